@@ -77,12 +77,17 @@ MAY: dict[str, set[str]] = {
         "privacy", "trace", "units", "credentials", "workers", "safety", "errors", "_version",
     },
     "workers": {"errors"},
+    "shares": {
+        "columns", "analysis", "conversion", "pipeline", "inputs", "run", "index", "views", "report", "trace", "schema",
+        "workers", "options", "errors", "_version",
+    },
     "show": {"plugins", "safety.scratch", "inputs", "render.page", "errors", "_version"},
     "compare": {
         "columns", "archive", "pipeline", "inputs", "index", "trace", "schema", "report", "analysis", "views.base",
         "views.steps.steps", "units", "errors", "_version",
     },
     "cli": {
+        "shares",
         "compare", "archive", "batch", "query", "show", "doctor", "conversion", "pipeline", "explain", "inputs",
         "selection", "readers", "writers", "plugins", "schema", "views", "compat", "render", "report", "trace",
         "topology", "units", "options", "errors", "_version", "credentials", "privacy", "safety",

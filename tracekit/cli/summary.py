@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import sys
-from typing import Annotated
+from dataclasses import replace
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -21,6 +22,11 @@ from tracekit.cli._common import (
     show,
 )
 from tracekit.cli._sharing import By, Each, TopologyText, by_options
+
+if TYPE_CHECKING:
+    from tracekit.report import Report
+    from tracekit.shares import Summary
+    from tracekit.views.base import ViewOptions
 
 TERMINAL_ROWS = 20
 """Rows of each table at a terminal."""
@@ -83,10 +89,21 @@ def summary(
             autocompletion=_names.compats,
         ),
     ] = "",
+    jobs: Annotated[
+        int | None,
+        typer.Option(
+            metavar="N",
+            min=0,
+            help="Read the ranks apart, in N processes and in bounded memory; 0 is one for each CPU. "
+            "More than 32 inputs are read so by default.",
+        ),
+    ] = None,
+    dask: Annotated[
+        str,
+        typer.Option(metavar="ADDRESS", help="Read the ranks apart, by the Dask scheduler at this address."),
+    ] = "",
 ) -> None:
     """Print one screen: step time, device time in parts, the best findings, top names; or tables (--view, --all)."""
-    from dataclasses import replace
-
     from tracekit import pipeline
     from tracekit.errors import UsageError
     from tracekit.render.base import RenderOptions
@@ -106,29 +123,73 @@ def summary(
         return
     values = pipeline.view_options(reading.options())
     placed = by_options(by, topology, each=each)
-    with progress(f"reading {reading.inputs[0]}") as update:
-        how = reading.input_options(update)
-        of_formats = {key: text for key, text in how.options.items() if key not in values}
-        how = pipeline.for_summary(replace(how, options=of_formats), compat, view or (), by_ranks=bool(by or placed))
-        trace = pipeline.read(reading.inputs, how)
     asked = bool(every or view or compat or sort or thread_sep or by) or top is not None or not op_detail
     one_screen = format_ == "text" and not asked
     if top is None:
         top = TERMINAL_ROWS if format_ == "text" and not one_screen and not compat and sys.stdout.isatty() else 0
     options = ViewOptions(sort, top, thread_sep, op_detail, compat, values, by, each, placed)
+    apart = _read_apart(reading, view or [], options, jobs, dask, every=every)
+    if apart is not None:
+        _print(apart.report, format_, unit, one_screen=one_screen, pager=pager)
+        finish(apart.failures, apart.report.incomplete)
+        return
+    with progress(f"reading {reading.inputs[0]}") as update:
+        how = reading.input_options(update)
+        of_formats = {key: text for key, text in how.options.items() if key not in values}
+        how = pipeline.for_summary(replace(how, options=of_formats), compat, view or (), by_ranks=bool(by or placed))
+        trace = pipeline.read(reading.inputs, how)
     made = pipeline.summary(trace, views=view or (), options=options)
+    _print(made, format_, unit, one_screen=one_screen, pager=pager, compat=compat)
+    if compat and format_ == "text":  # what the other profiler prints goes to stdout, and nothing else
+        for note in dict.fromkeys((*made.notes, *(note for section in made.sections for note in section.notes))):
+            say(f"note: {note}")
+    finish(trace.failures, made.incomplete)
+
+
+def _read_apart(
+    reading: Reading, views: list[str], options: ViewOptions, jobs: int | None, dask: str, *, every: bool
+) -> Summary | None:
+    """Return the summary of ranks that are read apart; None where the inputs are read together. Raises: UsageError."""
+    from tracekit.errors import UsageError
+
+    if dask and jobs is not None:
+        raise UsageError("--dask and --jobs contradict each other", hint="the cluster has its own workers")
+    if jobs is None and not dask:
+        from tracekit.inputs.paths import several
+
+        if not several(reading.inputs):
+            return None
+    from tracekit import shares
+
+    items = shares.inputs_of(reading.inputs)
+    if jobs is None and not dask and not shares.fits(len(items), [*views, *(["all"] if every else [])], options):
+        return None
+    with progress(f"reading {len(items):,} inputs") as update:
+        how = reading.input_options(update)
+        of_formats = {key: text for key, text in how.options.items() if key not in options.values}
+        return shares.summary(
+            reading.inputs,
+            replace(how, options=of_formats),
+            views=views,
+            shown=options,
+            jobs=jobs or 0,
+            dask=dask,
+            given=items,
+        )
+
+
+def _print(made: Report, form: str, unit: str, *, one_screen: bool, pager: bool, compat: str = "") -> None:
+    from tracekit import pipeline
+    from tracekit.render.base import RenderOptions
+
     if one_screen:
         how_shown = RenderOptions(time_unit=unit, width=output_width(), color=in_color(), bars=draws_bars())
         text = pipeline.first_screen(made, how_shown)
     else:
         # What other profilers print has no colours.
         how_shown = RenderOptions(time_unit=unit, width=output_width(), color=in_color() and not compat)
-        text = pipeline.render(made, format_, how_shown, compat=compat)
-    show(text, pager=pager, form=format_)
-    if compat and format_ == "text":  # what the other profiler prints goes to stdout, and nothing else
-        for note in dict.fromkeys((*made.notes, *(note for section in made.sections for note in section.notes))):
-            say(f"note: {note}")
-    finish(trace.failures, made.incomplete)
+        text = pipeline.render(made, form, how_shown, compat=compat)
+    show(text, pager=pager, form=form)
 
 
 def _refuse_of_page(reading: Reading, given: list[str]) -> None:

@@ -96,7 +96,7 @@ class Inputs:
 
     def _begun(self, joins: Joins) -> Iterator[Begun]:
         self.failures.clear()
-        first_source = 0
+        first_source = self._options.first_source
         for number, item in enumerate(self._items):
             failed = len(self.failures)
             try:

@@ -56,7 +56,7 @@ class InputOptions:
     keep, None for all; where `more_columns` has args, all are kept. same_process: look for a log and a trace of one
     process among the inputs; the caller who knows which belong together says False. anonymize: replaces who and where.
     align: how the clocks of several inputs meet. rank_from: a regular expression whose first group is the rank in an
-    input's name.
+    input's name. first_source: the number of the first input in the column `source`.
     """
 
     format: str = ""
@@ -74,6 +74,7 @@ class InputOptions:
     anonymize: Anonymizer | None = None
     align: Align = _USUALLY
     rank_from: str = ""
+    first_source: int = 0
 
 
 def rank_in(name: str, pattern: str) -> int | None:

@@ -84,6 +84,14 @@ def names_databases(path: Path) -> bool:
     return bool(_of_session(path, str(path), ""))
 
 
+def several(words: PathLike | Sequence[PathLike]) -> bool:
+    """Return whether the words may name several inputs: more than one word, a folder or a pattern."""
+    if isinstance(words, (str, os.PathLike)):
+        words = [words]
+    texts = [os.fsdecode(word) for word in words]
+    return len(texts) > 1 or any(Path(text).is_dir() or any(c in text for c in "*?[") for text in texts)
+
+
 def _text_of(word: object) -> str:
     """Return an input as text. Raises: UsageError for an open file or another object."""
     if isinstance(word, (str, os.PathLike)):

@@ -51,6 +51,11 @@ class Met:
     choices: Sequence[str | int] = ()
 
 
+def known(number: int, item: Input, run: Run, first_ns: int | None) -> Begun:
+    """Return an input that was read elsewhere: what is known of it decides its clock, and it has no rows here."""
+    return Begun(number, item, Opened(run, iter(()), True, ()), first_ns, False)
+
+
 def without_copies(items: Sequence[Input]) -> tuple[list[Input], dict[int, list[str]]]:
     """Return the inputs without repeated ones, and the names of the repeated ones by the number of the first.
 
@@ -149,20 +154,7 @@ def on_one_clock(run: Run, begun: Sequence[Begun], placed: Mapping[int, Placed])
 
     `run.origin_ns` and the facts of the inputs are set.
     """
-    groups = {placed[b.number].group for b in begun}
-    firsts: dict[int, int] = {}
-    for b in begun:
-        where = placed[b.number]
-        first = where.at((b.opened.run.origin_ns or 0) + (b.first_ns or 0))
-        firsts[where.group] = min(firsts.get(where.group, first), first)
-    if groups == {0}:
-        run.origin_ns = min(placed[b.number].at(b.opened.run.origin_ns or 0) for b in begun)
-        zero = {0: run.origin_ns}
-    elif len(groups) > 1:
-        # The inputs of the wall clock begin at zero as the others do, not in 1970.
-        zero = {group: first if group == 0 else 0 for group, first in firsts.items()}
-    else:
-        zero = dict.fromkeys(groups, 0)
+    run.origin_ns, zero = zeros([(b.number, b.opened.run.origin_ns, b.first_ns) for b in begun], placed)
     out = []
     for b in begun:
         where = placed[b.number]
@@ -171,6 +163,28 @@ def on_one_clock(run: Run, begun: Sequence[Begun], placed: Mapping[int, Placed])
         moved = _with_facts(moved, b, where)
         out.append(replace(b, opened=replace(b.opened, batches=moved)))
     return out
+
+
+def zeros(
+    begun: Sequence[tuple[int, int | None, int | None]], placed: Mapping[int, Placed]
+) -> tuple[int | None, dict[int, int]]:
+    """Return the Unix time of time 0 of the run, None where it has none, and time 0 of each group of clocks.
+
+    begun: of each input its number, the Unix time of its time 0, and the start of its first rows.
+    """
+    groups = {placed[number].group for number, *_ in begun}
+    firsts: dict[int, int] = {}
+    for number, origin_ns, first_ns in begun:
+        where = placed[number]
+        first = where.at((origin_ns or 0) + (first_ns or 0))
+        firsts[where.group] = min(firsts.get(where.group, first), first)
+    if groups == {0}:
+        origin = min(placed[number].at(origin_ns or 0) for number, origin_ns, _ in begun)
+        return origin, {0: origin}
+    if len(groups) > 1:
+        # The inputs of the wall clock begin at zero as the others do, not in 1970.
+        return None, {group: first if group == 0 else 0 for group, first in firsts.items()}
+    return None, dict.fromkeys(groups, 0)
 
 
 def _say(

@@ -94,10 +94,11 @@ def compute(index: TraceIndex, options: ViewOptions) -> Section:
 
 def collective_rows(index: TraceIndex) -> I64:
     """Return the rows that are one collective each: kernels, else ranges of kind communication, else all ranges."""
-    return next((rows for rows in _kinds_of_rows(index) if rows.size), np.zeros(0, np.int64))
+    return next((rows for rows in kinds_of_rows(index) if rows.size), np.zeros(0, np.int64))
 
 
-def _kinds_of_rows(index: TraceIndex) -> tuple[I64, I64, I64]:
+def kinds_of_rows(index: TraceIndex) -> tuple[I64, I64, I64]:
+    """Return what may be collectives: kernels, ranges of kind communication, all ranges that communicate."""
     ranges = collectives.host_ranges(index)
     own = ranges[index.kind_mask({Kind.COMMUNICATION})[ranges]]
     return collectives.kernels(index)[0], own, ranges

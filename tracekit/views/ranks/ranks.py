@@ -31,7 +31,7 @@ from tracekit.index.meetings import Meetings
 from tracekit.index.sources import synthetic_sources
 from tracekit.index.trace_index import TraceIndex, join, notes_on_rows
 from tracekit.report import Cell, Column, ReportTable, Section
-from tracekit.schema import DEVICE_WORK
+from tracekit.schema import DEVICE_WORK, Kind
 from tracekit.units import Unit, format_span
 from tracekit.views import specs, tabulate
 from tracekit.views.base import ColumnSpec, View, ViewOptions
@@ -76,7 +76,8 @@ def compute(index: TraceIndex, options: ViewOptions) -> Section:
     notes += _left_out(met)
     if synthetic_sources(index):
         notes.append("inputs that hold durations without starts tell no skew")
-    notes += [*load.step_notes, *notes_on_rows("row", load.untimed, load.negative)]
+    notes += notes_on_rows("step", load.steps_without_time, load.steps_below)
+    notes += notes_on_rows("row", load.untimed, load.negative)
     notes += tabulate.option_notes(options, tables[0])
     return Section(VIEW.name, _TITLE, tuple(tables), notes=tuple(notes))
 
@@ -85,13 +86,14 @@ def compute(index: TraceIndex, options: ViewOptions) -> Section:
 class Loads:
     """The load of each owner. present: owners with device work, steps or collectives.
 
-    measures: name, ns of each owner, and which owners have such a time, shape (owners,). step_notes: on the steps.
-    untimed, negative: rows of device work without a duration, and with one below zero.
+    measures: name, ns of each owner, and which owners have such a time, shape (owners,). steps_without_time,
+    steps_below: steps without a duration, and with one below zero; untimed, negative: the same of device work.
     """
 
     present: I64
     measures: tuple[tuple[str, I64, Mask], ...]
-    step_notes: list[str]
+    steps_without_time: int
+    steps_below: int
     untimed: int
     negative: int
 
@@ -115,10 +117,11 @@ def loads(index: TraceIndex, owners: _owners.Owners) -> Loads:
     if talk.any():
         alone = union_length_by(owner[~talk], len(owners), work.starts[~talk], ends[~talk])
         measures.append((BUSY_ALONE, alone, has))
-    return Loads(present, tuple(measures), steps.notes, work.untimed, work.negative)
+    every = index.pick({Kind.STEP})
+    return Loads(present, tuple(measures), every.untimed, every.negative, work.untimed, work.negative)
 
 
-STEP_TIME, BUSY, BUSY_ALONE = "mean step time", "device busy", "device busy without collectives"
+STEP_TIME, BUSY, BUSY_ALONE = MEASURES = ("mean step time", "device busy", "device busy without collectives")
 
 
 def _by_rank(owners: _owners.Owners, met: Meetings, skews: Skews, options: ViewOptions) -> ReportTable:

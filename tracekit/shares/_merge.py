@@ -1,0 +1,310 @@
+"""The shares of all inputs as one index: a few rows, and the joins that the views ask for, added up.
+
+Shares are added as they come and then forgotten; what is kept grows with names, steps, devices and collectives.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from functools import reduce
+from operator import add
+
+import numpy as np
+import pyarrow as pa
+
+from tracekit import schema
+from tracekit.analysis.tallies import tally
+from tracekit.columns import arrow
+from tracekit.columns.arrays import I64
+from tracekit.errors import Failure
+from tracekit.index import devices as _devices
+from tracekit.index import meetings
+from tracekit.index import owners as _owners
+from tracekit.index import steps as _steps
+from tracekit.index.grouping import Key
+from tracekit.index.meetings import Candidates
+from tracekit.index.trace_index import TraceIndex, index_of, notes_on_rows
+from tracekit.report import Cell
+from tracekit.run.streams import joined_runs
+from tracekit.schema import Kind
+from tracekit.shares._tallies import Tallies
+from tracekit.shares._worker import CollectiveShare, OperatorShare, Share
+from tracekit.trace import Ledger, Run, Trace
+from tracekit.views import named
+from tracekit.views.device import breakdown
+from tracekit.views.ranks import distributed, ranks
+from tracekit.views.tables import operator, overview
+
+Named = tuple[frozenset[Kind], bool]
+"""Kinds of a table of durations by name, and whether kinds stay apart."""
+
+
+@dataclass(slots=True)
+class _Sums:
+    """Sums of integers by label, in several columns."""
+
+    columns: int
+    of: dict[tuple[Cell, ...], list[int]] = field(default_factory=dict)
+
+    def add(self, labels: Sequence[Sequence[Cell]], *columns: Sequence[int]) -> None:
+        for number, label in enumerate(zip(*labels, strict=True)):
+            mine = self.of.setdefault(label, [0] * self.columns)
+            for place, column in enumerate(columns):
+                mine[place] += int(column[number])
+
+    def column(self, place: int) -> list[int]:
+        return [each[place] for each in self.of.values()]
+
+
+@dataclass(slots=True)
+class _Operators:
+    durations: Tallies = field(default_factory=Tallies)
+    below: Tallies = field(default_factory=Tallies)
+    sums: _Sums = field(default_factory=lambda: _Sums(5))
+    work: bool = False
+    whole: list[operator.OperatorFigures] = field(default_factory=list)
+
+    def add(self, share: OperatorShare) -> None:
+        of = share.figures
+        none = tally(np.zeros(0, np.int64), len(of.names), np.zeros(0, np.int64))
+        self.durations.add((of.names,), share.durations)
+        self.below.add((of.names,), share.below or none)
+        self.work |= share.below is not None
+        flops = of.flops or [None] * len(of.names)
+        known = [int(cell is not None) for cell in flops], [int(cell or 0) for cell in flops]
+        self.sums.add([of.names], list(map(int, of.ranges.known)), of.ranges.own, of.ranges.device_own, *known)
+        small = replace(of.ranges, known=[], own=[], device_own=[])
+        self.whole.append(replace(of, names=[], flops=None, ranges=small))
+
+    def figures(self) -> operator.OperatorFigures:
+        every = [each.ranges for each in self.whole]
+        found = replace(
+            every[0],
+            host=self.durations.statistics(),
+            known=[n > 0 for n in self.sums.column(0)],
+            own=self.sums.column(1),
+            device=self.below.statistics() if self.work else None,
+            device_own=self.sums.column(2),
+            device_ns=sum(each.device_ns for each in every),
+            loose_ns=sum(each.loose_ns for each in every),
+            loose=sum(each.loose for each in every),
+            untimed=sum(each.untimed for each in every),
+            negative=sum(each.negative for each in every),
+            nested=any(each.nested for each in every),
+            lost=sum(each.lost for each in every),
+            counts=reduce(add, (each.counts for each in every)),
+        )
+        said = self.sums.column(3)
+        flops: list[Cell] = [ns if n else None for n, ns in zip(said, self.sums.column(4), strict=True)]
+        names = [name for (name,) in self.sums.of]
+        return operator.OperatorFigures(names, [], found, flops if any(said) else None)
+
+
+@dataclass(slots=True)
+class _Collectives:
+    durations: Tallies = field(default_factory=Tallies)
+    sums: _Sums = field(default_factory=lambda: _Sums(3))
+
+    def add(self, share: CollectiveShare) -> None:
+        self.durations.add(share.labels, share.durations)
+        self.sums.add(share.labels, share.sized, share.sizes, share.spent)
+
+    def figures(self) -> distributed.CollectiveFigures:
+        labels = list(self.sums.of)
+        return distributed.CollectiveFigures(
+            [name for name, _ in labels],
+            [group for _, group in labels],
+            self.durations.statistics(),
+            self.sums.column(0),
+            self.sums.column(1),
+            self.sums.column(2),
+        )
+
+
+class Merged:
+    """The shares of a run. named: the tables by name of which there are shares."""
+
+    def __init__(self, tables: Sequence[Named]) -> None:
+        self._named = {key: Tallies() for key in tables}
+        self._counts = {key: [0, 0] for key in tables}
+        self._kinds = _Sums(3)
+        self._negative_rows = 0
+        self._operators = _Operators()
+        self._collectives = [_Collectives() for _ in range(3)]
+        self._shares: dict[int, Share] = {}
+        self.events = 0
+
+    def __len__(self) -> int:
+        return len(self._shares)
+
+    def __contains__(self, number: int) -> bool:
+        return number in self._shares
+
+    def add(self, number: int, share: Share) -> None:
+        """Add the share of an input."""
+        self.events += share.events
+        for (key, tallies), mine in zip(self._named.items(), share.named, strict=True):
+            tallies.add(mine.labels, mine.tally)
+            self._counts[key][0] += mine.untimed
+            self._counts[key][1] += mine.negative
+        kinds = share.kinds
+        self._kinds.add([kinds.kinds], kinds.calls, kinds.timed, kinds.totals)
+        self._negative_rows += kinds.negative
+        if share.operators is not None:
+            self._operators.add(share.operators)
+        for own, found in zip(self._collectives, share.collectives, strict=True):
+            if found is not None:
+                own.add(found)
+        self._shares[number] = replace(share, named=(), operators=None, collectives=())
+
+    @property
+    def rounded(self) -> bool:
+        """Return whether some percentiles are not exact."""
+        every = [*self._named.values(), self._operators.durations, *(each.durations for each in self._collectives)]
+        return any(tallies.rounded for tallies in every)
+
+    def index(self, failures: Sequence[Failure], origin_ns: int | None) -> tuple[Trace, TraceIndex]:
+        """Return a trace of few rows, and its index with the joins of all rows. The trace is to be held."""
+        shares = [self._shares[number] for number in sorted(self._shares)]
+        run, ledgers = Run(origin_ns=origin_ns), list[Ledger]()
+        tables, first = [], [0]
+        at = schema.EVENTS.get_field_index("event_id")
+        for share in shares:
+            ids = arrow.array(np.arange(share.rows.num_rows) + first[-1])
+            tables.append(share.rows.set_column(at, schema.EVENTS.field(at), ids))
+            first.append(first[-1] + share.rows.num_rows)
+            ledgers += share.ledgers
+        joined_runs(run, [share.run for share in shares])
+        trace = Trace(pa.concat_tables(tables), run=run, ledgers=tuple(ledgers), failures=tuple(failures))
+        index = index_of(trace)
+        row_of = np.empty(trace.events.num_rows, np.int64)
+        row_of[index.ints("event_id")] = np.arange(trace.events.num_rows)
+        self._give(index, shares, row_of, np.array(first[:-1], np.int64))
+        return trace, index
+
+    def _give(self, index: TraceIndex, shares: list[Share], row_of: I64, first: I64) -> None:
+        for (kinds, by_kind), tallies in self._named.items():
+            labels = tuple([list(column) for column in zip(*tallies.labels, strict=True)] or [[], []])
+            found = named.NamedFigures(labels, tallies.statistics(), *self._counts[kinds, by_kind])
+            index.give(named.figures, found, kinds, by_kind=by_kind)
+        names = [kind for (kind,) in self._kinds.of]
+        calls, timed, totals = (self._kinds.column(place) for place in range(3))
+        kinds_found = overview.KindFigures(names, calls, timed, totals, None, 0, True, self._negative_rows)
+        index.give(overview.figures, kinds_found)
+        if self._operators.whole:
+            index.give(operator.figures, self._operators.figures())
+        untimed = sum(share.untimed_work for share in shares)
+        negative = sum(share.negative_work for share in shares)
+        _give_devices(index, shares, untimed, negative)
+        _give_steps(index, shares)
+        joined = _owners.find(index, join_ranks=True)
+        of_share = [
+            joined.codes[row_of[share.owner_row + begin]] for share, begin in zip(shares, first.tolist(), strict=True)
+        ]
+        index.give(ranks.loads, _loads(shares, of_share, joined, untimed, negative), joined)
+        every = together([(share.candidates, owners) for share, owners in zip(shares, of_share, strict=True)])
+        index.give(meetings.find, meetings.matched(every), joined)
+        index.give(distributed.figures, self._communication(index, shares, row_of, first))
+
+    def _communication(self, index: TraceIndex, shares: list[Share], row_of: I64, first: I64) -> distributed.Figures:
+        own = _owners.find(index)
+        hosts, devices = [], list[list[Cell]]()
+        has_kernels = any(share.communication.has_kernels for share in shares)
+        for share, begin in zip(shares, first.tolist(), strict=True):
+            codes = own.codes[row_of[share.owner_row + begin]].tolist()
+            hosts += [(codes[o], parts) for o, parts in share.communication.hosts]
+            mine = share.communication.devices
+            # A device without a collective among others that have some.
+            devices += mine or [_quiet(span) for span, _ in share.devices]
+        each = next((each.figures() for each in self._collectives if each.sums.of), None)
+        negative = sum(share.communication.negative for share in shares)
+        return distributed.Figures(has_kernels, devices if has_kernels else [], sorted(hosts), each, negative)
+
+
+def _quiet(span: breakdown.Parts) -> list[Cell]:
+    """Return the row of a device on which no kernel communicates. span: the parts of its span."""
+    return [0, int(span.compute[0]), 0, 0, None, 0.0 if span.span[0] else None]
+
+
+def _give_devices(index: TraceIndex, shares: Sequence[Share], untimed: int, negative: int) -> None:
+    """Give the notes on device work, and the parts of each device: those of an input are in one order everywhere."""
+    found = _devices.find(index)
+    notes = notes_on_rows("row of device work" if untimed != 1 else "row", untimed, negative)
+    found = replace(found, notes=(*notes, *found.notes))
+    index.give(_devices.find, found)
+    parts = [each for share in shares for each in share.devices]
+    index.give(
+        breakdown.device_parts,
+        tuple(breakdown.DeviceParts(d, span, inside) for d, (span, inside) in zip(found.devices, parts, strict=True)),
+    )
+
+
+def _give_steps(index: TraceIndex, shares: Sequence[Share]) -> None:
+    """Give the device time in each step. Steps are by owner and start; those of one input are in one order."""
+    steps = _steps.find(index, _owners.find(index))
+    source = index.ints("source")[steps.rows]
+    busy: list[int | None] = [None] * steps.rows.size
+    for share in shares:
+        if share.busy:
+            mine = np.flatnonzero(source == share.ledgers[0].source)
+            for place, ns in zip(mine.tolist(), share.busy, strict=True):
+                busy[place] = ns
+    index.give(_steps.busy_inside, tuple(busy), steps)
+
+
+def _loads(
+    shares: Sequence[Share], of_share: Sequence[I64], joined: _owners.Owners, untimed: int, negative: int
+) -> ranks.Loads:
+    count = len(joined)
+    found = {name: (np.zeros(count, np.int64), np.zeros(count, np.bool_)) for name in ranks.MEASURES}
+    present = np.zeros(count, np.bool_)
+    for share, owners in zip(shares, of_share, strict=True):
+        present[owners[share.loads.present]] = True
+        own = {name: (values, known) for name, values, known in share.loads.measures}
+        for name, (values, known) in found.items():
+            # Without a collective a rank has no such figure: all its work is other work.
+            mine = own.get(name) or own[ranks.BUSY]
+            values[owners], known[owners] = mine
+    measures = [(name, *found[name]) for name in ranks.MEASURES]
+    if not any(name == ranks.BUSY_ALONE for share in shares for name, *_ in share.loads.measures):
+        measures = measures[:-1]
+    steps = sum(share.loads.steps_without_time for share in shares), sum(share.loads.steps_below for share in shares)
+    return ranks.Loads(np.flatnonzero(present), tuple(measures), *steps, untimed, negative)
+
+
+def together(parts: Sequence[tuple[Candidates, I64]]) -> Candidates:
+    """Return the collectives of several inputs as one table. Beside each: the number of each of its owners."""
+
+    def column(name: str) -> I64:
+        return np.concatenate([np.zeros(0, np.int64), *(getattr(part, name) for part, _ in parts)])
+
+    owner = np.concatenate([np.zeros(0, np.int64), *(owners[part.owner] for part, owners in parts)])
+    starts = column("starts")
+    order = np.argsort(starts, kind="stable")  # as the rows of a trace
+
+    def key(name: str) -> Key:
+        return _key([getattr(part, name) for part, _ in parts], order)
+
+    return Candidates(
+        np.zeros(order.size, np.int64),
+        owner[order],
+        starts[order],
+        column("ends")[order],
+        column("lane")[order],
+        key("operation"),
+        key("group"),
+        key("members"),
+        column("number")[order],
+        column("size")[order],
+        column("ranks")[order],
+        sum(part.queued for part, _ in parts),
+    )
+
+
+def _key(keys: Sequence[Key], order: I64) -> Key:
+    """Return the keys one after the other as one; labels sorted, None first, as `collectives.key_of` has them."""
+    labels: list[Cell] = [None, *sorted({str(label) for key in keys for label in key.labels if label is not None})]
+    number = {label: place for place, label in enumerate(labels)}
+    codes = [np.array([number[label] for label in key.labels], np.int64)[key.codes] for key in keys]
+    return Key(np.concatenate([np.zeros(0, np.int64), *codes])[order], labels)

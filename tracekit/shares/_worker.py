@@ -1,0 +1,312 @@
+"""The part of a worker: it reads one input where it is, and sends back small tables.
+
+Two questions. `look`: which ranks the input holds, what its clock says, and its collectives. `share`: all that the
+tables of a run need of it, with times on the clock of the run. Neither raises; an input that fails is an answer too.
+"""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+
+from tracekit import conversion, schema
+from tracekit._version import __version__
+from tracekit.analysis.clocks.line import Line
+from tracekit.analysis.tallies import Tally, rounded, tally
+from tracekit.columns import arrow
+from tracekit.columns.arrays import I64
+from tracekit.errors import InputError, OutputError, TracekitError
+from tracekit.index import collectives, grouping, meetings
+from tracekit.index import owners as _owners
+from tracekit.index import steps as _steps
+from tracekit.index.meetings import Candidates
+from tracekit.index.trace_index import TraceIndex, index_of
+from tracekit.inputs import InputOptions
+from tracekit.inputs.looks import WITHOUT_COLLECTIVES
+from tracekit.report import Cell
+from tracekit.run import alignment
+from tracekit.schema import DEVICE_WORK, Kind
+from tracekit.trace import Ledger, Run, Trace
+from tracekit.views.device import breakdown
+from tracekit.views.device.breakdown import Parts
+from tracekit.views.ranks import distributed, ranks
+from tracekit.views.tables import operator, overview
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """One input for a worker. number: its place among the inputs. share: else a look is asked for.
+
+    named: tables of durations by name: kinds, and whether kinds stay apart. line: corrects the clock of the input;
+    times are Unix times then, else after the origin of the file.
+    """
+
+    number: int
+    name: str
+    label: str
+    options: InputOptions
+    share: bool
+    named: tuple[tuple[frozenset[Kind], bool], ...] = ()
+    line: Line | None = None
+    version: str = __version__
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Look:
+    """An input at first sight. ranks: that its rows state.
+
+    first_ns, met_ns: start of its first row and of its first collective. candidates: its collectives.
+    """
+
+    run: Run
+    first_ns: int | None
+    met_ns: int
+    ranks: frozenset[int]
+    candidates: Candidates | None
+    owners: int
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class NamedShare:
+    """Durations by name, as `views.named.NamedFigures`."""
+
+    labels: tuple[list[Cell], ...]
+    tally: Tally
+    untimed: int
+    negative: int
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class OperatorShare:
+    """Operators by name. durations, below: of the host, and of the work below them (totals, least and most alone)."""
+
+    durations: Tally
+    below: Tally | None
+    figures: operator.OperatorFigures
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class CollectiveShare:
+    """Collectives by operation and group, as `distributed.CollectiveFigures`."""
+
+    labels: tuple[list[Cell], list[Cell]]
+    durations: Tally
+    sized: list[int]
+    sizes: list[int]
+    spent: list[int]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Share:
+    """The tables of one input. rows: a few rows of EVENTS that have its owners, devices, spans and steps.
+
+    owner_row: for each owner, the `event_id` of one of these rows. busy: device time in each step. devices: the parts
+    of each device, of its span and its steps. loads, communication: those of the input alone. collectives: of kernels,
+    of ranges of kind communication, of all ranges.
+    """
+
+    run: Run
+    ledgers: tuple[Ledger, ...]
+    events: int
+    rows: pa.Table
+    owner_row: I64
+    untimed_work: int
+    negative_work: int
+    named: tuple[NamedShare, ...]
+    kinds: overview.KindFigures
+    operators: OperatorShare | None
+    busy: tuple[int | None, ...]
+    devices: tuple[tuple[Parts, Parts | None], ...]
+    loads: ranks.Loads
+    candidates: Candidates
+    communication: distributed.Figures
+    collectives: tuple[CollectiveShare | None, ...]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Answer:
+    """The answer to a task: a look, a share, or the reason why there is none."""
+
+    number: int
+    look: Look | None = None
+    share: Share | None = None
+    error: TracekitError | None = None
+
+
+def work(task: Task) -> Answer:
+    """Do one task. It raises nothing: an error is an answer."""
+    try:
+        return Answer(task.number, share=_share(task)) if task.share else Answer(task.number, look=_look(task))
+    except TracekitError as err:
+        return Answer(task.number, error=err)
+    except (OSError, MemoryError) as err:
+        what = getattr(err, "strerror", None) or type(err).__name__
+        return Answer(task.number, error=InputError(f"{task.name}: {what}", hint="is the file there, and readable?"))
+
+
+def lost(task: Task, reason: str) -> Answer:
+    """Return the answer for a task whose worker died."""
+    return Answer(task.number, error=OutputError(f"{task.name}: {reason}"))
+
+
+def mismatch(version: str, name: str) -> str | None:
+    """Return why a worker of a cluster cannot read the inputs; None if it can."""
+    if version != __version__:
+        return f"the worker on {socket.gethostname()} has another tracekit ({__version__}, not {version})"
+    if "://" not in name and not Path(name).exists():
+        return f"the worker on {socket.gethostname()} does not see {name}"
+    return None
+
+
+def _read(task: Task, columns: frozenset[str] | None, args_of: frozenset[str] | None) -> Trace:
+    trace = conversion.read([task.name], replace(task.options, columns=columns, args_of=args_of))
+    if len(trace.run.sources) > 1:
+        hint = "name fewer files, and they are read together"
+        raise InputError(f"{task.name}: holds {len(trace.run.sources):,} inputs; one rank a file is needed", hint=hint)
+    if trace.totals.num_rows and not trace.events.num_rows:
+        hint = "name fewer files, and they are read together"
+        raise InputError(f"{task.name}: holds sums and no events, which cannot be added to other ranks", hint=hint)
+    return trace
+
+
+def _look(task: Task) -> Look:
+    columns = meetings.COLUMNS | {"event_id"}
+    trace = _read(replace(task, options=replace(task.options, strict=False)), columns, collectives.ARGS_OF)
+    index = index_of(trace)
+    ranks = np.unique(index.ints("rank")[index.has("rank")]).tolist()
+    first = int(index.starts[0]) if index.starts.size else None
+    if not ranks or trace.run.sources[0].format in WITHOUT_COLLECTIVES:
+        return Look(trace.run, first, 0, frozenset(ranks), None, 0)
+    owners = _owners.find(index, join_ranks=True)
+    found = meetings.candidates(index, owners)
+    rows, _ = meetings.communication(index, owners)
+    met = int(index.starts[rows].min()) if rows.size else 0
+    return Look(trace.run, first, met, frozenset(ranks), found, len(owners))
+
+
+def _share(task: Task) -> Share:
+    trace = _read(task, task.options.columns, task.options.args_of)
+    if task.line is not None:
+        batches = alignment.moved(iter(trace.events.to_batches()), trace.run.origin_ns or 0, task.line, 0)
+        trace = Trace(pa.Table.from_batches(batches, trace.events.schema), trace.totals, trace.run, trace.ledgers)
+    index = index_of(trace)
+    owners = _owners.find(index, join_ranks=True)
+    rows, owner_row = _skeleton(index, owners)
+    steps = _steps.find(index, _owners.find(index))
+    pieces = index.pick(DEVICE_WORK)
+    return Share(
+        _small(trace.run),
+        trace.ledgers,
+        trace.events.num_rows,
+        rows,
+        owner_row,
+        pieces.untimed,
+        pieces.negative,
+        tuple(_named(index, kinds, by_kind=by_kind) for kinds, by_kind in task.named),
+        overview.figures(index),
+        _operators(index),
+        _steps.busy_inside(index, steps),
+        tuple((each.span, each.steps) for each in breakdown.device_parts(index)),
+        ranks.loads(index, owners),
+        meetings.candidates(index, owners),
+        replace(distributed.figures(index), each=None),
+        tuple(_collectives(index, rows) for rows in distributed.kinds_of_rows(index)),
+    )
+
+
+def shifted(share: Share, by_ns: int) -> Share:
+    """Return a share whose times are that much later."""
+    at = schema.EVENTS.get_field_index("ts_ns")
+    starts = arrow.array(arrow.ints(share.rows.column("ts_ns")) + by_ns)
+    rows = share.rows.set_column(at, schema.EVENTS.field(at), starts)
+    of = share.candidates
+    return replace(share, rows=rows, candidates=replace(of, starts=of.starts + by_ns, ends=of.ends + by_ns))
+
+
+def _small(run: Run) -> Run:
+    """Return the facts of a run that outputs of a summary have."""
+    return Run(run.origin_ns, run.sources, devices=run.devices)
+
+
+def _skeleton(index: TraceIndex, owners: _owners.Owners) -> tuple[pa.Table, I64]:
+    """Return a row or two for all rows of one owner, process, device and kind, and each step; and a row of each owner.
+
+    The rows of a group begin and end with it, so that spans come out the same.
+    """
+    events = index.events
+    every = np.arange(events.num_rows)
+    groups = grouping.group_by(*(index.key(name, every) for name in ("kind", "rank", "pid", "device")))
+    ends = index.starts + index.lengths
+    first, last = np.full(groups.count, np.iinfo(np.int64).max), np.full(groups.count, np.iinfo(np.int64).min)
+    np.minimum.at(first, groups.codes, index.starts)
+    np.maximum.at(last, groups.codes, ends)
+    timed = np.bincount(groups.codes[index.has("dur_ns")], minlength=groups.count) > 0
+    step = np.array([kind == Kind.STEP for kind in groups.labels[0]], np.bool_)
+    one = np.zeros(groups.count, np.int64)
+    one[groups.codes] = every
+    steps = np.flatnonzero(index.kind_mask({Kind.STEP}))
+    whole = np.flatnonzero(~step)
+    again = np.flatnonzero(~step & ~timed & (last > first))
+    rows = np.concatenate((one[whole], one[again], steps))
+    starts = np.concatenate((first[whole], last[again], index.starts[steps]))
+    lasting = np.concatenate((last[whole] - first[whole], np.zeros(again.size, np.int64), index.ints("dur_ns")[steps]))
+    known = np.concatenate((timed[whole], np.zeros(again.size, np.bool_), index.has("dur_ns")[steps]))
+    kept = {name: events.column(name) for name in _KEPT if name in events.schema.names}
+    columns: list[arrow.Column | arrow.Chunked] = []
+    for column in schema.EVENTS:
+        if column.name == "ts_ns":
+            columns.append(arrow.array(starts))
+        elif column.name == "dur_ns":
+            columns.append(arrow.array(lasting, mask=~known))
+        elif column.name == "event_id":
+            columns.append(arrow.array(np.arange(rows.size)))
+        elif column.name in kept:
+            columns.append(kept[column.name].take(arrow.array(rows)).combine_chunks())
+        else:
+            columns.append(pa.nulls(rows.size, column.type))
+    owner_row = np.full(len(owners), -1, np.int64)
+    owner_row[owners.codes[rows]] = np.arange(rows.size)
+    return pa.table(columns, schema=schema.EVENTS), owner_row
+
+
+_KEPT = ("kind", "source", "rank", "pid", "tid", "device", "step", "name")
+
+
+def _named(index: TraceIndex, kinds: Iterable[Kind], *, by_kind: bool) -> NamedShare:
+    picked = index.pick(frozenset(kinds))
+    groups = grouping.group_by(picked.key("name"), *([picked.key("kind")] if by_kind else []))
+    found = tally(groups.codes, groups.count, picked.durations)
+    return NamedShare(groups.labels, found, picked.untimed, picked.negative)
+
+
+def _operators(index: TraceIndex) -> OperatorShare | None:
+    charged = operator.charged(index, by_thread=False)
+    if not charged.picked.rows.size:
+        return None
+    found = operator.figures(index)
+    groups, on_thread = charged.groups, charged.places >= 0
+    below = None
+    if charged.host.work.size:
+        # Least, most and total are shown, no percentile: one bit of each value is enough.
+        below = rounded(tally(groups.codes[on_thread], groups.count, charged.total[charged.places[on_thread]]), 1)
+    durations = tally(groups.codes, groups.count, charged.picked.durations)
+    ranges = replace(found.ranges, host=_NOTHING, device=None)
+    return OperatorShare(durations, below, replace(found, ranges=ranges))
+
+
+def _collectives(index: TraceIndex, rows: I64) -> CollectiveShare | None:
+    if not rows.size:
+        return None
+    found = distributed.each_of(index, rows)
+    described = collectives.described(index, rows)
+    groups = grouping.group_by(*collectives.group_cells(described))
+    durations = tally(groups.codes, groups.count, index.lengths[rows])
+    return CollectiveShare((found.operations, found.groups), durations, found.sized, found.sizes, found.spent)
+
+
+_NOTHING = grouping.statistics(grouping.Groups(np.zeros(0, np.int64), 0, ()), np.zeros(0, np.int64))
