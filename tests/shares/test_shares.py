@@ -233,6 +233,7 @@ def test_the_command_reads_many_ranks_in_processes(run: Path, tmp_path: Path) ->
         assert done.exit_code == 1, done.output
         assert "4 of 5 ranks" in done.stdout
         assert done.stderr.count("rank00001.json.gz") == 1
+        assert "the file is empty" in done.stderr
 
 
 def test_a_few_inputs_are_read_together_and_many_apart(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:

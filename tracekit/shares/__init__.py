@@ -11,8 +11,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
+from tempfile import TemporaryDirectory
+from uuid import uuid4
 
 import numpy as np
 
@@ -101,8 +104,9 @@ def summary(
     tables = tuple(_TABLES.values())
     engine: Workers[Task, Answer] = _dask(dask) if dask else LocalWorkers(jobs or cpus(), work, "file")
     run = _Run(items, own, options.align, tables, options.progress or (lambda _: None))
-    with engine:
-        run.read(engine)
+    with ExitStack() as stack:
+        folder = "" if dask else stack.enter_context(TemporaryDirectory(prefix="tracekit-ranks-"))
+        run.read(stack.enter_context(engine), folder)
     trace, index = run.merged.index(run.failures, run.origin_ns)
     how = replace(shown, op_detail=False)
     made: dict[str, Section] = {}
@@ -181,10 +185,11 @@ def _names(views: Sequence[str], shown: ViewOptions) -> tuple[str, ...]:
 
 
 def _dask(address: str) -> Workers[Task, Answer]:
+    run = uuid4().hex[:12]
     return DaskWorkers(
         address,
         work,
-        key=lambda task: f"rank-{id(task.options)}-{task.share}-{task.number}",
+        key=lambda task: f"{run}-{task.share}-{task.number}",
         mismatch=lambda task: (mismatch, (task.version, task.name)),
         needs="all workers need this tracekit, and the files at the same paths",
         kept="start the scheduler and this command again",
@@ -214,8 +219,11 @@ class _Run:
         self.merged = _merge.Merged(tables)
         self.origin_ns: int | None = None
 
-    def read(self, engine: Workers[Task, Answer]) -> None:
-        """Read all inputs. Raises: AllInputsError where none can be read."""
+    def read(self, engine: Workers[Task, Answer], folder: str) -> None:
+        """Read all inputs. folder: for rows between two answers, "" where workers do not share one.
+
+        Raises: AllInputsError where none can be read.
+        """
         if not self._align.uses(COLLECTIVES) or len(self._items) < 2:
             shares = {a.number: a.share for a in self._answers(engine, self._tasks(share=True)) if a.share is not None}
             looks = {number: _look_of(share) for number, share in shares.items()}
@@ -225,30 +233,34 @@ class _Run:
                 self._add(number, shares.pop(number))
         else:
             self._passes = 2
-            looks = {a.number: a.look for a in self._answers(engine, self._tasks(share=False)) if a.look is not None}
+            first = self._answers(engine, self._tasks(share=False, folder=folder))
+            looks = {answer.number: answer.look for answer in first if answer.look is not None}
             looks = dict(sorted(looks.items()))
             self._check(looks)
             self._place(looks, related(looks))
-            lines = {number: self._placed[number].line for number in looks}
-            for answer in self._answers(engine, self._tasks(share=True, lines=lines)):
+            seen = {number: replace(look, candidates=None) for number, look in looks.items()}
+            del looks
+            for answer in self._answers(engine, self._tasks(share=True, seen=seen, folder=folder)):
                 if answer.share is not None:
                     self._add(answer.number, answer.share)
         if not len(self.merged):
             raise AllInputsError(self.failures)
 
-    def _tasks(self, *, share: bool, lines: Mapping[int, object] | None = None) -> Iterator[Task]:
+    def _tasks(self, *, share: bool, seen: Mapping[int, Look] | None = None, folder: str = "") -> Iterator[Task]:
         for number, item in enumerate(self._items):
-            if lines is None or number in lines:
-                line = None if lines is None else self._placed[number].line
+            if seen is None or number in seen:
+                look = None if seen is None else seen[number]
+                line = None if seen is None else self._placed[number].line
                 options = replace(self._options, first_source=number)
-                yield Task(number, item.name, item.label, options, share, self._tables, line)
+                yield Task(number, item.name, item.label, options, share, self._tables, line, folder, look)
 
     def _answers(self, engine: Workers[Task, Answer], tasks: Iterator[Task]) -> Iterator[Answer]:
         for answer in engine.run(tasks, lost):
             self._done += 1
             self._progress(min(1.0, self._done / (self._passes * len(self._items))))
-            if answer.error is not None:
-                self.failures.append(Failure(self._items[answer.number].name, answer.error))
+            text, hint = answer.error
+            if text:
+                self.failures.append(Failure(self._items[answer.number].name, InputError(text, hint=hint)))
             yield answer
 
     def _check(self, looks: dict[int, Look]) -> None:
@@ -327,7 +339,7 @@ def _look_of(share: Share) -> Look:
     rows = share.rows
     ranks = frozenset(rank for rank in rows.column("rank").unique().to_pylist() if rank is not None)
     first = (arrow.bounds(rows.column("ts_ns")) or (None,))[0]
-    return Look(share.run, first, 0, ranks, None, 0)
+    return Look(share.run, share.ledgers, first, 0, ranks, None, 0)
 
 
 def related(looks: Mapping[int, Look]) -> tuple[dict[int, Relation], int]:

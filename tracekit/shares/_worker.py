@@ -20,7 +20,7 @@ from tracekit.analysis.clocks.line import Line
 from tracekit.analysis.tallies import Tally, rounded, tally
 from tracekit.columns import arrow
 from tracekit.columns.arrays import I64
-from tracekit.errors import InputError, OutputError, TracekitError
+from tracekit.errors import InputError, SchemaError, TracekitError
 from tracekit.index import collectives, grouping, meetings
 from tracekit.index import owners as _owners
 from tracekit.index import steps as _steps
@@ -43,7 +43,8 @@ class Task:
     """One input for a worker. number: its place among the inputs. share: else a look is asked for.
 
     named: tables of durations by name: kinds, and whether kinds stay apart. line: corrects the clock of the input;
-    times are Unix times then, else after the origin of the file.
+    times are Unix times then, else after the origin of the file. folder: for the rows of a look, so that the file need
+    not be read again; "" for none. seen: what that look found.
     """
 
     number: int
@@ -53,6 +54,8 @@ class Task:
     share: bool
     named: tuple[tuple[frozenset[Kind], bool], ...] = ()
     line: Line | None = None
+    folder: str = ""
+    seen: Look | None = None
     version: str = __version__
 
 
@@ -64,6 +67,7 @@ class Look:
     """
 
     run: Run
+    ledgers: tuple[Ledger, ...]
     first_ns: int | None
     met_ns: int
     ranks: frozenset[int]
@@ -130,12 +134,15 @@ class Share:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Answer:
-    """The answer to a task: a look, a share, or the reason why there is none."""
+    """The answer to a task: a look, a share, or the reason why there is none: a sentence and a hint.
+
+    An exception of its own class would not always survive the way from another process.
+    """
 
     number: int
     look: Look | None = None
     share: Share | None = None
-    error: TracekitError | None = None
+    error: tuple[str, str] = ("", "")
 
 
 def work(task: Task) -> Answer:
@@ -143,15 +150,18 @@ def work(task: Task) -> Answer:
     try:
         return Answer(task.number, share=_share(task)) if task.share else Answer(task.number, look=_look(task))
     except TracekitError as err:
-        return Answer(task.number, error=err)
+        return Answer(task.number, error=(str(err), err.hint))
     except (OSError, MemoryError) as err:
         what = getattr(err, "strerror", None) or type(err).__name__
-        return Answer(task.number, error=InputError(f"{task.name}: {what}", hint="is the file there, and readable?"))
+        return Answer(task.number, error=(f"{task.name}: {what}", "is the file there, and readable?"))
+    except Exception as err:  # noqa: BLE001 - a bug of ours in one file costs that file
+        text = f"{task.name}: tracekit failed: {type(err).__name__}: {err}"
+        return Answer(task.number, error=(text, SchemaError.hint))
 
 
 def lost(task: Task, reason: str) -> Answer:
     """Return the answer for a task whose worker died."""
-    return Answer(task.number, error=OutputError(f"{task.name}: {reason}"))
+    return Answer(task.number, error=(f"{task.name}: {reason}", ""))
 
 
 def mismatch(version: str, name: str) -> str | None:
@@ -175,22 +185,51 @@ def _read(task: Task, columns: frozenset[str] | None, args_of: frozenset[str] | 
 
 
 def _look(task: Task) -> Look:
-    columns = meetings.COLUMNS | {"event_id"}
-    trace = _read(replace(task, options=replace(task.options, strict=False)), columns, collectives.ARGS_OF)
+    if task.folder:
+        trace = _read(task, task.options.columns, task.options.args_of)
+        _keep(trace, _kept_in(task))
+    else:
+        trace = _read(task, meetings.COLUMNS | {"event_id"}, collectives.ARGS_OF)
     index = index_of(trace)
     ranks = np.unique(index.ints("rank")[index.has("rank")]).tolist()
     first = int(index.starts[0]) if index.starts.size else None
     if not ranks or trace.run.sources[0].format in WITHOUT_COLLECTIVES:
-        return Look(trace.run, first, 0, frozenset(ranks), None, 0)
+        return Look(trace.run, trace.ledgers, first, 0, frozenset(ranks), None, 0)
     owners = _owners.find(index, join_ranks=True)
     found = meetings.candidates(index, owners)
     rows, _ = meetings.communication(index, owners)
     met = int(index.starts[rows].min()) if rows.size else 0
-    return Look(trace.run, first, met, frozenset(ranks), found, len(owners))
+    return Look(trace.run, trace.ledgers, first, met, frozenset(ranks), found, len(owners))
+
+
+def _kept_in(task: Task) -> Path:
+    return Path(task.folder, f"{task.number}.arrow")
+
+
+def _keep(trace: Trace, path: Path) -> None:
+    """Write the rows of a trace into a file. Where that fails, the input is read again."""
+    if trace.totals.num_rows:
+        return
+    how = pa.ipc.IpcWriteOptions(compression="lz4")
+    try:
+        with pa.OSFile(str(path), "wb") as sink, pa.ipc.new_file(sink, trace.events.schema, options=how) as writer:
+            writer.write_table(trace.events)
+    except OSError:
+        path.unlink(missing_ok=True)
+
+
+def _kept(task: Task) -> Trace | None:
+    """Return the trace that a look kept, None where there is none. Its file is removed."""
+    if not task.folder or task.seen is None or not (path := _kept_in(task)).exists():
+        return None
+    with pa.OSFile(str(path), "rb") as source:
+        events = pa.ipc.open_file(source).read_all()
+    path.unlink()
+    return Trace(events, run=task.seen.run, ledgers=task.seen.ledgers)
 
 
 def _share(task: Task) -> Share:
-    trace = _read(task, task.options.columns, task.options.args_of)
+    trace = _kept(task) or _read(task, task.options.columns, task.options.args_of)
     if task.line is not None:
         batches = alignment.moved(iter(trace.events.to_batches()), trace.run.origin_ns or 0, task.line, 0)
         trace = Trace(pa.Table.from_batches(batches, trace.events.schema), trace.totals, trace.run, trace.ledgers)
