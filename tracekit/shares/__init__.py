@@ -40,13 +40,16 @@ from tracekit.trace import Ledger
 from tracekit.views import SUMMARY, VIEWS
 from tracekit.views.base import ViewOptions, computed
 from tracekit.views.headline import headline
+from tracekit.views.ranks import ranks as ranks_view
 from tracekit.workers.dask import DaskWorkers
 from tracekit.workers.local import LocalWorkers, Workers, cpus
 
-SHARED = ("overview", "steps", "ranks", "distributed", "operator", "kernel", "api")
+SHARED = ("overview", "steps", "ranks", "breakdown", "distributed", "operator", "kernel", "api")
 """Views that are made of shares."""
 MOST_TOGETHER = 32
 """Inputs that a summary reads at once, in one process, unless the user asks for workers."""
+_LATE = 1
+"""The most stragglers that the first screen names."""
 NAMED = 5
 """The most missing ranks that a sentence names."""
 _TABLES: dict[str, _merge.Named] = {
@@ -100,7 +103,7 @@ def summary(
             )
     items, again = together.without_copies(given or inputs_of(inputs))
     own = replace(options, progress=None, more_columns=None, partial=False, same_process=False, align=Align())
-    own = replace(own, columns=pipeline.columns_of([*SHARED, "breakdown"]), args_of=pipeline.args_of(SHARED))
+    own = replace(own, columns=pipeline.columns_of(SHARED), args_of=pipeline.args_of(SHARED))
     tables = tuple(_TABLES.values())
     engine: Workers[Task, Answer] = _dask(dask) if dask else LocalWorkers(jobs or cpus(), work, "file")
     run = _Run(items, own, options.align, tables, options.progress or (lambda _: None))
@@ -129,7 +132,12 @@ def summary(
     if not views:
         plain = replace(ViewOptions(values=shown.values), op_detail=False)
         first = headline.find(index, section if how == plain else lambda name: _section(name, plain))
-        first = replace(first, reservations=(*([sentence] if sentence else []), *first.reservations))
+        late = [note for note in section("ranks").notes if note.startswith(ranks_view.STRAGGLER)]
+        first = replace(
+            first,
+            findings_note="; ".join([*late[:_LATE], first.findings_note]),
+            reservations=(*([sentence] if sentence else []), *first.reservations),
+        )
     if sentence:
         sections = [replace(each, notes=(sentence, *each.notes)) if each.tables else each for each in sections]
     report = pipeline.report_of(trace, sections, first)

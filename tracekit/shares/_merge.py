@@ -216,7 +216,7 @@ class Merged:
             hosts += [(codes[o], parts) for o, parts in share.communication.hosts]
             mine = share.communication.devices
             # A device without a collective among others that have some.
-            devices += mine or [_quiet(span) for span, _ in share.devices]
+            devices += mine or [_quiet(span) for span, *_ in share.devices]
         each = next((each.figures() for each in self._collectives if each.sums.of), None)
         negative = sum(share.communication.negative for share in shares)
         return distributed.Figures(has_kernels, devices if has_kernels else [], sorted(hosts), each, negative)
@@ -236,7 +236,7 @@ def _give_devices(index: TraceIndex, shares: Sequence[Share], untimed: int, nega
     parts = [each for share in shares for each in share.devices]
     index.give(
         breakdown.device_parts,
-        tuple(breakdown.DeviceParts(d, span, inside) for d, (span, inside) in zip(found.devices, parts, strict=True)),
+        tuple(breakdown.DeviceParts(device, *each) for device, each in zip(found.devices, parts, strict=True)),
     )
 
 

@@ -125,7 +125,7 @@ class Share:
     kinds: overview.KindFigures
     operators: OperatorShare | None
     busy: tuple[int | None, ...]
-    devices: tuple[tuple[Parts, Parts | None], ...]
+    devices: tuple[tuple[Parts, Parts | None, int, int], ...]
     loads: ranks.Loads
     candidates: Candidates
     communication: distributed.Figures
@@ -250,7 +250,7 @@ def _share(task: Task) -> Share:
         overview.figures(index),
         _operators(index),
         _steps.busy_inside(index, steps),
-        tuple((each.span, each.steps) for each in breakdown.device_parts(index)),
+        tuple((each.span, each.steps, each.active, each.busy) for each in breakdown.device_parts(index)),
         ranks.loads(index, owners),
         meetings.candidates(index, owners),
         replace(distributed.figures(index), each=None),

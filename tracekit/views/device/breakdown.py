@@ -102,10 +102,13 @@ def compute(index: TraceIndex, options: ViewOptions) -> Section:
     devices = _devices.find(index)
     if not devices.devices:
         return totals.no_device_work(index, VIEW.name, _TITLE, options, devices.notes)
-    work = _work(index)
-    parts = [each.span for each in device_parts(index)]
-    table = _device_table(devices, parts, work, options)
-    steps, notes = _step_table(devices, work, options)
+    found = device_parts(index)
+    parts = [each.span for each in found]
+    table = _device_table(devices, found, options)
+    if index.was_given(device_parts):
+        steps, notes = None, _step_notes(devices, sum(each.steps is None for each in found))
+    else:
+        steps, notes = _step_table(devices, _work(index), options)
     tables = (table, *([steps] if steps else []))
     notes_of_all = [
         "parts add up to the span: first start to last end of the input, host rows included",
@@ -121,11 +124,16 @@ def compute(index: TraceIndex, options: ViewOptions) -> Section:
 
 @dataclass(frozen=True, slots=True)
 class DeviceParts:
-    """The parts of a device's span, and of all its steps together: None where no step is known on the device."""
+    """The parts of a device's span, and of all its steps together: None where no step is known on the device.
+
+    active: first start to last end of its work; busy: time with any of it.
+    """
 
     device: Device
     span: Parts
     steps: Parts | None
+    active: int
+    busy: int
 
 
 @join
@@ -144,7 +152,9 @@ def device_parts(index: TraceIndex) -> tuple[DeviceParts, ...]:
         if windows:
             edges = merge(np.concatenate([w.begins for w in windows]), np.concatenate([w.ends for w in windows]))
             together = work.parts(*edges).together() if length(edges) else None
-        found.append(DeviceParts(device, work.parts(np.array([device.begin]), np.array([device.end])), together))
+        whole = work.parts(np.array([device.begin]), np.array([device.end]))
+        active = int(work.busy[1][-1]) - int(work.busy[0][0])
+        found.append(DeviceParts(device, whole, together, active, length(work.busy)))
     return tuple(found)
 
 
@@ -194,27 +204,23 @@ def _shares(parts: list[int], whole: list[int]) -> list[Cell]:
     return [part / total if total else None for part, total in zip(parts, whole, strict=True)]
 
 
-def _device_table(devices: Devices, parts: list[Parts], work: Sequence[_Work], options: ViewOptions) -> ReportTable:
-    active = [int(w.busy[1][-1]) - int(w.busy[0][0]) for w in work]
-    busy = [length(w.busy) for w in work]
+def _device_table(devices: Devices, found: Sequence[DeviceParts], options: ViewOptions) -> ReportTable:
+    active = [each.active for each in found]
     chosen = list(devices.devices)
     columns = [
         *devices.identity(chosen),
-        *_part_columns(parts),
+        *_part_columns([each.span for each in found]),
         _SHOWN["active"].column(active, 6),
-        _SHOWN["idle_active"].column([a - b for a, b in zip(active, busy, strict=True)], 6),
+        _SHOWN["idle_active"].column([each.active - each.busy for each in found], 6),
     ]
     places: list[tuple[Cell, ...]] = [(place,) for place in range(len(chosen))]
     return tabulate.finish("devices", _TITLE, columns, options, own_order="", blocks=places, top_each=False)
 
 
 def _step_table(devices: Devices, work: Sequence[_Work], options: ViewOptions) -> tuple[ReportTable | None, list[str]]:
-    steps, inside = step_windows.host_steps(devices.index, devices.places)
+    steps, _ = step_windows.host_steps(devices.index, devices.places)
     if not steps:
-        return None, ["no steps in the trace: the whole span only"]
-    notes = []
-    if inside:
-        notes.append(f"{grouping.plural('step', inside)} within another step: not counted apart")
+        return None, [NO_STEPS]
     launched = launches.launches_of(devices.index, devices.rows)
     chosen: list[Device] = []
     processes: list[Cell] = []
@@ -230,8 +236,7 @@ def _step_table(devices: Devices, work: Sequence[_Work], options: ViewOptions) -
             chosen += [device] * found.begins.size
             processes += [found.steps.pid] * found.begins.size
             numbers += found.steps.numbers
-    if without:
-        notes.append(f"no step launched work on {grouping.plural('device', without)}: the whole span only")
+    notes = _notes_on_steps(devices, without)
     if not chosen:
         return None, notes
     if by_host:
@@ -244,6 +249,26 @@ def _step_table(devices: Devices, work: Sequence[_Work], options: ViewOptions) -
     places: list[tuple[Cell, ...]] = [(place,) for place in range(len(chosen))]
     title = f"{_TITLE} by step"
     return tabulate.finish("steps", title, columns, options, own_order="", blocks=places, top_each=False), notes
+
+
+def _notes_on_steps(devices: Devices, without: int) -> list[str]:
+    """Return notes on steps and devices that are left out. without: devices on which no step launched work."""
+    _, inside = step_windows.host_steps(devices.index, devices.places)
+    notes = [f"{grouping.plural('step', inside)} within another step: not counted apart"] if inside else []
+    if without:
+        notes.append(f"no step launched work on {grouping.plural('device', without)}: the whole span only")
+    return notes
+
+
+def _step_notes(devices: Devices, without: int) -> list[str]:
+    """Return the notes of a run that is read rank by rank, in the place of the table of steps."""
+    if not step_windows.host_steps(devices.index, devices.places)[0]:
+        return [NO_STEPS]
+    apart = "the parts of each step are not shown for a run that is read rank by rank"
+    return [apart, *_notes_on_steps(devices, without)]
+
+
+NO_STEPS = "no steps in the trace: the whole span only"
 
 
 def _bars(devices: Devices, parts: list[Parts]) -> tuple[Bar, ...]:

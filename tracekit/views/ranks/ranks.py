@@ -40,6 +40,9 @@ from tracekit.views.ranks.stragglers import Skews, clocks_of, on_one_clock, skew
 SHOWN = 10
 """Number of collectives with the largest skew in the list, unless --top names another number."""
 
+STRAGGLER = "straggler: "
+"""The beginning of a note on a rank that came last more often than by chance."""
+
 _TITLE = "Ranks"
 _COLUMNS = meetings.COLUMNS | _steps.COLUMNS
 
@@ -264,7 +267,7 @@ def _straggler_notes(owners: _owners.Owners, met: Meetings, skews: Skews) -> lis
     if not late:
         return ["no skew is larger than what the clocks leave open: no straggler can be named"]
     notes = [
-        f"straggler: {owners.labels[each.owner]} came last in {each.last:,} of {each.trials:,} collectives whose last "
+        f"{STRAGGLER}{owners.labels[each.owner]} came last in {each.last:,} of {each.trials:,} collectives whose last "
         f"one is known, by {format_span(each.median)} (median), {format_span(each.late)} in all"
         for each in stragglers(owners, met, skews)
     ]
