@@ -5,10 +5,9 @@ Shares are added as they come and then forgotten; what is kept grows with names,
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from functools import reduce
-from operator import add
 
 import numpy as np
 import pyarrow as pa
@@ -61,7 +60,7 @@ class _Sums:
 class _Operators:
     durations: Tallies = field(default_factory=Tallies)
     below: Tallies = field(default_factory=Tallies)
-    sums: _Sums = field(default_factory=lambda: _Sums(5))
+    sums: _Sums = field(default_factory=lambda: _Sums(9))
     work: bool = False
     whole: list[operator.OperatorFigures] = field(default_factory=list)
 
@@ -72,9 +71,12 @@ class _Operators:
         self.below.add((of.names,), share.below or none)
         self.work |= share.below is not None
         flops = of.flops or [None] * len(of.names)
-        known = [int(cell is not None) for cell in flops], [int(cell or 0) for cell in flops]
-        self.sums.add([of.names], list(map(int, of.ranges.known)), of.ranges.own, of.ranges.device_own, *known)
-        small = replace(of.ranges, known=[], own=[], device_own=[])
+        said = [int(cell is not None) for cell in flops], [int(cell or 0) for cell in flops]
+        ranges, timed, zero = of.ranges, of.ranges.by_time, [0] * len(of.names)
+        known, heard = list(map(int, ranges.known)), list(map(int, ranges.heard))
+        estimates = (list(map(int, timed.known)), timed.total, timed.own) if timed else (zero, zero, zero)
+        self.sums.add([of.names], known, ranges.own, ranges.device_own, *said, heard, *estimates)
+        small = replace(ranges, known=[], own=[], device_own=[], heard=[])
         self.whole.append(replace(of, names=[], flops=None, ranges=small))
 
     def figures(self) -> operator.OperatorFigures:
@@ -93,12 +95,41 @@ class _Operators:
             negative=sum(each.negative for each in every),
             nested=any(each.nested for each in every),
             lost=sum(each.lost for each in every),
-            counts=reduce(add, (each.counts for each in every)),
+            heard=[n > 0 for n in self.sums.column(5)],
+            host_notes=_added_up([each.host_notes for each in every]),
+            by_time=self._by_time(every),
         )
         said = self.sums.column(3)
         flops: list[Cell] = [ns if n else None for n, ns in zip(said, self.sums.column(4), strict=True)]
         names = [name for (name,) in self.sums.of]
         return operator.OperatorFigures(names, [], found, flops if any(said) else None)
+
+    def _by_time(self, every: Sequence[operator.RangeFigures]) -> operator.FiguresByTime | None:
+        timed = [each.by_time for each in every if each.by_time is not None]
+        if not timed:
+            return None
+        known, total, own = ([*self.sums.column(place)] for place in (6, 7, 8))
+        return replace(
+            timed[0], known=[n > 0 for n in known], total=total, own=own, loose_ns=sum(t.loose_ns for t in timed)
+        )
+
+
+def _added_up(notes: Sequence[Sequence[str]]) -> list[str]:
+    """Return notes on counts with the counts of all inputs added up. notes: of each input."""
+    found: dict[str, list[list[int]]] = {}
+    for note in (note for mine in notes for note in mine):
+        numbers = [int(text.replace(",", "")) for text in _COUNT.findall(note)]
+        found.setdefault(_COUNT.sub("\0", note), []).append(numbers)
+    out = []
+    for shape, counts in found.items():
+        text = shape
+        for column in zip(*counts, strict=True):
+            text = text.replace("\0", f"{sum(column):,}", 1)
+        out.append(text if len(counts) == len(notes) else f"{text} (in {len(counts):,} of {len(notes):,} inputs)")
+    return out
+
+
+_COUNT = re.compile(r"\d+(?:,\d{3})*")
 
 
 @dataclass(slots=True)

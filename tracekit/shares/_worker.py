@@ -329,10 +329,12 @@ def _operators(index: TraceIndex) -> OperatorShare | None:
         return None
     found = operator.figures(index)
     groups, on_thread = charged.groups, charged.places >= 0
+    at, codes = charged.places[on_thread], groups.codes[on_thread]
     below = None
     if charged.host.work.size:
+        heard = ~charged.by_time.silent(charged.host.rows[at])
         # Least, most and total are shown, no percentile: one bit of each value is enough.
-        below = rounded(tally(groups.codes[on_thread], groups.count, charged.total[charged.places[on_thread]]), 1)
+        below = rounded(tally(codes[heard], groups.count, charged.total[at[heard]]), 1)
     durations = tally(groups.codes, groups.count, charged.picked.durations)
     ranges = replace(found.ranges, host=_NOTHING, device=None)
     return OperatorShare(durations, below, replace(found, ranges=ranges))

@@ -82,6 +82,10 @@ def compute(index: TraceIndex, options: ViewOptions) -> Section:
     return Section(VIEW.name, _TITLE, (table,), notes=(*notes, *tabulate.option_notes(options, table)))
 
 
+RangeFigures = _ranges.RangeFigures
+FiguresByTime = _ranges.FiguresByTime
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class OperatorFigures:
     """Figures of the operators, a row a name. threads: (source, pid, tid) of each row, none where threads are together.
