@@ -210,19 +210,19 @@ def _related(every: Sequence[_Met]) -> tuple[dict[int, Relation], int]:
         found.ends[rows] + origin[clock],
         len(met),
         members=ranks,
-        hosts=_hosts(met),
+        hosts=hosts_of([each.run for each in met]),
     )
     named = {int(numbers[place]): each for place, each in enumerate(relations) if each is not None}
     return named, int(numbers[reference])
 
 
-def _hosts(met: Sequence[_Met]) -> I64:
+def hosts_of(runs: Sequence[Run]) -> I64:
     """Return a number for the host of each input: the same for those that read the wall clock of one host."""
     numbers: dict[str, int] = {}
     found = []
-    for place, each in enumerate(met):
-        facts = each.run.sources[0].facts if each.run.sources else {}
+    for place, run in enumerate(runs):
+        facts = run.sources[0].facts if run.sources else {}
         host = facts.get("host") or facts.get("host_name")
-        known = isinstance(host, str) and each.run.origin_ns is not None
+        known = isinstance(host, str) and run.origin_ns is not None
         found.append(numbers.setdefault(str(host), place) if known else place)
     return np.array(found, np.int64)

@@ -26,7 +26,7 @@ from tracekit.errors import AllInputsError, Failure, InputError, UsageError
 from tracekit.index.grouping import plural
 from tracekit.index.meetings import matched
 from tracekit.inputs import InputOptions, PathLike, expand, together
-from tracekit.inputs.looks import choices
+from tracekit.inputs.looks import choices, hosts_of
 from tracekit.inputs.paths import Input, refuse_unknown_options, stored_name
 from tracekit.options import no_such
 from tracekit.report import Report, Section
@@ -378,7 +378,13 @@ def related(looks: Mapping[int, Look]) -> tuple[dict[int, Relation], int]:
     clock = np.searchsorted(first, found.owner[rows], "right") - 1
     origin = np.array([look.run.origin_ns or 0 for look in met.values()], np.int64)
     reference, relations = relate(
-        found.meeting[rows], clock, found.starts[rows] + origin[clock], found.ends[rows] + origin[clock], len(met)
+        found.meeting[rows],
+        clock,
+        found.starts[rows] + origin[clock],
+        found.ends[rows] + origin[clock],
+        len(met),
+        members=found.owner[rows],
+        hosts=hosts_of([look.run for look in met.values()]),
     )
     named = {int(numbers[place]): each for place, each in enumerate(relations) if each is not None}
     return named, int(numbers[reference])
