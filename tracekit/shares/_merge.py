@@ -21,7 +21,7 @@ from tracekit.index import devices as _devices
 from tracekit.index import meetings
 from tracekit.index import owners as _owners
 from tracekit.index import steps as _steps
-from tracekit.index.grouping import Key
+from tracekit.index.grouping import Key, plural
 from tracekit.index.meetings import Candidates
 from tracekit.index.trace_index import TraceIndex, index_of, notes_on_rows
 from tracekit.report import Cell
@@ -61,7 +61,7 @@ class _Operators:
     durations: Tallies = field(default_factory=Tallies)
     below: Tallies = field(default_factory=Tallies)
     sums: _Sums = field(default_factory=lambda: _Sums(9))
-    work: bool = False
+    work: int = 0
     whole: list[operator.OperatorFigures] = field(default_factory=list)
 
     def add(self, share: OperatorShare) -> None:
@@ -69,7 +69,7 @@ class _Operators:
         none = tally(np.zeros(0, np.int64), len(of.names), np.zeros(0, np.int64))
         self.durations.add((of.names,), share.durations)
         self.below.add((of.names,), share.below or none)
-        self.work |= share.below is not None
+        self.work += share.work
         flops = of.flops or [None] * len(of.names)
         said = [int(cell is not None) for cell in flops], [int(cell or 0) for cell in flops]
         ranges, timed, zero = of.ranges, of.ranges.by_time, [0] * len(of.names)
@@ -96,7 +96,7 @@ class _Operators:
             nested=any(each.nested for each in every),
             lost=sum(each.lost for each in every),
             heard=[n > 0 for n in self.sums.column(5)],
-            host_notes=_added_up([each.host_notes for each in every]),
+            host_notes=_added_up([each.host_notes for each in every], self.work),
             by_time=self._by_time(every),
         )
         said = self.sums.column(3)
@@ -114,10 +114,11 @@ class _Operators:
         )
 
 
-def _added_up(notes: Sequence[Sequence[str]]) -> list[str]:
-    """Return notes on counts with the counts of all inputs added up. notes: of each input."""
+def _added_up(notes: Sequence[Sequence[str]], work: int) -> list[str]:
+    """Return notes on counts with the counts of all inputs added up. notes: of each input; work: all pieces of work."""
     found: dict[str, list[list[int]]] = {}
     for note in (note for mine in notes for note in mine):
+        note = _WHOLE.sub(f"of {_TOTAL} of device work", note)
         numbers = [int(text.replace(",", "")) for text in _COUNT.findall(note)]
         found.setdefault(_COUNT.sub("\0", note), []).append(numbers)
     out = []
@@ -125,10 +126,12 @@ def _added_up(notes: Sequence[Sequence[str]]) -> list[str]:
         text = shape
         for column in zip(*counts, strict=True):
             text = text.replace("\0", f"{sum(column):,}", 1)
-        out.append(text if len(counts) == len(notes) else f"{text} (in {len(counts):,} of {len(notes):,} inputs)")
+        out.append(text.replace(_TOTAL, plural("piece", work)))
     return out
 
 
+_WHOLE = re.compile(r"of [\d,]+ pieces? of device work")
+_TOTAL = "\1"
 _COUNT = re.compile(r"\d+(?:,\d{3})*")
 
 

@@ -87,11 +87,15 @@ class NamedShare:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class OperatorShare:
-    """Operators by name. durations, below: of the host, and of the work below them (totals, least and most alone)."""
+    """Operators by name. durations, below: of the host, and of the work below them (totals, least and most alone).
+
+    work: pieces of device work.
+    """
 
     durations: Tally
     below: Tally | None
     figures: operator.OperatorFigures
+    work: int
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -325,7 +329,7 @@ def _named(index: TraceIndex, kinds: Iterable[Kind], *, by_kind: bool) -> NamedS
 
 def _operators(index: TraceIndex) -> OperatorShare | None:
     charged = operator.charged(index, by_thread=False)
-    if not charged.picked.rows.size:
+    if not charged.picked.rows.size and not charged.host.work.size:
         return None
     found = operator.figures(index)
     groups, on_thread = charged.groups, charged.places >= 0
@@ -337,7 +341,7 @@ def _operators(index: TraceIndex) -> OperatorShare | None:
         below = rounded(tally(codes[heard], groups.count, charged.total[at[heard]]), 1)
     durations = tally(groups.codes, groups.count, charged.picked.durations)
     ranges = replace(found.ranges, host=_NOTHING, device=None)
-    return OperatorShare(durations, below, replace(found, ranges=ranges))
+    return OperatorShare(durations, below, replace(found, ranges=ranges), int(charged.host.work.size))
 
 
 def _collectives(index: TraceIndex, rows: I64) -> CollectiveShare | None:
