@@ -91,8 +91,8 @@ def delimiter_of(data: bytes) -> str:
     >>> delimiter_of(b"# made by Excel;;\\nmethod;gputime;cputime\\n"), delimiter_of(b"a,b\\n1,2\\n")
     (';', ',')
     """
-    for line in data.lstrip(b"\xef\xbb\xbf").splitlines()[:50]:
-        if line.strip() and not line.startswith((b"#", b"=")):
+    for line in map(bytes.strip, data.lstrip(b"\xef\xbb\xbf").splitlines()[:50]):
+        if line and not line.startswith((b"#", b"=")):
             return max(_DELIMITERS, key=lambda mark: (line.count(mark.encode()), mark == ","))
     return ","
 
