@@ -85,9 +85,9 @@ def test_a_url_is_seen_by_the_watch(watch: Watched) -> None:
 
 
 def test_reading_and_reporting_stay_on_the_machine(watch: Watched) -> None:
-    watch.run("summary", CSV, LOG)
+    watch.run("summary", CSV, LOG, "--all", "--max-time", "1h")
     watch.run("report", CSV, LOG, "-o", "r.html")
-    watch.run("inspect", CSV)
+    watch.run("inspect", CSV, "--anonymize")
     watch.run("doctor", CSV)
     watch.run("explain", CSV, "kernel.total", "device.kernel_time")
     watch.run("compare", CSV, CSV)
