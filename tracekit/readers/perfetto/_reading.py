@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from tracekit.columns import arrow
-from tracekit.columns.arrays import I64, Mask
+from tracekit.columns.arrays import Mask
 from tracekit.readers.base import Opened, ReadOptions
 from tracekit.readers.packets import fields as numbers
 from tracekit.readers.packets.framing import Block, Packets
@@ -17,7 +17,6 @@ from tracekit.readers.packets.message import Message
 from tracekit.readers.packets.sequences import Sequences
 from tracekit.readers.packets.texts import Texts
 from tracekit.readers.packets.times import BAD, Times
-from tracekit.readers.packets.wire import Picked
 from tracekit.readers.perfetto._gpu import Gpu
 from tracekit.readers.perfetto._lanes import Lanes
 from tracekit.readers.perfetto._own import Facts, Own, facts_of
@@ -84,9 +83,9 @@ class _Reading:
     def _tables(self, block: Block) -> list[pa.Table]:
         stated = self.sequences.read(block)
         timed = self.times.read(block, stated)
-        self._take_facts(block)
         fields = block.fields
-        taken = np.zeros(block.count, np.bool_)
+        taken = self._take_facts(block)
+        self.ledger.facts += int(np.count_nonzero(taken))
         bad = np.unique(fields.bad)
         if len(bad):
             taken[bad] = True
@@ -99,10 +98,15 @@ class _Reading:
         self._count_others(block, taken)
         return tables + (self.events.tables(block, stated, timed, events) if len(events) else [])
 
-    def _take_facts(self, block: Block) -> None:
+    def _take_facts(self, block: Block) -> Mask:
+        """Take what descriptors say, and the facts of a file of our own. Return the packets of the latter."""
         fields = block.fields
-        for at, end in zip(*(each.tolist() for each in _bounds(fields.of(numbers.CHROME_EVENTS, 2))), strict=True):
-            self._own_facts = facts_of(block.data[at:end].tobytes()) or self._own_facts
+        own = np.zeros(block.count, np.bool_)
+        bundles = fields.of(numbers.CHROME_EVENTS, 2)
+        for row, at, end in zip(bundles.row.tolist(), bundles.at.tolist(), bundles.ends.tolist(), strict=True):
+            facts = facts_of(block.data[at:end].tobytes())
+            if facts is not None:
+                self._own_facts, own[row] = facts, True
         for kind, take in (
             (numbers.DESCRIPTOR, self.tracks.describe),
             (numbers.PROCESS_TREE, self.tracks.name_tree),
@@ -112,6 +116,7 @@ class _Reading:
             found = fields.of(kind, 2)
             for at, end in zip(found.at.tolist(), found.ends.tolist(), strict=True):
                 take(block.data[at:end].tobytes())
+        return own
 
     def _count_others(self, block: Block, counted: Mask) -> None:
         """Count the packets of other types."""
@@ -200,10 +205,6 @@ class _Reading:
             shown = ", ".join(f"{number} ({count:,})" for number, count in sorted(self.events.unread.items()))
             text = f"fields of track events that tracekit does not read, by number: {shown[:200]}"
             ledger.note("fields-not-read", text, sum(self.events.unread.values()))
-
-
-def _bounds(found: Picked) -> tuple[I64, I64]:
-    return found.at, found.ends
 
 
 def _type(number: int) -> str:
