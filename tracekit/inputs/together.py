@@ -15,6 +15,7 @@ from tracekit.inputs.paths import Input
 from tracekit.readers.base import Opened
 from tracekit.run import alignment, device_clocks
 from tracekit.run.alignment import AUTO, CLOCK, Clocked, Placed
+from tracekit.run.doubles import Doubles
 from tracekit.run.launches import LaunchLook
 from tracekit.run.one_process import Joins
 from tracekit.text.display import plural
@@ -155,11 +156,12 @@ def on_one_clock(run: Run, begun: Sequence[Begun], placed: Mapping[int, Placed])
     `run.origin_ns` and the facts of the inputs are set.
     """
     run.origin_ns, zero = zeros([(b.number, b.opened.run.origin_ns, b.first_ns) for b in begun], placed)
-    out = []
+    out, doubles = [], Doubles()
     for b in begun:
         where = placed[b.number]
         origin = b.opened.run.origin_ns or 0
         moved = alignment.moved(b.opened.batches, origin, where.line, where.then_ns - zero[where.group])
+        moved = doubles.watched(moved, b.opened.run, (b.opened.original or b.opened.ledgers)[0], where.group)
         moved = _with_facts(moved, b, where)
         out.append(replace(b, opened=replace(b.opened, batches=moved)))
     return out
