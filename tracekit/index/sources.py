@@ -12,8 +12,8 @@ from tracekit.analysis.intervals import I64
 from tracekit.index.trace_index import TraceIndex, join
 from tracekit.trace import NAME_TABLES, Key, Ledger, Run, SourceFacts, Trace
 
-CLOCK_NOTES = ("clocks-not-comparable", "clocks-by-wall-clock")
-"""Codes of the notes on clocks of several inputs: they share none, or how well they agree is not known."""
+SEVERAL_NOTES = ("clocks-not-comparable", "clocks-by-wall-clock", "same-bytes", "process-twice")
+"""Codes of the notes on several inputs that the first screen has too: on their clocks, and on what counts twice."""
 
 
 @join

@@ -196,18 +196,18 @@ def _say(
         placed[b.number].note(ledger)
     if len(begun) < 2:
         return
-    from tracekit.index.sources import CLOCK_NOTES
+    from tracekit.index.sources import SEVERAL_NOTES
 
     if groups > 1:
         alone = [names[b.number] for b in begun if placed[b.number].group]
         verb = "shares no clock with the others" if len(alone) == 1 else "share no clock with each other or the others"
         who = ", ".join(alone[:3]) + (" ..." if len(alone) > 3 else "")
         text = f"{who} {verb}: each starts at its own zero; --align NAME=OFFSET places an input"
-        shown[0].note(CLOCK_NOTES[0], text)
+        shown[0].note(SEVERAL_NOTES[0], text)
     unsure = [b for b in begun if placed[b.number].method == alignment.WALL and placed[b.number].uncertainty_ns is None]
     if len(unsure) > 1:
         text = f"{plural(len(unsure), 'input')} are placed by their own wall clocks: how well these agree is not known"
-        shown[0].notes[CLOCK_NOTES[1]] = Note(CLOCK_NOTES[1], text, 1)
+        shown[0].notes[SEVERAL_NOTES[1]] = Note(SEVERAL_NOTES[1], text, 1)
 
 
 def _with_facts(batches: Iterator[pa.RecordBatch], b: Begun, where: Placed) -> Iterator[pa.RecordBatch]:

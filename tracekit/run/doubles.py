@@ -1,4 +1,4 @@
-"""A process of which two inputs have device work of the same time: most likely two profiles of it, which count twice."""
+"""Processes of which two inputs have device work of the same time: most likely two profiles of one run count twice."""
 
 from __future__ import annotations
 
