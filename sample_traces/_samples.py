@@ -12,6 +12,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from _protobuf import message, varint
+
 HERE = Path(__file__).parent
 STACKS: tuple[tuple[tuple[str, ...], int], ...] = (
     (("main", "train", "forward", "operator()(Tensor const&, int)"), 120),
@@ -100,23 +102,6 @@ def gecko() -> str:
     }  # fmt: skip
     child = {"meta": {"version": 13}, "threads": [thread | {"name": "Web Content"}], "processes": []}
     return json.dumps({"meta": {"version": 13, "interval": 10}, "threads": [thread], "processes": [child]})
-
-
-def varint(value: int) -> bytes:
-    out = b""
-    while value > 127:
-        out, value = out + bytes([value & 127 | 128]), value >> 7
-    return out + bytes([value])
-
-
-def message(*fields: tuple[int, Any]) -> bytes:
-    """Return a message of protobuf: numbers, and bytes of texts and messages."""
-    parts = []
-    for number, value in fields:
-        is_number = isinstance(value, int)
-        parts.append(varint(number << 3 | (0 if is_number else 2)))
-        parts.append(varint(value) if is_number else varint(len(value)) + value)
-    return b"".join(parts)
 
 
 def pprof() -> bytes:

@@ -7,38 +7,22 @@ gpu.xplane.pb is two steps of TensorFlow on two GPUs; tpu.xplane.pb is a JAX pro
 
 from __future__ import annotations
 
-import struct
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
+
+from _protobuf import message as encoded
+from _protobuf import varint
 
 HERE = Path(__file__).parent
 BEGAN_NS = 1_780_000_000_000_000_000
 US = 1_000_000
 
 
-def varint(value: int) -> bytes:
-    out = bytearray()
-    value &= (1 << 64) - 1
-    while value > 127:
-        out.append(value & 127 | 128)
-        value >>= 7
-    return bytes([*out, value])
-
-
 def message(*fields: tuple[int, Any]) -> bytes:
-    """Return a message of protobuf; zeros and empty texts are left out, as proto3 does."""
-    parts = []
-    for number, value in fields:
-        if isinstance(value, float):
-            parts.append(varint(number << 3 | 1) + struct.pack("<d", value))
-        elif isinstance(value, int):
-            parts.append(varint(number << 3) + varint(value) if value else b"")
-        else:
-            data = value.encode() if isinstance(value, str) else value
-            parts.append(varint(number << 3 | 2) + varint(len(data)) + data)
-    return b"".join(parts)
+    """Return a message; zeros are left out, as proto3 does."""
+    return encoded(*(field for field in fields if isinstance(field[1], float) or field[1] != 0))
 
 
 class Plane:

@@ -13,12 +13,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 from support import SAMPLES, corpus_next, run_command, sample, sure_readers
 
 import tracekit
-from tracekit.errors import ParseError, TracekitError
+from tracekit.errors import ParseError
 from tracekit.trace import Trace
 
 Rows = list[dict[str, Any]]
@@ -311,18 +309,3 @@ def test_a_database_of_another_program_gets_one_sentence(reader: str, tmp_path: 
     with pytest.raises(ParseError, match="the database cannot be read"):
         tracekit.read(path, format=reader)
     assert run_command("summary", path, "--from", reader, code=1).output.startswith("error: ")
-
-
-@pytest.mark.parametrize("name", sorted(KEYS))
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=30)
-@given(st.lists(st.tuples(st.integers(0, 1 << 20), st.integers(0, 255)), max_size=12), st.integers(0, 10_000))
-def test_any_damage_is_a_trace_whose_ledger_adds_up_or_a_sentence(
-    tmp_path: Path, name: str, changes: list[tuple[int, int]], cut: int
-) -> None:
-    data = bytearray(sample(name).read_bytes())
-    for place, byte in changes:
-        data[place % len(data)] = byte
-    path = tmp_path / "x.db"
-    path.write_bytes(data[: len(data) - cut // 5000])
-    with contextlib.suppress(TracekitError):
-        tracekit.read(path, format="rpd" if "rpd" in name else "rocprof-db").ledgers[0].check()

@@ -14,13 +14,11 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 from support import SAMPLES, corpus_next, run_command, sample, sure_readers
 
 import tracekit
 from tracekit.columns import arrow
-from tracekit.errors import ParseError, TracekitError
+from tracekit.errors import ParseError
 from tracekit.readers.sqlite.cupti import Extra, args_of
 from tracekit.trace import Trace
 
@@ -225,17 +223,3 @@ def test_a_database_of_another_program_gets_one_sentence(tmp_path: Path) -> None
     with pytest.raises(ParseError, match="no table rocpd_metadata"):
         tracekit.read(path, format="rocpd")
     assert run_command("summary", path, "--from", "rocpd", code=1).output.startswith("error: ")
-
-
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
-@given(st.lists(st.tuples(st.integers(0, 1 << 20), st.integers(0, 255)), max_size=12), st.integers(0, 10_000))
-def test_any_damage_is_a_trace_whose_ledger_adds_up_or_a_sentence(
-    tmp_path: Path, changes: list[tuple[int, int]], cut: int
-) -> None:
-    data = bytearray(sample(ONE).read_bytes())
-    for place, byte in changes:
-        data[place % len(data)] = byte
-    path = tmp_path / "x.db"
-    path.write_bytes(data[: len(data) - cut // 5000])
-    with contextlib.suppress(TracekitError):
-        tracekit.read(path, format="rocpd").ledgers[0].check()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import subprocess
 import sys
@@ -10,12 +9,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 from support import SAMPLES, run_command, sample, sure_readers
 
 import tracekit
-from tracekit.errors import ParseError, TracekitError
+from tracekit.errors import ParseError
 
 ONE = "timemory/wall_clock.txt"
 LOG = "timemory/two-ranks.log"
@@ -94,21 +91,3 @@ def test_the_generator_writes_the_committed_files_again(tmp_path: Path) -> None:
     subprocess.run([sys.executable, "-B", str(SAMPLES / "_timemory.py"), str(tmp_path)], check=True)
     for path in (tmp_path / "timemory").iterdir():
         assert path.read_bytes() == sample(f"timemory/{path.name}").read_bytes()
-
-
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
-@given(
-    st.sampled_from([ONE, LOG]),
-    st.lists(st.tuples(st.integers(0, 1 << 20), st.integers(0, 255)), max_size=12),
-    st.integers(0, 10_000),
-)
-def test_any_damage_is_a_trace_whose_ledger_adds_up_or_a_sentence(
-    tmp_path: Path, name: str, changes: list[tuple[int, int]], cut: int
-) -> None:
-    data = bytearray(sample(name).read_bytes())
-    for place, byte in changes:
-        data[place % len(data)] = byte
-    path = tmp_path / "x.txt"
-    path.write_bytes(data[: len(data) - cut // 5000])
-    with contextlib.suppress(TracekitError):
-        tracekit.read(path, format="timemory").ledgers[0].check()

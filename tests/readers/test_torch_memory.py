@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import gzip
 import io
 import json
@@ -15,12 +14,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 from support import SAMPLES, corpus_next, run_command, sample, sure_readers
 
 import tracekit
-from tracekit.errors import ParseError, TracekitError
+from tracekit.errors import ParseError
 from tracekit.trace import Trace
 
 MIB = 1 << 20
@@ -222,17 +219,3 @@ def test_odd_values_cost_their_record_alone(tmp_path: Path) -> None:
         "bad-event": len(bad), "bad-segment": 1, "bad-block": 1, "bad-annotation": 1, "annotation-without-start": 1
     }  # fmt: skip
     assert "unknown-action" in trace.ledgers[0].notes
-
-
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
-@given(st.lists(st.tuples(st.integers(0, 10_000), st.integers(0, 255)), max_size=8), st.integers(0, 10_000))
-def test_any_damage_is_a_trace_whose_ledger_adds_up_or_a_sentence(
-    tmp_path: Path, changes: list[tuple[int, int]], cut: int
-) -> None:
-    data = bytearray(sample("torch-memory/two-gpus.pickle").read_bytes())
-    for place, byte in changes:
-        data[place % len(data)] = byte
-    path = tmp_path / "x.pickle"
-    path.write_bytes(data[: len(data) - cut // 5000])
-    with contextlib.suppress(TracekitError):
-        tracekit.read(path, format="torch-memory").ledgers[0].check()
