@@ -17,6 +17,7 @@ from tracekit.readers import READERS
 from tracekit.readers.base import Reader
 from tracekit.readers.sniff import identify
 from tracekit.readers.source import Source, open_source
+from tracekit.readers.zipped import members
 
 PathLike = str | Path
 
@@ -37,6 +38,8 @@ class Input:
 def expand(inputs: PathLike | Sequence[PathLike]) -> list[Input]:
     """Return the inputs that the user's words name: files, "-", URLs, patterns, folders (all readable files below).
 
+    Of a zip archive each file that some reader knows is an input.
+
     Raises: InputError for a pattern or folder that names nothing; UsageError when no word is given.
     """
     words = [inputs] if not isinstance(inputs, Sequence) or isinstance(inputs, str) else list(inputs)
@@ -53,12 +56,13 @@ def expand(inputs: PathLike | Sequence[PathLike]) -> list[Input]:
         if path.is_dir():
             out.extend(Input(name, label) for name in _in_folder(path))
         elif any(c in rest for c in "*?[") and "://" not in rest and not path.exists():
-            found = sorted(name for name in glob.glob(rest, recursive=True) if Path(name).is_file())  # noqa: PTH207 - any root
-            if not found:
+            names = sorted(name for name in glob.glob(rest, recursive=True) if Path(name).is_file())  # noqa: PTH207 - any root
+            if not names:
                 raise InputError(f"{rest}: no file matches", hint="is the pattern right?")
-            out.extend(Input(name, label) for name in found)
+            out.extend(Input(each, label) for name in names for each in _in_zip(name) or [name])
         else:
-            out.extend(_of_session(path, rest, label) or [Input(rest, label)])
+            found = _of_session(path, rest, label) or [Input(name, label) for name in _in_zip(rest)]
+            out.extend(found or [Input(rest, label)])
     return out
 
 
@@ -84,12 +88,32 @@ def names_databases(path: Path) -> bool:
     return bool(_of_session(path, str(path), ""))
 
 
+def _in_zip(name: str) -> list[str]:
+    """Return the files of a zip archive that some reader knows, [] for another file."""
+    inside = [] if "://" in name else [f"{name}/{member}" for member in members(Path(name))]
+    return [each for each in inside if _is_known(each)]
+
+
+def _is_known(name: str) -> bool:
+    """Return whether a file is a profile, or cannot be read: then it is named with its reason when it is opened."""
+    try:
+        with open_source(name) as source:
+            identify(source, READERS.values())
+    except UnknownFormatError:
+        return False
+    except TracekitError:
+        pass
+    return True
+
+
 def several(words: PathLike | Sequence[PathLike]) -> bool:
     """Return whether the words may name several inputs: more than one word, a folder or a pattern."""
     if isinstance(words, (str, os.PathLike)):
         words = [words]
     texts = [os.fsdecode(word) for word in words]
-    return len(texts) > 1 or any(Path(text).is_dir() or any(c in text for c in "*?[") for text in texts)
+    return len(texts) > 1 or any(
+        Path(text).is_dir() or any(c in text for c in "*?[") or len(members(Path(text))) > 1 for text in texts
+    )
 
 
 def _text_of(word: object) -> str:
@@ -105,16 +129,9 @@ def _text_of(word: object) -> str:
 
 def _in_folder(folder: Path) -> list[str]:
     """Return the files below a folder that some reader knows; the others are no part of the run."""
-    found = []
+    found: list[str] = []
     for path in sorted(p for p in folder.rglob("*") if p.is_file() and not p.name.startswith(".")):
-        try:
-            with open_source(str(path)) as source:
-                identify(source, READERS.values())
-        except UnknownFormatError:
-            continue
-        except TracekitError:
-            pass  # named with its reason when it is opened
-        found.append(str(path))
+        found += _in_zip(str(path)) or ([str(path)] if _is_known(str(path)) else [])
     if not found:
         raise InputError(f"{folder}: no file in this folder is a known profile format", hint=UnknownFormatError.hint)
     return found

@@ -360,7 +360,7 @@ FOREIGN: tuple[Foreign, ...] = (
     ),
     Foreign("picture", "a picture", _SAVE_TEXT, rb"\A(?:\x89PNG\r\n|\xff\xd8\xff|GIF8[79]a|RIFF....WEBP)"),
     Foreign("pdf", "a PDF document", _SAVE_TEXT, rb"\A%PDF-"),
-    Foreign("zip", "a zip archive", "unpack it first", rb"\APK\x03\x04"),
+    Foreign("zip", "a zip archive in which no file is a known profile", _SAVE_TEXT, rb"\APK\x03\x04"),
     Foreign("tar", "a tar archive", "unpack it first", rb"\A.{257}ustar"),
     Foreign("7z", "an archive of 7-Zip, xz or bzip2", "unpack it first", rb"\A(?:7z\xbc\xaf|\xfd7zXZ\0|BZh[1-9]1AY)"),
     Foreign(

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, BinaryIO, Self
 import numpy as np
 
 from tracekit.errors import InputError, LimitError, MissingExtraError, ParseError, ScratchError, Stop, TracekitError
+from tracekit.readers import zipped
 from tracekit.readers._encoding import as_utf8, cleaned, encoding_of, is_text, of_windows
 from tracekit.readers._remote import cannot_open
 from tracekit.readers._streams import (
@@ -309,7 +310,7 @@ class Source:
 
 
 def open_source(name: str) -> Source:
-    """Return the source for an input: a path, "-" for stdin, or a URL that fsspec knows.
+    """Return the source for an input: a path, one of a file in a zip archive, "-" for stdin, or a URL for fsspec.
 
     Raises: InputError, MissingExtraError.
     """
@@ -339,8 +340,17 @@ def open_source(name: str) -> Source:
                 return _spooled(name, file)  # a pipe can be read once only
             file.read(1)
     except OSError as err:
+        if isinstance(err, (NotADirectoryError, FileNotFoundError)) and (inside := zipped.split(name)) is not None:
+            return _of_zip(name, *inside)
         raise _cannot_open(name, err) from err
     return Source(name, path)
+
+
+def _of_zip(name: str, path: Path, member: str) -> Source:
+    with zipped.opened(name, path, member) as (stream, size):
+        limits = in_force()
+        most = limits.most_bytes(size, packed=True)
+        return _spooled(name, Bounded(stream, limits, most, limits.at_most_bytes(size, most or 0), name))
 
 
 def _spooled(name: str, stream: SupportsRead) -> Source:
