@@ -160,8 +160,9 @@ def _read_apart(
         if not several(reading.inputs):
             return None
     from tracekit import shares
+    from tracekit.inputs.paths import expand
 
-    items = shares.inputs_of(reading.inputs)
+    items = expand(reading.inputs)
     if jobs is None and not dask and not shares.fits(len(items), [*views, *(["all"] if every else [])], options):
         return None
     with progress(f"reading {len(items):,} inputs") as update:

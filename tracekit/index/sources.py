@@ -12,8 +12,8 @@ from tracekit.analysis.intervals import I64
 from tracekit.index.trace_index import TraceIndex, join
 from tracekit.trace import NAME_TABLES, Key, Ledger, Run, SourceFacts, Trace
 
-SEVERAL_NOTES = ("clocks-not-comparable", "clocks-by-wall-clock", "same-bytes", "process-twice")
-"""Codes of the notes on several inputs that the first screen has too: on their clocks, and on what counts twice."""
+SEVERAL_NOTES = ("clocks-not-comparable", "clocks-by-wall-clock", "same-bytes", "process-twice", "not-profiles")
+"""Codes of notes on several inputs that the first screen has too: their clocks, what counts twice, what is not read."""
 
 
 @join

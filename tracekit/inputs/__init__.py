@@ -267,9 +267,7 @@ class Inputs:
         values = declared.parse(given, reader.options, owner=reader.name)
         shown, source.stopped = self._shown(item.name), None
         ledger = Ledger(source=first_source, path=shown, format=reader.name, strict=strict)
-        for name in item.missing:
-            text = "the session of the Visual Profiler names databases that are not beside it: they are not read"
-            ledger.note("session-names-more", text, where=self._shown(name))
+        item.note(ledger, self._shown)
         options = ReadOptions(
             source=first_source, demangle=how.demangle, values=values, columns=columns, args_of=args_of
         )

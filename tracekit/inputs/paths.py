@@ -5,7 +5,7 @@ from __future__ import annotations
 import glob
 import os
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -18,6 +18,8 @@ from tracekit.readers.base import Reader
 from tracekit.readers.sniff import identify
 from tracekit.readers.source import Source, open_source
 from tracekit.readers.zipped import members
+from tracekit.text.display import plural
+from tracekit.trace import Ledger, Note
 
 PathLike = str | Path
 
@@ -27,12 +29,25 @@ class Input:
     """One input as the user named it: `label` is the NAME of NAME=INPUT, else "".
 
     session: the session of the Visual Profiler that named the input, "" for none. missing: what that session names too.
+    unread: of one input of a folder, the files there that are no profiles.
     """
 
     name: str
     label: str = ""
     session: str = ""
     missing: tuple[str, ...] = ()
+    unread: tuple[str, ...] = ()
+
+    def note(self, ledger: Ledger, shown: Callable[[str], str]) -> None:
+        """Say which files beside the input are not read. shown: the name of a file as outputs have it."""
+        for name in self.missing:
+            text = "the session of the Visual Profiler names databases that are not beside it: they are not read"
+            ledger.note("session-names-more", text, where=shown(name))
+        if self.unread:
+            names = ", ".join(shown(name) for name in self.unread[:MOST_NAMED])
+            more = f" and {len(self.unread) - MOST_NAMED:,} more" if len(self.unread) > MOST_NAMED else ""
+            text = f"not read: {plural(len(self.unread), 'file')} of no known format ({names}{more})"
+            ledger.notes["not-profiles"] = Note("not-profiles", text, 1)  # no fault, also with --strict
 
 
 def expand(inputs: PathLike | Sequence[PathLike]) -> list[Input]:
@@ -54,7 +69,7 @@ def expand(inputs: PathLike | Sequence[PathLike]) -> list[Input]:
             raise UsageError("an input has an empty name", hint="is a variable of the shell unset?")
         path = Path(rest)
         if path.is_dir():
-            out.extend(Input(name, label) for name in _in_folder(path))
+            out.extend(_in_folder(path, label))
         elif any(c in rest for c in "*?[") and "://" not in rest and not path.exists():
             names = sorted(name for name in glob.glob(rest, recursive=True) if Path(name).is_file())  # noqa: PTH207 - any root
             if not names:
@@ -127,16 +142,29 @@ def _text_of(word: object) -> str:
     raise UsageError(f"{type(word).__name__} is not an input: inputs are names of files", hint="a str or a Path")
 
 
-def _in_folder(folder: Path) -> list[str]:
-    """Return the files below a folder that some reader knows; the others are no part of the run."""
-    found: list[str] = []
+def _in_folder(folder: Path, label: str) -> list[Input]:
+    """Return the profiles below a folder; one of them names the other files.
+
+    A file of no known format that is named like a profile, but for its numbers, is one too: a rank whose file is empty
+    or broken fails with its reason.
+    """
+    known: list[str] = []
+    others: list[str] = []
     for path in sorted(p for p in folder.rglob("*") if p.is_file() and not p.name.startswith(".")):
-        found += _in_zip(str(path)) or ([str(path)] if _is_known(str(path)) else [])
-    if not found:
+        name = str(path)
+        inside = _in_zip(name)
+        (known if inside or _is_known(name) else others).extend(inside or [name])
+    if not known:
         raise InputError(f"{folder}: no file in this folder is a known profile format", hint=UnknownFormatError.hint)
-    return found
+    alike = {_NUMBER.sub("#", name) for name in known}
+    broken = [name for name in others if _NUMBER.sub("#", name) in alike]
+    unread = tuple(name for name in others if name not in broken)
+    return [Input(name, label, unread=unread if name == known[0] else ()) for name in sorted([*known, *broken])]
 
 
+_NUMBER = re.compile(r"[0-9]+")
+MOST_NAMED = 3
+"""Files that a note names; the others are a count."""
 _HOMES = re.compile(r"(?:/var)?/(?:home|Users)/[^/]+|/root(?=/|$)|[A-Za-z]:/Users/[^/]+")
 FOLDERS_KEPT = 2
 

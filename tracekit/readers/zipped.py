@@ -13,7 +13,7 @@ from tracekit.errors import InputError
 if TYPE_CHECKING:
     from zipfile import ZipFile
 
-    from tracekit.readers._streams import SupportsRead
+    from tracekit.readers._streams import Stream
 
 _MAGIC = b"PK\x03\x04"
 _ENCRYPTED = 1
@@ -45,7 +45,7 @@ def split(name: str) -> tuple[Path, str] | None:
 
 
 @contextmanager
-def opened(name: str, path: Path, member: str) -> Iterator[tuple[SupportsRead, int]]:
+def opened(name: str, path: Path, member: str) -> Iterator[tuple[Stream, int]]:
     """Yield the bytes of a file in an archive, and its packed size. name: of the input. Raises: InputError."""
     from zipfile import BadZipFile
 

@@ -9,11 +9,9 @@ views make the same tables of it that they make of all events. An input that fai
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
-from pathlib import Path
 from tempfile import TemporaryDirectory
 from uuid import uuid4
 
@@ -88,7 +86,7 @@ def summary(
 ) -> Summary:
     """Return the summary of a run whose ranks are read apart. jobs: processes, 0 for one for each CPU.
 
-    dask: the address of a scheduler to use instead. given: the result of `inputs_of` for these words. An input that
+    dask: the address of a scheduler to use instead. given: the result of `expand` for these words. An input that
     fails is a failure of the result.
     Raises: TracekitError where nothing can be read; UsageError for options that need all events at once.
     """
@@ -101,7 +99,7 @@ def summary(
                 f"--align {method}: not for ranks that are read apart",
                 hint="one of: auto, collectives, wall-clock, none",
             )
-    items, again = together.without_copies(given or inputs_of(inputs))
+    items, again = together.without_copies(given or expand(inputs))
     own = replace(options, progress=None, more_columns=None, partial=False, same_process=False, align=Align())
     own = replace(own, columns=pipeline.columns_of(SHARED), args_of=pipeline.args_of(SHARED))
     tables = tuple(_TABLES.values())
@@ -153,26 +151,6 @@ def summary(
     notes += [ROUNDED] if run.merged.rounded else []
     report = replace(report, facts=tuple(facts), notes=(*notes, *report.notes))
     return Summary(report, tuple(run.failures), read, ranks)
-
-
-def inputs_of(words: PathLike | Sequence[PathLike]) -> list[Input]:
-    """Return the inputs that the words name. In a folder also files of no known format that are named like the others.
-
-    An empty or broken file of a rank is part of the run: it fails with its reason. Raises: as `expand`.
-    """
-    words = [words] if isinstance(words, (str, Path)) else words
-    items = expand(words)
-    known = {item.name for item in items}
-    alike = {_without_numbers(item.name) for item in items}
-    for folder in (Path(word) for word in words if "://" not in str(word) and Path(word).is_dir()):
-        every = sorted(str(path) for path in folder.rglob("*") if path.is_file() and not path.name.startswith("."))
-        found = [Input(name) for name in every if name not in known and _without_numbers(name) in alike]
-        items = sorted([*items, *found], key=lambda item: item.name) if found else items
-    return items
-
-
-def _without_numbers(name: str) -> str:
-    return re.sub(r"\d+", "#", name)
 
 
 def _names(views: Sequence[str], shown: ViewOptions) -> tuple[str, ...]:
@@ -294,6 +272,8 @@ class _Run:
     def _place(self, looks: Mapping[int, Look], relations: tuple[dict[int, Relation], int]) -> None:
         """Put all inputs on the clocks that they share."""
         self._ledgers = {number: Ledger(source=number) for number in looks}
+        for number, ledger in self._ledgers.items():
+            self._items[number].note(ledger, stored_name)
         names = [item.label or stored_name(item.name) for item in self._items]
         begun = [together.known(number, self._items[number], look.run, look.first_ns) for number, look in looks.items()]
         met = together.Met(relations, choices=self._choices)
