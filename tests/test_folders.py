@@ -36,7 +36,11 @@ def test_an_empty_file_that_is_named_like_the_others_is_an_error(folder: Path) -
 def test_files_of_no_known_format_are_named(folder: Path) -> None:
     (folder / "rank1.csv").unlink()
     text = "not read: 2 files of no known format ("
-    for words in (["summary", folder], ["summary", folder, "--all"], ["convert", folder, "-o", folder.parent / "t.json"]):
+    for words in (
+        ["summary", folder],
+        ["summary", folder, "--all"],
+        ["convert", folder, "-o", folder.parent / "t.json"],
+    ):
         shown = run_command(*words, width=500)
         assert text in shown.stdout + shown.stderr, words
     assert "not-profiles" in tracekit.read(folder, strict=True).ledgers[0].notes, "it is no fault"

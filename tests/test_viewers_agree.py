@@ -37,7 +37,7 @@ def check(source: Path, target: Path) -> None:
     assert (seen["sum_dur_ns"] or 0) == sum(
         max(r["dur_ns"] or 0, 0) for r in drawn
     )  # a negative one is written as 0, and told
-    assert Counter(row["name"] for row in seen["sql"][0]) == Counter(shown(r["name"] or "") for r in drawn)
+    assert Counter(row["name"] or "" for row in seen["sql"][0]) == Counter(shown(r["name"] or "") for r in drawn)
     if source.suffix in (".json", ".gz") and (original := perfetto(source))["accepted"]:
         assert seen["flows"] >= original["flows"]
 

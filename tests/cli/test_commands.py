@@ -181,7 +181,7 @@ def test_an_unknown_option_of_a_format_is_refused_with_those_known(tmp_path: Pat
     result = run("summary", nsys, "--option", "state=GPU", code=2)
     assert "error: --option state: no such option of nsys-sqlite" in result.stderr
     assert "known: osrt=yes|no" in result.stderr
-    result = run("summary", GOOD, "--option", "osrt=yes", code=2)
+    result = run("summary", sample("kineto/gpu.pt.trace.json"), "--option", "osrt=yes", code=2)
     assert "it has no options" in result.stderr
     # Of several inputs each takes the options of its own format.
     run("convert", nsys, GOOD, "-o", tmp_path / "x.parquet", "--option", "osrt=yes")

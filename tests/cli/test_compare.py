@@ -136,7 +136,7 @@ def test_an_unknown_suffix_is_wrong_usage_that_names_the_forms(sides: tuple[str,
     out = tmp_path / "out.xlsx"
     said = run(*sides, "-o", out, code=2).stderr
     assert f"-o {out}: the suffix names no output format" in said
-    assert "hint: choose one with --format: csv, html, json, markdown, text" in said
+    assert "hint: choose one with --format: csv, html, json, markdown, spreadsheet, text" in said
     assert not out.exists()
     run(*sides, "-o", out, "--format", "csv")
     assert out.read_text(encoding="utf-8")

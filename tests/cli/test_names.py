@@ -44,7 +44,7 @@ def test_completion_knows_every_name() -> None:
     assert completed("summary", "--option", "o") == {"osrt="}
     assert "sync_share=" in completed("summary", "--option")
     assert {"-total", "-name"} <= completed("summary", "--sort", "-")
-    assert completed("summary", "--format") == {"text", "json", "csv", "markdown"}
+    assert completed("summary", "--format") == {"text", "json", "csv", "markdown", "spreadsheet"}
 
 
 def test_a_shell_completes_names() -> None:
