@@ -328,3 +328,16 @@ def test_each_failure_of_a_url_has_its_own_sentence(address: str, why: str, serv
             open_source(url)
     assert why in str(caught.value)
     assert caught.value.hint
+
+
+def test_what_a_reader_left_open_is_closed(tmp_path: Path) -> None:
+    """A reader that ends with an error stays alive in its traceback, and so does its generator."""
+    (tmp_path / "x.txt").write_bytes(b"line\n" * 100)
+    with open_source(str(tmp_path / "x.txt")) as source:
+        left = source.chunks(Ledger(), 16)
+        next(left)
+        again = source.chunks(Ledger(), 16)
+        next(again)
+    for each in (left, again):
+        with pytest.raises(ValueError, match="closed"):
+            next(each)

@@ -76,6 +76,7 @@ class Source:
         self._temporary = temporary
         self._head: Head | None = None
         self._file: BinaryIO | None = None
+        self._opened: list[io.BufferedReader] = []
         self.limits = in_force()
         self.stopped: Stop | None = None
 
@@ -87,8 +88,8 @@ class Source:
 
     def close(self) -> None:
         """Close what is open and remove what was copied."""
-        if self._file is not None:
-            self._file.close()
+        for file in self._opened:  # an error can leave a reader in the middle, and its file open
+            file.close()
         if self._temporary is not None:
             self._temporary.cleanup()
             self._temporary = None
@@ -292,9 +293,11 @@ class Source:
 
     def _open(self) -> io.BufferedReader:
         try:
-            return self.path.open("rb")
+            file = self.path.open("rb")
         except OSError as err:
             raise _cannot_open(self.name, err) from err
+        self._opened = [*(each for each in self._opened if not each.closed), file]
+        return file
 
     def _sqlite_tables(self) -> frozenset[str]:
         import sqlite3

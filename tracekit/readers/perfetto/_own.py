@@ -18,21 +18,18 @@ from tracekit.columns.arrays import I64, Mask
 from tracekit.columns.arrow import Column, pc
 from tracekit.readers.builder import Values
 from tracekit.readers.packets.message import Message
+from tracekit.readers.perfetto._own_args import SMALL, TEXTS, WIDE, columns_of
 from tracekit.readers.perfetto._rows import LAST
 from tracekit.readers.perfetto._tracks import Key, Tracks
-from tracekit.readers.protobuf import INT32_MAX, INT64_MAX
+from tracekit.readers.protobuf import INT64_MAX
 from tracekit.schema import KINDS, Kind
 from tracekit.trace import Run, SourceFacts
 from tracekit.units import MAX_NS
 
-_SHAPES = {"grid": ("grid_x", "grid_y", "grid_z"), "block": ("block_x", "block_y", "block_z")}
-_SMALL = ("device", "step", "registers", *_SHAPES["grid"], *_SHAPES["block"])
-_WIDE = ("context", "stream", "tid", "correlation", "bytes", "static_smem_bytes", "dynamic_smem_bytes", "dur_ns")
 _NARROW = ("source", "rank", "device")
 _MOST_NARROW = 1 << 30
 _INPUT = 1 << 48
 """Ids on slices from here on are arrows of the input."""
-_TEXTS = ("raw_name", "copy_kind")
 _DEVICE = re.compile(r"(?:rank -?\d+ · )?(?:.* · )?GPU (?P<name>.*?)(?: \(process [^()]*\))?", re.DOTALL)
 _NAMED = re.compile(r"(?P<name>.*) \((?:process|thread) [^()]*\)", re.DOTALL)
 Facts = dict[str, object]
@@ -110,25 +107,17 @@ class Own:
         device = np.array([lane.get("side") == "device" for lane in lanes], np.bool_)[place]
         out: dict[str, Values] = {}
         encoded = arrow.encoded(args)
-        texts = [_split(text) for text in arrow.optional_texts(encoded.dictionary)]
-        texts.append(({}, None))
         codes = arrow.codes(encoded).astype(np.int64)
-        codes[codes < 0] = len(texts) - 1
-        for column in (*_SMALL, *_WIDE):
-            kind = pa.int32() if column in _SMALL else pa.int64()
-            stored = arrow.array([found.get(column) for found, _ in texts], kind)
-            if stored.null_count < len(stored):
-                out[column] = arrow.take(stored, codes)
-        for column in _TEXTS:
-            shown = arrow.array([found.get(column) for found, _ in texts], pa.string())
-            if shown.null_count < len(shown):
-                out[column] = arrow.take(shown, codes)
-        value = arrow.array([found.get("value") for found, _ in texts], pa.float64())
-        if value.null_count < len(value):
-            out["value"] = pc.coalesce(arrow.take(value, codes), values)
+        codes[codes < 0] = len(encoded.dictionary)
+        held = columns_of(encoded.dictionary)
+        for column in (*SMALL, *WIDE, *TEXTS, "value"):
+            if held[column].null_count < len(held[column]):
+                out[column] = arrow.take(held[column], codes)
+        if "value" in out:
+            out["value"] = pc.coalesce(out["value"], values)
         if isinstance(stated := out.get("dur_ns"), pa.Array):
             out["dur_ns"] = pc.coalesce(stated, durations)
-        out["args"] = arrow.take(arrow.array([rest for _, rest in texts], pa.string()), codes)
+        out["args"] = arrow.take(held["args"], codes)
         for column, key, kind in (
             ("source", "source", pa.int32()),
             ("rank", "rank", pa.int32()),
@@ -195,34 +184,3 @@ def _either(first: np.ndarray, one: Column, other: Values) -> Column:
     """Return `one` in the rows of `first`, and `other` in the others."""
     second = other if isinstance(other, pa.Array) else arrow.nulls(len(one), one.type)
     return pc.if_else(arrow.array(first), one, second)
-
-
-def _split(text: str | None) -> tuple[dict[str, object], str | None]:
-    """Return the columns that an object of args holds, and what is left of it."""
-    if text is None:
-        return {}, None
-    members = orjson.loads(text)
-    found: dict[str, object] = {}
-    for key, columns in _SHAPES.items():
-        sizes = members.get(key)
-        if isinstance(sizes, list) and len(sizes) == 3 and all(_fits(size, small=True) for size in sizes):
-            found |= dict(zip(columns, sizes, strict=True))
-            del members[key]
-    for column in (*_SMALL, *_WIDE):
-        if _fits(members.get(column), small=column in _SMALL):
-            found[column] = members.pop(column)
-    for column in _TEXTS:
-        if isinstance(members.get(column), str):
-            found[column] = members.pop(column)
-    if isinstance(members.get("value"), float):
-        found["value"] = members.pop("value")
-    if isinstance(members.get("args_text"), str):
-        return found, members["args_text"]
-    if isinstance(members.get("args"), dict):
-        return found, orjson.dumps(members["args"]).decode()
-    return found, orjson.dumps(members).decode() if members else None
-
-
-def _fits(value: object, *, small: bool) -> bool:
-    most = INT32_MAX if small else INT64_MAX
-    return isinstance(value, int) and not isinstance(value, bool) and abs(value) <= most
