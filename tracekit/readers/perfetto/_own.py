@@ -113,8 +113,8 @@ class Own:
         for column in (*SMALL, *WIDE, *TEXTS, "value"):
             if held[column].null_count < len(held[column]):
                 out[column] = arrow.take(held[column], codes)
-        if "value" in out:
-            out["value"] = pc.coalesce(out["value"], values)
+        if isinstance(stated := out.get("value"), pa.Array):
+            out["value"] = pc.coalesce(stated, values)
         if isinstance(stated := out.get("dur_ns"), pa.Array):
             out["dur_ns"] = pc.coalesce(stated, durations)
         out["args"] = arrow.take(held["args"], codes)

@@ -7,7 +7,7 @@ whose arguments are apart because a name of theirs is that of a column, is taken
 
 from __future__ import annotations
 
-import io
+from typing import Any
 
 import numpy as np
 import orjson
@@ -21,7 +21,7 @@ SHAPES = {"grid": ("grid_x", "grid_y", "grid_z"), "block": ("block_x", "block_y"
 SMALL = ("device", "step", "registers", *SHAPES["grid"], *SHAPES["block"])
 WIDE = ("context", "stream", "tid", "correlation", "bytes", "static_smem_bytes", "dynamic_smem_bytes", "dur_ns")
 TEXTS = ("raw_name", "copy_kind")
-TYPES = {
+TYPES: dict[str, pa.DataType] = {
     **dict.fromkeys(SMALL, pa.int32()), **dict.fromkeys(WIDE, pa.int64()), **dict.fromkeys(TEXTS, pa.string()),
     "value": pa.float64(), "args": pa.string(),
 }  # fmt: skip
@@ -39,9 +39,7 @@ _MEMBER = "|".join((
 _PARTS = rf"(?s)^\{{(?P<own>(?:(?:{_MEMBER})[,}}])*)(?P<rest>.*)$"
 _ODD = _one_of((*SMALL, *WIDE, *TEXTS, *SHAPES, "value", "args", "args_text"), "")
 _INT32S = pa.list_(pa.int32())
-_STORED = pa.schema(
-    [(name, TYPES[name]) for name in (*SMALL[:3], *WIDE, *TEXTS)] + [(name, _INT32S) for name in SHAPES]
-)
+_STORED = pa.schema([(name, TYPES[name]) for name in (*SMALL, *WIDE, *TEXTS)] + [(name, _INT32S) for name in SHAPES])
 _BLOCK_BYTES = 1 << 20
 
 
@@ -55,7 +53,8 @@ def columns_of(texts: Column) -> dict[str, Column]:
     odd = arrow.bools(pc.fill_null(pc.match_substring_regex(rest, _ODD), False))
     held = _stored(pc.if_else(arrow.array(odd), pa.scalar("", pa.string()), own))
     none = pa.scalar(None, pa.string())
-    held["args"] = pc.if_else(pc.equal(rest, ""), none, pc.binary_join_element_wise("{", rest, ""))
+    empty = pc.or_(pc.equal(rest, ""), pc.equal(rest, "}"))
+    held["args"] = pc.if_else(empty, none, pc.binary_join_element_wise("{", rest, ""))
     rows = np.flatnonzero(odd)
     apart = [split(text) for text in arrow.optional_texts(arrow.take(texts, rows))]
     place = np.arange(count + 1)
@@ -73,25 +72,24 @@ def _stored(own: Column) -> dict[str, Column]:
     """Return the columns in the members of each text, `"a":1,"b":2}` or `"a":1,`; a null has none."""
     from pyarrow import json
 
-    objects = pc.binary_join_element_wise("{", pc.utf8_slice_codeunits(pc.fill_null(own, ""), 0, -1), "}", "")
-    lines = "\n".join(arrow.texts(objects)).encode() + b"\n"
-    longest = max(len(line) for line in lines.split(b"\n"))
+    objects = pc.binary_join_element_wise("{", pc.utf8_rtrim(pc.fill_null(own, ""), ",}"), "}", "")
+    ends, lines = arrow.text_parts(pc.binary_join_element_wise(objects, "\n", ""))
+    longest = int(np.diff(ends).max())
     table = json.read_json(
-        io.BytesIO(lines),
+        arrow.byte_file(lines[ends[0] : ends[-1]].tobytes()),
         json.ReadOptions(use_threads=False, block_size=max(_BLOCK_BYTES, 2 * longest)),
         json.ParseOptions(explicit_schema=_STORED, unexpected_field_behavior="error"),
     )
-    held: dict[str, Column] = {}
-    for name in _STORED.names:
-        column = table.column(name).combine_chunks()
-        if name in SHAPES:
-            known = arrow.valid(column)
-            numbers = np.zeros((len(column), len(SHAPES[name])), np.int32)
-            numbers[known] = arrow.ints(column.flatten()).reshape(-1, len(SHAPES[name]))
-            for axis, number in zip(SHAPES[name], numbers.T, strict=True):
-                held[axis] = arrow.array(np.ascontiguousarray(number), mask=~known)
-        else:
-            held[name] = column
+    held: dict[str, Column] = {
+        name: table.column(name).combine_chunks() for name in _STORED.names if name not in SHAPES
+    }
+    for shape, axes in SHAPES.items():
+        sizes: Any = table.column(shape).combine_chunks()
+        known = arrow.valid(sizes)
+        numbers = np.zeros((len(sizes), len(axes)), np.int32)
+        numbers[known] = arrow.ints(sizes.flatten()).reshape(-1, len(axes))
+        for axis, number in zip(axes, numbers.T, strict=True):
+            held[axis] = pc.coalesce(held[axis], arrow.array(np.ascontiguousarray(number), mask=~known))
     return held
 
 
