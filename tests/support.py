@@ -26,6 +26,8 @@ from tracekit.trace import Trace
 
 ROOT = Path(__file__).resolve().parent.parent
 SAMPLES = ROOT / "sample_traces"
+SAMPLE_FILES = sorted(p for p in SAMPLES.glob("*/*") if p.is_file() and not p.parent.name.startswith((".", "_")))
+"""Every sample, without what Python keeps of the generator's modules."""
 GOLDENS = Path(__file__).resolve().parent / "goldens"
 SHARE = 1 if os.environ.get("CI") == "true" else 3
 """CI tries all examples; a run on a developer's machine tries one in `SHARE` of them, others in each run."""

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from support import ROOT, corpus_next, run_command
+from support import ROOT, SAMPLE_FILES, corpus_next, run_command
 
 import tracekit
 from tracekit.errors import UnknownFormatError
@@ -187,7 +187,7 @@ def test_a_name_counts_only_where_the_content_may_be_binary(tmp_path: Path) -> N
 
 def test_no_sample_of_ours_looks_foreign() -> None:
     """A pattern that matches a readable file would name it wrongly when it is damaged."""
-    for path in sorted((ROOT / "sample_traces").rglob("*/*")):
+    for path in SAMPLE_FILES:
         data = path.read_bytes()[:65536]
         found = foreign_format(Head("unknown", data, text=b"\0" not in data))
         allowed = {"torch-memory": "pickle", "firefox": None}.get(path.parent.name)

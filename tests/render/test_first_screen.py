@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from render.reports import HOSTILE
-from support import SAMPLES, read_sample
+from support import SAMPLE_FILES, SAMPLES, read_sample
 
 import tracekit
 from tracekit.render import first_screen
@@ -19,7 +19,7 @@ from tracekit.render.screen import screen
 from tracekit.report import DeviceTime, Finding, Headline, Report, StepTime, TimePart, TopName, TopNames
 from tracekit.text.display import cell_width, visible
 
-EVERY = sorted(path.relative_to(SAMPLES).as_posix() for path in SAMPLES.glob("*/*.*"))
+EVERY = [path.relative_to(SAMPLES).as_posix() for path in SAMPLE_FILES]
 _STYLES = re.compile("\x1b\\[[0-9]+m")
 
 PARTS = (TimePart("compute", 175, 0.1, 0.17, 0.2), TimePart("exposed_comm", 60, 0.0, 0.06, 0.1),

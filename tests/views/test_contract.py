@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from strategies import traces
-from support import SAMPLES, sample
+from support import SAMPLE_FILES, SAMPLES, sample
 from views.hosts import call, op, work
 from views.tables import dicts, event_rows, on_trace, trace
 
@@ -34,7 +34,7 @@ EVERY = {name: pipeline.view_named(name) for name in (*VIEWS, *compat.VIEWS)}
 """The common views, and those of the upstreams' own."""
 TABLES = tuple(name for name in EVERY if name != "timeline")
 SOME = ("overview", "device", "kernel", "memory_manipulation", "api", "metrics")
-FILES = sorted(p for p in SAMPLES.glob("*/*") if p.is_file() and not p.parent.name.startswith("."))
+FILES = SAMPLE_FILES
 FORMS = ("text", "json", "csv", "markdown")
 
 

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from paddle_case import AFTER, write_case_study
 from strategies import traces
-from support import SAMPLES, corpus_root, run_command
+from support import SAMPLE_FILES, SAMPLES, corpus_root, run_command
 from views.hosts import call, op, work
 from views.tables import Row, dicts, on_trace, trace
 from views.test_ranks import collective
@@ -494,7 +494,7 @@ def test_any_trace_is_judged_and_no_savings_exceed_its_window(made: Trace, least
             assert render(report_of(made, [section]), form, RenderOptions(width=80))
 
 
-FILES = sorted(p for p in SAMPLES.glob("*/*") if p.is_file() and not p.parent.name.startswith((".", "_")))
+FILES = SAMPLE_FILES
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda p: f"{p.parent.name}/{p.name}")
