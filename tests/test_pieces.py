@@ -28,7 +28,7 @@ def ns(us: int | Decimal) -> int:
 
 
 def events_of(path: Path, origin_ns: int) -> tuple[Counter[Any], Counter[Any]]:
-    """Events by time, duration, name and category, and the time of the parts of those that were cut.
+    """Events by time, duration, name and category, and the time of the parts of cut ones.
 
     origin_ns: Unix time of time 0 of the trace, on whose clock args.cut is.
     """

@@ -1,6 +1,6 @@
 """Statistics that can be added up: how often each value occurs in each group, from many files that are read apart.
 
-Tallies of two inputs add up to that of all their rows, so the statistics are those that `statistics.grouped` finds in
+Tallies of two inputs add up to that of all their rows, so the statistics are the same as `statistics.grouped` finds in
 all values at once. Where there are too many different values, `rounded` keeps their leading bits: calls, totals,
 least, greatest, mean and deviation stay exact, and a percentile is too low by a known share at most.
 """
@@ -83,7 +83,7 @@ def _counted(groups: int, group: I64, value: I64, count: I64) -> Tally:
 
 
 def _distinct(group: I64, value: I64, count: I64) -> tuple[I64, I64, I64]:
-    """Return rows in order of (group, value) with those that are alike made one."""
+    """Return rows in order of (group, value) with equal ones made one."""
     if not group.size:
         return group, value, count
     new = np.append(True, (group[1:] != group[:-1]) | (value[1:] != value[:-1]))

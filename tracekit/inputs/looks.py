@@ -217,7 +217,7 @@ def _related(every: Sequence[_Met]) -> tuple[dict[int, Relation], int]:
 
 
 def hosts_of(runs: Sequence[Run]) -> I64:
-    """Return a number for the host of each input: the same for those that read the wall clock of one host."""
+    """Return a number for the host of each input: the same where they read the wall clock of one host."""
     numbers: dict[str, int] = {}
     found = []
     for place, run in enumerate(runs):

@@ -2,7 +2,7 @@
 
     <?xml version="1.0" encoding="UTF-8"?>
     <session version="2">
-      <... path="/home/ada/run.nvprof" .../>
+      <... path="/data/work/run.nvprof" .../>
 
 The schema is not published, and the elements differ between versions. So each attribute and each text is looked at: a
 name of a file that is beside the session, and that is a profile of nvprof, is an input. Folders in such a name play no

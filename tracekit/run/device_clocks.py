@@ -52,7 +52,7 @@ def pairs(looks: Mapping[int, LaunchLook], inputs: Mapping[int, Clocked]) -> lis
 def place(
     launched: Sequence[Launched], inputs: Mapping[int, Clocked], placed: Mapping[int, Placed]
 ) -> dict[int, Placed]:
-    """Return all inputs on their clocks: those that launches relate to another one on the clock of that."""
+    """Return all inputs on their clocks: an input that launches relate to another one is on the clock of that one."""
     out = dict(placed)
     for each in launched:
         bounds = each.clock.bounds

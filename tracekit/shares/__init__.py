@@ -295,7 +295,7 @@ class _Run:
         self.merged.add(number, shifted(share, by_ns))
 
     def counted(self) -> tuple[int, int, str]:
-        """Return the ranks that were read, those that there are, and a sentence where some are missing."""
+        """Return how many ranks were read, how many there are, and a sentence where some are missing."""
         there = {rank for number, ranks in self._ranks.items() if number in self.merged for rank in ranks}
         unnamed = sum(not ranks for number, ranks in self._ranks.items() if number in self.merged)
         read = len(there) + unnamed

@@ -113,7 +113,7 @@ def _those(groups: RankGroups) -> str:
 
 
 def _notes(found: _Found, groups: RankGroups, options: ViewOptions) -> list[str]:
-    """Return the notes of the groups; of those that differ in their numbers alone, the first."""
+    """Return the notes of the groups; of several that differ in their numbers alone, the first."""
     alike: dict[str, list[tuple[str, list[int]]]] = {}
     for note, own in found.notes.items():
         if note == PERCENTILE_NOTE and not options.each:

@@ -42,7 +42,7 @@ SHOWS = (
     ColumnSpec("max_at", "Max at", Unit.TEXT, "The group that has the greatest; the first of several."),
     ColumnSpec("max_over_median", "Max / median", Unit.NUMBER, "The greatest value, divided by the median."),
 )
-"""The columns of such tables, beside those that name the rows."""
+"""The columns of such tables, beside the ones with names."""
 
 Row = tuple[Cell, ...]
 
@@ -177,7 +177,7 @@ def _counts(keys: Sequence[Sequence[Row]]) -> dict[Row, int]:
 
 
 def _measures(columns: Sequence[Column], options: ViewOptions) -> tuple[list[Column], list[str]]:
-    """Return the figures to compare: that of --sort, else those that are never hidden, else the most important."""
+    """Return the figures to compare: that of --sort, else the ones that are never hidden, else the most important."""
     numbers = [
         column for column in columns if column.role in ("", "measure") and column.unit not in (Unit.TEXT, Unit.ID)
     ]

@@ -108,7 +108,7 @@ class Clocks:
         return self._path(clock) is not None
 
     def convert(self, clock: Clock, ns: I64) -> I64:
-        """Return times in ns of a clock, on the clock of the trace; -1 for those that are out of range."""
+        """Return times in ns of a clock, on the clock of the trace; -1 for a time out of range."""
         path = self._path(clock) or [clock]
         good = ns >= 0
         for one, other in pairwise(path):

@@ -1,4 +1,4 @@
-"""Packets of a file, in blocks: where each begins and ends. Compressed packets are replaced by those that they hold."""
+"""Packets of a file, in blocks: where each begins and ends. Compressed packets are replaced by what they hold."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ class Packets:
             self._lost("damaged", "dropped: the rest of compressed packets, which is damaged", where)
 
     def _unpacked(self, block: Block, packed: dict[int, tuple[int, int, int]]) -> Iterator[bytes]:
-        """Yield the packets of a block, framed, with those that were compressed in their place."""
+        """Yield the packets of a block, framed, with compressed ones in their place."""
         own = block.data.tobytes()
         parts: list[bytes] = []
         size = last = 0

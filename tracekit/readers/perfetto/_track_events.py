@@ -193,7 +193,7 @@ class TrackEvents:
         return out
 
     def _scaled(self, track: I64 | I32, value: np.ndarray, where: Mask) -> np.ndarray:
-        """Return the values of counters in their unit; those that count in steps are summed."""
+        """Return the values of counters in their unit; steps are summed."""
         if not where.any():
             return value
         out = value.copy()

@@ -6,7 +6,7 @@
 
 A record is a packet; compressed packets are records of their own, beside the packet that holds them. Kept: begins of
 slices, moments, counters. Merged: ends. Facts: descriptors, clock snapshots, packets with interned texts alone. Packets
-of other types are ignored and counted by type; a note names those that hold measurements.
+of other types are ignored and counted by type; a note names the types that hold measurements.
 
 Times are ns of the trace's own clock (BOOTTIME, if no snapshot says otherwise). Times of other clocks are converted by
 the clock snapshots before them; packets whose clock no snapshot has named yet wait for the end of the file.

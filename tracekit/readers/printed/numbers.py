@@ -92,7 +92,7 @@ def _is_whole(plain: str) -> bool:
 def choose(
     styles: Collection[Style], fits: Callable[[Style], bool], texts: Iterable[str], known: Style | None
 ) -> Style | None:
-    """Return the style of a table among those that `styles_of` gave, None where several remain.
+    """Return the style of a table, one of `styles_of`, None where several remain.
 
     fits: whether the sums of the table add up in a style. texts: the cells. known: the style of the file's tables so
     far. Without a comma in any cell the decimal point is taken, which profilers print by default.
