@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import gzip
 import shutil
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Self
 
+import numpy as np
+import pyarrow as pa
 import pytest
 from support import corpus, sample
 from typer.testing import CliRunner
 
+import tracekit
 from benchmarks.ranks import make
 from benchmarks.truth.cluster import simulate, write_kineto
-from tracekit import pipeline, shares
+from tracekit import pipeline, shares, topology
 from tracekit.cli import app
 from tracekit.errors import AllInputsError, UsageError
 from tracekit.inputs import USUAL, Input, InputOptions
@@ -60,11 +63,17 @@ def together(files: Sequence[Path], options: InputOptions) -> dict[str, Section]
 
 
 def same_as_together(files: Sequence[Path], options: InputOptions = USUAL) -> shares.Summary:
-    expected = together(files, options)
     made = shares.summary(list(files), options, views=shares.SHARED, shown=PLAIN)
+    compare(made, together(files, options))
+    return made
+
+
+def compare(made: shares.Summary, expected: Mapping[str, Section], by: Sequence[str] = ("",)) -> None:
+    """The tables and notes are the same, but for the parts that need all events at once."""
+    not_shown = {(view, name + end) for view, name in NOT_SHOWN for end in by}
     for found in made.report.sections:
         want = expected[found.view]
-        expected_tables = [t.name for t in want.tables if (found.view, t.name) not in NOT_SHOWN]
+        expected_tables = [t.name for t in want.tables if (found.view, t.name) not in not_shown]
         assert [t.name for t in found.tables] == expected_tables, found.view
         for table in found.tables:
             other = next(t for t in want.tables if t.name == table.name)
@@ -74,9 +83,9 @@ def same_as_together(files: Sequence[Path], options: InputOptions = USUAL) -> sh
                 assert list(mine.values) == list(theirs.values), (found.view, table.name, mine.name)
                 assert mine.unit == theirs.unit
         gone = ("union:", "bandwidth of collectives", "a step on a device", "no launch of the device work")
-        kept = [note for note in want.notes if not note.startswith(gone)]
+        parts = "Breakdown of device time by step:"
+        kept = [n for n in want.notes if not any(f": {text}" in f": {n}" for text in gone) and not n.startswith(parts)]
         assert [note for note in found.notes if note in kept] == kept, found.view
-    return made
 
 
 @pytest.mark.parametrize("seed", range(6))
@@ -202,6 +211,81 @@ def test_views_that_need_all_events_say_so(run: Path) -> None:
     assert made.report.sections[0].tables == ()
     assert made.report.sections[0].notes[0].startswith("needs all events at once")
     assert made.report.sections[1].tables
+
+
+BY = {
+    "rank": ViewOptions(by="rank"),
+    "each rank": ViewOptions(by="rank", each=True, op_detail=False),
+    "host": ViewOptions(by="host"),
+    "tp": ViewOptions(by="tp", topology=topology.parse("tp=2,dp=3")),
+    "each dp": ViewOptions(by="dp", topology=topology.parse("tp=2,dp=3"), each=True, top=3, op_detail=False),
+}
+
+
+@pytest.fixture(scope="module")
+def six(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
+    folder = tmp_path_factory.mktemp("six")
+    make(folder, 6, 1_000)
+    return sorted(folder.iterdir())
+
+
+def by_group_together(files: Sequence[Path], shown: ViewOptions) -> dict[str, Section]:
+    how = replace(pipeline.for_summary(USUAL, "", shares.SHARED, by_ranks=True), partial=True)
+    made = pipeline.summary(pipeline.read(list(files), how), views=shares.SHARED, options=shown)
+    return {each.view: each for each in made.sections}
+
+
+@pytest.mark.parametrize("by", BY)
+def test_tables_by_group_are_those_of_all_events(six: list[Path], by: str) -> None:
+    shown = BY[by]
+    made = shares.summary(six, USUAL, views=shares.SHARED, shown=shown)
+    noun = "" if shown.each else f"_by_{shown.by}{'_group' if shown.by == 'tp' else ''}"
+    compare(made, by_group_together(six, shown), [noun and f"{noun}_{what}" for what in ("time", "rate")])
+    assert any(table.columns for section in made.report.sections for table in section.tables)
+
+
+def test_groups_of_ranks_read_apart_need_files_of_their_own(six: list[Path], tmp_path: Path) -> None:
+    """Both ranks of a file are of one tensor group, and not of one data group."""
+    trace = tracekit.read(six[0])
+    at = trace.events.schema.get_field_index("rank")
+    ranks = pa.array(np.arange(trace.events.num_rows) % 2, pa.int32())
+    events = trace.events.set_column(at, trace.events.schema.field(at), ranks)
+    both = tmp_path / "both.jsonl"
+    pipeline.write(replace(trace, events=events), both)
+    files = [both, *six[2:]]
+    made = shares.summary(files, USUAL, views=["kernel"], shown=BY["tp"])
+    assert made.report.sections[0].tables == by_group_together(files, BY["tp"])["kernel"].tables
+    with pytest.raises(UsageError, match="ranks of rank 0 and rank 1 are in one file"):
+        shares.summary(files, USUAL, views=["kernel"], shown=BY["rank"])
+
+
+def test_a_group_without_one_of_its_ranks_is_made_of_the_others(
+    six: list[Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The file is gone between the look and the tables."""
+    work = shares.work
+
+    def gone(task: shares.Task) -> shares.Answer:
+        return shares.lost(task, "gone") if task.share and task.number == 3 else work(task)
+
+    monkeypatch.setattr(shares, "work", gone)
+    made = shares.summary(six, USUAL, views=["kernel"], shown=BY["each dp"])
+    expected = by_group_together([path for path in six if path != six[3]], BY["each dp"])["kernel"]
+    assert made.report.sections[0].tables == expected.tables
+    assert made.report.notes[0] == "5 of 6 ranks: rank 3 is missing; every figure is of the others"
+
+
+def test_many_ranks_are_compared_apart(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(shares, "MOST_TOGETHER", 4)
+    done = CliRunner().invoke(app, ["summary", str(run), "--by", "rank", "--view", "kernel"])
+    assert done.exit_code == 0, done.output
+    assert "5 inputs read rank by rank" in done.output
+    assert "compared: 5 ranks" in done.output
+    wrong = CliRunner().invoke(app, ["summary", str(run), "--by", "tp"])
+    assert wrong.exit_code == 2
+    assert "the files do not say the tp groups" in wrong.output
+    not_shown = CliRunner().invoke(app, ["summary", str(run), "--by", "rank", "--jobs", "1", "--view", "idle"])
+    assert "needs all events at once" in not_shown.output
 
 
 @pytest.mark.parametrize("shown", [ViewOptions(compat="paddle"), ViewOptions(thread_sep=True)])

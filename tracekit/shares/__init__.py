@@ -21,6 +21,7 @@ from tracekit import pipeline
 from tracekit.analysis.clocks.meetings import Relation, relate
 from tracekit.columns import arrow
 from tracekit.errors import AllInputsError, Failure, InputError, UsageError
+from tracekit.index import rank_groups
 from tracekit.index.grouping import plural
 from tracekit.index.meetings import matched
 from tracekit.inputs import InputOptions, PathLike, expand, together
@@ -32,11 +33,12 @@ from tracekit.run.alignment import COLLECTIVES, LAUNCHES, MOST_APART_NS, RANGES,
 from tracekit.run.one_process import Joins
 from tracekit.schema import API_CALLS, Kind
 from tracekit.shares import _merge
+from tracekit.shares._groups import Groups
 from tracekit.shares._tallies import ROUNDED
 from tracekit.shares._worker import Answer, Look, Share, Task, lost, mismatch, shifted, work
 from tracekit.trace import Ledger
-from tracekit.views import SUMMARY, VIEWS
-from tracekit.views.base import ViewOptions, computed
+from tracekit.views import SUMMARY, VIEWS, by_group
+from tracekit.views.base import View, ViewOptions, computed
 from tracekit.views.headline import headline
 from tracekit.views.ranks import ranks as ranks_view
 from tracekit.workers.dask import DaskWorkers
@@ -70,7 +72,7 @@ class Summary:
 
 def fits(count: int, views: Sequence[str], options: ViewOptions) -> bool:
     """Return whether so many inputs are better read apart: they are many, and no view is asked for that cannot be."""
-    whole = bool(options.compat or options.by or options.thread_sep)
+    whole = bool(options.compat or options.thread_sep)
     return count > MOST_TOGETHER and not whole and set(views) <= set(SHARED)
 
 
@@ -104,12 +106,15 @@ def summary(
     own = replace(own, columns=pipeline.columns_of(SHARED), args_of=pipeline.args_of(SHARED))
     tables = tuple(_TABLES.values())
     engine: Workers[Task, Answer] = _dask(dask) if dask else LocalWorkers(jobs or cpus(), work, "file")
-    run = _Run(items, own, options.align, tables, options.progress or (lambda _: None))
+    how = replace(shown, op_detail=False)
+    grouped = _grouped(names, how, tables) if shown.by else None
+    run = _Run(items, own, options.align, tables, options.progress or (lambda _: None), grouped)
     with ExitStack() as stack:
         folder = "" if dask else stack.enter_context(TemporaryDirectory(prefix="tracekit-ranks-"))
         run.read(stack.enter_context(engine), folder)
     trace, index = run.merged.index(run.failures, run.origin_ns)
-    how = replace(shown, op_detail=False)
+    if shown.topology:
+        rank_groups.dimensions(index, shown.topology)  # it is refused whether or not a view looks at it
     made: dict[str, Section] = {}
 
     def section(name: str) -> Section:
@@ -119,15 +124,15 @@ def summary(
 
     def _section(name: str, how: ViewOptions) -> Section:
         view = VIEWS[name]
-        if name not in SHARED:
-            return Section(name, view.title, notes=(_NOT_SHARED,))
-        found = computed(view, index, how)
-        return replace(found, notes=(*found.notes, _BELOW)) if name == "operator" else found
+        return _not_shared(view) if name not in SHARED else _with_below(computed(view, index, how))
 
     read, ranks, sentence = run.counted()
+    if run.groups is not None:
+        of_groups = {each.view: _with_below(each) for each in run.groups.sections()}
+        made = {name: of_groups.get(name) or _not_shared(VIEWS[name]) for name in names}
     sections = [section(name) for name in names]
     first = None
-    if not views:
+    if not views and not shown.by:
         plain = replace(ViewOptions(values=shown.values), op_detail=False)
         first = headline.find(index, section if how == plain else lambda name: _section(name, plain))
         late = [note for note in section("ranks").notes if note.startswith(ranks_view.STRAGGLER)]
@@ -153,9 +158,26 @@ def summary(
     return Summary(report, tuple(run.failures), read, ranks)
 
 
+def _not_shared(view: View) -> Section:
+    return Section(view.name, view.title, notes=(_NOT_SHARED,))
+
+
+def _with_below(found: Section) -> Section:
+    return replace(found, notes=(*found.notes, _BELOW)) if found.view == "operator" else found
+
+
+def _grouped(
+    names: Sequence[str], how: ViewOptions, tables: Sequence[_merge.Named]
+) -> Callable[[Mapping[int, Look]], Groups]:
+    """Return what makes the groups of a run of its looks. Raises: UsageError for options that know no groups."""
+    by_group.refuse(how)
+    views = [VIEWS[name] for name in names if name in SHARED]
+    return lambda looks: Groups(looks, views, how, tables)
+
+
 def _names(views: Sequence[str], shown: ViewOptions) -> tuple[str, ...]:
     """Return the views to show. Raises: UsageError for an unknown one, and for options that need all events."""
-    given = {"--compat": shown.compat, "--by": shown.by, "--thread-sep": shown.thread_sep}
+    given = {"--compat": shown.compat, "--thread-sep": shown.thread_sep}
     for word in (word for word, value in given.items() if value):
         raise UsageError(
             f"{word}: not for ranks that are read apart", hint="name fewer files, without --jobs or --dask"
@@ -193,8 +215,11 @@ class _Run:
         align: Align,
         tables: tuple[_merge.Named, ...],
         progress: Callable[[float], None],
+        grouped: Callable[[Mapping[int, Look]], Groups] | None,
     ) -> None:
         self._items, self._options, self._tables, self._progress = items, options, tables, progress
+        self._grouped = grouped
+        self.groups: Groups | None = None
         self._align = align
         self._choices = choices(align, [(item.name, item.label) for item in items])
         self._done = 0
@@ -215,7 +240,7 @@ class _Run:
             looks = {number: _look_of(share) for number, share in shares.items()}
             self._check(looks)
             self._place(looks, ({}, -1))
-            for number in looks:
+            for number in self._group(looks):
                 self._add(number, shares.pop(number))
         else:
             self._passes = 2
@@ -224,7 +249,8 @@ class _Run:
             looks = dict(sorted(looks.items()))
             self._check(looks)
             self._place(looks, related(looks))
-            seen = {number: replace(look, candidates=None) for number, look in looks.items()}
+            order = self._group(looks)
+            seen = {number: replace(looks[number], candidates=None) for number in order}
             del looks
             for answer in self._answers(engine, self._tasks(share=True, seen=seen, folder=folder)):
                 if answer.share is not None:
@@ -233,12 +259,12 @@ class _Run:
             raise AllInputsError(self.failures)
 
     def _tasks(self, *, share: bool, seen: Mapping[int, Look] | None = None, folder: str = "") -> Iterator[Task]:
-        for number, item in enumerate(self._items):
-            if seen is None or number in seen:
-                look = None if seen is None else seen[number]
-                line = None if seen is None else self._placed[number].line
-                options = replace(self._options, first_source=number)
-                yield Task(number, item.name, item.label, options, share, self._tables, line, folder, look)
+        for number in range(len(self._items)) if seen is None else seen:
+            item = self._items[number]
+            look = None if seen is None else seen[number]
+            line = None if seen is None else self._placed[number].line
+            options = replace(self._options, first_source=number)
+            yield Task(number, item.name, item.label, options, share, self._tables, line, folder, look)
 
     def _answers(self, engine: Workers[Task, Answer], tasks: Iterator[Task]) -> Iterator[Answer]:
         for answer in engine.run(tasks, lost):
@@ -282,6 +308,13 @@ class _Run:
         self.origin_ns, self._zero = together.zeros(starts, self._placed)
         self._origins = {number: look.run.origin_ns or 0 for number, look in looks.items()}
 
+    def _group(self, looks: Mapping[int, Look]) -> Sequence[int]:
+        """Find the groups of the ranks, where they are asked for, and return the order in which inputs are read."""
+        if self._grouped is None:
+            return list(looks)
+        self.groups = self._grouped(looks)
+        return self.groups.order
+
     def _add(self, number: int, share: Share) -> None:
         where = self._placed[number]
         by_ns = where.then_ns - self._zero[where.group]
@@ -292,7 +325,10 @@ class _Run:
         facts.label = item.label or facts.label
         for code, note in self._ledgers[number].notes.items():
             share.ledgers[0].notes[code] = note
-        self.merged.add(number, shifted(share, by_ns))
+        share = shifted(share, by_ns)
+        self.merged.add(number, share)
+        if self.groups is not None:
+            self.groups.add(number, share)
 
     def counted(self) -> tuple[int, int, str]:
         """Return how many ranks were read, how many there are, and a sentence where some are missing."""

@@ -41,27 +41,56 @@ class _Found:
     notes: dict[str, list[int]] = field(default_factory=dict)
 
 
-def sections(views: Sequence[View], index: TraceIndex, options: ViewOptions) -> list[Section]:
-    """Return the section of each view by the groups that `options.by` names. Raises: UsageError."""
+class ByGroup:
+    """The sections of views by group, made of those of each group. Groups are added in order of their numbers."""
+
+    def __init__(self, views: Sequence[View], groups: RankGroups, options: ViewOptions) -> None:
+        self._views, self._groups, self._options = views, groups, options
+        self._found = {view.name: _Found() for view in views if view.name not in WHOLE}
+        own = replace(options, by="", each=False)
+        self.own = own if options.each else replace(own, sorted_by="", top=0, op_detail=False)
+        """The options of the sections of a group."""
+
+    def of(self, index: TraceIndex) -> list[Section]:
+        """Return the sections of one group. index: of its rows."""
+        return [computed(view, index, self.own) for view in self._views if view.name in self._found]
+
+    def add(self, number: int, sections: Sequence[Section]) -> None:
+        """Add the sections of a group."""
+        for found, section in zip(self._found.values(), sections, strict=True):
+            for table in section.tables:
+                found.tables.setdefault(table.name, [None] * len(self._groups.labels))[number] = table
+            for note in section.notes:
+                found.notes.setdefault(note, []).append(number)
+
+    def sections(self) -> list[Section]:
+        """Return the section of each view that is not of the run as a whole."""
+        return [
+            _section(view, self._found[view.name], self._groups, self._options)
+            for view in self._views
+            if view.name in self._found
+        ]
+
+
+def refuse(options: ViewOptions) -> None:
+    """Raise a UsageError for options that contradict `options.by`."""
     if options.compat:
         raise UsageError(f"--by {options.by}: not with --compat", hint="the figures of another profiler know no ranks")
     if options.thread_sep and not options.each:
         raise UsageError("--thread-sep: with --by only where --each shows the tables", hint="add --each")
+
+
+def sections(views: Sequence[View], index: TraceIndex, options: ViewOptions) -> list[Section]:
+    """Return the section of each view by the groups that `options.by` names. Raises: UsageError."""
+    refuse(options)
     groups = rank_groups.find(index, options.by, options.topology)
-    own = replace(options, by="", each=False)
-    if not options.each:
-        own = replace(own, sorted_by="", top=0, op_detail=False)
-    found = {view.name: _Found() for view in views if view.name not in WHOLE}
+    made = ByGroup(views, groups, options)
     for number, part in enumerate(_parts(index.trace, groups)):
         inside = TraceIndex(part)
-        for view in views:
-            if view.name in found:
-                _add(found[view.name], computed(view, inside, own), number, len(groups.labels))
+        made.add(number, made.of(inside))
         inside.clear()
-    return [
-        _section(view, found[view.name], groups, options) if view.name in found else computed(view, index, own)
-        for view in views
-    ]
+    found = {section.view: section for section in made.sections()}
+    return [found.get(view.name) or computed(view, index, made.own) for view in views]
 
 
 def _parts(trace: Trace, groups: RankGroups) -> Iterator[Trace]:
@@ -79,13 +108,6 @@ def _parts(trace: Trace, groups: RankGroups) -> Iterator[Trace]:
         )
         run, ledgers = facts.of(groups.sources[number])
         yield Trace(events, totals, run, ledgers)
-
-
-def _add(found: _Found, section: Section, number: int, count: int) -> None:
-    for table in section.tables:
-        found.tables.setdefault(table.name, [None] * count)[number] = table
-    for note in section.notes:
-        found.notes.setdefault(note, []).append(number)
 
 
 def _section(view: View, found: _Found, groups: RankGroups, options: ViewOptions) -> Section:
