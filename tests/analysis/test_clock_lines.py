@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -86,3 +88,41 @@ def test_limits_are_those_of_students_distribution() -> None:
     for freedom, want in ((5, 4.773), (8, 3.833), (10, 3.581), (30, 3.030), (120, 2.860)):
         assert limit(freedom) == pytest.approx(want, rel=0.01)
     assert limit(0) == limit(1)
+
+
+OFFSETS, DRIFTS = st.integers(-(10**12), 10**12), st.floats(-2e-4, 2e-4)
+TIMES = st.lists(st.integers(0, 10**12).map(lambda since: BASE + since), min_size=1, max_size=9)
+
+
+@settings(max_examples=200, deadline=None)
+@given(OFFSETS, DRIFTS, OFFSETS, DRIFTS, TIMES)
+def test_a_line_over_another_is_the_clock_against_the_reference_of_both(
+    offset: int, drift: float, other_offset: int, other_drift: float, since: list[int]
+) -> None:
+    other = line(offset=other_offset, drift=other_drift, middle=BASE + 10**11)
+    # This clock was compared with the other one, at times that the other one showed.
+    shown_first, shown_middle = (int(t + other.ahead(np.array([t]))[0]) for t in (BASE, BASE + 7 * 10**11))
+    clock = replace(line(offset=offset, drift=drift, middle=shown_middle), first=shown_first, last=shown_first + 10**12)
+    both = clock.over(other)
+    times = np.array(since)
+    shown_by_other = times + other.ahead(times)
+    shown = shown_by_other + clock.ahead(shown_by_other)
+    assert np.abs(both.ahead(times) - (shown - times)).max() <= 3
+    assert np.abs(both.corrected(shown) - times).max() <= 3
+    assert abs(both.first - BASE) <= 1
+    assert abs(both.last - other.corrected(np.array([clock.last]))[0]) <= 1
+    assert (both.uncertainty, both.count) == (clock.uncertainty, clock.count)
+
+
+@settings(max_examples=200, deadline=None)
+@given(OFFSETS, DRIFTS, TIMES)
+def test_the_reversed_line_says_how_far_the_reference_is_ahead_of_the_clock(
+    offset: int, drift: float, since: list[int]
+) -> None:
+    clock = replace(line(offset=offset, drift=drift, middle=BASE + 10**11), last=BASE + 10**12)
+    back, times = clock.reversed(), np.array(since)
+    shown = times + clock.ahead(times)
+    assert np.abs(shown + back.ahead(shown) - times).max() <= 2
+    assert np.abs(back.corrected(times) - shown).max() <= 2
+    ends = np.array([clock.first, clock.last])
+    assert [back.first, back.last] == (ends + clock.ahead(ends)).tolist()

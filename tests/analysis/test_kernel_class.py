@@ -118,6 +118,12 @@ def test_a_name_of_any_length_costs_no_more_than_its_beginning() -> None:
     assert classify(["k<" + "A<" * 5_000_000 + "gemm", None]) == [KernelClass.OTHER] * 2
 
 
+def test_a_name_that_comes_again_has_its_class_again() -> None:
+    assert [str(c) for c in classify(["sgemm", "relu", None, "sgemm", None])] == [
+        "gemm", "elementwise", "other", "gemm", "other",
+    ]  # fmt: skip
+
+
 def test_rules_of_the_user_stand_before_those_of_the_package() -> None:
     rules = (*parse_rules({"collective": ["^my_ring_", "sgemm_over_wire"], "other": "^noise"}), *RULES)
     names = ["my_ring_gemm", "SGEMM_over_wire", "noise_gemm", "sgemm"]

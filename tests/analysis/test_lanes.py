@@ -78,6 +78,14 @@ def test_a_track_beyond_the_first_ones_is_free_again_where_its_slice_ends() -> N
     assert slow_assign(rows)[-1] == 17
 
 
+def test_a_track_beyond_the_first_ones_whose_inner_slice_ended_may_still_be_crossed() -> None:
+    """Track 17 holds [50, 140) and in it [60, 130), which is over at 137: what is left has no room for [137, 400)."""
+    crowd = [*((n, 100 + n) for n in range(17)), (50, 140), (60, 130), *((120 + n, 300 + n) for n in range(17))]
+    rows = [(0, start, end - start) for start, end in (*crowd, (137, 400), (138, 139))]
+    assert assign(LaneAssigner(), rows) == slow_assign(rows)
+    assert slow_assign(rows)[-2] == 18
+
+
 @settings(max_examples=200)
 @given(rows_in_order())
 def test_slices_of_one_track_are_nested_or_disjoint(rows: Rows) -> None:

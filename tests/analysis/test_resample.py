@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tracekit.analysis import resample
-from tracekit.analysis.resample import bootstrap, bootstrap_difference, statistic
+from tracekit.analysis.resample import bootstrap, bootstrap_difference, relative_difference_of_few, statistic
 from tracekit.analysis.statistics import nearest_rank
 
 VALUES = st.lists(st.integers(1, 1000), min_size=2, max_size=30)
@@ -125,3 +125,41 @@ def test_what_cannot_be_answered_is_refused(values: list[float], options: dict[s
 def test_a_relative_difference_needs_values_above_zero() -> None:
     with pytest.raises(ValueError, match="above zero"):
         bootstrap_difference(np.array([0, 1]), np.array([1, 2]), "mean", relative=True)
+
+
+def test_the_interval_of_few_values_by_hand() -> None:
+    """90 and 110 deviate by 10 % each: 0.02 in squares, one degree of freedom, t = 12.706 (two-sided 95 %)."""
+    found = relative_difference_of_few(np.array([110, 90]), np.array([150]))
+    assert (found.estimate, found.level) == (pytest.approx(0.5), 0.95)
+    reach = 12.706 * math.sqrt(0.02 * (1 / 2 + 1))
+    assert found.low == pytest.approx(0.5 - 1.5 * reach, abs=2e-4)
+    assert found.high == pytest.approx(0.5 + 1.5 * reach, abs=2e-4)
+    # At 90 %, t is 6.314; two values on each side have two degrees of freedom, 2.920, and squares of 0.04.
+    found = relative_difference_of_few(np.array([90, 110]), np.array([90, 110]), level=0.9)
+    assert found.high == pytest.approx(2.920 * math.sqrt(0.04 / 2), abs=2e-4)
+    assert (found.estimate, found.low) == (0, -found.high)
+
+
+@pytest.mark.parametrize("sizes", [(1, 2), (2, 3)])
+def test_intervals_of_few_values_hold_the_true_difference_as_often_as_they_say(sizes: tuple[int, int]) -> None:
+    """2000 pairs whose means differ by 30 %, with 2 % of noise on each side."""
+    rng = np.random.default_rng(9)
+    held = 0
+    for _ in range(2000):
+        base, new = rng.normal(1000, 20, sizes[0]), rng.normal(1300, 26, sizes[1])
+        found = relative_difference_of_few(base, new)
+        held += found.low <= 0.3 <= found.high
+    assert abs(held / 2000 - 0.95) <= 0.02
+
+
+@pytest.mark.parametrize(("base", "new", "words"), [
+    ([5], [6], "three values"), ([-1, 9], [4], "above zero"), ([4], [-1, 9], "above zero"),
+    ([0, 0], [4], "above zero"), ([4], [0, 0], "above zero"), ([], [1, 2, 3], "at least 1"),
+])  # fmt: skip
+def test_few_values_of_which_nothing_can_be_said_are_refused(base: list[int], new: list[int], words: str) -> None:
+    with pytest.raises(ValueError, match=words):
+        relative_difference_of_few(np.array(base), np.array(new))
+
+
+def test_a_value_of_zero_is_one_of_few() -> None:
+    assert relative_difference_of_few(np.array([0, 2]), np.array([1])).estimate == 0

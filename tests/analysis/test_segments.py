@@ -9,6 +9,7 @@ from tracekit.analysis.segments import (
     as_groups,
     as_int64,
     check_same_length,
+    distinct,
     group_bounds,
     order_by_lane,
     previous_greater,
@@ -71,6 +72,12 @@ def test_values_that_span_all_of_int64_are_sorted_inside_their_group() -> None:
 def test_rows_of_one_lane_keep_their_order(codes: list[int]) -> None:
     expected = sorted(range(len(codes)), key=lambda row: codes[row])
     assert order_by_lane(np.array(codes, np.int64)).tolist() == expected
+
+
+@given(st.lists(st.integers(0, 9)), st.none() | st.lists(st.integers(0, 9)), st.sampled_from([np.int32, np.int64]))
+def test_places_that_occur_are_those_of_sets(places: list[int], but: list[int] | None, dtype: type) -> None:
+    found = distinct(np.array(places, dtype), 10, but=None if but is None else np.array(but, np.int64))
+    assert found.tolist() == sorted(set(places) - set(but or ()))
 
 
 def test_runs_of_equal_keys_begin_where_the_key_changes() -> None:

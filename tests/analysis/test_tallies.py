@@ -79,6 +79,17 @@ def test_a_total_beyond_int64_is_an_error_and_no_wrong_figure() -> None:
         statistics(most)
 
 
+def test_values_near_the_end_of_int64_keep_their_groups_and_their_order() -> None:
+    """A value and its group do not fit in one integer of 64 bits then."""
+    most = (1 << 63) - 1
+    parts = [(0, most - 1), (2, 5), (3, most)], [(3, 0), (1, most), (2, 4)]
+    found = added([(tally(*_with(4, columns(rows))), np.arange(4)) for rows in parts], 4)
+    assert list(zip(found.group.tolist(), found.value.tolist(), strict=True)) == [
+        (0, most - 1), (1, most), (2, 4), (2, 5), (3, 0), (3, most),
+    ]  # fmt: skip
+    same(statistics(found), grouped(*_with(4, columns([*parts[0], *parts[1]]))))
+
+
 def test_no_parts_are_no_values() -> None:
     found = statistics(added([], 2), DEFAULT_PERCENTILES)
     assert found.present.tolist() == [False, False]

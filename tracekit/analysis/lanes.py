@@ -158,10 +158,9 @@ def _place(stack: list[int], tracks: _Tracks, starts: I64, ends: I64) -> I64:
     # Where two slices overlap, the one that ends later goes to the track that the other one is not on.
     latest = np.maximum.accumulate(np.append(_LEAST, last))[:-1]
     later = np.cumsum(last > latest)
-    if together.size:
-        new = open_before == 0
-        since = later - later[new][np.cumsum(new) - 1]
-        placed[together] = np.where(last > latest, since & 1, 0)
+    new = open_before == 0
+    since = later - later[new][np.cumsum(new) - 1]
+    placed[together] = np.where(last > latest, since & 1, 0)
     place = tracks.place
     rows = np.flatnonzero(slow[cluster])
     tracks_of = []

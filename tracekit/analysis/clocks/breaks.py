@@ -98,7 +98,7 @@ def _cut(x: F64, y: F64, part: Part, noise: float, fit: Fit) -> list[Part] | Non
     low, high = part.first + LEAST_IN_PART, part.last - LEAST_IN_PART
     step = max((high - low) // _TRIED, 1)
     tried = list(range(low, high + 1, step))
-    while tried:
+    while True:
         for at in tried:
             two = [Part(a, b, *fit(x[a:b], y[a:b])) for a, b in ((part.first, at), (at, part.last))]
             of_two = sum(float((_left(x, y, each, noise) ** 2).sum()) for each in two)

@@ -1,0 +1,106 @@
+"""Upper bounds on the critical path, against programs whose end without the named work is known."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from path_cases import COPY, GEMM, LAUNCH, OP, SYNC, cases, device, host, slow_end, waits
+
+from tracekit.analysis.critical_path import SHORT_PAUSE, Graph, Waits, build, upper_bounds
+
+
+def bound(graph: Graph, *names: int, **options: bool) -> int:
+    return int(upper_bounds(graph, [np.isin(graph.nodes.names, names)], **options)[0])
+
+
+def test_pauses_between_work_of_one_kind_end_with_it() -> None:
+    """Three kernels that follow each other after 5 us: without them and their pauses only the launches stay."""
+    calls = [(0, 1_000 * i, 1_000 * i + 1_000, LAUNCH) for i in range(3)]
+    work = [(0, 10_000 + 25_000 * i, 30_000 + 25_000 * i, GEMM, i) for i in range(3)]
+    graph = build(host(*calls, (0, 3_000, 80_000, SYNC)), device(*work), waits((3, Waits.ALL, 3_000)))
+    assert graph.end == 80_000
+    assert bound(graph, GEMM) == 60_000
+    # The first kernel's 9 us after its launch stay: nothing of the set is before it.
+    assert bound(graph, GEMM, pauses=True) == 70_000
+
+
+@pytest.mark.parametrize(("pause", "saved"), [(SHORT_PAUSE, 40 + SHORT_PAUSE), (SHORT_PAUSE + 1, 40)])
+def test_a_long_pause_is_not_taken_for_that_of_the_work_around_it(pause: int, saved: int) -> None:
+    rows = host(
+        (0, 0, 10, OP), (0, 10, 30, LAUNCH), (0, 30 + pause, 50 + pause, LAUNCH), (0, 50 + pause, 60 + pause, OP)
+    )
+    assert bound(build(rows, device()), LAUNCH, pauses=True) == saved
+
+
+def test_a_pause_in_which_a_stream_waited_for_something_else_stays() -> None:
+    """The second kernel began when its launch had returned: the 15 ns before it are the host's."""
+    rows = host((0, 0, 10, LAUNCH), (0, 10, 50, OP), (0, 50, 60, LAUNCH), (0, 60, 100, SYNC))
+    graph = build(rows, device((0, 10, 40, GEMM, 0), (0, 60, 90, GEMM, 2)), waits((3, Waits.ALL, 60)))
+    assert bound(graph, GEMM, pauses=True) == bound(graph, GEMM) == 30
+
+
+@settings(max_examples=200, deadline=None)
+@given(cases() | cases(10_000), st.lists(st.sets(st.integers(0, 5)), min_size=1, max_size=4), st.booleans())
+def test_bounds_with_pauses_and_without_guesses_are_what_the_longest_path_says(
+    case: tuple[Any, ...], sets: list[set[int]], certain: bool
+) -> None:
+    made, on, found, window = case
+    graph = build(made, on, found, **window)
+    masks = [np.isin(graph.nodes.names, sorted(names)) for names in sets]
+    saved = upper_bounds(graph, masks, pauses=True, certain=certain).tolist()
+    for names, gain in zip(sets, saved, strict=True):
+        assert gain == bound(graph, *names, pauses=True, certain=certain)
+        if graph.sink >= 0:
+            assert graph.end - gain == slow_end(graph, names, pauses=True, certain=certain)
+
+
+def test_work_that_was_launched_long_before_may_have_waited_for_another_stream() -> None:
+    """The second copy was launched at 15 us, its stream was free at 50, it began as the kernel of another ended."""
+    calls = [(0, 5_000 * i, 5_000 * i + 5_000, LAUNCH) for i in range(3)]
+    work = [(0, 5_000, 200_000, GEMM, 0), (1, 10_000, 50_000, COPY, 1), (1, 201_000, 250_000, COPY, 2)]
+    graph = build(host(*calls), device(*work))
+    # Without the kernel it could begin when its own stream was free, and no earlier.
+    assert bound(graph, GEMM) == 151_000
+    assert bound(graph, COPY) == 50_000
+    # Nothing else holds it then but its launch at 15 us, and it takes no time itself.
+    assert bound(graph, GEMM, COPY) == 250_000 - 15_000
+    assert bound(graph, GEMM, certain=True) == 0
+
+
+def test_the_launches_of_two_threads_hold_one_stream() -> None:
+    """Main launches a kernel of 40 ns at once, the other thread one of 40 ns after 80 ns of its own work."""
+    rows = host((0, 0, 10, LAUNCH), (0, 10, 145, SYNC), (1, 0, 80, OP), (1, 80, 90, LAUNCH))
+    graph = build(rows, device((0, 20, 60, GEMM, 0), (0, 100, 140, COPY, 3)), waits((1, 0, 145)))
+    assert [bound(graph, name) for name in (OP, LAUNCH, GEMM, COPY)] == [40, 10, 0, 40]
+    assert bound(graph, OP, LAUNCH) == 50
+    assert bound(graph, OP, GEMM) == 80
+
+
+def test_work_whose_launch_is_not_known_is_evaluated_up_to_what_waits_for_it() -> None:
+    """Two works run when the window begins; a call waits for the second, and what it launches then is known."""
+    rows = host((0, 0, 10, OP), (0, 10, 55, SYNC), (0, 55, 60, LAUNCH), (0, 60, 70, OP), (0, 70, 105, SYNC))
+    work = device((0, 0, 30, GEMM, -1), (0, 31, 50, COPY, -1), (0, 65, 100, GEMM, 2))
+    graph = build(rows, work, waits((1, 0, 10), (4, Waits.ALL, 70)))
+    assert bound(graph, COPY) == 19
+    # Then the second work ends at 20, the host launches at 25, is done at 40, and its last wait ends 5 later.
+    assert bound(graph, GEMM) == 105 - 45
+    # Then the host waits for nothing: 10, and 5 to return, 5 to launch, 10, and 5 to return.
+    assert bound(graph, GEMM, COPY) == 105 - 35
+
+
+def test_a_wait_that_holds_only_because_of_the_pauses_counts() -> None:
+    """The kernels take 40 us and their pause 5, but the call also waits for a copy that ends 42 us before them."""
+    rows = host(
+        *((0, 1_000 * i, 1_000 * i + 1_000, LAUNCH) for i in range(3)),
+        (0, 3_000, 56_000, SYNC),
+        (0, 56_000, 66_000, OP),
+    )
+    work = device((0, 10_000, 30_000, GEMM, 0), (0, 35_000, 55_000, GEMM, 1), (1, 5_000, 13_000, COPY, 2))
+    graph = build(rows, work, waits((3, Waits.ALL, 3_000)))
+    assert bound(graph, GEMM) == 40_000
+    assert bound(graph, GEMM, pauses=True) == 42_000
+    assert bound(graph, GEMM, COPY, pauses=True) == 45_000
