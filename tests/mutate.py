@@ -2,8 +2,9 @@
 
     python tests/mutate.py run --count 40 --seed 7 --by-name   change 40 lines; the nearest test files must fail
     python tests/mutate.py show --count 40 --seed 7            print the changes alone
-    python tests/mutate.py map                                 once: which test runs which line (all tests, slow)
+    python tests/mutate.py map                                 once: which test runs which line (all tests: --jobs 2)
     python tests/mutate.py run --count 40 --seed 7             change 40 lines; the tests that run a line must fail
+    python tests/mutate.py run --seed 7 tracekit/units.py tracekit/analysis/lanes.py::_place   lines of these only
 
 Everything happens in copies of the checkout in a temporary folder. Operators, bounds, constants, conditions, dropped
 calls and swapped arguments are changed. Texts, annotations and docstrings are not.
@@ -143,14 +144,29 @@ def mutants(path: Path) -> Iterator[Mutant]:
             yield Mutant(path.relative_to(ROOT).as_posix(), place.lineno, start, end, before, whole)
 
 
-def sample(count: int, seed: int, folders: list[str]) -> list[Mutant]:
-    """Return changes of `count` random lines."""
+def lines_of(place: str) -> dict[Path, range]:
+    """Return the files of a folder, a file, or a function or class of one (`file.py::name`), and their lines."""
+    file, _, name = place.partition("::")
+    path = ROOT / file
+    if name:
+        for node in ast.parse(path.read_bytes()).body:
+            if isinstance(node, ast.FunctionDef | ast.ClassDef) and node.name == name:
+                return {path: range(node.lineno, (node.end_lineno or node.lineno) + 1)}
+    files = path.rglob("*.py") if path.is_dir() else [path] if path.is_file() and not name else []
+    if found := {each: range(1, len(each.read_bytes().splitlines()) + 1) for each in files}:
+        return found
+    sys.exit(f"no folder, file, or function of a file: {place}")
+
+
+def sample(count: int, seed: int, places: list[str]) -> list[Mutant]:
+    """Return changes of `count` random lines of these places, see `lines_of`."""
     rng = random.Random(seed)
-    files = sorted(path for folder in folders for path in (ROOT / folder).rglob("*.py"))
     by_line: dict[tuple[str, int], list[Mutant]] = {}
-    for path in files:
-        for mutant in mutants(path):
-            by_line.setdefault((mutant.path, mutant.line), []).append(mutant)
+    for place in places:
+        for path, lines in lines_of(place).items():
+            for mutant in mutants(path):
+                if mutant.line in lines:
+                    by_line.setdefault((mutant.path, mutant.line), []).append(mutant)
     return [rng.choice(by_line[line]) for line in rng.sample(sorted(by_line), min(count, len(by_line)))]
 
 
@@ -164,9 +180,9 @@ def copied(folder: Path) -> Path:
     return Path(shutil.copytree(ROOT, folder, ignore=skip, symlinks=True))
 
 
-def write_map(tests: list[str]) -> int:
+def write_map(tests: list[str], jobs: int) -> int:
     """Run tests with coverage, and keep which test ran which line."""
-    command = [sys.executable, "-m", "pytest", "-q", "-n", "2", "-p", "no:cacheprovider", "--cov=tracekit"]
+    command = [sys.executable, "-m", "pytest", "-q", "-n", str(jobs), "-p", "no:cacheprovider", "--cov=tracekit"]
     command += ["--cov-context=test", "--cov-report=", *tests]
     with tempfile.TemporaryDirectory() as folder:
         copy = copied(Path(folder) / "copy")
@@ -286,15 +302,15 @@ def run(chosen: list[Mutant], waves_of: Callable[[Mutant], list[list[str]]], job
 def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("what", choices=["map", "run", "show"])
-    parser.add_argument("folders", nargs="*", help="folders of the package (all); of the tests, for the map (all)")
+    parser.add_argument("places", nargs="*", help="parts of the package (all); of the tests, for the map (all)")
     parser.add_argument("--count", type=int, default=40)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--by-name", action="store_true", help="try the nearest test files; needs no map")
     given = parser.parse_intermixed_args()
     if given.what == "map":
-        return write_map(given.folders)
-    chosen = sample(given.count, given.seed, given.folders or ["tracekit"])
+        return write_map(given.places, given.jobs)
+    chosen = sample(given.count, given.seed, given.places or ["tracekit"])
     if given.what == "run":
         return run(chosen, nearest if given.by_name else mapped(), given.jobs)
     print(*chosen, sep="\n")
