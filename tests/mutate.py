@@ -39,7 +39,8 @@ from queue import SimpleQueue
 from coverage import CoverageData
 
 ROOT = Path(__file__).resolve().parent.parent
-MAP = ROOT / ".coverage.mutate"
+MAP = ROOT / ".coverage-mutate"
+"""Not `.coverage.mutate`: coverage would take that for data of its own, and combine it."""
 WAVES = (12, 60, 400)
 """How many tests are tried at a time, nearest first: most changes are caught by the first few."""
 NEAREST = (2, 4, 6)
