@@ -328,6 +328,16 @@ def test_heads_of_other_tables_are_not_ours(head: str) -> None:
     assert columns_of(head) is None
 
 
+@pytest.mark.parametrize("side", ["<", ">"])
+def test_the_side_of_a_column_is_found_behind_a_head_that_is_too_long(side: str) -> None:
+    """PyTorch 1.1 to 1.5 printed `Self CPU total %` in 15 columns: what follows is moved by one."""
+    titles = ["Self CPU total %", "Self CPU total", "CPU total %", "CPU total", "CPU time avg", "Number of Calls"]
+    head = f"{'Name':<30}  " + "  ".join(f"{title:{side}15}" for title in titles)
+    columns = columns_of(head, "  ".join(["-" * 30, *["-" * 15] * len(titles)]))
+    assert columns is not None
+    assert [str(each) for each in columns.sides(head)] == ["<", *side * len(titles)]
+
+
 @pytest.mark.parametrize(
     ("cell", "ns", "size"),
     [
