@@ -17,7 +17,7 @@ endif
 # Viewers that are on npm alone. A developer without network for npm still runs all other tests.
 VIEWERS := npm install --prefix $(VENV)/viewers --ignore-scripts --no-audit --no-fund --silent || [ "$(CI)" != true ]
 
-.PHONY: demo test check docs picture bench truth fuzz clean
+.PHONY: demo test check coverage docs picture bench truth fuzz clean
 
 $(USER): pyproject.toml
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "tracekit needs Python 3.11 or newer; name one: make PYTHON=python3.11")'
@@ -44,6 +44,11 @@ check: $(STAMP)   ## what must be green at every commit
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/python -m pytest $(PYTEST_FLAGS)
+
+coverage: $(STAMP)   ## every test, then lines and branches that none runs: analysis/ has none, the package 5 % at most
+	$(BIN)/python -m pytest $(PYTEST_FLAGS) --cov --cov-report=
+	$(BIN)/coverage report --skip-covered --show-missing --fail-under=95
+	$(BIN)/coverage report --skip-covered --show-missing --fail-under=100 --include='tracekit/analysis/*'
 
 docs: $(USER)   ## build the documentation site in build/site; a warning fails it
 	$(BIN)/python -m pip install --quiet --upgrade "pip>=25.1"
