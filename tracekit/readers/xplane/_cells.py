@@ -9,7 +9,9 @@ from typing import Any
 import numpy as np
 import orjson
 import pyarrow as pa
+import pyarrow.compute as pc
 
+from tracekit.columns import arrow
 from tracekit.columns.arrays import Mask
 from tracekit.readers.builder import Values
 from tracekit.readers.protobuf import INT32_MAX, INT64_MAX
@@ -72,6 +74,12 @@ class Cells:
         """Return which rows are steps: ranges with a number of their own."""
         steps = columns.get("step")
         return np.zeros(0, np.int64) if not isinstance(steps, pa.Array) else steps.is_valid().to_numpy(False)
+
+    def is_operator(self, columns: dict[str, Values]) -> Mask:
+        """Return which rows of the host are ops of XLA, run by a CPU: their stats name the op."""
+        args = columns["args"]
+        found = pc.match_substring(args, '"hlo_op":') if isinstance(args, pa.StringArray) else pa.nulls(0, pa.bool_())
+        return arrow.bools(found)
 
     def _of_name(self, name: Name) -> list[_Cell]:
         cells = self._common.get(id(name))

@@ -169,6 +169,7 @@ class _Reading:
         rests = zip((offset % 1000).tolist(), (length - (end - start) * 1000).tolist(), strict=True)
         read = cells.columns(chosen, [names[at] for at in place.tolist()], rests, derived=role is Role.DERIVED)
         if role is Role.HOST:
+            codes[cells.is_operator(read) & (codes == _KINDS.index(Kind.OTHER))] = _KINDS.index(Kind.OPERATOR)
             codes[cells.is_step(read)] = _KINDS.index(Kind.STEP)
         texts, spots = self._texts([name.name for name in names])
         columns: dict[str, Values] = {**read, **self._lane(plane, line, role), "source": self.options.source}

@@ -11,8 +11,8 @@ Kinds: work on the lines `Stream #n(...)` of a GPU and on `XLA Ops` and `Sparse 
 memset. An op of a TPU that encloses others (a loop) is other, as its time is theirs. All other lines of devices are
 derived from these or overlap them (Steps, XLA Modules, TensorFlow Ops and Name Scope, Async XLA Ops, ...): their rows
 are other, with `derived` in `args`, and are in no sum of device work. On the host: calls of CUDA and HIP, Python
-functions (`$file.py:12 f`), operators of TensorFlow (`name:Type`), steps (ranges with a `step_num`). All else is
-other, as ranges of users look like those of XLA.
+functions (`$file.py:12 f`), operators of TensorFlow (`name:Type`) and of XLA on a CPU (ranges with an `hlo_op`), steps
+(ranges with a `step_num`). All else is other, as ranges of users look like those of XLA.
 
 Stats of an event, and of all events of its name, are in `args`. Columns: `correlation`, launch shape and bytes out of
 `kernel_details`, `memcpy_details`, `memset_details`. `device` is the number in the name of the plane, `stream` the id
@@ -21,7 +21,8 @@ of the line, `tid` the line of the host. An event with a number of occurrences h
 Times are Unix time where the lines have it, or where the plane `Task Environment` says when the profile began; else
 they count from an unknown zero. Lines of devices may have another zero than those of the host.
 Not supported: the HLO modules of `/host:metadata`, and what they say about memory.
-Sources: xplane.proto and xplane_schema.h of tsl/profiler; files of TensorFlow 2.4 (8 GPUs) and JAX (4 TPUs).
+Sources: xplane.proto and xplane_schema.h of tsl/profiler; files of TensorFlow 2.4 (8 GPUs) and JAX (4 TPUs), and of
+TensorFlow 2.21 and JAX 0.10 on a CPU, whose sums are those of JAX's `ProfileData` and of xprof.
 """
 
 from __future__ import annotations
