@@ -220,3 +220,24 @@ def test_another_header_gets_one_sentence(tmp_path: Path) -> None:
 
 
 FILES = sorted(path.name for path in (SAMPLES / "rocprof-csv").iterdir())
+
+
+def test_a_header_below_blank_lines_without_a_line_end_is_a_header(tmp_path: Path) -> None:
+    """The blank lines are a block of their own then. Found by fuzzing."""
+    path = tmp_path / "ranges.csv"
+    path.write_bytes(b"   \nMessage,ROCTX_ID,Domain")
+    ledger = tracekit.read(path, format="rocprof-csv").ledgers[0]
+    assert (ledger.read, ledger.ignored) == (2, {"blank": 1, "header": 1})
+
+
+def test_a_line_ends_at_its_line_end_alone(tmp_path: Path) -> None:
+    """Python's str.splitlines also ends lines at U+2028, U+0085 and form feeds."""
+    path = tmp_path / "kernel_trace.csv"
+    name = sample("rocprof-csv/4242_kernel_trace.csv")
+    head, row, *_ = name.read_text(encoding="utf-8").splitlines()
+    kernel = tracekit.read(name).events["raw_name"][0].as_py() or tracekit.read(name).events["name"][0].as_py()
+    assert kernel in row
+    path.write_text("\n".join([head, row.replace(kernel, "a\u2028b\u0085c\x0cd")]), encoding="utf-8")
+    trace = tracekit.read(path)
+    whole(trace)
+    assert [trace.ledgers[0].read, trace.events["name"].to_pylist()] == [2, ["a\u2028b\u0085c\x0cd"]]

@@ -80,13 +80,14 @@ class _Reading:
     def batches(self, source: Source) -> Iterator[pa.RecordBatch]:
         first = True
         for block in source.line_blocks(self.ledger):
-            lines = block.data.decode("utf-8", "replace").splitlines()
+            lines = [line.decode("utf-8", "replace") for line in block.data.splitlines()]  # not at U+2028 in a name
             if first:
                 start = next((at for at, line in enumerate(lines) if line.strip("\ufeff \r")), len(lines))
                 self.ledger.read += min(start + 1, len(lines))
                 self.ledger.ignore("blank", start)
-                if start < len(lines):
-                    self.ledger.ignore("header", 1)
+                if start == len(lines):
+                    continue  # the header is in a later block
+                self.ledger.ignore("header", 1)
                 lines, first = lines[start + 1 :], False
             yield from self._block(block, lines)
         self._counted()
