@@ -52,6 +52,7 @@ EVERYWHERE = (
 WAVE_S = 900
 MEMORY = 6 << 30
 """A change may turn a loop into one that fills the memory: no process of the tests may have more bytes."""
+FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 SYMMETRIC = ("max", "min", "maximum", "minimum", "union1d", "intersect1d")
 """Calls that give the same for their first two arguments in any order."""
 SWAPS: dict[type[ast.AST], type[ast.AST]] = {
@@ -204,9 +205,12 @@ def words_of(path: str) -> set[str]:
 
 
 def tests_of(mutant: Mutant, data: CoverageData) -> list[list[str]]:
-    """Return the tests that run the line, else those that run its module, in waves; the nearest names come first."""
+    """Return the tests that run the line, in waves; the nearest names come first.
+
+    A line outside functions runs once, in the first test that imports it. All tests of its module may depend on it.
+    """
     lines = data.contexts_by_lineno(mutant.path)
-    found = {context for context in lines.get(mutant.line, []) if context}
+    found = {context for context in lines.get(mutant.line, []) if context} if in_function(mutant) else None
     found = found or {context for contexts in lines.values() for context in contexts if context}
     words = words_of(mutant.path)
     ranked = sorted({context.partition("|")[0] for context in found})
@@ -219,6 +223,12 @@ def tests_of(mutant: Mutant, data: CoverageData) -> list[list[str]]:
         seen[file] += 1
         order.append((-len(words & words_of(file)), seen[file] // 6, at, test))
     return in_waves([test for *_, test in sorted(order)], (*WAVES, len(order)))
+
+
+def in_function(mutant: Mutant) -> bool:
+    """Return whether the line runs when a function is called."""
+    functions = (node for node in ast.walk(ast.parse((ROOT / mutant.path).read_bytes())) if isinstance(node, FUNCTIONS))
+    return any(node.body[0].lineno <= mutant.line <= (node.end_lineno or 0) for node in functions)
 
 
 def nearest(mutant: Mutant) -> list[list[str]]:

@@ -6,6 +6,7 @@ import re
 from decimal import Decimal
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -33,6 +34,16 @@ def cells_of(words: list[str]) -> Cells:
 
 @given(st.lists(CELL, min_size=1, max_size=60))
 def test_numbers_are_exact_or_reported_as_not_read(words: list[str]) -> None:
+    check_numbers(words)
+
+
+@pytest.mark.parametrize("around", [("", ""), ("", "1234567"), ("1234567", ""), ("12345678", "1234567"), ("1", "12")])
+def test_every_character_is_a_digit_or_none_at_any_place(around: tuple[str, str]) -> None:
+    before, after = around
+    check_numbers([f"{before}{character}{after}" for character in map(chr, range(33, 256)) if character != ","])
+
+
+def check_numbers(words: list[str]) -> None:
     cells = cells_of(words)
     readings = (
         (cells.integers(), r"[0-9]{1,16}", int, LIMIT),

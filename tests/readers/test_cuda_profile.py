@@ -270,6 +270,14 @@ def test_kernels_called_like_copies_are_kernels(tmp_path: Path) -> None:
     assert column(trace, "copy_kind") == [None, None, None, "HtoD", None, None, "AtoH"]
 
 
+def test_copies_are_known_in_any_case(tmp_path: Path) -> None:
+    names = ["MEMCPYHTOD", "MemcpydToaAsync", "memcpypeer", "MemCpy", "MEMCOPY", "MemSet"]
+    text = "".join(f"method=[ {name} ] gputime=[ 1.000 ] \n" for name in names)
+    trace = log(tmp_path, HEAD + b"method,gputime\n" + text.encode())
+    assert column(trace, "kind") == ["memcpy"] * 5 + ["memset"]
+    assert column(trace, "copy_kind") == ["HtoD", "DtoA", "PtoP", None, None, None]
+
+
 def test_a_copy_of_cuda_1_has_no_direction(tmp_path: Path) -> None:
     trace = log(tmp_path, b"method,gputime,cputime,occupancy\nmethod=[ memcopy ] gputime=[ 14.288 ] \n")
     assert (column(trace, "kind"), column(trace, "copy_kind")) == (["memcpy"], [None])
