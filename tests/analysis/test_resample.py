@@ -3,6 +3,7 @@ from __future__ import annotations
 import doctest
 import math
 from fractions import Fraction
+from statistics import NormalDist
 
 import numpy as np
 import pytest
@@ -111,6 +112,19 @@ def test_bca_leans_where_values_are_skewed() -> None:
     plain, leaning = (bootstrap(values, "mean", method=method) for method in ("percentile", "bca"))
     assert leaning.low > plain.low
     assert leaning.high > plain.high
+
+
+def test_bca_weighs_each_value_by_the_size_of_its_side() -> None:
+    """The influence of a value on a difference of means is its distance from its mean, divided by its side's size."""
+    few, many = np.array([1.0, 2.0, 9.0]), np.arange(30.0) ** 2
+    jackknives = [-(few.sum() - few) / 2, (many.sum() - many) / 29]
+    influence = np.concatenate([-(few - few.mean()) / 3, (many - many.mean()) / 30])
+    acceleration = (influence**3).sum() / (6 * (influence**2).sum() ** 1.5)
+    normal, evenly = NormalDist(), np.array([-1.0, 1.0])
+    z = normal.inv_cdf(0.05)
+    found = resample._tails("bca", 0.9, evenly, 0.0, jackknives, [3, 30])
+    wanted = [normal.cdf(side / (1 - acceleration * side)) for side in (z, -z)]
+    assert list(found) == pytest.approx(wanted, rel=1e-9)
 
 
 @pytest.mark.parametrize(("values", "options"), [
