@@ -79,7 +79,7 @@ MAY: dict[str, set[str]] = {
     "workers": {"errors"},
     "shares": {
         "columns", "analysis", "conversion", "pipeline", "inputs", "run", "index", "views", "report", "trace", "schema",
-        "workers", "options", "errors", "_version",
+        "workers", "options", "safety.limits", "errors", "_version",
     },
     "show": {"plugins", "safety.scratch", "inputs", "render.page", "errors", "_version"},
     "compare": {

@@ -45,6 +45,7 @@ ARGUMENTS: Mapping[str, str] = {
     "time": "times_ns", "min-dur": "min_dur_ns", "for": "viewer", "format": "form", "sort": "sorted_by",
     "option": "options", "fail-on": "rules", "tag": "tags",
     "max-read-bytes": "read_bytes", "max-read-events": "read_events", "max-time": "seconds",
+    "max-memory": "memory",
 }  # fmt: skip
 """Options of the command line whose argument has another name."""
 _OTHERS = (
@@ -56,21 +57,29 @@ _SAME_NAMES = frozenset(_OTHERS.split())
 
 
 @contextmanager
-def limits(*, read_bytes: int | str = 0, read_events: int = 0, seconds: float = 0) -> Iterator[None]:
+def limits(
+    *, read_bytes: int | str = 0, read_events: int = 0, seconds: float = 0, memory: int | str = 0
+) -> Iterator[None]:
     """Limit the cost of all that is read within the block; 0 for no limit. What was read up to a limit is kept.
 
     read_bytes: of each input, unpacked, as a number or as "2GiB". read_events: of each input. seconds: of the block;
     reading ends after four fifths of them, and nothing else does. The trace then says that it is incomplete.
+    `tracekit.batch.run` holds each run to the limits, also to `memory`, by processes of its own; nothing else in Python
+    is held to that one.
     Raises: UsageError for a limit that is none.
     """
-    try:
-        most = size_of(read_bytes) if isinstance(read_bytes, str) else read_bytes
-    except ValueError as err:
-        raise UsageError(f"read_bytes={read_bytes!r}: not a size", hint='such as "2GiB"') from err
-    if most < 0 or read_events < 0 or not seconds >= 0:
+    most, held = _size("read_bytes", read_bytes), _size("memory", memory)
+    if min(most, held, read_events) < 0 or not seconds >= 0:
         raise UsageError("limits: a limit is below zero", hint="0 is no limit")
-    with applied(Limits(most, read_events, seconds)):
+    with applied(Limits(most, read_events, seconds, memory=held)):
         yield
+
+
+def _size(argument: str, given: int | str) -> int:
+    try:
+        return size_of(given) if isinstance(given, str) else given
+    except ValueError as err:
+        raise UsageError(f"{argument}={given!r}: not a size", hint='such as "2GiB"') from err
 
 
 def in_python(text: str) -> str:

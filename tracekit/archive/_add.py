@@ -171,6 +171,8 @@ def add(
             return _unchanged(old)
         name = _name(done, label, part)
         known = readable(store, replaced)
+        if not force and (same := next((entry for entry in known if entry.name == name), None)) is not None:
+            return replace(_unchanged(same), ledgers=done.ledgers, failures=tuple(all_bad))
         if name not in {entry.name for entry in known} and any(e.revision >= label.revision for e in known):
             # Other rows under the old label, from another version of tracekit: these are the newer ones.
             label = replace(label, revision=label.revision + 1)
@@ -285,11 +287,18 @@ def _existing(store: Store, request: _Request, items: Sequence[Input]) -> Entry 
 
 
 def _existing_as_requested(store: Store, request: _Request, existing: Sequence[Stored]) -> Entry | None:
-    """Return the entry of the only existing file, if that is undamaged and has the requested tags and date."""
+    """Return the entry of the only existing file, if that is undamaged, whole, and has the requested tags and date.
+
+    One whose reading ended at a limit is not whole: it is read again, perhaps with another limit.
+    """
     if len(existing) != 1 or not _is_undamaged(store, existing[0]):
         return None
     old = next(iter(readable(store, existing)), None)
-    return old if old is not None and request.is_met_by(old) else None
+    return old if old is not None and request.is_met_by(old) and not _is_cut(old) else None
+
+
+def _is_cut(entry: Entry) -> bool:
+    return any(code.startswith("limit-of-") for ledger in entry.ledgers for code in ledger.notes)
 
 
 def _is_undamaged(store: Store, stored: Stored) -> bool:

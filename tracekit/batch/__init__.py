@@ -39,6 +39,7 @@ from tracekit.errors import OutputError, UsageError
 from tracekit.pipeline import writer_for
 from tracekit.privacy.anonymous import Anonymizer
 from tracekit.render.base import RenderOptions
+from tracekit.safety.limits import applied, in_force
 from tracekit.workers.local import Workers, cpus
 
 __all__ = ["BatchResult", "Progress", "run"]
@@ -122,7 +123,7 @@ def run(
     files are gone. page_events, page_mb, page_args_mb: the most that a page's timeline holds, as in `write_report`.
     anonymize: write tokens in the place of paths, names of runs, hosts and the like into OUT; another batch with the
     same key finds its runs again. The result of this function has the real names. A bad run fails alone. Ctrl-C keeps
-    what is done.
+    what is done. `tracekit.limits` around the call hold for each run, which fails alone at one.
 
     Raises: TracekitError where nothing can be done.
     """
@@ -138,11 +139,12 @@ def run(
             raise UsageError(f"-o {out} is a root itself", hint="choose another folder with -o")
     archive_place = _archive_place(archive, output)
     page = RenderOptions(page_events=page_events, page_mb=page_mb, page_args_mb=page_args_mb)
-    options = RunOptions(archive_place, tuple(sorted(set(to))), strict, page, anonymize)
+    given = in_force()
+    options = RunOptions(archive_place, tuple(sorted(set(to))), strict, page, anonymize, given)
     engine: Workers[Task, Outcome] = DaskEngine(dask) if dask else LocalEngine(jobs or cpus())
     refuse_mixed(output, anonymize)
     output.make()
-    with Owner(output.work) as owner:
+    with applied(replace(given, seconds=0)), Owner(output.work) as owner:  # the time is that of each run
         cleared = len(owner.clear())
         index.write_assets(output)
         barred = [output.path] + ([Path(archive_place)] if archive_place and "://" not in archive_place else [])

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-from tracekit.batch._work import Outcome, work, worker_mismatch
+from tracekit.batch._limited import work
+from tracekit.batch._work import Outcome, worker_mismatch
 from tracekit.batch.plan import Task
 from tracekit.workers.dask import DaskWorkers
 from tracekit.workers.local import LocalWorkers

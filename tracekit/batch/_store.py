@@ -48,7 +48,10 @@ class SourceJson(FileJson):
 
 
 class OptionsJson(TypedDict):
-    """The options that decide what a run's outputs are. anonymized: stands for the key of the tokens in them."""
+    """The options that decide what a run's outputs are. anonymized: stands for the key of the tokens in them.
+
+    Limits are only there where they were given.
+    """
 
     archive: str
     to: list[str]
@@ -58,6 +61,10 @@ class OptionsJson(TypedDict):
     page_args_mb: float
     anonymized: NotRequired[str]
     anonymized_names: NotRequired[bool]
+    max_read_bytes: NotRequired[int]
+    max_read_events: NotRequired[int]
+    max_time_s: NotRequired[float]
+    max_memory: NotRequired[int]
 
 
 class ReasonJson(TypedDict):

@@ -40,6 +40,7 @@ from tracekit.errors import (
 )
 from tracekit.inputs import InputOptions, stored_name
 from tracekit.report import Report
+from tracekit.safety.limits import applied, in_force, size_text
 from tracekit.trace import Ledger, Trace
 
 ASSETS = "../../assets"
@@ -92,7 +93,8 @@ def work(task: Task) -> Outcome:
     try:
         made = Path(tempfile.mkdtemp(prefix="run-", dir=task.work))
         made.chmod(0o777 & ~_umask())
-        return _done(task, made)
+        with applied(task.options.limits.begun_now()):
+            return _done(task, made)
     except OSError as err:
         return Outcome(task.key, "", "failed", f"{err.filename or 'the system'}: {err.strerror or err}")
 
@@ -132,8 +134,10 @@ def _done(task: Task, made: Path) -> Outcome:
         state.again = isinstance(err, (OutputError, MissingExtraError, SchemaError)) or _is_gone(err)
         state.reasons += _reasons_of(task, state, err)
     except MemoryError:
-        state.reasons.append(("", "out of memory"))
-        state.again = True
+        most = task.options.limits.memory
+        text = f"needed more memory than {size_text(most)} (--max-memory)"
+        state.reasons.append(("", f"the run was ended: it {text}" if most else "out of memory"))
+        state.again = not most
     except OSError as err:
         state.reasons.append(("", f"{err.filename or 'the system'}: {err.strerror or err}"))
         state.again = True
@@ -196,6 +200,11 @@ def _changed_meanwhile(task: Task, digests: Sequence[str]) -> list[str]:
 
 def _make(task: Task, made: Path, state: _RunState) -> None:
     """Archive, report, convert. Files that cannot be read become reasons, as long as one file can be read."""
+    with contextlib.ExitStack() as own:
+        _make_of(task, made, state, own)
+
+
+def _make_of(task: Task, made: Path, state: _RunState, own: contextlib.ExitStack) -> None:
     paths = [str(Path(task.folder, file.path)) for file in task.files]
     failures: list[Failure] = []
     source: str | list[str]
@@ -213,6 +222,7 @@ def _make(task: Task, made: Path, state: _RunState) -> None:
             failures += added.failures
             state.entry = archive.entry_at(added.path)
             source = added.path
+            own.enter_context(applied(in_force().without_size()))
             trace = pipeline.read(source, reading)
         else:
             trace, source = _read(paths, task, failures)
@@ -259,7 +269,8 @@ def _result(task: Task, made: Path, state: _RunState, digests: Sequence[str]) ->
     ledgers = trace.ledgers if trace else ()
     good = report is not None
     lost = _lost(task, ledgers)
-    status = "failed" if not good else "partial" if state.reasons or lost else "ok"
+    whole = not (state.reasons or lost or (report is not None and report.incomplete))
+    status = "failed" if not good else "ok" if whole else "partial"
     date, date_from = _date(task, state) if good else (_file_date(task), "file")
     outputs = [path for path in sorted(made.iterdir()) if path.name != RESULT_NAME]
     result: Result = {
@@ -376,11 +387,11 @@ def _start(trace: Trace | None) -> int | None:
     return trace.run.origin_ns + int(first)
 
 
-def lost_outcome(task: Task, made: Path, reason: str) -> Outcome:
-    """Return the outcome of a run whose worker died. The next batch does the run again."""
+def lost_outcome(task: Task, made: Path, reason: str, *, again: bool = True) -> Outcome:
+    """Return the outcome of a run whose process was ended. again: the next batch does the run again."""
     shutil.rmtree(made, ignore_errors=True)
     made.mkdir()
-    state = _RunState(reasons=[("", reason)], again=True)
+    state = _RunState(reasons=[("", reason)], again=again)
     result = _result(task, made, state, [""] * len(task.files))
     (made / RESULT_NAME).write_text(json_text(result), encoding="ascii")
     return Outcome(task.key, str(made), "failed")

@@ -245,8 +245,8 @@ def _page(rows: Sequence[_Row], roots: Sequence[RootJson]) -> BatchPage:
 
 def _reasons(row: _Row) -> list[str]:
     """Return why a run failed, is only partly there, or is beyond a budget."""
-    reasons = [*row.result["reasons"], *row.result.get("lost", [])]
-    return [*(_short_reason(row, reason) for reason in reasons), *(f"over budget: {text}" for text in row.over)]
+    reasons = [_short_reason(row, reason) for reason in (*row.result["reasons"], *row.result.get("lost", []))]
+    return [*(reasons or row.incomplete), *(f"over budget: {text}" for text in row.over)]
 
 
 def _short_reason(row: _Row, reason: ReasonJson) -> str:

@@ -3,7 +3,8 @@
 A run is unchanged when the same tracekit made its result with the same options from the same files, and its outputs
 still exist. Files are compared by path, size and time of change first. Where only the time differs, the SHA-256 of the
 content decides: a copy or a touch is no change. A run that failed because of the machine (a worker died, a full disk)
-is done again. One that failed because of its input files is not: the same bytes would fail again.
+is done again. One that failed because of its input files, or at a limit, is not: the same bytes would fail again.
+Limits are options, so other limits do it again.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import hashlib
 import json
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
 from urllib.parse import quote
@@ -28,6 +29,7 @@ from tracekit.privacy.anonymous import Anonymizer
 from tracekit.readers.source import open_source
 from tracekit.render.base import RenderOptions
 from tracekit.render.page import shell
+from tracekit.safety.limits import Limits
 
 MAX_NAME_BYTES = 200
 """Limit for a run's name, which is the name of a folder in an archive."""
@@ -38,7 +40,7 @@ class RunOptions:
     """The outputs to make of every run.
 
     archive: folder or URL, "" for none. to: names of writers. strict: the first note of a reader fails its file.
-    page: how the pages are made. anonymize: makes the tokens, None to write what is there.
+    page: how the pages are made. anonymize: makes the tokens, None to write what is there. limits: of each run.
     """
 
     archive: str
@@ -46,6 +48,7 @@ class RunOptions:
     strict: bool = False
     page: RenderOptions = RenderOptions()  # noqa: RUF009 - frozen
     anonymize: Anonymizer | None = None
+    limits: Limits = field(default_factory=Limits)
 
     def to_json(self, out: Path) -> OptionsJson:
         """Return the options as a result records them. An archive in OUT moves with it."""
@@ -61,6 +64,14 @@ class RunOptions:
         }
         if tokens is not None:
             made["anonymized"], made["anonymized_names"] = mark_of(tokens), tokens.names
+        if self.limits.read_bytes:
+            made["max_read_bytes"] = self.limits.read_bytes
+        if self.limits.read_events:
+            made["max_read_events"] = self.limits.read_events
+        if self.limits.seconds:
+            made["max_time_s"] = float(self.limits.seconds)
+        if self.limits.memory:
+            made["max_memory"] = self.limits.memory
         return made
 
 

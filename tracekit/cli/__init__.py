@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 
     app: typer.Typer
 
-_READ_NOTHING = ("formats", "demo", "open", "batch")
-"""Commands that take no limits, or their own."""
+_READ_NOTHING = ("formats", "demo")
+"""Commands that take no limits."""
 _COMMANDS = (
     "convert",
     "summary",
@@ -97,7 +97,7 @@ def commands(names: Iterable[str]) -> typer.Typer:
         if isinstance(command, typer.Typer):
             made.add_typer(command)
         else:
-            held = command if name in _READ_NOTHING else limited(command)
+            held = command if name in _READ_NOTHING else limited(command, of_runs=name == "batch")
             made.command(name, epilog=getattr(command, "example", None))(guarded(held))
     return made
 

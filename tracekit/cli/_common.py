@@ -215,9 +215,7 @@ def guarded(command: Callable[..., None]) -> Callable[..., None]:
         except (typer.Exit, typer.Abort):
             raise
         except MemoryError:
-            print_error(
-                TracekitError("out of memory", hint="convert streams; summary and report hold the columns they show")
-            )
+            print_error(_out_of_memory(str(words.get("max_memory") or "")))
             raise typer.Exit(EXIT_FAILED) from None
         except Exception as err:  # the last door: a bug of ours must not become a traceback either
             if words.get("debug") or os.environ.get("TRACEKIT_DEBUG"):
@@ -226,6 +224,13 @@ def guarded(command: Callable[..., None]) -> Callable[..., None]:
             raise typer.Exit(EXIT_FAILED) from None
 
     return wrapper
+
+
+def _out_of_memory(most: str) -> TracekitError:
+    if not most:
+        return TracekitError("out of memory", hint="convert streams; summary and report hold the columns they show")
+    text = f"the command was ended: it needed more memory than {most} (--max-memory)"
+    return TracekitError(text, hint="a larger --max-memory, --max-read-events N, or a filter such as --kind kernel")
 
 
 def prepare_process() -> None:
@@ -242,6 +247,9 @@ def prepare_process() -> None:
     warnings.showwarning = _show_warning
     # numpy's library for matrices starts a thread for each processor when it is loaded; nothing here needs them.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+    # Processes of Python that this one starts look for modules in the present folder first, where a stranger's file
+    # could be named `pickle.py`.
+    os.environ["PYTHONSAFEPATH"] = "1"
 
 
 def _show_warning(

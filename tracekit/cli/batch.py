@@ -130,7 +130,7 @@ def _print_result(done: BatchResult) -> None:
         f"{f' ({reasons_done})' if reasons_done else ''}, {done.unchanged:,} unchanged"
     )
     skipped = f"{done.others:,} {'file was' if done.others == 1 else 'files were'} skipped (not a known profile format)"
-    partial = {name for name, _ in (*done.partial, *done.dropped)} - {name for name, _ in done.failed}
+    partial = {name for name, _ in (*done.partial, *done.dropped, *done.incomplete)} - {name for name, _ in done.failed}
     say(f"{len(done.failed):,} failed, {len(partial):,} partial; {skipped}")
     say(f"the page: {done.page}")
 

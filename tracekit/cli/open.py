@@ -42,6 +42,7 @@ def open(
     The result is kept in your cache folder. With tracekit-gpu[ui] Perfetto works without a network.
     """
     from tracekit.inputs import expand
+    from tracekit.safety.guard import costs_end
     from tracekit.show import inputs as shown
     from tracekit.show import site as sites
 
@@ -51,12 +52,14 @@ def open(
     if found is not None:
         _refuse_options(reading, found, kind)
         name = shown.name_of(items, kind, anonymous=False)
+        costs_end()
         site = sites.batch(found.batch, found.path) if found.batch else _site(found.path, name, kind, ours=False)
         _serve(site, browser=browser, port=port, keep=keep)
         return
     with _made(reading, items, kind) as (made, failures, lost):
         for line in made.said:
             say(line)
+        costs_end()
         _serve(_site(made.path, made.path.name, kind, ours=True), browser=browser, port=port, keep=keep)
         finish(failures, lost)
 

@@ -16,25 +16,29 @@ import tempfile
 import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
+
+from tracekit.safety.limits import Limits, size_text
 
 WATCHED = "TRACEKIT_WATCHED_BY"
 """The variable that a watched process finds the process in that watches it."""
 _SYSTEM = str(sys.platform)
 _LOOK_S = 0.02
 _SLOW_LOOK_S = 0.25
-"""Between two looks where each one starts a program (macOS)."""
+"""Between two looks where each one starts a program (macOS), and between two searches for processes it started."""
 _MERCY_S = 3.0
+_DONE = "costs-end"
 _SPARE_BYTES = 1 << 30
 
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """The end of a watched process. code: its exit code. over: "memory" or "time" where it was ended for that."""
+    """The end of a watched process. over: "memory" or "time" where it was ended for that. output: what it printed."""
 
     code: int
     over: str = ""
+    output: bytes = b""
 
 
 def knows_memory() -> bool:
@@ -56,30 +60,116 @@ def memory_of(pid: int) -> int:
     return 0
 
 
-def watched(words: Sequence[str], *, memory: int = 0, seconds: float = 0) -> Ended:
+class _Family:
+    """The memory of a process and of those that it started, such as workers (on Linux; elsewhere its own alone)."""
+
+    def __init__(self, pid: int) -> None:
+        self._pid = pid
+        self._others: list[int] = []
+        self._next = 0.0
+
+    def memory(self, now: float) -> int:
+        """Return the bytes that they hold."""
+        if now >= self._next:
+            self._others, self._next = _descendants(self._pid), now + _SLOW_LOOK_S
+        return memory_of(self._pid) + sum(map(memory_of, self._others))
+
+
+def _descendants(pid: int) -> list[int]:
+    children: dict[int, list[int]] = {}
+    for path in Path("/proc").glob("[0-9]*/stat") if _SYSTEM == "linux" else ():
+        with contextlib.suppress(OSError, ValueError, IndexError):
+            parent = int(path.read_bytes().rpartition(b")")[2].split()[1])
+            children.setdefault(parent, []).append(int(path.parent.name))
+    found = list(children.get(pid, []))
+    for each in found:
+        found.extend(children.get(each, []))
+    return found
+
+
+def python_words(code: str) -> list[str]:
+    """Return a command that runs code in another Python with the modules of this one, and none of the present folder.
+
+    `python -m` would look there first: a folder of a stranger could hold a `typer.py`.
+    """
+    return [sys.executable, "-P", "-c", f"import sys; sys.path[:] = {sys.path!r}; {code}"]
+
+
+def watched(words: Sequence[str], *, memory: int = 0, seconds: float = 0, given: bytes | None = None) -> Ended:
     """Run a program until it ends or costs too much; 0 for no limit. It has the streams and the terminal of this one.
 
-    Its temporary files are in a folder of their own, which is gone afterwards, even if it was killed.
+    given: its stdin; what it prints is kept then. Its temporary files are in a folder of their own, which is gone
+    afterwards, even if it was killed.
     """
     until = time.monotonic() + seconds if seconds else None
     with tempfile.TemporaryDirectory(prefix="tracekit-watched-", ignore_cleanup_errors=True) as folder:
         own: Mapping[str, str] = {**os.environ, WATCHED: str(os.getpid()), "TMPDIR": folder}
-        process = subprocess.Popen(list(words), env=own)
-        with _signals_passed_on(process):
-            return _watch(process, memory, until)
+        pipe = None if given is None else subprocess.PIPE
+        process = subprocess.Popen(list(words), env=own, stdin=pipe, stdout=pipe)
+        with _signals_passed_on(process), _talk(process, given) as said:
+            ended = _watch(process, memory, until, Path(folder, _DONE))
+        return replace(ended, output=b"".join(said))
 
 
-def _watch(process: subprocess.Popen[bytes], memory: int, until: float | None) -> Ended:
+@contextlib.contextmanager
+def _talk(process: subprocess.Popen[bytes], given: bytes | None) -> Iterator[list[bytes]]:
+    """Write a text to a process, and yield a list that has what it printed after the block."""
+    said: list[bytes] = []
+    stdin, stdout = process.stdin, process.stdout
+    if given is None or stdin is None or stdout is None:
+        yield said
+        return
+
+    def write() -> None:
+        with contextlib.suppress(OSError), stdin:
+            stdin.write(given)
+
+    threads = [threading.Thread(target=write), threading.Thread(target=lambda: said.append(stdout.read()))]
+    for each in threads:
+        each.start()
+    try:
+        yield said
+    finally:
+        if process.poll() is None:  # an exception in the block
+            process.kill()
+            process.wait()
+        for each in threads:
+            each.join()
+        stdout.close()
+
+
+def costs_end() -> None:
+    """Say in a watched process that the costly part is over: what follows takes as long as the user likes."""
+    if os.environ.get(WATCHED) == str(os.getppid()):
+        Path(tempfile.gettempdir(), _DONE).touch()
+
+
+def reason_of_end(ended: Ended, limits: Limits) -> str | None:
+    """Return what a watched process did that ended it, None where it ended by itself."""
+    if ended.over == "memory":
+        return f"held more memory than {size_text(limits.memory)} (--max-memory)"
+    if ended.over:
+        return f"took longer than {limits.seconds:g} s (--max-time)"
+    if ended.code < 0 and limits.memory and -ended.code in (signal.SIGABRT, signal.SIGSEGV):
+        name = signal.Signals(-ended.code).name
+        return f"was stopped by {name}: a library needed more memory than {size_text(limits.memory)} (--max-memory)"
+    return None
+
+
+def _watch(process: subprocess.Popen[bytes], memory: int, until: float | None, done: Path) -> Ended:
     pause = _LOOK_S if _SYSTEM != "darwin" or not memory else _SLOW_LOOK_S
     over = ""
     killed_at = 0.0
+    family = _Family(process.pid)
     while True:
         try:
             return Ended(process.wait(pause), over)
         except subprocess.TimeoutExpired:
             pass
         now = time.monotonic()
-        held = memory_of(process.pid) if memory else 0
+        if until is not None and now > until and not over and done.exists():
+            until = None
+        held = family.memory(now) if memory else 0
         if not over and (held > memory or (until is not None and now > until)):
             over, killed_at = ("memory" if held > memory else "time"), now + _MERCY_S
             process.terminate()

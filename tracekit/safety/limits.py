@@ -11,7 +11,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from tracekit.errors import Stop
 
@@ -19,6 +19,7 @@ UNPACKED_BYTES = 256 << 20
 EXPANSION = 250
 """A compressed input unpacks to at most so many bytes, or to so many times its size if that is more, unless a limit is
 given. Traces shrink to a tenth, regular ones to a fortieth; a bomb of gzip to a thousandth, one of zstd further."""
+MOST_BYTES = (1 << 62) - 1
 READING_SHARE = 0.8
 """Part of the time after which reading ends, so that the answer on what was read is ready in time."""
 
@@ -28,13 +29,30 @@ class Limits:
     """Limits of each input; 0 for none. began: the reading of `time.monotonic` at the start of the command.
 
     read_bytes: unpacked. Without it a compressed input may have UNPACKED_BYTES, or EXPANSION times its size.
-    read_events: rows. seconds: of the whole command.
+    read_events: rows. seconds: of the whole command. memory: bytes of its process, which another process watches.
     """
 
     read_bytes: int = 0
     read_events: int = 0
     seconds: float = 0
     began: float = field(default_factory=time.monotonic)
+    memory: int = 0
+
+    def sent(self) -> Limits:
+        """Return these limits for another process, whose clock may differ: `began` is the time that is over."""
+        return replace(self, began=time.monotonic() - self.began)
+
+    def received(self) -> Limits:
+        """Return the limits that another process sent, on the clock of this one."""
+        return replace(self, began=time.monotonic() - self.began)
+
+    def without_size(self) -> Limits:
+        """Return these limits for a file of our own, made of an input that was read within them."""
+        return replace(self, read_bytes=MOST_BYTES, read_events=0)
+
+    def begun_now(self) -> Limits:
+        """Return these limits for work that begins now."""
+        return replace(self, began=time.monotonic())
 
     def most_bytes(self, size: int, *, packed: bool) -> int | None:
         """Return the most bytes that an input of that size gives, None for any number."""
@@ -104,7 +122,7 @@ def size_of(text: str) -> int:
     if factor is None or not number.replace(".", "", 1).isdigit() or not number.isascii():
         raise ValueError(f"{text!r} is not a size")
     size = int(float(number) * factor)
-    if not 0 < size < 1 << 62:
+    if not 0 < size <= MOST_BYTES:
         raise ValueError(f"{text!r} is not a size")
     return size
 

@@ -31,6 +31,7 @@ from tracekit.options import no_such
 from tracekit.report import Report, Section
 from tracekit.run.alignment import COLLECTIVES, LAUNCHES, MOST_APART_NS, RANGES, Align, Placed
 from tracekit.run.one_process import Joins
+from tracekit.safety.limits import in_force
 from tracekit.schema import API_CALLS, Kind
 from tracekit.shares import _merge
 from tracekit.shares._groups import Groups
@@ -263,8 +264,9 @@ class _Run:
             item = self._items[number]
             look = None if seen is None else seen[number]
             line = None if seen is None else self._placed[number].line
-            options = replace(self._options, first_source=number)
-            yield Task(number, item.name, item.label, options, share, self._tables, line, folder, look)
+            how = replace(self._options, first_source=number)
+            left = in_force().sent()
+            yield Task(number, item.name, item.label, how, share, self._tables, line, folder, look, limits=left)
 
     def _answers(self, engine: Workers[Task, Answer], tasks: Iterator[Task]) -> Iterator[Answer]:
         for answer in engine.run(tasks, lost):

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import socket
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
@@ -30,6 +30,7 @@ from tracekit.inputs import InputOptions
 from tracekit.inputs.looks import WITHOUT_COLLECTIVES
 from tracekit.report import Cell
 from tracekit.run import alignment
+from tracekit.safety.limits import Limits, applied
 from tracekit.schema import DEVICE_WORK, Kind
 from tracekit.trace import Ledger, Run, Trace
 from tracekit.views.device import breakdown
@@ -44,7 +45,7 @@ class Task:
 
     named: tables of durations by name: kinds, and whether kinds stay apart. line: corrects the clock of the input;
     times are Unix times then, else after the origin of the file. folder: for the rows of a look, so that the file need
-    not be read again; "" for none. seen: what that look found.
+    not be read again; "" for none. seen: what that look found. limits: as `Limits.sent` gives them.
     """
 
     number: int
@@ -57,6 +58,7 @@ class Task:
     folder: str = ""
     seen: Look | None = None
     version: str = __version__
+    limits: Limits = field(default_factory=Limits)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -152,7 +154,8 @@ class Answer:
 def work(task: Task) -> Answer:
     """Do one task. It raises nothing: an error is an answer."""
     try:
-        return Answer(task.number, share=_share(task)) if task.share else Answer(task.number, look=_look(task))
+        with applied(task.limits.received()):
+            return Answer(task.number, share=_share(task)) if task.share else Answer(task.number, look=_look(task))
     except TracekitError as err:
         return Answer(task.number, error=(str(err), err.hint))
     except (OSError, MemoryError) as err:

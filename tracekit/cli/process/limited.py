@@ -15,7 +15,8 @@ import typer
 
 from tracekit.errors import TracekitError, UsageError
 from tracekit.safety import guard
-from tracekit.safety.limits import Limits, applied, size_of, size_text
+from tracekit.safety.guard import reason_of_end
+from tracekit.safety.limits import Limits, applied, size_of
 from tracekit.units import split_quantity
 
 PANEL = "Limits, for files of strangers"
@@ -33,31 +34,36 @@ MaxMemory = Annotated[str, typer.Option(metavar="SIZE", help="End the command wh
 MaxTime = Annotated[
     str, typer.Option(metavar="D", help="End the command after this time, such as 30s; reading ends before.")
 ]
+RunMemory = Annotated[str, typer.Option(metavar="SIZE", help="Fail a run that holds more memory than SIZE.")]
+RunTime = Annotated[
+    str, typer.Option(metavar="D", help="Fail a run that takes longer than this, such as 30s; reading ends before.")
+]
 _OPTIONS: dict[str, tuple[object, object]] = {
     "max_read_bytes": (MaxReadBytes, ""),
     "max_read_events": (MaxReadEvents, 0),
     "max_memory": (MaxMemory, ""),
     "max_time": (MaxTime, ""),
 }
+_OF_RUNS = _OPTIONS | {"max_memory": (RunMemory, ""), "max_time": (RunTime, "")}
 _SECONDS = {"s": 1.0, "ms": 1e-3, "m": 60.0, "min": 60.0, "h": 3600.0}
 
 
-def limited(command: Callable[..., None]) -> Callable[..., None]:
-    """Return the command with the options of limits, which hold for all that it reads."""
+def limited(command: Callable[..., None], *, of_runs: bool = False) -> Callable[..., None]:
+    """Return the command with the options of limits for all that it reads. of_runs: a batch, for each of its runs."""
     own = inspect.signature(command)
     hints = typing.get_type_hints(command, include_extras=True)
     parameters = [each.replace(annotation=hints[each.name]) for each in own.parameters.values()]
     keyword = inspect.Parameter.KEYWORD_ONLY
     parameters += [
         inspect.Parameter(name, keyword, default=default, annotation=annotation)
-        for name, (annotation, default) in _OPTIONS.items()
+        for name, (annotation, default) in (_OF_RUNS if of_runs else _OPTIONS).items()
     ]
 
     @functools.wraps(command)
     def wrapper(**words: typing.Any) -> None:
-        limits, memory = _limits(*(words.pop(name) for name in _OPTIONS))
+        limits = _limits(*(words.pop(name) for name in _OPTIONS))
         if _is_watched():
-            guard.obey(memory)
+            guard.obey(limits.memory)
         with applied(limits):
             command(**words)
 
@@ -67,12 +73,12 @@ def limited(command: Callable[..., None]) -> Callable[..., None]:
     return wrapper
 
 
-def _limits(read_bytes: str, read_events: int, memory: str, seconds: str) -> tuple[Limits, int]:
-    """Return the limits, and the most memory. Raises: UsageError."""
+def _limits(read_bytes: str, read_events: int, memory: str, seconds: str) -> Limits:
+    """Return the limits. Raises: UsageError."""
     most = _size("--max-memory", memory)
     if most and not guard.knows_memory():
         raise UsageError("--max-memory: not on this system", hint="--max-read-bytes and --max-read-events bound it")
-    return Limits(_size("--max-read-bytes", read_bytes), read_events, seconds_of(seconds)), most
+    return Limits(_size("--max-read-bytes", read_bytes), read_events, seconds_of(seconds), memory=most)
 
 
 def _size(option: str, text: str) -> int:
@@ -105,20 +111,19 @@ def watch_if_asked(words: Sequence[str], say: Callable[[TracekitError], None]) -
         return
     memory, time = _given(words, "--max-memory"), _given(words, "--max-time")
     try:
-        limits, most = _limits("", 0, memory, time)
+        limits = _limits("", 0, memory, time)
     except UsageError:
         return  # the command says so
-    if (not most and not limits.seconds) or words[:1] == ["batch"]:
+    if (not limits.memory and not limits.seconds) or words[:1] == ["batch"]:
         return  # a batch holds each of its runs to the limits
-    ended = guard.watched([sys.executable, "-m", "tracekit", *words], memory=most, seconds=limits.seconds)
-    if ended.over == "memory":
-        text = f"the command was ended: it held more memory than {size_text(most)} (--max-memory)"
-        hint = "a larger --max-memory, --max-read-events N, or a filter such as --kind kernel"
-        say(TracekitError(text, hint=hint))
-    elif ended.over:
-        text = f"the command was ended: it took longer than {limits.seconds:g} s (--max-time)"
-        say(TracekitError(text, hint="a larger --max-time, --max-read-events N, or a filter such as --kind kernel"))
-    sys.exit(1 if ended.over else ended.code if ended.code >= 0 else 128 - ended.code)
+    program = guard.python_words("from tracekit.cli import main; main()")
+    ended = guard.watched([*program, *words], memory=limits.memory, seconds=limits.seconds)
+    if (reason := reason_of_end(ended, limits)) is not None:
+        option = "--max-time" if ended.over == "time" else "--max-memory"
+        hint = f"a larger {option}, --max-read-events N, or a filter such as --kind kernel"
+        say(TracekitError(f"the command was ended: it {reason}", hint=hint))
+        sys.exit(1)
+    sys.exit(ended.code if ended.code >= 0 else 128 - ended.code)
 
 
 def _is_watched() -> bool:
