@@ -9,11 +9,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tracekit.readers.cuda_profile import _columns as cuda
 from tracekit.readers.nsys import _tables as nsys
 from tracekit.readers.nvprof import _row as nvprof
 from tracekit.readers.nvprof._state import RowError
 from tracekit.readers.printed.lines import Printed, printed
 from tracekit.readers.printed.numbers import COMMA, LAKHS, MYRIADS, POINT, STYLES, Style, choose, styles_of
+from tracekit.readers.torch import _columns as torch
+from tracekit.units import MAX_NS
 
 BLANKS = "'\u2019\u00a0\u2009\u202f"
 SEPARATORS = {POINT: "," + BLANKS, COMMA: "." + BLANKS, MYRIADS: ",", LAKHS: ","}
@@ -267,3 +270,53 @@ def test_cells_of_nsys_are_exact_or_refused() -> None:
     for call in refused:
         with pytest.raises(nsys.RowError):
             call()
+
+
+# --- the CUDA profiler's logs ---
+
+
+def test_odd_cells_of_cuda_logs_are_exact() -> None:
+    assert cuda.exact("gputime", " 1.5 ") == 1500
+    assert cuda.exact("gpustarttimestamp", "fF") == 255
+    assert cuda.exact("gpuendtimestamp", f"{MAX_NS - 1:016x}") == MAX_NS - 1
+    assert [cuda.exact("gridsizeX", text) for text in ("3", "3.0", "0", "3e2", " 7")] == [3, 3, 0, 300, 7]
+    assert cuda.exact("gridsizeX", str(MAX_NS - 1)) == MAX_NS - 1
+
+
+@pytest.mark.parametrize(("column", "text"), [
+    ("gputime", "-0.001"), ("gputime", "x"), ("gputime", "1,5"), ("gpustarttimestamp", "fg"), ("gpustarttimestamp", ""),
+    ("gpustarttimestamp", "0" * 17), ("gpustarttimestamp", f"{MAX_NS:x}"), ("gridsizeX", "3.5"), ("gridsizeX", "nan"),
+    ("gridsizeX", "-1"), ("gridsizeX", "1e21"), ("gridsizeX", "1e20"), ("gridsizeX", str(MAX_NS)), ("gridsizeX", "x"),
+])  # fmt: skip
+def test_cells_of_cuda_logs_that_no_column_holds_are_refused(column: str, text: str) -> None:
+    with pytest.raises(ValueError, match=r"not (?:a |hex)"):
+        cuda.exact(column, text)
+
+
+def test_digits_below_1_ns_are_seen() -> None:
+    texts = ("1.0005", "0.0001", "1.000", "1.0000", "7", "1e-4", "x", "1e999999999", " 1.5 ")
+    assert [cuda.below_ns(text) for text in texts] == [True, True, False, False, False, True, False, False, False]
+
+
+# --- PyTorch's tables ---
+
+
+@pytest.mark.parametrize(("title", "scale"), [
+    ("FLOPS", 1), ("Total FLOPs", 1), ("KFLOPS", 10**3), ("Total KFLOPs", 10**3), ("Total MFLOPs", 10**6),
+    ("GFLOPS", 10**9), ("Total TFLOPs", 10**12), ("Total PFLOPs", 10**15),
+])  # fmt: skip
+def test_flops_are_in_the_scale_of_their_head(title: str, scale: int) -> None:
+    columns = torch.columns_of(f"Name  Self CPU  # of Calls  {title}")
+    assert columns is not None
+    assert [columns.flops(cell) for cell in ("1.5", "3", "0", "--", "x", "")] == [
+        round(Decimal("1.5") * scale), 3 * scale, 0, None, None, None,
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(("title", "scale"), [("KFLOPS", 10**3), ("Total PFLOPs", 10**15)])
+def test_flops_beyond_2_to_the_62_are_not_known(title: str, scale: int) -> None:
+    columns = torch.columns_of(f"Name  Self CPU  # of Calls  {title}")
+    assert columns is not None
+    beyond = (1 << 62) // scale + 1
+    assert columns.flops(str(beyond - 2)) == (beyond - 2) * scale
+    assert columns.flops(str(beyond)) is None
