@@ -69,6 +69,14 @@ def test_the_truth_is_never_outside_however_many_limits_there_are(seed: int, cou
     assert found.count == count
 
 
+def test_of_few_limits_none_is_left_out() -> None:
+    """The first two are within a 128th of the time. The steepest lines touch the first, not the second."""
+    found = solve(BASE + np.array([0, 15, 2000]), np.zeros(3, np.int64), np.full(3, 5000), steepest=10.0)
+    assert found is not None
+    assert (found.slowest, found.fastest) == pytest.approx((-2.5, 2.5), abs=1e-9)
+    assert (found.low, found.high) == (0, 5000)
+
+
 def test_contradictions_have_no_answer_but_for_the_slack() -> None:
     times, low, high = np.array([0, 5, 10]), np.array([0, 30, 0]), np.array([1, 40, 1])
     assert solve(times, low, high, steepest=10.0) is None
