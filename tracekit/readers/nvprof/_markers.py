@@ -63,7 +63,7 @@ def place_of(kind: int, blob: str) -> dict[str, int]:
     """Return the pid and tid, or the device, context and stream of a blob; {} for another blob.
 
     >>> place_of(2, "A7760000F0257FFD00000000")
-    {'pid': 30375, 'tid': 4253033968}
+    {'pid': 30375, 'tid': 4252968432}
     """
     try:
         numbers = struct.unpack("<3I", bytes.fromhex(blob)[:12])
