@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pytest
 
 from benchmarks.clocks import UNSEEN, trial
 from benchmarks.truth.cluster import NOISES, simulate
 from tracekit.analysis.clocks.breaks import parts
-from tracekit.analysis.clocks.habits import find
-from tracekit.analysis.clocks.line import robust
+from tracekit.analysis.clocks.habits import FAR_NS, Habits, find
+from tracekit.analysis.clocks.line import limit, robust
 from tracekit.analysis.clocks.meetings import relate
 
 CLUSTERS = 15
@@ -98,3 +100,27 @@ def test_habits() -> None:
     assert find(meeting, member, member, end, 3, np.array([0, 0, 0])).freedom == 2
     apart = end + member * 10**9
     assert find(meeting, member, member, apart, 3, np.array([0, 0, 0])).freedom == 0
+
+
+@pytest.mark.parametrize(("apart", "freedom"), [(FAR_NS, 1), (-FAR_NS, 1), (FAR_NS + 1, 0), (-FAR_NS - 1, 0)])
+def test_ranks_of_a_host_are_on_one_clock_up_to_a_millisecond_apart(apart: int, freedom: int) -> None:
+    meeting, member = np.repeat(np.arange(20), 2), np.tile([0, 1], 20)
+    usual = find(meeting, member, member, meeting * 10_000_000 + member * apart, 2, np.zeros(2, np.int64))
+    assert usual.freedom == freedom
+    assert usual.apart.tolist() == [abs(apart) * freedom] * 2
+
+
+def test_the_allowance_for_habits() -> None:
+    """The scatter of the middle of two ranks is that of one over the root of two; of more, of their median."""
+
+    def habits(freedom: int, members: tuple[int, int], apart: int = 0) -> Habits:
+        return Habits(np.zeros(0, np.int64), np.array(members), np.array([apart, 0]), 100.0, freedom)
+
+    enough = 100 * math.sqrt(1.57 / 4 + 1.57 / 3)
+    assert habits(4, (4, 3)).allowance(0, 1, 1e9) == pytest.approx(limit(4) * enough)
+    assert habits(4, (4, 3), apart=5_000).allowance(0, 1, 0.0) == 2_500
+    few = 100 * math.sqrt(1 / 2 + 1)
+    assert habits(3, (2, 1)).allowance(0, 1, 1e9) == pytest.approx(limit(3) * few)
+    assert habits(3, (2, 1)).allowance(0, 1, 400.0) == 400
+    assert habits(3, (2, 1)).allowance(0, 1, 1.0) == pytest.approx(2.6 * few)
+    assert habits(3, (2, 1)).allowance(1, 1, 1.0) == pytest.approx(2.6 * 100 * math.sqrt(2))

@@ -134,3 +134,11 @@ def test_contradictions_are_said() -> None:
     assert clock.bounds is None
     assert clock.least_shift is None
     assert (clock.early, clock.late) == (2, 2)
+
+
+def test_one_call_has_its_work_and_work_of_other_calls_has_none() -> None:
+    calls = Calls(*(np.array([value]) for value in (7, 100, 160)), np.array([False]), np.array([False]))
+    keys, starts = np.array([3, 7, 9]), np.array([0, 130, 900])
+    clock = found(calls, Work(keys, starts, starts + 10, np.zeros(3, np.bool_)))
+    assert (clock.pairs, clock.calls, clock.waits, clock.early) == (1, 1, 0, 0)
+    assert device_clock(calls, Work(keys[::2], starts[::2], starts[::2], np.zeros(2, np.bool_))) is None

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tracekit.analysis.clocks import line as module
 from tracekit.analysis.clocks.line import LEAST, LEAST_FOR_DRIFT, Line, fit, limit
 
 BASE = 1_790_000_000_000_000_000
@@ -126,3 +127,12 @@ def test_the_reversed_line_says_how_far_the_reference_is_ahead_of_the_clock(
     assert np.abs(back.corrected(times) - shown).max() <= 2
     ends = np.array([clock.first, clock.last])
     assert [back.first, back.last] == (ends + clock.ahead(ends)).tolist()
+
+
+def test_the_first_guess_is_the_slope_of_most_halves() -> None:
+    """Of differences between the halves more than half are on the line, so their median is its slope."""
+    x = np.array([-5.0, -4.0, -3.0, -2.0, -1.0, 1.0, 2.0, 3.0, 4.0, 5.0])
+    y = 3 * x + 7
+    y[[0, 9]] = 1e6, -1e6
+    assert module._theil(x, y) == 3
+    assert module._theil(np.zeros(4), np.arange(4.0)) == 0

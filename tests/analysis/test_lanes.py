@@ -127,6 +127,12 @@ def test_a_slice_that_is_open_from_an_earlier_batch_holds_or_crosses_later_ones(
     assert assign(assigner, [(0, 110, 10)]) == [0]
 
 
+def test_what_an_earlier_batch_left_open_is_crossed_also_where_later_slices_are_alone() -> None:
+    assigner = LaneAssigner()
+    assert assign(assigner, [(0, 0, 10), (0, 2, 3), (0, 12, 100)]) == [0, 0, 0]
+    assert assign(assigner, [(0, 50, 100), (0, 200, 1), (0, 300, 1)]) == [1, 0, 0]
+
+
 def test_a_slice_may_cross_an_outer_open_slice_after_the_inner_one_has_ended() -> None:
     assigner = LaneAssigner()
     assert assign(assigner, [(0, 0, 100), (0, 10, 10)]) == [0, 0]
