@@ -113,7 +113,8 @@ Line = function_id 1 uint, line 2 int
 Function = id 1 uint, name 2 int, system_name 3 int
 """
 _XPLANE = """
-XLine = id 1 int, name 2 string, timestamp_ns 3 int, events 4 *XEvent
+XLine = id 1 int, name 2 string, timestamp_ns 3 int, events 4 *string
+XLineHead = id 1 int, name 2 string, timestamp_ns 3 int
 XEvent = metadata_id 1 int, offset_ps 2 int, duration_ps 3 int, stats 4 *string, num_occurrences 5 int
 XStat = metadata_id 1 int, double_value 2 double, uint64_value 3 uint, int64_value 4 int, str_value 5 string,
     bytes_value 6 string, ref_value 7 uint
@@ -121,7 +122,7 @@ EventEntry = key 1 int, value 2 Named
 StatEntry = key 1 int, value 2 Named
 Named = id 1 int, name 2 string, display_name 4 string, stats 5 *string
 """
-"""Stats are bytes here: few of them differ, so each is decoded once."""
+"""Events and stats are bytes here: they are decoded as columns."""
 _TABLES = MappingProxyType({"nodetree": _NODETREE, "profile": _PROFILE, "pprof": _PPROF, "xplane": _XPLANE})
 
 

@@ -7,9 +7,12 @@ import runpy
 import subprocess
 import sys
 from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -17,6 +20,7 @@ from support import SAMPLES, corpus_next, sample, sure_readers
 
 import tracekit
 from tracekit.errors import ParseError, TracekitError
+from tracekit.readers.xplane._scan import scan
 from tracekit.trace import Trace
 
 MAKE = runpy.run_path(str(SAMPLES / "_xplane.py"))
@@ -155,9 +159,107 @@ def test_a_long_line_is_read_in_pieces(tmp_path: Path, monkeypatch: pytest.Monke
     plane.line(1, "main", LONG_AGO, [plane.event(f"f{n % 7}", n * 1000, 500, n=n) for n in range(1000)])
     path = written(tmp_path / "x.xplane.pb", plane)
     whole = tracekit.read(path).events.to_pylist()
-    monkeypatch.setattr("tracekit.readers.xplane._reading._PIECE_BYTES", 999)
+    monkeypatch.setattr("tracekit.readers.xplane._lines._PIECE_BYTES", 999)
+    assert tracekit.read(path).events.to_pylist() == whole
+    # No place can be guessed: fields are followed one by one.
+    monkeypatch.setattr("tracekit.readers.xplane._lines._NEAR", 0)
     assert tracekit.read(path).events.to_pylist() == whole
     assert len(whole) == 1000
+
+
+def test_long_args_are_made_in_several_batches(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    plane = Plane(0, "/host:CPU")
+    for line in range(3):
+        events = [plane.event(f"f{n % 7}", n * 1000, 500, text="x" * n) for n in range(100)]
+        plane.line(line, f"thread {line}", LONG_AGO, events)
+    path = written(tmp_path / "x.xplane.pb", plane)
+    whole = tracekit.read(path)
+    monkeypatch.setattr("tracekit.readers.xplane._members._MOST_TEXT", 2000)
+    halves = tracekit.read(path)
+    assert halves.events.to_pylist() == whole.events.to_pylist()
+    assert halves.ledgers[0] == whole.ledgers[0]
+
+
+KEYS = ("group_id", "correlation_id", "step_num", "kernel_details", "memcpy_details", "ts_ps", 'a "key"', "")
+VALUES = st.one_of(
+    st.integers(-(1 << 63), (1 << 63) - 1),
+    st.sampled_from([0, 1, -1, 127, 128, (1 << 31) - 1, 1 << 31, (1 << 56) - 1, 1 << 56]),
+    st.floats(),
+    st.text(max_size=6),
+    st.text("ab", min_size=120, max_size=140),
+    st.binary(max_size=80),
+    st.sampled_from(
+        ["regs:38 grid:160,1,1 left", "size:77 regs:9", "num_bytes:1", "", 'a"b', "tab\t", "&group_id", "&x"]
+    ),
+)
+
+
+def stat_bytes(plane: Any, draw: Callable[[st.SearchStrategy[Any]], Any]) -> bytes:
+    """A stat: nearly always in the form that writers use."""
+    key, value = draw(st.sampled_from(KEYS)), draw(VALUES)
+    data = plane.stat(key, value)
+    form = draw(st.integers(0, 30))
+    if form == 0 and isinstance(value, int):
+        return MAKE["message"]((1, plane.key(key)), (3, value & (1 << 64) - 1))
+    if form == 1:
+        return bytes(data[:-1])
+    if form == 2:
+        return bytes(data + data)
+    if form == 3:
+        return b"\x08\xb9\x60\x20\x05"
+    if form == 4:
+        return b"\x20\x05"
+    return b"\x08\x02\x2a\x03\xff\xfe\x41" if form == 5 else bytes(data)
+
+
+def event_bytes(plane: Any, draw: Callable[[st.SearchStrategy[Any]], Any]) -> bytes:
+    """An event: nearly always in the form that writers use."""
+    stats = [(4, stat_bytes(plane, draw)) for _ in range(draw(st.integers(0, 4)))]
+    name = plane.name(draw(st.sampled_from("fgh")), draw(st.sampled_from(["", "short"])), ts_ps=4, group_id=7)
+    fields = [(1, name), (2, draw(st.integers(0, 1 << 50))), (3, draw(st.integers(0, 1 << 45))), *stats]
+    form = draw(st.integers(0, 30))
+    if form == 0:
+        fields.append((5, 3))
+    if form == 1:
+        fields.reverse()
+    if form == 2:
+        fields.append((99, 3))
+    return bytes(message(*fields)[: -1 if form == 3 else None])
+
+
+@settings(max_examples=80, deadline=None)
+@given(st.data())
+def test_columns_have_what_one_event_after_the_other_gives(
+    tmp_path_factory: pytest.TempPathFactory, data: st.DataObject
+) -> None:
+    host, gpu = Plane(0, "/host:CPU"), Plane(1, "/device:GPU:0")
+    for plane, names in ((host, ["main", "worker"]), (gpu, ["Stream #7(Compute)", "XLA Ops"])):
+        for number, name in enumerate(names):
+            events = [(4, event_bytes(plane, data.draw)) for _ in range(data.draw(st.integers(0, 8)))]
+            plane.line(number, name, LONG_AGO, events)
+    path = written(tmp_path_factory.mktemp("drawn") / "x.xplane.pb", host, gpu)
+
+    def all_odd(events: Sequence[bytes]) -> Any:
+        found = scan(events)
+        none = replace(found.stats, **{name: getattr(found.stats, name)[:0] for name in found.stats.__slots__})
+        return replace(found, stats=none, odd=np.arange(len(events)))
+
+    fast = tracekit.read(path, format="xplane")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("tracekit.readers.xplane._batch.scan", all_odd)
+        slow = tracekit.read(path, format="xplane")
+    assert fast.events.to_pylist() == slow.events.to_pylist()
+    assert fast.totals.to_pylist() == slow.totals.to_pylist()
+    assert fast.ledgers[0] == slow.ledgers[0]
+
+
+def test_a_damaged_event_costs_itself(tmp_path: Path) -> None:
+    plane = Plane(0, "/host:CPU")
+    good = [plane.event("good", 1000, 2000, n=n) for n in range(3)]
+    plane.line(2, "main", 7, [good[0], (4, b"\x08\x01\x10"), good[1], (4, b"\x08\x01\x22\x7f\x08"), good[2]])
+    trace = tracekit.read(written(tmp_path / "x.xplane.pb", plane))
+    assert [row["args"] for row in rows(trace)] == [{"n": n} for n in range(3)]
+    assert trace.ledgers[0].dropped == {"damaged": 2}
 
 
 @pytest.mark.parametrize(

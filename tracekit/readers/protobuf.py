@@ -9,8 +9,8 @@ Source: the wire format of protobuf (varints, tags, lengths), which both of Padd
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from enum import Enum
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -38,8 +38,7 @@ class What(Enum):
     CUT = 4
 
 
-@dataclass(frozen=True, slots=True)
-class Met:
+class Met(NamedTuple):
     """An event of the walker. `at`: its byte in the file.
 
     value: bytes (text, message) or int (varint) of a field; of CUT whether it is within a field. reason: of DAMAGE.
@@ -111,6 +110,28 @@ class _Bytes:
         self._place += count
         return data
 
+    def short_fields(self, level: str, end: int | None, enter: Mapping[int, str], most: int) -> list[Met]:
+        """Take the next fields of bytes while they are short and in the window; others are left to `walk`."""
+        found: list[Met] = []
+        data, place, before = self._data, self._place, self._before
+        limit = len(data) if end is None else min(len(data), end - before)
+        while place + 3 <= limit:
+            tag, length, at = data[place], data[place + 1], place + 2
+            if tag & 0x87 != 2 or tag >> 3 in enter or tag < 8:
+                break
+            if length > 127:
+                length = length & 127 | data[at] << 7
+                if data[at] > 127:
+                    break
+                at += 1
+            after = at + length
+            if after > limit or length > most:
+                break
+            found.append(Met(What.FIELD, level, tag >> 3, data[at:after], before + place))
+            place = after
+        self._place = place
+        return found
+
     def skip(self, count: int) -> None:
         while count > 0:
             if not self.more():
@@ -133,8 +154,9 @@ def walk(
     levels: list[tuple[str, int | None]] = [("", None)]
     while levels:
         level, end = levels[-1]
+        yield from data.short_fields(level, end, enter.get(level, {}), most)
         start = data.at
-        if data.at == end:
+        if start == end:
             levels.pop()
             yield Met(What.CLOSE, level, at=start)
             continue

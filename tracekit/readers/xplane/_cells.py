@@ -1,27 +1,20 @@
-"""Stats of events as columns and `args`. Few stats differ, so each is decoded once a plane."""
+"""Stats of a name, and of events that `_members` leaves out, one by one: as columns and as `args`."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
 
-import numpy as np
 import orjson
-import pyarrow as pa
-import pyarrow.compute as pc
 
-from tracekit.columns import arrow
-from tracekit.columns.arrays import Mask
-from tracekit.readers.builder import Values
 from tracekit.readers.protobuf import INT32_MAX, INT64_MAX
-from tracekit.readers.xplane._kinds import details
+from tracekit.readers.xplane._kinds import DETAILS, details
 from tracekit.readers.xplane._planes import Name, Plane
 from tracekit.trace import Ledger
 
 _MOST_CELLS = 1 << 16
-_DETAILS = ("kernel_details", "memcpy_details", "memset_details")
 _NOTHING: dict[str, int] = {}
+_NO_KEYS: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,47 +34,37 @@ class Cells:
         self._cells: dict[bytes, _Cell] = {}
         self._common: dict[int, list[_Cell]] = {}
 
-    def columns(
-        self, events: Sequence[Any], names: Sequence[Name], rests: Iterable[tuple[int, int]], *, derived: bool
-    ) -> dict[str, Values]:
-        """Return `args`, and the columns that stats have. rests: the ps of start and duration of each event."""
-        found: dict[str, list[int | None]] = {}
-        args: list[str | None] = []
-        known, count = self._cells, len(events)
-        marked = {'"derived":': "true"} if derived else {}
-        for row, (event, name, (start_ps, length_ps)) in enumerate(zip(events, names, rests, strict=True)):
-            left = marked.copy()
-            if start_ps:
-                left['"ts_ps":'] = str(start_ps)
-            if length_ps:
-                left['"dur_ps":'] = str(length_ps)
-            for cell in self._of_name(name) if name.stats or name.short else ():
+    def row(
+        self, stats: Iterable[bytes], name: Name, rest: tuple[int, int], *, derived: bool
+    ) -> tuple[str | None, dict[str, int]]:
+        """Return `args` of an event, and the columns that its stats have. rest: the ps of start and duration."""
+        start_ps, length_ps = rest
+        left = {'"derived":': "true"} if derived else {}
+        if start_ps:
+            left['"ts_ps":'] = str(start_ps)
+        if length_ps:
+            left['"dur_ps":'] = str(length_ps)
+        for cell in self._of_name(name):
+            left[cell.key] = cell.value
+        columns: dict[str, int] = {}
+        for data in stats:
+            cell = self._cells.get(data) or self._cell(data)
+            columns |= cell.columns
+            if cell.value:
                 left[cell.key] = cell.value
-            for data in event.stats:
-                cell = known.get(data) or self._cell(data)
-                for column, value in cell.columns.items():
-                    if column not in found:
-                        found[column] = [None] * count
-                    found[column][row] = value
-                if cell.value:
-                    left[cell.key] = cell.value
-            args.append("{" + ",".join([key + value for key, value in left.items()]) + "}" if left else None)
-        columns: dict[str, Values] = {name: pa.array(values, pa.int64()) for name, values in found.items()}
-        columns["args"] = pa.array(args, pa.string())
-        return columns
+        return "{" + ",".join([key + value for key, value in left.items()]) + "}" if left else None, columns
 
-    def is_step(self, columns: dict[str, Values]) -> Mask:
-        """Return which rows are steps: ranges with a number of their own."""
-        steps = columns.get("step")
-        return np.zeros(0, np.int64) if not isinstance(steps, pa.Array) else steps.is_valid().to_numpy(False)
-
-    def is_operator(self, columns: dict[str, Values]) -> Mask:
-        """Return which rows of the host are ops of XLA, run by a CPU: their stats name the op."""
-        args = columns["args"]
-        found = pc.match_substring(args, '"hlo_op":') if isinstance(args, pa.StringArray) else pa.nulls(0, pa.bool_())
-        return arrow.bools(found)
+    def of_name(self, name: Name) -> tuple[str, frozenset[str]]:
+        """Return what all events of a name have in `args`, each member behind a comma, and its keys."""
+        if not name.stats and not name.short:
+            return "", _NO_KEYS
+        members = {cell.key: cell.value for cell in self._of_name(name)}
+        text = "".join([f",{key}{value}" for key, value in members.items()])
+        return text, frozenset(orjson.loads(key[:-1]) for key in members)
 
     def _of_name(self, name: Name) -> list[_Cell]:
+        if not name.stats and not name.short:
+            return []
         cells = self._common.get(id(name))
         if cells is None:
             cells = [self._cell(data) for data in name.stats]
@@ -103,7 +86,7 @@ class Cells:
             key, value = "damaged stat", data[:64].hex()
         columns: dict[str, int] = _NOTHING
         text = ""
-        if key in _DETAILS and isinstance(value, str):
+        if key in DETAILS and isinstance(value, str):
             columns, rest = details(value)
             text = orjson.dumps(rest).decode() if rest else ""
         elif key == "correlation_id" and isinstance(value, int) and 0 <= value <= INT64_MAX:

@@ -21,6 +21,8 @@ class Role(StrEnum):
     OTHER = "other"
 
 
+DETAILS = frozenset({"kernel_details", "memcpy_details", "memset_details"})
+"""Stats whose texts CUPTI's details are."""
 _OPS = ("XLA Ops", "Sparse Core Ops")
 _COPY = re.compile(r"mem_?cpy_?(?:([HDAP])2([HDAP]))?", re.I | re.ASCII)
 _SET = re.compile(r"memset", re.I)

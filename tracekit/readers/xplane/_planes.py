@@ -80,6 +80,11 @@ class Plane:
         if found and int(found[1]) <= INT32_MAX:
             self.device, self.part = int(found[1]), found[2]
 
+    def key(self, number: int) -> str:
+        """Return the name of a stat; a reference is to one of these too."""
+        number &= (1 << 64) - 1
+        return self.keys.get(number, f"stat {number}")
+
     def stat(self, data: bytes) -> tuple[str, object]:
         """Return key and value of a stat. Raises: DecodeError."""
         stat = messages("xplane")["XStat"].FromString(data)
