@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from tracekit._version import __version__
-from tracekit.cli._common import EXIT_USAGE, guarded, prepare_process, print_error
+from tracekit.cli._common import EXIT_USAGE, discard_stdout, guarded, prepare_process, print_error
 from tracekit.cli.process.limited import limited, watch_if_asked
 from tracekit.cli.process.plain_words import PlainGroup
 from tracekit.errors import UsageError
@@ -116,4 +116,7 @@ def main() -> None:
     watch_if_asked(sys.argv[1:], print_error)
     word = sys.argv[1] if len(sys.argv) > 1 else ""
     completing = any(name.startswith("_TRACEKIT_COMPLETE") for name in os.environ)
-    commands((word,) if word in _COMMANDS and not completing else _COMMANDS)(prog_name="tracekit")
+    try:
+        commands((word,) if word in _COMMANDS and not completing else _COMMANDS)(prog_name="tracekit")
+    finally:
+        discard_stdout()

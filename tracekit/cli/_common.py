@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import functools
 import inspect
 import os
@@ -10,7 +11,7 @@ import sys
 import typing
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, TextIO
@@ -27,7 +28,7 @@ from tracekit.cli.process.terminal import printable as printable
 from tracekit.cli.process.terminal import show as show
 from tracekit.cli.process.terminal import show_bytes as show_bytes
 from tracekit.credentials import masked
-from tracekit.errors import AllInputsError, SchemaError, TracekitError, UsageError
+from tracekit.errors import AllInputsError, OutputError, SchemaError, TracekitError, UsageError
 from tracekit.plugins import PluginWarning
 
 if TYPE_CHECKING:
@@ -191,7 +192,11 @@ def guarded(command: Callable[..., None]) -> Callable[..., None]:
             from tracekit.cli.process import prepare_libraries
 
             prepare_libraries()
-            command(*args, **words)
+            try:
+                command(*args, **words)
+            except typer.Exit:
+                sys.stdout.flush()  # a result that cannot be written counts more than the exit code of a gate
+                raise
             sys.stdout.flush()
         except TracekitError as err:
             if words.get("debug") or os.environ.get("TRACEKIT_DEBUG"):
@@ -201,8 +206,7 @@ def guarded(command: Callable[..., None]) -> Callable[..., None]:
             print_error(err)
             raise typer.Exit(EXIT_USAGE if isinstance(err, UsageError) else EXIT_FAILED) from None
         except BrokenPipeError:
-            # The reader of our output has gone (| head): end quietly, and keep Python from complaining at exit.
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            discard_stdout()  # the reader of our output has gone (| head): end quietly
             raise typer.Exit(EXIT_FAILED) from None
         except KeyboardInterrupt:
             say("interrupted: nothing is left half-written")
@@ -210,7 +214,7 @@ def guarded(command: Callable[..., None]) -> Callable[..., None]:
         except OSError as err:
             if words.get("debug") or os.environ.get("TRACEKIT_DEBUG"):
                 raise
-            print_error(TracekitError(f"{err.filename or 'the system'}: {err.strerror or err}"))
+            print_error(_of_system(err))
             raise typer.Exit(EXIT_FAILED) from None
         except (typer.Exit, typer.Abort):
             raise
@@ -231,6 +235,25 @@ def _out_of_memory(most: str) -> TracekitError:
         return TracekitError("out of memory", hint="convert streams; summary and report hold the columns they show")
     text = f"the command was ended: it needed more memory than {most} (--max-memory)"
     return TracekitError(text, hint="a larger --max-memory, --max-read-events N, or a filter such as --kind kernel")
+
+
+def _of_system(err: OSError) -> TracekitError:
+    """Return the error for one that names no file; where stdout fails too, that is what could not be written."""
+    if err.filename is None and discard_stdout():
+        reason = "the disk is full" if err.errno == errno.ENOSPC else str(err.strerror or err)
+        return OutputError(f"stdout: cannot be written ({reason})", hint="what was written there is not whole")
+    return TracekitError(f"{err.filename or 'the system'}: {err.strerror or err}")
+
+
+def discard_stdout() -> bool:
+    """Write out what stdout holds. If that fails, discard it, for Python would complain at exit; return whether so."""
+    try:
+        sys.stdout.flush()
+    except (OSError, ValueError):
+        with suppress(OSError, ValueError):
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return True
+    return False
 
 
 def prepare_process() -> None:
@@ -279,7 +302,8 @@ def example(*lines: str) -> Callable[[Callable[..., None]], Callable[..., None]]
 
 def say(text: str) -> None:
     """Print a message to stderr: stdout is for results. Credentials in it are masked."""
-    print(printable(masked(text)), file=sys.stderr)
+    with suppress(OSError):  # nobody can be reached where stderr fails
+        print(printable(masked(text)), file=sys.stderr)
 
 
 def print_error(err: TracekitError) -> None:
