@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import random
 import shutil
@@ -16,7 +17,7 @@ from support import sample
 
 import tracekit
 from tracekit import archive
-from tracekit.errors import TracekitError, UsageError
+from tracekit.errors import InputError, TracekitError, UsageError
 from tracekit.trace import Ledger, Run, SourceFacts
 from tracekit.writers import WRITERS
 from tracekit.writers.base import Stream, WriteOptions
@@ -284,3 +285,28 @@ def test_a_bad_day_is_named_by_the_option_that_gave_it(root: Path) -> None:
     for option in ("since", "until"):
         with pytest.raises(UsageError, match=f"{option} yesterday: not a date"):
             archive.entries(root, **{option: "yesterday"})  # type: ignore[arg-type]
+
+
+def test_a_file_that_the_system_cannot_read_is_not_replaced(
+    root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # It may be whole, with tags that nothing else has; only a damaged one may go.
+    archive.add(root, LOG, run="same", tags={"kept": "1"})
+    before = {path: path.read_bytes() for path in root.rglob("*.parquet")}
+    (old,) = (path for path in before if "run=same" in str(path))
+    true_open = Path.open
+
+    def broken(self: Path, *words: object) -> object:
+        if self.name == old.name:
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+        return true_open(self, *words)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "open", broken)
+        for force in (False, True):
+            with pytest.raises(InputError, match="cannot be read"):
+                archive.add(root, LOG, run="same", tags={"new": "1"}, force=force)
+    assert {path: path.read_bytes() for path in root.rglob("*.parquet")} == before
+    archive.add(root, LOG, run="same", tags={"new": "1"})
+    (entry,) = (each for each in archive.entries(root) if each.run == "same")
+    assert entry.tags == {"kept": "1", "new": "1"}

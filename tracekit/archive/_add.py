@@ -23,9 +23,9 @@ from tracekit.archive._entry import (
 )
 from tracekit.archive._list import entry_at
 from tracekit.archive._revisions import Label, merged, unchanged
-from tracekit.archive._settle import files_of, readable, settle
+from tracekit.archive._settle import files_of, is_of_system, readable, settle
 from tracekit.archive._store import Store, Stored, open_store, remote_errors
-from tracekit.errors import Failure, OutputError, SchemaError, TracekitError, UsageError
+from tracekit.errors import Failure, InputError, OutputError, SchemaError, TracekitError, UsageError
 from tracekit.inputs import ALL, USUAL, Input, InputOptions, PathLike, expand
 from tracekit.privacy.anonymous import Anonymizer
 from tracekit.selection import Selection
@@ -310,7 +310,11 @@ def _is_undamaged(store: Store, stored: Stored) -> bool:
     try:
         with store.open(stored.name) as file:
             return stored.name.endswith(f"-{file_sha256(file)[:DIGEST_DIGITS]}.parquet")
-    except TracekitError:
+    except OSError as err:
+        raise InputError(f"{stored.path}: cannot be read ({err.strerror or err})") from err
+    except TracekitError as err:
+        if is_of_system(err) and not isinstance(err.__cause__, FileNotFoundError):
+            raise
         return False  # another process has just replaced it
 
 

@@ -173,11 +173,16 @@ class _CheckJson(TypedDict):
 
 
 def read_entry(file: BinaryIO | Path, *, path: str, name: str, size: int) -> Entry:
-    """Return the entry in a file's footer. Raises: ParseError for a damaged file, or one that is not archived."""
+    """Return the entry in a file's footer.
+
+    Raises: ParseError for a damaged file, or one that is not archived; InputError where the system cannot read it.
+    """
     try:
         footer = pq.read_metadata(file)
         texts = {k.decode(): v for k, v in (footer.metadata or {}).items() if k.startswith(b"tracekit.")}
     except _DAMAGE as err:
+        if isinstance(err, OSError) and err.errno:
+            raise InputError(f"{path}: cannot be read ({err.strerror or err})") from err
         raise ParseError(path, "", f"not a readable Parquet file ({_short(err)})", hint=VERIFY) from err
     if "tracekit.archive" not in texts:
         raise ParseError(path, "", "not a file of an archive: its metadata lacks tracekit.archive", hint=VERIFY)

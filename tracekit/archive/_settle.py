@@ -24,14 +24,24 @@ def files_of(store: Store, run: str, entry_id: str) -> list[Stored]:
 
 
 def readable(store: Store, files: Iterable[Stored]) -> list[Entry]:
-    """Return the entries of the files that can be read."""
+    """Return the entries of the files that are whole and still there.
+
+    Raises: InputError where the system cannot read one: it may be whole, so it must not count as damaged.
+    """
     found = []
     for stored in files:
         try:
             found.append(entry_of(store, stored))
-        except TracekitError:
+        except TracekitError as err:
+            if stored.unknown or (is_of_system(err) and not isinstance(err.__cause__, FileNotFoundError)):
+                raise
             continue  # damaged, or removed by another process
     return found
+
+
+def is_of_system(err: TracekitError) -> bool:
+    """Return whether the system has failed, and not the content of a file."""
+    return isinstance(err.__cause__, OSError) and bool(err.__cause__.errno)
 
 
 def settle(

@@ -38,6 +38,7 @@ class Stored:
     """One file. name: relative to the archive, with /. path: what every command takes as an input. modified: Unix s.
 
     problem: why it cannot be read (a folder without permission, a broken link, a pipe), "" for a regular file.
+    unknown: the system could not look at it.
     """
 
     name: str
@@ -45,6 +46,7 @@ class Stored:
     size: int
     modified: float = 0.0
     problem: str = ""
+    unknown: bool = False
 
 
 class Store(Protocol):
@@ -97,7 +99,10 @@ def open_store(root: str | Path, *, create: bool = False) -> Store:
     if not path.is_dir():
         reason = "not a folder" if path.exists() else "no such archive"
         raise InputError(f"{root}: {reason}", hint="`tracekit archive add ARCHIVE INPUT...` makes one")
-    return _Local(path)
+    store = _Local(path)
+    if create:
+        store.remove_dead_workspaces()
+    return store
 
 
 class _Local:
@@ -116,7 +121,8 @@ class _Local:
             path = Path(str(err.filename))
             if not isinstance(err, FileNotFoundError):  # another process has just removed it
                 name = path.relative_to(self._path).as_posix()
-                found.append(Stored(name, str(path), 0, problem=f"cannot be read ({err.strerror or err})"))
+                reason = f"cannot be read ({err.strerror or err})"
+                found.append(Stored(name, str(path), 0, problem=reason, unknown=True))
 
         for folder, _, names in os.walk(self._path, onerror=note_problem):
             inside = Path(folder).relative_to(self._path)
@@ -147,7 +153,7 @@ class _Local:
                 return [Stored(name, str(path), 0, problem="a link to a missing file")]
             return []  # another process has just removed it
         except OSError as err:
-            return [Stored(name, str(path), 0, problem=f"cannot be read ({err.strerror or err})")]
+            return [Stored(name, str(path), 0, problem=f"cannot be read ({err.strerror or err})", unknown=True)]
         if not stat.S_ISREG(facts.st_mode):  # opening a pipe would wait for its writer
             return [Stored(name, str(path), 0, problem="not a regular file")]
         return [Stored(name, str(path), facts.st_size, facts.st_mtime)]
@@ -160,8 +166,6 @@ class _Local:
 
     @contextlib.contextmanager
     def workspace(self, within: Path | None = None) -> Iterator[Path]:
-        if within is None:
-            self._remove_dead_workspaces()
         while True:
             try:
                 folder = tempfile.TemporaryDirectory(
@@ -174,13 +178,19 @@ class _Local:
                     yield Path(name)
                     return
 
-    def _remove_dead_workspaces(self) -> None:
-        """Remove the workspaces of this machine whose process was killed: the system has released their lock."""
+    def remove_dead_workspaces(self) -> None:
+        """Remove the workspaces of this machine whose process was killed: the system has released their lock.
+
+        One that is still empty goes too: if its process lives, it makes another one.
+        """
         for name in names_in(self._path):
             folder = self._path / name
             if name.startswith(WORKSPACE) and (folder / _lock_name()).is_file():
                 with contextlib.suppress(*_NO_LOCK), FileLock(folder / _lock_name(), timeout=0):
                     shutil.rmtree(folder, ignore_errors=True)
+            elif name.startswith(WORKSPACE):
+                with contextlib.suppress(OSError):
+                    folder.rmdir()
 
     def put(self, local: Path, name: str) -> None:
         target = self._path / name
