@@ -363,6 +363,10 @@ class Inputs:
                 for each in (ledger, *opened.original[:1]):
                     each.note(stop.code, f"the input {stop.rest()}")
                     each.reserve(stop.rest())
+            exactly = self._options.fingerprint
+            for facts in opened.run.sources if exactly else ():
+                facts.sha256 = facts.sha256 or source.sha256()
+            source.check_unchanged((opened.original or opened.ledgers)[0], exactly=exactly)
         except TracekitError as err:
             self._fail(item, err)
             return
@@ -377,8 +381,6 @@ class Inputs:
             self._fail(item, InputError(f"{item.name}: --step selects steps, and this trace has none", hint=_NO_STEPS))
         if (nothing := _nothing_read(ledger)) is not None:
             self._fail(item, nothing)
-        for facts in opened.run.sources if self._options.fingerprint else ():
-            facts.sha256 = facts.sha256 or source.sha256()
 
     def _fail(self, item: Input, err: TracekitError) -> None:
         if len(self._items) == 1:

@@ -1,19 +1,25 @@
-"""Streams of bytes under a source: unpacking, what damage leaves, limits, and copies into a temporary folder."""
+"""Streams of bytes under a source: files that fail or change, unpacking, what damage leaves, limits, copies."""
 
 from __future__ import annotations
 
 import io
+import os
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import BinaryIO, Protocol
+from typing import TYPE_CHECKING, BinaryIO, Protocol
 
-from tracekit.errors import InputError, LimitError, Stop
+from tracekit.errors import InputError, LimitError, Stop, TracekitError
 from tracekit.readers._zstd import ZstdStream
 from tracekit.safety.limits import Limits
 from tracekit.safety.scratch import writing
+from tracekit.trace import Ledger
+
+if TYPE_CHECKING:
+    from _typeshed import WriteableBuffer
 
 BLOCK_BYTES = 2 << 20
+_AGAIN = "read it again when its program has ended"
 _LOOK_BYTES = 1 << 20
 """Bytes between two looks at the clock."""
 GZIP_MAGIC = b"\x1f\x8b"
@@ -170,3 +176,48 @@ def copy(stream: SupportsRead, path: Path, name: str, limits: Limits) -> None:
     finally:
         with writing(path.parent):
             out.close()
+
+
+class RawFile(io.FileIO):
+    """The file under a buffer. failed: returns the error to raise for one of the system, whoever reads."""
+
+    def __init__(self, path: Path, failed: Callable[[OSError], TracekitError]) -> None:
+        super().__init__(path)
+        self._failed = failed
+
+    def readinto(self, buffer: WriteableBuffer, /) -> int | None:
+        """Return the number of bytes read. Raises: the error for one of the system."""
+        try:
+            return super().readinto(buffer)
+        except OSError as err:
+            raise self._failed(err) from err
+
+    def readall(self) -> bytes:
+        """Return all bytes that are left. Raises: the error for one of the system."""
+        try:
+            return super().readall()
+        except OSError as err:
+            raise self._failed(err) from err
+
+
+def check_same(name: str, path: Path, before: os.stat_result, ledger: Ledger, *, exactly: bool) -> None:
+    """Note that a file was written to since `before`; with `exactly` that is an error, as its digest is of other bytes.
+
+    Raises: InputError for another file or a smaller one. Files are read in parts, some of them twice, and parts of two
+    files are the profile of no program.
+    """
+    try:
+        now = path.stat()
+    except OSError:
+        return  # removed; what was open was read to its end
+    if (before.st_size, before.st_mtime_ns) == (now.st_size, now.st_mtime_ns):
+        return  # also where another number says another file: some network file systems number anew at each look
+    size = f": it had {before.st_size:,} bytes at first, {now.st_size:,} at the end"
+    if (before.st_dev, before.st_ino) != (now.st_dev, now.st_ino):
+        raise InputError(f"{name}: was replaced by another file while it was read", hint=_AGAIN)
+    if now.st_size < before.st_size:
+        raise InputError(f"{name}: became smaller while it was read{size}", hint=_AGAIN)
+    size = size if now.st_size > before.st_size else ""
+    if exactly:
+        raise InputError(f"{name}: was written to while it was read{size}", hint=_AGAIN)
+    ledger.note("input-was-written-to", f"the file was written to while it was read{size}; {_AGAIN}")

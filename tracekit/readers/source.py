@@ -9,6 +9,7 @@ from __future__ import annotations
 import codecs
 import io
 import itertools
+import os
 import stat
 import sys
 from collections.abc import Iterator
@@ -27,8 +28,10 @@ from tracekit.readers._streams import (
     BLOCK_BYTES,
     DAMAGE,
     Bounded,
+    RawFile,
     Stream,
     SupportsRead,
+    check_same,
     copy,
     is_packed,
     read_part,
@@ -37,15 +40,16 @@ from tracekit.readers._streams import (
 )
 from tracekit.readers.head import Head
 from tracekit.safety.limits import in_force
-from tracekit.safety.scratch import scratch_directory
+from tracekit.safety.scratch import cannot_read_back, scratch_directory
 from tracekit.trace import Ledger
 
 if TYPE_CHECKING:
-    import tempfile
+    from tracekit.safety.unfinished import Unfinished
 
 HEAD_BYTES = 64 << 10
 TAIL_BYTES = 256 << 10
 MAX_LINE_BYTES = 16 << 20
+_BUFFER_BYTES = 128 << 10
 WHOLE_FILE_BYTES = 256 << 20
 """Formats that cannot be read in pieces (protobuf messages) are read whole up to this size."""
 
@@ -68,11 +72,20 @@ class Source:
     """One input. `name` is what the user wrote; `path` a local file (of stdin and URLs a temporary copy).
 
     limits: those in force when it was opened. stopped: the limit at which its reading ended, None before the end.
+    status: of the file when it was opened, None for what is no file.
     """
 
-    def __init__(self, name: str, path: Path, *, temporary: tempfile.TemporaryDirectory[str] | None = None) -> None:
+    def __init__(
+        self,
+        name: str,
+        path: Path,
+        *,
+        temporary: Unfinished | None = None,
+        status: os.stat_result | None = None,
+    ) -> None:
         self.name = name
         self.path = path
+        self._given, self._status = path, status
         self._temporary = temporary
         self._head: Head | None = None
         self._file: BinaryIO | None = None
@@ -280,12 +293,17 @@ class Source:
         self.path, self._temporary = plain, folder
         return plain
 
+    def check_unchanged(self, ledger: Ledger, *, exactly: bool) -> None:
+        """Note that the file was written to while it was read. Raises: InputError as `check_same` says."""
+        if self._status is not None:
+            check_same(self.name, self._given, self._status, ledger, exactly=exactly)
+
     def _part(self, stream: SupportsRead, size: int) -> tuple[bytes, Exception | None]:
         """Return up to `size` bytes, and the damage or the limit behind them. Raises: InputError."""
         try:
             return read_part(stream, size)
         except OSError as err:
-            raise _cannot_open(self.name, err) from err
+            raise self._failed(err) from err
 
     def stop(self, stop: Stop) -> None:
         """End the reading: the next block is the last."""
@@ -293,9 +311,9 @@ class Source:
 
     def _open(self) -> io.BufferedReader:
         try:
-            file = self.path.open("rb")
+            file: io.BufferedReader = io.BufferedReader(RawFile(self.path, self._failed), _BUFFER_BYTES)
         except OSError as err:
-            raise _cannot_open(self.name, err) from err
+            raise self._failed(err) from err
         self._opened = [*(each for each in self._opened if not each.closed), file]
         return file
 
@@ -307,9 +325,27 @@ class Source:
             with closing(sqlite3.connect(uri, uri=True)) as db:
                 db.text_factory = lambda data: data.decode("utf-8", "replace")
                 rows = db.execute("select name from sqlite_master where type in ('table', 'view')").fetchall()
-        except (sqlite3.Error, UnicodeDecodeError, InputError):  # SQLite quotes damaged bytes in its own messages
+        except (sqlite3.Error, UnicodeDecodeError):  # SQLite quotes damaged bytes in its own messages
+            self.check_readable()
+            return frozenset()
+        except InputError as err:
+            if isinstance(err.__cause__, OSError) and err.__cause__.errno:
+                raise
             return frozenset()
         return frozenset(str(r[0]) for r in rows)
+
+    def check_readable(self) -> None:
+        """Read all bytes, for libraries take an error of the system for damage of the file.
+
+        Raises: InputError where the system cannot read it, ScratchError where that is a temporary copy.
+        """
+        with self._open() as file:
+            while file.read(BLOCK_BYTES):
+                pass
+
+    def _failed(self, err: OSError) -> TracekitError:
+        """Return the error of a file that the system cannot read."""
+        return _cannot_open(self.name, err) if self._temporary is None else cannot_read_back(self.path.parent, err)
 
 
 def open_source(name: str) -> Source:
@@ -335,7 +371,8 @@ def open_source(name: str) -> Source:
             raise cannot_open(name, err) from err
     path = Path(name)
     try:
-        mode = path.stat().st_mode
+        status = path.stat()
+        mode = status.st_mode
         if stat.S_ISCHR(mode) or stat.S_ISBLK(mode):
             raise InputError(f"{name}: is a device, not a file", hint="- reads stdin")
         with path.open("rb") as file:
@@ -346,7 +383,7 @@ def open_source(name: str) -> Source:
         if isinstance(err, (NotADirectoryError, FileNotFoundError)) and (inside := zipped.split(name)) is not None:
             return _of_zip(name, *inside)
         raise _cannot_open(name, err) from err
-    return Source(name, path)
+    return Source(name, path, status=status)
 
 
 def _of_zip(name: str, path: Path, member: str) -> Source:

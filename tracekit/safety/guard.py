@@ -20,6 +20,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from tracekit.safety.limits import Limits, size_text
+from tracekit.safety.scratch import scratch_folder
 
 WATCHED = "TRACEKIT_WATCHED_BY"
 """The variable that a watched process finds the process in that watches it."""
@@ -102,12 +103,12 @@ def watched(words: Sequence[str], *, memory: int = 0, seconds: float = 0, given:
     afterwards, even if it was killed.
     """
     until = time.monotonic() + seconds if seconds else None
-    with tempfile.TemporaryDirectory(prefix="tracekit-watched-", ignore_cleanup_errors=True) as folder:
-        own: Mapping[str, str] = {**os.environ, WATCHED: str(os.getpid()), "TMPDIR": folder}
+    with scratch_folder("tracekit-watched-") as folder:
+        own: Mapping[str, str] = {**os.environ, WATCHED: str(os.getpid()), "TMPDIR": str(folder)}
         pipe = None if given is None else subprocess.PIPE
         process = subprocess.Popen(list(words), env=own, stdin=pipe, stdout=pipe)
         with _signals_passed_on(process), _talk(process, given) as said:
-            ended = _watch(process, memory, until, Path(folder, _DONE))
+            ended = _watch(process, memory, until, folder / _DONE)
         return replace(ended, output=b"".join(said))
 
 

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, Self
 
 from tracekit.errors import OutputError, ScratchError
+from tracekit.safety.unfinished import SCRATCH, Unfinished, temporary_folder
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -32,22 +33,22 @@ _REASONS = {
 }
 
 
-def scratch_directory(prefix: str = "tracekit-", within: Path | None = None) -> tempfile.TemporaryDirectory[str]:
+def scratch_directory(prefix: str = SCRATCH, within: Path | None = None) -> Unfinished:
     """Return a new temporary folder, for an object that keeps it for a while. Raises: ScratchError."""
     try:
-        return tempfile.TemporaryDirectory(prefix=prefix, dir=within, ignore_cleanup_errors=True)
+        return temporary_folder(prefix, Path(tempfile.gettempdir()) if within is None else within)
     except OSError as err:
         raise scratch_error(within, err) from err
 
 
 @contextmanager
-def scratch_folder(prefix: str = "tracekit-", within: Path | None = None) -> Iterator[Path]:
+def scratch_folder(prefix: str = SCRATCH, within: Path | None = None) -> Iterator[Path]:
     """Yield a new temporary folder, which goes with all that is in it. Writes to it go inside of `writing`.
 
     Raises: ScratchError when it cannot be made.
     """
-    with scratch_directory(prefix, within) as name:
-        yield Path(name)
+    with scratch_directory(prefix, within) as folder:
+        yield folder.path
 
 
 @contextmanager
@@ -79,6 +80,12 @@ def scratch_error(folder: Path | None, err: OSError) -> ScratchError:
         return ScratchError("no temporary folder can be written", hint="let TMPDIR name one that has free space")
     reason, hint = _REASONS.get(err.errno or 0, (f"cannot be written ({err.strerror or err})", _HINT))
     return ScratchError(f"{folder}: the temporary folder {reason}", hint=hint)
+
+
+def cannot_read_back(folder: Path, err: OSError) -> ScratchError:
+    """Return the error for files in a temporary folder that cannot be read again. folder: the one of the files."""
+    reason = f"cannot be read ({err.strerror or err})"
+    return ScratchError(f"{folder.parent}: the temporary folder {reason}", hint="let TMPDIR name another folder")
 
 
 class StoredRows:

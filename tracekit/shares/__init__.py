@@ -12,7 +12,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
-from tempfile import TemporaryDirectory
 from uuid import uuid4
 
 import numpy as np
@@ -32,6 +31,7 @@ from tracekit.report import Report, Section
 from tracekit.run.alignment import COLLECTIVES, LAUNCHES, MOST_APART_NS, RANGES, Align, Placed
 from tracekit.run.one_process import Joins
 from tracekit.safety.limits import in_force
+from tracekit.safety.scratch import scratch_folder
 from tracekit.schema import API_CALLS, Kind
 from tracekit.shares import _merge
 from tracekit.shares._groups import Groups
@@ -111,7 +111,7 @@ def summary(
     grouped = _grouped(names, how, tables) if shown.by else None
     run = _Run(items, own, options.align, tables, options.progress or (lambda _: None), grouped)
     with ExitStack() as stack:
-        folder = "" if dask else stack.enter_context(TemporaryDirectory(prefix="tracekit-ranks-"))
+        folder = "" if dask else str(stack.enter_context(scratch_folder("tracekit-ranks-")))
         run.read(stack.enter_context(engine), folder)
     trace, index = run.merged.index(run.failures, run.origin_ns)
     if shown.topology:

@@ -10,12 +10,14 @@ import json
 import os
 import shutil
 import stat
-import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+
+from tracekit.safety.scratch import scratch_folder
+from tracekit.safety.unfinished import unfinished_folder
 
 MOST_BYTES = 2 << 30
 MOST_ENTRIES = 64
@@ -61,8 +63,7 @@ def entry(folder: Path | None, key: str, name: str, make: Callable[[Path], Made]
     if folder is not None and key and (found := _found(folder, key, name)) is not None:
         yield found
         return
-    work = Path(tempfile.mkdtemp(prefix=_UNFINISHED, dir=folder))
-    try:
+    with _workspace(folder, key or name) as work:
         made = make(work / name)
         made.path.chmod(0o600)
         if folder is not None and key and made.keep and _bytes(work) <= MOST_BYTES:
@@ -73,8 +74,22 @@ def entry(folder: Path | None, key: str, name: str, make: Callable[[Path], Made]
                 made.path = found.path
             prune(folder, spare=key)
         yield made
-    finally:
-        shutil.rmtree(work, ignore_errors=True)
+
+
+@contextmanager
+def _workspace(folder: Path | None, key: str) -> Iterator[Path]:
+    """Yield a new private folder: of the cache, or where that is full or missing, a temporary one."""
+    if folder is not None:
+        try:
+            made = unfinished_folder(folder / key)
+        except OSError:
+            made = None
+        if made is not None:
+            with made:
+                yield made.path
+            return
+    with scratch_folder() as work:
+        yield work
 
 
 def _found(folder: Path, key: str, name: str) -> Made | None:

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
 from tracekit.errors import OutputError, OutputExistsError
+from tracekit.safety.unfinished import unfinished_file
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -132,23 +133,14 @@ def new_file(target: Path, *, force: bool) -> Iterator[BinaryIO]:
         raise OutputError(f"{named} is not a regular file and cannot be replaced", hint="-o - writes to stdout")
     if target.exists() and not force:
         raise OutputExistsError(str(named))
-    import tempfile
-
     try:
-        handle, name = tempfile.mkstemp(prefix=f".{target.name[:80]}.", suffix=".part", dir=target.parent)
+        with unfinished_file(target) as part:
+            with os.fdopen(part.handle, "wb") as file:
+                yield file
+            _give_usual_mode(part.path)
+            _take_name(part.path, target, force=force)
     except OSError as err:
         raise cannot_write(target, err) from err
-    part = Path(name)
-    try:
-        with os.fdopen(handle, "wb") as file:
-            yield file
-        _give_usual_mode(part)
-        _take_name(part, target, force=force)
-    except OSError as err:
-        raise cannot_write(target, err) from err
-    finally:
-        with contextlib.suppress(OSError):
-            part.unlink(missing_ok=True)
 
 
 def _take_name(part: Path, target: Path, *, force: bool) -> None:

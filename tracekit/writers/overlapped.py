@@ -75,13 +75,16 @@ class _Handover:
         try:
             self._thread.start()
             self._send_all()
-            self._thread.join()
+            self._ended.wait()
         except BaseException as err:
             # The writer gets the error from its batches, as it would without a second thread, and cleans up.
             self._stop = err
             self._send(None, {})
-            self._thread.join()
+            if self._thread.is_alive():
+                # Not `join`: one that a signal has interrupted takes the thread for ended (Python 3.11).
+                self._ended.wait()
             raise
+        self._thread.join()
         if self._written is None:
             raise self._failed or RuntimeError("the writer has neither ended nor failed")
         return self._written

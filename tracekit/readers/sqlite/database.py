@@ -117,7 +117,11 @@ class Database:
         self._db.close()
 
     def error(self, err: BaseException, where: str = "") -> ParseError:
-        """Return the error that the user sees for an error of SQLite."""
+        """Return the error that the user sees for an error of SQLite.
+
+        Raises: InputError or ScratchError where the system cannot read the file.
+        """
+        self._source.check_readable()
         text = str(err).partition("\n")[0].removeprefix("[SQLite] ")[:200]
         hint = _HINT
         if "locked" in text or "unable to open" in text:

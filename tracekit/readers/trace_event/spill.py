@@ -19,7 +19,7 @@ from tracekit.safety.scratch import StoredRows, scratch_directory
 from tracekit.trace import concat
 
 if TYPE_CHECKING:
-    from tempfile import TemporaryDirectory
+    from tracekit.safety.unfinished import Unfinished
 
 CHUNK_ROWS = 1 << 16
 """Rows sorted at once in memory; what is more goes to temporary files."""
@@ -33,7 +33,7 @@ class Spill:
 
     def __init__(self, schema: pa.Schema) -> None:
         self.schema = schema
-        self._folder: TemporaryDirectory[str] | None = None
+        self._folder: Unfinished | None = None
         self._count = 0
 
     def __enter__(self) -> Self:

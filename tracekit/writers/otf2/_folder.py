@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import re
-import shutil
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
 from tracekit.errors import OutputError, OutputExistsError
+from tracekit.safety.unfinished import unfinished_folder
 from tracekit.writers.base import cannot_write
 
 CREATOR = "tracekit"
@@ -18,6 +18,8 @@ NAME = "traces"
 """The name of the anchor file and of the others, which other writers of OTF2 use too."""
 FACTS = "tracekit.json"
 _FILES = {f"{NAME}.otf2", f"{NAME}.def", NAME, FACTS}
+_HERE, _EXCHANGE = -100, 2
+"""AT_FDCWD and RENAME_EXCHANGE of Linux."""
 _LOCATION = re.compile(r"\d+\.(evt|def)")
 
 
@@ -38,27 +40,41 @@ def new_folder(target: Path, *, force: bool) -> Iterator[Path]:
                 hint="remove it yourself, or choose another name with -o",
             )
     try:
-        part = Path(tempfile.mkdtemp(prefix=f".{target.name[:80]}.", suffix=".part", dir=target.parent))
+        with unfinished_folder(target) as part:
+            inside = part.path / "new"  # it has the usual mode, the folder around it is private
+            inside.mkdir()
+            yield inside
+            _take_name(inside, target, named, force=force)
     except OSError as err:
         raise cannot_write(target, err) from err
+
+
+def _take_name(made: Path, target: Path, named: Path, *, force: bool) -> None:
+    """Give the finished folder its name; an older one goes into the folder around it. Raises: OSError, OutputError."""
+    old = made.with_name("old")
+    if force and target.exists():
+        if _exchange(made, target):
+            return
+        target.rename(old)
     try:
-        inside = part / "new"  # mkdtemp makes its folder private
-        inside.mkdir()
-        yield inside
-        if force and target.exists():
-            target.rename(part / "old")
-        try:
-            inside.rename(target)
-        except OSError:
-            if (part / "old").exists():
-                (part / "old").rename(target)
-            if target.exists():
-                raise OutputExistsError(str(named)) from None
-            raise
-    except OSError as err:
-        raise cannot_write(target, err) from err
-    finally:
-        shutil.rmtree(part, ignore_errors=True)
+        made.rename(target)
+    except OSError:
+        if old.exists():
+            old.rename(target)
+        if target.exists():
+            raise OutputExistsError(str(named)) from None
+        raise
+
+
+def _exchange(one: Path, other: Path) -> bool:
+    """Exchange two folders in one step, so that there is always one under each name. Return False where none can."""
+    import ctypes
+
+    try:
+        call = ctypes.CDLL(None).renameat2
+    except (AttributeError, OSError, TypeError):
+        return False
+    return bool(call(_HERE, os.fsencode(one), _HERE, os.fsencode(other), _EXCHANGE) == 0)
 
 
 def _is_ours(folder: Path) -> bool:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import shutil
 import tempfile
 from bisect import bisect_right
 from collections.abc import Iterator
@@ -17,6 +16,7 @@ import pyarrow as pa
 from tracekit import schema
 from tracekit.columns import arrow
 from tracekit.errors import OutputError
+from tracekit.safety.unfinished import unfinished_folder
 from tracekit.writers._row_groups import compact
 
 ROWS = 1 << 16
@@ -30,19 +30,19 @@ def folder_beside(target: Path) -> Iterator[Path]:
     Raises: OutputError.
     """
     try:
-        folder = Path(tempfile.mkdtemp(prefix=f".{target.name[:80]}.", suffix=".part", dir=target.parent))
+        part = unfinished_folder(target)
     except OSError as err:
         raise OutputError(f"{target.parent}: {err.strerror or err}", hint="choose another folder with -o") from err
+    folder = part.path
     try:
-        yield folder
+        with part:
+            yield folder
     except OutputError as err:
         raise OutputError(str(err).replace(f"{folder}/", f"{target.parent}/"), hint=err.hint) from err
     except OSError as err:
         raise OutputError(
             f"{target}: {err.strerror or err}", hint="files that were there before are unchanged"
         ) from err
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
 
 
 class Stored:

@@ -221,14 +221,16 @@ class _Splitter:
             if final.exists() and not self.options.force:
                 raise OutputExistsError(str(final))
         stale = self._stale(index) - set(names)
-        for name, final in zip(names, finals, strict=True):
-            (folder / name).replace(final)
         made = self._summary(index)
-        with new_file(index, force=self.options.force) as file:
-            file.write(self._index_text(made).encode())
-        for name in stale:
-            with contextlib.suppress(OSError):
-                self.target.with_name(name).unlink()
+        with _taken_back_on_failure(folder) as (set_aside, give):
+            set_aside(index)  # first: an index is never beside pieces of another run
+            for name in stale:
+                set_aside(self.target.with_name(name))
+            for name, final in zip(names, finals, strict=True):
+                set_aside(final)
+                give(folder / name, final)
+            with new_file(index, force=self.options.force) as file:
+                file.write(self._index_text(made).encode())
         return made
 
     def _stale(self, index: Path) -> set[str]:
@@ -277,6 +279,36 @@ class _Splitter:
         }
         lines = ",\n".join(facts_json(entry.to_json()) for entry in self.entries)
         return f'{facts_json(facts)[:-1]},"pieces":[\n{lines}\n]}}\n'
+
+
+@contextlib.contextmanager
+def _taken_back_on_failure(folder: Path) -> Iterator[tuple[Callable[[Path], None], Callable[[Path, Path], None]]]:
+    """Yield two functions: one moves an older file out of the way, the other gives a new one its name.
+
+    If the block fails, the new files are removed, and the older ones are back. folder: keeps them meanwhile.
+    """
+    older: list[tuple[Path, Path]] = []
+    given: list[Path] = []
+
+    def set_aside(path: Path) -> None:
+        if path.exists():
+            older.append((folder / f"old-{len(older)}", path))
+            path.replace(older[-1][0])
+
+    def give(made: Path, path: Path) -> None:
+        given.append(path)
+        made.replace(path)
+
+    try:
+        yield set_aside, give
+    except BaseException:
+        for path in given:
+            with contextlib.suppress(OSError):
+                path.unlink(missing_ok=True)
+        for kept, path in older:
+            with contextlib.suppress(OSError):
+                kept.replace(path)
+        raise
 
 
 def _refuse_input(final: Path, run: Run) -> None:
