@@ -36,19 +36,22 @@ def demo(
     force: Annotated[bool, typer.Option("--force", help="Replace what is there.")] = False,
 ) -> None:
     """Copy the sample profiles into a folder, then convert, summarise and report some of them."""
-    import shutil
-
     from tracekit import pipeline
     from tracekit.render.base import RenderOptions
     from tracekit.views.base import ViewOptions
+    from tracekit.writers.base import cannot_write, new_file
 
     if output.exists() and any(output.iterdir()) and not force:
         raise OutputExistsError(str(output))
-    output.mkdir(parents=True, exist_ok=True)
+    try:
+        output.mkdir(parents=True, exist_ok=True)
+    except OSError as err:
+        raise cannot_write(output, err) from err
     made: list[Path] = []
     with as_file(_samples()) as folder:
         for name, source in SAMPLES.items():
-            shutil.copyfile(folder / source, output / name)
+            with new_file(output / name, force=True) as copy:
+                copy.write((folder / source).read_bytes())
     for name in CONVERTED:
         sample = output / name
         for suffix in (".chrome.json.gz", ".parquet"):
