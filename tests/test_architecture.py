@@ -79,7 +79,7 @@ MAY: dict[str, set[str]] = {
     "workers": {"errors"},
     "shares": {
         "columns", "analysis", "conversion", "pipeline", "inputs", "run", "index", "views", "report", "trace", "schema",
-        "workers", "options", "safety.scratch", "errors", "_version",
+        "workers", "options", "safety", "errors", "_version",
     },
     "show": {"plugins", "safety", "inputs", "render.page", "errors", "_version"},
     "compare": {
@@ -224,7 +224,7 @@ PRIVATE_IN_TESTS = {
         "compare/test_rules.py", "compare/test_runs.py", "compare/test_verdict.py", "profiler/test_benchmark.py",
         "profiler/test_fluid.py", "readers/test_cells.py", "readers/test_json_repair.py", "readers/test_nvprof_csv.py",
         "readers/test_nvprof_odd.py", "readers/test_nvprof_text.py", "readers/test_perfetto_own_args.py",
-        "readers/test_torch_table.py", "test_growth.py",
+        "readers/test_printed_numbers.py", "readers/test_torch_table.py", "test_growth.py",
         "recorder/test_exit_summary.py",
         "recorder/test_ranges.py", "render/test_series.py", "views/test_compat_fluid.py",
         "views/test_compat_paddle.py", "views/test_step_heat.py", "writers/test_perfetto_points.py",
