@@ -171,8 +171,8 @@ def add(
             return _unchanged(old)
         name = _name(done, label, part)
         known = readable(store, replaced)
-        if not force and (same := next((entry for entry in known if entry.name == name), None)) is not None:
-            return replace(_unchanged(same), ledgers=done.ledgers, failures=tuple(all_bad))
+        if not force and len(replaced) == 1 and [entry.name for entry in known] == [name]:
+            return replace(_unchanged(known[0]), ledgers=done.ledgers, failures=tuple(all_bad))
         if name not in {entry.name for entry in known} and any(e.revision >= label.revision for e in known):
             # Other rows under the old label, from another version of tracekit: these are the newer ones.
             label = replace(label, revision=label.revision + 1)
