@@ -67,8 +67,8 @@ def entry(folder: Path | None, key: str, name: str, make: Callable[[Path], Made]
         made = make(work / name)
         made.path.chmod(0o600)
         if folder is not None and key and made.keep and _bytes(work) <= MOST_BYTES:
-            (work / _SAID).write_text(json.dumps(made.said), encoding="utf-8")
-            with suppress(OSError):  # somebody else has just made it
+            with suppress(OSError):  # the disk is full, or somebody else has just made it
+                (work / _SAID).write_text(json.dumps(made.said), encoding="utf-8")
                 work.rename(folder / key)
             if (found := _found(folder, key, name)) is not None:
                 made.path = found.path
@@ -146,7 +146,7 @@ def _bytes(place: Path) -> int:
 def digest(files: Sequence[Path], facts: object) -> str:
     """Return the key of an entry: the hash of the bytes of some files, and of facts that JSON can write.
 
-    Returns "" if one is not a regular file: it could not be read twice. Raises: OSError.
+    Returns "" if one is not a regular file, which could not be read twice, or cannot be read: its reader says why.
     """
     import hashlib
 
@@ -154,6 +154,9 @@ def digest(files: Sequence[Path], facts: object) -> str:
     for path in files:
         if not path.is_file():
             return ""
-        with path.open("rb") as file:
-            whole.update(hashlib.file_digest(file, "sha256").digest())
+        try:
+            with path.open("rb") as file:
+                whole.update(hashlib.file_digest(file, "sha256").digest())
+        except OSError:
+            return ""
     return whole.hexdigest()
