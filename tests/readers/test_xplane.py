@@ -118,6 +118,17 @@ def test_our_gpus_have_their_work_steps_and_launches() -> None:
     assert trace.run.sources[0].facts["host"] == "gpubox"
 
 
+@pytest.mark.corpus
+def test_calls_that_tensorflow_names_after_their_kernels_are_launches() -> None:
+    """Each piece of device work has one row of the host with its correlation id, its name, and an earlier start."""
+    found = rows(tracekit.read(corpus_next("xplane/tf_gpu_8x.xplane.pb.gz")))
+    work = {row["correlation"]: row for row in found if row["kind"] in ("kernel", "memcpy")}
+    calls = {row["correlation"]: row for row in found if row["kind"] == "driver" and row["correlation"] is not None}
+    assert (len(work), calls.keys()) == (1556, work.keys())
+    assert all(calls[key]["name"] == row["name"] and calls[key]["ts_ns"] < row["ts_ns"] for key, row in work.items())
+    assert {row["block_x"] for row in calls.values()} == {None}
+
+
 def test_our_tpu_has_exact_picoseconds_and_counts_a_loop_once() -> None:
     trace = tracekit.read(sample("xplane/tpu.xplane.pb"))
     found = rows(trace)

@@ -188,6 +188,10 @@ class Batch:
             # Ops of XLA, run by a CPU: their stats name the op.
             named = arrow.bools(pc.match_substring(self.members.args, '"hlo_op":'))[keep]
             codes[host & named & (codes == _KINDS.index(Kind.OTHER))] = _KINDS.index(Kind.OPERATOR)
+        if "correlation" in self.members.columns:
+            # TensorFlow names calls of CUDA's driver after their kernel or copy (cupti_collector.cc: DriverCallback).
+            launching = self.members.columns["correlation"][1][keep]
+            codes[host & launching & (codes == _KINDS.index(Kind.OTHER))] = _KINDS.index(Kind.DRIVER)
         if "step" in self.members.columns:
             codes[host & self.members.columns["step"][1][keep]] = _KINDS.index(Kind.STEP)
         kinds = pa.DictionaryArray.from_arrays(codes, arrow.array([str(kind) for kind in _KINDS]))

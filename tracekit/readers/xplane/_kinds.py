@@ -39,7 +39,8 @@ _COLUMNS = {
     "size": "bytes",
     "num_bytes": "bytes",
 }
-_SMALL = ("registers", *(f"{shape}_{axis}" for shape in ("grid", "block") for axis in "xyz"))
+_SHAPES = frozenset(f"{shape}_{axis}" for shape in ("grid", "block") for axis in "xyz")
+_SMALL = _SHAPES | {"registers"}
 
 
 def role_of(plane: Plane, line: str) -> Role:
@@ -83,7 +84,9 @@ def details(text: str) -> tuple[dict[str, int], str]:
             taken = {_COLUMNS[match[1]]: int(match[2])}
         elif match and match[1] in ("grid", "block") and (shape := _SHAPE.fullmatch(match[2])):
             taken = {f"{match[1]}_{axis}": int(size) for axis, size in zip("xyz", shape.groups(), strict=True)}
-        fits = all(value <= (INT32_MAX if name in _SMALL else INT64_MAX) for name, value in taken.items())
+        fits = all(
+            (name in _SHAPES) <= value <= (INT32_MAX if name in _SMALL else INT64_MAX) for name, value in taken.items()
+        )
         if taken and fits and not taken.keys() & found.keys():
             found |= taken
         else:

@@ -11,8 +11,9 @@ Kinds: work on the lines `Stream #n(...)` of a GPU and on `XLA Ops` and `Sparse 
 memset. An op of a TPU that encloses others (a loop) is other, as its time is theirs. All other lines of devices are
 derived from these or overlap them (Steps, XLA Modules, TensorFlow Ops and Name Scope, Async XLA Ops, ...): their rows
 are other, with `derived` in `args`, and are in no sum of device work. On the host: calls of CUDA and HIP, Python
-functions (`$file.py:12 f`), operators of TensorFlow (`name:Type`) and of XLA on a CPU (ranges with an `hlo_op`), steps
-(ranges with a `step_num`). All else is other, as ranges of users look like those of XLA.
+functions (`$file.py:12 f`), other rows with a correlation id (TensorFlow names calls of the driver after their kernel),
+operators of TensorFlow (`name:Type`) and of XLA on a CPU (ranges with an `hlo_op`), steps (ranges with a `step_num`).
+All else is other, as ranges of users look like those of XLA.
 
 Stats of an event, and of all events of its name, are in `args`. Columns: `correlation`, launch shape and bytes out of
 `kernel_details`, `memcpy_details`, `memset_details`. `device` is the number in the name of the plane, `stream` the id
