@@ -9,6 +9,7 @@ import pytest
 
 from benchmarks.clocks import UNSEEN, trial
 from benchmarks.truth.cluster import NOISES, simulate
+from tracekit.analysis.clocks import meetings
 from tracekit.analysis.clocks.breaks import parts
 from tracekit.analysis.clocks.habits import FAR_NS, Habits, find
 from tracekit.analysis.clocks.line import limit, robust
@@ -124,3 +125,26 @@ def test_the_allowance_for_habits() -> None:
     assert habits(3, (2, 1)).allowance(0, 1, 400.0) == 400
     assert habits(3, (2, 1)).allowance(0, 1, 1.0) == pytest.approx(2.6 * few)
     assert habits(3, (2, 1)).allowance(1, 1, 1.0) == pytest.approx(2.6 * 100 * math.sqrt(2))
+
+
+def test_a_clock_that_is_set_often_has_twelve_parts_at_most() -> None:
+    noise = np.random.default_rng(4).normal(0, 100, 400)
+    x = np.arange(400) * 1e8
+    found = parts(x, noise + 1e6 * (np.arange(400) // 20 % 3), robust, 1.0)
+    assert len(found) == 12
+    assert [each.first for each in found[1:]] == [each.last for each in found[:-1]]
+    assert (found[0].first, found[-1].last) == (0, 400)
+
+
+@pytest.mark.parametrize(("off", "noise", "agree"), [(20_000, 30_000, True), (150_000, 300_000, False)])
+def test_limits_may_contradict_by_the_noise_of_device_times(off: int, noise: int, agree: bool) -> None:
+    """The clock is ahead at the begin and the end, and behind in the middle: no line does both."""
+    times = 1_790_000_000_000_000_000 + np.arange(200) * 100_000_000
+    apart = np.rint(np.random.default_rng(5).normal(0, noise, 200)).astype(np.int64)
+    low, high = np.full(200, -10 * noise), np.full(200, 10 * noise)
+    low[[10, 190]], high[100] = off, -off
+    found = meetings._relation(times, apart, low, high, 1, lambda assumed: assumed, 0, 0, 0.0)
+    assert (found is not None) == agree
+    if found is not None:
+        assert found.wrong == 0
+        assert found.bounds.low <= 0 <= found.bounds.high

@@ -60,7 +60,7 @@ def parts(x: F64, y: F64, fit: Fit, least_noise: float) -> list[Part]:
     waiting = whole
     while waiting:
         part = waiting.pop()
-        cut = _cut(x, y, part, noise, fit) if len(found) + len(waiting) < MOST_PARTS else None
+        cut = _cut(x, y, part, noise, fit) if len(found) + len(waiting) + 2 <= MOST_PARTS else None
         if cut is None:
             found.append(part)
         else:
