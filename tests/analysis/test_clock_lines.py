@@ -136,3 +136,18 @@ def test_the_first_guess_is_the_slope_of_most_halves() -> None:
     y[[0, 9]] = 1e6, -1e6
     assert module._theil(x, y) == 3
     assert module._theil(np.zeros(4), np.arange(4.0)) == 0
+
+
+@pytest.mark.parametrize("count", [8, 9, 40])
+def test_without_outliers_the_variances_are_those_of_least_squares(count: int) -> None:
+    """All differences are 3 from the line: none counts less than another."""
+    x = np.arange(count) * 7.0 - 11
+    y = 0.5 * x + 2 + np.where(np.arange(count) % 2, 3.0, -3.0)
+    shift, slope, found = module._huber(x, y, drifts=True)
+    line_of_squares, covariance = np.polyfit(x, y, 1, cov=True)
+    assert (slope, shift) == pytest.approx(tuple(line_of_squares), rel=1e-6)
+    assert found == pytest.approx((covariance[1, 1], covariance[0, 1], covariance[0, 0]), rel=1e-6)
+    flat = y - 0.5 * x
+    shift, slope, found = module._huber(x, flat, drifts=False)
+    assert (shift, slope) == (pytest.approx(flat.mean()), 0)
+    assert found == pytest.approx((flat.var(ddof=1) / count, 0, 0))

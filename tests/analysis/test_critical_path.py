@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from path_cases import COPY, GEMM, LAUNCH, OP, RANGE, SYNC, cases, device, edges_of, host, ints, slow_end, waits
 
+from tracekit.analysis import _path_waits
 from tracekit.analysis._path_nodes import pieces_of
 from tracekit.analysis.critical_path import Graph, Lag, Part, Waits, build, upper_bound, upper_bounds, walk
 
@@ -220,6 +221,12 @@ def test_a_window_cuts_host_ranges_and_takes_what_was_launched_in_it() -> None:
     assert (graph.begin, graph.end) == (15, 50)
     assert told(graph) == [(15, 20, LAUNCH, Part.LAUNCH), (20, 50, OP, Part.HOST)]
     assert build(rows, work, begin=15, end=95).end == 120
+
+
+@pytest.mark.parametrize(("pauses", "limit"), [(7, _path_waits.LEAST_FREE), (8, 40 * _path_waits.LEAST_TIMES)])
+def test_a_long_pause_is_one_that_is_longer_than_the_usual_ones_where_these_are_known(pauses: int, limit: int) -> None:
+    begins = 100 + 140 * np.arange(pauses + 1)
+    assert _path_waits._pauses((begins, begins + 100), 100)[2] == limit
 
 
 def test_nothing_gives_an_empty_path() -> None:

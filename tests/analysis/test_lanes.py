@@ -133,6 +133,11 @@ def test_what_an_earlier_batch_left_open_is_crossed_also_where_later_slices_are_
     assert assign(assigner, [(0, 50, 100), (0, 200, 1), (0, 300, 1)]) == [1, 0, 0]
 
 
+def test_an_instant_between_crossing_slices_changes_nothing() -> None:
+    rows = [(0, 0, 10), (0, 5, 10), (0, 20, 0), (0, 21, 50), (0, 30, 60)]
+    assert assign(LaneAssigner(), rows) == slow_assign(rows) == [0, 1, 0, 0, 1]
+
+
 def test_a_slice_may_cross_an_outer_open_slice_after_the_inner_one_has_ended() -> None:
     assigner = LaneAssigner()
     assert assign(assigner, [(0, 0, 100), (0, 10, 10)]) == [0, 0]

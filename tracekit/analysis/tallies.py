@@ -152,7 +152,7 @@ def statistics(of: Tally, percentiles: Sequence[float] = DEFAULT_PERCENTILES) ->
     if any(total > INT64_MAX for total in of.total):
         raise OverflowError("a total exceeds int64")
     mean, std, pstd = moments(of.calls.tolist(), of.total, of.squares)
-    bounds = np.searchsorted(of.group, np.arange(of.groups + 1))
+    bounds = np.searchsorted(of.group, np.arange(of.groups))
     until = np.concatenate((np.zeros(1, np.int64), np.cumsum(of.count)))
     there = np.flatnonzero(of.calls)
     columns = []
