@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tracekit.analysis.clocks import bounds
 from tracekit.analysis.clocks.bounds import OPEN, solve
 
 BASE = 1_790_000_000_000_000_000
@@ -67,6 +68,14 @@ def test_the_truth_is_never_outside_however_many_limits_there_are(seed: int, cou
     assert found.low <= at_middle <= found.high
     assert found.slowest <= drift <= found.fastest
     assert found.count == count
+
+
+def test_of_many_limits_the_strictest_of_each_part_of_the_time_are_left() -> None:
+    times = BASE + np.arange(12_800) * 1_000
+    limits = np.arange(12_800) * 7 % 12_800
+    x, y = bounds._strictest(times - BASE, limits, np.ones(12_800, np.bool_))
+    assert y.tolist() == limits.reshape(128, 100).max(axis=1).tolist()
+    assert (x // 100_000).tolist() == list(range(128))
 
 
 def test_of_few_limits_none_is_left_out() -> None:

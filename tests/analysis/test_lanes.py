@@ -133,6 +133,13 @@ def test_what_an_earlier_batch_left_open_is_crossed_also_where_later_slices_are_
     assert assign(assigner, [(0, 50, 100), (0, 200, 1), (0, 300, 1)]) == [1, 0, 0]
 
 
+def test_an_instant_ends_nothing_that_an_earlier_batch_left_open() -> None:
+    assigner = LaneAssigner()
+    assert assign(assigner, [(0, 0, 100)]) == [0]
+    rows = [(0, 10, 5), (0, 12, 8), (0, 20, 0), (0, 30, 100), (0, 200, 0), (0, 210, 5)]
+    assert assign(assigner, rows) == [0, 1, 0, 1, 0, 0] == slow_assign([(0, 0, 100), *rows])[1:]
+
+
 def test_an_instant_between_crossing_slices_changes_nothing() -> None:
     rows = [(0, 0, 10), (0, 5, 10), (0, 20, 0), (0, 21, 50), (0, 30, 60)]
     assert assign(LaneAssigner(), rows) == slow_assign(rows) == [0, 1, 0, 0, 1]
