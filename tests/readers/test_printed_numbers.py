@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
+import re
 from decimal import Decimal
 from fractions import Fraction
+from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tracekit.readers.base import ReadOptions
 from tracekit.readers.cuda_profile import _columns as cuda
 from tracekit.readers.nsys import _tables as nsys
 from tracekit.readers.nvprof import _row as nvprof
 from tracekit.readers.nvprof._state import RowError
 from tracekit.readers.printed.lines import Printed, printed
+from tracekit.readers.printed.locale import NumberCells, as_printed
 from tracekit.readers.printed.numbers import COMMA, LAKHS, MYRIADS, POINT, STYLES, Style, choose, styles_of
+from tracekit.readers.source import open_source
 from tracekit.readers.torch import _columns as torch
+from tracekit.trace import Ledger
 from tracekit.units import MAX_NS
 
 BLANKS = "'\u2019\u00a0\u2009\u202f"
@@ -111,6 +117,16 @@ def test_of_several_styles_the_sums_the_file_and_the_program_decide() -> None:
     assert choose(both, lambda _: True, ["1,234"], MYRIADS) is None
     assert choose(both, lambda _: True, ["1.234"], None) is POINT
     assert choose((COMMA, MYRIADS), lambda _: True, ["1.234"], None) is None
+
+
+@pytest.mark.parametrize(("padded", "row"), [(False, "row (1234567.5)  0.5 f"), (True, "row (  1234567.5)  0.5 f")])
+def test_a_number_keeps_its_width_only_where_columns_are_cut_by_place(padded: bool, row: str, tmp_path: Path) -> None:
+    path = tmp_path / "table.txt"
+    path.write_text("of 1.234,5 elsewhere\nrow (1.234.567,5)  0,5 f\n", "utf-8")
+    cells = NumberCells(re.compile("^row ")) if not padded else NumberCells(re.compile("^row "), padded=True)
+    with open_source(str(path)) as source:
+        blocks = as_printed(source, ReadOptions(), cells).line_blocks(Ledger())
+        assert b"".join(block.data for block in blocks).decode() == f"of 1.234,5 elsewhere\n{row}\n"
 
 
 # --- times with a range ---
