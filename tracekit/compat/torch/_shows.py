@@ -72,6 +72,7 @@ SHOWS = (
     ColumnSpec("memory", "CPU memory", Unit.BYTES, "What the row itself allocated on the host, less what it freed."),
     ColumnSpec("device_memory", "Device memory", Unit.BYTES, "What the row itself allocated on the device."),
     ColumnSpec("flops", "FLOPs", Unit.COUNT, "The number of floating-point operations, where the table has it."),
+    ColumnSpec("flop_rate", "FLOPs per s", Unit.COUNT, "The same divided by the time of the row: PyTorch 1.8 and 1.9."),
     *(
         ColumnSpec(key, title, Unit.TEXT, f"The column {title}, as printed.")
         for key, title in _PRINTED
@@ -81,6 +82,8 @@ SHOWS = (
     ColumnSpec("column", "Column", Unit.TEXT, "The head of a column of the printed table."),
     ColumnSpec("width", "Width", Unit.COUNT, "The number of characters of the column."),
     ColumnSpec("side", "Side", Unit.TEXT, "The alignment of the column."),
-    ColumnSpec("place", "Place", Unit.TEXT, "The place of a line outside of the rows: above or totals."),
+    ColumnSpec(
+        "place", "Place", Unit.TEXT, "The place of a line outside of the rows: above, totals, or the ends of lines."
+    ),
     ColumnSpec("line", "Line", Unit.TEXT, "A line as printed."),
 )

@@ -1,6 +1,6 @@
 """torch: a report made with `--compat torch`, as the text of PyTorch's `key_averages().table()`.
 
-Sources: `_build_table` of torch/autograd/profiler_util.py; tables of PyTorch 2.13.0, held against this text.
+Sources: `_build_table` of torch/autograd/profiler_util.py; tables of PyTorch 1.0 to 2.15, held against this text.
 """
 
 from __future__ import annotations
@@ -25,26 +25,26 @@ def render(report: Report, _: RenderOptions) -> str:
 def _lines(layout: ReportTable, around: ReportTable, rows: ReportTable) -> Iterator[str]:
     titles = [str(title) for title in layout.column("column").values]
     shape = [(str(side), int(width or 0)) for _, width, side in layout.rows()]
-    # Tables of 1.0 and older have no rule below the rows, and no blanks at the end of a line.
-    old = "Calls" in titles
-    rule = _line(["-" * width for _, width in shape], shape, old=old)
+    # Tables of 1.1 and older have no blanks at the end of a line.
+    bare = any(place == "ends" for place, _ in around.rows())
+    rule = _line(["-" * width for _, width in shape], shape, bare=bare)
     above = [str(line) for place, line in around.rows() if place == "above"]
     if above:
         yield "=" * (sum(width for _, width in shape) + len(_GAP) * (len(shape) - 1))
         yield from above
     yield rule
-    yield _line(titles, shape, old=old)
+    yield _line(titles, shape, bare=bare)
     yield rule
     stacks = rows.columns[-1].name == "stack" if rows.columns else False
     for row in rows.rows():
         cells = [_cell(cell) for cell in row]
         stack = cells.pop() if stacks else ""
-        yield _line(cells, shape, old=old)
+        yield _line(cells, shape, bare=bare)
         if stacks:
             blanks = [""] * (len(shape) - 1)
             for frame in stack.split("\n") if stack else ():
-                yield _line([*blanks, frame], shape, old=old)
-            yield _line([*blanks, ""], shape, old=old)
+                yield _line([*blanks, frame], shape, bare=bare)
+            yield _line([*blanks, ""], shape, bare=bare)
     totals = [str(line) for place, line in around.rows() if place == "totals"]
     if totals:
         yield rule
@@ -57,9 +57,9 @@ def _cell(cell: Cell) -> str:
     return text.rjust(8) if _FLOPS.fullmatch(text) else text
 
 
-def _line(cells: Sequence[str], shape: Sequence[tuple[str, int]], *, old: bool) -> str:
+def _line(cells: Sequence[str], shape: Sequence[tuple[str, int]], *, bare: bool) -> str:
     texts = [f"{cell:{side}{width}}" for cell, (side, width) in zip(cells, shape, strict=True)]
-    return _GAP.join(texts) + ("" if old else _GAP)
+    return _GAP.join(texts) + ("" if bare else _GAP)
 
 
 LAYOUT = Renderer(name="torch", suffixes=(), render=render)

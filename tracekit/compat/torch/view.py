@@ -70,6 +70,7 @@ def compute(index: TraceIndex, options: ViewOptions) -> Section:
         Column("memory", "CPU memory", Unit.BYTES, [_memory(t, p, "CPU") for t, p, _ in rows], 3),
         Column("device_memory", "Device memory", Unit.BYTES, [_memory(t, p, _device(r)) for t, p, r in rows], 3),
         Column("flops", "FLOPs", Unit.COUNT, [cell(row["args"].get("flops")) for _, _, row in rows], 4),
+        Column("flop_rate", "FLOPs per s", Unit.COUNT, [cell(row["args"].get("flops_per_s")) for _, _, row in rows], 4),
         *(
             Column(key, title, Unit.TEXT, [text.get(key) or None for text in texts], priority)
             for key, title, priority in (
@@ -97,7 +98,7 @@ def compute(index: TraceIndex, options: ViewOptions) -> Section:
 def _texts(titles: list[str], row: TotalsRow) -> dict[str, str]:
     """Return the cells of a row by column. With stacks and FLOPs the head has both in the other order than rows."""
     texts = dict(zip(map(key_of, titles), cells_of(row), strict=False))
-    swapped = "flops" in row["args"] and texts.get("location", "")[-1:].isdecimal()
+    swapped = not {"flops", "flops_per_s"}.isdisjoint(row["args"]) and texts.get("location", "")[-1:].isdecimal()
     if swapped or texts.get("location") == "--":
         texts["location"] = texts.get("total_flops", "")
     return texts | {"stack": "\n".join(stack_of(row))}
@@ -128,6 +129,7 @@ def _as_printed(table: Printed, options: ViewOptions) -> list[ReportTable]:
         Column("side", "Side", Unit.TEXT, list(sides) if isinstance(sides, list) else [">"] * size),
     )
     lines = [(place, line) for place in ("above", "totals") for line in table.lines(place)]
+    lines += [("ends", line) for line in (table.layout.get("ends"),) if isinstance(line, str)]
     around = (
         Column("place", "Place", Unit.TEXT, [place for place, _ in lines]),
         Column("line", "Line", Unit.TEXT, [line for _, line in lines]),

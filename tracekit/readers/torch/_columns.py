@@ -29,7 +29,8 @@ _HEADS = (
     (rf"Self (?P<device>{_WORD}) Mem", "device_self_memory"),
     (rf"(?P<device>{_WORD}) Mem", "device_memory"),
     (rf"Self (?P<device>{_WORD})", "device_self"),
-    (r"Total [KMGTP]?FLOPs|[KMGTP]?FLOPS", "flops"),
+    (r"Total [KMGTP]?FLOPs", "flops"),
+    (r"[KMGTP]?FLOPS", "flop_rate"),
     (rf"(?P<device>{_WORD}) total", "device_total"),
     (rf"(?P<device>{_WORD}) time(?: avg)?", "device_mean"),
     (r"# of Calls|Number of Calls|Calls", "calls"),
@@ -128,15 +129,16 @@ class Columns:
     def named(self, cells: Sequence[str]) -> dict[str, str]:
         """Return the cells by role. With stacks and FLOPs the head has both columns in the other order than rows."""
         named = dict(zip(self.roles, cells, strict=True))
-        if "flops" in named and "source" in named and _FLOPS.fullmatch(named["source"]):
-            named["source"], named["flops"] = named["flops"], named["source"]
+        flops = "flops" if "flops" in named else "flop_rate"
+        if flops in named and "source" in named and _FLOPS.fullmatch(named["source"]):
+            named["source"], named[flops] = named[flops], named["source"]
         return named
 
-    def flops(self, cell: str) -> int | None:
-        """Return a cell of FLOPs as their number, None for none."""
+    def flops(self, role: str, cell: str) -> int | None:
+        """Return a cell of FLOPs as their number, None for none. role: `flops`, or `flop_rate` for FLOPs per second."""
         if not _FLOPS.fullmatch(cell) or cell == "--":
             return None
-        title = self.titles[self.roles.index("flops")].removeprefix("Total ")
+        title = self.titles[self.roles.index(role)].removeprefix("Total ")
         count = int(Decimal(cell).scaleb(_SCALES[title[:-5]]).to_integral_value())
         return count if count < 1 << 62 else None
 
@@ -148,7 +150,7 @@ def _fits(role: str, cell: str) -> bool:
         return size_bytes(cell) is not None
     if role == "calls":
         return _COUNT.fullmatch(cell) is not None
-    if role == "flops":
+    if role in ("flops", "flop_rate"):
         return not cell or _FLOPS.fullmatch(cell) is not None
     return True
 

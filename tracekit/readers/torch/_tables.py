@@ -17,12 +17,16 @@ TOTAL = re.compile(r"\**((?:Self )?\w{1,40} time total):?\**:? *(\S{1,60})?\**")
 _BANNER = re.compile(r"={20,}")
 _MODE = re.compile(r"autograd profiler output \((\w{1,20}) mode\)")
 _CPROFILE = re.compile(r"cProfile output")
+_TOP_LEVEL = "This report only display top-level ops statistics"
 _CUT_NAME = "..."
 _MOST_ROWS = 20_000
 """Rows of a table that are kept until its end, where it shows which names are ranges of the host, too."""
 _MOST_DOUBTFUL = 20
 _MOST_STACK = 500
 _MOST_TABLES = 1000
+_MOST_ABOVE = 8
+_NO_BLANKS = "no blanks"
+"""PyTorch 1.2 and later end each line of a table with two blanks; a copy of an older one may have lost them, too."""
 _ROUNDING = 0.005
 """Sums that differ by less than this part are equal: each cell is rounded."""
 
@@ -52,6 +56,7 @@ class Tables:
         self.doubtful: list[str] = []
         self.rule = ""
         self.above: list[str] = []
+        self.top_level = False
         self.mode = ""
         self.parted = False
         self.sums: dict[str, int] = {}
@@ -90,10 +95,8 @@ class Tables:
         elif _CPROFILE.fullmatch(stripped):
             why = "the output of cProfile was skipped: only tables of PyTorch's profiler are read"
             self.ledger.note("cprofile-skipped", why)
-        if _BANNER.fullmatch(stripped):
-            self.above = [stripped]
-        elif self.above:
-            self.above = [*self.above, stripped] if len(self.above) < 4 else []
+        if self.above or _BANNER.fullmatch(stripped):
+            self.above = [*self.above, stripped][-_MOST_ABOVE:]
         self.totals_due = self.totals_due and stripped == _CUT_NAME
         self.ledger.ignore("other output")
 
@@ -114,8 +117,11 @@ class Tables:
         widths = [end - start for start, end in head.spans] or [len(title) for title in head.titles]
         sides = [str(side) for side in head.sides(text)] if head.spans else [">"] * len(head.titles)
         self.layout = {"run": self.run, "columns": list(head.titles), "widths": widths, "sides": sides, "totals": []}
-        if self.above and len(self.above[0]) == sum(widths) + 2 * len(widths) - 2:
-            self.layout["above"] = self.above[1:]
+        if above := _headings(self.above, sum(widths) + 2 * len(widths) - 2):
+            self.layout["above"] = above
+        self.top_level = _TOP_LEVEL in above
+        if head.old and text == text.rstrip():
+            self.layout["ends"] = _NO_BLANKS
         if self.mode:
             self.layout["mode"] = self.mode
         self.above = []
@@ -195,9 +201,20 @@ class Tables:
         self.rows.add(self.run, "header", found[1], str(Kind.OTHER), total_ns=ns)
         self.ledger.kept += 1
         shown = self.sums.get("self" if found[1] == "Self CPU time total" else "")
-        if shown is not None and shown < ns * (1 - _ROUNDING):
+        if shown is None or shown >= ns * (1 - _ROUNDING):
+            return
+        if self.top_level:
+            why = "the rows of a table are less than its total: it has only events that are within no other"
+            self.ledger.note("top-level-only", why, where=line.where)
+        else:
             why = "the rows of a table are less than its total: PyTorch prints only the first ones (row_limit)"
             self.ledger.note("table-cut", why, where=line.where)
+
+
+def _headings(above: list[str], width: int) -> list[str]:
+    """Return the lines between a table and the first rule of signs of equality that is as wide as the table."""
+    starts = (n for n, line in enumerate(above) if len(line) == width and _BANNER.fullmatch(line))
+    return above[next(starts, len(above)) + 1 :]
 
 
 def _on_device(row: _Row, columns: Columns) -> bool:
@@ -233,8 +250,9 @@ class _Emitted:
                 args[key] = time_ns(named[role])
         if "self" in named and not self.on_device:
             self.tables.sums["self"] = self.tables.sums.get("self", 0) + (time_ns(named["self"]) or 0)
-        if (flops := self.columns.flops(named.get("flops", ""))) is not None:
-            args["flops"] = flops
+        for role, key in (("flops", "flops"), ("flop_rate", "flops_per_s")):
+            if (flops := self.columns.flops(role, named.get(role, ""))) is not None:
+                args[key] = flops
         if self.name.endswith(_CUT_NAME):
             why = "names were cut by PyTorch: rows with the same cut name may be of several operators or kernels"
             self.tables.ledger.note("names-cut", why)

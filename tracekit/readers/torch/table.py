@@ -1,4 +1,4 @@
-"""torch-table: the tables that PyTorch's profilers print, `key_averages().table()` (PyTorch 0.4 to 2.13).
+"""torch-table: the tables that PyTorch's profilers print, `key_averages().table()` (PyTorch 0.4 to 2.15).
 
     -----------------  ------------  ------------  ------------  ------------  ------------  ------------
                  Name    Self CPU %      Self CPU   CPU total %     CPU total  CPU time avg    # of Calls
@@ -18,14 +18,20 @@ Memory has rows of its own (section `memory`): what each row itself allocated, n
 table are its totals: section `header`. A total is of all events; a table shows the first 100 rows unless asked for
 more, which a note says. PyTorch before 1.8 adds nested rows in its total of CUDA.
 
+With `top_level_events_only` a table has the events that are within no other, which a note says too. PyTorch takes an
+average for such an event if the first of its events is: an operator that runs within another one first is missing,
+although it runs at the top later. PyTorch 1.8 and 1.9 print FLOPs divided by the time of the row, below `FLOPS`: they
+are `flops_per_s` in `args`, not `flops`.
+
 Times have three digits of the unit that fits; memory has two. Names are cut at 52 characters and shapes at 80, so two
 rows with one name may be different kernels. Tables are found in logs, notebooks, comments, quotations and documents,
 also with columns and rows removed by hand, and with rules that do not fit. In a head with stacks and FLOPs PyTorch
 changes the order of the two columns: cells are taken by what they are.
 
-`torch.utils.bottleneck` prints two tables of single events, one for each mode: the same program, run twice. Its output
-of cProfile is skipped.
-Sources: tables of 2.13.0 in all forms; profiler_util.py of 1.8 to 2.13, and profiler.py of 0.4 to 1.7.
+`torch.utils.bottleneck` prints two tables of single events, one for each mode: the same program, run twice. Their
+totals are those of their 15 rows. Its output of cProfile is skipped.
+Sources: tables of each minor version from 1.0 to 2.15 in all forms, held against `key_averages()` (printed by
+`tests/torch_tables.py`); profiler_util.py of 1.8 to 2.13, and profiler.py of 0.4 to 1.7.
 """
 
 from __future__ import annotations
