@@ -8,7 +8,7 @@ import numpy as np
 
 from tracekit.columns.arrays import I64
 from tracekit.readers.packets.clocks import Clock, Clocks, Shown, clock_of
-from tracekit.readers.packets.fields import CLOCK, SNAPSHOT, TIMESTAMP
+from tracekit.readers.packets.fields import BOOTTIME, CLOCK, SNAPSHOT, TIMESTAMP
 from tracekit.readers.packets.framing import Block
 from tracekit.readers.packets.message import Message
 from tracekit.readers.packets.sequences import Stated
@@ -36,6 +36,8 @@ class Times:
         self.waiting: list[Clock] = []
         """Clocks that no snapshot so far relates to the clock of the trace."""
         self.snapshots = 0
+        self.from_zero = False
+        """Whether a snapshot says that BOOTTIME began at 0: tracekit writes so."""
         self._places: dict[Clock, int] = {}
         self._latest = 0
 
@@ -73,6 +75,7 @@ class Times:
         for row, at, end in zip(fields.row.tolist(), fields.at.tolist(), fields.ends.tolist(), strict=True):
             snapshot = Message(block.data[at:end].tobytes())
             clocks = [Message(each) for each in snapshot.each(1)]
+            self.from_zero |= any(c.number(1) == BOOTTIME and not c.number(2) for c in clocks)
             shown = [Shown(c.number(1), c.number(2), c.number(3) != 0, c.number(4)) for c in clocks]
             found.setdefault(row, []).append((shown, snapshot.number(2)))
         return found

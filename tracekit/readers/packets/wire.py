@@ -69,6 +69,10 @@ class Picked:
         """Return where the bytes end."""
         return self.at + self.value.view(np.int64)
 
+    def where(self, mask: Mask) -> Picked:
+        """Return some of the fields."""
+        return self if mask.all() else Picked(self.row[mask], self.value[mask], self.at[mask])
+
     def one_each(self, taken: Mask) -> Picked:
         """Return the last field of each message, without those of messages that are taken."""
         _, last = np.unique(self.row[::-1], return_index=True)

@@ -96,7 +96,7 @@ def _read(block: Block, stated: Stated, texts: Texts, found: Picked, owner: I64,
     """Return the key of each annotation, and its value as JSON. owner: the packet of each."""
     count = len(found)
     inner = scan(block.view, found.at, found.ends)
-    keys = _keys(block, stated, texts, inner, owner)
+    keys = keys_of(block, stated, texts, inner, owner)
     rows: list[I64] = [np.arange(count)]
     values: list[Column] = [arrow.array(["null"] * count, pa.string())]
     for kind, wire in _WIRES.items():
@@ -150,7 +150,8 @@ def _objects(texts: Texts, parents: I64, keys: I32, values: Column, count: int) 
     return members.column(count)
 
 
-def _keys(block: Block, stated: Stated, texts: Texts, inner: Fields, owner: I64) -> I32:
+def keys_of(block: Block, stated: Stated, texts: Texts, inner: Fields, owner: I64) -> I32:
+    """Return the number of the key of each annotation. inner: their fields. owner: the packet of each."""
     keys = np.full(len(owner), texts.code("argument"), np.int32)
     for picked, interned in ((inner.of(10, 2), False), (inner.of(1, 0), True)):
         if len(picked):
@@ -162,6 +163,13 @@ def _keys(block: Block, stated: Stated, texts: Texts, inner: Fields, owner: I64)
             good = own != NONE
             keys[picked.row[good]] = own[good]
     return keys
+
+
+def texts_of(kind: int, block: Block, stated: Stated, texts: Texts, picked: Picked, owner: I64) -> I32:
+    """Return the number of the text that each annotation has as its value, NONE without one. kind: of the value."""
+    if kind == STRING:
+        return texts.codes(block.data, picked)
+    return stated.texts(owner[picked.row], STRINGS, picked.value.view(np.int64))
 
 
 def _values(kind: int, block: Block, stated: Stated, texts: Texts, picked: Picked, owner: I64) -> Column:

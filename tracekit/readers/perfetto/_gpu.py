@@ -15,12 +15,12 @@ from tracekit.columns.arrays import Mask
 from tracekit.readers.packets import fields as numbers
 from tracekit.readers.packets.framing import Block
 from tracekit.readers.packets.message import Message
+from tracekit.readers.packets.rows import COUNTER, WHOLE, table
 from tracekit.readers.packets.sequences import Stated
 from tracekit.readers.packets.texts import NONE, Texts
 from tracekit.readers.packets.times import Timed
 from tracekit.readers.packets.wire import Fields, Picked, scan
 from tracekit.readers.perfetto._args import Members, json_of
-from tracekit.readers.perfetto._rows import COUNTER, WHOLE, table
 from tracekit.readers.perfetto._tracks import Tracks
 from tracekit.trace import Ledger
 from tracekit.units import MAX_NS

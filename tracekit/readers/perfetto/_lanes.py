@@ -14,12 +14,25 @@ from tracekit.columns.arrow import Chunked, Column, DictColumn, pc
 from tracekit.readers.base import ReadOptions
 from tracekit.readers.builder import IdTable, Values, event_batch
 from tracekit.readers.names import Demangler
+from tracekit.readers.packets.rows import (
+    BEGIN,
+    COUNTER,
+    FINISH,
+    HELD,
+    LAST,
+    MARK,
+    PLAIN,
+    SCHEMA,
+    START,
+    STEP,
+    WHOLE,
+)
 from tracekit.readers.packets.texts import Texts, distinct
+from tracekit.readers.perfetto._held import args_with_held, columns_held
 from tracekit.readers.perfetto._kinds import DEVICE_CATEGORIES, slice_kind
 from tracekit.readers.perfetto._own import Own
-from tracekit.readers.perfetto._rows import BEGIN, COUNTER, FINISH, LAST, MARK, PLAIN, START, STEP, WHOLE
 from tracekit.readers.perfetto._tracks import Lane, Tracks
-from tracekit.schema import Kind
+from tracekit.schema import KINDS, Kind
 from tracekit.trace import Ledger
 
 _KINDS = tuple(Kind)
@@ -44,6 +57,11 @@ class Lanes:
         """End the demangler's child."""
         self._names.close()
 
+    def add(self, tracks: I64) -> None:
+        """Give lanes to tracks that will have rows, in this order."""
+        for track in tracks.tolist():
+            self._lane(track)
+
     def _lane(self, track: int) -> Lane:
         lane = self._lanes.get(track)
         if lane is None:
@@ -57,9 +75,28 @@ class Lanes:
             return
         self._tracks.name_run(list(self._lanes.values()))
 
+    def spelled(self, rows: pa.Table) -> pa.Table:
+        """Return rows with the columns that they hold in `args`."""
+        shape = arrow.ints(rows.column("shape"))
+        if not shape.any():
+            return rows
+        args = args_with_held(shape, in_one(rows.column("held")), in_one(rows.column("args")), self._texts)
+        for name, values in (
+            ("args", args),
+            ("shape", arrow.array(np.zeros(len(shape), np.int64))),
+            ("held", arrow.nulls(len(shape), HELD)),
+        ):
+            rows = rows.set_column(SCHEMA.get_field_index(name), SCHEMA.field(name), values)
+        return rows
+
     def batch(self, rows: pa.Table, dur: I64, args: Column) -> pa.RecordBatch:
         """Return rows. dur: shape (n,), -1 for none."""
+        if self._own is not None:
+            return self._own_batch(rows, self._own, dur, args)
         count = rows.num_rows
+        shape = arrow.ints(rows.column("shape"))
+        if shape.any():
+            args = args_with_held(shape, in_one(rows.column("held")), args, self._texts)
         what = arrow.ints(rows.column("what"))
         track = arrow.ints(rows.column("track"))
         name, category = (arrow.ints(rows.column(each)) for each in ("name", "category"))
@@ -85,17 +122,37 @@ class Lanes:
             columns["value"] = arrow.array(arrow.floats(rows.column("value")), mask=~counters)
         columns["args"] = self._with_category(args, category)
         columns["source"] = self._options.source
-        if self._own is not None:
-            values = columns.get("value")
-            no_values = arrow.nulls(count, pa.float64())
-            shown = self._texts_of(name)
-            keys = [self._tracks.keys[each] for each in tracks.tolist()]
-            texts = ["" if code < 0 else self._texts.all[code] for code in category.tolist()]
-            of_row = arrow.array(dur, mask=dur < 0), values if isinstance(values, pa.Array) else no_values
-            columns |= {"name": shown, "raw_name": None, **self._own.columns(keys, place, texts, args, *of_row)}
-            columns["ts_ns"] = arrow.array(arrow.ints(rows.column("ts")) + self._own.shift)
         self._ledger.events_out += count
         return event_batch(count, columns)
+
+    def _own_batch(self, rows: pa.Table, own: Own, dur: I64, args: Column) -> pa.RecordBatch:
+        """Return rows of a trace that tracekit wrote."""
+        count = rows.num_rows
+        what, track = arrow.ints(rows.column("what")), arrow.ints(rows.column("track"))
+        tracks, place = distinct(track)
+        counters = what == COUNTER
+        values = arrow.nulls(count, pa.float64())
+        if counters.any():
+            values = arrow.array(arrow.floats(rows.column("value")), mask=~counters)
+        shape = arrow.ints(rows.column("shape"))
+        columns: dict[str, Values] = {
+            "name": self._texts_of(self._counter_names(arrow.ints(rows.column("name")), what, track)),
+            "ts_ns": arrow.array(arrow.ints(rows.column("ts")) + own.shift),
+            "dur_ns": arrow.array(dur, mask=dur < 0),
+            "event_id": rows.column("packet").combine_chunks(),
+            "value": values,
+            "kind": self._own_kinds(arrow.ints(rows.column("category"))),
+        }
+        held = columns_held(shape, in_one(rows.column("held")), self._texts) if shape.any() else {}
+        columns |= own.columns([self._tracks.keys[each] for each in tracks.tolist()], place, args, held, columns)
+        self._ledger.events_out += count
+        return event_batch(count, columns)
+
+    def _own_kinds(self, category: I64) -> DictColumn:
+        groups, group = distinct(category)
+        texts = ["" if code < 0 else self._texts.all[code] for code in groups.tolist()]
+        kinds = [text if text in KINDS else str(Kind.OTHER) for text in texts]
+        return arrow.encoded(arrow.take(arrow.array(kinds, pa.string()), group))
 
     def _counter_names(self, name: I64, what: I64, track: I64) -> I64:
         """Return the names of rows; a counter has that of its track."""
@@ -216,9 +273,8 @@ class Lanes:
             "source": self._options.source,
         }
         if self._own is not None:
-            nothing = arrow.nulls(count, pa.int64()), arrow.nulls(count, pa.float64())
             keys = [self._tracks.keys[each] for each in tracks.tolist()]
-            columns |= self._own.columns(keys, at, [str(Kind.FLOW)] * count, args, *nothing)
+            columns |= self._own.columns(keys, at, args, {}, {})
             columns["ts_ns"] = arrow.array(arrow.ints(table.column("ts")) + self._own.shift)
             columns["correlation"] = arrow.array(self._own.arrow_ids(number))
         primary = arrow.bools(table.column("primary"))

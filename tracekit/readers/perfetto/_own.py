@@ -18,11 +18,10 @@ from tracekit.columns.arrays import I64, Mask
 from tracekit.columns.arrow import Column, pc
 from tracekit.readers.builder import Values
 from tracekit.readers.packets.message import Message
+from tracekit.readers.packets.rows import LAST
 from tracekit.readers.perfetto._own_args import SMALL, TEXTS, WIDE, columns_of
-from tracekit.readers.perfetto._rows import LAST
 from tracekit.readers.perfetto._tracks import Key, Tracks
 from tracekit.readers.protobuf import INT64_MAX
-from tracekit.schema import KINDS, Kind
 from tracekit.trace import Run, SourceFacts
 from tracekit.units import MAX_NS
 
@@ -97,27 +96,29 @@ class Own:
         return {**process, "context": None, "stream": None, "thread": None}
 
     def columns(
-        self, keys: list[Key], place: I64, category: list[str], args: Column, durations: Column, values: Column
+        self, keys: list[Key], place: I64, args: Column, held: Mapping[str, Column], known: Mapping[str, Values]
     ) -> dict[str, Values]:
-        """Return lanes, kinds, and the columns that arguments hold.
+        """Return lanes, and the columns that arguments hold.
 
-        place: the track of each row among `keys`. durations, values: of the rows, which arguments overrule.
+        place: the track of each row among `keys`. held: columns that were taken out of the arguments. known: columns
+        that the rows have without arguments, which overrule them.
         """
         lanes = [self.lane(key) for key in keys]
         device = np.array([lane.get("side") == "device" for lane in lanes], np.bool_)[place]
         out: dict[str, Values] = {}
-        encoded = arrow.encoded(args)
-        codes = arrow.codes(encoded).astype(np.int64)
-        codes[codes < 0] = len(encoded.dictionary)
-        held = columns_of(encoded.dictionary)
-        for column in (*SMALL, *WIDE, *TEXTS, "value"):
-            if held[column].null_count < len(held[column]):
-                out[column] = arrow.take(held[column], codes)
-        if isinstance(stated := out.get("value"), pa.Array):
-            out["value"] = pc.coalesce(stated, values)
-        if isinstance(stated := out.get("dur_ns"), pa.Array):
-            out["dur_ns"] = pc.coalesce(stated, durations)
-        out["args"] = arrow.take(held["args"], codes)
+        if args.null_count < len(args):
+            encoded = arrow.encoded(args)
+            codes = arrow.codes(encoded).astype(np.int64)
+            codes[codes < 0] = len(encoded.dictionary)
+            found = columns_of(encoded.dictionary)
+            for column in (*SMALL, *WIDE, *TEXTS, "value"):
+                if found[column].null_count < len(found[column]):
+                    out[column] = arrow.take(found[column], codes)
+            out["args"] = arrow.take(found["args"], codes)
+        for columns in (held, {name: known[name] for name in ("value", "dur_ns") if name in known}):
+            for column, values in columns.items():
+                stated = out.get(column)
+                out[column] = pc.coalesce(stated, values) if isinstance(stated, pa.Array) else values
         for column, key, kind in (
             ("source", "source", pa.int32()),
             ("rank", "rank", pa.int32()),
@@ -139,7 +140,6 @@ class Own:
                 out[column] = _either(~device, of_lane, own)
             else:
                 out[column] = of_lane
-        out["kind"] = arrow.array([text if text in KINDS else str(Kind.OTHER) for text in category], pa.string())
         return out
 
     @staticmethod

@@ -14,13 +14,14 @@ from tracekit.readers.base import Opened, ReadOptions
 from tracekit.readers.packets import fields as numbers
 from tracekit.readers.packets.framing import Block, Packets
 from tracekit.readers.packets.message import Message
+from tracekit.readers.packets.rows import FLOW, SCHEMA
 from tracekit.readers.packets.sequences import Sequences
 from tracekit.readers.packets.texts import Texts
 from tracekit.readers.packets.times import BAD, Times
+from tracekit.readers.perfetto._blocks import STORED, Blocks
 from tracekit.readers.perfetto._gpu import Gpu
 from tracekit.readers.perfetto._lanes import Lanes
 from tracekit.readers.perfetto._own import Facts, Own, facts_of
-from tracekit.readers.perfetto._rows import FLOW, SCHEMA
 from tracekit.readers.perfetto._slices import Slices
 from tracekit.readers.perfetto._track_events import TrackEvents
 from tracekit.readers.perfetto._tracks import Tracks
@@ -60,21 +61,24 @@ class _Reading:
 
     def batches(self) -> Iterator[pa.RecordBatch]:
         """Yield the rows; the run has its names afterwards."""
-        with closing(Spill(SCHEMA)) as spill:
+        with closing(Spill(SCHEMA)) as spill, closing(Spill(STORED)) as stored:
             slices = Sorter(spill, ("track", "ts", "seq"), _CHUNK_ROWS)
+            whole = Blocks(stored, _CHUNK_ROWS, self.texts.code(""))
             arrows = Sorter(spill, ("number", "ts", "seq"), _CHUNK_ROWS)
             waiting = Sorter(spill, ("seq",), _CHUNK_ROWS)
             for block in self.packets.blocks():
                 for table in self._tables(block):
-                    self._sort(self._numbered(table), slices, arrows, waiting)
+                    self._sort(self._numbered(table), whole, arrows, waiting)
             for table in waiting.tables():
-                self._sort(self._converted(table), slices, arrows, None)
+                self._sort(self._converted(table), whole, arrows, None)
             self._describe()
             facts = self._own_facts
             own = None if facts is None else Own(facts, self.tracks, self.run, self.options.source)
             lanes = Lanes(self.tracks, self.texts, self.options, self.ledger, own)
             try:
-                yield from Slices(lanes, self.ledger).batches(slices.tables())
+                rows = Slices(lanes, self.ledger)
+                yield from rows.matched(whole, slices)
+                yield from rows.batches(slices.tables())
                 yield from lanes.arrows(arrows.tables())
             finally:
                 lanes.close()
@@ -96,7 +100,10 @@ class _Reading:
         taken[events.row] = True
         tables = self.gpu.tables(block, stated, timed, taken)
         self._count_others(block, taken)
-        return tables + (self.events.tables(block, stated, timed, events) if len(events) else [])
+        if not len(events):
+            return tables
+        own = self.times.from_zero
+        return tables + self.events.tables(block, stated, timed, events, may_be_own=own)
 
     def _take_facts(self, block: Block) -> Mask:
         """Take what descriptors say, and the facts of a file of our own. Return the packets of the latter."""
@@ -140,7 +147,7 @@ class _Reading:
         seq = arrow.array(np.arange(first, self._rows))
         return table.set_column(SCHEMA.get_field_index("seq"), SCHEMA.field("seq"), seq)
 
-    def _sort(self, table: pa.Table, slices: Sorter, arrows: Sorter, waiting: Sorter | None) -> None:
+    def _sort(self, table: pa.Table, slices: Blocks, arrows: Sorter, waiting: Sorter | None) -> None:
         """Give rows to the sorter that they belong to; drop those whose time is not known."""
         clock, ts = arrow.ints(table.column("clock")), arrow.ints(table.column("ts"))
         waits = clock >= 0

@@ -9,9 +9,11 @@ import pyarrow as pa
 
 from tracekit.columns import arrow
 from tracekit.columns.arrays import I64, Mask
+from tracekit.readers.packets.pairs import MOST_OPEN, match
+from tracekit.readers.packets.rows import BEGIN, END, SCHEMA, WHOLE
+from tracekit.readers.perfetto._blocks import Blocks
 from tracekit.readers.perfetto._lanes import Lanes, merged_args
-from tracekit.readers.perfetto._pairs import MOST_OPEN, match
-from tracekit.readers.perfetto._rows import BEGIN, END, SCHEMA, WHOLE
+from tracekit.readers.trace_event.spill import Sorter, order_of
 from tracekit.trace import Ledger, concat
 
 _PIECE_ROWS = 1 << 16
@@ -23,14 +25,29 @@ class Slices:
     def __init__(self, lanes: Lanes, ledger: Ledger) -> None:
         self._lanes, self._ledger = lanes, ledger
 
+    def matched(self, blocks: Blocks, others: Sorter) -> Iterator[pa.RecordBatch]:
+        """Yield the rows of blocks; `others` takes those that have their begin or end in another block."""
+        self._lanes.add(blocks.tracks())
+        for table, partner, apart in blocks.tables():
+            if apart.any():
+                others.add(table.filter(arrow.array(apart)))
+            what = arrow.ints(table.column("what"))
+            self._account(table, what, partner, apart)
+            shown = np.flatnonzero((what != END) & ~apart)
+            keys = [arrow.ints(table.column(key))[shown] for key in ("track", "ts")]
+            order = order_of(keys)
+            yield from self._rows(table, what, partner, shown if order is None else shown[order])
+
     def batches(self, tables: Iterator[pa.Table]) -> Iterator[pa.RecordBatch]:
         """Yield the rows. Begins that are open go on to the next piece of their track."""
         open_: pa.Table | None = None
-        for table in _pieces(tables):
+        pieces = _pieces(tables)
+        table = next(pieces, None)
+        while table is not None:
+            following = next(pieces, None)
             whole = table if open_ is None else concat([open_, table], SCHEMA)
-            open_ = yield from self._piece(whole.combine_chunks(), last=False)
-        if open_ is not None:
-            yield from self._piece(open_, last=True)
+            open_ = yield from self._piece(whole.combine_chunks(), last=following is None)
+            table = following
 
     def _piece(self, table: pa.Table, *, last: bool) -> Generator[pa.RecordBatch, None, pa.Table | None]:
         what = arrow.ints(table.column("what"))
@@ -51,7 +68,7 @@ class Slices:
                 self._ledger.note("too-many-open", text, len(open_) - MOST_OPEN)
                 waits[open_[:-MOST_OPEN]] = False
         self._account(table, what, partner, waits)
-        yield from self._rows(table, what, partner, (what != END) & ~waits)
+        yield from self._rows(table, what, partner, np.flatnonzero((what != END) & ~waits))
         return table.filter(arrow.array(waits)) if waits.any() else None
 
     def _account(self, table: pa.Table, what: I64, partner: I64, waits: Mask) -> None:
@@ -60,8 +77,8 @@ class Slices:
         primary = arrow.bools(table.column("primary"))
         ends = what == END
         ledger.kept += int(np.count_nonzero(primary & ~ends & ~waits))
-        ledger.merged += int(np.count_nonzero(ends & (partner >= 0)))
-        lost = np.flatnonzero(ends & (partner < 0))
+        ledger.merged += int(np.count_nonzero(ends & (partner >= 0) & ~waits))
+        lost = np.flatnonzero(ends & (partner < 0) & ~waits)
         if len(lost):
             text = "dropped: ends of slices that did not begin"
             ledger.drop("end-without-begin", len(lost), where=f"packet {int(packet[lost].min())}", text=text)
@@ -70,8 +87,8 @@ class Slices:
             text = "slices have no end: their duration is not known"
             ledger.note("open-range", text, len(unended), where=f"packet {int(packet[unended].min())}")
 
-    def _rows(self, table: pa.Table, what: I64, partner: I64, shown: Mask) -> Iterator[pa.RecordBatch]:
-        rows = np.flatnonzero(shown)
+    def _rows(self, table: pa.Table, what: I64, partner: I64, rows: I64) -> Iterator[pa.RecordBatch]:
+        ended = np.flatnonzero((what == END) & arrow.valid(table.column("args")))
         for first in range(0, len(rows), _PIECE_ROWS):
             mine = rows[first : first + _PIECE_ROWS]
             other = partner[mine]
@@ -80,6 +97,8 @@ class Slices:
             whole = what[mine] == WHOLE
             dur = np.where(closed, ts[other] - ts[mine], np.where(whole, number[mine], -1))
             piece = arrow.take(table, mine)
+            if len(ended) and np.isin(other[closed], ended).any():
+                piece = self._lanes.spelled(piece)
             args = merged_args(piece.column("args"), table.column("args"), np.where(closed, other, -1))
             yield self._lanes.batch(piece, dur, args)
 

@@ -8,16 +8,18 @@ import pyarrow as pa
 
 from tracekit.columns import arrow
 from tracekit.columns.arrays import I32, I64, Mask
+from tracekit.columns.arrow import Column
 from tracekit.readers.packets import fields as numbers
 from tracekit.readers.packets.framing import Block
 from tracekit.readers.packets.message import Message
+from tracekit.readers.packets.rows import BEGIN, COUNTER, END, FLOW, LAST, MARK, PLAIN, table
 from tracekit.readers.packets.sequences import Stated
 from tracekit.readers.packets.texts import NONE, Texts, distinct, slices
 from tracekit.readers.packets.times import Timed
 from tracekit.readers.packets.wire import Fields, Picked, scan
 from tracekit.readers.perfetto._args import Members, read_annotations
+from tracekit.readers.perfetto._held import Holder
 from tracekit.readers.perfetto._legacy import Columns, Legacy
-from tracekit.readers.perfetto._rows import BEGIN, COUNTER, END, FLOW, LAST, MARK, PLAIN, table
 from tracekit.readers.perfetto._tracks import Tracks
 from tracekit.trace import Ledger
 
@@ -34,11 +36,12 @@ class TrackEvents:
     def __init__(self, texts: Texts, tracks: Tracks, ledger: Ledger) -> None:
         self.texts, self.tracks, self.ledger = texts, tracks, ledger
         self.legacy = Legacy(texts, tracks, ledger)
+        self.holder = Holder(texts)
         self.unread: dict[int, int] = {}
         """Fields of track events that are not read, by number."""
 
-    def tables(self, block: Block, stated: Stated, timed: Timed, events: Picked) -> list[pa.Table]:
-        """Return the rows of events. events: the packets that are track events."""
+    def tables(self, block: Block, stated: Stated, timed: Timed, events: Picked, *, may_be_own: bool) -> list[pa.Table]:
+        """Return the rows of events. events: the packets that are track events. may_be_own: tracekit wrote the file."""
         unread = stated.unread(events.row)
         if lost := int(np.count_nonzero(unread)):
             text = "dropped: packets that need what was said in packets which are lost"
@@ -59,14 +62,19 @@ class TrackEvents:
             "category": self._category(block, fields, stated, packets),
         }
         members = Members(self.texts)
-        read_annotations(block, stated, self.texts, fields.of(4, 2), packets, members)
+        annotations, legacy = fields.of(4, 2), fields.of(6, 2)
+        held: dict[str, I64 | Column] = {}
+        if may_be_own:
+            plain = what != END
+            plain[legacy.row] = False
+            annotations, held = self.holder.take(block, stated, annotations, packets, plain)
+        read_annotations(block, stated, self.texts, annotations, packets, members)
         self._others(block, fields, stated, packets, members)
         value, has_value = _values(fields, count)
         beside = [
             *self._counters(fields, stated, columns, packets),
             *self._flows(fields, columns),
         ]
-        legacy = fields.of(6, 2)
         if len(legacy):
             beside += self.legacy.read(block, stated, legacy, columns, what, members)
         args = members.column(count)
@@ -85,6 +93,7 @@ class TrackEvents:
             count,
             {
                 **columns,
+                **held,
                 "what": what,
                 "value": scaled,
                 "number": columns.get("number", np.full(count, -1)),

@@ -48,15 +48,15 @@ class Spill:
             self._folder.cleanup()
             self._folder = None
 
-    def write(self, tables: Iterable[pa.Table]) -> Path:
-        """Return a new file with these rows."""
+    def write(self, tables: Iterable[pa.Table], piece_rows: int = 0) -> Path:
+        """Return a new file with these rows. piece_rows: most of them that `read` gives at once, 0 for PIECE_ROWS."""
         if self._folder is None:
             self._folder = scratch_directory("tracekit-pairs-")
         self._count += 1
         path = Path(self._folder.name) / f"{self._count}.arrow"
         with StoredRows(path, self.schema) as writer:
             for table in tables:
-                for batch in table.combine_chunks().to_batches(max_chunksize=PIECE_ROWS):
+                for batch in table.combine_chunks().to_batches(max_chunksize=piece_rows or PIECE_ROWS):
                     writer.write_batch(batch)
         return path
 

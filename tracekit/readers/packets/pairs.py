@@ -21,10 +21,21 @@ def match(track: I64, begins: Mask, name: I32, category: I32) -> I64:
 
     track: shape (n,), ascending; rows of a track in order of time.
     """
+    partner, odd = match_by_depth(track, begins, name, category)
+    if len(odd):
+        heads = np.flatnonzero(np.append(True, track[1:] != track[:-1]))
+        ends = np.append(heads[1:], len(track))
+        for at in np.searchsorted(track[heads], odd).tolist():
+            _one_by_one(int(heads[at]), int(ends[at]), begins, name, category, partner)
+    return partner
+
+
+def match_by_depth(track: I64, begins: Mask, name: I32, category: I32) -> tuple[I64, I64]:
+    """Return partners as `match` does, and the tracks in which names disagree: what they have is not right."""
     count = len(track)
     partner = np.full(count, -1, np.int64)
     if not count:
-        return partner
+        return partner, track
     change = np.empty(count, np.bool_)
     change[0] = True
     np.not_equal(track[1:], track[:-1], out=change[1:])
@@ -47,11 +58,7 @@ def match(track: I64, begins: Mask, name: I32, category: I32) -> I64:
     partner[one[pairs]], partner[two[pairs]] = two[pairs], one[pairs]
     ends = two[pairs]
     odd = _differs(name, ends, partner[ends]) | _differs(category, ends, partner[ends])
-    if odd.any():
-        for each in np.unique(dense[ends[odd]]).tolist():
-            last = heads[each + 1] if each + 1 < len(heads) else count
-            _one_by_one(int(heads[each]), int(last), begins, name, category, partner)
-    return partner
+    return partner, np.unique(track[ends[odd]])
 
 
 def _differs(texts: I32, ends: I64, begins: I64) -> Mask:

@@ -18,6 +18,7 @@ BEGIN, END, WHOLE, MARK, COUNTER, FLOW = range(6)
 PLAIN, LAST, START, STEP, FINISH = 0, 1, 10, 11, 12
 """`value` of a point of an arrow: a flow id, one that ends; s, t and f of the Trace Event format."""
 
+HELD = pa.list_(pa.int64())
 _COLUMNS: list[pa.Field[Any]] = [
     pa.field("track", pa.int64()),
     pa.field("ts", pa.int64()),
@@ -31,10 +32,13 @@ _COLUMNS: list[pa.Field[Any]] = [
     pa.field("value", pa.float64()),
     pa.field("clock", pa.int64()),
     pa.field("args", pa.string()),
+    pa.field("shape", pa.int64()),
+    pa.field("held", HELD),
 ]
 SCHEMA = pa.schema(_COLUMNS)
 """number: duration of a whole slice, id of an arrow. primary: the row is what its packet is counted as. clock: the
 clock that `ts` has, where it waits for a snapshot, else -1. name, category: numbers of texts, -1 for none.
+shape, held: columns of our own traces (see perfetto/_held.py).
 """
 _DEFAULTS: Mapping[str, object] = {
     "what": MARK,
@@ -52,8 +56,8 @@ def table(count: int, columns: Mapping[str, npt.NDArray[np.generic] | Column]) -
     arrays: list[Column] = []
     for field in SCHEMA:
         values = columns.get(field.name)
-        if values is None and field.name == "args":
-            arrays.append(arrow.nulls(count, pa.string()))
+        if values is None and field.name in ("args", "held"):
+            arrays.append(arrow.nulls(count, field.type))
         elif values is None:
             kind = field.type.to_pandas_dtype()
             arrays.append(arrow.array(np.full(count, _DEFAULTS.get(field.name, 0), kind), field.type))
