@@ -61,6 +61,7 @@ class Texts:
 
 
 _MOST = 1 << 16
+_SMALL = 1 << 20
 
 
 def slices(data: Bytes, picked: Picked) -> Column:
@@ -79,6 +80,19 @@ def slices(data: Bytes, picked: Picked) -> Column:
 
 
 def distinct(values: I64 | Words) -> tuple[I64, I64]:
-    """Return the distinct values and the place of each row's value among them."""
+    """Return the distinct values in order of appearance, and the place of each row's value among them."""
+    count = len(values)
+    if count and values.dtype == np.int64:
+        least, most = int(values.min()), int(values.max())
+        if least == most:
+            return np.full(1, least), np.zeros(count, np.int64)
+        if least > -_SMALL and most - least < min(_SMALL, 4 * count):
+            first = np.full(most - least + 1, count, np.int64)
+            shifted = values - least
+            first[shifted[::-1]] = np.arange(count - 1, -1, -1)  # the last one written is the first in the column
+            used = np.flatnonzero(first < count)
+            order = np.argsort(first[used])
+            first[used[order]] = np.arange(len(used))
+            return used[order] + least, first[shifted]
     encoded = arrow.encoded(arrow.array(np.ascontiguousarray(values)))
     return encoded.dictionary.to_numpy(), encoded.indices.to_numpy().astype(np.int64)

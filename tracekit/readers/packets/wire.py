@@ -21,6 +21,8 @@ PAD = 24
 """Bytes behind the data that a word may be read from."""
 _ROWS = 1 << 14
 """Messages that are decoded together: their columns stay in the processor's cache."""
+_USUAL = 1 << 10
+"""Numbers of fields are mostly below."""
 _TOP = np.uint64(0x8080808080808080)
 _LOW = np.uint64(0x7F7F7F7F7F7F7F7F)
 _STEPS = (
@@ -38,6 +40,7 @@ class Fields:
 
     row: the message of each field. number: of the field, wire: its wire type. value: of a number, its 64 bits; of bytes
     their count. at: the first byte of bytes. bad: the messages that are damaged; the fields before the damage are here.
+    present: the numbers that occur.
     """
 
     row: I64
@@ -46,9 +49,12 @@ class Fields:
     value: Words
     at: I64
     bad: I64
+    present: frozenset[int]
 
     def of(self, number: int, wire: int) -> Picked:
         """Return the fields of one number that have the wire type that they should have."""
+        if number not in self.present:
+            return _NOTHING
         found = np.flatnonzero((self.number == number) & (self.wire == wire))
         return Picked(self.row[found], self.value[found], self.at[found])
 
@@ -88,6 +94,9 @@ class Picked:
         return values, has
 
 
+_NOTHING = Picked(np.empty(0, np.int64), np.empty(0, np.uint64), np.empty(0, np.int64))
+
+
 def padded(data: bytes | memoryview) -> Bytes:
     """Return the bytes as an array with room for a word behind them."""
     out = np.zeros(len(data) + PAD, np.uint8)
@@ -125,24 +134,86 @@ def varints(view: Words, at: I64) -> tuple[Words, I64]:
 
 def scan(view: Words, starts: I64, ends: I64) -> Fields:
     """Return the fields of messages. starts, ends: shape (n,), their bytes."""
-    parts = [_scan(view, starts[at : at + _ROWS], ends[at : at + _ROWS], at) for at in range(0, len(starts), _ROWS)]
-    if len(parts) == 1:
-        return parts[0]
-    if not parts:
-        return _scan(view, starts, ends, 0)
-    return Fields(*(np.concatenate([getattr(part, name) for part in parts]) for name in Fields.__slots__))
+    found = _Found()
+    for at in range(0, len(starts), _ROWS):
+        _scan(view, starts[at : at + _ROWS], ends[at : at + _ROWS], at, found)
+    number = np.concatenate(found.numbers)
+    if not len(number):
+        present = frozenset[int]()
+    elif int(number.max()) <= _USUAL:
+        present = frozenset(np.flatnonzero(np.bincount(number)).tolist())
+    else:
+        present = frozenset(np.unique(number).tolist())
+    parts = (found.rows, [number], found.wires, found.values, found.places, found.bad)
+    return Fields(*(np.concatenate(part) if len(part) > 1 else part[0] for part in parts), present)
 
 
-def _scan(view: Words, starts: I64, ends: I64, first: int) -> Fields:
+class _Found:
+    """Fields in pieces."""
+
+    def __init__(self) -> None:
+        self.rows: list[I64] = [np.empty(0, np.int64)]
+        self.numbers: list[npt.NDArray[np.int32]] = [np.empty(0, np.int32)]
+        self.wires: list[npt.NDArray[np.int8]] = [np.empty(0, np.int8)]
+        self.values: list[Words] = [np.empty(0, np.uint64)]
+        self.places: list[I64] = [np.empty(0, np.int64)]
+        self.bad: list[I64] = [np.empty(0, np.int64)]
+
+    def add(self, row: I64, tag: Words, value: Words, at: I64) -> None:
+        """Take one field of each of some messages."""
+        self.rows.append(row)
+        self.numbers.append((tag >> np.uint64(3)).astype(np.int32))
+        self.wires.append((tag & np.uint64(7)).astype(np.int8))
+        self.values.append(value)
+        self.places.append(at)
+
+
+def _usual(view: Words, at: I64, end: I64) -> tuple[Words, Words, I64, I64] | None:
+    """Return tag, value, its place and the end of fields as most are, None where one is not: a tag of one byte, a
+    number or bytes, up to seven bytes of a number.
+    """
+    word = view[at]
+    tag = word & np.uint64(0xFF)
+    # Wire types 0 and 2 alone have neither bit; a tag of two bytes has the highest.
+    if np.bitwise_or.reduce(tag) & np.uint64(0x85) or tag.min() < np.uint64(8):
+        return None
+    rest = word >> np.uint64(8)
+    if not np.bitwise_or.reduce(rest) & np.uint64(0x80):
+        value = rest & np.uint64(0x7F)
+        begin = at + 2
+    else:
+        stops = ~rest & np.uint64(0x80808080808080)
+        if not stops.all():
+            return None
+        low = stops & (~stops + _ONE)
+        begin = ((low.astype(np.float64).view(np.int64) >> 52) - 1023 >> 3) + at
+        begin += 2
+        value = rest & (low | (low - _ONE))
+        value &= _LOW
+        keep, above, bits = _STEPS[0]
+        value = (value & keep) | ((value & above) >> bits)
+        if int(low.max()) > 1 << 15:
+            for keep, above, bits in _STEPS[1:]:
+                value = (value & keep) | ((value & above) >> bits)
+    is_bytes = (tag >> _ONE) & _ONE
+    after = begin + (value * is_bytes).view(np.int64)
+    return None if (after > end).any() else (tag, value, begin, after)
+
+
+def _scan(view: Words, starts: I64, ends: I64, first: int, found: _Found) -> None:
     row = np.flatnonzero(starts < ends)
     at, end = starts[row].astype(np.int64), ends[row].astype(np.int64)
-    rows: list[I64] = [np.empty(0, np.int64)]
-    numbers: list[npt.NDArray[np.int32]] = [np.empty(0, np.int32)]
-    wires: list[npt.NDArray[np.int8]] = [np.empty(0, np.int8)]
-    values: list[Words] = [np.empty(0, np.uint64)]
-    places: list[I64] = [np.empty(0, np.int64)]
-    bad: list[I64] = [np.empty(0, np.int64)]
+    row += first
     while len(row):
+        if (usual := _usual(view, at, end)) is not None:
+            tag, value, begin, after = usual
+            found.add(row, tag, value, begin)
+            going = after < end
+            if going.all():
+                at = after
+            else:
+                row, end, at = row[going], end[going], after[going]
+            continue
         key = view[at]
         one = key & np.uint64(0xFF)
         two = key & np.uint64(0x80)
@@ -178,26 +249,12 @@ def _scan(view: Words, starts: I64, ends: I64, first: int) -> Fields:
             after = np.where(wire == 1, at + 8, np.where(wire == 5, at + 4, after))
         damaged |= (wire == 3) | (wire == 4) | (wire > 5) | (tag < np.uint64(8)) | (after > end)
         if damaged.any():
-            bad.append(row[damaged] + first)
+            found.bad.append(row[damaged])
             fine = ~damaged
-            row, end, tag, wire, value, begin, after = (
-                each[fine] for each in (row, end, tag, wire, value, begin, after)
-            )
-        rows.append(row + first)
-        numbers.append((tag >> np.uint64(3)).astype(np.int32))
-        wires.append(wire)
-        values.append(value)
-        places.append(begin)
+            row, end, tag, value, begin, after = (each[fine] for each in (row, end, tag, value, begin, after))
+        found.add(row, tag, value, begin)
         going = after < end
         if going.all():
             at = after
         else:
             row, end, at = row[going], end[going], after[going]
-    return Fields(
-        np.concatenate(rows),
-        np.concatenate(numbers),
-        np.concatenate(wires),
-        np.concatenate(values),
-        np.concatenate(places),
-        np.concatenate(bad),
-    )
