@@ -40,6 +40,13 @@ SCHEMA = pa.schema(_COLUMNS)
 clock that `ts` has, where it waits for a snapshot, else -1. name, category: numbers of texts, -1 for none.
 shape, held: columns of our own traces (see perfetto/_held.py).
 """
+LOOSE = pa.schema(
+    [SCHEMA.field(name) for name in ("track", "ts", "seq", "what", "name", "category", "packet")]
+    + [pa.field("place", pa.int64()), pa.field("args", pa.string())]
+)
+"""Begins and ends that are matched over the whole file. place: number of the row. args: of an end."""
+ENDED = pa.schema([pa.field("place", pa.int64()), pa.field("ts", pa.int64()), pa.field("args", pa.string())])
+"""The ends of begins. place: of the begin. ts, args: of the end."""
 _DEFAULTS: Mapping[str, object] = {
     "what": MARK,
     "primary": True,

@@ -1,12 +1,13 @@
 """Rows block by block, in the order of the file, with the slices that begin and end within a block.
 
-Nearly all do, so that only the others have to be sorted over the whole file. A track of which a block has an event that
-is older than one of a block before, or in which names of begins and ends disagree, is not matched here at all.
+Of the others, narrow rows alone are sorted over the whole file. A track of which a block has an event that is older
+than one of a block before, or in which names of begins and ends disagree, is not matched here at all.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -14,13 +15,27 @@ import pyarrow as pa
 
 from tracekit.columns import arrow
 from tracekit.columns.arrays import I64, Mask
+from tracekit.columns.arrow import Column, pc
 from tracekit.readers.packets.pairs import match_by_depth
-from tracekit.readers.packets.rows import BEGIN, END, SCHEMA
+from tracekit.readers.packets.rows import BEGIN, END, LOOSE, SCHEMA
 from tracekit.readers.trace_event.spill import Spill, order_of
 
 STORED = SCHEMA.append(pa.field("partner", pa.int32()))
 """partner: row of the begin or end in the block, -1 for none."""
 _NEVER = np.iinfo(np.int64).min
+_SAME = [name for name in LOOSE.names if name not in ("place", "args")]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Matched:
+    """The rows of a block. partner: row of the begin or end in the block, -1 for none. apart: begins and ends that
+    have it elsewhere, or have none. place: number of the first row among all rows.
+    """
+
+    table: pa.Table
+    partner: I64
+    apart: Mask
+    place: int
 
 
 class Blocks:
@@ -35,6 +50,7 @@ class Blocks:
         self._rows = 0
         self._files: list[Path] = []
         self._latest = np.empty(0, np.int64)
+        self._latest_seq = -1
         self._odd = np.empty(0, np.bool_)
         self._used = np.empty(0, np.bool_)
 
@@ -51,20 +67,39 @@ class Blocks:
         """Return the tracks that have rows of their own, not ends alone, in order of their numbers."""
         return np.flatnonzero(self._used)
 
-    def tables(self) -> Iterator[tuple[pa.Table, I64, Mask]]:
-        """Yield the rows of each block, the partner of each row, and which begins and ends are to be sorted."""
-        for path in self._files:
-            for table in self._spill.read(path):
-                yield self._known(table)
-        for table in self._tables:
-            yield self._known(table)
-        self._tables = []
+    def loose(self) -> Iterator[pa.Table]:
+        """Yield the begins and ends that have no partner in their block, as LOOSE."""
+        for block in self.blocks():
+            rows = np.flatnonzero(block.apart)
+            if not len(rows):
+                continue
+            found = arrow.take(block.table.select([*_SAME, "args"]), rows)
+            ends = arrow.array(arrow.ints(found.column("what")) == END)
+            args: Column = pa.concat_arrays(found.column("args").chunks)
+            args = pc.if_else(ends, args, pa.scalar(None, pa.string()))
+            columns = {name: found.column(name) for name in _SAME}
+            place = arrow.array(block.place + rows)
+            yield pa.table({**columns, "place": place, "args": args}, schema=LOOSE)
 
-    def _known(self, table: pa.Table) -> tuple[pa.Table, I64, Mask]:
+    def blocks(self, *, last: bool = False) -> Iterator[Matched]:
+        """Yield the blocks. last: they will not be asked for again."""
+        place = 0
+        for path in self._files:
+            for table in self._spill.read(path, keep=not last):
+                yield self._known(table, place)
+                place += table.num_rows
+        tables = self._tables
+        if last:
+            self._tables = []
+        for table in tables:
+            yield self._known(table, place)
+            place += table.num_rows
+
+    def _known(self, table: pa.Table, place: int) -> Matched:
         partner = arrow.ints(table.column("partner"))
         apart = arrow.ints(table.column("what")) <= END
         apart &= (partner < 0) | self._odd[arrow.ints(table.column("track"))]
-        return table.select(SCHEMA.names), np.where(apart, -1, partner), apart
+        return Matched(table, np.where(apart, -1, partner), apart, place)
 
     def _matched(self, table: pa.Table) -> I64:
         track = arrow.ints(table.column("track"))
@@ -75,6 +110,8 @@ class Blocks:
         rows = np.flatnonzero(what <= END)
         if not len(rows):
             return partner
+        seq = arrow.ints(table.column("seq"))
+        late, self._latest_seq = int(seq[0]) < self._latest_seq, max(self._latest_seq, int(seq[-1]))
         ts = arrow.ints(table.column("ts"))[rows]
         track = track[rows]
         order = order_of([track, ts])
@@ -83,7 +120,8 @@ class Blocks:
         first = np.flatnonzero(np.append(True, track[1:] != track[:-1]))
         last = np.append(first[1:], len(track)) - 1
         own = track[first]
-        self._odd[own] |= ts[first] < self._latest[own]
+        # Of rows with the same time, those of blocks that had to wait for a clock may be the first of the file.
+        self._odd[own] |= ts[first] < self._latest[own] + late
         self._latest[own] = np.maximum(self._latest[own], ts[last])
         texts = [arrow.ints(table.column(name))[rows].astype(np.int32) for name in ("name", "category")]
         for each in texts:

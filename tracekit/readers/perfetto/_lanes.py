@@ -283,16 +283,12 @@ class Lanes:
         return event_batch(count, columns), going
 
 
-def merged_args(own: Chunked, every: Chunked, end: I64) -> Column:
-    """Return the args of rows with those of their ends. end: the row of the end, -1 for none."""
-    begin, whole = in_one(own), in_one(every)
-    if whole.null_count == len(whole):
-        return begin
-    theirs = arrow.take(whole, np.maximum(end, 0))
-    both = np.flatnonzero(arrow.valid(theirs) & (end >= 0))
+def merged_args(begin: Column, ends: Column, end: I64) -> Column:
+    """Return the args of rows with those of their ends. end: which of `ends` a row has, -1 for none."""
+    both = np.flatnonzero(end >= 0)
     if not len(both):
         return begin
-    first, second = (arrow.encoded(arrow.take(column, both)) for column in (begin, theirs))
+    first, second = arrow.encoded(arrow.take(begin, both)), arrow.encoded(arrow.take(ends, end[both]))
     ones, twos = ([*arrow.optional_texts(each.dictionary), None] for each in (first, second))
     codes = arrow.codes(first).astype(np.int64) * len(twos) + arrow.codes(second)
     pairs, place = distinct(codes)

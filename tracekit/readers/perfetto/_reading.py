@@ -14,7 +14,7 @@ from tracekit.readers.base import Opened, ReadOptions
 from tracekit.readers.packets import fields as numbers
 from tracekit.readers.packets.framing import Block, Packets
 from tracekit.readers.packets.message import Message
-from tracekit.readers.packets.rows import FLOW, SCHEMA
+from tracekit.readers.packets.rows import ENDED, FLOW, LOOSE, SCHEMA
 from tracekit.readers.packets.sequences import Sequences
 from tracekit.readers.packets.texts import Texts
 from tracekit.readers.packets.times import BAD, Times
@@ -62,27 +62,35 @@ class _Reading:
     def batches(self) -> Iterator[pa.RecordBatch]:
         """Yield the rows; the run has its names afterwards."""
         with closing(Spill(SCHEMA)) as spill, closing(Spill(STORED)) as stored:
-            slices = Sorter(spill, ("track", "ts", "seq"), _CHUNK_ROWS)
-            whole = Blocks(stored, _CHUNK_ROWS, self.texts.code(""))
+            blocks = Blocks(stored, _CHUNK_ROWS, self.texts.code(""))
             arrows = Sorter(spill, ("number", "ts", "seq"), _CHUNK_ROWS)
             waiting = Sorter(spill, ("seq",), _CHUNK_ROWS)
             for block in self.packets.blocks():
                 for table in self._tables(block):
-                    self._sort(self._numbered(table), whole, arrows, waiting)
+                    self._sort(self._numbered(table), blocks, arrows, waiting)
             for table in waiting.tables():
-                self._sort(self._converted(table), whole, arrows, None)
+                self._sort(self._converted(table), blocks, arrows, None)
             self._describe()
             facts = self._own_facts
             own = None if facts is None else Own(facts, self.tracks, self.run, self.options.source)
             lanes = Lanes(self.tracks, self.texts, self.options, self.ledger, own)
             try:
-                rows = Slices(lanes, self.ledger)
-                yield from rows.matched(whole, slices)
-                yield from rows.batches(slices.tables())
+                yield from self._slices(blocks, lanes)
                 yield from lanes.arrows(arrows.tables())
             finally:
                 lanes.close()
             lanes.name_run()
+
+    def _slices(self, blocks: Blocks, lanes: Lanes) -> Iterator[pa.RecordBatch]:
+        slices = Slices(lanes, self.ledger)
+        with closing(Spill(LOOSE)) as spill, closing(Spill(ENDED)) as found:
+            loose = Sorter(spill, ("track", "ts", "seq"), _CHUNK_ROWS)
+            for table in blocks.loose():
+                loose.add(table)
+            ends = Sorter(found, ("place",), _CHUNK_ROWS)
+            for table in slices.ended(loose.tables()):
+                ends.add(table)
+            yield from slices.batches(blocks, ends)
 
     def _tables(self, block: Block) -> list[pa.Table]:
         stated = self.sequences.read(block)
@@ -147,7 +155,7 @@ class _Reading:
         seq = arrow.array(np.arange(first, self._rows))
         return table.set_column(SCHEMA.get_field_index("seq"), SCHEMA.field("seq"), seq)
 
-    def _sort(self, table: pa.Table, slices: Blocks, arrows: Sorter, waiting: Sorter | None) -> None:
+    def _sort(self, table: pa.Table, blocks: Blocks, arrows: Sorter, waiting: Sorter | None) -> None:
         """Give rows to the sorter that they belong to; drop those whose time is not known."""
         clock, ts = arrow.ints(table.column("clock")), arrow.ints(table.column("ts"))
         waits = clock >= 0
@@ -171,7 +179,7 @@ class _Reading:
             arrows.add(table.filter(arrow.array(flows)))
             table = table.filter(arrow.array(~flows))
         if table.num_rows:
-            slices.add(table)
+            blocks.add(table)
 
     def _drop(self, table: pa.Table, code: str, text: str) -> None:
         primary = arrow.bools(table.column("primary"))

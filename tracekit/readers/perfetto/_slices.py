@@ -1,18 +1,19 @@
-"""Slices out of begins and ends, and all other rows, track after track."""
+"""Slices of tracks: begins with their ends, values and moments as they are."""
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator
+from collections.abc import Iterator
 
 import numpy as np
 import pyarrow as pa
 
 from tracekit.columns import arrow
-from tracekit.columns.arrays import I64, Mask
+from tracekit.columns.arrays import I64
+from tracekit.columns.arrow import Column
 from tracekit.readers.packets.pairs import MOST_OPEN, match
-from tracekit.readers.packets.rows import BEGIN, END, SCHEMA, WHOLE
-from tracekit.readers.perfetto._blocks import Blocks
-from tracekit.readers.perfetto._lanes import Lanes, merged_args
+from tracekit.readers.packets.rows import BEGIN, END, ENDED, LOOSE, WHOLE
+from tracekit.readers.perfetto._blocks import Blocks, Matched
+from tracekit.readers.perfetto._lanes import Lanes, in_one, merged_args
 from tracekit.readers.trace_event.spill import Sorter, order_of
 from tracekit.trace import Ledger, concat
 
@@ -20,87 +21,109 @@ _PIECE_ROWS = 1 << 16
 
 
 class Slices:
-    """Takes rows by track and time; counts what became of their packets."""
+    """Matches begins and ends; counts what became of their packets."""
 
     def __init__(self, lanes: Lanes, ledger: Ledger) -> None:
         self._lanes, self._ledger = lanes, ledger
 
-    def matched(self, blocks: Blocks, others: Sorter) -> Iterator[pa.RecordBatch]:
-        """Yield the rows of blocks; `others` takes those that have their begin or end in another block."""
-        self._lanes.add(blocks.tracks())
-        for table, partner, apart in blocks.tables():
-            if apart.any():
-                others.add(table.filter(arrow.array(apart)))
-            what = arrow.ints(table.column("what"))
-            self._account(table, what, partner, apart)
-            shown = np.flatnonzero((what != END) & ~apart)
-            keys = [arrow.ints(table.column(key))[shown] for key in ("track", "ts")]
-            order = order_of(keys)
-            yield from self._rows(table, what, partner, shown if order is None else shown[order])
+    def ended(self, tables: Iterator[pa.Table]) -> Iterator[pa.Table]:
+        """Yield the ends of begins, as ENDED. tables: LOOSE, by track and time.
 
-    def batches(self, tables: Iterator[pa.Table]) -> Iterator[pa.RecordBatch]:
-        """Yield the rows. Begins that are open go on to the next piece of their track."""
-        open_: pa.Table | None = None
+        Begins that are open go on to the next piece of their track.
+        """
+        open_ = LOOSE.empty_table()
         pieces = _pieces(tables)
         table = next(pieces, None)
         while table is not None:
             following = next(pieces, None)
-            whole = table if open_ is None else concat([open_, table], SCHEMA)
-            open_ = yield from self._piece(whole.combine_chunks(), last=following is None)
+            whole = concat([open_, table], LOOSE).combine_chunks()
+            found, open_ = self._piece(whole, last=following is None)
+            yield found
             table = following
 
-    def _piece(self, table: pa.Table, *, last: bool) -> Generator[pa.RecordBatch, None, pa.Table | None]:
-        what = arrow.ints(table.column("what"))
-        track = arrow.ints(table.column("track"))
-        paired = np.flatnonzero((what == BEGIN) | (what == END))
-        names = [arrow.ints(table.column(name))[paired].astype(np.int32) for name in ("name", "category")]
-        partner = np.full(len(what), -1, np.int64)
+    def _piece(self, table: pa.Table, *, last: bool) -> tuple[pa.Table, pa.Table]:
+        begins = arrow.ints(table.column("what")) == BEGIN
+        track, packet = arrow.ints(table.column("track")), arrow.ints(table.column("packet"))
+        names = [arrow.ints(table.column(name)).astype(np.int32) for name in ("name", "category")]
         for each in names:
             each[each == self._lanes.empty] = -1  # an empty name is none, as in Perfetto's engine
-        found = match(track[paired], what[paired] == BEGIN, *names)
-        partner[paired] = np.where(found >= 0, paired[found], -1)
-        waits = np.zeros(len(what), np.bool_)
-        if not last and len(what):
-            waits = (what == BEGIN) & (partner < 0) & (track == track[-1])
+        partner = match(track, begins, *names)
+        alone = begins & (partner < 0)
+        waits = np.zeros(len(track), np.bool_)
+        if not last and len(track):
+            waits = alone & (track == track[-1])
             open_ = np.flatnonzero(waits)
             if len(open_) > MOST_OPEN:
                 text = f"more than {MOST_OPEN} slices of one track are open: the outermost have no end"
                 self._ledger.note("too-many-open", text, len(open_) - MOST_OPEN)
                 waits[open_[:-MOST_OPEN]] = False
-        self._account(table, what, partner, waits)
-        yield from self._rows(table, what, partner, np.flatnonzero((what != END) & ~waits))
-        return table.filter(arrow.array(waits)) if waits.any() else None
-
-    def _account(self, table: pa.Table, what: I64, partner: I64, waits: Mask) -> None:
-        ledger = self._ledger
-        packet = arrow.ints(table.column("packet"))
-        primary = arrow.bools(table.column("primary"))
-        ends = what == END
-        ledger.kept += int(np.count_nonzero(primary & ~ends & ~waits))
-        ledger.merged += int(np.count_nonzero(ends & (partner >= 0) & ~waits))
-        lost = np.flatnonzero(ends & (partner < 0) & ~waits)
+        lost = np.flatnonzero(~begins & (partner < 0))
+        self._ledger.merged += int(np.count_nonzero(~begins)) - len(lost)
         if len(lost):
             text = "dropped: ends of slices that did not begin"
-            ledger.drop("end-without-begin", len(lost), where=f"packet {int(packet[lost].min())}", text=text)
-        unended = np.flatnonzero((what == BEGIN) & (partner < 0) & ~waits)
+            self._ledger.drop("end-without-begin", len(lost), where=f"packet {int(packet[lost].min())}", text=text)
+        unended = np.flatnonzero(alone & ~waits)
         if len(unended):
             text = "slices have no end: their duration is not known"
-            ledger.note("open-range", text, len(unended), where=f"packet {int(packet[unended].min())}")
+            self._ledger.note("open-range", text, len(unended), where=f"packet {int(packet[unended].min())}")
+        closed = np.flatnonzero(begins & (partner >= 0))
+        ends = arrow.take(table.select(["ts", "args"]), partner[closed])
+        place = arrow.array(arrow.ints(table.column("place"))[closed])
+        found = pa.table({"place": place, "ts": ends.column("ts"), "args": ends.column("args")}, schema=ENDED)
+        return found, table.filter(arrow.array(waits))
 
-    def _rows(self, table: pa.Table, what: I64, partner: I64, rows: I64) -> Iterator[pa.RecordBatch]:
-        ended = np.flatnonzero((what == END) & arrow.valid(table.column("args")))
+    def batches(self, blocks: Blocks, ends: Sorter) -> Iterator[pa.RecordBatch]:
+        """Yield the rows. ends: of the begins that have none in their block, by `place`."""
+        self._lanes.add(blocks.tracks())
+        others = _Ends(ends.tables())
+        for block in blocks.blocks(last=True):
+            yield from self._block(block, others.before(block.place + block.table.num_rows))
+
+    def _block(self, block: Matched, others: pa.Table) -> Iterator[pa.RecordBatch]:
+        """Yield the rows of a block. others: the ends that stand elsewhere."""
+        table, count = block.table, block.table.num_rows
+        what, ts = arrow.ints(table.column("what")), arrow.ints(table.column("ts"))
+        ends = what == END
+        self._ledger.kept += int(np.count_nonzero(arrow.bools(table.column("primary")) & ~ends))
+        self._ledger.merged += int(np.count_nonzero(ends & (block.partner >= 0)))
+        closing = np.where(what == BEGIN, block.partner, -1)
+        closing[arrow.ints(others.column("place")) - block.place] = count + np.arange(others.num_rows)
+        end_ts = np.append(ts, arrow.ints(others.column("ts")))
+        dur = np.where(what == WHOLE, arrow.ints(table.column("number")), -1)
+        dur = np.where(closing >= 0, end_ts[closing] - ts, dur)
+        end_args: Column = pa.concat_arrays([in_one(table.column("args")), in_one(others.column("args"))])
+        with_args = arrow.valid(end_args) & (np.append(ends, np.ones(others.num_rows, np.bool_)))
+        rows = np.flatnonzero(~ends)
+        order = order_of([arrow.ints(table.column("track"))[rows], ts[rows]])
+        rows = rows if order is None else rows[order]
         for first in range(0, len(rows), _PIECE_ROWS):
             mine = rows[first : first + _PIECE_ROWS]
-            other = partner[mine]
-            ts, number = arrow.ints(table.column("ts")), arrow.ints(table.column("number"))
-            closed = (what[mine] == BEGIN) & (other >= 0)
-            whole = what[mine] == WHOLE
-            dur = np.where(closed, ts[other] - ts[mine], np.where(whole, number[mine], -1))
-            piece = arrow.take(table, mine)
-            if len(ended) and np.isin(other[closed], ended).any():
+            piece, args_of = arrow.take(table, mine), closing[mine]
+            args_of = np.where((args_of >= 0) & with_args[args_of], args_of, -1)
+            if (args_of >= 0).any():
                 piece = self._lanes.spelled(piece)
-            args = merged_args(piece.column("args"), table.column("args"), np.where(closed, other, -1))
-            yield self._lanes.batch(piece, dur, args)
+            args = merged_args(in_one(piece.column("args")), end_args, args_of)
+            yield self._lanes.batch(piece, dur[mine], args)
+
+
+class _Ends:
+    """Ends in order of the rows that they close."""
+
+    def __init__(self, tables: Iterator[pa.Table]) -> None:
+        self._tables = tables
+        self._rest = ENDED.empty_table()
+
+    def before(self, place: int) -> pa.Table:
+        """Return those of the rows before a place that were not returned yet."""
+        parts = []
+        while True:
+            known: I64 = arrow.ints(self._rest.column("place"))
+            count = int(np.searchsorted(known, place))
+            parts.append(self._rest.slice(0, count))
+            self._rest = self._rest.slice(count)
+            if self._rest.num_rows or (more := next(self._tables, None)) is None:
+                return concat(parts, ENDED)
+            self._rest = more
 
 
 def _pieces(tables: Iterator[pa.Table]) -> Iterator[pa.Table]:
@@ -109,7 +132,7 @@ def _pieces(tables: Iterator[pa.Table]) -> Iterator[pa.Table]:
     for table in tables:
         parts.append(table)
         if sum(part.num_rows for part in parts) >= _PIECE_ROWS:
-            yield concat(parts, SCHEMA)
+            yield concat(parts, LOOSE)
             parts = []
     if parts:
-        yield concat(parts, SCHEMA)
+        yield concat(parts, LOOSE)

@@ -60,12 +60,13 @@ class Spill:
                     writer.write_batch(batch)
         return path
 
-    def read(self, path: Path) -> Generator[pa.Table, None, None]:
-        """Yield the rows of a file, and remove it."""
+    def read(self, path: Path, *, keep: bool = False) -> Generator[pa.Table, None, None]:
+        """Yield the rows of a file, and remove it, if it is not to be kept."""
         with pa.OSFile(str(path), "rb") as file:
             for batch in pa.ipc.open_stream(file):
                 yield pa.Table.from_batches([batch])
-        path.unlink()
+        if not keep:
+            path.unlink()
 
 
 class Sorter:
