@@ -85,7 +85,8 @@ def seeds_of(reader: str, folder: Path) -> list[bytes]:
     root = corpus_root()
     if root.exists():
         files += [p for p in sorted(root.rglob("*")) if p.is_file() and p.stat().st_size > 1 and _is_of(p, reader)]
-    return [small for p in files for small in _cut_down(p) if small]
+    seeds = [small for p in files for small in _cut_down(p) if small]
+    return seeds + list(_written_seeds(reader, folder)) if reader == "perfetto" else seeds
 
 
 def _is_of(path: Path, reader: str) -> bool:
@@ -110,13 +111,19 @@ def _cut_down(path: Path) -> list[bytes]:
     return [small for small in out if len(small) <= SEED_BYTES]
 
 
+_WRITERS = {"parquet": "parquet", "events-jsonl": "jsonl", "perfetto": "perfetto"}
+
+
 def _written_seeds(reader: str, folder: Path) -> list[bytes]:
     """The formats of ours: every sample as such a file, up to some size."""
     out = []
     target = folder / "seed"
     for path in sorted(SAMPLES.glob("*/*")):
         if path.parent.name in READERS and path.stat().st_size < 60_000:
-            pipeline.write(tracekit.read(path), target, to="parquet" if reader == "parquet" else "jsonl", force=True)
+            trace = tracekit.read(path)
+            if reader == "perfetto" and not trace.events.num_rows:
+                continue
+            pipeline.write(trace, target, to=_WRITERS[reader], force=True)
             out.append(target.read_bytes())
     target.unlink()
     return [data for data in out if len(data) <= SEED_BYTES]

@@ -122,6 +122,12 @@ def take(data: Tabular, rows: Rows) -> Tabular:
     return data.take(array(rows))
 
 
+def in_one(column: Chunked) -> Column:
+    """Return a column of a table in one piece."""
+    whole: Column = pa.concat_arrays(column.chunks) if column.num_chunks else nulls(0, column.type)
+    return whole
+
+
 def encoded(column: Column) -> DictColumn:
     """Return the column as a dictionary column; one that is a dictionary already is returned as it is."""
     return column if isinstance(column, pa.DictionaryArray) else column.dictionary_encode()

@@ -40,12 +40,17 @@ SCHEMA = pa.schema(_COLUMNS)
 clock that `ts` has, where it waits for a snapshot, else -1. name, category: numbers of texts, -1 for none.
 shape, held: columns of our own traces (see perfetto/_held.py).
 """
-LOOSE = pa.schema(
-    [SCHEMA.field(name) for name in ("track", "ts", "seq", "what", "name", "category", "packet")]
-    + [pa.field("place", pa.int64()), pa.field("args", pa.string())]
-)
+_MATCHED = ("track", "ts", "seq", "what", "name", "category", "packet")
+_LOOSE: list[pa.Field[Any]] = [field for field in _COLUMNS if field.name in _MATCHED]
+_LOOSE += [pa.field("place", pa.int64()), pa.field("args", pa.string())]
+LOOSE = pa.schema(_LOOSE)
 """Begins and ends that are matched over the whole file. place: number of the row. args: of an end."""
-ENDED = pa.schema([pa.field("place", pa.int64()), pa.field("ts", pa.int64()), pa.field("args", pa.string())])
+_ENDED: list[pa.Field[Any]] = [
+    pa.field("place", pa.int64()),
+    pa.field("ts", pa.int64()),
+    pa.field("args", pa.string()),
+]
+ENDED = pa.schema(_ENDED)
 """The ends of begins. place: of the begin. ts, args: of the end."""
 _DEFAULTS: Mapping[str, object] = {
     "what": MARK,

@@ -144,8 +144,15 @@ def scan(view: Words, starts: I64, ends: I64) -> Fields:
         present = frozenset(np.flatnonzero(np.bincount(number)).tolist())
     else:
         present = frozenset(np.unique(number).tolist())
-    parts = (found.rows, [number], found.wires, found.values, found.places, found.bad)
-    return Fields(*(np.concatenate(part) if len(part) > 1 else part[0] for part in parts), present)
+    return Fields(
+        np.concatenate(found.rows),
+        number,
+        np.concatenate(found.wires),
+        np.concatenate(found.values),
+        np.concatenate(found.places),
+        np.concatenate(found.bad),
+        present,
+    )
 
 
 class _Found:

@@ -7,7 +7,6 @@ dictionaries are read in the same way, level by level.
 from __future__ import annotations
 
 import math
-import struct
 from typing import Any
 
 import numpy as np
@@ -19,10 +18,10 @@ from tracekit.columns.arrays import I32, I64
 from tracekit.columns.arrow import Column, pc
 from tracekit.readers.packets.fields import KEYS, STRINGS
 from tracekit.readers.packets.framing import Block
-from tracekit.readers.packets.message import Message
 from tracekit.readers.packets.sequences import Stated
 from tracekit.readers.packets.texts import NONE, Texts, distinct, slices
 from tracekit.readers.packets.wire import Fields, Picked, scan
+from tracekit.readers.perfetto._nested import read_nested
 
 BOOL, UINT, INT, DOUBLE, STRING, POINTER, NESTED = 2, 3, 4, 5, 6, 7, 8
 JSON, DICT, LIST, PROTO, INTERNED = 9, 11, 12, 14, 17
@@ -118,14 +117,11 @@ def _read(block: Block, stated: Stated, texts: Texts, found: Picked, owner: I64,
             )
         rows.append(parents)
         values.append(shown)
-    for kind in (NESTED, PROTO):
+    for kind, convert in ((NESTED, read_nested), (PROTO, _hex)):
         picked = inner.of(kind, 2)
         if len(picked):
-            encoded = arrow.encoded(slices(block.data, picked))
-            convert = _nested_json if kind == NESTED else _hex
-            shown = arrow.array([convert(each) for each in arrow.binaries(encoded.dictionary)], pa.string())
             rows.append(picked.row)
-            values.append(arrow.take(shown, encoded.indices.to_numpy()))
+            values.append(convert(block, picked))
     if len(rows) == 2 and len(rows[1]) == count and bool((rows[1] == rows[0]).all()):
         return keys, values[1]
     place = np.empty(count, np.int64)
@@ -219,34 +215,7 @@ def json_of(value: object) -> str:
         return orjson.dumps(repr(value)).decode()
 
 
-def _nested_json(data: bytes) -> str:
-    return json_of(_nested(Message(data), 0))
-
-
-def _hex(data: bytes) -> str:
-    return f'"{data.hex()}"'
-
-
-def _nested(found: Message, depth: int) -> object:
-    """Return a NestedValue: of older producers."""
-    if depth > _DEPTH:
-        return "..."
-    kind = found.number(1)
-    if kind == 1 or 2 in found or 3 in found:
-        values = [_nested(Message(each), depth + 1) for each in found.each(3)]
-        names = [each.decode("utf-8", "replace") for each in found.each(2)]
-        return dict(zip(names, values, strict=False))
-    if kind == 2 or 4 in found:
-        return [_nested(Message(each), depth + 1) for each in found.each(4)]
-    if 5 in found:
-        return found.number(5)
-    if 6 in found:
-        return _double(found.number(6))
-    if 7 in found:
-        return found.number(7) != 0
-    return found.text(8) if 8 in found else None
-
-
-def _double(bits: int) -> float | str:
-    value: float = struct.unpack("<d", struct.pack("<q", bits))[0]
-    return value if math.isfinite(value) else str(value)
+def _hex(block: Block, picked: Picked) -> Column:
+    encoded = arrow.encoded(slices(block.data, picked))
+    shown = arrow.array([f'"{each.hex()}"' for each in arrow.binaries(encoded.dictionary)], pa.string())
+    return arrow.take(shown, encoded.indices.to_numpy())

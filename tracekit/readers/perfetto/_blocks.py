@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from tracekit.columns import arrow
 from tracekit.columns.arrays import I64, Mask
-from tracekit.columns.arrow import Column, pc
+from tracekit.columns.arrow import pc
 from tracekit.readers.packets.pairs import match_by_depth
 from tracekit.readers.packets.rows import BEGIN, END, LOOSE, SCHEMA
 from tracekit.readers.trace_event.spill import Spill, order_of
@@ -75,11 +75,9 @@ class Blocks:
                 continue
             found = arrow.take(block.table.select([*_SAME, "args"]), rows)
             ends = arrow.array(arrow.ints(found.column("what")) == END)
-            args: Column = pa.concat_arrays(found.column("args").chunks)
-            args = pc.if_else(ends, args, pa.scalar(None, pa.string()))
-            columns = {name: found.column(name) for name in _SAME}
-            place = arrow.array(block.place + rows)
-            yield pa.table({**columns, "place": place, "args": args}, schema=LOOSE)
+            args = pc.if_else(ends, arrow.in_one(found.column("args")), pa.scalar(None, pa.string()))
+            columns = [arrow.in_one(found.column(name)) for name in _SAME]
+            yield pa.Table.from_arrays([*columns, arrow.array(block.place + rows), args], schema=LOOSE)
 
     def blocks(self, *, last: bool = False) -> Iterator[Matched]:
         """Yield the blocks. last: they will not be asked for again."""

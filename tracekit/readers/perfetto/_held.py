@@ -119,12 +119,11 @@ class Holder:
             sizes = scan(block.view, lists.at, lists.ends)
             numbers = sizes.of(INT, 0)
             if len(numbers) == len(sizes.row) == len(lists):
-                size = np.empty(len(lists), np.int64)
-                size[numbers.row] = numbers.value.view(np.int64)
-                size = size.reshape(-1, 3)
+                each = np.empty(len(lists), np.int64)
+                each[numbers.row] = numbers.value.view(np.int64)
                 at = lists.row[::3]
-                values[at] = size
-                fits[at] = np.all(np.abs(size) <= INT32_MAX, axis=1)
+                values[at] = each.reshape(-1, 3)
+                fits[at] = np.all(np.abs(values[at]) <= INT32_MAX, axis=1)
         return values, fits
 
 

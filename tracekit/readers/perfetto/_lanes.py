@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 
 import numpy as np
@@ -10,7 +11,7 @@ import pyarrow as pa
 
 from tracekit.columns import arrow
 from tracekit.columns.arrays import I64, Mask
-from tracekit.columns.arrow import Chunked, Column, DictColumn, pc
+from tracekit.columns.arrow import Column, DictColumn, pc
 from tracekit.readers.base import ReadOptions
 from tracekit.readers.builder import IdTable, Values, event_batch
 from tracekit.readers.names import Demangler
@@ -29,16 +30,39 @@ from tracekit.readers.packets.rows import (
 )
 from tracekit.readers.packets.texts import Texts, distinct
 from tracekit.readers.perfetto._held import args_with_held, columns_held
-from tracekit.readers.perfetto._kinds import DEVICE_CATEGORIES, slice_kind
 from tracekit.readers.perfetto._own import Own
 from tracekit.readers.perfetto._tracks import Lane, Tracks
 from tracekit.schema import KINDS, Kind
 from tracekit.trace import Ledger
 
+_BY_CATEGORY = {
+    "hip_api": Kind.RUNTIME,
+    "hip_runtime_api": Kind.RUNTIME,
+    "hip_compiler_api": Kind.RUNTIME,
+    "hsa_api": Kind.DRIVER,
+    "rccl_api": Kind.COMMUNICATION,
+    "kernel_dispatch": Kind.KERNEL,
+    "memory_copy": Kind.MEMCPY,
+}
+"""Categories of rocprofv3 and, with "rocm_" before them, of rocprof-sys."""
+_DEVICE_CATEGORIES = frozenset({"kernel_dispatch", "memory_copy", "rocm_kernel_dispatch", "rocm_memory_copy"})
+_COPY = re.compile(r"(?:.*_)?(HOST|DEVICE)_TO_(HOST|DEVICE)", re.ASCII)
 _KINDS = tuple(Kind)
 _PHASES = {START: "s", STEP: "t", FINISH: "f"}
 _AGENT = r'"agent":"[^"]*?(?P<agent>[0-9]{1,6})"'
 _CORRELATION = r'"corr_id":(?P<correlation>[0-9]{1,18})[,}]'
+
+
+def slice_kind(category: str, name: str) -> tuple[Kind, str | None]:
+    """Return the kind of a slice, and the direction of a copy.
+
+    >>> slice_kind("memory_copy", "MEMORY_COPY_HOST_TO_DEVICE")
+    (<Kind.MEMCPY: 'memcpy'>, 'HtoD')
+    """
+    kind = _BY_CATEGORY.get(category.removeprefix("rocm_"), Kind.USER_RANGE)
+    if kind is Kind.MEMCPY and (copy := _COPY.fullmatch(name)):
+        return kind, f"{copy[1][0]}to{copy[2][0]}"
+    return kind, None
 
 
 class Lanes:
@@ -80,7 +104,7 @@ class Lanes:
         shape = arrow.ints(rows.column("shape"))
         if not shape.any():
             return rows
-        args = args_with_held(shape, in_one(rows.column("held")), in_one(rows.column("args")), self._texts)
+        args = args_with_held(shape, arrow.in_one(rows.column("held")), arrow.in_one(rows.column("args")), self._texts)
         for name, values in (
             ("args", args),
             ("shape", arrow.array(np.zeros(len(shape), np.int64))),
@@ -96,7 +120,7 @@ class Lanes:
         count = rows.num_rows
         shape = arrow.ints(rows.column("shape"))
         if shape.any():
-            args = args_with_held(shape, in_one(rows.column("held")), args, self._texts)
+            args = args_with_held(shape, arrow.in_one(rows.column("held")), args, self._texts)
         what = arrow.ints(rows.column("what"))
         track = arrow.ints(rows.column("track"))
         name, category = (arrow.ints(rows.column(each)) for each in ("name", "category"))
@@ -138,13 +162,12 @@ class Lanes:
         columns: dict[str, Values] = {
             "name": self._texts_of(self._counter_names(arrow.ints(rows.column("name")), what, track)),
             "ts_ns": arrow.array(arrow.ints(rows.column("ts")) + own.shift),
-            "dur_ns": arrow.array(dur, mask=dur < 0),
             "event_id": rows.column("packet").combine_chunks(),
-            "value": values,
             "kind": self._own_kinds(arrow.ints(rows.column("category"))),
         }
-        held = columns_held(shape, in_one(rows.column("held")), self._texts) if shape.any() else {}
-        columns |= own.columns([self._tracks.keys[each] for each in tracks.tolist()], place, args, held, columns)
+        known = {"dur_ns": arrow.array(dur, mask=dur < 0), "value": values}
+        held = columns_held(shape, arrow.in_one(rows.column("held")), self._texts) if shape.any() else {}
+        columns |= own.columns([self._tracks.keys[each] for each in tracks.tolist()], place, args, held, known)
         self._ledger.events_out += count
         return event_batch(count, columns)
 
@@ -185,7 +208,7 @@ class Lanes:
         groups, group = distinct(category)
         texts = ["" if code < 0 else self._texts.all[code] for code in groups.tolist()]
         copies = np.array([text.endswith("memory_copy") for text in texts], np.bool_)[group]
-        device = np.array([text in DEVICE_CATEGORIES for text in texts], np.bool_)[group]
+        device = np.array([text in _DEVICE_CATEGORIES for text in texts], np.bool_)[group]
         slices = (what == BEGIN) | (what == WHOLE)
         kinds = np.array([_KINDS.index(slice_kind(text, "")[0]) for text in texts], np.int32)[group]
         kinds[of_gpu] = _KINDS.index(Kind.KERNEL)
@@ -297,12 +320,6 @@ def merged_args(begin: Column, ends: Column, end: I64) -> Column:
     mask = np.zeros(len(begin), np.bool_)
     mask[both] = True
     return pc.replace_with_mask(begin, arrow.array(mask), merged)
-
-
-def in_one(column: Chunked) -> Column:
-    """Return a column of a table in one piece."""
-    whole: Column = pa.concat_arrays(column.chunks) if column.num_chunks else arrow.nulls(0, column.type)
-    return whole
 
 
 def _two(one: str | None, two: str | None) -> str | None:

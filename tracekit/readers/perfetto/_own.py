@@ -96,7 +96,7 @@ class Own:
         return {**process, "context": None, "stream": None, "thread": None}
 
     def columns(
-        self, keys: list[Key], place: I64, args: Column, held: Mapping[str, Column], known: Mapping[str, Values]
+        self, keys: list[Key], place: I64, args: Column, held: Mapping[str, Column], known: Mapping[str, Column]
     ) -> dict[str, Values]:
         """Return lanes, and the columns that arguments hold.
 
@@ -115,7 +115,7 @@ class Own:
                 if found[column].null_count < len(found[column]):
                     out[column] = arrow.take(found[column], codes)
             out["args"] = arrow.take(found["args"], codes)
-        for columns in (held, {name: known[name] for name in ("value", "dur_ns") if name in known}):
+        for columns in (held, known):
             for column, values in columns.items():
                 stated = out.get(column)
                 out[column] = pc.coalesce(stated, values) if isinstance(stated, pa.Array) else values

@@ -13,7 +13,7 @@ from tracekit.columns.arrow import Column
 from tracekit.readers.packets.pairs import MOST_OPEN, match
 from tracekit.readers.packets.rows import BEGIN, END, ENDED, LOOSE, WHOLE
 from tracekit.readers.perfetto._blocks import Blocks, Matched
-from tracekit.readers.perfetto._lanes import Lanes, in_one, merged_args
+from tracekit.readers.perfetto._lanes import Lanes, merged_args
 from tracekit.readers.trace_event.spill import Sorter, order_of
 from tracekit.trace import Ledger, concat
 
@@ -69,7 +69,8 @@ class Slices:
         closed = np.flatnonzero(begins & (partner >= 0))
         ends = arrow.take(table.select(["ts", "args"]), partner[closed])
         place = arrow.array(arrow.ints(table.column("place"))[closed])
-        found = pa.table({"place": place, "ts": ends.column("ts"), "args": ends.column("args")}, schema=ENDED)
+        columns = [place, *(arrow.in_one(ends.column(name)) for name in ("ts", "args"))]
+        found = pa.Table.from_arrays(columns, schema=ENDED)
         return found, table.filter(arrow.array(waits))
 
     def batches(self, blocks: Blocks, ends: Sorter) -> Iterator[pa.RecordBatch]:
@@ -91,7 +92,7 @@ class Slices:
         end_ts = np.append(ts, arrow.ints(others.column("ts")))
         dur = np.where(what == WHOLE, arrow.ints(table.column("number")), -1)
         dur = np.where(closing >= 0, end_ts[closing] - ts, dur)
-        end_args: Column = pa.concat_arrays([in_one(table.column("args")), in_one(others.column("args"))])
+        end_args: Column = pa.concat_arrays([arrow.in_one(table.column("args")), arrow.in_one(others.column("args"))])
         with_args = arrow.valid(end_args) & (np.append(ends, np.ones(others.num_rows, np.bool_)))
         rows = np.flatnonzero(~ends)
         order = order_of([arrow.ints(table.column("track"))[rows], ts[rows]])
@@ -102,7 +103,7 @@ class Slices:
             args_of = np.where((args_of >= 0) & with_args[args_of], args_of, -1)
             if (args_of >= 0).any():
                 piece = self._lanes.spelled(piece)
-            args = merged_args(in_one(piece.column("args")), end_args, args_of)
+            args = merged_args(arrow.in_one(piece.column("args")), end_args, args_of)
             yield self._lanes.batch(piece, dur[mine], args)
 
 

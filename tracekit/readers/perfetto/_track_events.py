@@ -146,23 +146,30 @@ class TrackEvents:
         codes.append(stated.texts(packets[iids.row], numbers.CATEGORIES, iids.value.view(np.int64)))
         codes.append(self.texts.codes(block.data, named))
         row, code = np.concatenate(rows), np.concatenate(codes)
-        often = np.bincount(row, minlength=len(packets)) > 1 if len(row) > len(packets) // 2 else None
         out[row] = code
-        if often is None:
-            often = np.bincount(row, minlength=len(packets)) > 1
+        often = np.bincount(row, minlength=len(packets)) > 1
         if often.any():
-            several: dict[int, tuple[int, ...]] = {}
-            mine = often[row]
-            for at, each in zip(row[mine].tolist(), code[mine].tolist(), strict=True):
-                several[at] = (*several.get(at, ()), each)
-            known: dict[tuple[int, ...], int] = {}
-            for at, codes_of_row in several.items():
-                joined = known.get(codes_of_row)
-                if joined is None:
-                    texts = [self.texts.all[each] for each in codes_of_row if each != NONE]
-                    joined = known[codes_of_row] = self.texts.code(",".join(texts))
-                out[at] = joined
+            mine = np.flatnonzero(often[row])
+            mine = mine[np.argsort(row[mine], kind="stable")]
+            row, code = row[mine], code[mine]
+            first = np.flatnonzero(np.append(True, row[1:] != row[:-1]))
+            out[row[first]] = self._joined(code, first)
         return out
+
+    def _joined(self, code: I32, first: I64) -> I32:
+        """Return the texts of each row, joined by commas. first: of the texts of a row."""
+        sizes = np.diff(np.append(first, len(code)))
+        # Numbers for the first text, the first two, and so on: rows that have the same texts are joined once.
+        group = np.zeros(len(first), np.int64)
+        for at in range(int(sizes.max())):
+            more = np.where(sizes > at, code[np.minimum(first + at, len(code) - 1)] + 2, 0)
+            group = distinct(group * (len(self.texts.all) + 2) + more)[1]
+        _, example = np.unique(group, return_index=True)
+        joined = [
+            self.texts.code(",".join(self.texts.all[each] for each in code[a : a + n].tolist() if each != NONE))
+            for a, n in zip(first[example].tolist(), sizes[example].tolist(), strict=True)
+        ]
+        return np.array(joined, np.int32)[group]
 
     def _counters(self, fields: Fields, stated: Stated, columns: Columns, packets: I64) -> list[pa.Table]:
         """Return the values of further counters that events have beside them."""
