@@ -229,6 +229,14 @@ def test_a_long_pause_is_one_that_is_longer_than_the_usual_ones_where_these_are_
     assert _path_waits._pauses((begins, begins + 100), 100)[2] == limit
 
 
+def test_the_pause_of_a_thread_and_that_of_a_stream_differ_by_name() -> None:
+    thread = build(host((0, 0, 10, OP), (0, 20, 30, OP)), device())
+    calls = host((0, 0, 5, LAUNCH), (0, 5, 10, LAUNCH), (0, 10, 70, SYNC))
+    stream = build(calls, device((0, 10, 40, GEMM, 0), (0, 45, 65, GEMM, 1)), waits((2, Waits.ALL, 10)))
+    lags = [[(a, b, Lag(n).name) for a, b, n, _ in told(graph) if n < 0] for graph in (thread, stream)]
+    assert lags == [[(10, 20, "THREAD")], [(5, 10, "LAUNCH"), (40, 45, "STREAM")]]
+
+
 def test_nothing_gives_an_empty_path() -> None:
     graph = build(host(), device())
     assert (told(graph), graph.span, upper_bound(graph, [0])) == ([], 0, 0)
