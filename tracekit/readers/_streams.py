@@ -122,12 +122,20 @@ def _damage() -> tuple[type[Exception], ...]:
     from isal import igzip_lib
 
     isal_error: object = igzip_lib.IsalError  # its stubs call the class an instance
-    found = (EOFError, zlib.error, OSError, zstandard.ZstdError)
+    found = (EOFError, zlib.error, OSError, OverflowError, zstandard.ZstdError)
     return (*found, isal_error) if isinstance(isal_error, type) and issubclass(isal_error, Exception) else found
 
 
 DAMAGE = _damage()
-"""Errors of the decompressors for damaged or cut data; gzip's BadGzipFile is an OSError."""
+"""Errors of the decompressors for damaged or cut data; gzip's BadGzipFile is an OSError, a huge head overflows."""
+
+
+def cannot_unpack(name: str, err: Exception) -> InputError:
+    """Return the error for an input of which nothing can be unpacked."""
+    if "too much memory" in str(err):  # zstd: a window beyond the usual 128 MiB
+        text = "needs more than 128 MiB of memory to be unpacked (a zstd window)"
+        return InputError(f"{name}: {text}", hint="if you know where it comes from: `zstd -d --long=31 FILE`")
+    return InputError(f"{name}: the compressed data is damaged ({err})", hint="copy it again")
 
 
 _DAMAGE_OR_LIMIT: tuple[type[Exception], ...] = (*DAMAGE, LimitError)

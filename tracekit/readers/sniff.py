@@ -7,6 +7,7 @@ from collections.abc import Iterable
 
 from tracekit.errors import AmbiguousFormatError, UnknownFormatError
 from tracekit.plugins import PluginWarning
+from tracekit.readers._streams import GZIP_MAGIC, ZSTD_MAGIC
 from tracekit.readers.base import Confidence, Head, Reader
 from tracekit.readers.foreign import foreign_format
 from tracekit.readers.source import SQLITE_MAGIC, Source
@@ -105,6 +106,8 @@ def _why(head: Head, path: str) -> tuple[str, str]:
     data = head.data
     if not data.strip(b"\0 \t\r\n"):
         return "the file is empty", "was the program killed before the profiler wrote it?"
+    if data.startswith((GZIP_MAGIC, ZSTD_MAGIC)):  # it was unpacked once already
+        return "a compressed file within a compressed one", "unpack the outer one: `gunzip FILE` or `zstd -d FILE`"
     if (foreign := foreign_format(head)) is not None:
         return foreign.title, foreign.hint(path)
     if data.startswith(SQLITE_MAGIC) and not head.tables:

@@ -31,6 +31,7 @@ from tracekit.readers._streams import (
     RawFile,
     Stream,
     SupportsRead,
+    cannot_unpack,
     check_same,
     copy,
     is_packed,
@@ -39,6 +40,7 @@ from tracekit.readers._streams import (
     unpacked,
 )
 from tracekit.readers.head import Head
+from tracekit.readers.sqlite.pages import refuse_repeated_pages
 from tracekit.safety.limits import in_force
 from tracekit.safety.scratch import cannot_read_back, scratch_directory
 from tracekit.trace import Ledger
@@ -137,7 +139,7 @@ class Source:
                     for rest in salvaged(file, len(data)):
                         data += rest[: HEAD_BYTES + 1 - len(data)]
                 if not data:
-                    raise InputError(f"{self.name}: the compressed data is damaged ({err})", hint="copy it again")
+                    raise cannot_unpack(self.name, err)
             encoding = encoding_of(data)
             if encoding:
                 data = data[: len(data) & ~1].decode(encoding, "replace").lstrip("\ufeff").encode()
@@ -264,7 +266,7 @@ class Source:
         if isinstance(err, LimitError):
             raise err
         if err is not None and not data:
-            raise InputError(f"{self.name}: the compressed data is damaged ({err})", hint="copy it again") from err
+            raise cannot_unpack(self.name, err) from err
         if len(data) > limit:
             raise ParseError(self.name, "", f"larger than {limit >> 20} MiB, which is the most for this format")
         return data
@@ -284,7 +286,7 @@ class Source:
             raise
         except DAMAGE as err:
             folder.cleanup()
-            raise InputError(f"{self.name}: the compressed data is damaged ({err})", hint="copy it again") from err
+            raise cannot_unpack(self.name, err) from err
         except BaseException:
             folder.cleanup()
             raise
@@ -321,7 +323,9 @@ class Source:
         import sqlite3
 
         try:
-            uri = f"{self.plain_path().absolute().as_uri()}?mode=ro&immutable=1"
+            path = self.plain_path()
+            refuse_repeated_pages(self.name, path)
+            uri = f"{path.absolute().as_uri()}?mode=ro&immutable=1"
             with closing(sqlite3.connect(uri, uri=True)) as db:
                 db.text_factory = lambda data: data.decode("utf-8", "replace")
                 rows = db.execute("select name from sqlite_master where type in ('table', 'view')").fetchall()

@@ -2,35 +2,36 @@
 
 from __future__ import annotations
 
+import struct
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tracekit.errors import InputError
+from tracekit.safety.limits import size_text
 
 if TYPE_CHECKING:
-    from zipfile import ZipFile
+    from zipfile import ZipInfo
 
     from tracekit.readers._streams import Stream
 
 _MAGIC = b"PK\x03\x04"
 _ENCRYPTED = 1
+_LOCAL_HEAD = 30
+_LZMA = 14
+_LZMA_DICTIONARY = 64 << 20
+"""Bytes. A file of a few bytes can ask for 4 GiB, which are taken at once."""
 _LEFT_OUT = ("__MACOSX/", ".")
 """Beginnings of names that macOS puts beside files, and of hidden ones."""
 
 
 def members(path: Path) -> list[str]:
     """Return the names of the files in an archive, [] for any other file, also for one that cannot be read."""
-    archive = _archive(path)
-    if archive is None:
-        return []
-    with archive:
-        names = [each.filename for each in archive.infolist() if not each.is_dir()]
-    return sorted(
-        name for name in dict.fromkeys(names) if not name.startswith(_LEFT_OUT) and not Path(name).name.startswith(".")
-    )
+    names = [name for name, each in (_directory(path) or {}).items() if not each.is_dir()]
+    return sorted(name for name in names if not name.startswith(_LEFT_OUT) and not Path(name).name.startswith("."))
 
 
 def split(name: str) -> tuple[Path, str] | None:
@@ -38,7 +39,7 @@ def split(name: str) -> tuple[Path, str] | None:
     for parent in Path(name).parents:
         try:
             if parent.is_file():
-                return (parent, Path(name).relative_to(parent).as_posix()) if _is_zip(parent) else None
+                return (parent, Path(name).relative_to(parent).as_posix()) if is_zip(parent) else None
         except (OSError, ValueError):
             return None
     return None
@@ -49,36 +50,75 @@ def opened(name: str, path: Path, member: str) -> Iterator[tuple[Stream, int]]:
     """Yield the bytes of a file in an archive, and its packed size. name: of the input. Raises: InputError."""
     from zipfile import BadZipFile
 
-    archive = _archive(path)
+    archive = _directory(path)
     if archive is None:
         raise InputError(f"{path}: cannot be read as a zip archive", hint="copy it again")
-    with archive:
-        found = next((each for each in archive.infolist() if each.filename == member), None)
-        if found is None:
-            raise InputError(f"{name}: no such file in the zip archive", hint="is the name right?")
-        if found.flag_bits & _ENCRYPTED:
-            raise InputError(f"{name}: is encrypted", hint="unpack the archive with its password first")
-        try:
-            with archive.open(found) as stream:
-                yield stream, found.compress_size
-        except (BadZipFile, NotImplementedError, EOFError, zlib.error) as err:
-            raise InputError(f"{name}: cannot be unpacked ({err})", hint="copy the archive again") from err
+    found = archive.get(member)
+    if found is None:
+        raise InputError(f"{name}: no such file in the zip archive", hint="is the name right?")
+    if found.flag_bits & _ENCRYPTED:
+        raise InputError(f"{name}: is encrypted", hint="unpack the archive with its password first")
+    damage: tuple[type[Exception], ...] = (BadZipFile, NotImplementedError, EOFError, zlib.error, *_lzma_errors())
+    try:
+        with _stream(name, path, found) as stream:
+            yield stream, found.compress_size
+    except damage as err:
+        raise InputError(f"{name}: cannot be unpacked ({err})", hint="copy the archive again") from err
 
 
-def _is_zip(path: Path) -> bool:
+@contextmanager
+def _stream(name: str, path: Path, member: ZipInfo) -> Iterator[Stream]:
+    """Yield the bytes of a member. Its place is known, so that the list of all members is not read for each."""
+    from zipfile import BadZipFile, ZipExtFile
+
+    with path.open("rb") as file:
+        file.seek(member.header_offset)
+        head = file.read(_LOCAL_HEAD)
+        if len(head) < _LOCAL_HEAD or not head.startswith(_MAGIC):
+            raise BadZipFile("no file begins where the list of files says")
+        file.seek(sum(struct.unpack("<HH", head[26:])), 1)
+        if member.compress_type == _LZMA:
+            properties = file.read(9)
+            file.seek(-len(properties), 1)
+            needed = int.from_bytes(properties[5:9], "little")
+            if needed > _LZMA_DICTIONARY:
+                text = f"needs {size_text(needed)} of memory to be unpacked, more than {size_text(_LZMA_DICTIONARY)}"
+                raise InputError(f"{name}: {text}", hint="if you know where it comes from, unpack the archive yourself")
+        with ZipExtFile(file, "r", member) as stream:
+            yield stream
+
+
+def _lzma_errors() -> tuple[type[Exception], ...]:
+    try:
+        import lzma
+    except ImportError:  # a Python that was made without it
+        return ()
+    return (lzma.LZMAError,)
+
+
+def is_zip(path: Path) -> bool:
+    """Return whether a file begins as a zip archive. Raises: OSError."""
     with path.open("rb") as file:
         return file.read(len(_MAGIC)) == _MAGIC
 
 
-def _archive(path: Path) -> ZipFile | None:
+def _directory(path: Path) -> Mapping[str, ZipInfo] | None:
+    """Return the members of an archive by name, None for another file; of equal names the first."""
     try:
-        if not path.is_file() or not _is_zip(path):
+        if not path.is_file() or not is_zip(path):
             return None
-        from zipfile import BadZipFile, ZipFile
-
-        try:
-            return ZipFile(path)
-        except (BadZipFile, NotImplementedError):
-            return None
+        facts = path.stat()
+        return _read_directory(str(path), facts.st_size, facts.st_mtime_ns, facts.st_ino)
     except (OSError, ValueError):
+        return None
+
+
+@lru_cache(maxsize=4)
+def _read_directory(path: str, *_state: int) -> Mapping[str, ZipInfo] | None:
+    from zipfile import BadZipFile, ZipFile
+
+    try:
+        with ZipFile(path) as archive:
+            return {each.filename: each for each in reversed(archive.infolist())}
+    except (BadZipFile, NotImplementedError):
         return None

@@ -29,6 +29,7 @@ from tracekit.columns.arrow import Column, pc
 from tracekit.errors import ParseError
 from tracekit.readers.builder import BATCH_ROWS
 from tracekit.readers.source import SQLITE_MAGIC, Source
+from tracekit.readers.sqlite.pages import refuse_repeated_pages
 from tracekit.trace import Ledger
 
 Cells: TypeAlias = tuple[object, ...]
@@ -94,6 +95,7 @@ class Database:
         self._ledger = ledger
         path = source.plain_path()
         self._uri = _uri(path, source, ledger)
+        refuse_repeated_pages(self.name, path)
         try:
             self._db = sqlite3.connect(self._uri, uri=True, check_same_thread=False)
         except _ERRORS as err:
