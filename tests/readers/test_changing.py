@@ -12,6 +12,7 @@ from support import sample
 from tracekit import archive, conversion, pipeline
 from tracekit.errors import InputError
 from tracekit.inputs import InputOptions
+from tracekit.render.base import RenderOptions
 
 RUN = sample("nvprof-csv/gpu-and-api-trace.csv").read_bytes()
 
@@ -80,3 +81,9 @@ def test_a_file_that_is_only_touched_is_as_it_was(tmp_path: Path) -> None:
     assert again.events.equals(before.events)
     assert "input-was-written-to" in again.ledgers[0].notes
     assert "input-was-written-to" not in json.dumps([ledger.to_json() for ledger in before.ledgers])
+
+
+def test_the_first_screen_says_that_a_file_grew(tmp_path: Path) -> None:
+    trace = pipeline.read(tmp_path / "a.csv", changing(tmp_path / "a.csv", grow))
+    text = pipeline.render(pipeline.summary(trace), "text", RenderOptions(width=100))
+    assert "a.csv was written to while it was read" in text

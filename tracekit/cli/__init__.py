@@ -13,7 +13,15 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from tracekit._version import __version__
-from tracekit.cli._common import EXIT_USAGE, discard_stdout, guarded, prepare_process, print_error
+from tracekit.cli._common import (
+    EXIT_FAILED,
+    EXIT_USAGE,
+    discard_stdout,
+    error_of_system,
+    guarded,
+    prepare_process,
+    print_error,
+)
 from tracekit.cli.process.limited import limited, watch_if_asked
 from tracekit.cli.process.plain_words import PlainGroup
 from tracekit.errors import UsageError
@@ -118,5 +126,8 @@ def main() -> None:
     completing = any(name.startswith("_TRACEKIT_COMPLETE") for name in os.environ)
     try:
         commands((word,) if word in _COMMANDS and not completing else _COMMANDS)(prog_name="tracekit")
+    except OSError as err:  # the text of --help does not fit
+        print_error(error_of_system(err))
+        sys.exit(EXIT_FAILED)
     finally:
         discard_stdout()

@@ -20,6 +20,7 @@ import typer
 
 from tracekit.cli import _names
 from tracekit.cli._sharing import Align, Anonymize, AnonymizeKey, AnonymizeNames, RankFrom, anonymizer
+from tracekit.cli.process.stdout import STDOUT, name_stdout
 from tracekit.cli.process.terminal import draws_bars as draws_bars
 from tracekit.cli.process.terminal import in_color as in_color
 from tracekit.cli.process.terminal import output_width as output_width
@@ -214,7 +215,7 @@ def guarded(command: Callable[..., None]) -> Callable[..., None]:
         except OSError as err:
             if words.get("debug") or os.environ.get("TRACEKIT_DEBUG"):
                 raise
-            print_error(_of_system(err))
+            print_error(error_of_system(err))
             raise typer.Exit(EXIT_FAILED) from None
         except (typer.Exit, typer.Abort):
             raise
@@ -237,9 +238,10 @@ def _out_of_memory(most: str) -> TracekitError:
     return TracekitError(text, hint="a larger --max-memory, --max-read-events N, or a filter such as --kind kernel")
 
 
-def _of_system(err: OSError) -> TracekitError:
+def error_of_system(err: OSError) -> TracekitError:
     """Return the error for one that names no file; where stdout fails too, that is what could not be written."""
-    if err.filename is None and discard_stdout():
+    if err.filename == STDOUT:
+        discard_stdout()
         reason = "the disk is full" if err.errno == errno.ENOSPC else str(err.strerror or err)
         return OutputError(f"stdout: cannot be written ({reason})", hint="what was written there is not whole")
     return TracekitError(f"{err.filename or 'the system'}: {err.strerror or err}")
@@ -264,6 +266,7 @@ def prepare_process() -> None:
     for name in ("stdout", "stderr"):
         if getattr(sys, name) is None:
             setattr(sys, name, Path(os.devnull).open("w", encoding="utf-8"))  # noqa: SIM115 - until the process ends
+    name_stdout()
     for name in ("SIGTERM", "SIGHUP"):
         if hasattr(signal, name):
             signal.signal(getattr(signal, name), lambda number, _: sys.exit(128 + number))

@@ -22,7 +22,7 @@ from tracekit.cli._common import (
 )
 from tracekit.errors import TracekitError, UsageError
 from tracekit.options import no_such
-from tracekit.safety.scratch import scratch_folder, writing
+from tracekit.safety.scratch import scratch_folder, scratch_read, writing
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -195,7 +195,7 @@ def _to_stdout(reading: Reading, lost: list[str], wanted: _Wanted) -> Sequence[F
         target = folder / "stdout"
         with writing(folder):
             done = _convert(reading, reading.inputs, str(target), wanted, force=True)
-        with target.open("rb") as file:
+        with scratch_read(target) as file:
             show_bytes(file)
         _tell_incomplete(done, lost)
         tell_ledger(done.ledgers)

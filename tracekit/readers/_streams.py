@@ -228,4 +228,5 @@ def check_same(name: str, path: Path, before: os.stat_result, ledger: Ledger, *,
     size = size if now.st_size > before.st_size else ""
     if exactly:
         raise InputError(f"{name}: was written to while it was read{size}", hint=_AGAIN)
-    ledger.note("input-was-written-to", f"the file was written to while it was read{size}; {_AGAIN}")
+    shown = Path(ledger.path).name
+    ledger.note("input-was-written-to", f"{shown} was written to while it was read{size}; {_AGAIN}")

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from dataclasses import fields
 from pathlib import Path
 
@@ -19,7 +19,7 @@ from tracekit.columns import arrow
 from tracekit.columns.arrays import I64
 from tracekit.columns.arrow import pc
 from tracekit.errors import OutOfOrderError
-from tracekit.safety.scratch import StoredRows, scratch_folder
+from tracekit.safety.scratch import StoredRows, scratch_folder, stored_rows
 from tracekit.trace import Run, SourceFacts, concat
 
 SORT_ROWS = 1 << 18
@@ -118,8 +118,7 @@ def _merge_files(files: list[Path]) -> Path:
 
 
 def _load(path: Path, stack: ExitStack) -> Iterator[pa.RecordBatch]:
-    file = stack.enter_context(pa.OSFile(str(path), "rb"))
-    return iter(pa.ipc.open_stream(file))
+    return stack.enter_context(closing(stored_rows(path)))
 
 
 def merged(streams: Sequence[Iterator[pa.RecordBatch]]) -> Iterator[pa.RecordBatch]:

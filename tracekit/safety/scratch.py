@@ -10,7 +10,7 @@ import errno
 import io
 import os
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, Self
@@ -21,6 +21,7 @@ from tracekit.safety.unfinished import SCRATCH, Unfinished, temporary_folder
 if TYPE_CHECKING:
     import pyarrow as pa
     from _typeshed import ReadableBuffer as Buffer
+    from _typeshed import WriteableBuffer
 
 _HINT = "free some space, or let TMPDIR name a folder with more"
 _REASONS = {
@@ -118,8 +119,39 @@ class StoredRows:
             self._writer.write_batch(batch)
 
 
+def stored_rows(path: Path) -> Generator[pa.RecordBatch, None, None]:
+    """Yield the batches of a file of `StoredRows`. Raises: ScratchError where the system cannot read it."""
+    import pyarrow as pa
+
+    try:
+        file = pa.OSFile(str(path), "rb")
+        reader = pa.ipc.open_stream(file)
+    except OSError as err:
+        raise cannot_read_back(path.parent, err) from err
+    with file:
+        yield from _batches(reader, path)
+
+
+def _batches(reader: pa.RecordBatchStreamReader, path: Path) -> Iterator[pa.RecordBatch]:
+    while True:
+        try:
+            batch = reader.read_next_batch()
+        except StopIteration:
+            return
+        except OSError as err:
+            raise cannot_read_back(path.parent, err) from err
+        yield batch
+
+
 class _RawFile(io.FileIO):
-    """The file under the buffer of `scratch_file`: what it raises says that the folder is full."""
+    """The file under the buffer of `scratch_file`: what it raises names the temporary folder."""
+
+    def readinto(self, buffer: WriteableBuffer, /) -> int | None:
+        """Return the number of bytes read."""
+        try:
+            return super().readinto(buffer)
+        except OSError as err:
+            raise cannot_read_back(Path(os.fsdecode(self.name)).parent, err) from err
 
     def write(self, data: Buffer, /) -> int:
         """Return the number of bytes written."""
@@ -131,3 +163,11 @@ def scratch_file(path: Path) -> BinaryIO:
     """Return a new file of a temporary folder, to be written and read. Its writes raise ScratchError."""
     with writing(path.parent):
         return io.BufferedRandom(_RawFile(path, "w+"))
+
+
+def scratch_read(path: Path) -> BinaryIO:
+    """Return a file of a temporary folder to read. Its reads raise ScratchError."""
+    try:
+        return io.BufferedReader(_RawFile(path, "r"))
+    except OSError as err:
+        raise cannot_read_back(path.parent, err) from err

@@ -16,7 +16,7 @@ from tracekit import schema
 from tracekit.columns import arrow
 from tracekit.columns.arrays import I64, Mask
 from tracekit.columns.arrow import Column, DictColumn, pc
-from tracekit.safety.scratch import StoredRows, scratch_folder
+from tracekit.safety.scratch import StoredRows, scratch_folder, stored_rows
 from tracekit.schema import EVENTS, Kind
 from tracekit.trace import Run
 from tracekit.writers._members import members
@@ -227,16 +227,15 @@ def _header(out: BinaryIO, run: Run, key: Context, columns: list[str], *, comma:
 
 
 def _stored(spool: Path, context: Context) -> Iterator[pa.RecordBatch]:
-    with pa.OSFile(str(spool), "rb") as file:
-        for batch in pa.ipc.open_stream(file):
-            mask: Column | None = None
-            for name, value in zip(("source", "device", "context"), context, strict=True):
-                column = batch.column(name)
-                same = pc.is_null(column) if value is None else pc.fill_null(pc.equal(column, value), False)
-                mask = same if mask is None else pc.and_(mask, same)
-            kept = batch if mask is None else batch.filter(mask)
-            if kept.num_rows:
-                yield kept
+    for batch in stored_rows(spool):
+        mask: Column | None = None
+        for name, value in zip(("source", "device", "context"), context, strict=True):
+            column = batch.column(name)
+            same = pc.is_null(column) if value is None else pc.fill_null(pc.equal(column, value), False)
+            mask = same if mask is None else pc.and_(mask, same)
+        kept = batch if mask is None else batch.filter(mask)
+        if kept.num_rows:
+            yield kept
 
 
 def _lines(

@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from tracekit.columns import arrow
 from tracekit.columns.arrays import I64
-from tracekit.safety.scratch import StoredRows, scratch_directory
+from tracekit.safety.scratch import StoredRows, scratch_directory, stored_rows
 from tracekit.trace import concat
 
 if TYPE_CHECKING:
@@ -62,9 +62,8 @@ class Spill:
 
     def read(self, path: Path, *, keep: bool = False) -> Generator[pa.Table, None, None]:
         """Yield the rows of a file, and remove it, if it is not to be kept."""
-        with pa.OSFile(str(path), "rb") as file:
-            for batch in pa.ipc.open_stream(file):
-                yield pa.Table.from_batches([batch])
+        for batch in stored_rows(path):
+            yield pa.Table.from_batches([batch])
         if not keep:
             path.unlink()
 

@@ -17,7 +17,7 @@ import numpy as np
 from tracekit.analysis.statistics import nearest_rank
 from tracekit.index.clocks import by_clock
 from tracekit.index.grouping import plural
-from tracekit.index.sources import SEVERAL_NOTES, synthetic_sources
+from tracekit.index.sources import FIRST_SCREEN_NOTES, synthetic_sources
 from tracekit.index.trace_index import TraceIndex
 from tracekit.report import (
     Cell,
@@ -226,7 +226,9 @@ def _reservations(index: TraceIndex) -> tuple[str, ...]:
     for ledger in index.ledgers:
         where = f"{Path(ledger.path).name}: " if several else ""
         found += [f"{where}{text}" for text in _losses(ledger)]
-    found += [str(note) for ledger in index.ledgers for code, note in ledger.notes.items() if code in SEVERAL_NOTES]
+    found += [
+        str(note) for ledger in index.ledgers for code, note in ledger.notes.items() if code in FIRST_SCREEN_NOTES
+    ]
     filtered = sum(ledger.filtered for ledger in index.ledgers)
     if filtered:
         found.append(f"{plural('record', filtered)} left out by the filters: every figure is of the others")

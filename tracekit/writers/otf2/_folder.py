@@ -34,7 +34,11 @@ def new_folder(target: Path, *, force: bool) -> Iterator[Path]:
     if target.exists():
         if not force:
             raise OutputExistsError(str(named))
-        if not _is_ours(target):
+        try:
+            ours = _is_ours(target)
+        except OSError as err:
+            raise cannot_write(target, err) from err
+        if not ours:
             raise OutputError(
                 f"{named} is not an OTF2 archive of tracekit, so it is not replaced",
                 hint="remove it yourself, or choose another name with -o",
@@ -78,7 +82,7 @@ def _exchange(one: Path, other: Path) -> bool:
 
 
 def _is_ours(folder: Path) -> bool:
-    """Return whether a folder has the files of an archive of ours, and nothing else."""
+    """Return whether a folder has the files of an archive of ours, and nothing else. Raises: OSError."""
     anchor, events = folder / f"{NAME}.otf2", folder / NAME
     try:
         return (
@@ -86,5 +90,5 @@ def _is_ours(folder: Path) -> bool:
             and CREATOR.encode() in anchor.read_bytes()
             and all(_LOCATION.fullmatch(each.name) for each in (events.iterdir() if events.exists() else ()))
         )
-    except OSError:
+    except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
         return False

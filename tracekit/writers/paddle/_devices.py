@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from tracekit.columns import arrow
 from tracekit.columns.arrays import I64, Mask, Rows
+from tracekit.safety.scratch import writing
 
 Row: TypeAlias = dict[str, Any]
 """A row of EVENTS, as `to_pylist` returns it."""
@@ -39,6 +40,10 @@ class DeviceRows:
 
     def put(self, batch: pa.RecordBatch) -> None:
         """Store rows."""
+        with writing(self.path.parent):
+            self._put(batch)
+
+    def _put(self, batch: pa.RecordBatch) -> None:
         if self._writer is None:
             self._sink = pa.OSFile(str(self.path), "wb")
             self._writer = pa.ipc.new_file(self._sink, batch.schema)
@@ -52,9 +57,10 @@ class DeviceRows:
         """Prepare the look-up, when all rows are stored."""
         if self._writer is None or self._sink is None:
             return
-        self._writer.close()
-        self._sink.close()
-        self._map = pa.memory_map(str(self.path))
+        with writing(self.path.parent):
+            self._writer.close()
+            self._sink.close()
+            self._map = pa.memory_map(str(self.path))
         self._file = pa.ipc.open_file(self._map)
         self._starts = np.cumsum([0, *(len(k[0]) for k in self._keys)])
         self._source, self._correlation, self._pid = (np.concatenate(c) for c in zip(*self._keys, strict=True))

@@ -13,7 +13,7 @@ from tracekit import schema
 from tracekit.columns import arrow
 from tracekit.columns.arrow import Column, pc
 from tracekit.messages import STAND_IN, Message, delimited, messages, varint
-from tracekit.safety.scratch import StoredRows, scratch_file, scratch_folder
+from tracekit.safety.scratch import StoredRows, scratch_file, scratch_folder, stored_rows
 from tracekit.schema import DEVICE_WORK, Kind
 from tracekit.trace import Run
 from tracekit.writers.base import Stream, WriteOptions, Written, new_file
@@ -155,10 +155,9 @@ def _count(written: Written, keep: Column, good: Column, reason: str) -> Column:
 
 
 def _stored(path: Path) -> Iterator[list[Row]]:
-    with pa.OSFile(str(path), "rb") as file:
-        for batch in pa.ipc.open_stream(file):
-            for start in range(0, batch.num_rows, _CHUNK_ROWS):
-                yield batch.slice(start, _CHUNK_ROWS).to_pylist()
+    for batch in stored_rows(path):
+        for start in range(0, batch.num_rows, _CHUNK_ROWS):
+            yield batch.slice(start, _CHUNK_ROWS).to_pylist()
 
 
 def _object(args: str | None) -> Args:
