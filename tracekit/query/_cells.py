@@ -70,7 +70,11 @@ def _texts(
         if number is None or number in ends:
             yield number and ends[number]
         else:
-            yield _short(str(np.array(number, np.int64).astype(kind))) + zone
+            text = _short(str(np.array(number, np.int64).astype(kind)))
+            if text.startswith("-"):  # numpy counts the sign as one of the four digits of a year
+                year, rest = text[1:5].partition("-")[0], text[1:].partition("-")[2]
+                text = f"-{year:0>4}-{rest}" if len(year) < 4 else text
+            yield text + zone
 
 
 def _short(text: str) -> str:
