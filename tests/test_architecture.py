@@ -238,7 +238,7 @@ PRIVATE_IN_TESTS = {
     "a part is put in its place, or made to fail": {
         "archive/test_concurrent.py", "batch_trees.py", "profiler/conftest.py", "profiler/fake_cupti.py",
         "profiler/test_cuda.py", "profiler/test_cuda_device.py", "profiler/test_windows.py", "query/test_locked.py",
-        "readers/test_xplane.py", "recorder/test_faults.py", "recorder/test_torch.py",
+        "readers/test_ncu.py", "readers/test_xplane.py", "recorder/test_faults.py", "recorder/test_torch.py",
     },
 }  # fmt: skip
 """The test files that import private files, by reason. All others use what users and other folders use."""

@@ -10,10 +10,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import event, given, settings
+from hypothesis import strategies as st
 from support import SAMPLES, corpus_next, run_command, sample, sure_readers
 
 import tracekit
 from tracekit.errors import ParseError
+from tracekit.readers.ncu._lines import Lines
 from tracekit.trace import Trace
 
 Row = dict[str, Any]
@@ -307,3 +310,99 @@ def test_text_about_ncu_is_none_of_its_output(tmp_path: Path) -> None:
     path = tmp_path / "x.md"
     path.write_text("| ncu.txt | `==PROF==` lines, a Kernel Name, Context 1, Stream 7 |\n==PROF== is printed first\n")
     assert sure_readers(path) == []
+
+
+# Blocks of rows at once
+
+
+TABLES = {
+    name: [line for line in sample(f"ncu/{name}.csv").read_text(encoding="utf-8").splitlines() if line[:1] == '"']
+    for name in ("details", "raw")
+}
+ODD_LINES = (
+    '==PROF== Profiling "k" - 9: 0%....50%....100% - 12 passes',
+    '"7","42',
+    '"8","4242","train","host","k"',
+    "loss 0.25",
+    "",
+)
+ODD_VALUES = (
+    "n/a",
+    " 7",
+    "9007199254740992",
+    "9007199254740993",
+    "1,5",
+    "1e3",
+    "0",
+    "-0.00",
+    "12,34",
+    "+4",
+    "1.234.567",
+    "µ",
+)
+
+
+@pytest.mark.parametrize("kind", TABLES)
+@settings(max_examples=40, deadline=None)
+@given(st.data())
+def test_blocks_give_what_their_lines_give(
+    kind: str, tmp_path_factory: pytest.TempPathFactory, data: st.DataObject
+) -> None:
+    table = TABLES[kind]
+    first = 1 if kind == "details" else 2
+    draw = data.draw
+    lines = table[:first]
+    for launch in range(draw(st.integers(4, 30))):
+        own = [line for line in table[first:] if line.startswith(f'"{launch % 3}"')]
+        for line in own:
+            line = f'"{launch}"' + line[line.index('"', 1) + 1 :]
+            odd = draw(st.integers(0, 60))
+            if odd < 8:
+                cells = line.split('","')
+                at = draw(st.integers(1, len(cells) - 1)) if odd < 2 else 14 if kind == "details" else len(cells) - 3
+                cells[at] = draw(st.sampled_from(ODD_VALUES)) + ('"' if at == len(cells) - 1 else "")
+                line = '","'.join(cells)
+            lines += [line] * (2 if odd == 9 else 1)
+            if odd == 10:
+                lines.append(draw(st.sampled_from(ODD_LINES)))
+    end = draw(st.sampled_from(["\n", "\r\n"]))
+    path = tmp_path_factory.mktemp("blocks") / "x.csv"
+    path.write_text(end.join(lines) + draw(st.sampled_from(["", end])), encoding="utf-8", newline="")
+    taken = []
+    of_lines = Lines.block
+
+    def watched(reading: Lines, block: bytes) -> int:
+        taken.append(of_lines(reading, block))
+        return taken[-1]
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("tracekit.readers.ncu._launches._MOST_HELD", 20)
+        patch.setattr("tracekit.readers.printed.pasted._BLOCK_BYTES", draw(st.sampled_from([3000, 20_000, 60_000])))
+        patch.setattr(Lines, "block", watched)
+        fast = tracekit.read(path, format="ncu")
+        event(f"blocks at once: {any(taken)}")
+        patch.setattr(Lines, "block", lambda *_: 0)
+        slow = tracekit.read(path, format="ncu")
+    assert repr(fast.totals.to_pylist()) == repr(slow.totals.to_pylist())
+    assert fast.ledgers[0] == slow.ledgers[0]
+    assert fast.run.sources[0].facts == slow.run.sources[0].facts
+
+
+@pytest.mark.parametrize("kind", TABLES)
+def test_most_of_a_long_table_is_read_by_blocks(kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    table, first = TABLES[kind], 1 if kind == "details" else 2
+    body = [
+        f'"{n * 3 + at // (len(table[first:]) // 3)}"{line[3:]}'
+        for n in range(300)
+        for at, line in enumerate(table[first:])
+    ]
+    path = tmp_path / "x.csv"
+    path.write_text("\n".join([*table[:first], *body]) + "\n", encoding="utf-8")
+    taken = []
+    of_lines = Lines.block
+    monkeypatch.setattr(Lines, "block", lambda *args: taken.append(of_lines(*args)) or taken[-1])
+    monkeypatch.setattr("tracekit.readers.ncu._launches._MOST_HELD", 20)
+    monkeypatch.setattr("tracekit.readers.printed.pasted._BLOCK_BYTES", 20_000)
+    trace = tracekit.read(path)
+    assert sum(taken) > len(body) / 2
+    assert len(rows_of(trace, "launches")) == 900

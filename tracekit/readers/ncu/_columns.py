@@ -16,7 +16,8 @@ _PLACES = {"ID": "id", "Process ID": "pid", "Context": "context", "Stream": "str
 _TEXTS = {"Process Name": "process", "Host Name": "host", "CC": "cc", "Kernel Time": "profiled_at"}
 _SHAPES = {"Block Size": "block", "Grid Size": "grid"}
 _OTHERS = ("Kernel Name", "Device", "Invocations", "Section Name", "Metric Name", "Metric Unit", "Metric Value")
-_IDENTITY = frozenset((*_PLACES, *_TEXTS, *_SHAPES, *_OTHERS))
+IDENTITY = frozenset((*_PLACES, *_TEXTS, *_SHAPES, *_OTHERS))
+"""Columns of a launch, in a table with a column for each metric."""
 _VALUES = (("Metric Value",), ("Minimum", "Maximum", "Average"))
 OF_METRIC = frozenset(
     (
@@ -47,7 +48,7 @@ class Columns:
         return tuple(
             (place, title)
             for place, title in enumerate(self.titles)
-            if title and title not in _IDENTITY and not is_range(title)
+            if title and title not in IDENTITY and not is_range(title)
         )
 
     @cached_property

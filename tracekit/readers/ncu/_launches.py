@@ -24,9 +24,13 @@ from tracekit.schema import Kind
 from tracekit.trace import Ledger
 from tracekit.units import MAX_NS
 
-_KERNEL = str(Kind.KERNEL)
-_MOST_HELD = 20_000
+KERNEL = str(Kind.KERNEL)
+_MOST_HELD = 5_000
 """Cells that are held until they show the style of the file's numbers."""
+AMBIGUOUS = (
+    "numbers with an unclear decimal sign, or written unlike the others of the file, were kept as text "
+    "(--option decimal=, or decimal=. decides)"
+)
 REPLAYED = (
     "ncu replays kernels one by one, with clocks and caches under its control: durations are of single launches, not "
     "of the program's run"
@@ -71,6 +75,11 @@ class Launches:
         self._cells = 0
         self._style: Style | None = None
         self.found = 0
+
+    @property
+    def style(self) -> Style | None:
+        """Return the style of the numbers; None as long as it is not known."""
+        return self._style
 
     def add(self, launch: Launch) -> None:
         """Take a launch with all its metrics."""
@@ -117,6 +126,40 @@ def _sizes_fit(launch: Launch, style: Style) -> bool:
     return True
 
 
+def times_of(launch: Launch, style: Style | None, ledger: Ledger) -> dict[str, object]:
+    """Return the columns of the duration of a launch; {} where no metric has it."""
+    for wanted in DURATIONS:
+        for metric in launch.metrics.values():
+            if metric.name == wanted and (times := list(_ns(metric, style))):
+                return _summed(times, launch.calls, ledger)
+    return {}
+
+
+def _ns(metric: Metric, style: Style | None) -> Iterator[Decimal]:
+    unit, exponent = base_unit(metric.unit)
+    if unit == "ns" and style is not None:
+        for cell in metric.cells:
+            value = value_of(cell, style)
+            if value is not None and 0 <= (ns := value.scaleb(exponent)) < MAX_NS:
+                yield ns
+
+
+def _summed(times: Sequence[Decimal], calls: int, ledger: Ledger) -> dict[str, object]:
+    whole = [int(time.to_integral_value()) for time in times]
+    if len(whole) == 1:
+        ledger.note("replayed", REPLAYED)
+        alone = {"min_ns": whole[0], "max_ns": whole[0]} if calls == 1 else {}
+        return {"total_ns": whole[0], **alone}
+    total = times[-1] * calls
+    if len(whole) != 3 or total >= MAX_NS:
+        return {}
+    ledger.note("replayed", REPLAYED)
+    why = "the total of a kernel is the printed mean times its launches: the file has no total"
+    ledger.note("total-of-mean", why)
+    total_ns = int(total.to_integral_value())
+    return {"total_ns": total_ns, "min_ns": whole[0], "max_ns": whole[1], "avg_ns": float(times[-1])}
+
+
 class _Emitted:
     """Makes the rows of one launch. style: None where its numbers are not known."""
 
@@ -130,44 +173,14 @@ class _Emitted:
             launch.run,
             "launches",
             launch.name,
-            str(Kind.KERNEL),
+            KERNEL,
             launch.args,
             device=launch.device,
             calls=launch.calls,
-            **self._times(),
+            **times_of(launch, self.style, self.ledger),
         )
         for metric in launch.metrics.values():
             self._add(metric)
-
-    def _times(self) -> dict[str, object]:
-        for wanted in DURATIONS:
-            for metric in self.launch.metrics.values():
-                if metric.name == wanted and (times := list(self._ns(metric))):
-                    return self._summed(times)
-        return {}
-
-    def _ns(self, metric: Metric) -> Iterator[Decimal]:
-        unit, exponent = base_unit(metric.unit)
-        if unit == "ns" and self.style is not None:
-            for cell in metric.cells:
-                value = value_of(cell, self.style)
-                if value is not None and 0 <= (ns := value.scaleb(exponent)) < MAX_NS:
-                    yield ns
-
-    def _summed(self, times: Sequence[Decimal]) -> dict[str, object]:
-        whole = [int(time.to_integral_value()) for time in times]
-        if len(whole) == 1:
-            self.ledger.note("replayed", REPLAYED)
-            alone = {"min_ns": whole[0], "max_ns": whole[0]} if self.launch.calls == 1 else {}
-            return {"total_ns": whole[0], **alone}
-        total = times[-1] * self.launch.calls
-        if len(whole) != 3 or total >= MAX_NS:
-            return {}
-        self.ledger.note("replayed", REPLAYED)
-        why = "the total of a kernel is the printed mean times its launches: the file has no total"
-        self.ledger.note("total-of-mean", why)
-        total_ns = int(total.to_integral_value())
-        return {"total_ns": total_ns, "min_ns": whole[0], "max_ns": whole[1], "avg_ns": float(times[-1])}
 
     def _add(self, metric: Metric) -> None:
         launch = self.launch
@@ -189,13 +202,9 @@ class _Emitted:
             columns["value_text"] = ", ".join(metric.cells)
             unit = metric.unit
             if any(map(is_number, metric.cells)):
-                why = (
-                    "numbers with an unclear decimal sign, or written unlike the others of the file, were kept as text "
-                    "(--option decimal=, or decimal=. decides)"
-                )
-                self.ledger.note("ambiguous-number", why)
+                self.ledger.note("ambiguous-number", AMBIGUOUS)
         if unit:
             columns["unit"] = unit
         self.rows.add(
-            launch.run, "metrics", launch.name, _KERNEL, args, device=launch.device, calls=launch.calls, **columns
+            launch.run, "metrics", launch.name, KERNEL, args, device=launch.device, calls=launch.calls, **columns
         )

@@ -3,12 +3,31 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
-from tracekit.readers.ncu._columns import ATTRIBUTE, Columns, columns_of, integer, place_of, split
+import numpy as np
+
+from tracekit.columns import arrow
+from tracekit.columns.arrays import Rows
+from tracekit.columns.arrow import pc
+from tracekit.readers.ncu._cells import Cells, cells_of, without_escapes
+from tracekit.readers.ncu._columns import (
+    ATTRIBUTE,
+    IDENTITY,
+    OF_METRIC,
+    Columns,
+    columns_of,
+    integer,
+    is_range,
+    place_of,
+    split,
+)
 from tracekit.readers.ncu._launches import Launch, Launches, Metric
+from tracekit.readers.ncu._metrics import Metrics, add_rows, take_rows
 from tracekit.readers.ncu._text import Text
+from tracekit.readers.ncu._values import DURATIONS
 from tracekit.readers.printed.lines import TextLine
+from tracekit.readers.printed.numbers import POINT
 from tracekit.readers.printed.pasted import RankRows
 from tracekit.trace import Ledger
 
@@ -18,6 +37,9 @@ _STARTS = re.compile(r'"?\d{1,18}"?[,;\t]', re.ASCII)
 _MOST_PARTS = 100
 _MOST_OPEN = 1000
 _MOST_MESSAGES = 3
+_ADVICE = "advice of rules"
+_FEWEST_LAUNCHES = 4
+"""With fewer launches in a block its lines are read one by one."""
 _MOST_DEVICES = 64
 _UNIT_AND_SECTION = ("Metric Unit", "Section Name")
 
@@ -35,6 +57,7 @@ class Lines:
         errors: list[str],
     ) -> None:
         self.ledger, self.runs, self.facts, self.errors = ledger, runs, facts, errors
+        self.rows = rows
         self.launches = Launches(rows, ledger, decimal)
         self.text = Text(self.launches, ledger, runs)
         self.columns: Columns | None = None
@@ -62,6 +85,27 @@ class Lines:
             self._content(self.columns, text, line)
         else:
             self.text.line(text, line)
+
+    def block(self, data: bytes) -> int:
+        """Take whole lines at once, if all are rows of the table. Return how many they are; 0: take them one by one."""
+        columns, style = self.columns, self.launches.style
+        if columns is None or self.parts or style is not POINT or columns.delimiter != ",":
+            return 0
+        if not self.units if columns.wide else len(columns.values) != 1:
+            return 0
+        data, odd = without_escapes(data)
+        if not all(self._is_advice(columns, line) for line in odd):
+            return 0
+        cells = cells_of(data, len(columns.titles))
+        if cells is None or not (self._wide_block if columns.wide else self._long_block)(columns, cells):
+            return 0
+        self.ledger.ignore(_ADVICE, len(odd))
+        return cells.count + len(odd)
+
+    def _is_advice(self, columns: Columns, line: bytes) -> bool:
+        """Return whether a line is a row without a metric."""
+        cells = split(line.decode().strip("\r\n"), columns.delimiter)
+        return not columns.wide and columns.is_row(cells) and not cells[columns.places["Metric Name"]].strip()
 
     def close(self) -> bool:
         """Note that no line follows. Return whether there was a launch."""
@@ -147,6 +191,104 @@ class Lines:
         self.launches.add(launch)
         self.ledger.kept += 1
 
+    def _wide_block(self, columns: Columns, cells: Cells) -> bool:
+        """Read rows of a table with a column for each metric."""
+        count = cells.count
+        clean = cells.clean.reshape(count, cells.width)
+        metrics = [(place, name) for place, name in columns.metrics if not name.startswith(ATTRIBUTE)]
+        if not metrics or not clean[:, [place for place, _ in metrics]].all():
+            return False
+        identity = [title for title in columns.titles if title in IDENTITY or is_range(title)]
+        texts = [arrow.texts(cells.column(columns.places[title])) for title in identity]
+        launches = [self._launch(dict(zip(identity, row, strict=True))) for row in zip(*texts, strict=True)]
+        self._attributes(columns, launches, cells)
+        places = np.array([place for place, _ in metrics])
+        row, metric = np.repeat(np.arange(count), len(metrics)), np.tile(np.arange(len(metrics)), count)
+        every = arrow.take(cells.texts, row * cells.width + places[metric])
+        names = [name for _, name in metrics]
+        units: dict[str, int] = {}
+        unit = np.array([units.setdefault(self.units[place].strip(), len(units)) for place in places.tolist()])
+        section = np.zeros(len(row), np.int64)
+        found = Metrics(row, metric, unit[metric], section, every, names, list(units), [""])
+        found = take_rows(found, np.flatnonzero(arrow.ints(pc.binary_length(every))))
+        self._add(launches, found)
+        self.ledger.kept += count
+        return True
+
+    def _attributes(self, columns: Columns, launches: Sequence[Launch], cells: Cells) -> None:
+        """Keep the attributes of devices as facts: of each device those that its first launch has, then the others."""
+        wanted = [(place, name) for place, name in columns.metrics if name.startswith(ATTRIBUTE)]
+        missing: dict[int | None, list[tuple[int, str]]] = {}
+        for number, launch in enumerate(launches):
+            if left := missing.get(launch.device, wanted):
+                row = cells.row(number)
+                for place, name in left:
+                    self._attribute(launch, name.removeprefix(ATTRIBUTE), row[place].strip())
+                missing[launch.device] = [(place, name) for place, name in left if not row[place].strip()]
+
+    def _long_block(self, columns: Columns, cells: Cells) -> bool:
+        """Read rows of a table with a line for each metric."""
+        clean = cells.clean.reshape(cells.count, cells.width)
+        if not clean[:, columns.value_places[0]].all():
+            return False
+        name, names = _stripped(cells, columns, "Metric Name")
+        rows = np.flatnonzero(np.array([bool(each) for each in names])[name])
+        identity = [place for title, place in columns.places.items() if title not in OF_METRIC]
+        processes = arrow.encoded(cells.column(columns.places["Process ID"]))
+        if not len(rows) or len(processes.dictionary) != 1:
+            return False
+        begins = np.ones(len(rows), np.bool_)
+        begins[1:] = False
+        for place in identity:
+            codes = arrow.codes(cells.column(place))[rows]
+            begins[1:] |= codes[1:] != codes[:-1]
+        starts = np.flatnonzero(begins)
+        if len(starts) < _FEWEST_LAUNCHES:
+            return False
+        self.ledger.ignore(_ADVICE, cells.count - len(rows))
+        # The first launch may have begun in the block before, and the last one may go on in the next.
+        inner = slice(int(starts[1]), int(starts[-1]))
+        for row in rows[: inner.start].tolist():
+            self._long(columns, cells.row(row))
+        if (known := self.open.pop(arrow.texts(processes.dictionary)[0], None)) is not None:
+            self.launches.add(known[1])
+        self._launches_of(columns, cells, rows[inner], np.cumsum(begins[inner]) - 1, (name, names))
+        for row in rows[inner.stop :].tolist():
+            self._long(columns, cells.row(row))
+        return True
+
+    def _launches_of(
+        self, columns: Columns, cells: Cells, rows: Rows, launch: Rows, name: tuple[Rows, list[str]]
+    ) -> None:
+        """Add whole launches. launch: of each row, from 0."""
+        unit, units = _stripped(cells, columns, "Metric Unit")
+        section, sections = _stripped(cells, columns, "Section Name")
+        values = arrow.take(cells.column(columns.value_places[0]), rows)
+        text = arrow.codes(values).astype(np.int64)
+        # A launch has each metric once, although two sections may show it.
+        key = (launch * len(name[1]) + name[0][rows]) * len(units) + unit[rows]
+        first = np.sort(np.unique(key * (int(text.max()) + 1) + text, return_index=True)[1])
+        self.ledger.kept += len(first)
+        self.ledger.merged += len(rows) - len(first)
+        found = Metrics(launch, name[0][rows], unit[rows], section[rows], values, name[1], units, sections)
+        found = take_rows(found, first)
+        launches = []
+        for row in rows[np.searchsorted(launch, np.arange(int(launch[-1]) + 1))].tolist():
+            launches.append(self._launch(dict(zip(columns.titles, map(str.strip, cells.row(row)), strict=True))))
+        self._add(launches, found)
+
+    def _add(self, launches: Sequence[Launch], metrics: Metrics) -> None:
+        """Add launches without their metrics, and these."""
+        durations = np.flatnonzero(
+            np.isin(metrics.name, [at for at, name in enumerate(metrics.names) if name in DURATIONS])
+        )
+        texts = arrow.texts(arrow.take(metrics.text, durations))
+        for at, text in zip(durations.tolist(), texts, strict=True):
+            name, unit = metrics.names[metrics.name[at]], metrics.units[metrics.unit[at]]
+            launches[metrics.launch[at]].add(Metric(name, unit, "", (text,)))
+        add_rows(launches, metrics, self.rows, self.ledger)
+        self.launches.found += len(launches)
+
     def _attribute(self, launch: Launch, name: str, cell: str) -> None:
         """Keep an attribute of a device as a fact."""
         devices = self.facts.setdefault("device_attributes", {})
@@ -160,7 +302,7 @@ class Lines:
         places = columns.places
         name = cells[places["Metric Name"]].strip()
         if not name:
-            self.ledger.ignore("advice of rules")
+            self.ledger.ignore(_ADVICE)
             return
         same = columns.of_launch(cells)
         process = cells[places["Process ID"]]
@@ -183,3 +325,13 @@ class Lines:
         calls = integer(named.get("Invocations"), 1 << 40)
         device = integer(named.get("Device"))
         return Launch(self.run, named["Kernel Name"], place_of(named), device, 1 if calls is None else calls)
+
+
+def _stripped(cells: Cells, columns: Columns, title: str) -> tuple[Rows, list[str]]:
+    """Return the code of each row's text in a column, and the texts without blanks around them."""
+    if title not in columns.places:
+        return np.zeros(cells.count, np.int64), [""]
+    encoded = arrow.encoded(cells.column(columns.places[title]))
+    texts: dict[str, int] = {}
+    own = [texts.setdefault(text.strip(), len(texts)) for text in arrow.texts(encoded.dictionary)]
+    return np.array(own, np.int64)[encoded.indices.to_numpy()], list(texts)

@@ -57,7 +57,8 @@ def _batches(
         return Lines(rows, ledger, runs, options.value(DECIMAL), facts, errors)
 
     try:
-        yield from read_reports(source, options, ledger, _MARK, "kernel that Nsight Compute profiled", begin, _WORDS)
+        what = "kernel that Nsight Compute profiled"
+        yield from read_reports(source, options, ledger, _MARK, what, begin, _WORDS, Lines.block)
     except ParseError as err:
         if not errors:
             raise

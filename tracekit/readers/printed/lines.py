@@ -10,11 +10,12 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
 
+import numpy as np
 import orjson
 import pyarrow as pa
 
-from tracekit.readers.builder import RowBuilder
-from tracekit.readers.source import Source
+from tracekit.readers.builder import RowBuilder, Values, totals_batch
+from tracekit.readers.source import LineBlock, Source
 from tracekit.trace import Ledger
 from tracekit.units import MAX_NS, TIME_EXPONENT
 
@@ -57,13 +58,13 @@ def first_lines(data: bytes) -> list[str]:
     ['a', 'b']
     """
     text = data.decode("utf-8", "replace")
-    if _is_notebook(data):
+    if is_notebook(data):
         text = "\n".join(map(_output, text.split("\n")))
     text = uncoloured(text)
     return text.split("\n" if "\n" in text else "\r")
 
 
-def _is_notebook(data: bytes) -> bool:
+def is_notebook(data: bytes) -> bool:
     """Return whether a file begins like a Jupyter notebook, which has each line of output as a JSON text."""
     return data[:1] == b"{" and any(key in data for key in (b'"cells"', b'"nbformat"', b'"worksheets"'))
 
@@ -86,21 +87,26 @@ def text_lines(source: Source, ledger: Ledger) -> Iterator[TextLine]:
     Only the last part of a line with carriage returns is kept: it is the visible one, written over a progress bar.
     Colours are removed. A Jupyter notebook yields the lines of its outputs as they were printed.
     """
-    in_notebook = _is_notebook(source.head().data)
+    in_notebook = is_notebook(source.head().data)
     for block in source.line_blocks(ledger):
-        lines = block.data.decode("utf-8", "replace").split("\n")
-        if not block.torn:
-            lines.pop()
-        for place, text in enumerate(lines):
-            ledger.read += 1
-            if in_notebook:
-                text = _output(text)
-            text = uncoloured(text)
-            if "\r" in text:
-                text = text.rstrip("\r \t")
-                text = text[text.rfind("\r") + 1 :]
-            torn = block.torn and place == len(lines) - 1 and not (in_notebook and text == "}")
-            yield TextLine(text.strip("\0"), block.line + place, torn)
+        yield from lines_of(block, ledger, in_notebook=in_notebook)
+
+
+def lines_of(block: LineBlock, ledger: Ledger, *, in_notebook: bool) -> Iterator[TextLine]:
+    """Yield the lines of a block as `text_lines` does."""
+    lines = block.data.decode("utf-8", "replace").split("\n")
+    if not block.torn:
+        lines.pop()
+    for place, text in enumerate(lines):
+        ledger.read += 1
+        if in_notebook:
+            text = _output(text)
+        text = uncoloured(text)
+        if "\r" in text:
+            text = text.rstrip("\r \t")
+            text = text[text.rfind("\r") + 1 :]
+        torn = block.torn and place == len(lines) - 1 and not (in_notebook and text == "}")
+        yield TextLine(text.strip("\0"), block.line + place, torn)
 
 
 class TotalRows:
@@ -109,6 +115,7 @@ class TotalRows:
     def __init__(self, source: int, ledger: Ledger) -> None:
         self._source, self._ledger = source, ledger
         self._builder = RowBuilder("totals")
+        self._ready: list[pa.RecordBatch] = []
         self._order = 0
 
     def add(
@@ -122,10 +129,20 @@ class TotalRows:
         )
         self._order += 1
 
+    def block(self, count: int, columns: Mapping[str, Values]) -> None:
+        """Add many rows. columns: as `totals_batch` takes them, without source and order."""
+        if len(self._builder):
+            self._ready.append(self._builder.take())
+        order = np.arange(self._order, self._order + count, dtype=np.int32)
+        self._ready.append(totals_batch(count, {**columns, "source": self._source, "order": order}))
+        self._order += count
+
     def take(self, *, everything: bool = False) -> Iterator[pa.RecordBatch]:
-        """Yield the rows as a batch when there are many, or the rest with `everything`."""
+        """Yield the rows as batches when there are many, or the rest with `everything`."""
         if len(self._builder) >= (1 if everything else FLUSH_ROWS):
-            batch = self._builder.take()
+            self._ready.append(self._builder.take())
+        ready, self._ready = self._ready, []
+        for batch in ready:
             self._ledger.totals_out += batch.num_rows
             yield batch
 

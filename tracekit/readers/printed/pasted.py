@@ -12,13 +12,14 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from itertools import count
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 import pyarrow as pa
 
 from tracekit.errors import ParseError
 from tracekit.readers.base import ReadOptions
-from tracekit.readers.printed.lines import TextLine, TotalRows, text_lines
+from tracekit.readers.builder import Values
+from tracekit.readers.printed.lines import TextLine, TotalRows, is_notebook, lines_of
 from tracekit.readers.printed.prefix import MPIRUN_TAG
 from tracekit.readers.source import Source
 from tracekit.trace import Ledger
@@ -27,6 +28,7 @@ _RANK = re.compile(MPIRUN_TAG, re.ASCII)
 _LONGEST_TITLE = 4096
 _LONGEST_PREFIX = 200
 _MOST_RANKS = 4096
+_BLOCK_BYTES = 1 << 18
 _CLOSES = re.compile(r"`{3,}.*|\"{3}|'{3}|(?:</?[A-Za-z]\w{0,15}>\s*)+", re.ASCII)
 
 
@@ -64,6 +66,11 @@ class Plain:
         found = shape.match(text) if shape is not None else None
         return rank, text[found.end() :] if found else text
 
+    @property
+    def has_none(self) -> bool:
+        """Return whether lines without the tag of a rank have no prefix."""
+        return self._prefixes.get(None) is None
+
     def _may_be_title(self, text: str) -> bool:
         return any(word in text for word in self._words)
 
@@ -92,6 +99,10 @@ class RankRows:
         """Add a row, as TotalRows does."""
         self._rows.add(run, section, name, kind, args, rank=self._rank, **more)
 
+    def block(self, run: int, count: int, columns: Mapping[str, Values]) -> None:
+        """Add many rows, as TotalRows does."""
+        self._rows.block(count, {**columns, "run": run, "rank": self._rank})
+
 
 class Reading(Protocol):
     """A reader of the lines of one report after another."""
@@ -103,27 +114,41 @@ class Reading(Protocol):
         """Note that no line follows. Return whether there was a report."""
 
 
+R = TypeVar("R", bound=Reading)
+
+
 def read_reports(
     source: Source,
     options: ReadOptions,
     ledger: Ledger,
     mark: re.Pattern[str],
     what: str,
-    begin: Callable[[RankRows, Iterator[int]], Reading],
+    begin: Callable[[RankRows, Iterator[int]], R],
     words: tuple[str, ...] = ("",),
+    block_of: Callable[[R, bytes], int] | None = None,
 ) -> Iterator[pa.RecordBatch]:
     """Yield the rows of a text. Each rank has its own reading, which `begin` makes with the numbers of runs.
 
-    what: the report in words. words: as for `Plain`. Raises: ParseError, at the end, when there was no report.
+    what: the report in words. words: as for `Plain`. block_of: takes whole lines at once, and returns how many they
+    are; 0 if they have to be taken one by one. Raises: ParseError, at the end, when there was no report.
     """
     rows, runs, plain = TotalRows(options.source, ledger), count(), Plain(mark, words)
-    readings: dict[int | None, Reading] = {}
-    for line in text_lines(source, ledger):
-        rank, text = plain.of(line.text)
-        if rank not in readings:
-            readings[rank] = begin(RankRows(rows, rank), runs)
-        readings[rank].line(line if text == line.text else replace(line, text=text))
-        yield from rows.take()
+    readings: dict[int | None, R] = {}
+    in_notebook = is_notebook(source.head().data)
+    # With small blocks a table is soon taken by blocks.
+    for block in source.line_blocks(ledger) if block_of is None else source.line_blocks(ledger, _BLOCK_BYTES):
+        if block_of is not None and None in readings and plain.has_none and not block.torn and not in_notebook:
+            taken = block_of(readings[None], block.data)
+            ledger.read += taken
+            yield from rows.take()
+            if taken:
+                continue
+        for line in lines_of(block, ledger, in_notebook=in_notebook):
+            rank, text = plain.of(line.text)
+            if rank not in readings:
+                readings[rank] = begin(RankRows(rows, rank), runs)
+            readings[rank].line(line if text == line.text else replace(line, text=text))
+            yield from rows.take()
     if not sum(reading.close() for reading in readings.values()):
         raise ParseError(source.name, "", f"no {what} in it")
     yield from rows.take(everything=True)
