@@ -367,6 +367,35 @@ def test_separators_of_thousands_are_refused_not_guessed(tmp_path: Path) -> None
     assert got.ledger.dropped == {"ambiguous-number": 1}
 
 
+DOUBTFUL = PREAMBLE + "Start;Duration;Name\nus;us;\n" + "1,234;5,678;cudaFree\n" * 2
+
+
+@pytest.mark.parametrize("times", [1, 200])
+def test_numbers_that_may_mean_either_are_refused_with_one_sentence(tmp_path: Path, times: int) -> None:
+    text = DOUBTFUL + "2,345;6,789;cudaMalloc\n" * times
+    with pytest.raises(ParseError, match=r"'1,234' may be 1\.234 or 1234, and no other number") as caught:
+        read(tmp_path, text)
+    assert caught.value.where == f"line {PREAMBLE.count(chr(10)) + 3}"
+    assert "--option decimal=" in caught.value.hint
+
+
+def test_a_decimal_comma_elsewhere_settles_what_the_first_numbers_mean(tmp_path: Path) -> None:
+    got = read(tmp_path, DOUBTFUL + "2,5;1,0;cudaMalloc\n")
+    assert [(r["ts_ns"], r["dur_ns"]) for r in got.events] == [(1234, 5678)] * 2 + [(2500, 1000)]
+    assert got.ledger.dropped == {}
+
+
+def test_decimal_points_elsewhere_cost_the_numbers_with_commas(tmp_path: Path) -> None:
+    got = read(tmp_path, DOUBTFUL + "2.5;1.0;cudaMalloc\n")
+    assert [(r["ts_ns"], r["dur_ns"]) for r in got.events] == [(2500, 1000)]
+    assert got.ledger.dropped == {"ambiguous-number": 2}
+
+
+def test_output_of_the_program_settles_nothing(tmp_path: Path) -> None:
+    with pytest.raises(ParseError, match="may be 1\\.234 or 1234"):
+        read(tmp_path, "loss; 0.5\n" + DOUBTFUL)
+
+
 def test_a_summary_without_preamble_units_and_quotes(tmp_path: Path) -> None:
     text = "Time(%),Time,Calls,Avg,Min,Max,Name\n47.79%,542.36ms,10,54.236ms,1.5us,60ms,void f<int, float>(int, int)\n"
     row = read(tmp_path, text).totals[0]

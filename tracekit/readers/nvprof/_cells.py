@@ -27,19 +27,22 @@ _TEXT_NAMES = {"Regs*": "Registers Per Thread", "SSMem*": "Static SMem", "DSMem*
 _SHAPES = {"Grid Size": "Grid", "Block Size": "Block"}
 
 
-def decimal_of(text: str, delimiter: str) -> str:
-    """Return the decimal separator of the first number that clearly has a fraction; "" when there is no number.
+def decimal_of(text: str, delimiter: str, width: int = 0) -> tuple[str, str]:
+    """Return the decimal separator of the first number that clearly has a fraction, and "".
 
-    If all numbers are like `1.234`, which may be thousands, the first of them decides.
+    Without one, "" and the first number that may have thousands or a fraction (`1,234`), with commas if one has; "" for
+    none. width: only lines with as many cells count.
     """
     doubtful = ""
     for line in text.splitlines():
-        for cell in split_cells(line, delimiter)[0]:
-            if match := _DECIMAL.match(cell.strip()):
-                if not _MAY_BE_THOUSANDS.match(cell.strip()):
-                    return match[1]
-                doubtful = doubtful or match[1]
-    return doubtful
+        cells = split_cells(line, delimiter)[0]
+        for cell in map(str.strip, cells if width in (0, len(cells)) else ()):
+            if match := _DECIMAL.match(cell):
+                if not _MAY_BE_THOUSANDS.match(cell):
+                    return match[1], ""
+                if not doubtful or (match[1] == "," and "," not in doubtful):
+                    doubtful = cell
+    return "", doubtful
 
 
 def _quoted_decimal(cells: dict[str, str]) -> str:
@@ -74,8 +77,8 @@ def csv_cells(values: list[str], text: str, table: OpenTable) -> dict[str, str] 
     for column, value in zip(header.columns, values, strict=True):
         if column or (header.table is Table.UNIFIED and "" not in cells):
             cells[column] = value.strip()
-    if not table.decimal:
-        table.decimal = decimal_of(text, header.delimiter) if header.delimiter != "," else _quoted_decimal(cells)
+    if not table.decimal and header.delimiter == ",":
+        table.decimal = _quoted_decimal(cells)
     return cells if _is_row(cells, text, header) else None
 
 

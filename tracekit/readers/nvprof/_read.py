@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from tracekit.errors import ParseError
 from tracekit.readers.base import Confidence, Head, Opened, ReadOptions
-from tracekit.readers.nvprof._cells import text_cells
+from tracekit.readers.nvprof._cells import decimal_of, text_cells
 from tracekit.readers.nvprof._lines import (
     HEADLESS,
     PREFIX,
@@ -41,10 +41,32 @@ def read_nvprof(source: Source, options: ReadOptions, ledger: Ledger, reader: st
     if reader == "nvprof-text":
         source = as_printed(source, options, _CELLS)
     state = State(source.name, options, ledger, reader)
+    state.decimal_of_rows = lambda delimiter, width: _decimal_of_rows(source, delimiter, width)
     tagged = _is_tagged(_plain_lines(source.head().data))
     if tagged is None and (end := source.end()) is not None:
         tagged = _is_tagged(_plain_lines(end.data))
     return Opened(state.run, _batches(source, state, bool(tagged)), True, (ledger,))
+
+
+def _decimal_of_rows(source: Source, delimiter: str, width: int) -> str:
+    """Return the decimal separator of the file's rows of so many cells. Raises: ParseError if it may be either."""
+    first, where = "", ""
+    for block in source.line_blocks(Ledger()):
+        for number, line in enumerate(block.data.decode("utf-8", "replace").split("\n"), block.line):
+            clear, doubtful = decimal_of(line, delimiter, width)
+            if clear:
+                return clear
+            if "," in doubtful and not first:
+                first, where = doubtful, f"line {number}"
+    if not first:
+        return "."
+    digits = first.rstrip("%/abcdefghijklmnopqrstuvwxyzµμABCDEFGHIJKLMNOPQRSTUVWXYZ")
+    why = (
+        f"{first[:30]!r} may be {digits.replace(',', '.')} or {digits.replace(',', '')}, and no other number of the "
+        "file shows which"
+    )
+    hint = "--option decimal=, if the comma is decimal; else save the file without commas between thousands"
+    raise ParseError(source.name, where, why, hint=hint)
 
 
 def _batches(source: Source, state: State, tagged: bool) -> Iterator[pa.RecordBatch]:

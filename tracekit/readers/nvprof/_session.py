@@ -74,8 +74,7 @@ class Session:
             return None
         if table.units is None or self.in_unread_table:
             return None
-        if not table.decimal and table.header.delimiter != ",":
-            table.decimal = decimal_of(data[:4096].decode("utf-8", "replace"), table.header.delimiter)
+        self._settle(table, data[:4096].decode("utf-8", "replace"))
         read = read_block(data, line, table, self.state)
         if read is None:
             return None
@@ -282,6 +281,13 @@ class Session:
             self.run = run
         self.table = table
 
+    def _settle(self, table: OpenTable, text: str) -> None:
+        """Find the decimal separator of a table whose cells have another delimiter than commas."""
+        if not table.decimal and (delimiter := table.header.delimiter) != ",":
+            table.decimal, doubtful = decimal_of(text, delimiter)
+            if doubtful:
+                table.decimal = self.state.settled(delimiter, len(table.header.columns))
+
     def _row(self, table: OpenTable, text: str, number: int, torn: bool) -> bool:
         """Read a line as a row of the open table or of a concurrent one; False when it does not look like a row."""
         if table.header.is_text:
@@ -290,6 +296,8 @@ class Session:
         else:
             table, values, closed = self._table_and_cells(table, text)
             whole = closed or not torn
+            if values is not None:
+                self._settle(table, text)
             cells = csv_cells(values, text, table) if values is not None else None
         if cells is None:
             if (reason := drop_reason(text, table.header, torn=torn)) is not None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import pyarrow as pa
@@ -130,6 +131,9 @@ class State:
         self.path, self.source, self.ledger = path, options.source, ledger
         self.decimal = options.value(DECIMAL)
         """The decimal separator of CSV that the user named, "" where the tables decide."""
+        self.decimal_of_rows: Callable[[str, int], str] = lambda _delimiter, _width: ""
+        """Finds the decimal separator of all rows of so many cells."""
+        self._settled: dict[tuple[str, int], str] = {}
         self.facts: dict[str, object] = {"tool": "nvprof"}
         self.run = Run(sources=[SourceFacts(path, reader, facts=self.facts)])
         self.streams = IdTable(self.run, "stream", self.source)
@@ -144,6 +148,13 @@ class State:
         self._runs: list[dict[str, object]] = []
         self._run_count = 0
         self._warnings: list[str] = []
+
+    def settled(self, delimiter: str, width: int) -> str:
+        """Return the decimal separator that the file's rows of so many cells show. Raises: ParseError if none does."""
+        key = delimiter, width
+        if key not in self._settled:
+            self._settled[key] = self.decimal_of_rows(delimiter, width)
+        return self._settled[key]
 
     def add_run(self, pid: int | None, command: str | None) -> ProfiledRun:
         """Begin a run of the file and keep its facts."""
