@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 import runpy
 import subprocess
@@ -406,3 +407,18 @@ def test_most_of_a_long_table_is_read_by_blocks(kind: str, tmp_path: Path, monke
     trace = tracekit.read(path)
     assert sum(taken) > len(body) / 2
     assert len(rows_of(trace, "launches")) == 900
+
+
+@pytest.mark.parametrize("kind", TABLES)
+def test_a_table_without_one_of_its_columns_is_read_or_refused(kind: str, tmp_path: Path) -> None:
+    rows = list(csv.reader(TABLES[kind]))
+    for place, title in enumerate(rows[0]):
+        path = tmp_path / "x.csv"
+        with path.open("w", encoding="utf-8", newline="") as file:
+            cut = ([cell for at, cell in enumerate(row) if at != place] for row in rows)
+            csv.writer(file, quoting=csv.QUOTE_ALL).writerows(cut)
+        if title in ("Process ID", "Process Name", "Kernel Name", "Metric Name", "Metric Value"):
+            with pytest.raises(ParseError):
+                tracekit.read(path, format="ncu")
+        else:
+            tracekit.read(path, format="ncu").ledgers[0].check()

@@ -237,6 +237,10 @@ class Lines:
         processes = arrow.encoded(cells.column(columns.places["Process ID"]))
         if not len(rows) or len(processes.dictionary) != 1:
             return False
+        process = arrow.texts(processes.dictionary)[0]
+        if not self.open.keys() <= {process}:
+            # Launches of several processes end in the order in which the processes began.
+            return False
         begins = np.ones(len(rows), np.bool_)
         begins[1:] = False
         for place in identity:
@@ -250,7 +254,7 @@ class Lines:
         inner = slice(int(starts[1]), int(starts[-1]))
         for row in rows[: inner.start].tolist():
             self._long(columns, cells.row(row))
-        if (known := self.open.pop(arrow.texts(processes.dictionary)[0], None)) is not None:
+        if (known := self.open.pop(process, None)) is not None:
             self.launches.add(known[1])
         self._launches_of(columns, cells, rows[inner], np.cumsum(begins[inner]) - 1, (name, names))
         for row in rows[inner.stop :].tolist():
