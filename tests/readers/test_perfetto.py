@@ -96,7 +96,7 @@ def kinds(trace: Trace) -> dict[str, tuple[int, int]]:
 def ours(trace: Trace) -> Counter[tuple[int, int, str | None]]:
     """Start, duration (-1 without an end) and name of slices and moments."""
     return Counter(
-        (row["ts_ns"], 0 if row["kind"] == "mark" else _or(row["dur_ns"], -1), row["name"] or None)
+        (row["ts_ns"], 0 if row["kind"] == "mark" else _or(row["dur_ns"], -1), row["raw_name"] or row["name"] or None)
         for row in trace.events.to_pylist()
         if row["kind"] not in ("flow", "counter")
     )
@@ -175,6 +175,54 @@ def test_a_rocprofv3_file_has_devices_and_correlations() -> None:
     arrows = Counter(row["correlation"] for row in rows(trace) if row["kind"] == "flow")
     assert arrows.total() == 2660
     assert sum(count - 1 for count in arrows.values()) == 15
+    assert {name[-4:] for row in kernels if (name := row["raw_name"]) is not None} == {".kd]", "r.kd"}
+    assert not any(row["name"].endswith((".kd", ".kd]")) for row in kernels)
+
+
+@pytest.mark.corpus
+def test_launches_of_a_rocprofv3_file_are_found_as_its_arrows_show_them() -> None:
+    """By correlation id. The arrows are a second way: they name the same call of each kernel."""
+    trace = tracekit.read(corpus_next("perfetto/rocprofv3_mi300a.pftrace.gz"))
+    found = rows(trace)
+    calls = {row["correlation"]: row for row in found if row["kind"] in ("runtime", "driver")}
+    ends: dict[int, list[int]] = {}
+    for row in found:
+        if row["kind"] == "flow":
+            ends.setdefault(row["correlation"], []).append(row["ts_ns"])
+    starts = {arrow[1]: arrow[0] for arrow in ends.values() if len(arrow) > 1}
+    kernels = [row for row in found if row["kind"] == "kernel"]
+    assert [calls[row["correlation"]]["ts_ns"] for row in kernels] == [starts[row["ts_ns"]] for row in kernels]
+    launch = tracekit.view(trace, "launch").to_pandas()
+    assert launch["launches"].sum() == len(kernels) == 15
+
+
+@pytest.mark.viewer
+@pytest.mark.parametrize("path", ["corpus-next/perfetto/rocprofv3_mi300a.pftrace.gz", "program.pftrace"])
+def test_arrows_are_in_the_chrome_trace(path: str, tmp_path: Path) -> None:
+    """All points of an arrow have one name and one category there: Perfetto's engine joins no others."""
+    source = corpus_next(path.partition("/")[2]) if "/" in path else sample(f"perfetto/{path}")
+    tracekit.convert(source, tmp_path / "x.json")
+    want, found = (engine_arrows(each) for each in (source, tmp_path / "x.json"))
+    assert found == want
+    assert len(want) > 2
+
+
+def engine_arrows(path: Path) -> set[tuple[int, int]]:
+    """Start of the slices at both ends of each arrow, after the first slice."""
+    slices = "join slice s on flow.slice_out = s.id join slice e on flow.slice_in = e.id"
+    zero = "(select min(ts) from slice)"
+    seen = perfetto(path, [f"select s.ts - {zero} as one, e.ts - {zero} as other from flow {slices}"])
+    return {(row["one"], row["other"]) for row in seen["sql"][0]}
+
+
+@pytest.mark.corpus
+def test_arrows_to_kernels_are_on_the_page() -> None:
+    """15 of the 2,645 arrows have another end."""
+    trace = tracekit.read(corpus_next("perfetto/rocprofv3_mi300a.pftrace.gz"))
+    notes = tracekit.view(trace, "timeline").notes
+    assert [note for note in notes if "without another end" in note] == [
+        "not drawn: 2,630 points of arrows of the input, without another end or without an event there"
+    ]
 
 
 @pytest.mark.viewer

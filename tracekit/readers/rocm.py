@@ -15,7 +15,9 @@ _COPIES = frozenset(
     {"async-copy", "CopyBuffer", "CopyBufferRect", "CopyImage", "CopyImageToBuffer", "CopyBufferToImage"}
 )
 _SYNCS = frozenset({"<barrier packet>", "Barrier", "Marker", "InternalMarker"})
-_DESCRIPTOR = re.compile(r"(?: \[clone )?\.kd\]?$", re.ASCII)
+DESCRIPTOR = r"(?: \[clone )?\.kd\]?$"
+"""The ending that the descriptor of a kernel adds to its name, for Python and Arrow."""
+_DESCRIPTOR = re.compile(DESCRIPTOR, re.ASCII)
 _OTHERS = frozenset({"Unknown command type", "Task"})
 
 

@@ -113,7 +113,7 @@ def _memory(cells: Cells, _: Column) -> dict[str, Values]:
 def kernel_names(column: Column) -> Column:
     """Return names of kernels without quotation marks and the ending of a kernel descriptor."""
     plain = pc.replace_substring_regex(column, pattern=r'^"(.*)"$', replacement=r"\1")
-    names: Column = pc.replace_substring_regex(plain, pattern=r"( \[clone )?\.kd\]?$", replacement="")
+    names: Column = pc.replace_substring_regex(plain, pattern=rocm.DESCRIPTOR, replacement="")
     return names
 
 

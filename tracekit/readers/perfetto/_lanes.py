@@ -32,6 +32,7 @@ from tracekit.readers.packets.texts import Texts, distinct
 from tracekit.readers.perfetto._held import args_with_held, columns_held
 from tracekit.readers.perfetto._own import Own
 from tracekit.readers.perfetto._tracks import Lane, Tracks
+from tracekit.readers.rocm import DESCRIPTOR
 from tracekit.schema import KINDS, Kind
 from tracekit.trace import Ledger
 
@@ -48,7 +49,8 @@ _BY_CATEGORY = {
 _DEVICE_CATEGORIES = frozenset({"kernel_dispatch", "memory_copy", "rocm_kernel_dispatch", "rocm_memory_copy"})
 _COPY = re.compile(r"(?:.*_)?(HOST|DEVICE)_TO_(HOST|DEVICE)", re.ASCII)
 _KINDS = tuple(Kind)
-_PHASES = {START: "s", STEP: "t", FINISH: "f"}
+_CALLS = [_KINDS.index(kind) for kind in (Kind.RUNTIME, Kind.DRIVER)]
+_PHASES = {START: '{"ph":"s"', STEP: '{"ph":"t"', FINISH: '{"ph":"f"'}
 _AGENT = r'"agent":"[^"]*?(?P<agent>[0-9]{1,6})"'
 _CORRELATION = r'"corr_id":(?P<correlation>[0-9]{1,18})[,}]'
 
@@ -74,6 +76,10 @@ class Lanes:
         self._own = own
         self._flows = IdTable(tracks.run, "correlation", options.source)
         self._lanes: dict[int, Lane] = {}
+        self._agents: dict[int, int] = {}
+        """The device of each track with work of a device."""
+        self._arrow = (-1, -1)
+        """Name and category of the arrow that was met last."""
         self.empty = texts.code("")
         """The number of the empty text."""
 
@@ -136,8 +142,12 @@ class Lanes:
             places |= {"device": arrow.take(devices, place), "stream": arrow.take(streams, place)}
         if device_work.any():
             places |= self._device(places, args, device_work, lanes, place)
+            self._agents |= _first_known(tracks, place, places["device"])
+        calls = np.isin(arrow.codes(kind), _CALLS)
+        if (named := device_work | calls).any():
+            places["correlation"] = _correlations(pc.if_else(arrow.array(named), args, pa.scalar(None, pa.string())))
         columns: dict[str, Values] = {**places, "kind": kind, "copy_kind": copy}
-        columns["name"], columns["raw_name"] = self._names.columns(self._texts_of(name))
+        columns["name"], columns["raw_name"] = self._plain(self._texts_of(name), device_work)
         columns |= {"ts_ns": rows.column("ts").combine_chunks(), "event_id": rows.column("packet").combine_chunks()}
         columns["dur_ns"] = arrow.array(dur, mask=dur < 0)
         counters = what == COUNTER
@@ -227,19 +237,28 @@ class Lanes:
     def _device(
         self, places: dict[str, Column], args: Column, work: Mask, lanes: list[Lane], place: I64
     ) -> dict[str, Column]:
-        """Return device, stream and correlation of work of a device."""
+        """Return device, stream and thread of work of a device and of other rows."""
         nothing = pa.scalar(None, pa.string())
         mine = pc.if_else(arrow.array(work), args, nothing)
         agent = pc.struct_field(pc.extract_regex(mine, _AGENT), "agent").cast(pa.int32())
-        correlation = pc.struct_field(pc.extract_regex(mine, _CORRELATION), "correlation").cast(pa.int64())
         streams = arrow.take(arrow.array([lane.stream for lane in lanes], pa.int64()), place)
         no_id = pa.scalar(None, pa.int64())
         return {
             "device": agent,
-            "correlation": correlation,
             "stream": pc.if_else(arrow.array(work), streams, no_id),
             "tid": pc.if_else(arrow.array(work), no_id, places["tid"]),
         }
+
+    def _plain(self, names: DictColumn, work: Mask) -> tuple[DictColumn, DictColumn | None]:
+        """Return names and raw names; those of kernels without the ending of their descriptors."""
+        whole = names.cast(pa.string())
+        short = pc.replace_substring_regex(whole, DESCRIPTOR, "")
+        ends = pc.and_(arrow.array(work), pc.fill_null(pc.not_equal(short, whole), fill_value=False))
+        if not pc.any(ends).as_py():
+            return self._names.columns(names)
+        found, raw = self._names.columns(pc.if_else(ends, short, whole))
+        rest = arrow.nulls(len(names), pa.string()) if raw is None else raw.cast(pa.string())
+        return found, arrow.encoded(pc.if_else(ends, whole, rest))
 
     def _with_category(self, args: Column, category: I64) -> Column:
         """Return the args with the category as `cat`."""
@@ -278,13 +297,18 @@ class Lanes:
         plain = (meaning == PLAIN) | (meaning == LAST)
         phase = np.where(plain, np.where(begins, START, np.where(last | (meaning == LAST), FINISH, STEP)), meaning)
         going = not bool(last[-1]) if after is not None else False
-        codes, place = distinct(phase)
-        shown = [json.dumps({"ph": _PHASES[code]}, separators=(",", ":")) for code in codes.tolist()]
+        bound = phase * 2 + (plain & (phase == FINISH))
+        codes, place = distinct(bound)
+        shown = [_PHASES[code >> 1] + (',"bp":"e"}' if code & 1 else "}") for code in codes.tolist()]
         args = arrow.take(arrow.array(shown, pa.string()), place)
         track = arrow.ints(table.column("track"))
         tracks, at = distinct(track)
-        columns: dict[str, Values] = {**self._places([self._lane(each) for each in tracks.tolist()], at)}
-        columns["name"], columns["raw_name"] = self._names.columns(self._texts_of(arrow.ints(table.column("name"))))
+        lanes = [self._lane(each) for each in tracks.tolist()]
+        columns: dict[str, Values] = {**self._places(lanes, at), **self._on_devices(tracks, lanes, at)}
+        name, category = (arrow.ints(table.column(each)) for each in ("name", "category"))
+        if self._own is None:
+            name, category = self._of_begins(begins, name, category)
+        columns["name"], columns["raw_name"] = self._names.columns(self._texts_of(name))
         ids, which = distinct(number)
         own = np.array([self._flows.number(each & (1 << 64) - 1) for each in ids.tolist()], np.int64)
         columns |= {
@@ -292,7 +316,7 @@ class Lanes:
             "event_id": table.column("packet").combine_chunks(),
             "kind": str(Kind.FLOW),
             "correlation": own[which],
-            "args": self._with_category(args, arrow.ints(table.column("category"))),
+            "args": self._with_category(args, category),
             "source": self._options.source,
         }
         if self._own is not None:
@@ -304,6 +328,42 @@ class Lanes:
         self._ledger.kept += int(np.count_nonzero(primary))
         self._ledger.events_out += count
         return event_batch(count, columns), going
+
+    def _of_begins(self, begins: Mask, name: I64, category: I64) -> tuple[I64, I64]:
+        """Return name and category of the points of arrows: those of the first one.
+
+        In a Chrome trace, points of one arrow have one name and one category.
+        """
+        first = np.maximum.accumulate(np.where(begins, np.arange(len(begins)), -1))
+        found = [np.where(first < 0, old, own[first]) for old, own in zip(self._arrow, (name, category), strict=True)]
+        self._arrow = int(found[0][-1]), int(found[1][-1])
+        return found[0], found[1]
+
+    def _on_devices(self, tracks: I64, lanes: list[Lane], place: I64) -> dict[str, Column]:
+        """Return device, stream and thread of points, where some are at work of a device."""
+        device = [self._agents.get(track, lane.device) for track, lane in zip(tracks.tolist(), lanes, strict=True)]
+        if all(each is None for each in device):
+            return {}
+        of_agent = [track in self._agents for track in tracks.tolist()]
+        stream = [lane.stream if mine or lane.work else None for mine, lane in zip(of_agent, lanes, strict=True)]
+        thread = [None if mine else lane.tid for mine, lane in zip(of_agent, lanes, strict=True)]
+        return {
+            "device": arrow.take(arrow.array(device, pa.int32()), place),
+            "stream": arrow.take(arrow.array(stream, pa.int64()), place),
+            "tid": arrow.take(arrow.array(thread, pa.int64()), place),
+        }
+
+
+def _correlations(args: Column) -> Column:
+    found: Column = pc.struct_field(pc.extract_regex(args, _CORRELATION), "correlation").cast(pa.int64())
+    return found
+
+
+def _first_known(tracks: I64, place: I64, devices: Column) -> dict[int, int]:
+    """Return the device of each track that has one."""
+    rows = np.flatnonzero(arrow.valid(devices))
+    known, first = np.unique(place[rows], return_index=True)
+    return dict(zip(tracks[known].tolist(), arrow.ints(devices)[rows[first]].tolist(), strict=True))
 
 
 def merged_args(begin: Column, ends: Column, end: I64) -> Column:
