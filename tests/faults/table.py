@@ -189,7 +189,7 @@ COMMANDS = (
     ),
     Command("convert in/a.csv -o - --to jsonl"),
     Command("convert in/a.csv in/k.json -o out/each/ --force", ("convert in/old.csv -o out/each/",), parts=True),
-    Command("convert in/a.csv -o out/a.json --split events=60", about=_OF_WRITERS),
+    Command("convert in/a.csv -o out/a.json --split events=60", parts=True, about=_OF_WRITERS),
     Command(
         "convert in/a.csv -o out/a.json --max-events 20 --force",
         ("convert in/old.csv -o out/a.json",),
