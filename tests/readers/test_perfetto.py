@@ -389,6 +389,56 @@ def test_events_on_a_clock_that_no_snapshot_names_are_dropped(tmp_path: Path) ->
     assert trace.ledgers[0].dropped == {"clock-unknown": 1}
 
 
+THREAD, DELTA_US, ABSOLUTE_US = 44, 1, 16
+
+
+@pytest.mark.viewer
+@pytest.mark.parametrize("clocks", [[], [snapshot(1, (6, 50_000_000), (3, 20_000_000), main=6)]])
+def test_events_of_older_producers_count_from_the_time_of_their_thread(tmp_path: Path, clocks: list[bytes]) -> None:
+    """Steps of each sequence, an absolute time between them, a new reference, losses, an event without a time."""
+    path = tmp_path / "old.pftrace"
+    one, two = (Sequence(number, (11, message((11, 9)))) for number in (3, 4))
+
+    def reference(number: int, us: int) -> bytes:
+        return packet((THREAD, message((1, 7), (2, 8), (6, us))), (10, number))
+
+    def event(of: Any, kind: int, name: str, *time: tuple[int, int]) -> bytes:
+        named = ((10, of.text(2, name)),) if name else ()
+        return of.packet((11, message((9, kind), (11, 9), *named, *time)))
+
+    packets = [
+        *clocks,
+        packet((60, message((1, 9), (2, "lane")))),
+        event(one, INSTANT, "before a reference", (DELTA_US, 1)),
+        reference(3, 1_000),
+        reference(4, 90_000),
+        event(one, BEGIN, "a", (DELTA_US, 100)),
+        event(two, INSTANT, "state cleared", (DELTA_US, 5)),
+        reference(4, 95_000),
+        event(two, INSTANT, "other sequence", (DELTA_US, 5)),
+        event(one, INSTANT, "at once", (ABSOLUTE_US, 1_150)),
+        event(one, INSTANT, "step of 0", (DELTA_US, 0)),
+        event(one, END, "", (DELTA_US, 200)),
+        event(one, INSTANT, "no time"),
+        reference(3, 5_000),
+        event(one, INSTANT, "new reference", (DELTA_US, 1)),
+        packet((42, 1), (10, 3)),
+    ]
+    one.first = True
+    packets += [
+        event(one, INSTANT, "after a loss", (DELTA_US, 1)),
+        event(one, INSTANT, "absolute after a loss", (ABSOLUTE_US, 6_000)),
+        event(two, INSTANT, "went on", (DELTA_US, 5)),
+    ]
+    path.write_bytes(b"".join(packets))
+    want, _ = theirs(path)
+    trace = tracekit.read(path)
+    assert ours(trace) == want
+    assert len(want) == 7
+    assert trace.ledgers[0].dropped == {"bad-time": 4}
+    assert "fields-not-read" not in trace.ledgers[0].notes
+
+
 def test_packets_that_need_a_lost_state_are_dropped_until_it_is_cleared(tmp_path: Path) -> None:
     one, two = Sequence(3), Sequence(3)
     trace = read(

@@ -6,7 +6,9 @@ was lost on to the next such one, packets that need the state cannot be read.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
+from itertools import count
 
 import numpy as np
 
@@ -43,7 +45,8 @@ class Interned:
 class State:
     """State of a sequence for some of its packets. valid: False where a packet was lost.
 
-    track: uuid, None for none. thread: pid and tid that the sequence states, of older producers.
+    track: uuid, None for none. thread: pid and tid that the sequence states, of older producers. reference_us: the time
+    from which their events count, None where it is not said or lost; epoch: the number of that statement.
     """
 
     sequence: int
@@ -56,6 +59,7 @@ class State:
     thread: tuple[int, int] | None = None
     process: int | None = None
     reference_us: int | None = None
+    epoch: int = -1
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -100,14 +104,15 @@ class Sequences:
     def __init__(self, texts: Texts) -> None:
         self._texts = texts
         self._now: dict[int, State] = {}
+        self._epochs = count()
         self.lost = 0
         """Packets before which others were lost."""
 
     def read(self, block: Block) -> Stated:
         """Return the state of each packet."""
-        fields, count = block.fields, block.count
-        sequence, _ = fields.of(numbers.SEQUENCE, 0).last(count)
-        flags, _ = fields.of(numbers.FLAGS, 0).last(count)
+        fields = block.fields
+        sequence, _ = fields.of(numbers.SEQUENCE, 0).last(block.count)
+        flags, _ = fields.of(numbers.FLAGS, 0).last(block.count)
         ids, code = distinct(sequence)
         states = [self._now.get(one) or State(one, Interned()) for one in ids.tolist()]
         cleared = flags & _CLEARED != 0
@@ -134,15 +139,17 @@ class Sequences:
         """Append the states that begin within a block; return the state of each packet."""
         now = list(range(len(states)))
         mark = np.full(block.count, -1, np.int64)
-        messages = _Messages(block)
+        messages = _Messages(block, self._epochs)
         lost = block.fields.of(numbers.LOST, 0)
         gaps = set(lost.row[lost.value != 0].tolist())
         for row in changes.tolist():
             own = now[code[row]]
             state = states[own]
+            if row in gaps:
+                state = replace(state, reference_us=None)
             if cleared[row]:
+                # The time of the thread counts no longer: in Perfetto's engine too.
                 new = replace(State(state.sequence, Interned(), True), thread=state.thread, process=state.process)
-                new = replace(new, reference_us=state.reference_us)
             elif row in gaps:
                 self.lost += 1
                 new = replace(state, valid=False)
@@ -150,7 +157,7 @@ class Sequences:
                 new = state
             new = messages.change(row, new)
             messages.intern(row, new.interned, self._texts)
-            if new is not state:
+            if new is not states[own]:
                 now[code[row]] = mark[row] = len(states)
                 states.append(new)
         order = np.argsort(code, kind="stable")
@@ -169,8 +176,8 @@ _CHANGES = (numbers.DEFAULTS, numbers.THREAD, numbers.PROCESS)
 class _Messages:
     """The messages of a block that change states, by packet."""
 
-    def __init__(self, block: Block) -> None:
-        self._data = block.data
+    def __init__(self, block: Block, epochs: Iterator[int]) -> None:
+        self._data, self._epochs = block.data, epochs
         fields = block.fields
         self._entries: dict[int, list[tuple[int, int | None, bytes | None, tuple[int, int]]]] = {}
         interned = fields.of(numbers.INTERNED, 2)
@@ -226,7 +233,8 @@ class _Messages:
                 )
             elif kind == numbers.THREAD:
                 thread = found.number(1), found.number(2)
-                state = replace(state, thread=thread, process=thread[0], reference_us=found.optional(6))
+                state = replace(state, thread=thread, process=thread[0], reference_us=found.number(6))
+                state = replace(state, epoch=next(self._epochs))
             else:
                 state = replace(state, process=found.number(1))
         return state

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tracekit.columns.arrays import I64
+from tracekit.columns.arrays import I64, Mask
 from tracekit.readers.packets.clocks import Clock, Clocks, Shown, clock_of
 from tracekit.readers.packets.fields import BOOTTIME, CLOCK, SNAPSHOT, TIMESTAMP
 from tracekit.readers.packets.framing import Block
@@ -16,16 +16,21 @@ from tracekit.readers.packets.texts import distinct
 from tracekit.units import MAX_NS
 
 BAD = -1
+_MONOTONIC = clock_of(0, 3)
+_MOST_US = MAX_NS // 1000
+Given = tuple[I64, Mask]
+"""A number of each event, and whether it has it."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Timed:
     """The times of the packets of a block: ns, BAD for one out of range; of a clock in `Times.waiting` where `clock`
-    is not -1.
+    is not -1. given: whether the packet has a time; else it has that of the latest packet before it.
     """
 
     ns: I64
     clock: I64
+    given: Mask
 
 
 class Times:
@@ -40,6 +45,8 @@ class Times:
         """Whether a snapshot says that BOOTTIME began at 0: tracekit writes so."""
         self._places: dict[Clock, int] = {}
         self._latest = 0
+        self._passed: dict[int, int] = {}
+        """How far the events of older producers have counted, us, by the statement from which they count."""
 
     def read(self, block: Block, stated: Stated) -> Timed:
         """Return the time of each packet."""
@@ -67,7 +74,51 @@ class Times:
         latest = np.maximum.accumulate(np.maximum(known, self._latest)) if count else known
         ns = np.where(has, ns, latest)
         self._latest = int(latest[-1]) if count else self._latest
-        return Timed(ns, waits)
+        return Timed(ns, waits, has)
+
+    def of_events(self, stated: Stated, packets: I64, timed: Timed, deltas: Given, absolute: Given) -> Timed:
+        """Return the times of track events. deltas, absolute: what older producers state in events, us of MONOTONIC.
+
+        A delta counts from the event before it, the first one from the time that the thread of the sequence states; an
+        absolute time is no step of these. BAD where that time is not said or was lost, and where no time is stated.
+        Source: src/trace_processor/importers/proto/track_event_tokenizer.cc of Perfetto.
+        """
+        ns, waits, given = timed.ns[packets], timed.clock[packets], timed.given[packets]
+        rows = np.flatnonzero(deltas[1] | absolute[1])
+        if len(rows):
+            steps = deltas[1][rows]
+            values = _from_us(absolute[0][rows])
+            values[steps] = self._sums(stated, packets[rows[steps]], deltas[0][rows[steps]])
+            waits[rows], given[rows] = -1, True
+            if self.clocks.knows(_MONOTONIC):
+                values = self.clocks.convert(_MONOTONIC, values)
+            else:
+                waits[rows] = self._waits(_MONOTONIC)
+            ns[rows] = values
+        ns[~given] = BAD
+        waits[ns == BAD] = -1
+        return Timed(ns, waits, given)
+
+    def _sums(self, stated: Stated, packets: I64, deltas: I64) -> I64:
+        """Return the times of events that count from each other, ns. packets: in order."""
+        epoch, first = stated.of(packets, "epoch", -1), stated.of(packets, "reference_us", BAD)
+        out = np.full(len(packets), BAD, np.int64)
+        for one in np.unique(epoch[first >= 0]).tolist():
+            own = np.flatnonzero((epoch == one) & (first >= 0))
+            begin = self._passed.get(one, 0)
+            sums = begin + np.cumsum(deltas[own].astype(np.float64))
+            good = np.logical_and.accumulate((np.abs(sums) < _MOST_US) & (np.abs(deltas[own]) < _MOST_US))
+            exact = begin + np.cumsum(np.where(good, deltas[own], 0))
+            self._passed[one] = int(exact[-1])
+            out[own] = np.where(good, _from_us(first[own] + exact), BAD)
+        return out
+
+    def _waits(self, clock: Clock) -> int:
+        """Return the number of a clock that waits for its snapshot."""
+        place = self._places.setdefault(clock, len(self.waiting))
+        if place == len(self.waiting):
+            self.waiting.append(clock)
+        return place
 
     def _snapshots(self, block: Block) -> dict[int, list[tuple[list[Shown], int]]]:
         found: dict[int, list[tuple[list[Shown], int]]] = {}
@@ -93,7 +144,11 @@ class Times:
             if self.clocks.knows(clock):
                 values = self.clocks.convert(clock, values)
             else:
-                waits[own] = self._places.setdefault(clock, len(self.waiting))
-                if len(self._places) > len(self.waiting):
-                    self.waiting.append(clock)
+                waits[own] = self._waits(clock)
             ns[own] = values
+
+
+def _from_us(values: I64) -> I64:
+    """Return us in ns, BAD for a time out of range."""
+    good = (values >= 0) & (values < _MOST_US)
+    return np.where(good, np.where(good, values, 0) * 1000, BAD)

@@ -52,7 +52,7 @@ class _Reading:
         self.tracks = Tracks(run, options.source)
         self.sequences = Sequences(self.texts)
         self.times = Times()
-        self.events = TrackEvents(self.texts, self.tracks, ledger)
+        self.events = TrackEvents(self.texts, self.tracks, self.times, ledger)
         self.gpu = Gpu(self.texts, self.tracks, ledger)
         self._rows = 0
         self._own_facts: Facts | None = None
@@ -168,7 +168,9 @@ class _Reading:
             table, ts = table.filter(arrow.array(~waits)), ts[~waits]
         bad = ts == BAD
         if bad.any():
-            self._drop(table.filter(arrow.array(bad)), "bad-time", "dropped: their time is out of range")
+            self._drop(
+                table.filter(arrow.array(bad)), "bad-time", "dropped: their time is out of range, lost or not stated"
+            )
             table, ts = table.filter(arrow.array(~bad)), ts[~bad]
         if not len(ts):
             return

@@ -15,7 +15,7 @@ from tracekit.readers.packets.message import Message
 from tracekit.readers.packets.rows import BEGIN, COUNTER, END, FLOW, LAST, MARK, PLAIN, table
 from tracekit.readers.packets.sequences import Stated
 from tracekit.readers.packets.texts import NONE, Texts, distinct, slices
-from tracekit.readers.packets.times import Timed
+from tracekit.readers.packets.times import Timed, Times
 from tracekit.readers.packets.wire import Fields, Picked, scan
 from tracekit.readers.perfetto._args import Members, read_annotations
 from tracekit.readers.perfetto._held import Holder
@@ -24,17 +24,19 @@ from tracekit.readers.perfetto._tracks import Tracks
 from tracekit.trace import Ledger
 
 _TYPES = {1: BEGIN, 2: END, 3: MARK, 4: COUNTER, 5: MARK}
-_READ = frozenset({3, 4, 5, 6, 9, 10, 11, 12, 21, 22, 23, 30, 31, 33, 34, 36, 42, 44, 45, 46, 47, 48, 52, 53, 54})
+_READ = frozenset(
+    {1, 3, 4, 5, 6, 9, 10, 11, 12, 16, 21, 22, 23, 30, 31, 33, 34, 36, 42, 44, 45, 46, 47, 48, 52, 53, 54}
+)
 _FLOWS = ((47, 1, PLAIN), (36, 0, PLAIN), (48, 1, LAST), (42, 0, LAST))
 _LEGACY_TRACK = -2
-_OLD_TIMES = (1, 16)
+_DELTA_US, _ABSOLUTE_US = 1, 16
 
 
 class TrackEvents:
     """Reads the track events of a file, block after block."""
 
-    def __init__(self, texts: Texts, tracks: Tracks, ledger: Ledger) -> None:
-        self.texts, self.tracks, self.ledger = texts, tracks, ledger
+    def __init__(self, texts: Texts, tracks: Tracks, times: Times, ledger: Ledger) -> None:
+        self.texts, self.tracks, self.times, self.ledger = texts, tracks, times, ledger
         self.legacy = Legacy(texts, tracks, ledger)
         self.holder = Holder(texts)
         self.unread: dict[int, int] = {}
@@ -53,10 +55,12 @@ class TrackEvents:
         what = np.full(count, -1, np.int64)
         for number, meaning in _TYPES.items():
             what[kind == number] = meaning
+        deltas, absolute = (fields.of(number, 0).last(count) for number in (_DELTA_US, _ABSOLUTE_US))
+        own_times = self.times.of_events(stated, packets, timed, deltas, absolute)
         columns: Columns = {
             "track": self._track(fields, stated, packets),
-            "ts": timed.ns[packets],
-            "clock": timed.clock[packets],
+            "ts": own_times.ns,
+            "clock": own_times.clock,
             "packet": block.number + packets,
             "name": self._name(block, fields, stated, packets),
             "category": self._category(block, fields, stated, packets),
