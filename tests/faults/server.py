@@ -31,6 +31,7 @@ _SMALL_BLOCK = 1 << 13
 
 def serve() -> dict[str, object] | None:
     """Return the job of a child; None in the first process, at the end of stdin."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell lets jobs in the background ignore it
     for line in sys.stdin:
         job = json.loads(line)
         before = resource.getrusage(resource.RUSAGE_CHILDREN)

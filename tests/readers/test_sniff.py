@@ -89,7 +89,8 @@ def test_an_xplane_file_without_its_beginning_is_named(tmp_path: Path) -> None:
         (b"SQLite format 3\0" + b"\0" * 200, "SQLite database in which no table can be read"),
         (b"PK\x03\x04" + BINARY, "zip archive"),
         (BINARY, "a binary file"),
-        (b" \n\0", "the file is empty"),
+        (b"", "the file is empty"),
+        (b" \n\0", "the file begins with zero bytes and blanks alone"),
         (b"\n  Dear diary,\n", "text that begins with 'Dear diary,'"),
     ],
 )

@@ -105,7 +105,8 @@ def _why(head: Head, path: str) -> tuple[str, str]:
     """Return a description of the input, and what to do; "" for the general hint. path: as the user named it."""
     data = head.data
     if not data.strip(b"\0 \t\r\n"):
-        return "the file is empty", "was the program killed before the profiler wrote it?"
+        what = "begins with zero bytes and blanks alone" if data else "is empty"
+        return f"the file {what}", "was the program killed before the profiler wrote it?"
     if data.startswith((GZIP_MAGIC, ZSTD_MAGIC)):  # it was unpacked once already
         return "a compressed file within a compressed one", "unpack the outer one: `gunzip FILE` or `zstd -d FILE`"
     if (foreign := foreign_format(head)) is not None:
