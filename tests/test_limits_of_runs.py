@@ -117,8 +117,9 @@ def test_an_entry_that_was_cut_says_so_wherever_it_is_read(tmp_path: Path) -> No
 def test_memory_counts_the_processes_that_the_command_started() -> None:
     if sys.platform != "linux":
         pytest.skip("only there")
-    hungry = "import sys, time; held = bytearray(150 << 20); sys.stdin.read()"
-    parent = f"import subprocess, sys; subprocess.run([sys.executable, '-c', {hungry!r}])"
+    hungry = "import sys; held = bytearray(b'x') * (150 << 20); sys.stdin.read()"
+    # It reads until its parent is gone.
+    parent = f"import subprocess as s, sys; s.Popen([sys.executable, '-c', {hungry!r}], stdin=s.PIPE).wait()"
     ended = guard.watched(guard.python_words(parent), memory=120 << 20, seconds=LONG_S)
     assert ended.over == "memory"
 

@@ -23,6 +23,7 @@ from pathlib import Path
 
 RULE = struct.Struct("10i256s256s256s")
 """places, calls, number, action, argument, sticky, after, pid, count, fired; root, source, log: as in shim.c."""
+_ANSWER_S = 0.3
 _PID = struct.calcsize("7i")
 _NOT_BEFORE_A_FORK = {"duckdb", "_duckdb", "__main__"}
 _SMALL_BLOCK = 1 << 13
@@ -31,7 +32,9 @@ _SMALL_BLOCK = 1 << 13
 
 def serve() -> dict[str, object] | None:
     """Return the job of a child; None in the first process, at the end of stdin."""
-    signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell lets jobs in the background ignore it
+    # A shell lets jobs in the background ignore the one, nohup the other.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
     for line in sys.stdin:
         job = json.loads(line)
         before = resource.getrusage(resource.RUSAGE_CHILDREN)
@@ -61,6 +64,7 @@ def _wait(child: int, job: dict[str, object]) -> int | None:
             return None if late and not ended else os.waitstatus_to_exitcode(status)
         said = Path(str(job["cell"]), "stderr")
         if stop and said.exists() and str(stop) in said.read_text(errors="replace"):
+            time.sleep(_ANSWER_S)  # the command has said that it waits, and goes to wait now
             os.kill(child, signal.SIGINT)
             stop = None
 

@@ -324,7 +324,7 @@ def test_digits_below_1_ns_are_seen() -> None:
 def test_flops_are_in_the_scale_of_their_head(title: str, scale: int) -> None:
     columns = torch.columns_of(f"Name  Self CPU  # of Calls  {title}")
     assert columns is not None
-    assert [columns.flops(cell) for cell in ("1.5", "3", "0", "--", "x", "")] == [
+    assert [columns.flops(columns.roles[-1], cell) for cell in ("1.5", "3", "0", "--", "x", "")] == [
         round(Decimal("1.5") * scale), 3 * scale, 0, None, None, None,
     ]  # fmt: skip
 
@@ -334,5 +334,5 @@ def test_flops_beyond_2_to_the_62_are_not_known(title: str, scale: int) -> None:
     columns = torch.columns_of(f"Name  Self CPU  # of Calls  {title}")
     assert columns is not None
     beyond = (1 << 62) // scale + 1
-    assert columns.flops(str(beyond - 2)) == (beyond - 2) * scale
-    assert columns.flops(str(beyond)) is None
+    assert columns.flops(columns.roles[-1], str(beyond - 2)) == (beyond - 2) * scale
+    assert columns.flops(columns.roles[-1], str(beyond)) is None

@@ -167,7 +167,7 @@ BY_TIME = {"device_by_time", "device_self_by_time"}
 ELSEWHERE = {
     "steps": {"said"}, "model": {"device_total", "device_avg", "device_ratio", "device_by_time"},
     "distributed": {"group"}, "operator": {"flops", *BY_TIME}, "user_defined": BY_TIME, "other": {"bytes"},
-    "theano": {"function_ratio", "ops_ratio"},
+    "theano": {"function_ratio", "ops_ratio"}, "torch": {"flop_rate"},
 }  # fmt: skip
 """Columns that no sample has, but the tests of the view do."""
 

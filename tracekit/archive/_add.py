@@ -171,7 +171,8 @@ def add(
             return _unchanged(old)
         name = _name(done, label, part)
         known = readable(store, replaced)
-        if not force and len(replaced) == 1 and [entry.name for entry in known] == [name]:
+        same = len(replaced) == 1 and [entry.name for entry in known] == [name]
+        if same and not force and _is_undamaged(store, replaced[0]):
             return replace(_unchanged(known[0]), ledgers=done.ledgers, failures=tuple(all_bad))
         if name not in {entry.name for entry in known} and any(e.revision >= label.revision for e in known):
             # Other rows under the old label, from another version of tracekit: these are the newer ones.

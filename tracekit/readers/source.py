@@ -40,7 +40,6 @@ from tracekit.readers._streams import (
     unpacked,
 )
 from tracekit.readers.head import Head
-from tracekit.readers.sqlite.pages import refuse_repeated_pages
 from tracekit.safety.limits import in_force
 from tracekit.safety.scratch import cannot_read_back, scratch_directory
 from tracekit.trace import Ledger
@@ -322,11 +321,12 @@ class Source:
     def _sqlite_tables(self) -> frozenset[str]:
         import sqlite3
 
+        from tracekit.readers.sqlite.pages import refuse_repeated_pages
+
         try:
             path = self.plain_path()
             refuse_repeated_pages(self.name, path)
-            uri = f"{path.absolute().as_uri()}?mode=ro&immutable=1"
-            with closing(sqlite3.connect(uri, uri=True)) as db:
+            with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro&immutable=1", uri=True)) as db:
                 db.text_factory = lambda data: data.decode("utf-8", "replace")
                 rows = db.execute("select name from sqlite_master where type in ('table', 'view')").fetchall()
         except (sqlite3.Error, UnicodeDecodeError):  # SQLite quotes damaged bytes in its own messages
