@@ -103,9 +103,9 @@ with watch(model, optimizer=optimizer, dataloader=loader):
         model(batch).square().mean().backward()
         optimizer.step()
 dist.barrier()
-if rank == 0:
-    dist.destroy_process_group()
-else:
+del model
+dist.destroy_process_group()  # of both: a thread of gloo ends its process when the other one is gone
+if rank == 1:
     r.flush()
     os._exit(0)
 """
@@ -120,7 +120,15 @@ def test_ranks_of_gloo_leave_logs_that_end_as_they_did(tmp_path: Path) -> None:
     (tmp_path / "launch.py").write_text(LAUNCH, encoding="utf-8")
     command = [program(tmp_path, TRAINS)[0], "launch.py", "program.py"]
     env = environment(OMP_NUM_THREADS="1", PYTHONWARNINGS="ignore")
-    done = subprocess.run(command, cwd=tmp_path, env=env, capture_output=True, text=True, timeout=LONG_S, check=False)
+    for _ in range(5):
+        done = subprocess.run(
+            command, cwd=tmp_path, env=env, capture_output=True, text=True, timeout=LONG_S, check=False
+        )
+        # Once in some thirty runs a thread of PyTorch is alive at the end of its process, which aborts then.
+        if done.returncode == 0 or "terminate called without an active exception" not in done.stderr:
+            break
+        for path in tmp_path.glob("*.jsonl"):
+            path.unlink()
     assert done.returncode == 0, done.stderr
     logs = by_process(tmp_path)
     assert_whole(logs["rank 0"], AT_EXIT)
