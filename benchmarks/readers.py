@@ -11,9 +11,7 @@ is the median over the rounds of the ratio of CPU seconds within a round. Exit c
 
 from __future__ import annotations
 
-import argparse
 import json
-import os
 import random
 import resource
 import statistics
@@ -24,6 +22,8 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+
+import _options
 
 HERE = Path(__file__).parent
 sys.path[:0] = [str(HERE.parent), str(HERE.parent / "sample_traces")]
@@ -216,19 +216,9 @@ def rate(cost: dict[str, Any], key: str) -> float:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--rows", type=int)
-    parser.add_argument("--rounds", type=int)
-    parser.add_argument("--quick", action="store_true", help="20,000 rows: does it run? Shown, not judged")
-    parser.add_argument("--case", nargs=2)
-    given = parser.parse_args()
-    if given.case:
-        case(*given.case)
+    given = _options.given(__doc__, case, rows=400_000)
+    if given is None:
         return 0
-    if hasattr(os, "sched_setaffinity"):
-        os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})
-    os.environ |= {"OMP_NUM_THREADS": "1"}
-    rows, count = given.rows or (20_000 if given.quick else 400_000), given.rounds or (2 if given.quick else 5)
     met = True
 
     def show(what: str, ratio: float, figures: str, *, most: float = 0.0, least: float = 0.0) -> None:
@@ -241,9 +231,9 @@ def main() -> int:
     with tempfile.TemporaryDirectory(prefix="tracekit-bench-") as folder:
         files = {name: Path(folder) / name for name in MAKERS}
         for name, make in MAKERS.items():
-            make(files[name], rows)
+            make(files[name], given.rows)
             make(files[name].with_name("small-" + name), 2000)
-        costs = rounds(("read", files["xplane.pb"]), ("upb", files["xplane.pb"]), count)
+        costs = rounds(("read", files["xplane.pb"]), ("upb", files["xplane.pb"]), given.rounds)
         ratio = statistics.median(mine["cpu"] / theirs["cpu"] for mine, theirs in costs)
         mine, theirs = costs[-1]
         peak = f"peak RSS {mine['rss_mb']:.0f} against {theirs['rss_mb']:.0f} MB"
@@ -253,7 +243,7 @@ def main() -> int:
             ("ncu --csv --page raw / nvprof-csv", "ncu.csv", "nvprof.csv"),
             ("rocpd / nsys-sqlite", "rocpd.db", "nsys.sqlite"),
         ):
-            costs = rounds(("read", files[one]), ("read", files[other]), count)
+            costs = rounds(("read", files[one]), ("read", files[other]), given.rounds)
             ratio = statistics.median(rate(mine, "rows") / rate(theirs, "rows") for mine, theirs in costs)
             mine, theirs = costs[-1]
             figures = f"{rate(mine, 'rows'):,.0f} against {rate(theirs, 'rows'):,.0f} rows/s"

@@ -11,9 +11,7 @@ Target: the baseline takes at least 2.5 times as long. Exit code: 0 met, 1 misse
 
 from __future__ import annotations
 
-import argparse
 import json
-import os
 import random
 import sqlite3
 import statistics
@@ -24,6 +22,8 @@ import time
 from itertools import chain
 from pathlib import Path
 from typing import Any
+
+import _options
 
 STEP = 1 << 16
 TARGET = 2.5
@@ -181,25 +181,15 @@ def pairs(form: str, path: Path, rounds: int) -> dict[str, list[dict[str, Any]]]
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--rows", type=int)
-    parser.add_argument("--rounds", type=int)
-    parser.add_argument("--quick", action="store_true", help="20,000 rows: does it run? Shown, not judged")
-    parser.add_argument("--case", nargs=2)
-    given = parser.parse_args()
-    if given.case:
-        case(*given.case)
+    given = _options.given(__doc__, case, rows=1_000_000)
+    if given is None:
         return 0
-    if hasattr(os, "sched_setaffinity"):
-        os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})
-    os.environ |= {"OMP_NUM_THREADS": "1", "PYTHONPATH": str(Path(__file__).parents[1])}
-    rows = given.rows or (20_000 if given.quick else 1_000_000)
     met = True
     for form in FORMATS:
         with tempfile.TemporaryDirectory(prefix="tracekit-bench-") as folder:
             path = Path(folder) / f"{form}.sqlite"
-            make(form, path, rows)
-            costs = pairs(form, path, given.rounds or (2 if given.quick else 5))
+            make(form, path, given.rows)
+            costs = pairs(form, path, given.rounds)
             ratios = [theirs["cpu"] / mine["cpu"] for mine, theirs in zip(*costs.values(), strict=True)]
             found = {name: each[-1] for name, each in costs.items()}
             ratio = statistics.median(ratios)

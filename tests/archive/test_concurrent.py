@@ -14,11 +14,13 @@ import pytest
 from filelock import FileLock, Timeout
 from support import ROOT, sample
 
-from tracekit import archive
+from tracekit import archive, conversion
 from tracekit.archive._revisions import Label
 from tracekit.archive._settle import settle
 from tracekit.archive._store import open_store
 from tracekit.errors import InputError
+from tracekit.readers.source import Source
+from tracekit.trace import Ledger
 
 LOG = sample("recorder-log/rank0.jsonl")
 
@@ -210,6 +212,37 @@ def test_a_revision_that_goes_while_it_is_read_is_settled_by_the_later_one(
     assert len(interrupted) == 1
     assert settled is not None
     assert set(settled.tags) == {"one", "other", "late"}
+
+
+def test_a_file_that_another_process_puts_once_more_is_read_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two processes that settle the same files make the same file, each at its own moment."""
+    root, copy = tmp_path / "a", tmp_path / "b"
+    for each, tag in ((root, "one"), (copy, "other")):
+        archive.add(each, LOG, run="same", tags={tag: "1"})
+    shutil.copytree(copy, root, dirs_exist_ok=True)
+    [entry] = archive.entries(copy)
+    check = Source.check_unchanged
+    replaced: list[Path] = []
+
+    def put_at_that_moment(self: Source, ledger: Ledger, *, exactly: bool) -> None:
+        if not replaced:
+            replaced.append(self.path)
+            Path(shutil.copyfile(self.path, tmp_path / "again")).replace(self.path)
+        check(self, ledger, exactly=exactly)
+
+    def write(source: Path, label: Label, part: Path) -> str:
+        conversion.convert([source], part, to="parquet", label=lambda *_: label.text(), force=True)
+        return "events"
+
+    monkeypatch.setattr(Source, "check_unchanged", put_at_that_moment)
+    settled = settle(open_store(root), "same", entry.id, tmp_path / "part", write)
+    assert len(replaced) == 1
+    assert settled is not None
+    assert set(settled.tags) == {"one", "other"}
+    assert [each.name for each in archive.entries(root)] == [settled.name]
+    assert archive.verify(root).problems == ()
 
 
 def test_an_error_that_no_other_process_explains_is_an_error(tmp_path: Path) -> None:

@@ -288,7 +288,7 @@ class Judge:
                 yield cell
 
     def _judge_host(self, cell: Cell, place: Path) -> None:
-        """A program that records goes on, is told once, and its log has whole lines, apart from the last one."""
+        """A program that records goes on, says so once, and its log has whole lines, apart from the last one."""
         end, wrong = cell.end, cell.wrong
         assert end is not None
         cell.result = f"exit {end.code}"

@@ -116,7 +116,7 @@ FAULTS = (
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """One command line. setup: those that made what was there before, without a fault.
+    """One command line. setup: the command lines before it, which run without a fault.
 
     script: Python in the place of the command. host: it is a program that records, and goes on whatever happens.
     parts: its outputs are files of their own: some may be the new and some the old ones. about: how the names

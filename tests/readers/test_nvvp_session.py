@@ -35,7 +35,7 @@ def inspected(*paths: Path) -> list[dict[str, Any]]:
 
 @pytest.mark.parametrize(
     "written",
-    ["run.nvvp", "/data/work/run.nvvp", "D:\\runs\\run.nvvp", "file:/data/work/run.nvvp", "./run.nvvp"],
+    ["run.nvvp", "/runs/run.nvvp", "D:\\runs\\run.nvvp", "file:/runs/run.nvvp", "./run.nvvp"],
 )
 def test_a_session_reads_the_database_beside_it(written: str, tmp_path: Path) -> None:
     shutil.copy(DATABASE, tmp_path / "run.nvvp")
@@ -72,7 +72,7 @@ def test_a_session_alone_names_what_is_missing(tmp_path: Path) -> None:
     with pytest.raises(
         UnknownFormatError, match="Visual Profiler session in XML: settings without a timeline"
     ) as caught:
-        tracekit.read(session(tmp_path, "/data/work/run.nvprof"))
+        tracekit.read(session(tmp_path, "/runs/run.nvprof"))
     assert caught.value.hint == "it names run.nvprof: put that beside it, or give it instead of the session"
     with pytest.raises(UnknownFormatError) as caught:
         tracekit.read(session(tmp_path))

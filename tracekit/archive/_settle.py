@@ -15,7 +15,7 @@ from tracekit.archive._entry import Entry, file_sha256, name_of
 from tracekit.archive._list import entry_of
 from tracekit.archive._revisions import Label, by_revision, is_contained, merged
 from tracekit.archive._store import Store, Stored
-from tracekit.errors import TracekitError
+from tracekit.errors import InputError, TracekitError
 
 
 def files_of(store: Store, run: str, entry_id: str) -> list[Stored]:
@@ -63,7 +63,13 @@ def settle(
         label = merged(ordered)
         try:
             with store.local(newest.name) as source:
-                table = write(source, label, part)
+                before = _version_of(source)
+                try:
+                    table = write(source, label, part)
+                except InputError:
+                    if _version_of(source) == before:
+                        raise
+                    continue  # another process has put the same revision once more, or a later one
         except (TracekitError, OSError):
             if newest.name in {stored.name for stored in files_of(store, run, entry_id)}:
                 raise
@@ -71,3 +77,12 @@ def settle(
         with part.open("rb") as file:
             name = name_of(table, label.date, run, entry_id, file_sha256(file))
         store.put(part, name)
+
+
+def _version_of(path: Path) -> tuple[int, int] | None:
+    """Return what changes when another process puts a file at this place; None without one."""
+    try:
+        status = path.stat()
+    except OSError:
+        return None
+    return status.st_ino, status.st_mtime_ns

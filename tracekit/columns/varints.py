@@ -15,13 +15,16 @@ from tracekit.columns.arrays import I64, U64, Bytes
 BLOCK = 1 << 13
 """A good number of places for one call."""
 _ROOM = 32
-_TOP = np.uint64(0x8080808080808080)
-_SEVEN = np.uint64(0x7F7F7F7F7F7F7F7F)
-_STEPS = (
+TOP = np.uint64(0x8080808080808080)
+"""The bit of each byte that says that another byte follows."""
+SEVEN = np.uint64(0x7F7F7F7F7F7F7F7F)
+"""The bits of each byte that are the number's."""
+STEPS = (
     (np.uint64(0x007F007F007F007F), np.uint64(0x7F007F007F007F00), np.uint64(1)),
     (np.uint64(0x00003FFF00003FFF), np.uint64(0x3FFF00003FFF0000), np.uint64(2)),
     (np.uint64(0x000000000FFFFFFF), np.uint64(0x0FFFFFFF00000000), np.uint64(4)),
 )
+"""How the sevens of eight bytes become one number: bits that stay, bits that move, by how many."""
 _ONE = np.uint64(1)
 
 
@@ -66,7 +69,7 @@ class Packed:
         """
         word = self.words(places)
         ends = ~word
-        ends &= _TOP
+        ends &= TOP
         long = np.flatnonzero(ends == 0) if not ends.all() else None
         low = ends - _ONE
         # All bits up to the first one that ends a number; then that bit alone.
@@ -78,8 +81,8 @@ class Packed:
         size >>= 52
         size -= 1015
         size >>= 3
-        word &= _SEVEN
-        for keep, above, bits in _STEPS:
+        word &= SEVEN
+        for keep, above, bits in STEPS:
             high = word & above
             high >>= bits
             word &= keep

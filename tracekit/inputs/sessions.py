@@ -2,11 +2,11 @@
 
     <?xml version="1.0" encoding="UTF-8"?>
     <session version="2">
-      <... path="/data/work/run.nvprof" .../>
+      <... path="D:/runs/run.nvprof" .../>
 
 The schema is not published, and the elements differ between versions. So each attribute and each text is looked at: a
 name of a file that is beside the session, and that is a profile of nvprof, is an input. Folders in such a name play no
-part: they are those of another machine, and no file outside the session's own folder is opened.
+part: they are folders of another machine, and no file outside the session's own folder is opened.
 Source: FORMATS.md section 3 (sessions of version 1 and 2); the sessions of the tests are of our own making.
 """
 

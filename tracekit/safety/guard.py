@@ -62,7 +62,7 @@ def memory_of(pid: int) -> int:
 
 
 class _Family:
-    """The memory of a process and of those that it started, such as workers (on Linux; elsewhere its own alone)."""
+    """The memory of a process and of its children, such as workers (on Linux; elsewhere its own alone)."""
 
     def __init__(self, pid: int) -> None:
         self._pid = pid

@@ -216,7 +216,7 @@ class Lines:
         return True
 
     def _attributes(self, columns: Columns, launches: Sequence[Launch], cells: Cells) -> None:
-        """Keep the attributes of devices as facts: of each device those that its first launch has, then the others."""
+        """Keep the attributes of devices as facts: of each device the ones of its first launch, then the others."""
         wanted = [(place, name) for place, name in columns.metrics if name.startswith(ATTRIBUTE)]
         missing: dict[int | None, list[tuple[int, str]]] = {}
         for number, launch in enumerate(launches):

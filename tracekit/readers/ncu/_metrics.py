@@ -1,4 +1,4 @@
-"""Rows of TOTALS of many launches and their metrics at once. The numbers are those that `_launches` would make."""
+"""Rows of TOTALS of many launches and their metrics at once. The numbers equal the ones of `_launches`."""
 
 from __future__ import annotations
 

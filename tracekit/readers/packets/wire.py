@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tracekit.columns.arrays import I64, Bytes, Mask
+from tracekit.columns.varints import SEVEN, STEPS, TOP
 
 Words: TypeAlias = npt.NDArray[np.uint64]
 PAD = 24
@@ -23,13 +24,6 @@ _ROWS = 1 << 14
 """Messages that are decoded together: their columns stay in the processor's cache."""
 _USUAL = 1 << 10
 """Numbers of fields are mostly below."""
-_TOP = np.uint64(0x8080808080808080)
-_LOW = np.uint64(0x7F7F7F7F7F7F7F7F)
-_STEPS = (
-    (np.uint64(0x007F007F007F007F), np.uint64(0x7F007F007F007F00), np.uint64(1)),
-    (np.uint64(0x00003FFF00003FFF), np.uint64(0x3FFF00003FFF0000), np.uint64(2)),
-    (np.uint64(0x000000000FFFFFFF), np.uint64(0x0FFFFFFF00000000), np.uint64(4)),
-)
 _ONE = np.uint64(1)
 _ZERO = np.uint64(0)
 
@@ -112,13 +106,13 @@ def words_of(data: Bytes) -> Words:
 def varints(view: Words, at: I64) -> tuple[Words, I64]:
     """Return the numbers at some bytes and how long each is, 0 for one that does not end within ten bytes."""
     word = view[at]
-    ends = ~word & _TOP
+    ends = ~word & TOP
     low = ends & (~ends + _ONE)
     # The exponent of a power of two is the number of its bit.
     size = ((low.astype(np.float64).view(np.int64) >> 52) - 1023 >> 3) + 1
     value = word & (low | (low - _ONE))
-    value &= _LOW
-    for keep, above, bits in _STEPS:
+    value &= SEVEN
+    for keep, above, bits in STEPS:
         value = (value & keep) | ((value & above) >> bits)
     if (long := np.flatnonzero(ends == _ZERO)).size:
         rest = view[at[long] + 8]
@@ -196,11 +190,11 @@ def _usual(view: Words, at: I64, end: I64) -> tuple[Words, Words, I64, I64] | No
         begin = ((low.astype(np.float64).view(np.int64) >> 52) - 1023 >> 3) + at
         begin += 2
         value = rest & (low | (low - _ONE))
-        value &= _LOW
-        keep, above, bits = _STEPS[0]
+        value &= SEVEN
+        keep, above, bits = STEPS[0]
         value = (value & keep) | ((value & above) >> bits)
         if int(low.max()) > 1 << 15:
-            for keep, above, bits in _STEPS[1:]:
+            for keep, above, bits in STEPS[1:]:
                 value = (value & keep) | ((value & above) >> bits)
     is_bytes = (tag >> _ONE) & _ONE
     after = begin + (value * is_bytes).view(np.int64)
@@ -214,54 +208,55 @@ def _scan(view: Words, starts: I64, ends: I64, first: int, found: _Found) -> Non
     while len(row):
         if (usual := _usual(view, at, end)) is not None:
             tag, value, begin, after = usual
-            found.add(row, tag, value, begin)
-            going = after < end
-            if going.all():
-                at = after
-            else:
-                row, end, at = row[going], end[going], after[going]
-            continue
-        key = view[at]
-        one = key & np.uint64(0xFF)
-        two = key & np.uint64(0x80)
-        if two.any():
-            tag, size = one, np.ones(len(row), np.int64)
-            if (key[two != _ZERO] & np.uint64(0x8000)).any():
-                tag, size = varints(view, at)
-            else:
-                second = two >> np.uint64(7)
-                tag = (one & np.uint64(0x7F)) | (((key >> _ONE) & np.uint64(0x3F80)) * second)
-                size += second.view(np.int64)
-            at = at + size
-            damaged = (size == 0) | (tag >= np.uint64(1 << 32))
         else:
-            tag, at = one, at + 1
-            damaged = np.zeros(len(row), np.bool_)
-        wire = (tag & np.uint64(7)).astype(np.int8)
-        at = np.minimum(at, end)
-        value, size = varints(view, at)
-        is_bytes = wire == 2
-        damaged |= (size == 0) & (wire <= 2) & (wire != 1)
-        begin = at + size
-        after = begin
-        if is_bytes.any():
-            # Counts beyond the data would overflow when added.
-            beyond = is_bytes & (value > np.uint64(1 << 40))
-            damaged |= beyond
-            after = np.where(is_bytes & ~beyond, begin + value.view(np.int64), begin)
-        fixed = (wire == 1) | (wire == 5)
-        if fixed.any():
-            raw = view[at]
-            value = np.where(wire == 1, raw, np.where(wire == 5, raw & np.uint64(0xFFFFFFFF), value))
-            after = np.where(wire == 1, at + 8, np.where(wire == 5, at + 4, after))
-        damaged |= (wire == 3) | (wire == 4) | (wire > 5) | (tag < np.uint64(8)) | (after > end)
-        if damaged.any():
-            found.bad.append(row[damaged])
-            fine = ~damaged
-            row, end, tag, value, begin, after = (each[fine] for each in (row, end, tag, value, begin, after))
+            tag, value, begin, after, damaged = _of_any_kind(view, at, end)
+            if damaged.any():
+                found.bad.append(row[damaged])
+                fine = ~damaged
+                row, end, begin, after = row[fine], end[fine], begin[fine], after[fine]
+                tag, value = tag[fine], value[fine]
         found.add(row, tag, value, begin)
         going = after < end
         if going.all():
             at = after
         else:
             row, end, at = row[going], end[going], after[going]
+
+
+def _of_any_kind(view: Words, at: I64, end: I64) -> tuple[Words, Words, I64, I64, Mask]:
+    """Return tag, value, begin and end of one field of each message, and which are damaged."""
+    key = view[at]
+    one = key & np.uint64(0xFF)
+    two = key & np.uint64(0x80)
+    if two.any():
+        tag, size = one, np.ones(len(at), np.int64)
+        if (key[two != _ZERO] & np.uint64(0x8000)).any():
+            tag, size = varints(view, at)
+        else:
+            second = two >> np.uint64(7)
+            tag = (one & np.uint64(0x7F)) | (((key >> _ONE) & np.uint64(0x3F80)) * second)
+            size += second.view(np.int64)
+        at = at + size
+        damaged = (size == 0) | (tag >= np.uint64(1 << 32))
+    else:
+        tag, at = one, at + 1
+        damaged = np.zeros(len(at), np.bool_)
+    wire = (tag & np.uint64(7)).astype(np.int8)
+    at = np.minimum(at, end)
+    value, size = varints(view, at)
+    is_bytes = wire == 2
+    damaged |= (size == 0) & (wire <= 2) & (wire != 1)
+    begin = at + size
+    after = begin
+    if is_bytes.any():
+        # Counts beyond the data would overflow when added.
+        beyond = is_bytes & (value > np.uint64(1 << 40))
+        damaged |= beyond
+        after = np.where(is_bytes & ~beyond, begin + value.view(np.int64), begin)
+    fixed = (wire == 1) | (wire == 5)
+    if fixed.any():
+        raw = view[at]
+        value = np.where(wire == 1, raw, np.where(wire == 5, raw & np.uint64(0xFFFFFFFF), value))
+        after = np.where(wire == 1, at + 8, np.where(wire == 5, at + 4, after))
+    damaged |= (wire == 3) | (wire == 4) | (wire > 5) | (tag < np.uint64(8)) | (after > end)
+    return tag, value, begin, after, damaged

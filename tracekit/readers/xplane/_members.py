@@ -54,7 +54,7 @@ class Common:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Members:
-    """args: of all rows, null for a row without. columns: values of those that stats have, and which rows have one."""
+    """args: of all rows, null for a row without. columns: the values of each statistic, and which rows have one."""
 
     args: Column
     columns: dict[str, tuple[I64, Mask]]
