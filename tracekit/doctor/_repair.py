@@ -84,8 +84,8 @@ def repair(
 ) -> Repair:
     """Write a trace without the defects of an input, and the list of changes; the suffix or `to` names the target.
 
-    ledger: the file for the changes; None: beside the target, with ".ledger.jsonl" behind its name. Both are written
-    whole or not at all.
+    ledger: the file for the changes; None: beside the target, with ".ledger.jsonl" behind its name. Each is written
+    whole or not at all, the trace first: a kill between the two leaves it without its list.
     Raises: TracekitError.
     """
     target = Path(target)
