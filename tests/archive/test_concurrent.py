@@ -15,9 +15,12 @@ from filelock import FileLock, Timeout
 from support import ROOT, sample
 
 from tracekit import archive, conversion
+from tracekit.archive import _settle
+from tracekit.archive._entry import Entry
+from tracekit.archive._list import entry_of
 from tracekit.archive._revisions import Label
 from tracekit.archive._settle import settle
-from tracekit.archive._store import open_store
+from tracekit.archive._store import Store, Stored, open_store
 from tracekit.errors import InputError
 from tracekit.readers.source import Source
 from tracekit.trace import Ledger
@@ -243,6 +246,28 @@ def test_a_file_that_another_process_puts_once_more_is_read_again(
     assert set(settled.tags) == {"one", "other"}
     assert [each.name for each in archive.entries(root)] == [settled.name]
     assert archive.verify(root).problems == ()
+
+
+def test_a_file_that_goes_between_the_list_and_its_reading_is_settled_by_the_later_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root = tmp_path / "a"
+    archive.add(root, LOG, run="same", tags={"one": "1"})
+    [entry] = archive.entries(root)
+    read: list[str] = []
+
+    def removed_before(store: Store, stored: Stored) -> Entry:
+        read.append(stored.name)
+        if len(read) == 1:
+            monkeypatch.setattr(_settle, "entry_of", entry_of)
+            archive.add(root, LOG, run="same", tags={"late": "1"})  # another process: its file takes the place
+        return entry_of(store, stored)
+
+    monkeypatch.setattr(_settle, "entry_of", removed_before)
+    settled = settle(open_store(root), "same", entry.id, tmp_path / "part", lambda *_: "events")
+    assert read == [entry.name]
+    assert settled is not None
+    assert set(settled.tags) == {"one", "late"}
 
 
 def test_an_error_that_no_other_process_explains_is_an_error(tmp_path: Path) -> None:

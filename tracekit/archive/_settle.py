@@ -23,6 +23,11 @@ def files_of(store: Store, run: str, entry_id: str) -> list[Stored]:
     return store.below(f"run={quote(run, safe='')}", f"{entry_id}-*.parquet")
 
 
+def _names_of(files: Iterable[Stored]) -> set[str]:
+    """Return the names of files."""
+    return {stored.name for stored in files}
+
+
 def readable(store: Store, files: Iterable[Stored]) -> list[Entry]:
     """Return the entries of the files that are whole and still there.
 
@@ -52,7 +57,10 @@ def settle(
     write(source, label, part): write the rows of an archived file to `part` under another label, and return the table.
     """
     while True:
-        ordered = by_revision(readable(store, files_of(store, run, entry_id)))
+        listed = files_of(store, run, entry_id)
+        ordered = by_revision(readable(store, listed))
+        if len(ordered) < len(listed) and _names_of(files_of(store, run, entry_id)) != _names_of(listed):
+            continue  # another process has put its file in the place of one of them after we listed them
         if not ordered:
             return None
         *older, newest = ordered
@@ -71,7 +79,7 @@ def settle(
                         raise
                     continue  # another process has put the same revision once more, or a later one
         except (TracekitError, OSError):
-            if newest.name in {stored.name for stored in files_of(store, run, entry_id)}:
+            if newest.name in _names_of(files_of(store, run, entry_id)):
                 raise
             continue  # another process has just put a later revision in its place
         with part.open("rb") as file:
