@@ -11,7 +11,7 @@ from benchmarks.clocks import UNSEEN, trial
 from benchmarks.truth.cluster import NOISES, simulate
 from tracekit.analysis.clocks import meetings
 from tracekit.analysis.clocks.breaks import parts
-from tracekit.analysis.clocks.habits import FAR_NS, Habits, find
+from tracekit.analysis.clocks.habits import Habits, find
 from tracekit.analysis.clocks.line import limit, robust
 from tracekit.analysis.clocks.meetings import relate
 
@@ -103,7 +103,7 @@ def test_habits() -> None:
     assert find(meeting, member, member, apart, 3, np.array([0, 0, 0])).freedom == 0
 
 
-@pytest.mark.parametrize(("apart", "freedom"), [(FAR_NS, 1), (-FAR_NS, 1), (FAR_NS + 1, 0), (-FAR_NS - 1, 0)])
+@pytest.mark.parametrize(("apart", "freedom"), [(1_000_000, 1), (-1_000_000, 1), (1_000_001, 0), (-1_000_001, 0)])
 def test_ranks_of_a_host_are_on_one_clock_up_to_a_millisecond_apart(apart: int, freedom: int) -> None:
     meeting, member = np.repeat(np.arange(20), 2), np.tile([0, 1], 20)
     usual = find(meeting, member, member, meeting * 10_000_000 + member * apart, 2, np.zeros(2, np.int64))

@@ -54,6 +54,29 @@ def test_late_ends_do_not_move_the_line(share: float) -> None:
     assert abs(found.drift - 20e-6) <= found.in_drift
 
 
+def test_how_far_a_seventh_of_the_ends_is_late_does_not_move_the_line() -> None:
+    """All of them at the end of the run, where they pull most."""
+    times = BASE + np.arange(100) * 100_000_000
+    apart = np.rint(20e-6 * (times - BASE) + np.random.default_rng(1).normal(0, 2_000, 100)).astype(np.int64)
+    near, far = (fit(times, apart + late * (np.arange(100) >= 85)) for late in (5_000_000, 5_000_000_000))
+    assert near is not None
+    assert far is not None
+    assert near.drift == pytest.approx(20e-6, rel=0.05)
+    assert far.drift == pytest.approx(near.drift, rel=1e-6)
+    assert far.offset == pytest.approx(near.offset, abs=2)
+
+
+def test_a_line_is_as_uncertain_at_a_lonely_last_time_as_at_a_lonely_first_one() -> None:
+    times = np.append(np.arange(10), 100) * 1_000_000_000
+    apart = times // 30_000 + np.array([0, 900, -700, 300, -500, 1000, -200, 600, -900, 100, 0])
+    found, mirrored = fit(times, apart), fit(-times, apart)
+    assert found is not None
+    assert mirrored is not None
+    assert found.drift == pytest.approx(-mirrored.drift)
+    assert found.drift != 0
+    assert found.uncertainty == mirrored.uncertainty > found.at_middle
+
+
 def test_a_drift_that_could_be_chance_is_none_and_makes_the_limits_wider() -> None:
     rng = np.random.default_rng(6)
     times = BASE + np.sort(rng.integers(0, 100_000_000, 60))

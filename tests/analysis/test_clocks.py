@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tracekit.analysis.clocks import LEAST_MEETINGS, align, bounds, line, meetings
+from tracekit.analysis.clocks import LEAST_MEETINGS, Clocks, align, bounds, line, meetings
+from tracekit.analysis.clocks.meetings import relate
 
 BASE = 1_700_000_000_000_000_000
 
@@ -74,6 +75,27 @@ def test_ends_that_scatter_by_two_us_give_a_skew_of_50_ms_and_20_ppm_exactly_eno
     middle = of.middle - BASE
     assert np.abs(of.drift - drifts).max() <= 1e-7
     assert np.abs(of.offset - (offsets + drifts * middle)).max() <= 1_000
+
+
+@pytest.mark.parametrize("drift", [2e-4, -2e-4])
+def test_times_of_a_clock_that_drifts_for_hours_are_corrected_to_the_ns(drift: float) -> None:
+    since = np.arange(-(10**13), 10**13, 10**12)
+    clock = Clocks(0, np.ones(2, np.bool_), np.array([0, 70]), np.array([0, drift]), np.zeros(2), np.full(2, 9), BASE)
+    shown = BASE + since + 70 + np.rint(drift * since).astype(np.int64)
+    assert np.abs(clock.corrected(np.ones(20, np.int64), shown) - BASE - since).max() <= 1
+
+
+def test_a_relation_counts_the_clocks_that_the_meetings_lead_over() -> None:
+    """Clock 0 meets 1, this one 2, and this one 3; 0 has most meetings."""
+    meeting = np.concatenate([np.repeat(np.arange(first, first + 20), 2) for first in (0, 20, 40)])
+    clock = np.concatenate([np.tile([one, one + 1], 20) for one in range(3)])
+    meeting, clock = np.append(meeting, np.arange(60, 100)), np.append(clock, np.zeros(40, np.int64))
+    ends = BASE + meeting * 1_000_000_000 + clock * 7_000_000
+    reference, found = relate(meeting, clock, ends - 500_000, ends, 4)
+    assert reference == 0
+    assert [(each.over, each.line.offset) if each else None for each in found] == [
+        None, (0, 7_000_000), (1, 14_000_000), (2, 21_000_000),
+    ]  # fmt: skip
 
 
 def test_a_drift_that_could_be_chance_is_none() -> None:

@@ -170,6 +170,13 @@ def test_work_that_began_as_that_of_another_stream_ended_may_have_waited_for_it(
     assert upper_bounds(sure, [sure.nodes.names == GEMM], certain=True).tolist() == [91_000]
 
 
+@pytest.mark.parametrize(("pause", "candidates"), [(20_000, 1), (20_001, 0)])
+def test_a_stream_goes_on_within_twenty_us_after_work_that_it_may_have_waited_for(pause: int, candidates: int) -> None:
+    calls = host((0, 0, 5_000, LAUNCH), (0, 5_000, 10_000, LAUNCH))
+    work = device((0, 5_000, 100_000, GEMM, 0), (1, 100_000 + pause, 150_000, COPY, 1))
+    assert build(calls, work).doubts.tails.size == candidates
+
+
 def test_doubts_have_a_limit_and_the_longest_pauses_come_first() -> None:
     """Each doubt is evaluated on its own, so that tens of thousands would take long."""
     turns = [(i % 2, i * 100_000, i * 100_000 + 60_000 - i % 2 * (i > 11_000) * 30_000, OP) for i in range(12_000)]
@@ -198,6 +205,20 @@ def test_work_without_a_launch_call_was_launched_when_it_began() -> None:
     assert upper_bound(graph, [GEMM]) == 10_000
 
 
+def test_work_that_began_before_its_launch_call_does_not_depend_on_that_call() -> None:
+    """As if the call were not known: the main thread launched it when it began, not the thread of the call."""
+    rows = host((0, 0, 100, OP), (1, 0, 20, RANGE), (1, 40, 50, LAUNCH))
+    for launch in (2, -1):
+        graph = build(rows, device((0, 30, 120, GEMM, launch)))
+        assert told(graph) == [(0, 30, OP, Part.HOST), (30, 120, GEMM, Part.KERNEL)]
+
+
+def test_a_thread_that_begins_with_a_wait_keeps_it_when_waits_are_left_out() -> None:
+    """A sync from the first instant on, for work up to 50: nothing else says when its thread could go on."""
+    graph = build(host((0, 0, 60, SYNC), (0, 60, 70, OP)), device((0, 10, 50, GEMM, -1)), waits((0, Waits.ALL, 0)))
+    assert upper_bound(graph, [GEMM]) == upper_bound(graph, [GEMM], without=[0]) == 40
+
+
 def test_a_sync_waits_for_work_without_a_launch_call_that_ran_meanwhile() -> None:
     rows = host((0, 0, 10, OP), (0, 10, 500, SYNC), (0, 500, 510, OP))
     work = device((0, 5, 300, GEMM, -1), (0, 300, 498, COPY, -1), (0, 505, 509, COPY, -1))
@@ -206,6 +227,13 @@ def test_a_sync_waits_for_work_without_a_launch_call_that_ran_meanwhile() -> Non
         (5, 300, GEMM), (300, 498, COPY), (498, 500, SYNC), (500, 510, OP),
     ]  # fmt: skip
     assert upper_bound(graph, [GEMM]) == 295
+
+
+def test_work_that_ended_an_instant_before_the_call_that_waits_for_it_held_nothing_up() -> None:
+    calls = host((0, 0, 5, LAUNCH), (0, 5, 50, OP), (0, 50, 60, SYNC))
+    for end, binding in ((49, OP), (50, GEMM)):  # both at once: the work goes before the call that waits
+        graph = build(calls, device((0, 20, end, GEMM, 0)), waits((2, Waits.ALL, 50)))
+        assert [(b, n) for _, b, n, _ in told(graph)][-2:] == [(50, binding), (60, SYNC)]
 
 
 def test_a_helper_thread_is_woken_by_one_that_goes_on() -> None:

@@ -69,6 +69,11 @@ def test_a_change_is_found_where_it_is_and_its_size_told() -> None:
     assert change_points(values) == found
 
 
+def test_the_level_before_the_first_change_is_that_of_all_values_from_the_first_one_on() -> None:
+    (found,) = change_points(np.array([12, 9, 10, 11, 9, 12, 20, 21, 22, 23, 24, 25]))
+    assert (found.at, found.before, found.after) == (6, 10.5, 22.5)
+
+
 def test_a_history_without_change_is_seldom_cut() -> None:
     rng = np.random.default_rng(6)
     cut = sum(bool(change_points(rng.normal(100, 2, 60))) for _ in range(100))

@@ -128,6 +128,16 @@ def test_the_deviation_is_exact_wherever_squares_pass_64_bits(far: int) -> None:
     assert of([(0, value) for value in spread], 1).pstd.tolist() == [far]
 
 
+def test_the_deviation_of_groups_that_are_longer_than_a_block_is_that_of_all_their_rows() -> None:
+    pairs = {0: (0, 2), 1: (100, 300), 2: (7, 9), 3: (10_000, 50_000)}
+    counts = {0: 50_000, 1: 90_000, 2: 2, 3: 200_000}
+    codes = np.repeat(list(counts), list(counts.values()))
+    values = np.concatenate([np.tile(pairs[group], counts[group] // 2) for group in pairs])
+    found = grouped(codes, 4, values)
+    assert found.mean.tolist() == [1, 200, 8, 30_000]
+    assert found.pstd.tolist() == [1, 100, 1, 20_000]
+
+
 def test_a_small_spread_of_large_times_keeps_its_deviation() -> None:
     base = 1_700_000_000_000_000_000
     assert of([(0, base + x) for x in (2, 4, 4, 4)], 1).std[0] == 1.0

@@ -43,6 +43,10 @@ def test_every_character_is_a_digit_or_none_at_any_place(around: tuple[str, str]
     check_numbers([f"{before}{character}{after}" for character in map(chr, range(33, 256)) if character != ","])
 
 
+def test_numbers_of_more_digits_than_two_words_hold_are_not_read() -> None:
+    check_numbers(["1" * 16, "1" * 17, "0" * 17, "2" * 17 + ".5", "0" + "3" * 16 + ".125", "0" * 9 + "ffffffff"])
+
+
 def check_numbers(words: list[str]) -> None:
     cells = cells_of(words)
     readings = (
