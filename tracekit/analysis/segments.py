@@ -26,7 +26,7 @@ def as_int64(values: Numbers, what: str) -> I64:
     ValueError where the array has not one dimension.
     """
     array = np.asarray(values)
-    if not (np.issubdtype(array.dtype, np.integer) and np.can_cast(array.dtype, np.int64)):
+    if array.dtype != np.int64 and not (np.issubdtype(array.dtype, np.integer) and np.can_cast(array.dtype, np.int64)):
         raise TypeError(f"{what}: integers that int64 holds are needed, not {array.dtype}")
     if array.ndim != 1:
         raise ValueError(f"{what}: one dimension is needed, not {array.ndim}")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import TypeVar
 
 import numpy as np
@@ -13,6 +13,7 @@ from tracekit import schema
 from tracekit.columns import arrow
 from tracekit.columns.arrays import I64, Mask
 from tracekit.columns.arrow import Column, Value, pc
+from tracekit.readers.trace_event.patterns import Patterns
 from tracekit.readers.trace_event.plan import DROPPED, FACT, IGNORED, KEPT, MOST_SEGMENTS, NO_EVENT, Build, Event
 from tracekit.readers.trace_event.rows import Rows
 from tracekit.readers.trace_event.scan import Scan, slices
@@ -36,6 +37,8 @@ SCRATCH = ("scratch_0", "scratch_1", "scratch_2")
 NUMBERS = (*INTEGERS, *SCRATCH, "value")
 TEXTS = ("name", "raw_name", "kind", "copy_kind", "args")
 NULL, CONST, RUN = 0, 1, 2
+_NUMBER_PLACES = {column: place for place, column in enumerate(NUMBERS)}
+_TEXT_PLACES = {column: place for place, column in enumerate(TEXTS)}
 _TENS = 10 ** np.arange(19, dtype=np.int64)
 _INT32 = frozenset(c.name for c in schema.describe("events") if c.type == pa.int32())
 
@@ -73,6 +76,14 @@ class Planner:
         self._flags = np.zeros(size, np.int64)
         self._text = np.zeros((size, len(TEXTS)), np.int64)
         self._noted = np.zeros(size, np.bool_)
+        self._patterns = Patterns()
+        self._settled = 0
+        self._new_plans: list[tuple[int, ...]] = []
+        self._new_floats: list[tuple[int, float]] = []
+        self._new_numbers: list[tuple[int, ...]] = []
+        self._new_times: list[tuple[int, ...]] = []
+        self._new_segments: list[tuple[int, ...]] = []
+        self._new_texts: list[tuple[int, ...]] = []
 
     def _grow(self, size: int) -> None:
         """Make room for `size` plans."""
@@ -88,7 +99,7 @@ class Planner:
         """Return the rows of a slab and those that are facts; the ledger has counted all but the facts and the rows."""
         if len(self._builds) > KNOWN_PLANS:
             self._by_shape.clear()
-            self._builds = []
+            self._builds, self._settled = [], 0
             self._text_codes.clear()
             self._texts_known.clear()
         scan = slab.scan
@@ -98,11 +109,12 @@ class Planner:
         odd = [n for n in set(by_code.tolist()) if self._builds[n].odd]
         if odd:
             for row in np.flatnonzero(np.isin(plan, odd)).tolist():
-                plan[row] = self._add(self._made(scan.object(row), exact=True))
+                plan[row] = self._add(self._made(Event(scan.object(row)), exact=True))
+        self._settle()
         rows = self._account(slab, plan)
         if len(self._builds) > before:
             # Plans of single events are of no use again; their builds stay with the rows.
-            self._builds = self._builds[:before]
+            self._builds, self._settled = self._builds[:before], before
             for text in self._texts_known[texts:]:
                 del self._text_codes[text]
             del self._texts_known[texts:]
@@ -112,12 +124,12 @@ class Planner:
         shape = scan.shapes[code]
         known = self._by_shape.get(shape)
         if known is None:
-            build = self._made(scan.object(int(scan.sample[code])), exact=False)
+            build = self._made(self._patterns.event(scan, code), exact=False)
             known = self._by_shape[shape] = self._add(build)
         return known
 
-    def _made(self, text: bytes, *, exact: bool) -> Build:
-        build = Build(Event(text), exact, unit="us" if self._per_unit == 1000 else "ns")
+    def _made(self, event: Event, *, exact: bool) -> Build:
+        build = Build(event, exact, unit="us" if self._per_unit == 1000 else "ns")
         self._look(build)
         if build.fate == KEPT and not exact and (build.more_args or len(build.segments()) > MOST_SEGMENTS):
             build.odd = True
@@ -126,73 +138,90 @@ class Planner:
         return build
 
     def _add(self, build: Build) -> int:
+        """Number a plan. `_settle` puts it into the tables: a write to an array costs more than the rest of a plan."""
         number = len(self._builds)
         self._builds.append(build)
-        if number >= len(self._fate):
-            self._grow(2 * number)
-        self._fate[number], self._noted[number] = build.fate, bool(build.notes)
-        self._flags[number] = build.flags
-        self._state[number] = NULL
-        self._float[number] = 0.0
-        for place, column in enumerate(NUMBERS):
-            value = build.consts.get(column)
-            if isinstance(value, (int, float)):
-                self._state[number, place] = CONST
-                if column == "value":
-                    self._float[number] = value
-                else:
-                    self._value[number, place] = value
-            elif column in build.runs:
-                self._state[number, place] = RUN
-                self._negative[number, place], self._value[number, place] = build.runs[column]
-        for place, column in enumerate(TIMES):
-            self._time_state[number, place] = NULL
-            value = build.consts.get(column)
-            if isinstance(value, int):
-                self._time_state[number, place] = CONST
-                self._time[number, place] = value, 0, 0
-            elif column in build.times:
-                self._time_state[number, place] = RUN
-                self._time[number, place] = build.times[column]
-        self._pieces[number], self._whole[number] = 0, False
-        if self._args_of is not None and build.consts.get("kind") not in self._args_of:
-            build.consts.pop("args", None)
+        consts, event = build.consts, build.event
+        pieces, whole = 0, False
+        if self._args_of is not None and consts.get("kind") not in self._args_of:
+            consts.pop("args", None)
         elif build.exact:
-            build.consts.setdefault("args", build.args_text())
+            consts.setdefault("args", build.args_text())
         elif build.whole_args:
-            own = build.event.members["args"]
-            self._whole[number] = True
-            self._segments[number, 0] = *build.event.place(own.start), *build.event.place(own.end)
+            own, whole = event.members["args"], True
+            self._new_segments.append((number, 0, *event.place(own.start), *event.place(own.end)))
         elif not build.odd:
-            pieces = build.segments()
-            self._pieces[number] = len(pieces)
-            for place, (start, end) in enumerate(pieces):
-                self._segments[number, place] = *build.event.place(start), *build.event.place(end)
-        for place, column in enumerate(TEXTS):
-            text = build.consts.get(column)
-            self._text[number, place] = self._text_code(text) if isinstance(text, str) else -1
+            for start, end in build.segments():
+                self._new_segments.append((number, pieces, *event.place(start), *event.place(end)))
+                pieces += 1
+        for column, (minus, run) in build.runs.items():
+            if (place := _NUMBER_PLACES.get(column)) is not None:
+                self._new_numbers.append((number, place, RUN, minus, run))
+        for place, column in enumerate(TIMES):
+            if column in build.times:
+                self._new_times.append((number, place, RUN, *build.times[column]))
+        for column, value in consts.items():
+            if isinstance(value, str):
+                if (place := _TEXT_PLACES.get(column)) is not None:
+                    self._new_texts.append((number, place, self._text_code(value)))
+            elif value is None:
+                continue
+            elif column == "value":
+                self._new_floats.append((number, value))
+                self._new_numbers.append((number, _NUMBER_PLACES[column], CONST, 0, 0))
+            elif column in TIMES:
+                self._new_times.append((number, TIMES.index(column), CONST, int(value), 0, 0))
+            elif (place := _NUMBER_PLACES.get(column)) is not None:
+                self._new_numbers.append((number, place, CONST, 0, int(value)))
+        self._new_plans.append((number, build.fate, bool(build.notes), build.flags, pieces, whole))
         if not build.exact:
             build.event = NO_EVENT  # there are thousands of plans, and the tables have all that is needed
             build.kept = []
         return number
+
+    def _settle(self) -> None:
+        """Put the plans that `_add` numbered into the tables."""
+        if not self._new_plans:
+            return
+        size = len(self._builds)
+        if size > len(self._fate):
+            self._grow(2 * size)
+        fresh = slice(self._settled, size)
+        self._state[fresh], self._time_state[fresh] = NULL, NULL
+        self._negative[fresh], self._float[fresh], self._text[fresh] = False, 0.0, -1
+        number, fate, noted, flags, pieces, whole = _table(self._new_plans, 6)
+        self._fate[number], self._noted[number], self._flags[number] = fate, noted, flags
+        self._pieces[number], self._whole[number] = pieces, whole
+        # A constant comes behind a run of the same column, and replaces it.
+        number, place, state, minus, value = _table(self._new_numbers, 5)
+        self._state[number, place], self._negative[number, place], self._value[number, place] = state, minus, value
+        for at, real in self._new_floats:
+            self._float[at] = real
+        number, place, state, minus, run, part = _table(self._new_times, 6)
+        self._time_state[number, place] = state
+        self._time[number, place] = np.column_stack((minus, run, part))
+        number, place, *ends = _table(self._new_segments, 6)
+        self._segments[number, place] = np.column_stack(ends)
+        number, place, code = _table(self._new_texts, 3)
+        self._text[number, place] = code
+        self._settled = size
+        for new in (self._new_plans, self._new_numbers, self._new_times, self._new_segments, self._new_texts):
+            new.clear()
+        self._new_floats.clear()
 
     def _account(self, slab: Slab, plan: I64) -> tuple[Rows, Rows]:
         ledger, fate = self._ledger, self._fate[plan]
         builds = self._builds
         there = np.arange(len(plan))
         for kind in (IGNORED, DROPPED):
-            rows = np.flatnonzero(fate == kind)
-            for number in np.unique(plan[rows]).tolist():
-                mine = rows[plan[rows] == number]
+            for number, mine in _by_plan(plan, np.flatnonzero(fate == kind)):
                 build = builds[number]
                 if kind == IGNORED:
                     ledger.ignore(build.reason, len(mine))
                 else:
                     ledger.drop(build.reason, len(mine), where=f"event {slab.numbers[mine[0]]}", text=build.why)
         if (noted := self._noted[plan]).any():
-            rows = np.flatnonzero(noted)
-            for number in np.unique(plan[rows]).tolist():
-                mine = rows[plan[rows] == number]
+            for number, mine in _by_plan(plan, np.flatnonzero(noted)):
                 for code, text in builds[number].notes.items():
                     ledger.note(code, text, len(mine), where=f"event {slab.numbers[mine[0]]}")
         kept = self._columns(slab, plan, there[fate == KEPT])
@@ -326,6 +355,19 @@ class Planner:
         begin = base + places[:, 0] + scan.cut[runs + places[:, 1]]
         end = base + places[:, 2] + scan.cut[runs + places[:, 3]]
         return slices(scan.text, begin, end)
+
+
+def _table(rows: list[tuple[int, ...]], width: int) -> I64:
+    """Return the columns of rows of integers, shape (width, rows)."""
+    return np.array(rows, np.int64).reshape(-1, width).T
+
+
+def _by_plan(plan: I64, rows: I64) -> Iterator[tuple[int, I64]]:
+    """Yield each plan of some rows, ascending, with its rows in their order."""
+    ordered = rows[np.argsort(plan[rows], kind="stable")]
+    numbers, begins = np.unique(plan[ordered], return_index=True)
+    if len(numbers):
+        yield from zip(numbers.tolist(), np.split(ordered, begins[1:]), strict=True)
 
 
 def _grown(old: npt.NDArray[G], size: int) -> npt.NDArray[G]:

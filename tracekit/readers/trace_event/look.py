@@ -126,6 +126,8 @@ class Look:
         build.integer("scratch_0", _identity(build), reading.flows.number)
         build.category = event.get("cat") or ""
         second = event.members.get("id2")
+        if second is not None and event.place(second.start)[1] != event.place(second.end)[1]:
+            build.odd = True  # a number in it is an id of its own, and a shape has only one of its numbers
         build.is_global = second is not None and "id" not in event.members and b'"global"' in second.raw
         self._range(build)
         build.keep(event.members.get("tid"))

@@ -1,0 +1,128 @@
+"""A name in each event: shapes that differ in the name alone are parsed once, and read as if each had been parsed."""
+
+from __future__ import annotations
+
+import json
+import random
+from pathlib import Path
+
+import pytest
+
+from tracekit.api import read
+from tracekit.readers.trace_event import patterns
+from tracekit.readers.trace_event.plan import Event
+from tracekit.readers.trace_event.scan import Scan
+
+NAMES = (
+    *("a", 'k\\"x', "\\\\", "0", "12 34", "é\\u00e9", "{", "ProfilerStep#7", "nccl:all_reduce", "Memcpy HtoD (x -> y)"),
+    *(
+        "",
+        "_Z1fv",
+        '\\"name\\":\\"q',
+        "enumerate(DataLoader)#_X.__next__",
+        "hipMemcpyAsync",
+        "[memory]",
+        "void k<1>(int)",
+    ),
+)
+CATS = ("kernel", "cpu_op", "user_annotation", "gpu_memcpy", "cuda_runtime", "Operator", "mtia_ccp_events", "ac2g")
+NUMBERS = ("1", "-1", "12.5", "1e3", "7.0", "null", '"3"', "123456789012345678901", "-0", "12345678901234567")
+
+
+def events(draw: random.Random, count: int) -> str:
+    """Return events with names in any place, twice, in args, with escapes, and with odd numbers beside them."""
+
+    def name() -> str:
+        return '"' + draw.choice(NAMES) + draw.choice(("", "1", "22", "x")) + '"'
+
+    made = []
+    for i in range(count):
+        if draw.random() < 0.3:
+            made.append(
+                f'{{"ph":"X","cat":"Operator","name":{name()},"ts":{i}.25,"dur":1,"pid":1,"tid":1,"args":{{"v":[{i}]}}}}'
+            )
+            continue
+        ts = draw.choice((str(i), f"{i}.5", draw.choice(NUMBERS)))
+        members = [f'"ph":"{draw.choice("XXXXXXibeBEsfCM")}"', f'"name":{name()}', f'"cat":"{draw.choice(CATS)}"']
+        members += [
+            f'"ts":{ts}',
+            f'"pid":{draw.choice("012")}',
+            f'"tid":{draw.choice(("1", "2", chr(34) + "x" + chr(34)))}',
+        ]
+        if draw.random() < 0.8:
+            members.append(f'"dur":{draw.choice(("5", "5.25", draw.choice(NUMBERS)))}')
+        if draw.random() < 0.6:
+            args = ['"device":0', f'"stream":{draw.choice(NUMBERS)}', f'"correlation":{i}', f'"name":{name()}']
+            args += [f'"grid":[{i % 9},1,1]', f'"Bytes":{draw.choice(NUMBERS)}', f'"v":{draw.choice(NUMBERS)}']
+            members.append(f'"args":{{{",".join(draw.sample(args, draw.randrange(4)))}}}')
+        if draw.random() < 0.1:
+            members.append(f'"{draw.choice(("name", "na" + chr(92) + "u006de"))}":{name()}')
+        if draw.random() < 0.2:
+            members.append(f'"id":{draw.choice(("1", chr(34) + "0x1" + chr(34), "22"))}')
+        if draw.random() < 0.1:
+            members.append(f'"x":{{"name":{name()},"a":[1,2,{name()}]}}')
+        if draw.random() < 0.3:
+            draw.shuffle(members)
+        made.append("{" + (", " if draw.random() < 0.3 else ",").join(members) + "}")
+    return ",\n".join(made)
+
+
+@pytest.mark.parametrize("head", ['{"traceEvents":[', '{"schemaVersion":1,"traceEvents":['])
+@pytest.mark.parametrize("most", [1024, 64])
+def test_events_are_those_of_a_reader_that_parses_each_shape(
+    head: str, most: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "a.json"
+    path.write_text(head + events(random.Random(f"{head} {most}"), 1500) + "]}")
+    monkeypatch.setattr(patterns, "MOST_PATTERNS", most)
+    renamed = []
+    monkeypatch.setattr(Event, "renamed", lambda self, raw, real=Event.renamed: renamed.append(raw) or real(self, raw))
+    found = read(path)
+    assert len(renamed) > 20
+
+    def parsed(self: patterns.Patterns, scan: Scan, code: int) -> Event:
+        return Event(scan.object(int(scan.sample[code])))
+
+    monkeypatch.setattr(patterns.Patterns, "event", parsed)
+    expected = read(path)
+    assert found.events.to_pylist() == expected.events.to_pylist()
+    assert found.events.num_rows > 500
+    assert found.ledgers == expected.ledgers
+
+
+@pytest.mark.parametrize("head", ['{"traceEvents":[', '{"schemaVersion":1,"traceEvents":['])
+def test_one_event_is_parsed_for_all_names(head: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "a.json"
+    args = '"args":{"device":0,"stream":7,"correlation":%d}'
+    event = '{"ph":"X","cat":"kernel","name":"k%d","ts":%d,"dur":1,"pid":0,"tid":7,' + args + "}"
+    path.write_text(head + ",\n".join(event % (i, i, i) for i in range(800)) + "]}")
+    parsed = []
+    monkeypatch.setattr(patterns, "Event", lambda text: parsed.append(text) or Event(text))
+    rows = read(path).events.to_pylist()
+    assert [row["name"] for row in rows] == [f"k{i}" for i in range(800)]
+    assert [row["ts_ns"] for row in rows] == [1000 * i for i in range(800)]
+    assert len(parsed) <= 2
+
+
+def test_notes_count_each_event_of_each_name(tmp_path: Path) -> None:
+    path = tmp_path / "a.json"
+    path.write_text(
+        json.dumps(
+            {"traceEvents": [{"ph": "X", "name": f"k{i % 40}", "ts": i, "pid": 1, "tid": 1} for i in range(100)]}
+        )
+    )
+    note = read(path).ledgers[0].notes["no-duration"]
+    assert note.count == 100
+    assert note.places[0] == "event 1"
+
+
+def test_a_number_in_id2_is_the_id_of_its_own_event(tmp_path: Path) -> None:
+    path = tmp_path / "a.json"
+    points = [("b", 1, 0), ("b", 2, 10), ("e", 1, 20), ("e", 2, 40)]
+    rows = [
+        {"ph": ph, "name": "a", "cat": "c", "ts": ts, "pid": 1, "tid": 1, "id2": {"local": number}}
+        for ph, number, ts in points
+    ]
+    path.write_text(json.dumps({"traceEvents": rows}))
+    found = sorted((row["ts_ns"], row["dur_ns"]) for row in read(path).events.to_pylist())
+    assert found == [(0, 20_000), (10_000, 30_000)]
