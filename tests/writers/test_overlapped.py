@@ -137,17 +137,17 @@ def test_a_full_disk_ends_the_reader_too(to: str, tmp_path: Path) -> None:
     made = []
 
     def batches() -> Iterator[pa.RecordBatch]:
-        for each in _crossing(40):
+        for each in _crossing(99):
             made.append(1)
             yield each
 
     stream = Stream(Run(), batches())
-    with files_limited(0x8000), pytest.raises(OutputError) as raised:
+    with files_limited(0x1000), pytest.raises(OutputError) as raised:
         write_overlapped(WRITERS[to], stream, target, WriteOptions(force=True))
     assert str(raised.value).startswith(str(target))
     assert target.read_bytes() == b"the old output"
     assert list(tmp_path.iterdir()) == [target]
-    assert len(made) < 40
+    assert len(made) < 99
 
 
 def test_a_writer_that_takes_no_more_batches_ends_the_reader() -> None:

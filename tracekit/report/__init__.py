@@ -9,8 +9,8 @@ table kernel, Kernels: 2 rows, 2 columns
   Name  Calls
   gemm      2
   relu      1
->>> table.to_pandas()["calls"].sum()
-np.int64(3)
+>>> int(table.to_pandas()["calls"].sum())
+3
 """
 
 from __future__ import annotations

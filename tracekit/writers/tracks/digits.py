@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -73,6 +73,11 @@ def _three_digits() -> npt.NDArray[np.bytes_]:
     return np.array([b"%03d" % i for i in range(1000)])
 
 
+def _taken(words: npt.NDArray[Any], at: Unsigned) -> npt.NDArray[Any]:
+    """Return the words at places, all below 2^63. (The oldest NumPy that we allow takes no index of uint64.)"""
+    return words.take(at.view(np.int64) if at.dtype == np.uint64 else at)
+
+
 class _Layout:
     """The texts and words of one row, from left to right."""
 
@@ -106,10 +111,10 @@ class _Layout:
         spare = min(4 - width, len(self.text) - self._taken)
         fill = bytes(self.text[len(self.text) - spare :])
         del self.text[len(self.text) - spare :]
-        self.put(_leading(fill, not groups).take(rest))
+        self.put(_taken(_leading(fill, not groups), rest))
         for at in range(len(groups) - 1, -1, -1):
             digits, upper = groups[at]
-            self.put(_following(at == 0).take(np.where(upper == 0, digits + 10_000, digits)))
+            self.put(_taken(_following(at == 0), np.where(upper == 0, digits + 10_000, digits)))
 
     def micros(self, ns: Rows) -> None:
         low, high = int(ns.min()), int(ns.max())
@@ -119,7 +124,7 @@ class _Layout:
         values = _unsigned(ns, high)
         whole = values // 1000
         self.number(whole)
-        self.put(_decimals().take(values - whole * 1000))
+        self.put(_taken(_decimals(), values - whole * 1000))
 
     def millis(self, ns: Rows) -> None:
         low, high = int(ns.min()), int(ns.max())
@@ -129,8 +134,8 @@ class _Layout:
         thousands = _unsigned(ns, high) // 1000
         whole = thousands // 1000
         self.number(whole)
-        self.put(_decimals().take(thousands - whole * 1000))
-        self.columns.append((len(self.text), _three_digits().take(_unsigned(ns, high) - thousands * 1000)))
+        self.put(_taken(_decimals(), thousands - whole * 1000))
+        self.columns.append((len(self.text), _taken(_three_digits(), _unsigned(ns, high) - thousands * 1000)))
         self.text += b"000"
         self._taken = len(self.text)
 
