@@ -11,6 +11,7 @@ mode at 18, pages at 28, valid when bytes 24 and 92 agree), sqlite.org/wal.html.
 
 from __future__ import annotations
 
+import contextlib
 import sqlite3
 import struct
 from collections.abc import Iterator, Mapping, Sequence
@@ -18,7 +19,7 @@ from contextlib import closing
 from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -181,19 +182,22 @@ class Database:
 
     def _fast(self, query: str, table: str, names: list[str], kinds: list[CellType], size: int) -> Iterator[Block]:
         try:
-            import adbc_driver_sqlite.dbapi as adbc
+            import adbc_driver_manager as adbc
+            import adbc_driver_sqlite
         except ImportError as err:
             raise _AdbcFailure from err
-        try:
-            connection = adbc.connect(self._uri, autocommit=True)
-        except (adbc.Error, OSError, UnicodeDecodeError) as err:
-            raise _AdbcFailure from err
-        with connection, connection.cursor() as cursor:
+        failures = (adbc.Error, pa.ArrowException, OSError, UnicodeDecodeError)
+        # Not by `adbc_driver_sqlite.dbapi`: before 1.13 its cursors print a traceback for a statement that has failed.
+        with contextlib.ExitStack() as opened:
             try:
-                cursor.adbc_statement.set_options(**{"adbc.sqlite.query.batch_rows": str(size)})
-                cursor.execute(query)
-                reader = cursor.fetch_record_batch()
-            except (adbc.Error, pa.ArrowException, OSError, UnicodeDecodeError) as err:
+                database = _closed_at_end(opened, adbc_driver_sqlite.connect(self._uri), failures)
+                connection = _closed_at_end(opened, adbc.AdbcConnection(database), failures)
+                statement = _closed_at_end(opened, adbc.AdbcStatement(connection), failures)
+                statement.set_options(**{"adbc.sqlite.query.batch_rows": str(size)})
+                statement.set_sql_query(query)
+                stream, _ = statement.execute_query()
+                reader = opened.enter_context(pa.RecordBatchReader.from_stream(stream))
+            except failures as err:
                 raise _AdbcFailure from err
             first = 1
             while True:
@@ -201,7 +205,7 @@ class Database:
                     batch = reader.read_next_batch()
                 except StopIteration:
                     return
-                except (adbc.Error, pa.ArrowException, OSError, UnicodeDecodeError) as err:
+                except failures as err:
                     raise _AdbcFailure from err
                 if not batch.num_rows:
                     continue
@@ -230,6 +234,17 @@ class Database:
             self._ledger.note(
                 "cell-of-another-type", "a cell is not of the type of its column: it counts as empty", odd, where=table
             )
+
+
+def _closed_at_end(opened: contextlib.ExitStack, handle: Any, failures: tuple[type[Exception], ...]) -> Any:
+    """Return a handle of ADBC, closed with the stack. An error while it closes says nothing that reading did not say."""
+
+    def close() -> None:
+        with contextlib.suppress(*failures):
+            handle.close()
+
+    opened.callback(close)
+    return handle
 
 
 class _AdbcFailure(Exception):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, MutableSequence
 from typing import TypeAlias
 
 from tracekit.messages import DEVICE_TYPES_BY_KIND, HOST_TYPES_BY_KIND, MEMORY_TYPES, TREE_TYPES, Message, messages
@@ -40,11 +40,12 @@ def unsigned(value: object) -> int | None:
 def complete(message: Message) -> Message:
     """Set every missing field to zero, since Paddle declares them all required, and return the message."""
     for field in message.DESCRIPTOR.fields:
+        value = getattr(message, field.name)
+        repeated = isinstance(value, MutableSequence)  # older versions of protobuf have no `field.is_repeated`
         if field.message_type is not None:
-            value = getattr(message, field.name)
-            for inner in value if field.is_repeated else [value] if message.HasField(field.name) else ():
+            for inner in value if repeated else [value] if message.HasField(field.name) else ():
                 complete(inner)
-        elif not field.is_repeated and not message.HasField(field.name):
+        elif not repeated and not message.HasField(field.name):
             setattr(message, field.name, field.default_value)
     return message
 
