@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,7 @@ from tracekit.archive import _settle
 from tracekit.archive._entry import Entry
 from tracekit.archive._list import entry_of
 from tracekit.archive._revisions import Label
-from tracekit.archive._settle import settle
+from tracekit.archive._settle import files_of, settle
 from tracekit.archive._store import Store, Stored, open_store
 from tracekit.errors import InputError
 from tracekit.readers.source import Source
@@ -268,6 +269,50 @@ def test_a_file_that_goes_between_the_list_and_its_reading_is_settled_by_the_lat
     assert read == [entry.name]
     assert settled is not None
     assert set(settled.tags) == {"one", "late"}
+
+
+@pytest.mark.parametrize(
+    "listing", [lambda store, _: store.files("events/*"), lambda store, id: files_of(store, "same", id)]
+)
+def test_a_list_has_the_file_that_took_the_place_of_one_that_went_meanwhile(
+    listing: Callable[[Store, str], Sequence[Stored]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root = tmp_path / "a"
+    archive.add(root, LOG, run="same", tags={"one": "1"})
+    [before] = archive.entries(root)
+    looked_at: list[str] = []
+    kind = type(open_store(root))
+    stored = kind._stored
+
+    def removed_before(store: Store, name: str) -> Stored | None:
+        looked_at.append(name)
+        if len(looked_at) == 1:
+            monkeypatch.setattr(kind, "_stored", stored)
+            archive.add(root, LOG, run="same", tags={"late": "1"})  # another process: its file takes the place
+        return stored(store, name)
+
+    monkeypatch.setattr(kind, "_stored", removed_before)
+    [after] = listing(open_store(root), before.id)
+    assert looked_at == [before.name]
+    assert after.name != before.name
+    assert (root / after.name).is_file()
+
+
+def test_an_entry_whose_day_changes_while_it_is_listed_is_found(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root = tmp_path / "a"
+    archive.add(root, LOG, run="same", tags={"one": "1"})
+    [entry] = archive.entries(root)
+    listed: list[list[Stored]] = []
+
+    def without(store: Store, run: str, entry_id: str) -> list[Stored]:
+        listed.append(files_of(store, run, entry_id) if listed else [])
+        return listed[-1]
+
+    monkeypatch.setattr(_settle, "files_of", without)
+    settled = settle(open_store(root), "same", entry.id, tmp_path / "part", lambda *_: "events")
+    assert settled == entry
 
 
 def test_an_error_that_no_other_process_explains_is_an_error(tmp_path: Path) -> None:

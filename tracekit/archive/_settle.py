@@ -59,7 +59,9 @@ def settle(
     while True:
         listed = files_of(store, run, entry_id)
         ordered = by_revision(readable(store, listed))
-        if len(ordered) < len(listed) and _names_of(files_of(store, run, entry_id)) != _names_of(listed):
+        if (len(ordered) < len(listed) or not listed) and _names_of(files_of(store, run, entry_id)) != _names_of(
+            listed
+        ):
             continue  # another process has put its file in the place of one of them after we listed them
         if not ordered:
             return None

@@ -10,7 +10,7 @@ import shutil
 import socket
 import stat
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, Protocol
@@ -125,38 +125,50 @@ class _Local:
                 found.append(Stored(name, str(path), 0, problem=reason, unknown=True))
 
         for folder, _, names in os.walk(self._path, onerror=note_problem):
-            inside = Path(folder).relative_to(self._path)
-            for name in names:
-                relative = (inside / name).as_posix()
-                if not fnmatch.fnmatchcase(relative, pattern):
-                    continue
-                found += self._stored(relative)
+            found += self._listed(Path(folder).relative_to(self._path).as_posix(), names, pattern)
         return sorted(found, key=lambda each: each.name)
 
     def below(self, run: str, pattern: str) -> list[Stored]:
-        names = [
-            f"{table}/{day}/{run}/{name}"
+        folders = [
+            f"{table}/{day}/{run}"
             for table in TABLES
             for day in names_in(self._path / table)
             if day.startswith("date=")
-            for name in names_in(self._path / table / day / run)
-            if fnmatch.fnmatchcase(name, pattern)
         ]
-        return [stored for name in sorted(names) for stored in self._stored(name)]
+        found = [
+            stored
+            for folder in folders
+            for stored in self._listed(folder, names_in(self._path / folder), f"{folder}/{pattern}")
+        ]
+        return sorted(found, key=lambda each: each.name)
 
-    def _stored(self, name: str) -> list[Stored]:
+    def _listed(self, folder: str, names: Iterable[str], pattern: str) -> list[Stored]:
+        """Return the matching files of a list of names.
+
+        If one is gone by now, another process may have put a new file in its place that the list lacks: list again.
+        """
+        while True:
+            relative = ((Path(folder) / name).as_posix() for name in names)
+            found = [self._stored(name) for name in relative if fnmatch.fnmatchcase(name, pattern)]
+            there = [stored for stored in found if stored is not None]
+            if len(there) == len(found):
+                return there
+            names = [name for name in names_in(self._path / folder) if not (self._path / folder / name).is_dir()]
+
+    def _stored(self, name: str) -> Stored | None:
+        """Return what is known of a file; None if another process has just removed it."""
         path = self._path / name
         try:
             facts = path.stat()
         except FileNotFoundError:
             if path.is_symlink():
-                return [Stored(name, str(path), 0, problem="a link to a missing file")]
-            return []  # another process has just removed it
+                return Stored(name, str(path), 0, problem="a link to a missing file")
+            return None
         except OSError as err:
-            return [Stored(name, str(path), 0, problem=f"cannot be read ({err.strerror or err})", unknown=True)]
+            return Stored(name, str(path), 0, problem=f"cannot be read ({err.strerror or err})", unknown=True)
         if not stat.S_ISREG(facts.st_mode):  # opening a pipe would wait for its writer
-            return [Stored(name, str(path), 0, problem="not a regular file")]
-        return [Stored(name, str(path), facts.st_size, facts.st_mtime)]
+            return Stored(name, str(path), 0, problem="not a regular file")
+        return Stored(name, str(path), facts.st_size, facts.st_mtime)
 
     def open(self, name: str) -> BinaryIO:
         try:
