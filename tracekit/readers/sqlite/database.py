@@ -237,7 +237,7 @@ class Database:
 
 
 def _closed_at_end(opened: contextlib.ExitStack, handle: Any, failures: tuple[type[Exception], ...]) -> Any:
-    """Return a handle of ADBC, closed with the stack. An error while it closes says nothing that reading did not say."""
+    """Return a handle of ADBC, closed with the stack. An error while it closes says nothing new."""
 
     def close() -> None:
         with contextlib.suppress(*failures):
