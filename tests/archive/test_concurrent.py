@@ -196,15 +196,21 @@ def test_a_workspace_that_another_process_takes_for_a_dead_one_is_not_used(
     assert (found.files, found.problems, found.leftovers) == (1, (), ())
 
 
-@pytest.mark.parametrize("error", [FileNotFoundError, InputError])
-def test_a_revision_that_goes_while_it_is_read_is_settled_by_the_later_one(
-    error: type[Exception], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    root, copy = tmp_path / "a", tmp_path / "b"
+def with_two_files_of_one_entry(folder: Path) -> tuple[Path, Entry]:
+    """Return an archive over which another one was copied, and the other one's entry."""
+    root, copy = folder / "a", folder / "b"
     for each, tag in ((root, "one"), (copy, "other")):
         archive.add(each, LOG, run="same", tags={tag: "1"})
     shutil.copytree(copy, root, dirs_exist_ok=True)
     [entry] = archive.entries(copy)
+    return root, entry
+
+
+@pytest.mark.parametrize("error", [FileNotFoundError, InputError])
+def test_a_revision_that_goes_while_it_is_read_is_settled_by_the_later_one(
+    error: type[Exception], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root, entry = with_two_files_of_one_entry(tmp_path)
     interrupted: list[Path] = []
 
     def write(source: Path, label: Label, part: Path) -> str:
@@ -222,11 +228,7 @@ def test_a_file_that_another_process_puts_once_more_is_read_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Two processes that settle the same files make the same file, each at its own moment."""
-    root, copy = tmp_path / "a", tmp_path / "b"
-    for each, tag in ((root, "one"), (copy, "other")):
-        archive.add(each, LOG, run="same", tags={tag: "1"})
-    shutil.copytree(copy, root, dirs_exist_ok=True)
-    [entry] = archive.entries(copy)
+    root, entry = with_two_files_of_one_entry(tmp_path)
     check = Source.check_unchanged
     replaced: list[Path] = []
 
@@ -316,11 +318,7 @@ def test_an_entry_whose_day_changes_while_it_is_listed_is_found(
 
 
 def test_an_error_that_no_other_process_explains_is_an_error(tmp_path: Path) -> None:
-    root, copy = tmp_path / "a", tmp_path / "b"
-    for each, tag in ((root, "one"), (copy, "other")):
-        archive.add(each, LOG, run="same", tags={tag: "1"})
-    shutil.copytree(copy, root, dirs_exist_ok=True)
-    [entry] = archive.entries(copy)
+    root, entry = with_two_files_of_one_entry(tmp_path)
 
     def write(source: Path, label: Label, part: Path) -> str:
         raise InputError(f"{source}: damaged")
