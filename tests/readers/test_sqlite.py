@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -78,13 +79,40 @@ def test_bytes_that_are_no_utf_8_become_the_replacement_character(tmp_path: Path
     assert cells(blocks(path)[0])[6][2] == "A\ufffdB"
 
 
-def test_without_the_driver_the_blocks_are_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("module", ["adbc_driver_sqlite", "adbc_driver_manager"])
+def test_without_the_driver_the_blocks_are_the_same(
+    module: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     path = made(tmp_path / "x.db", [*ROWS, (None, None, None, None)])
+    slow_way, tables = Database._slow, []
+    monkeypatch.setattr(Database, "_slow", lambda *given: tables.append(given[1]) or slow_way(*given))
     fast = blocks(path)[0]
-    monkeypatch.setitem(__import__("sys").modules, "adbc_driver_sqlite.dbapi", None)
+    assert tables == []
+    monkeypatch.setitem(sys.modules, module, None)
     slow = blocks(path)[0]
+    assert tables == ["x"]
     assert cells(slow) == cells(fast)
     assert [b.columns["a"].type for b in slow] == [pa.int64()] * 3
+
+
+@pytest.mark.parametrize("made_before", ["AdbcConnection", "AdbcStatement"])
+def test_ctrl_c_between_two_handles_of_the_driver_is_ctrl_c(
+    made_before: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The handle that is made at that moment is in nobody's list of what to close, and keeps its owner open."""
+    import adbc_driver_manager as adbc
+
+    make, handles = getattr(adbc, made_before), []
+
+    def interrupted(owner: Any) -> None:
+        handles.append(make(owner))
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(adbc, made_before, interrupted)
+    path = made(tmp_path / "x.db", ROWS)
+    with pytest.raises(KeyboardInterrupt):
+        blocks(path)
+    assert len(handles) == 1
 
 
 def test_views_and_virtual_tables_are_no_tables(tmp_path: Path) -> None:

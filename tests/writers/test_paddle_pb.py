@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from collections.abc import MutableSequence
 from pathlib import Path
 from typing import Any
 
@@ -50,13 +51,14 @@ def unset(message: Any) -> list[str]:
     """Return the fields that are not set: Paddle 2.6.2 declares all of them required, but for the three infos."""
     missing = []
     for field in message.DESCRIPTOR.fields:
-        if field.is_repeated:
-            for each in getattr(message, field.name) if field.message_type else ():
+        value = getattr(message, field.name)
+        if isinstance(value, MutableSequence):
+            for each in value if field.message_type else ():
                 missing += unset(each)
         elif not message.HasField(field.name):
             missing += [] if field.name in ("kernel_info", "memcpy_info", "memset_info") else [field.full_name]
         elif field.message_type:
-            missing += unset(getattr(message, field.name))
+            missing += unset(value)
     return missing
 
 

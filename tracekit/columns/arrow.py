@@ -259,6 +259,20 @@ def buffer(values: npt.NDArray[np.generic]) -> pa.Buffer:
     return pa.py_buffer(untyped)
 
 
+_DTYPES = {
+    pa.bool_(): np.bool_,
+    pa.int8(): np.int8,
+    pa.int32(): np.int32,
+    pa.int64(): np.int64,
+    pa.float64(): np.float64,
+}
+
+
+def dtype_of(type: pa.DataType) -> npt.DTypeLike:
+    """Return NumPy's type of a column of ours, `object` for texts. `to_pandas_dtype` of pyarrow 21 imports pandas."""
+    return _DTYPES.get(type, np.object_)
+
+
 def stored(column: Column, dtype: type[G]) -> npt.NDArray[G]:
     """Return the memory of a column of numbers, without a copy. What is below a null is of no meaning."""
     return view(column.buffers()[1], dtype)[column.offset : column.offset + len(column)]

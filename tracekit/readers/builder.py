@@ -41,7 +41,7 @@ def constant(value: str | int | float, kind: pa.DataType, count: int) -> Column:
         return pa.DictionaryArray.from_arrays(np.zeros(count, np.int32), arrow.array([value], pa.string()))
     if pa.types.is_string(kind):
         return pa.repeat(pa.scalar(value, kind), count)
-    return arrow.array(np.full(count, value, kind.to_pandas_dtype()), kind)
+    return arrow.array(np.full(count, value, arrow.dtype_of(kind)), kind)
 
 
 def _column(values: Values, kind: pa.DataType, count: int) -> Column:
@@ -52,7 +52,7 @@ def _column(values: Values, kind: pa.DataType, count: int) -> Column:
     if isinstance(values, Sequence):
         return _column(arrow.array(values, pa.string() if pa.types.is_dictionary(kind) else kind), kind, count)
     if isinstance(values, np.ndarray):
-        return arrow.array(values.astype(kind.to_pandas_dtype(), copy=False), kind)
+        return arrow.array(values.astype(arrow.dtype_of(kind), copy=False), kind)
     column: Column = pa.concat_arrays(values.chunks) if isinstance(values, pa.ChunkedArray) else values
     if column.type == kind:
         return column

@@ -71,10 +71,10 @@ def table(count: int, columns: Mapping[str, npt.NDArray[np.generic] | Column]) -
         if values is None and field.name in ("args", "held"):
             arrays.append(arrow.nulls(count, field.type))
         elif values is None:
-            kind = field.type.to_pandas_dtype()
+            kind = arrow.dtype_of(field.type)
             arrays.append(arrow.array(np.full(count, _DEFAULTS.get(field.name, 0), kind), field.type))
         elif isinstance(values, np.ndarray):
-            arrays.append(arrow.array(values.astype(field.type.to_pandas_dtype(), copy=False), field.type))
+            arrays.append(arrow.array(values.astype(arrow.dtype_of(field.type), copy=False), field.type))
         else:
             arrays.append(values)
     return pa.Table.from_arrays(arrays, schema=SCHEMA)

@@ -237,10 +237,13 @@ class Database:
 
 
 def _closed_at_end(opened: contextlib.ExitStack, handle: Any, failures: tuple[type[Exception], ...]) -> Any:
-    """Return a handle of ADBC, closed with the stack. An error while it closes says nothing new."""
+    """Return a handle of ADBC, closed with the stack. An error while it closes says nothing new.
+
+    RuntimeError: a signal came before a connection was registered here, so that its database has an open one.
+    """
 
     def close() -> None:
-        with contextlib.suppress(*failures):
+        with contextlib.suppress(RuntimeError, *failures):
             handle.close()
 
     opened.callback(close)
