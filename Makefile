@@ -17,7 +17,7 @@ endif
 # Viewers that are on npm alone. A developer without network for npm still runs all other tests.
 VIEWERS := npm install --prefix $(VENV)/viewers --ignore-scripts --no-audit --no-fund --silent || [ "$(CI)" != true ]
 
-.PHONY: demo test check coverage docs picture bench truth fuzz clean
+.PHONY: demo test check lowest coverage docs picture bench truth fuzz clean
 
 $(USER): pyproject.toml
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "tracekit needs Python 3.11 or newer; name one: make PYTHON=python3.11")'
@@ -44,6 +44,13 @@ check: $(STAMP)   ## what must be green at every commit
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/python -m pytest $(PYTEST_FLAGS)
+
+lowest:   ## every test with the lowest versions that pyproject.toml allows: pip takes the newest, uv these
+	test -x .venv-lowest/bin/python || $(PYTHON) -m venv .venv-lowest
+	.venv-lowest/bin/python -m pip install --quiet --upgrade "pip>=25.1" uv
+	.venv-lowest/bin/uv pip install --quiet --python .venv-lowest/bin/python --resolution lowest-direct --editable . $(GROUPS)
+	touch .venv-lowest/.installed-user
+	$(MAKE) test VENV=.venv-lowest
 
 coverage: $(STAMP)   ## every test, then lines and branches that none runs: analysis/ has none, the package 5 % at most
 	$(BIN)/python -m pytest $(PYTEST_FLAGS) --cov --cov-report=
@@ -72,4 +79,4 @@ fuzz: $(STAMP)   ## coverage-guided fuzzing: make fuzz READERS="kineto theano" M
 	$(BIN)/python tests/fuzz.py $(READERS) --minutes $(or $(MINUTES),10)
 
 clean:
-	rm -rf $(VENV) demo-out fuzz-out dist build .pytest_cache .mypy_cache .ruff_cache
+	rm -rf $(VENV) .venv-lowest demo-out fuzz-out dist build .pytest_cache .mypy_cache .ruff_cache

@@ -6,7 +6,7 @@ import shutil
 from pathlib import Path
 
 import pytest
-from support import corpus_root, missing, sure_readers
+from support import corpus_root, sure_readers, without_corpus
 
 from tracekit.api import inspect
 from tracekit.errors import UnknownFormatError
@@ -35,7 +35,7 @@ FILES = sorted(str(p.relative_to(corpus_root())) for p in corpus_root().rglob("*
 @pytest.mark.parametrize("name", FILES or ["nothing"])
 def test_exactly_one_reader_knows_it_and_every_record_is_accounted_for(name: str, tmp_path: Path) -> None:
     if not FILES:
-        missing("the corpus of real files is not here (TRACEKIT_CORPUS names the folder)")
+        without_corpus("the corpus of real files is not here (TRACEKIT_CORPUS names the folder)")
     path = corpus_root() / name
     renamed = tmp_path / "unknown"
     shutil.copy(path, renamed)
@@ -51,6 +51,6 @@ def test_what_is_no_profile_is_refused() -> None:
     for name in ("generated/torch/plain.averages.json", "generated/paddle26/facts.json", "SOURCES.md"):
         path = corpus_root() / name
         if not path.exists():
-            missing(f"the corpus file {name} is not here")
+            without_corpus(f"the corpus file {name} is not here")
         with pytest.raises(UnknownFormatError):
             inspect(path)

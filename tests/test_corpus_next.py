@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support import corpus_root, missing, sure_readers
+from support import corpus_root, sure_readers, without_corpus
 
 import tracekit
 from tracekit.errors import TracekitError
@@ -178,7 +178,7 @@ def is_seen(number: str, unit: int, found: set[float]) -> bool:
 @pytest.mark.parametrize("name", [name for name in FACTS if name not in REFUSED] or ["nothing"])
 def test_each_fact_comes_out_of_the_trace(name: str) -> None:
     if not FACTS:
-        missing("the folder corpus-next is not beside that of TRACEKIT_CORPUS")
+        without_corpus("the folder corpus-next is not beside that of TRACEKIT_CORPUS")
     trace = tracekit.read(ROOT / name)
     trace.ledgers[0].check()
     assert len(sure_readers(ROOT / name)) == 1
@@ -191,7 +191,7 @@ def test_each_fact_comes_out_of_the_trace(name: str) -> None:
 def test_what_is_no_profile_gets_its_sentence(name: str) -> None:
     path = ROOT / name
     if not path.exists():
-        missing(f"the corpus file {name} is not here")
+        without_corpus(f"the corpus file {name} is not here")
     with pytest.raises(TracekitError) as caught:
         tracekit.read(path)
     assert REFUSED[name] in str(caught.value)
@@ -200,6 +200,6 @@ def test_what_is_no_profile_gets_its_sentence(name: str) -> None:
 
 def test_every_file_is_looked_at() -> None:
     if not FACTS:
-        missing("the folder corpus-next is not beside that of TRACEKIT_CORPUS")
+        without_corpus("the folder corpus-next is not beside that of TRACEKIT_CORPUS")
     files = {str(path.relative_to(ROOT)) for path in Path(ROOT).rglob("*") if path.is_file()} - {"SOURCES.md"}
     assert {name for name in files if not name.startswith(OWN_TESTS)} == FACTS.keys()

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import orjson
 import pytest
-from support import corpus_root, missing, sample
+from support import corpus_root, sample, without_corpus
 from viewed import REAL, WITH_EVENTS
 from viewers import chromium_page, perfetto
 
@@ -51,7 +51,7 @@ def test_perfetto_sees_our_counts_sums_and_names_of_each_sample(name: str, tmp_p
 @pytest.mark.parametrize("name", REAL or ["nothing"])
 def test_perfetto_sees_our_counts_sums_and_names_of_each_real_file(name: str, tmp_path: Path) -> None:
     if not REAL:
-        missing("the corpus of real files is not here (TRACEKIT_CORPUS names the folder)")
+        without_corpus("the corpus of real files is not here (TRACEKIT_CORPUS names the folder)")
     check(corpus_root() / name, tmp_path / "x.json.gz")
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from support import SAMPLES, corpus_root, missing, sample
+from support import SAMPLES, corpus_root, sample, without_corpus
 
 from tracekit.readers import READERS
 
@@ -35,5 +35,5 @@ def file_named(name: str) -> Path:
     if not name.startswith(_REAL):
         return sample(name)
     if not REAL:
-        missing("the corpus of real files is not here (TRACEKIT_CORPUS names the folder)")
+        without_corpus("the corpus of real files is not here (TRACEKIT_CORPUS names the folder)")
     return corpus_root() / name.removeprefix(_REAL)

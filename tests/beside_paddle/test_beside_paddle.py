@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 from beside_paddle.running import HERE, made_once, run_under_paddle
-from support import corpus_root, missing
+from support import corpus_root, without_corpus
 
 SUMMARISED = ("0", "2", "3", "4", "5", "6")
 """The examples that print tables; the case study (8) too, in another way."""
@@ -33,7 +33,7 @@ def both(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     documents = [path.read_text(encoding="utf-8") for path in sorted((corpus_root().parent / "seeds").glob("*.txt"))]
     document = next((text for text in documents if "### 使用案例" in text), None)
     if document is None:
-        missing("the document of Paddle's profiler is not in seeds/")
+        without_corpus("the document of Paddle's profiler is not in seeds/")
         raise AssertionError
     examples = [textwrap.dedent(block) for block in BLOCK.findall(document)]
 

@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from support import corpus_root, missing
+from support import corpus_root, without_corpus
 
 import tracekit.profiler.fluid
 import tracekit.profiler.paddle
@@ -39,7 +39,7 @@ def document(mark: str) -> str:
         text = path.read_text(encoding="utf-8")
         if mark in text:
             return text
-    missing(f"the document with {mark!r} is not in {folder.name}/")
+    without_corpus(f"the document with {mark!r} is not in {folder.name}/")
     raise AssertionError
 
 
