@@ -31,7 +31,8 @@ MAX_RUN_BYTES = 200
 FIRST_DATE = date(2000, 1, 1)
 """An earlier date comes from a clock that was never set: no trace of a GPU is older."""
 
-_DAMAGE = (pa.ArrowException, OSError, ValueError, KeyError, IndexError, TypeError, AttributeError, OverflowError)
+_WRONG = (ValueError, KeyError, IndexError, TypeError, AttributeError, OverflowError)
+_DAMAGE = (pa.ArrowException, msgspec.MsgspecError, OSError, *_WRONG)
 
 
 @dataclass(frozen=True, slots=True)

@@ -255,7 +255,7 @@ def read_json(path: Path, form: type[_Form]) -> _Form | None:
     try:
         # Not msgspec's own parser: it refuses the lone surrogates of file names that are not text.
         found = msgspec.convert(json.loads(path.read_bytes()), form)
-    except (OSError, ValueError, RecursionError):
+    except (OSError, ValueError, msgspec.MsgspecError, RecursionError):
         return None
     return found if found["form"] == FORM_VERSION else None
 

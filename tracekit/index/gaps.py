@@ -9,6 +9,7 @@ import numpy.typing as npt
 
 from tracekit.analysis.enclosing import innermost
 from tracekit.analysis.intervals import I64, clip, coverage, gaps, merge
+from tracekit.analysis.segments import rows_by
 from tracekit.index import devices as _devices
 from tracekit.index import grouping
 from tracekit.index.devices import Device, Devices
@@ -124,9 +125,10 @@ def _waited(devices: Devices, launched: Launched, starts: I64, until: I64, launc
     call_lane, gap_lane = lane[: calls.size], lane[calls.size :]
     begin, end = times_of(index, calls)
     found[some] = innermost(call_lane, begin, end, gap_lane, starts[some]) >= 0
-    for thread in np.unique(gap_lane).tolist():  # few: the threads that launch
-        mine, own = some[gap_lane == thread], call_lane == thread
-        if own.any():
+    calls_of = dict(rows_by(call_lane))
+    for thread, places in rows_by(gap_lane):
+        if thread in calls_of:
+            mine, own = some[places], calls_of[thread]
             covered = _covered(begin[own], end[own], starts[mine], until[mine])
             length = until[mine] - starts[mine]
             found[mine] |= (length > 0) & (covered >= WAITING_SHARE * length)

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from tracekit.analysis.intervals import I64
+from tracekit.analysis.segments import rows_by
 from tracekit.index import grouping
 from tracekit.index.devices import Device, Devices
 from tracekit.index.launches import Launched
@@ -27,14 +28,24 @@ COLUMNS = frozenset({"step", "name"})
 
 @dataclass(frozen=True, slots=True)
 class Steps:
-    """Steps of one process in order: starts, ends: ns; numbers: that of the profiler, else the place in the order."""
+    """Steps of one process in order: starts, ends: ns; numbers: that of the profiler, else the place in the order.
 
-    source: int
+    order: number of the process at its place.
+    """
+
+    order: int
     pid: Cell
-    place: int
     starts: I64
     ends: I64
     numbers: list[Cell]
+
+
+@dataclass(frozen=True, slots=True)
+class HostSteps:
+    """Steps of each process, by (input, place) and pid. inside: how many lie within another and are left out."""
+
+    of: dict[tuple[int, int], dict[Cell, Steps]]
+    inside: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,57 +58,64 @@ class Windows:
     by_launch: bool
 
 
-def host_steps(index: TraceIndex, places: grouping.Groups) -> tuple[list[Steps], int]:
-    """Return the steps of each process, and how many were left out since they lie within another."""
+def host_steps(index: TraceIndex, places: grouping.Groups) -> HostSteps:
+    """Return the steps of each process."""
     picked = index.pick({Kind.STEP})
     if not picked.rows.size:
-        return [], 0
+        return HostSteps({}, 0)
     place = grouping.Key(places.codes[picked.rows], range(places.count))
     groups = grouping.group_by(picked.key("source"), picked.key("pid"), place)
     numbers = index.events.column("step").take(picked.rows).to_pylist()
-    found, inside = [], 0
-    for g in range(groups.count):
-        mine = np.flatnonzero(groups.codes == g)
+    found: dict[tuple[int, int], dict[Cell, Steps]] = {}
+    inside = 0
+    for g, mine in rows_by(groups.codes):
         starts = picked.starts[mine]
         ends = starts + picked.durations[mine]
         own = np.ones(mine.size, np.bool_)
         own[1:] = ends[1:] > np.maximum.accumulate(ends)[:-1]
         inside += int(np.count_nonzero(~own))
-        source, pid, where = (labels[g] for labels in groups.labels)
+        pid = groups.labels[1][g]
+        source, where = (int(groups.labels[column][g] or 0) for column in (0, 2))
         kept = mine[own].tolist()
         names = [numbers[i] if numbers[i] is not None else place for place, i in enumerate(kept)]
-        found.append(Steps(int(source or 0), pid, int(where or 0), starts[own], ends[own], names))
-    return found, inside
+        own_place = found.setdefault((source, where), {})
+        own_place[pid] = Steps(len(own_place), pid, starts[own], ends[own], names)
+    return HostSteps(found, inside)
 
 
-def windows_on(devices: Devices, device: Device, steps: list[Steps], launched: Launched) -> list[Windows]:
+def windows_on(devices: Devices, device: Device, steps: HostSteps, launched: Launched) -> list[Windows]:
     """Return the windows on the device, those of each process that launched work on it within its steps.
 
     Where no work of the device has a known launch: the host ranges, if one process alone has steps.
     """
-    candidates = [s for s in steps if s.source == device.source and s.place == device.place]
+    candidates = steps.of.get((device.source, device.place))
+    if candidates is None:
+        return []
     call = launched.launch[device.positions]
     linked = call >= 0
     if not linked.any():
         if len(candidates) != 1:
             return []
-        only = candidates[0]
+        (only,) = candidates.values()
         ends = np.minimum(only.ends, np.append(only.starts[1:], only.ends[-1:]))
         return [Windows(only, only.starts, ends, False)]
     index = devices.index
     call = call[linked]
     begun = index.starts[call]
-    pid, pid_known = index.ints("pid")[call], index.has("pid")[call]
+    pid = index.key("pid", call)
     work = device.positions[linked]
     found = []
-    for each in candidates:
-        own = ~pid_known if each.pid is None else pid_known & (pid == each.pid)
-        step = np.searchsorted(each.starts, begun, side="right") - 1
-        own &= step >= 0
-        own[own] = begun[own] < each.ends[step[own]]
-        if own.any():
-            found.append(_windows(each, step[own], devices.starts[work[own]], devices.ends[work[own]]))
-    return found
+    for code, rows in rows_by(pid.codes):
+        each = candidates.get(pid.labels[code])
+        if each is None:
+            continue
+        step = np.searchsorted(each.starts, begun[rows], side="right") - 1
+        within = step >= 0
+        within[within] = begun[rows[within]] < each.ends[step[within]]
+        own = work[rows[within]]
+        if own.size:
+            found.append(_windows(each, step[within], devices.starts[own], devices.ends[own]))
+    return sorted(found, key=lambda windows: windows.steps.order)
 
 
 def _windows(steps: Steps, step: I64, starts: I64, ends: I64) -> Windows:

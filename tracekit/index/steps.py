@@ -8,6 +8,7 @@ import numpy as np
 
 from tracekit.analysis.intervals import I64, Ranges, merge
 from tracekit.analysis.nesting import nest
+from tracekit.analysis.segments import rows_by
 from tracekit.index import owners as _owners
 from tracekit.index.trace_index import TraceIndex, join
 from tracekit.schema import DEVICE_WORK, Kind
@@ -71,12 +72,11 @@ def busy_inside(index: TraceIndex, steps: Steps) -> tuple[int | None, ...]:
     work = index.pick(DEVICE_WORK)
     owner = steps.owners.codes[work.rows]
     busy: list[int | None] = [None] * steps.rows.size
-    for o in np.unique(steps.owner).tolist():
-        mine = owner == o
-        if not mine.any():
+    ends, rows_of = work.starts + work.durations, dict(rows_by(owner))
+    for o, at in rows_by(steps.owner):
+        if o not in rows_of:
             continue
-        ranges = merge(work.starts[mine], (work.starts + work.durations)[mine])
-        at = np.flatnonzero(steps.owner == o)
+        ranges = merge(work.starts[rows_of[o]], ends[rows_of[o]])
         found = covered(ranges, (steps.starts + steps.durations)[at]) - covered(ranges, steps.starts[at])
         for place, ns in zip(at.tolist(), found.tolist(), strict=True):
             busy[place] = ns

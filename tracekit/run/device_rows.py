@@ -16,8 +16,11 @@ from tracekit import schema
 from tracekit.analysis.clocks.bounds import OPEN
 from tracekit.analysis.clocks.launches import DeviceClock
 from tracekit.analysis.clocks.line import Line
+from tracekit.analysis.links import one_key
+from tracekit.analysis.segments import rows_by
 from tracekit.columns import arrow
-from tracekit.run.launches import UNKNOWN, WAITER, LaunchLook, clock_of, with_null
+from tracekit.columns.arrays import I64
+from tracekit.run.launches import UNKNOWN, WAITER, LaunchLook, clock_of, step_of, with_null
 
 
 def within(found: LaunchLook) -> dict[tuple[int, int], DeviceClock]:
@@ -27,17 +30,32 @@ def within(found: LaunchLook) -> dict[tuple[int, int], DeviceClock]:
     """
     calls, work = found.calls, found.work
     out: dict[tuple[int, int], DeviceClock] = {}
-    for pid in np.unique(work.pid).tolist():
-        mine, theirs = calls.take(calls.pid == pid), work.take(work.pid == pid)
-        devices = np.unique(theirs.device).tolist()
-        if len(devices) > 1:  # a synchronization waits for one of them
+    of_process = dict(rows_by(calls.pid))
+    for pid, places in rows_by(work.pid):
+        if pid not in of_process:
+            continue
+        mine, theirs = calls.take(of_process[pid]), work.take(places)
+        devices = list(rows_by(theirs.device))
+        step = step_of(mine.starts)
+        if len(devices) > 1:  # a synchronization waits for one of them, and a device has to do with its own calls alone
             mine = replace(mine, marks=mine.marks & ~WAITER)
-        for device in devices:
-            rows = theirs.take(theirs.device == device)
-            clock = clock_of(mine, rows, (mine.correlation, rows.correlation))
+            mine = mine.take(np.argsort(mine.correlation, kind="stable"))
+        for device, own in devices:
+            rows = theirs.take(own)
+            its = mine if len(devices) == 1 else mine.take(_rows_of(mine.correlation, rows.correlation))
+            clock = clock_of(its, rows, (its.correlation, rows.correlation), step=step)
             if clock is not None:
                 out[pid, device] = clock
     return out
+
+
+def _rows_of(ascending: I64, wanted: I64) -> I64:
+    """Return the rows that hold one of the wanted values."""
+    wanted = np.unique(wanted)
+    first, last = np.searchsorted(ascending, wanted), np.searchsorted(ascending, wanted, "right")
+    count = last - first
+    found: I64 = np.arange(count.sum()) + np.repeat(first - np.cumsum(count) + count, count)
+    return found
 
 
 def contradictions(clocks: Mapping[tuple[int, int], DeviceClock], *, cut: bool = False) -> str:
@@ -113,15 +131,19 @@ def repairs(clocks: Mapping[tuple[int, int], DeviceClock]) -> list[DeviceLine]:
 def moved(batches: Iterator[pa.RecordBatch], lines: Sequence[DeviceLine]) -> Iterator[pa.RecordBatch]:
     """Move the rows of devices, start and end alike."""
     at, of_dur = (schema.EVENTS.get_field_index(name) for name in ("ts_ns", "dur_ns"))
+    line_of = {(each.pid, each.device): each for each in lines}
     for batch in batches:
         if not schema.is_totals(batch) and batch.num_rows:
             pid, device = (with_null(batch.column(name)) for name in ("pid", "device"))
             on_device = arrow.valid(batch.column("device")) | arrow.valid(batch.column("stream"))
             starts, lengths = arrow.ints(batch.column("ts_ns")), arrow.ints(batch.column("dur_ns"))
             begins, ends = starts.copy(), starts + lengths
-            for each in lines:
-                mine = on_device & (pid == each.pid) & (device == each.device)
-                begins[mine], ends[mine] = each.line.corrected(starts[mine]), each.line.corrected(ends[mine])
+            rows = np.flatnonzero(on_device)
+            for _, places in rows_by(one_key([pid[rows], device[rows]], rows.size)):
+                mine = rows[places]
+                each = line_of.get((int(pid[mine[0]]), int(device[mine[0]])))
+                if each is not None:
+                    begins[mine], ends[mine] = each.line.corrected(starts[mine]), each.line.corrected(ends[mine])
             if (begins != starts).any():
                 known = arrow.valid(batch.column("dur_ns"))
                 batch = batch.set_column(at, schema.EVENTS.field(at), arrow.array(begins))

@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from tracekit import schema
+from tracekit.analysis.segments import rows_by
 from tracekit.columns import arrow
 from tracekit.run.joining import LARGEST_PID
 from tracekit.run.same_process import FIRST_ORDINARY_PID, differ
@@ -86,9 +87,8 @@ def _look(batch: pa.RecordBatch, found: dict[int, _Work]) -> None:
     pids, starts = arrow.ints(batch.column("pid"))[rows], arrow.ints(batch.column("ts_ns"))[rows]
     ends = starts + arrow.ints(batch.column("dur_ns"))[rows]
     ranks = np.where(arrow.valid(batch.column("rank")), arrow.ints(batch.column("rank")), -1)[rows]
-    for pid in np.unique(pids).tolist():
+    for pid, mine in rows_by(pids):
         if FIRST_ORDINARY_PID <= pid <= LARGEST_PID:
-            mine = pids == pid
             first, last = int(starts[mine].min()), int(ends[mine].max())
             work = found.setdefault(pid, _Work(first, last))
             work.first, work.last = min(work.first, first), max(work.last, last)

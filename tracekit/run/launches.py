@@ -196,9 +196,16 @@ def _keys(calls: Rows, work: Rows) -> tuple[I64, I64]:
 
 
 def clock_of(
-    calls: Rows, work: Rows, keys: tuple[I64, I64], host_origin_ns: int = 0, device_origin_ns: int = 0
+    calls: Rows,
+    work: Rows,
+    keys: tuple[I64, I64],
+    host_origin_ns: int = 0,
+    device_origin_ns: int = 0,
+    step: int | None = None,
 ) -> DeviceClock | None:
-    """Return the clock of one device, or of several whose clocks are one."""
+    """Return the clock of one device, or of several whose clocks are one. step: that of the calls, where known."""
+    if not calls.pid.size:
+        return None
     key, work_key = keys
     # Several calls with one id: a driver call within a runtime call. The first counts.
     order = np.lexsort((calls.starts, key))
@@ -211,10 +218,10 @@ def clock_of(
     waits = ((calls.marks & WAITER) != 0) & alone
     own = Calls(key, calls.starts + host_origin_ns, calls.ends + host_origin_ns, waits, (calls.marks & _COPIER) != 0)
     theirs = Work(work_key, work.starts + device_origin_ns, work.ends + device_origin_ns, work.marks == 1)
-    return device_clock(own, theirs, _step(calls.starts) + _step(work.starts) - 2)
+    return device_clock(own, theirs, (step or step_of(calls.starts)) + step_of(work.starts) - 2)
 
 
-def _step(times: I64) -> int:
+def step_of(times: I64) -> int:
     """Return the ns that all times are multiples of: printed times are rounded to them."""
     if times.size < FEWEST:
         return 1

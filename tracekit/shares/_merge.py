@@ -31,7 +31,7 @@ from tracekit.shares._tallies import Tallies
 from tracekit.shares._worker import CollectiveShare, OperatorShare, Share
 from tracekit.trace import Ledger, Run, Trace
 from tracekit.views import named
-from tracekit.views.device import breakdown
+from tracekit.views.device.parts import DeviceParts, Parts, device_parts
 from tracekit.views.ranks import distributed, ranks
 from tracekit.views.tables import operator, overview
 
@@ -256,7 +256,7 @@ class Merged:
         return distributed.Figures(has_kernels, devices if has_kernels else [], sorted(hosts), each, negative)
 
 
-def _quiet(span: breakdown.Parts) -> list[Cell]:
+def _quiet(span: Parts) -> list[Cell]:
     """Return the row of a device on which no kernel communicates. span: the parts of its span."""
     return [0, int(span.compute[0]), 0, 0, None, 0.0 if span.span[0] else None]
 
@@ -269,8 +269,8 @@ def _give_devices(index: TraceIndex, shares: Sequence[Share], untimed: int, nega
     index.give(_devices.find, found)
     parts = [each for share in shares for each in share.devices]
     index.give(
-        breakdown.device_parts,
-        tuple(breakdown.DeviceParts(device, *each) for device, each in zip(found.devices, parts, strict=True)),
+        device_parts,
+        tuple(DeviceParts(device, *each) for device, each in zip(found.devices, parts, strict=True)),
     )
 
 

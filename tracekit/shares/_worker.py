@@ -33,8 +33,7 @@ from tracekit.run import alignment
 from tracekit.safety.limits import Limits, applied
 from tracekit.schema import DEVICE_WORK, Kind
 from tracekit.trace import Ledger, Run, Trace
-from tracekit.views.device import breakdown
-from tracekit.views.device.breakdown import Parts
+from tracekit.views.device.parts import Parts, device_parts
 from tracekit.views.ranks import distributed, ranks
 from tracekit.views.tables import operator, overview
 
@@ -257,7 +256,7 @@ def _share(task: Task) -> Share:
         overview.figures(index),
         _operators(index),
         _steps.busy_inside(index, steps),
-        tuple((each.span, each.steps, each.active, each.busy) for each in breakdown.device_parts(index)),
+        tuple((each.span, each.steps, each.active, each.busy) for each in device_parts(index)),
         ranks.loads(index, owners),
         meetings.candidates(index, owners),
         replace(distributed.figures(index), each=None),

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from tracekit.analysis.segments import rows_by
 from tracekit.columns.arrays import I64
 from tracekit.index.host.tree import host
 from tracekit.index.trace_index import TraceIndex, join
@@ -41,9 +42,9 @@ def call_paths(index: TraceIndex) -> CallPaths:
     numbers = np.array([*(place[text] for text in texts), place[NO_NAME]], np.int64)
     name = numbers[codes[tree.rows]]
     steps = kinds[tree.rows] == step
-    for number in np.unique(name[steps]).tolist():
-        text = re.sub(r"\d+", "…", labels[number])
-        name[steps & (name == number)] = place.setdefault(text, len(place))
+    at = np.flatnonzero(steps)
+    for number, places in rows_by(name[at]):
+        name[at[places]] = place.setdefault(re.sub(r"\d+", "…", labels[number]), len(place))
     labels = list(place)
     path = np.full(tree.rows.size, -1, np.int64)
     parents: list[I64] = []

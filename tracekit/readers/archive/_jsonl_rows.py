@@ -54,7 +54,7 @@ class OddRows:
             del values["table"]
         try:
             row = _row(table, values, number)
-        except (ValueError, RecursionError) as err:  # msgspec's errors are ValueErrors
+        except (ValueError, msgspec.MsgspecError, RecursionError) as err:
             ledger.drop("bad-value", where=where, text=f"dropped: values that do not fit their column ({err})")
             return
         if row.pop("strange_kind", None):
@@ -118,7 +118,7 @@ def _value(key: str, text: str, kind: pa.DataType) -> int | float | str:
         if kind == pa.float64():
             return NON_FINITE[json.loads(text)] if text[:1] == '"' else msgspec.json.decode(text, type=float)
         return msgspec.json.decode(text, type=str)
-    except (ValueError, KeyError) as err:
+    except (ValueError, msgspec.MsgspecError, KeyError) as err:
         raise ValueError(f"{key}: {text[:40]}") from err
 
 

@@ -20,23 +20,27 @@ Table `devices`: each device in all. Table `steps`: the same for the window of e
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
-from tracekit.analysis.intervals import Ranges, coverage, difference, gaps, intersection, length, merge, union
-from tracekit.columns.arrays import I64, Mask
+from tracekit.analysis.intervals import (
+    Ranges,
+    difference,
+    gaps,
+    intersection,
+)
+from tracekit.columns.arrays import I64
 from tracekit.index import devices as _devices
 from tracekit.index import grouping, launches, step_windows
 from tracekit.index.clocks import by_clock
 from tracekit.index.devices import Device, Devices
-from tracekit.index.kernel_classes import communicates
-from tracekit.index.trace_index import TraceIndex, join
+from tracekit.index.trace_index import TraceIndex
 from tracekit.report import Bar, Cell, Column, ReportTable, Section
 from tracekit.schema import DEVICE_WORK, Kind
 from tracekit.units import Unit
 from tracekit.views import specs, tabulate, totals
 from tracekit.views.base import ColumnSpec, Quantity, View, ViewOptions
+from tracekit.views.device.parts import AllWork, DeviceParts, Parts, Work, all_work, device_parts
 from tracekit.views.quantities import ratio
 
 _TITLE = "Breakdown of device time"
@@ -48,52 +52,6 @@ _PARTS = (
     ("idle", "Idle"),
 )
 _BARS = 8
-
-
-@dataclass(frozen=True, slots=True)
-class Parts:
-    """Parts of some windows, each of shape (windows,), ns: the first four of _PARTS add up to the window."""
-
-    span: I64
-    compute: I64
-    exposed_comm: I64
-    exposed_copies: I64
-    idle: I64
-    communication: I64
-
-    def values(self, name: str) -> list[int]:
-        """Return one part, an integer a window."""
-        found: list[int] = getattr(self, name).tolist()
-        return found
-
-    def together(self) -> Parts:
-        """Return the parts of all windows added up, as one window."""
-        every = (self.span, self.compute, self.exposed_comm, self.exposed_copies, self.idle, self.communication)
-        return Parts(*(part.sum(keepdims=True) for part in every))
-
-    def overlap(self) -> list[int]:
-        """Return the communication that compute hides."""
-        found: list[int] = (self.communication - self.exposed_comm).tolist()
-        return found
-
-
-@dataclass(frozen=True, slots=True)
-class _Work:
-    """Merged ranges of one device: compute; with communication; with copies too; communication alone."""
-
-    compute: Ranges
-    kernels: Ranges
-    busy: Ranges
-    communication: Ranges
-
-    def parts(self, begins: I64, ends: I64) -> Parts:
-        """Return the parts of each window [begins[i], ends[i]); windows ascend and do not overlap."""
-        edges = np.column_stack((begins, ends)).ravel()
-        compute, kernels, busy, communication = (
-            coverage(*ranges, edges)[::2] for ranges in (self.compute, self.kernels, self.busy, self.communication)
-        )
-        span = ends - begins
-        return Parts(span, compute, kernels - compute, busy - kernels, span - busy, communication)
 
 
 def compute(index: TraceIndex, options: ViewOptions) -> Section:
@@ -108,7 +66,7 @@ def compute(index: TraceIndex, options: ViewOptions) -> Section:
     if index.was_given(device_parts):
         steps, notes = None, _step_notes(devices, sum(each.steps is None for each in found))
     else:
-        steps, notes = _step_table(devices, _work(index), options)
+        steps, notes = _step_table(all_work(index), options)
     tables = (table, *([steps] if steps else []))
     notes_of_all = [
         "parts add up to the span: first start to last end of the input, host rows included",
@@ -120,62 +78,6 @@ def compute(index: TraceIndex, options: ViewOptions) -> Section:
         notes_of_all.append("no collective took time: communication is 0")
     notes_of_all += tabulate.option_notes(options, table)
     return Section(VIEW.name, _TITLE, tables, figures=_bars(devices, parts), notes=tuple(notes_of_all))
-
-
-@dataclass(frozen=True, slots=True)
-class DeviceParts:
-    """The parts of a device's span, and of all its steps together: None where no step is known on the device.
-
-    active: first start to last end of its work; busy: time with any of it.
-    """
-
-    device: Device
-    span: Parts
-    steps: Parts | None
-    active: int
-    busy: int
-
-
-@join
-def device_parts(index: TraceIndex) -> tuple[DeviceParts, ...]:
-    """Return the parts of each device, one window each, as the view has them.
-
-    Steps of several processes on one device may overlap: their union is one window here.
-    """
-    devices = _devices.find(index)
-    steps, _ = step_windows.host_steps(index, devices.places)
-    launched = launches.launches_of(index, devices.rows)
-    found = []
-    for device, work in zip(devices.devices, _work(index), strict=True):
-        windows = step_windows.windows_on(devices, device, steps, launched)
-        together = None
-        if windows:
-            edges = merge(np.concatenate([w.begins for w in windows]), np.concatenate([w.ends for w in windows]))
-            together = work.parts(*edges).together() if length(edges) else None
-        whole = work.parts(np.array([device.begin]), np.array([device.end]))
-        active = int(work.busy[1][-1]) - int(work.busy[0][0])
-        found.append(DeviceParts(device, whole, together, active, length(work.busy)))
-    return tuple(found)
-
-
-@join
-def _work(index: TraceIndex) -> tuple[_Work, ...]:
-    devices = _devices.find(index)
-    kernel = devices.index.kind_mask({Kind.KERNEL})[devices.rows]
-    collective = np.zeros(kernel.size, np.bool_)
-    collective[kernel] = communicates(devices.index, devices.rows[kernel])
-    found = []
-    for device in devices.devices:
-        starts, ends = devices.starts[device.positions], devices.ends[device.positions]
-        computes, talks = (kernel & ~collective)[device.positions], collective[device.positions]
-        done, talk = _merged(starts, ends, computes), _merged(starts, ends, talks)
-        kernels = union(done, talk) if talks.any() else done
-        found.append(_Work(done, kernels, merge(starts, ends), talk))
-    return tuple(found)
-
-
-def _merged(starts: I64, ends: I64, chosen: Mask) -> Ranges:
-    return merge(starts[chosen], ends[chosen])
 
 
 def _part_columns(parts: Sequence[Parts]) -> list[Column]:
@@ -217,9 +119,10 @@ def _device_table(devices: Devices, found: Sequence[DeviceParts], options: ViewO
     return tabulate.finish("devices", _TITLE, columns, options, own_order="", blocks=places, top_each=False)
 
 
-def _step_table(devices: Devices, work: Sequence[_Work], options: ViewOptions) -> tuple[ReportTable | None, list[str]]:
-    steps, _ = step_windows.host_steps(devices.index, devices.places)
-    if not steps:
+def _step_table(work: AllWork, options: ViewOptions) -> tuple[ReportTable | None, list[str]]:
+    devices = work.devices
+    steps = step_windows.host_steps(devices.index, devices.places)
+    if not steps.of:
         return None, [NO_STEPS]
     launched = launches.launches_of(devices.index, devices.rows)
     chosen: list[Device] = []
@@ -227,12 +130,12 @@ def _step_table(devices: Devices, work: Sequence[_Work], options: ViewOptions) -
     numbers: list[Cell] = []
     parts: list[Parts] = []
     without, by_host = 0, False
-    for device, each in zip(devices.devices, work, strict=True):
+    for number, device in enumerate(devices.devices):
         windows = step_windows.windows_on(devices, device, steps, launched)
         without += not windows
         for found in windows:
             by_host |= not found.by_launch
-            parts.append(each.parts(found.begins, found.ends))
+            parts.append(work.of(number).parts(found.begins, found.ends))
             chosen += [device] * found.begins.size
             processes += [found.steps.pid] * found.begins.size
             numbers += found.steps.numbers
@@ -253,7 +156,7 @@ def _step_table(devices: Devices, work: Sequence[_Work], options: ViewOptions) -
 
 def _notes_on_steps(devices: Devices, without: int) -> list[str]:
     """Return notes on steps and devices that are left out. without: devices on which no step launched work."""
-    _, inside = step_windows.host_steps(devices.index, devices.places)
+    inside = step_windows.host_steps(devices.index, devices.places).inside
     notes = [f"{grouping.plural('step', inside)} within another step: not counted apart"] if inside else []
     if without:
         notes.append(f"no step launched work on {grouping.plural('device', without)}: the whole span only")
@@ -262,7 +165,7 @@ def _notes_on_steps(devices: Devices, without: int) -> list[str]:
 
 def _step_notes(devices: Devices, without: int) -> list[str]:
     """Return the notes of a run that is read rank by rank, in the place of the table of steps."""
-    if not step_windows.host_steps(devices.index, devices.places)[0]:
+    if not step_windows.host_steps(devices.index, devices.places).of:
         return [NO_STEPS]
     apart = "the parts of each step are not shown for a run that is read rank by rank"
     return [apart, *_notes_on_steps(devices, without)]
@@ -306,10 +209,10 @@ def _define(index: TraceIndex, _: ViewOptions, row: Mapping[str, Cell], column: 
     mine = [
         i for i in range(len(devices.devices)) if all(row.get(c.name, c.values[i]) == c.values[i] for c in identity)
     ]
-    work = _work(index)
+    work = all_work(index)
 
     def part(name: str) -> Quantity:
-        pieces = [_pieces(name, devices.devices[i], work[i]) for i in mine]
+        pieces = [_pieces(name, devices.devices[i], work.of(i)) for i in mine]
         starts, ends = (np.concatenate([np.zeros(0, np.int64), *times]) for times in zip(*pieces, strict=True))
         number = np.repeat(np.array(mine, np.int64), [piece[0].size for piece in pieces])
         at = [_running(devices, devices.devices[i], piece[0]) for i, piece in zip(mine, pieces, strict=True)]
@@ -328,7 +231,7 @@ def _define(index: TraceIndex, _: ViewOptions, row: Mapping[str, Cell], column: 
 _NO_ROW = ("span", "idle", "active", "idle_active")
 
 
-def _pieces(name: str, device: Device, work: _Work) -> Ranges:
+def _pieces(name: str, device: Device, work: Work) -> Ranges:
     """Return the pieces of time, merged, that make a part of a device's span."""
     low, high = int(work.busy[0][0]), int(work.busy[1][-1])
     if name in ("span", "active"):

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from tracekit.analysis.enclosing import innermost
-from tracekit.analysis.segments import distinct
+from tracekit.analysis.segments import distinct, rows_by
 from tracekit.columns.arrays import I64, Mask
 from tracekit.index import gaps as _gaps
 from tracekit.schema import API_CALLS
@@ -88,7 +88,10 @@ def _count(facts: Facts, ranges: I64, calls: I64) -> I64:
     lanes = _gaps.keys_of(facts.index, np.concatenate((ranges, calls)), _gaps.THREAD)
     of_range, of_call = lanes[: ranges.size], lanes[ranges.size :]
     starts, ends = facts.starts[ranges], facts.starts[ranges] + facts.lengths[ranges]
-    for lane in np.unique(of_call).tolist():  # few: the threads that call
-        mine, begun = of_range == lane, np.sort(facts.starts[calls[of_call == lane]])
+    rows_of = dict(rows_by(of_range))
+    for lane, at in rows_by(of_call):
+        if lane not in rows_of:
+            continue
+        mine, begun = rows_of[lane], np.sort(facts.starts[calls[at]])
         found[mine] = np.searchsorted(begun, ends[mine], "left") - np.searchsorted(begun, starts[mine], "left")
     return found

@@ -16,7 +16,7 @@ import numpy as np
 from tracekit.analysis.critical_path import SHORT_PAUSE, Path, upper_bounds
 from tracekit.analysis.enclosing import innermost
 from tracekit.analysis.intervals import Ranges, length, merge, union, union_length
-from tracekit.analysis.segments import distinct
+from tracekit.analysis.segments import distinct, rows_by
 from tracekit.analysis.series import judge
 from tracekit.columns.arrays import I32, I64, Mask
 from tracekit.index import devices as _devices
@@ -278,9 +278,9 @@ class Facts:
         lanes = _gaps.keys_of(self.index, rows, (*_gaps.THREAD, "device", "stream"))
         starts, ends = self.starts[rows], self.starts[rows] + self.lengths[rows]
         spent: list[Ranges] = []
-        for lane in np.unique(lanes).tolist():
+        for _, at in rows_by(lanes):
             # Short pauses between two of them go too.
-            first, last = merge(starts[lanes == lane], ends[lanes == lane] + SHORT_PAUSE)
+            first, last = merge(starts[at], ends[at] + SHORT_PAUSE)
             spent.append((first, last - SHORT_PAUSE))
         most = union_length(*(np.concatenate([each[i] for each in spent]) for i in (0, 1))) if spent else 0
         return self._bound(owner, saved, most)

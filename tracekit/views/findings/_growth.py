@@ -6,6 +6,7 @@ import math
 
 import numpy as np
 
+from tracekit.analysis.segments import rows_by
 from tracekit.columns.arrays import F64, I64
 from tracekit.index.grouping import group_by
 from tracekit.index.lanes import device_label
@@ -34,8 +35,8 @@ def memory_growth(facts: Facts) -> RuleResult:
     place = group_by(*(facts.index.key(column, rows) for column in ("source", "rank", "device")))
     sizes = facts.index.ints("bytes")
     found, tried = [], False
-    for number in range(place.count):  # few: the devices, and the host
-        mine = rows[place.codes == number]
+    for number, places in rows_by(place.codes):
+        mine = rows[places]
         owner = int(facts.owners.codes[mine[0]])
         edges, unit = _edges(facts, owner, mine)
         level = np.cumsum(sizes[mine])

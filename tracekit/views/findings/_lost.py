@@ -9,6 +9,7 @@ import numpy as np
 
 from tracekit.analysis.intervals import merge
 from tracekit.analysis.links import one_key
+from tracekit.analysis.segments import rows_by
 from tracekit.columns.arrays import I64, Mask
 from tracekit.index import gaps as _gaps
 from tracekit.index.host.waits import named as named_like
@@ -114,13 +115,14 @@ def _captured(facts: Facts, launches: I64) -> Mask:
         return found
     lanes = _gaps.keys_of(facts.index, np.concatenate((begins, ends, launches)), _gaps.THREAD)
     of_begin, of_end, of_launch = np.split(lanes, [begins.size, begins.size + ends.size])
-    for lane in np.unique(of_begin).tolist():  # few: the threads that capture
-        stops = np.sort(facts.starts[ends[of_end == lane]])
-        opens = np.sort(facts.starts[begins[of_begin == lane]])
+    ends_of, launches_of, none = dict(rows_by(of_end)), dict(rows_by(of_launch)), np.zeros(0, np.int64)
+    for lane, at_begin in rows_by(of_begin):
+        stops = np.sort(facts.starts[ends[ends_of.get(lane, none)]])
+        opens = np.sort(facts.starts[begins[at_begin]])
         at = np.searchsorted(stops, opens)
         opens, at = opens[at < stops.size], at[at < stops.size]
         first, last = merge(opens, stops[at])
-        mine = np.flatnonzero(of_launch == lane)
+        mine = launches_of.get(lane, none)
         place = np.searchsorted(first, facts.starts[launches[mine]], "right") - 1
         found[mine] = (place >= 0) & (facts.starts[launches[mine]] < np.append(last, 0)[place])
     return found

@@ -7,6 +7,7 @@ import re
 import numpy as np
 
 from tracekit.analysis.intervals import Ranges, clip, intersection, length, merge, union
+from tracekit.analysis.segments import rows_by
 from tracekit.columns.arrays import I64, Mask
 from tracekit.index import collectives, meetings
 from tracekit.index.grouping import group_by
@@ -95,8 +96,7 @@ def shared_device(facts: Facts) -> RuleResult:
     place = group_by(*(facts.index.key(column, rows) for column in ("source", "device")))
     found, tried = [], False
     times: dict[str, Ranges] = {}
-    for number in range(place.count):  # few: the devices
-        mine = np.flatnonzero(place.codes == number)
+    for number, mine in rows_by(place.codes):
         who, pieces = np.unique(owner[mine], return_counts=True)
         who = who[pieces >= LEAST_SHARED]
         if who.size < 2 or place.labels[1][number] is None:

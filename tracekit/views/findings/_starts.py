@@ -7,6 +7,7 @@ import re
 import numpy as np
 
 from tracekit.analysis.intervals import Ranges, length, merge, union_length
+from tracekit.analysis.segments import rows_by
 from tracekit.analysis.series import judge
 from tracekit.index.host.waits import named as named_like
 from tracekit.report import Finding
@@ -26,8 +27,7 @@ def warm_up(facts: Facts) -> RuleResult:
     found = []
     tried = False
     times: dict[str, Ranges] = {}
-    for owner in np.unique(facts.steps.owner).tolist():
-        at = np.flatnonzero(facts.steps.owner == owner)
+    for owner, at in rows_by(facts.steps.owner):
         durations = facts.steps.durations[at]
         judged = judge(durations)
         whole = int(durations.sum())

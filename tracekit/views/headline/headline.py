@@ -14,6 +14,7 @@ from pathlib import Path
 
 import numpy as np
 
+from tracekit.analysis.segments import rows_by
 from tracekit.analysis.statistics import nearest_rank
 from tracekit.index.clocks import by_clock
 from tracekit.index.grouping import plural
@@ -33,7 +34,7 @@ from tracekit.report import (
 from tracekit.trace import Ledger
 from tracekit.views import specs
 from tracekit.views.device import breakdown
-from tracekit.views.device.breakdown import DeviceParts
+from tracekit.views.device.parts import DeviceParts, device_parts
 from tracekit.views.steps import steps as _steps
 from tracekit.views.tables.model import ON_NO_THREAD
 
@@ -68,7 +69,7 @@ def find(index: TraceIndex, section: Callable[[str], Section], more: Sequence[st
     """
     run_ns, run_note = _run(index)
     lost = bool(index.trace.incomplete)
-    devices = () if lost else _groups(index, breakdown.device_parts(index))
+    devices = () if lost else _groups(index, device_parts(index))
     found = section("findings")
     step = _step(index)
     # Without device work, the phases of the steps say more than the operators.
@@ -105,7 +106,7 @@ def _step(index: TraceIndex) -> StepTime | None:
     if not chosen.any():
         return None
     owner, durations = times.owner[chosen], times.durations[chosen]
-    medians = [nearest_rank(np.sort(durations[owner == each]), 50) for each in np.unique(owner).tolist()]
+    medians = [nearest_rank(np.sort(durations[rows]), 50) for _, rows in rows_by(owner)]
     ordered = np.sort(durations)
     p5, median, p95 = (nearest_rank(ordered, percent) for percent in (5, 50, 95))
     warm_up = int(np.count_nonzero(times.warm_up))

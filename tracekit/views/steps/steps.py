@@ -17,6 +17,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from tracekit.analysis.segments import rows_by
 from tracekit.analysis.series import RULE, Judged, judge
 from tracekit.analysis.statistics import grouped
 from tracekit.columns.arrays import I64, Mask
@@ -66,7 +67,7 @@ def step_times(index: TraceIndex) -> StepTimes:
     tabulate.require(index, VIEW.name, _COLUMNS)
     owners = _owners.find(index)
     steps = _steps.find(index, owners)
-    judged = {o: judge(steps.durations[steps.owner == o]) for o in np.unique(steps.owner).tolist()}
+    judged = {o: judge(steps.durations[at]) for o, at in rows_by(steps.owner)}
     warm_up = np.array([word == "warm-up" for word in _marks(steps, judged)], np.bool_)
     busy = _steps.busy_inside(index, steps)
     return StepTimes(tuple(owners.labels), owners.codes, steps.owner, steps.starts, steps.durations, busy, warm_up)
@@ -81,7 +82,7 @@ def compute(index: TraceIndex, options: ViewOptions) -> Section:
         nothing = tabulate.nothing(VIEW.name, _TITLE, "step", options, steps.notes)
         return Section(VIEW.name, _TITLE, notes=(nothing.notes[0], HINT, *nothing.notes[1:]))
     busy = _steps.busy_inside(index, steps)
-    judged = {o: judge(steps.durations[steps.owner == o]) for o in np.unique(steps.owner).tolist()}
+    judged = {o: judge(steps.durations[at]) for o, at in rows_by(steps.owner)}
     marks = _marks(steps, judged)
     statistics = _statistics(steps, marks, busy, options)
     every = _every(index, steps, marks, busy, options)
@@ -105,8 +106,8 @@ def compute(index: TraceIndex, options: ViewOptions) -> Section:
 def _marks(steps: Steps, judged: dict[int, Judged]) -> list[str]:
     """Return the mark of each step: "warm-up", "slow", "fast", or ""."""
     marks = np.full(steps.rows.size, "", dtype="<U8")
-    for o, judgement in judged.items():
-        at = np.flatnonzero(steps.owner == o)
+    for o, at in rows_by(steps.owner):
+        judgement = judged[o]
         marks[at[: judgement.warm_up]] = "warm-up"
         slow = steps.durations[at] > judgement.high
         marks[at[judgement.outliers & slow]] = "slow"
@@ -119,12 +120,11 @@ def _statistics(steps: Steps, marks: list[str], busy: tuple[int | None, ...], op
     """Return a row for all steps of each owner, and where some are warm-up one for these and one for the rest."""
     warm = np.array([word == "warm-up" for word in marks], np.bool_)
     rows: list[tuple[int, str, I64]] = []
-    for o in np.unique(steps.owner).tolist():
-        mine = steps.owner == o
-        rows.append((o, "all", np.flatnonzero(mine)))
-        if (mine & warm).any():
-            rows.append((o, "after warm-up", np.flatnonzero(mine & ~warm)))
-            rows.append((o, "warm-up", np.flatnonzero(mine & warm)))
+    for o, mine in rows_by(steps.owner):
+        rows.append((o, "all", mine))
+        if warm[mine].any():
+            rows.append((o, "after warm-up", mine[~warm[mine]]))
+            rows.append((o, "warm-up", mine[warm[mine]]))
     codes = np.repeat(np.arange(len(rows)), [at.size for _, _, at in rows])
     try:
         times = grouped(codes, len(rows), np.concatenate([steps.durations[at] for _, _, at in rows]))
@@ -245,7 +245,7 @@ def _define(index: TraceIndex, _: ViewOptions, row: Mapping[str, Cell], column: 
     if "owner" in row:
         mine &= np.array([owners.labels[o] == row["owner"] for o in steps.owner.tolist()], np.bool_)
     if row.get("which") in ("after warm-up", "warm-up"):
-        judged = {o: judge(steps.durations[steps.owner == o]) for o in np.unique(steps.owner).tolist()}
+        judged = {o: judge(steps.durations[at]) for o, at in rows_by(steps.owner)}
         warm = np.array([word == "warm-up" for word in _marks(steps, judged)], np.bool_)
         mine &= warm == (row["which"] == "warm-up")
     if "start" in row:  # the table of each step

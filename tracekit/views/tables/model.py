@@ -26,6 +26,7 @@ import numpy as np
 
 from tracekit.analysis.enclosing import innermost
 from tracekit.analysis.intervals import I64, Ranges, difference, intersection, length, merge
+from tracekit.analysis.segments import rows_by
 from tracekit.index import grouping
 from tracekit.index import owners as _owners
 from tracekit.index.host import tree as _host
@@ -180,18 +181,19 @@ def _with_work_by_time(timed: ByTime, owners: _owners.Owners, found: _Counted) -
 def _in_steps(found: _Counted, owner: I64, begun: I64, ns: I64, work: I64) -> WorkOf:
     """Fill in the work of each step, by when it began; return that of all steps, and with phases, of each owner."""
     whole = {}
-    for o in np.unique(found.owner).tolist():
-        mine = owner == o
+    rows_of, none = dict(rows_by(owner)), np.zeros(0, np.int64)
+    for o, own in rows_by(found.owner):
+        mine = rows_of.get(o, none)
         order = np.argsort(begun[mine], kind="stable")
         times = begun[mine][order]
         sums = np.concatenate((np.zeros(1, np.int64), np.cumsum(ns[mine][order])))
-        steps = np.flatnonzero((found.kind == 0) & (found.owner == o))
+        steps = own[found.kind[own] == 0]
 
         def inside(starts: I64, ends: I64, times: I64 = times, sums: I64 = sums) -> I64:
             return sums[np.searchsorted(times, ends)] - sums[np.searchsorted(times, starts)]
 
         work[steps] = inside(found.starts[steps], found.ends[steps])
-        every = np.flatnonzero((found.kind <= _ASIDE) & (found.owner == o))
+        every = own[found.kind[own] <= _ASIDE]
         sets = (merge(found.starts[rows], found.ends[rows]) for rows in (steps, every))
         of_steps, of_all = (int(inside(*ranges).sum()) for ranges in sets)
         whole[o] = of_steps, of_all

@@ -13,6 +13,7 @@ import numpy as np
 
 from tracekit.analysis.enclosing import innermost
 from tracekit.analysis.links import one_key
+from tracekit.analysis.segments import rows_by
 from tracekit.columns import args
 from tracekit.columns.arrays import I64, Mask, Rows
 from tracekit.index import grouping
@@ -99,9 +100,10 @@ def _places(index: TraceIndex, events: LaneEvents, points: Rows, enclosing: Mask
         ends = begins + index.lengths[timed[inside]]
         at_once = innermost(of_events[inside], begins, ends, of_points[asked], at[asked])
         found[asked] = np.append(inside, -1)[at_once]
-    for lane in np.unique(of_points[~enclosing]).tolist():
-        asked = np.flatnonzero(~enclosing & (of_points == lane))
-        inside = np.flatnonzero(of_events == lane)
+    after, rows_of = np.flatnonzero(~enclosing), dict(rows_by(of_events))
+    for lane, places in rows_by(of_points[after]):
+        asked = after[places]
+        inside = rows_of.get(lane, after[:0])
         next_ = np.searchsorted(starts[inside], at[asked])  # rows come by start, of equal starts the longer first
         found[asked] = np.append(inside, -1)[next_]
     known = np.flatnonzero(found >= 0)
