@@ -79,6 +79,27 @@ MANY: dict[str, Callable[[int], str]] = {
         [slice_(0, cat="cuda_runtime", name="cudaLaunchKernel", args={"correlation": 5})]
         + [kernel(i, args={"device": 0, "stream": 7, "correlation": 5}) for i in range(1, n)]
     ),
+    "launches and devices": lambda n: trace(
+        [
+            e
+            for i in range(n)
+            for e in (
+                slice_(i, cat="cuda_runtime", name="cudaLaunchKernel", args={"correlation": i + 1}),
+                kernel(i, args={"device": i, "stream": 7, "correlation": i + 1}),
+            )
+        ]
+    ),
+    "threads that launch and wait": lambda n: trace(
+        [
+            e
+            for i in range(n)
+            for e in (
+                slice_(i, cat="cuda_runtime", name="cudaLaunchKernel", tid=i, args={"correlation": i + 1}),
+                slice_(i, cat="cuda_runtime", name="cudaStreamSynchronize", tid=i, ts=i * 10 + 300, dur=30),
+                kernel(i, args={"device": 0, "stream": 7, "correlation": i + 1}),
+            )
+        ]
+    ),
     "names of threads": lambda n: trace(
         [slice_(0)]
         + [{"ph": "M", "name": "thread_name", "pid": 1, "tid": i, "args": {"name": f"t{i}"}} for i in range(n)]

@@ -27,6 +27,7 @@ import numpy as np
 
 from tracekit.analysis._path_nodes import Device, Host, Waits, Works
 from tracekit.analysis.intervals import Ranges, merge
+from tracekit.analysis.segments import rows_by
 from tracekit.columns.arrays import I64, Mask
 
 TOLERANCE = 2_000
@@ -38,6 +39,8 @@ SOON = 50_000
 _ENOUGH_PAUSES = 8
 _MOST = 10_000
 """The most pauses of threads that are taken for possible waits, the longest: each is evaluated on its own."""
+_MOST_PAIRS = 50_000_000
+"""The most pairs of a pause and another thread of its process that are looked at: those of the longest pauses."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -177,87 +180,89 @@ def streams_for_streams(work: Works, waits: Waits) -> tuple[I64, I64]:
 
 def between_threads(host: Host, timed: I64, first: I64, last: I64, low: int, main: int) -> list[Stops]:
     """Return the waits of threads for other threads of their process, as far as the schedule tells."""
-    threads = np.unique(host.threads[timed]).tolist()
-    if len(threads) < 2:
+    seen = [_Seen.of(thread, timed[at], host, first, last) for thread, at in rows_by(host.threads[timed])]
+    if len(seen) < 2:
         return []
-    runs: dict[int, Ranges] = {}
-    cover: dict[int, Ranges] = {}
-    edges: dict[int, I64] = {}
-    for thread in threads:
-        mine = timed[host.threads[timed] == thread]
-        cover[thread] = merge(first[mine], last[mine])
-        edges[thread] = np.sort(np.concatenate((first[mine], last[mine])))
-        mine = mine[host.active[mine]]
-        runs[thread] = merge(first[mine], last[mine])
-    stops = []
-    for thread in threads:
-        froms, untils, usual = _pauses(runs[thread], low)
-        if not froms.size:
-            continue
-        bare = 2 * (_covered(cover[thread], untils) - _covered(cover[thread], froms)) < untils - froms
-        best, best_end = np.full(froms.size, -1, np.int64), froms.copy()
-        for other in threads:
-            if other == thread or host.processes[other] != host.processes[thread]:
+    pauses = [_pauses(each.runs, low) for each in seen]
+    sizes = [froms.size for froms, _, _ in pauses]
+    froms, untils = (np.concatenate([each[i] for each in pauses]) for i in (0, 1))
+    length = untils - froms
+    long = length >= np.repeat(np.array([usual for _, _, usual in pauses], np.int64), sizes)
+    thread = np.repeat(np.array([each.thread for each in seen], np.int64), sizes)
+    within = [
+        _covered(each.cover, stop) - _covered(each.cover, go) for each, (go, stop, _) in zip(seen, pauses, strict=True)
+    ]
+    bare = 2 * np.concatenate(within) < length
+    best, best_end = np.full(froms.size, -1, np.int64), froms.copy()
+    process = host.processes[np.array([each.thread for each in seen], np.int64)]
+    members = {number: [seen[at] for at in rows.tolist()] for number, rows in rows_by(process)}
+    for number, pause in rows_by(np.repeat(process, sizes)):
+        mine = pause[_longest(length[pause], _MOST_PAIRS // len(members[number]))]
+        for other in members[number]:
+            near = mine[
+                (untils[mine] > other.edges[0]) & (froms[mine] < other.edges[-1]) & (thread[mine] != other.thread)
+            ]
+            if not near.size:
                 continue
-            ended = _woke(runs[other], cover[other], edges[other], froms, untils, bare, main=thread == main)
-            better = ended > best_end
-            best[better], best_end[better] = other, ended[better]
-        which = np.flatnonzero(best >= 0)
-        stops.append(
-            Stops(
-                np.full(which.size, thread, np.int64),
-                froms[which],
-                best_end[which],
-                np.zeros(0, np.int64),
-                best[which],
-                np.full(which.size, -1, np.int64),
-                (untils - froms >= usual)[which],
-            )
+            ended = _woke(other, froms[near], untils[near], bare[near], thread[near] == main)
+            better = ended > best_end[near]
+            best[near[better]], best_end[near[better]] = other.thread, ended[better]
+    found = np.flatnonzero(best >= 0)
+    found = found[_longest((best_end - froms)[found], _MOST)]
+    none = np.zeros(0, np.int64)
+    unnamed = np.full(found.size, -1, np.int64)
+    stops = Stops(thread[found], froms[found], best_end[found], none, best[found], unnamed, long[found])
+    return [stops] if found.size else []
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Seen:
+    """What is seen of a thread: runs: its work, merged; cover: all its ranges, merged; edges: of all, ascending."""
+
+    thread: int
+    runs: Ranges
+    cover: Ranges
+    edges: I64
+
+    @staticmethod
+    def of(thread: int, mine: I64, host: Host, first: I64, last: I64) -> _Seen:
+        """mine: the thread's ranges."""
+        active = mine[host.active[mine]]
+        return _Seen(
+            thread,
+            merge(first[active], last[active]),
+            merge(first[mine], last[mine]),
+            np.sort(np.concatenate((first[mine], last[mine]))),
         )
-    return _longest([each for each in stops if each.threads.size])
 
 
-def _longest(stops: list[Stops]) -> list[Stops]:
-    """Return the longest of these waits, _MOST of them."""
-    lengths = np.concatenate([np.zeros(0, np.int64), *(each.untils - each.froms for each in stops)])
-    if lengths.size <= _MOST:
-        return stops
+def _longest(lengths: I64, most: int) -> Mask:
+    """Return which of the lengths are the longest `most`."""
+    if lengths.size <= most:
+        return np.ones(lengths.size, np.bool_)
     longest = np.zeros(lengths.size, np.bool_)
-    longest[np.argpartition(lengths, -_MOST)[-_MOST:]] = True
-    kept = []
-    for each, long in zip(stops, np.split(longest, np.cumsum([each.threads.size for each in stops])[:-1]), strict=True):
-        kept.append(
-            Stops(
-                each.threads[long],
-                each.froms[long],
-                each.untils[long],
-                each.tail_works,
-                each.tail_threads[long],
-                each.numbers[long],
-                each.long[long],
-            )
-        )
-    return [each for each in kept if each.threads.size]
+    longest[np.argpartition(lengths, -most)[-most:]] = True
+    return longest
 
 
-def _woke(runs: Ranges, cover: Ranges, edges: I64, froms: I64, untils: I64, bare: Mask, *, main: bool) -> I64:
-    """Return when a thread with these runs may have let another go on that paused; the pause's start where it did not.
+def _woke(other: _Seen, froms: I64, untils: I64, bare: Mask, main: Mask) -> I64:
+    """Return when a thread may have let others go on that paused; the pause's start where it did not.
 
-    cover, edges: of all its ranges. bare: pauses in which that thread is in no range. main: it is the main one.
+    bare: pauses in which the thread that pauses is in no range. main: pauses of the main thread.
     """
-    begins, ends = runs
+    begins, ends = other.runs
     at = np.searchsorted(ends, untils, "right") - 1
     ended = np.append(ends, np.iinfo(np.int64).min)[at]
     silent = np.append(begins, np.iinfo(np.int64).max)[at + 1] >= untils
-    busy = _covered(runs, untils) - _covered(runs, froms)
+    busy = _covered(other.runs, untils) - _covered(other.runs, froms)
     soon = untils - ended <= SOON
     works = busy >= LEAST_SHARE * (untils - froms)
     # Of a thread in no range, whoever lived meanwhile and did anything may have woken it, and may have gone on.
-    alive = _covered(cover, untils) - _covered(cover, froms)
-    moved = np.searchsorted(edges, untils, "left") > np.searchsorted(edges, froms, "right")
+    alive = _covered(other.cover, untils) - _covered(other.cover, froms)
+    moved = np.searchsorted(other.edges, untils, "left") > np.searchsorted(other.edges, froms, "right")
     lived = bare & (works | (moved & (alive >= LEAST_SHARE * (untils - froms))))
     known = silent & (soon | works | lived) & (ended > froms)
-    return np.where(known, ended, np.where(lived & (not main), untils, froms))
+    return np.where(known, ended, np.where(lived & ~main, untils, froms))
 
 
 def _pauses(runs: Ranges, low: int) -> tuple[I64, I64, int]:
