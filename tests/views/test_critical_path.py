@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from support import corpus, sample
 from views.tables import NAMES, Row, dicts, on_trace, trace
 
+from tracekit.analysis import _path_waits
 from tracekit.api import read
 from tracekit.index import owners as _owners
 from tracekit.index.trace_index import TraceIndex
@@ -146,6 +147,41 @@ def test_without_host_rows_there_is_a_note(rows: tuple[Row, ...]) -> None:
     assert ("what ran on a device alone does not tell what it waited for" in section.notes) is bool(rows)
     totals = PATH(trace(totals=({"name": "a", "calls": 1, "total_ns": 5},)), ViewOptions())
     assert totals.notes[0].startswith("needs ")
+
+
+def test_waits_that_are_too_many_are_left_out_the_shortest_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = [
+        row
+        for i in range(8)
+        for row in (
+            call(1_000 * i, 10, "cudaLaunchKernel", i + 1),
+            work(1_000 * i + 20, 60 + 10 * i, f"k{i}", i + 1, stream=i % 4),
+            call(1_000 * i + 30, 60 + 10 * i, "cudaDeviceSynchronize", 100 + i),
+        )
+    ]
+
+    def shown() -> tuple[dict[str, int], list[str]]:
+        section = PATH(trace(*rows), ViewOptions())
+        return {r["part"]: r["time"] for r in dicts(section.tables[0])}, [n for n in section.notes if "too many" in n]
+
+    every, notes = shown()
+    assert (every["kernel"], notes) == (sum(60 + 10 * i for i in range(8)), [])
+    monkeypatch.setattr(_path_waits, "_MOST_WIDE", 4 * 3)  # four streams: three calls
+    fewer, notes = shown()
+    assert notes == ["too many waits to follow: the shortest 5 are left out"]
+    assert fewer["kernel"] == sum(60 + 10 * i for i in range(5, 8))
+    assert sum(fewer.values()) == sum(every.values())
+
+
+def test_pauses_of_threads_that_are_too_many_are_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    def host(at: int, takes: int, tid: int) -> Row:
+        return {"ts_ns": at, "dur_ns": takes, "kind": "operator", "name": "op", "pid": 1, "tid": tid}
+
+    rows = [host(2_000_000 * i + 1_000_000 * (t - 1), 1_000_000, t) for i in range(6) for t in (1, 2)]
+    assert not [note for note in PATH(trace(*rows), ViewOptions()).notes if "too many" in note]
+    monkeypatch.setattr(_path_waits, "_MOST_PAIRS", 2 * 4)  # two threads: four pauses
+    [note] = [note for note in PATH(trace(*rows), ViewOptions()).notes if "too many" in note]
+    assert note == "too many waits to follow: the shortest 7 are left out"
 
 
 def test_made_up_starts_make_no_path() -> None:

@@ -21,8 +21,8 @@ def build_nodes(host: Host, device: Device, waits: Waits, *, main: int, begin: i
     work = Works.of(host, device, low, high)
     first, last = np.clip(host.starts, low, high), np.clip(host.ends, low, high)
     timed = np.flatnonzero(last > first)
-    stops = for_devices(host, work, waits, low, high)
-    woken = between_threads(host, timed, first, last, low, main)
+    stops, unseen = for_devices(host, work, waits, low, high)
+    woken, unseen_pauses = between_threads(host, timed, first, last, low, main)
     lone = _lone(work, low)
 
     splits = [(host.threads[work.launch[work.launch >= 0]], work.release[work.launch >= 0])]
@@ -92,6 +92,7 @@ def build_nodes(host: Host, device: Device, waits: Waits, *, main: int, begin: i
         np.concatenate(woken_tails),
         np.concatenate(long),
         np.concatenate((np.zeros(count, np.bool_), told_to_wait(host, work, waits))),
+        unseen + unseen_pauses,
     )
 
 

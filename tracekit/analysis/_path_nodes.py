@@ -11,7 +11,15 @@ from typing import Literal, Protocol
 
 import numpy as np
 
-from tracekit.analysis.segments import INT64_MAX, as_int64, check_same_length, narrow, previous_greater, run_starts
+from tracekit.analysis.segments import (
+    INT64_MAX,
+    as_int64,
+    check_same_length,
+    narrow,
+    previous_greater,
+    rows_by,
+    run_starts,
+)
 from tracekit.columns.arrays import I64, Codes, Mask, Numbers
 
 LOWEST = -(1 << 63)
@@ -127,7 +135,7 @@ class Nodes:
     `Device`. launch: the node that the launch depends on, -1 for none. devices_from: the first node on a device. begin:
     of the window. join_head, join_tail, join_wait: edges of waits; -1 as wait: between two streams. woken_head,
     woken_tail: a thread that was free seems to have waited for another, woken_long: for long. ordered: a call told the
-    stream to wait before this work.
+    stream to wait before this work. unseen: how many waits were not looked at, since there are too many.
     """
 
     starts: I64
@@ -146,6 +154,7 @@ class Nodes:
     woken_tail: I64
     woken_long: Mask
     ordered: Mask
+    unseen: int = 0
 
     def threads(self, at: I64) -> I64:
         """Return the threads of these nodes, -1 on devices."""
@@ -216,10 +225,9 @@ class Works:
             place,
         )
 
-    def by_stream(self, stream: int) -> I64:
-        """Return the places of a stream's work by start."""
-        mine = np.flatnonzero(self.streams == stream)
-        return mine[np.argsort(self.starts[mine], kind="stable")]
+    def by_stream(self) -> dict[int, I64]:
+        """Return the places of each stream's work by start."""
+        return {stream: at[np.argsort(self.starts[at], kind="stable")] for stream, at in rows_by(self.streams)}
 
 
 def _began(host: Host, device: Device) -> Mask:

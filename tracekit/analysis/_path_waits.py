@@ -41,6 +41,8 @@ _MOST = 10_000
 """The most pauses of threads that are taken for possible waits, the longest: each is evaluated on its own."""
 _MOST_PAIRS = 50_000_000
 """The most pairs of a pause and another thread of its process that are looked at: those of the longest pauses."""
+_MOST_WIDE = 10_000_000
+"""The most pairs of a call and a stream, of calls that may wait for any stream: those of the longest calls."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -91,8 +93,8 @@ def cut_copies(host: Host, device: Device, waits: Waits) -> tuple[Device, I64]:
     return cut_device, more(rows, row)
 
 
-def for_devices(host: Host, work: Works, waits: Waits, low: int, high: int) -> list[Stops]:
-    """Return the waits of calls, one for each stream that a call waits for."""
+def for_devices(host: Host, work: Works, waits: Waits, low: int, high: int) -> tuple[list[Stops], int]:
+    """Return the waits of calls, one for each stream that a call waits for, and how many calls were not looked at."""
     found = []
     copies = np.flatnonzero(waits.works >= 0)
     copies = copies[work.place[waits.works[copies]] >= 0]
@@ -109,27 +111,31 @@ def for_devices(host: Host, work: Works, waits: Waits, low: int, high: int) -> l
     wants = waits.streams[calls]
     parts: list[tuple[I64, I64]] = []
     latest = begins.copy()
-    for stream in np.unique(work.streams).tolist():
-        mine = work.by_stream(stream)
-        last = np.searchsorted(np.maximum.accumulate(work.called[mine]), waits.before[calls], "left") - 1
+    streams = work.by_stream()
+    wide = np.flatnonzero((wants == Waits.ALL) | (wants == Waits.ANY))
+    looked = wide[_longest((returns - begins)[wide], _MOST_WIDE // max(len(streams), 1))]
+    of_one = dict(rows_by(wants))
+    for stream, mine in streams.items():
+        asked = np.sort(np.append(looked, of_one[stream])) if stream in of_one else looked
+        last = np.searchsorted(np.maximum.accumulate(work.called[mine]), waits.before[calls[asked]], "left") - 1
         # The last of these whose launch is known must have ended; what has no known launch may have come later.
         sure_of = np.maximum.accumulate(np.where(work.launch[mine] >= 0, np.arange(mine.size), -1))
         surely = np.where(last >= 0, sure_of[np.maximum(last, 0)], -1)
-        over = (surely < 0) | (work.ends[mine[np.maximum(surely, 0)]] <= returns + TOLERANCE)
-        last = np.minimum(last, np.searchsorted(work.starts[mine], returns, "left") - 1)
+        over = (surely < 0) | (work.ends[mine[np.maximum(surely, 0)]] <= returns[asked] + TOLERANCE)
+        last = np.minimum(last, np.searchsorted(work.starts[mine], returns[asked], "left") - 1)
         ended = work.ends[mine[np.maximum(last, 0)]]
-        known = (last >= 0) & (ended <= returns + TOLERANCE) & over
-        sure = np.flatnonzero(known & ((wants == Waits.ALL) | (wants == stream)))
-        parts.append((sure, mine[last[sure]]))
-        np.maximum.at(latest, sure, ended[sure])
-        maybe = np.flatnonzero(known & (wants == Waits.ANY) & (ended > best_end))
-        best[maybe], best_end[maybe] = mine[last[maybe]], ended[maybe]
+        known = (last >= 0) & (ended <= returns[asked] + TOLERANCE) & over
+        sure = np.flatnonzero(known & (wants[asked] != Waits.ANY))
+        parts.append((asked[sure], mine[last[sure]]))
+        latest[asked[sure]] = np.maximum(latest[asked[sure]], ended[sure])
+        maybe = np.flatnonzero(known & (wants[asked] == Waits.ANY) & (ended > best_end[asked]))
+        best[asked[maybe]], best_end[asked[maybe]] = mine[last[maybe]], ended[maybe]
     guessed = np.flatnonzero(best >= 0)
     parts.append((guessed, best[guessed]))
     latest[guessed] = best_end[guessed]
     for which, place in parts:
         found.append(_stops(host, row[which], begins[which], latest[which], place, calls[which], low, high))
-    return [stops for stops in found if stops.threads.size]
+    return [stops for stops in found if stops.threads.size], wide.size - looked.size
 
 
 def told_to_wait(host: Host, work: Works, waits: Waits) -> Mask:
@@ -140,15 +146,18 @@ def told_to_wait(host: Host, work: Works, waits: Waits) -> Mask:
     unknown = stream == Waits.ANY
     launched = np.flatnonzero(work.launch >= 0)
     launched = launched[np.argsort(work.called[launched], kind="stable")]
-    by = host.threads[work.launch[launched]]
-    for thread in np.unique(host.threads[waits.orders[unknown]]).tolist():
-        ours = np.flatnonzero(unknown & (host.threads[waits.orders] == thread))
-        mine = launched[by == thread]
+    unknown = np.flatnonzero(unknown)
+    by_thread = dict(rows_by(host.threads[work.launch[launched]]))
+    for thread, places in rows_by(host.threads[waits.orders[unknown]]):
+        ours, mine = unknown[places], launched[by_thread.get(thread, unknown[:0])]
         following = np.searchsorted(work.called[mine], at[ours], "left")
         stream[ours] = np.append(work.streams[mine], Waits.ANY)[following]
-    for number in np.unique(stream[stream >= 0]).tolist():
-        mine = work.by_stream(number)
-        first = np.searchsorted(np.maximum.accumulate(work.called[mine]), at[stream == number], "left")
+    streams = work.by_stream()
+    for number, orders in rows_by(stream):
+        if number not in streams:
+            continue
+        mine = streams[number]
+        first = np.searchsorted(np.maximum.accumulate(work.called[mine]), at[orders], "left")
         found[mine[first[first < mine.size]]] = True
     return found
 
@@ -165,24 +174,29 @@ def _stops(host: Host, call: I64, froms: I64, untils: I64, place: I64, numbers: 
 def streams_for_streams(work: Works, waits: Waits) -> tuple[I64, I64]:
     """Return for each wait of a stream the work that waited and the work that it waited for, as places."""
     heads, tails = np.full(waits.stream_heads.size, -1, np.int64), np.full(waits.stream_heads.size, -1, np.int64)
-    for stream in np.unique(work.streams).tolist():
-        mine = work.by_stream(stream)
+    of_head, of_tail, none = dict(rows_by(waits.stream_heads)), dict(rows_by(waits.stream_tails)), heads[:0]
+    for stream, mine in work.by_stream().items():
+        if stream not in of_head and stream not in of_tail:
+            continue
         called = np.maximum.accumulate(work.called[mine])
-        ours = np.flatnonzero(waits.stream_heads == stream)
+        ours = of_head.get(stream, none)
         at = np.searchsorted(called, waits.stream_after[ours], "left")
         heads[ours[at < mine.size]] = mine[at[at < mine.size]]
-        ours = np.flatnonzero(waits.stream_tails == stream)
+        ours = of_tail.get(stream, none)
         at = np.searchsorted(called, waits.stream_before[ours], "left") - 1
         tails[ours[at >= 0]] = mine[at[at >= 0]]
     known = (heads >= 0) & (tails >= 0)
     return heads[known], tails[known]
 
 
-def between_threads(host: Host, timed: I64, first: I64, last: I64, low: int, main: int) -> list[Stops]:
-    """Return the waits of threads for other threads of their process, as far as the schedule tells."""
+def between_threads(host: Host, timed: I64, first: I64, last: I64, low: int, main: int) -> tuple[list[Stops], int]:
+    """Return the waits of threads for other threads of their process, as far as the schedule tells.
+
+    The number is that of the pauses that were not looked at.
+    """
     seen = [_Seen.of(thread, timed[at], host, first, last) for thread, at in rows_by(host.threads[timed])]
     if len(seen) < 2:
-        return []
+        return [], 0
     pauses = [_pauses(each.runs, low) for each in seen]
     sizes = [froms.size for froms, _, _ in pauses]
     froms, untils = (np.concatenate([each[i] for each in pauses]) for i in (0, 1))
@@ -195,9 +209,11 @@ def between_threads(host: Host, timed: I64, first: I64, last: I64, low: int, mai
     bare = 2 * np.concatenate(within) < length
     best, best_end = np.full(froms.size, -1, np.int64), froms.copy()
     process = host.processes[np.array([each.thread for each in seen], np.int64)]
+    unseen = 0
     members = {number: [seen[at] for at in rows.tolist()] for number, rows in rows_by(process)}
     for number, pause in rows_by(np.repeat(process, sizes)):
         mine = pause[_longest(length[pause], _MOST_PAIRS // len(members[number]))]
+        unseen += pause.size - mine.size
         for other in members[number]:
             near = mine[
                 (untils[mine] > other.edges[0]) & (froms[mine] < other.edges[-1]) & (thread[mine] != other.thread)
@@ -212,7 +228,7 @@ def between_threads(host: Host, timed: I64, first: I64, last: I64, low: int, mai
     none = np.zeros(0, np.int64)
     unnamed = np.full(found.size, -1, np.int64)
     stops = Stops(thread[found], froms[found], best_end[found], none, best[found], unnamed, long[found])
-    return [stops] if found.size else []
+    return [stops] if found.size else [], unseen
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -311,6 +311,9 @@ def _notes(owners: _owners.Owners, found: list[_OwnPath]) -> list[str]:
                 f"{who}{pieces} of device work began as work of another stream ended: taken as a wait, though no row "
                 "says so"
             )
+        if each.own.graph.nodes.unseen:
+            shortest = f"{each.own.graph.nodes.unseen:,}"
+            notes.append(f"{who}too many waits to follow: the shortest {shortest} are left out")
         if each.own.guessed_thread:
             notes.append(f"{who}calls that name no thread are taken as those of one thread")
     return notes
