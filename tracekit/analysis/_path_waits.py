@@ -233,7 +233,7 @@ def between_threads(host: Host, timed: I64, first: I64, last: I64, low: int, mai
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Seen:
-    """What is seen of a thread: runs: its work, merged; cover: all its ranges, merged; edges: of all, ascending."""
+    """A thread in the window. runs: its work, merged; cover: all its ranges, merged; edges: of all, ascending."""
 
     thread: int
     runs: Ranges
