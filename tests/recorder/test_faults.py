@@ -227,7 +227,19 @@ def test_a_missing_stderr_is_no_reason_to_fail(tmp_path: Path, monkeypatch: pyte
     assert not recorder.is_recording()
 
 
-def test_signal_handlers_that_record_do_not_tear_the_items_of_others(recorded: Finish) -> None:
+def test_pairs_that_came_between_an_id_and_its_time_are_put_behind() -> None:
+    begun = [10**9 + at for at in range(6)]
+    buffer = [1, begun[0], 2, 3, begun[2], -3, begun[3], begun[1], -2, begun[4], 4]
+    assert _session.whole_items(buffer) == 10
+    assert buffer == [1, begun[0], 2, begun[1], 3, begun[2], -3, begun[3], -2, begun[4], 4]
+    waiting = [1, begun[0], 2, 3, begun[2]]
+    assert _session.whole_items(waiting) == 2  # the handler still runs
+    assert waiting == [1, begun[0], 2, 3, begun[2]]
+
+
+@pytest.mark.parametrize("traced", [False, True])
+def test_signal_handlers_that_record_do_not_tear_the_items_of_others(traced: bool, recorded: Finish) -> None:
+    """A tracer, such as a debugger, lets Python run a handler between any two operations."""
     if threading.current_thread() is not threading.main_thread():
         pytest.skip("signals come to the main thread alone")
 
@@ -239,14 +251,19 @@ def test_signal_handlers_that_record_do_not_tear_the_items_of_others(recorded: F
         with recorder.range("signal"):
             pass
 
-    before = signal.signal(signal.SIGALRM, handler)
+    def tracer(*_: object) -> object:
+        return tracer
+
+    before, tracing = signal.signal(signal.SIGALRM, handler), sys.gettrace()
     try:
         signal.setitimer(signal.ITIMER_REAL, 0.0005, 0.0005)
         count = 0
+        sys.settrace(tracer if traced else tracing)
         while signals <= 100 or count <= 10_000:
             with recorder.range("work"):
                 count += 1
     finally:
+        sys.settrace(tracing)
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, before)
     log = recorded()

@@ -1,8 +1,9 @@
 """The fast path: what entering and leaving a range does while something is recorded.
 
 Entering and leaving append two integers each to the thread's own list, without a lock. The time is taken before the two
-appends: nothing between these lets a signal handler in. The flusher takes an even number of integers. The three classes
-repeat a few lines, because calling a shared function costs more than the lines do.
+appends: nothing between these lets a signal handler in, but under a debugger or a coverage tool, and then the flusher
+puts the pairs in order (`whole_items`). The three classes repeat a few lines, because calling a shared function costs
+more than the lines do.
 """
 
 from __future__ import annotations

@@ -23,7 +23,7 @@ from tracekit.recorder._jsonl import (
     events_in,
     range_lines,
 )
-from tracekit.recorder._session import SESSION, ThreadState
+from tracekit.recorder._session import SESSION, ThreadState, whole_items
 
 PERIOD_S: Final = 0.020
 SHORTEST_WAIT_S: Final = 0.002
@@ -220,7 +220,7 @@ class Recorder:
 
     def _take(self, state: ThreadState) -> list[bytes]:
         buffer = state.buffer
-        count = len(buffer) & ~1  # an id may be there before its time
+        count = whole_items(buffer)
         if not count:
             return []
         lines: list[bytes] = []

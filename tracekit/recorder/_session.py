@@ -30,6 +30,37 @@ class PushedRange(Protocol):
         """End it at `t`, marked unfinished."""
 
 
+_LARGEST_ID = 1 << 24
+"""Ids count up from 1; no time of the clock is as small, but for 17 ms after the machine began."""
+
+
+def whole_items(buffer: list[int]) -> int:
+    """Put ids and their times in order, and return how many integers at the begin of a thread's buffer are such pairs.
+
+    An id may be there before its time. And while a debugger or a coverage tool traces the program, Python may run a
+    signal handler between the two: pairs that the handler records then stand between them. They are put behind.
+    """
+    count = len(buffer) & ~1
+    if not count or min(buffer[1:count:2]) > _LARGEST_ID:
+        return count
+    mended: list[int] = []
+    pairs: list[int] = []
+    waiting: list[int] = []
+    done = 0
+    for at, value in enumerate(buffer[:], 1):
+        if abs(value) <= _LARGEST_ID:
+            waiting.append(len(pairs) + 1)
+            pairs += (value, 0)
+        elif waiting:
+            pairs[waiting.pop()] = value
+        if not waiting:
+            mended += pairs
+            pairs = []
+            done = at
+    buffer[:done] = mended
+    return len(mended)
+
+
 class ThreadState:
     """The items that one thread has recorded and the flusher has not taken yet."""
 
