@@ -36,6 +36,14 @@ def test_nothing_is_lost_and_every_error_names_its_cause(command: Command, matri
     assert not wrong, "\n".join(map(str, wrong))
 
 
+def test_rows_that_a_query_cannot_read_back_are_no_damaged_archive(matrix: Matrix) -> None:
+    command = next(each for each in COMMANDS if each.words.startswith("query in/a.csv"))
+    faults = [fault for fault in command.faults() if fault.name == "TMPDIR: EIO at read"]
+    cells = list(Judge(matrix, command).cells(faults, "every"))
+    assert cells
+    assert [cell for cell in cells if cell.wrong] == []
+
+
 _IN_PLACE = """
 import sys
 try:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import errno
+import os
 import re
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager
 from functools import partial
+from pathlib import Path
 from types import ModuleType
 from typing import ParamSpec, Protocol, TypeAlias, TypeVar
 
@@ -15,10 +17,12 @@ import pyarrow as pa
 import pyarrow.dataset as ds
 
 from tracekit.errors import MissingExtraError, TracekitError, UsageError
-from tracekit.safety.scratch import scratch_error, scratch_folder
+from tracekit.safety.scratch import cannot_read_back, scratch_error, scratch_folder
 
 P = ParamSpec("P")
 T = TypeVar("T")
+SCRATCH = "tracekit-query-"
+"""Begin of the names of a query's temporary folders."""
 Readable: TypeAlias = "pa.Table | ds.Dataset"
 
 
@@ -131,7 +135,7 @@ def _lock(base: Connection) -> None:
 def answered(events: Readable, totals: Readable, sql: str) -> Iterator[pa.RecordBatchReader]:
     """Return a context with the rows of a SELECT as a stream."""
     duckdb = _duckdb()
-    with scratch_folder("tracekit-query-") as folder:
+    with scratch_folder(SCRATCH) as folder:
         base = locked(events, totals, str(folder))
         try:
             relation = base.sql(sql)
@@ -141,10 +145,10 @@ def answered(events: Readable, totals: Readable, sql: str) -> Iterator[pa.Record
                 open_reader: Callable[[], pa.RecordBatchReader]
                 open_reader = getattr(relation, "to_arrow_reader", None) or relation.fetch_arrow_reader
                 reader = _interruptible(worker, base, open_reader)
-                batches = _batches(partial(_interruptible, worker, base, _next, reader), duckdb)
+                batches = _batches(partial(_interruptible, worker, base, _next, reader), duckdb, events, totals)
                 yield pa.RecordBatchReader.from_batches(reader.schema, batches)
         except duckdb.Error as err:
-            raise _translated(err, duckdb) from err
+            raise _translated(err, duckdb, events, totals) from err
         finally:
             base.close()
 
@@ -168,13 +172,15 @@ def _next(reader: pa.RecordBatchReader) -> pa.RecordBatch | None:
         return None
 
 
-def _batches(read: Callable[[], pa.RecordBatch | None], duckdb: ModuleType) -> Iterator[pa.RecordBatch]:
+def _batches(
+    read: Callable[[], pa.RecordBatch | None], duckdb: ModuleType, *tables: Readable
+) -> Iterator[pa.RecordBatch]:
     """Yield the batches. An error in the middle becomes one sentence too."""
     while True:
         try:
             batch = read()
         except (duckdb.Error, pa.ArrowException, OSError) as err:
-            raise _translated(err, duckdb) from err
+            raise _translated(err, duckdb, *tables) from err
         if batch is None:
             return
         yield batch
@@ -183,10 +189,20 @@ def _batches(read: Callable[[], pa.RecordBatch | None], duckdb: ModuleType) -> I
 _FULL = re.compile(r"No space left on device|Disk quota exceeded|File too large")
 _SCAN_FAILED = re.compile(r"reading the stream registered as|get_next failed|CRC checksum")
 """Messages of DuckDB 2 and 1 when Arrow cannot read a file."""
+_SYSTEM = re.compile(r"\[errno (\d+)\]")
+"""What Arrow adds where the system could not read it."""
 
 
-def _translated(err: Exception, duckdb: ModuleType) -> TracekitError:
-    """Return DuckDB's message as one sentence: UsageError for wrong SQL, TracekitError for the rest."""
+def _files(table: Readable) -> list[str]:
+    children: list[ds.Dataset] = getattr(table, "children", [])
+    return [*getattr(table, "files", []), *(file for child in children for file in _files(child))]
+
+
+def _translated(err: Exception, duckdb: ModuleType, *tables: Readable) -> TracekitError:
+    """Return DuckDB's message as one sentence: UsageError for wrong SQL, TracekitError for the rest.
+
+    tables: what the query reads.
+    """
     first, _, rest = str(err).strip().partition("\n")
     text = re.sub(r"^(?:[A-Z][A-Za-z]+ )+Error: ", "", first).strip() or type(err).__name__
     candidates = re.search(r"^(?:Candidate|Did you mean).*", rest, re.MULTILINE)
@@ -194,6 +210,14 @@ def _translated(err: Exception, duckdb: ModuleType) -> TracekitError:
     if _FULL.search(str(err)):
         return scratch_error(None, OSError(errno.ENOSPC, "no space"))
     if _SCAN_FAILED.search(str(err)):
+        folders = {Path(file).parent for table in tables for file in _files(table)}
+        if (
+            (system := _SYSTEM.search(str(err)))
+            and len(folders) == 1
+            and (own := folders.pop()).name.startswith(SCRATCH)
+        ):
+            number = int(system[1])
+            return cannot_read_back(own, OSError(number, os.strerror(number)))
         return TracekitError(f"an archived file is damaged ({text})", hint="`tracekit archive verify` names it")
     if isinstance(err, duckdb.PermissionException):
         return UsageError(f"the query may read only its inputs: {text}", hint="give the file as an INPUT")

@@ -19,6 +19,7 @@ from tracekit.archive import Entry
 from tracekit.columns.arrow import array
 from tracekit.errors import AllInputsError, Failure, InputError, ParseError
 from tracekit.inputs import InputOptions, PathLike
+from tracekit.query._engine import SCRATCH
 from tracekit.safety.scratch import scratch_folder, writing
 from tracekit.trace import Ledger
 
@@ -52,7 +53,7 @@ def tables(
     bad: list[Failure] = []
     entries, others = _archived_and_others(words, options.format, bad)
     ledgers: list[Ledger] = []
-    with scratch_folder("tracekit-query-") as folder:
+    with scratch_folder(SCRATCH) as folder:
         fragments: list[tuple[FileSystem, ds.Fragment]] = []
         summed: list[pa.Table] = []
         for number, entry in enumerate(entries):
