@@ -22,6 +22,7 @@ import tempfile
 import zipfile
 import zlib
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -238,7 +239,7 @@ def databases(draw: Draw, size: int, number: int) -> Made:
                     pass
 
                 data = _database(folder, nothing, base)
-                with sqlite3.connect(Path(folder, "a.sqlite")) as db:
+                with closing(sqlite3.connect(Path(folder, "a.sqlite"))) as db, db:
                     tables = [
                         name for name in _tables(db) if db.execute(f'select count(*) from "{name}"').fetchone()[0]
                     ]

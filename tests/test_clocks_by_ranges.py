@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import random
 import sqlite3
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
@@ -45,7 +46,7 @@ def exports_with_nvtx() -> list[tuple[str, int]]:
     """Every export of nsys of the corpus that has push/pop ranges, by process."""
     found = []
     for path in sorted((corpus_root() / "nsys_sqlite").glob("*.sqlite")):
-        with sqlite3.connect(path) as db:
+        with closing(sqlite3.connect(path)) as db:
             if db.execute("select 1 from sqlite_master where name = 'NVTX_EVENTS'").fetchone():
                 pids = (
                     "select distinct globalTid >> 24 & 0xffffff from NVTX_EVENTS where eventType = 59 and end > start"
@@ -68,7 +69,7 @@ def test_the_log_of_a_real_programs_ranges_meets_its_export(
 ) -> None:
     """In each range of the program is another one that only the log has: what it launched is what nsys' ids say."""
     export = corpus(f"nsys_sqlite/{name}")
-    with sqlite3.connect(export) as db:
+    with closing(sqlite3.connect(export)) as db, db:
         [(session,)] = db.execute("select utcEpochNs from TARGET_INFO_SESSION_START_TIME")
         db.executescript(CALLS)
         rows, charged = db.execute(NVTX, (pid,)).fetchall(), db.execute(CHARGED, (pid,)).fetchall()

@@ -8,6 +8,7 @@ import sqlite3
 import subprocess
 import sys
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 
 import pyarrow as pa
@@ -53,7 +54,7 @@ def in_zeros(head: bytes) -> bytes:
 def database(folder: Path) -> bytes:
     """A database of nvprof's tables, most of which is empty pages."""
     path = folder / "a.sqlite"
-    with sqlite3.connect(path) as db:
+    with closing(sqlite3.connect(path)) as db, db:
         db.execute("create table CUPTI_ACTIVITY_KIND_KERNEL (_id_, start, end)")
         db.execute("create table pad (x)")
         db.execute("insert into pad values (zeroblob(?))", (24 * MB,))
@@ -197,7 +198,7 @@ def test_a_parquet_bomb_ends_at_the_default(groups: int, tmp_path: Path) -> None
 
 def test_a_database_view_that_never_ends_is_not_read(tmp_path: Path) -> None:
     path = tmp_path / "a.sqlite"
-    with sqlite3.connect(path) as db:
+    with closing(sqlite3.connect(path)) as db, db:
         db.execute(
             "create view CUPTI_ACTIVITY_KIND_KERNEL as with recursive c(start) as "
             "(select 1 union all select start + 1 from c) select start, start as end from c"

@@ -11,6 +11,7 @@ import json
 import random
 import sqlite3
 from collections.abc import Sequence
+from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -92,7 +93,7 @@ def write_whole(rank: Rank, path: Path) -> Path:
         path.write_text(json.dumps({"host_name": HOST, **json.loads(path.read_text())}))
         return path
     nsys.write([rank], path)
-    with sqlite3.connect(path) as db:
+    with closing(sqlite3.connect(path)) as db, db:
         db.execute("create table TARGET_INFO_SYSTEM_ENV (name text, value text)")
         db.execute("insert into TARGET_INFO_SYSTEM_ENV values ('Hostname', ?)", (HOST,))
     return path

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Callable, Sequence
+from contextlib import closing
 from pathlib import Path
 
 from benchmarks.truth.machine import Range, Rank
@@ -92,7 +93,7 @@ def write(
     ]
     rows["META_DATA_CAPTURE"] += [("PROCESS_0:COMMAND", "python"), ("PROCESS_0:ARGUMENT_0", "train.py")]
     path.unlink(missing_ok=True)
-    with sqlite3.connect(path) as database:
+    with closing(sqlite3.connect(path)) as database, database:
         database.execute("CREATE TABLE StringIds (id INTEGER NOT NULL PRIMARY KEY, value TEXT NOT NULL)")
         database.executemany("INSERT INTO StringIds VALUES (?, ?)", [(id, value) for value, id in texts.items()])
         for table, columns in _TABLES.items():

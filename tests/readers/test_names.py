@@ -9,6 +9,7 @@ import sqlite3
 import subprocess
 import sys
 import textwrap
+from contextlib import closing
 from pathlib import Path
 
 import pyarrow as pa
@@ -77,11 +78,10 @@ def test_kernels_of_a_real_log_read_as_cxxfilt_prints_them(demangler: Demangler)
 @pytest.mark.parametrize("name", ["tf_mnist_titanx.nvvp"])
 def test_kernels_of_a_real_database_read_as_cxxfilt_prints_them(demangler: Demangler, name: str) -> None:
     path = corpus(f"nvprof_sqlite/{name}")
-    with sqlite3.connect(f"{path.as_uri()}?mode=ro&immutable=1", uri=True) as db:
+    with closing(sqlite3.connect(f"{path.as_uri()}?mode=ro&immutable=1", uri=True)) as db:
         names = [row[0] for row in db.execute("select value from StringTable where value like '!_Z%' escape '!'")]
     assert names
     assert [demangler.one(n)[0] for n in names] == filt(names)
-    db.close()
 
 
 def test_kernels_of_our_samples_read_as_cxxfilt_prints_them(demangler: Demangler) -> None:

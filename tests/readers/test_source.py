@@ -9,6 +9,7 @@ import sqlite3
 import sys
 import threading
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -179,9 +180,8 @@ def test_read_whole_is_bounded(tmp_path: Path) -> None:
 
 def test_the_head_of_a_database_lists_its_tables_also_when_packed(tmp_path: Path) -> None:
     plain = tmp_path / "x.sqlite"
-    with sqlite3.connect(plain) as db:
+    with closing(sqlite3.connect(plain)) as db, db:
         db.execute("create table StringTable(a)")
-    db.close()
     packed = tmp_path / "x.sqlite.gz"
     packed.write_bytes(gzip.compress(plain.read_bytes()))
     for path in (plain, packed):

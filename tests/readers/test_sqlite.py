@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 import sys
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -166,11 +167,10 @@ def test_rows_that_are_only_in_the_log_beside_are_read(tmp_path: Path) -> None:
 
 def test_a_locked_database_can_be_read_all_the_same(tmp_path: Path) -> None:
     path = made(tmp_path / "x.db", ROWS)
-    with sqlite3.connect(path, isolation_level=None) as db:
+    with closing(sqlite3.connect(path, isolation_level=None)) as db:
         db.execute("begin exclusive")
         assert len(cells(blocks(path)[0])) == 10
         db.execute("rollback")
-    db.close()
 
 
 def test_nothing_is_written_beside_the_database(tmp_path: Path) -> None:

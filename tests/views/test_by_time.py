@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import numpy as np
@@ -152,7 +153,7 @@ def test_explain_shows_the_pieces() -> None:
 def silent_export(tmp_path: Path, ranges: list[Range]) -> Path:
     """An export of nsys without the calls, as `--trace=cuda-hw,nvtx` gives it."""
     path = write_nsys(tmp_path / "run.sqlite", ranges)
-    with sqlite3.connect(path) as db:
+    with closing(sqlite3.connect(path)) as db, db:
         db.execute("drop table CUPTI_ACTIVITY_KIND_RUNTIME")
     return path
 
@@ -209,7 +210,7 @@ def test_the_estimate_is_never_of_a_later_range_on_a_real_program(tmp_path: Path
     silent = tmp_path / "silent.sqlite"
     shutil.copy(source, silent)
     silent.chmod(0o644)
-    with sqlite3.connect(silent) as db:
+    with closing(sqlite3.connect(silent)) as db, db:
         db.execute("drop table CUPTI_ACTIVITY_KIND_RUNTIME")
     whole, without = index_of(a := read(source)), index_of(b := read(silent))
     assert a.events.num_rows > b.events.num_rows
