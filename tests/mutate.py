@@ -1,16 +1,20 @@
-"""Change random lines of the package, one at a time, and report which changes the tests catch.
+"""Change the package at one place at a time, and report which changes the tests catch.
 
     python tests/mutate.py run --count 40 --seed 7 --by-name   change 40 lines; the nearest test files must fail
+    python tests/mutate.py run --every --by-name tracekit/units.py tracekit/analysis/lanes.py::_place
+                                                               every change of these places
     python tests/mutate.py show --count 40 --seed 7            print the changes alone
     python tests/mutate.py map                                 once: which test runs which line (all tests: --jobs 2)
     python tests/mutate.py run --count 40 --seed 7             change 40 lines; the tests that run a line must fail
-    python tests/mutate.py run --seed 7 tracekit/units.py tracekit/analysis/lanes.py::_place   lines of these only
 
 Everything happens in copies of the checkout in a temporary folder. Operators, bounds, constants, conditions, dropped
-calls and swapped arguments are changed. Texts, annotations and docstrings are not.
+calls and swapped arguments are changed. Texts, annotations and docstrings are not. `explained_changes.txt` has the
+changes that no test can catch, each with the reason; they are not tried.
 
 --by-name needs no map: it tries the test files whose names and imports are nearest to the changed module. Other files
 may catch what these do not, so its figure is a lower bound.
+
+Tests run in a fork of a process that has loaded what they need but the package itself: a second a change.
 
 mutmut and cosmic-ray try all changes of a file with all its tests. Neither takes a seeded sample over a package and
 runs the tests of each line, nearest first.
@@ -20,7 +24,11 @@ from __future__ import annotations
 
 import argparse
 import ast
+import contextlib
+import functools
+import importlib
 import itertools
+import json
 import os
 import random
 import resource
@@ -29,6 +37,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -39,6 +48,7 @@ from queue import SimpleQueue
 from coverage import CoverageData
 
 ROOT = Path(__file__).resolve().parent.parent
+EXPLAINED = ROOT / "tests" / "explained_changes.txt"
 MAP = ROOT / ".coverage-mutate"
 """Not `.coverage.mutate`: coverage would take that for data of its own, and combine it."""
 WAVES = (12, 60, 400)
@@ -50,6 +60,16 @@ EVERYWHERE = (
 )  # fmt: skip
 """Test files that run most of the package, tried last with --by-name."""
 WAVE_S = 900
+LOADED = (
+    "pytest", "hypothesis.strategies", "hypothesis.extra.numpy", "numpy", "pandas", "orjson", "msgspec", "jinja2",
+    "pyarrow.parquet", "pyarrow.compute", "pyarrow.csv", "pyarrow.json", "typer.testing",
+)  # fmt: skip
+"""What tests import, loaded once by the process that they are forks of."""
+USAGE_ERROR = 4
+"""pytest's exit code where a test is not found."""
+PYTEST = ["-q", "-x", "-p", "no:cacheprovider", "-p", "no:randomly", "-W", "ignore::pytest.PytestAssertRewriteWarning"]
+SECONDS = itertools.count(2_000_000_000, 2)
+"""Times of the files that are changed. A compiled file is known by the second of its source: no two have the same."""
 MEMORY = 6 << 30
 """A change may turn a loop into one that fills the memory: no process of the tests may have more bytes."""
 FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
@@ -74,8 +94,12 @@ class Mutant:
     before: str
     text: str
 
+    @property
+    def change(self) -> str:
+        return f"{self.before}  ->  {self.text}"
+
     def __str__(self) -> str:
-        return f"{self.path}:{self.line}: {self.before}  ->  {self.text}"
+        return f"{self.path}:{self.line}: {self.change}"
 
 
 def changes(node: ast.AST) -> Iterator[str]:
@@ -146,29 +170,53 @@ def mutants(path: Path) -> Iterator[Mutant]:
             yield Mutant(path.relative_to(ROOT).as_posix(), place.lineno, start, end, before, whole)
 
 
+def explained() -> set[tuple[str, str]]:
+    """Return the changes that no test can catch: the place (`file.py` or `file.py::function`), and the change."""
+    lines = EXPLAINED.read_text(encoding="utf-8").splitlines() if EXPLAINED.exists() else []
+    entries = [line.partition(": ") for line in lines if line and not line.startswith(("#", " "))]
+    return {(place, change) for place, _, change in entries}
+
+
+def place_of(mutant: Mutant) -> str:
+    """Return the file of a change, and the function or class at its top level that it is in: `file.py::name`."""
+    inside = [name for name, lines in top_level(ROOT / mutant.path).items() if mutant.line in lines]
+    return "::".join([mutant.path, *inside])
+
+
+@functools.cache
+def top_level(path: Path) -> dict[str, range]:
+    """Return the lines of each function and class of a file."""
+    body = ast.parse(path.read_bytes()).body
+    named = [node for node in body if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef)]
+    return {node.name: range(node.lineno, (node.end_lineno or node.lineno) + 1) for node in named}
+
+
 def lines_of(place: str) -> dict[Path, range]:
     """Return the files of a folder, a file, or a function or class of one (`file.py::name`), and their lines."""
     file, _, name = place.partition("::")
     path = ROOT / file
-    if name:
-        for node in ast.parse(path.read_bytes()).body:
-            if isinstance(node, ast.FunctionDef | ast.ClassDef) and node.name == name:
-                return {path: range(node.lineno, (node.end_lineno or node.lineno) + 1)}
+    if name and path.is_file() and name in (found := top_level(path)):
+        return {path: found[name]}
     files = path.rglob("*.py") if path.is_dir() else [path] if path.is_file() and not name else []
-    if found := {each: range(1, len(each.read_bytes().splitlines()) + 1) for each in files}:
-        return found
+    if whole := {each: range(1, len(each.read_bytes().splitlines()) + 1) for each in files}:
+        return whole
     sys.exit(f"no folder, file, or function of a file: {place}")
 
 
+def every(places: list[str]) -> list[Mutant]:
+    """Return all changes of these places that are not explained, see `lines_of`."""
+    parts = [(path, lines) for place in places for path, lines in lines_of(place).items()]
+    known = explained()
+    found = (mutant for path, lines in parts for mutant in mutants(path) if mutant.line in lines)
+    return [mutant for mutant in found if (place_of(mutant), mutant.change) not in known]
+
+
 def sample(count: int, seed: int, places: list[str]) -> list[Mutant]:
-    """Return changes of `count` random lines of these places, see `lines_of`."""
+    """Return changes of `count` random lines of these places."""
     rng = random.Random(seed)
     by_line: dict[tuple[str, int], list[Mutant]] = {}
-    for place in places:
-        for path, lines in lines_of(place).items():
-            for mutant in mutants(path):
-                if mutant.line in lines:
-                    by_line.setdefault((mutant.path, mutant.line), []).append(mutant)
+    for mutant in every(places):
+        by_line.setdefault((mutant.path, mutant.line), []).append(mutant)
     return [rng.choice(by_line[line]) for line in rng.sample(sorted(by_line), min(count, len(by_line)))]
 
 
@@ -259,51 +307,103 @@ def in_waves(tests: list[str], sizes: tuple[int, ...]) -> list[list[str]]:
     return [wave for size, end in zip(sizes, ends, strict=True) if (wave := tests[end - size : end])]
 
 
-def verdict(mutant: Mutant, waves: list[list[str]], copy: Path) -> str:
-    """Return the test that catches a change, or an empty text."""
-    path = copy / mutant.path
-    whole = path.read_bytes()
-    path.write_bytes(whole[: mutant.start] + mutant.text.encode() + whole[mutant.end :])
-    try:
-        return next((caught for wave in waves if (caught := failure(wave, copy))), "")
-    finally:
-        path.write_bytes(whole)
+@dataclass(frozen=True, slots=True)
+class Copy:
+    """A copy of the checkout, and the process that runs tests in it."""
+
+    folder: Path
+    server: subprocess.Popen[str]
+
+    def verdict(self, mutant: Mutant, waves: list[list[str]]) -> str:
+        """Return the test that catches a change, or an empty text."""
+        path = self.folder / mutant.path
+        whole, times = path.read_bytes(), path.stat()
+        path.write_bytes(whole[: mutant.start] + mutant.text.encode() + whole[mutant.end :])
+        os.utime(path, (next(SECONDS),) * 2)
+        try:
+            return next((caught for wave in waves if (caught := self.failure(wave))), "")
+        finally:
+            path.write_bytes(whole)
+            os.utime(path, ns=(times.st_atime_ns, times.st_mtime_ns))
+
+    def failure(self, tests: list[str]) -> str:
+        """Return the first of the tests that fails, or an empty text."""
+        assert self.server.stdin is not None
+        assert self.server.stdout is not None
+        self.server.stdin.write(json.dumps(tests) + "\n")
+        self.server.stdin.flush()
+        code, printed = json.loads(self.server.stdout.readline())
+        if code is None:
+            return "a test that does not end"
+        if code == USAGE_ERROR:
+            functions = list(dict.fromkeys(test.partition("[")[0] for test in tests))
+            if functions == tests:
+                sys.exit("a test of the map is gone: make the map again")
+            return self.failure(functions)  # the names of parametrized cases may hold the constant that was changed
+        failed = [line for line in printed.splitlines() if line.startswith(("FAILED", "ERROR"))]
+        return (failed[0].split(" - ")[0] if failed else "tests cannot be collected") if code else ""
 
 
-def failure(tests: list[str], copy: Path) -> str:
-    """Return the first of the tests that fails, or an empty text."""
-    command = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", "-p", "no:randomly", *tests]
-    pytest = subprocess.Popen(
-        command, cwd=copy, env=environment(copy), stdout=subprocess.PIPE, text=True, start_new_session=True
-    )
-    try:
-        printed, _ = pytest.communicate(timeout=WAVE_S)
-    except subprocess.TimeoutExpired:
-        os.killpg(pytest.pid, signal.SIGKILL)
-        pytest.communicate()
-        return "a test that does not end"
-    if not pytest.returncode:
-        return ""
-    if pytest.returncode == 4:
-        functions = list(dict.fromkeys(test.partition("[")[0] for test in tests))
-        if functions == tests:
-            sys.exit("a test of the map is gone: make the map again")
-        return failure(functions, copy)  # the names of parametrized cases may hold the constant that was changed
-    failed = [line for line in printed.splitlines() if line.startswith(("FAILED", "ERROR"))]
-    return failed[0].split(" - ")[0] if failed else "tests cannot be collected"
+def started(folder: Path) -> Copy:
+    """Return a copy of the checkout whose files are compiled, with its process of tests."""
+    copied(folder)
+    subprocess.run([sys.executable, "-m", "compileall", "-q", folder / "tracekit", folder / "tests"], check=False)
+    server = subprocess.Popen(
+        [sys.executable, folder / "tests" / "mutate.py", "serve"], cwd=folder, env=environment(folder),
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    return Copy(folder, server)
+
+
+def serve() -> int:
+    """Run the tests of each line of standard input in a fork; print the exit code (None: no end) and the output."""
+    for name in LOADED:
+        importlib.import_module(name)
+    import pytest
+
+    for line in sys.stdin:
+        with tempfile.TemporaryFile("w+", errors="replace") as printed:
+            child = os.fork()
+            if not child:
+                code = 99
+                with contextlib.suppress(BaseException):
+                    os.setsid()
+                    os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+                    os.dup2(printed.fileno(), 1)
+                    os.dup2(printed.fileno(), 2)
+                    code = int(pytest.main([*PYTEST, *json.loads(line)]))
+                sys.stdout.flush()
+                os._exit(code)
+            code = waited(child)
+            printed.seek(0)
+            print(json.dumps([code, printed.read()]), flush=True)
+    return 0
+
+
+def waited(child: int) -> int | None:
+    """Return the exit code of a process, None for one that is killed after WAVE_S."""
+    end = time.monotonic() + WAVE_S
+    while time.monotonic() < end:
+        done, status = os.waitpid(child, os.WNOHANG)
+        if done:
+            return os.waitstatus_to_exitcode(status)
+        time.sleep(0.01)
+    os.killpg(child, signal.SIGKILL)
+    os.waitpid(child, 0)
+    return None
 
 
 def run(chosen: list[Mutant], waves_of: Callable[[Mutant], list[list[str]]], jobs: int) -> int:
     resource.setrlimit(resource.RLIMIT_DATA, (MEMORY, MEMORY))
     with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(jobs) as pool:
-        free: SimpleQueue[Path] = SimpleQueue()
+        free: SimpleQueue[Copy] = SimpleQueue()
         for number in range(jobs):
-            free.put(copied(Path(folder) / f"copy{number}"))
+            free.put(started(Path(folder) / f"copy{number}"))
 
         def outcome(mutant: Mutant) -> str:
             waves, copy = waves_of(mutant), free.get()
             try:
-                caught = verdict(mutant, waves, copy)
+                caught = copy.verdict(mutant, waves)
             finally:
                 free.put(copy)
             tried = f"{sum(map(len, waves))} tests or files of tests"
@@ -317,16 +417,23 @@ def run(chosen: list[Mutant], waves_of: Callable[[Mutant], list[list[str]]], job
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("what", choices=["map", "run", "show"])
+    parser.add_argument("what", choices=["map", "run", "show", "serve"])
     parser.add_argument("places", nargs="*", help="parts of the package (all); of the tests, for the map (all)")
     parser.add_argument("--count", type=int, default=40)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--by-name", action="store_true", help="try the nearest test files; needs no map")
+    parser.add_argument("--every", action="store_true", help="try every change, in random order, not one of each line")
     given = parser.parse_intermixed_args()
     if given.what == "map":
         return write_map(given.places, given.jobs)
-    chosen = sample(given.count, given.seed, given.places or ["tracekit"])
+    if given.what == "serve":
+        return serve()
+    places = given.places or ["tracekit"]
+    chosen = sample(given.count, given.seed, places)
+    if given.every:
+        chosen = every(places)
+        random.Random(given.seed).shuffle(chosen)
     if given.what == "run":
         return run(chosen, nearest if given.by_name else mapped(), given.jobs)
     print(*chosen, sep="\n")
