@@ -14,10 +14,18 @@ GROUPS := --group dev
 STAMP := $(VENV)/.installed
 endif
 
-# Viewers that are on npm alone. A developer without network for npm still runs all other tests.
-VIEWERS := npm install --prefix $(VENV)/viewers --ignore-scripts --no-audit --no-fund --silent || [ "$(CI)" != true ]
+# Real profiler files that the tests read in place.
+CORPUS := $(or $(TRACEKIT_CORPUS),$(abspath ../shared/corpus))
 
-.PHONY: demo test check lowest coverage docs picture bench truth fuzz clean
+# Viewers that are on npm alone. A developer without network for npm still runs all other tests.
+NPM := npm install --ignore-scripts --no-audit --no-fund --silent
+define viewers
+mkdir -p $(1)/viewers && cp tests/oracles/package.json $(1)/viewers/
+if ! command -v npm >/dev/null; then echo "no npm: two viewers are not installed, their tests are skipped"; \
+    else $(NPM) --prefix $(1)/viewers || [ "$(CI)" != true ]; fi
+endef
+
+.PHONY: demo test check lowest installed coverage docs picture bench truth fuzz clean
 
 $(USER): pyproject.toml
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "tracekit needs Python 3.11 or newer; name one: make PYTHON=python3.11")'
@@ -28,8 +36,7 @@ $(USER): pyproject.toml
 $(STAMP): $(USER) tests/oracles/package.json
 	$(BIN)/python -m pip install --quiet --upgrade "pip>=25.1"
 	$(BIN)/python -m pip install --quiet $(GROUPS)
-	mkdir -p $(VENV)/viewers && cp tests/oracles/package.json $(VENV)/viewers/
-	if command -v npm >/dev/null; then $(VIEWERS); else echo "no npm: two viewers are not installed, their tests are skipped"; fi
+	$(call viewers,$(VENV))
 	touch $(STAMP)
 
 demo: $(USER)   ## run the main job on sample traces and say where the report is
@@ -51,6 +58,18 @@ lowest:   ## every test with the lowest versions that pyproject.toml allows: pip
 	.venv-lowest/bin/uv pip install --quiet --python .venv-lowest/bin/python --resolution lowest-direct --editable . $(GROUPS)
 	touch .venv-lowest/.installed-user
 	$(MAKE) test VENV=.venv-lowest
+
+# A package without its source: make installed KIND=whl, or KIND=tar.gz, which pip builds a wheel from first.
+KIND ?= whl
+installed:   ## every test with the package installed from a wheel or an sdist, in a copy of the checkout without its source
+	rm -rf build/installed .venv-installed && mkdir -p build/installed
+	$(PYTHON) -m venv .venv-installed
+	.venv-installed/bin/python -m pip install --quiet --upgrade "pip>=25.1" build
+	.venv-installed/bin/python -m build --outdir build/installed/dist
+	cp -r benchmarks docs sample_traces tests CONTRIBUTING.md README.md pyproject.toml zensical.toml build/installed
+	.venv-installed/bin/python -m pip install --quiet build/installed/dist/*.$(KIND) $(GROUPS)
+	$(call viewers,.venv-installed)
+	cd build/installed && TRACEKIT_CORPUS=$(CORPUS) ../../.venv-installed/bin/python -m pytest $(PYTEST_FLAGS)
 
 coverage: $(STAMP)   ## every test, then lines and branches that none runs: analysis/ has none, the package 5 % at most
 	$(BIN)/python -m pytest $(PYTEST_FLAGS) --cov --cov-report=
@@ -79,4 +98,4 @@ fuzz: $(STAMP)   ## coverage-guided fuzzing: make fuzz READERS="kineto theano" M
 	$(BIN)/python tests/fuzz.py $(READERS) --minutes $(or $(MINUTES),10)
 
 clean:
-	rm -rf $(VENV) .venv-lowest demo-out fuzz-out dist build .pytest_cache .mypy_cache .ruff_cache
+	rm -rf $(VENV) .venv-lowest .venv-installed demo-out fuzz-out dist build .pytest_cache .mypy_cache .ruff_cache

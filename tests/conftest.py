@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
-from support import GOLDENS, SHARE
+from support import GOLDENS, ROOT, SHARE
 from viewers import end_viewers
 
 # CI tries the same examples each time: what fails there is what a commit changed. A developer's run tries others.
@@ -38,8 +38,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave out tests of a device that is not here; draw the same share of examples in tests that say how many."""
-    if left_out := [item for item in items if any(not is_here(item) for is_here in (_has_device, _has_cupti))]:
+    """Leave out tests of a device, package or source that is not here; draw one share of examples in every test."""
+    needs = (_has_device, _has_cupti, _has_source)
+    if left_out := [item for item in items if any(not is_here(item) for is_here in needs)]:
         config.hook.pytest_deselected(items=left_out)
         items[:] = [item for item in items if item not in left_out]
     for test in {getattr(item, "function", None) for item in items}:
@@ -52,6 +53,11 @@ def _has_device(item: pytest.Item) -> bool:
     """Return whether a test needs no CUDA device, or one is here with the package that reads it."""
     here = any(Path(name).exists() for name in ("/dev/nvidiactl", "/dev/dxg")) and importlib.util.find_spec("cupti")
     return item.get_closest_marker("device") is None or bool(here)
+
+
+def _has_source(item: pytest.Item) -> bool:
+    """Return whether a test does not read the source of the package, or that is here."""
+    return item.get_closest_marker("source") is None or (ROOT / "tracekit").is_dir()
 
 
 def _has_cupti(item: pytest.Item) -> bool:

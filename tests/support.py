@@ -25,6 +25,9 @@ from tracekit.readers.source import open_source
 from tracekit.trace import Trace
 
 ROOT = Path(__file__).resolve().parent.parent
+PACKAGE = Path(tracekit.__file__).parent
+"""The package under test: of the checkout, or an installed one where the checkout has none."""
+TEMPLATES = next(folder for folder in (PACKAGE / "_templates", ROOT / "templates") if folder.is_dir())
 SAMPLES = ROOT / "sample_traces"
 SAMPLE_FILES = sorted(p for p in SAMPLES.glob("*/*") if p.is_file() and not p.parent.name.startswith((".", "_")))
 """Every sample, without what Python keeps of the generator's modules."""

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from support import ROOT
 
+pytestmark = pytest.mark.source
 PACKAGE = ROOT / "tracekit"
 
 # A part is a file or folder of the package; what it may import of tracekit besides itself.

@@ -15,7 +15,7 @@ import textwrap
 from pathlib import Path
 
 import pytest
-from support import ROOT, missing, sample
+from support import PACKAGE, ROOT, missing, sample
 from typer.testing import CliRunner
 
 from tracekit.cli import app
@@ -159,12 +159,14 @@ def test_every_format_view_target_and_command_is_named() -> None:
         assert [name for name in names if f"`{name}`" not in text] == [], page
 
 
+@pytest.mark.source
 @pytest.mark.parametrize("page", PAGES)
 def test_links_lead_to_files(page: str) -> None:
     for target in re.findall(r"\]\((?!https?://|#)([^)#]+)", read(page)):
         assert ((ROOT / page).parent / target).exists(), target
 
 
+@pytest.mark.source
 def test_paths_that_pages_name_exist() -> None:
     for page in [*PAGES, "sample_traces/README.md", "benchmarks/README.md"]:
         for path in re.findall(r"`((?:tracekit|tests|docs|templates|benchmarks)/[\w./-]*)`", read(page)):
@@ -179,8 +181,8 @@ def test_the_site_builds_and_asks_no_other_host(tmp_path: Path) -> None:
     if importlib.util.find_spec("zensical") is None:
         missing("zensical is not installed (make docs installs it)")
     shutil.copy(ROOT / "zensical.toml", tmp_path)  # its folder is where the site is built
-    for name in ("tracekit", "docs"):
-        (tmp_path / name).symlink_to(ROOT / name)
+    for folder in (PACKAGE, ROOT / "docs"):
+        (tmp_path / folder.name).symlink_to(folder)
     for words in (["docs/generate.py", str(tmp_path / "build" / "docs")], ["-m", "zensical", "build", "--strict"]):
         done = subprocess.run(
             [sys.executable, *words], cwd=tmp_path, capture_output=True, text=True, timeout=300, check=False

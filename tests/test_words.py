@@ -16,6 +16,7 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.source
 ROOT = Path(__file__).resolve().parent.parent
 PATTERNS = {
     r"\bmend(s|ed|ing)?\b": "fix",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import re
 
-from support import ROOT
+from support import PACKAGE, ROOT
 
 from tracekit.doctor.defects import DEFECTS
 from tracekit.doctor.noted import NOTED, ROWS, class_of_note
@@ -14,7 +14,7 @@ from tracekit.doctor.noted import NOTED, ROWS, class_of_note
 def codes(method: str) -> set[str]:
     """Return the codes that readers give to `ledger.note` or `ledger.drop` as they are."""
     found = set()
-    for path in (ROOT / "tracekit" / "readers").rglob("*.py"):
+    for path in (PACKAGE / "readers").rglob("*.py"):
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == method:
                 first = node.args[0] if node.args else None
@@ -26,7 +26,7 @@ def codes(method: str) -> set[str]:
 def test_notes_that_the_classes_name_are_notes_of_readers() -> None:
     """A note that gets another name would become a remark, silently. A part of the codes is made while reading."""
     own = {"null-time", "text-time", "text-id", "bad-metadata", "byte-order-mark", "trailing-comma", "open-list"}
-    files = sorted((ROOT / "tracekit" / "readers").rglob("*.py"))
+    files = sorted((PACKAGE / "readers").rglob("*.py"))
     text = "".join(path.read_text(encoding="utf-8") for path in files)
     assert [code for code in NOTED if code not in own and f'"{code}"' not in text] == []
 

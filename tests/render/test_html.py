@@ -21,7 +21,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from render.reports import HOSTILE, ledger, reports, sample
-from support import ROOT
+from support import ROOT, TEMPLATES
 from timelines import a_timeline, read_page
 from viewers import PageResult, chromium_page, one_browser
 
@@ -402,7 +402,7 @@ def test_every_kind_and_part_has_a_colour() -> None:
 
 
 def test_templates_know_no_view_by_name() -> None:
-    for file in sorted((ROOT / "templates").glob("*.j2")):
+    for file in sorted(TEMPLATES.glob("*.j2")):
         words = set(re.findall(r"\w+", re.sub(r"{#.*?#}|class=\"[^\"]*\"", "", file.read_text(encoding="utf-8"))))
         assert not words & (set(VIEWS) - {"timeline", "device"}), file.name
 
@@ -410,7 +410,7 @@ def test_templates_know_no_view_by_name() -> None:
 def test_templates_in_the_package_come_first(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     packed = tmp_path / "_templates"
     packed.mkdir()
-    for file in (ROOT / "templates").iterdir():
+    for file in TEMPLATES.iterdir():
         text = file.read_text(encoding="utf-8")
         (packed / file.name).write_text(text.replace("Nothing to show", "Packed"), encoding="utf-8", newline="\r\n")
     monkeypatch.setattr(importlib.resources, "files", lambda _: tmp_path)

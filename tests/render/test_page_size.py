@@ -7,7 +7,7 @@ import re
 from pathlib import Path
 
 import pytest
-from support import ROOT, sample
+from support import TEMPLATES, sample
 from viewers import chromium_page
 
 import tracekit
@@ -35,7 +35,7 @@ def test_the_page_of_a_small_trace_is_small(path: str) -> None:
 def test_comments_and_indentation_are_all_that_scripts_lose() -> None:
     scripts = {name: text for name, text in shell.assets().items() if name.endswith(".js")}
     for name, lean in {**scripts, "unpack.js": shell.unpacker()}.items():
-        source = Path(ROOT, "templates", name).read_text(encoding="utf-8")
+        source = (TEMPLATES / name).read_text(encoding="utf-8")
         left = lean.splitlines()
         for line in map(str.strip, source.splitlines()):
             if left and line == left[0]:
@@ -59,7 +59,7 @@ def test_comments_and_indentation_are_all_that_scripts_lose() -> None:
 @pytest.mark.viewer
 def test_lean_styles_have_the_rules_of_their_source(tmp_path: Path) -> None:
     styles = {name: text for name, text in shell.assets().items() if name.endswith(".css")}
-    pairs = [(Path(ROOT, "templates", name).read_text(encoding="utf-8"), lean) for name, lean in styles.items()]
+    pairs = [((TEMPLATES / name).read_text(encoding="utf-8"), lean) for name, lean in styles.items()]
     page = tmp_path / "empty.html"
     page.write_text("<!doctype html><title>t</title>", encoding="utf-8")
     rules = """(text) => {

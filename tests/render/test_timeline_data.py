@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from support import ROOT, SAMPLES
+from support import SAMPLES, TEMPLATES
 from timelines import Drawn, PageTimeline, a_timeline, drawn, read_page
 from views.tables import Row, event_rows, trace
 
@@ -294,7 +294,7 @@ def test_the_pieces_of_a_path_that_are_not_in_the_page_are_counted() -> None:
 
 
 def test_scripts_have_no_text_that_spans_lines() -> None:
-    for file in (ROOT / "templates").glob("*.js"):  # the page leaves their indentation out
+    for file in TEMPLATES.glob("*.js"):  # the page leaves their indentation out
         for line in file.read_text(encoding="utf-8").splitlines():
             assert line.count("`") % 2 == 0, line
 

@@ -16,9 +16,9 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from support import TEMPLATES
 
 I64 = npt.NDArray[np.int64]
-TEMPLATES = Path(__file__).resolve().parents[2] / "templates"
 SCRIPTS = ("page.js", "timeline_columns.js", "timeline_save.js", "timeline.js")
 STYLES = ("report.css", "timeline.css")
 CHUNK = 1 << 16
