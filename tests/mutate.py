@@ -170,25 +170,35 @@ def mutants(path: Path) -> Iterator[Mutant]:
             yield Mutant(path.relative_to(ROOT).as_posix(), place.lineno, start, end, before, whole)
 
 
-def explained() -> set[tuple[str, str]]:
-    """Return the changes that no test can catch: the place (`file.py` or `file.py::function`), and the change."""
-    lines = EXPLAINED.read_text(encoding="utf-8").splitlines() if EXPLAINED.exists() else []
-    entries = [line.partition(": ") for line in lines if line and not line.startswith(("#", " "))]
-    return {(place, change) for place, _, change in entries}
+def explained() -> dict[tuple[str, str], str]:
+    """Return the changes that no test can catch, each with its reason.
+
+    A change is `place: before  ->  after`, and the line of code that it is in. A place is `file.py::function`, or
+    `file.py` outside functions and classes.
+    """
+    lines = [line for line in EXPLAINED.read_text(encoding="utf-8").splitlines() if line and not line.startswith("#")]
+    entries = zip(lines[::3], lines[1::3], lines[2::3], strict=True)
+    return {(change, code.strip()): reason.strip() for change, code, reason in entries}
 
 
-def place_of(mutant: Mutant) -> str:
-    """Return the file of a change, and the function or class at its top level that it is in: `file.py::name`."""
-    inside = [name for name, lines in top_level(ROOT / mutant.path).items() if mutant.line in lines]
-    return "::".join([mutant.path, *inside])
+def named(mutant: Mutant) -> tuple[str, str]:
+    """Return the name that a change has in the list of those that are explained."""
+    path = ROOT / mutant.path
+    inside = [name for name, lines in top_level(path).items() if mutant.line in lines]
+    return f"{'::'.join([mutant.path, *inside])}: {mutant.change}", code_of(path)[mutant.line - 1].strip()
+
+
+@functools.cache
+def code_of(path: Path) -> list[str]:
+    return path.read_text(encoding="utf-8").splitlines()
 
 
 @functools.cache
 def top_level(path: Path) -> dict[str, range]:
     """Return the lines of each function and class of a file."""
     body = ast.parse(path.read_bytes()).body
-    named = [node for node in body if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef)]
-    return {node.name: range(node.lineno, (node.end_lineno or node.lineno) + 1) for node in named}
+    nodes = [node for node in body if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef)]
+    return {node.name: range(node.lineno, (node.end_lineno or node.lineno) + 1) for node in nodes}
 
 
 def lines_of(place: str) -> dict[Path, range]:
@@ -208,7 +218,7 @@ def every(places: list[str]) -> list[Mutant]:
     parts = [(path, lines) for place in places for path, lines in lines_of(place).items()]
     known = explained()
     found = (mutant for path, lines in parts for mutant in mutants(path) if mutant.line in lines)
-    return [mutant for mutant in found if (place_of(mutant), mutant.change) not in known]
+    return [mutant for mutant in found if named(mutant) not in known]
 
 
 def sample(count: int, seed: int, places: list[str]) -> list[Mutant]:
