@@ -10,6 +10,7 @@ import re
 import shutil
 import subprocess
 import sys
+import tempfile
 import zlib
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
@@ -141,8 +142,7 @@ class Matrix:
     def template(self, setup: tuple[str, ...]) -> Path:
         """Return a cell in which these commands ran."""
         if setup not in self._templates:
-            cell = self._folder / f"template{len(self._templates)}"
-            cell.mkdir()
+            cell = Path(tempfile.mkdtemp(prefix="template", dir=self._folder))
             for name in FOLDERS:
                 (cell / name).mkdir()
             shutil.rmtree(cell / "in")

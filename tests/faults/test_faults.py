@@ -14,7 +14,7 @@ from collections.abc import Iterator
 import pytest
 from faults.matrix import Judge, Matrix, Server, build
 from faults.table import COMMANDS, READS, Command
-from support import SHARE, missing
+from support import SHARE, missing, need_otf2
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="needs LD_PRELOAD")
 
@@ -30,6 +30,8 @@ def matrix(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Matrix]:
 
 @pytest.mark.parametrize("command", [*COMMANDS, *READS], ids=lambda command: command.words.replace("|", " "))
 def test_nothing_is_lost_and_every_error_names_its_cause(command: Command, matrix: Matrix) -> None:
+    if "otf2" in command.words:
+        need_otf2()
     judge = Judge(matrix, command)
     faults = [fault for fault in command.faults() if SHARE == 1 or not random.randrange(SHARE)]
     wrong = [cell for cell in judge.cells(faults, "one") if cell.wrong]
