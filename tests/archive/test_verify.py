@@ -17,6 +17,8 @@ from support import sample
 
 import tracekit
 from tracekit import archive
+from tracekit.archive import _prune
+from tracekit.archive._list import Listing, listing
 from tracekit.errors import InputError, TracekitError, UsageError
 from tracekit.trace import Ledger, Run, SourceFacts
 from tracekit.writers import WRITERS
@@ -225,6 +227,29 @@ def test_prune_by_tag_and_by_run_keeps_protected_entries(root: Path) -> None:
     both = archive.prune(root, tag="day=1", before=date(2026, 1, 1), dry_run=True)
     assert both.removed == ()
     assert len(archive.entries(root)) == 3
+
+
+def test_prune_keeps_a_run_if_one_of_its_files_has_a_tag_to_keep(root: Path, tmp_path: Path) -> None:
+    """Two files of one run, as after a copy or a kill: each has tags that the other lacks."""
+    archive.add(tmp_path / "other", CSV, run="r1", tags={"baseline": "1"}, date="2026-01-01")
+    shutil.copytree(tmp_path / "other", root, dirs_exist_ok=True)
+    assert len(archive.entries(root, run="r1")) == 2
+    assert archive.prune(root, tag="day=1", keep="baseline").removed == ()
+    assert archive.prune(root, max_bytes=0, keep="baseline", dry_run=True).kept == 2
+    done = archive.prune(root, tag="day=1")
+    assert ([entry.run for entry in done.removed], done.kept) == (["r1", "r1"], 2)
+    assert archive.entries(root, run="r1") == []
+
+
+def test_prune_removes_no_file_that_came_after_its_list(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def and_then_another_process_adds(place: str | Path) -> Listing:
+        listed = listing(place)
+        archive.add(place, CSV, run="r1", tags={"baseline": "1"})
+        return listed
+
+    monkeypatch.setattr(_prune, "listing", and_then_another_process_adds)
+    assert [entry.run for entry in archive.prune(root, tag="day=1", keep="baseline").removed] == ["r1"]
+    assert [dict(entry.tags) for entry in archive.entries(root, run="r1")] == [{"baseline": "1", "day": "1"}]
 
 
 def test_prune_needs_a_criterion(root: Path) -> None:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from datetime import date as Date
 from pathlib import Path
 
 from tracekit.archive._entry import NAME, Entry
 from tracekit.archive._list import listing
+from tracekit.archive._revisions import merged
 from tracekit.archive._store import WORKSPACE, open_store
 from tracekit.errors import Failure, UsageError
 
@@ -59,10 +60,11 @@ def prune(
             hint="an age, a size, a tag or a run",
         )
     store = open_store(root)
+    there = store.files()  # before the labels are read: a file that comes later was judged by nobody, and stays
     listed = listing(root)
     if listed.failures and not partial:
         raise listed.failures[0].error
-    found = listed.entries
+    found = _joined(listed.entries)
     wanted, kept = ([t] if isinstance(t, str) else list(t) for t in (tag, keep))
     removable = [
         e
@@ -81,14 +83,16 @@ def prune(
             if entry.name not in names:
                 gone = [*gone, entry]
                 size -= entry.bytes
+    ids = {entry.id for entry in gone}
+    gone = [entry for entry in found if entry.id in ids]
     now = datetime.now(UTC).timestamp()
     leftovers = [s for s in store.files(f"{WORKSPACE}*") if now - s.modified > LEFTOVER_AGE_S]
     if not dry_run:
-        ids = {entry.id for entry in gone}
-        # With all its files, also older ones that a killed add left: they would be the entry again.
-        named = [(each.name, NAME.fullmatch(each.name)) for each in store.files("*.parquet")] if ids else []
-        files = [name for name, found_id in named if found_id is not None and found_id["id"] in ids]
-        for name in [*files, *(stored.name for stored in leftovers)]:
+        # With all its files, also older ones that a killed add left: they would be the entry again. They go first.
+        newest = [entry.name for entry in gone]
+        named = [(each.name, NAME.fullmatch(each.name)) for each in there]
+        older = [name for name, match in named if match is not None and match["id"] in ids and name not in newest]
+        for name in [*older, *newest, *(stored.name for stored in leftovers)]:
             store.delete(name)
     return Pruned(
         tuple(gone),
@@ -97,3 +101,19 @@ def prune(
         tuple(stored.path for stored in leftovers),
         listed.failures,
     )
+
+
+def _joined(found: Sequence[Entry]) -> list[Entry]:
+    """Return the entries, oldest first, each with the tags and the date of all files that it has.
+
+    An entry has several after adds at the same moment and after copies. It is one run: a tag to keep keeps all of it.
+    """
+    of_id: dict[str, list[Entry]] = {}
+    for entry in found:
+        of_id.setdefault(entry.id, []).append(entry)
+    labels = {entry_id: merged(same) for entry_id, same in of_id.items() if len(same) > 1}
+    joined = [
+        replace(entry, tags=label.tags, date=label.date) if (label := labels.get(entry.id)) is not None else entry
+        for entry in found
+    ]
+    return sorted(joined, key=lambda entry: (entry.date, entry.run, entry.id))
