@@ -7,7 +7,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +16,7 @@ from filelock import FileLock, Timeout
 from support import ROOT, sample
 
 from tracekit import archive, conversion
-from tracekit.archive import _settle
+from tracekit.archive import _settle, _store
 from tracekit.archive._entry import Entry
 from tracekit.archive._list import entry_of
 from tracekit.archive._revisions import Label
@@ -202,6 +202,38 @@ def test_a_workspace_that_another_process_takes_for_a_dead_one_is_not_used(
     assert len(taken) == 2
     found = archive.verify(tmp_path / "a")
     assert (found.files, found.problems, found.leftovers) == (1, (), ())
+
+
+def test_the_workspace_of_another_user_does_not_stop_an_add(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In an archive of a group: nobody else can look into the private folder of an add, running or killed."""
+    lock = tmp_path / "a" / ".adding-of-another-user" / _store._lock_name()
+    lock.parent.mkdir(parents=True)
+    is_file = Path.is_file
+
+    def refused(self: Path) -> bool:  # root may read every folder, so permissions alone would show nothing
+        if self == lock:
+            raise PermissionError(13, "Permission denied", str(self))
+        return is_file(self)
+
+    monkeypatch.setattr(Path, "is_file", refused)
+    assert archive.add(tmp_path / "a", LOG).new
+    assert lock.parent.is_dir()
+
+
+def test_a_folder_of_runs_that_may_not_be_read_is_one_sentence(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    archive.add(tmp_path / "a", LOG, run="same", date="2026-01-01")
+    iterdir = Path.iterdir
+
+    def refused(self: Path) -> Iterator[Path]:
+        if self.parent.name == "date=2026-01-01":
+            raise PermissionError(13, "Permission denied", str(self))
+        return iterdir(self)
+
+    monkeypatch.setattr(Path, "iterdir", refused)
+    with pytest.raises(InputError, match=r"date=2026-01-01.*cannot be read \(Permission denied\)"):
+        archive.add(tmp_path / "a", LOG, run="same", tags={"new": "1"})
 
 
 def with_two_files_of_one_entry(folder: Path) -> tuple[Path, Entry]:

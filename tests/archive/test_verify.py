@@ -252,6 +252,24 @@ def test_prune_removes_no_file_that_came_after_its_list(root: Path, monkeypatch:
     assert [dict(entry.tags) for entry in archive.entries(root, run="r1")] == [{"baseline": "1", "day": "1"}]
 
 
+def test_prune_removes_no_folder_that_it_may_not_read(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The runs of another user, and the workspace of an add of another user, which may be running."""
+    shut = [root / "events" / "date=2026-01-01", root / ".adding-of-another-user"]
+    shut[1].mkdir()
+    scan = os.scandir
+
+    def refused(path: str) -> object:
+        if Path(path) in shut:
+            raise PermissionError(13, "Permission denied", str(path))
+        return scan(path)
+
+    monkeypatch.setattr(os, "scandir", refused)
+    done = archive.prune(root, run="r2", partial=True)
+    assert ([entry.run for entry in done.removed], done.leftovers) == (["r2"], ())
+    assert [failure.name for failure in done.failures] == [str(shut[0])]
+    assert all(folder.is_dir() for folder in shut)
+
+
 def test_prune_needs_a_criterion(root: Path) -> None:
     with pytest.raises(UsageError, match="no criterion says"):
         archive.prune(root)

@@ -86,7 +86,10 @@ def prune(
     ids = {entry.id for entry in gone}
     gone = [entry for entry in found if entry.id in ids]
     now = datetime.now(UTC).timestamp()
-    leftovers = [s for s in store.files(f"{WORKSPACE}*") if now - s.modified > LEFTOVER_AGE_S]
+    # What the system could not look at has no age: the folder of another user, whose add may be running.
+    leftovers = [
+        s for s in there if s.name.startswith(WORKSPACE) and not s.unknown and now - s.modified > LEFTOVER_AGE_S
+    ]
     if not dry_run:
         # With all its files, also older ones that a killed add left: they would be the entry again. They go first.
         newest = [entry.name for entry in gone]

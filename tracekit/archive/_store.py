@@ -197,11 +197,11 @@ class _Local:
         """
         for name in names_in(self._path):
             folder = self._path / name
-            if name.startswith(WORKSPACE) and (folder / _lock_name()).is_file():
-                with contextlib.suppress(*_NO_LOCK), FileLock(folder / _lock_name(), timeout=0):
-                    shutil.rmtree(folder, ignore_errors=True)
-            elif name.startswith(WORKSPACE):
-                with contextlib.suppress(OSError):
+            with contextlib.suppress(*_NO_LOCK):  # OSError also for one of another user, whose own next add removes it
+                if name.startswith(WORKSPACE) and (folder / _lock_name()).is_file():
+                    with FileLock(folder / _lock_name(), timeout=0):
+                        shutil.rmtree(folder, ignore_errors=True)
+                elif name.startswith(WORKSPACE):
                     folder.rmdir()
 
     def put(self, local: Path, name: str) -> None:
@@ -272,11 +272,16 @@ def _alive(workspace: Path) -> Iterator[bool]:
 
 
 def names_in(folder: Path) -> list[str]:
-    """Return the names in a folder, [] if another process has just removed it. (Path.glob would raise.)"""
+    """Return the names in a folder, [] if another process has just removed it. (Path.glob would raise.)
+
+    Raises: InputError where the system cannot read it.
+    """
     try:
         return [path.name for path in folder.iterdir()]
     except (FileNotFoundError, NotADirectoryError):
         return []
+    except OSError as err:
+        raise _cannot_read(str(folder), err) from err
 
 
 def _sync_folder(folder: Path) -> None:
