@@ -15,14 +15,16 @@ import pytest
 from filelock import FileLock, Timeout
 from support import ROOT, sample
 
-from tracekit import archive, conversion
-from tracekit.archive import _settle, _store
+from tracekit import archive, conversion, pipeline
+from tracekit.archive import _list, _settle, _store, _verify
 from tracekit.archive._entry import Entry
 from tracekit.archive._list import entry_of
 from tracekit.archive._revisions import Label
 from tracekit.archive._settle import files_of, settle
 from tracekit.archive._store import Store, Stored, open_store
+from tracekit.archive._verify import Problem
 from tracekit.errors import InputError
+from tracekit.inputs import InputOptions
 from tracekit.readers.source import Source
 from tracekit.trace import Ledger
 
@@ -220,9 +222,7 @@ def test_the_workspace_of_another_user_does_not_stop_an_add(tmp_path: Path, monk
     assert lock.parent.is_dir()
 
 
-def test_a_folder_of_runs_that_may_not_be_read_is_one_sentence(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_folder_of_runs_that_may_not_be_read_is_one_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     archive.add(tmp_path / "a", LOG, run="same", date="2026-01-01")
     iterdir = Path.iterdir
 
@@ -338,6 +338,81 @@ def test_a_list_has_the_file_that_took_the_place_of_one_that_went_meanwhile(
     assert looked_at == [before.name]
     assert after.name != before.name
     assert (root / after.name).is_file()
+
+
+def test_a_run_is_listed_and_found_by_the_file_that_takes_the_place_of_the_listed_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root = tmp_path / "a"
+    entry_id = archive.add(root, LOG, run="same", tags={"one": "1"}).id
+    read: list[str] = []
+
+    def replaced_before(store: Store, stored: Stored) -> Entry:
+        read.append(stored.name)
+        if len(read) % 2:
+            # Another process: the list has the file of before.
+            archive.add(root, LOG, run="same", tags={f"late{len(read)}": "1"}, date=f"2026-01-{len(read):02}")
+        return entry_of(store, stored)
+
+    monkeypatch.setattr(_list, "entry_of", replaced_before)
+    assert [set(entry.tags) for entry in archive.entries(root)] == [{"one", "late1"}]
+    assert set(archive.find(root, entry_id).tags) == {"one", "late1", "late3"}
+    assert len(read) == 4
+
+
+def test_verify_checks_the_file_that_takes_the_place_of_the_one_that_it_reads(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root = tmp_path / "a"
+    archive.add(root, LOG, run="same", tags={"one": "1"})
+    inspect = pipeline.inspect
+    inspected: list[Path] = []
+
+    def replaced_before(path: Path, options: InputOptions) -> object:
+        inspected.append(path)
+        if len(inspected) == 1:
+            archive.add(root, LOG, run="same", tags={"late": "1"})  # another process
+        return inspect(path, options)
+
+    monkeypatch.setattr(pipeline, "inspect", replaced_before)
+    found = archive.verify(root)
+    assert (found.files, found.events, found.problems, found.leftovers) == (1, 38, (), ())
+    assert len(set(inspected)) == 2
+
+
+def test_verify_reads_a_file_again_that_another_process_puts_once_more(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root = tmp_path / "a"
+    archive.add(root, LOG, run="same", tags={"one": "1"})
+    check = Source.check_unchanged
+    replaced: list[Path] = []
+
+    def put_at_that_moment(self: Source, ledger: Ledger, *, exactly: bool) -> None:
+        if not replaced:
+            replaced.append(self.path)
+            Path(shutil.copyfile(self.path, tmp_path / "again")).replace(self.path)
+        check(self, ledger, exactly=exactly)
+
+    monkeypatch.setattr(Source, "check_unchanged", put_at_that_moment)
+    found = archive.verify(root)
+    assert (len(replaced), found.files, found.problems) == (1, 1, ())
+
+
+def test_verify_takes_two_files_that_are_one_a_moment_later_for_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root, _ = with_two_files_of_one_entry(tmp_path)
+    assert [problem.code for problem in archive.verify(root).problems] == ["twice"]
+    came = _verify._came_meanwhile
+
+    def settled_before(store: Store, checked: dict[str, Entry | Problem | None]) -> list[Stored]:
+        archive.add(root, LOG, run="same")  # the add of another process ends
+        return came(store, checked)
+
+    monkeypatch.setattr(_verify, "_came_meanwhile", settled_before)
+    found = archive.verify(root)
+    assert (found.files, found.events, found.problems, found.leftovers) == (1, 38, (), ())
 
 
 def test_an_entry_whose_day_changes_while_it_is_listed_is_found(

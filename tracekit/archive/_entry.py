@@ -237,7 +237,22 @@ def _short(err: BaseException) -> str:
 
 def run_of(name: str) -> str:
     """Return the run in a file's name. Raises: InputError for another name."""
+    return unquote(_parts(name)["run"])
+
+
+def day_of(name: str) -> str:
+    """Return the date in a file's name as text; it may not exist. Raises: InputError for another name."""
+    return _parts(name)["date"]
+
+
+def _parts(name: str) -> re.Match[str]:
     found = NAME.fullmatch(name)
     if found is None:
         raise InputError(f"{name}: not the name of an archived file")
-    return unquote(found["run"])
+    return found
+
+
+def id_of(name: str) -> str:
+    """Return the id in a file's name, "" for another name."""
+    found = NAME.fullmatch(name)
+    return found["id"] if found is not None else ""

@@ -13,7 +13,7 @@ from pathlib import Path
 from pyarrow import fs
 
 from tracekit import pipeline
-from tracekit.archive._entry import NAME, VERIFY, Entry, checked_date, read_entry, run_of
+from tracekit.archive._entry import VERIFY, Entry, checked_date, day_of, id_of, read_entry, run_of
 from tracekit.archive._revisions import by_revision, superseded
 from tracekit.archive._store import TABLES, Store, Stored, names_in, open_store
 from tracekit.errors import Failure, InputError, TracekitError
@@ -67,23 +67,21 @@ def listing(
     wanted = [tag] if isinstance(tag, str) else list(tag)
     named = []
     for stored in store.files():
-        found = NAME.fullmatch(stored.name)
-        if found is not None:
-            named.append((stored, found["id"], found["date"]))
+        if id_of(stored.name):
+            named.append(stored)
         elif stored.problem and _may_hold_runs(stored):
             error = InputError(f"{stored.path}: {stored.problem}", hint=VERIFY)
             failures.append(Failure(stored.path, error))
-    days = {stored.name: day for stored, _, day in named}
-    files = Counter(entry_id for _, entry_id, _ in named)
+    files = Counter(id_of(stored.name) for stored in named)
 
     def is_wanted(name: str) -> bool:
         # The date may not exist (2026-02-31). `verify` reports that; here it is compared as text.
-        day = days[name]
+        day = day_of(name)
         within = (not low or day >= low.isoformat()) and (not high or day <= high.isoformat())
         return within and (run is None or run_of(name) == run)
 
     # All files of an entry that has several are read: one may be an older version of another.
-    opened = _opened(store, [s for s, entry_id, _ in named if files[entry_id] > 1 or is_wanted(s.name)])
+    opened = _opened(store, [s for s in named if files[id_of(s.name)] > 1 or is_wanted(s.name)])
     failures += [each for each in opened if isinstance(each, Failure)]
     read = [each for each in opened if isinstance(each, Entry)]
     older = {entry.name for entry in superseded(read)}
@@ -98,6 +96,11 @@ def _may_hold_runs(stored: Stored) -> bool:
 
 
 def _opened(store: Store, chosen: list[Stored]) -> list[Entry | Failure]:
+    """Return the entries of files, without the runs that were removed since these were listed.
+
+    If a file is gone, another process may have put a newer one in its place, which the list lacks: that is read.
+    """
+
     def read(stored: Stored) -> Entry | Failure | None:
         try:
             return entry_of(store, stored)
@@ -105,10 +108,19 @@ def _opened(store: Store, chosen: list[Stored]) -> list[Entry | Failure]:
             was_removed = isinstance(err.__cause__, FileNotFoundError)  # since it was listed
             return None if was_removed else Failure(stored.path, err)
 
-    if store.remote and len(chosen) > 1:
-        with ThreadPoolExecutor(REMOTE_READERS) as pool:
-            return [each for each in pool.map(read, chosen) if each is not None]
-    return [each for each in map(read, chosen) if each is not None]
+    opened: list[Entry | Failure] = []
+    known: set[str] = set()
+    while chosen:
+        if store.remote and len(chosen) > 1:
+            with ThreadPoolExecutor(REMOTE_READERS) as pool:
+                found = list(pool.map(read, chosen))
+        else:
+            found = list(map(read, chosen))
+        opened += [each for each in found if each is not None]
+        known |= {stored.name for stored in chosen}
+        gone = {id_of(stored.name) for stored, each in zip(chosen, found, strict=True) if each is None}
+        chosen = [s for s in store.files("*.parquet") if id_of(s.name) in gone and s.name not in known] if gone else []
+    return opened
 
 
 def entry_of(store: Store, stored: Stored) -> Entry:
@@ -155,10 +167,10 @@ def find(root: str | Path, entry_id: str) -> Entry:
     wanted = entry_id.strip().lower()
     if len(wanted) < 4 or not set(wanted) <= set("0123456789abcdef"):
         raise InputError(f"{entry_id}: not an id", hint=_IDS)
-    found = [s for s in store.files("*.parquet") if (m := NAME.fullmatch(s.name)) and m["id"].startswith(wanted)]
+    found = [stored for stored in store.files("*.parquet") if id_of(stored.name).startswith(wanted)]
     if not found:
         raise InputError(f"{root}: no entry's id begins with {entry_id}", hint=_IDS)
-    ids = {stored.name.rpartition("/")[2][:16] for stored in found}
+    ids = {id_of(stored.name) for stored in found}
     if len(ids) > 1:
         raise InputError(f"{root}: {len(ids)} ids begin with {entry_id}", hint="give more digits")
     # Two files of one id: two processes archived it at once, or one was moved. An add would keep the newer file.
@@ -179,4 +191,4 @@ def is_archive(root: str | Path) -> bool:
     """Return whether a folder or URL looks like an archive. Raises: TracekitError for a URL that cannot be read."""
     if "://" not in str(root):
         return any(name.startswith("date=") for table in TABLES for name in names_in(Path(root) / table))
-    return any(NAME.fullmatch(stored.name) for stored in open_store(root).files("*.parquet"))
+    return any(id_of(stored.name) for stored in open_store(root).files("*.parquet"))

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from datetime import date as Date
 from pathlib import Path
 
-from tracekit.archive._entry import NAME, Entry
+from tracekit.archive._entry import Entry, id_of
 from tracekit.archive._list import listing
 from tracekit.archive._revisions import merged
 from tracekit.archive._store import WORKSPACE, open_store
@@ -93,8 +93,7 @@ def prune(
     if not dry_run:
         # With all its files, also older ones that a killed add left: they would be the entry again. They go first.
         newest = [entry.name for entry in gone]
-        named = [(each.name, NAME.fullmatch(each.name)) for each in there]
-        older = [name for name, match in named if match is not None and match["id"] in ids and name not in newest]
+        older = [stored.name for stored in there if id_of(stored.name) in ids and stored.name not in newest]
         for name in [*older, *newest, *(stored.name for stored in leftovers)]:
             store.delete(name)
     return Pruned(

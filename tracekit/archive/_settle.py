@@ -14,7 +14,7 @@ from urllib.parse import quote
 from tracekit.archive._entry import Entry, file_sha256, name_of
 from tracekit.archive._list import entry_of
 from tracekit.archive._revisions import Label, by_revision, is_contained, merged
-from tracekit.archive._store import Store, Stored
+from tracekit.archive._store import Store, Stored, version_of
 from tracekit.errors import InputError, TracekitError
 
 
@@ -73,11 +73,11 @@ def settle(
         label = merged(ordered)
         try:
             with store.local(newest.name) as source:
-                before = _version_of(source)
+                before = version_of(source)
                 try:
                     table = write(source, label, part)
                 except InputError:
-                    if _version_of(source) == before:
+                    if version_of(source) == before:
                         raise
                     continue  # another process has put the same revision once more, or a later one
         except (TracekitError, OSError):
@@ -87,12 +87,3 @@ def settle(
         with part.open("rb") as file:
             name = name_of(table, label.date, run, entry_id, file_sha256(file))
         store.put(part, name)
-
-
-def _version_of(path: Path) -> tuple[int, int] | None:
-    """Return what changes when another process puts a file at this place; None without one."""
-    try:
-        status = path.stat()
-    except OSError:
-        return None
-    return status.st_ino, status.st_mtime_ns

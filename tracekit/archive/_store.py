@@ -284,6 +284,15 @@ def names_in(folder: Path) -> list[str]:
         raise _cannot_read(str(folder), err) from err
 
 
+def version_of(path: Path) -> tuple[int, int] | None:
+    """Return what changes when another process puts a file at this place; None without one."""
+    try:
+        status = path.stat()
+    except OSError:
+        return None
+    return status.st_ino, status.st_mtime_ns
+
+
 def _sync_folder(folder: Path) -> None:
     """Write a new name to the disk, if the system can, so that it survives a power cut."""
     with contextlib.suppress(OSError):

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from tracekit import pipeline
-from tracekit.archive._entry import DIGEST_DIGITS, NAME, Entry, file_sha256, folder_of, name_of, read_entry
+from tracekit.archive._entry import DIGEST_DIGITS, NAME, Entry, file_sha256, folder_of, id_of, name_of, read_entry
 from tracekit.archive._revisions import superseded
-from tracekit.archive._store import WORKSPACE, Store, Stored, open_store
+from tracekit.archive._store import WORKSPACE, Store, Stored, open_store, version_of
 from tracekit.errors import SchemaError, TracekitError
 from tracekit.inputs import InputOptions
 from tracekit.trace import Ledger
+
+_ROUNDS = 10
+"""Times that files are read again because another process has replaced them: enough, and never without an end."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,27 +57,24 @@ def verify(root: str | Path, *, progress: Callable[[float], None] | None = None)
     store = open_store(root)
     listed = store.files()
     whole = sum(stored.size for stored in listed) or 1
-    problems: list[Problem] = []
-    good: list[Entry] = []
-    leftovers: list[str] = []
+    leftovers = [stored.path for stored in listed if stored.name.startswith(WORKSPACE)]
+    todo = [stored for stored in listed if not stored.name.startswith(WORKSPACE)]
+    checked: dict[str, Entry | Problem | None] = {}
     read = 0
-    for stored in listed:
-        if stored.name.startswith(WORKSPACE):
-            leftovers.append(stored.path)
-        elif isinstance(found := _checked(store, stored), Problem):
-            problems.append(found)
-        elif found is not None:
-            good.append(found)
-        read += stored.size
-        if progress is not None:
-            progress(read / whole)
+    for _ in range(_ROUNDS):
+        for stored in todo:
+            checked[stored.name] = _checked(store, stored)
+            read += stored.size
+            if progress is not None:
+                progress(min(read / whole, 1.0))
+        if not (todo := _came_meanwhile(store, checked)):
+            break
+    good = [each for each in checked.values() if isinstance(each, Entry)]
+    problems = [each for each in checked.values() if isinstance(each, Problem)]
     older = {entry.name for entry in superseded(good)}
     leftovers += [entry.path for entry in good if entry.name in older]
     good = [entry for entry in good if entry.name not in older]
-    by_id: dict[str, list[Entry]] = defaultdict(list)
-    for entry in good:
-        by_id[entry.id].append(entry)
-    for same in by_id.values():
+    for same in _by_id(good).values():
         problems += [
             Problem(other.path, "twice", f"the same sources under the same run as {same[0].path}") for other in same[1:]
         ]
@@ -88,32 +88,69 @@ def verify(root: str | Path, *, progress: Callable[[float], None] | None = None)
     )
 
 
+def _by_id(entries: Iterable[Entry]) -> dict[str, list[Entry]]:
+    of_id: dict[str, list[Entry]] = defaultdict(list)
+    for entry in entries:
+        of_id[entry.id].append(entry)
+    return of_id
+
+
+def _came_meanwhile(store: Store, checked: dict[str, Entry | Problem | None]) -> list[Stored]:
+    """Return the files that adds have put in the place of files that were checked, or were gone by then.
+
+    Those replaced are marked as gone: two files of one run, put at the same moment, are one a moment later.
+    """
+    several = {name for name, same in _by_id(e for e in checked.values() if isinstance(e, Entry)).items() if same[1:]}
+    ids = {id_of(name) for name, each in checked.items() if each is None and id_of(name)} | several
+    if not ids:
+        return []
+    there = {stored.name: stored for stored in store.files("*.parquet") if id_of(stored.name) in ids}
+    for name in checked:
+        if id_of(name) in ids and name not in there:
+            checked[name] = None
+    return [stored for name, stored in there.items() if checked.get(name) is None]
+
+
 def _checked(store: Store, stored: Stored) -> Entry | Problem | None:
     """Return the entry of a file, its problem, or None for a file that was removed meanwhile."""
-    name = NAME.fullmatch(stored.name)
     if stored.problem:
         return Problem(stored.path, "unreadable", stored.problem)
     try:
         with store.local(stored.name) as path:
-            try:
-                file = path.open("rb")
-            except FileNotFoundError:
-                return None
-            with file:
-                sha256 = file_sha256(file)
-            as_named = name is not None and name["digest"] == sha256[:DIGEST_DIGITS]
-            try:
-                entry = read_entry(path, path=stored.path, name=stored.name, size=path.stat().st_size)
-                inspected = pipeline.inspect(path, InputOptions(format="parquet")).inputs[0]
-            except SchemaError as err:
-                return Problem(stored.path, "wrong-ledger", str(err))
-            except TracekitError as err:
-                reason = str(err).replace(f"{path}: ", "").replace(str(path), stored.path)
-                if name is None:
-                    return Problem(stored.path, "foreign-file", f"not a file of this archive: {reason}")
-                return Problem(stored.path, "unreadable" if as_named else "damaged", reason)
+            for _ in range(_ROUNDS):
+                before = version_of(path)
+                found = _content(stored, path)
+                if isinstance(found, Entry) or (now := version_of(path)) == before:
+                    break
+                if now is None:
+                    return None
+                # Another process has put the same file once more, while it was read.
+            return found
     except TracekitError as err:
+        if isinstance(err.__cause__, FileNotFoundError):
+            return None
         return Problem(stored.path, "unreadable", str(err))
+
+
+def _content(stored: Stored, path: Path) -> Entry | Problem | None:
+    """Return the entry of a file by its content, or its problem; None without a file."""
+    name = NAME.fullmatch(stored.name)
+    try:
+        with path.open("rb") as file:
+            sha256 = file_sha256(file)
+        as_named = name is not None and name["digest"] == sha256[:DIGEST_DIGITS]
+        try:
+            entry = read_entry(path, path=stored.path, name=stored.name, size=path.stat().st_size)
+            inspected = pipeline.inspect(path, InputOptions(format="parquet")).inputs[0]
+        except SchemaError as err:
+            return Problem(stored.path, "wrong-ledger", str(err))
+        except TracekitError as err:
+            reason = str(err).replace(f"{path}: ", "").replace(str(path), stored.path)
+            if name is None:
+                return Problem(stored.path, "foreign-file", f"not a file of this archive: {reason}")
+            return Problem(stored.path, "unreadable" if as_named else "damaged", reason)
+    except FileNotFoundError:
+        return None
     right = name_of(entry.table, entry.date, entry.run, entry.id, sha256)
     if stored.name == right:
         return _counted(entry, inspected["events"], inspected["totals"], Ledger.from_json(inspected["ledger"]))

@@ -241,7 +241,7 @@ def verify(root: Root, format_: ShortForm = "text") -> None:
             line = f"{problem.path}: {problem.code}: {problem.text}"
             print(printable(line.replace("\n", "\\n")))  # the name of a file must not look like a second line
         for path in found.leftovers:
-            print(printable(f"{path}: left by a killed add; the next `add` removes it, or `prune` after a day"))
+            print(printable(f"{path}: of a running add, or left by a killed one: the next `add` removes that"))
         print(
             f"{found.files:,} {'file is' if found.files == 1 else 'files are'} undamaged: {found.events:,} events, "
             f"{found.totals:,} totals, {found.bytes:,} bytes; {_count(len(found.problems), 'problem')}"
