@@ -16,7 +16,7 @@ from typing import ParamSpec, Protocol, TypeAlias, TypeVar
 import pyarrow as pa
 import pyarrow.dataset as ds
 
-from tracekit.errors import MissingExtraError, TracekitError, UsageError
+from tracekit.errors import InputError, MissingExtraError, TracekitError, UsageError
 from tracekit.safety.scratch import cannot_read_back, scratch_error, scratch_folder
 
 P = ParamSpec("P")
@@ -210,14 +210,17 @@ def _translated(err: Exception, duckdb: ModuleType, *tables: Readable) -> Tracek
     if _FULL.search(str(err)):
         return scratch_error(None, OSError(errno.ENOSPC, "no space"))
     if _SCAN_FAILED.search(str(err)):
-        folders = {Path(file).parent for table in tables for file in _files(table)}
-        if (
-            (system := _SYSTEM.search(str(err)))
-            and len(folders) == 1
-            and (own := folders.pop()).name.startswith(SCRATCH)
-        ):
+        if system := _SYSTEM.search(str(err)):
             number = int(system[1])
-            return cannot_read_back(own, OSError(number, os.strerror(number)))
+            folders = {Path(file).parent for table in tables for file in _files(table)}
+            if len(folders) == 1 and (own := folders.pop()).name.startswith(SCRATCH):
+                return cannot_read_back(own, OSError(number, os.strerror(number)))
+            if number == errno.ENOENT:
+                return InputError(
+                    f"an archived file was removed or replaced while the query ran ({text})",
+                    hint="start the query again",
+                )
+            return InputError(f"an archived file cannot be read ({text})")
         return TracekitError(f"an archived file is damaged ({text})", hint="`tracekit archive verify` names it")
     if isinstance(err, duckdb.PermissionException):
         return UsageError(f"the query may read only its inputs: {text}", hint="give the file as an INPUT")
