@@ -17,10 +17,12 @@ from writing import Columns, newer_schema
 
 import tracekit
 from tracekit import pipeline, schema
-from tracekit.errors import ParseError, TracekitError, UnknownFormatError, UnsupportedVersionError
+from tracekit.errors import InputError, ParseError, TracekitError, UnknownFormatError, UnsupportedVersionError
+from tracekit.readers.archive import _parquet
 from tracekit.readers.archive.parquet import READER
 from tracekit.readers.base import Confidence, Head
 from tracekit.readers.builder import event_batch, totals_batch
+from tracekit.readers.source import Source
 from tracekit.trace import Ledger, Run, SourceFacts, Trace, concat
 
 COLUMNS = {
@@ -336,3 +338,21 @@ def test_compressed_from_outside_it_is_read_too(tmp_path: Path) -> None:
     path = write(small(), tmp_path / "a.parquet")
     (tmp_path / "a.parquet.gz").write_bytes(gzip.compress(path.read_bytes()))
     assert tracekit.read(tmp_path / "a.parquet.gz").events.num_rows == 3
+
+
+@pytest.mark.parametrize("moment", ["opened", "checked"])
+def test_a_file_that_another_process_removes_meanwhile_is_one_sentence(
+    moment: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = write(small(), tmp_path / "x.parquet")
+    holder, name = {"opened": (Source, "plain_path"), "checked": (_parquet, "_checked")}[moment]
+    step = getattr(holder, name)
+
+    def and_removed(*args: object) -> object:
+        done = step(*args)
+        path.unlink()
+        return done
+
+    monkeypatch.setattr(holder, name, and_removed)
+    with pytest.raises(InputError, match=r"x\.parquet"):
+        tracekit.read(path)

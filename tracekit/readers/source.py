@@ -109,8 +109,11 @@ class Source:
             self._temporary = None
 
     def size_bytes(self) -> int:
-        """Return the size of the input in bytes, compressed or not."""
-        return self.path.stat().st_size
+        """Return the size of the input in bytes, compressed or not. Raises: InputError for a file that is gone."""
+        try:
+            return self.path.stat().st_size
+        except OSError as err:
+            raise self._failed(err) from err
 
     def share_read(self) -> float:
         """Return how much of the input the stream opened last has taken, 0..1, for a progress bar."""

@@ -9,6 +9,7 @@ import struct
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import BinaryIO
 
 import numpy as np
 import pyarrow as pa
@@ -17,7 +18,7 @@ from isal import isal_zlib
 
 from tracekit import schema
 from tracekit.columns.arrow import pc
-from tracekit.errors import ParseError, UnsupportedVersionError
+from tracekit.errors import InputError, ParseError, UnsupportedVersionError
 from tracekit.readers.archive._conform import conform, known_versions, renumbered, run_from_json, upgraded, with_ledgers
 from tracekit.readers.base import Confidence, Head, Opened, ReadOptions
 from tracekit.readers.builder import BATCH_ROWS
@@ -66,7 +67,7 @@ class _Archive:
 
 def read(source: Source, options: ReadOptions, ledger: Ledger) -> Opened:
     path = source.plain_path()
-    with path.open("rb") as raw:
+    with _raw(source.name, path) as raw:
         if raw.read(len(MAGIC)) != MAGIC:
             raise ParseError(source.name, "byte 0", "no Parquet file: it does not begin with PAR1")
     try:
@@ -161,7 +162,7 @@ def _checked(name: str, path: Path, file: pq.ParquetFile, texts: Mapping[str, by
         raise ParseError(name, "footer", "the checksums cannot be read", hint=HINT) from err
     if isal_zlib.crc32(b"".join(texts[key] + b"\n" for key in FACT_KEYS if key in texts)) != facts_crc:
         raise ParseError(name, "footer", "the facts do not match their checksum", hint=HINT)
-    with path.open("rb") as raw:
+    with _raw(name, path) as raw:
         raw.seek(-8, 2)
         length = raw.tell() - struct.unpack("<I", raw.read(4))[0]
         if length != data_bytes:
@@ -176,6 +177,13 @@ def _checked(name: str, path: Path, file: pq.ParquetFile, texts: Mapping[str, by
     if file.metadata.num_rows != rows:
         raise ParseError(name, "footer", f"it holds {file.metadata.num_rows} rows instead of {rows}", hint=HINT)
     return False
+
+
+def _raw(name: str, path: Path) -> BinaryIO:
+    try:
+        return path.open("rb")
+    except OSError as err:  # it was there a moment ago: an archive may get a newer file in its place
+        raise InputError(f"{name}: cannot be read ({err.strerror or err})") from err
 
 
 def _facts(texts: Mapping[str, bytes]) -> tuple[Run, str, list[dict[str, object]]]:
