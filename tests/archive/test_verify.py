@@ -306,6 +306,23 @@ def test_unreadable_places_are_named_without_waiting_for_them(root: Path) -> Non
     assert "not a regular file" in str(listed.failures[0].error)
 
 
+def test_runs_behind_a_link_are_runs_and_a_link_back_is_named(root: Path, tmp_path: Path) -> None:
+    """Old days on another disk: an add follows the link, and so must what lists, verifies, queries and prunes."""
+    other = tmp_path / "other disk"
+    other.mkdir()
+    shutil.move(root / "events" / "date=2026-01-01", other / "day")
+    (root / "events" / "date=2026-01-01").symlink_to(other / "day")
+    assert archive.add(root, CSV, run="r1", tags={"new": "1"}).tags == {"day": "1", "new": "1"}
+    assert [entry.run for entry in archive.entries(root)] == ["r1", "r2", "r3"]
+    assert (archive.verify(root).files, codes(root)) == (3, [])
+    for name, target in (("x", other), ("y", root), ("z", Path("/"))):
+        (other / "day" / name).symlink_to(target)
+    assert codes(root) == ["unreadable"] * 3
+    assert len(archive.listing(root).failures) == 3
+    assert [entry.run for entry in archive.prune(root, run="r1", partial=True).removed] == ["r1"]
+    assert not list(other.rglob("*.parquet"))
+
+
 def test_a_folder_that_may_not_be_read_hides_no_runs_silently(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     shut = root / "events" / "date=2026-01-01"
     scan = os.scandir

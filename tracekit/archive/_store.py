@@ -124,9 +124,22 @@ class _Local:
                 reason = f"cannot be read ({err.strerror or err})"
                 found.append(Stored(name, str(path), 0, problem=reason, unknown=True))
 
-        for folder, _, names in os.walk(self._path, onerror=note_problem):
+        # Links too, as `below` does: the runs of old days may be on another disk.
+        for folder, inner, names in os.walk(self._path, onerror=note_problem, followlinks=True):
+            for path in [path for name in inner if self._leads_back(path := Path(folder, name))]:
+                inner.remove(path.name)
+                name = path.relative_to(self._path).as_posix()
+                found.append(Stored(name, str(path), 0, problem="a link to a folder above it"))
             found += self._listed(Path(folder).relative_to(self._path).as_posix(), names, pattern)
         return sorted(found, key=lambda each: each.name)
+
+    def _leads_back(self, path: Path) -> bool:
+        """Return whether a folder is a link to one that it is in: whoever follows it has no end."""
+        if not path.is_symlink():
+            return False
+        target = path.resolve()
+        within = [parent for parent in path.parents if parent.is_relative_to(self._path)]
+        return any(parent.resolve().is_relative_to(target) for parent in within)
 
     def below(self, run: str, pattern: str) -> list[Stored]:
         folders = [
