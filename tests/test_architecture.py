@@ -237,7 +237,8 @@ PRIVATE_IN_TESTS = {
         "writers/test_perfetto.py", "writers/test_speedscope.py", "writing.py",
     },
     "a part is put in its place, or made to fail": {
-        "archive/test_concurrent.py", "batch_trees.py", "profiler/conftest.py", "profiler/fake_cupti.py",
+        "archive/test_concurrent.py", "batch_trees.py", "cli/test_terminal.py", "profiler/conftest.py",
+        "profiler/fake_cupti.py",
         "profiler/test_cuda.py", "profiler/test_cuda_device.py", "profiler/test_windows.py", "query/test_locked.py",
         "readers/test_ncu.py", "readers/test_xplane.py", "recorder/test_faults.py", "recorder/test_torch.py",
     },

@@ -6,6 +6,9 @@ import csv
 import io
 import json
 import re
+import subprocess
+import sys
+import time
 import unicodedata
 from pathlib import Path
 
@@ -13,8 +16,10 @@ import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from support import LONG_S
 from support import run_command as run
 
+from tracekit.cli import _common
 from tracekit.readers.builder import event_batch
 from tracekit.text.spreadsheet import AS_TEXT, FORMULA, cell_text
 from tracekit.trace import Run
@@ -59,6 +64,48 @@ def test_no_form_sends_to_a_terminal_what_it_obeys(words: str, tmp_path: Path) -
     assert not obeyed, shown
     assert "\r" not in shown.replace("\r\n", "")
     assert "31m" in shown or "inspect" in words or "doctor" in words
+
+
+FORGED = "x\nerror: forged\n\r"
+
+
+def test_a_message_is_one_line_whatever_a_file_is_called(tmp_path: Path) -> None:
+    bad = tmp_path / f"{FORGED}.json"
+    bad.write_text("no profile")
+    messages = [run("summary", bad, code=1).stderr, run("summary", tmp_path / FORGED, code=1).stderr]
+    messages.append(run("inspect", trace(bad, "k"), "--strict", "--from", "nvprof-csv", code=1).stderr)
+    assert ["x\\nerror: forged\\n\\r" in text for text in messages] == [True] * 3
+    assert not [text for text in messages if "\nerror: forged" in text]
+
+
+def test_no_fact_or_name_looks_like_a_line_of_ours(tmp_path: Path) -> None:
+    path = tmp_path / f"{FORGED}.json"
+    path.write_text(json.dumps({"traceEvents": [{"ph": "X", "name": "k", "ts": 1, "dur": 1}], FORGED: FORGED}))
+    assert "\nerror: forged" not in run("inspect", path).stdout
+    added = run("archive", "add", tmp_path / "a", path, "--run", "r").stdout.strip()
+    assert "\nerror: forged" not in run("archive", "show", tmp_path / "a", added).stdout
+
+
+def test_a_progress_bar_shows_the_name_of_a_file_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Words in brackets are marks of the library that draws the bar: colours, links, and a wrong one is an error."""
+    shown = io.StringIO()
+    monkeypatch.setattr(shown, "isatty", lambda: True)
+    monkeypatch.setattr("sys.stderr", shown)
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setenv("COLUMNS", "200")
+    with _common.progress("reading runs[link=http://x]a[/x].json\nforged") as update:
+        time.sleep(1.05)
+        update(0.5)
+    assert "reading runs[link=http://x]a[/x].json\\nforged" in shown.getvalue()
+
+
+def test_a_traceback_for_developers_has_nothing_that_a_terminal_obeys(tmp_path: Path) -> None:
+    bad = tmp_path / f"{EVIL}.json"
+    bad.write_text("no profile")
+    command = [sys.executable, "-m", "tracekit", "summary", str(bad), "--debug"]
+    done = subprocess.run(command, capture_output=True, text=True, encoding="utf-8", timeout=LONG_S, check=False)
+    assert (done.returncode, "Traceback" in done.stderr, "\\x1b[31m" in done.stderr) == (1, True, True)
+    assert not {c for c in done.stderr if unicodedata.category(c) in ("Cc", "Cf") and c != "\n"}
 
 
 def test_a_binary_result_does_not_go_to_a_terminal(tmp_path: Path) -> None:

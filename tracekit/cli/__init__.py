@@ -21,6 +21,7 @@ from tracekit.cli._common import (
     guarded,
     prepare_process,
     print_error,
+    print_traceback,
 )
 from tracekit.cli.process.limited import limited, watch_if_asked
 from tracekit.cli.process.plain_words import PlainGroup
@@ -128,6 +129,9 @@ def main() -> None:
         commands((word,) if word in _COMMANDS and not completing else _COMMANDS)(prog_name="tracekit")
     except OSError as err:  # the text of --help does not fit
         print_error(error_of_system(err))
+        sys.exit(EXIT_FAILED)
+    except Exception as err:  # noqa: BLE001 - --debug shows any error as a traceback
+        print_traceback(err)
         sys.exit(EXIT_FAILED)
     finally:
         discard_stdout()

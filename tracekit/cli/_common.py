@@ -23,6 +23,7 @@ from tracekit.cli._sharing import Align, Anonymize, AnonymizeKey, AnonymizeNames
 from tracekit.cli.process.stdout import STDOUT, name_stdout
 from tracekit.cli.process.terminal import draws_bars as draws_bars
 from tracekit.cli.process.terminal import in_color as in_color
+from tracekit.cli.process.terminal import one_line as one_line
 from tracekit.cli.process.terminal import output_width as output_width
 from tracekit.cli.process.terminal import paged as paged
 from tracekit.cli.process.terminal import printable as printable
@@ -290,7 +291,14 @@ def _show_warning(
     if issubclass(category, PluginWarning):
         say(f"note: {message}")
     else:
-        (file or sys.stderr).write(warnings.formatwarning(message, category, filename, lineno, line))
+        (file or sys.stderr).write(printable(warnings.formatwarning(message, category, filename, lineno, line)))
+
+
+def print_traceback(err: Exception) -> None:
+    """Print a traceback as Python does (--debug), without what a terminal obeys: it has names of strangers."""
+    import traceback
+
+    sys.stderr.write(printable("".join(traceback.format_exception(err))))
 
 
 def example(*lines: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
@@ -304,9 +312,9 @@ def example(*lines: str) -> Callable[[Callable[..., None]], Callable[..., None]]
 
 
 def say(text: str) -> None:
-    """Print a message to stderr: stdout is for results. Credentials in it are masked."""
+    """Print a message of one line to stderr: stdout is for results. Credentials in it are masked."""
     with suppress(OSError):  # nobody can be reached where stderr fails
-        print(printable(masked(text)), file=sys.stderr)
+        print(one_line(masked(text)), file=sys.stderr)
 
 
 def print_error(err: TracekitError) -> None:
@@ -361,11 +369,11 @@ def progress(label: str) -> Iterator[Callable[[float], None]]:
 
     from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 
-    columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeRemainingColumn())
+    columns = (TextColumn("{task.description}", markup=False), BarColumn(), TaskProgressColumn(), TimeRemainingColumn())
     from rich.console import Console
 
     bar = Progress(*columns, console=Console(stderr=True), transient=True)
-    task = bar.add_task(printable(label), total=1.0)
+    task = bar.add_task(one_line(label), total=1.0)
     begun = time.monotonic()
     shown = False
 

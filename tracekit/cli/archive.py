@@ -17,8 +17,8 @@ from tracekit.cli._common import (
     expanded,
     finish,
     guarded,
+    one_line,
     output_width,
-    printable,
     progress,
     say,
     tell_incomplete,
@@ -145,7 +145,7 @@ def _list_text(values: object, separator: str) -> str:
 def _print_json(value: object) -> None:
     import json
 
-    sys.stdout.write(json.dumps(value, indent=2, ensure_ascii=True, default=str) + "\n")
+    show_text(json.dumps(value, indent=2, ensure_ascii=True, default=str) + "\n", pager=False, form="json")
 
 
 def _print_table(title: str, table: ReportTable, form: str) -> None:
@@ -215,7 +215,7 @@ def show(root: Root, entry_id: Id, format_: ShortForm = "text") -> None:
         label = f"{source.label} = " if source.label else ""
         lines.append(f"  source           {label}{source.path} ({source.format}, {source.size_bytes or 0:,} bytes)")
         lines.append(f"    sha256         {source.sha256}")
-    print("\n".join(map(printable, lines)))
+    print("\n".join(map(one_line, lines)))
     sys.stdout.flush()
     tell_ledger(entry.ledgers)
 
@@ -239,9 +239,9 @@ def verify(root: Root, format_: ShortForm = "text") -> None:
     else:
         for problem in found.problems:
             line = f"{problem.path}: {problem.code}: {problem.text}"
-            print(printable(line.replace("\n", "\\n")))  # the name of a file must not look like a second line
+            print(one_line(line))
         for path in found.leftovers:
-            print(printable(f"{path}: of a running add, or left by a killed one: the next `add` removes that"))
+            print(one_line(f"{path}: of a running add, or left by a killed one: the next `add` removes that"))
         print(
             f"{found.files:,} {'file is' if found.files == 1 else 'files are'} undamaged: {found.events:,} events, "
             f"{found.totals:,} totals, {found.bytes:,} bytes; {_count(len(found.problems), 'problem')}"
@@ -283,9 +283,9 @@ def prune(
     )
     word = "would remove" if dry_run else "removed"
     for entry in done.removed:
-        print(printable(f"{word} {entry.date} {entry.id[:SHORT_ID]} {entry.run}: {entry.bytes:,} bytes, {entry.path}"))
+        print(one_line(f"{word} {entry.date} {entry.id[:SHORT_ID]} {entry.run}: {entry.bytes:,} bytes, {entry.path}"))
     for path in done.leftovers:
-        print(printable(f"{word} {path}: left by an add that was killed"))
+        print(one_line(f"{word} {path}: left by an add that was killed"))
     cut = f" (before {before})" if before else ""
     say(f"{word} {_count(len(done.removed), 'run')}{cut}, {done.bytes:,} bytes")
     say(f"{_count(done.kept, 'run')}, {done.kept_bytes:,} bytes kept")

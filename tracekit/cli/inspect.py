@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from tracekit.cli._common import Reading, example, expanded, finish, printable, progress, show
+from tracekit.cli._common import Reading, example, expanded, finish, one_line, progress, show
 from tracekit.errors import UsageError
 from tracekit.units import format_span
 
@@ -38,7 +38,7 @@ def inspect(
 
         show(orjson.dumps(found.to_json(), option=orjson.OPT_INDENT_2).decode() + "\n", pager=False, form="json")
     else:
-        first = "".join(f"{printable(text)}\n" for text in lost)
+        first = "".join(f"{one_line(text)}\n" for text in lost)
         show(first + "\n\n".join(_text(entry) for entry in found.inputs) + "\n")
     finish(found.failures, lost)
 
@@ -87,17 +87,17 @@ def _device_clocks(facts: object) -> list[str]:
 def _text(entry: StockJson) -> str:
     ledger = entry["ledger"]
     label = f"{entry['label']} = " if entry["label"] else ""
-    lines = [printable(label + entry["path"]), f"  {'format':<16} {entry['format']}"]
+    lines = [one_line(label + entry["path"]), f"  {'format':<16} {entry['format']}"]
     for key, value in entry["facts"].items():
         if isinstance(value, (str, int, float)) and str(value):
-            lines.append(f"  {printable(str(key)):<16} {printable(str(value))[:400]}")
+            lines.append(f"  {one_line(str(key)):<16} {one_line(str(value))[:400]}")
     if clock := _clock(entry["facts"].get("clock")):
-        lines.append(f"  {'clock':<16} {printable(clock)}")
+        lines.append(f"  {'clock':<16} {one_line(clock)}")
     lines += [
-        f"  {'device clock':<16} {printable(text)}" for text in _device_clocks(entry["facts"].get("device_clocks"))
+        f"  {'device clock':<16} {one_line(text)}" for text in _device_clocks(entry["facts"].get("device_clocks"))
     ]
     if entry["devices"]:
-        lines.append(f"  devices          {printable(', '.join(entry['devices']))[:400]}")
+        lines.append(f"  devices          {one_line(', '.join(entry['devices']))[:400]}")
     counts = {"events": entry["events"], "totals": entry["totals"]}
     rows = [f"{count:,} {what}" for what, count in counts.items() if count]
     lines.append(f"  holds            {' and '.join(rows) or 'no events'}")
@@ -116,5 +116,5 @@ def _text(entry: StockJson) -> str:
     for note in ledger["notes"]:
         where = f" (first at {', '.join(note['places'])})" if note["places"] else ""
         count = f", {note['count']:,} times" if note["count"] > 1 else ""
-        lines.append(f"  note             {printable(note['text'])}{count}{printable(where)}")
+        lines.append(f"  note             {one_line(note['text'])}{count}{one_line(where)}")
     return "\n".join(lines)

@@ -41,6 +41,11 @@ def printable(text: str) -> str:
     return "".join(c if c.isprintable() or c == "\n" else c.encode("unicode_escape").decode() for c in text)
 
 
+def one_line(text: str) -> str:
+    """Return text as `printable` does, in one line: no name in it looks like a line of ours."""
+    return printable(text.replace("\n", "\\n"))
+
+
 def show(text: str, *, pager: bool = True, form: str = "text") -> None:
     """Print a result; on a terminal with fewer lines through the pager that PAGER names, else less.
 
