@@ -6,19 +6,22 @@ import json
 import math
 from collections.abc import Iterable, Iterator
 from decimal import Decimal
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from tracekit.columns import arrow
-from tracekit.columns.arrow import Values
+from tracekit.columns.arrow import Values, pc
 from tracekit.report import Cell
 
 _ENDS = {(1 << 63) - 1: "infinity", -(1 << 63) + 1: "-infinity"}
 """DuckDB's infinite timestamps, as they are in Arrow."""
 _DAYS = {(1 << 31) - 1: "infinity", -(1 << 31) + 1: "-infinity"}
 """DuckDB's infinite dates."""
+_DAY = {"us": 86_400_000_000, "ns": 86_400_000_000_000}
+"""The last time of a day in DuckDB, 24:00:00, which Arrow and Python do not have."""
 
 
 def cells(column: Values) -> list[Cell]:
@@ -47,12 +50,17 @@ def _of_chunk(chunk: arrow.Column) -> Iterable[object]:
         return _texts(chunk, pa.int64(), f"datetime64[{kind.unit}]", _ENDS, "+00:00" if kind.tz else "")
     if pa.types.is_date32(kind):
         return _texts(chunk, pa.int32(), "datetime64[D]", _DAYS, "")
-    if pa.types.is_time(kind):
-        return (text and _short(text) for text in arrow.optional_texts(chunk.cast(pa.string())))
-    if isinstance(chunk, pa.ListArray | pa.LargeListArray):
+    if pa.types.is_time64(kind):
+        texts = _texts(chunk, pa.int64(), f"datetime64[{kind.unit}]", {_DAY[kind.unit]: "24:00:00"}, "")
+        return (text and text.rpartition("T")[2] for text in texts)
+    if isinstance(chunk, pa.MapArray):
+        return _maps(chunk)
+    if isinstance(chunk, pa.ListArray | pa.LargeListArray | pa.FixedSizeListArray):
         return _lists(chunk)
     if isinstance(chunk, pa.StructArray):
         return _structs(chunk)
+    if isinstance(chunk, pa.UnionArray) and kind.mode == "sparse":
+        return _unions(chunk)
     found: list[object] = _untyped(chunk).to_pylist()
     return found
 
@@ -83,10 +91,28 @@ def _short(text: str) -> str:
     return text if fraction.strip("0") else whole
 
 
-def _lists(chunk: pa.ListArray[Any] | pa.LargeListArray[Any]) -> Iterator[object]:
+def _lists(
+    chunk: pa.ListArray[Any] | pa.LargeListArray[Any] | pa.FixedSizeListArray[Any, Any],
+) -> Iterator[object]:
     inside = iter(values(chunk.flatten()))
-    for length in _untyped(chunk.value_lengths()).to_pylist():
+    for length in _untyped(pc.list_value_length(chunk)).to_pylist():
         yield None if length is None else [next(inside) for _ in range(length)]
+
+
+def _maps(chunk: pa.MapArray[Any, Any]) -> Iterator[object]:
+    """Yield each map as an object, its keys as text: JSON has no others."""
+    keys, items = values(chunk.keys), values(chunk.items)
+    rows = zip(pairwise(_untyped(chunk.offsets).to_pylist()), _untyped(chunk.is_valid()).to_pylist(), strict=True)
+    for (first, end), valid in rows:
+        inside = zip(keys[first:end], items[first:end], strict=True)
+        yield {str(_cell(key)): item for key, item in inside} if valid else None
+
+
+def _unions(chunk: pa.UnionArray) -> Iterator[object]:
+    members = [values(chunk.field(number)) for number in range(chunk.type.num_fields)]
+    numbers = {code: number for number, code in enumerate(chunk.type.type_codes)}
+    for row, code in enumerate(_untyped(chunk.type_codes).to_pylist()):
+        yield members[numbers[code]][row]
 
 
 def _structs(chunk: pa.StructArray) -> Iterator[object]:

@@ -17,6 +17,7 @@ import pyarrow as pa
 import pyarrow.dataset as ds
 
 from tracekit.errors import InputError, MissingExtraError, TracekitError, UsageError
+from tracekit.query._types import SqlType, projection
 from tracekit.safety.scratch import cannot_read_back, scratch_error, scratch_folder
 
 P = ParamSpec("P")
@@ -28,6 +29,12 @@ Readable: TypeAlias = "pa.Table | ds.Dataset"
 
 class Relation(Protocol):
     """DuckDB's answer before it is computed."""
+
+    columns: list[str]
+    types: list[SqlType]
+
+    def project(self, columns: str) -> Relation:
+        """Return a SELECT of these columns from the answer, its rows in the same order."""
 
     def fetch_arrow_reader(self) -> pa.RecordBatchReader:
         """Return the rows as a stream (DuckDB 1; DuckDB 2 has `to_arrow_reader`)."""
@@ -141,10 +148,15 @@ def answered(events: Readable, totals: Readable, sql: str) -> Iterator[pa.Record
             relation = base.sql(sql)
             if relation is None:
                 raise UsageError("the query gives no rows and no columns", hint=EXAMPLE)
+            if columns := projection(relation.columns, relation.types):
+                relation = relation.project(columns)
             with ThreadPoolExecutor(1) as worker:
                 open_reader: Callable[[], pa.RecordBatchReader]
                 open_reader = getattr(relation, "to_arrow_reader", None) or relation.fetch_arrow_reader
-                reader = _interruptible(worker, base, open_reader)
+                try:
+                    reader = _interruptible(worker, base, open_reader)
+                except pa.ArrowException as err:  # types nested deeper than Arrow's
+                    raise _translated(err, duckdb) from err
                 batches = _batches(partial(_interruptible, worker, base, _next, reader), duckdb, events, totals)
                 yield pa.RecordBatchReader.from_batches(reader.schema, batches)
         except duckdb.Error as err:

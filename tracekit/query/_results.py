@@ -1,8 +1,8 @@
 """Output formats of an answer: text, markdown, CSV (also for spreadsheets), JSON and Parquet. Times stay integer ns.
 
 The unit of a column is in its name: `_ns` is a time, `_bytes` a size, `_ratio` a share of 1. A number that a format
-cannot store exactly (decimals, integers beyond 64 bits) keeps its digits as text. Dates and times are ISO 8601. Lists
-and structs are JSON. NaN and infinity are words, since a gap would be read as null.
+cannot store exactly (decimals, integers beyond 64 bits) keeps its digits as text. Dates and times are ISO 8601. Lists,
+structs and maps are JSON. NaN and infinity are words, since a gap would be read as null.
 """
 
 from __future__ import annotations
@@ -30,6 +30,7 @@ from tracekit.trace import Ledger
 from tracekit.units import Unit
 
 FORMS = ("text", "markdown", "csv", "spreadsheet", "json", "parquet")
+_AS_TEXT = "CAST it AS VARCHAR"
 _SUFFIXES = (("_ns", Unit.NS), ("_bytes", Unit.BYTES))
 
 
@@ -166,11 +167,14 @@ def _parquet(reader: pa.RecordBatchReader, file: BinaryIO, _: Sequence[Ledger]) 
         )
     try:
         made = pq.ParquetWriter(file, reader.schema, compression="zstd")
-    except pa.ArrowNotImplementedError as err:
+    except (pa.ArrowNotImplementedError, pa.ArrowInvalid) as err:
         types = ", ".join(f"{field.name} is {field.type}" for field in reader.schema)
-        raise UsageError(f"Parquet has no type for a column of the answer: {types}", hint="CAST it AS VARCHAR") from err
+        raise UsageError(f"Parquet has no type for a column of the answer: {types}", hint=_AS_TEXT) from err
     with made as out:
         for batch in reader:
-            out.write_batch(batch)
+            try:
+                out.write_batch(batch)
+            except pa.ArrowInvalid as err:
+                raise TracekitError(f"Parquet cannot hold a value of the answer ({err})", hint=_AS_TEXT) from err
             rows += batch.num_rows
     return rows
