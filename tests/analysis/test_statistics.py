@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tracekit.analysis import statistics
-from tracekit.analysis.statistics import DEFAULT_PERCENTILES, Grouped, grouped, nearest_rank
+from tracekit.analysis.statistics import DEFAULT_PERCENTILES, Grouped, grouped, moments, nearest_rank
 
 SMALL = st.integers(-6, 6)
 TIMES = st.one_of(SMALL, SMALL.map(lambda x: x + 1_700_000_000_000_000_000), st.integers(-(1 << 62), 1 << 62))
@@ -138,6 +138,37 @@ def test_the_deviation_of_groups_that_are_longer_than_a_block_is_that_of_all_the
     assert found.pstd.tolist() == [1, 100, 1, 20_000]
 
 
+@given(st.lists(st.tuples(st.integers(0, 3), TIMES), max_size=40), st.integers(1, 9))
+def test_the_deviation_is_the_same_however_long_a_block_is(rows: list[tuple[int, int]], block: int) -> None:
+    rows = [(group, value >> 7) for group, value in rows]  # sums below 2^63
+    whole = of(rows, 5)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(statistics, "_BLOCK", block)
+        cut = of(rows, 5)
+    assert cut.pstd.tolist() == whole.pstd.tolist()
+    assert np.array_equal(cut.std, whole.std, equal_nan=True)
+
+
+def test_moments_of_sums_are_those_of_the_values() -> None:
+    groups = [[], [7], [-3], [0, 1], [1, 2], [-1, 0], [-2, -1], [0, 3], [0, 5], [0, 0, 2], [0, 0, 0, 4], [1 << 40, 1]]
+    sums = [(len(values), sum(values), sum(value * value for value in values)) for values in groups]
+    found = moments(*zip(*sums, strict=True))
+    assert [column.dtype for column in found] == [np.int64, np.float64, np.int64]
+    for values, mean, sample, population in zip(groups, *(column.tolist() for column in found), strict=True):
+        exact = Fraction(sum(values), max(len(values), 1))
+        squares = sum((value - exact) ** 2 for value in values)
+        assert mean == round(exact)
+        assert population == rounded_root(Fraction(squares) / max(len(values), 1))
+        if len(values) < 2:
+            assert math.isnan(sample)
+        else:
+            assert sample == pytest.approx(math.sqrt(squares / (len(values) - 1)), rel=1e-12)
+
+
+def test_median_p95_and_p99_are_taken_unless_others_are_asked_for() -> None:
+    assert grouped(np.zeros(1000, np.int64), 1, np.arange(1, 1001)).percentiles.tolist() == [[500, 950, 990]]
+
+
 def test_a_small_spread_of_large_times_keeps_its_deviation() -> None:
     base = 1_700_000_000_000_000_000
     assert of([(0, base + x) for x in (2, 4, 4, 4)], 1).std[0] == 1.0
@@ -153,8 +184,11 @@ def test_totals_are_exact_up_to_the_edge_of_int64() -> None:
 
 @pytest.mark.parametrize("sign", [1, -1])
 def test_a_total_beyond_int64_is_an_error(sign: int) -> None:
-    with pytest.raises(OverflowError, match="a total exceeds int64"):
-        of([(0, 5), (1, sign << 62), (1, sign << 62), (1, sign)], 2)
+    for least in (1, 2, 1 << 40):
+        with pytest.raises(OverflowError, match="a total exceeds int64"):
+            of([(0, 5), (1, sign << 62), (1, sign * ((1 << 62) - 1)), (1, sign * least), (1, sign)], 2)
+        with pytest.raises(OverflowError, match="a total exceeds int64"):
+            of([(0, 5), (1, sign * ((1 << 63) - 1)), (1, sign * least), (1, sign)], 2)
 
 
 def test_no_rows_give_empty_groups() -> None:

@@ -144,11 +144,12 @@ def moments(calls: Sequence[int], totals: Sequence[int], squares: Sequence[int])
     """
     mean, sample, population = [], [], []
     for n, total, square in zip(calls, totals, squares, strict=True):
-        whole, rest = divmod(total, n) if n else (0, 0)
-        mean.append(whole + (2 * rest > n or (2 * rest == n and whole % 2 == 1)) if n else 0)
+        divisor = max(n, 1)  # the sums of no values are 0
+        whole, rest = divmod(total, divisor)
+        mean.append(whole + (2 * rest > divisor or (2 * rest == divisor and whole % 2 == 1)))
         scaled = n * square - total * total
         sample.append(math.sqrt(scaled / (n * (n - 1))) if n > 1 else math.nan)
-        population.append(_rounded_root(scaled, n) if n else 0)
+        population.append(_rounded_root(scaled, divisor))
     return np.array(mean, np.int64), np.array(sample, np.float64), np.array(population, np.int64)
 
 
@@ -197,8 +198,6 @@ def _deviations(ordered: I64, first: I64, n: I64, totals: I64, means: I64) -> tu
     The sum of squared distances to the mean is taken exactly, times n to be an integer: n * (squared distances to the
     rounded mean) - (n * what the rounding added)^2. So times since 1970 with a small spread lose nothing.
     """
-    if first.size == 0:
-        return np.zeros(0), np.zeros(0, np.int64)
     squares = _squares(ordered, first, n, means)
     # totals - means * n is small; both sides may wrap around int64, their difference does not.
     rounding = (totals - means * n).tolist()
