@@ -112,10 +112,20 @@ def test_only_names_in_use_are_looked_at_and_rows_without_a_name_are_other() -> 
     assert [order[c] for c in found.tolist()] == ["collective", "other", "gemm", "collective"]
     assert class_codes([], np.empty(0, np.int64)).size == 0
     assert class_codes(["sgemm"], np.array([-1])).tolist() == [order.index(KernelClass.OTHER)]
+    assert [order[c] for c in class_codes(["sgemm", "relu"], np.array([-1, 0, -1])).tolist()] == [
+        "other",
+        "gemm",
+        "other",
+    ]
 
 
 def test_a_name_of_any_length_costs_no_more_than_its_beginning() -> None:
     assert classify(["k<" + "A<" * 5_000_000 + "gemm", None]) == [KernelClass.OTHER] * 2
+
+
+def test_a_word_counts_where_all_of_it_is_in_what_is_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(kernel_class, "LONGEST_NAME", 8)
+    assert [str(c) for c in classify(["abcdgemm", "abcdegemm"])] == ["gemm", "other"]
 
 
 def test_a_name_that_comes_again_has_its_class_again() -> None:

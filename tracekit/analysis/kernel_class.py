@@ -147,7 +147,7 @@ def class_codes(names: Sequence[str | None], codes: I64, rules: Sequence[Rule] =
     """
     order = {kernel_class: place for place, kernel_class in enumerate(KernelClass)}
     places = np.full(len(names) + 1, order[KernelClass.OTHER], np.int64)
-    used = np.flatnonzero(np.bincount(codes[codes >= 0], minlength=len(names))) if codes.size else np.empty(0, np.int64)
+    used = np.flatnonzero(np.bincount(codes[codes >= 0]))
     places[used] = [order[c] for c in classify([names[i] for i in used.tolist()], rules)]
     return places[codes]
 
