@@ -40,6 +40,14 @@ def test_the_innermost_range_is_the_one_found_by_looking_at_all(
     assert found.tolist() == [slow(ranges, lane, at) for lane, at in asked]
 
 
+def test_lanes_may_be_any_int64() -> None:
+    lanes = [-1, 65_535, 65_536, -(1 << 63), (1 << 63) - 1]
+    zero, one = np.zeros(5, np.int64), np.ones(5, np.int64)
+    assert innermost(np.array(lanes), zero, one, np.array(lanes[::-1]), zero).tolist() == [4, 3, 2, 1, 0]
+    for lane, other in ((-1, 65_535), (65_535, -1), (0, 65_536), (0, -65_536)):
+        assert innermost(np.array([lane]), zero[:1], one[:1], np.array([other]), zero[:1]).tolist() == [-1]
+
+
 def test_columns_of_different_lengths_are_refused() -> None:
     one, two = np.zeros(1, np.int64), np.zeros(2, np.int64)
     with pytest.raises(ValueError, match="one length"):
