@@ -2,15 +2,24 @@
 
 from __future__ import annotations
 
+import csv
+import json
+import math
+import random
 import re
 from decimal import Decimal
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tracekit import schema
+from tracekit.readers.amd import _cells as amd
+from tracekit.readers.builder import RowBuilder
 from tracekit.readers.cuda_profile._cells import PAD, Cells, Text
+from tracekit.readers.ncu import _cells as ncu
 
 CELL = st.one_of(
     st.integers(0, 10**18).map(str),
@@ -85,3 +94,124 @@ def test_a_text_stands_where_python_finds_it_also_at_the_end(data: str, wanted: 
     text = Text(data.encode())
     places = np.arange(PAD, PAD + len(data))
     assert text.same(places, wanted.encode()).tolist() == [data.startswith(wanted, at) for at in range(len(data))]
+
+
+# --- Nsight Compute's cells, each in quotation marks ---
+
+STRANGE = (b"\x1b", b"\0", b"==PROF== ", b"==WARNING== ", b"==ERROR== ", b"Process ID")
+
+
+def quoted(rows: list[list[str]], end: str = "\n") -> bytes:
+    return "".join(",".join(f'"{cell}"' for cell in row) + end for row in rows).encode()
+
+
+def damaged(data: bytes, chance: random.Random) -> bytes:
+    """Return the text with a few of its characters replaced or taken out, or with others between them."""
+    changed = data.decode()
+    for _ in range(chance.randrange(3)):
+        at, size = chance.randrange(len(changed)), chance.randrange(2)
+        new = chance.choice(["", '"', '""', ",", "\n", "\r", "\r\n", "0", "x", *(word.decode() for word in STRANGE)])
+        changed = changed[:at] + new + changed[at + size :]
+    return changed.encode()
+
+
+@pytest.mark.parametrize("width", [2, 3])
+def test_a_block_of_ncu_is_cut_where_all_of_it_is_certainly_rows_and_only_there(width: int) -> None:
+    line = rb'"[0-9]{1,18}"' + rb',"[^"\r\n]*"' * (width - 1) + rb"\r?\n"
+    texts, cut = ["", " a", "b ", "1.5", "a,b", "~", "\x7f", "é", "!", "-"], 0
+    for seed in range(500):
+        chance = random.Random(seed)
+        rows = [
+            [str(chance.randrange(10 ** chance.choice((1, 18)))), *chance.choices(texts, k=width - 1)]
+            for _ in range(chance.randrange(1, 4))
+        ]
+        data = damaged(quoted(rows, chance.choice(("\n", "\r\n"))), chance)
+        found = ncu.cells_of(data, width)
+        certain = re.fullmatch(b"(?:" + line + b")+", data) is not None and not any(word in data for word in STRANGE)
+        assert (found is not None) == certain, data
+        if found is None:
+            continue
+        cut += 1
+        wanted = list(csv.reader(data.decode().splitlines()))
+        assert [found.row(number) for number in range(found.count)] == wanted
+        assert [found.column(at).to_pylist() for at in range(width)] == [list(column) for column in zip(*wanted)]
+        ends = [(cell.encode()[:1], cell.encode()[-1:]) for row in wanted for cell in row]
+        visible = [all(part in (*map(bytes, zip(range(0x21, 0x7F))), b"") for part in pair) for pair in ends]
+        assert [ok or cell == b"" for ok, (cell, _) in zip(found.clean.tolist(), ends)] == visible
+    assert cut > 100
+
+
+def test_a_first_cell_of_ncu_that_is_no_number_makes_no_row() -> None:
+    for cell in ("ID", "", "1.5", "-1", "1" * 19):
+        assert ncu.cells_of(quoted([["1", "x"], [cell, "x"]]), 2) is None
+    assert ncu.cells_of(quoted([["1" * 18, "x"]]), 2) is not None
+
+
+@pytest.mark.parametrize("alphabet", ['"",\n', '"",\r\na'])
+def test_lines_with_a_quotation_mark_inside_a_text_are_set_aside(alphabet: str) -> None:
+    for seed in range(400):
+        chance = random.Random(seed)
+        data = "".join(chance.choices(alphabet, k=chance.randrange(1, 12))).encode() + b"\n"
+        aside, kept = [], b""
+        for line in (
+            data.splitlines(keepends=True) if b"\r" not in data else [x + b"\n" for x in data.split(b"\n")[:-1]]
+        ):
+            empty = {match.start() for match in re.finditer(rb'(?:(?<=,)|^)(?=""[,\r\n])', line)}
+            if all(match.start() in empty for match in re.finditer(rb'(?="")', line)):
+                kept += line
+            else:
+                aside.append(line)
+        assert ncu.without_escapes(data) == (kept, aside), data
+    assert ncu.without_escapes(b'"1","a""b"') == (b"", [b'"1","a""b"'])
+
+
+# --- cells of ROCm's tools ---
+
+
+def test_texts_of_rocm_become_numbers_or_null() -> None:
+    texts = ["12", "0", "-1", "1.5", "", "x", "9" * 18, "9" * 19, str((1 << 31) - 1), str(1 << 31), "Agent 4", "GPU 7"]
+    column = pa.array(texts)
+    whole = [12, 0, None, None, None, None, 10**18 - 1, None, (1 << 31) - 1, 1 << 31, None, None]
+    small = [None if value is None or value >= 1 << 31 else value for value in whole]
+    assert amd.integers(column).to_pylist() == amd.whole(column).to_pylist() == whole
+    assert amd.small(column).to_pylist() == small
+    assert amd.agent(column).to_pylist() == [*small[:-2], 4, 7]
+    assert amd.agent(pa.array(["CPU 1", "Agent x", "Agent", "agent 4"])).to_pylist() == [1, None, None, None]
+    assert amd.whole(None) is amd.small(None) is amd.agent(None) is None
+    assert (amd.number("1e3"), math.isnan(amd.number("x"))) == (1000, True)
+
+
+def test_cells_of_rocm_that_say_something_are_args() -> None:
+    cells = {
+        "vgpr": pa.array(["32", "0", "", "008"]), "name": pa.array(['a"b', "", "0", "1.5"]), "empty": pa.array([""] * 4)
+    }  # fmt: skip
+    texts = amd.args(cells, ["vgpr", "missing", "name", "empty"])
+    assert texts is not None
+    assert [text and json.loads(text) for text in texts.to_pylist()] == [
+        {"vgpr": 32, "name": 'a"b'}, None, None, {"vgpr": 8, "name": "1.5"},
+    ]  # fmt: skip
+    assert amd.args(cells, ["empty", "missing"]) is None
+
+
+def test_counters_of_rocm_add_up_by_device_counter_and_kernel() -> None:
+    counters, kernels = amd.Counters(), pa.array(["k", "k", "j", "k"])
+    assert counters.add("WAVES", kernels, None, np.array([4.0, 6.0, 1.0, np.nan])) == 1
+    assert counters.add("WAVES", kernels, None, np.array([2.0, np.inf, 3.0, 9.0])) == 1
+    names, devices = pa.array(["A", "B", "A", "A"]), pa.array([0, 0, 1, 0])
+    assert counters.add(names, kernels, devices, np.array([1.0, 2.0, 3.0, 5.0])) == 0
+    assert len(counters) == 5
+    builder = RowBuilder(schema.TOTALS)
+    assert counters.rows(builder, 3) == 10
+    rows = builder.take().to_pylist()
+    found = {
+        (row["device"], row["name"], json.loads(row["args"])["metric"]): (
+            row["calls"], row["value_min"], row["value_max"], row["value_avg"], json.loads(row["args"])["total"]
+        )
+        for row in rows
+    }  # fmt: skip
+    assert found == {
+        (None, "k", "WAVES"): (4, 2, 9, 5.25, 21), (None, "j", "WAVES"): (2, 1, 3, 2, 4),
+        (0, "k", "A"): (2, 1, 5, 3, 6), (0, "k", "B"): (1, 2, 2, 2, 2), (1, "j", "A"): (1, 3, 3, 3, 3),
+    }  # fmt: skip
+    assert {(row["source"], row["run"], row["section"], row["kind"]) for row in rows} == {(3, 0, "metrics", "kernel")}
+    assert [row["order"] for row in rows] == list(range(5))

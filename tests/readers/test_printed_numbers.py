@@ -11,13 +11,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tracekit.errors import ParseError
 from tracekit.readers.base import ReadOptions
 from tracekit.readers.cuda_profile import _columns as cuda
+from tracekit.readers.ncu import _values as ncu
 from tracekit.readers.nsys import _tables as nsys
 from tracekit.readers.nvprof import _row as nvprof
 from tracekit.readers.nvprof._state import RowError
+from tracekit.readers.printed import locale
 from tracekit.readers.printed.lines import Printed, printed
-from tracekit.readers.printed.locale import NumberCells, as_printed
+from tracekit.readers.printed.locale import NumberCells, as_csv, as_printed
 from tracekit.readers.printed.numbers import COMMA, LAKHS, MYRIADS, POINT, STYLES, Style, choose, styles_of
 from tracekit.readers.source import open_source
 from tracekit.readers.torch import _columns as torch
@@ -127,6 +130,120 @@ def test_a_number_keeps_its_width_only_where_columns_are_cut_by_place(padded: bo
     with open_source(str(path)) as source:
         blocks = as_printed(source, ReadOptions(), cells).line_blocks(Ledger())
         assert b"".join(block.data for block in blocks).decode() == f"of 1.234,5 elsewhere\n{row}\n"
+
+
+# --- tables of another locale, read as if the program had printed them ---
+
+ROWS = NumberCells(re.compile("^row "))
+BOTH = "the numbers follow two conventions: "
+
+
+def reread(text: str, tmp_path: Path, cells: NumberCells | None = ROWS, decimal: str = "") -> tuple[str, bool]:
+    """Return the text of rows, or (cells: None) of a file of cells, as a reader gets it, and whether it was changed."""
+    path, options = tmp_path / "table", ReadOptions(values={"decimal": decimal} if decimal else {})
+    path.write_bytes(text.encode())
+    with open_source(str(path)) as source:
+        found = as_csv(source, options) if cells is None else as_printed(source, options, cells)
+        assert (found.name, found.path, found.head().data) == (str(path), path, text.encode())
+        ledger = Ledger()
+        out = b"".join(block.data for block in found.line_blocks(ledger)).decode()
+        assert found.share_read() == source.share_read()
+        assert (found is source) == (not ledger.notes)
+        assert set(ledger.notes) <= {"numbers-of-another-locale"}
+        return out, found is not source
+
+
+@pytest.mark.parametrize(("text", "wanted"), [
+    ("row 0,5\nrow 1.234\n", "row 0.5\nrow 1234\n"), ("row 1,234.5 1,234\n", "row 1234.5 1234\n"),
+    ("row 1'234 7\n", "row 1234 7\n"), ("row 1\u2019234\n", "row 1234\n"), ("row 1\u202f234us\n", "row 1234us\n"),
+    ("0,5\nrow 1,5 (2,5) |3,5|x4,5 a=4,5\n", "0,5\nrow 1.5 (2.5) |3.5|x4,5 a=4,5\n"),
+    ("row 1.234.567,5e3\r\nrow 8,0%\r\n", "row 1234567.5e3\r\nrow 8.0%\r\n"),
+])  # fmt: skip
+def test_rows_are_read_in_the_one_style_that_fits_them(text: str, wanted: str, tmp_path: Path) -> None:
+    assert reread(text, tmp_path) == (wanted, True)
+
+
+@pytest.mark.parametrize(
+    "text", ["row 1.5 12\n", "row 12\n", "", "0,5\nrow 1.5\n", "row a,b don't\n", "'1,\nrow ,5'\n"]
+)
+def test_a_table_in_the_program_s_own_style_is_left_alone(text: str, tmp_path: Path) -> None:
+    assert reread(text, tmp_path) == (text, False)
+
+
+def test_a_number_that_always_has_decimals_is_no_whole_one(tmp_path: Path) -> None:
+    cells = NumberCells(re.compile("^row "), fraction=re.compile(r"[\d.,e]+us"))
+    assert reread("row 1,234us 7\n", tmp_path, cells) == ("row 1.234us 7\n", True)
+    assert reread("row 1,234us 5e3us\n", tmp_path, cells) == ("row 1.234us 5e3us\n", True)
+    with pytest.raises(ParseError, match=r"'1,234' may be 1\.234 or 1234"):
+        reread("row 1,234ms 7\n", tmp_path, cells)
+
+
+@pytest.mark.parametrize("cells", [ROWS, None])
+@pytest.mark.parametrize(("numbers", "where", "words"), [
+    (["1.5", "2.5", "3,5", "4,5"], 1, BOTH + "'1.5' here, '3,5' on line 3"),
+    (["1,5", "2,5", "3.5", "4.5"], 1, BOTH + "'1,5' here, '3.5' on line 3"),
+    (["7", "1,5", "3.5"], 2, BOTH + "'1,5' here, '3.5' on line 3"),
+    (["1'234", "7", "1,234"], 3, "'1,234' may be 1.234 or 1234, and no other number of the file shows which"),
+    (["1.234", "1,234"], 1, "'1.234' may be 1.234 or 1234, and no other number of the file shows which"),
+])  # fmt: skip
+def test_numbers_that_do_not_show_their_style_are_refused_by_line(
+    cells: NumberCells | None, numbers: list[str], where: int, words: str, tmp_path: Path
+) -> None:
+    text = "".join(f"x;{number};\n" if cells is None else f"row {number}\n" for number in numbers)
+    with pytest.raises(ParseError) as caught:
+        reread(text, tmp_path, cells)
+    assert str(caught.value) == f"{tmp_path / 'table'}: line {where}: {words}"
+    assert caught.value.hint == "--option decimal=, (or decimal=.) names the decimal separator"
+
+
+def test_the_user_may_name_the_decimal_separator(tmp_path: Path) -> None:
+    assert reread("row 1,234\n", tmp_path, decimal=",") == ("row 1.234\n", True)
+    assert reread("row 1,234\n", tmp_path, decimal=".") == ("row 1234\n", True)
+    # A number that is not of this style stays as it is.
+    assert reread("row 1,5 2.5\n", tmp_path, decimal=".") == ("row 1,5 2.5\n", True)
+
+
+def test_a_line_that_is_too_long_is_no_row(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(locale, "_LONGEST_ROW", 10)
+    assert reread("row 12,345\nrow 123,45\nrow 12,3456\nrow 123,456\n", tmp_path) == (
+        "row 12.345\nrow 123.45\nrow 12,3456\nrow 123,456\n", True
+    )  # fmt: skip
+
+
+@given(st.text("0159/:,'a\u2019\u00a0 ", max_size=6))
+def test_a_separator_stands_between_digits(text: str) -> None:
+    wanted = re.search("[\u2019\u00a0\u2009\u202f]|[0-9][,'][0-9]", text) is not None
+    assert locale._has_separators(text.encode()) == wanted
+
+
+@pytest.mark.parametrize("character", "/09:")
+def test_only_digits_make_a_comma_a_separator(character: str) -> None:
+    for mark in ",'":
+        assert locale._has_separators(f"{character}{mark}5".encode()) == character.isdecimal()
+        assert locale._has_separators(f"x5{mark}{character}x".encode()) == character.isdecimal()
+
+
+@pytest.mark.parametrize(("data", "delimiter"), [
+    (b"", ","), (b"# a;b;c\n= a;b\n", ","), (b"\n  \n# a\tb\n=a\tb\n\na;b;c,d\nx,y,z\n", ";"), (b"a;b,c\n", ","),
+    (b"a\tb;c\td\n", "\t"), (b"\xef\xbb\xbf#x;\na,b\n", ","), (b"\xef\xbb\xbfa;b\n", ";"), (b"a\nb;c\n", ","),
+])  # fmt: skip
+def test_the_delimiter_is_that_of_the_first_line_of_cells(data: bytes, delimiter: str) -> None:
+    assert locale.delimiter_of(data) == delimiter
+
+
+@pytest.mark.parametrize(("text", "wanted"), [
+    ("# made;;\r\na;b\n\n1.234;2,5\n", "# made\na,b\n\n1234,2.5\n"),
+    ('a;"b;c"; 1,5 ;+2,5;-1\n"x,y";"q""r";-;n/a;7\n', 'a,b;c,1.5,+2.5,-1\n"x,y","q""r",-,n/a,7\n'),
+    ('a,b,c\n"1.234,5",x,7\n', "a,b,c\n1234.5,x,7\n"), ("a,b\n1'234,5\n", "a,b\n1234,5\n"),
+    ("a,b\n1\u202f234,-5\n", "a,b\n1234,-5\n"), ("a\tb\n1\t2.5\n", "a,b\n1,2.5\n"), ("a;b\n-1,5;x\n", "a,b\n-1.5,x\n"),
+])  # fmt: skip
+def test_a_file_of_cells_gets_commas_and_points(text: str, wanted: str, tmp_path: Path) -> None:
+    assert reread(text, tmp_path, None) == (wanted, True)
+
+
+@pytest.mark.parametrize("text", ["a,b\n1,2.5\n", 'a,b\n"1.5","x,5"\n', "a,b\n1,don't\n", ""])
+def test_a_file_with_commas_and_points_is_left_alone(text: str, tmp_path: Path) -> None:
+    assert reread(text, tmp_path, None) == (text, False)
 
 
 # --- times with a range ---
@@ -286,6 +403,43 @@ def test_cells_of_nsys_are_exact_or_refused() -> None:
     for call in refused:
         with pytest.raises(nsys.RowError):
             call()
+
+
+# --- Nsight Compute ---
+
+
+@pytest.mark.parametrize(("unit", "base"), [
+    ("second", ("ns", 9)), ("s", ("ns", 9)), ("ms", ("ns", 6)), ("usecond", ("ns", 3)), ("µs", ("ns", 3)),
+    ("μsecond", ("ns", 3)), ("nsecond", ("ns", 0)), ("byte", ("B", 0)), ("Kbyte", ("B", 3)), ("Mbyte", ("B", 6)),
+    ("Gbyte/second", ("B/s", 9)), ("Tbyte/s", ("B/s", 12)), ("Pbyte/s", ("B/s", 15)), ("byte/usecond", ("B/s", 6)),
+    ("hz", ("Hz", 0)), ("kHz", ("Hz", 3)), ("MHz", ("Hz", 6)), ("Ghz", ("Hz", 9)), ("cycle/second", ("Hz", 0)),
+    ("cycle/nsecond", ("Hz", 9)), ("cycle/ms", ("Hz", 3)), ("inst/cycle", ("inst/cycle", 0)), ("%", ("%", 0)),
+    ("", ("", 0)), ("byte/block", ("B/block", 0)), ("register/thread", ("register/thread", 0)), ("bytes", ("bytes", 0)),
+])  # fmt: skip
+def test_a_unit_of_ncu_is_a_base_unit_and_a_power_of_ten(unit: str, base: tuple[str, int]) -> None:
+    assert ncu.base_unit(unit) == base
+
+
+def test_numbers_of_ncu_are_those_that_a_double_may_hold() -> None:
+    known = {"54,207,744": 54207744, "-1.5": Decimal("-1.5"), "0": 0, "0e999": 0, "1e299": Decimal("1e299")}
+    known["1e-299"] = Decimal("1e-299")
+    assert {text: ncu.value_of(text, POINT) for text in known} == known
+    for text in ("", "CachePreferNone", "1e300", "1e-300", "9" * 61, "nan", "1.5.5", "1,5"):
+        assert ncu.value_of(text, POINT) is None
+    assert ncu.value_of("9" * 60, POINT) == Decimal("9" * 60)
+    assert ncu.value_of("1.234,5", COMMA) == Decimal("1234.5")
+    assert [ncu.is_number(text) for text in ("1'2.3,4e5", "x", "9" * 60, "9" * 61)] == [True, False, True, False]
+    most = Decimal(1 << 53)
+    assert [ncu.is_exact(value) for value in (most, -most, most + 1, -most - 1)] == [True, True, False, False]
+
+
+@pytest.mark.parametrize(("metric", "unit", "whole"), [
+    ("Threads", "thread", True), ("Grid Size", "", True), ("Block Limit SM", "block", True), ("Duration", "ns", False),
+    ("gpu__time_duration.sum", "nsecond", True), ("gpu__time_duration.sum", "usecond", False),
+    ("dram__bytes.sum", "byte", True), ("dram__bytes.sum", "Mbyte", False), ("inst.avg", "inst", False),
+])  # fmt: skip
+def test_sums_of_what_is_counted_are_whole(metric: str, unit: str, whole: bool) -> None:
+    assert ncu.is_whole(metric, unit) == whole
 
 
 # --- the CUDA profiler's logs ---
