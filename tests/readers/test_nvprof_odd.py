@@ -11,9 +11,11 @@ from nvprof_cases import API_3, GPU_20, PREAMBLE, UNITS_20, Got, copy, kernel, r
 from support import sample
 
 from tracekit.errors import ParseError
+from tracekit.readers.nvprof import _cells as cells
+from tracekit.readers.nvprof._lines import Header, Table
 from tracekit.readers.nvprof._row import plain_number
 from tracekit.readers.nvprof._session import Session
-from tracekit.readers.nvprof._state import RowError
+from tracekit.readers.nvprof._state import OpenTable, ProfiledRun, RowError
 
 TWO = (
     "==1== NVPROF is profiling process 1, command: ./a\n==2== NVPROF is profiling process 2, command: ./a\n"
@@ -290,3 +292,146 @@ def test_rows_whose_first_delimiters_are_damaged_are_dropped_rows(tmp_path: Path
     assert len(got.events) == 21
     assert got.ledger.dropped == {"short-row": 2}
     assert got.ledger.ignored["application-output"] == 1
+
+
+# --- cells of one line ---
+
+
+@pytest.mark.parametrize(("text", "width", "found"), [
+    ("1,5;x", 0, (",", "")), ("1.5;x", 0, (".", "")), ("7;x\n 2,5us ;7\n1.5;7", 0, (",", "")),
+    ("1,234;7", 0, ("", "1,234")), ("1.234;5.678", 0, ("", "1.234")), ("1.234;1,234us;2,345", 0, ("", "1,234us")),
+    ("1,234;1.234", 0, ("", "1,234")), ("1,234;0,123", 0, (",", "")), ("1.234.567,8", 0, (",", "")),
+    ("1'234.5GB/s", 0, (".", "")), ("1,5e-05", 0, (",", "")), ("7;x;-", 0, ("", "")), ("", 0, ("", "")),
+    ("1,5\n7;1.5", 2, (".", "")), ("1,5;1;2\n7;1.5", 2, (".", "")), ("12,34%;7", 2, (",", "")),
+    ('"1,5";7', 2, (",", "")),
+])  # fmt: skip
+def test_the_first_clear_fraction_says_the_decimal_separator(text: str, width: int, found: tuple[str, str]) -> None:
+    assert cells.decimal_of(text, ";", width) == found
+
+
+@pytest.mark.parametrize(("columns", "quoted", "values", "found"), [
+    ("Start Duration Name", False, "1 2 k", "1 2 k"), ("Start Duration Name", False, "1 2", None),
+    ("Start Duration Name", False, "1 2 k(a b)", "1 2 k(a,b)"),
+    ("Start Name Duration", False, "1 a b c 2", "1 a,b,c 2"),
+    ("Start Duration Name", True, "1 2 a b", None), ("Start Duration Name", True, "1 2 a", "1 2 a"),
+    ("Start Duration", False, "1 2 3", None), ("Device Kernel Min", False, "T a b 2", "T a,b 2"),
+])  # fmt: skip
+def test_a_name_without_quotes_is_joined_again(columns: str, quoted: bool, values: str, found: str | None) -> None:
+    header = Header(Table.TRACE, tuple(columns.split()), ",", quoted=quoted)
+    wanted = None if found is None else found.split()
+    assert cells.with_rejoined_name(values.split(), header) == wanted
+
+
+NARROW_TRACE = Header(Table.TRACE, ("Start", "Duration", "Name"), ",")
+WIDE_TRACE = Header(Table.TRACE, ("Start", "Duration", "A", "B", "C", "D", "E", "Name"), ",", quoted=True)
+SHEETS_TRACE = Header(Table.TRACE, ("Start", "Duration", "A", "B", "Name"), ";")
+QUOTED_TRACE = Header(Table.TRACE, ("Start", "Duration", "A", "B", "Name"), ",", quoted=True)
+SUMS = Header(Table.SUMMARY, ("Time(%)", "Time", "Calls", "Avg", "Min", "Max", "Name"), ",", quoted=True)
+COUNTS = Header(Table.COUNTERS, ("Device", "Kernel", "Invocations", "Event Name"), ",", quoted=True)
+UNIFIED = Header(Table.UNIFIED, ("Device", "Count", "Avg Size", "Total Size", "Name"), ",")
+
+
+@pytest.mark.parametrize(("header", "text", "torn", "code"), [
+    (NARROW_TRACE, "1.5", True, "torn-row"), (NARROW_TRACE, "loss 1.5", True, ""),
+    (NARROW_TRACE, '  "Te', True, "torn-row"),
+    (NARROW_TRACE, "1.5", False, ""), (NARROW_TRACE, "1.500000,2.500000", False, "short-row"),
+    (NARROW_TRACE, "1.500000,2.500000,k", False, "short-row"),
+    (NARROW_TRACE, "1.500000,2.500000,k,x", False, "long-row"),
+    (NARROW_TRACE, "1.500000,loss", False, "short-row"), (NARROW_TRACE, "1.5,2.5", False, ""),
+    (NARROW_TRACE, "1.5,2.5,k,x", False, "long-row"), (NARROW_TRACE, "a,2.5,k,x", False, ""),
+    (NARROW_TRACE, "1.5,b,k,x", False, ""), (NARROW_TRACE, "1.5,2.5,k", False, ""),
+    (WIDE_TRACE, "1.5,2.5,1,2", False, "short-row"), (WIDE_TRACE, "1.5,2.5,1", False, ""),
+    (WIDE_TRACE, "1,2.5,1,2", False, ""), (WIDE_TRACE, "1.5,2,1,2", False, ""),
+    (WIDE_TRACE, "1.500000,x,1", False, ""),
+    (WIDE_TRACE, "1.500000,x,1,2", False, "short-row"), (WIDE_TRACE, "1.500000;x,1,2,3,4,5,6,7", False, ""),
+    (SHEETS_TRACE, "1;2", False, "short-row"), (SHEETS_TRACE, "1;x", False, ""),
+    (QUOTED_TRACE, "1.5,2.5,1,2", False, ""), (QUOTED_TRACE, '1.5,2.5,1,"T"', False, "short-row"),
+    (QUOTED_TRACE, "1.5,2.5,1,2,a,b", False, ""), (QUOTED_TRACE, '1.5,2.5,1,2,"a",b', False, "long-row"),
+    (SUMS, "1.5,2.5,1,2", False, ""), (SUMS, '1.5,2.5,1,"2"', False, "short-row"),
+    (SUMS, "9.500000,2.500000", False, "short-row"),
+    (COUNTS, '"T (0)","k",1', False, "short-row"), (COUNTS, '"T","k",1', False, ""), (COUNTS, "T (0),k,1", False, ""),
+    (COUNTS, '"T (0)"', False, ""), (UNIFIED, "T (0),1.500000,2.500000", False, "short-row"),
+    (UNIFIED, "T (0),1.500000", False, ""),
+    (Header(Table.TRACE, ("Start", "Name"), ","), "1.500000,2.500000,3", False, ""),
+])  # fmt: skip
+def test_a_line_is_a_damaged_row_only_where_it_begins_like_one(
+    header: Header, text: str, torn: bool, code: str
+) -> None:
+    found = cells.drop_reason(text, header, torn=torn)
+    assert ("" if found is None else found[0]) == code
+    if code and not torn:
+        extra = len(text.split(header.delimiter)) - len(header.columns)
+        says = {"long-row": "more cells", "short-row": "fewer cells" if extra else "does not look like the rows"}[code]
+        assert found is not None
+        assert says in found[1]
+
+
+TEXT_TRACE = Header(Table.TRACE, ("Start", "Duration", "Name"), ends=(8, 18, 24))
+TEXT_SUMS = Header(Table.SUMMARY, ("Time(%)", "Time", "Name"), ends=(8, 18, 24))
+TYPED_SUMS = Header(Table.SUMMARY, ("Type", "Time(%)", "Time", "Name"), ends=(16, 24, 34, 40))
+TEXT_COUNTS = Header(Table.COUNTERS, ("Invocations", "Event Name"), ends=(12, 30))
+
+
+@pytest.mark.parametrize(("header", "text", "torn", "begins"), [
+    (TEXT_TRACE, "  1.5ms  2.5us", False, True), (TEXT_TRACE, "1.5ms  -", False, True),
+    (TEXT_TRACE, "1.5ms", False, False),
+    (TEXT_TRACE, "1.5ms  x", False, False), (TEXT_TRACE, "x  2.5us", False, False),
+    (TEXT_TRACE, "1.5ms 2.5us", False, False),
+    (TEXT_SUMS, " 9.5%  2.5us", False, True), (TEXT_SUMS, " 9.5%  2.5", False, False),
+    (TEXT_SUMS, "loss 2.5", False, False),
+    (TEXT_COUNTS, "   12  inst", False, True), (TEXT_COUNTS, "12  inst", False, False),
+    (TEXT_COUNTS, "   x  inst", False, False),
+    (TEXT_TRACE, "  1.5", True, True), (TEXT_TRACE, "GPU act", True, False), (TYPED_SUMS, "GPU act", True, True),
+    (TYPED_SUMS, " API calls:  9", True, True), (TYPED_SUMS, "loss: 9", True, False), (TYPED_SUMS, "  9", True, True),
+])  # fmt: skip
+def test_a_line_of_text_is_a_damaged_row_only_where_it_begins_like_one(
+    header: Header, text: str, torn: bool, begins: bool
+) -> None:
+    found = cells.drop_reason(text, header, torn=torn)
+    assert (found is not None) == begins
+    assert found is None or found[0] == ("torn-row" if torn else "short-row")
+
+
+@pytest.mark.parametrize(("header", "text", "found"), [
+    (NARROW_TRACE, "1.500000,x", True), (NARROW_TRACE, "1.500000", False), (NARROW_TRACE, "1.5,x", False),
+    (NARROW_TRACE, ' 1.500000 ,"k', True), (NARROW_TRACE, '"k', True), (TEXT_TRACE, " 1.5ms  x", True),
+    (TEXT_TRACE, " x  1.5ms", False), (TEXT_TRACE, "1.5ms x", False), (TEXT_SUMS, " 9.5%  1us", True),
+    (TEXT_SUMS, "9.5%", False), (TYPED_SUMS, "API calls:  9.5%", True), (TEXT_COUNTS, " 12  inst", True),
+    (TEXT_COUNTS, "12 inst", False), (TEXT_COUNTS, "x  inst", False),
+])  # fmt: skip
+def test_a_piece_of_a_line_begins_a_row(header: Header, text: str, found: bool) -> None:
+    assert cells.begins_row(text, header) == found
+
+
+def test_a_carriage_return_hides_what_is_before_it_but_not_in_a_name() -> None:
+    table = OpenTable(NARROW_TRACE, ProfiledRun(1, None, {}), "", 1)
+    text = OpenTable(TEXT_TRACE, ProfiledRun(1, None, {}), "", 1)
+    for one in (None, table, text):
+        assert cells.after_carriage_returns("1.0,2.0,k", one) == "1.0,2.0,k"
+        assert cells.after_carriage_returns("5%\r9%\r1.0,2.0,k", one) == "1.0,2.0,k"
+    named = '1.0,2.0,"a\rb"'
+    assert cells.after_carriage_returns(named, table) == named
+    assert cells.after_carriage_returns(named, None) == cells.after_carriage_returns(named, text) == 'b"'
+    assert cells.after_carriage_returns(f"9,{named}", table) == 'b"'
+    assert cells.after_carriage_returns('"9\r1",2.0,"a\rb"', table) == 'b"'
+    assert cells.after_carriage_returns('1.0,"k"\r2.0,k', table) == "2.0,k"
+
+
+@pytest.mark.parametrize(("header", "text", "found"), [
+    (NARROW_TRACE, '1,2,"a== b"', True), (NARROW_TRACE, '1,2,"a== b', False), (NARROW_TRACE, '1,"2"== b,"c"', False),
+    (NARROW_TRACE, "1,2,a== b", False), (NARROW_TRACE, 'x,2,"a== b"', False), (NARROW_TRACE, '1,x,"a== b"', False),
+    (NARROW_TRACE, '1,2,3,"a== b"', False), (SUMS, '1,2,3,4,5,6,"a== b"', False), (TEXT_TRACE, '1,2,"a== b"', False),
+    (Header(Table.TRACE, ("Start", "Duration"), ","), '1,"2== b"', False),
+])  # fmt: skip
+def test_a_row_may_hold_a_text_like_a_line_of_nvprof(header: Header, text: str, found: bool) -> None:
+    assert cells.is_row_with_prefix(text, header) == found
+
+
+@pytest.mark.parametrize(("name", "place", "found"), [
+    ("[CUDA memcpy HtoD]", {}, True), ("[CUDA memcpy", {}, False), ("k(int) [12]", {"Device": "T (0)"}, True),
+    ("k(int) [12", {"Device": "T (0)"}, False), ("k(int) [12]", {"Grid X": "1"}, True),
+    ("k(int)", {"Grid X": "1"}, False),
+    ("cudaLaunch (k [12])", {}, True), ("cudaLaunch (k [12]", {}, False), ("cudaMalloc", {}, False),
+])  # fmt: skip
+def test_a_name_is_complete_where_its_last_part_is_there(name: str, place: dict[str, str], found: bool) -> None:
+    assert cells.is_complete({"Name": name, "Device": "", "Grid X": "", **place}) == found
