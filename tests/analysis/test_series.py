@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import doctest
+import math
 from itertools import pairwise
 
 import numpy as np
@@ -30,6 +31,43 @@ def test_warm_up_leads_and_outliers_follow_and_lie_beyond_the_limits(values: lis
     assert of.known == (len(values) >= series.RULE.least_values)
 
 
+def slow_limits(values: list[int]) -> tuple[int, int, int, int]:
+    median, mad = (sorted(x)[(len(x) - 1) // 2] for x in (values, [abs(v - slow_middle(values)) for v in values]))
+    room = max(round(5.19 * mad), round(0.05 * abs(median)))
+    return median, mad, median - room, median + room
+
+
+def slow_middle(values: list[int]) -> int:
+    return sorted(values)[(len(values) - 1) // 2]
+
+
+@given(st.lists(st.one_of(st.integers(95, 106), st.integers(-300, 900)), min_size=5, max_size=40))
+def test_warm_up_and_limits_are_those_of_the_rule_read_aloud(values: list[int]) -> None:
+    of = judge(np.array(values))
+    high = slow_limits(values)[3]
+    leading = next(at for at, value in enumerate(values) if value <= high)
+    assert of.warm_up == min(leading, len(values) // 2)
+    assert (of.median, of.mad, of.low, of.high) == slow_limits(values[of.warm_up :])
+
+
+def test_a_value_at_a_limit_is_within_it() -> None:
+    for first, warm_up in ((105, 0), (106, 1)):
+        assert judge(np.array([first, *[100] * 8])).warm_up == warm_up
+    of = judge(np.array([*[100] * 8, 105, 106, 95, 94]))
+    assert np.flatnonzero(of.outliers).tolist() == [9, 11]
+    assert (of.median, of.low, of.high) == (100, 95, 105)
+
+
+def test_of_too_few_values_only_the_median_is_known() -> None:
+    for values, median in (([], 0), ([3], 3), ([9, 3, 7, 800], 7)):
+        of = judge(np.array(values, np.int64))
+        assert (of.warm_up, of.median, of.mad, of.low, of.high) == (0, median, 0, median, median)
+        assert of.outliers.tolist() == [False] * len(values)
+        assert not of.known
+    assert judge(np.array([3]), Rule(least_values=0)).known
+    assert not judge(np.array([], np.int64), Rule(least_values=0)).known
+
+
 @given(st.lists(st.integers(-20, 20), min_size=5, max_size=40), st.integers(1_000_000, 1 << 40))
 def test_noise_far_below_the_least_share_is_never_told(noise: list[int], base: int) -> None:
     of = judge(np.array(noise) + base)
@@ -56,6 +94,8 @@ def test_the_rule_is_data() -> None:
     assert judge(values, Rule(least_share=0.5)).warm_up == 0
     assert judge(values, Rule(mads=30)).warm_up == 0
     assert judge(values[:2], Rule(least_values=2)).known
+    values = np.array([500, 400, 300, 100, 101, 99, 100, 100, 102, 100])
+    assert [judge(values, Rule(most_warm_up=share)).warm_up for share in (0, 0.1, 0.29, 0.3, 1)] == [0, 1, 2, 3, 3]
 
 
 def test_a_change_is_found_where_it_is_and_its_size_told() -> None:
@@ -90,6 +130,47 @@ def test_sides_are_as_long_as_asked_and_medians_are_theirs(values: list[int], le
         assert (c.before, c.after) == (np.median(values[before:at]), np.median(values[at:after]))
 
 
+def slow_splits(values: list[int], least: int) -> list[int]:
+    """Binary segmentation where each split is accepted: by the sum of the ranks, those of equal values averaged."""
+    n, found = len(values), (0.0, 0)
+    ranks = [sum(w < v for w in values) + (sum(w == v for w in values) - 1) / 2 for v in values]
+    for left in range(least, n - least + 1):
+        score = abs(sum(ranks[:left]) - left * (n - 1) / 2) / math.sqrt(left * (n - left))
+        if score > found[0]:
+            found = score, left
+    if not found[1]:
+        return []
+    at = found[1]
+    return [*slow_splits(values[:at], least), at, *(at + later for later in slow_splits(values[at:], least))]
+
+
+@given(st.lists(st.integers(0, 9), max_size=25), st.integers(1, 5))
+def test_a_stretch_is_split_where_the_ranks_of_its_two_sides_differ_most(values: list[int], least: int) -> None:
+    found = change_points(np.array(values, np.int64), significance=1, least=least, permutations=1)
+    assert [change.at for change in found] == slow_splits(values, least)
+
+
+def test_the_chance_of_a_split_is_the_share_of_orders_that_split_as_well() -> None:
+    """2 of the 70 orders of 4 ones and 4 twos keep them apart; a copy that splits as well counts, and so does it."""
+    (found,) = change_points(np.array([1, 1, 1, 1, 2, 2, 2, 2]), significance=0.1, permutations=9999)
+    assert found.chance == pytest.approx(2 / 70, abs=0.005)
+    (found,) = change_points(np.array([1, 1, 1, 2, 2, 2, 2, 2]), significance=0.1, permutations=9999, least=3)
+    assert found.chance == pytest.approx(2 / 56, abs=0.005)
+    values = np.array([1] * 20 + [2] * 20)
+    (found,) = change_points(values, significance=0.01, permutations=99)
+    assert (found.at, found.chance) == (20, 0.01)
+    (found,) = change_points(np.array([1, 2]), significance=1, permutations=99, least=1)
+    assert found.chance == 1
+
+
+@pytest.mark.parametrize("chunk", [1, 100])
+def test_how_many_copies_are_shuffled_at_once_changes_nothing(chunk: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    values = np.random.default_rng(1).integers(0, 9, 30)
+    at_once = change_points(values, significance=1, permutations=99)
+    monkeypatch.setattr(series, "_CHUNK", chunk)
+    assert change_points(values, significance=1, permutations=99) == at_once
+
+
 @settings(max_examples=30, deadline=None)
 @given(st.lists(st.integers(0, 50), min_size=8, max_size=30))
 def test_a_rising_scale_changes_nothing(values: list[int]) -> None:
@@ -101,13 +182,19 @@ def test_a_rising_scale_changes_nothing(values: list[int]) -> None:
 def test_values_all_alike_and_too_few_have_no_change() -> None:
     assert change_points(np.array([])) == []
     assert change_points(np.full(50, 3)) == []
-    assert change_points(np.array([1, 1, 1, 9, 9, 9])) == []
+    assert change_points(np.full(50, 3), significance=1) == []
+    assert change_points(np.array([1, 1, 1, 9, 9, 9]), significance=1) == []
+    assert [found.at for found in change_points(np.array([1, 1, 9, 9]), significance=1, least=2)] == [2]
 
 
 def test_what_cannot_be_answered_is_refused() -> None:
     with pytest.raises(ValueError, match="finite"):
         change_points(np.array([1.0, np.nan]))
-    with pytest.raises(ValueError, match="significance"):
-        change_points(np.arange(20), permutations=9)
+    with pytest.raises(ValueError, match="one dimension"):
+        change_points(np.ones((2, 9)))
+    for wrong in ({"permutations": 9}, {"permutations": 98}, {"significance": 0.0009}, {"least": 0}):
+        with pytest.raises(ValueError, match="significance"):
+            change_points(np.arange(20), **wrong)  # type: ignore[arg-type]
+    assert change_points(np.arange(1), least=1, permutations=99) == []
     with pytest.raises(TypeError, match="values"):
         judge(np.array([1.5]))

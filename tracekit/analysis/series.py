@@ -23,6 +23,9 @@ from tracekit.columns.arrays import F64, I64, Mask, Numbers
 
 __all__ = ["RULE", "ChangePoint", "Judged", "Rule", "change_points", "judge"]
 
+_CHUNK = 1 << 21
+"""Values of shuffled copies that are in memory at once, about."""
+
 
 @dataclass(frozen=True, slots=True)
 class Rule:
@@ -72,8 +75,7 @@ def judge(values: Numbers, rule: Rule = RULE) -> Judged:
         median = _median(column) if column.size else 0
         return Judged(0, none, median, 0, median, median, known=False)
     _, _, _, high = _limits(column, rule)
-    normal = np.flatnonzero(column <= high)
-    leading = int(normal[0]) if normal.size else column.size
+    leading = int(np.argmax(column <= high))  # the median, if no other, is within the limits
     warm_up = min(leading, int(column.size * rule.most_warm_up))
     steady = column[warm_up:]
     median, mad, low, high = _limits(steady, rule)
@@ -84,7 +86,8 @@ def judge(values: Numbers, rule: Rule = RULE) -> Judged:
 
 def _median(values: I64) -> int:
     """Return the lower middle of the values."""
-    return int(np.partition(values, (values.size - 1) // 2)[(values.size - 1) // 2])
+    middle = (values.size - 1) // 2
+    return int(np.partition(values, middle)[middle])
 
 
 def _limits(values: I64, rule: Rule) -> tuple[int, int, int, int]:
@@ -173,7 +176,7 @@ def _best_split(rows: F64, least: int) -> tuple[F64, npt.NDArray[np.intp]]:
 
 def _chance(ranks: F64, score: float, least: int, permutations: int, rng: np.random.Generator) -> float:
     as_good = 0
-    step = max(1, (1 << 21) // ranks.size)
+    step = max(1, _CHUNK // ranks.size)
     for first in range(0, permutations, step):
         rows = np.tile(ranks, (min(step, permutations - first), 1))
         rng.permuted(rows, axis=1, out=rows)
