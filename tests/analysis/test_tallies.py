@@ -68,15 +68,51 @@ def test_rounding_bounds_the_number_of_values() -> None:
     assert rounded(many, 8).calls.tolist() == [1 << 16]
 
 
-def test_a_value_below_zero_is_refused() -> None:
+def test_a_group_without_values_has_zeros() -> None:
+    found = tally(np.array([2, 2]), 4, np.array([5, 3]))
+    assert (found.total, found.squares) == ((0, 0, 8, 0), (0, 0, 34, 0))
+    assert [column.tolist() for column in (found.calls, found.low, found.high)] == [
+        [0, 0, 2, 0], [0, 0, 3, 0], [0, 0, 5, 0],
+    ]  # fmt: skip
+
+
+def test_percentiles_of_many_values_by_hand() -> None:
+    many = tally(np.zeros(2000, np.int64), 1, np.repeat(np.arange(1, 1001), 2))
+    assert statistics(many).percentiles.tolist() == [[500, 950, 990]]
+
+
+def test_a_rounded_value_keeps_its_leading_bits() -> None:
+    values = [0, 1, 7, 8, 9, 0b1011011, 0b1100000, (1 << 40) + (1 << 38) + 1, 1 << 50]
+    found = rounded(tally(np.zeros(len(values), np.int64), 1, np.array(values)), 3)
+    assert found.value.tolist() == [0, 1, 7, 8, 0b1010000, 0b1100000, (1 << 40) + (1 << 38), 1 << 50]
+    assert found.count.tolist() == [1, 1, 1, 2, 1, 1, 1, 1]
+    assert (found.bits, found.low.tolist(), found.high.tolist()) == (3, [0], [1 << 50])
+
+
+@given(st.permutations([0, 5, 9]), st.lists(ROWS, min_size=3, max_size=3))
+def test_parts_become_as_coarse_as_the_coarsest(bits: list[int], parts: list[list[tuple[int, int]]]) -> None:
+    here = [tally(*_with(4, columns([(g, v >> 9) for g, v in rows]))) for rows in parts]
+    groups = np.arange(4)
+    found = added([(rounded(part, n) if n else part, groups) for part, n in zip(here, bits, strict=True)], 4)
+    wanted = rounded(added([(part, groups) for part in here], 4), 5)
+    assert found.bits == 5
+    for name in ("group", "value", "count", "calls", "low", "high"):
+        assert getattr(found, name).tolist() == getattr(wanted, name).tolist()
+    assert (found.total, found.squares) == (wanted.total, wanted.squares)
+
+
+def test_a_value_below_zero_and_columns_of_unlike_length_are_refused() -> None:
     with pytest.raises(ValueError, match="below zero"):
         tally(np.array([0]), 1, np.array([-1]))
+    with pytest.raises(ValueError, match="codes has 1, values has 2"):
+        tally(np.array([0]), 1, np.array([1, 2]))
 
 
 def test_a_total_beyond_int64_is_an_error_and_no_wrong_figure() -> None:
     most = tally(np.zeros(3, np.int64), 1, np.full(3, (1 << 63) - 1))
     with pytest.raises(OverflowError, match="exceeds"):
         statistics(most)
+    assert statistics(tally(np.array([0]), 1, np.array([(1 << 63) - 1]))).total.tolist() == [(1 << 63) - 1]
 
 
 def test_values_near_the_end_of_int64_keep_their_groups_and_their_order() -> None:
@@ -88,6 +124,13 @@ def test_values_near_the_end_of_int64_keep_their_groups_and_their_order() -> Non
         (0, most - 1), (1, most), (2, 4), (2, 5), (3, 0), (3, most),
     ]  # fmt: skip
     same(statistics(found), grouped(*_with(4, columns([*parts[0], *parts[1]]))))
+
+
+@pytest.mark.parametrize("bits", range(58, 63))
+def test_groups_and_values_are_in_order_however_many_bits_they_take_together(bits: int) -> None:
+    rows = [(group, (1 << bits) - group) for group in range(1, 7)]
+    found = added([(tally(*_with(7, columns([row]))), np.arange(7)) for row in reversed(rows)], 7)
+    assert list(zip(found.group.tolist(), found.value.tolist(), strict=True)) == rows
 
 
 def test_no_parts_are_no_values() -> None:

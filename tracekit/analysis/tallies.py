@@ -68,10 +68,10 @@ def _counted(groups: int, group: I64, value: I64, count: I64) -> Tally:
     first, last = bounds[there], bounds[there + 1] - 1
     low, high, calls = (np.zeros(groups, np.int64) for _ in range(3))
     low[there], high[there] = value[first], value[last]
-    calls[there] = np.add.reduceat(count, first) if there.size else 0
+    calls[there] = np.add.reduceat(count, first)
     total, squares = [0] * groups, [0] * groups
     fits = [int(high[g]) ** 2 * int(calls[g]) <= INT64_MAX for g in there.tolist()]
-    if there.size and all(fits):
+    if all(fits):
         sums = np.add.reduceat(value * count, first).tolist(), np.add.reduceat(value * value * count, first).tolist()
         for g, one, two in zip(there.tolist(), *sums, strict=True):
             total[g], squares[g] = one, two
