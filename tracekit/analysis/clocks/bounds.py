@@ -71,8 +71,7 @@ def solve(times: I64, low: I64, high: I64, slack: int = 0, steepest: float = 2e-
             return None
         # A clock may have gained so much between an inequality and the middle.
         reach = np.ceil(np.abs(times - middle) * steepest).astype(np.int64)
-        lowest = int((low - reach)[low > -OPEN].max(initial=-OPEN))
-        highest = int((high + reach)[high < OPEN].min(initial=OPEN))
+        lowest, highest = int((low - reach).max(initial=-OPEN)), int((high + reach).min(initial=OPEN))
         return Bounds(
             *(lowest, highest, -steepest, steepest, middle, True, steady_low, steady_high),
             *(0 if one_sided else (steady_low + steady_high) // 2, first, last, times.size),
@@ -137,12 +136,11 @@ def _program(
     The height is that of a line between them, which has the mean of the two slopes.
     """
     (bx, by), (ax, ay) = below, above
-    length = ax[None, :] - bx[:, None]
     with np.errstate(divide="ignore", invalid="ignore"):
-        across = ((ay[None, :] - by[:, None]) / length)[length != 0]
-        along = np.diff(by) / np.diff(bx), np.diff(ay) / np.diff(ax)
-        slopes = np.concatenate((across, *along, [-steepest, steepest, 0.0]))
-    slopes = np.unique(slopes[np.abs(slopes) <= steepest])
+        across = (ay[None, :] - by[:, None]) / (ax[None, :] - bx[:, None])
+    along = np.diff(by) / np.diff(bx), np.diff(ay) / np.diff(ax)
+    slopes = np.concatenate((across.ravel(), *along, [-steepest, steepest, 0.0]))
+    slopes = np.unique(slopes[np.abs(slopes) <= steepest])  # two limits at one time have no slope: inf or nan
     least = (by[None, :] - slopes[:, None] * bx[None, :]).max(axis=1)
     most = (ay[None, :] - slopes[:, None] * ax[None, :]).min(axis=1)
     fits = least <= most + 1e-3  # a thousandth of an ns: what floats leave over
