@@ -32,6 +32,8 @@ _CELLS = NumberCells(
     fraction=re.compile("|".join(rf"(?<={re.escape(key)}){LOCAL_NUMBER}" for key in _DECIMALS)),
 )
 
+_FIRST_ROW = re.compile(rb"(?>(?:\w+=\[ .*? \] )??method=\[ ).*gputime=\[ ")
+"""Atomic: where nothing follows the first method, nothing follows another one, and no other way there is tried."""
 _HEADER = re.compile(rb"^([ \t]*)# ?(?:CUDA|OPENCL)_PROFILE_LOG_VERSION", re.M)
 
 
@@ -47,7 +49,7 @@ def sniff(head: Head) -> Confidence:
     names = {cell.strip() for cell in lines[0].split(b",")}
     if is_column_line(lines[0]) and b"method" in names and names & {b"gputime", b"gpustarttimestamp"}:
         return Confidence.YES
-    return Confidence.YES if re.match(rb"(?:\w+=\[ .* \] )*method=\[ .*gputime=\[ ", lines[0]) else Confidence.NO
+    return Confidence.YES if _FIRST_ROW.match(lines[0]) else Confidence.NO
 
 
 def read(source: Source, options: ReadOptions, ledger: Ledger) -> Opened:
@@ -178,7 +180,7 @@ def _take_columns_from_rows(log: Log, part: LineBlock) -> None:
     log.ledger.note(
         "no-column-line", "the log has no line of columns: they were taken from the rows", where=f"line {part.line}"
     )
-    words = dict.fromkeys(re.findall(rb"(\w+)=\[", part.data[:65536]))
+    words = dict.fromkeys(re.findall(rb"(?<!\w)(\w++)=\[", part.data[:65536]))
     log.begin_columns([word.decode("ascii", "replace") for word in words])
 
 

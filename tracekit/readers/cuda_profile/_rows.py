@@ -17,8 +17,8 @@ from tracekit.readers.cuda_profile._cells import Cells, Text
 MOST_FIELDS = 200
 SHAPES_A_BLOCK = 24
 """Key-value lines of more shapes than this in one block are read line by line."""
-PAIR = re.compile(r"([A-Za-z_]\w*)=\[ ?(.*?) ?\](?=\s+[A-Za-z_]\w*=\[|\s*$)", re.ASCII)
-
+_PAIR = re.compile(r"([A-Za-z_]\w*+)=\[ ?(.*?) ?\](?:\s+(?=[A-Za-z_]\w*+=\[)|\s*$)", re.ASCII)
+"""A key with its value, up to the next key or the end of the line."""
 _KEY = re.compile(rb"([A-Za-z_][A-Za-z0-9_]*)=\[ ")
 
 Shape = tuple[I64, dict[str, Cells]]
@@ -112,6 +112,13 @@ def one_line(line: str, columns: list[str], *, comma: bool) -> dict[str, str]:
         except csv.Error:
             return {}
         return dict(zip(columns, cells, strict=False)) if 1 < len(cells) <= len(columns) else {}
-    pairs = PAIR.findall(line)
-    rest = PAIR.sub("", line).strip()
-    return dict(pairs) if pairs and not rest and len({key for key, _ in pairs}) == len(pairs) else {}
+    pairs: dict[str, str] = {}
+    at = len(line) - len(line.lstrip())
+    while at < len(line):
+        # Only here: a search in a long line of something else would try every place, and each to the end.
+        found = _PAIR.match(line, at)
+        if found is None or found[1] in pairs:
+            return {}
+        pairs[found[1]] = found[2]
+        at = found.end()
+    return pairs
