@@ -19,7 +19,9 @@ from pathlib import Path, PurePosixPath
 from urllib.parse import unquote
 
 _SESSION = re.compile(rb"\A(?:\xef\xbb\xbf)?\s*<\?xml[^>]*>\s*(?:<!--.*?-->\s*)?<session\b[^>]*\bversion=", re.DOTALL)
-_VALUE = re.compile(r"""=\s*"([^"<>]{1,4096})"|=\s*'([^'<>]{1,4096})'|>\s*([^<>]{1,4096}?)\s*<""")
+_VALUE = re.compile(r"""=\s*+"([^"<>]{1,4096})"|=\s*+'([^'<>]{1,4096})'|>([^<>]++)<""")
+_LONGEST = 4096
+"""Characters of a text that can be a name."""
 _SUFFIXES = (".nvprof", ".nvvp", ".nvprof.gz", ".nvvp.gz", ".sqlite", ".db", ".prof")
 MOST_BYTES = 4 << 20
 
@@ -45,7 +47,8 @@ def session_of(path: Path) -> Session | None:
     beside: dict[Path, None] = {}
     missing: dict[str, None] = {}
     for match in _VALUE.finditer(data.decode("utf-8", "replace")):
-        name = _file_name(unescape(match[1] or match[2] or match[3]))
+        text = (match[1] or match[2] or match[3]).strip()
+        name = _file_name(unescape(text)) if len(text) <= _LONGEST else ""
         if not name or "\0" in name:
             continue
         found = path.parent / name
