@@ -122,6 +122,7 @@ HOSTILE = (
     "a" + " " * LONG + "b", " " * LONG + "b", "\t" * LONG + "b", "\xa0" * LONG + "b", "1 " * LONG + "x", "1" * LONG,
     *["1 " * 2040 + "x"] * 20, "-" * LONG + "x", "-- " * LONG + "x", "\x1b[" * LONG, "> " * LONG + "x", '"' * LONG,
     "- / " * LONG, "| " * LONG, "," * LONG, "\tforward: " * LONG + " ms.", *["CUDA API " * 400 + "Statistics"] * 20,
+    "Self CPU time total:" + "*" * LONG + "x x", "-Thread: x" + "-" * LONG + "y", "GPU activities:" + " " * LONG + "x",
     "** " + "(a:" * LONG, "Processing [a] with [" + "/a:" * LONG,
 )  # fmt: skip
 

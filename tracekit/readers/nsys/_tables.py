@@ -20,7 +20,7 @@ from tracekit.readers.sqlite.cupti import call_kind, call_name
 from tracekit.schema import Kind
 from tracekit.units import TIME_EXPONENT, to_ns
 
-_UNIT = re.compile(r"^(.*?)\s*\(([A-Za-z/%µ]+)\)$")
+_UNIT = re.compile(r"^((?:.*\S)?)\s*\(([A-Za-z/%µ]+)\)$")
 _TIMES = {
     **dict.fromkeys(("ns", "nsec"), "ns"),
     **dict.fromkeys(("us", "usec", "µs"), "us"),
@@ -38,7 +38,7 @@ _SIZES = {
 }
 _COPY = re.compile(r"^\[CUDA (Unified Memory )?memcpy (?:(Unified) )?([\w-]+)\]")
 _SIDE = {"Host": "H", "Device": "D", "Array": "A", "Peer": "P"}
-_DEVICE = re.compile(r"^(.*?)\s*\((\d{1,9})\)$")
+_DEVICE = re.compile(r"^((?:.*\S)?)\s*\((\d{1,9})\)$")
 HOST_CALL = re.compile(r"cu[A-Z]|cuda[A-Z]")
 
 CALLS = ("Instances", "Num Calls", "Count", "Operations", "Calls")

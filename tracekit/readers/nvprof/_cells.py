@@ -189,8 +189,9 @@ def _begins_csv(values: list[str], text: str, header: Header) -> bool:
 
 
 _GROUPS = ("GPU activities", "API calls", "OpenACC", "OpenMP", "Range")
+_SHARE = r"-?[\d.<]*(?:nan|inf)?%?"
 _BEGUN_SUMMARY = re.compile(
-    r"^(?:[\w ()]+: +)?-?[\d.<]*(?:nan|inf)?%? +\d[\d.]*(?:ns|us|ms|s)(?: |$)"
+    rf"^(?:[\w ()]++: (?: *+(?=\S){_SHARE} ++| ++)|{_SHARE} ++)\d[\d.]*(?:ns|us|ms|s)(?: |$)"
     r"|^(?:GPU activities|API calls|Open(?:ACC|MP)(?: \(\w+\))?|Range): +\d"
 )
 _BEGUN_COUNTER = re.compile(r"^ +\d+ {2,}[a-z]\w*(?: {2,}\S| *$)")

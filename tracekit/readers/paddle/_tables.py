@@ -29,7 +29,7 @@ _TITLE = re.compile(rf"-{{3,}}({'|'.join(_TITLES)})(?: - (.{{1,200}}?))?-{{3,}}"
 MARK = re.compile(rf"(?:-(?<!--)-{{2,}}(?:{'|'.join(_TITLES)})\b.*-{{3,}}|=(?<!==)={{2,}}Perf Summary={{3,}})\s*$")
 """A title at the end of a line."""
 _FLOPS = re.compile(r"-{3,} Flops Profiler (Begin|End) -{3,}")
-_THREAD = re.compile(r"-+Thread: (.+?)-+")
+_THREAD = re.compile(r"-++Thread: (.(?:.*[^-])?)-++")
 _RULE = re.compile(r"-{2,}(?: {1,2}-{2,})*")
 _UNIT = re.compile(r"Time unit: (\w+)")
 _PEAK = re.compile(r"(Peak (?:Allocated|Reserved) Memory): (-?\d{1,18})", re.ASCII)

@@ -13,7 +13,7 @@ from tracekit.readers.torch._kinds import device_kind, host_kind, is_kernel, loo
 from tracekit.schema import Kind
 from tracekit.trace import Ledger
 
-TOTAL = re.compile(r"\**((?:Self )?\w{1,40} time total):?\**:? *(\S{1,60})?\**")
+TOTAL = re.compile(r"\**((?:Self )?\w{1,40} time total):?\**+:? *+(\S{1,60})?\**")
 _BANNER = re.compile(r"={20,}")
 _MODE = re.compile(r"autograd profiler output \((\w{1,20}) mode\)")
 _CPROFILE = re.compile(r"cProfile output")
