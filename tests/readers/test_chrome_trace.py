@@ -525,3 +525,12 @@ def test_a_long_event_whose_quotes_do_not_fit_does_not_take_all_that_follows(
     trace = tracekit.read(path)
     assert 20_000 < len(trace.events) < 50_000
     assert trace.ledgers[0].dropped["event-too-long"] == 1
+
+
+def test_blanks_behind_the_list_of_events_cost_no_time(tmp_path: Path) -> None:
+    path = tmp_path / "x.json"
+    event = '{"ph":"X","name":"k","ts":1,"dur":1,"pid":1,"tid":1}'
+    path.write_text(f'{{"traceEvents":[{event}],"a":{{}}{" " * 500_000},"b":1}}', "utf-8")
+    begun = time.process_time()
+    assert len(tracekit.read(path).events) == 1
+    assert time.process_time() - begun < 5

@@ -16,7 +16,7 @@ TOO_DEEP = object()
 OUR_FACTS = "tracekit"
 """Our own member, which lists all lanes, may be longer: up to the MiB that is looked at ahead."""
 
-_LIST_END = re.compile(rb"[}\[]\s*,?\s*\]")
+_LIST_END = re.compile(rb"[}\[]\s*+,?\s*+\]")
 _Members = msgspec.json.Decoder(dict[str, msgspec.Raw])
 
 
