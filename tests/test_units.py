@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import doctest
+import time
 from decimal import ROUND_HALF_EVEN, Context, Decimal
 from fractions import Fraction
 
@@ -172,3 +173,11 @@ def test_bytes_have_at_most_four_digits_of_the_largest_unit_that_fits(count: int
     assert len(decimals) == (2 if size < 100 else 1)
     assert abs(Fraction(f"{whole}.{decimals}") - size) <= Fraction(6, 10 ** (len(decimals) + 1))
     assert number.startswith("-") == (count < 0)
+
+
+@pytest.mark.parametrize("text", ["1" * 100_000 + "!", "1" + " " * 100_000 + "!", "." + "1" * 100_000 + "!"])
+def test_a_long_text_that_is_no_quantity_costs_no_time(text: str) -> None:
+    begun = time.process_time()
+    with pytest.raises(ValueError, match="not a number with a unit"):
+        units.split_quantity(text)
+    assert time.process_time() - begun < 5

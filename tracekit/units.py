@@ -32,7 +32,9 @@ BYTE_FACTOR: dict[str, int] = {"B": 1, "KB": 1 << 10, "MB": 1 << 20, "GB": 1 << 
 MAX_NS = 1 << 62
 """Times are below this (146 years); the readers refuse larger ones."""
 
-_QUANTITY = re.compile(r"^\s*([+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d{1,3})?)\s*([A-Za-zµμ%]*(?:/s)?)\s*$", re.ASCII)
+_QUANTITY = re.compile(
+    r"^\s*+([+-]?(?:\d++(?:\.\d*+)?|\.\d++)(?:[eE][+-]?\d{1,3})?)\s*+([A-Za-zµμ%]*+(?:/s)?)\s*+$", re.ASCII
+)
 
 
 def split_quantity(text: str) -> tuple[Decimal, str]:
