@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 from compare_runs import LAYERS, Launch, steps, trace
 from hypothesis import given
@@ -151,6 +153,13 @@ def test_every_name_is_in_one_group_and_groups_do_not_depend_on_the_order(
 )
 def test_bare_names(name: str, bare: str) -> None:
     assert bare_name(name) == bare
+
+
+def test_names_of_underscores_cost_no_time() -> None:
+    begun = time.process_time()
+    for _ in range(300):
+        assert bare_name("k" + "_" * 4_000 + "x") == "k" + "_" * 4_000 + "x"
+    assert time.process_time() - begun < 5
 
 
 def test_each_kernel_is_counted_in_each_step_by_itself() -> None:

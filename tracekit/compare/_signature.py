@@ -54,7 +54,7 @@ def bare_name(name: str) -> str:
         elif not depth:
             text.append(char)
     bare = "".join(text).removeprefix("void ").strip()
-    return re.sub(r"[_\W]*\d+[xX]?\d*", "", bare).strip("_ ") or bare or name[:4096]
+    return re.sub(r"(?<![_\W])[_\W]*+\d+[xX]?\d*", "", bare).strip("_ ") or bare or name[:4096]
 
 
 def _most(codes: I64, values: I64, count: int) -> I64:
