@@ -189,6 +189,30 @@ def test_a_row_of_a_device_is_busy_where_any_of_its_streams_is() -> None:
             assert abs(height - HEIGHT * share) <= Fraction(1, 2) or height == 1
 
 
+def test_many_lanes_and_many_rows_of_a_lane_cost_one_look(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A file of a stranger can have a million of either, and each drawn row looked at all lanes."""
+    asked: list[Lane] = []
+    depth = Lane.depth
+    monkeypatch.setattr(Lane, "depth", property(lambda lane: asked.append(lane) or depth.__get__(lane)))
+    figure = busy_lanes(400, 5)
+    assert still(figure) is not None
+    assert len(asked) == len(figure.lanes)
+
+    def ranges(count: int) -> int:
+        """Return how many ranges of places are made for a stream on which so many kernels overlap."""
+        figure = figure_of(trace(*({"name": "k", "kind": "kernel", "ts_ns": i, "dur_ns": 900} for i in range(count))))
+        assert figure is not None
+        assert depth.__get__(figure.lanes[0]) == count
+        made: list[object] = []
+        with monkeypatch.context() as patch:
+            patch.setattr(np, "arange", lambda *given, **named: made.append(given) or arange(*given, **named))
+            assert still(figure) is not None
+        return len(made)
+
+    arange = np.arange
+    assert ranges(300) == ranges(3)
+
+
 def test_a_picture_has_steps_while_they_can_be_told_apart() -> None:
     made = still(a_timeline())
     assert made is not None

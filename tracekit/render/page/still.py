@@ -81,7 +81,8 @@ def still(figure: Timeline) -> Still | None:
     sources, hidden = _sources(figure)
     if not sources:
         return None
-    rows = [_busy(figure, *source) for source in sources]
+    before = np.cumsum([0, *(lane.depth for lane in figure.lanes)]).tolist()
+    rows = [_busy(figure, before, *source) for source in sources]
     span = max(figure.end_ns - figure.begin_ns, 1)
     width = min(COLUMNS, span)
     made = _rows(figure, rows, span, width)
@@ -121,27 +122,32 @@ def _sources(figure: Timeline) -> tuple[list[tuple[str, str, list[int]]], int]:
     return found, sum(len(groups[word]) for word in order[MOST_ROWS:])
 
 
-def _busy(figure: Timeline, heading: str, label: str, lanes: Sequence[int]) -> _Busy:
-    """Return the events of lanes of which every other one is a part: the outermost row of each layer that is work."""
+def _busy(figure: Timeline, before: Sequence[int], heading: str, label: str, lanes: Sequence[int]) -> _Busy:
+    """Return the events of lanes of which every other one is a part: the outermost row of each layer that is work.
+
+    before: the first row of each lane.
+    """
     events = figure.events
-    before = np.cumsum([0, *(lane.depth for lane in figure.lanes)]).tolist()
     places = [np.zeros(0, np.int64)]
     for number in lanes:
-        for row in _rows_of(figure.lanes[number], before[number]):
-            places.append(np.arange(events.first[row], events.first[row + 1]))
+        for row, count in _rows_of(figure.lanes[number], before[number]):
+            places.append(np.arange(events.first[row], events.first[row + count]))
     mine = np.concatenate(places)
     starts = events.starts_at(mine)
     kinds = np.asarray(figure.kind_of, np.int64)[events.codes_at(mine)]
     return _Busy(heading, label, starts, starts + events.lengths_at(mine), kinds)
 
 
-def _rows_of(lane: Lane, row: int) -> Iterator[int]:
-    """Yield the rows of a lane that hold all of its work, which steps and user ranges are if there is no other."""
+def _rows_of(lane: Lane, row: int) -> Iterator[tuple[int, int]]:
+    """Yield the rows of a lane that hold all of its work, which steps and user ranges are if there is no other.
+
+    row: the lane's first. Rows that follow each other are one item: the first of them, and how many they are.
+    """
     words = {word for word, _ in lane.layers}
     wanted = next((layers for layers in _BUSY_LAYERS if layers & words), words)
     for word, depth in lane.layers:
         if word in wanted:
-            yield from range(row, row + (depth if lane.overlaps else min(depth, 1)))
+            yield row, depth if lane.overlaps else min(depth, 1)
         row += depth
 
 
