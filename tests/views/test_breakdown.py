@@ -6,6 +6,7 @@ from collections import defaultdict
 from typing import Any
 
 import pyarrow as pa
+import pytest
 from hypothesis import given, settings
 from views.device_rows import Row, end, in_order, launch_of, parts, span, traces, work_by_device
 from views.tables import dicts, on_trace, trace
@@ -14,6 +15,7 @@ from tracekit.report import Bar, Section
 from tracekit.trace import Run, SourceFacts, Trace
 from tracekit.views import VIEWS
 from tracekit.views.base import ViewOptions
+from tracekit.views.device import breakdown as module
 
 PARTS = ("compute", "exposed_comm", "exposed_copies", "idle")
 NAMES = ("span", *PARTS, "communication", "overlap")
@@ -218,3 +220,15 @@ def test_a_span_of_no_time_has_no_shares() -> None:
     (row,) = table(breakdown(trace(work(5, 0))), "devices")
     assert [row[k] for k in NAMES] == [0] * len(NAMES)
     assert row["idle_share"] is None
+
+
+def test_bars_are_made_for_the_devices_that_have_one_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[str] = []
+    monkeypatch.setattr(module, "Bar", lambda title, *rest: made.append(title) or Bar(title, *rest))
+    rows = [{"device": n, "stream": 7, "ts_ns": 10 * n, "dur_ns": 5} for n in range(40)]
+    section = breakdown(trace(*rows))
+    assert len(section.figures) == len(made) == 9
+    whole = section.figures[0]
+    assert isinstance(whole, Bar)
+    assert whole.title == "Time of all 40 devices"
+    assert sum(amount for _, amount in whole.parts) == 40 * 395

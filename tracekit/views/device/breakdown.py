@@ -181,9 +181,10 @@ def _bars(devices: Devices, parts: list[Parts]) -> tuple[Bar, ...]:
         amounts = [(words.lower(), sum(sum(p.values(name)) for p in chosen)) for name, words in _PARTS]
         return Bar(title, Unit.NS, tuple(amounts))
 
-    bars = [bar(f"Time of {d.label}", [p]) for d, p in zip(devices.devices, parts, strict=True) if p.span.any()]
-    if len(bars) > 1:
-        bars = [bar(f"Time of all {len(devices.devices):,} devices", parts), *bars[:_BARS]]
+    worked = [(d, p) for d, p in zip(devices.devices, parts, strict=True) if p.span.any()]
+    bars = [bar(f"Time of {d.label}", [p]) for d, p in worked[:_BARS]]
+    if len(worked) > 1:
+        bars.insert(0, bar(f"Time of all {len(devices.devices):,} devices", parts))
     return tuple(bars)
 
 
