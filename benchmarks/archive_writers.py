@@ -24,6 +24,7 @@ LOG = Path(__file__).resolve().parent.parent / "sample_traces" / "recorder-log" 
 _WRITER = """
 import sys
 from tracekit import archive
+archive.add(f"{sys.argv[1]}-of-{sys.argv[3]}", sys.argv[2])  # loads what an add needs: kills come in its middle
 print("ready", flush=True)
 sys.stdin.readline()
 for number in range(4):
