@@ -186,8 +186,9 @@ def test_a_run_may_have_any_printable_name(run: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("run", [" ", "x" * 201, "a\nb", "\udcff", "ü" * 40])
 def test_a_name_that_no_folder_can_have_is_refused(run: str, tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="not a name for a run"):
+    with pytest.raises(UsageError, match="not a name for a run") as caught:
         archive.add(tmp_path, CSV, run=run)
+    assert "as the name of a folder" in caught.value.hint
 
 
 def test_the_usual_name_is_label_then_folder_then_file(tmp_path: Path) -> None:
@@ -202,8 +203,9 @@ def test_the_usual_name_is_label_then_folder_then_file(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("tags", [{"": "x"}, {"a=b": "c"}, {"a": "b\n"}, {"a\x00": "b"}])
 def test_tags_are_printable(tags: dict[str, str], tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="not a tag"):
+    with pytest.raises(UsageError, match="not a tag") as caught:
         archive.add(tmp_path, CSV, tags=tags)
+    assert str(caught.value).isprintable()
 
 
 @pytest.mark.parametrize("text", ["2026-02-31", "yesterday", "2026-1", ""])

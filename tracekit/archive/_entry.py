@@ -120,7 +120,8 @@ def checked_run(run: str) -> str:
         size = 0
     if not run.strip() or not 0 < size <= MAX_RUN_BYTES or not run.isprintable():
         raise UsageError(
-            f"run {run[:60]!r}: not a name for a run", hint=f"printable text of at most {MAX_RUN_BYTES} bytes"
+            f"run {run[:60]!r}: not a name for a run",
+            hint=f"printable text of at most {MAX_RUN_BYTES} bytes as the name of a folder, where ü is %C3%BC (6 bytes)",
         )
     return run
 
@@ -129,7 +130,9 @@ def checked_tags(tags: Mapping[str, str]) -> dict[str, str]:
     """Return tags by key, sorted. Raises: UsageError for an empty key, a key with =, and unprintable text."""
     for key, value in tags.items():
         if not key.strip() or "=" in key or not key.isprintable() or not value.isprintable():
-            raise UsageError(f"tag {key}={value}: not a tag", hint="KEY=VALUE, printable text")
+            shown = f"{key}={value}"
+            shown = shown if shown.isprintable() else repr(shown)  # a line break must not look like a second line
+            raise UsageError(f"tag {shown}: not a tag", hint="KEY=VALUE, printable text")
     return dict(sorted(tags.items()))
 
 
