@@ -44,7 +44,7 @@ def test_work_for_ends_grows_with_the_data(monkeypatch: pytest.MonkeyPatch, coun
 
         return counting
 
-    ways = {name: counted(getattr(_repair, name)) for name in ("is_json", "repaired")}
+    ways = {name: counted(getattr(_repair, name)) for name in ("is_json", "cleaned", "repaired")}
     waste = list(_repair._WASTE.values())
     monkeypatch.setattr(_repair, "_WASTE", dict(zip(ways.values(), waste, strict=True)))
     for name, way in ways.items():
@@ -69,3 +69,36 @@ def test_what_is_repaired_is_json_and_what_is_json_stays() -> None:
         assert found is not None
         assert is_json(found)
     assert repaired(b'{"a":}') is None
+
+
+NESTED = (
+    b'{"ph":"X","args":{"o":[{"z":NaN}]}}',
+    b'{"ph":"X","args":{"name":"n","o":{"y":[1e999,{"z":null}],"x":[]}}}',
+    b'{"ph":"X","args":{"o":[' + b",".join([b'{"name":"n"}'] * 99) + rb'],"path":"C:\Users","v":-Infinity}}',
+)
+
+
+def test_numbers_that_json_lacks_cost_no_event_however_deep_they_are() -> None:
+    """A bracket inside of such an event was taken for the end of the list: all that followed was lost."""
+    data = b",\n".join((*NESTED, WHOLE)) + b"]"
+    found = texts(data)
+    assert found[-1] == WHOLE
+    assert [b"1e999" in text or b'"NaN"' in text or b'"-Infinity"' in text for text in found] == [True] * 3 + [False]
+
+
+def test_an_event_that_nests_too_deep_costs_itself() -> None:
+    deep = b'{"ph":"X","args":{"d":' + b"[" * 5000 + b"1" + b"]" * 5000 + b"}}"
+    assert [text for _, _, text in objects(WHOLE + b"," + deep + b"," + WHOLE + b"]", final=True)] == [
+        WHOLE,
+        None,
+        WHOLE,
+    ]
+
+
+def test_an_event_that_is_cut_at_the_end_of_a_block_waits_for_the_rest() -> None:
+    data = b",".join((*NESTED, WHOLE)) + b"]"
+    whole = list(objects(data, final=True))
+    for size in range(len(data)):
+        found = list(objects(data[:size], final=False))
+        assert found == whole[: len(found)]
+        assert len(found) >= sum(end < size for _, end, _ in whole)

@@ -34,7 +34,10 @@ _QUOTE = re.compile(rb'\\.|"', re.DOTALL)
 _AFTER_STRING = re.compile(rb'\s*(?::|,\s*["\[{0-9tfn-]|[}\]])')
 _SWALLOWED_QUOTE = re.compile(rb'\\"(?=\s*(?:,\s*"[^"\\,:]{1,40}"\s*:|\}\s*[,}\]]|\}\s*$))')
 _END = re.compile(rb"\}(?=\s*(?:,?\s*\{|,?\s*\]|,?\s*\Z))")
-_NEXT = re.compile(rb'\{\s*(?:"(?:name|ph|cat|pid|tid|ts|dur|id|args|s|bp|cname)"\s*:|\})|\]\s*[,}]|\]\s*\Z')
+_BEGIN = rb'\{\s*(?:"(?:name|ph|cat|pid|tid|ts|dur|id|args|s|bp|cname)"\s*:|\})'
+_EVENT = re.compile(_BEGIN)
+_NEXT = re.compile(_BEGIN + rb"|\]\s*[,}]|\]\s*\Z")
+_BRACKET = re.compile(_TO_ITS_END + rb"|([{\[])|[}\]]", re.DOTALL)
 _BETWEEN = re.compile(rb"[\s,]*")
 
 
@@ -83,19 +86,28 @@ def repaired(text: bytes) -> bytes | None:
     >>> repaired(rb'{"name":"C:\\Users","v":NaN}')
     b'{"name":"C:\\\\\\\\Users","v":"NaN"}'
     """
-    for change in (None, _with_inner_quotes, _with_closing_quotes):
-        changed = change(text) if change else text
-        if change and changed == text:
-            continue
-        if b"\\" in changed or _CONTROL.search(changed):
-            changed = _STRING.sub(_clean_string, changed)
-        if _NO_NUMBER.search(changed):
-            changed = _NUMBERLESS.sub(_quoted, changed)
-        if not is_json(changed):
-            changed = with_large_numbers_as_text(changed)
-        if is_json(changed):
-            return changed
+    if (better := cleaned(text)) is not None:
+        return better
+    for change in (_with_inner_quotes, _with_closing_quotes):
+        changed = change(text)
+        if changed != text and (better := cleaned(changed)) is not None:
+            return better
     return None
+
+
+def cleaned(text: bytes) -> bytes | None:
+    """Return the text as JSON that means the same, its quotes and brackets as they are; None where that is not enough.
+
+    >>> cleaned(b'{"v":[{"w":NaN}]}')
+    b'{"v":[{"w":"NaN"}]}'
+    """
+    if b"\\" in text or _CONTROL.search(text):
+        text = _STRING.sub(_clean_string, text)
+    if _NO_NUMBER.search(text):
+        text = _NUMBERLESS.sub(_quoted, text)
+    if not is_json(text):
+        text = with_large_numbers_as_text(text)
+    return text if is_json(text) else None
 
 
 def _with_inner_quotes(text: bytes) -> bytes:
@@ -151,7 +163,8 @@ def objects(data: bytes, *, final: bool) -> Iterator[tuple[int, int, bytes | Non
 
 
 _SHORT = 4 << 10
-_WASTE: dict[object, int] = {is_json: 64, repaired: 8}
+_NEAR_END = 64 << 10
+_WASTE: dict[object, int] = {is_json: 64, cleaned: 8, repaired: 8}
 """Bytes that may be looked at in vain, for each byte of the data, where an object may end behind another's begin."""
 
 
@@ -183,13 +196,18 @@ class _Splitter:
                 return end, data[at:end]
             if len(ends) >= MOST_TRIES:
                 break
+        closed = self._closed(at)
+        if closed is not None and (text := self._try(cleaned, at, closed, limit)):
+            return closed, text
         for end in ends:
             if end > limit and end != ends[0]:
                 break
             if text := self._try(repaired, at, end, limit):
                 return end, text
-        if follower is None and not final and len(data) - at < LONGEST_OBJECT:
+        if closed is None and not final and len(data) - at < (_NEAR_END if follower else LONGEST_OBJECT):
             return None
+        if closed is not None and not _EVENT.search(data, at + 1, closed):
+            return closed, None
         before = [end for end in ends if end <= limit]
         return (before[-1] if before else limit), None
 
@@ -204,6 +222,21 @@ class _Splitter:
             yield match.end()
         if first:
             self._ends_from = max(self._ends_from, min(until, len(self._data)))
+
+    def _closed(self, at: int) -> int | None:
+        """Return where the brackets outside strings are all closed; None where they are not, or may not be counted."""
+        if self._left[cleaned] <= 0 or self._data[at] != 0x7B:
+            return None
+        depth = 0
+        for match in _BRACKET.finditer(self._data, at, at + LONGEST_OBJECT):
+            if match[0][:1] == b'"':
+                continue
+            depth += 1 if match[1] else -1
+            if not depth:
+                return match.end()
+        looked_at = min(len(self._data) - at, LONGEST_OBJECT)
+        self._left[cleaned] -= looked_at if looked_at > _SHORT else 0
+        return None
 
     def _try(self, way: Callable[[bytes], T], at: int, end: int, limit: int) -> T | None:
         """Return what a way of reading makes of the bytes; None where it may not try them."""
