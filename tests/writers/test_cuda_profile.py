@@ -162,6 +162,14 @@ def test_texts_in_args_keep_commas_quotes_and_brackets(to: str, tmp_path: Path) 
 
 
 @BOTH
+def test_integers_of_any_size_keep_all_digits_also_beside_an_object(to: str, tmp_path: Path) -> None:
+    big = f'"n":{10**30 + 1},"m":{-(1 << 63) - 1},"u":{1 << 64}'
+    written(tmp_path, [{"args": f'{{{big},"o":{{"x":1}},"s":"a\\ud800"}}'}, {"args": f"{{{big}}}"}], to)
+    text = (tmp_path / "x.log").read_text()
+    assert [text.count(str(number)) for number in (10**30 + 1, -(1 << 63) - 1, 1 << 64)] == [2, 2, 2]
+
+
+@BOTH
 def test_members_of_args_without_a_place_are_counted(to: str, tmp_path: Path) -> None:
     args = [
         '{"External id":5,"est":{"a":1},"empty":"","two":"a\\nb","lead":" x"}',

@@ -11,6 +11,7 @@ import pyarrow as pa
 from tracekit.columns import arrow
 from tracekit.columns.arrays import Rows
 from tracekit.columns.arrow import Column, pc
+from tracekit.writers.json_text import parsed
 
 _VALUE = r'(?:"(?:[^"\\]|\\.)*"|-?[0-9][0-9.eE+-]*|true|false|null)'
 _KEY = r'"[A-Za-z_][A-Za-z0-9_]*"'
@@ -39,20 +40,26 @@ def members(args: Column) -> tuple[dict[str, Column], int]:
                     columns.setdefault(key, []).append((rows, pc.struct_field(values, at)))
             continue
         for row, text in zip(rows.tolist(), arrow.texts(objects), strict=True):
-            try:
-                parsed: object = orjson.loads(text)
-            except orjson.JSONDecodeError:
-                parsed = None
-            if not isinstance(parsed, dict):
+            found = parsed(text)
+            if found is None:
                 lost += 1
                 continue
-            for key, value in parsed.items():
-                if isinstance(value, (dict, list)) or not re.fullmatch(r"[A-Za-z_]\w*", key, re.ASCII):
+            for key, value in found.items():
+                exact = str(value) if type(value) is int else _json(value)
+                if not exact or not re.fullmatch(r"[A-Za-z_]\w*", key, re.ASCII):
                     lost += 1
                 else:
-                    cell = arrow.array([orjson.dumps(value).decode()])
+                    cell = arrow.array([exact])
                     columns.setdefault(key, []).append((np.array([row]), cell))
     return {key: _scattered(parts, len(args)) for key, parts in columns.items()}, lost
+
+
+def _json(value: object) -> str:
+    """Return the JSON of a value, "" for objects, lists and lone surrogates, which have no column."""
+    try:
+        return "" if isinstance(value, (dict, list)) else orjson.dumps(value).decode()
+    except TypeError:
+        return ""
 
 
 def _scattered(parts: list[tuple[Rows, Column]], count: int) -> Column:

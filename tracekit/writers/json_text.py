@@ -16,7 +16,8 @@ _OWN_KEYS = """
 OWN_KEYS = frozenset(_OWN_KEYS.split())
 """Keys of an event's args that hold columns. An args object of the row that uses one of them is not merged."""
 
-_LONG = re.compile(r"\d{20}")
+_LONG = re.compile(r"-\d{19}|\d{20}")
+"""Digits of an integer that may be beyond 64 bits, of which orjson makes a double."""
 
 
 def _plain(value: object) -> object:
@@ -55,11 +56,10 @@ def parsed(text: str) -> dict[str, object] | None:
 
     Integers keep all digits; a number beyond a double is its text.
 
-    >>> parsed('{"a": 1e999, "b": 123456789012345678901}')
-    {'a': '1e999', 'b': 123456789012345678901}
+    >>> parsed('{"a": 1e999, "b": 123456789012345678901, "c": -9223372036854775809}')
+    {'a': '1e999', 'b': 123456789012345678901, 'c': -9223372036854775809}
     """
     try:
-        # orjson makes a double of an integer beyond 64 bits.
         value: object = orjson.loads(text) if not _LONG.search(text) else _exact(text)
     except ValueError:
         try:  # orjson refuses lone surrogates, objects nested beyond its limit and numbers beyond a double
