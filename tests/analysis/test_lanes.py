@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tracekit.analysis import lanes as lanes_
 from tracekit.analysis.lanes import LaneAssigner
 
 Rows: TypeAlias = list[tuple[int, int, int]]  # lane, start, dur
@@ -68,6 +69,22 @@ def test_many_slices_at_once_give_the_first_fit_too(seed: int) -> None:
     found = assign(LaneAssigner(), rows)
     assert found == slow_assign(rows)
     assert max(found) > 16
+
+
+@pytest.mark.parametrize("few", [0, 1, 16])
+def test_the_first_fit_is_found_in_the_tree_of_tracks_too(few: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Slices in any order of their lengths, on tracks of which all, or all but one, are in the tree."""
+    monkeypatch.setattr(lanes_, "_FEW", few)
+    for seed in range(60):
+        chance = random.Random(seed)
+        span, longest = chance.choice([(6, 6), (20, 12), (60, 40)])
+        rows = [
+            (chance.choice((0, 0, 0, 5)), chance.randrange(-span, span), chance.randrange(-1, longest))
+            for _ in range(chance.choice((12, 50)))
+        ]
+        rows.sort(key=lambda row: row[1])
+        cut, assigner = chance.randrange(len(rows)), LaneAssigner()
+        assert assign(assigner, rows[:cut]) + assign(assigner, rows[cut:]) == slow_assign(rows), seed
 
 
 def test_a_track_beyond_the_first_ones_is_free_again_where_its_slice_ends() -> None:

@@ -40,7 +40,7 @@ class LaneAssigner:
         self._open: dict[int, list[int]] = {}
         # Only lanes that needed a second track.
         self._tracks: dict[int, _Tracks] = {}
-        self._last_start = -(1 << 63)
+        self._last_start = _LEAST
 
     def assign(self, lane_codes: Numbers, starts: Numbers, durs: Numbers) -> I64:
         """Return shape (n,): 0 for the lane's own track, k for its k-th extra one.
