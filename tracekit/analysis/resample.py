@@ -133,7 +133,7 @@ def relative_difference_of_few(base: Numbers, new: Numbers, *, level: float = 0.
     normal: so few values allow no weaker assumption. Raises: ValueError.
     """
     a, b = _ordered(base, 1), _ordered(new, 1)
-    _check(level, 100)
+    _check(level)
     freedom = a.size + b.size - 2
     if freedom < 1:
         raise ValueError("three values in all are needed")
@@ -145,7 +145,7 @@ def relative_difference_of_few(base: Numbers, new: Numbers, *, level: float = 0.
     return Interval(ratio - 1, ratio - 1 - ratio * reach, ratio - 1 + ratio * reach, level)
 
 
-def _check(level: float, resamples: int) -> None:
+def _check(level: float, resamples: int = RESAMPLES) -> None:
     if not 0.5 <= level < 1:
         raise ValueError(f"a level is in 0.5 .. 1: {level}")
     if resamples < 100:
@@ -245,7 +245,7 @@ def _quantiles(draws: F64, low: float, high: float) -> tuple[float, float]:
     ordered = np.sort(draws)
     last = ordered.size - 1
     first, end = math.floor(low * last), math.ceil(high * last)
-    return float(ordered[max(0, first)]), float(ordered[min(last, end)])
+    return float(ordered[first]), float(ordered[end])
 
 
 def _student_cdf(t: float, freedom: int) -> float:
