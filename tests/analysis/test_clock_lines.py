@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 
 import numpy as np
@@ -8,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tracekit.analysis.clocks import line as module
-from tracekit.analysis.clocks.line import LEAST, LEAST_FOR_DRIFT, Line, fit, limit
+from tracekit.analysis.clocks.line import LEAST, LEAST_FOR_DRIFT, Line, fit, limit, robust
 
 BASE = 1_790_000_000_000_000_000
 
@@ -38,6 +39,7 @@ def test_an_exact_line_is_found_to_the_ns() -> None:
     assert found.drift == pytest.approx(50e-6, abs=1e-12)
     assert np.abs(found.ahead(times) - apart).max() <= 1
     assert found.uncertainty <= 2
+    assert found.at_middle == 1
     assert (found.first, found.last, found.count) == (times[0], times[-1], times.size)
 
 
@@ -99,6 +101,68 @@ def test_too_few_differences_have_no_line_and_few_ones_no_drift() -> None:
     assert once.drift == 0
 
 
+def test_the_least_numbers_of_differences() -> None:
+    """Two points are always on a line; of seven the drift is not known, of eight it is."""
+    times = np.arange(8) * 1_000_000_000
+    assert fit(times[:2], times[:2]) is None
+    assert fit(times[:3], times[:3] // 1_000) is not None
+    assert [made.drift for made in (fit(times[:7], times[:7] // 1_000), fit(times, times // 1_000)) if made] == [
+        0, pytest.approx(1e-3),
+    ]  # fmt: skip
+    assert robust(np.arange(7.0), np.arange(7.0)) == (3, 0)
+    assert robust(np.arange(8.0), np.arange(8.0) + 5) == pytest.approx((5, 1))
+    assert robust(np.zeros(9), np.arange(9.0)) == (4, 0)
+    for sign in (1, -1):  # one time of its own is enough
+        x = np.append(-5.0, np.zeros(8))[::sign]
+        assert robust(sign * x, 2 * sign * x) == (0, 2)
+
+
+@pytest.mark.parametrize("far", [10**10, -(3 * 10**11)])
+def test_a_line_far_from_time_zero_is_the_same_line(far: int) -> None:
+    """Parts of a run are: their times are from the middle of the whole run. A seventh of the ends is late."""
+    rng = np.random.default_rng(2)
+    x = np.sort(rng.uniform(-3e9, 3e9, 70))
+    y = 20e-6 * x + rng.normal(0, 2_000, 70) + 5e6 * (np.arange(70) % 7 == 6)
+    shift, slope = robust(x, y)
+    assert slope == pytest.approx(20e-6, rel=0.1)
+    assert robust(x + far, y) == pytest.approx((shift - slope * far, slope), rel=1e-6)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.permutations(range(12)), st.sampled_from([0, 10**18, -(10**18)]))
+def test_neither_order_nor_a_far_offset_changes_the_line(order: list[int], far: int) -> None:
+    times = BASE + np.arange(12) ** 2 * 1_000_000
+    apart = np.array([7, 3, 12, -8, 5, 40, 1, -3, 9, 6, 2, 11]) + np.arange(12) ** 2 * 100
+    straight, shuffled = fit(times, apart), fit(times[order], far + apart[order])
+    assert straight is not None
+    assert shuffled == replace(straight, offset=straight.offset + far)
+    assert straight.drift == pytest.approx(1e-4, rel=0.1)
+
+
+@pytest.mark.parametrize("count", [8, 9, 40])
+@pytest.mark.parametrize("drift", [1e-4, 0.0])
+@pytest.mark.parametrize("resolution", [1, 1_000])
+def test_the_limits_of_a_line_are_those_of_least_squares(count: int, drift: float, resolution: int) -> None:
+    """All differences are 3 us from the line, so none counts less. The first of the times is the lonelier one."""
+    times = BASE + np.append(-9_000_000_000, np.arange(count - 1) * 1_000_000_000)
+    far = np.where(np.arange(count) % 2, 3_000, -3_000)
+    found = fit(times, np.rint(drift * (times - BASE)).astype(np.int64) + far, resolution)
+    assert found is not None
+    x = (times - found.middle).astype(np.float64)
+    (slope, _), ((of_slope, both), (_, of_shift)) = np.polyfit(x, drift * (times - BASE) + far, 1, cov=True)
+    wide = limit(count - 2)
+    assert found.middle == (int(times[0]) + int(times[-1])) // 2
+    assert found.at_middle == pytest.approx(wide * math.sqrt(of_shift) + resolution, abs=1)
+    if drift:
+        assert found.in_drift == pytest.approx(wide * math.sqrt(of_slope), rel=1e-3)
+        most = max(of_shift + 2 * both * end + of_slope * end**2 for end in (x[0], x[-1]))
+        assert found.uncertainty == pytest.approx(wide * math.sqrt(most) + resolution, abs=2)
+    else:  # what the slope is by chance is in the limits
+        assert found.drift == 0
+        assert found.in_drift == pytest.approx(wide * math.sqrt(of_slope) + abs(slope), rel=1e-3)
+        assert found.uncertainty == pytest.approx(found.at_middle + found.in_drift * max(-x[0], x[-1]), abs=2)
+
+
 def test_half_of_the_ends_on_the_line_do_not_make_it_certain() -> None:
     apart = np.zeros(40, np.int64)
     apart[::3] = 30_000
@@ -112,6 +176,28 @@ def test_limits_are_those_of_students_distribution() -> None:
     for freedom, want in ((5, 4.773), (8, 3.833), (10, 3.581), (30, 3.030), (120, 2.860)):
         assert limit(freedom) == pytest.approx(want, rel=0.01)
     assert limit(0) == limit(1)
+    assert all(limit(freedom) > limit(freedom + 1) for freedom in range(1, 200))
+
+
+def within(deviations: float, freedom: int) -> float:
+    """Return the share of Student's distribution within so many deviations (Abramowitz and Stegun, 26.7.3, 26.7.4)."""
+    angle = math.atan(deviations / math.sqrt(freedom))
+    term = math.cos(angle) if freedom % 2 else 1.0
+    total = term
+    for power in range(2 if freedom % 2 else 1, freedom - 2, 2):
+        term *= math.cos(angle) ** 2 * power / (power + 1)
+        total += term
+    return (angle + math.sin(angle) * total) * 2 / math.pi if freedom % 2 else math.sin(angle) * total
+
+
+@pytest.mark.parametrize("freedom", [4, 5, 6, 7, 8, 10, 15, 20, 30, 50, 100, 500])
+def test_limits_are_too_small_by_no_more_than_the_terms_that_are_left_out(freedom: int) -> None:
+    """The first of them is about 21 / freedom**5 at 0.25 % on each side."""
+    low, high = 2.0, 10.0
+    while high - low > 1e-12:
+        middle = (low + high) / 2
+        low, high = (middle, high) if within(middle, freedom) < 0.995 else (low, middle)
+    assert 20 / freedom**5 <= low - limit(freedom) <= 24 / freedom**5 + 5e-6
 
 
 OFFSETS, DRIFTS = st.integers(-(10**12), 10**12), st.floats(-2e-4, 2e-4)
@@ -159,6 +245,7 @@ def test_the_first_guess_is_the_slope_of_most_halves() -> None:
     y[[0, 9]] = 1e6, -1e6
     assert module._theil(x, y) == 3
     assert module._theil(np.zeros(4), np.arange(4.0)) == 0
+    assert module._theil(np.array([0.0, 0.0, 0.0, 1.0]), np.array([0.0, 0.0, 5.0, 7.0])) == 7
 
 
 @pytest.mark.parametrize("count", [8, 9, 40])
@@ -174,3 +261,23 @@ def test_without_outliers_the_variances_are_those_of_least_squares(count: int) -
     shift, slope, found = module._huber(x, flat, drifts=False)
     assert (shift, slope) == (pytest.approx(flat.mean()), 0)
     assert found == pytest.approx((flat.var(ddof=1) / count, 0, 0))
+
+
+@pytest.mark.parametrize("late", [0.0, 0.1, 0.3])
+def test_variances_with_outliers_are_those_of_the_book(late: float) -> None:
+    """Huber and Ronchetti, Robust Statistics, 2009, section 7.6, with their correction for few differences."""
+    rng = np.random.default_rng(8)
+    for count, drifts in ((9, True), (40, True), (40, False), (12, False)):
+        x = np.sort(rng.uniform(-1e9, 2e9, count))
+        y = drifts * 20e-6 * x + rng.normal(0, 2_000, count) + (rng.random(count) < late) * 300_000
+        shift, slope, found = module._huber(x, y, drifts=drifts)
+        design = np.column_stack((np.ones(count), x))[:, : 1 + drifts]
+        rest = y - shift - slope * x
+        bend = 1.345 * 1.4826 * float(np.median(np.abs(rest)))
+        straight = float((np.abs(rest) <= bend).mean())
+        correction = 1 + design.shape[1] / count * (1 - straight) / straight
+        squares = float((np.clip(rest, -bend, bend) ** 2).sum()) / (count - design.shape[1])
+        want = correction**2 * squares / straight**2 * np.linalg.inv(design.T @ design)
+        assert found == pytest.approx(
+            (want[0, 0], want[0, -1], want[-1, -1]) if drifts else (want[0, 0], 0, 0), rel=1e-3
+        )

@@ -105,12 +105,11 @@ def fit(times: I64, apart: I64, resolution: int = 1) -> Line | None:
         in_drift += abs(slope)
         slope = 0.0
     at_middle = wide * math.sqrt(covariance[0])
-    ends = np.array([x[0], x[-1]])
-    spread = covariance[0] + 2 * covariance[1] * ends + covariance[2] * ends * ends
+    reach = max(-float(x[0]), float(x[-1]))  # both ends are as far from the middle
     if slope:
-        most = float(wide * np.sqrt(np.maximum(spread, 0)).max())
+        most = wide * math.sqrt(covariance[0] + 2 * abs(covariance[1]) * reach + covariance[2] * reach**2)
     else:
-        most = at_middle + in_drift * float(np.abs(ends).max())
+        most = at_middle + in_drift * reach
     return Line(
         offset=median + round(shift),
         drift=slope,
@@ -152,7 +151,7 @@ def _huber(x: F64, y: F64, *, drifts: bool) -> tuple[float, float, tuple[float, 
     straight = float((np.abs(rest) <= _BEND * scale).mean())
     parameters = 1 + drifts
     wrong = 1 + parameters / x.size * (1 - straight) / max(straight, 0.1)
-    variance = wrong**2 * float(bent @ bent) / max(x.size - parameters, 1) / max(straight, 0.1) ** 2
+    variance = wrong**2 * float(bent @ bent) / (x.size - parameters) / max(straight, 0.1) ** 2
     if not drifts:
         return shift, 0.0, (variance / x.size, 0.0, 0.0)
     mean, spread = float(x.mean()), float(((x - x.mean()) ** 2).sum())
