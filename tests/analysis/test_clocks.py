@@ -115,6 +115,14 @@ def test_few_meetings_and_strangers_stay_unknown() -> None:
     assert not nothing.known.any()
 
 
+def test_columns_of_different_lengths_are_named() -> None:
+    one, two = np.zeros(1, np.int64), np.zeros(2, np.int64)
+    with pytest.raises(ValueError, match="meetings has 1, clocks has 1, ends has 2"):
+        align(one, one, two, 1)
+    with pytest.raises(ValueError, match="meetings has 1, clocks has 1, starts has 2, ends has 1"):
+        relate(one, one, two, one, 1)
+
+
 def test_the_clock_of_most_meetings_is_the_reference_and_single_outliers_do_no_harm() -> None:
     ends = [[1000 * i + 40, 1000 * i] for i in range(30)]
     ends[4][0] += 100_000

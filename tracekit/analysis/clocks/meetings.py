@@ -173,10 +173,10 @@ def relate(
     found: list[Relation | None] = [None] * n_clocks
     resolutions = [_resolution(end[clock == number]) for number in range(n_clocks)]
     # Per meeting, on the reference's clock: the last to come, the first to leave, and where all leave.
-    of = np.unique(meeting, return_inverse=True)[1]
-    count = int(of.max(initial=-1)) + 1
+    names, of = np.unique(meeting, return_inverse=True)
+    count = names.size
     here = np.flatnonzero(clock == reference)
-    came, left, middle_left = (np.full(count, fill) for fill in (np.iinfo(np.int64).min, np.iinfo(np.int64).max, 0))
+    came, left, middle_left = (np.zeros(count, np.int64) for _ in range(3))
     known = np.zeros(count, np.bool_)
     hops, unsure, loose = np.zeros(count, np.int64), np.zeros(count, np.int64), np.zeros(count)
     came[of[here]], left[of[here]], middle_left[of[here]], known[of[here]] = start[here], end[here], leave[here], True
@@ -186,7 +186,7 @@ def relate(
         reached = [number for number, many in zip(waiting, shared, strict=True) if many >= LEAST_MEETINGS]
         if not reached:
             break
-        fresh = []
+        fresh: list[tuple[int, Relation]] = []
         for number in reached:
             mine = np.flatnonzero(clock == number)
             mine = mine[known[of[mine]]]
@@ -205,20 +205,16 @@ def relate(
             waiting.remove(number)
             if relation is not None:
                 found[number] = relation
-                fresh.append(number)
-        for number in fresh:  # after the round: the order of clocks has no meaning
-            relation = found[number]
+                fresh.append((number, relation))
+        for number, new in fresh:  # after the round: the order of clocks has no meaning
             mine = np.flatnonzero(clock == number)
             mine = mine[~known[of[mine]]]
-            if relation is not None and relation.breaks:
-                inside = relation.line.corrected(leave[mine])
-                mine = mine[(inside >= relation.line.first) & (inside <= relation.line.last)]
-            if relation is None or not mine.size:
-                continue
+            if new.breaks:
+                inside = new.line.corrected(leave[mine])
+                mine = mine[(inside >= new.line.first) & (inside <= new.line.last)]
             at = of[mine]
-            come, gone, out = (relation.line.corrected(times[mine]) for times in (start, end, leave))
-            came[at], left[at], middle_left[at] = np.maximum(came[at], come), np.minimum(left[at], gone), out
-            hops[at], unsure[at], loose[at] = relation.over + 1, relation.uncertainty, relation.in_drift
+            came[at], left[at], middle_left[at] = (new.line.corrected(times[mine]) for times in (start, end, leave))
+            hops[at], unsure[at], loose[at] = new.over + 1, new.uncertainty, new.in_drift
             known[at] = True
     return reference, found
 
@@ -258,13 +254,14 @@ def _relation(
 ) -> Relation | None:
     """Return the relation that differences of ends and the limits of each meeting show, None where they disagree.
 
-    allowance: what habits may look like, from what is assumed of them where nothing is known.
+    resolution: ns, the sum of those of both clocks. allowance: what habits may look like, from what is assumed of them
+    where nothing is known.
     """
     order = np.argsort(times, kind="stable")
     times, apart, low, high = times[order], apart[order], low[order], high[order]
     straight, breaks, bend = _straight(times, apart, resolution)
     times, apart, low, high = times[straight], apart[straight], low[straight], high[straight]
-    line = fit(times, apart, max(resolution // 2, 1))
+    line = fit(times, apart, resolution // 2)
     if line is None:  # pragma: no cover - there are LEAST_MEETINGS
         return None
     ahead = line.ahead(times)
@@ -297,7 +294,7 @@ def _straight(times: I64, apart: I64, resolution: int) -> tuple[slice, tuple[tup
     """
     middle, base = int(times[times.size // 2]), int(np.median(apart))
     x, y = (times - middle).astype(np.float64), (apart - base).astype(np.float64)
-    found = parts(x, y, robust, max(resolution, 1))
+    found = parts(x, y, robust, resolution)
     whole = slice(0, times.size)
     if len(found) == 1:
         return whole, (), 0.0
