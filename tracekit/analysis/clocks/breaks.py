@@ -85,13 +85,10 @@ def _left(x: F64, y: F64, part: Part, noise: float) -> F64:
 
 def _cut(x: F64, y: F64, part: Part, noise: float, fit: Fit) -> list[Part] | None:
     """Return the two parts of a part that is not one line, None where it is."""
-    count = part.last - part.first
-    if count < 2 * LEAST_IN_PART:
-        return None
     left = _left(x, y, part, noise)
     left = left - left.mean()
     spread = max(float(np.sqrt((np.diff(left) ** 2).mean() / 2)), 0.3)
-    if np.abs(np.cumsum(left)).max() <= _FAR * spread * np.sqrt(count):
+    if np.abs(np.cumsum(left)).max() <= _FAR * spread * np.sqrt(left.size):
         return None
     best, cost = None, float((_left(x, y, part, noise) ** 2).sum())
     limit = cost - 12.0 * spread**2
