@@ -2,9 +2,17 @@
 
 from __future__ import annotations
 
+import doctest
+from collections.abc import Sequence
+from typing import Any
+
 import numpy as np
 import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
 
+from tracekit.analysis.clocks import launches
+from tracekit.analysis.clocks.bounds import OPEN, solve
 from tracekit.analysis.clocks.launches import Calls, DeviceClock, Work, device_clock
 
 BASE = 1_790_000_000_000_000_000
@@ -65,6 +73,72 @@ def test_the_truth_is_always_inside(drift: float) -> None:
         assert clock.pairs == 400
         if not drift and clock.waits:
             assert clock.bounds.high - clock.bounds.low < 200_000
+
+
+CALLS = st.lists(
+    st.tuples(st.integers(0, 9), st.sampled_from([4, 19, 20, 21, 60]), st.booleans(), st.booleans()), max_size=6
+)
+WORK = st.lists(st.tuples(st.integers(0, 7), st.integers(-30, 90), st.integers(0, 60), st.booleans()), max_size=8)
+
+
+@settings(max_examples=300, deadline=None)
+@given(CALLS, WORK, st.sampled_from([0, 3_000]), st.permutations(range(6)))
+@example([(0, 20, False, True)], [(0, 5, 20, True)], 0, list(range(6)))
+def test_it_is_what_each_launch_and_each_wait_says(
+    drawn_calls: list[tuple[int, int, bool, bool]],
+    drawn_work: list[tuple[int, int, int, bool]],
+    slack: int,
+    keys: list[int],
+) -> None:
+    """Times are drawn in us, so that ends and begins meet. Keys 6 and 7 are of no call."""
+    calls = [
+        (key, BASE + start * 10_000, BASE + start * 10_000 + length * 1_000, *waits)
+        for key, (start, length, *waits) in zip(keys, drawn_calls, strict=False)
+    ]
+    work = [(key, BASE + at * 1_000, BASE + (at + length) * 1_000, copy) for key, at, length, copy in drawn_work]
+    call_of = {key: rest for key, *rest in calls}
+    # How far the device's clock is ahead at most, and at least, at which times.
+    most = [(call_of[key][0], start - call_of[key][0]) for key, start, _, _ in work if key in call_of]
+    least = [
+        (call_of[key][1], end - call_of[key][1]) for key, _, end, copy in work if copy and call_of.get(key, [0] * 4)[3]
+    ]
+    waited = {key for key, _, _, copy in work if copy and call_of.get(key, [0] * 4)[3]}
+    for key, start, end, all_work, _ in calls:
+        ended = [last for each, _, last, _ in work if each in call_of and call_of[each][1] <= start]
+        if all_work and end - start >= 20_000 and ended:
+            least.append((end, max(ended) - end))
+            waited.add(key)
+
+    made = device_clock(Calls(*columns(calls, 5)), Work(*columns(work, 4)), slack)
+    if not most:
+        assert made is None
+        return
+    assert made is not None
+    assert made.pairs == len(most)
+    assert made.calls == len({key for key, *_ in work if key in call_of})
+    assert made.waits == len(waited)
+    assert made.early == sum(ahead < -slack for _, ahead in most)
+    assert made.late == sum(ahead > slack for _, ahead in least)
+    lows, highs = ([ahead for _, ahead in each] for each in (least, most))
+    shifts = [0, *(slack - ahead for ahead in lows), *(-slack - ahead for ahead in highs)]
+    repairs = [
+        by for by in shifts if all(low + by <= slack for low in lows) and all(high + by >= -slack for high in highs)
+    ]
+    assert made.least_shift == min(repairs, key=abs, default=None)
+    rows = [(at, -OPEN, ahead) for at, ahead in most] + [(at, ahead, OPEN) for at, ahead in least]
+    assert made.bounds == solve(*columns(rows, 3), slack)
+
+
+def columns(rows: Sequence[Sequence[int]], count: int) -> list[Any]:
+    """The columns of rows: flags as booleans, everything else as int64."""
+    values = list(zip(*rows, strict=True)) or [()] * count
+    return [np.array(each, np.bool_ if each and isinstance(each[0], bool) else np.int64) for each in values]
+
+
+def test_examples_of_the_documentation() -> None:
+    outcome = doctest.testmod(launches)
+    assert outcome.attempted >= 1
+    assert outcome.failed == 0
 
 
 def test_a_right_clock_needs_no_shift() -> None:
