@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
+import pytest
 from hypothesis import strategies as st
 
-from tracekit.analysis.critical_path import SHORT_PAUSE, Device, Graph, Host, Part, Waits
+from tracekit.analysis import _path_build, _path_doubts, _path_gains, _path_waits
+from tracekit.analysis.critical_path import Device, Graph, Host, Part, Waits
+from tracekit.columns.arrays import I64
 
 OP, LAUNCH, SYNC, GEMM, COPY, RANGE = range(6)
 PART = {OP: Part.HOST, LAUNCH: Part.LAUNCH, SYNC: Part.SYNC, GEMM: Part.KERNEL, COPY: Part.COPY, RANGE: Part.HOST}
@@ -74,8 +79,57 @@ def cases(draw: st.DrawFn, scale: int = 1) -> tuple[Host, Device, Waits, dict[st
     return made, on, found, {"main": draw(st.integers(0, 2)), **window}
 
 
-def edges_of(graph: Graph) -> dict[int, list[tuple[int, int]]]:
-    """For each node its (tail, slack)s, from the graph's columns."""
+LIMITS: dict[Any, dict[str, int]] = {
+    _path_waits: {"TOLERANCE": 2, "LEAST_FREE": 3, "LONG": 9, "LEAST_TIMES": 2, "SOON": 3, "_ENOUGH_PAUSES": 2},
+    _path_doubts: {"LEAST_LAG": 5, "LEAST_LAG_TOLD": 2, "SOON": 6},
+    _path_build: {"PAUSE": 4},
+    _path_gains: {"SHORT_PAUSE": 3},
+}
+
+
+@contextmanager
+def few_ns() -> Iterator[None]:
+    """Make the limits of time a few ns, so that windows as those of `window` reach all of them."""
+    with pytest.MonkeyPatch.context() as patch:
+        for module, limits in LIMITS.items():
+            for name, value in limits.items():
+                patch.setattr(module, name, value)
+        yield
+
+
+def window(seed: int) -> tuple[Host, Device, Waits, dict[str, Any]]:
+    """As `cases`, closer together in time, and quicker to draw; seed: the same one gives the same window."""
+    rng = np.random.default_rng(seed)
+    most = int(rng.choice([8, 16, 30]))
+
+    def times(count: int) -> I64:
+        return rng.integers(0, most + 1, count)
+
+    threads, rows, work = int(rng.integers(1, 5)), int(rng.integers(0, 14)), int(rng.integers(0, 12))
+    starts, names, begins = times(rows), rng.integers(0, 6, rows), times(work)
+    made = Host(
+        rng.integers(0, threads, rows), starts, starts + rng.integers(0, most // 2, rows), names,
+        rng.integers(0, 6, rows), names != RANGE, rng.integers(0, rng.integers(1, 3), threads),
+    )  # fmt: skip
+    on = Device(
+        rng.integers(0, 3, work), begins, begins + rng.integers(0, most // 2, work), rng.integers(0, 6, work),
+        rng.integers(0, 6, work), rng.integers(-1, rows, work),
+    )  # fmt: skip
+    calls, orders = (int(rng.integers(0, 5)) if rows else 0 for _ in range(2))
+    works = rng.integers(-1, work, calls) if rng.random() < 0.5 else np.full(calls, -1)
+    joins = int(rng.integers(0, 4))
+    found = Waits(
+        rng.integers(0, max(rows, 1), calls), rng.integers(-2, 3, calls), times(calls), works,
+        rng.integers(0, 3, joins), times(joins), rng.integers(0, 3, joins), times(joins),
+        rng.integers(0, max(rows, 1), orders), rng.choice([-2, 0, 1, 2], orders),
+    )  # fmt: skip
+    begin, end = sorted(times(2).tolist())
+    cut = [{}, {"begin": begin}, {"end": end}, {"begin": begin, "end": end}][int(rng.integers(0, 4))]
+    return made, on, found, {"main": int(rng.integers(0, threads + 1)), "begin": None, "end": None, **cut}
+
+
+def edges_of(graph: Graph, without: Collection[int] = ()) -> dict[int, list[tuple[int, int]]]:
+    """For each node its (tail, slack)s, from the graph's columns. without: waits that all but a chain's first lose."""
     nodes, out = graph.nodes, {}
     for v in range(nodes.starts.size):
         found = []
@@ -84,17 +138,21 @@ def edges_of(graph: Graph) -> dict[int, list[tuple[int, int]]]:
         if graph.launch[v] >= 0:
             found.append((int(graph.launch[v]), int(graph.launch_slack[v])))
         out[v] = found
-    for h, t, s in zip(graph.join_head.tolist(), graph.join_tail.tolist(), graph.join_slack.tolist(), strict=True):
-        out[h].append((t, s))
+    joins = (graph.join_head, graph.join_tail, graph.join_slack, graph.join_wait)
+    for h, t, s, wait in zip(*(column.tolist() for column in joins), strict=True):
+        if wait not in without or not h or nodes.chain[h] != nodes.chain[h - 1]:
+            out[h].append((t, s))
     return out
 
 
-def slow_end(graph: Graph, free: set[int], *, pauses: bool = False, certain: bool = False) -> int:
+def slow_end(
+    graph: Graph, free: set[int], *, pauses: bool = False, certain: bool = False, without: Collection[int] = ()
+) -> int:
     """When all has ended if nodes of these names take no time: the longest path, node by node, in times not gains.
 
-    pauses, certain: as in `upper_bounds`.
+    pauses, certain, without: as in `upper_bounds`.
     """
-    nodes, edges, doubts = graph.nodes, edges_of(graph), graph.doubts
+    nodes, edges, doubts = graph.nodes, edges_of(graph, without), graph.doubts
     doubt_of = {
         int(head): i for i, head in enumerate(doubts.heads) if not certain or doubts.sure[i] or doubts.lags[i] < 0
     }
@@ -120,6 +178,6 @@ def slow_end(graph: Graph, free: set[int], *, pauses: bool = False, certain: boo
             and {int(n) for n in nodes.names[v - 1 : v + 1]} <= free
         ):
             pause = start - int(nodes.ends[v - 1])
-            begin -= pause if pause <= SHORT_PAUSE and not graph.chain_slack[v] else 0
+            begin -= pause if pause <= _path_gains.SHORT_PAUSE and not graph.chain_slack[v] else 0
         ends[v] = begin + (0 if int(nodes.names[v]) in free else end - start)
     return max(ends[v] for v in graph.last.tolist())

@@ -221,8 +221,8 @@ def test_a_private_file_is_imported_by_its_folder_only() -> None:
 
 PRIVATE_IN_TESTS = {
     "an exact part has an oracle of its own": {
-        "analysis/test_critical_path.py", "compare/test_matching.py", "compare/test_parts.py",
-        "compare/test_rules.py", "compare/test_runs.py", "compare/test_verdict.py", "profiler/test_benchmark.py",
+        "analysis/test_critical_path.py", "analysis/test_path_edges.py", "compare/test_matching.py",
+        "compare/test_parts.py", "compare/test_rules.py", "compare/test_runs.py", "compare/test_verdict.py", "profiler/test_benchmark.py",
         "profiler/test_fluid.py", "readers/test_cells.py", "readers/test_json_repair.py", "readers/test_nvprof_csv.py",
         "readers/test_nvprof_odd.py", "readers/test_nvprof_text.py", "readers/test_perfetto_own_args.py",
         "readers/test_printed_numbers.py", "readers/test_torch_table.py", "test_growth.py",
@@ -231,8 +231,8 @@ PRIVATE_IN_TESTS = {
         "views/test_compat_paddle.py", "views/test_step_heat.py", "writers/test_perfetto_points.py",
     },
     "a limit is made small": {
-        "batch/test_claims.py", "faults/server.py", "readers/test_perfetto.py", "readers/test_perfetto_blocks.py",
-        "readers/test_recorder_log.py",
+        "batch/test_claims.py", "faults/server.py", "path_cases.py", "readers/test_perfetto.py",
+        "readers/test_perfetto_blocks.py", "readers/test_recorder_log.py",
         "writers/test_chrome_trace.py", "writers/test_firefox.py", "writers/test_jsonl.py", "writers/test_parquet.py",
         "writers/test_perfetto.py", "writers/test_speedscope.py", "writing.py",
     },

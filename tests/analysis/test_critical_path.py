@@ -192,6 +192,56 @@ def test_doubts_have_a_limit_and_the_longest_pauses_come_first() -> None:
     assert build(host(*calls), device(*works)).doubts.heads.size == 10_000
 
 
+@pytest.mark.parametrize(("streams", "pairs", "calls"), [(1, 1, 1), (1, 2, 2), (2, 2, 1), (2, 3, 1), (2, 4, 2)])
+def test_of_too_many_calls_that_wait_for_all_streams_the_longest_are_followed(
+    streams: int, pairs: int, calls: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A call of 90 ns, and one of 10 ns long after it; each is held against each stream."""
+    monkeypatch.setattr(_path_waits, "_MOST_WIDE", pairs)
+    rows = host((0, 0, 10, LAUNCH), (0, 10, 100, SYNC), (0, 1_000, 1_005, LAUNCH), (0, 1_005, 1_015, SYNC))
+    work = device(*((s, a, b, GEMM, n) for s in range(streams) for a, b, n in ((5, 90, 0), (1_003, 1_010, 2))))
+    nodes = build(rows, work, waits((1, Waits.ALL, 10), (3, Waits.ALL, 1_005))).nodes
+    assert sorted(set(nodes.join_wait.tolist())) == list(range(calls))
+    assert nodes.unseen == 2 - calls
+
+
+TURNS = [(0, 0, 110, OP), (1, 110, 300, GEMM), (0, 300, 400, OP), (1, 400, 450, GEMM), (0, 450, 460, OP)]
+"""Two threads that work by turns, us: pauses up to 110 and from 300 to 400 of one, and between these of the other."""
+
+
+@pytest.mark.parametrize(
+    ("pairs", "goes_on"),
+    [(4, [110, 300]), (5, [110, 300]), (6, [110, 300, 400]), (8, [110, 300, 400, 450])],
+)
+def test_of_too_many_pauses_of_threads_the_longest_are_looked_at(
+    pairs: int, goes_on: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each of four pauses is held against both threads."""
+    monkeypatch.setattr(_path_waits, "_MOST_PAIRS", pairs)
+    nodes = build(host(*((t, a * 1_000, b * 1_000, n) for t, a, b, n in TURNS)), device()).nodes
+    assert sorted((nodes.starts[nodes.woken_head] // 1_000).tolist()) == goes_on
+    assert nodes.unseen == 4 - len(goes_on)
+
+
+def test_of_too_many_waits_of_threads_the_longest_stay(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_path_waits, "_MOST", 2)
+    nodes = build(host(*((t, a * 1_000, b * 1_000, n) for t, a, b, n in TURNS)), device()).nodes
+    assert sorted((nodes.starts[nodes.woken_head] // 1_000).tolist()) == [110, 300]
+    assert nodes.unseen == 0
+
+
+@pytest.mark.parametrize(("worked", "waited"), [(100_000, True), (99_999, False)])
+def test_a_thread_waited_for_one_that_worked_for_half_of_the_pause(worked: int, waited: bool) -> None:
+    """And that was idle for 100 us before the first went on; the first is in a range of the user's all the time."""
+    rows = [
+        (0, 0, 500_000, RANGE),
+        (0, 0, 100_000, OP),
+        (1, 100_000, 100_000 + worked, GEMM),
+        (0, 300_000, 400_000, OP),
+    ]
+    assert (upper_bound(build(host(*rows), device()), [GEMM]) == worked) == waited
+
+
 def test_work_without_a_launch_call_was_launched_when_it_began() -> None:
     """The second follows at once on the first: only its stream holds it up. The third comes after a pause."""
     rows = host((0, 0, 400_000, OP))

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from path_cases import COPY, GEMM, LAUNCH, OP, SYNC, cases, device, host, slow_end, waits
+from path_cases import COPY, GEMM, LAUNCH, OP, SYNC, cases, device, few_ns, host, slow_end, waits, window
 
 from tracekit.analysis.critical_path import SHORT_PAUSE, Graph, Waits, build, upper_bounds
 
@@ -56,6 +56,23 @@ def test_bounds_with_pauses_and_without_guesses_are_what_the_longest_path_says(
         assert gain == bound(graph, *names, pauses=True, certain=certain)
         if graph.sink >= 0:
             assert graph.end - gain == slow_end(graph, names, pauses=True, certain=certain)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_bounds_of_windows_with_doubts_of_all_kinds_are_what_the_longest_path_says(seed: int) -> None:
+    with few_ns():
+        for case in range(60 * seed, 60 * seed + 60):
+            made, on, found, options = window(case)
+            graph = build(made, on, found, **options)
+            sets = [{case % 6}, {case % 6, case % 5}, {0, 1, 2}, {3, 4, 5}, set(range(6))]
+            masks = [np.isin(graph.nodes.names, sorted(names)) for names in sets]
+            how = {
+                "pauses": case % 2 > 0,
+                "certain": case % 5 == 0,
+                "without": [[], [], [0], [0, 1, 2, 3]][case // 2 % 4],
+            }
+            slow = [graph.end - slow_end(graph, names, **how) for names in sets] if graph.sink >= 0 else [0] * 5
+            assert upper_bounds(graph, masks, **how).tolist() == slow
 
 
 def test_work_that_was_launched_long_before_may_have_waited_for_another_stream() -> None:

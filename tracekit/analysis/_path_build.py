@@ -28,7 +28,7 @@ def build_nodes(host: Host, device: Device, waits: Waits, *, main: int, begin: i
     splits = [(host.threads[work.launch[work.launch >= 0]], work.release[work.launch >= 0])]
     splits.append((np.full(lone.size, main), work.starts[lone]))
     splits += [(stop.threads, at) for stop in stops for at in (stop.froms, stop.untils)]
-    splits += [(threads, stop.untils) for stop in woken for threads in (stop.threads, stop.tail_threads)]
+    splits += [(threads, stop.untils) for stop in woken for threads in (stop.threads, stop.others)]
     lanes, times = (np.concatenate([each[i] for each in splits]) for i in (0, 1))
     inside = (times > low) & (times < high)
     del first, last
@@ -61,20 +61,20 @@ def build_nodes(host: Host, device: Device, waits: Waits, *, main: int, begin: i
         head = search(bounds, free.starts, stop.threads, stop.untils, "left")
         known = head < bounds[stop.threads + 1]
         heads.append(head[known])
-        tails.append(count + stop.tail_works[known])
+        tails.append(count + stop.works[known])
         numbers.append(stop.numbers[known])
     stream_heads, stream_tails = streams_for_streams(work, waits)
     heads.append(count + stream_heads)
     tails.append(count + stream_tails)
     numbers.append(np.full(stream_heads.size, -1, np.int64))
     woken_heads, woken_tails, long = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)], [np.zeros(0, np.bool_)]
-    for stop in woken:
-        head = search(bounds, free.starts, stop.threads, stop.untils, "left")
-        tail = search(bounds, free.ends, stop.tail_threads, stop.untils, "right") - 1
-        known = (head < bounds[stop.threads + 1]) & (tail >= bounds[stop.tail_threads])
+    for pause in woken:
+        head = search(bounds, free.starts, pause.threads, pause.untils, "left")
+        tail = search(bounds, free.ends, pause.others, pause.untils, "right") - 1
+        known = (head < bounds[pause.threads + 1]) & (tail >= bounds[pause.others])
         woken_heads.append(head[known])
         woken_tails.append(tail[known])
-        long.append(stop.long[known])
+        long.append(pause.long[known])
     return Nodes(
         np.concatenate((free.starts, work.starts)),
         np.concatenate((free.ends, work.ends)),

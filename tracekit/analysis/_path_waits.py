@@ -46,8 +46,22 @@ _MOST_WIDE = 10_000_000
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Stops:
-    """Times in which threads wait: from `froms` to `untils`, ns, for device work (its place) or for a thread.
+class WorkStops:
+    """Times in which threads wait for device work: from `froms` to `untils`, ns.
+
+    works: the place of the work. numbers: which of `Waits`.
+    """
+
+    threads: I64
+    froms: I64
+    untils: I64
+    works: I64
+    numbers: I64
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ThreadStops:
+    """Times in which threads wait for other threads: from `froms` to `untils`, ns.
 
     long: the pause is longer than what is usual on the thread.
     """
@@ -55,9 +69,7 @@ class Stops:
     threads: I64
     froms: I64
     untils: I64
-    tail_works: I64
-    tail_threads: I64
-    numbers: I64
+    others: I64
     long: Mask
 
 
@@ -93,7 +105,7 @@ def cut_copies(host: Host, device: Device, waits: Waits) -> tuple[Device, I64]:
     return cut_device, more(rows, row)
 
 
-def for_devices(host: Host, work: Works, waits: Waits, low: int, high: int) -> tuple[list[Stops], int]:
+def for_devices(host: Host, work: Works, waits: Waits, low: int, high: int) -> tuple[list[WorkStops], int]:
     """Return the waits of calls, one for each stream that a call waits for, and how many calls were not looked at."""
     found = []
     copies = np.flatnonzero(waits.works >= 0)
@@ -102,7 +114,7 @@ def for_devices(host: Host, work: Works, waits: Waits, low: int, high: int) -> t
     call = waits.calls[copies]
     waited = (work.ends[place] <= host.ends[call]) & (work.release[place] > low)
     copies, place, call = copies[waited], place[waited], call[waited]
-    found.append(_stops(host, call, work.release[place], work.ends[place], place, copies, low, high))
+    found.append(WorkStops(host.threads[call], work.release[place], work.ends[place], place, copies))
 
     calls = np.flatnonzero((waits.works < 0) & (host.ends[waits.calls] > low) & (host.starts[waits.calls] < high))
     row = waits.calls[calls]
@@ -116,11 +128,11 @@ def for_devices(host: Host, work: Works, waits: Waits, low: int, high: int) -> t
     looked = wide[_longest((returns - begins)[wide], _MOST_WIDE // max(len(streams), 1))]
     of_one = dict(rows_by(wants))
     for stream, mine in streams.items():
-        asked = np.sort(np.append(looked, of_one[stream])) if stream in of_one else looked
+        asked = np.union1d(looked, of_one[stream]) if stream in of_one else looked
         last = np.searchsorted(np.maximum.accumulate(work.called[mine]), waits.before[calls[asked]], "left") - 1
         # The last of these whose launch is known must have ended; what has no known launch may have come later.
         sure_of = np.maximum.accumulate(np.where(work.launch[mine] >= 0, np.arange(mine.size), -1))
-        surely = np.where(last >= 0, sure_of[np.maximum(last, 0)], -1)
+        surely = np.append(sure_of, -1)[last]  # -1 is the last place: nothing was launched before
         over = (surely < 0) | (work.ends[mine[np.maximum(surely, 0)]] <= returns[asked] + TOLERANCE)
         last = np.minimum(last, np.searchsorted(work.starts[mine], returns[asked], "left") - 1)
         ended = work.ends[mine[np.maximum(last, 0)]]
@@ -134,7 +146,7 @@ def for_devices(host: Host, work: Works, waits: Waits, low: int, high: int) -> t
     parts.append((guessed, best[guessed]))
     latest[guessed] = best_end[guessed]
     for which, place in parts:
-        found.append(_stops(host, row[which], begins[which], latest[which], place, calls[which], low, high))
+        found.append(WorkStops(host.threads[row[which]], begins[which], latest[which], place, calls[which]))
     return [stops for stops in found if stops.threads.size], wide.size - looked.size
 
 
@@ -162,15 +174,6 @@ def told_to_wait(host: Host, work: Works, waits: Waits) -> Mask:
     return found
 
 
-def _stops(host: Host, call: I64, froms: I64, untils: I64, place: I64, numbers: I64, low: int, high: int) -> Stops:
-    inside = (untils >= low) & (froms < high)
-    call, froms, untils = call[inside], froms[inside], untils[inside]
-    none = np.zeros(0, np.int64)
-    return Stops(
-        host.threads[call], np.maximum(froms, low), untils, place[inside], none, numbers[inside], inside[inside]
-    )
-
-
 def streams_for_streams(work: Works, waits: Waits) -> tuple[I64, I64]:
     """Return for each wait of a stream the work that waited and the work that it waited for, as places."""
     heads, tails = np.full(waits.stream_heads.size, -1, np.int64), np.full(waits.stream_heads.size, -1, np.int64)
@@ -189,7 +192,9 @@ def streams_for_streams(work: Works, waits: Waits) -> tuple[I64, I64]:
     return heads[known], tails[known]
 
 
-def between_threads(host: Host, timed: I64, first: I64, last: I64, low: int, main: int) -> tuple[list[Stops], int]:
+def between_threads(
+    host: Host, timed: I64, first: I64, last: I64, low: int, main: int
+) -> tuple[list[ThreadStops], int]:
     """Return the waits of threads for other threads of their process, as far as the schedule tells.
 
     The number is that of the pauses that were not looked at.
@@ -225,9 +230,7 @@ def between_threads(host: Host, timed: I64, first: I64, last: I64, low: int, mai
             best[near[better]], best_end[near[better]] = other.thread, ended[better]
     found = np.flatnonzero(best >= 0)
     found = found[_longest((best_end - froms)[found], _MOST)]
-    none = np.zeros(0, np.int64)
-    unnamed = np.full(found.size, -1, np.int64)
-    stops = Stops(thread[found], froms[found], best_end[found], none, best[found], unnamed, long[found])
+    stops = ThreadStops(thread[found], froms[found], best_end[found], best[found], long[found])
     return [stops] if found.size else [], unseen
 
 
