@@ -242,6 +242,30 @@ def test_a_thread_waited_for_one_that_worked_for_half_of_the_pause(worked: int, 
     assert (upper_bound(build(host(*rows), device()), [GEMM]) == worked) == waited
 
 
+@pytest.mark.parametrize(("covered", "woken"), [(99_999, 1), (100_000, 0)])
+def test_a_thread_in_a_range_for_half_of_its_pause_is_not_woken_by_one_that_goes_on(covered: int, woken: int) -> None:
+    helper = [(1, 0, 100_000, OP), (1, 100_000, 100_000 + covered, RANGE), (1, 300_000, 400_000, OP)]
+    assert build(host((0, 0, 400_000, OP), *helper), device()).nodes.woken_head.size == woken
+
+
+@pytest.mark.parametrize(("ranges", "woken"), [([(0, 400)], 0), ([(0, 400), (150, 160)], 1), ([(0, 250)], 1)])
+def test_who_is_in_ranges_of_the_program_may_wake_a_helper_if_one_begins_or_ends_meanwhile(
+    ranges: list[tuple[int, int]], woken: int
+) -> None:
+    """The main thread does nothing else from 100 us on, as the helper pauses, until that goes on at 300."""
+    rows = [(0, a * 1_000, b * 1_000, RANGE) for a, b in ranges]
+    rows += [(t, a, a + 100_000, OP) for t, a in ((0, 0), (1, 0), (1, 300_000))]
+    assert build(host(*rows), device()).nodes.woken_head.size == woken
+
+
+def test_a_call_that_returned_as_the_window_began_holds_nothing_in_it() -> None:
+    """Its work seems to end 1 ns later: clocks of host and device differ."""
+    rows = host((0, 0, 5, LAUNCH), (0, 5, 10, SYNC), (0, 10, 20, OP))
+    graph = build(rows, device((0, 5, 11, GEMM, 0)), waits((1, Waits.ALL, 5)), begin=10)
+    assert told(graph) == [(10, 20, OP, Part.HOST)]
+    assert upper_bound(graph, [OP]) == 9
+
+
 def test_work_without_a_launch_call_was_launched_when_it_began() -> None:
     """The second follows at once on the first: only its stream holds it up. The third comes after a pause."""
     rows = host((0, 0, 400_000, OP))

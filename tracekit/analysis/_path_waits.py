@@ -119,7 +119,7 @@ def for_devices(host: Host, work: Works, waits: Waits, low: int, high: int) -> t
     calls = np.flatnonzero((waits.works < 0) & (host.ends[waits.calls] > low) & (host.starts[waits.calls] < high))
     row = waits.calls[calls]
     begins, returns = host.starts[row], host.ends[row]
-    best, best_end = np.full(calls.size, -1, np.int64), begins.copy()
+    best, best_end = np.zeros(calls.size, np.int64), begins.copy()
     wants = waits.streams[calls]
     parts: list[tuple[I64, I64]] = []
     latest = begins.copy()
@@ -142,7 +142,7 @@ def for_devices(host: Host, work: Works, waits: Waits, low: int, high: int) -> t
         latest[asked[sure]] = np.maximum(latest[asked[sure]], ended[sure])
         maybe = np.flatnonzero(known & (wants[asked] == Waits.ANY) & (ended > best_end[asked]))
         best[asked[maybe]], best_end[asked[maybe]] = mine[last[maybe]], ended[maybe]
-    guessed = np.flatnonzero(best >= 0)
+    guessed = np.flatnonzero(best_end > begins)
     parts.append((guessed, best[guessed]))
     latest[guessed] = best_end[guessed]
     for which, place in parts:
@@ -212,7 +212,7 @@ def between_threads(
         _covered(each.cover, stop) - _covered(each.cover, go) for each, (go, stop, _) in zip(seen, pauses, strict=True)
     ]
     bare = 2 * np.concatenate(within) < length
-    best, best_end = np.full(froms.size, -1, np.int64), froms.copy()
+    best, best_end = np.zeros(froms.size, np.int64), froms.copy()
     process = host.processes[np.array([each.thread for each in seen], np.int64)]
     unseen = 0
     members = {number: [seen[at] for at in rows.tolist()] for number, rows in rows_by(process)}
@@ -228,7 +228,7 @@ def between_threads(
             ended = _woke(other, froms[near], untils[near], bare[near], thread[near] == main)
             better = ended > best_end[near]
             best[near[better]], best_end[near[better]] = other.thread, ended[better]
-    found = np.flatnonzero(best >= 0)
+    found = np.flatnonzero(best_end > froms)
     found = found[_longest((best_end - froms)[found], _MOST)]
     stops = ThreadStops(thread[found], froms[found], best_end[found], best[found], long[found])
     return [stops] if found.size else [], unseen
@@ -291,9 +291,9 @@ def _pauses(runs: Ranges, low: int) -> tuple[I64, I64, int]:
         return begins, ends, LONG
     froms = np.append(low, ends[:-1])
     pause = begins - froms
-    short = pause[1:][pause[1:] > 0]
-    enough = short.size >= _ENOUGH_PAUSES
-    limit = min(LONG, LEAST_TIMES * int(np.median(short))) if enough else LEAST_FREE
+    between = pause[1:]
+    enough = between.size >= _ENOUGH_PAUSES
+    limit = min(LONG, LEAST_TIMES * int(np.median(between))) if enough else LEAST_FREE
     free = pause >= LEAST_FREE
     return froms[free], begins[free], limit
 
