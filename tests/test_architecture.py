@@ -231,8 +231,8 @@ PRIVATE_IN_TESTS = {
         "views/test_compat_paddle.py", "views/test_step_heat.py", "writers/test_perfetto_points.py",
     },
     "a limit is made small": {
-        "batch/test_claims.py", "faults/server.py", "path_cases.py", "readers/test_perfetto.py",
-        "readers/test_perfetto_blocks.py", "readers/test_recorder_log.py",
+        "analysis/test_path_gains.py", "batch/test_claims.py", "faults/server.py", "path_cases.py",
+        "readers/test_perfetto.py", "readers/test_perfetto_blocks.py", "readers/test_recorder_log.py",
         "writers/test_chrome_trace.py", "writers/test_firefox.py", "writers/test_jsonl.py", "writers/test_parquet.py",
         "writers/test_perfetto.py", "writers/test_speedscope.py", "writing.py",
     },

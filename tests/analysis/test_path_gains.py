@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from path_cases import COPY, GEMM, LAUNCH, OP, SYNC, cases, device, few_ns, host, slow_end, waits, window
 
+from tracekit.analysis import _path_gains
 from tracekit.analysis.critical_path import SHORT_PAUSE, Graph, Waits, build, upper_bounds
 
 
@@ -86,6 +87,23 @@ def test_work_that_was_launched_long_before_may_have_waited_for_another_stream()
     # Nothing else holds it then but its launch at 15 us, and it takes no time itself.
     assert bound(graph, GEMM, COPY) == 250_000 - 15_000
     assert bound(graph, GEMM, certain=True) == 0
+
+
+def test_work_behind_that_of_before_the_window_still_waits_for_the_first_call() -> None:
+    """The second work is launched by 10, the third follows at once: without the first they begin 90 earlier."""
+    work = device((0, 0, 100, GEMM, -1), (0, 100, 150, COPY, 0), (0, 151, 160, COPY, -1))
+    assert bound(build(host((0, 0, 10, LAUNCH)), work), GEMM) == 90
+
+
+def test_sets_that_are_evaluated_one_by_one_save_what_they_do_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    made, on, found, options = window(1)
+    graph = build(made, on, found, **options)
+    masks = [graph.nodes.names == name for name in range(6)]
+    together = upper_bounds(graph, masks).tolist()
+    assert len(set(together)) > 2
+    for cells in (1, 2 * graph.nodes.starts.size, 4 * graph.nodes.starts.size):
+        monkeypatch.setattr(_path_gains, "_CELLS", cells)
+        assert upper_bounds(graph, masks).tolist() == together
 
 
 def test_the_launches_of_two_threads_hold_one_stream() -> None:

@@ -121,8 +121,8 @@ class Contracted:
         )
 
 
-def gains(graph: Contracted, masks: Sequence[Numbers], *, pauses: bool = False) -> I64:
-    """Return how much earlier the last node ends for each set of nodes that take no time, shape (k,).
+def gains(graph: Contracted, masks: Sequence[Numbers], *, pauses: bool) -> I64:
+    """Return how much earlier the last node ends for each set of nodes that take no time, shape (k,), k at least 1.
 
     pauses: short ones between two nodes of a set that follow each other on a chain take no time either.
     """
@@ -131,7 +131,7 @@ def gains(graph: Contracted, masks: Sequence[Numbers], *, pauses: bool = False) 
     at_once = max(1, cells // max(graph.kept.size, 1))
     between = _short_pauses(graph) if pauses else None
     parts = [_Evaluation(graph, masks[i : i + at_once], between).result() for i in range(0, len(masks), at_once)]
-    return np.concatenate(parts) if parts else np.zeros(0, np.int64)
+    return np.concatenate(parts)
 
 
 def _short_pauses(graph: Contracted) -> I64:
@@ -160,14 +160,14 @@ class _Evaluation:
         for k, mask in enumerate(masks):  # fresh memory for each set would cost more than the sums
             free = np.asarray(mask, np.bool_)
             np.subtract(graph.ends, graph.starts, out=own)
-            np.multiply(own, free, out=own)
+            own *= free
             if pauses is not None:
                 own[1:] += pauses[1:] * (free[1:] & free[:-1])
             if self.paused is not None:
                 # No kept node that is the first of all has a pause before it.
                 self.paused[:, k] = free[graph.kept] & free[graph.kept - 1]
             self.free[:, k] = free[graph.kept]
-            np.add(own, graph.chain_slack, out=own)
+            own += graph.chain_slack
             np.cumsum(own, out=own)
             self.sums[:, k] = own[graph.kept]
         self.rel = np.empty_like(self.sums)
