@@ -222,8 +222,9 @@ def test_a_private_file_is_imported_by_its_folder_only() -> None:
 PRIVATE_IN_TESTS = {
     "an exact part has an oracle of its own": {
         "analysis/test_critical_path.py", "analysis/test_path_edges.py", "compare/test_matching.py",
-        "compare/test_parts.py", "compare/test_rules.py", "compare/test_runs.py", "compare/test_verdict.py", "profiler/test_benchmark.py",
-        "profiler/test_fluid.py", "readers/test_cells.py", "readers/test_json_repair.py", "readers/test_nvprof_csv.py",
+        "compare/test_parts.py", "compare/test_rules.py", "compare/test_runs.py", "compare/test_verdict.py",
+        "profiler/test_benchmark.py", "profiler/test_fluid.py", "readers/test_cells.py", "readers/test_json_repair.py",
+        "readers/test_nvprof_csv.py",
         "readers/test_nvprof_odd.py", "readers/test_nvprof_text.py", "readers/test_perfetto_own_args.py",
         "readers/test_printed_numbers.py", "readers/test_torch_table.py", "test_growth.py",
         "recorder/test_exit_summary.py",

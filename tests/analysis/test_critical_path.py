@@ -12,7 +12,7 @@ from path_cases import COPY, GEMM, LAUNCH, OP, RANGE, SYNC, cases, device, edges
 
 from tracekit.analysis import _path_waits
 from tracekit.analysis._path_nodes import pieces_of
-from tracekit.analysis.critical_path import Graph, Lag, Part, Waits, build, upper_bound, upper_bounds, walk
+from tracekit.analysis.critical_path import MOST_SPAN, Graph, Lag, Part, Waits, build, upper_bound, upper_bounds, walk
 
 
 def told(graph: Graph) -> list[tuple[int, int, int, int]]:
@@ -117,6 +117,13 @@ def test_a_stream_waits_for_a_stream() -> None:
     ]
     # The launch of the second one ends at 15, which would then hold it up.
     assert upper_bound(joined, [GEMM]) == 150 - (15 + 49)
+
+
+def test_of_a_launch_and_a_stream_that_end_together_the_path_takes_the_launch() -> None:
+    rows, work = host((0, 0, 50, LAUNCH)), device((0, 60, 100, COPY, 0), (1, 10, 50, GEMM, -1))
+    graph = build(rows, work, waits(streams=((0, 0, 1, 60),)))
+    assert graph.join_head.size == 1
+    assert [(a, b, n) for a, b, n, _ in told(graph)][-2:] == [(50, 60, Lag.LAUNCH), (60, 100, COPY)]
 
 
 def test_a_thread_that_was_free_waited_for_the_one_that_worked_then() -> None:
@@ -331,12 +338,21 @@ def test_a_long_pause_is_one_that_is_longer_than_the_usual_ones_where_these_are_
     assert _path_waits._pauses((begins, begins + 100), 100)[2] == limit
 
 
-def test_the_pause_of_a_thread_and_that_of_a_stream_differ_by_name() -> None:
-    thread = build(host((0, 0, 10, OP), (0, 20, 30, OP)), device())
+def test_lags_before_and_between_work_differ_by_name() -> None:
+    thread = build(host((0, 10, 20, OP), (0, 30, 40, OP)), device(), begin=0)
     calls = host((0, 0, 5, LAUNCH), (0, 5, 10, LAUNCH), (0, 10, 70, SYNC))
     stream = build(calls, device((0, 10, 40, GEMM, 0), (0, 45, 65, GEMM, 1)), waits((2, Waits.ALL, 10)))
-    lags = [[(a, b, Lag(n).name) for a, b, n, _ in told(graph) if n < 0] for graph in (thread, stream)]
-    assert lags == [[(10, 20, "THREAD")], [(5, 10, "LAUNCH"), (40, 45, "STREAM")]]
+    joined = build(
+        host((0, 0, 5, LAUNCH), (0, 5, 10, LAUNCH)),
+        device((0, 5, 20, GEMM, 0), (1, 25, 40, COPY, 1)),
+        waits(streams=((1, 5, 0, 5),)),
+    )
+    lags = [[(a, b, Lag(n).name) for a, b, n, _ in told(graph) if n < 0] for graph in (thread, stream, joined)]
+    assert lags == [
+        [(0, 10, "BEFORE"), (20, 30, "THREAD")],
+        [(5, 10, "LAUNCH"), (40, 45, "STREAM")],
+        [(20, 25, "WAIT")],
+    ]
 
 
 def test_nothing_gives_an_empty_path() -> None:
@@ -351,8 +367,14 @@ def test_columns_are_checked() -> None:
     short = replace(host((0, 0, 1, OP), (0, 1, 2, OP)), active=np.ones(1, np.bool_))
     with pytest.raises(ValueError, match="active"):
         build(short, device())
-    with pytest.raises(OverflowError, match="nine years"):
-        build(host((0, 0, 1 << 60, OP)), device())
+
+
+def test_a_window_is_shorter_than_nine_years() -> None:
+    """Also where the longest thread is not the one that the run ends on."""
+    for rows in ([(0, 5, 5 + MOST_SPAN, OP)], [(0, 5, 10, OP), (1, 5, 5 + MOST_SPAN, OP)]):
+        with pytest.raises(OverflowError, match="nine years"):
+            build(host(*rows), device(), begin=5)
+        assert build(host(*rows), device(), begin=6).begin == 6
 
 
 # --- properties -------------------------------------------------------------------------------------------------------

@@ -96,7 +96,7 @@ def _of_threads(nodes: Nodes) -> Doubts:
 def _of_streams(nodes: Nodes, ready: I64) -> Doubts:
     low = nodes.devices_from
     starts, ends, ordered = nodes.starts[low:], nodes.ends[low:], nodes.ordered[low:]
-    known = np.maximum(ready[low:], nodes.begin)
+    known = ready[low:]
     lag = starts - known
     late = np.flatnonzero(lag >= np.where(ordered, LEAST_LAG_TOLD, LEAST_LAG))
     if not late.size:

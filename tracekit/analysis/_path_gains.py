@@ -33,9 +33,8 @@ class Contracted:
 
     bounds: of each chain. heads: nodes that waits or doubts lead to, in order of time. tails, slacks: waits, those of
     head i are lows[i] .. highs[i]. doubt: that of head i, -1 for none; candidates: those of doubt j are
-    doubt_first[j] .. doubt_first[j + 1]; lags, sure: as in `Doubts`; since: how long after the window began the head of
-    doubt j did. anchored: it waits for nothing that is known. last: the nodes that must all end, and how long before
-    the last of them each one ends.
+    doubt_first[j] .. doubt_first[j + 1]; lags, sure: as in `Doubts`. anchored: it waits for nothing that is known.
+    last: the nodes that must all end, and how long before the last of them each one ends.
     """
 
     starts: I64
@@ -57,7 +56,6 @@ class Contracted:
     candidates: I64
     lags: I64
     sure: Mask
-    since: I64
     last: I64
     last_slack: I64
 
@@ -74,7 +72,6 @@ class Contracted:
         tail: I64,
         slack: I64,
         doubts: Doubts,
-        begin: int,
         last: I64,
     ) -> Contracted:
         """Return the part of a graph on which gains depend; arguments as in `critical_path.Graph`."""
@@ -115,7 +112,6 @@ class Contracted:
             place[doubts.tails],
             doubts.lags,
             doubts.sure,
-            starts[doubts.heads] - begin,
             place[last],
             ends[last].max() - ends[last],
         )
@@ -205,21 +201,18 @@ class _Evaluation:
     def _doubt(self, chain: int, head: int, low: int, high: int, doubt: int) -> None:
         """Evaluate a chain up to a node that perhaps waited for one of several others. low, high: its waits."""
         graph, own, sums = self.graph, self.own(head), self.sums[head]
-        came, slacks = list[I64](), list[int]()
+        came = list[tuple[I64, int]]()
         if head > self.begins[chain]:
             self._advance(chain, head - 1)
             slack = int(graph.chain_slack[graph.kept[head]])
             # The sums hold the slack already.
-            came.append(self.rel[head - 1] + sums - own - slack)
-            slacks.append(slack)
+            came.append((self.rel[head - 1] + sums - own - slack, slack))
         launch = int(graph.launch[head])
         if launch >= 0:
             self._advance(int(graph.chain[launch]), launch)
-            came.append(self.rel[launch] + self.sums[launch])
-            slacks.append(int(graph.launch_slack[head]))
+            came.append((self.rel[launch] + self.sums[launch], int(graph.launch_slack[head])))
         for tail, slack in zip(graph.tails[low:high].tolist(), graph.slacks[low:high].tolist(), strict=True):
-            came.append(self.rel[tail] + self.sums[tail])
-            slacks.append(slack)
+            came.append((self.rel[tail] + self.sums[tail], slack))
         best: I64 | None = None
         for tail in graph.candidates[graph.doubt_first[doubt] : graph.doubt_first[doubt + 1]].tolist():
             self._advance(int(graph.chain[tail]), tail)
@@ -229,12 +222,11 @@ class _Evaluation:
         lag = int(graph.lags[doubt])
         if lag >= 0:
             # The binding edge has no slack: its lag is what the wait may have filled.
-            np.minimum(least, int(graph.since[doubt]), out=least)
-            for each, slack in zip(came, slacks, strict=True):
+            for each, slack in came:
                 np.minimum(least, each + (slack or lag), out=least)
         if not graph.sure[doubt] and came:
-            stays = came[0] + slacks[0]
-            for each, slack in zip(came[1:], slacks[1:], strict=True):
+            stays = came[0][0] + came[0][1]
+            for each, slack in came[1:]:
                 np.minimum(stays, each + slack, out=stays)
             least = np.maximum(least, stays)
         self.rel[head] = least + own - sums

@@ -131,7 +131,7 @@ def build(
     return connected(build_nodes(host, device, waits or Waits.none(), main=main, begin=begin, end=end), main=main)
 
 
-def connected(nodes: Nodes, *, main: int = 0) -> Graph:
+def connected(nodes: Nodes, *, main: int) -> Graph:
     """Return the graph of these nodes, as `build` does; `nodes.launch` is then without edges back in time.
 
     For large graphs: the caller can let go of what `build_nodes` needed.
@@ -146,7 +146,7 @@ def connected(nodes: Nodes, *, main: int = 0) -> Graph:
     finals = _last(nodes, main)
     sink = int(finals[np.argmax(nodes.ends[finals])])
     last = int(nodes.ends[sink])
-    if last - nodes.begin >= MOST_SPAN or int(nodes.ends.max()) - nodes.begin >= MOST_SPAN:
+    if int(nodes.ends.max()) - nodes.begin >= MOST_SPAN:
         raise OverflowError("the window is longer than nine years")
 
     here = np.arange(count)
@@ -155,7 +155,7 @@ def connected(nodes: Nodes, *, main: int = 0) -> Graph:
     gap = np.zeros(count, np.int64)
     gap[1:] = nodes.starts[1:] - nodes.ends[:-1]
     bind = np.where(follows, here - 1, -1)
-    ready = np.where(follows, nodes.starts - gap, nodes.begin - 1)
+    ready = np.where(follows, nodes.starts - gap, nodes.begin)  # every node ends later than the window begins
 
     launch = nodes.launch
     launch[~in_order(nodes, launch, here)] = -1
@@ -320,6 +320,5 @@ def _contracted(graph: Graph, stays: Mask, doubts: Doubts) -> Contracted:
         graph.join_tail[stays],
         graph.join_slack[stays],
         doubts,
-        graph.begin,
         graph.last,
     )
