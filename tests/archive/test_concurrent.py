@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import shutil
 import signal
 import subprocess
@@ -16,15 +17,16 @@ from filelock import FileLock, Timeout
 from support import ROOT, sample
 
 from tracekit import archive, conversion, pipeline
-from tracekit.archive import _list, _settle, _store, _verify
+from tracekit.archive import _list, _prune, _settle, _store, _verify
 from tracekit.archive._entry import Entry
-from tracekit.archive._list import entry_of
+from tracekit.archive._list import Listing, entry_of, listing
 from tracekit.archive._revisions import Label
 from tracekit.archive._settle import files_of, settle
 from tracekit.archive._store import Store, Stored, open_store
 from tracekit.archive._verify import Problem
 from tracekit.errors import InputError
 from tracekit.inputs import InputOptions
+from tracekit.query import _engine, query
 from tracekit.readers.source import Source
 from tracekit.trace import Ledger
 
@@ -164,6 +166,20 @@ def test_adds_and_prunes_do_not_disturb_each_other(tmp_path: Path) -> None:
     assert done(process, removed=("3",)) == [0]  # an add that was not acknowledged, as its entry is gone
     assert {int(e.tags["n"]) for e in archive.entries(tmp_path / "a")} >= set(range(40)) - {3}
     assert not archive.verify(tmp_path / "a").problems
+
+
+def test_prune_removes_no_file_that_came_after_its_list(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    root = tmp_path / "a"
+    archive.add(root, LOG, run="r1", tags={"day": "1"})
+
+    def and_then_another_process_adds(place: str | Path) -> Listing:
+        listed = listing(place)
+        archive.add(place, LOG, run="r1", tags={"baseline": "1"})
+        return listed
+
+    monkeypatch.setattr(_prune, "listing", and_then_another_process_adds)
+    assert [entry.run for entry in archive.prune(root, tag="day=1", keep="baseline").removed] == ["r1"]
+    assert [dict(entry.tags) for entry in archive.entries(root, run="r1")] == [{"baseline": "1", "day": "1"}]
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="needs SIGKILL")
@@ -413,6 +429,30 @@ def test_verify_takes_two_files_that_are_one_a_moment_later_for_one(
     monkeypatch.setattr(_verify, "_came_meanwhile", settled_before)
     found = archive.verify(root)
     assert (found.files, found.events, found.problems, found.leftovers) == (1, 38, (), ())
+
+
+@pytest.mark.parametrize(
+    ("error", "sentence"),
+    [(errno.ENOENT, "removed or replaced while the query ran"), (errno.ELOOP, "an archived file cannot be read")],
+)
+def test_a_file_that_goes_while_the_query_runs_is_not_damaged(
+    error: int, sentence: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("duckdb")
+    for run in ("r", "s"):
+        done = archive.add(tmp_path / "a", LOG, run=run)
+    locked = _engine.locked
+
+    def removed_before(events: _engine.Readable, totals: _engine.Readable, temporary: str) -> _engine.Connection:
+        Path(done.path).unlink()  # an add or a prune of another process
+        if error == errno.ELOOP:
+            Path(done.path).symlink_to(tmp_path / "loop")
+            (tmp_path / "loop").symlink_to("loop")
+        return locked(events, totals, temporary)
+
+    monkeypatch.setattr(_engine, "locked", removed_before)
+    with pytest.raises(InputError, match=sentence):
+        query(tmp_path / "a", "SELECT count(name) FROM events")
 
 
 def test_an_entry_whose_day_changes_while_it_is_listed_is_found(

@@ -17,8 +17,6 @@ from support import sample
 
 import tracekit
 from tracekit import archive
-from tracekit.archive import _prune
-from tracekit.archive._list import Listing, listing
 from tracekit.errors import InputError, TracekitError, UsageError
 from tracekit.trace import Ledger, Run, SourceFacts
 from tracekit.writers import WRITERS
@@ -239,17 +237,6 @@ def test_prune_keeps_a_run_if_one_of_its_files_has_a_tag_to_keep(root: Path, tmp
     done = archive.prune(root, tag="day=1")
     assert ([entry.run for entry in done.removed], done.kept) == (["r1", "r1"], 2)
     assert archive.entries(root, run="r1") == []
-
-
-def test_prune_removes_no_file_that_came_after_its_list(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def and_then_another_process_adds(place: str | Path) -> Listing:
-        listed = listing(place)
-        archive.add(place, CSV, run="r1", tags={"baseline": "1"})
-        return listed
-
-    monkeypatch.setattr(_prune, "listing", and_then_another_process_adds)
-    assert [entry.run for entry in archive.prune(root, tag="day=1", keep="baseline").removed] == ["r1"]
-    assert [dict(entry.tags) for entry in archive.entries(root, run="r1")] == [{"baseline": "1", "day": "1"}]
 
 
 def test_prune_removes_no_folder_that_it_may_not_read(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import errno
 import io
 import json
 from decimal import Decimal
@@ -22,7 +21,7 @@ import tracekit
 from tracekit import archive, schema
 from tracekit.errors import InputError, TracekitError, UsageError
 from tracekit.inputs import InputOptions, stored_name
-from tracekit.query import ARCHIVE_COLUMNS, _engine, ask, query, render, write
+from tracekit.query import ARCHIVE_COLUMNS, ask, query, render, write
 from tracekit.readers.builder import event_batch
 from tracekit.render.base import RenderOptions
 from tracekit.trace import Trace
@@ -367,29 +366,6 @@ def test_a_run_with_two_files_in_an_archive_counts_once_and_is_named(tmp_path: P
     copy.write_bytes(Path(done.path).read_bytes())
     found = answer(tmp_path / "a", "SELECT count(*) AS n FROM events")
     assert found == ([{"n": done.events}], [str(copy)])
-
-
-@pytest.mark.parametrize(
-    ("error", "sentence"),
-    [(errno.ENOENT, "removed or replaced while the query ran"), (errno.ELOOP, "an archived file cannot be read")],
-)
-def test_a_file_that_goes_while_the_query_runs_is_not_damaged(
-    error: int, sentence: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    for run in ("r", "s"):
-        done = archive.add(tmp_path / "a", CSV, run=run)
-    locked = _engine.locked
-
-    def removed_before(events: _engine.Readable, totals: _engine.Readable, temporary: str) -> _engine.Connection:
-        Path(done.path).unlink()  # an add or a prune of another process
-        if error == errno.ELOOP:
-            Path(done.path).symlink_to(tmp_path / "loop")
-            (tmp_path / "loop").symlink_to("loop")
-        return locked(events, totals, temporary)
-
-    monkeypatch.setattr(_engine, "locked", removed_before)
-    with pytest.raises(InputError, match=sentence):
-        query(tmp_path / "a", "SELECT count(name) FROM events")
 
 
 def test_a_damaged_page_of_totals_is_an_error_and_never_another_figure(tmp_path: Path) -> None:

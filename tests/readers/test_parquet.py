@@ -18,11 +18,10 @@ from writing import Columns, newer_schema
 import tracekit
 from tracekit import pipeline, schema
 from tracekit.errors import InputError, ParseError, TracekitError, UnknownFormatError, UnsupportedVersionError
-from tracekit.readers.archive import _parquet
 from tracekit.readers.archive.parquet import READER
 from tracekit.readers.base import Confidence, Head
 from tracekit.readers.builder import event_batch, totals_batch
-from tracekit.readers.source import Source
+from tracekit.readers.source import Source, open_source
 from tracekit.trace import Ledger, Run, SourceFacts, Trace, concat
 
 COLUMNS = {
@@ -340,19 +339,21 @@ def test_compressed_from_outside_it_is_read_too(tmp_path: Path) -> None:
     assert tracekit.read(tmp_path / "a.parquet.gz").events.num_rows == 3
 
 
-@pytest.mark.parametrize("moment", ["opened", "checked"])
 def test_a_file_that_another_process_removes_meanwhile_is_one_sentence(
-    moment: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = write(small(), tmp_path / "x.parquet")
-    holder, name = {"opened": (Source, "plain_path"), "checked": (_parquet, "_checked")}[moment]
-    step = getattr(holder, name)
+    plain_path = Source.plain_path
 
-    def and_removed(*args: object) -> object:
-        done = step(*args)
+    def and_removed(self: Source) -> Path:
+        found = plain_path(self)
         path.unlink()
-        return done
+        return found
 
-    monkeypatch.setattr(holder, name, and_removed)
+    with open_source(str(write(small(), tmp_path / "y.parquet"))) as source:
+        source.path.unlink()
+        with pytest.raises(InputError, match=r"y\.parquet"):
+            source.size_bytes()
+    monkeypatch.setattr(Source, "plain_path", and_removed)
     with pytest.raises(InputError, match=r"x\.parquet"):
         tracekit.read(path)

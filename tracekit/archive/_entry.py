@@ -121,7 +121,7 @@ def checked_run(run: str) -> str:
     if not run.strip() or not 0 < size <= MAX_RUN_BYTES or not run.isprintable():
         raise UsageError(
             f"run {run[:60]!r}: not a name for a run",
-            hint=f"printable text; at most {MAX_RUN_BYTES} bytes as the name of a folder, where ü is %C3%BC (6 bytes)",
+            hint=f"printable text of at most {MAX_RUN_BYTES} bytes as the name of a folder; there ü is %C3%BC, 6 bytes",
         )
     return run
 

@@ -12,9 +12,10 @@ from pathlib import Path
 from urllib.parse import quote
 
 from tracekit.archive._entry import Entry, file_sha256, name_of
+from tracekit.archive._folder import version_of
 from tracekit.archive._list import entry_of
 from tracekit.archive._revisions import Label, by_revision, is_contained, merged
-from tracekit.archive._store import Store, Stored, version_of
+from tracekit.archive._store import Store, Stored
 from tracekit.errors import InputError, TracekitError
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import errno
 import fnmatch
 import os
 import shutil
@@ -17,6 +16,7 @@ from typing import TYPE_CHECKING, BinaryIO, Protocol
 
 from filelock import FileLock, Timeout
 
+from tracekit.archive._folder import cannot_read, cannot_write, names_in, sync_folder
 from tracekit.errors import InputError, MissingExtraError, OutputError, TracekitError
 from tracekit.safety.scratch import scratch_file, scratch_folder
 
@@ -187,7 +187,7 @@ class _Local:
         try:
             return (self._path / name).open("rb")
         except OSError as err:
-            raise _cannot_read(str(self._path / name), err) from err
+            raise cannot_read(str(self._path / name), err) from err
 
     @contextlib.contextmanager
     def workspace(self, within: Path | None = None) -> Iterator[Path]:
@@ -197,7 +197,7 @@ class _Local:
                     prefix=WORKSPACE, dir=within or self._path, ignore_cleanup_errors=True
                 )
             except OSError as err:
-                raise _cannot_write(self.root, err) from err
+                raise cannot_write(self.root, err) from err
             with folder as name, _alive(Path(name)) as ours:
                 if ours:
                     yield Path(name)
@@ -231,16 +231,16 @@ class _Local:
                     # A prune may remove the empty folder between the two steps.
                     if attempt == 7 or not local.exists():
                         raise
-            _sync_folder(target.parent)
+            sync_folder(target.parent)
         except OSError as err:
-            raise _cannot_write(str(target), err) from err
+            raise cannot_write(str(target), err) from err
 
     def delete(self, name: str) -> None:
         target = self._path / name
         try:
             target.unlink(missing_ok=True)
         except OSError as err:
-            raise _cannot_write(str(target), err) from err
+            raise cannot_write(str(target), err) from err
         for folder in target.parents:
             if folder == self._path:
                 break
@@ -282,38 +282,6 @@ def _alive(workspace: Path) -> Iterator[bool]:
         yield ours
     finally:
         lock.release()
-
-
-def names_in(folder: Path) -> list[str]:
-    """Return the names in a folder, [] if another process has just removed it. (Path.glob would raise.)
-
-    Raises: InputError where the system cannot read it.
-    """
-    try:
-        return [path.name for path in folder.iterdir()]
-    except (FileNotFoundError, NotADirectoryError):
-        return []
-    except OSError as err:
-        raise _cannot_read(str(folder), err) from err
-
-
-def version_of(path: Path) -> tuple[int, int] | None:
-    """Return what changes when another process puts a file at this place; None without one."""
-    try:
-        status = path.stat()
-    except OSError:
-        return None
-    return status.st_ino, status.st_mtime_ns
-
-
-def _sync_folder(folder: Path) -> None:
-    """Write a new name to the disk, if the system can, so that it survives a power cut."""
-    with contextlib.suppress(OSError):
-        handle = os.open(folder, os.O_RDONLY)
-        try:
-            os.fsync(handle)
-        finally:
-            os.close(handle)
 
 
 class _Remote:
@@ -425,12 +393,3 @@ def remote_errors() -> tuple[type[Exception], ...]:
 
         found += [BotoCoreError, ClientError]
     return tuple(found)
-
-
-def _cannot_read(path: str, err: OSError) -> InputError:
-    return InputError(f"{path}: cannot be read ({err.strerror or err})")
-
-
-def _cannot_write(path: str, err: OSError) -> OutputError:
-    hint = "free some space" if err.errno == errno.ENOSPC else "check the permission to write"
-    return OutputError(f"{path}: cannot be written ({err.strerror or err})", hint=hint)

@@ -9,8 +9,9 @@ from pathlib import Path
 
 from tracekit import pipeline
 from tracekit.archive._entry import DIGEST_DIGITS, NAME, Entry, file_sha256, folder_of, id_of, name_of, read_entry
+from tracekit.archive._folder import version_of
 from tracekit.archive._revisions import superseded
-from tracekit.archive._store import WORKSPACE, Store, Stored, open_store, version_of
+from tracekit.archive._store import WORKSPACE, Store, Stored, open_store
 from tracekit.errors import SchemaError, TracekitError
 from tracekit.inputs import InputOptions
 from tracekit.trace import Ledger
