@@ -267,6 +267,12 @@ def test_a_limit_that_is_none_is_refused(option: str, value: str) -> None:
     assert bool(value) == (f"{option} {value}: not a" in done.stderr)
 
 
+@pytest.mark.parametrize(("option", "said"), [("bytes", "1 byte "), ("events", "1 event ")])
+def test_a_limit_of_one_is_said_in_the_singular(option: str, said: str) -> None:
+    done = run("inspect", CSV, f"--max-read-{option}", 1, code=1)
+    assert f"has more than {said}(--max-read-{option})" in done.stdout + done.stderr
+
+
 def test_sizes() -> None:
     assert [size_of(text) for text in ("1", "2kB", "2KiB", "1.5MiB", "1 gb")] == [1, 2000, 2048, 3 * MB // 2, 10**9]
     assert [size_text(size) for size in (5, 2048, 3 * MB // 2)] == ["5 bytes", "2 KiB", "1.5 MiB"]

@@ -70,7 +70,8 @@ class Limits:
 
     def at_most_events(self) -> Stop:
         """Return the reason for an input with more rows than it may have."""
-        text = f"has more than {self.read_events:,} events (--max-read-events)"
+        number = "1 event" if self.read_events == 1 else f"{self.read_events:,} events"
+        text = f"has more than {number} (--max-read-events)"
         return Stop("limit-of-events", text, "a larger --max-read-events reads more")
 
     def late(self) -> Stop | None:
@@ -130,9 +131,13 @@ def size_of(text: str) -> int:
 def size_text(size: int) -> str:
     """Return a size for people.
 
+    >>> size_text(1)
+    '1 byte'
     >>> size_text(28_000), size_text(1 << 30)
     ('27.3 KiB', '1 GiB')
     """
+    if size == 1:
+        return "1 byte"
     value, unit = float(size), "bytes"
     for unit in ("bytes", "KiB", "MiB", "GiB", "TiB"):
         if value < 1024 or unit == "TiB":
