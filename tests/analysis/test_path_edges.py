@@ -425,7 +425,8 @@ def check_graph(nodes: Nodes, main: int) -> None:
     assert graph.bind.tolist() == bind
 
     final = [v for v in range(len(starts)) if v + 1 == len(starts) or chain[v + 1] != chain[v]]
-    assert graph.last.tolist() == [v for v in final if v >= nodes.devices_from or chain[v] == main] or final
+    able = [v for v in final if v >= nodes.devices_from or chain[v] == main]
+    assert graph.last.tolist() == (able or final)
     end = max((ends[v] for v in graph.last.tolist()), default=nodes.begin)
     assert (graph.begin, graph.end, graph.span) == (nodes.begin, end, end - nodes.begin)
     assert graph.sink == min((v for v in graph.last.tolist() if ends[v] == end), default=-1)
