@@ -362,11 +362,23 @@ def test_nothing_gives_an_empty_path() -> None:
 
 
 def test_columns_are_checked() -> None:
-    with pytest.raises(ValueError, match="launch"):
-        build(host((0, 0, 1, OP)), device((0, 0, 1, GEMM, 1)))
-    short = replace(host((0, 0, 1, OP), (0, 1, 2, OP)), active=np.ones(1, np.bool_))
+    rows, work = host((0, 0, 1, OP), (0, 1, 2, OP)), device((0, 0, 1, GEMM, -1), (0, 1, 2, GEMM, 1))
+    build(rows, work)
+    for launch in (2, -2):
+        with pytest.raises(ValueError, match="launch"):
+            build(rows, replace(work, launch=ints([0, launch])))
     with pytest.raises(ValueError, match="active"):
-        build(short, device())
+        build(replace(rows, active=np.ones(1, np.bool_)), work)
+    for column in ("threads", "starts", "ends", "names", "parts"):
+        with pytest.raises(ValueError, match=f"one length.*{column} has 1"):
+            build(replace(rows, **{column: ints([0])}), work)
+        with pytest.raises(TypeError, match=column):
+            build(replace(rows, **{column: np.zeros(2)}), work)
+    for column in ("streams", "starts", "ends", "names", "launch"):
+        with pytest.raises(ValueError, match=f"one length.*{column} has 1"):
+            build(rows, replace(work, **{column: ints([0])}))
+        with pytest.raises(TypeError, match=column):
+            build(rows, replace(work, **{column: np.zeros(2)}))
 
 
 def test_a_window_is_shorter_than_nine_years() -> None:

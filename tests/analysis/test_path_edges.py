@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import pairwise
+from math import inf
 from statistics import median
 from typing import Any, NamedTuple
 
@@ -14,7 +15,7 @@ import pytest
 from path_cases import few_ns, window
 
 from tracekit.analysis import _path_build, _path_doubts, _path_waits
-from tracekit.analysis._path_nodes import LOWEST, Device, Host, Nodes, Waits
+from tracekit.analysis._path_nodes import Device, Host, Nodes, Waits
 from tracekit.analysis.critical_path import Graph, Lag, Part, build_nodes, connected, walk
 
 
@@ -43,7 +44,7 @@ class Work(NamedTuple):
     start: int
     end: int
     launch: int
-    called: int
+    called: float
     released: int
 
 
@@ -109,7 +110,7 @@ class Slow:
         for stream, start, end, _, row in sorted(pieces):
             launch = int(device.launch[row])
             known = launch >= 0 and self.rows[launch].start <= start
-            called = self.rows[launch].start if known else LOWEST
+            called = self.rows[launch].start if known else -inf
             if end > self.low and (called if known else start) < self.high:
                 until = lanes.setdefault(stream, [])
                 lane = next((lane for lane, at in enumerate(until) if at <= start), len(until))
@@ -386,7 +387,8 @@ def slow_doubts(nodes: Nodes, known: list[int]) -> list[Doubt]:
     columns = (nodes.woken_head, nodes.woken_tail, nodes.woken_long)
     for i, (head, tail, long) in enumerate(zip(*(column.tolist() for column in columns), strict=True)):
         if forward(nodes, tail, head):
-            last[head] = max(last.get(head, (0, 0, 0, False)), (ends[tail], i, tail, long))
+            edge = (ends[tail], i, tail, long)
+            last[head] = max(last.get(head, edge), edge)
     return found + [Doubt(head, [last[head][2]], -1, False, last[head][3]) for head in sorted(last)]
 
 

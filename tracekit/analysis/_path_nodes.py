@@ -154,11 +154,7 @@ class Nodes:
     woken_tail: I64
     woken_long: Mask
     ordered: Mask
-    unseen: int = 0
-
-    def threads(self, at: I64) -> I64:
-        """Return the threads of these nodes, -1 on devices."""
-        return np.where(at < self.devices_from, self.chain[at], -1)
+    unseen: int
 
 
 def in_order(nodes: Nodes, tail: I64, head: I64) -> Mask:
@@ -166,9 +162,8 @@ def in_order(nodes: Nodes, tail: I64, head: I64) -> Mask:
     before: Mask = nodes.ends[tail] < nodes.starts[head]
     touch = np.flatnonzero((tail >= 0) & (nodes.ends[tail] == nodes.starts[head]))
     a, b = tail[touch], head[touch]
-    same = (nodes.starts[a] == nodes.starts[b]) & (nodes.ends[a] == nodes.ends[b])
-    first = (nodes.starts[a] < nodes.starts[b]) | (nodes.ends[a] < nodes.ends[b]) | (same & (a < b))
-    before[touch] = first
+    # Where neither is less, both nodes are the same instant.
+    before[touch] = (nodes.starts[a] < nodes.starts[b]) | (nodes.ends[a] < nodes.ends[b]) | (a < b)
     return before & (tail >= 0)
 
 

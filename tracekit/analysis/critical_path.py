@@ -196,7 +196,7 @@ def connected(nodes: Nodes, *, main: int) -> Graph:
 def _last(nodes: Nodes, main: int) -> I64:
     """Return the last nodes of the main thread and of each chain of a device; of every chain where there is neither."""
     final = np.flatnonzero(np.append(nodes.chain[1:] != nodes.chain[:-1], True))
-    able = (nodes.threads(final) == main) | (final >= nodes.devices_from)
+    able = (nodes.chain[final] == main) | (final >= nodes.devices_from)
     return final[able] if able.any() else final
 
 
