@@ -137,3 +137,4 @@ def test_no_parts_are_no_values() -> None:
     found = statistics(added([], 2), DEFAULT_PERCENTILES)
     assert found.present.tolist() == [False, False]
     assert statistics(added([], 2), ()).percentiles.shape == (2, 0)
+    assert added([], 2).value.tolist() == []
