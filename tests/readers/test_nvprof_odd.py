@@ -403,6 +403,96 @@ def test_a_piece_of_a_line_begins_a_row(header: Header, text: str, found: bool) 
     assert cells.begins_row(text, header) == found
 
 
+def opened(header: Header, *concurrent: OpenTable, units: tuple[str, ...] | None = None) -> OpenTable:
+    return OpenTable(header, ProfiledRun(1, None, {}), "", 1, pid=7, units=units, concurrent=concurrent)
+
+
+def after_units(text: str, *tables: OpenTable, torn: bool = False) -> tuple[bool, list[tuple[str, int | None]]]:
+    """Return whether a line is a row of units of the last table, and the unit of Start and the pid of all tables."""
+    found = cells.read_units(text, tables[-1], torn=torn)
+    return found, [(table.unit("Start"), table.pid) for table in tables]
+
+
+def test_the_oldest_table_without_units_takes_them() -> None:
+    older = opened(NARROW_TRACE)
+    newer = opened(NARROW_TRACE, older)
+    # Rows may now belong to either.
+    assert after_units("ms,us,", older, newer) == (True, [("ms", None), ("", None)])
+    assert after_units("s,us,", older, newer) == (True, [("ms", None), ("s", None)])
+
+
+def test_units_of_the_only_table_without_them_leave_it_to_its_process() -> None:
+    older = opened(NARROW_TRACE, units=("ms", "us", ""))
+    assert after_units("s,us,", older, opened(NARROW_TRACE, older)) == (True, [("ms", 7), ("s", 7)])
+
+
+def test_units_belong_to_the_table_of_their_width() -> None:
+    wider = Header(Table.TRACE, ("Start", "Duration", "Name", "Stream"), ",")
+    older = opened(NARROW_TRACE)
+    assert after_units("s,us,,", older, opened(wider, older)) == (True, [("", 7), ("s", 7)])
+    assert after_units("s,us,,", opened(NARROW_TRACE)) == (True, [("s", 7)])
+    for text, torn, found in (("1,2,k", False, False), ("s,u", False, False), ("s,us,", True, True)):
+        assert after_units(text, opened(NARROW_TRACE), torn=torn) == (found, [("", 7)])
+
+
+SHORT_SUMS = Header(Table.SUMMARY, ("Time(%)", "Time", "Calls", "Name"), ",")
+EACH_CALL = Header(Table.PER_CALL, ("Device", "Kernel", "Min"), ",")
+QUOTED_NARROW = Header(Table.TRACE, ("Start", "Duration", "Name"), ",", quoted=True)
+
+
+@pytest.mark.parametrize(("header", "text", "row"), [
+    (SHORT_SUMS, "9.5,1.5,3,k", True), (SHORT_SUMS, "-,1.5,3,k", False), (SHORT_SUMS, ",1.5,3,k", True),
+    (SHORT_SUMS, "nan,1.5,3,k", True), (SHORT_SUMS, "x,1.5,3,k", False), (SHORT_SUMS, ",x,3,k", False),
+    (SHORT_SUMS, ",1.5,x,k", False), (SHORT_SUMS, ",1.5,3,", False), (NARROW_TRACE, "1,2,k", True),
+    (NARROW_TRACE, "1,,k", True), (NARROW_TRACE, ",2,k", False), (NARROW_TRACE, "1,-inf,k", True),
+    (NARROW_TRACE, "1,x,k", False), (QUOTED_NARROW, "1,2,k", False), (QUOTED_NARROW, '1,2,"k"', True),
+    (UNIFIED, "T (0),,,1.5,k", True), (UNIFIED, "T,,,1.5,k", False), (UNIFIED, "T (0),,,x,k", False),
+    (UNIFIED, "T,3,,x,k", True), (UNIFIED, "T (0),x,,1.5,k", False), (EACH_CALL, "T,k,x", True),
+    (EACH_CALL, ",k,1", False), (COUNTS, '"T","k",1,i', True), (COUNTS, '"T","k",x,i', False),
+])  # fmt: skip
+def test_a_line_of_cells_is_a_row_where_its_first_cells_say_so(header: Header, text: str, row: bool) -> None:
+    values = text.replace('"', "").split(",")
+    found = cells.csv_cells(values, text, opened(header))
+    assert found == (dict(zip(header.columns, values, strict=True)) if row else None)
+
+
+def test_cells_of_padding_are_left_out_and_a_quoted_number_shows_the_decimal_separator() -> None:
+    padded = Header(Table.SUMMARY, ("Time(%)", "Time", "Calls (host)", "", "Name"), ",")
+    assert cells.csv_cells(["", " 1.5", "3", "zz", "k "], "", opened(padded)) == {
+        "Time(%)": "", "Time": "1.5", "Calls (host)": "3", "Name": "k",
+    }  # fmt: skip
+    for start, decimal in (("1,5", ","), ("1.5", "."), ("1,234", ""), ("7", "")):
+        table = opened(NARROW_TRACE)
+        assert cells.csv_cells([start, "2", "k"], "", table) is not None
+        assert table.decimal == decimal
+
+
+LAUNCHES = Header(Table.TRACE, ("Start", "Duration", "Grid Size", "Regs*", "Name"), ends=(8, 18, 30, 36, 44))
+EACH_TEXT = Header(Table.PER_CALL, ("Device", "Context", "Stream", "Name"), ends=(12, 20, 28, 34))
+
+
+@pytest.mark.parametrize(("header", "text", "found"), [
+    (LAUNCHES, "1.5ms  2.5us  (1 2 3)  16  k(int)", "1.5ms 2.5us 1 2 3 16 k(int)"),
+    (LAUNCHES, "1.5ms  -  -  -  memset", "1.5ms      memset"), (LAUNCHES, "1.5ms  2.5us  (1 2)  16  k", None),
+    (LAUNCHES, "x  2.5us  -  -  k", None), (TEXT_SUMS, " 9.50%  2.5us  k", "9.50% 2.5us k"),
+    (TEXT_SUMS, " 9.50  0  k", "9.50 0 k"), (TEXT_SUMS, "<0.01  2.5us  k", "<0.01 2.5us k"),
+    (TEXT_SUMS, " 9.50  x  k", None), (TEXT_SUMS, " 12  2.5us  k", None), (TEXT_SUMS, " 12  0  k", None),
+    (TEXT_SUMS, "100.00% 2.5us  k", "100.00% 2.5us k"),
+    (TYPED_SUMS, " API:   9.50%     2.5us  k", " 9.50% 2.5us k"),
+    (TYPED_SUMS, " Range:   9.50%     2.5us  k", "Range: 9.50% 2.5us k"),
+    (TYPED_SUMS, "                 9.50%     2.5us  k", " 9.50% 2.5us k"),
+    (TEXT_COUNTS, " 12  inst", "12 inst"), (TEXT_COUNTS, " x  inst", None), (TEXT_COUNTS, " 12", None),
+    (EACH_TEXT, "T  1  7  k", "T 1 7 k"), (EACH_TEXT, "3  x  7  k", None),
+])  # fmt: skip
+def test_a_line_of_a_text_table_is_a_row_where_its_cells_have_their_forms(
+    header: Header, text: str, found: str | None
+) -> None:
+    row = cells.text_cells(text, header)
+    assert (None if row is None else list(row.values())) == (None if found is None else found.split(" "))
+    if header is LAUNCHES and row is not None:
+        assert list(row) == ["Start", "Duration", "Grid X", "Grid Y", "Grid Z", "Registers Per Thread", "Name"]
+
+
 def test_a_carriage_return_hides_what_is_before_it_but_not_in_a_name() -> None:
     table = OpenTable(NARROW_TRACE, ProfiledRun(1, None, {}), "", 1)
     text = OpenTable(TEXT_TRACE, ProfiledRun(1, None, {}), "", 1)
