@@ -310,13 +310,13 @@ def test_a_jump_is_stated_for_the_middle_between_two_parts(monkeypatch: pytest.M
         y[12] = 7_000_000 + far
         assert parted(monkeypatch, y, *parts)[0] == slice(first, 40)
     # In the middle it is two on each side, and differences of a slew, too few for a part.
-    parts = Part(0, 8, 0.0, 0.0), Part(8, 32, 7e6, 1e-6), Part(32, 40, 9e6 + 12_000, 0.0)
-    y = np.repeat([0, 7_000_000, 9_012_000], [8, 24, 8])
-    y[8:32] += seconds[8:32] * 1_000
+    parts = Part(0, 8, 0.0, 0.0), Part(8, 32, 7e6, 1e-4), Part(32, 40, 9e6, 0.0)
+    y = np.repeat([0, 7_000_000, 9_000_000], [8, 24, 8])
+    y[8:32] += seconds[8:32] * 100_000
     y[[8, 30, 31]] += [-90_000, 40_000, 90_000]
     inside, breaks, _ = parted(monkeypatch, y, *parts)
     assert inside == slice(11, 28)
-    assert breaks == ((BASE + 8_000_000_000, 7_000_000 - 12_500), (BASE + 32_000_000_000, 2_000_500))
+    assert breaks == ((BASE + 8_000_000_000, 5_750_000), (BASE + 32_000_000_000, 850_000))
 
 
 @pytest.mark.parametrize(

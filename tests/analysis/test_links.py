@@ -81,6 +81,14 @@ def test_keys_that_need_more_than_64_bits_are_told_apart() -> None:
     assert found.duplicates == 0
 
 
+def test_a_key_of_63_bits_has_room_for_further_columns() -> None:
+    """Packed beside each other these need 66 bits and more; without the upper ones, rows 0 and 1 would be equal."""
+    for step in (1, 1 << 40, 1 << 60):
+        launches = np.array([[0, 0], [1 << 62, 0], *([0, number * step] for number in range(1, 6))])
+        for columns in (launches, launches[:, ::-1], np.hstack((launches, launches))):
+            assert link(columns, columns[::-1]).launch.tolist() == list(range(6, -1, -1))
+
+
 @pytest.mark.parametrize("rows", [(0, 0), (0, 3), (3, 0)])
 def test_an_empty_side_links_nothing(rows: tuple[int, int]) -> None:
     found = link(np.ones((rows[0], 2), np.int64), np.ones((rows[1], 2), np.int64))

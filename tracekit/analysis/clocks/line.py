@@ -105,7 +105,7 @@ def fit(times: I64, apart: I64, resolution: int = 1) -> Line | None:
         in_drift += abs(slope)
         slope = 0.0
     at_middle = wide * math.sqrt(covariance[0])
-    reach = max(-float(x[0]), float(x[-1]))  # both ends are as far from the middle
+    reach = float(x[-1])  # both ends are as far from the middle
     if slope:
         most = wide * math.sqrt(covariance[0] + 2 * abs(covariance[1]) * reach + covariance[2] * reach**2)
     else:
