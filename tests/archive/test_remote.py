@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -77,6 +78,14 @@ def test_a_store_that_cannot_be_reached_is_one_sentence(
     with pytest.raises(InputError, match="cannot be read") as caught:
         archive.entries(f"{bucket}/a")
     assert caught.value.hint
+
+
+def test_a_web_server_that_cannot_be_reached_is_no_empty_archive() -> None:
+    with socket.socket() as unused:
+        unused.bind(("127.0.0.1", 0))  # bound, not listening
+        root = f"http://127.0.0.1:{unused.getsockname()[1]}/a"
+        with pytest.raises(InputError, match="cannot be read"):
+            archive.listing(root)
 
 
 def test_any_file_system_of_fsspec_will_do(tmp_path: Path) -> None:

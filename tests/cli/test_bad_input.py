@@ -147,6 +147,9 @@ def test_an_output_that_exists_needs_force(tmp_path: Path) -> None:
 def test_no_such_output_folder(tmp_path: Path) -> None:
     refused(run("convert", GOOD, "-o", tmp_path / "no" / "out.json"), "no such folder")
     refused(run("report", GOOD, "-o", tmp_path / "no" / "out.html"), "no such folder")
+    refused(
+        run("convert", GOOD, "-o", "s3://bucket/a/out.json"), "s3://bucket/a/out.json: a URL, but an output is a file"
+    )
 
 
 def as_a_plain_user(*words: object) -> subprocess.CompletedProcess[str]:

@@ -289,12 +289,26 @@ def test_what_an_object_store_raises_is_told_in_a_sentence(
 
 @pytest.fixture
 def server() -> Iterator[str]:
-    """Return the address of a server that answers /NUMBER with that status."""
+    """Return the address of a server that answers /NUMBER with that status, and /WORD with what goes wrong there."""
 
     class Answer(http.server.BaseHTTPRequestHandler):
         def do_GET(self) -> None:
-            self.send_response(int(self.path[1:4]))
-            self.end_headers()
+            word = self.path.strip("/").partition(".")[0]
+            headers = {
+                "circle": {"Location": self.path},
+                "file": {"Location": "file:///etc/passwd"},
+                "cut": {"Content-Length": "300"},
+                "packed": {"Content-Encoding": "gzip", "Content-Length": "200"},
+            }.get(word, {})
+            if word == "odd":
+                self.wfile.write(b"no status\r\n\r\n")
+                return
+            if word != "closed":
+                self.send_response(int(word) if word.isdigit() else 302 if "Location" in headers else 200)
+                for name, value in headers.items():
+                    self.send_header(name, value)
+                self.end_headers()
+                self.wfile.write(b"" if word.isdigit() else b"{}" * 100)
 
         do_HEAD = do_GET
 
@@ -314,6 +328,16 @@ def server() -> Iterator[str]:
         ("{server}/403.json", "the server refuses access: HTTP 403"),
         ("{server}/503.json", "the server failed: HTTP 503"),
         ("{server}/418.json", "the server refuses: HTTP 418"),
+        ("{server}/circle.json", "the server redirects in a circle"),
+        ("{server}/file.json", "the server redirects to an address that is not of the web"),
+        ("{server}/cut.json", "the connection ended before the file did"),
+        ("{server}/packed.json", "its content is not compressed as the server says"),
+        ("{server}/odd.json", "the answer is not HTTP"),
+        ("{server}/closed.json", "the server closed the connection without an answer"),
+        ("http://localhost:99999/x.json", "the address is not valid: Port out of range"),
+        ("http:///x.json", "the address is not valid: it has no host"),
+        ("http://[::1/x.json", "the address is not valid: Invalid IPv6 URL"),
+        ("zz://x/y.json", "no known kind of address: zz"),
         ("https://{host}/x.json", "no secure connection"),
         ("http://127.0.0.1:{free}/x.json", "the host refuses the connection"),
         ("http://nonexistent.invalid/x.json", "its host has no address in the network"),
@@ -328,6 +352,19 @@ def test_each_failure_of_a_url_has_its_own_sentence(address: str, why: str, serv
             open_source(url)
     assert why in str(caught.value)
     assert caught.value.hint
+
+
+def test_a_store_without_its_package_names_that_package(monkeypatch: pytest.MonkeyPatch) -> None:
+    import fsspec
+
+    def missing(*_: object) -> None:
+        raise ImportError("Please install gcsfs to access Google Storage")
+
+    monkeypatch.setattr(fsspec, "open", missing)
+    with pytest.raises(InputError, match="Please install gcsfs"):
+        open_source("gs://bucket/x.json")
+    with pytest.raises(MissingExtraError):
+        open_source("s3://bucket/x.json")
 
 
 def test_what_a_reader_left_open_is_closed(tmp_path: Path) -> None:

@@ -320,6 +320,10 @@ class _Remote:
                 found = self._fs.find(self._path, detail=True)
             except FileNotFoundError as err:
                 raise InputError(f"{self.root}: no such place", hint="check that the bucket exists") from err
+            if not found and not self._objects:
+                # find() takes any failure of a server for an empty folder.
+                with contextlib.suppress(FileNotFoundError):
+                    self._fs.ls(self._path, detail=False)
         out = []
         for path, facts in found.items():
             name = path[len(self._path) :].lstrip("/")
@@ -392,4 +396,8 @@ def remote_errors() -> tuple[type[Exception], ...]:
         from botocore.exceptions import BotoCoreError, ClientError
 
         found += [BotoCoreError, ClientError]
+    with contextlib.suppress(ImportError):
+        from aiohttp import ClientError as WebError
+
+        found.append(WebError)
     return tuple(found)

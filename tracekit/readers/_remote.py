@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tracekit.errors import InputError
+from tracekit.errors import InputError, MissingExtraError, TracekitError
 
 _STATUS = {
     401: ("the server asks for a login", "is the login in the environment right?"),
@@ -12,20 +12,54 @@ _STATUS = {
     410: ("the file is no longer on the server", "is the address right?"),
     429: ("the server asks to wait", "try again later"),
 }
+_BY_KIND = {
+    "TooManyRedirects": ("the server redirects in a circle", "is the address right?"),
+    "RedirectClientError": ("the server redirects to an address that is not of the web", "is the address right?"),
+    "ContentLengthError": ("the connection ended before the file did", "try again"),
+    "TransferEncodingError": ("the connection ended before the file did", "try again"),
+    "PayloadEncodingError": ("its content is not compressed as the server says", "ask who runs the server"),
+    "HttpProcessingError": ("the answer is not HTTP", "does a web server answer on this port?"),
+    "ServerDisconnectedError": ("the server closed the connection without an answer", "try again"),
+}
+"""By the name of a class of aiohttp, special ones first: some have the status 400, which no server sent."""
 _OTHER = (("the server refuses", "is the address right?"), ("the server failed", "try again later"))
 
 
 def cannot_open(name: str, err: Exception) -> InputError:
     """Return the error for a URL, by the status of the server, or by what stopped the connection."""
-    why, hint = _reason(err)
+    why, hint = _wrong_address(name) or _reason(name, err)
     return InputError(f"{name}: cannot be opened ({why})", hint=hint)
 
 
-def _reason(err: Exception) -> tuple[str, str]:
+def needs_package(name: str, err: ImportError) -> TracekitError:
+    """Return the error for a URL whose library is not installed: one of ours, or that of another store."""
+    if name.startswith(("http://", "https://", "s3://")):
+        return MissingExtraError(f"reading {name}", "remote")
+    why = (str(err).strip().splitlines() or ["a package is missing"])[0]
+    return InputError(f"{name}: cannot be opened ({why})", hint="pip install the package of this kind of store")
+
+
+def _wrong_address(name: str) -> tuple[str, str] | None:
+    """Return what is wrong with the text of a URL; libraries fail in odd ways there."""
+    from urllib.parse import urlsplit
+
+    try:
+        parts = urlsplit(name)
+        web = parts.scheme in ("http", "https")
+        why = "it has no host" if web and not (parts.port or parts.netloc) else ""
+    except ValueError as err:  # a port beyond 65535, brackets that do not close
+        why = str(err)
+    return (f"the address is not valid: {why}", "is the address right?") if why else None
+
+
+def _reason(name: str, err: Exception) -> tuple[str, str]:
     import socket
     import ssl
 
     causes = _causes(err)
+    kinds = {kind.__name__ for cause in causes for kind in type(cause).__mro__}
+    if known := next((reason for kind, reason in _BY_KIND.items() if kind in kinds), None):
+        return known
     for cause in causes:
         status = getattr(cause, "status", None)
         if isinstance(status, int):
@@ -39,11 +73,18 @@ def _reason(err: Exception) -> tuple[str, str]:
         if isinstance(cause, TimeoutError):
             return "the host does not answer", "is the network up?"
         if isinstance(cause, ssl.SSLError):
-            why = getattr(cause, "reason", None) or "no TLS"
+            known_as = [getattr(each, key, "") for key in ("verify_message", "reason") for each in causes]
+            why = next(filter(None, known_as), "no TLS")
             return f"no secure connection: {why}", "does the server speak https, and is its certificate known here?"
+        if isinstance(cause, ConnectionResetError):
+            return "the connection was reset", "does the server speak http, or https, on this port?"
         if isinstance(cause, FileNotFoundError) and not cause.__cause__:
             return "no such file", "is the address right?"
-    text = (str(err).strip().splitlines() or [""])[0] or type(err).__name__
+    if "Protocol not known" in str(err):
+        return f"no known kind of address: {name.partition(':')[0]}", "https:// and s3:// are known"
+    # fsspec's own error is often the address alone.
+    texts = [(str(cause).strip().splitlines() or [""])[0] for cause in causes]
+    text = next((text for text in texts if text not in ("", name)), type(causes[-1]).__name__)
     return text, "is the address right, and the login?"
 
 

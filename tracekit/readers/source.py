@@ -23,7 +23,7 @@ import numpy as np
 from tracekit.errors import InputError, LimitError, MissingExtraError, ParseError, ScratchError, Stop, TracekitError
 from tracekit.readers import zipped
 from tracekit.readers._encoding import as_utf8, cleaned, encoding_of, is_text, of_windows
-from tracekit.readers._remote import cannot_open
+from tracekit.readers._remote import cannot_open, needs_package
 from tracekit.readers._streams import (
     BLOCK_BYTES,
     DAMAGE,
@@ -373,7 +373,7 @@ def open_source(name: str) -> Source:
         except TracekitError:
             raise
         except ImportError as err:
-            raise MissingExtraError(f"reading {name}", "remote") from err
+            raise needs_package(name, err) from err
         except Exception as err:  # each library of an object store raises errors of its own (botocore: no OSError)
             raise cannot_open(name, err) from err
     path = Path(name)

@@ -173,5 +173,10 @@ def cannot_write(target: Path, err: OSError) -> OutputError:
     if err.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
         return OutputError(f"{target}: no permission to write", hint="choose another folder with -o")
     if err.errno == errno.ENOENT:
+        if target.parts[0].endswith(":") and len(target.parts) > 1:
+            return OutputError(
+                f"{target.parts[0]}//{'/'.join(target.parts[1:])}: a URL, but an output is a file of this machine",
+                hint="`tracekit archive add URL INPUT...` writes to an object store",
+            )
         return OutputError(f"{target.parent}: no such folder", hint="create it first, or choose another folder with -o")
     return OutputError(f"{target}: {err.strerror or err}", hint="the file that was there before is unchanged")
