@@ -382,6 +382,7 @@ TEXT_COUNTS = Header(Table.COUNTERS, ("Invocations", "Event Name"), ends=(12, 30
     (TEXT_COUNTS, "   12  inst", False, True), (TEXT_COUNTS, "12  inst", False, False),
     (TEXT_COUNTS, "   x  inst", False, False),
     (TEXT_TRACE, "  1.5", True, True), (TEXT_TRACE, "GPU act", True, False), (TYPED_SUMS, "GPU act", True, True),
+    (TYPED_SUMS, "OpenACC (main):  9", True, True), (TEXT_SUMS, "OpenACC (main):  9", True, False),
     (TYPED_SUMS, " API calls:  9", True, True), (TYPED_SUMS, "loss: 9", True, False), (TYPED_SUMS, "  9", True, True),
 ])  # fmt: skip
 def test_a_line_of_text_is_a_damaged_row_only_where_it_begins_like_one(
@@ -499,8 +500,10 @@ def test_a_carriage_return_hides_what_is_before_it_but_not_in_a_name() -> None:
     for one in (None, table, text):
         assert cells.after_carriage_returns("1.0,2.0,k", one) == "1.0,2.0,k"
         assert cells.after_carriage_returns("5%\r9%\r1.0,2.0,k", one) == "1.0,2.0,k"
+        assert cells.after_carriage_returns("\r1.0,2.0,k", one) == "1.0,2.0,k"
     named = '1.0,2.0,"a\rb"'
     assert cells.after_carriage_returns(named, table) == named
+    assert cells.after_carriage_returns(named.replace("1.0", '"1.0"'), table) == named.replace("1.0", '"1.0"')
     assert cells.after_carriage_returns(named, None) == cells.after_carriage_returns(named, text) == 'b"'
     assert cells.after_carriage_returns(f"9,{named}", table) == 'b"'
     assert cells.after_carriage_returns('"9\r1",2.0,"a\rb"', table) == 'b"'
@@ -508,7 +511,8 @@ def test_a_carriage_return_hides_what_is_before_it_but_not_in_a_name() -> None:
 
 
 @pytest.mark.parametrize(("header", "text", "found"), [
-    (NARROW_TRACE, '1,2,"a== b"', True), (NARROW_TRACE, '1,2,"a== b', False), (NARROW_TRACE, '1,"2"== b,"c"', False),
+    (NARROW_TRACE, '1,2,"a== b"', True), (NARROW_TRACE, '"1","2","a== b"', True),
+    (NARROW_TRACE, '1,2,"a== b', False), (NARROW_TRACE, '1,"2"== b,"c"', False),
     (NARROW_TRACE, "1,2,a== b", False), (NARROW_TRACE, 'x,2,"a== b"', False), (NARROW_TRACE, '1,x,"a== b"', False),
     (NARROW_TRACE, '1,2,3,"a== b"', False), (SUMS, '1,2,3,4,5,6,"a== b"', False), (TEXT_TRACE, '1,2,"a== b"', False),
     (Header(Table.TRACE, ("Start", "Duration"), ","), '1,"2== b"', False),
