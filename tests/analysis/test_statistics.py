@@ -186,9 +186,9 @@ def test_totals_are_exact_up_to_the_edge_of_int64() -> None:
 def test_a_total_beyond_int64_is_an_error(sign: int) -> None:
     for least in (1, 2, 1 << 40):
         with pytest.raises(OverflowError, match="a total exceeds int64"):
-            of([(0, 5), (1, sign << 62), (1, sign * ((1 << 62) - 1)), (1, sign * least), (1, sign)], 2)
+            of([(0, 5), (0, 6), (1, sign << 62), (1, sign * ((1 << 62) - 1)), (1, sign * least), (1, sign)], 2)
         with pytest.raises(OverflowError, match="a total exceeds int64"):
-            of([(0, 5), (1, sign * ((1 << 63) - 1)), (1, sign * least), (1, sign)], 2)
+            of([(0, 5), (0, 6), (1, sign * ((1 << 63) - 1)), (1, sign * least), (1, sign)], 2)
 
 
 def test_no_rows_give_empty_groups() -> None:

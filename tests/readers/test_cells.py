@@ -56,6 +56,10 @@ def test_numbers_of_more_digits_than_two_words_hold_are_not_read() -> None:
     check_numbers(["1" * 16, "1" * 17, "0" * 17, "2" * 17 + ".5", "0" + "3" * 16 + ".125", "0" * 9 + "ffffffff"])
 
 
+def test_times_of_2_to_the_62_ns_and_more_are_not_read() -> None:
+    check_numbers(["4611686018427384.999", "4611686018427386", "4611686018427386.0", "4611686018427386.125", "9" * 16])
+
+
 def check_numbers(words: list[str]) -> None:
     cells = cells_of(words)
     readings = (
@@ -162,6 +166,7 @@ def test_lines_with_a_quotation_mark_inside_a_text_are_set_aside(alphabet: str) 
             else:
                 aside.append(line)
         assert ncu.without_escapes(data) == (kept, aside), data
+    assert ncu.without_escapes(b'"1",""') == (b"", [b'"1",""']), "the cell may have been cut"
     assert ncu.without_escapes(b'"1","a""b"') == (b"", [b'"1","a""b"'])
 
 
