@@ -133,6 +133,13 @@ def test_an_instant_lies_in_what_is_open_and_holds_nothing() -> None:
     assert tree.crosses.tolist() == [-1] * 5
 
 
+def test_an_instant_at_the_end_of_an_event_that_crosses_is_beside_it() -> None:
+    tree = tree_of([(0, 0, 10), (0, 5, 15), (0, 15, 15), (0, 15, 16)])
+    assert tree.parent.tolist() == [-1, -1, 3, -1]
+    assert tree.crosses.tolist() == [-1, 0, -1, -1]
+    assert tree_of([(0, 0, 10), (0, 5, 15), (0, 15, 15)]).parent.tolist() == [-1, -1, -1]
+
+
 def test_a_partial_overlap_is_reported_and_its_time_counted_once() -> None:
     tree = tree_of([(0, 40, 60), (0, 0, 100), (0, 10, 50), (0, 45, 48)])
     assert tree.parent.tolist() == [1, -1, 1, 0]
