@@ -11,8 +11,10 @@ from tracekit.analysis.segments import (
     check_same_length,
     distinct,
     group_bounds,
+    narrow,
     order_by_lane,
     previous_greater,
+    rows_by,
     run_starts,
     sort_within,
 )
@@ -68,7 +70,15 @@ def test_values_that_span_all_of_int64_are_sorted_inside_their_group() -> None:
     assert sort_within(np.array([1, 0, 1]), 2, np.array([ends[1], 7, ends[0]])).tolist() == [7, *ends]
 
 
-@pytest.mark.parametrize("codes", [[3, 0, 3, 1], [-1, 5, -1], [1 << 40, 0, 1 << 40], []])
+@pytest.mark.parametrize("values", [[0, (1 << 62) - 1, 5], [-(1 << 62), 0, 7], [0, 1 << 62, 5], [3, 3, 3]])
+@pytest.mark.parametrize("n_groups", [1, 2, 3, 1 << 20])
+def test_groups_and_values_need_not_fit_into_63_bits_together(values: list[int], n_groups: int) -> None:
+    groups = [n_groups - 1, 0, n_groups - 1]
+    want = [value for _, value in sorted(zip(groups, values, strict=True))]
+    assert sort_within(np.array(groups), n_groups, np.array(values)).tolist() == want
+
+
+@pytest.mark.parametrize("codes", [[3, 0, 3, 1], [-1, 5, -1], [1 << 40, 0, 1 << 40], [65_536, 0, 65_535], []])
 def test_rows_of_one_lane_keep_their_order(codes: list[int]) -> None:
     expected = sorted(range(len(codes)), key=lambda row: codes[row])
     assert order_by_lane(np.array(codes, np.int64)).tolist() == expected
@@ -83,6 +93,22 @@ def test_places_that_occur_are_those_of_sets(places: list[int], but: list[int] |
 def test_runs_of_equal_keys_begin_where_the_key_changes() -> None:
     assert run_starts(np.array([4, 4, 7, 9, 9])).tolist() == [0, 2, 3]
     assert run_starts(np.array([], np.int64)).tolist() == []
+
+
+@given(st.lists(INT64))
+def test_rows_by_value_are_those_of_a_dictionary(keys: list[int]) -> None:
+    expected: dict[int, list[int]] = {}
+    for row, key in enumerate(keys):
+        expected.setdefault(key, []).append(row)
+    found = [(key, rows.tolist()) for key, rows in rows_by(np.array(keys, np.int64))]
+    assert found == sorted(expected.items())
+
+
+@pytest.mark.parametrize("codes", [[], [0], [65_535, 3], [65_536, 3]])
+def test_codes_that_16_bits_hold_become_narrow(codes: list[int]) -> None:
+    found = narrow(np.array(codes, np.int64))
+    assert found.tolist() == codes
+    assert found.dtype == (np.uint16 if codes and max(codes) < 65_536 else np.int64)
 
 
 @settings(max_examples=300)

@@ -149,9 +149,8 @@ def previous_greater(values: I64, than: I64, starts: Index) -> I64:
         stays = np.ones(waiting.size, np.bool_)
         stays[left] = False
         waiting, block = waiting[stays], block[stays] >> 1
-        even = maxima.size & ~1
-        upper = np.maximum(maxima[0:even:2], maxima[1:even:2])
-        pyramid.append(upper if even == maxima.size else np.append(upper, maxima[-1]))
+        even = maxima.size & ~1  # no row is to the right of the last block, so an odd one needs none above it
+        pyramid.append(np.maximum(maxima[0:even:2], maxima[1:even:2]))
 
     rows = np.zeros(0, np.int64)
     block = np.zeros(0, np.int64)
