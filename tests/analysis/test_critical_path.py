@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from path_cases import COPY, GEMM, LAUNCH, OP, RANGE, SYNC, cases, device, edges_of, host, ints, slow_end, waits
 
-from tracekit.analysis import _path_waits
+from tracekit.analysis import _path_doubts, _path_waits
 from tracekit.analysis._path_nodes import pieces_of
 from tracekit.analysis.critical_path import MOST_SPAN, Graph, Lag, Part, Waits, build, upper_bound, upper_bounds, walk
 
@@ -237,6 +237,48 @@ def test_of_too_many_waits_of_threads_the_longest_stay(monkeypatch: pytest.Monke
     assert nodes.unseen == 0
 
 
+def test_the_number_of_waits_not_looked_at_is_that_of_calls_and_of_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_path_waits, "_MOST_PAIRS", 2)
+    monkeypatch.setattr(_path_waits, "_MOST_WIDE", 1)
+    rows = host(*((t, a * 1_000, b * 1_000, n) for t, a, b, n in TURNS))
+    both = waits((0, Waits.ALL, 10), (2, Waits.ALL, 300_010))
+    assert build(rows, device((0, 5, 90, GEMM, -1)), both).nodes.unseen == 1 + 3
+
+
+@pytest.mark.parametrize(
+    ("most", "told_to_wait", "waited"), [(3, 0, [1, 3, 5]), (2, 0, [3, 5]), (1, 0, [3]), (1, 1, [1, 3])]
+)
+def test_of_too_many_waits_of_streams_the_longest_stay_and_those_that_were_told(
+    most: int, told_to_wait: int, waited: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each copy begins 1 us after a kernel of the other stream, 24, 51 and 26 us after all that it is known to need.
+
+    A second kernel ends 5 us before the second copy begins.
+    """
+    monkeypatch.setattr(_path_doubts, "_MOST_GUESSED", most)
+    kernels, copies = ((10, 25), (32, 90), (92, 125)), ((26, 40), (91, 100), (126, 130))
+    pairs = [((0, *kernel, GEMM), (1, *copy, COPY)) for kernel, copy in zip(kernels, copies, strict=True)]
+    works = [*(work for pair in pairs for work in pair), (2, 6, 86, GEMM)]
+    rows = host(*((0, 1_000 * i, 1_000 * i + 1_000, LAUNCH) for i in range(len(works))))
+    empty = np.zeros(0, np.int64)
+    orders = Waits(*[empty] * 8, ints([0] * told_to_wait), ints([1] * told_to_wait))
+    graph = build(rows, device(*((s, 1_000 * a, 1_000 * b, n, i) for i, (s, a, b, n) in enumerate(works))), orders)
+    row, doubts = graph.nodes.row, graph.doubts
+    assert row[doubts.heads].tolist() == waited
+    tails = [row[doubts.tails[a:b]].tolist() for a, b in pairwise(doubts.first.tolist())]
+    assert tails == [{1: [0], 3: [2, 6], 5: [4]}[head] for head in waited]
+    assert doubts.sure.tolist() == [head == 1 and told_to_wait > 0 for head in waited]
+
+
+def test_of_two_pauses_before_a_thread_goes_on_the_later_one_counts() -> None:
+    """Between them the thread only waits for a kernel."""
+    rows = [(0, 0, 100, LAUNCH), (0, 200, 300, SYNC), (0, 400, 500, OP), (1, 100, 200, GEMM), (1, 300, 400, GEMM)]
+    kernel = device((0, 100_000, 300_000, COPY, 0))
+    graph = build(host(*((t, a * 1_000, b * 1_000, n) for t, a, b, n in rows)), kernel, waits((1, 0, 200_000)))
+    at = graph.nodes.starts[graph.doubts.heads] == 400_000
+    assert graph.nodes.ends[graph.doubts.tails[at]].tolist() == [400_000]
+
+
 @pytest.mark.parametrize(("worked", "waited"), [(100_000, True), (99_999, False)])
 def test_a_thread_waited_for_one_that_worked_for_half_of_the_pause(worked: int, waited: bool) -> None:
     """And that was idle for 100 us before the first went on; the first is in a range of the user's all the time."""
@@ -357,8 +399,13 @@ def test_lags_before_and_between_work_differ_by_name() -> None:
 
 def test_nothing_gives_an_empty_path() -> None:
     graph = build(host(), device())
-    assert (told(graph), graph.span, upper_bound(graph, [0])) == ([], 0, 0)
+    assert (told(graph), graph.begin, graph.span, upper_bound(graph, [0])) == ([], 0, 0, 0)
     assert upper_bounds(graph, [np.zeros(0, np.bool_)]).tolist() == [0]
+
+
+def test_one_kernel_alone_is_the_whole_path() -> None:
+    graph = build(host(), device((0, 5, 15, GEMM, -1)))
+    assert (told(graph), upper_bound(graph, [GEMM])) == ([(5, 15, GEMM, Part.KERNEL)], 10)
 
 
 def test_columns_are_checked() -> None:

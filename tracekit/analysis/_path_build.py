@@ -23,21 +23,20 @@ def build_nodes(host: Host, device: Device, waits: Waits, *, main: int, begin: i
     timed = np.flatnonzero(last > first)
     stops, unseen = for_devices(host, work, waits, low, high)
     woken, unseen_pauses = between_threads(host, timed, first, last, low, main)
-    lone = _lone(work, low)
+    lone = _lone(work)
 
     splits = [(host.threads[work.launch[work.launch >= 0]], work.release[work.launch >= 0])]
     splits.append((np.full(lone.size, main), work.starts[lone]))
     splits += [(stop.threads, at) for stop in stops for at in (stop.froms, stop.untils)]
     splits += [(threads, stop.untils) for stop in woken for threads in (stop.threads, stop.others)]
     lanes, times = (np.concatenate([each[i] for each in splits]) for i in (0, 1))
-    inside = (times > low) & (times < high)
     del first, last
     pieces = pieces_of(
         host.threads[timed],
         np.clip(host.starts[timed], low, high),
         np.clip(host.ends[timed], low, high),
-        lanes[inside],
-        times[inside],
+        lanes,
+        times,
     )
     pieces.rows = timed[pieces.rows]
     threads = max(int(host.processes.size), 1)
@@ -47,8 +46,8 @@ def build_nodes(host: Host, device: Device, waits: Waits, *, main: int, begin: i
     count = free.starts.size
     bounds = np.searchsorted(free.lanes, np.arange(threads + 1))
     launch = np.full(work.rows.size, -1, np.int64)
-    # Work that began before the window depends on nothing.
-    hangs = np.flatnonzero((work.launch >= 0) & (work.release > low) & (work.starts > low))
+    # Work that began before the window depends on nothing: no piece ends by then.
+    hangs = np.flatnonzero(work.launch >= 0)
     found = search(bounds, free.ends, host.threads[work.launch[hangs]], work.release[hangs], "right") - 1
     real = found >= bounds[host.threads[work.launch[hangs]]]
     launch[hangs[real]] = found[real]
@@ -101,18 +100,16 @@ def _window(host: Host, device: Device, main: int, begin: int | None, end: int |
     starts = np.concatenate((host.starts[own] if own.any() else host.starts, device.starts))
     ends = np.concatenate((host.ends, device.ends))
     low = begin if begin is not None else int(starts.min()) if starts.size else 0
-    high = end if end is not None else max(int(ends.max()) if ends.size else 0, low)
+    high = end if end is not None else int(ends.max()) if ends.size else low
     return low, max(low, high)
 
 
-def _lone(work: Works, low: int) -> I64:
+def _lone(work: Works) -> I64:
     """Return the work whose launch is not known, unless it followed other work of its stream at once.
 
     Something launched it, at the latest when it began. That time is taken, so a faster host makes this work earlier.
     """
-    before = np.full(work.starts.size, low)
     follows = np.flatnonzero(work.lanes[1:] == work.lanes[:-1]) + 1
-    before[follows] = work.ends[follows - 1]
     at_once = np.zeros(work.starts.size, np.bool_)
-    at_once[follows] = (work.starts - before)[follows] <= PAUSE
-    return np.flatnonzero((work.launch < 0) & (work.starts > low) & ~at_once)
+    at_once[follows] = work.starts[follows] - work.ends[follows - 1] <= PAUSE
+    return np.flatnonzero((work.launch < 0) & ~at_once)
