@@ -130,6 +130,19 @@ DAMAGE = _damage()
 """Errors of the decompressors for damaged or cut data; gzip's BadGzipFile is an OSError, a huge head overflows."""
 
 
+def cannot_open_file(name: str, err: OSError) -> InputError:
+    """Return the error for a file that the system cannot open or read."""
+    if isinstance(err, FileNotFoundError):
+        return InputError(
+            f"{name}: no such file", hint="is the name right? Patterns need quotes or a shell that expands"
+        )
+    if isinstance(err, PermissionError):
+        return InputError(f"{name}: no permission to read", hint="chmod, or ask its owner")
+    if isinstance(err, IsADirectoryError):
+        return InputError(f"{name}: is a folder", hint="name the files in it")
+    return InputError(f"{name}: cannot be read ({err.strerror or err})")
+
+
 def cannot_unpack(name: str, err: Exception) -> InputError:
     """Return the error for an input of which nothing can be unpacked."""
     if "too much memory" in str(err):  # zstd: a window beyond the usual 128 MiB

@@ -31,6 +31,7 @@ from tracekit.readers._streams import (
     RawFile,
     Stream,
     SupportsRead,
+    cannot_open_file,
     cannot_unpack,
     check_same,
     copy,
@@ -352,7 +353,7 @@ class Source:
 
     def _failed(self, err: OSError) -> TracekitError:
         """Return the error of a file that the system cannot read."""
-        return _cannot_open(self.name, err) if self._temporary is None else cannot_read_back(self.path.parent, err)
+        return cannot_open_file(self.name, err) if self._temporary is None else cannot_read_back(self.path.parent, err)
 
 
 def open_source(name: str) -> Source:
@@ -389,7 +390,7 @@ def open_source(name: str) -> Source:
     except OSError as err:
         if isinstance(err, (NotADirectoryError, FileNotFoundError)) and (inside := zipped.split(name)) is not None:
             return _of_zip(name, *inside)
-        raise _cannot_open(name, err) from err
+        raise cannot_open_file(name, err) from err
     return Source(name, path, status=status)
 
 
@@ -409,15 +410,3 @@ def _spooled(name: str, stream: SupportsRead) -> Source:
         folder.cleanup()
         raise
     return Source(name, path, temporary=folder)
-
-
-def _cannot_open(name: str, err: OSError) -> InputError:
-    if isinstance(err, FileNotFoundError):
-        return InputError(
-            f"{name}: no such file", hint="is the name right? Patterns need quotes or a shell that expands"
-        )
-    if isinstance(err, PermissionError):
-        return InputError(f"{name}: no permission to read", hint="chmod, or ask its owner")
-    if isinstance(err, IsADirectoryError):
-        return InputError(f"{name}: is a folder", hint="name the files in it")
-    return InputError(f"{name}: cannot be read ({err.strerror or err})")
