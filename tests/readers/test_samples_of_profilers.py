@@ -201,3 +201,9 @@ def test_a_speedscope_file_without_a_sound_profile_is_refused(name: str, tmp_pat
 def test_a_line_of_dots_among_stacks_is_no_stack(tmp_path: Path) -> None:
     (tmp_path / "x.folded").write_text("...\nmain;f 3\nmain;g 4\nmain;f;h 5\n")
     assert tracekit.inspect(tmp_path / "x.folded").inputs[0]["format"] == "folded"
+
+
+def test_blanks_within_a_line_of_stacks_cost_no_time(tmp_path: Path) -> None:
+    path = tmp_path / "x.folded"
+    path.write_text(f"main;f 3\nmain;{' ' * 200_000}g\nmain;{' ' * 200_000}h 4\n")
+    assert len(tracekit.read(path).totals) == 2

@@ -238,6 +238,13 @@ def event_bytes(plane: Any, draw: Callable[[st.SearchStrategy[Any]], Any]) -> by
     return bytes(message(*fields)[: -1 if form == 3 else None])
 
 
+def all_odd(events: Sequence[bytes]) -> Any:
+    """Scan events as if each of them had to be read by itself."""
+    found = scan(events)
+    none = replace(found.stats, **{name: getattr(found.stats, name)[:0] for name in found.stats.__slots__})
+    return replace(found, stats=none, odd=np.arange(len(events)))
+
+
 @settings(max_examples=80, deadline=None)
 @given(st.data())
 def test_columns_have_what_one_event_after_the_other_gives(
@@ -249,12 +256,6 @@ def test_columns_have_what_one_event_after_the_other_gives(
             events = [(4, event_bytes(plane, data.draw)) for _ in range(data.draw(st.integers(0, 8)))]
             plane.line(number, name, LONG_AGO, events)
     path = written(tmp_path_factory.mktemp("drawn") / "x.xplane.pb", host, gpu)
-
-    def all_odd(events: Sequence[bytes]) -> Any:
-        found = scan(events)
-        none = replace(found.stats, **{name: getattr(found.stats, name)[:0] for name in found.stats.__slots__})
-        return replace(found, stats=none, odd=np.arange(len(events)))
-
     fast = tracekit.read(path, format="xplane")
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("tracekit.readers.xplane._batch.scan", all_odd)
@@ -262,6 +263,64 @@ def test_columns_have_what_one_event_after_the_other_gives(
     assert fast.events.to_pylist() == slow.events.to_pylist()
     assert fast.totals.to_pylist() == slow.totals.to_pylist()
     assert fast.ledgers[0] == slow.ledgers[0]
+
+
+@pytest.mark.parametrize("scanned", [scan, all_odd])
+def test_events_have_the_stats_and_the_other_name_of_their_name(
+    scanned: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plane = Plane(0, "/host:CPU")
+    plane.name("both", "other", hlo="x", none="&nothing")
+    plane.name("short", "brief")
+    plane.name("same", "same")
+    plane.name("stats", hlo="y", kernel_details="regs:38")
+    events = [plane.event(name, 1000 * at, 1000) for at, name in enumerate(("both", "short", "same", "stats", "plain"))]
+    plane.line(1, "main", LONG_AGO, [*events, plane.event("both", 9001, 1002, hlo="own", more=1)])
+    monkeypatch.setattr("tracekit.readers.xplane._batch.scan", scanned)
+    trace = tracekit.read(written(tmp_path / "x.xplane.pb", plane))
+    assert [(row["name"], row["args"]) for row in rows(trace)] == [
+        ("both", {"hlo": "x", "none": "nothing", "display_name": "other"}), ("short", {"display_name": "brief"}),
+        ("same", {}), ("stats", {"hlo": "y", "kernel_details": None}), ("plain", {}),
+        ("both", {"ts_ps": 1, "dur_ps": 2, "hlo": "own", "none": "nothing", "display_name": "other", "more": 1}),
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("scanned", [scan, all_odd])
+@pytest.mark.parametrize(("key", "column", "most"), [
+    ("correlation_id", "correlation", (1 << 63) - 1), ("step_num", "step", (1 << 31) - 1)
+])  # fmt: skip
+def test_ids_that_a_column_holds_are_in_it_and_others_in_args(
+    key: str, column: str, most: int, scanned: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    values = [0, 1, most, -1, "7", 1.5, *([most + 1] if most < 1 << 32 else [])]
+    plane = Plane(0, "/host:CPU")
+    plane.line(1, "main", LONG_AGO, [plane.event("f", 1000 * at, 1000, **{key: v}) for at, v in enumerate(values)])
+    monkeypatch.setattr("tracekit.readers.xplane._batch.scan", scanned)
+    found = rows(tracekit.read(written(tmp_path / "x.xplane.pb", plane)))
+    assert [row[column] for row in found] == [0, 1, most, *[None] * (len(values) - 3)]
+    assert [row["args"].get(key) for row in found] == [None, None, None, *values[3:]]
+
+
+def test_few_stats_in_memory_change_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    plane = Plane(0, "/host:CPU")
+    plane.line(1, "main", LONG_AGO, [plane.event("f", 1000 * at, 1000, n=at % 5, s="x") for at in range(30)])
+    path = written(tmp_path / "x.xplane.pb", plane)
+    whole = tracekit.read(path).events.to_pylist()
+    monkeypatch.setattr("tracekit.readers.xplane._batch.scan", all_odd)
+    for most in (1, 3, 1 << 16):
+        monkeypatch.setattr("tracekit.readers.xplane._cells._MOST_CELLS", most)
+        assert tracekit.read(path).events.to_pylist() == whole
+
+
+def test_a_damaged_stat_is_noted_and_shown_by_its_first_bytes(tmp_path: Path) -> None:
+    plane = Plane(0, "/host:CPU")
+    bad = b"\x08\xff" + b"\x2a" * 80
+    plane.line(1, "main", LONG_AGO, [(4, message((1, plane.name("f")), (2, 1000), (3, 1000), (4, bad)))])
+    trace = tracekit.read(written(tmp_path / "x.xplane.pb", plane))
+    (row,) = rows(trace)
+    assert row["args"] == {"damaged stat": bad[:64].hex()}
+    assert trace.ledgers[0].notes["bad-stat"].count == 1
+    assert "no protobuf" in trace.ledgers[0].notes["bad-stat"].text
 
 
 def test_a_damaged_event_costs_itself(tmp_path: Path) -> None:

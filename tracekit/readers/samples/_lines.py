@@ -6,7 +6,7 @@ import re
 
 from tracekit.readers.base import Confidence, Head
 
-LINE = r"(\S.*?)[ \t]+(\d{1,18}(?:\.\d{1,9})?)"
+LINE = r"(\S(?:.*[^ \t\n])?)[ \t]++(\d{1,18}(?:\.\d{1,9})?)"
 """Frames, blanks and a number."""
 COMMENTS = ("#", "//")
 _CALL = r"::|\(.*\)|\+0x[0-9a-f]+|`"
