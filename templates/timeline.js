@@ -568,7 +568,7 @@
     return steps.slice(from, a);
   }
 
-  /** Stretches of a row whose events are not in this page: hatched as high as their busy share, with their number. */
+  /** Stretches of rows whose events are not in this page: hatched as high as their busy share, with their number. */
   function paintMissing(c, y0) {
     if (!missing.length) return;
     const hatch = hatching(c);
@@ -577,9 +577,10 @@
       const block = itemOfRow(it.rows[0]);
       if (!block || block.y > y0 + H || block.y + block.h < y0) continue;
       const line_ = block.is === "rows" ? Math.min(it.rows[0] - block.row, block.rows - 1) : 0;
-      const h = (block.is === "rows" ? block.each : block.h) - 1, floor = block.y + line_ * (block.each ?? 0) - y0 + h;
+      const lines = block.is === "rows" ? Math.min(it.rows[1] - block.row, block.rows) - line_ : 1;
+      const h = (block.is === "rows" ? block.each * lines : block.h) - 1, floor = block.y + line_ * (block.each ?? 0) - y0 + h;
       const a = Math.max(LEFT, X(it.start)), b = Math.min(W, Math.max(X(it.end), X(it.start) + 1));
-      const share = it.busy === undefined ? 1 : Math.min(1, it.busy / Math.max(it.end - it.start, 1));
+      const share = it.busy === undefined ? 1 : Math.min(1, it.busy / Math.max((it.end - it.start) * (it.rows[1] - it.rows[0]), 1));
       c.fillStyle = dark ? "#93a1b02e" : "#5d6b7924";
       c.fillRect(a, floor - h, b - a, h);
       c.fillStyle = hatch;
@@ -1224,7 +1225,8 @@
     ];
     const counted = new Set(rows);
     let outside = 0;
-    for (const it of missing) if (it.end > a && it.start < b && counted.has(it.rows[0])) outside += it.busy ?? 0;
+    const isCounted = (it) => { for (let r = it.rows[0]; r < it.rows[1]; r++) if (counted.has(r)) return true; return false; };
+    for (const it of missing) if (it.end > a && it.start < b && isCounted(it)) outside += it.busy ?? 0;
     if (outside) children.push(el("p", {}, `Busy is a lower bound: events of ${time(outside)} in and around this window are not in the page.`));
     if (busy.length > 1) children.push(bars);
     if (busy.length > 8) children.push(el("p", {}, `and ${count(busy.length - 8)} more`));

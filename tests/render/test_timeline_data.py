@@ -132,6 +132,32 @@ def test_what_is_beyond_the_budget_is_counted_where_it_is_missing(large: Timelin
         assert page.start[call] < page.start[work]
 
 
+def test_a_million_rows_make_no_million_stretches(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tracekit.render.page._budget.MOST_STRETCHES", 40)
+    kernels = [
+        {"kind": "kernel", "name": "k", "ts_ns": 7 * n, "dur_ns": 9_000 + n, "device": 0, "stream": 7 + n % 2, "pid": 1}
+        for n in range(1_200)
+    ]
+    figure = figure_of(trace(*kernels))
+    assert len(figure.events.first) > 1_000  # they overlap: most have a row of their own
+    page = page_of(figure, 100)
+    head, stretches = page.head, page.head["missing"]
+    assert 20 < len(stretches) <= 40 + len(head["lanes"])
+    assert sum(each["count"] for each in stretches) == head["total"] - head["n"]
+    layers = [(lane["row"], lane["row"] + lane["depth"]) for lane in head["lanes"]]
+    assert all(any(low <= a < b <= high for low, high in layers) for a, b in (each["rows"] for each in stretches))
+    start, length = (take(slice(None)) for take in (figure.events.starts_at, figure.events.lengths_at))
+    busy = 0
+    for row, (begin, end) in enumerate(pairwise(figure.events.first.tolist())):
+        whole = Counter(zip(start[begin:end].tolist(), length[begin:end].tolist(), strict=True))
+        a, b = head["first"][row], head["first"][row + 1]
+        for at, long in whole - Counter(zip(page.start[a:b].tolist(), page.length[a:b].tolist(), strict=True)):
+            busy += long
+            around = [each for each in stretches if each["rows"][0] <= row < each["rows"][1]]
+            assert any(each["start"] <= at and at + long <= each["end"] for each in around)
+    assert busy == sum(each["busy"] for each in stretches)
+
+
 def test_the_shortest_events_go_first(large: Timeline) -> None:
     page = page_of(large, 40_000)
     longest_missing = max(each["busy"] / each["count"] for each in page.head["missing"])

@@ -584,7 +584,7 @@ def test_a_name_without_room_loses_its_namespaces_before_its_own_name(tmp_path: 
 def test_a_window_says_how_many_of_its_events_are_not_in_the_page(small: Rows, tmp_path: Path) -> None:
     missing = [
         {"rows": [3, 4], "start": 700, "end": 900, "count": 1234, "busy": 50},
-        {"rows": [5, 6], "start": 1800, "end": 1900, "count": 7, "busy": 1},
+        {"rows": [5, 7], "start": 1800, "end": 1900, "count": 7, "busy": 1},
     ]
     made = Rows(small.lanes, small.names, head={"missing": missing, "budget": "--page-events takes more."})
     script = """

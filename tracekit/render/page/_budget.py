@@ -15,15 +15,21 @@ from tracekit.report.timeline import LaneEvents, Timeline
 
 STRETCHES = 4_000
 """About how many stretches a page has, unless the rows are more."""
+MOST_STRETCHES = 16_000
+"""With more rows, neighbouring stretches of a layer are joined until so many are left, and one for each layer."""
 SHORTEST = 16
 """Events of a stretch, fewer at the end of a row."""
 
 
 @dataclass(frozen=True, slots=True)
 class Missing:
-    """Stretches that are left out; shape (k,) each: row, begin and end (ns after the begin), count, busy ns."""
+    """Stretches that are left out; shape (k,) each: begin and end (ns after the begin), count, busy ns.
+
+    rows, untils: the first row, and the one after the last: a stretch is on one row, or on several of one layer.
+    """
 
     rows: I64
+    untils: I64
     begins: I64
     ends: I64
     counts: I64
@@ -51,6 +57,7 @@ def within(figure: Timeline, most: int) -> tuple[Timeline, Missing | None]:
     lasts = begins[left_out] + counts[left_out] - 1
     missing = Missing(
         row[left_out],
+        row[left_out] + 1,
         events.starts_at(begins[left_out]),
         events.starts_at(lasts) + lengths[lasts],
         counts[left_out],
@@ -59,7 +66,27 @@ def within(figure: Timeline, most: int) -> tuple[Timeline, Missing | None]:
     gone = np.zeros(row.size, np.bool_)
     gone[left_out] = True
     kept = np.repeat(~gone, counts)
-    return _taken(figure, kept), missing
+    return _taken(figure, kept), _joined(missing, figure)
+
+
+def _joined(missing: Missing, figure: Timeline) -> Missing:
+    """Return no more stretches than a page can hold: a lane may have a million rows, with one stretch each."""
+    each = -(-missing.rows.size // MOST_STRETCHES)
+    if each < 2:
+        return missing
+    depths = [depth for lane in figure.lanes for _, depth in lane.layers]
+    layer = np.repeat(np.arange(len(depths)), depths)[missing.rows]
+    number = np.arange(layer.size)
+    new = np.append(True, layer[1:] != layer[:-1])
+    first = np.flatnonzero(new | ((number - np.maximum.accumulate(np.where(new, number, 0))) % each == 0))
+    return Missing(
+        missing.rows[first],
+        np.maximum.reduceat(missing.untils, first),
+        np.minimum.reduceat(missing.begins, first),
+        np.maximum.reduceat(missing.ends, first),
+        np.add.reduceat(missing.counts, first),
+        np.add.reduceat(missing.busy, first),
+    )
 
 
 def _taken(figure: Timeline, kept: np.typing.NDArray[np.bool_]) -> Timeline:

@@ -261,8 +261,9 @@ def _counter_parts(counter: Counter, number: int, unit: int) -> Iterator[pack.Da
 def _missing(missing: _budget.Missing | None, unit: int) -> list[dict[str, object]]:
     if missing is None:
         return []
-    columns = (missing.rows, missing.begins // unit, missing.ends // unit, missing.counts, missing.busy // unit)
+    times = (missing.begins // unit, missing.ends // unit)
+    columns = (missing.rows, missing.untils, *times, missing.counts, missing.busy // unit)
     return [
-        {"rows": (row, row + 1), "start": start, "end": end, "count": count, "busy": busy}
-        for row, start, end, count, busy in zip(*(column.tolist() for column in columns), strict=True)
+        {"rows": (row, until), "start": start, "end": end, "count": count, "busy": busy}
+        for row, until, start, end, count, busy in zip(*(column.tolist() for column in columns), strict=True)
     ]
