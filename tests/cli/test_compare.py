@@ -132,6 +132,12 @@ def test_the_suffix_of_the_output_names_the_form(
     run(*sides, "-o", out, "--force")
 
 
+def test_a_file_named_for_a_spreadsheet_is_one_for_it(sides: tuple[str, str], tmp_path: Path) -> None:
+    out = tmp_path / "c.spreadsheet.csv"
+    run(*sides, "-o", out)
+    assert out.read_text(encoding="utf-8") == run(*sides, "--format", "spreadsheet").stdout
+
+
 def test_an_unknown_suffix_is_wrong_usage_that_names_the_forms(sides: tuple[str, str], tmp_path: Path) -> None:
     out = tmp_path / "out.xlsx"
     said = run(*sides, "-o", out, code=2).stderr

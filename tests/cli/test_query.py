@@ -62,6 +62,12 @@ def test_forms_to_stdout() -> None:
     assert run(CSV, SQL, "--format", "parquet").stdout_bytes[:4] == b"PAR1"
 
 
+def test_a_file_named_for_a_spreadsheet_has_no_formula(tmp_path: Path) -> None:
+    out = tmp_path / "q.spreadsheet.csv"
+    run(CSV, "SELECT '=1+1' AS \"=a\", -5 AS n", "-o", out)
+    assert out.read_text(encoding="utf-8").split() == ["'=a,n", "'=1+1,-5"]
+
+
 @pytest.mark.parametrize(
     ("words", "code", "said"),
     [

@@ -10,7 +10,7 @@ import signal
 import sys
 import typing
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, fields
 from pathlib import Path
@@ -292,6 +292,20 @@ def _show_warning(
         say(f"note: {message}")
     else:
         (file or sys.stderr).write(printable(warnings.formatwarning(message, category, filename, lineno, line)))
+
+
+def form_of(format_: str, output: str, by_suffix: Mapping[str, str]) -> str:
+    """Return the form of a command's output: of --format, else of the suffix. Raises: UsageError for no known form."""
+    forms = sorted({*by_suffix.values(), "spreadsheet"})
+    suffix = Path(output).suffix.lower()
+    if not format_ and suffix and suffix not in by_suffix:
+        raise UsageError(
+            f"-o {output}: the suffix names no output format", hint=f"choose one with --format: {', '.join(forms)}"
+        )
+    if format_ and format_ not in forms:
+        raise UsageError(f"--format {format_}: not an output format", hint=f"one of: {', '.join(forms)}")
+    of_name = "spreadsheet" if output.lower().endswith(".spreadsheet.csv") else by_suffix.get(suffix, "text")
+    return format_ or of_name
 
 
 def print_traceback(err: Exception) -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tracekit.cli._common import EXIT_GATE, example, finish, output_width, print_error, progress, say, show
+from tracekit.cli._common import EXIT_GATE, example, finish, form_of, output_width, print_error, progress, say, show
 from tracekit.errors import OutputExistsError, UsageError
 
 if TYPE_CHECKING:
@@ -77,7 +77,7 @@ def compare(
     from tracekit.render.base import RenderOptions
     from tracekit.writers.base import new_file
 
-    form = _form(format_, output)
+    form = form_of(format_, output, _BY_SUFFIX)
     if unit not in ("", "s", "ms", "us", "ns"):
         raise UsageError(f"--unit {unit}: not a unit", hint="one of: s, ms, us, ns")
     first, second = _sides(words or [], base or [], new or [], baseline, history=history)
@@ -120,19 +120,6 @@ def compare(
             print_error(failure.error)
         raise typer.Exit(EXIT_GATE)
     finish(comparison.failures)
-
-
-def _form(format_: str, output: str) -> str:
-    """Return the form of the output. Raises: UsageError."""
-    known = {*_BY_SUFFIX.values(), "spreadsheet"}
-    forms = ", ".join(sorted(known))
-    suffix = Path(output).suffix.lower()
-    if not format_ and suffix and suffix not in _BY_SUFFIX:
-        raise UsageError(f"-o {output}: the suffix names no output format", hint=f"choose one with --format: {forms}")
-    form = format_ or _BY_SUFFIX.get(suffix, "text")
-    if form not in known:
-        raise UsageError(f"--format {form}: not an output format", hint=f"one of: {forms}")
-    return form
 
 
 def _sides(

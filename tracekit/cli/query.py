@@ -7,7 +7,17 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tracekit.cli._common import example, finish, output_width, progress, say, show, show_bytes, tell_incomplete
+from tracekit.cli._common import (
+    example,
+    finish,
+    form_of,
+    output_width,
+    progress,
+    say,
+    show,
+    show_bytes,
+    tell_incomplete,
+)
 from tracekit.errors import OutputExistsError, UsageError
 from tracekit.safety.scratch import scratch_file, scratch_folder
 
@@ -37,19 +47,12 @@ def query(
 ) -> None:
     """Query the inputs in SQL. DuckDB can read the inputs, and nothing else: pip install 'tracekit-gpu[query]'."""
     from tracekit.inputs import InputOptions, refuse_inputs
-    from tracekit.query import FORMS, ask, render, write
+    from tracekit.query import ask, render, write
     from tracekit.render.base import RenderOptions
     from tracekit.trace import incomplete
     from tracekit.writers.base import new_file
 
-    suffix = Path(output).suffix.lower()
-    if not format_ and suffix and suffix not in _BY_SUFFIX:
-        raise UsageError(
-            f"-o {output}: the suffix names no output format", hint="choose one with --format csv, json ..."
-        )
-    form = format_ or _BY_SUFFIX.get(suffix, "text")
-    if form not in FORMS:
-        raise UsageError(f"--format {form}: not an output format", hint=f"one of: {', '.join(FORMS)}")
+    form = form_of(format_, output, _BY_SUFFIX)
     if unit not in ("", "s", "ms", "us", "ns"):
         raise UsageError(f"--unit {unit}: not a unit", hint="one of: s, ms, us, ns")
     if _is_input(sql):
