@@ -302,7 +302,7 @@ def upper_bounds(
     most = max(int(length[np.asarray(mask)[on_path]].sum()) for mask in masks)
     found = gains(_contracted(graph, graph.join_slack <= most, doubts), masks, pauses=pauses)
     larger = int(found.max())
-    if larger > most and ((graph.join_slack > most) & (graph.join_slack <= larger)).any():
+    if ((graph.join_slack > most) & (graph.join_slack <= larger)).any():
         found = gains(_contracted(graph, graph.join_slack <= larger, doubts), masks, pauses=pauses)
     return found
 
