@@ -27,18 +27,21 @@ MOST_WORDS = 256
 """Names of hosts and users that are looked for everywhere."""
 
 _TOP = "com|org|net|edu|gov|local|internal|lan|corp|cluster|localdomain"
+# A name has 255 characters at most, and a path 4,096: where a rule fails, it fails after so many, not at the end.
 _RULES: tuple[tuple[str, str], ...] = (
-    ("url", r"[A-Za-z][A-Za-z0-9+.-]*://[^\s\"'<>]+"),
-    ("email", r"[A-Za-z0-9._%+-]+@[A-Za-z0-9][A-Za-z0-9.-]*"),
+    ("url", r"[A-Za-z][A-Za-z0-9+.-]{0,255}+://[^\s\"'<>]+"),
+    ("email", r"[A-Za-z0-9._%+-]{1,255}+@[A-Za-z0-9][A-Za-z0-9.-]*"),
     ("path", r"(?:[A-Za-z]:|\\)\\[^\s\"'<>|*?,;]+"),
     ("path", r"~?/(?:[\w.@%+=:~\x80-\xff-]+/)*[\w.@%+=~\x80-\xff-]*\w/?"),
-    ("path", r"(?:[\w.@%+=~-]+/)+[\w.@%+=~-]*\.[A-Za-z][A-Za-z0-9]{0,5}\b"),
+    ("path", r"(?:[\w.@%+=~-]{1,255}+/){1,2048}[\w.@%+=~-]*\.[A-Za-z][A-Za-z0-9]{0,5}\b"),
     ("mac", r"(?:[0-9a-fA-F]{2}[:-]){5}[0-9a-fA-F]{2}\b"),
     ("ip", r"[0-9]{1,3}(?:\.[0-9]{1,3}){3}\b"),
     ("ip", r"(?:fe80|f[cdCD][0-9a-fA-F]{2}|2[0-9a-fA-F]{3})(?::[0-9a-fA-F]{0,4}){2,7}"),
     ("address", r"0[xX][0-9a-fA-F]{6,16}\b"),
     ("host", rf"(?:[A-Za-z0-9][A-Za-z0-9-]*\.)+(?:{_TOP})\b"),
 )
+_NO_WORDS = re.compile(r"(?<=[.@%+=:~/-])(?:(?!\w)[.@%+=:~/\x80-\xff-]){256,}(?=[.@%+=:~/-])")
+"""Characters of paths and addresses that say nothing. Long runs are cut out: each would be tried from every place."""
 _BEFORE = r"(?<![\w.@:/\\~-])"
 _KEYED = re.compile(
     r"(?i)(?:(?P<host>hosts?|host_?names?|machine|machine_?name|computer_?name)"
@@ -105,7 +108,11 @@ class Anonymizer:
     def text(self, text: str) -> str:
         """Return a text with every path, address and known name in it replaced."""
         self.learn(text)
-        return self._pattern.sub(lambda m: self._replaced(m), text)
+        done, at = [], 0
+        for run in _NO_WORDS.finditer(text):
+            done += [self._pattern.sub(self._replaced, text[at : run.start()]), run[0]]
+            at = run.end()
+        return "".join([*done, self._pattern.sub(self._replaced, text[at:])])
 
     def _replaced(self, m: re.Match[str]) -> str:
         if m.lastgroup == "assigned":
