@@ -85,7 +85,7 @@ _WHOLE = tuple((name, _late(whole)) for name, _, whole in _SHAPES)
 _BEARER_VALUE = _late(r"(?i)(bearer(?:\s|%20)+)([A-Za-z0-9._~+/-]{16,}=*)")
 _PEM_VALUE = _late(rf"{_PEM}.*?(?:-----END [A-Z0-9 ]*PRIVATE KEY-----|\Z)", re.DOTALL)
 _USER_VALUE = _late(r"(:(?:/|\\/){2})[^\s/\"'@:\\]*:[^\s/\"'@]+@")
-_QUERY_VALUE = _late(rf"(?i)([?&])({_QUERY})=([^&\s\"'\\#<>]+)")
+_QUERY_VALUE = _late(rf"(?i)([?&])({_QUERY})=([^&\s\"'\\#<>]*[^&\s\"'\\#<>:])")
 _ASSIGNED = _late(
     rf"(?i)(?P<word>{_WORD})(?P<close>\\*[\"'])?(?P<op>\s*[=:]\s*|\s*,\s*|\s+)"
     r"(?:(?P<quote>\\*[\"'])(?P<quoted>.*?)(?P=quote)"
@@ -162,8 +162,8 @@ def masked(text: str, found: Found | None = None) -> str:
 
     >>> masked("train.py --api-key abc123 HF_TOKEN=xyz lr=0.1")
     'train.py --api-key [masked] HF_TOKEN=[masked] lr=0.1'
-    >>> masked("s3://me:pw@host/run.json?X-Amz-Signature=0a1b&part=2")
-    's3://masked@host/run.json?X-Amz-Signature=masked&part=2'
+    >>> masked("s3://me:pw@host/run.json?part=2&X-Amz-Signature=0a1b: HTTP 404")
+    's3://masked@host/run.json?part=2&X-Amz-Signature=masked: HTTP 404'
     """
     if not _SUSPECT().search(text):
         return text

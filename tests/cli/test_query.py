@@ -62,6 +62,21 @@ def test_forms_to_stdout() -> None:
     assert run(CSV, SQL, "--format", "parquet").stdout_bytes[:4] == b"PAR1"
 
 
+@pytest.mark.parametrize(
+    ("sql", "hint"),
+    [
+        ("SELEC", "for example"),
+        ("SELECT * FROM event", 'Did you mean "events"'),
+        ("SELECT nothing", "DESCRIBE events"),
+        ("SELECT error('boom')", ""),
+    ],
+)
+def test_a_hint_is_of_what_is_wrong_with_the_query(sql: str, hint: str) -> None:
+    said = run(CSV, sql, code=2).stderr
+    assert ("hint: " in said) == bool(hint)
+    assert hint in said
+
+
 def test_a_file_named_for_a_spreadsheet_has_no_formula(tmp_path: Path) -> None:
     out = tmp_path / "q.spreadsheet.csv"
     run(CSV, "SELECT '=1+1' AS \"=a\", -5 AS n", "-o", out)

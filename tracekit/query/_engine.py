@@ -246,5 +246,9 @@ def _translated(err: Exception, duckdb: ModuleType, *tables: Readable) -> Tracek
         duckdb.InvalidTypeException,
     )
     if isinstance(err, wrong):
-        return UsageError(f"the query: {text}", hint=hint or '"DESCRIBE events" lists the columns')
+        if isinstance(err, (duckdb.BinderException, duckdb.CatalogException)):
+            hint = hint or '"DESCRIBE events" lists the columns'
+        elif isinstance(err, (duckdb.ParserException, duckdb.SyntaxException)):
+            hint = hint or EXAMPLE
+        return UsageError(f"the query: {text}", hint=hint)
     return TracekitError(f"the query: {text}", hint=hint)
