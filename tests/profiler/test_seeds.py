@@ -151,7 +151,7 @@ def exported(folder: str) -> list[list[int]]:
 def kinds(said: str) -> dict[str, int]:
     """Calls by kind, of the last Overview Summary."""
     table = said.rpartition("Overview Summary")[2]
-    return {kind: int(calls) for calls, kind in re.findall(r"(?m)^ *(\d+)[ \d.,]* ([a-z_]+)$", table)}
+    return {kind: int(calls) for calls, kind in re.findall(r"(?m)^ *(\d+)[ \d.,<]* ([a-z_]+)$", table)}
 
 
 STEPS = list(range(2, 10))
