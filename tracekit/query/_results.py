@@ -165,14 +165,25 @@ def _parquet(reader: pa.RecordBatchReader, file: BinaryIO, _: Sequence[Ledger]) 
             f"two columns of the answer have the name {repeated[0]}, but Parquet needs different names",
             hint="rename one with AS",
         )
+    # Parquet has no seconds. pyarrow 21 makes milliseconds of them without a look at overflow; a cast looks.
+    seconds = {
+        number: pa.timestamp("ms", field.type.tz)
+        for number, field in enumerate(reader.schema)
+        if pa.types.is_timestamp(field.type) and field.type.unit == "s"
+    }
+    schema = reader.schema
+    for number, kind in seconds.items():
+        schema = schema.set(number, schema.field(number).with_type(kind))
     try:
-        made = pq.ParquetWriter(file, reader.schema, compression="zstd")
+        made = pq.ParquetWriter(file, schema, compression="zstd")
     except (pa.ArrowNotImplementedError, pa.ArrowInvalid) as err:
         types = ", ".join(f"{field.name} is {field.type}" for field in reader.schema)
         raise UsageError(f"Parquet has no type for a column of the answer: {types}", hint=_AS_TEXT) from err
     with made as out:
         for batch in reader:
             try:
+                for number, kind in seconds.items():
+                    batch = batch.set_column(number, schema.field(number), batch.column(number).cast(kind))
                 out.write_batch(batch)
             except pa.ArrowInvalid as err:
                 raise TracekitError(f"Parquet cannot hold a value of the answer ({err})", hint=_AS_TEXT) from err
