@@ -182,7 +182,7 @@ def explained() -> dict[tuple[str, str], str]:
 
 
 def named(mutant: Mutant) -> tuple[str, str]:
-    """Return the name that a change has in the list of those that are explained."""
+    """Return the name of a change in the list of explained changes."""
     path = ROOT / mutant.path
     inside = [name for name, lines in top_level(path).items() if mutant.line in lines]
     return f"{'::'.join([mutant.path, *inside])}: {mutant.change}", code_of(path)[mutant.line - 1].strip()

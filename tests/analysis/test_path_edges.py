@@ -339,8 +339,8 @@ def check_nodes(host: Host, device: Device, waits: Waits, options: dict[str, Any
 def slow_edges(nodes: Nodes, launch: list[int]) -> list[list[tuple[int, int]]]:
     """For each node the tails of its edges, as (tail, number of the join), -1 for the chain's and -2 for the launch.
 
-    The binding one is the last: it ended last. Of those that ended together it is the join on a host thread, else the
-    one on the chain, the launch.
+    The binding one ended last. If several ended together, it is the join on a host thread, else the edge on the
+    chain, else the launch.
     """
     starts, ends, chain = nodes.starts.tolist(), nodes.ends.tolist(), nodes.chain.tolist()
     joins = list(enumerate(zip(nodes.join_head.tolist(), nodes.join_tail.tolist(), strict=True)))
