@@ -576,22 +576,34 @@
       if (it.end < view.t0 || it.start > view.t1) continue;
       const block = itemOfRow(it.rows[0]);
       if (!block || block.y > y0 + H || block.y + block.h < y0) continue;
-      const line_ = block.is === "rows" ? Math.min(it.rows[0] - block.row, block.rows - 1) : 0;
-      const lines = block.is === "rows" ? Math.min(it.rows[1] - block.row, block.rows) - line_ : 1;
-      const h = (block.is === "rows" ? block.each * lines : block.h) - 1, floor = block.y + line_ * (block.each ?? 0) - y0 + h;
       const a = Math.max(LEFT, X(it.start)), b = Math.min(W, Math.max(X(it.end), X(it.start) + 1));
-      const share = it.busy === undefined ? 1 : Math.min(1, it.busy / Math.max((it.end - it.start) * (it.rows[1] - it.rows[0]), 1));
-      c.fillStyle = dark ? "#93a1b02e" : "#5d6b7924";
-      c.fillRect(a, floor - h, b - a, h);
-      c.fillStyle = hatch;
-      c.fillRect(a, floor - Math.max(3, share * h), b - a, Math.max(3, share * h));
-      if (b - a < 60) continue;
-      const text = cut(`${count(it.count)} events are not in this page`, b - a - 12);
-      const w = [...text].reduce((sum, letter) => sum + widthOf(letter), 8);
-      c.fillStyle = color.bg;
-      c.fillRect(a + 3, floor - h / 2 - 7, w, 14);
-      c.fillStyle = color.fg;
-      c.fillText(text, a + 7, floor - h / 2 + 0.5);
+      const rows = it.rows[1] - it.rows[0];
+      const share = it.busy === undefined ? 1 : Math.min(1, it.busy / Math.max((it.end - it.start) * rows, 1));
+      const each = block.is === "rows" ? block.each : block.h, h = each - 1;
+      const [from, until] = block.is === "rows" ? it.rows.map((r) => r - block.row) : [0, 1];
+      const top = Math.max(Math.min(from, (block.rows ?? 1) - 1), Math.floor((y0 - block.y) / each));
+      const below = Math.min(until, block.rows ?? 1, Math.ceil((y0 + H - block.y) / each));
+      let said = b - a < 60;
+      for (let k = top; k < below; k++) {
+        const floor = block.y + k * each - y0 + h;
+        // A stretch of several rows can be around events that are in the page: those stay visible.
+        const partly = rows > 1 && block.is === "rows" && head.first[block.row + k] < head.first[block.row + k + 1];
+        const high = partly ? 3 : Math.max(3, share * h);
+        if (!partly) {
+          c.fillStyle = dark ? "#93a1b02e" : "#5d6b7924";
+          c.fillRect(a, floor - h, b - a, h);
+        }
+        c.fillStyle = hatch;
+        c.fillRect(a, floor - high, b - a, high);
+        if (said || partly) continue;
+        said = true;
+        const text = cut(it.count === 1 ? "1 event is not in this page" : `${count(it.count)} events are not in this page`, b - a - 12);
+        const w = [...text].reduce((sum, letter) => sum + widthOf(letter), 8);
+        c.fillStyle = color.bg;
+        c.fillRect(a + 3, floor - h / 2 - 7, w, 14);
+        c.fillStyle = color.fg;
+        c.fillText(text, a + 7, floor - h / 2 + 0.5);
+      }
     }
   }
   let hatched = null;
@@ -1219,15 +1231,18 @@
         el("td", {}, count(found.calls[c])), el("td", {}, time(found.work[c])), el("td", {}, percent(found.work[c], all))));
     }
     table.append(rowsOf);
-    const children = [
-      el("b", {}, measured ? `Measured ${time(wide)}` : `Window shown: ${time(wide)}`),
-      el("p", {}, `${measured ? `${exactText(Math.round(wide * unit))}. ` : ""}${count(per.length)} ${what[per.length === 1 ? 0 : 1]}: busy ${percent(sum, all)}, idle ${percent(all - sum, all)}; ${count(found.total)} events.`),
-    ];
     const counted = new Set(rows);
     let outside = 0;
     const isCounted = (it) => { for (let r = it.rows[0]; r < it.rows[1]; r++) if (counted.has(r)) return true; return false; };
     for (const it of missing) if (it.end > a && it.start < b && isCounted(it)) outside += it.busy ?? 0;
-    if (outside) children.push(el("p", {}, `Busy is a lower bound: events of ${time(outside)} in and around this window are not in the page.`));
+    const known = outside
+      ? `busy at least ${percent(sum, all)}; ${count(found.total)} events in this page`
+      : `busy ${percent(sum, all)}, idle ${percent(all - sum, all)}; ${count(found.total)} events`;
+    const children = [
+      el("b", {}, measured ? `Measured ${time(wide)}` : `Window shown: ${time(wide)}`),
+      el("p", {}, `${measured ? `${exactText(Math.round(wide * unit))}. ` : ""}${count(per.length)} ${what[per.length === 1 ? 0 : 1]}: ${known}.`),
+    ];
+    if (outside) children.push(el("p", {}, `Idle time is not known: events of ${time(outside)} in and around this window are not in the page.`));
     if (busy.length > 1) children.push(bars);
     if (busy.length > 8) children.push(el("p", {}, `and ${count(busy.length - 8)} more`));
     if (codes.length) children.push(table);

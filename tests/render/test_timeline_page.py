@@ -262,6 +262,17 @@ def test_measuring_says_busy_time_idle_time_and_top_names(small: Rows, tmp_path:
     assert "m=400ns-1.4us" in found["hash"]
 
 
+def test_idle_time_is_not_known_where_events_are_not_in_the_page(small: Rows, tmp_path: Path) -> None:
+    rows = sum(len(lane.rows) for lane in small.lanes)
+    missing = [{"rows": [0, rows], "start": 700, "end": 900, "count": 1, "busy": 50}]
+    made = Rows(small.lanes, small.names, head={"missing": missing, "budget": "--page-events takes more."})
+    script = 'T.measure(400, 1400); await pause(400); return text(".tl-cards section:nth-child(2)");'
+    said = opened(write(made, tmp_path / "p.html"), script)
+    assert "busy at least 50.0 %; 3 events in this page" in said
+    assert "Idle time is not known: events of 50 ns" in said
+    assert "idle 50" not in said
+
+
 def test_a_measured_window_equals_the_union_of_many_rows(large: Rows, tmp_path: Path) -> None:
     found = opened(write(large, tmp_path / "p.html"), "T.measure(3e8, 9e8); await pause(1500); return T.statistics;")
     starts, lengths, codes, first = large.columns()
