@@ -280,25 +280,32 @@ def test_a_revision_that_goes_while_it_is_read_is_settled_by_the_later_one(
     assert set(settled.tags) == {"one", "other", "late"}
 
 
-def test_a_file_that_another_process_puts_once_more_is_read_again(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Two processes that settle the same files make the same file, each at its own moment."""
-    root, entry = with_two_files_of_one_entry(tmp_path)
+def put_once_more(monkeypatch: pytest.MonkeyPatch, copy: Path) -> list[Path]:
+    """Put the next file that is read at its place again, just before it is looked at as a whole; return its path."""
     check = Source.check_unchanged
     replaced: list[Path] = []
 
     def put_at_that_moment(self: Source, ledger: Ledger, *, exactly: bool) -> None:
         if not replaced:
             replaced.append(self.path)
-            Path(shutil.copyfile(self.path, tmp_path / "again")).replace(self.path)
+            Path(shutil.copyfile(self.path, copy)).replace(self.path)
         check(self, ledger, exactly=exactly)
+
+    monkeypatch.setattr(Source, "check_unchanged", put_at_that_moment)
+    return replaced
+
+
+def test_a_file_that_another_process_puts_once_more_is_read_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two processes that settle the same files make the same file, each at its own moment."""
+    root, entry = with_two_files_of_one_entry(tmp_path)
+    replaced = put_once_more(monkeypatch, tmp_path / "again")
 
     def write(source: Path, label: Label, part: Path) -> str:
         conversion.convert([source], part, to="parquet", label=lambda *_: label.text(), force=True)
         return "events"
 
-    monkeypatch.setattr(Source, "check_unchanged", put_at_that_moment)
     settled = settle(open_store(root), "same", entry.id, tmp_path / "part", write)
     assert len(replaced) == 1
     assert settled is not None
@@ -401,16 +408,7 @@ def test_verify_reads_a_file_again_that_another_process_puts_once_more(
 ) -> None:
     root = tmp_path / "a"
     archive.add(root, LOG, run="same", tags={"one": "1"})
-    check = Source.check_unchanged
-    replaced: list[Path] = []
-
-    def put_at_that_moment(self: Source, ledger: Ledger, *, exactly: bool) -> None:
-        if not replaced:
-            replaced.append(self.path)
-            Path(shutil.copyfile(self.path, tmp_path / "again")).replace(self.path)
-        check(self, ledger, exactly=exactly)
-
-    monkeypatch.setattr(Source, "check_unchanged", put_at_that_moment)
+    replaced = put_once_more(monkeypatch, tmp_path / "again")
     found = archive.verify(root)
     assert (len(replaced), found.files, found.problems) == (1, 1, ())
 
