@@ -256,19 +256,3 @@ def test_few_tests_import_private_files() -> None:
         if any(part.startswith("_") and not part.startswith("__") for part in name.split(".")) and name != "_version"
     }
     assert found == set().union(*PRIVATE_IN_TESTS.values())
-
-
-def test_no_file_outgrows_its_room() -> None:
-    for path in FILES:
-        lines = len(path.read_text(encoding="utf-8").splitlines())
-        assert lines <= 420, f"{path.relative_to(ROOT)} has {lines} lines: split it"
-
-
-def test_no_folder_outgrows_its_shelf() -> None:
-    for folder in FOLDERS:
-        files = [path for path in folder.glob("*.py") if path.stem != "__init__"]
-        assert len(files) <= MOST_FILES.get(folder.name, 16), f"{folder.relative_to(ROOT)} has {len(files)} files"
-
-
-MOST_FILES = {"analysis": 18, "findings": 17}
-"""Folders with more files than 16."""
