@@ -59,6 +59,14 @@ def corpus_next(name: str) -> Path:
     return path
 
 
+def shared_reports() -> Path:
+    """The folder of real Nsight Systems reports without personal detail; skipped by name where it is missing."""
+    folder = corpus_root().parent / "nsysrep" / "corpus"
+    if not folder.is_dir():
+        without_corpus("the folder nsysrep/corpus is not here (beside that of TRACEKIT_CORPUS)")
+    return folder
+
+
 def sample(name: str) -> Path:
     """A file of our own making in sample_traces/."""
     return SAMPLES / name

@@ -41,13 +41,21 @@ def refused(path: Path, data: bytes) -> UnknownFormatError:
 
 
 @pytest.mark.parametrize("name", ["run 1.nsys-rep", "run.qdrep", "RUN.QDREP"])
-def test_a_closed_report_of_nsight_systems_comes_with_its_export(name: str, tmp_path: Path) -> None:
+def test_what_is_a_report_of_nsight_systems_in_name_only_is_said_to_be_so(name: str, tmp_path: Path) -> None:
     err = refused(tmp_path / name, BINARY)
-    assert "Nsight Systems' closed binary report" in str(err)
+    assert "it has the name of a Nsight Systems report, but not its first line" in str(err)
     told, _, command = err.hint.partition(": ")
     stem = str(tmp_path / name).rsplit(".", 1)[0]
-    assert told == "export it"
+    assert told == "copy it again, or export it where nsys is installed"
     assert shlex.split(command) == ["nsys", "export", "--type", "sqlite", "-o", f"{stem}.sqlite", str(tmp_path / name)]
+
+
+@pytest.mark.parametrize("name", ["run.nsys-rep", "run.sqlite", "trace.json"])
+def test_a_pointer_of_git_lfs_comes_with_the_command_that_fetches_the_file(name: str, tmp_path: Path) -> None:
+    pointer = b"version https://git-lfs.github.com/spec/v1\noid sha256:" + b"4d7a" * 16 + b"\nsize 1048576\n"
+    err = refused(tmp_path / name, pointer)
+    assert "a Git LFS pointer" in str(err)
+    assert shlex.split(err.hint.partition(": ")[2]) == ["git", "lfs", "pull", "--include", str(tmp_path / name)]
 
 
 def test_a_raw_stream_must_be_imported_first(tmp_path: Path) -> None:

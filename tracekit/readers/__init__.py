@@ -22,6 +22,7 @@ _MODULES = {
     "mxnet": "mxnet.trace",
     "ncu": "ncu.reader",
     "nsys-jsonl": "nsys.jsonl",
+    "nsys-report": "nsys.report.reader",
     "nsys-sqlite": "nsys.sqlite",
     "nsys-stats-csv": "nsys.stats_csv",
     "nvprof-csv": "nvprof.csv",

@@ -51,15 +51,21 @@ _SAVE_TEXT = "give the text or the file that it was made from"
 FOREIGN: tuple[Foreign, ...] = (
     # NVIDIA
     Foreign(
+        "git-lfs",
+        "a Git LFS pointer: the file itself was not fetched",
+        "fetch it: git lfs pull --include {file}",
+        rb"\Aversion https://git-lfs\.github\.com/spec/",
+    ),
+    Foreign(
         "nsys-rep",
-        "Nsight Systems' closed binary report",
-        "export it: nsys export --type sqlite -o {stem}.sqlite {file}",
+        "it has the name of a Nsight Systems report, but not its first line",
+        "copy it again, or export it where nsys is installed: nsys export --type sqlite -o {stem}.sqlite {file}",
         suffixes=(".nsys-rep", ".qdrep"),
     ),
     Foreign(
         "qdstrm",
         "Nsight Systems' raw stream, not yet a report",
-        "import it: QdstrmImporter --input-file {file}; then nsys export --type sqlite -o {stem}.sqlite REPORT",
+        "import it: QdstrmImporter --input-file {file}; tracekit reads the .nsys-rep that it writes",
         suffixes=(".qdstrm",),
     ),
     Foreign(
@@ -84,13 +90,13 @@ FOREIGN: tuple[Foreign, ...] = (
     Foreign(
         "hdf5",
         "an HDF5 file",
-        "if Nsight Systems exported it, export the report as SQLite: nsys export --type sqlite -o {stem}.sqlite REPORT",
+        "if Nsight Systems exported it, give the report (.nsys-rep) that it was made from",
         rb"\A\x89HDF\r\n\x1a\n",
     ),
     Foreign(
         "arrow",
         "an Arrow file",
-        "if Nsight Systems exported it, export the report as SQLite: nsys export --type sqlite -o {stem}.sqlite REPORT",
+        "if Nsight Systems exported it, give the report (.nsys-rep) that it was made from",
         rb"\AARROW1\0\0",
     ),
     # AMD
@@ -366,7 +372,7 @@ FOREIGN: tuple[Foreign, ...] = (
     Foreign(
         "program",
         "a program or a library, no profile",
-        "profile it first: nsys profile -o run PROGRAM; nsys export --type sqlite -o run.sqlite run.nsys-rep",
+        "profile it first: nsys profile -o run PROGRAM; tracekit summary run.nsys-rep",
         rb"\A(?:\x7fELF|MZ\x90\0|\xcf\xfa\xed\xfe|\xca\xfe\xba\xbe)",
     ),
 )  # fmt: skip

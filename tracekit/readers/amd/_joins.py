@@ -12,7 +12,7 @@ import pyarrow as pa
 from tracekit.columns import arrow
 from tracekit.columns.arrays import I64
 from tracekit.columns.arrow import Column, DictColumn, pc
-from tracekit.readers.sqlite.cupti import Context, coded, integers
+from tracekit.readers.sqlite.cupti import SqlContext, coded, integers
 from tracekit.readers.sqlite.database import CellType, quoted
 
 _CACHED = 1 << 20
@@ -79,7 +79,7 @@ class Group:
     tables: name without its ending -> name. devices: numbers of the GPUs by row of the agent. agents: their names.
     """
 
-    ctx: Context
+    ctx: SqlContext
     tables: dict[str, str]
     events: Events
     pids: Numbers
@@ -112,7 +112,7 @@ class Group:
         return self.ctx.db.small(self.tables.get(name, ""), *columns)
 
 
-def groups_of(ctx: Context) -> Iterator[Group]:
+def groups_of(ctx: SqlContext) -> Iterator[Group]:
     """Yield the sets of tables of a database: the tables whose names end alike."""
     start = "rocpd_metadata"
     for ending in [name.removeprefix(start) for name in ctx.db.tables if name.startswith(start)]:
@@ -120,7 +120,7 @@ def groups_of(ctx: Context) -> Iterator[Group]:
         yield _group(ctx, {name[6 : len(name) - len(ending)]: name for name in names})
 
 
-def _group(ctx: Context, tables: dict[str, str]) -> Group:
+def _group(ctx: SqlContext, tables: dict[str, str]) -> Group:
     def small(name: str, *columns: str) -> list[tuple[object, ...]]:
         return ctx.db.small(tables.get(name, ""), *columns)
 
@@ -157,7 +157,7 @@ _SYMBOL = (
 )
 
 
-def _kernels(ctx: Context, rows: list[tuple[object, ...]]) -> dict[int, Kernel]:
+def _kernels(ctx: SqlContext, rows: list[tuple[object, ...]]) -> dict[int, Kernel]:
     names = arrow.encoded(arrow.array([str(shown or raw or "") for _, shown, raw, *_ in rows], pa.string()))
     readable = arrow.optional_texts(ctx.names.columns(names)[0].cast(pa.string()))
     found = {}
@@ -169,7 +169,7 @@ def _kernels(ctx: Context, rows: list[tuple[object, ...]]) -> dict[int, Kernel]:
     return found
 
 
-def _events(ctx: Context, table: str | None) -> Events:
+def _events(ctx: SqlContext, table: str | None) -> Events:
     """Return the table of events, without what its columns do not say."""
     columns = ("id", "stack_id", "category_id", "correlation_id")
     parts: list[list[I64]] = []

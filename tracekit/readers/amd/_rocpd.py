@@ -16,7 +16,7 @@ from tracekit.readers.builder import RowBuilder
 from tracekit.readers.names import Demangler
 from tracekit.readers.source import Source
 from tracekit.readers.sqlite import cupti as cuda
-from tracekit.readers.sqlite.cupti import Context
+from tracekit.readers.sqlite.cupti import SqlContext
 from tracekit.readers.sqlite.database import Database, quoted
 from tracekit.schema import Kind
 from tracekit.trace import Ledger, Run, SourceFacts
@@ -29,7 +29,7 @@ def read(source: Source, options: ReadOptions, ledger: Ledger) -> Opened:
     """Return events and totals. Raises: ParseError for a damaged database, or one of another program."""
     db = Database(source, ledger)
     run = Run()
-    ctx = Context(db, run, options, ledger, Demangler(ledger, enabled=options.demangle))
+    ctx = SqlContext(db, run, options, ledger, Demangler(ledger, enabled=options.demangle))
     try:
         groups = list(groups_of(ctx))
         if not groups:
@@ -62,7 +62,7 @@ def _facts(groups: list[Group]) -> dict[str, object]:
     return facts
 
 
-def _batches(ctx: Context, groups: list[Group]) -> Iterator[pa.RecordBatch]:
+def _batches(ctx: SqlContext, groups: list[Group]) -> Iterator[pa.RecordBatch]:
     with ctx.db:
         try:
             for group in groups:
@@ -111,7 +111,7 @@ def _group(group: Group) -> Iterator[pa.RecordBatch]:
             _ignore(ctx, f"rocpd_{name}", table)
 
 
-def _ignore(ctx: Context, name: str, table: str) -> None:
+def _ignore(ctx: SqlContext, name: str, table: str) -> None:
     count = ctx.db.count(table)
     ctx.ledger.read += count
     ctx.ledger.ignore(name, count)

@@ -19,7 +19,7 @@ from tracekit.readers.builder import RowBuilder
 from tracekit.readers.names import Demangler
 from tracekit.readers.source import Source
 from tracekit.readers.sqlite import cupti as cuda
-from tracekit.readers.sqlite.cupti import Columns, Context, integers
+from tracekit.readers.sqlite.cupti import Columns, SqlContext, integers
 from tracekit.readers.sqlite.database import Block, CellType, Database, quoted
 from tracekit.schema import Kind
 from tracekit.trace import Ledger, Run, SourceFacts
@@ -42,7 +42,7 @@ def read(source: Source, options: ReadOptions, ledger: Ledger) -> Opened:
     """Return events and totals. Raises: ParseError for a damaged database, or one of another program."""
     db = Database(source, ledger)
     run = Run(sources=[SourceFacts(source.name, "rocprof-db", facts={"tool": "rocprof"})])
-    ctx = Context(db, run, options, ledger, Demangler(ledger, enabled=options.demangle))
+    ctx = SqlContext(db, run, options, ledger, Demangler(ledger, enabled=options.demangle))
     try:
         if not any(
             {"Index", "KernelName"} <= set(cells) or {"BeginNs", "Name"} <= set(cells) for cells in db.tables.values()
@@ -62,7 +62,7 @@ class _Reading:
     several or it is not known. sizes: bytes of the copies that have a call alone, by key of the call.
     """
 
-    def __init__(self, ctx: Context) -> None:
+    def __init__(self, ctx: SqlContext) -> None:
         self.ctx, self.tables = ctx, ctx.db.tables
         work = [name for name in ("OPS", "COPY") if name in self.tables]
         self.display = not any("__section" in cells for cells in self.tables.values())

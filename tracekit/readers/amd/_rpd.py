@@ -22,7 +22,7 @@ from tracekit.readers.builder import RowBuilder
 from tracekit.readers.names import Demangler
 from tracekit.readers.source import Source
 from tracekit.readers.sqlite import cupti as cuda
-from tracekit.readers.sqlite.cupti import Columns, Context, coded, integers
+from tracekit.readers.sqlite.cupti import Columns, SqlContext, coded, integers
 from tracekit.readers.sqlite.database import Block, CellType, Database, quoted
 from tracekit.schema import Kind
 from tracekit.trace import Ledger, Run, SourceFacts
@@ -45,7 +45,7 @@ def read(source: Source, options: ReadOptions, ledger: Ledger) -> Opened:
     """Return events and totals. Raises: ParseError for a damaged database, or one of another program."""
     db = Database(source, ledger)
     run = Run(sources=[SourceFacts(source.name, "rpd", facts={"tool": "rocmProfileData"})])
-    ctx = Context(db, run, options, ledger, Demangler(ledger, enabled=options.demangle))
+    ctx = SqlContext(db, run, options, ledger, Demangler(ledger, enabled=options.demangle))
     try:
         if not {"rocpd_api", "rocpd_op"} <= db.tables.keys():
             raise db.error(ValueError("no tables rocpd_api and rocpd_op"))
@@ -62,7 +62,7 @@ def read(source: Source, options: ReadOptions, ledger: Ledger) -> Opened:
 class _Texts:
     """The texts of a table by their number."""
 
-    def __init__(self, ctx: Context, table: str) -> None:
+    def __init__(self, ctx: SqlContext, table: str) -> None:
         self._ctx, self._known = ctx, dict[int, str]()
         self._table = table if {"id", "string"} <= set(ctx.db.tables.get(table, ())) else ""
 
@@ -95,7 +95,7 @@ class _Reading:
     copy of a call. shapes: columns of rocpd_kernelapi by call. blocks: whether grids count blocks, None if not known.
     """
 
-    def __init__(self, ctx: Context) -> None:
+    def __init__(self, ctx: SqlContext) -> None:
         self.ctx, self.db = ctx, ctx.db
         self.strings = _Texts(ctx, "rocpd_string")
         self.more_strings = _Texts(ctx, "rocpd_ustring") if "rocpd_ustring" in ctx.db.tables else self.strings

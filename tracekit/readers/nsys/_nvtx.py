@@ -16,6 +16,7 @@ from tracekit.columns import arrow
 from tracekit.columns.arrays import I64, Mask
 from tracekit.columns.arrow import Column, DictColumn, pc
 from tracekit.readers import torch_ranges
+from tracekit.readers.builder import Values
 from tracekit.readers.nsys._codes import (
     BITS,
     CATEGORY,
@@ -29,10 +30,12 @@ from tracekit.readers.nsys._codes import (
 )
 from tracekit.readers.nsys._strings import pid_of, process_number, string, strings, tid_of
 from tracekit.readers.sqlite import cupti as cuda
-from tracekit.readers.sqlite.cupti import Columns, Context, Extra, args_of, as_is, coded, integers
-from tracekit.readers.sqlite.database import Block, CellType, quoted
+from tracekit.readers.sqlite.cupti import Columns, Context, Extra, args_of, as_is, coded, distinct_rows, integers
+from tracekit.readers.sqlite.database import Block, CellType
 from tracekit.schema import Kind
 
+MPI = "MPI"
+"""Name of the domain of the MPI calls that nsys traces."""
 EVENTS = (MARK, PUSH_POP, START_END)
 DEFINITIONS = (CATEGORY, THREAD, DOMAIN)
 _INTEGERS = ("uint64Value", "int64Value", "uint32Value", "int32Value")
@@ -68,10 +71,7 @@ def _labels(ctx: Context, table: str) -> Labels:
     if "eventType" not in have:
         return labels
     columns = ("eventType", "globalTid", "domainId", "category", "text", "textId")
-    wanted = ", ".join(quoted(c) if c in have else "null" for c in columns)
-    kinds = ", ".join(map(str, DEFINITIONS))
-    rows = ctx.db.rows(f'select {wanted} from {quoted(table)} where "eventType" in ({kinds}) limit {1 << 20}')
-    for kind, thread, domain, category, text, number in rows:
+    for kind, thread, domain, category, text, number in ctx.db.matching(table, columns, "eventType", DEFINITIONS):
         label = text if isinstance(text, str) and text else string(ctx, number if isinstance(number, int) else None)
         tid, domain_id, category_id = (v if isinstance(v, int) else 0 for v in (thread, domain, category))
         if not label:
@@ -111,6 +111,7 @@ class _Maker:
         tid = tid_of(threads)
         columns: Columns = {"pid": pid_of(ctx, threads, threads=True), "tid": tid}
         columns |= _named(self._names(block), kinds)
+        columns["kind"] = self._kinds(block, columns)
         extras = self._extras(block)
         unordered = kinds == START_END
         if unordered.any() and threads is not None and tid is not None:
@@ -126,6 +127,21 @@ class _Maker:
             dur = block.integers("end") - block.integers("start")
             columns["dur_ns"] = arrow.array(dur, mask=marks | unfinished)
         return columns
+
+    def _kinds(self, block: Block, columns: Columns) -> Values:
+        """Return the kinds, with `communication` for MPI calls: ranges of the domain MPI, as nsys records them.
+
+        An export has tables of its own for them; a report has the ranges alone.
+        """
+        kinds, names = columns["kind"], columns["name"]
+        domains = {pair for pair, label in self.labels.domains.items() if label == MPI}
+        if not domains or not isinstance(kinds, pa.DictionaryArray) or not isinstance(names, pa.Array):
+            return kinds
+        codes, pairs = distinct_rows(block.integers("globalTid") >> 24, block.integers("domainId"))
+        in_domain = arrow.take(arrow.array([(p, d) in domains for p, d in pairs]), arrow.ints(codes))
+        is_call = pc.fill_null(pc.starts_with(names.cast(pa.string()), "MPI_"), False)
+        calls = pc.and_(in_domain, is_call)
+        return arrow.encoded(pc.if_else(calls, str(Kind.COMMUNICATION), kinds.cast(pa.string())))
 
     def _start_end_extras(self, block: Block, mask: Column, threads: Column, tid: Column) -> list[Extra]:
         """Return id and threads of start/end ranges, which may overlap on their thread."""
@@ -210,20 +226,6 @@ def _named(texts: Column | None, kinds: I64) -> Columns:
     if (steps >= 0).any():
         columns["step"] = arrow.array(steps, mask=steps < 0)
     return columns
-
-
-def distinct_rows(*columns: I64) -> tuple[Column, list[tuple[int, ...]]]:
-    """Return a number for each row, the same for equal rows, and the distinct rows by number."""
-    codes = np.zeros(len(columns[0]), np.int64)
-    rows: list[tuple[int, ...]] = [()]
-    for column in columns:
-        encoded = arrow.encoded(arrow.array(column))
-        values = arrow.ints(encoded.dictionary).tolist()
-        combined = arrow.encoded(arrow.array(codes * len(values) + arrow.ints(encoded.indices)))
-        pairs = (divmod(code, len(values)) for code in arrow.ints(combined.dictionary).tolist())
-        rows = [(*rows[before], values[own]) for before, own in pairs]
-        codes = arrow.ints(combined.indices)
-    return arrow.array(codes), rows
 
 
 def _parsed(text: str | None) -> object:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
+from types import MappingProxyType
 
 import pyarrow as pa
 
@@ -12,7 +13,9 @@ from tracekit.readers.base import Opened, ReadOptions
 from tracekit.readers.names import Demangler
 from tracekit.readers.nsys import _work as work
 from tracekit.readers.nsys._facts import (
+    ContextDevices,
     ProcessFacts,
+    context_devices,
     devices_of,
     facts_of,
     named_threads,
@@ -20,12 +23,23 @@ from tracekit.readers.nsys._facts import (
     table_named,
     with_process_facts,
 )
-from tracekit.readers.nsys._nvtx import distinct_rows, nvtx
+from tracekit.readers.nsys._nvtx import nvtx
 from tracekit.readers.nsys._strings import pid_of, strings, tid_of
 from tracekit.readers.source import Source
 from tracekit.readers.sqlite import cupti as cuda
-from tracekit.readers.sqlite.cupti import PLACE, SHAPE, SPAN, Columns, Context, Extra, args_of, coded, integers
-from tracekit.readers.sqlite.database import Block, CellType, Database
+from tracekit.readers.sqlite.cupti import (
+    PLACE,
+    SHAPE,
+    SPAN,
+    Columns,
+    Context,
+    Extra,
+    args_of,
+    coded,
+    distinct_rows,
+    integers,
+)
+from tracekit.readers.sqlite.database import Block, CellType, Database, Tables
 from tracekit.schema import Kind
 from tracekit.trace import Ledger, Run, SourceFacts
 
@@ -45,13 +59,35 @@ Make = Callable[[Block], Columns]
 def read(source: Source, options: ReadOptions, ledger: Ledger, *, osrt: bool) -> Opened:
     """Return the events. Raises: ParseError for a damaged database, or one that is not such an export."""
     db = Database(source, ledger)
-    run = Run()
-    ctx = Context(db, run, options, ledger, Demangler(ledger, enabled=options.demangle))
     try:
         if "StringIds" not in db.tables:
             raise db.error(ValueError("no table StringIds"))
-        run.sources.append(SourceFacts(path=source.name, format="nsys-sqlite", facts=facts_of(ctx)))
     except BaseException:
+        db.close()
+        raise
+    return read_tables(db, "nsys-sqlite", source.name, options, ledger, osrt=osrt)
+
+
+def read_tables(
+    db: Tables,
+    name: str,
+    path: str,
+    options: ReadOptions,
+    ledger: Ledger,
+    *,
+    osrt: bool,
+    known: Mapping[str, str] = MappingProxyType({}),
+) -> Opened:
+    """Return the events of the tables of an export, wherever they are. Closes them in the end.
+
+    name: of the format. path: of the input. known: see `facts_of`.
+    """
+    run = Run()
+    ctx = Context(db, run, options, ledger, Demangler(ledger, enabled=options.demangle))
+    try:
+        run.sources.append(SourceFacts(path=path, format=name, facts=facts_of(ctx, known)))
+    except BaseException:
+        ctx.names.close()
         db.close()
         raise
     return Opened(run, _batches(ctx, osrt), False, (ledger,))
@@ -65,7 +101,7 @@ def _batches(ctx: Context, osrt: bool) -> Iterator[pa.RecordBatch]:
             if known.devices:
                 text = "processes and machine number the devices in different ways: device is the machine's number"
                 ctx.ledger.note("devices-by-machine", text)
-            for name, wanted, make, zero in _plan(ctx, osrt, known.devices):
+            for name, wanted, make, zero in _plan(ctx, osrt, known.devices, context_devices(ctx)):
                 table = table_named(ctx, name)
                 if table is not None:
                     read.add(table)
@@ -92,7 +128,7 @@ _FACTS = (
 
 
 def _plan(
-    ctx: Context, osrt: bool, devices: dict[tuple[int, int], int]
+    ctx: Context, osrt: bool, devices: dict[tuple[int, int], int], contexts: ContextDevices
 ) -> Iterator[tuple[str, dict[str, CellType], Make, str]]:
     """Yield each table with the columns to read, the maker of its events, and the meaning of times of 0."""
     place = SPAN | PLACE | integers("globalPid", "graphNodeId", "greenContextId")
@@ -101,20 +137,27 @@ def _plan(
     yield (
         PREFIX + "KERNEL",
         place | SHAPE | names | integers("launchType", *work.KERNEL),
-        lambda b: work.kernels(ctx, b),
+        lambda b: work.kernels(ctx, b, contexts),
         "both",
     )
     graph = integers("graphId", "graphExecId", "originalGraphId")
     yield PREFIX + "GRAPH_TRACE", place | graph, lambda b: work.graphs(ctx, b), "both"
     copy = integers("bytes", "copyKind", "srcKind", "dstKind", "migrationCause", "virtualAddress", *cuda.PEERS)
-    yield PREFIX + "MEMCPY", place | copy, lambda b: work.copies(ctx, b, devices), "both"
-    yield PREFIX + "MEMSET", place | integers("bytes", "value", "memKind"), lambda b: work.memsets(ctx, b), "both"
+    yield PREFIX + "MEMCPY", place | copy, lambda b: work.copies(ctx, b, devices, contexts), "both"
+    yield (
+        PREFIX + "MEMSET",
+        place | integers("bytes", "value", "memKind"),
+        lambda b: work.memsets(ctx, b, contexts),
+        "both",
+    )
     yield PREFIX + "RUNTIME", call, lambda b: _calls(ctx, b, None), "never"
     yield PREFIX + "DRIVER", call, lambda b: _calls(ctx, b, Kind.DRIVER), "never"
     sync = SPAN | PLACE | integers("globalPid", "greenContextId", "syncType", "eventId", "eventSyncId")
-    yield PREFIX + "SYNCHRONIZATION", sync, lambda b: work.synchronization(ctx, b), "both"
+    yield PREFIX + "SYNCHRONIZATION", sync, lambda b: work.synchronization(ctx, b, contexts), "both"
     yield PREFIX + "OVERHEAD", call | integers("overheadType"), lambda b: _overhead(ctx, b), "never"
-    yield "PROFILER_OVERHEAD", call | integers("overheadType"), lambda b: _overhead(ctx, b), "never"
+    # No export has the call that an overhead of the profiler belongs to; a report has a number there.
+    own = {name: kind for name, kind in call.items() if name != "correlationId"}
+    yield "PROFILER_OVERHEAD", own | integers("overheadType"), lambda b: _overhead(ctx, b), "never"
     memory = PLACE | integers("start", "globalPid", "address", "bytes", "memKind", "memoryOperationType")
     memory |= {"name": CellType.TEXT}
     yield "CUDA_GPU_MEMORY_USAGE_EVENTS", memory, lambda b: work.memory(ctx, b), "never"

@@ -16,8 +16,7 @@ def string(ctx: Context, number: int | None) -> str | None:
         return None
     text = ctx.strings.get(number)
     if text is None:
-        rows = ctx.db.rows('select "value" from "StringIds" where "id" = ?', (number,))
-        text = str(rows[0][0]) if rows and rows[0][0] is not None else ""
+        text = ctx.db.text("StringIds", number) or ""
         if len(ctx.strings) >= _CACHED:
             ctx.strings.clear()
         ctx.strings[number] = text

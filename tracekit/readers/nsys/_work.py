@@ -8,7 +8,7 @@ import pyarrow as pa
 from tracekit.columns import arrow
 from tracekit.columns.arrow import Column, DictColumn, pc
 from tracekit.readers.nsys._codes import COPY_KINDS, MEMORY, UNIFIED, copy_name
-from tracekit.readers.nsys._facts import machine_numbers
+from tracekit.readers.nsys._facts import ContextDevices, machine_numbers
 from tracekit.readers.nsys._strings import pid_of, strings
 from tracekit.readers.sqlite import cupti as cuda
 from tracekit.readers.sqlite.cupti import Columns, Context, Extra, args_of, as_is, coded
@@ -35,8 +35,9 @@ def _placed(ctx: Context, block: Block, extras: list[Extra]) -> Columns:
     return columns
 
 
-def kernels(ctx: Context, block: Block) -> Columns:
+def kernels(ctx: Context, block: Block, contexts: ContextDevices) -> Columns:
     """Return the columns of kernels. Each node of a CUDA graph is one."""
+    contexts.learn(block)
     extras = [Extra("launchType", block.columns.get("launchType"), LAUNCH.get)]
     extras += [Extra(key, block.columns.get(key)) for key in KERNEL]
     mangled = block.columns.get("mangledName")
@@ -73,8 +74,9 @@ def graphs(ctx: Context, block: Block) -> Columns:
     return columns | {"kind": Kind.KERNEL, "name": name}
 
 
-def copies(ctx: Context, block: Block, devices: dict[tuple[int, int], int]) -> Columns:
+def copies(ctx: Context, block: Block, devices: dict[tuple[int, int], int], contexts: ContextDevices) -> Columns:
     """Return the columns of copies, also in unified memory. devices: numbers of the machine for both ends of a copy."""
+    contexts.learn(block)
     if devices and (pid := pid_of(ctx, block.columns.get("globalPid"))) is not None:
         for name in {"srcDeviceId", "dstDeviceId"} & block.columns.keys():
             block.columns[name] = machine_numbers(pid, block.columns[name], devices)
@@ -95,8 +97,9 @@ def copies(ctx: Context, block: Block, devices: dict[tuple[int, int], int]) -> C
     }
 
 
-def memsets(ctx: Context, block: Block) -> Columns:
+def memsets(ctx: Context, block: Block, contexts: ContextDevices) -> Columns:
     """Return the columns of memsets. args has their value, also 0."""
+    contexts.learn(block)
     extras = [
         Extra("value", block.columns.get("value"), as_is),
         Extra("mem_type", block.columns.get("memKind"), MEMORY.get),
@@ -108,12 +111,13 @@ def memsets(ctx: Context, block: Block) -> Columns:
     }
 
 
-def synchronization(ctx: Context, block: Block) -> Columns:
-    """Return the columns of waits.
+def synchronization(ctx: Context, block: Block, contexts: ContextDevices) -> Columns:
+    """Return the columns of waits. Each is on the device of its context: the rows name device 0 for all.
 
     The numbers of syncType changed from version to version: 2 is cudaEventSynchronize, cudaStreamSynchronize or
     cudaStreamWaitEvent in three real files. In all of them the type follows from what the row waits for.
     """
+    contexts.correct(block)
     event = cuda.below(block.columns.get("eventId"), cuda.NO_ID)
     stream = cuda.below(block.columns.get("streamId"), cuda.NO_ID)
     has_event, has_stream = (

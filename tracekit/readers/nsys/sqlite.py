@@ -58,9 +58,9 @@ SIGNATURE = (
 
 
 def sniff(head: Head) -> Confidence:
-    """Return YES for StringIds beside any table of such an export."""
+    """Return YES for StringIds beside any table of such an export, or alone: an export without events."""
     others = head.tables - {"StringIds"}
-    known = "StringIds" in head.tables and any(table.startswith(SIGNATURE) for table in others)
+    known = "StringIds" in head.tables and (not others or any(table.startswith(SIGNATURE) for table in others))
     return Confidence.YES if known else Confidence.NO
 
 

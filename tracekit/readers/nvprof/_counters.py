@@ -20,7 +20,7 @@ import pyarrow as pa
 from tracekit.columns import arrow
 from tracekit.columns.arrays import F64, I64, Mask
 from tracekit.readers.builder import RowBuilder
-from tracekit.readers.sqlite.cupti import Context, integers
+from tracekit.readers.sqlite.cupti import SqlContext, integers
 from tracekit.readers.sqlite.database import Block, CellType
 from tracekit.schema import Kind
 
@@ -67,7 +67,7 @@ class Kernels:
         return np.where(found, self.name[place], -1), np.where(found, self.device[place], -1)
 
 
-def kernels_of(ctx: Context, tables: Sequence[str]) -> Kernels:
+def kernels_of(ctx: SqlContext, tables: Sequence[str]) -> Kernels:
     """Return the launches of kernels in these tables."""
     parts = [
         [block.integers(name, -1) for name in ("correlationId", "name", "deviceId")]
@@ -82,7 +82,7 @@ def kernels_of(ctx: Context, tables: Sequence[str]) -> Kernels:
     return Kernels(correlation[order], name[order], device[order])
 
 
-def totals(ctx: Context, kernels: Kernels, name_of: NameOf) -> Iterator[pa.RecordBatch]:
+def totals(ctx: SqlContext, kernels: Kernels, name_of: NameOf) -> Iterator[pa.RecordBatch]:
     """Yield the totals of both tables. name_of: returns the readable and the other name of a text's number."""
     rows = RowBuilder("totals")
     for table, known, section in ((METRIC, _known()[0], "metrics"), (EVENT, _known()[1], "events")):
@@ -94,7 +94,7 @@ def totals(ctx: Context, kernels: Kernels, name_of: NameOf) -> Iterator[pa.Recor
 
 
 def _add(
-    ctx: Context,
+    ctx: SqlContext,
     table: str,
     known: Mapping[int, Counter],
     section: str,

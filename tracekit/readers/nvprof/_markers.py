@@ -21,7 +21,7 @@ import pyarrow as pa
 from tracekit.columns import arrow
 from tracekit.columns.arrow import Column, pc
 from tracekit.readers.builder import RowBuilder
-from tracekit.readers.sqlite.cupti import Context, integers
+from tracekit.readers.sqlite.cupti import SqlContext, integers
 from tracekit.readers.sqlite.database import Block, CellType
 from tracekit.schema import Kind
 from tracekit.units import MAX_NS
@@ -92,7 +92,7 @@ class _Marker:
 
 @dataclass(slots=True)
 class _State:
-    ctx: Context
+    ctx: SqlContext
     names: Names
     data: dict[int, dict[str, object]]
     rows: RowBuilder = field(default_factory=RowBuilder)
@@ -123,7 +123,7 @@ class _State:
         self.ctx.ledger.note("open-range", text, where=f"{TABLE} record {begun.number}")
 
 
-def markers(ctx: Context, names: Names) -> Iterator[pa.RecordBatch]:
+def markers(ctx: SqlContext, names: Names) -> Iterator[pa.RecordBatch]:
     """Yield ranges and marks. Their args hold the color, category and payload of MARKER_DATA."""
     state = _State(ctx, names, _data(ctx))
     if TABLE not in ctx.db.tables:
@@ -196,7 +196,7 @@ _PAYLOADS = {0: "<d", 1: "<Q", 2: "<d", 3: "<Q", 4: "<q", 5: "<I"}
 """CUpti_MetricValueKind: double, uint64, percent, throughput, int64, level. No payload is 0 of kind 0."""
 
 
-def _data(ctx: Context) -> dict[int, dict[str, object]]:
+def _data(ctx: SqlContext) -> dict[int, dict[str, object]]:
     """Return color, category and payload by the id of the marker."""
     if DATA not in ctx.db.tables:
         return {}

@@ -23,8 +23,8 @@ from tracekit.readers.sqlite.cupti import (
     SHAPE,
     SPAN,
     Columns,
-    Context,
     Extra,
+    SqlContext,
     above_zero,
     args_of,
     as_is,
@@ -74,7 +74,7 @@ def read(source: Source, options: ReadOptions, ledger: Ledger) -> Opened:
     """Return the events. Raises: ParseError for a damaged database, or one of another program."""
     db = Database(source, ledger)
     run = Run(origin_ns=0)
-    ctx = Context(db, run, options, ledger, Demangler(ledger, enabled=options.demangle))
+    ctx = SqlContext(db, run, options, ledger, Demangler(ledger, enabled=options.demangle))
     try:
         if "StringTable" not in db.tables:
             raise db.error(ValueError("no table StringTable"))
@@ -86,7 +86,7 @@ def read(source: Source, options: ReadOptions, ledger: Ledger) -> Opened:
     return Opened(run, _batches(ctx, pid), False, (ledger,))
 
 
-def _batches(ctx: Context, pid: int | None) -> Iterator[pa.RecordBatch]:
+def _batches(ctx: SqlContext, pid: int | None) -> Iterator[pa.RecordBatch]:
     with ctx.db:
         try:
             tables = [name for name in ctx.db.tables if name.startswith(PREFIX)]
@@ -107,7 +107,7 @@ def _batches(ctx: Context, pid: int | None) -> Iterator[pa.RecordBatch]:
             ctx.names.close()
 
 
-def _table(ctx: Context, name: str, pid: int | None) -> Iterator[pa.RecordBatch]:
+def _table(ctx: SqlContext, name: str, pid: int | None) -> Iterator[pa.RecordBatch]:
     table = PREFIX + name
     if name in KERNELS:
         wanted = SPAN | PLACE | SHAPE | integers("name", *_KERNEL_EXTRAS)
@@ -140,7 +140,7 @@ _KERNEL_EXTRAS = (
 )
 
 
-def _kernels(ctx: Context, block: Block, pid: int | None) -> Columns:
+def _kernels(ctx: SqlContext, block: Block, pid: int | None) -> Columns:
     name, raw = _names(ctx, block.columns.get("name"))
     extras = [Extra(key, block.columns.get(key)) for key in _KERNEL_EXTRAS]
     columns: Columns = {
@@ -153,7 +153,7 @@ def _kernels(ctx: Context, block: Block, pid: int | None) -> Columns:
     return columns | cuda.place(ctx, block) | cuda.shape(ctx, block)
 
 
-def _copies(ctx: Context, block: Block, pid: int | None) -> Columns:
+def _copies(ctx: SqlContext, block: Block, pid: int | None) -> Columns:
     kinds = block.columns.get("copyKind")
     extras = [
         Extra("src_mem_type", block.columns.get("srcKind"), MEMORY.get),
@@ -181,7 +181,7 @@ def copy_name(kind: int) -> str:
     return f"[CUDA memcpy {cuda.COPY_KINDS[kind]}]" if kind in cuda.COPY_KINDS else "[CUDA memcpy]"
 
 
-def _memsets(ctx: Context, block: Block, pid: int | None) -> Columns:
+def _memsets(ctx: SqlContext, block: Block, pid: int | None) -> Columns:
     extras = [
         Extra("value", block.columns.get("value"), as_is),
         Extra("mem_type", block.columns.get("memoryKind"), MEMORY.get),
@@ -197,7 +197,7 @@ def _memsets(ctx: Context, block: Block, pid: int | None) -> Columns:
     return columns | _work(ctx, block)
 
 
-def _work(ctx: Context, block: Block) -> Columns:
+def _work(ctx: SqlContext, block: Block) -> Columns:
     """Return the place of a copy or memset. Some versions have the id of the launch in runtimeCorrelationId only."""
     columns = cuda.place(ctx, block)
     runtime_id = cuda.above_zero(block.columns.get("runtimeCorrelationId"))
@@ -240,7 +240,7 @@ def _overhead(block: Block) -> Columns:
     }
 
 
-def _synchronization(ctx: Context, block: Block, pid: int | None) -> Columns:
+def _synchronization(ctx: SqlContext, block: Block, pid: int | None) -> Columns:
     kinds = block.columns.get("type")
     event = cuda.below(block.columns.get("cudaEventId"), cuda.NO_ID)
     columns = cuda.place(ctx, block) | {
@@ -279,7 +279,7 @@ def _unified(block: Block) -> Columns:
     }
 
 
-def _string(ctx: Context, number: int) -> str | None:
+def _string(ctx: SqlContext, number: int) -> str | None:
     """Return a text of StringTable, None for no text."""
     text = ctx.strings.get(number)
     if text is None:
@@ -288,17 +288,17 @@ def _string(ctx: Context, number: int) -> str | None:
     return None if text in ("", NONE) else text
 
 
-def _kernel_name(ctx: Context, number: int) -> tuple[str | None, str | None]:
+def _kernel_name(ctx: SqlContext, number: int) -> tuple[str | None, str | None]:
     text = _string(ctx, number) if number >= 0 else None
     return ctx.names.one(text) if text else (None, None)
 
 
-def _names(ctx: Context, ids: Column | None) -> tuple[DictColumn | None, DictColumn | None]:
+def _names(ctx: SqlContext, ids: Column | None) -> tuple[DictColumn | None, DictColumn | None]:
     names = coded(ids, lambda number: _string(ctx, number))
     return (None, None) if names is None else ctx.names.columns(names)
 
 
-def _process(ctx: Context) -> int | None:
+def _process(ctx: SqlContext) -> int | None:
     """Return the process that made the calls (or that the file names). None, with a note, when there are several."""
     pids: set[int] = set()
     for name in CALLS:
@@ -314,7 +314,7 @@ def _process(ctx: Context) -> int | None:
     return pids.pop() if len(pids) == 1 else None
 
 
-def _facts(ctx: Context) -> dict[str, object]:
+def _facts(ctx: SqlContext) -> dict[str, object]:
     """Add the names of devices, processes, threads and streams to the run, and return the facts of the source."""
     source, run, db = ctx.options.source, ctx.run, ctx.db
     facts: dict[str, object] = {"tool": "nvprof"}
@@ -336,7 +336,7 @@ def _facts(ctx: Context) -> dict[str, object]:
     return facts
 
 
-def _add_name(ctx: Context, kind: int, place: dict[str, int], text: str, facts: dict[str, object]) -> None:
+def _add_name(ctx: SqlContext, kind: int, place: dict[str, int], text: str, facts: dict[str, object]) -> None:
     source, run = ctx.options.source, ctx.run
     if kind == PROCESS and "pid" in place:
         run.processes[(source, place["pid"])] = text

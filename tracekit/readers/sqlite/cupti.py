@@ -22,7 +22,7 @@ from tracekit.columns.arrow import Column, DictColumn, pc
 from tracekit.readers.base import ReadOptions
 from tracekit.readers.builder import Values, event_batch
 from tracekit.readers.names import Demangler
-from tracekit.readers.sqlite.database import Block, CellType, Database
+from tracekit.readers.sqlite.database import Block, CellType, Database, Tables
 from tracekit.schema import Kind
 from tracekit.trace import Ledger, Run
 from tracekit.units import MAX_NS
@@ -68,13 +68,13 @@ SHAPE = integers(*GRID.values(), "staticSharedMemory", "dynamicSharedMemory")
 
 @dataclass(slots=True)
 class Context:
-    """The state of reading one database.
+    """The state of reading the tables of one file.
 
     base: number of records in the tables that were read before the present one. strings: texts of the string table that
     were looked up. seen: threads and processes that rows name. machines: machines that the processes ran on.
     """
 
-    db: Database
+    db: Tables
     run: Run
     options: ReadOptions
     ledger: Ledger
@@ -83,6 +83,13 @@ class Context:
     strings: dict[int, str] = field(default_factory=dict)
     seen: set[int] = field(default_factory=set)
     machines: set[int] = field(default_factory=set)
+
+
+@dataclass(slots=True)
+class SqlContext(Context):
+    """The state of reading one database of SQLite, for readers with queries of their own."""
+
+    db: Database
 
 
 Columns: TypeAlias = dict[str, Values]
@@ -197,6 +204,20 @@ def texts_by_number(values: Column, text_of: Callable[[int], str | None]) -> Dic
 def coded(values: Column | None, text_of: Callable[[int], str | None]) -> DictColumn | None:
     """Return `texts_by_number`, None for a missing column."""
     return None if values is None else texts_by_number(values, text_of)
+
+
+def distinct_rows(*columns: I64) -> tuple[Column, list[tuple[int, ...]]]:
+    """Return a number for each row, the same for equal rows, and the distinct rows by number."""
+    codes = np.zeros(len(columns[0]), np.int64)
+    rows: list[tuple[int, ...]] = [()]
+    for column in columns:
+        encoded = arrow.encoded(arrow.array(column))
+        values = arrow.ints(encoded.dictionary).tolist()
+        combined = arrow.encoded(arrow.array(codes * len(values) + arrow.ints(encoded.indices)))
+        pairs = (divmod(code, len(values)) for code in arrow.ints(combined.dictionary).tolist())
+        rows = [(*rows[before], values[own]) for before, own in pairs]
+        codes = arrow.ints(combined.indices)
+    return arrow.array(codes), rows
 
 
 def above_zero(values: Column | None) -> Column | None:

@@ -19,7 +19,7 @@ from contextlib import closing
 from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, Protocol, Self, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -81,6 +81,37 @@ class Block:
         mask = arrow.array(rows)
         kept = {name: column.filter(mask) for name, column in self.columns.items()}
         return Block(self.table, self.first, int(np.count_nonzero(rows)), kept)
+
+
+class Tables(Protocol):
+    """Tables of a file: of a database, or of a file whose reader makes the same tables of it.
+
+    tables: name -> its columns in their order.
+    """
+
+    tables: dict[str, tuple[str, ...]]
+
+    def __enter__(self) -> Self: ...
+
+    def __exit__(self, *_: object) -> None: ...
+
+    def close(self) -> None:
+        """Close the file."""
+
+    def count(self, table: str) -> int:
+        """Return the number of rows of a table."""
+
+    def small(self, table: str, *columns: str, limit: int = 1 << 20) -> list[Cells]:
+        """Return columns of a small table: None for a column that it lacks, no rows if there is no such table."""
+
+    def matching(self, table: str, columns: Sequence[str], key: str, values: Sequence[int]) -> list[Cells]:
+        """Return columns of the rows whose integer column `key` has one of the values."""
+
+    def text(self, table: str, number: int) -> str | None:
+        """Return the text under an id in a table of texts, None if there is none."""
+
+    def blocks(self, table: str, wanted: Mapping[str, CellType], size: int = BATCH_ROWS) -> Iterator[Block]:
+        """Yield the rows of a table in their order."""
 
 
 class Database:
@@ -161,6 +192,18 @@ class Database:
             return []
         wanted = ", ".join(quoted(c) if c in have else "null" for c in columns)
         return self.rows(f"select {wanted} from {quoted(table)} limit {limit}")
+
+    def matching(self, table: str, columns: Sequence[str], key: str, values: Sequence[int]) -> list[Cells]:
+        """Return columns of the rows whose integer column `key` has one of the values. Raises: ParseError."""
+        have = self.tables[table]
+        wanted = ", ".join(quoted(c) if c in have else "null" for c in columns)
+        kinds = ", ".join(map(str, values))
+        return self.rows(f"select {wanted} from {quoted(table)} where {quoted(key)} in ({kinds}) limit {1 << 20}")
+
+    def text(self, table: str, number: int) -> str | None:
+        """Return the text under an id in a table of texts, None if there is none. Raises: ParseError."""
+        rows = self.rows(f'select "value" from {quoted(table)} where "id" = ?', (number,))
+        return str(rows[0][0]) if rows and rows[0][0] is not None else None
 
     def blocks(self, table: str, wanted: Mapping[str, CellType], size: int = BATCH_ROWS) -> Iterator[Block]:
         """Yield the rows of a table in the order of the file. Raises: ParseError."""

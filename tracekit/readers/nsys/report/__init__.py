@@ -1,0 +1,1 @@
+"""Nsight Systems' own reports (.nsys-rep, .qdrep), as the tables of their SQLite export."""
