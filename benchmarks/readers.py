@@ -1,12 +1,13 @@
-"""Three readers against named baselines: XPlane, Nsight Compute's CSV, rocpd.
+"""Four readers against named baselines: XPlane, Nsight Compute's CSV, rocpd, reports of Nsight Systems.
 
     python benchmarks/readers.py [--rows N] [--rounds N] [--quick]
 
 `xplane`: a profile of N events in the forms that TensorFlow and JAX write, against protobuf's own C++ (upb), which
 parses the same bytes with the whole schema and makes nothing of them. `ncu`: a raw page of --csv against nvprof's CSV,
 in rows and MB a second. `rocpd`: kernels, copies and calls in rocprofv3's database against the same ones in that of
-Nsight Systems, in rows a second. Each case runs in a process of its own, on one core, in alternating order; a figure
-is the median over the rounds of the ratio of CPU seconds within a round. Exit code: 0 met, 1 missed.
+Nsight Systems, in rows a second. `nsys-report`: a report of Nsight Systems against the export of the same rows. Each
+case runs in a process of its own, on one core, in alternating order; a figure is the median over the rounds of the
+ratio of CPU seconds within a round. Exit code: 0 met, 1 missed.
 """
 
 from __future__ import annotations
@@ -126,12 +127,47 @@ def rocpd(path: Path, rows: int) -> None:
     db.close()
 
 
+def nsys_report(path: Path, rows: int) -> None:
+    """Write a report of Nsight Systems with the rows of the database of the same size: calls, kernels, copies."""
+    import sqlite3
+
+    import _nsys_reports as made
+    import pyarrow as pa
+    from _protobuf import message
+
+    database = path.with_name(path.name + ".sqlite")
+    nsys(database, rows)
+    codec = pa.Codec("lz4_raw")
+    tables, strings = {}, []
+    with sqlite3.connect(database) as db:
+        db.row_factory = sqlite3.Row
+        strings = [""] + [text for (text,) in db.execute("select value from StringIds order by id")]
+        for table in ("RUNTIME", "KERNEL", "MEMCPY"):
+            tables[table] = db.execute(f"select * from CUPTI_ACTIVITY_KIND_{table}")
+        blocks, events, count = [], [], 0
+        for number in range(1, rows + 1):
+            events.append((1, made.call_event(dict(next(tables["RUNTIME"])))))
+            events.append((1, made.work_event("KERNEL", dict(next(tables["KERNEL"])))))
+            if number % 12 == 0:
+                events.append((1, made.work_event("MEMCPY", dict(next(tables["MEMCPY"])))))
+            if len(events) > 7000 or number == rows:
+                blocks.append(made.block(message(*events), lambda data: codec.compress(data, asbytes=True)))
+                count, events = count + len(events), []
+    db.close()
+    database.unlink()
+    head = message((1, count), (3, len(strings)), (5, 0), (9, "lz4"), (15, 0))
+    first = made.delimited(message((17, 0), (18, 1 << 40))) + made.delimited(head)
+    texts = message(*((1, text) for text in strings))
+    path.write_bytes(made.container("2022", "2024.6.2.225", first, blocks, texts, made.delimited(b"")))
+
+
 MAKERS: dict[str, Callable[[Path, int], None]] = {
     "xplane.pb": xplane,
     "ncu.csv": ncu,
     "nvprof.csv": nvprof,
     "rocpd.db": rocpd,
     "nsys.sqlite": nsys,
+    "run.nsys-rep": nsys_report,
 }
 
 
@@ -242,6 +278,7 @@ def main() -> int:
         for what, one, other in (
             ("ncu --csv --page raw / nvprof-csv", "ncu.csv", "nvprof.csv"),
             ("rocpd / nsys-sqlite", "rocpd.db", "nsys.sqlite"),
+            ("nsys-report / nsys-sqlite", "run.nsys-rep", "nsys.sqlite"),
         ):
             costs = rounds(("read", files[one]), ("read", files[other]), given.rounds)
             ratio = statistics.median(rate(mine, "rows") / rate(theirs, "rows") for mine, theirs in costs)
