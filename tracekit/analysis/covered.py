@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tracekit.analysis.segments import run_starts
+from tracekit.analysis.segments import order_by_lane, run_starts
 from tracekit.columns.arrays import I64, Mask
 
 LEAST = 2
@@ -44,10 +44,11 @@ def covers(lanes: I64, starts: I64, durations: I64, names: I64, launches: I64) -
     >>> found.rows.tolist(), found.counts.tolist()
     ([1], [2])
     """
-    rows = np.flatnonzero(durations > 0)
-    rows = rows[np.lexsort((-durations[rows], starts[rows], lanes[rows]))]
-    reach = starts + durations - _rounding(starts, durations)
     found = np.zeros(starts.size, np.int64)
+    rows = _crossed(lanes, starts, durations)
+    if not rows.size:
+        return Covers(rows, rows)
+    reach = starts + durations - _rounding(starts, durations)
     covering = np.zeros(starts.size, np.bool_)
     for _ in range(_ROUNDS):
         # Without the ranges that were found: others may lie within them and last over others too.
@@ -61,6 +62,17 @@ def covers(lanes: I64, starts: I64, durations: I64, names: I64, launches: I64) -
     found[~_rare(lanes, names, durations > 0, covering)] = 0
     places = np.flatnonzero(found)
     return Covers(places, found[places])
+
+
+def _crossed(lanes: I64, starts: I64, durations: I64) -> I64:
+    """Return the ranges of lanes on which one starts before the one before has ended, by lane and start."""
+    rows = np.flatnonzero(durations > 0)
+    if (starts[rows[1:]] < starts[rows[:-1]]).any():
+        rows = rows[np.argsort(starts[rows], kind="stable")]
+    rows = rows[order_by_lane(lanes[rows])]
+    lane, start = lanes[rows], starts[rows]
+    early = (start[1:] < start[:-1] + durations[rows[:-1]]) & (lane[1:] == lane[:-1])
+    return rows[np.isin(lane, np.unique(lane[1:][early]))] if early.any() else rows[:0]
 
 
 def _counts(lanes: I64, starts: I64, ends: I64, reach: I64, launches: I64) -> I64:
