@@ -96,6 +96,15 @@ def test_the_record_and_its_measured_duration_are_kept(tmp_path: Path) -> None:
     assert (made["read"], made["kept"], made["dropped"]) == (102, 102, {})
 
 
+def test_the_inventory_has_it_in_no_sum_and_not_in_the_last_time(tmp_path: Path) -> None:
+    path = trace(tmp_path, stream(), IMPOSSIBLE)
+    (entry,) = json.loads(run_command("inspect", path, "--format", "json").stdout)["inputs"]
+    assert entry["by_kind"]["kernel"] == {"events": 51, "dur_ns": 400_000}
+    assert (entry["first_ns"], entry["last_ns"]) == (910_000, 1_498_000)
+    assert [note["code"] for note in entry["ledger"]["notes"]] == ["covered-work"]
+    assert "lasts over 39 whole later kernels" in run_command("inspect", path).stdout
+
+
 @pytest.mark.parametrize("category", ["gpu_memcpy", "gpu_memset"])
 def test_copies_lie_over_later_work_no_more_than_kernels(category: str, tmp_path: Path) -> None:
     odd = [event | ({"cat": category} if event["cat"] == "kernel" else {}) for event in IMPOSSIBLE]

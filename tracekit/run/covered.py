@@ -45,6 +45,7 @@ class Cover:
     source: int
     number: int
     name: str
+    kind: str
     start_ns: int
     length_ns: int
     stream: int
@@ -53,8 +54,13 @@ class Cover:
 
 @dataclass(slots=True)
 class StreamWork:
-    """The device work of streams, gathered batch by batch. Memory: 48 bytes for each row of it."""
+    """The device work of streams, gathered batch by batch. Memory: 56 bytes for each row of it.
 
+    most: rows that are kept, 0 for all; of an input with more of them nothing is known.
+    """
+
+    most: int = 0
+    _count: int = 0
     _runs: dict[int, Run] = field(default_factory=dict)
     _parts: list[I64] = field(default_factory=list)
     _names: dict[str, int] = field(default_factory=dict)
@@ -71,6 +77,8 @@ class StreamWork:
         """Take the rows of a batch; TOTALS have none."""
         if schema.is_totals(batch) or not batch.num_rows or not set(batch.schema.names) >= COLUMNS:
             return
+        if self.most and self._count > self.most:
+            return
         timed = arrow.valid(batch.column("dur_ns")) & arrow.valid(batch.column("stream"))
         rows = np.flatnonzero(timed & _is_work(batch))
         if not rows.size:
@@ -80,8 +88,14 @@ class StreamWork:
         texts = ["" if code < 0 else names.dictionary[code].as_py() or "" for code in used.tolist()]
         own = np.array([self._names.setdefault(text, len(self._names)) for text in texts], np.int64)
         inside = np.array([not text.startswith(_OUTSIDE) for text in texts], np.bool_)[name]
+        kinds = arrow.encoded(batch.column("kind"))
+        kind = np.array([self._names.setdefault(text, len(self._names)) for text in arrow.texts(kinds.dictionary)])
         columns = [_with_null(batch, column)[rows] for column in ("ts_ns", "dur_ns", "event_id", "correlation")]
-        self._parts.append(np.stack([self._lanes_of(batch, rows), *columns, own[name]])[:, inside])
+        columns += [own[name], kind[arrow.codes(kinds)[rows]]]
+        self._count += rows.size
+        self._parts.append(np.stack([self._lanes_of(batch, rows), *columns])[:, inside])
+        if self.most and self._count > self.most:
+            self._parts.clear()
 
     def _lanes_of(self, batch: pa.RecordBatch, rows: Rows) -> I64:
         """Return a number for the stream of each row."""
@@ -101,7 +115,7 @@ class StreamWork:
         inside = {number for number, facts in self._facts() if has_streams(facts)}
         keys, texts = [*self._lanes], [*self._names]
         every = np.concatenate(self._parts, axis=1)
-        lane, start, length, number, launch, name = every[
+        lane, start, length, number, launch, name, kind = every[
             :, np.array([key[0] in inside for key in keys], np.bool_)[every[0]]
         ]
         found = covers(lane, start, length, name, np.where(launch > 0, launch, -1))
@@ -110,6 +124,7 @@ class StreamWork:
                 source=keys[lane[row]][0],
                 number=int(number[row]),
                 name=texts[name[row]],
+                kind=texts[kind[row]],
                 start_ns=int(start[row]),
                 length_ns=int(length[row]),
                 stream=keys[lane[row]][-1],
