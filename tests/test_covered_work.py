@@ -177,6 +177,17 @@ def test_queues_that_several_streams_may_share_are_not_judged(tmp_path: Path) ->
     path.write_text("\n".join([f"{head},DispatchNs,BeginNs,EndNs,CompleteNs", *lines]) + "\n")
     assert tracekit.read(path).events.num_rows >= 40
     assert notes(path) == []
+    run_command("convert", path, "-o", tmp_path / "c.json")
+    assert notes(tmp_path / "c.json") == []
+    assert "covered-work" not in {each.defect.code for each in diagnose(str(path)).findings}
+
+
+@pytest.mark.parametrize("suffix", ["json", "pftrace", "parquet", "jsonl"])
+def test_it_is_found_in_what_was_converted_too(suffix: str, tmp_path: Path) -> None:
+    path = trace(tmp_path, stream(), IMPOSSIBLE)
+    run_command("convert", path, "-o", tmp_path / f"c.{suffix}")
+    (note,) = notes(tmp_path / f"c.{suffix}")
+    assert note.startswith("copy_kernel, 3.4 s from ")
 
 
 def test_a_wrong_end_in_a_database_of_nsight_systems_is_found(tmp_path: Path) -> None:
