@@ -26,7 +26,7 @@ from tracekit.readers.foreign import FOREIGN, foreign_format
 from tracekit.readers.sniff import votes
 
 XML = b'<?xml version="1.0" encoding="UTF-8"?>\n'
-BY_SUFFIX = {"nsys-rep", "qdstrm", "nsight-cuprof-report", "xplane-torn"}
+BY_SUFFIX = {"nsys-rep", "qdstrm", "nsight-cuprof-report", "xplane-torn", "msprof-raw"}
 """No mark in the content of these is known."""
 
 
@@ -99,6 +99,7 @@ HEADS: dict[str, list[bytes]] = {
         b"\x07\x0a\x050.0.4" + b"\x0d\x12\x09aten::add\x18\x04",
         b"\x09\x0a\x070.10.12" + b"\x96\x01\x08\xac\x02\x12\x0bnccl:reduce\x18\x07",
         b"\x07\x0a\x050.0.4",
+        b"\x9c\x01\x0a\x050.0.4\x12\x1a\x0a\x06schema\x6a\x121.0.2-chakra.0.0.4",
     ],
     "flight-recorder": [
         pickle.dumps(RECORDER, protocol=2),
@@ -181,6 +182,7 @@ HEADS: dict[str, list[bytes]] = {
     "tracy-csv": [
         b"name,src_file,src_line,total_ns,total_perc,counts,mean_ns,min_ns,max_ns,std_ns\nmain,a.cpp,3,10,1.5,2,5,4,6,1\n",
         b"name;src_file;src_line;ns_since_start;exec_time_ns;thread\n",
+        b"name,src_file,Time from start of program,GPU execution time\n",
     ],
     "go-trace": [b"go 1.22 trace\0\0\0\x01\x02", b"go 1.5 trace\0\0\0\0", b"go 1.26 trace\0\0\0\x01"],
     "ncu-rep": [b"NVR\0\x04\0\0\0\x08\x01\x12\x02\x08\xff", b"NVP\0\x04\0\0\0\x08\x01\x12\x02\x08\xff"],

@@ -27,7 +27,7 @@ FRAMEWORKS: tuple[Foreign, ...] = (
         "an execution trace of Chakra in its protobuf: operators and what they depend on, no timeline",
         "give the Kineto trace that it was made from: prof.export_chrome_trace({stem}.json) writes one",
         # A message of metadata with a version, then the first node: its id, its name.
-        rb"\A[\x07-\x7f]\x0a[\x05-\x0f]\d{1,3}\.\d{1,3}\.\d{1,3}(?:[-.+a-z0-9]{0,20})"
+        rb"\A(?:[\x07-\x7f]|[\x80-\xff]{1,2}[\x01-\x7f])\x0a[\x05-\x0f]\d{1,3}\.\d{1,3}\.\d{1,3}(?:[-.+a-z0-9]{0,20})"
         rb"(?:\Z|" + _VARINT + rb"(?:\x08" + _VARINT + rb")?\x12[\x01-\x7f][\x20-\x7e]|\x12)",
         (".et",),
     ),
@@ -88,6 +88,12 @@ FRAMEWORKS: tuple[Foreign, ...] = (
         "a database of Ascend's profiler (msprof, torch_npu)",
         "give the timeline instead, msprof_*.json or trace_view.json: `msprof --export=on` writes it",
         tables=tuple(frozenset({"STRING_IDS", each}) for each in ("TASK", "CANN_API", "PYTORCH_API", "MSTX_EVENTS")),
+    ),
+    Foreign(
+        "msprof-raw",
+        "raw data of Ascend's profiler (msprof)",
+        "export it with `msprof --export=on`, and give msprof_*.json",
+        suffixes=tuple(f".slice_{n}" for n in range(10)),
     ),
     Foreign(
         "dlprof",

@@ -163,7 +163,7 @@ GENERAL: tuple[Foreign, ...] = (
         "pyinstrument",
         "a session of pyinstrument",
         "convert it: pyinstrument --load {file} -r speedscope -o {stem}.speedscope.json",
-        rb"\A\s*\{(?=.{0,4000}?\"frame_records\")(?=.{0,4000}?\"sample_count\"|.*\"program\")",
+        rb"\A\s*\{(?=.*?\"frame_records\")(?=.*?\"(?:sample_count|program)\")",
     ),
     Foreign(
         "line-profiler",

@@ -55,8 +55,8 @@ TOOLS: tuple[Foreign, ...] = (
         "tracy-csv",
         "a table of tracy-csvexport: zones of the host",
         "no export of Tracy can be read; for GPU work: nsys profile -o run PROGRAM",
-        rb'\A(?:\xef\xbb\xbf)?"?name' + _CELL + rb"src_file" + _CELL + rb"src_line" + _CELL
-        + rb"(?:total_ns|ns_since_start|exec_time_ns|total_time|zone_)",
+        rb'\A(?:\xef\xbb\xbf)?"?name' + _CELL + rb"src_file" + _CELL + rb"(?:src_line" + _CELL
+        + rb"(?:total_ns|ns_since_start|exec_time_ns|total_time|zone_)|Time from start of program)",
     ),
     Foreign(
         "go-trace",
