@@ -103,7 +103,10 @@ MAY: dict[str, set[str]] = {
     "__main__": {"cli"},
 }  # fmt: skip
 
-ENGINES: dict[str, set[str]] = {"readers": {"packets", "sqlite", "trace_event", "printed"}, "writers": {"tracks"}}
+ENGINES: dict[str, set[str]] = {
+    "readers": {"packets", "sqlite", "trace_event", "printed", "foreign"},
+    "writers": {"tracks"},
+}
 """Folders that several producers, or several targets, share; every other folder belongs to one of them."""
 
 SHELVES: dict[str, set[str]] = {"views": set(), "compat": set(), **ENGINES}

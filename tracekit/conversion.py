@@ -19,6 +19,7 @@ from tracekit.columns.tables import sorted_by_start
 from tracekit.errors import Failure, OutOfOrderError, OutputError, OutputExistsError, UsageError
 from tracekit.inputs import USUAL, InputOptions, Inputs, PathLike, refuse_inputs, steps
 from tracekit.inputs.inventory import StockJson, incomplete_stock, take_stock
+from tracekit.inputs.outcome import RECORD, without_impossible
 from tracekit.options import no_such
 from tracekit.privacy.guard import masked_copy, masked_rows
 from tracekit.trace import Ledger, Run, Trace, concat
@@ -40,19 +41,22 @@ def read(inputs: PathLike | Sequence[PathLike], options: InputOptions = USUAL) -
         unmarked = joined.unmarked and (columns is None or "step" in columns)
         asked = None if columns is None else columns | {"ts_ns", "dur_ns"}
         needed = asked if asked is None or not unmarked else asked | steps.COLUMNS
-        keep = [n for n in schema.EVENTS.names if needed is None or n in needed]
+        kept = [n for n in schema.EVENTS.names if needed is None or n in needed]
+        keep = [n for n in schema.EVENTS.names if n in kept or n in RECORD]
         for batch in stream.batches:
             if schema.is_totals(batch):
                 totals.append(batch)
             else:
                 events.append(batch if columns is None else batch.select(keep))
         failures = joined.bad()
+        work = joined.work
     empty = pa.schema([schema.EVENTS.field(n) for n in keep]).with_metadata(schema.EVENTS.metadata)
     summed = concat(totals, schema.TOTALS)
-    trace = Trace(sorted_by_start(events, empty), summed, stream.run, stream.ledgers, failures)
+    table = without_impossible(sorted_by_start(events, empty), work, stream.ledgers).select(kept)
+    trace = Trace(table, summed, stream.run, stream.ledgers, failures)
     if not unmarked:
         return trace
-    marked = steps.marked_table(trace.events).select([n for n in keep if asked is None or n in asked])
+    marked = steps.marked_table(trace.events).select([n for n in kept if asked is None or n in asked])
     return Trace(marked, trace.totals, trace.run, trace.ledgers, failures)
 
 

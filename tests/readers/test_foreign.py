@@ -4,25 +4,29 @@ from __future__ import annotations
 
 import cProfile
 import io
+import json
+import pickle
 import re
+import sqlite3
 import struct
 import tarfile
 import zipfile
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 from support import ROOT, SAMPLE_FILES, corpus_next, run_command
 
 import tracekit
-from tracekit.errors import UnknownFormatError
+from tracekit.errors import TracekitError, UnknownFormatError
 from tracekit.readers import READERS
 from tracekit.readers.base import Confidence, Head
 from tracekit.readers.foreign import FOREIGN, foreign_format
 from tracekit.readers.sniff import votes
 
 XML = b'<?xml version="1.0" encoding="UTF-8"?>\n'
-BY_SUFFIX = {"nsys-rep", "qdstrm", "nsight-cuprof-report", "xplane-torn"}
+BY_SUFFIX = {"nsys-rep", "qdstrm", "nsight-cuprof-report", "xplane-torn", "msprof-raw"}
 """No mark in the content of these is known."""
 
 
@@ -58,11 +62,130 @@ def tfevents() -> bytes:
     return struct.pack("<Q", len(event)) + b"\x12\x34\x56\x78" + event + b"\x9a\xbc\xde\xf0"
 
 
+ENTRY = {
+    "record_id": 0, "pg_id": 0, "process_group": ("0", "default_pg"), "collective_seq_id": 1, "p2p_seq_id": 0,
+    "profiling_name": "nccl:all_reduce", "time_created_ns": 1_700_000_000_000_000_000, "input_sizes": [[3, 4]],
+    "state": "completed", "retired": True, "timeout_ms": 600000, "is_p2p": False,
+}  # fmt: skip
+RECORDER = {
+    "version": "2.4",
+    "pg_config": {"0": {"name": "0", "desc": "default_pg", "ranks": "[0, 1]"}},
+    "pg_status": {"0": {"last_enqueued_collective": 1, "last_completed_collective": 1}},
+    "entries": [ENTRY],
+}
+
+
+def database(*tables: str) -> bytes:
+    with closing(sqlite3.connect(":memory:")) as db:
+        for table in tables:
+            kind = "VIEW" if table.startswith("view_") else "TABLE"
+            db.execute(f"CREATE {kind} {table} {'AS SELECT 1 AS a' if kind == 'VIEW' else '(a)'}")
+        db.commit()
+        return db.serialize()
+
+
 HEADS: dict[str, list[bytes]] = {
     "git-lfs": [b"version https://git-lfs.github.com/spec/v1\noid sha256:" + b"0" * 64 + b"\nsize 12\n"],
     "roctracer-text": [b'ROCTracer (pid=880592): input from "input.xml"\n    HIP-trace()\n hipFree\n'],
     "rocprofv3-agents": [b'"Node_Id","Logical_Node_Id","Agent_Type","Cpu_Cores_Count"\n0,0,"CPU",96\n'],
     "rocprof-sys-sums": [b'{\n "timemory": {\n  "wall_clock": {\n   "properties": {}, "type": "wall_clock"'],
+    "torch-execution-trace": [
+        (b'{\n  "schema": "1.1.1-chakra.0.0.4", "pid": 7, "time": "2026-01-02 03:04", "start_ts": 12,\n  "nodes": [\n'
+        b'  {"id": 2, "name": "[pytorch|profiler|execution_trace|thread]", "ctrl_deps": 1, "inputs": {"values": []}}'),
+        b'{"schema":"1.0.1","pid":7,"nodes":[{"name":"aten::mm","id":3,"rf_id":1,"parent":2,"fw_parent":0,"scope":0}]}',
+        b'{"nodes":[{"id":1,"name":"a","inputs":[],"ctrl_deps":0,"attrs":[{"name":"rf_id","value":0}]}],"pid":3}',
+    ],
+    "chakra": [
+        b"\x07\x0a\x050.0.4" + b"\x0f\x08\x01\x12\x09aten::mul\x18\x04",
+        b"\x07\x0a\x050.0.4" + b"\x0d\x12\x09aten::add\x18\x04",
+        b"\x09\x0a\x070.10.12" + b"\x96\x01\x08\xac\x02\x12\x0bnccl:reduce\x18\x07",
+        b"\x07\x0a\x050.0.4",
+        b"\x9c\x01\x0a\x050.0.4\x12\x1a\x0a\x06schema\x6a\x121.0.2-chakra.0.0.4",
+    ],
+    "flight-recorder": [
+        pickle.dumps(RECORDER, protocol=2),
+        pickle.dumps(RECORDER, protocol=5),
+        pickle.dumps({key: RECORDER[key] for key in ("version", "entries")}, protocol=2),
+        pickle.dumps(RECORDER["entries"], protocol=4),
+        json.dumps(RECORDER).encode(),
+        json.dumps({key: RECORDER[key] for key in ("entries", "version")}, indent=1).encode(),
+    ],
+    "tensorrt-times": [
+        b'[\n  { "count" : 309 }\n, { "name" : "Conv_0", "timeMs" : 4.6, "averageMs" : 0.015, "percentage" : 1.1 }\n]',
+        (b'[\n  { "startEnqMs" : 0.2, "endEnqMs" : 1.0, "startH2dMs" : 0.1, "endH2dMs" : 0.2, "startComputeMs" : 0.3, '
+        b'"endComputeMs" : 1.1, "latencyMs" : 1.2 }\n]'),
+        b'{"Layers": [{"Name": "conv1", "LayerType": "CaskConvolution", "Inputs": []}], "Bindings": ["in"]}',
+        b'{"Layers": ["conv1 + relu1", "fc"\n],\n"Bindings": ["in", "out"\n]}',
+    ],
+    "proton": [
+        (b'[{"children": [{"children": [], "frame": {"name": "add_kernel", "type": "function"}, "metrics": '
+        b'{"count": 3, "device_id": "0", "device_type": "CUDA", "time (ns)": 9312}}], "frame": {"name": "ROOT", '
+        b'"type": "function"}, "metrics": {"count": 0, "time (ns)": 0}}, {"CUDA": {"0": {"num_sms": 132}}}]'),
+    ],
+    "deepspeed-flops": [
+        b"\n-------------------------- DeepSpeed Flops Profiler --------------------------\nProfile Summary:\n",
+        b"[INFO] step 9\n\n--------------------------DeepSpeed Flops Profiler--------------------------\n",
+    ],
+    "op-profile": [
+        b'{"byCategory":{"name":"by_category","metrics":{"rawTime":1.5,"occurrences":3}},"deviceType":"TPU"}',
+        b'{"byProgram": {"name": "p", "metrics": {}}, "byProgramExcludeIdle": {}}',
+    ],
+    "msprof": [
+        b"Device_id,Model ID,Task ID,Stream ID,Op Name,OP Type,Task Type,Task Start Time(us)\n",
+        b"Device_id,Model Name,Model ID,Task ID,Stream ID,Op Name,OP Type,Task Start Time(us)\n",
+        b"Device_id,OP Type,Core Type,Count,Total Time(us),Min Time(us),Avg Time(us),Ratio(%)\n0,A,B,1,2\n",
+        b"Device_id,Level,API Name,Time(us),Count,Avg(us),Min(us),Max(us),Variance\n",
+        b"Device_id,kernel_name,kernel_type,stream_id,task_id,task_time(us),task_start(us),task_stop(us)\n",
+        b"Device_id,Step,Computing,Communication(Not Overlapped),Overlapped,Communication,Free,Stage,Bubble\n",
+        b"Step Id,Device_id,Model ID,Task ID,Stream ID,Name,Type,Accelerator Core,Start Time(us)\n",
+        b"Device_id,Name,Type,Accelerator Core,Start Time(us),Duration(us),Block Dim\n0,a,b,c,1.5,2,8\n",
+        b"\xef\xbb\xbfName,Type,Accelerator Core,Start Time(us),Duration(us)\n",
+        b"Name,Input Shapes,Call Stack,Host Self Duration(us),Host Total Duration(us),Device Self Duration(us)\n",
+        b"Name,Size(KB),Allocation Time(us),Release Time(us),Duration(us)\n",
+        b"Component,Timestamp(us),Total Allocated(MB),Total Reserved(MB),Device Type\nPTA,1.5,2,3,NPU:0\n",
+        b'{"step1": {"collective": {"hcom_allReduce__1": {"Communication Time Info": {"Elapse Time(ms)": 0.5}}}}}',
+    ],
+    "msprof-db": [database("STRING_IDS", "TASK"), database("STRING_IDS", "PYTORCH_API", "CONNECTION_IDS")],
+    "dlprof": [
+        database("aggregations", "view_op_nodes", "view_system_config"),
+        b"[DLProf-04:35:49] Aggregating profile data\n",
+        b"Expert Systems Feedback: 6 issues detected. Note that expert systems is still experimental\n",
+        b"Op ID,Op Name,Direction,Op Type,Calls,TC Eligible,Using TC,Total CPU Time (ns),Total GPU Time (ns)\n",
+    ],
+    "unitrace": [
+        b"\n=== Device Timing Summary ===\n\n        Total Execution Time (ns):   1008344251\n",
+        b"step 1\n=== API Timing Summary ===\n\n  Total API Time for L0 backend (ns): 100\n== L0 Backend ==\n",
+        b"=== Device Timing Summary ===\n  Kernel, Calls, Time (ns), Time (%), Average (ns), Min (ns), Max (ns)\n",
+        b"=== Device #0 Metrics ===\n\nKernel, GlobalInstanceId, GpuTime[ns], XVE_ACTIVE[%]\n",
+    ],
+    "vtune-csv": [
+        b"Function,CPU Time,CPU Time:Effective Time,CPU Time:Spin Time,Module,Function (Full)\n",
+        b"Computing Task\tWork Size:Global\tWork Size:Local\tComputing Task:Total Time\n",
+        b'"Function";"CPU Time";"Module";"Function (Full)";"Source File"\nmain;1.5;a.out;main;a.c\n',
+        b"Module,Hardware Event Count:INST_RETIRED.ANY,Hardware Event Count:CPU_CLK_UNHALTED.THREAD\na.out,1,2\n",
+        b"Hierarchy Level,Metric Name,Metric Value\n0,Elapsed Time,1.52\n",
+    ],
+    "scalene": [
+        b'{"alloc_samples": 0, "args": ["a.py"], "elapsed_time_sec": 1.5, "files": {"a.py": {"lines": []}}}',
+        b'{"files": {"a.py": {"lines": [{"lineno": 1, "n_cpu_percent_c": 1.0, "n_cpu_percent_python": 60.0}]}}}',
+        b'{\n "elapsed_time_sec": 1.2,\n "max_footprint_mb": 12.5,\n "max_footprint_python_fraction": 0.7\n}',
+    ],
+    "pyinstrument-json": [
+        (b'{"start_time": 1795.2, "duration": 0.6, "sample_count": 1, "target_description": "a.py", "cpu_time": 0.5,'
+        b' "root_frame": {"function": "<module>", "time": 0.6, "is_application_code": true, "children": []}}'),
+        b'{"session": {"start_time": 1.5, "sample_count": 3}, "frame_tree": {"identifier": "main", "time": 1.5}}',
+    ],
+    "gprof": [
+        b"Flat profile:\n\nEach sample counts as 0.01 seconds.\n  %   cumulative   self\n",
+        b"\t\t     Call graph (explanation follows)\n\n\ngranularity: each sample hit covers 4 byte(s)\n",
+        b"gmon\x01\0\0\0" + bytes(12),
+    ],
+    "tracy-csv": [
+        b"name,src_file,src_line,total_ns,total_perc,counts,mean_ns,min_ns,max_ns,std_ns\nmain,a.cpp,3,10,1.5,2,5,4,6,1\n",
+        b"name;src_file;src_line;ns_since_start;exec_time_ns;thread\n",
+        b"name,src_file,Time from start of program,GPU execution time\n",
+    ],
+    "go-trace": [b"go 1.22 trace\0\0\0\x01\x02", b"go 1.5 trace\0\0\0\0", b"go 1.26 trace\0\0\0\x01"],
     "ncu-rep": [b"NVR\0\x04\0\0\0\x08\x01\x12\x02\x08\xff", b"NVP\0\x04\0\0\0\x08\x01\x12\x02\x08\xff"],
     "nvvp-session": [XML + b'<session version="2"><executable path="a.out"/></session>'],
     "hdf5": [b"\x89HDF\r\n\x1a\n\0\0\0\0\0\x08\x08\0"],
@@ -142,6 +265,95 @@ def test_a_foreign_format_is_named_by_its_content_with_advice(key: str, number: 
     assert "{" not in caught.value.hint
 
 
+NEAR = {
+    "a graph with a schema": b'{"schema": "1.0", "nodes": [{"id": 1, "name": "a"}]}',
+    "a list of entries": b'{"version": 1, "entries": [{"name": "nccl:all_reduce", "seq_id": 3}]}',
+    "the settings of a database": b'{"pg_config": {"max_connections": 5}, "entries": []}',
+    "counts by name": b'[{"count": 3, "name": "a", "averageMs": 1.5}]',
+    "layers of a drawing": b'{"Layers": [{"Name": "a", "Opacity": 1}]}',
+    "names of layers": b'{"Layers": ["a", "b"], "Width": 3}',
+    "a tree of another hatchet": b'[{"frame": {"name": "a"}, "metrics": {"time (inc)": 3.5}, "children": []}]',
+    "the word of the profiler": b"we used the DeepSpeed Flops Profiler --- it prints a table\n",
+    "spending": b'{"byCategory": {"food": 3}, "metrics": {"total": 3}}',
+    "sensors": b"Device_id,Timestamp,temperature\n1,2026-01-01,3\n",
+    "prices": b"Device_id,Name,Price (us)\n1,a,3\n",
+    "a list of names": b"Name,Type,Size\na,b,3\n",
+    "another summary": b"=== Device Timing Summary ===\nratio_denominator=3 ms\n",
+    "a table of functions": b"Function,CPU Time,Module\nmain,1.5,a.out\n",
+    "a load test": b'{"elapsed_time_sec": 1.5, "growth_rate": 2, "requests": 3}',
+    "frames of a page": b'{"root_frame": {"url": "http://a"}, "identifier": 3}',
+    "prose of gprof": b"Flat profile: a word of gprof\n",
+    "a table of sources": b"name,src_file,src_line,comment\nmain,a.c,3,b\n",
+    "prose of Go": b"go 1.22 trace is a command\n",
+    "tasks of another program": database("TASK", "USERS"),
+    "another stream of messages": b"\x07\x0a\x05a.b.c\x0f\x08\x01\x12\x09aten::mul\x18\x04",
+    "a pickle of entries": pickle.dumps({"version": 1, "entries": [1, 2]}),
+}
+"""What none of these formats is, though it has a word of one."""
+
+
+@pytest.mark.parametrize("case", NEAR)
+def test_what_only_looks_like_one_keeps_its_sentence(case: str, tmp_path: Path) -> None:
+    path = tmp_path / "unknown name"
+    path.write_bytes(NEAR[case])
+    with pytest.raises(TracekitError) as caught:
+        tracekit.read(path)
+    usual = "text that begins with", "a binary file", "without the tables of", "a pickle of Python", "is not a"
+    assert any(words in str(caught.value) for words in usual), str(caught.value)
+
+
+@pytest.mark.parametrize("key", ["deepspeed-flops", "unitrace"])
+def test_what_is_printed_at_the_end_of_a_long_log_is_named(key: str, tmp_path: Path) -> None:
+    path = tmp_path / "out.log"
+    path.write_bytes(b"loss 0.5 and more of it\n" * 9000 + HEADS[key][0])
+    with pytest.raises(UnknownFormatError) as caught:
+        tracekit.read(path)
+    wanted = next(each for each in FOREIGN if each.key == key)
+    assert f"(at its end {wanted.title})" in str(caught.value)
+    assert caught.value.hint == wanted.hint(str(path))
+
+
+def test_a_folder_of_such_files_is_named_too(tmp_path: Path) -> None:
+    folder = tmp_path / "dumps"
+    folder.mkdir()
+    for rank in range(3):
+        (folder / f"nccl_trace_rank_{rank}").write_bytes(HEADS["flight-recorder"][0])
+    (folder / "notes.txt").write_text("words\n")
+    with pytest.raises(TracekitError) as caught:
+        tracekit.read(folder)
+    wanted = next(each for each in FOREIGN if each.key == "flight-recorder")
+    assert str(caught.value).endswith(f"is a known profile format (3 of 4 files: {wanted.title})")
+    assert caught.value.hint == wanted.hint(str(folder / "nccl_trace_rank_0"))
+
+
+@pytest.mark.parametrize("name", ["PROF_000001_20260102030405678_ABCDEFGH", "host_1_20260102030405_ascend_pt"])
+@pytest.mark.parametrize("below", [False, True])
+def test_raw_data_of_msprof_is_named_by_its_folder(name: str, below: bool, tmp_path: Path) -> None:
+    """msprof's raw files have no mark of their own."""
+    data = tmp_path / name / "device_0" / "data"
+    data.mkdir(parents=True)
+    (data / "stars_soc.data.0.slice_0").write_bytes(b"\x01\x02\x03\x04" * 9)
+    folder = tmp_path if below else tmp_path / name
+    with pytest.raises(TracekitError, match="raw data of msprof") as caught:
+        tracekit.read(folder)
+    assert "msprof --export=on" in caught.value.hint
+
+
+def test_a_folder_of_pictures_keeps_its_sentence(tmp_path: Path) -> None:
+    (tmp_path / "a.png").write_bytes(HEADS["picture"][0])
+    with pytest.raises(TracekitError) as caught:
+        tracekit.read(tmp_path)
+    assert str(caught.value).endswith("no file in this folder is a known profile format")
+
+
+def test_damaged_heads_raise_nothing() -> None:
+    for heads in HEADS.values():
+        for data in heads:
+            for at in range(0, min(len(data), 600), 7):
+                for damaged in (data[:at], data[at:], data[:at] + b"\xff\0" + data[at + 1 :], data * 2):
+                    foreign_format(Head("unknown", damaged, text=b"\0" not in damaged))
+
+
 def cprofile(path: Path) -> None:
     profile = cProfile.Profile()
     profile.runcall(sum, [1])
@@ -183,7 +395,7 @@ def test_a_name_counts_only_where_the_content_may_be_binary(tmp_path: Path) -> N
         (tmp_path / f"run{suffix}").write_bytes(b"\x01\x02\x03\x04" * 40)
         with pytest.raises(UnknownFormatError) as caught:
             tracekit.read(tmp_path / f"run{suffix}")
-        assert re.search("export|import|copy", caught.value.hint)
+        assert re.search("export|import|copy|give", caught.value.hint)
 
 
 def test_no_sample_of_ours_looks_foreign() -> None:
@@ -208,6 +420,14 @@ def test_patterns_take_no_long_time_on_hostile_heads() -> None:
         b'{"nodes":[',
         b"1 2/3 4.567890: ",
         b"PK\x03\x04",
+        b"-",
+        b"\n=== ",
+        b" \n",
+        b'{"pg_config":',
+        b'[{"frame":{',
+        b"\x80\x02}X",
+        b",CPU Time",
+        b"\x07\n\x050.0.4",
     )
     for piece in unit:
         head = Head("unknown", (piece * 65536)[:65536], text=True)

@@ -23,6 +23,7 @@ from typing import TypeVar
 import msgspec
 import numpy as np
 import numpy.typing as npt
+import orjson
 import pyarrow as pa
 
 from tracekit.columns import arrow
@@ -85,6 +86,19 @@ def values(column: Values, *keys: str) -> tuple[I64, list[object]]:
     mentioning = plain if rows.size == len(plain) else arrow.take(plain, rows)
     codes[rows], members = values(mentioning.dictionary_encode(), *keys)
     return codes, members
+
+
+def with_member(args: str | None, key: str, value: int) -> str:
+    """Return a JSON object with one more member; a text that is no object becomes one, which has it as `args_text`.
+
+    >>> with_member('{"a":1}', "b", 2), with_member(None, "b", 2)
+    ('{"a":1,"b":2}', '{"b":2}')
+    """
+    text = (args or "{}").rstrip()
+    if text[:1] != "{" or text[-1:] != "}":
+        text = orjson.dumps({"args_text": args}).decode()
+    head = text[:-1].rstrip()
+    return f'{head}{"" if head == "{" else ","}"{key}":{value}}}'
 
 
 def _one_column(column: Values) -> Column:

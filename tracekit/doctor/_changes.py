@@ -6,11 +6,11 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
-import orjson
 import pyarrow as pa
 
 from tracekit import schema
 from tracekit.columns import arrow
+from tracekit.columns.args import with_member
 from tracekit.columns.arrays import I64, Mask
 from tracekit.columns.arrow import Column
 from tracekit.doctor._rows import Group
@@ -28,6 +28,7 @@ _BY_THE_WRITER = {
 """Changes that the reader and the writer make, by class."""
 _OPEN = frozenset({"no-duration", "null-time", "bad-time", "unmatched-begin"})
 _MOMENTS = frozenset({Kind.MARK, Kind.COUNTER, Kind.FLOW, Kind.MEMORY})
+_WITHOUT_DURATION = ("zero-duration", "covered-work")
 _WITHOUT_LAUNCH = ("orphan-work", "orphan-launch", "clock-skew", "duplicate-id", "missing-table")
 
 Line = Callable[[dict[str, object]], None]
@@ -85,8 +86,9 @@ class Changes:
             self._list("no-duration", batch, mask, "written as a moment: its duration is not known")
         if "bad-encoding" in self.codes and (mask := _with_replaced(batch)).any():
             self._list("bad-encoding", batch, mask, "bytes that are not UTF-8 became U+FFFD")
-        if "zero-duration" in self.rows and (mask := self._those(batch, self.rows["zero-duration"])).any():
-            batch = self._emptied(batch, "zero-duration", "dur_ns", "measured_dur_ns", mask)
+        for code in _WITHOUT_DURATION:
+            if code in self.rows and (mask := self._those(batch, self.rows[code])).any():
+                batch = self._emptied(batch, code, "dur_ns", "measured_dur_ns", mask)
         for code in _WITHOUT_LAUNCH:
             if code in self.rows and (mask := self._those(batch, self.rows[code])).any():
                 batch = self._emptied(batch, code, "correlation", "launch_correlation", mask)
@@ -175,18 +177,5 @@ def _with_args(batch: pa.RecordBatch, mask: Mask, key: str, values: I64) -> pa.R
     """Return the batch with a member in the args of some rows."""
     args = batch.column("args").to_pylist()
     for row in np.flatnonzero(mask).tolist():
-        args[row] = _added(args[row], key, int(values[row]))
+        args[row] = with_member(args[row], key, int(values[row]))
     return _with(batch, "args", arrow.array(args, pa.string()))
-
-
-def _added(args: str | None, key: str, value: int) -> str:
-    """Return a JSON object with one more member.
-
-    >>> _added('{"a":1}', "b", 2), _added(None, "b", 2)
-    ('{"a":1,"b":2}', '{"b":2}')
-    """
-    text = (args or "{}").rstrip()
-    if text[:1] != "{" or text[-1:] != "}":
-        text = orjson.dumps({"args_text": args}).decode()
-    head = text[:-1].rstrip()
-    return f'{head}{"" if head == "{" else ","}"{key}":{value}}}'

@@ -139,7 +139,7 @@ def examine(source: Source, name: str, options: DoctorOptions) -> Examined:
         lanes = not reader.trace_events and reader.name not in _ARCHIVES
         checks = RowChecks(lanes=lanes, parts=reader.trace_events or reader.record == "row")
         try:
-            for batch in reading.rows():
+            for batch in checks.streams.watched(reading.rows(), reading.opened.run, 0):
                 checks.see(batch)
         except OutOfOrderError:
             continue

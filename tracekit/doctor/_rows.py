@@ -1,12 +1,13 @@
 """Checks of the rows that a reader gives, in order of start, batch by batch.
 
-Memory: 24 bytes for each row with a defect, and 48 for each launch and each device row that has a launch id.
+Memory: 24 bytes for each row with a defect, 48 for each launch and each device row that has a launch id, and 48 for
+each device row of a stream.
 """
 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 
 import numpy as np
@@ -21,6 +22,7 @@ from tracekit.columns.arrow import Column
 from tracekit.credentials import masked
 from tracekit.doctor.defects import DEFECTS
 from tracekit.doctor.findings import EXAMPLES, Example, Finding, Gathered
+from tracekit.run.covered import CODE, StreamWork, text_of
 from tracekit.schema import API_CALLS, DEVICE_WORK, Kind
 
 FAR_NS = 7 * 24 * 3600 * 10**9
@@ -58,6 +60,8 @@ class RowChecks:
     parts: bool = True
     events: int = 0
     totals: int = 0
+    streams: StreamWork = field(default_factory=StreamWork)
+    """Sees the same rows before `see` does."""
     groups: list[Group] = field(default_factory=list)
     forsaken: I64 = field(default_factory=lambda: np.empty(0, np.int64))
     """Numbers of the launches all of whose work starts before them, once `findings` was called."""
@@ -104,7 +108,18 @@ class RowChecks:
             self._found.pop("zero-duration", None)  # in whole us, work of less than half a us takes 0
         span = self.span_ns()
         found = [each.finding(word, span) for each in self._found.values()]
-        return [each for each in (*found, self._far(word)) if each is not None]
+        return [each for each in (*found, self._far(word), self._covered(word, span)) if each is not None]
+
+    def _covered(self, word: str, span: int) -> Finding | None:
+        """Return the work that lasts over whole later work of its stream."""
+        covers = sorted(self.streams.covers(), key=lambda each: -each.length_ns)
+        if not covers:
+            return None
+        numbers, starts, lengths = np.array([(c.number, c.start_ns, c.length_ns) for c in covers], np.int64).T
+        gathered = Gathered(CODE)
+        gathered.take(numbers, starts, lengths, [each.name for each in covers])
+        finding = gathered.finding(word, span)
+        return None if finding is None else replace(finding, text=text_of(covers[0]))
 
     def _gather(self, code: str, batch: pa.RecordBatch, mask: Mask) -> None:
         if mask.any():

@@ -170,6 +170,14 @@ _EVERY = (
         perfetto="draws a mark",
     ),
     Defect(
+        "covered-work",
+        "Device work over later work of its stream",
+        "A kernel or copy lasts over whole later ones of its stream, which runs one after the other: its end is wrong.",
+        "writes a moment, which says that the duration is not known",
+        chrome="draws the later ones inside it",
+        perfetto="draws the later ones inside it",
+    ),
+    Defect(
         "negative-time",
         "Times before 0",
         "Events start before 0.",

@@ -14,7 +14,7 @@ from tracekit.trace import NAME_TABLES, Key, Ledger, Run, SourceFacts, Trace
 
 SEVERAL_NOTES = ("clocks-not-comparable", "clocks-by-wall-clock", "same-bytes", "process-twice", "not-profiles")
 """Codes of notes on several inputs that the first screen has too: their clocks, what counts twice, what is not read."""
-FIRST_SCREEN_NOTES = (*SEVERAL_NOTES, "input-was-written-to")
+FIRST_SCREEN_NOTES = (*SEVERAL_NOTES, "input-was-written-to", "covered-work")
 """Codes of all notes that the first screen has too."""
 
 

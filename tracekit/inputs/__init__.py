@@ -17,7 +17,6 @@ from tracekit.errors import (
     AllInputsError,
     Failure,
     InputError,
-    ParseError,
     TracekitError,
 )
 from tracekit.inputs import steps, together
@@ -26,6 +25,7 @@ from tracekit.inputs.options import ALL as ALL
 from tracekit.inputs.options import USUAL as USUAL
 from tracekit.inputs.options import InputOptions as InputOptions
 from tracekit.inputs.options import rank_in
+from tracekit.inputs.outcome import nothing_read
 from tracekit.inputs.paths import Input as Input
 from tracekit.inputs.paths import PathLike as PathLike
 from tracekit.inputs.paths import expand as expand
@@ -38,12 +38,13 @@ from tracekit.inputs.together import Begun, Met
 from tracekit.privacy.guard import Guard
 from tracekit.readers.base import Opened, Reader, ReadOptions
 from tracekit.readers.source import Source, open_source
-from tracekit.run import device_rows, one_process
+from tracekit.run import covered, device_rows, one_process
 from tracekit.run import streams as runs
 from tracekit.run.alignment import LAUNCHES, RANGES, Placed
+from tracekit.run.covered import StreamWork
 from tracekit.run.one_process import Joins
 from tracekit.selection import first_rows
-from tracekit.trace import ARCHIVED_LEDGERS, Ledger, Note, Run, is_cut
+from tracekit.trace import ARCHIVED_LEDGERS, Ledger, Note, Run
 from tracekit.writers.base import Stream
 
 
@@ -63,6 +64,8 @@ class Inputs:
         self._met = Met()
         self._again: dict[int, list[str]] = {}
         self._copies: dict[int, list[str]] = {}
+        self.work: StreamWork | None = None
+        """The work of streams in what `stream` reads without order, each row before the user's filter."""
         self.failures: list[Failure] = []
         self.formats: set[str] = set()
         """The formats of the stream; for an archive, the formats that were archived."""
@@ -125,6 +128,7 @@ class Inputs:
         While it runs it raises OutOfOrderError when a promise was false.
         """
         joins = self._same_processes()
+        self.work = None if order else StreamWork()
         begun = list(self._begun(joins))
         if not begun:
             raise AllInputsError(self.failures)
@@ -170,7 +174,7 @@ class Inputs:
         """Return the columns that anyone will look at in an input of that format, None for all."""
         named = self.columns([name])
         # A selection needs columns of its own; steps and the order of rows need some that no one named.
-        return None if named is None or self._options.selection else named | steps.COLUMNS | {"ts_ns", "dur_ns"}
+        return None if named is None or self._options.selection else named | steps.COLUMNS | covered.COLUMNS
 
     def _args_of(self, name: str) -> frozenset[str] | None:
         """Return the kinds of rows whose `args` anyone will look at in an input of that format, None for all."""
@@ -308,6 +312,8 @@ class Inputs:
         joins.settle(number, opened.run)
         told = (opened.original or opened.ledgers)[0]
         batches = joins.batches(number, opened.batches, ledger, told)
+        if self.work is not None:
+            batches = self.work.watched(batches, opened.run, first_source)
         opened = replace(opened, batches=batches, ordered=opened.ordered and not joins.of(number))
         unmarked = reader.steps
         taken = joins.steps(number)
@@ -379,7 +385,7 @@ class Inputs:
             ledger.note("filter-left-nothing", f"the filter left nothing: there {there}")
         if timed and first_step is None:
             self._fail(item, InputError(f"{item.name}: --step selects steps, and this trace has none", hint=_NO_STEPS))
-        if (nothing := _nothing_read(ledger)) is not None:
+        if (nothing := nothing_read(ledger)) is not None:
             self._fail(item, nothing)
 
     def _fail(self, item: Input, err: TracekitError) -> None:
@@ -407,14 +413,4 @@ class Inputs:
             joins.name(run)
 
 
-def _nothing_read(ledger: Ledger) -> TracekitError | None:
-    """Return the error of an input that has records, none of which could be read."""
-    bad = [code for code in ledger.dropped if not is_cut(code)]  # a cut alone is no error: what came before counts
-    if ledger.kept or ledger.merged or ledger.filtered or not bad:
-        return None
-    reasons = "; ".join(str(ledger.notes[code]) for code in bad if code in ledger.notes)
-    return ParseError(ledger.path, "", f"no record of it can be read: {reasons}", hint=_DAMAGED)
-
-
 _NO_STEPS = "--time A:B selects by time; --view steps says which programs record steps"
-_DAMAGED = "is the file whole, and is it what its first lines say? --from NAME reads it as another format"

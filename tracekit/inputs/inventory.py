@@ -1,6 +1,7 @@
 """The contents of an input: counts and sums by kind, first and last time, the ledger.
 
-One pass. Only the times of launches and device work are kept, as many as `launches.MOST_ROWS`.
+One pass. Only the times of launches and device work are kept, as many as `launches.MOST_ROWS`. A duration that cannot
+be (`run.covered`) is in no sum and not in the last time.
 """
 
 from __future__ import annotations
@@ -13,9 +14,14 @@ import pyarrow as pa
 
 from tracekit import schema
 from tracekit.columns import arrow
-from tracekit.run import device_rows
-from tracekit.run.launches import LaunchLook
+from tracekit.columns.arrays import I64
+from tracekit.run import covered, device_rows
+from tracekit.run.covered import StreamWork
+from tracekit.run.launches import MOST_ROWS, LaunchLook
 from tracekit.trace import Ledger, LedgerJson, Note, Run, SourceFacts, incomplete
+
+_LATEST = 64
+"""Rows that are kept to find the last time."""
 
 
 class KindJson(TypedDict):
@@ -52,6 +58,14 @@ def incomplete_stock(inputs: Iterable[StockJson]) -> list[str]:
     return list(dict.fromkeys(found))
 
 
+def _latest(rows: I64) -> I64:
+    """Return those of (start, duration, number) that end last: the last of all may prove impossible."""
+    if len(rows) <= _LATEST:
+        return rows
+    ends = rows[:, 0] + np.maximum(rows[:, 1], 0)
+    return rows[np.argpartition(ends, -_LATEST)[-_LATEST:]]
+
+
 def take_stock(run: Run, batches: Iterator[pa.RecordBatch], ledgers: tuple[Ledger, ...]) -> StockJson:
     """Return the entry of one input in the JSON of `inspect`.
 
@@ -61,9 +75,9 @@ def take_stock(run: Run, batches: Iterator[pa.RecordBatch], ledgers: tuple[Ledge
     counts: dict[str, int] = {}
     sums: dict[str, int] = {}
     first: int | None = None
-    last: int | None = None
-    launches = LaunchLook()
-    for batch in batches:
+    launches, work = LaunchLook(), StreamWork(MOST_ROWS)
+    latest = np.empty((0, 3), np.int64)
+    for batch in work.watched(batches, run, ledgers[0].source):
         launches.see(batch)
         if schema.is_totals(batch) or not batch.num_rows:
             continue
@@ -76,10 +90,17 @@ def take_stock(run: Run, batches: Iterator[pa.RecordBatch], ledgers: tuple[Ledge
             if mine.any():
                 counts[name] = counts.get(name, 0) + int(mine.sum())
                 sums[name] = sums.get(name, 0) + int(dur[mine].sum())
-        begin, end = int(ts.min()), int((ts + np.maximum(dur, 0)).max())
+        begin = int(ts.min())
         first = begin if first is None else min(first, begin)
-        last = end if last is None else max(last, end)
+        latest = _latest(np.concatenate((latest, np.stack([ts, dur, arrow.ints(batch.column("event_id"))], axis=1))))
     ledger = ledgers[0]
+    covers = work.covers()
+    covered.note(covers, ledgers)
+    for each in covers:
+        sums[each.kind] -= each.length_ns
+    wrong = {(each.start_ns, each.length_ns, each.number) for each in covers}
+    ends = [ts + (0 if (ts, dur, number) in wrong else max(dur, 0)) for ts, dur, number in latest.tolist()]
+    last = max(ends, default=None)
     if text := device_rows.contradictions(device_rows.within(launches), cut=launches.cut):
         ledger.notes["work-before-launch"] = Note("work-before-launch", text, 1)
     facts = run.sources[0].facts if run.sources else {}

@@ -6,6 +6,7 @@ import glob
 import os
 import re
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -14,7 +15,7 @@ from tracekit.credentials import masked
 from tracekit.errors import InputError, OutputError, TracekitError, UnknownFormatError, UsageError
 from tracekit.inputs.sessions import session_of
 from tracekit.readers import READERS
-from tracekit.readers.base import Reader
+from tracekit.readers.base import Head, Reader
 from tracekit.readers.sniff import identify
 from tracekit.readers.source import Source, open_source
 from tracekit.readers.zipped import members
@@ -155,14 +156,29 @@ def _in_folder(folder: Path, label: str) -> list[Input]:
         inside = _in_zip(name)
         (known if inside or _is_known(name) else others).extend(inside or [name])
     if not known:
-        raise InputError(f"{folder}: no file in this folder is a known profile format", hint=UnknownFormatError.hint)
+        from tracekit.readers.foreign import foreign_folder
+
+        what, hint = foreign_folder(str(folder), _heads(others)) or ("", UnknownFormatError.hint)
+        reason = "no file in this folder is a known profile format"
+        raise InputError(f"{folder}: {reason}{f' ({what})' if what else ''}", hint=hint)
     alike = {_NUMBER.sub("#", name) for name in known}
     broken = [name for name in others if _NUMBER.sub("#", name) in alike]
     unread = tuple(name for name in others if name not in broken)
     return [Input(name, label, unread=unread if name == known[0] else ()) for name in sorted([*known, *broken])]
 
 
+def _heads(names: Sequence[str]) -> list[tuple[str, Head]]:
+    """Return the beginnings of the first files that can be read."""
+    found = []
+    for name in names[:MOST_LOOKED_AT]:
+        with suppress(TracekitError), open_source(name) as source:
+            found.append((name, source.head()))
+    return found
+
+
 _NUMBER = re.compile(r"[0-9]+")
+MOST_LOOKED_AT = 50
+"""Files of a folder that are looked at to say what it holds."""
 MOST_NAMED = 3
 """Files that a note names; the others are a count."""
 _HOMES = re.compile(r"(?:/var)?/(?:home|Users)/[^/]+|/root(?=/|$)|[A-Za-z]:/Users/[^/]+")

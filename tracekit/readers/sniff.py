@@ -9,7 +9,6 @@ from tracekit.errors import AmbiguousFormatError, UnknownFormatError
 from tracekit.plugins import PluginWarning
 from tracekit.readers._streams import GZIP_MAGIC, ZSTD_MAGIC
 from tracekit.readers.base import Confidence, Head, Reader
-from tracekit.readers.foreign import foreign_format
 from tracekit.readers.source import SQLITE_MAGIC, Source
 from tracekit.readers.trace_event.marks import claimants
 
@@ -87,7 +86,7 @@ def identify(source: Source, readers: Iterable[Reader]) -> Reader:
         answers = votes(end, [reader for reader in readers if reader.marks.in_logs])
         if found := [reader for reader, answer in answers if answer is Confidence.YES]:
             return _one(source, found)
-    raise _unknown(source, head)
+    raise _unknown(source, head, end)
 
 
 def _one(source: Source, found: list[Reader]) -> Reader:
@@ -96,13 +95,19 @@ def _one(source: Source, found: list[Reader]) -> Reader:
     return found[0]
 
 
-def _unknown(source: Source, head: Head) -> UnknownFormatError:
+def _unknown(source: Source, head: Head, end: Head | None) -> UnknownFormatError:
+    from tracekit.readers.foreign import foreign_end, foreign_format
+
     reason, hint = _why(head, source.name)
+    if end is not None and foreign_format(head) is None and (printed := foreign_end(end)) is not None:
+        reason, hint = f"at its end {printed.title}", printed.hint(source.name)
     return UnknownFormatError(source.name, reason, hint=hint)
 
 
 def _why(head: Head, path: str) -> tuple[str, str]:
     """Return a description of the input, and what to do; "" for the general hint. path: as the user named it."""
+    from tracekit.readers.foreign import foreign_format
+
     data = head.data
     if not data.strip(b"\0 \t\r\n"):
         what = "begins with zero bytes and blanks alone" if data else "is empty"

@@ -1,7 +1,4 @@
-"""Formats of other programs that tracekit does not read: how each is recognised, and how to get a file that it reads.
-
-`FOREIGN` is data: a new format is one more line. A format is recognised by its content. A suffix counts only where the
-content of the format has no mark that is known, or where the beginning of the file is missing.
+"""Formats that tracekit does not read, of NVIDIA, AMD, samplers of the CPU, whole systems and HPC; and no profiles.
 
 Sources: the formats' own documents and writers: tools/perf/util/header.c (PERFILE2), gperftools' profiledata.cc and
 google/pprof's legacy_profile.go, TAU's TauCollate.cpp, HPCToolkit's fmt/ (hpcrun, meta.db, profile.db), OTF2 (written
@@ -13,33 +10,7 @@ format, CTF 1.8, Paraver's trace format, roctracer's tool and generateCSV.cpp of
 
 from __future__ import annotations
 
-import re
-import shlex
-from dataclasses import dataclass
-
-from tracekit.readers.head import Head
-
-
-@dataclass(frozen=True, slots=True)
-class Foreign:
-    """A format that is refused with advice.
-
-    title: what the file is, for the sentence. advice: what to do; {file} and {stem} become the name of the file and
-    the name without its last suffix, as a shell needs them. found: a regular expression that the
-    beginning of the file has, None for none. suffixes: names that count where nothing else is found, in lower case.
-    """
-
-    key: str
-    title: str
-    advice: str
-    found: bytes | None = None
-    suffixes: tuple[str, ...] = ()
-
-    def hint(self, path: str) -> str:
-        """Return the advice for a file of that name."""
-        name = "FILE" if path == "stdin" else path
-        return self.advice.format(file=shlex.quote(name), stem=shlex.quote(name.rsplit(".", 1)[0]))
-
+from tracekit.readers.foreign.form import Foreign
 
 _FOLD = "fold its stacks: "
 _PPROF = "convert it: pprof -proto -output={stem}.pb.gz PROGRAM {file}"
@@ -48,7 +19,7 @@ _TRACECONV = "convert it with Perfetto's traceconv: traceconv json {file} {stem}
 _PY_SPY = "record with py-spy instead: py-spy record -f raw -o {stem}.folded -- python PROGRAM"
 _SAVE_TEXT = "give the text or the file that it was made from"
 
-FOREIGN: tuple[Foreign, ...] = (
+GENERAL: tuple[Foreign, ...] = (
     # NVIDIA
     Foreign(
         "git-lfs",
@@ -198,7 +169,7 @@ FOREIGN: tuple[Foreign, ...] = (
         "pyinstrument",
         "a session of pyinstrument",
         "convert it: pyinstrument --load {file} -r speedscope -o {stem}.speedscope.json",
-        rb"\A\s*\{(?=.{0,4000}?\"frame_records\")(?=.{0,4000}?\"sample_count\"|.*\"program\")",
+        rb"\A\s*\{(?=.*?\"frame_records\")(?=.*?\"(?:sample_count|program)\")",
     ),
     Foreign(
         "line-profiler",
@@ -376,20 +347,3 @@ FOREIGN: tuple[Foreign, ...] = (
         rb"\A(?:\x7fELF|MZ\x90\0|\xcf\xfa\xed\xfe|\xca\xfe\xba\xbe)",
     ),
 )  # fmt: skip
-"""In order: the first that fits is named."""
-
-
-def foreign_format(head: Head) -> Foreign | None:
-    """Return the format that a file without a reader has, None for one that is not in the list."""
-    for each in FOREIGN:
-        if each.found is not None and re.match(each.found, head.data, re.DOTALL):
-            return each
-    name = head.name.lower()
-    if not _is_plain_text(head):
-        return next((each for each in FOREIGN if each.suffixes and name.endswith(each.suffixes)), None)
-    return None
-
-
-def _is_plain_text(head: Head) -> bool:
-    """Return whether a head has text and no control characters: a binary format in name only."""
-    return head.text and not re.search(rb"[\0-\x08\x0e-\x1a\x7f]", head.data[:4096])

@@ -1,0 +1,125 @@
+"""Ranges of a lane that last over whole later ranges of the same lane, where the lane runs one range after the other.
+
+A stream of a GPU does so: a kernel that lasts over two others of its stream has a wrong end. Lanes on which ranges nest
+or run side by side show that many times, and nothing is found on them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from tracekit.analysis.segments import order_by_lane, run_starts
+from tracekit.columns.arrays import I64, Mask
+
+LEAST = 2
+"""Whole later ranges that a range lasts over: one alone may be due to rounded times or to launches that overlap."""
+FEW, SHARE = 2, 0.05
+"""Most ranges of a lane, and most of its share, that may last over others; with more of them the lane nests."""
+HABIT = 4
+"""A name whose calls all last over others, so often, is that of a frame: a graph, a step."""
+_ROUNDS = 8
+_DECIDES = 20
+"""Starts of equal length that show how far times were rounded."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Covers:
+    """Ranges that last over others. rows: shape (n,), places in the arrays, ascending; counts: whole later ranges."""
+
+    rows: I64
+    counts: I64
+
+
+def covers(lanes: I64, starts: I64, durations: I64, names: I64, launches: I64) -> Covers:
+    """Return the ranges that last over at least two whole later ones of their lane, which cannot be.
+
+    All arrays have shape (n,), ns. names: a code each. launches: ranges of one launch (the nodes of a graph, a kernel
+    and its children) may run side by side; a number below 0 is no launch. A range without length counts for nothing.
+    Times that were rounded are taken as such.
+
+    >>> one = np.zeros(4, np.int64)
+    >>> found = covers(one, np.array([0, 5, 10, 20]), np.array([5, 99, 3, 3]), np.arange(4), one - 1)
+    >>> found.rows.tolist(), found.counts.tolist()
+    ([1], [2])
+    """
+    found = np.zeros(starts.size, np.int64)
+    rows = _crossed(lanes, starts, durations)
+    if not rows.size:
+        return Covers(rows, rows)
+    reach = starts + durations - _rounding(starts, durations)
+    covering = np.zeros(starts.size, np.bool_)
+    for _ in range(_ROUNDS):
+        # Without the ranges that were found: others may lie within them and last over others too.
+        counts = _counts(lanes[rows], starts[rows], starts[rows] + durations[rows], reach[rows], launches[rows])
+        covering[rows[counts > 0]] = True
+        bad = counts >= LEAST
+        if not bad.any():
+            break
+        found[rows[bad]] = counts[bad]
+        rows = rows[~bad]
+    found[~_rare(lanes, names, durations > 0, covering)] = 0
+    places = np.flatnonzero(found)
+    return Covers(places, found[places])
+
+
+def _crossed(lanes: I64, starts: I64, durations: I64) -> I64:
+    """Return the ranges of lanes on which one starts before the one before has ended, by lane and start."""
+    rows = np.flatnonzero(durations > 0)
+    if (starts[rows[1:]] < starts[rows[:-1]]).any():
+        rows = rows[np.argsort(starts[rows], kind="stable")]
+    rows = rows[order_by_lane(lanes[rows])]
+    lane, start = lanes[rows], starts[rows]
+    early = (start[1:] < start[:-1] + durations[rows[:-1]]) & (lane[1:] == lane[:-1])
+    return rows[np.isin(lane, np.unique(lane[1:][early]))] if early.any() else rows[:0]
+
+
+def _counts(lanes: I64, starts: I64, ends: I64, reach: I64, launches: I64) -> I64:
+    """Return for each range the later ones that lie within it; one that lies within several is of the last to end."""
+    n = starts.size
+    if n < 2:
+        return np.zeros(n, np.int64)
+    place = np.arange(n)
+    begins = run_starts(lanes)
+    of_lane = np.repeat(np.arange(begins.size), np.diff(np.append(begins, n)))
+    # Ranks of what they reach, lane by lane: the highest rank so far is never of the lane before.
+    order = np.lexsort((-place, reach, of_lane))
+    rank = np.empty(n, np.int64)
+    rank[order] = place
+    longest = order[np.maximum.accumulate(rank)]
+    before = np.concatenate((np.zeros(1, np.int64), longest[:-1]))
+    before[begins] = begins
+    same_launch = (launches == launches[before]) & (launches >= 0)
+    inside = (before != place) & (starts > starts[before]) & (ends <= reach[before]) & ~same_launch
+    return np.bincount(before[inside], minlength=n)
+
+
+def _rare(lanes: I64, names: I64, timed: Mask, covering: Mask) -> Mask:
+    """Return for each range whether few ranges of its lane last over others, and not all those of its name."""
+    _, lane = np.unique(lanes, return_inverse=True)
+    size, bad = np.bincount(lane[timed], minlength=lane.size), np.bincount(lane[covering], minlength=lane.size)
+    _, name = np.unique(names, return_inverse=True)
+    calls, frames = np.bincount(name[timed], minlength=name.size), np.bincount(name[covering], minlength=name.size)
+    few = bad <= np.maximum(FEW, (size * SHARE).astype(np.int64))
+    habit = (frames >= HABIT) & (frames == calls)
+    rare: Mask = few[lane] & ~habit[name]
+    return rare
+
+
+def _rounding(starts: I64, durations: I64) -> I64:
+    """Return how far each start may have been rounded, ns: 0 where times are whole ns.
+
+    Printed times have so many digits that later ones are coarser, so starts of equal length are looked at together.
+    """
+    found = np.zeros(starts.size, np.int64)
+    if starts.size and not (starts % 1000).any() and not (durations % 1000).any():
+        found[:] = 1000
+    digits = np.floor(np.log10(np.maximum(np.abs(starts), 1).astype(np.float64))).astype(np.int64)
+    for length in np.flatnonzero(np.bincount(digits) >= _DECIDES).tolist():
+        mine = digits == length
+        step = 1
+        while step < 10**length and not (starts[mine] % (step * 10)).any():
+            step *= 10
+        found[mine] = np.maximum(found[mine], step if step > 1 else 0)  # 1 is what whole ns have
+    return found

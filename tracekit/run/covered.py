@@ -1,0 +1,202 @@
+"""Device work that lasts over whole later work of its stream: one runs after the other there, so its end is wrong.
+
+It is looked for where streams are known to run so. AMD's, Intel's and Perfetto's `stream` may be a queue that several
+streams share, XPlane's a line of nested operations, and Ascend's tasks have parts. Graphs that were traced as a whole
+last over their own kernels, and migrations of unified memory belong to no stream. In the real files that the tests read
+(88,000 rows of device work on streams, of every producer) no row lasts over two others of its stream.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+import pyarrow as pa
+
+from tracekit import schema
+from tracekit.analysis.covered import covers
+from tracekit.columns import arrow
+from tracekit.columns.args import with_member
+from tracekit.columns.arrays import I64, Mask, Rows
+from tracekit.columns.arrow import Column
+from tracekit.schema import DEVICE_WORK
+from tracekit.text.display import shortened, visible
+from tracekit.trace import Ledger, Run, SourceFacts
+from tracekit.units import format_span
+
+CODE = "covered-work"
+NAME = 60
+"""Most characters of a name in the sentence, so that its figures are on the first screen."""
+_LANE = ("source", "rank", "pid", "device", "context", "stream")
+COLUMNS = frozenset({*_LANE, "ts_ns", "dur_ns", "event_id", "name", "kind", "correlation"})
+"""Columns of EVENTS that are looked at."""
+_NO_STREAMS_OF = ("rocprof", "ROCprofiler", "rocmProfileData", "Ascend", "XPlane", "JAX", "ONNX", "Perfetto", "Intel")
+"""Begins of the names of tools whose streams are of another kind; a file that was converted keeps the name."""
+_OUTSIDE = ("[Unified Memory", "[CUDA Unified Memory", "[CUDA graph ")
+_NONE = np.iinfo(np.int64).min
+
+
+@dataclass(frozen=True, slots=True)
+class Cover:
+    """Device work that lasts over others. number: its event_id. later: whole later work of its stream."""
+
+    source: int
+    number: int
+    name: str
+    kind: str
+    start_ns: int
+    length_ns: int
+    stream: int
+    later: int
+
+
+@dataclass(slots=True)
+class StreamWork:
+    """The device work of streams, gathered batch by batch. Memory: 56 bytes for each row of it.
+
+    most: rows that are kept, 0 for all; of an input with more of them nothing is known.
+    """
+
+    most: int = 0
+    _count: int = 0
+    _runs: dict[int, Run] = field(default_factory=dict)
+    _parts: list[I64] = field(default_factory=list)
+    _names: dict[str, int] = field(default_factory=dict)
+    _lanes: dict[tuple[int, ...], int] = field(default_factory=dict)
+
+    def watched(self, batches: Iterable[pa.RecordBatch], run: Run, first: int) -> Iterator[pa.RecordBatch]:
+        """Yield the rows of an input, and take its work while they pass. first: the number of its first source."""
+        self._runs[first] = run
+        for batch in batches:
+            self.take(batch)
+            yield batch
+
+    def take(self, batch: pa.RecordBatch) -> None:
+        """Take the rows of a batch; TOTALS have none."""
+        if schema.is_totals(batch) or not batch.num_rows or not set(batch.schema.names) >= COLUMNS:
+            return
+        if self.most and self._count > self.most:
+            return
+        timed = arrow.valid(batch.column("dur_ns")) & arrow.valid(batch.column("stream"))
+        rows = np.flatnonzero(timed & _is_work(batch))
+        if not rows.size:
+            return
+        names = arrow.encoded(batch.column("name"))
+        used, name = np.unique(arrow.codes(names)[rows], return_inverse=True)
+        texts = ["" if code < 0 else names.dictionary[code].as_py() or "" for code in used.tolist()]
+        own = np.array([self._names.setdefault(text, len(self._names)) for text in texts], np.int64)
+        inside = np.array([not text.startswith(_OUTSIDE) for text in texts], np.bool_)[name]
+        kinds = arrow.encoded(batch.column("kind"))
+        kind = np.array([self._names.setdefault(text, len(self._names)) for text in arrow.texts(kinds.dictionary)])
+        columns = [_with_null(batch, column)[rows] for column in ("ts_ns", "dur_ns", "event_id", "correlation")]
+        columns += [own[name], kind[arrow.codes(kinds)[rows]]]
+        self._count += rows.size
+        self._parts.append(np.stack([self._lanes_of(batch, rows), *columns])[:, inside])
+        if self.most and self._count > self.most:
+            self._parts.clear()
+
+    def _lanes_of(self, batch: pa.RecordBatch, rows: Rows) -> I64:
+        """Return a number for the stream of each row."""
+        codes, columns = np.zeros(rows.size, np.int64), [_with_null(batch, column)[rows] for column in _LANE]
+        for values in columns:
+            if (values != values[0]).any():
+                distinct, code = np.unique(values, return_inverse=True)
+                codes = np.unique(codes * distinct.size + code, return_inverse=True)[1]
+        first = np.unique(codes, return_index=True)[1]
+        keys = zip(*(values[first].tolist() for values in columns), strict=True)
+        return np.array([self._lanes.setdefault(key, len(self._lanes)) for key in keys], np.int64)[codes]
+
+    def covers(self) -> list[Cover]:
+        """Return the work that lasts over others. All inputs must have been read to their end."""
+        if not self._parts:
+            return []
+        inside = {number for number, facts in self._facts() if has_streams(facts)}
+        keys, texts = [*self._lanes], [*self._names]
+        every = np.concatenate(self._parts, axis=1)
+        lane, start, length, number, launch, name, kind = every[
+            :, np.array([key[0] in inside for key in keys], np.bool_)[every[0]]
+        ]
+        found = covers(lane, start, length, name, np.where(launch > 0, launch, -1))
+        return [
+            Cover(
+                source=keys[lane[row]][0],
+                number=int(number[row]),
+                name=texts[name[row]],
+                kind=texts[kind[row]],
+                start_ns=int(start[row]),
+                length_ns=int(length[row]),
+                stream=keys[lane[row]][-1],
+                later=later,
+            )
+            for row, later in zip(found.rows.tolist(), found.counts.tolist(), strict=True)
+        ]
+
+    def _facts(self) -> Iterator[tuple[int, SourceFacts]]:
+        for first, run in self._runs.items():
+            yield from enumerate(run.sources, first)
+
+
+def has_streams(facts: SourceFacts) -> bool:
+    """Return whether work of one stream runs one after the other in an input of this format and producer."""
+    tool = facts.facts.get("tool")
+    return not (isinstance(tool, str) and tool.startswith(_NO_STREAMS_OF)) and not facts.synthetic_time
+
+
+def without_durations(table: pa.Table, covers: Sequence[Cover]) -> tuple[pa.Table, list[Cover]]:
+    """Return EVENTS in which the durations of this work are null, and that of it which is in the table.
+
+    The measured duration goes into `args`, where the table has these. Starts are those of the table.
+    """
+    wanted = {(each.source, each.number, each.length_ns): each for each in covers}
+    if not wanted or not {"source", "event_id", "dur_ns"} <= set(table.schema.names):
+        return table, []
+    number, source, length = (arrow.ints(table.column(name)) for name in ("event_id", "source", "dur_ns"))
+    rows, starts = np.flatnonzero(np.isin(number, [each.number for each in covers])), arrow.ints(table.column("ts_ns"))
+    keys = [(int(source[row]), int(number[row]), int(length[row])) for row in rows.tolist()]
+    found = [(row, key) for row, key in zip(rows.tolist(), keys, strict=True) if key in wanted]
+    mask = np.zeros(table.num_rows, np.bool_)
+    mask[[row for row, _ in found]] = True
+    known = arrow.valid(table.column("dur_ns"))
+    if found and "args" in table.schema.names:
+        texts = table.column("args").to_pylist()
+        for row, key in found:
+            texts[row] = with_member(texts[row], "measured_dur_ns", key[2])
+        table = _with(table, "args", arrow.array(texts, pa.string()))
+    table = _with(table, "dur_ns", arrow.array(length, mask=mask | ~known)) if found else table
+    return table, [replace(wanted[key], start_ns=int(starts[row])) for row, key in found]
+
+
+def note(covers: Iterable[Cover], ledgers: Iterable[Ledger]) -> None:
+    """Note the work that lasts over others in the ledger of its input. Raises: TracekitError when strict."""
+    by_source = {ledger.source: ledger for ledger in reversed([*ledgers])}
+    for each in sorted(covers, key=lambda each: (-each.length_ns, each.source, each.number)):
+        ledger = by_source.get(each.source) or next(iter(by_source.values()), None)
+        if ledger is not None:
+            ledger.note(CODE, text_of(each), where=f"event {each.number}")
+
+
+def text_of(cover: Cover) -> str:
+    """Return the sentence about work that lasts over others."""
+    name = shortened(visible(cover.name) or "(no name)", NAME)
+    return (
+        f"{name}, {format_span(cover.length_ns)} from {cover.start_ns:,} ns on, lasts over {cover.later:,} whole later "
+        f"kernels and copies of its stream {cover.stream}: impossible, so its duration is taken as not known"
+    )
+
+
+def _is_work(batch: pa.RecordBatch) -> Mask:
+    kinds = arrow.encoded(batch.column("kind"))
+    table = np.array([text in DEVICE_WORK for text in arrow.texts(kinds.dictionary)] or [False], np.bool_)
+    found: Mask = table[arrow.codes(kinds)]
+    return found
+
+
+def _with(table: pa.Table, name: str, column: Column) -> pa.Table:
+    place = table.schema.get_field_index(name)
+    return table.set_column(place, table.schema.field(place), column)
+
+
+def _with_null(batch: pa.RecordBatch, column: str) -> I64:
+    values = batch.column(column)
+    return np.where(arrow.valid(values), arrow.ints(values), _NONE)
