@@ -260,6 +260,45 @@ def test_a_wait_is_on_the_device_of_its_context_in_an_export(
     assert {row["device"] for row in rows if row["kind"] == "sync"} == devices
 
 
+# A report beside its export, as `nsys profile --stats=true` leaves them
+
+
+@pytest.fixture
+def both(tmp_path: Path) -> Path:
+    folder = tmp_path / "run"
+    folder.mkdir()
+    shutil.copy(sample("nsys-report/two-processes.nsys-rep"), folder / "run.nsys-rep")
+    shutil.copy(sample("nsys-sqlite/two-processes.sqlite"), folder / "run.sqlite")
+    return folder
+
+
+def formats_of(words: str | Path) -> list[tuple[str, str]]:
+    return [(Path(each["path"]).name, each["format"]) for each in inspect(words).inputs]
+
+
+def test_a_report_beside_its_export_does_not_count_twice_in_a_folder(both: Path) -> None:
+    assert formats_of(both) == [("run.sqlite", "nsys-sqlite")]
+    note = tracekit.read(both).ledgers[0].notes["report-of-export"]
+    assert "run.nsys-rep" in note.text
+    assert formats_of(f"{both}/*") == [("run.sqlite", "nsys-sqlite")]
+
+
+def test_a_report_of_another_stem_or_named_alone_is_read(both: Path) -> None:
+    assert formats_of(both / "run.nsys-rep") == [("run.nsys-rep", "nsys-report")]
+    (both / "run.nsys-rep").rename(both / "other.nsys-rep")
+    assert len(formats_of(both)) == 2
+    (both / "run.sqlite").rename(both / "other.nsys-rep.sqlite")
+    assert formats_of(both) == [("other.nsys-rep.sqlite", "nsys-sqlite")]
+
+
+def test_a_batch_does_not_count_it_twice_either(both: Path, tmp_path: Path) -> None:
+    done = run_command("batch", both.parent, "-o", tmp_path / "out")
+    assert "1 file was skipped" in done.output
+    found = [json.loads(path.read_text(encoding="utf-8")) for path in (tmp_path / "out" / "runs").rglob("*.json")]
+    results = [each for each in found if isinstance(each, dict) and "others" in each]
+    assert [[Path(each["path"]).name for each in result["sources"]] for result in results] == [["run.sqlite"]]
+
+
 # Privacy
 
 SECRET = "zQ9plantXyz77"

@@ -24,7 +24,7 @@ from tracekit.batch._scan import Candidate, FileState, RootScan
 from tracekit.batch._store import FileJson, OptionsJson, OutputFolder, Result, SourceJson, key_of, kind_of
 from tracekit.credentials import masked
 from tracekit.errors import TracekitError, UnknownFormatError
-from tracekit.inputs import names_databases, reader_for
+from tracekit.inputs import exported, names_databases, reader_for
 from tracekit.privacy.anonymous import Anonymizer
 from tracekit.readers.source import open_source
 from tracekit.render.base import RenderOptions
@@ -262,7 +262,10 @@ def _profiles_and_others(
         expected = file.path in were_profiles or file.path.lower().endswith(_PROFILE_SUFFIXES)
         is_profile = _is_profile(str(Path(candidate.folder, file.path)), expected) if before is None else before
         (files if is_profile else others).append(file)
-    return tuple(files), tuple(others)
+    # A report of Nsight Systems beside its export is not read: its rows would count twice.
+    reports = set(exported([file.path for file in files]).values())
+    others += [file for file in files if file.path in reports]
+    return tuple(file for file in files if file.path not in reports), tuple(others)
 
 
 _PROFILE_SUFFIXES = (

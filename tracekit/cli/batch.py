@@ -129,7 +129,8 @@ def _print_result(done: BatchResult) -> None:
         f"{_count(done.runs, 'run')}: {sum(done.done.values()):,} done"
         f"{f' ({reasons_done})' if reasons_done else ''}, {done.unchanged:,} unchanged"
     )
-    skipped = f"{done.others:,} {'file was' if done.others == 1 else 'files were'} skipped (not a known profile format)"
+    why = "not a known profile format, or a report read as its export"
+    skipped = f"{done.others:,} {'file was' if done.others == 1 else 'files were'} skipped ({why})"
     partial = {name for name, _ in (*done.partial, *done.dropped, *done.incomplete)} - {name for name, _ in done.failed}
     say(f"{len(done.failed):,} failed, {len(partial):,} partial; {skipped}")
     say(f"the page: {done.page}")

@@ -29,6 +29,7 @@ from tracekit.inputs.outcome import nothing_read
 from tracekit.inputs.paths import Input as Input
 from tracekit.inputs.paths import PathLike as PathLike
 from tracekit.inputs.paths import expand as expand
+from tracekit.inputs.paths import exported as exported
 from tracekit.inputs.paths import names_databases as names_databases
 from tracekit.inputs.paths import reader_for as reader_for
 from tracekit.inputs.paths import refuse_inputs as refuse_inputs

@@ -30,7 +30,8 @@ class Input:
     """One input as the user named it: `label` is the NAME of NAME=INPUT, else "".
 
     session: the session of the Visual Profiler that named the input, "" for none. missing: what that session names too.
-    unread: of one input of a folder, the files there that are no profiles.
+    unread: of one input of a folder, the files there that are no profiles. report: of an export of Nsight Systems in a
+    folder or pattern, the report beside it, which is not read: its rows would count twice.
     """
 
     name: str
@@ -38,12 +39,16 @@ class Input:
     session: str = ""
     missing: tuple[str, ...] = ()
     unread: tuple[str, ...] = ()
+    report: str = ""
 
     def note(self, ledger: Ledger, shown: Callable[[str], str]) -> None:
         """Say which files beside the input are not read. shown: the name of a file as outputs have it."""
         for name in self.missing:
             text = "the session of the Visual Profiler names databases that are not beside it: they are not read"
             ledger.note("session-names-more", text, where=shown(name))
+        if self.report:
+            text = f"not read: {shown(self.report)}, the report that this is the export of (named alone, it is read)"
+            ledger.notes["report-of-export"] = Note("report-of-export", text, 1)  # no fault, also with --strict
         if self.unread:
             names = ", ".join(shown(name) for name in self.unread[:MOST_NAMED])
             more = f" and {len(self.unread) - MOST_NAMED:,} more" if len(self.unread) > MOST_NAMED else ""
@@ -75,7 +80,10 @@ def expand(inputs: PathLike | Sequence[PathLike]) -> list[Input]:
             names = sorted(name for name in glob.glob(rest, recursive=True) if Path(name).is_file())  # noqa: PTH207 - any root
             if not names:
                 raise InputError(f"{rest}: no file matches", hint="is the pattern right?")
-            out.extend(Input(each, label) for name in names for each in _in_zip(name) or [name])
+            reports = exported(names)
+            for name in names:
+                if name not in reports.values():
+                    out.extend(Input(each, label, report=reports.get(name, "")) for each in _in_zip(name) or [name])
         else:
             found = _of_session(path, rest, label) or [Input(name, label) for name in _in_zip(rest)]
             out.extend(found or [Input(rest, label)])
@@ -161,10 +169,32 @@ def _in_folder(folder: Path, label: str) -> list[Input]:
         what, hint = foreign_folder(str(folder), _heads(others)) or ("", UnknownFormatError.hint)
         reason = "no file in this folder is a known profile format"
         raise InputError(f"{folder}: {reason}{f' ({what})' if what else ''}", hint=hint)
+    reports = exported(known)
+    known = [name for name in known if name not in reports.values()]
     alike = {_NUMBER.sub("#", name) for name in known}
     broken = [name for name in others if _NUMBER.sub("#", name) in alike]
     unread = tuple(name for name in others if name not in broken)
-    return [Input(name, label, unread=unread if name == known[0] else ()) for name in sorted([*known, *broken])]
+    return [
+        Input(name, label, unread=unread if name == known[0] else (), report=reports.get(name, ""))
+        for name in sorted([*known, *broken])
+    ]
+
+
+def exported(names: Sequence[str]) -> dict[str, str]:
+    """Return the reports of Nsight Systems whose export is among the names too, by the name of the export.
+
+    `nsys profile --stats=true` leaves both, with one stem.
+
+    >>> exported(["a/run.nsys-rep", "a/run.sqlite", "b/run.nsys-rep"])
+    {'a/run.sqlite': 'a/run.nsys-rep'}
+    """
+    have = set(names)
+    pairs = {}
+    for name in names:
+        stem, dot, suffix = name.rpartition(".")
+        if dot and suffix.lower() in ("nsys-rep", "qdrep"):
+            pairs |= {export: name for export in (f"{stem}.sqlite", f"{name}.sqlite") if export in have}
+    return pairs
 
 
 def _heads(names: Sequence[str]) -> list[tuple[str, Head]]:
