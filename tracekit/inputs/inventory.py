@@ -15,7 +15,7 @@ from tracekit import schema
 from tracekit.columns import arrow
 from tracekit.run import device_rows
 from tracekit.run.launches import LaunchLook
-from tracekit.trace import Ledger, LedgerJson, Note, Run, SourceFacts, incomplete
+from tracekit.trace import TIMES, Ledger, LedgerJson, Note, Run, SourceFacts, incomplete
 
 
 class KindJson(TypedDict):
@@ -80,9 +80,11 @@ def take_stock(run: Run, batches: Iterator[pa.RecordBatch], ledgers: tuple[Ledge
         first = begin if first is None else min(first, begin)
         last = end if last is None else max(last, end)
     ledger = ledgers[0]
-    if text := device_rows.contradictions(device_rows.within(launches), cut=launches.cut):
-        ledger.notes["work-before-launch"] = Note("work-before-launch", text, 1)
     facts = run.sources[0].facts if run.sources else {}
+    if TIMES in facts:
+        first = last = None
+    elif text := device_rows.contradictions(device_rows.within(launches), cut=launches.cut):
+        ledger.notes["work-before-launch"] = Note("work-before-launch", text, 1)
     return {
         "path": ledger.path,
         "label": run.sources[0].label if run.sources else "",

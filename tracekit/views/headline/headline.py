@@ -35,6 +35,7 @@ from tracekit.trace import Ledger
 from tracekit.views import specs
 from tracekit.views.device import breakdown
 from tracekit.views.device.parts import DeviceParts, device_parts
+from tracekit.views.headline.facts import why_not
 from tracekit.views.steps import steps as _steps
 from tracekit.views.tables.model import ON_NO_THREAD
 
@@ -94,7 +95,7 @@ def _run(index: TraceIndex) -> tuple[int | None, str]:
     if span is None:
         return None, "totals do not say when work ran" if index.totals.num_rows else "no events"
     if _without_starts(index):
-        return None, "durations without starts do not say when work ran"
+        return None, why_not(index.run.sources) or "durations without starts do not say when work ran"
     if (clocks := by_clock(index).count) > 1:
         return None, f"{clocks:,} inputs or runs share no clock"
     return span[1] - span[0], ""
