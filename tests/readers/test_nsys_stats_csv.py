@@ -142,7 +142,6 @@ def test_a_report_that_is_not_read_is_ignored_aloud(tmp_path: Path) -> None:
         b"1,-5,,,,,,,,,,,,,,,,,,k",
         b"1,2,3",
         b"1,,,,,,,,,,,,,,,,,,,k",
-        b"1,2,1.5,,,,,,,,,,,,,,,,,k",
     ],
 )
 def test_a_bad_row_costs_that_row_and_names_its_line(tmp_path: Path, row: bytes) -> None:

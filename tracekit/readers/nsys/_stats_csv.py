@@ -24,6 +24,7 @@ from tracekit.readers.nsys._tables import (
     work_of,
 )
 from tracekit.readers.printed.prefix import LINE_TAG
+from tracekit.readers.printed.starts import with_order
 from tracekit.readers.source import Source
 from tracekit.trace import Ledger, Run, SourceFacts
 
@@ -98,7 +99,7 @@ def read(source: Source, options: ReadOptions, ledger: Ledger) -> Opened:
     run = Run()
     run.sources.append(SourceFacts(path=source.name, format="nsys-stats-csv", facts={"tool": "Nsight Systems"}))
     state = _State(ledger, Rows(run, options, ledger))
-    return Opened(run, _batches(source, state), True, (ledger,))
+    return Opened(run, with_order(_batches(source, state), run, ledger), True, (ledger,))
 
 
 def _batches(source: Source, first: _State) -> Iterator[pa.RecordBatch]:
