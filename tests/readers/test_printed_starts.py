@@ -52,7 +52,7 @@ UNORDERED = {
     "ms for kernels of 100 us": nsys([f"0.{n // 8:03}" for n in range(64)], [100_000 + n for n in range(64)]),
     "whole ms": nsys([str(n // 8) for n in range(64)], [100_000 + n for n in range(64)], unit="ms"),
     "two streams": nsys(["0.000000"] * 6, [1_000_000 + n for n in range(6)], streams=2),
-    "nvprof, seconds with two decimals": nvprof([f"1.{n // 6:02}s" for n in range(48)], [f"1.5{n:02}ms" for n in range(48)]),
+    "nvprof, two decimals": nvprof([f"1.{n // 6:02}s" for n in range(48)], [f"{n}us" for n in range(1000, 1048)]),
     "calls of one thread": API + "".join(f"0.000000,{900 + n},cudaMalloc,0,{n},4,4,20,a\n" for n in range(4)),
 }  # fmt: skip
 
@@ -85,6 +85,19 @@ def test_work_that_would_overlap_in_its_stream_has_no_order(name: str, tmp_path:
 @pytest.mark.parametrize("name", ORDERED)
 def test_starts_that_tell_the_order_are_used(name: str, tmp_path: Path) -> None:
     assert not is_unordered(read(tmp_path, ORDERED[name]))
+
+
+def test_a_header_that_is_shifted_against_its_dashes_has_its_columns(tmp_path: Path) -> None:
+    text = (
+        "CUDA Kernel & Memory Operations Trace:\n\n"
+        " Start(sec)  Duration(nsec)  CorrId     Device       Ctx  Strm   Name   \n"
+        " ----------  --------------  ------  ----------------  ---  ----  --------\n"
+        "   0.000000         1632000      19  NVIDIA X (0)        1    13  fill_gpu\n"
+        "   0.000000         3072000      23  NVIDIA X (0)        1    14  fill_gpu\n"
+    )
+    trace = read(tmp_path, text)
+    assert (trace.events["stream"].to_pylist(), trace.events["context"].to_pylist()) == ([14, 13], [1, 1])
+    assert not is_unordered(trace)
 
 
 def test_one_report_without_resolution_is_enough(tmp_path: Path) -> None:

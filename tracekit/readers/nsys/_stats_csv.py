@@ -11,7 +11,19 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 
 from tracekit.readers.base import Confidence, Head, Opened, ReadOptions
-from tracekit.readers.nsys._layout import EMPTY, MESSAGE, REPORT, Places, Title, boxed, cut, places, row, split, title
+from tracekit.readers.nsys._layout import (
+    EMPTY,
+    MESSAGE,
+    REPORT,
+    Places,
+    Title,
+    boxed,
+    headings,
+    places,
+    row,
+    split,
+    title,
+)
 from tracekit.readers.nsys._rows import Rows, section_of
 from tracekit.readers.nsys._tables import (
     NAMES,
@@ -53,7 +65,7 @@ def sniff(head: Head) -> Confidence:
         line = raw.decode("utf-8", "replace").rstrip("\r")
         if (b"Start" in raw or b"Total" in raw) and headed(line) is not None:
             return Confidence.YES
-        if b"--" in raw and (columns := places(line)) is not None and header_of(cut(before, columns), unit) is not None:
+        if b"--" in raw and (columns := places(line)) is not None and header_of(headings(before, columns), unit):
             return Confidence.YES
         if unread(line) or (any(word in raw for word in _REPORTS) and REPORT.match(line)):
             named = True
@@ -280,7 +292,7 @@ def _quoted(state: _State, line: str, number: int, *, torn: bool) -> None:
 def _rule(state: _State, columns: Places, before: str, number: int) -> None:
     """Read a line of dashes. The line before it is the header."""
     state.ledger.ignore("rule")
-    cells = cut(before, columns)
+    cells = headings(before, columns)
     header = header_of(cells, state.title.unit)
     if header is None and _is_row_above_rule(state, before):
         state.header = state.places = None
