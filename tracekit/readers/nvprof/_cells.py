@@ -246,9 +246,10 @@ def text_cells(text: str, header: Header) -> dict[str, str] | None:
         cell = "" if value == "-" else value
         if column in _SHAPES:
             shape = _SHAPE.match(cell)
-            if shape is None and cell:
+            if shape is None and cell and not cell.endswith(("…", "...")):
                 return None
-            for axis, part in zip("XYZ", shape.groups() if shape else ("", "", ""), strict=True):
+            # A shape that was cut is no number, which its row is told.
+            for axis, part in zip("XYZ", shape.groups() if shape else (cell, "", ""), strict=True):
                 cells[f"{_SHAPES[column]} {axis}"] = part
         else:
             cells[_TEXT_NAMES.get(column, column)] = cell
