@@ -248,7 +248,7 @@ def text_cells(text: str, header: Header) -> dict[str, str] | None:
             shape = _SHAPE.match(cell)
             if shape is None and cell and not cell.endswith(("…", "...")):
                 return None
-            # A shape that was cut is no number, which its row is told.
+            # A shape that was cut is not a number, so its row has a note.
             for axis, part in zip("XYZ", shape.groups() if shape else (cell, "", ""), strict=True):
                 cells[f"{_SHAPES[column]} {axis}"] = part
         else:
