@@ -26,6 +26,7 @@ from tracekit.readers.source import Source
 from tracekit.readers.sqlite import cupti as cuda
 from tracekit.readers.sqlite.cupti import PLACE, SHAPE, SPAN, Columns, Context, Extra, args_of, coded, integers
 from tracekit.readers.sqlite.database import Block, CellType, Database
+from tracekit.readers.sqlite.lost import with_lost_work
 from tracekit.schema import Kind
 from tracekit.trace import Ledger, Run, SourceFacts
 
@@ -54,7 +55,7 @@ def read(source: Source, options: ReadOptions, ledger: Ledger, *, osrt: bool) ->
     except BaseException:
         db.close()
         raise
-    return Opened(run, _batches(ctx, osrt), False, (ledger,))
+    return Opened(run, with_lost_work(_batches(ctx, osrt), ledger), False, (ledger,))
 
 
 def _batches(ctx: Context, osrt: bool) -> Iterator[pa.RecordBatch]:
