@@ -344,6 +344,26 @@ def test_any_table_but_the_strings_may_be_missing_or_empty(name: str, tmp_path: 
             assert not change(tmp_path, script, name).ledgers[0].dropped, (table, script)
 
 
+@pytest.mark.parametrize("name", SAMPLES)
+def test_an_export_without_its_strings_is_called_by_its_name(name: str, tmp_path: Path) -> None:
+    path = tmp_path / "x.sqlite"
+    shutil.copyfile(sample(f"nsys-sqlite/{name}"), path)
+    with closing(sqlite3.connect(path)) as db:
+        db.execute("drop table StringIds")
+    with pytest.raises(TracekitError, match="an Nsight Systems export without its table StringIds") as caught:
+        tracekit.read(path)
+    assert "nsys export" in caught.value.hint
+
+
+@pytest.mark.parametrize("tables", ["TARGET_INFO_GPU", f"{C}KERNEL", "NVTX_EVENTS", "EXPORT_META_DATA"])
+def test_one_table_of_an_export_shows_whose_it_is(tables: str, tmp_path: Path) -> None:
+    path = tmp_path / "x.sqlite"
+    with closing(sqlite3.connect(path)) as db:
+        db.executescript(f"create table {tables} (start integer); insert into {tables} values (1);")
+    with pytest.raises(TracekitError, match="without its table StringIds"):
+        tracekit.read(path)
+
+
 def test_any_column_may_be_missing(tmp_path: Path) -> None:
     for table, columns in tables_of(sample("nsys-sqlite/two-processes.sqlite")):
         for column in columns:

@@ -8,6 +8,7 @@ import pyarrow as pa
 
 from tracekit.columns import arrow
 from tracekit.columns.arrow import Column, pc
+from tracekit.errors import ParseError
 from tracekit.readers.base import Opened, ReadOptions
 from tracekit.readers.names import Demangler
 from tracekit.readers.nsys import _work as work
@@ -50,7 +51,8 @@ def read(source: Source, options: ReadOptions, ledger: Ledger, *, osrt: bool) ->
     ctx = Context(db, run, options, ledger, Demangler(ledger, enabled=options.demangle))
     try:
         if "StringIds" not in db.tables:
-            raise db.error(ValueError("no table StringIds"))
+            why = "an Nsight Systems export without its table StringIds, which has the names of all kernels and calls"
+            raise ParseError(source.name, "", why, hint="export it again: nsys export --type sqlite REPORT.nsys-rep")
         run.sources.append(SourceFacts(path=source.name, format="nsys-sqlite", facts=facts_of(ctx)))
     except BaseException:
         db.close()
