@@ -57,6 +57,7 @@ TOP_VIEWS = {
 }
 """Views whose names may be the top names, the first one with a time, and what its names are."""
 
+UNNAMED = "(no name)"
 _DEVICE_VIEWS = ("kernel", "memory_manipulation")
 _PARTS = ("compute", "exposed_comm", "exposed_copies", "idle")
 _BLOCK = frozenset(spec.key for spec in specs.PLACED) - {"device"}
@@ -175,6 +176,8 @@ def _top(
 def _names(view: str, table: ReportTable, printed: Sequence[TotalsRow], *, shares: bool) -> TopNames | None:
     """Return the top names of the block of a table that has most time, None where it has no names or no times.
 
+    Rows without a name count, and so does a device whose work has no name at all.
+
     printed: totals of tables that lack rows: they are the whole, not the sum of the rows.
     """
     have = {column.name: list(column.values) for column in table.columns}
@@ -185,10 +188,13 @@ def _names(view: str, table: ReportTable, printed: Sequence[TotalsRow], *, share
     keys = [key for key in have if key in _BLOCK]
     blocks: dict[tuple[Cell, ...], list[int]] = {}
     for row in range(len(table)):
-        known = have["name"][row] is not None and isinstance(have[column][row], int)
+        if have["name"][row] is None:
+            have["name"][row] = UNNAMED
+        known = isinstance(have[column][row], int)
         if known and levels[row] == 0 and not str(have["name"][row]).endswith(ON_NO_THREAD):
             blocks.setdefault(tuple(have[key][row] for key in keys), []).append(row)
-    if not blocks:
+    named = any(have["name"][row] != UNNAMED for rows in blocks.values() for row in rows)
+    if not blocks or not (named or view in _DEVICE_VIEWS):
         return None
 
     def time(row: int) -> int:
