@@ -135,7 +135,15 @@ _UNREAD = (
 
 def unread(line: str) -> str:
     """Return the name of the report, not read here, that begins with this header; "" for another line."""
-    return next((report for column, report in _UNREAD if column in line), "") if line.count(",") < 40 else ""
+    if line.count(",") > 40:
+        return ""
+    columns = max((split(line, delimiter) for delimiter in ",\t;|"), key=len)
+    if len(columns) < 3:
+        columns = re.split(r"\s{2,}", line)
+    for column, report in _UNREAD:
+        if column in line and len(columns) > 2 and any(cell.strip(' |"').startswith(column) for cell in columns):
+            return report
+    return ""
 
 
 def is_number(column: str) -> bool:

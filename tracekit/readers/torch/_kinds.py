@@ -7,7 +7,9 @@ import re
 from tracekit.readers.torch_ranges import range_of
 from tracekit.schema import Kind
 
-_RUNTIME = re.compile(r"(?:cuda|hip|xpu|ze|ur|mtia|acl)[A-Z]\w+")
+CUT = "..."
+"""The end of a name that PyTorch cut."""
+_RUNTIME = re.compile(r"(?:cuda|hip|xpu|ze|ur|mtia|acl)[A-Z]\w*")
 _DRIVER = re.compile(r"cu[A-Z]\w+")
 _OVERHEAD = re.compile(
     r"Activity Buffer \w+|Lazy Function Loading|Runtime Triggered Module Loading|Command Buffer Full"
@@ -24,7 +26,10 @@ def host_kind(name: str, *, old: bool) -> Kind:
 
     >>> host_kind("aten::mm", old=False), host_kind("cudaLaunchKernel", old=False)
     (<Kind.OPERATOR: 'operator'>, <Kind.RUNTIME: 'runtime'>)
+    >>> host_kind("cudaLaunchKern...", old=False)
+    <Kind.RUNTIME: 'runtime'>
     """
+    name = name.removesuffix(CUT)
     if name == "ProfilerStep*":
         return Kind.STEP
     if name == "[memory]":

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from tracekit.readers.printed.lines import TextLine
 from tracekit.readers.printed.pasted import RankRows, closes
 from tracekit.readers.torch._columns import RULE, Columns, columns_of, size_bytes, time_ns
-from tracekit.readers.torch._kinds import device_kind, host_kind, is_kernel, looks_like_device_work
+from tracekit.readers.torch._kinds import CUT, device_kind, host_kind, is_kernel, looks_like_device_work
 from tracekit.schema import Kind
 from tracekit.trace import Ledger
 
@@ -18,7 +18,6 @@ _BANNER = re.compile(r"={20,}")
 _MODE = re.compile(r"autograd profiler output \((\w{1,20}) mode\)")
 _CPROFILE = re.compile(r"cProfile output")
 _TOP_LEVEL = "This report only display top-level ops statistics"
-_CUT_NAME = "..."
 _MOST_ROWS = 20_000
 """Rows of a table that are kept until its end, where it shows which names are ranges of the host, too."""
 _MOST_DOUBTFUL = 20
@@ -100,7 +99,7 @@ class Tables:
             self.ledger.note("cprofile-skipped", why)
         if self.above or _BANNER.fullmatch(stripped):
             self.above = [*self.above, stripped][-_MOST_ABOVE:]
-        self.totals_due = self.totals_due and stripped == _CUT_NAME
+        self.totals_due = self.totals_due and stripped == CUT
         self.ledger.ignore("other output")
 
     def _rule(self, text: str) -> None:
@@ -142,7 +141,7 @@ class Tables:
             self._continue(*more)
         elif line.torn:
             self.ledger.drop("torn-row", where=line.where, text="dropped: the last line was cut")
-        elif stripped == _CUT_NAME:
+        elif stripped == CUT:
             self.ledger.ignore("marks of removed rows")
             why = "a line of dots says that rows were removed from the table by hand: sums are of the others"
             self.ledger.note("rows-removed", why, where=line.where)
@@ -278,7 +277,7 @@ class _Emitted:
         for role, key in (("flops", "flops"), ("flop_rate", "flops_per_s")):
             if (flops := self.columns.flops(role, named.get(role, ""))) is not None:
                 args[key] = flops
-        if self.name.endswith(_CUT_NAME):
+        if self.name.endswith(CUT):
             why = "names were cut by PyTorch: rows with the same cut name may be of several operators or kernels"
             self.tables.ledger.note("names-cut", why)
         calls = int(named["calls"]) if named.get("calls") else None
