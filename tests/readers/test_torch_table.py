@@ -467,3 +467,42 @@ def test_two_cut_tables_have_each_its_own_whole(tmp_path: Path) -> None:
     path.write_text(first + small_table(_ADD, totals=("Self CPU time total: 50.000ms",)))
     _, top = headline_of(path)
     assert (top["total_ns"], top["names"][0]["name"]) == (40_000_000, "aten::mm")
+
+
+# Names that PyTorch cut
+
+
+@pytest.mark.parametrize(
+    ("name", "kind"),
+    [
+        ("cudaLaunchKern...", "runtime"), ("cudaStreamSynchro...", "runtime"), ("hipLaunchK...", "runtime"),
+        ("cuLaunchKerne...", "driver"), ("aten::cudnn_convol...", "operator"), ("Optimizer.step#SG...", "optimizer"),
+        ("ProfilerSt...", "step"), ("Lazy Function L...", "overhead"), ("nccl:all_re...", "communication"),
+        ("my own ran...", "user_range"),
+    ],
+)  # fmt: skip
+def test_a_cut_name_has_the_kind_of_the_whole_one(name: str, kind: str, tmp_path: Path) -> None:
+    path = tmp_path / "x.txt"
+    path.write_text(small_table((name, *_MM[1:]), _ADD))
+    trace = tracekit.read(path)
+    (row,) = (row for row in rows_of(trace) if row["name"] == name)
+    assert row["kind"] == kind
+    assert "names-cut" not in trace.ledgers[0].notes, "one row is of one name"
+    assert "names" not in run_command("summary", path).stdout.splitlines()[0]
+
+
+def test_rows_with_one_cut_name_are_two_names(tmp_path: Path) -> None:
+    path = tmp_path / "x.txt"
+    path.write_text(small_table(("aten::very_long...", *_MM[1:]), ("aten::very_long...", *_ADD[1:])))
+    trace = tracekit.read(path)
+    assert trace.ledgers[0].notes["names-cut"].count == 2
+    table = tracekit.view(trace, "operator").tables[0]
+    columns = {column.name: list(column.values) for column in table.columns}
+    assert (columns["name"], columns["total"]) == (["aten::very_long..."] * 2, [6_000_000, 4_000_000])
+
+
+def test_rows_with_one_whole_name_are_one(tmp_path: Path) -> None:
+    path = tmp_path / "x.txt"
+    path.write_text(small_table(_MM, ("aten::mm", *_ADD[1:])))
+    table = tracekit.view(tracekit.read(path), "operator").tables[0]
+    assert next(list(column.values) for column in table.columns if column.name == "total") == [10_000_000]

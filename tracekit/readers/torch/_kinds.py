@@ -9,6 +9,12 @@ from tracekit.schema import Kind
 
 CUT = "..."
 """The end of a name that PyTorch cut."""
+_WHOLE = (
+    *("ProfilerStep*", "Lazy Function Loading", "Runtime Triggered Module Loading", "Command Buffer Full"),
+    "record_param_comms",
+)
+_FEWEST = 6
+"""Characters of a cut name that show which of these it was."""
 _RUNTIME = re.compile(r"(?:cuda|hip|xpu|ze|ur|mtia|acl)[A-Z]\w*")
 _DRIVER = re.compile(r"cu[A-Z]\w+")
 _OVERHEAD = re.compile(
@@ -29,7 +35,10 @@ def host_kind(name: str, *, old: bool) -> Kind:
     >>> host_kind("cudaLaunchKern...", old=False)
     <Kind.RUNTIME: 'runtime'>
     """
-    name = name.removesuffix(CUT)
+    if name.endswith(CUT):
+        name = name.removesuffix(CUT)
+        if whole := next((each for each in _WHOLE if len(name) >= _FEWEST and each.startswith(name)), ""):
+            name = whole
     if name == "ProfilerStep*":
         return Kind.STEP
     if name == "[memory]":

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
@@ -26,6 +27,9 @@ _MOST_TABLES = 1000
 _MOST_ABOVE = 8
 _NO_BLANKS = "no blanks"
 """PyTorch 1.2 and later end each line of a table with two blanks; a copy of an older one may have lost them, too."""
+_CUT_NAMES = (
+    "rows with the same name, which PyTorch cut, may be of several operators or kernels: they are shown one by one"
+)
 _NO_ROW = "dropped: a line within the table that is not a row of it"
 _ROUNDING = 0.005
 """Sums that differ by less than this part are equal: each cell is rounded."""
@@ -202,6 +206,10 @@ class Tables:
         hosts = {row.named["name"] for row in self.table if not _on_device(row, columns)}
         for row in self.table:
             _Emitted(self, columns, row, hosts).add()
+        cut = Counter(name for row in self.table if (name := row.named["name"]).endswith(CUT))
+        if alike := sum(count for count in cut.values() if count > 1):
+            # A table has a row for each name: rows with one cut name are of several whole ones, or shapes.
+            self.ledger.note("names-cut", _CUT_NAMES, alike)
         self.table = []
 
     def _total(self, found: re.Match[str], line: TextLine) -> None:
@@ -277,9 +285,6 @@ class _Emitted:
         for role, key in (("flops", "flops"), ("flop_rate", "flops_per_s")):
             if (flops := self.columns.flops(role, named.get(role, ""))) is not None:
                 args[key] = flops
-        if self.name.endswith(CUT):
-            why = "names were cut by PyTorch: rows with the same cut name may be of several operators or kernels"
-            self.tables.ledger.note("names-cut", why)
         calls = int(named["calls"]) if named.get("calls") else None
         average = None if mean is None else float(mean)
         self.tables.rows.add(
