@@ -75,6 +75,13 @@ def _average_ns(cell: str, unit: str, decimal: str) -> float | None:
     return float(number.scaleb(TIME_EXPONENT[own or unit]))
 
 
+def _percent(cell: str, decimal: str) -> str:
+    """Return a percentage as printed. Raises: RowError for one that was cut."""
+    if cell.rstrip("%").endswith(("…", "..")):
+        raise RowError("bad-number", f"{cell[:30]!r} is not a number")
+    return plain_number(cell, decimal)
+
+
 def _summary(cells: Mapping[str, str], table: OpenTable, state: State) -> list[Total]:
     group = cells.get("Type", "").rstrip(":") or table.kind or table.section
     table.kind = group if "Type" in table.header.columns else ""
@@ -102,7 +109,7 @@ def _summary(cells: Mapping[str, str], table: OpenTable, state: State) -> list[T
         columns["kind"] = str(api_kind(name))
     else:
         columns["kind"] = str(Kind.USER_RANGE if group == "Range" else Kind.OTHER)
-    percent = state.read_optional(partial(plain_number, cells["Time(%)"], table.decimal), "Time(%)")
+    percent = state.read_optional(partial(_percent, cells["Time(%)"], table.decimal), "Time(%)")
     args: dict[str, object] = {} if percent is None else {"percent": percent.rstrip("%")}
     args |= {_CALLS_KEYS[c]: n for (c, _), n in zip(printed, calls, strict=True) if c in _CALLS_KEYS}
     if table.nvtx:
