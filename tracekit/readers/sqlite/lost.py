@@ -30,7 +30,7 @@ def with_lost_work(batches: Iterator[pa.RecordBatch], ledger: Ledger) -> Iterato
     if launches >= _FEWEST and not has_work:
         why = (
             f"{launches:,} calls launched work, and no kernel, copy or memset is in the file: the profiler lost the "
-            "rows of devices, or was not allowed to record them"
+            "rows of devices, or did not record them"
         )
         ledger.note("device-rows-missing", why)
 

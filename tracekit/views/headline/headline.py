@@ -62,7 +62,7 @@ _DEVICE_VIEWS = ("kernel", "memory_manipulation")
 _PARTS = ("compute", "exposed_comm", "exposed_copies", "idle")
 _BLOCK = frozenset(spec.key for spec in specs.PLACED) - {"device"}
 _RESERVATIONS = 3
-_LOSSES = ("torn", "cut", "not-read", "left-nothing")
+_LOSSES = ("torn", "cut", "not-read", "left-nothing", "no-permission")
 """Parts of the codes of notes on records that are missing."""
 
 
