@@ -569,6 +569,7 @@ def capture(folder: Path, launches: list[str], work: str = "") -> Path:
 )
 def test_launches_without_one_row_of_a_device_are_lost_rows(launches: list[str], tmp_path: Path) -> None:
     trace = tracekit.read(capture(tmp_path, launches))
+    assert trace.ledgers[0].dropped == {}
     note = trace.ledgers[0].notes["device-rows-missing"]
     assert f"{len(launches)} calls launched work, and no kernel" in note.text
     (finding,) = tracekit.view(trace, "findings").findings
