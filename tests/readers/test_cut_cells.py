@@ -31,6 +31,7 @@ NEEDED = {
     "a start of nvprof": ("nvprof-text/api-trace.txt", "392.84ms", "392.8…ms"),
     "a total of MXNet": ("mxnet-table/mxnet19.txt", "14           0.0220", "14           0.02…"),
     "the total of a copy": ("fluid-report/all.txt", "Calls: 9           Total: 0.6", "Calls: 9           Total: 0.…"),
+    "a share of Theano": ("theano/theano-1.0.5.txt", "39.7%", "39.…"),
     "a total of timemory": ("timemory/two-ranks.log", "msec | 134.300", "msec | 134.3…"),
 }  # fmt: skip
 
