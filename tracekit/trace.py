@@ -229,7 +229,7 @@ class SourceFacts:
     size_bytes: int | None = None
     sha256: str | None = None
     synthetic_time: bool = False
-    """The file has durations alone: the reader laid the rows end to end."""
+    """The file has durations alone: the reader laid the rows end to end. Or its starts hold no order (`TIMES`)."""
     facts: dict[str, Any] = field(default_factory=dict)
     opened: str = field(default="", repr=False, compare=False)
     """The input's name in full, as this process opened it; "" for none. No output has it."""
@@ -240,6 +240,7 @@ class SourceFacts:
 
 
 _STORED = tuple(each.name for each in fields(SourceFacts) if each.repr)
+TIMES = "times"  # the fact of a source whose starts hold no order: why not
 NAME_TABLES = ("devices", "processes", "threads", "streams", "ids")
 
 

@@ -66,7 +66,9 @@ def test_a_warning_of_the_profiler_is_a_defect_where_events_were_lost() -> None:
         assert found is not None
         return found.code
 
-    assert code("Not all NVTX events might have been collected.") == "events-lost"
+    assert code("Not all CUDA events might have been collected.") == "events-lost"
+    assert code("Not all NVTX events might have been collected.") == "remark"
+    assert code("CUDA device 0: Unified Memory cannot be traced, records are missing") == "remark"
     assert code("12 records have invalid timestamps due to insufficient device buffer space") == "events-lost"
     assert code("CPU context switches were not traced: perf_event_paranoid is 3") == "remark"
     assert code("Auto boost is enabled") == "remark"

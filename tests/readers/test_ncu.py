@@ -7,6 +7,7 @@ import json
 import runpy
 import subprocess
 import sys
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from hypothesis import strategies as st
 from support import SAMPLES, corpus_next, run_command, sample, sure_readers
 
 import tracekit
+from tracekit.doctor.noted import class_of_note
 from tracekit.errors import ParseError
 from tracekit.readers.ncu._lines import Lines
 from tracekit.trace import Trace
@@ -311,6 +313,138 @@ def test_text_about_ncu_is_none_of_its_output(tmp_path: Path) -> None:
     path = tmp_path / "x.md"
     path.write_text("| ncu.txt | `==PROF==` lines, a Kernel Name, Context 1, Stream 7 |\n==PROF== is printed first\n")
     assert sure_readers(path) == []
+
+
+SUMMARY_OF_2024 = """[42] app@127.0.0.1
+  axpy(float *, float *) (4, 1, 1)x(256, 1, 1), Device 0, CC 8.9, Invocations 2
+    Section: GPU Speed Of Light Throughput
+    ----------------------- ----------- -------- -------- --------
+    Metric Name             Metric Unit  Minimum  Maximum  Average
+    ----------------------- ----------- -------- -------- --------
+    Elapsed Cycles                cycle 3,805.00 4,478.00 3,939.50
+    Duration                         us     1.70     1.98     1.84
+    ----------------------- ----------- -------- -------- --------
+"""
+SUMMARY_OF_2021 = """[42] app@127.0.0.1
+  axpy(float *, float *), Block Size 256, Grid Size 4, Device 0, {}
+    Section: GPU Speed Of Light Throughput
+    Metric Name             Metric Unit   Minimum     Maximum     Average
+    ----------------------- ------------- ----------- ----------- -----------
+    gpc__cycles_elapsed.max cycle         4478.000000 4478.000000 4478.000000
+    gpu__time_duration.sum  usecond       1.700000    1.980000    1.840000
+
+loss 0.25 after 3 steps
+loss 0.20 after 4 steps
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "calls", "args"),
+    [
+        (SUMMARY_OF_2024, 2, {"grid": [4, 1, 1], "block": [256, 1, 1], "cc": "8.9"}),
+        (SUMMARY_OF_2024.replace(" (4, 1, 1)x(256, 1, 1)", ""), 2, {"cc": "8.9"}),
+        (SUMMARY_OF_2021.format("2 invocations "), 2, {"grid_size": 4, "block_size": 256}),
+        (SUMMARY_OF_2021.format("1 invocations "), 1, {"grid_size": 4, "block_size": 256}),
+    ],
+)
+def test_a_printed_summary_needs_neither_context_nor_stream(text: str, calls: int, args: Row, tmp_path: Path) -> None:
+    path = tmp_path / "x.txt"
+    path.write_text(text)
+    assert sure_readers(path) == ["ncu"]
+    trace = tracekit.read(path)
+    (launch,) = rows_of(trace, "launches")
+    assert (launch["name"], launch["calls"], launch["total_ns"]) == ("axpy(float *, float *)", calls, 1840 * calls)
+    assert (launch["device"], launch["min_ns"], launch["max_ns"]) == (0, 1700, 1980)
+    assert launch["args"] == {"pid": 42, "process": "app", "host": "127.0.0.1", **args}
+    assert trace.ledgers[0].dropped == {}
+    assert trace.ledgers[0].kept == 3
+
+
+# Rows that are shorter than the head (2025)
+
+
+_RULES = ',"Rule Name","Rule Type","Rule Description","Estimated Speedup Type","Estimated Speedup"'
+_SHORT_HEAD = '"ID","Process ID","Process Name","Kernel Name","Section Name","Metric Name","Metric Unit","Metric Value"'
+
+
+def short_rows(launches: int, end: str, titles: str = _RULES) -> str:
+    lines = [_SHORT_HEAD + titles]
+    for n in range(launches):
+        lines.append(f'"{n}","42","app","axpy","Speed","Duration","us","{n + 1}.50"{end}')
+        lines.append(f'"{n}","42","app","axpy","Speed","Elapsed Cycles","cycle","17,000"{end}')
+        lines.append(
+            f'"{n}","42","app","axpy","Speed","","","","Bound","OPT","Use ""fewer"", wider loads","global","9"'
+        )
+    return "\n".join([*lines, ""])
+
+
+@pytest.mark.parametrize("end", ["", ",", ",,,,,", ",,,,,,"])
+@pytest.mark.parametrize("titles", [_RULES, _RULES + ',"New Column"'])
+def test_a_metric_row_may_end_behind_its_value(end: str, titles: str, tmp_path: Path) -> None:
+    text = short_rows(2, end, titles)
+    trace = read_text(tmp_path, text if "New" not in titles else text.replace('"9"\n', '"9",""\n'))
+    assert [row["total_ns"] for row in rows_of(trace, "launches")] == [1500, 2500]
+    assert values(trace, "Elapsed Cycles") == [17_000, 17_000]
+    assert (trace.ledgers[0].kept, trace.ledgers[0].dropped) == (4, {})
+
+
+@pytest.mark.parametrize("cut", ['"cycle"', '"cycle",', '"cycle","17', '"cycle","17,0'])
+def test_a_row_that_ends_before_its_value_is_no_short_row(cut: str, tmp_path: Path) -> None:
+    text = short_rows(2, ",")
+    trace = read_text(tmp_path, text[: text.rindex('"cycle"')] + cut)
+    assert (trace.ledgers[0].kept, trace.ledgers[0].dropped) == (3, {"torn-row": 1})
+
+
+@pytest.mark.parametrize("end", ["", ","])
+def test_short_rows_are_read_by_blocks_as_by_lines(end: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "x.csv"
+    path.write_text(short_rows(400, end))
+    taken = []
+    of_lines = Lines.block
+    monkeypatch.setattr("tracekit.readers.ncu._launches._MOST_HELD", 20)
+    monkeypatch.setattr("tracekit.readers.printed.pasted._BLOCK_BYTES", 5_000)
+    monkeypatch.setattr(Lines, "block", lambda *args: taken.append(of_lines(*args)) or taken[-1])
+    fast = tracekit.read(path)
+    assert sum(taken) > 600
+    monkeypatch.setattr(Lines, "block", lambda *_: 0)
+    slow = tracekit.read(path)
+    assert repr(fast.totals.to_pylist()) == repr(slow.totals.to_pylist())
+    assert fast.ledgers[0] == slow.ledgers[0]
+    assert fast.ledgers[0].kept == 800
+
+
+# What ncu was not allowed to do, and what nobody measured
+
+
+_REFUSED = (
+    "==ERROR== ERR_NVGPUCTRPERM - The user does not have permission to access NVIDIA GPU Performance Counters on the "
+    "target device 0. For instructions on enabling permissions see https://developer.nvidia.com/ERR_NVGPUCTRPERM\n"
+)
+
+
+def test_a_run_without_permission_says_so_and_what_to_do(tmp_path: Path) -> None:
+    text = f"==PROF== Connected to process 42 (/x/app)\n{_REFUSED}==WARNING== No kernels were profiled.\n"
+    with pytest.raises(ParseError, match="had no permission to read the GPU's counters") as caught:
+        read_text(tmp_path, text)
+    assert "sudo" in caught.value.hint
+    assert "NVreg_RestrictProfilingToAdminUsers=0" in caught.value.hint
+
+
+def test_a_process_without_permission_beside_others_is_noted(tmp_path: Path) -> None:
+    trace = read_text(tmp_path, _REFUSED + long_form(("Duration", "us", "1.5")))
+    assert rows_of(trace, "launches")[0]["total_ns"] == 1500
+    note = trace.ledgers[0].notes["profiler-no-permission"]
+    defect = class_of_note(note.code, note.text)
+    assert defect is not None
+    assert defect.code == "events-lost"
+
+
+@pytest.mark.parametrize("parts", [("0.1", "0.2"), ("8.1",) * 10, ("0.7", "0.1", "0.1")])
+def test_a_mean_shows_no_digits_that_nobody_measured(parts: tuple[str, ...], tmp_path: Path) -> None:
+    rows = [f'{n},7,a,k,"(32, 1, 1)","(1, 1, 1)",x,%,{part}' for n, part in enumerate(parts)]
+    section = tracekit.view(read_text(tmp_path, "\n".join([HEAD, *rows, ""])), "metrics")
+    (mean,) = next(column for column in section.tables[0].columns if column.name == "avg").values
+    assert mean == float(sum(map(Decimal, parts)) / len(parts))
 
 
 # Blocks of rows at once

@@ -232,3 +232,8 @@ def test_processes_have_names_and_what_the_profiler_lost_is_told(tmp_path: Path)
         "Nsight Systems itself warned: Not all CUDA events might have been collected."
     ]
     assert (ledger.facts, ledger.ignored) == (3, {"DiagnosticEvent type 49": 2})
+
+
+def test_launches_without_one_row_of_a_device_are_lost_rows(tmp_path: Path) -> None:
+    assert "3 calls launched work" in lines(tmp_path, TEXTS, *[CALL] * 3).ledgers[0].notes["device-rows-missing"].text
+    assert "device-rows-missing" not in lines(tmp_path, TEXTS, *[CALL] * 3, KERNEL).ledgers[0].notes

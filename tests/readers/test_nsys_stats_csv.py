@@ -142,7 +142,6 @@ def test_a_report_that_is_not_read_is_ignored_aloud(tmp_path: Path) -> None:
         b"1,-5,,,,,,,,,,,,,,,,,,k",
         b"1,2,3",
         b"1,,,,,,,,,,,,,,,,,,,k",
-        b"1,2,1.5,,,,,,,,,,,,,,,,,k",
     ],
 )
 def test_a_bad_row_costs_that_row_and_names_its_line(tmp_path: Path, row: bytes) -> None:
@@ -595,6 +594,34 @@ def test_other_text_about_what_a_file_does_not_contain_is_no_log_of_nsys(tmp_pat
     ):
         path.write_text(text)
         assert sure_readers(path) == []
+
+
+PROSE = {
+    "columns in a sentence": "The table has the columns Start (ns), Duration (ns), CorrId and Name. The time of a\n"
+    "kernel is in the column Total Time (ns), and Instances says how often it ran.\n",
+    "a header in a page": "# Columns\n\nThe report has this header, and one row for each kernel below it:\n\n"
+    "    Start (ns),Duration (ns),CorrId,Name\n\nIt is written when you ask for a trace of the device.\n",
+    "reports that are not read": "For page faults look at the CPU Instruction Address, and the HtoD Migration Size.\n"
+    "TAvg (ns) is the average time of a call and of what it launched on the device.\n",
+    "a report and its message": "You may see: Processing [run.sqlite] with [cuda_gpu_trace.py]... and then the table.\n"
+    "Nothing is printed where the file run.sqlite does not contain CUDA kernel data.\nThen look at the trace again.\n",
+    "titles": "We ran it, and it printed CUDA API Statistics (nanoseconds) at the end of the run.\n",
+}
+
+
+@pytest.mark.parametrize("name", PROSE)
+def test_a_page_that_mentions_the_words_of_a_table_is_no_report(name: str, tmp_path: Path) -> None:
+    path = tmp_path / "x.md"
+    path.write_text(PROSE[name])
+    assert sure_readers(path) == []
+
+
+@pytest.mark.parametrize("name", PROSE)
+def test_a_table_within_such_a_page_is_read(name: str, tmp_path: Path) -> None:
+    path = tmp_path / "x.md"
+    path.write_text(f"{PROSE[name]}\nStart (ns),Duration (ns),CorrId,Name\n100,50,3,k\n")
+    assert sure_readers(path) == ["nsys-stats-csv"]
+    assert tracekit.read(path).events["dur_ns"].to_pylist() == [50]
 
 
 def test_blanks_within_a_cell_cost_no_time(tmp_path: Path) -> None:

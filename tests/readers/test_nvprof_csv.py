@@ -208,10 +208,6 @@ def test_columns_are_found_by_name_in_any_order(tmp_path: Path) -> None:
         (kernel(start="abc"), "bad-time"),
         (kernel(start=""), "bad-time"),
         (kernel(duration=""), "no-duration"),
-        (kernel().replace(",4,2,1,", ",4.5,2,1,"), "bad-number"),
-        (kernel().replace(",4,2,1,", ",4294967296,2,1,"), "bad-number"),
-        (copy(size="-4"), "bad-size"),
-        (copy(size="nan"), "bad-size"),
         ("1.000000,2.000000,4,2\n", "short-row"),
     ],
 )
@@ -221,6 +217,32 @@ def test_a_bad_row_costs_itself_and_says_why(row: str, reason: str, others: int,
     assert len(got.events) == 2 * others
     assert got.ledger.dropped == {reason: 1}
     assert got.ledger.notes[reason].places == [f"line {6 + others}"]
+
+
+@pytest.mark.parametrize(
+    ("row", "column", "reason"),
+    [
+        (kernel().replace(",4,2,1,", ",4.5,2,1,"), "grid_x", "Grid X: '4.5' is not a whole number"),
+        (kernel().replace(",4,2,1,", ",4294967296,2,1,"), "grid_x", "Grid X: '4294967296'"),
+        (kernel().replace(",4,2,1,", ",4…,2,1,"), "grid_x", "Grid X: '4…'"),
+        (kernel().replace('"1","7"', '"1","7…"'), "stream", "Stream: '7…' was cut"),
+        (copy(size="-4"), "bytes", "Size: "),
+        (copy(size="nan"), "bytes", "Size: "),
+        (copy(size="552.9…"), "bytes", "Size: "),
+    ],
+)
+@pytest.mark.parametrize("others", [0, 40])
+def test_an_optional_cell_that_cannot_be_read_costs_itself(
+    row: str, column: str, reason: str, others: int, tmp_path: Path
+) -> None:
+    got = read(tmp_path, PREAMBLE + GPU_20 + UNITS_20 + kernel() * others + row + kernel() * others)
+    assert len(got.events) == 2 * others + 1
+    assert got.events[others][column] is None
+    assert got.events[others]["dur_ns"] is not None
+    assert got.ledger.dropped == {}
+    note = got.ledger.notes["odd-cell"]
+    assert reason in note.text
+    assert note.places == [f"line {6 + others}"]
 
 
 @pytest.mark.parametrize("column", ["Start", "Duration", "Name"])

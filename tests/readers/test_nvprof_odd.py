@@ -241,10 +241,11 @@ def test_numbers_that_are_not_decimal_are_text_on_both_paths(count: int, tmp_pat
     assert not got.ledger.dropped
 
 
-def test_a_hexadecimal_grid_costs_its_row_on_both_paths(tmp_path: Path) -> None:
+def test_a_hexadecimal_grid_costs_its_cell_on_both_paths(tmp_path: Path) -> None:
     got = both_ways(tmp_path, PREAMBLE + GPU_20 + UNITS_20 + (kernel() * 20 + kernel().replace(",4,2,1,", ",0x4,2,1,")))
-    assert len(got.events) == 20
-    assert got.ledger.dropped == {"bad-number": 1}
+    assert [row["grid_x"] for row in got.events] == [4] * 20 + [None]
+    assert got.ledger.dropped == {}
+    assert "odd-cell" in got.ledger.notes
 
 
 def test_addresses_in_names_and_cells_leave_the_columnar_path(tmp_path: Path) -> None:

@@ -379,3 +379,130 @@ def test_lines_in_any_order_are_all_accounted_for(tmp_path: Path, order: list[in
     )
     trace = tracekit.read(path)
     trace.ledgers[0].check()
+
+
+# Cells, rows and totals that would be lost
+
+
+_RULE = "  ".join(["-" * 30] + ["-" * 12] * 6)
+_TITLES = ("Self CPU %", "Self CPU", "CPU total %", "CPU total", "CPU time avg", "# of Calls")
+
+
+def small_table(*rows: tuple[str, ...], totals: tuple[str, ...] = ("Self CPU time total: 10.000ms",)) -> str:
+    lines = [_RULE, "  ".join([f"{'Name':>30}", *(f"{title:>12}" for title in _TITLES)]), _RULE]
+    lines += ["  ".join([f"{row[0]:>30}", *(f"{cell:>12}" for cell in row[1:])]) for row in rows]
+    return "\n".join([*lines, _RULE, *totals, ""])
+
+
+_MM = ("aten::mm", "60.00%", "6.000ms", "60.00%", "6.000ms", "3.000ms", "2")
+_ADD = ("aten::add", "40.00%", "4.000ms", "40.00%", "4.000ms", "2.000ms", "2")
+
+
+def with_cell(row: tuple[str, ...], place: int, cell: str) -> tuple[str, ...]:
+    return (*row[:place], cell, *row[place + 1 :])
+
+
+@pytest.mark.parametrize("cell", ["4.0…", "4.0...", "?", "nanms"])
+@pytest.mark.parametrize("place", [1, 2, 3, 5, 6])
+def test_a_cell_beside_the_total_that_cannot_be_read_costs_that_cell(place: int, cell: str, tmp_path: Path) -> None:
+    path = tmp_path / "x.txt"
+    path.write_text(small_table(_MM, with_cell(_ADD, place, cell)))
+    trace = tracekit.read(path)
+    rows = rows_of(trace)
+    assert [(row["name"], row["total_ns"]) for row in rows] == [("aten::mm", 6_000_000), ("aten::add", 4_000_000)]
+    assert rows[1]["calls"] == (None if place == 6 else 2)
+    assert rows[1]["args"]["self_ns"] == (None if place == 2 else 4_000_000)
+    assert trace.ledgers[0].dropped == {}
+    note = trace.ledgers[0].notes["odd-cell"]
+    assert f"{_TITLES[place - 1]}: {cell!r}" in note.text
+    assert note.places == ["line 5"]
+
+
+@pytest.mark.parametrize("at", [0, 1])
+def test_a_row_without_its_total_is_dropped_also_where_it_is_the_last(at: int, tmp_path: Path) -> None:
+    path = tmp_path / "x.txt"
+    rows = [_MM, _ADD]
+    rows[at] = with_cell(rows[at], 4, "4.0…")
+    path.write_text(small_table(*rows))
+    trace = tracekit.read(path)
+    assert (len(rows_of(trace)), trace.ledgers[0].dropped) == (1, {"bad-row": 1})
+
+
+def headline_of(path: Path) -> tuple[str, dict[str, Any]]:
+    found = json.loads(run_command("summary", path, "--format", "json").stdout)
+    return run_command("summary", path).stdout, found["headline"]["top"]
+
+
+def test_the_whole_of_a_cut_table_is_the_total_that_it_prints(tmp_path: Path) -> None:
+    path = tmp_path / "x.txt"
+    path.write_text(small_table(_MM, _ADD, totals=("Self CPU time total: 40.000ms",)))
+    out, top = headline_of(path)
+    assert (top["total_ns"], top["printed"], top["count"]) == (40_000_000, "Self CPU time total", 2)
+    assert [name["share"] for name in top["names"]] == [0.15, 0.1]
+    assert "40.000 ms Self CPU time total, as printed" in out
+    assert "10.000 ms" not in out
+
+
+def test_the_whole_of_a_table_with_all_its_rows_is_their_sum(tmp_path: Path) -> None:
+    path = tmp_path / "x.txt"
+    path.write_text(small_table(_MM, _ADD))
+    out, top = headline_of(path)
+    assert (top["total_ns"], "printed" in top) == (10_000_000, False)
+    assert "10.000 ms in operators (self time), added up" in out
+
+
+@pytest.mark.parametrize("rows", [8, 10])
+def test_kernels_of_a_cut_table_are_parts_of_the_time_of_the_device(rows: int, tmp_path: Path) -> None:
+    lines = sample("torch-table/cuda.txt").read_text(encoding="utf-8").splitlines()
+    kernels = [line for line in lines if "ampere_scudnn" in line or "cutlass" in line]
+    path = tmp_path / "x.txt"
+    path.write_text("\n".join([*lines[: rows - 5], *kernels[:1], *lines[-3:], ""]), encoding="utf-8")
+    _, top = headline_of(path)
+    assert (top["view"], top["printed"], top["total_ns"]) == ("kernel", "Self CUDA time total", 74_833_000)
+
+
+def test_two_cut_tables_have_each_its_own_whole(tmp_path: Path) -> None:
+    path = tmp_path / "x.txt"
+    first = small_table(_MM, totals=("Self CPU time total: 40.000ms",))
+    path.write_text(first + small_table(_ADD, totals=("Self CPU time total: 50.000ms",)))
+    _, top = headline_of(path)
+    assert (top["total_ns"], top["names"][0]["name"]) == (40_000_000, "aten::mm")
+
+
+# Names that PyTorch cut
+
+
+@pytest.mark.parametrize(
+    ("name", "kind"),
+    [
+        ("cudaLaunchKern...", "runtime"), ("cudaStreamSynchro...", "runtime"), ("hipLaunchK...", "runtime"),
+        ("cuLaunchKerne...", "driver"), ("aten::cudnn_convol...", "operator"), ("Optimizer.step#SG...", "optimizer"),
+        ("ProfilerSt...", "step"), ("Lazy Function L...", "overhead"), ("nccl:all_re...", "communication"),
+        ("my own ran...", "user_range"),
+    ],
+)  # fmt: skip
+def test_a_cut_name_has_the_kind_of_the_whole_one(name: str, kind: str, tmp_path: Path) -> None:
+    path = tmp_path / "x.txt"
+    path.write_text(small_table((name, *_MM[1:]), _ADD))
+    trace = tracekit.read(path)
+    (row,) = (row for row in rows_of(trace) if row["name"] == name)
+    assert row["kind"] == kind
+    assert "names-cut" not in trace.ledgers[0].notes, "one row is of one name"
+    assert "names" not in run_command("summary", path).stdout.splitlines()[0]
+
+
+def test_rows_with_one_cut_name_are_two_names(tmp_path: Path) -> None:
+    path = tmp_path / "x.txt"
+    path.write_text(small_table(("aten::very_long...", *_MM[1:]), ("aten::very_long...", *_ADD[1:])))
+    trace = tracekit.read(path)
+    assert trace.ledgers[0].notes["names-cut"].count == 2
+    table = tracekit.view(trace, "operator").tables[0]
+    columns = {column.name: list(column.values) for column in table.columns}
+    assert (columns["name"], columns["total"]) == (["aten::very_long..."] * 2, [6_000_000, 4_000_000])
+
+
+def test_rows_with_one_whole_name_are_one(tmp_path: Path) -> None:
+    path = tmp_path / "x.txt"
+    path.write_text(small_table(_MM, ("aten::mm", *_ADD[1:])))
+    table = tracekit.view(tracekit.read(path), "operator").tables[0]
+    assert next(list(column.values) for column in table.columns if column.name == "total") == [10_000_000]

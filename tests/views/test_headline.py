@@ -135,6 +135,17 @@ class TestNames:
     def test_operators_count_their_own_time(self) -> None:
         assert self.top("kineto/cpu.pt.trace.json").column == "self"
 
+    def test_kernels_without_a_name_count(self) -> None:
+        top = of(work("kernel", 0, 10), work("kernel", 20, 30, name=None), work("kernel", 60, 40, name=None)).top
+        assert top is not None
+        assert (top.total_ns, top.count) == (80, 2)
+        assert [(each.name, each.ns, each.calls) for each in top.names] == [("(no name)", 70, 2), ("kernel", 10, 1)]
+
+    def test_kernels_of_which_none_has_a_name_are_the_time_of_kernels(self) -> None:
+        top = of(*(work("kernel", 20 * n, 10, name=None) for n in range(3))).top
+        assert top is not None
+        assert (top.view, top.total_ns, top.names[0].name, top.names[0].calls) == ("kernel", 30, "(no name)", 3)
+
 
 class TestReservations:
     def test_a_cut_file_says_so(self) -> None:
@@ -225,7 +236,7 @@ def test_every_figure_is_one_of_the_tables(name: str) -> None:
                   for row in cells(made, s["view"], t["name"])]  # fmt: skip
         for each in found["top"]["names"]:
             names = (each["name"], each["name"].rpartition(", ")[0])
-            mine = [row for row in quoted if str(row.get("name")) in names]
+            mine = [row for row in quoted if str(row.get("name") or "(no name)") in names]
             assert (each["ns"], each["calls"]) in [(row[found["top"]["column"]], row.get("calls")) for row in mine]
     listed = [row for s in made["sections"] if s["view"] == "findings" for row in s.get("findings", [])]
     assert [(row["rule"], row["saving_ns"]) for row in found["findings"]] == [

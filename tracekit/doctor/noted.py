@@ -36,10 +36,13 @@ _BY_CLASS = {
     "unknown-phase": "unknown-phase no-phase",
     "bad-metadata": "bad-metadata",
     "unknown-number": "counter-without-number",
-    "missing-table": "no-texts no-header table-without-header no-column-line columns-lost facts-lost",
+    "missing-table": "no-texts device-rows-missing no-header table-without-header no-column-line columns-lost "
+    "facts-lost",
     ROWS: "negative-duration",
 }
 NOTED = {code: name for name, codes in _BY_CLASS.items() for code in codes.split()}
+_ASIDES = re.compile(r"\bNVTX\b|\bUnified Memory\b", re.IGNORECASE)
+"""Messages of Nsight Systems that are in almost every profile."""
 _OF_THE_PROFILER = ("nvprof-warning", "profiler-", "driver-")
 """Begins of the codes of notes that quote the profiler."""
 _ON_PURPOSE = {("torch-table", "table-cut")}
@@ -64,5 +67,5 @@ def class_of_note(code: str, text: str, *, dropped: bool = False, format: str = 
     if found == ROWS:
         return None
     if found is None and code.startswith(_OF_THE_PROFILER):
-        found = "events-lost" if _LOST.search(text) else None
+        found = "events-lost" if _LOST.search(text) and not _ASIDES.search(text) else None
     return DEFECTS[found or ("bad-record" if dropped else "remark")]

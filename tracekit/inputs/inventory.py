@@ -18,7 +18,7 @@ from tracekit.columns.arrays import I64
 from tracekit.run import covered, device_rows
 from tracekit.run.covered import StreamWork
 from tracekit.run.launches import MOST_ROWS, LaunchLook
-from tracekit.trace import Ledger, LedgerJson, Note, Run, SourceFacts, incomplete
+from tracekit.trace import TIMES, Ledger, LedgerJson, Note, Run, SourceFacts, incomplete
 
 _LATEST = 64
 """Rows that are kept to find the last time."""
@@ -101,9 +101,11 @@ def take_stock(run: Run, batches: Iterator[pa.RecordBatch], ledgers: tuple[Ledge
     wrong = {(each.start_ns, each.length_ns, each.number) for each in covers}
     ends = [ts + (0 if (ts, dur, number) in wrong else max(dur, 0)) for ts, dur, number in latest.tolist()]
     last = max(ends, default=None)
-    if text := device_rows.contradictions(device_rows.within(launches), cut=launches.cut):
-        ledger.notes["work-before-launch"] = Note("work-before-launch", text, 1)
     facts = run.sources[0].facts if run.sources else {}
+    if TIMES in facts:
+        first = last = None
+    elif text := device_rows.contradictions(device_rows.within(launches), cut=launches.cut):
+        ledger.notes["work-before-launch"] = Note("work-before-launch", text, 1)
     return {
         "path": ledger.path,
         "label": run.sources[0].label if run.sources else "",

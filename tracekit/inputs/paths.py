@@ -189,7 +189,7 @@ def exported(names: Sequence[str]) -> dict[str, str]:
     {'a/run.sqlite': 'a/run.nsys-rep'}
     """
     have = set(names)
-    pairs = {}
+    pairs: dict[str, str] = {}
     for name in names:
         stem, dot, suffix = name.rpartition(".")
         if dot and suffix.lower() in ("nsys-rep", "qdrep"):

@@ -175,7 +175,8 @@ def _top_names(top: TopNames, room: int, width: int, paint: _Paint, unit: str) -
     left = width - sum(sizes) - 2 * 4
     names = short_names([visible(each.name) for each in shown], max(left, 8))
     part = f" ({visible(top.part)})" if top.part else ""
-    title = f"Top {noun(top)}{part}: {count} of {top.count:,}, all {span_text(top.total_ns, unit)}"
+    known = f"{top.count:,} printed" if top.printed else f"{top.count:,}"
+    title = f"Top {noun(top)}{part}: {count} of {known}, all {span_text(top.total_ns, unit)}"
     lines = ["", paint.bold(head(title, width))]
     for row in zip(times, shares, calls, names, strict=True):
         lines.append("  " + "  ".join([*(cell.rjust(size) for cell, size in zip(row, sizes, strict=False)), row[-1]]))

@@ -122,7 +122,7 @@ def screen(report: Report, headline: Headline, time_unit: str = "") -> Screen:
     elif top is not None:
         value, what, spread = (
             top.total_ns,
-            f"in {noun(top)}, added up",
+            f"{visible(top.printed)}, as printed" if top.printed else f"in {noun(top)}, added up",
             f"time of the run not known: {headline.run_note}",
         )
     else:
@@ -237,8 +237,9 @@ def _names_bar(top: TopNames, unit: str) -> ShareBar:
         for number, (label, each) in enumerate(zip(labels, shown, strict=True))
     ]
     rest = top.total_ns - sum(each.ns for each in shown)
-    if count := top.count - len(shown):
-        words = f"{plural(count, 'other')}"
+    count = top.count - len(shown)
+    if count or (top.printed and rest > 0):
+        words = "all others" if top.printed else f"{plural(count, 'other')}"
         parts.append(
             Share(
                 "others",

@@ -135,7 +135,8 @@ class TopNames:
     """The names that take most time in a table, largest first.
 
     view, column: the cells that are quoted. title: the noun of these names, such as "kernels". part: the run or section
-    of the table that is quoted, "" for all of it. total_ns: of all `count` names.
+    of the table that is quoted, "" for all of it. total_ns: of all `count` names. printed: the name of the total that
+    the input itself prints below a table that lacks rows, which `total_ns` is then; "" for a sum.
     """
 
     view: str
@@ -145,6 +146,7 @@ class TopNames:
     total_ns: int
     count: int
     names: tuple[TopName, ...]
+    printed: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,6 +27,7 @@ TOTALS_NOTE = "from totals that the profiler had summed itself: there are no per
 
 _BLOCK = ("source", "rank", "run", "section", "range")
 HEADER = "header"
+_CUT = ("...", "…")
 _BYTES = ("bytes", "B")
 """What readers call the unit of value_min and value_max where these are sizes in bytes."""
 _RANGE_PARTS = ("domain", "thread", "range")
@@ -184,7 +185,11 @@ def _summed(index: TraceIndex, kinds: Collection[str], by: Sequence[str], fits: 
     merged: dict[tuple[Cell, ...], list[TotalsRow]] = {}
     for row in totals_rows(index, kinds):
         if fits(row) and row["section"] != HEADER:
-            merged.setdefault(fields(row, (*_BLOCK, "device", *by)), []).append(row)
+            # Two names that were cut in print may be two names: only whole ones are merged.
+            is_cut = "name" in by and (row["name"] or "").endswith(_CUT)
+            merged.setdefault((*fields(row, (*_BLOCK, "device", *by)), row["order"] if is_cut else None), []).append(
+                row
+            )
     rows = [_merged(some) for some in merged.values()]
     return Summed(rows, [fields(row, _BLOCK) for row in rows], source_labels(index))
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from tracekit.readers.printed.lines import NUMBER
+from tracekit.readers.printed.lines import CUT_NUMBER, NUMBER
 
 MARK = re.compile(
     r"-(?<!--)-{4,}(?:>\s*(?:Memory )?Profiling Report\s*<-{5,}\s*$"
@@ -19,17 +19,22 @@ COLUMNS = re.compile(
 OTHER_COLUMNS = re.compile(r"Event\s+Calls\s+Total\b.*")
 _FIGURE = re.compile(r"[-+]?[\d.(]|-?nan|inf", re.ASCII)
 MEMORY_COLUMNS = re.compile(r"Event\s+Alloc Calls\s+Size\(MB\)\s+Free Calls\s+Size\(MB\)")
-_RATIO = rf"(?:{NUMBER}|-?nan|inf)\*?"
+_RATIO = rf"(?:{NUMBER}|-?nan|inf|{CUT_NUMBER})\*?"
+_CELL = rf"(?:{NUMBER}|{CUT_NUMBER})"
 ROW = re.compile(
-    rf"( *)(\S.*?)(?<!\s)\s+(\d{{1,18}})\s+({NUMBER})(?:\s+({NUMBER}) \(({_RATIO})\)\s*({NUMBER}) \(({_RATIO})\))?"
-    rf"\s+({NUMBER})\s+({NUMBER})\s+({NUMBER})(?:\s+({_RATIO}))?\s*",
+    rf"( *)(\S.*?)(?<!\s)\s+(\d{{1,18}})\s+({NUMBER})(?:\s+({_CELL}) \(({_RATIO})\)\s*({_CELL}) \(({_RATIO})\))?"
+    rf"\s+({_CELL})\s+({_CELL})\s+({_CELL})(?:\s+({_RATIO}))?\s*",
     re.ASCII,
 )
-MEMORY_ROW = re.compile(rf"( *)(\S.*?)(?<!\s)\s+(\d{{1,18}})\s+({NUMBER})\s+(\d{{1,18}})\s+({NUMBER})\s*", re.ASCII)
+MEMORY_ROW = re.compile(
+    rf"( *)(\S.*?)(?<!\s)\s+(\d{{1,18}})\s+({NUMBER})\s+(\d{{1,18}}|{CUT_NUMBER})\s+({_CELL})\s*", re.ASCII
+)
 OVERHEAD = re.compile(rf"(Computation time|Framework overhead)\s+Total: ({NUMBER})\s+Ratio: ({_RATIO})%", re.ASCII)
 TOTAL = re.compile(rf"(Total time|Elapsed time of events|Accumulated time of events): ({NUMBER})", re.ASCII)
 COPY = re.compile(rf"( *)(Gpu[Mm]em[Cc]py\w*)\s+Calls: (\d{{1,18}})\s+Total: ({NUMBER})\s+Ratio: ({_RATIO})%", re.ASCII)
 FACT = re.compile(r"(Place|Time unit|Sorted by)(?::)? (.{1,200})")
+CUT_FACT = re.compile(r" *(?:Gpu[Mm]em[Cc]py\w*\s+Calls: |Computation time\s+Total: |Framework overhead\s+Total: ).*")
+"""A line of the facts of a report that has a figure which cannot be read."""
 MERGED = "Note! This Report merge all thread info into one."
 THREAD = re.compile(r"thread(\d{1,18})::(.+)", re.DOTALL)
 MOST_LEVELS = 100

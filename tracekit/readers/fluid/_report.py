@@ -9,7 +9,7 @@ from decimal import Decimal
 from tracekit.readers.base import Confidence, Head, Opened, ReadOptions
 from tracekit.readers.fluid import _patterns as patterns
 from tracekit.readers.fluid._kinds import host_kind
-from tracekit.readers.printed.lines import TextLine, first_lines, printed
+from tracekit.readers.printed.lines import TextLine, first_lines, known_cell, printed
 from tracekit.readers.printed.locale import LOCAL_NUMBER, NumberCells, as_printed
 from tracekit.readers.printed.pasted import Plain, RankRows, closes, read_reports
 from tracekit.readers.source import Source
@@ -133,11 +133,19 @@ class _Reading:
     def _content(self, line: TextLine, stripped: str) -> None:
         text = line.text.rstrip()
         try:
-            taken = self._fact(stripped) or self._copy(text) or self._row(line, text) or self._parted_row(line, text)
+            taken = (
+                self._fact(line, stripped)
+                or self._copy(line, text)
+                or self._row(line, text)
+                or self._parted_row(line, text)
+            )
         except ValueError:
             self.ledger.drop("bad-time", where=line.where, text="dropped: times or sizes beyond what a trace can hold")
             return
         if taken:
+            return
+        if self.run >= 0 and not line.torn and patterns.CUT_FACT.fullmatch(text):
+            self.ledger.drop("bad-row", where=line.where, text="dropped: a line of the report with a cut figure")
             return
         if self.table and not line.torn and patterns.looks_like_row(text):
             self._bad_row(line.where)
@@ -164,7 +172,7 @@ class _Reading:
         """Return the level of a row below the head of the table, which a document may have indented as a whole."""
         return max(len(blanks) - self.indent, 0) // 2
 
-    def _fact(self, stripped: str) -> bool:
+    def _fact(self, line: TextLine, stripped: str) -> bool:
         if self.run < 0:
             return False
         if stripped == patterns.MERGED:
@@ -173,7 +181,7 @@ class _Reading:
             self._header(found[1], total_ns=printed(found[2], self.unit).rounded())
         elif found := patterns.OVERHEAD.fullmatch(stripped):
             exact = printed(found[2], self.unit)
-            args = {"percent": found[3]}
+            args = self._share(found[3], line)
             if exact.ns != exact.rounded():
                 args["printed_ns"] = str(exact.ns)
             self._header(found[1], args, total_ns=exact.rounded())
@@ -191,7 +199,10 @@ class _Reading:
         self.rows.add(self.run, "header", name, str(Kind.OTHER), args, **more)
         self.ledger.kept += 1
 
-    def _copy(self, text: str) -> bool:
+    def _share(self, cell: str, line: TextLine) -> dict[str, object]:
+        return {} if (known := self._known("Ratio", cell, line)) is None else {"percent": known}
+
+    def _copy(self, line: TextLine, text: str) -> bool:
         found = patterns.COPY.fullmatch(text.rstrip())
         if found is None or self.run < 0:
             return False
@@ -204,7 +215,7 @@ class _Reading:
             section,
             found[2],
             str(Kind.MEMCPY),
-            {"percent": found[5]},
+            self._share(found[5], line),
             calls=int(found[3]),
             total_ns=total,
         )
@@ -238,10 +249,13 @@ class _Reading:
         if level:
             args |= {"level": level} | ({"parent": self.above[-1][1]} if self.above else {})
         if self.full:
-            args |= {"cpu_time": found[5], "cpu_ratio": found[6], "gpu_time": found[7], "gpu_ratio": found[8]}
-        if found[12]:
-            args["ratio"] = found[12]
-        total, low, high, mean = (printed(found[n], self.unit) for n in (4, 9, 10, 11))
+            figures = {"cpu_time": found[5], "cpu_ratio": found[6], "gpu_time": found[7], "gpu_ratio": found[8]}
+            args |= {key: cell for key, cell in figures.items() if self._known(key, cell, line) is not None}
+        if found[12] and (ratio := self._known("Ratio.", found[12], line)) is not None:
+            args["ratio"] = ratio
+        total = printed(found[4], self.unit)
+        cells = {key: self._known(key, found[n], line) for key, n in (("Min.", 9), ("Max.", 10), ("Ave.", 11))}
+        low, high, mean = (None if cell is None else printed(cell, self.unit) for cell in cells.values())
         section = self.table + (", parts" if level else "")
         kind = host_kind(name.encode())
         if level and kind is Kind.OPERATOR:
@@ -255,14 +269,17 @@ class _Reading:
             raw_name=raw,
             calls=int(found[3]),
             total_ns=total.rounded(),
-            min_ns=low.rounded(),
-            max_ns=high.rounded(),
-            avg_ns=float(mean.ns),
+            min_ns=low and low.rounded(),
+            max_ns=high and high.rounded(),
+            avg_ns=mean and float(mean.ns),
         )
         self._count_row()
         if len(self.above) < patterns.MOST_LEVELS:
             self.above.append((level, name))
         return True
+
+    def _known(self, column: str, cell: str, line: TextLine) -> str | None:
+        return known_cell(cell, column, self.ledger, line.where)
 
     def _parted_row(self, line: TextLine, text: str) -> bool:
         """Take a row after a blank line that ended the table."""
@@ -287,7 +304,11 @@ class _Reading:
         except ValueError:
             self.ledger.drop("bad-size", where=line.where, text="dropped: a size beyond 8 EiB")
             return True
-        args = {"alloc_mb": found[4], "free_calls": int(found[5]), "free_mb": found[6]}
+        args: dict[str, object] = {"alloc_mb": found[4]}
+        if (free_calls := self._known("Free Calls", found[5], line)) is not None:
+            args["free_calls"] = int(free_calls)
+        if (free_mb := self._known("Size(MB)", found[6], line)) is not None:
+            args["free_mb"] = free_mb
         section = self.table + (", parts" if self._level(found[1]) else "")
         self.rows.add(
             self.run,

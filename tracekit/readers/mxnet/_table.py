@@ -11,7 +11,7 @@ from itertools import count, pairwise
 import pyarrow as pa
 
 from tracekit.readers.base import Confidence, Head, Opened, ReadOptions
-from tracekit.readers.printed.lines import NUMBER, TextLine, TotalRows, first_lines, printed
+from tracekit.readers.printed.lines import CUT_NUMBER, NUMBER, TextLine, TotalRows, first_lines, known_cell, printed
 from tracekit.readers.printed.locale import LOCAL_NUMBER, NumberCells, as_printed
 from tracekit.readers.printed.pasted import Plain, RankRows, closes, read_reports
 from tracekit.readers.source import Source
@@ -25,7 +25,8 @@ _COLUMNS = re.compile(
     r"|Min Use\s+\((k[bB])\)\s+Max Use\s+\(k[bB]\)\s+Avg Use\s+\(k[bB]\))"
 )
 _RULE = re.compile(r"={5,}|-{4,}(?: +-{4,})+")
-_ROW = re.compile(rf"(.*?)(?<!\s)\s+(\d{{1,18}})\s+({NUMBER})\s+({NUMBER})\s+({NUMBER})(?:\s+({NUMBER}))?", re.ASCII)
+_CELL = rf"({NUMBER}|{CUT_NUMBER})"
+_ROW = re.compile(rf"(.*?)(?<!\s)\s+(\d{{1,18}}|{CUT_NUMBER})\s+{_CELL}\s+{_CELL}\s+{_CELL}(?:\s+{_CELL})?", re.ASCII)
 _JSON = re.compile(rb'\s*\{\s*"(?:Time|Memory)"\s*:\s*\{')
 _START = re.compile(rb'^[^\n"]{0,200}?(\{\s*"(?:Time|Memory)"\s*:\s*\{)', re.MULTILINE)
 _ENTRY = re.compile(rb'"(?:Count|Total)"\s*:\s*[0-9]|"Unit"\s*:\s*\{\s*"(?:Time|Memory)"')
@@ -130,20 +131,26 @@ class _Reading:
             self.ledger.drop("bad-row", where=line.where, text="dropped: a line within a table that is no row of it")
         else:
             names = ("Min", "Max", "Avg") if self.memory_unit else ("Total", "Min", "Max", "Avg")
-            figures = dict(zip(names, found.groups()[2:], strict=False))
-            self.entry(self.section, found[1], {"Count": found[2], **figures}, self.memory_unit, line.where)
+            printed_cells = dict(zip(names, found.groups()[2:], strict=False))
+            figures = {key: known_cell(cell, key, self.ledger, line.where) for key, cell in printed_cells.items()}
+            if not self.memory_unit and figures["Total"] is None:
+                why = "dropped: a line within a table that is no row of it"
+                self.ledger.drop("bad-row", where=line.where, text=why)
+                return
+            figures["Count"] = known_cell(found[2], "Count", self.ledger, line.where)
+            self.entry(self.section, found[1], figures, self.memory_unit, line.where)
 
-    def entry(self, section: str, name: str, figures: Mapping[str, str], memory_unit: str, where: str) -> None:
-        """Make the row of one name; figures are texts of numbers."""
-        calls = int(figures["Count"])
+    def entry(self, section: str, name: str, figures: Mapping[str, str | None], memory_unit: str, where: str) -> None:
+        """Make the row of one name; figures are texts of numbers, None for what is not known."""
+        calls = None if figures["Count"] is None else int(figures["Count"])
         try:
             if memory_unit or section in _MEMORY:
-                low, high, mean = (float(figures[k]) for k in ("Min", "Max", "Avg"))
+                low, high, mean = (_float(figures[k]) for k in ("Min", "Max", "Avg"))
                 args = None
                 if not memory_unit:
                     why = "memory is printed as if it were time: its ms are kB of 1000 bytes"
                     self.ledger.note("memory-as-times", why, where=where)
-                    memory_unit, args = "kB", {"last": float(figures["Total"])}
+                    memory_unit, args = "kB", {"last": _float(figures["Total"])}
                 self.rows.add(
                     self.run,
                     section,
@@ -163,9 +170,24 @@ class _Reading:
             return
         self.ledger.kept += 1
 
-    def _time(self, section: str, name: str, calls: int, figures: Mapping[str, str], where: str) -> None:
-        total, low, high, mean = (printed(figures[k], "ms") for k in ("Total", "Min", "Max", "Avg"))
+    def _time(self, section: str, name: str, calls: int | None, figures: Mapping[str, str | None], where: str) -> None:
+        times = {key: printed(text, "ms") for key, text in figures.items() if text is not None and key != "Count"}
         run = self.run
+        if len(times) < 4 or calls is None:
+            low, high, mean = (times.get(key) for key in ("Min", "Max", "Avg"))
+            self.rows.add(
+                run,
+                section,
+                name,
+                str(_kind(section)),
+                calls=calls,
+                total_ns=times["Total"].rounded(),
+                min_ns=low and low.rounded(),
+                max_ns=high and high.rounded(),
+                avg_ns=mean and float(mean.ns),
+            )
+            return
+        total, low, high, mean = (times[key] for key in ("Total", "Min", "Max", "Avg"))
         total_off, high_off, mean_off = (time.off + abs(time.ns) * _SINGLE for time in (total, high, mean))
         no_sum = total.ns + total_off + high_off < high.ns or total.ns - total_off > (high.ns + high_off) * max(
             calls, 1
@@ -200,6 +222,10 @@ class _Reading:
             max_ns=high.rounded(),
             avg_ns=float(mean.ns),
         )
+
+
+def _float(text: str | None) -> float | None:
+    return None if text is None else float(text)
 
 
 def _kind(section: str) -> Kind:

@@ -23,9 +23,12 @@ OF_METRIC = frozenset(
     (
         *("Section Name", "Metric Name", "Metric Unit", "Metric Value", "Minimum", "Maximum", "Average"),
         *("Rule Name", "Rule Type", "Rule Description", "Estimated Speedup Type", "Estimated Speedup", "Invocations"),
+        "Body Item Label",
     )
 )
 """Columns that differ within a launch."""
+_NEEDED = IDENTITY | set(_VALUES[1])
+"""Columns that each row of a table with a line for each metric has. Those of 2025 end behind them."""
 ATTRIBUTE = "device__attribute_"
 
 
@@ -70,6 +73,24 @@ class Columns:
     def by_launch(self) -> bool:
         """Return whether the table has launches, which have an id; else all launches of a kernel are a row."""
         return "ID" in self.titles
+
+    @cached_property
+    def fewest(self) -> int:
+        """Return the number of cells of the shortest row: it ends behind the value, before the columns of rules."""
+        needed = (place for place, title in enumerate(self.titles) if title in _NEEDED or is_range(title))
+        return len(self.titles) if self.wide else max(needed) + 1
+
+    def filled(self, cells: list[str]) -> list[str]:
+        """Return the cells of a row, with empty ones for those behind the value that it lacks; others as they are."""
+        width = len(self.titles)
+        if self.fewest <= len(cells) < width and (len(cells) > self.fewest or cells[-1]):
+            return [*cells, *[""] * (width - len(cells))]
+        return cells[:width] if len(cells) > width and not any(cells[width:]) else cells
+
+    def filled_lines(self, data: bytes, count: int) -> bytes:
+        """Return lines, with empty cells at the end of each row of `count` cells as `filled` adds them."""
+        row = rb'(?m)^((?:"[^"\n]*",){%d}"[^"\n]*"),?(?=\r?$)' % (count - 1)
+        return re.sub(row, rb"\1" + b',""' * (len(self.titles) - count), data)
 
     def is_row(self, cells: list[str]) -> bool:
         """Return whether cells are those of a row."""

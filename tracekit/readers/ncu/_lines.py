@@ -32,6 +32,11 @@ from tracekit.readers.printed.pasted import RankRows
 from tracekit.trace import Ledger
 
 MESSAGE = re.compile(r"==(PROF|WARNING|ERROR|LOG|DEBUG)== ?(.*)")
+NO_PERMISSION = "ERR_NVGPUCTRPERM"
+PERMIT = (
+    "run ncu with sudo, or let all users read counters: load the driver's module nvidia with "
+    "NVreg_RestrictProfilingToAdminUsers=0 (https://developer.nvidia.com/ERR_NVGPUCTRPERM)"
+)
 _PASSES = re.compile(r" - (\d{1,6}) pass(?:es)?$", re.ASCII)
 _STARTS = re.compile(r'"?\d{1,18}"?[,;\t]', re.ASCII)
 _MOST_PARTS = 100
@@ -63,6 +68,7 @@ class Lines:
         self.columns: Columns | None = None
         self.run = -1
         self.units: list[str] = []
+        self.short = 0
         self.open: dict[object, tuple[tuple[str, ...], Launch]] = {}
         self.parts: list[str] = []
 
@@ -96,6 +102,8 @@ class Lines:
         data, odd = without_escapes(data)
         if not all(self._is_advice(columns, line) for line in odd):
             return 0
+        if self.short:
+            data = columns.filled_lines(data, self.short)
         cells = cells_of(data, len(columns.titles))
         if cells is None or not (self._wide_block if columns.wide else self._long_block)(columns, cells):
             return 0
@@ -104,7 +112,7 @@ class Lines:
 
     def _is_advice(self, columns: Columns, line: bytes) -> bool:
         """Return whether a line is a row without a metric."""
-        cells = split(line.decode().strip("\r\n"), columns.delimiter)
+        cells = columns.filled(split(line.decode().strip("\r\n"), columns.delimiter))
         return not columns.wide and columns.is_row(cells) and not cells[columns.places["Metric Name"]].strip()
 
     def close(self) -> bool:
@@ -118,7 +126,8 @@ class Lines:
         return self.launches.found > 0
 
     def _is_row(self, text: str) -> bool:
-        return self.columns is not None and self.columns.is_row(split(text, self.columns.delimiter))
+        columns = self.columns
+        return columns is not None and columns.is_row(columns.filled(split(text, columns.delimiter)))
 
     def _drop(self, count: int, line: TextLine, why: str) -> None:
         self.ledger.drop("bad-row", count, where=line.where, text=f"dropped: a row that cannot be read ({why})")
@@ -142,6 +151,9 @@ class Lines:
         if found := _PASSES.search(text):
             most = self.facts.get("passes")
             self.facts["passes"] = max(int(found[1]), most if isinstance(most, int) else 0)
+        if NO_PERMISSION in text:
+            why = f"ncu had no permission to read the counters of a GPU: kernels are missing; {PERMIT}"
+            self.ledger.note("profiler-no-permission", why)
         is_failure = level == "ERROR" or text.startswith("No kernels were profiled")
         if is_failure and len(self.errors) < _MOST_MESSAGES:
             self.errors.append(text[:200])
@@ -149,7 +161,7 @@ class Lines:
     def _begin(self, columns: Columns) -> None:
         self._end()
         self.text.close()
-        self.columns, self.units, self.run = columns, [], next(self.runs)
+        self.columns, self.units, self.run, self.short = columns, [], next(self.runs), 0
         self.ledger.ignore("headings")
 
     def _end(self) -> None:
@@ -159,12 +171,15 @@ class Lines:
         self.open = {}
 
     def _content(self, columns: Columns, text: str, line: TextLine) -> None:
-        cells = split(text, columns.delimiter)
+        printed = split(text, columns.delimiter)
+        cells = columns.filled(printed)
         if columns.wide and not self.units and columns.is_units(cells):
             self.units = cells
             self.ledger.ignore("units")
         elif columns.is_row(cells):
-            if line.torn and not text.endswith('"'):
+            if len(printed) < len(cells):
+                self.short = len(printed) - (not printed[-1])
+            if line.torn and not text.endswith(('"', '",')):
                 why = "the last line has no line end: its last cell may be cut"
                 self.ledger.note("no-line-end", why, where=line.where)
             if columns.wide:

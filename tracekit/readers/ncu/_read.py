@@ -10,7 +10,7 @@ import pyarrow as pa
 from tracekit.errors import ParseError
 from tracekit.readers.base import Confidence, Head, Opened, ReadOptions
 from tracekit.readers.ncu._columns import HEAD, columns_of
-from tracekit.readers.ncu._lines import Lines
+from tracekit.readers.ncu._lines import NO_PERMISSION, PERMIT, Lines
 from tracekit.readers.ncu._text import kernel_of
 from tracekit.readers.printed.lines import first_lines
 from tracekit.readers.printed.numbers import DECIMAL
@@ -62,5 +62,8 @@ def _batches(
     except ParseError as err:
         if not errors:
             raise
+        if any(NO_PERMISSION in error for error in errors):
+            why = f"no kernel was profiled: ncu had no permission to read the GPU's counters ({NO_PERMISSION})"
+            raise ParseError(source.name, "", why, hint=PERMIT) from err
         why = f"no kernel was profiled; ncu says: {' '.join(errors)}"
         raise ParseError(source.name, "", why) from err

@@ -5,18 +5,24 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from tracekit.readers.ncu._columns import dimensions
 from tracekit.readers.ncu._launches import Launch, Launches, Metric
 from tracekit.readers.printed.lines import TextLine
 from tracekit.trace import Ledger
 
-_CONTEXT = ", Context "
-_WHERE = re.compile(
-    r"(?: \((\d{1,10}), (\d{1,10}), (\d{1,10})\)x\((\d{1,10}), (\d{1,10}), (\d{1,10})\))?"
-    r"(?:, (\d{4}-\w{3}-\d\d [\d:]{8}))?"
-    r", Context (\d{1,9}), Stream (\d{1,18})(?:, Device (\d{1,9}))?(?:, CC (\d{1,3}\.\d))?"
-    r"(?:, Invocations (\d{1,9}))?\s*",
-    re.ASCII,
+_GRID = r"(?: \((?P<grid>\d{1,10}, \d{1,10}, \d{1,10})\)x\((?P<block>\d{1,10}, \d{1,10}, \d{1,10})\))?"
+_DEVICE = r"(?:, Device (?P<device>\d{1,9}))"
+_CC = r"(?:, CC (?P<cc>\d{1,3}\.\d))?"
+_CALLS = r"(?:, Invocations (?P<calls>\d{1,9})|, (?P<times>\d{1,9}) invocations?)"
+_AT = r"(?:, (?P<at>\d{4}-\w{3}-\d\d [\d:]{8}))?"
+_STREAM = r", Context (?P<context>\d{1,9}), Stream (?P<stream>\d{1,18})"
+_SIZES = r"(?:, Block Size (?P<threads>\d{1,18}), Grid Size (?P<blocks>\d{1,18}))?"
+_WHERE = (
+    (", Context ", re.compile(rf"{_GRID}{_AT}{_STREAM}{_DEVICE}?{_CC}{_CALLS}?\s*", re.ASCII)),
+    (", Device ", re.compile(rf"{_GRID}{_SIZES}{_DEVICE}{_CC}{_CALLS}\s*", re.ASCII)),
 )
+"""A word in the line of a kernel, and the end of the line with it. A summary has neither context nor stream, since its
+launches may have run in several."""
 _PROCESS = re.compile(r"\[(\d{1,18})\] (\S[^@]{0,200})@(\S{1,200})")
 _SECTION = re.compile(r"Section: (\S.*)")
 _RULE = re.compile(r"-{3,}(?: {1,4}-{3,})+")
@@ -32,13 +38,12 @@ _ADVICE = "advice of rules"
 
 def kernel_of(text: str) -> tuple[str, re.Match[str]] | None:
     """Return the name in the line of a kernel, and where it ran; None for another line."""
-    at = text.rfind(_CONTEXT)
-    if at < 1:
-        return None
-    for found in _WHERE.finditer(text, max(0, at - _LONGEST_TAIL)):
-        name = text[: found.start()].strip()
-        if found.end() == len(text) and name:
-            return name, found
+    for word, pattern in _WHERE:
+        if (at := text.rfind(word)) > 0:
+            for found in pattern.finditer(text, max(0, at - _LONGEST_TAIL)):
+                name = text[: found.start()].strip()
+                if found.end() == len(text) and name:
+                    return name, found
     return None
 
 
@@ -54,12 +59,14 @@ class Text:
         self.spans: tuple[tuple[int, int], ...] = ()
         self.rows = 0
         self.doubtful = 0
+        self.parted = False
 
     def line(self, text: str, line: TextLine) -> None:
         """Take a line that is none of a table of --csv."""
         stripped = text.strip()
         if not stripped:
             self.ledger.ignore("blank lines")
+            self.parted = self.rows > 0
         elif (kernel := kernel_of(text)) is not None and not line.torn:
             self._begin(*kernel)
         elif (process := _PROCESS.fullmatch(stripped)) is not None:
@@ -89,13 +96,15 @@ class Text:
             self.launches.add(self.launch)
         elif self.run < 0:
             self.run = next(self.runs)
-        args: dict[str, object] = {"context": int(found[8]), "stream": int(found[9]), **self.process}
-        if found[1]:
-            args["grid"] = [int(found[group]) for group in (1, 2, 3)]
-            args["block"] = [int(found[group]) for group in (4, 5, 6)]
-        args |= {key: found[group] for key, group in (("profiled_at", 7), ("cc", 11)) if found[group]}
-        device = int(found[10]) if found[10] else None
-        self.launch = Launch(self.run, name, args, device, int(found[12]) if found[12] else 1)
+        named = {key: value for key, value in found.groupdict().items() if value}
+        args: dict[str, object] = {key: int(named[key]) for key in ("context", "stream") if key in named}
+        args |= self.process | {key: dimensions(f"({named[key]})") for key in ("grid", "block") if key in named}
+        for key, group in (("profiled_at", "at"), ("cc", "cc")):
+            args |= {key: named[group]} if group in named else {}
+        for key, group in (("grid_size", "blocks"), ("block_size", "threads")):
+            args |= {key: int(named[group])} if group in named else {}
+        device = int(named["device"]) if "device" in named else None
+        self.launch = Launch(self.run, name, args, device, int(named.get("calls") or named.get("times") or 1))
         self.section, self.spans = "", ()
         self.ledger.kept += 1
 
@@ -112,10 +121,15 @@ class Text:
             self.ledger.ignore("headings")
         elif cells is not None:
             self.rows += 1
+            self.parted = False
             if launch.add(Metric(cells[0], cells[1], self.section, cells[2:])):
                 self.ledger.kept += 1
             else:
                 self.ledger.merged += 1
+        elif self.parted:
+            # A summary of 2021 has no rule below its last row.
+            self.spans = ()
+            self.ledger.ignore("other output")
         elif line.torn:
             self.ledger.drop("torn-row", where=line.where, text="dropped: the last line was cut")
         else:

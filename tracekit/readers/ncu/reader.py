@@ -6,7 +6,8 @@
 
 A record is a line. Three tables of --csv are read: a line for each metric of a launch (details, --metrics), a line for
 each launch with a column for each metric (--page raw; the second line has the units), and a line for each metric of a
-kernel (--print-summary). Text is read by sections, or without them (--page raw). `run` counts the tables of --csv.
+kernel (--print-summary). Text is read by sections, or without them (--page raw), and so are its summaries, of 2021 too.
+Metric rows may end behind their value (2025). `run` counts the tables of --csv.
 
 ncu replays each kernel in several passes, one kernel at a time: durations are of launches alone, and there is no start,
 so all is TOTALS. `section` "launches" has a row for each launch, with its duration in `total_ns` where the file has it,
@@ -60,6 +61,6 @@ READER = Reader(
     read,
     gives="totals",
     options=(DECIMAL,),
-    marks=Marks(in_logs=True, words=("==prof==", "kernel name", ", stream ")),
+    marks=Marks(in_logs=True, words=("==prof==", "kernel name", ", stream ", ", device ")),
     record="line",
 )

@@ -86,6 +86,7 @@ def facts_of(ctx: Context, known: Mapping[str, str]) -> dict[str, object]:
 _WARNING, _ERROR = 2, 3
 """ENUM_DIAGNOSTIC_SEVERITY_LEVEL."""
 _LOSS = re.compile(r"\b(?:not all|missing|dropp|lost|losing|overflow|incomplete|truncat|might have not)", re.IGNORECASE)
+_UNIFIED, _NVTX = re.compile(r"\bUnified Memory\b", re.IGNORECASE), re.compile(r"\bNVTX\b")
 _MAX_WARNINGS = 5
 
 
@@ -98,9 +99,16 @@ def _warnings(ctx: Context) -> None:
 def note_warnings(ledger: Ledger, messages: Iterable[tuple[str, str]]) -> None:
     """Note the errors of the profiler, and its warnings about missing records. Each text is noted once.
 
+    Warnings about NVTX and unified memory are in almost every profile, so they are no sign that rows are missing.
+
     messages: pairs of level ("Warning" and "Error" count) and text.
     """
-    texts = [text for level, text in messages if level == "Error" or (level == "Warning" and _LOSS.search(text))]
+    messages = [(level, text) for level, text in messages if level in ("Warning", "Error")]
+    asides = [text for _, text in messages if _UNIFIED.search(text) or (_NVTX.search(text) and _LOSS.search(text))]
+    for number, text in enumerate(dict.fromkeys(" ".join(text.split())[:300] for text in asides), 1):
+        if number <= _MAX_WARNINGS:
+            ledger.note(f"nsys-warning-{number}", f"Nsight Systems itself warned: {text}")
+    texts = [text for level, text in messages if text not in asides and (level == "Error" or _LOSS.search(text))]
     distinct = list(dict.fromkeys(" ".join(text.split())[:300] for text in texts))
     for number, text in enumerate(distinct[:_MAX_WARNINGS], 1):
         ledger.note(f"profiler-warning-{number}", f"Nsight Systems itself warned: {text}")

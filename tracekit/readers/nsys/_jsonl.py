@@ -16,6 +16,7 @@ from tracekit.readers.nsys._codes import BITS, CATEGORY, DOMAIN, MARK, OPEN_RANG
 from tracekit.readers.nsys._facts import note_warnings
 from tracekit.readers.nsys._json import Members, ObjectError, Tables, call, integer, nvtx, work
 from tracekit.readers.source import Source
+from tracekit.readers.sqlite.lost import with_lost_work
 from tracekit.schema import Kind
 from tracekit.trace import Ledger, Run, SourceFacts
 
@@ -61,7 +62,7 @@ def read(source: Source, options: ReadOptions, ledger: Ledger, *, osrt: bool) ->
         run.threads[(options.source, thread >> 24 & BITS, thread & BITS)] = name
     demangler = Demangler(ledger, enabled=options.demangle)
     state = _State(run, options, ledger, demangler, tables, osrt, dict(tables.processes))
-    return Opened(run, _batches(source, state), False, (ledger,))
+    return Opened(run, with_lost_work(_batches(source, state), ledger), False, (ledger,))
 
 
 _READ_FIRST = (b'"data"', b'"String"', b'"DiagnosticEvent"', b'"CommEvent"')

@@ -86,6 +86,15 @@ def cut(line: str, columns: Places) -> list[str]:
     return [*cells, line[columns[-1][0] :].strip()] if columns else []
 
 
+def headings(line: str, columns: Places) -> list[str]:
+    """Return the cells of a header above dashes. Two blanks divide the cells of one that is shifted against them."""
+    if any(line[end:start].strip() for (_, end), (start, _) in itertools.pairwise(columns)):
+        titles = re.split(r"\s{2,}", line[columns[0][0] :].strip())
+        if len(titles) == len(columns):
+            return titles
+    return cut(line, columns)
+
+
 def boxed(line: str, count: int = 0) -> list[str] | None:
     """Return the cells of a line in a table with bars (--format table, Markdown), None for another line.
 

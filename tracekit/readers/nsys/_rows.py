@@ -11,7 +11,8 @@ import pyarrow as pa
 from tracekit.readers.base import ReadOptions
 from tracekit.readers.builder import BATCH_ROWS, RowBuilder
 from tracekit.readers.names import Demangler
-from tracekit.readers.nsys._tables import HOST_CALL, Header, RowError, adds_up, event, number_columns, total
+from tracekit.readers.nsys._tables import HOST_CALL, Header, adds_up, event, number_columns, total
+from tracekit.readers.printed.cells import RowError
 from tracekit.readers.printed.numbers import COMMA, DECIMAL, POINT, Style, choose, styles_of
 from tracekit.readers.sqlite.cupti import call_kind
 from tracekit.schema import Kind
@@ -164,7 +165,7 @@ class Rows:
                 if table.header.form == "trace":
                     self._event(table, cells, number, style)
                 else:
-                    self._total(table, cells, style)
+                    self._total(table, cells, number, style)
             except RowError as err:
                 code, reason = (
                     ("torn-row", "the last line is cut") if torn else ("bad-row", f"a row that cannot be read ({err})")
@@ -186,9 +187,10 @@ class Rows:
             self._run.threads.setdefault((source, pid, tid), row.thread_name)
         if row.rounded:
             self._note_rounded(number)
+        self._note_odd(row.odd, number)
 
-    def _total(self, table: _Table, cells: dict[str, str], style: Style) -> None:
-        name, columns = total(table.header, cells, style)
+    def _total(self, table: _Table, cells: dict[str, str], number: int, style: Style) -> None:
+        name, columns, odd = total(table.header, cells, style)
         section = table.section
         if (other := other_table(table.header, section, name or "")) is not None:
             section, columns["kind"] = other
@@ -203,6 +205,13 @@ class Rows:
         self.ledger.totals_out += 1
         if table.header.form == "sizes":
             self._note_rounded(0)
+        self._note_odd(odd, number)
+
+    def _note_odd(self, odd: list[str], number: int) -> None:
+        """Note cells that cannot be read. Their row is kept."""
+        for reason in odd:
+            text = f"a cell that cannot be read is not known, and its row is kept ({reason})"
+            self.ledger.note("odd-cell", text, where=f"line {number}")
 
     def _note_rounded(self, number: int) -> None:
         text = "sizes are printed in large units with few decimals: they are as exact as printed"

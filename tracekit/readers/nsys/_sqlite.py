@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from tracekit.columns import arrow
 from tracekit.columns.arrow import Column, pc
+from tracekit.errors import ParseError
 from tracekit.readers.base import Opened, ReadOptions
 from tracekit.readers.names import Demangler
 from tracekit.readers.nsys import _work as work
@@ -40,6 +41,7 @@ from tracekit.readers.sqlite.cupti import (
     integers,
 )
 from tracekit.readers.sqlite.database import Block, CellType, Database, Tables
+from tracekit.readers.sqlite.lost import with_lost_work
 from tracekit.schema import Kind
 from tracekit.trace import Ledger, Run, SourceFacts
 
@@ -61,7 +63,10 @@ def read(source: Source, options: ReadOptions, ledger: Ledger, *, osrt: bool) ->
     db = Database(source, ledger)
     try:
         if "StringIds" not in db.tables:
-            raise db.error(ValueError("no table StringIds"))
+            why = "an Nsight Systems export without its table StringIds, which has the names of all kernels and calls"
+            raise ParseError(
+                source.name, "", why, hint="give the report (.nsys-rep) that it was made from, or export it again"
+            )
     except BaseException:
         db.close()
         raise
@@ -90,7 +95,7 @@ def read_tables(
         ctx.names.close()
         db.close()
         raise
-    return Opened(run, _batches(ctx, osrt), False, (ledger,))
+    return Opened(run, with_lost_work(_batches(ctx, osrt), ledger), False, (ledger,))
 
 
 def _batches(ctx: Context, osrt: bool) -> Iterator[pa.RecordBatch]:

@@ -11,7 +11,19 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 
 from tracekit.readers.base import Confidence, Head, Opened, ReadOptions
-from tracekit.readers.nsys._layout import EMPTY, MESSAGE, REPORT, Places, Title, boxed, cut, places, row, split, title
+from tracekit.readers.nsys._layout import (
+    EMPTY,
+    MESSAGE,
+    REPORT,
+    Places,
+    Title,
+    boxed,
+    headings,
+    places,
+    row,
+    split,
+    title,
+)
 from tracekit.readers.nsys._rows import Rows, section_of
 from tracekit.readers.nsys._tables import (
     NAMES,
@@ -24,6 +36,7 @@ from tracekit.readers.nsys._tables import (
     work_of,
 )
 from tracekit.readers.printed.prefix import LINE_TAG
+from tracekit.readers.printed.starts import with_order
 from tracekit.readers.source import Source
 from tracekit.trace import Ledger, Run, SourceFacts
 
@@ -47,26 +60,48 @@ def sniff(head: Head) -> Confidence:
         first = next((line for line in head.lines() if line.strip()), b"").strip()
         if not _LOG_TAG.match(first):
             return Confidence.NO
-    before, unit, named = "", "", False
+    before, unit, named, header, delimiter, sentences, lines = "", "", False, None, "", 0, 0
     for raw in head.lines()[:2000]:
         line = raw.decode("utf-8", "replace").rstrip("\r")
-        if (b"Start" in raw or b"Total" in raw) and headed(line) is not None:
+        if not line.strip():
+            continue
+        lines += 1
+        if header is not None and _is_first_row(header, line, delimiter):
             return Confidence.YES
-        if b"--" in raw and (columns := places(line)) is not None and header_of(cut(before, columns), unit) is not None:
+        if (b"Start" in raw or b"Total" in raw) and (found := headed(line)) is not None:
+            header, delimiter = found
+            continue
+        if b"--" in raw and (columns := places(line)) is not None and header_of(headings(before, columns), unit):
             return Confidence.YES
-        if unread(line) or (any(word in raw for word in _REPORTS) and REPORT.match(line)):
-            named = True
-        if (
-            b" contain " in raw
-            and len(raw) < _LONGEST
-            and (b"SKIPPED: " in raw or b".sqlite " in raw)
-            and EMPTY.match(line)
-        ):
-            named = True
+        is_message = _is_message(raw, line)
+        named |= is_message
+        sentences += not is_message and MESSAGE.match(line) is None and _is_sentence(line)
         if b"Statistics" in raw and (heading := title(line)) is not None:
             unit = heading.unit
-        before = line if line.strip() else before
-    return Confidence.YES if named else Confidence.NO
+        before = line
+    # A page about nsys has its words among sentences.
+    found_some = named or header is not None
+    return Confidence.YES if found_some and 3 * sentences < lines else Confidence.NO
+
+
+def _is_first_row(header: Header, line: str, delimiter: str) -> bool:
+    """Return whether a line below a header is a row of its table."""
+    cells = split(line, delimiter, len(header.columns))
+    return len(cells) == len(header.columns) and has_numbers(header, cells)
+
+
+def _is_message(raw: bytes, line: str) -> bool:
+    """Return whether a line names a report, or says that one has no rows."""
+    if unread(line) or (any(word in raw for word in _REPORTS) and REPORT.match(line)):
+        return True
+    is_short = b" contain " in raw and len(raw) < _LONGEST
+    return is_short and (b"SKIPPED: " in raw or b".sqlite " in raw) and EMPTY.match(line) is not None
+
+
+def _is_sentence(line: str) -> bool:
+    """Return whether a line is of a text for people: five words or more, most of them of letters alone."""
+    words = line.split()
+    return len(words) > 4 and 2 * sum(word.strip("`'\"*_,.;:!?()").isalpha() for word in words) > len(words)
 
 
 @dataclass(slots=True)
@@ -98,7 +133,7 @@ def read(source: Source, options: ReadOptions, ledger: Ledger) -> Opened:
     run = Run()
     run.sources.append(SourceFacts(path=source.name, format="nsys-stats-csv", facts={"tool": "Nsight Systems"}))
     state = _State(ledger, Rows(run, options, ledger))
-    return Opened(run, _batches(source, state), True, (ledger,))
+    return Opened(run, with_order(_batches(source, state), run, ledger), True, (ledger,))
 
 
 def _batches(source: Source, first: _State) -> Iterator[pa.RecordBatch]:
@@ -279,7 +314,7 @@ def _quoted(state: _State, line: str, number: int, *, torn: bool) -> None:
 def _rule(state: _State, columns: Places, before: str, number: int) -> None:
     """Read a line of dashes. The line before it is the header."""
     state.ledger.ignore("rule")
-    cells = cut(before, columns)
+    cells = headings(before, columns)
     header = header_of(cells, state.title.unit)
     if header is None and _is_row_above_rule(state, before):
         state.header = state.places = None

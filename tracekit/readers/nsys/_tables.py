@@ -8,34 +8,19 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from decimal import Decimal
+from dataclasses import dataclass, field
 from typing import TypeAlias
 
 import orjson
 
 from tracekit.readers.nsys._layout import boxed, split
+from tracekit.readers.printed.cells import BYTES, TIMES, RowError, integer, number, size, time
 from tracekit.readers.printed.numbers import ANY_NUMBER, Style
 from tracekit.readers.sqlite.cupti import call_kind, call_name
 from tracekit.schema import Kind
-from tracekit.units import TIME_EXPONENT, to_ns
+from tracekit.units import TIME_EXPONENT
 
 _UNIT = re.compile(r"^((?:.*\S)?)\s*\(([A-Za-z/%µ]+)\)$")
-_TIMES = {
-    **dict.fromkeys(("ns", "nsec"), "ns"),
-    **dict.fromkeys(("us", "usec", "µs"), "us"),
-    **dict.fromkeys(("ms", "msec"), "ms"),
-    **dict.fromkeys(("s", "sec"), "s"),
-}
-_SIZES = {
-    **dict.fromkeys(("B", "byte", "bytes"), 1),
-    "KB": 10**3,
-    "MB": 10**6,
-    "GB": 10**9,
-    "KiB": 1 << 10,
-    "MiB": 1 << 20,
-    "GiB": 1 << 30,
-}
 _COPY = re.compile(r"^\[CUDA (Unified Memory )?memcpy (?:(Unified) )?([\w-]+)\]")
 _SIDE = {"Host": "H", "Device": "D", "Array": "A", "Peer": "P"}
 _DEVICE = re.compile(r"^((?:.*\S)?)\s*\((\d{1,9})\)$")
@@ -70,10 +55,6 @@ _KEYS = {"SrcMemKd": "src_mem_type", "DstMemKd": "dst_mem_type", "GreenCtx": "gr
 
 
 Row: TypeAlias = dict[str, object]
-
-
-class RowError(Exception):
-    """A row that cannot be read. Its text is the reason."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,11 +116,11 @@ def header_of(cells: list[str], unit: str = "") -> Header | None:
         return None
     report = next((name for column, name in _GUESS if column in printed), "totals")
     counts = any(name in units_of for name in CALLS)
-    if units_of.get("Start") in _TIMES and units_of.get("Duration") in _TIMES:
+    if units_of.get("Start") in TIMES and units_of.get("Duration") in TIMES:
         return Header(columns, units, "trace", report)
-    if "Total Time" in units_of and units_of["Total Time"] in _TIMES and counts:
+    if "Total Time" in units_of and units_of["Total Time"] in TIMES and counts:
         return Header(columns, units, "sum", report)
-    if units_of.get("Total") in _SIZES and not {"Name", "Operation"}.isdisjoint(columns) and counts:
+    if units_of.get("Total") in BYTES and not {"Name", "Operation"}.isdisjoint(columns) and counts:
         return Header(columns, units, "sizes", "cuda_gpu_mem_size_sum")
     return None
 
@@ -154,7 +135,15 @@ _UNREAD = (
 
 def unread(line: str) -> str:
     """Return the name of the report, not read here, that begins with this header; "" for another line."""
-    return next((report for column, report in _UNREAD if column in line), "") if line.count(",") < 40 else ""
+    if line.count(",") > 40:
+        return ""
+    columns = max((split(line, delimiter) for delimiter in ",\t;|"), key=len)
+    if len(columns) < 3:
+        columns = re.split(r"\s{2,}", line)
+    for column, report in _UNREAD:
+        if column in line and len(columns) > 2 and any(cell.strip(' |"').startswith(column) for cell in columns):
+            return report
+    return ""
 
 
 def is_number(column: str) -> bool:
@@ -193,11 +182,11 @@ def number_columns(header: Header) -> dict[str, bool]:
     """Return the columns of numbers, and whether theirs are whole: counts, ids, bytes, and ns but for averages."""
     found: dict[str, bool] = {}
     for column, unit in zip(header.columns, header.units, strict=True):
-        whole = _TIMES.get(unit) == "ns" and column not in ("Avg", "Average", "Med", "Median", "StdDev")
+        whole = TIMES.get(unit) == "ns" and column not in ("Avg", "Average", "Med", "Median", "StdDev")
         if column in CALLS or column in INTEGERS:
             found[column] = True
         elif column in SIZES:
-            found[column] = _SIZES.get(unit or "B", 1) == 1
+            found[column] = BYTES.get(unit or "B", 1) == 1
         elif is_number(column) or column in ("Start", "Duration"):
             found[column] = whole
     return found
@@ -230,43 +219,11 @@ _MOST_PERCENT = 101
 """Shares of a table add up to 100 at most, but for rounding."""
 
 
-def number(text: str, style: Style) -> Decimal:
-    """Return the number of a cell. Raises: RowError."""
-    plain = style.plain(text)
-    if plain is None:
-        raise RowError(f"{text[:30]!r} is not a number")
-    return Decimal(plain)
-
-
-def integer(text: str, style: Style, limit: int = 1 << 62) -> int:
-    """Return the whole number of a cell. Raises: RowError."""
-    value = number(text, style)
-    if value != value.to_integral_value() or abs(value) > limit:
-        raise RowError(f"{text[:30]!r} is not a whole number")
-    return int(value)
-
-
-def time(text: str, unit: str, style: Style) -> int:
-    """Return the ns of a cell. Raises: RowError."""
-    try:
-        return to_ns(number(text, style), _TIMES[unit])
-    except ValueError as err:
-        raise RowError(str(err)) from err
-
-
-def size(text: str, unit: str, style: Style) -> tuple[int, bool]:
-    """Return the bytes of a cell, and whether they may be rounded. Raises: RowError."""
-    value = number(text, style) * _SIZES.get(unit or "B", 1)
-    if abs(value) >= 1 << 62:
-        raise RowError("the size is too large for any memory")
-    return int(value.to_integral_value()), _SIZES.get(unit or "B", 1) > 1
-
-
 @dataclass(slots=True)
 class Event:
     """A row of EVENTS. name: as printed. columns: all other columns. device_name, thread_name: facts of the run.
 
-    rounded: a size may be rounded in print.
+    rounded: a size may be rounded in print. odd: reasons for cells that could not be read.
     """
 
     name: str | None
@@ -274,6 +231,31 @@ class Event:
     device_name: str = ""
     thread_name: str = ""
     rounded: bool = False
+    odd: list[str] = field(default_factory=list)
+
+    def add_number(self, column: str, text: str, unit: str, style: Style) -> None:
+        """Add a cell of a column of integers or sizes. One that cannot be read is not known."""
+        try:
+            if column in SIZES:
+                self.columns[SIZES[column]], rounded = size(text, unit, style)
+                self.rounded |= rounded
+                return
+            key = INTEGERS[column]
+            value = integer(text, style, (1 << 31) - 1 if key in _SMALL else 1 << 62)
+            self.columns[key] = None if key == "correlation" and value == 0 else value
+        except RowError as err:
+            self.odd.append(f"{column}: {err}")
+
+    def add_shape(self, column: str, text: str, style: Style) -> None:
+        """Add a cell with the three dimensions of a grid or block. One that cannot be read is not known."""
+        shape, numbers = _SHAPES[column], text.split()
+        try:
+            if len(numbers) != 3:
+                raise RowError(f"{text[:30]!r} is not three numbers")
+            sizes = [integer(number, style, (1 << 31) - 1) for number in numbers]
+            self.columns |= {f"{shape}_{axis}": size for axis, size in zip("xyz", sizes, strict=True)}
+        except RowError as err:
+            self.odd.append(f"{column}: {err}")
 
 
 def event(header: Header, cells: Mapping[str, str], style: Style) -> Event:
@@ -289,16 +271,10 @@ def event(header: Header, cells: Mapping[str, str], style: Style) -> Event:
     for column, text in cells.items():
         if not text or column in ("Start", "Duration", "End", *NAMES):
             continue
-        if column in INTEGERS and not (device and column == "TID"):
-            key = INTEGERS[column]
-            value = integer(text, style, (1 << 31) - 1 if key in _SMALL else 1 << 62)
-            row[key] = None if key == "correlation" and value == 0 else value
-        elif column in SIZES:
-            row[SIZES[column]], rounded = size(text, units[column], style)
-            out.rounded |= rounded
-        elif column in _SHAPES and len(numbers := text.split()) == 3:
-            shape = _SHAPES[column]
-            row |= {f"{shape}_{axis}": integer(n, style, (1 << 31) - 1) for axis, n in zip("xyz", numbers, strict=True)}
+        if column in SIZES or (column in INTEGERS and not (device and column == "TID")):
+            out.add_number(column, text, units[column], style)
+        elif column in _SHAPES:
+            out.add_shape(column, text, style)
         elif column == "Device" and (match := _DEVICE.match(text)) is not None and int(match[2]) < 1 << 31:
             row["device"], out.device_name = int(match[2]), match[1]
         elif column == "Thread Name":
@@ -341,26 +317,36 @@ def device_kind(name: str) -> tuple[Kind, str | None, bool]:
     return (Kind.MEMSET if name.startswith("[CUDA memset") else Kind.KERNEL), None, False
 
 
-def total(header: Header, cells: Mapping[str, str], style: Style) -> tuple[str | None, Row]:
-    """Return the name as printed and the other columns of a row of TOTALS. Raises: RowError."""
+def total(header: Header, cells: Mapping[str, str], style: Style) -> tuple[str | None, Row, list[str]]:
+    """Return the name as printed, the other columns of a row of TOTALS, and reasons for cells that cannot be read.
+
+    Raises: RowError where the total itself cannot be read.
+    """
     units = dict(zip(header.columns, header.units, strict=True))
     args: dict[str, object] = {}
+    odd: list[str] = []
     name = next((cells[n] for n in NAMES if cells.get(n)), None)
     row: Row = {"unit": "bytes" if header.form == "sizes" else None}
     for column, text in cells.items():
         if not text or column in NAMES:
             continue
-        if column in CALLS:
-            row["calls"] = integer(text, style)
-        elif column in _STATISTICS:
+        if column in CALLS or column in _STATISTICS:
             unit = units[column] or units.get("Total Time", "")
-            _add_statistic(row, args, header, column, text, unit, style)
+            try:
+                if column in CALLS:
+                    row["calls"] = integer(text, style)
+                else:
+                    _add_statistic(row, args, header, column, text, unit, style)
+            except RowError as err:
+                if column in _TOTALS:
+                    raise
+                odd.append(f"{column}: {err}")
         else:
             unit = f" ({units[column]})" if units[column] else ""
             args[_KEYS.get(column, column.removesuffix("(%)") + unit)] = text
     row["kind"] = _kind_of_total(header, name or "")
     row["args"] = orjson.dumps(args).decode() if args else None
-    return name, row
+    return name, row, odd
 
 
 _STATISTICS = {
@@ -383,7 +369,7 @@ def _add_statistic(
 ) -> None:
     key = _STATISTICS[column]
     if header.form == "sizes":
-        factor = _SIZES.get(unit or header.units[header.columns.index("Total")], 1)
+        factor = BYTES.get(unit or header.units[header.columns.index("Total")], 1)
         if key == "total":
             row["bytes"] = size(text, unit, style)[0]
         elif key in ("min", "max", "avg"):
@@ -391,13 +377,13 @@ def _add_statistic(
         else:
             args[f"{column} ({unit})" if unit else column] = text
         return
-    if unit not in _TIMES:
+    if unit not in TIMES:
         raise RowError(f"{unit!r} is not a unit of time")
     if key in ("avg", "std"):
-        row[f"{key}_ns"] = float(number(text, style) * 10 ** TIME_EXPONENT[_TIMES[unit]])
+        row[f"{key}_ns"] = float(number(text, style) * 10 ** TIME_EXPONENT[TIMES[unit]])
         return
     row[f"{key}_ns"] = time(text, unit, style)
-    if key == "median" and (number(text, style) * 10 ** TIME_EXPONENT[_TIMES[unit]]) % 1:
+    if key == "median" and (number(text, style) * 10 ** TIME_EXPONENT[TIMES[unit]]) % 1:
         args[f"{column} ({unit})"] = text  # the mean of two rows: the column holds no half ns
 
 

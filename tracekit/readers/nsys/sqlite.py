@@ -56,11 +56,18 @@ SIGNATURE = (
     "ProcessStreams",
 )
 
+_OWN = tuple(name for name in SIGNATURE if name not in ("OSRT_API", "ProcessStreams"))
+_NVPROF = {"StringTable", "Version"}
+
 
 def sniff(head: Head) -> Confidence:
-    """Return YES for StringIds beside any table of such an export, or alone: an export without events."""
+    """Return YES for StringIds beside any table of such an export or alone, or for tables that no other program has."""
     others = head.tables - {"StringIds"}
-    known = "StringIds" in head.tables and (not others or any(table.startswith(SIGNATURE) for table in others))
+    if "StringIds" not in head.tables and not _NVPROF.isdisjoint(others):
+        return Confidence.NO
+    if head.tables == {"StringIds"}:  # an export without events
+        return Confidence.YES
+    known = any(table.startswith(SIGNATURE if "StringIds" in head.tables else _OWN) for table in others)
     return Confidence.YES if known else Confidence.NO
 
 

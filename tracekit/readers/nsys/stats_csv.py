@@ -26,6 +26,9 @@ The numbers of a table are in the locale's style: `1,234.5`, `1.234,5`, `1,0000`
 each cell must be a number in it, counts and ns must be whole, and calls x average must be the total. If its numbers may
 still mean either of two, other tables of the file decide; else it is not read (`--option decimal=,` decides).
 
+A cell beside start, duration and total that cannot be read (`552.9…`) is not known, and its row is kept. Starts that
+are all the same, or too coarse for the work of one stream, hold no order: only durations and counts are used.
+
 Tables with bars (--format table, Markdown) and with tabs (--format tsv) are read too.
 
 Not supported: HTML and JSON forms; reports without Start or Total Time (cuda_kern_exec_sum, um_sum; their lines

@@ -22,6 +22,8 @@ _ONE_BLANK = re.compile(r"^([^%]*\d%) \d")
 """A percentage wider than its column leaves one blank before the time."""
 _BARE = re.compile(r"^<?\d+\.\d+$")
 _TIME_CELL = re.compile(r"^-?\d[\d.]*(?:e[-+]\d+)?(?:ns|us|ms|s)$")
+_CUT_TIME = re.compile(r"^\d[\d.]*(?:…|\.{2,3})(?:ns|us|ms|s)?$")
+_CUT_PERCENT = re.compile(r"^\d[\d.]*(?:…|\.{2,3})%?$")
 _SHAPE = re.compile(r"^\((-?\d+) (-?\d+) (-?\d+)\)$")
 _TEXT_NAMES = {"Regs*": "Registers Per Thread", "SSMem*": "Static SMem", "DSMem*": "Dynamic SMem"}
 _SHAPES = {"Grid Size": "Grid", "Block Size": "Block"}
@@ -209,7 +211,10 @@ def _begins_text(text: str, header: Header, *, torn: bool) -> bool:
         )
     if header.table is Table.TRACE:
         cells = re.split(r" +" if header.squeezed else r" {2,}", line)
-        return len(cells) > 1 and bool(_TIME_CELL.match(cells[0]) and (cells[1] == "-" or _TIME_CELL.match(cells[1])))
+        if len(cells) < 2:
+            return False
+        begins = _TIME_CELL.match(cells[0]) or _CUT_TIME.match(cells[0])
+        return bool(begins and (cells[1] == "-" or _TIME_CELL.match(cells[1]) or _CUT_TIME.match(cells[1])))
     return bool(
         (_BEGUN_SUMMARY if header.table is Table.SUMMARY else _BEGUN_COUNTER).match(
             line if header.table is Table.SUMMARY else text
@@ -237,7 +242,12 @@ def text_cells(text: str, header: Header) -> dict[str, str] | None:
         # CUDA 5.0 prints the percentage without its sign.
         percent = values[header.columns.index("Time(%)")]
         time = values[header.columns.index("Time")]
-        if not percent.endswith("%") and not (_BARE.match(percent) and (time == "0" or _TIME_CELL.match(time))):
+        is_cut = _CUT_PERCENT.match(percent) and _TIME_CELL.match(time)
+        if (
+            not percent.endswith("%")
+            and not is_cut
+            and not (_BARE.match(percent) and (time == "0" or _TIME_CELL.match(time)))
+        ):
             return None
     elif not values[header.columns.index("Context") if header.table is Table.PER_CALL else 0].isdecimal():
         return None
@@ -246,9 +256,10 @@ def text_cells(text: str, header: Header) -> dict[str, str] | None:
         cell = "" if value == "-" else value
         if column in _SHAPES:
             shape = _SHAPE.match(cell)
-            if shape is None and cell:
+            if shape is None and cell and not cell.endswith(("…", "...")):
                 return None
-            for axis, part in zip("XYZ", shape.groups() if shape else ("", "", ""), strict=True):
+            # A shape that was cut is not a number, so its row has a note.
+            for axis, part in zip("XYZ", shape.groups() if shape else (cell, "", ""), strict=True):
                 cells[f"{_SHAPES[column]} {axis}"] = part
         else:
             cells[_TEXT_NAMES.get(column, column)] = cell

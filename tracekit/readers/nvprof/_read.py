@@ -25,6 +25,7 @@ from tracekit.readers.nvprof._session import Session
 from tracekit.readers.nvprof._state import State
 from tracekit.readers.printed.locale import LOCAL_NUMBER, NumberCells, as_printed
 from tracekit.readers.printed.prefix import LINE_TAG
+from tracekit.readers.printed.starts import with_order
 from tracekit.readers.source import SQLITE_MAGIC, LineBlock, Source
 from tracekit.trace import Ledger
 
@@ -45,7 +46,8 @@ def read_nvprof(source: Source, options: ReadOptions, ledger: Ledger, reader: st
     tagged = _is_tagged(_plain_lines(source.head().data))
     if tagged is None and (end := source.end()) is not None:
         tagged = _is_tagged(_plain_lines(end.data))
-    return Opened(state.run, _batches(source, state, bool(tagged)), True, (ledger,))
+    batches = with_order(_batches(source, state, bool(tagged)), state.run, ledger)
+    return Opened(state.run, batches, True, (ledger,))
 
 
 def _decimal_of_rows(source: Source, delimiter: str, width: int) -> str:

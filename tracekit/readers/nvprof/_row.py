@@ -7,8 +7,9 @@ nvprof prints them in KB or MB with six decimals in CSV, with five digits in tex
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
+from functools import partial
 
 import orjson
 
@@ -72,11 +73,15 @@ def plain_number(cell: str, decimal: str) -> str:
     if decimal != ",":
         if "," in cell or not cell.isascii() or "'" in cell:
             if (match := _COMMA_GROUPS.match(cell)) is None:
+                if cell.endswith("…"):
+                    raise RowError("bad-number", f"{cell[:30]!r} is not a number")
                 raise RowError("ambiguous-number", f"the number {cell[:30]!r} has a comma in a table of decimal points")
             return _SEPARATORS.sub("", match[1]) + match[2]
         return cell
     if "." in cell or cell.count(",") > 1 or not cell.isascii() or "'" in cell:
         if (match := _POINT_GROUPS.match(cell)) is None:
+            if cell.endswith("…"):
+                raise RowError("bad-number", f"{cell[:30]!r} is not a number")
             raise RowError("ambiguous-number", f"the number {cell[:30]!r} has a point in a table of decimal commas")
         cell = _SEPARATORS.sub("", match[1]) + match[2]
     return cell.replace(",", ".")
@@ -131,11 +136,18 @@ def integer(cell: str, decimal: str, limit: int) -> int:
     raise RowError("bad-number", f"{cell[:30]!r} is not a whole number")
 
 
+def _identity(cell: str, number: Callable[[str], int | None]) -> int | None:
+    """Return the number of a context or stream. Raises: RowError for a cell that was cut in print."""
+    if cell.endswith(("…", "...")):
+        raise RowError("cut-cell", f"{cell[:30]!r} was cut")
+    return number(cell)
+
+
 def trace_row(cells: Mapping[str, str], table: OpenTable, state: State, line: int) -> tuple[int, dict[str, object]]:
     """Return the start of one row of a GPU, API or combined trace, and its other columns of EVENTS without pid.
 
-    cells: by the column names of the CSV, stripped, "" for an empty cell. Raises: RowError, with the reason to drop the
-    row.
+    cells: by the column names of the CSV, stripped, "" for an empty cell. A cell beside start and duration that cannot
+    be read is not known. Raises: RowError, with the reason to drop the row.
     """
     decimal = table.decimal
     name = cells.get("Name", "")
@@ -148,13 +160,14 @@ def trace_row(cells: Mapping[str, str], table: OpenTable, state: State, line: in
         raise RowError("no-duration", "the row has no duration")
     for column, target in INTEGERS.items():
         if cell := cells.get(column):
-            row[target] = integer(cell, decimal, _INT32)
+            row[target] = state.read_optional(partial(integer, cell, decimal, _INT32), column, line)
     for column, target in SIZES.items():
         if cell := cells.get(column):
-            row[target] = size_bytes(cell, table.unit(column), decimal)
+            row[target] = state.read_optional(partial(size_bytes, cell, table.unit(column), decimal), column, line)
     row["device"] = state.device(cells.get("Device", ""))
-    row["context"] = state.context(cells.get("Context", ""))
-    row["stream"] = state.stream(cells.get("Stream", ""))
+    for column, number in (("Context", state.context), ("Stream", state.stream)):
+        cell = cells.get(column, "")
+        row[column.lower()] = state.read_optional(partial(_identity, cell, number), column, line)
     args: dict[str, str] = {}
     for column, cell in cells.items():
         if cell and (column in ARGS or column not in KNOWN):

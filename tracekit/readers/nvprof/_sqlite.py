@@ -32,6 +32,7 @@ from tracekit.readers.sqlite.cupti import (
     integers,
 )
 from tracekit.readers.sqlite.database import Block, CellType, Database
+from tracekit.readers.sqlite.lost import with_lost_work
 from tracekit.schema import Kind
 from tracekit.trace import Ledger, Run, SourceFacts
 
@@ -83,7 +84,7 @@ def read(source: Source, options: ReadOptions, ledger: Ledger) -> Opened:
     except BaseException:
         db.close()
         raise
-    return Opened(run, _batches(ctx, pid), False, (ledger,))
+    return Opened(run, with_lost_work(_batches(ctx, pid), ledger), False, (ledger,))
 
 
 def _batches(ctx: SqlContext, pid: int | None) -> Iterator[pa.RecordBatch]:

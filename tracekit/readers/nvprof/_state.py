@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import TypeVar
 
 import pyarrow as pa
 import pyarrow.csv as pacsv
@@ -34,6 +35,7 @@ MAX_WARNINGS = 20
 FIRST_MADE_UP_DEVICE = 100
 """First number for devices without a number in the file (text tables cut `Tesla V100-SXM2-16GB (0)`)."""
 
+T = TypeVar("T")
 _CUT_ORDINAL = re.compile(r"^(.+?) ?\((?:(0)|\d?)$", re.ASCII | re.DOTALL)
 """`Quadro M4000 (0`, cut at 15 characters: no other number begins with 0. `(1` may have been `(12)`."""
 _COARSE = re.compile(r"[\d.]+e\+\d+s", re.ASCII)
@@ -186,6 +188,15 @@ class State:
             f"nvprof-warning-{number + 1}" if number else "nvprof-warning",
             f"nvprof itself warns: {warning}" if error == warning else f"nvprof itself reports an error: {error}",
         )
+
+    def read_optional(self, read: Callable[[], T], column: str, number: int = 0) -> T | None:
+        """Return a cell that a row can do without, None for one that cannot be read. number: of its line."""
+        try:
+            return read()
+        except RowError as err:
+            text = f"a cell that cannot be read is not known, and its row is kept ({column}: {err.text})"
+            self.ledger.note("odd-cell", text, where=f"line {number}" if number else "")
+            return None
 
     def note_precision(self, cells: dict[str, str], number: int) -> None:
         """Note how exact the times in a row of a text table are."""

@@ -9,6 +9,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from decimal import Decimal
+from functools import partial
 
 import orjson
 
@@ -74,7 +75,14 @@ def _average_ns(cell: str, unit: str, decimal: str) -> float | None:
     return float(number.scaleb(TIME_EXPONENT[own or unit]))
 
 
-def _summary(cells: Mapping[str, str], table: OpenTable, _state: State) -> list[Total]:
+def _percent(cell: str, decimal: str) -> str:
+    """Return a percentage as printed. Raises: RowError for one that was cut."""
+    if cell.rstrip("%").endswith(("…", "..")):
+        raise RowError("bad-number", f"{cell[:30]!r} is not a number")
+    return plain_number(cell, decimal)
+
+
+def _summary(cells: Mapping[str, str], table: OpenTable, state: State) -> list[Total]:
     group = cells.get("Type", "").rstrip(":") or table.kind or table.section
     table.kind = group if "Type" in table.header.columns else ""
     name = cells["Name"]
@@ -82,16 +90,17 @@ def _summary(cells: Mapping[str, str], table: OpenTable, _state: State) -> list[
     if total_ns is None:
         raise RowError("no-duration", "the row has no time")
     printed = [(c, cells[c]) for c in ("Calls", HOST_CALLS, DEVICE_CALLS) if cells.get(c, "") not in _EMPTY]
-    calls = [integer(cell, table.decimal, 1 << 61) for _, cell in printed]
-    if not calls:
+    if not printed:
         raise RowError("bad-number", "the row has no number of calls")
+    calls = [state.read_optional(partial(integer, cell, table.decimal, 1 << 61), column) for column, cell in printed]
+    average = partial(_average_ns, cells.get("Avg", ""), table.unit("Avg"), table.decimal)
     columns: dict[str, object] = {
         "section": group,
         "total_ns": total_ns,
-        "calls": sum(calls),
-        "avg_ns": _average_ns(cells.get("Avg", ""), table.unit("Avg"), table.decimal),
-        "min_ns": _time(cells, table, "Min"),
-        "max_ns": _time(cells, table, "Max"),
+        "calls": None if None in calls else sum(count for count in calls if count is not None),
+        "avg_ns": state.read_optional(average, "Avg"),
+        "min_ns": state.read_optional(partial(_time, cells, table, "Min"), "Min"),
+        "max_ns": state.read_optional(partial(_time, cells, table, "Max"), "Max"),
     }
     if group == GPU:
         name, _ = strip_suffix(name)
@@ -100,7 +109,8 @@ def _summary(cells: Mapping[str, str], table: OpenTable, _state: State) -> list[
         columns["kind"] = str(api_kind(name))
     else:
         columns["kind"] = str(Kind.USER_RANGE if group == "Range" else Kind.OTHER)
-    args: dict[str, object] = {"percent": plain_number(cells["Time(%)"], table.decimal).rstrip("%")}
+    percent = state.read_optional(partial(_percent, cells["Time(%)"], table.decimal), "Time(%)")
+    args: dict[str, object] = {} if percent is None else {"percent": percent.rstrip("%")}
     args |= {_CALLS_KEYS[c]: n for (c, _), n in zip(printed, calls, strict=True) if c in _CALLS_KEYS}
     if table.nvtx:
         # The table of the whole run has the same work: in a section of its own, nothing is summed twice.
@@ -111,7 +121,7 @@ def _summary(cells: Mapping[str, str], table: OpenTable, _state: State) -> list[
 
 def _counters(cells: Mapping[str, str], table: OpenTable, state: State) -> list[Total]:
     is_metric = "Metric Name" in table.header.columns
-    calls = integer(cells["Invocations"], table.decimal, 1 << 62)
+    calls = state.read_optional(partial(integer, cells["Invocations"], table.decimal, 1 << 62), "Invocations")
     args: dict[str, object] = {"metric" if is_metric else "event": cells["Metric Name" if is_metric else "Event Name"]}
     if cells.get("Metric Description"):
         args["description"] = cells["Metric Description"]
@@ -224,20 +234,23 @@ def _unified(cells: Mapping[str, str], table: OpenTable, state: State) -> list[T
         cells = {**cells, "Total Time": ""}
     columns: dict[str, object] = {
         "section": "Unified Memory",
-        "calls": integer(count, table.decimal, 1 << 62),
+        "calls": state.read_optional(partial(integer, count, table.decimal, 1 << 62), "Count"),
         "kind": str(Kind.MEMCPY if " To " in name else Kind.OVERHEAD),
         "device": state.device(cells.get("Device") or table.device),
-        "total_ns": _time(cells, table, "Total Time"),
+        "total_ns": state.read_optional(partial(_time, cells, table, "Total Time"), "Total Time"),
     }
     for column, target in (("Min Size", "value_min"), ("Max Size", "value_max"), ("Avg Size", "value_avg")):
         cell = cells.get(column, "")
-        if cell not in _EMPTY:
-            size_bytes(cell, table.unit(column), table.decimal)
+        unit = table.unit(column)
+        if cell not in _EMPTY and (
+            state.read_optional(partial(size_bytes, cell, unit, table.decimal), column) is not None
+        ):
             number, own = split_quantity(plain_number(cell, table.decimal))
-            columns[target] = float(number * BYTE_FACTOR.get(own or table.unit(column), 1))
+            columns[target] = float(number * BYTE_FACTOR.get(own or unit, 1))
             columns["unit"] = "B"
     if total_size not in _EMPTY:
-        columns["bytes"] = size_bytes(total_size, table.unit("Total Size"), table.decimal)
+        size = partial(size_bytes, total_size, table.unit("Total Size"), table.decimal)
+        columns["bytes"] = state.read_optional(size, "Total Size")
     return [Total(name, columns, args)]
 
 

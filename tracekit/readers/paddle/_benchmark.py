@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from decimal import Decimal
 
-from tracekit.readers.printed.lines import NUMBER, TextLine, printed
+from tracekit.readers.printed.lines import CUT_NUMBER, NUMBER, TextLine, known_cell, printed
 from tracekit.readers.printed.pasted import RankRows
 from tracekit.schema import Kind
 from tracekit.trace import Ledger
@@ -14,8 +14,9 @@ from tracekit.units import MAX_NS, TIME_EXPONENT
 
 PERF, STEPS = "Perf Summary", "Benchmark"
 PERF_TITLE = re.compile(r"={3,}Perf Summary={3,}")
+_CELL = rf"(?:{NUMBER}|{CUT_NUMBER})"
 STEP_LINE = re.compile(
-    rf"(.*?)(?:reader_cost: ({NUMBER}) s )?(?:batch_cost: ({NUMBER}) s )?ips: ({NUMBER}) ([^\s/]{{1,40}}/s)\s*",
+    rf"(.*?)(?:reader_cost: ({_CELL}) s )?(?:batch_cost: ({_CELL}) s )?ips: ({_CELL}) ([^\s/]{{1,40}}/s)\s*",
     re.ASCII,
 )
 ABSENT = frozenset(("", "-", "inf", "-inf", "nan"))
@@ -71,9 +72,12 @@ class Benchmark:
         if found[1].strip():
             args["text"] = found[1].strip()[:200]
         self._step += 1
+        cells = {"reader_cost": found[2], "batch_cost": found[3], "ips": found[4]}
+        known = {key: known_cell(cell, key, self._ledger, line.where) for key, cell in cells.items()}
+        rate = known.pop("ips")
         try:
-            costs = [(n, printed(t, "s").ns) for n, t in (("reader_cost", found[2]), ("batch_cost", found[3])) if t]
-            ips = number(found[4])
+            costs = [(key, printed(cell, "s").ns) for key, cell in known.items() if cell]
+            ips = None if rate is None else number(rate)
         except ValueError:
             self._ledger.drop("bad-time", where=line.where, text="dropped: times beyond 146 years")
             return

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from tracekit.readers.paddle._benchmark import ABSENT, PERF, PERF_TITLE, STEP_LINE, STEPS, Benchmark, RowError, number
 from tracekit.readers.paddle._types import KIND_OF_TYPE
-from tracekit.readers.printed.lines import NUMBER, TextLine, printed
+from tracekit.readers.printed.lines import CUT_NUMBER, NUMBER, TextLine, known_cell, printed
 from tracekit.readers.printed.pasted import RankRows, closes
 from tracekit.schema import Kind
 from tracekit.trace import Ledger
@@ -34,10 +34,11 @@ _RULE = re.compile(r"-{2,}(?: {1,2}-{2,})*")
 _UNIT = re.compile(r"Time unit: (\w+)")
 _PEAK = re.compile(r"(Peak (?:Allocated|Reserved) Memory): (-?\d{1,18})", re.ASCII)
 _VALUE = rf"(?:{NUMBER}|-|-?inf|nan)"
-_FIVE = rf"(?:{_VALUE} ?/ ){{4}}{_VALUE}"
+_CELL = rf"(?:{_VALUE}|{CUT_NUMBER})"
+_FIVE = rf"{_VALUE} ?/ (?:{_CELL} ?/ ){{3}}{_CELL}"
 """A blank is missing in the first version's row of the total time: `- / - / - / -/ -`."""
 _COMPOUND = re.compile(_FIVE, re.ASCII)
-_FROM_RIGHT = re.compile(rf"( *)(\S.*?)(?<!\s)\s+(\d+|-)\s+({_FIVE})(?:\s+({_FIVE}))?(?:\s+({_VALUE}))?\s*", re.ASCII)
+_FROM_RIGHT = re.compile(rf"( *)(\S.*?)(?<!\s)\s+(\d+|-)\s+({_FIVE})(?:\s+({_FIVE}))?(?:\s+({_CELL}))?\s*", re.ASCII)
 _NUMBERS = re.compile(rf"{_VALUE}(?: ?/|$)", re.ASCII)
 _NOT_HERE = frozenset((Kind.KERNEL, Kind.MEMCPY, Kind.MEMSET, Kind.RUNTIME))
 _PHASES = {
@@ -266,26 +267,29 @@ class Tables:
             kind, allocations, frees, allocated, freed, increased = (cell.strip() for cell in cells[1:])
             args |= {
                 "type": kind,
-                "frees": _whole(frees),
-                "allocated_bytes": _whole(allocated),
-                "freed_bytes": _whole(freed),
+                "frees": self._count(frees, line),
+                "allocated_bytes": self._count(allocated, line),
+                "freed_bytes": self._count(freed, line),
             }
-            self.rows.add(
-                self._run, section, name, str(Kind.MEMORY), args, calls=_whole(allocations), bytes=_whole(increased)
-            )
+            calls, size = self._count(allocations, line), _whole(increased)
+            self.rows.add(self._run, section, name, str(Kind.MEMORY), args, calls=calls, bytes=size)
         elif any(" / " in head for head in columns):
             self._compound(line, name, level, cells, columns, args)
         else:
-            self._simple(name, level, cells, columns, args)
+            self._simple(line, name, level, cells, columns, args)
 
-    def _simple(self, name: str, level: int, cells: list[str], columns: list[str], args: dict[str, object]) -> None:
+    def _simple(
+        self, line: TextLine, name: str, level: int, cells: list[str], columns: list[str], args: dict[str, object]
+    ) -> None:
         """Add a row of Overview (calls, time of CPU or GPU, ratio) or Distribution (time, ratio)."""
         place = next((n for n, head in enumerate(columns[:-1]) if head.endswith("Time")), None)
         if place is None:
             raise RowError
         calls = next((n for n, head in enumerate(columns) if head == "Calls"), None)
         gpu = ", GPU" if columns[place].startswith("GPU") else ""
-        args |= {"percent": cells[place + 1].strip(), "time_unit": self._unit}
+        percent = known_cell(cells[place + 1].strip(), columns[place + 1], self.ledger, line.where)
+        args |= {} if percent is None else {"percent": percent}
+        args |= {"time_unit": self._unit}
         kind = KIND_OF_TYPE.get(name, _PHASES.get(name, Kind.OTHER))
         self.rows.add(
             self._run,
@@ -294,7 +298,7 @@ class Tables:
             str(Kind.OTHER if kind in _NOT_HERE or gpu else kind),
             args,
             total_ns=self._ns(cells[place]),
-            calls=None if calls is None else _whole(cells[calls]),
+            calls=None if calls is None else self._count(cells[calls], line),
         )
 
     def _compound(
@@ -315,7 +319,7 @@ class Tables:
                 found[wide[1]] = other[5]
         if found.get("FLOPs", "-") not in ABSENT:
             args["flops"] = found["FLOPs"]
-        calls = _whole(found["Calls"])
+        calls = self._count(found["Calls"], line)
         parts = ", parts" if level else ""
         for head in wide:
             total, mean, high, low, percent = map(str.strip, found[head].split("/"))
@@ -323,13 +327,17 @@ class Tables:
             if len(wide) == 2 and {total, mean, high, low, percent} <= nothing:
                 continue
             gpu = ", GPU" if head == "GPU" and "CPU" in found else ""
+            cells_of = {"Avg": mean, "Max": high, "Min": low, "Ratio": percent}
+            known = {key: known_cell(cell, f"{head} {key}", self.ledger, line.where) for key, cell in cells_of.items()}
+            mean, high, low = (known[key] or "" for key in ("Avg", "Max", "Min"))
+            share = {} if known["Ratio"] is None else {"percent": percent}
             average = None if mean in ABSENT else float(printed(mean, self._unit).ns)
             self.rows.add(
                 self._run,
                 f"{self._title}{gpu}{parts}",
                 name,
                 str(self._kind(name, level, gpu)),
-                args | {"percent": percent, "time_unit": self._unit},
+                args | share | {"time_unit": self._unit},
                 calls=calls,
                 total_ns=self._ns(total),
                 avg_ns=average,
@@ -347,6 +355,11 @@ class Tables:
         if self._title == "Memory Manipulation Summary" and gpu:
             return Kind.MEMSET if "memset" in name.lower() else Kind.MEMCPY
         return Kind.USER_RANGE
+
+    def _count(self, cell: str, line: TextLine) -> int | None:
+        """Return a count that its row can do without, None for a dash or a cut one. Raises: RowError."""
+        known = known_cell(cell.strip(), "a count", self.ledger, line.where)
+        return None if known is None else _whole(known)
 
     def _ns(self, cell: str) -> int | None:
         cell = cell.strip()

@@ -24,6 +24,8 @@ NUMBER = r"[-+]?(?:\d{1,40}(?:\.\d{0,40})?|\.\d{1,40})(?:[eE][-+]?\d{1,3})?"
 """A decimal number as C and Python print it."""
 ANY_NUMBER = rf"(?:{NUMBER}|[-+]?(?:nan|inf))"
 """The same, or the result of a division by zero."""
+CUT_NUMBER = r"[-+]?(?:\d[\d.,]{0,40}?)?(?:…|\.{2,3})"
+"""A number that was cut in print: `552.9…`."""
 _COLOUR = re.compile(r"\x1b\[[0-9;?]*+[ -/]*+[@-~]")
 """A control sequence of a terminal (ECMA-48, 5.4), which changes colours, erases or moves."""
 
@@ -49,6 +51,20 @@ class TextLine:
     def where(self) -> str:
         """Return the place for notes."""
         return f"line {self.number}"
+
+
+def known_cell(cell: str | None, column: str, ledger: Ledger, where: str) -> str | None:
+    """Return the text of a cell that its row can do without; None, with a note, where it was cut in print."""
+    if cell is None or not cell.endswith(("…", "..")):
+        return cell
+    note_odd_cell(cell, column, ledger, where)
+    return None
+
+
+def note_odd_cell(cell: str, column: str, ledger: Ledger, where: str) -> None:
+    """Note a cell that cannot be read, and that its row can do without."""
+    why = f"a cell that cannot be read is not known, and its row is kept ({column}: {cell[:30]!r})"
+    ledger.note("odd-cell", why, where=where)
 
 
 def first_lines(data: bytes) -> list[str]:

@@ -69,7 +69,7 @@ THUNK_NODE = re.compile(rf"Node (?P<name>\S.*) time (?P<time>{ANY_NUMBER})s", re
 
 TABLE = re.compile(r"<% time> <sum %> <apply time> <time per call> .*<(Class|Op|Apply) name>")
 TABLE_OF = {"Class": CLASS, "Op": OPS, "Apply": APPLY}
-ROW_START = re.compile(r"-?\d{1,3}(?:\.\d{1,9})?%\s")
+ROW_START = re.compile(r"-?\d{1,3}(?:\.\d{1,9})?(?:%|\.?…%?|\.{2,3}%?)\s")
 _SHARES = rf"(?P<percent>{NUMBER})%\s+(?P<sum>{NUMBER})%\s+(?P<time>{ANY_NUMBER})s\s+(?P<each>{ANY_NUMBER})s\s+"
 GROUP_ROW = re.compile(
     rf"{_SHARES}(?:(?P<impl>C\s*Py|Py\s*C|C|Py)\s+)?(?P<calls>\d{{1,18}})\s+(?P<nodes>\d{{1,18}})\s+(?P<name>\S.*)",

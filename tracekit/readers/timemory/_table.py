@@ -11,7 +11,16 @@ import pyarrow as pa
 from tracekit.errors import ParseError
 from tracekit.readers import rocm
 from tracekit.readers.base import Confidence, Head, Opened, ReadOptions
-from tracekit.readers.printed.lines import NUMBER, TextLine, TotalRows, first_lines, printed, text_lines
+from tracekit.readers.printed.lines import (
+    CUT_NUMBER,
+    NUMBER,
+    TextLine,
+    TotalRows,
+    first_lines,
+    note_odd_cell,
+    printed,
+    text_lines,
+)
 from tracekit.readers.source import Source
 from tracekit.schema import Kind
 from tracekit.trace import Ledger, Run, SourceFacts
@@ -25,6 +34,8 @@ _UNITS = {
 }
 _NUMBER = re.compile(NUMBER, re.ASCII)
 _WHOLE = re.compile(r"\d{1,18}", re.ASCII)
+_COUNT = re.compile(rf"\d{{1,18}}|{CUT_NUMBER}", re.ASCII)
+_OPTIONAL = ("COUNT", "MEAN", "MIN", "MAX", "STDDEV")
 _PLACE = re.compile(r"(?:\|(\d{1,9}))?(?:\|(\d{1,9}))?>>> ?", re.ASCII)
 _RULE = re.compile(r"\|[-|]{8,}\|")
 _MOST_CELLS = 40
@@ -104,7 +115,7 @@ def _row(table: _Table, text: str, line: TextLine, rows: TotalRows, ledger: Ledg
     label = parts[0].removeprefix("|").strip()
     cells = dict(zip(list(table.columns)[1:], (part.strip() for part in parts[1:]), strict=False))
     place = _PLACE.match(label)
-    if len(parts) <= others or place is None or not all(_WHOLE.fullmatch(cells[key]) for key in ("COUNT", "DEPTH")):
+    if len(parts) <= others or place is None or not _is_place(cells):
         code = "torn-row" if line.torn else "bad-row"
         ledger.drop(code, where=line.where, text="dropped: a row of a table without its cells")
         return
@@ -121,6 +132,10 @@ def _row(table: _Table, text: str, line: TextLine, rows: TotalRows, ledger: Ledg
     args |= {"thread": thread} if thread is not None else {}
     args |= {"path": path} if path else {}
     args |= {"table": table.title} if table.title else {}
+    for key in _OPTIONAL:
+        if (cell := cells.get(key)) and not (_WHOLE if key == "COUNT" else _NUMBER).fullmatch(cell):
+            note_odd_cell(cell, key, ledger, line.where)
+            cells[key] = ""
     try:
         more = _numbers(cells, args)
     except ValueError:
@@ -131,8 +146,22 @@ def _row(table: _Table, text: str, line: TextLine, rows: TotalRows, ledger: Ledg
     if "unit" in more:
         args["metric"] = metric
     section = "metrics" if "unit" in more else metric
-    rows.add(table.run, section, name, str(kind), args, calls=int(cells["COUNT"]), rank=rank, **more)
+    rows.add(
+        table.run,
+        section,
+        name,
+        str(kind),
+        args,
+        calls=int(cells["COUNT"]) if cells["COUNT"] else None,
+        rank=rank,
+        **more,
+    )
     ledger.kept += 1
+
+
+def _is_place(cells: dict[str, str]) -> bool:
+    """Return whether a row has its depth, and a count that is a number or was cut."""
+    return _WHOLE.fullmatch(cells["DEPTH"]) is not None and _COUNT.fullmatch(cells["COUNT"]) is not None
 
 
 def _numbers(cells: dict[str, str], args: dict[str, object]) -> dict[str, object]:

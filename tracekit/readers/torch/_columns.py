@@ -91,7 +91,39 @@ class Columns:
 
     def cut(self, text: str) -> list[str] | None:
         """Return the cells of a row, None for another line."""
-        return self._by_rule(text) or self._by_gaps(text)
+        ways = [cells for cells in (self._by_rule(text), self._by_gaps(text)) if cells]
+        return next((cells for cells in ways if self.fits(cells)), None)
+
+    def cut_damaged(self, text: str) -> list[str] | None:
+        """Return the cells of a row in which some cannot be read, None for another line.
+
+        A row needs its total times (its self times, where the table has no others), and most of its cells.
+        """
+        for cells in (self._by_rule(text), self._by_gaps(text)):
+            if cells and cells[0]:
+                odd = self.odd(cells)
+                if odd and 3 * len(odd) <= len(cells) and not any(self.roles[at] in self._needed for at in odd):
+                    return cells
+        return None
+
+    @property
+    def _needed(self) -> tuple[str, ...]:
+        totals = tuple(role for role in ("total", "device_total") if role in self.roles)
+        return totals or ("self", "device_self")
+
+    def odd(self, cells: Sequence[str]) -> list[int]:
+        """Return the places of the cells that are not what their column has."""
+        named = self.named(cells)
+        return [
+            at
+            for at, (role, cell) in enumerate(zip(self.roles, cells, strict=True))
+            if not (_SHARE.fullmatch(cell) if role == "share" else _fits(role, named[role]))
+        ]
+
+    def like_a_row(self, text: str) -> bool:
+        """Return whether a line has cells of a row, though they are too few or cannot be read."""
+        cells = _GAP.split(text.strip())
+        return 2 * len(cells) >= len(self.titles) and any(time_ns(cell) is not None for cell in cells[1:])
 
     def _by_rule(self, text: str) -> list[str] | None:
         if not self.spans:
@@ -102,12 +134,11 @@ class Columns:
         if text[: self.spans[0][0]].strip() or any(text[a:b].strip() for a, b in zip(ends, starts, strict=True)):
             return None
         places = [(start, end) for start, end in self.spans[:-1]] + [(self.spans[-1][0], len(text))]
-        cells = [text[start:end].strip() for start, end in places]
-        return cells if self.fits(cells) else None
+        return [text[start:end].strip() for start, end in places]
 
     def _by_gaps(self, text: str) -> list[str] | None:
         cells = _GAP.split(text.strip())
-        return cells if len(cells) == len(self.titles) and self.fits(cells) else None
+        return cells if len(cells) == len(self.titles) else None
 
     def continued(self, text: str) -> tuple[str, str] | None:
         """Return what a line adds to the name and to the stack of the row above it; None for another line."""
@@ -120,11 +151,7 @@ class Columns:
     def fits(self, cells: Sequence[str]) -> bool:
         """Return whether cells are those of a row."""
         named = self.named(cells)
-        if not named["name"] or sum(map(bool, cells)) < 2:
-            return False
-        return all(_fits(role, named[role]) for role in self.roles) and all(
-            _SHARE.fullmatch(cell) for cell, role in zip(cells, self.roles, strict=True) if role == "share"
-        )
+        return bool(named["name"]) and sum(map(bool, cells)) >= 2 and not self.odd(cells)
 
     def named(self, cells: Sequence[str]) -> dict[str, str]:
         """Return the cells by role. With stacks and FLOPs the head has both columns in the other order than rows."""

@@ -7,7 +7,15 @@ import re
 from tracekit.readers.torch_ranges import range_of
 from tracekit.schema import Kind
 
-_RUNTIME = re.compile(r"(?:cuda|hip|xpu|ze|ur|mtia|acl)[A-Z]\w+")
+CUT = "..."
+"""The end of a name that PyTorch cut."""
+_WHOLE = (
+    *("ProfilerStep*", "Lazy Function Loading", "Runtime Triggered Module Loading", "Command Buffer Full"),
+    "record_param_comms",
+)
+_FEWEST = 6
+"""Characters of a cut name that show which of these it was."""
+_RUNTIME = re.compile(r"(?:cuda|hip|xpu|ze|ur|mtia|acl)[A-Z]\w*")
 _DRIVER = re.compile(r"cu[A-Z]\w+")
 _OVERHEAD = re.compile(
     r"Activity Buffer \w+|Lazy Function Loading|Runtime Triggered Module Loading|Command Buffer Full"
@@ -24,7 +32,13 @@ def host_kind(name: str, *, old: bool) -> Kind:
 
     >>> host_kind("aten::mm", old=False), host_kind("cudaLaunchKernel", old=False)
     (<Kind.OPERATOR: 'operator'>, <Kind.RUNTIME: 'runtime'>)
+    >>> host_kind("cudaLaunchKern...", old=False)
+    <Kind.RUNTIME: 'runtime'>
     """
+    if name.endswith(CUT):
+        name = name.removesuffix(CUT)
+        if whole := next((each for each in _WHOLE if len(name) >= _FEWEST and each.startswith(name)), ""):
+            name = whole
     if name == "ProfilerStep*":
         return Kind.STEP
     if name == "[memory]":

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -12,30 +12,36 @@ import pyarrow as pa
 from tracekit.readers.base import ReadOptions
 from tracekit.readers.builder import BATCH_ROWS, event_batch
 from tracekit.readers.printed.lines import TotalRows
+from tracekit.readers.torch._snapshot_types import (
+    Record,
+    Stacks,
+    fault_of_annotation,
+    fault_of_block,
+    fault_of_event,
+    fault_of_segment,
+    fits_json,
+    identity,
+    is_integer,
+    plain_text,
+    text_of,
+    wanted,
+    whole,
+)
 from tracekit.schema import Kind
-from tracekit.trace import Ledger, Run
+from tracekit.trace import TIMES, Ledger, Run
 
 _ALLOCATED = {"alloc": 1, "free_completed": -1, "free": -1}
 _RESERVED = {"segment_alloc": 1, "segment_map": 1, "segment_free": -1, "segment_unmap": -1}
 _MARKS = ("oom", "snapshot")
-_OPERATORS = ("at::_ops::", "torch::autograd::generated::", "torch::autograd::")
-"""Beginnings of the names of C++ functions that say what allocated, where no line of Python does."""
 _MOST = 1 << 62
-_MOST_FRAMES = 200
-_MOST_TEXT = 2000
-
-Record = dict[str, Any]
-
-
-@dataclass(slots=True)
-class _Stack:
-    """One stack. line: the innermost line of Python outside of PyTorch. frames: the outermost first."""
-
-    line: str
-    frames: list[str]
-    calls: int = 0
-    size: int = 0
-    device: int = 0
+_NO_TIMES = (
+    "the snapshot has no times, as of PyTorch 2.1 and older: events are in their order, and when they happened is not "
+    "known (PyTorch 2.2 and newer write times)"
+)
+_HELD = (
+    "the segments at the end hold less than the trace left allocated: what was held before the first event is not "
+    "known, so what is held (and its peak) is counted from the first event on, as a lower bound"
+)
 
 
 @dataclass(slots=True)
@@ -74,37 +80,80 @@ class Snapshot:
 
     def __init__(self, found: Record, options: ReadOptions, ledger: Ledger, run: Run) -> None:
         self.options, self.ledger, self.run = options, ledger, run
-        self.segments = [each for each in _list(found.get("segments")) if isinstance(each, dict)]
-        self.annotations = _list(found.get("external_annotations"))
-        self.traces = _list(found.get("device_traces"))
-        self.stacks: dict[tuple[str, ...], _Stack] = {}
-        self.known: dict[int, _Stack] = {}
+        self.seen: set[int] = set()
+        segments = self._unshared(found.get("segments"))
+        self.traces = [self._unshared(trace) for trace in self._unshared(found.get("device_traces"))]
+        self.annotations = self._unshared(found.get("external_annotations"))
+        self.blocks: list[tuple[int, object]] = []
+        self.segments = [each for each in segments if self._is_segment(each)]
+        self.timed = any(isinstance(each, dict) and "time_us" in each for trace in self.traces for each in trace)
+        self.stacks = Stacks()
         self.facts = run.sources[0].facts
         self.facts["devices"] = len([trace for trace in self.traces if trace])
         settings = found.get("allocator_settings")
         if isinstance(settings, dict):
-            self.facts["allocator_settings"] = _text(str(settings.get("PYTORCH_CUDA_ALLOC_CONF", "")))
-        odd = len(_list(found.get("segments"))) - len(self.segments)
-        ledger.read += odd
-        ledger.drop("bad-segment", odd, text="dropped: a segment that is not one of PyTorch")
+            self.facts["allocator_settings"] = text_of(settings, "PYTORCH_CUDA_ALLOC_CONF")
+
+    def _unshared(self, found: object) -> list[Any]:
+        """Return a list, [] for anything else. PyTorch writes no list of rows twice: another place has it for its own.
+
+        Without this a small file would have a million segments with the same million blocks.
+        """
+        if not isinstance(found, list) or not found:
+            return []
+        if id(found) in self.seen:
+            self.ledger.note("shared-list", "a list of rows that the snapshot has in two places was read once")
+            return []
+        self.seen.add(id(found))
+        return found
+
+    def _is_segment(self, segment: object) -> bool:
+        """Return whether an object is a segment, and keep its blocks. Any other one is dropped."""
+        if not isinstance(segment, dict):
+            self.ledger.read += 1
+            self.ledger.drop("bad-segment", text="dropped: a segment that is not one of PyTorch")
+            return False
+        device = segment.get("device")
+        self.blocks += [(identity(device) or 0, block) for block in self._unshared(segment.get("blocks"))]
+        return not self._has_fault("segment", fault_of_segment(segment))
+
+    def _has_fault(self, what: str, key: str) -> bool:
+        """Drop a record where a field has not its type. key: of the field, "" for a good record."""
+        if key:
+            self.ledger.read += 1
+            text = f"dropped: {'an' if what[0] in 'ae' else 'a'} {what} whose {key} is not {wanted(key)}"
+            self.ledger.drop(f"bad-{what}-{key.replace('_', '-')}", text=text)
+        return bool(key)
 
     def events(self) -> Iterator[pa.RecordBatch]:
         """Yield the events of all devices and the annotations, by start."""
         rows: list[tuple[int, int, Record]] = []
         for device, trace in enumerate(self.traces):
-            for record in _list(trace):
-                self.ledger.read += 1
-                if not _is_event(record):
-                    self.ledger.drop("bad-event", text="dropped: an event without action, size or time")
-                    continue
-                rows.append((record["time_us"], device, record))
+            for record in trace:
+                if not isinstance(record, dict) or not isinstance(record.get("action"), str):
+                    self.ledger.read += 1
+                    self.ledger.drop("bad-event", text="dropped: an event without an action")
+                elif self.timed and record.get("time_us") is None:
+                    self.ledger.read += 1
+                    self.ledger.drop("bad-event-time-us", text="dropped: an event without a time")
+                elif not self._has_fault("event", fault_of_event(record)):
+                    self.ledger.read += 1
+                    record["size"] = whole(record.get("size"))
+                    rows.append((record["time_us"] if self.timed else 0, device, record))
         ranges = list(self._ranges())
         rows.sort(key=lambda row: row[0])
-        starts = [time for time, _, _ in rows[:1]] + [time for time, *_ in ranges]
+        starts = [time for time, _, _ in rows[:1] if self.timed] + [time for time, *_ in ranges]
+        starts = starts or [0 for _ in rows[:1]]
         if not starts:
             return
         origin = min(starts)
-        self.run.origin_ns = origin * 1000
+        if self.timed or ranges:
+            self.run.origin_ns = origin * 1000
+        if rows and not self.timed:
+            self.run.sources[0].synthetic_time = True
+            self.facts[TIMES] = "not known: PyTorch 2.1 and older write none into a snapshot"
+            self.ledger.note("no-times", _NO_TIMES)
+            rows = [(origin, device, record) for _, device, record in rows]
         completed = {device for _, device, record in rows if record["action"] == "free_completed"}
         held = self._before_the_first(rows, completed)
         columns = _Columns()
@@ -151,14 +200,24 @@ class Snapshot:
         held: dict[tuple[int, str], int] = {}
         for segment in self.segments:
             device = segment.get("device")
-            if isinstance(device, int):
-                wanted = segment.get("requested_size", segment.get("active_size", segment.get("allocated_size")))
-                for name, size in (("allocated", wanted), ("reserved", segment.get("total_size"))):
-                    held[device, name] = held.get((device, name), 0) + _whole(size)
+            if is_integer(device):
+                asked = segment.get("requested_size", segment.get("active_size", segment.get("allocated_size")))
+                for name, size in (("allocated", asked), ("reserved", segment.get("total_size"))):
+                    held[device, name] = held.get((device, name), 0) + whole(size)
+        change: dict[tuple[int, str], int] = {}
+        least: dict[tuple[int, str], int] = {}
         for _, device, record in rows:
             name, sign = _meaning(record["action"], requested=device not in completed)
             if sign:
-                held[device, name] = held.get((device, name), 0) - sign * record["size"]
+                key = device, name
+                change[key] = change.get(key, 0) + sign * record["size"]
+                least[key] = min(least.get(key, 0), change[key])
+        for key, gained in change.items():
+            held[key] = held.get(key, 0) - gained
+            if held[key] < -least[key]:
+                # The segments are of another moment, or of another pool, than the trace.
+                held[key] = -least[key]
+                self.ledger.note("held-unknown", _HELD)
         return held
 
     def _event(
@@ -176,15 +235,15 @@ class Snapshot:
         action, size, address = record["action"], record["size"], record.get("addr")
         name, sign = _meaning(action, requested=device not in completed)
         place = (device, address)
-        args: dict[str, object] = {"addr": address} if isinstance(address, int) else {}
+        args: dict[str, object] = {} if address is None else {"addr": address}
         if action == "free_requested" and device in completed:
-            waiting.setdefault(place, []).append(record["time_us"])
+            waiting.setdefault(place, []).append(record.get("time_us", 0))
             return
         common = {
             "ts_ns": after_us * 1000,
             "event_id": number,
             "device": device,
-            "stream": _id(record.get("stream")),
+            "stream": identity(record.get("stream")),
             "tid": device,
         }
         self.ledger.kept += 1
@@ -192,8 +251,8 @@ class Snapshot:
             kind = Kind.MARK if action in _MARKS else Kind.OTHER
             if kind is Kind.OTHER:
                 self.ledger.note("unknown-action", "an action of the allocator that is not known was kept as it is")
-            args |= {key: record[key] for key in ("size", "device_free") if isinstance(record.get(key), int)}
-            columns.add(**common, name=_text(action), kind=str(kind), args=orjson.dumps(args).decode())
+            args |= {key: record[key] for key in ("size", "device_free") if fits_json(record.get(key))}
+            columns.add(**common, name=plain_text(action), kind=str(kind), args=orjson.dumps(args).decode())
             return
         held[device, name] = held.get((device, name), 0) + sign * size
         if -_MOST < held[device, name] < _MOST:
@@ -201,7 +260,8 @@ class Snapshot:
         if name == "allocated":
             self._own(args, record, action, place, device, owners)
             if requests := waiting.get(place):
-                args["requested_us"] = requests.pop(0)
+                requested = requests.pop(0)
+                args |= {"requested_us": requested} if self.timed else {}
                 self.ledger.merged += 1
                 if not requests:
                     del waiting[place]
@@ -225,7 +285,7 @@ class Snapshot:
     ) -> None:
         """Note who allocated: an allocation by its own stack, a free by that of its allocation."""
         if action == "alloc":
-            stack = self._stack(record.get("frames"))
+            stack = self.stacks.of(record.get("frames"))
             if stack is None:
                 owners.pop(place, None)
                 return
@@ -234,38 +294,19 @@ class Snapshot:
         elif (owner := owners.pop(place, None)) is not None:
             args["alloc_in"] = owner
 
-    def _stack(self, frames: object) -> _Stack | None:
-        if not isinstance(frames, list) or not frames:
-            return None
-        if (known := self.known.get(id(frames))) is not None:
-            return known
-        each = [frame for frame in frames[:_MOST_FRAMES] if isinstance(frame, dict)]
-        python = [frame for frame in each if str(frame.get("filename", "")).endswith(".py")]
-        outside = [frame for frame in python if "/torch/" not in str(frame.get("filename"))]
-        shown = python or each
-        if not shown:
-            return None
-        texts = [_frame(frame) for frame in shown]
-        key = tuple(texts)
-        stack = self.stacks.get(key)
-        if stack is None:
-            native = [frame for frame in each if str(frame.get("name", "")).startswith(_OPERATORS)]
-            line = _frame((outside or python or native or each)[0])
-            stack = self.stacks[key] = _Stack(line, texts[::-1])
-        self.known[id(frames)] = stack
-        return stack
-
     def _ranges(self) -> Iterator[tuple[int, int, int, str]]:
         """Yield start and end in us, device and name of each annotation."""
         opened: dict[tuple[int, str], list[int]] = {}
         last = 0
         for each in self.annotations:
-            self.ledger.read += 1
-            if not isinstance(each, dict) or not _is_time(each.get("time_us")):
+            if not isinstance(each, dict) or each.get("time_us") is None:
+                self.ledger.read += 1
                 self.ledger.drop("bad-annotation", text="dropped: an annotation without a time")
                 continue
-            device = each.get("device")
-            key = (device if isinstance(device, int) and 0 <= device < 1 << 31 else 0, _text(str(each.get("name", ""))))
+            if self._has_fault("annotation", fault_of_annotation(each)):
+                continue
+            self.ledger.read += 1
+            key = (identity(each.get("device")) or 0, text_of(each, "name"))
             last = max(last, each["time_us"])
             if each.get("stage") == "START":
                 opened.setdefault(key, []).append(each["time_us"])
@@ -299,24 +340,22 @@ class Snapshot:
         segments: dict[tuple[int, str], list[int]] = {}
         blocks: dict[tuple[int, str], list[int]] = {}
         for segment in self.segments:
-            device = _id(segment.get("device")) or 0
-            self._count(
-                segments,
-                (device, f"{_text(str(segment.get('segment_type', 'unknown')))} segments"),
-                segment,
-                "total_size",
-            )
-            for block in _list(segment.get("blocks")):
-                if isinstance(block, dict):
-                    self._count(blocks, (device, f"{_text(str(block.get('state', 'unknown')))} blocks"), block, "size")
-                else:
-                    self.ledger.read += 1
-                    self.ledger.drop("bad-block", text="dropped: a block that is not one of PyTorch")
+            name = f"{text_of(segment, 'segment_type', 'unknown')} segments"
+            self._count(segments, (identity(segment.get("device")) or 0, name), segment, "total_size")
+        for device, block in self.blocks:
+            if not isinstance(block, dict):
+                self.ledger.read += 1
+                self.ledger.drop("bad-block", text="dropped: a block that is not one of PyTorch")
+            elif not self._has_fault("block", fault_of_block(block)):
+                self._count(blocks, (device, f"{text_of(block, 'state', 'unknown')} blocks"), block, "size")
+        if self.stacks.faults:
+            why = "frames of stacks with other types than text and integer are not shown"
+            self.ledger.note("bad-frame", why, self.stacks.faults)
         for section, found in (("segments", segments), ("blocks", blocks)):
             for (device, name), (count, size, asked) in found.items():
                 args = {"place": f"GPU {device}", "requested_bytes": asked}
                 rows.add(0, section, name, str(Kind.MEMORY), args, device=device, calls=count, bytes=size)
-        for stack in self.stacks.values():
+        for stack in self.stacks.all():
             if stack.calls:
                 args = {"place": f"GPU {stack.device}", "frames": stack.frames}
                 rows.add(
@@ -327,7 +366,7 @@ class Snapshot:
                     args,
                     device=stack.device,
                     calls=stack.calls,
-                    bytes=stack.size,
+                    bytes=min(stack.size, _MOST),
                 )
             yield from rows.take()
         yield from rows.take(everything=True)
@@ -338,7 +377,7 @@ class Snapshot:
         sums = found.setdefault(key, [0, 0, 0])
         sums[0] += 1
         for place, name in ((1, size), (2, "requested_size")):
-            sums[place] = min(sums[place] + _whole(record.get(name)), _MOST)
+            sums[place] = min(sums[place] + whole(record.get(name)), _MOST)
 
 
 def _meaning(action: str, *, requested: bool) -> tuple[str, int]:
@@ -348,37 +387,3 @@ def _meaning(action: str, *, requested: bool) -> tuple[str, int]:
     if action == "free_requested":
         return "allocated", -1 if requested else 0
     return "allocated", _ALLOCATED.get(action, 0)
-
-
-def _is_event(record: object) -> bool:
-    if not isinstance(record, dict) or not isinstance(record.get("action"), str):
-        return False
-    size = record.get("size", 0)
-    record.setdefault("size", 0)
-    return isinstance(size, int) and 0 <= size < _MOST >> 20 and _is_time(record.get("time_us"))
-
-
-def _is_time(found: object) -> bool:
-    return isinstance(found, int) and not isinstance(found, bool) and 0 <= found < _MOST // 1000
-
-
-def _list(found: object) -> list[Any]:
-    return found if isinstance(found, list) else []
-
-
-def _whole(found: object) -> int:
-    return found if isinstance(found, int) and 0 <= found < _MOST >> 20 else 0
-
-
-def _id(found: object) -> int | None:
-    return found if isinstance(found, int) and 0 <= found < 1 << 31 else None
-
-
-def _text(found: str) -> str:
-    """Return a text that is UTF-8: halves of characters stay as their escapes."""
-    return found[:_MOST_TEXT].encode("utf-8", "backslashreplace").decode()
-
-
-def _frame(frame: Mapping[str, object]) -> str:
-    name, file, line = (_text(str(frame.get(key, "?"))) for key in ("name", "filename", "line"))
-    return f"{'/'.join(file.split('/')[-2:])}:{line} {name}" if file != "??" else name

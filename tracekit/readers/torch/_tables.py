@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from tracekit.readers.printed.lines import TextLine
 from tracekit.readers.printed.pasted import RankRows, closes
 from tracekit.readers.torch._columns import RULE, Columns, columns_of, size_bytes, time_ns
-from tracekit.readers.torch._kinds import device_kind, host_kind, is_kernel, looks_like_device_work
+from tracekit.readers.torch._kinds import CUT, device_kind, host_kind, is_kernel, looks_like_device_work
 from tracekit.schema import Kind
 from tracekit.trace import Ledger
 
@@ -18,7 +19,6 @@ _BANNER = re.compile(r"={20,}")
 _MODE = re.compile(r"autograd profiler output \((\w{1,20}) mode\)")
 _CPROFILE = re.compile(r"cProfile output")
 _TOP_LEVEL = "This report only display top-level ops statistics"
-_CUT_NAME = "..."
 _MOST_ROWS = 20_000
 """Rows of a table that are kept until its end, where it shows which names are ranges of the host, too."""
 _MOST_DOUBTFUL = 20
@@ -27,6 +27,10 @@ _MOST_TABLES = 1000
 _MOST_ABOVE = 8
 _NO_BLANKS = "no blanks"
 """PyTorch 1.2 and later end each line of a table with two blanks; a copy of an older one may have lost them, too."""
+_CUT_NAMES = (
+    "rows with the same name, which PyTorch cut, may be of several operators or kernels: they are shown one by one"
+)
+_NO_ROW = "dropped: a line within the table that is not a row of it"
 _ROUNDING = 0.005
 """Sums that differ by less than this part are equal: each cell is rounded."""
 
@@ -53,13 +57,15 @@ class Tables:
         self.run = -1
         self.columns: Columns | None = None
         self.table: list[_Row] = []
-        self.doubtful: list[str] = []
+        self.doubtful: list[TextLine] = []
         self.rule = ""
         self.above: list[str] = []
         self.top_level = False
         self.mode = ""
         self.parted = False
         self.sums: dict[str, int] = {}
+        self.cut = False
+        self.has_rows = False
         self.totals_due = False
 
     def line(self, line: TextLine) -> None:
@@ -97,7 +103,7 @@ class Tables:
             self.ledger.note("cprofile-skipped", why)
         if self.above or _BANNER.fullmatch(stripped):
             self.above = [*self.above, stripped][-_MOST_ABOVE:]
-        self.totals_due = self.totals_due and stripped == _CUT_NAME
+        self.totals_due = self.totals_due and stripped == CUT
         self.ledger.ignore("other output")
 
     def _rule(self, text: str) -> None:
@@ -112,7 +118,8 @@ class Tables:
         self.found = True
         self.columns = head
         self.run = next(self.runs)
-        self.sums = {}
+        self.sums = {role: 0 for role in ("self", "device_self") if role in head.roles}
+        self.cut = self.has_rows = False
         self.parted = self.totals_due = False
         widths = [end - start for start, end in head.spans] or [len(title) for title in head.titles]
         sides = [str(side) for side in head.sides(text)] if head.spans else [">"] * len(head.titles)
@@ -132,11 +139,13 @@ class Tables:
         cells = None if line.torn else columns.cut(line.text)
         if cells is not None:
             self._row(columns, cells, line)
+        elif not line.torn and (cells := columns.cut_damaged(line.text)) is not None:
+            self._row(columns, cells, line, odd=columns.odd(cells))
         elif self.table and not line.torn and (more := columns.continued(line.text)):
             self._continue(*more)
         elif line.torn:
             self.ledger.drop("torn-row", where=line.where, text="dropped: the last line was cut")
-        elif stripped == _CUT_NAME:
+        elif stripped == CUT:
             self.ledger.ignore("marks of removed rows")
             why = "a line of dots says that rows were removed from the table by hand: sums are of the others"
             self.ledger.note("rows-removed", why, where=line.where)
@@ -144,20 +153,26 @@ class Tables:
             self._end()
             self.ledger.ignore("other output")
         else:
-            self.doubtful.append(line.where)
+            self.doubtful.append(line)
             if len(self.doubtful) > _MOST_DOUBTFUL:
                 self._end()
 
-    def _row(self, columns: Columns, cells: list[str], line: TextLine) -> None:
-        for where in self.doubtful:
-            why = "dropped: a line within the table that is not a row of it"
-            self.ledger.drop("bad-row", where=where, text=why)
+    def _row(self, columns: Columns, cells: list[str], line: TextLine, odd: Sequence[int] = ()) -> None:
+        for each in self.doubtful:
+            self.ledger.drop("bad-row", where=each.where, text=_NO_ROW)
         self.doubtful.clear()
         if self.parted:
             why = "rows after a blank line within a table were read as rows of the table"
             self.ledger.note("table-parted", why, where=line.where)
             self.parted = False
-        self.table.append(_Row(cells, columns.named(cells)))
+        named = columns.named(cells)
+        for place in odd:
+            why = "a cell that cannot be read is not known, and its row is kept"
+            what = f"{why} ({columns.titles[place]}: {cells[place][:30]!r})"
+            self.ledger.note("odd-cell", what, where=line.where)
+            named[columns.roles[place]] = ""
+        self.table.append(_Row(cells, named))
+        self.has_rows = True
         self.ledger.kept += 1
         if len(self.table) >= _MOST_ROWS:
             self._emit(columns)
@@ -173,8 +188,15 @@ class Tables:
         self.ledger.merged += 1
 
     def _end(self) -> None:
-        """End the rows of a table. Lines after its last row were not part of it."""
-        self.ledger.ignore("other output", len(self.doubtful))
+        """End the rows of a table. Lines after its last row were not part of it, but for those that have its cells."""
+        for line in self.doubtful:
+            is_row = self.columns is not None and self.columns.like_a_row(line.text)
+            if is_row and self.has_rows:
+                self.ledger.drop("bad-row", where=line.where, text=_NO_ROW)
+                continue
+            self.ledger.ignore("other output")
+            if is_row:
+                self.ledger.note("table-not-read", "a table has no row that can be read", where=line.where)
         self.doubtful.clear()
         if self.columns is not None:
             self._emit(self.columns)
@@ -184,6 +206,10 @@ class Tables:
         hosts = {row.named["name"] for row in self.table if not _on_device(row, columns)}
         for row in self.table:
             _Emitted(self, columns, row, hosts).add()
+        cut = Counter(name for row in self.table if (name := row.named["name"]).endswith(CUT))
+        if alike := sum(count for count in cut.values() if count > 1):
+            # A table has a row for each name: rows with one cut name are of several whole ones, or shapes.
+            self.ledger.note("names-cut", _CUT_NAMES, alike)
         self.table = []
 
     def _total(self, found: re.Match[str], line: TextLine) -> None:
@@ -198,10 +224,15 @@ class Tables:
             why = "a total below a table was not read: it has no unit of time, or the file ends within it"
             self.ledger.note("bad-total", why, where=line.where)
             return
-        self.rows.add(self.run, "header", found[1], str(Kind.OTHER), total_ns=ns)
         self.ledger.kept += 1
-        shown = self.sums.get("self" if found[1] == "Self CPU time total" else "")
-        if shown is None or shown >= ns * (1 - _ROUNDING):
+        on_host = found[1] == "Self CPU time total"
+        shown = self.sums.get("self" if on_host else "device_self" if self.cut else "")
+        is_cut = self.has_rows and shown is not None and shown < ns * (1 - _ROUNDING)
+        self.cut |= on_host and is_cut and not self.top_level
+        # Views take the total of a table that lacks rows instead of their sum.
+        whole = {"whole_of": "host" if on_host else "device"} if is_cut and self.cut else None
+        self.rows.add(self.run, "header", found[1], str(Kind.OTHER), whole, total_ns=ns)
+        if not on_host or not is_cut:
             return
         if self.top_level:
             why = "the rows of a table are less than its total: it has only events that are within no other"
@@ -248,15 +279,13 @@ class _Emitted:
         for role, key in (("self", "self_ns"), ("device_total", "device_ns"), ("device_self", "device_self_ns")):
             if role in named:
                 args[key] = time_ns(named[role])
-        if "self" in named and not self.on_device:
-            self.tables.sums["self"] = self.tables.sums.get("self", 0) + (time_ns(named["self"]) or 0)
+        role = "device_self" if self.on_device else "self"
+        if role in named:
+            self.tables.sums[role] = self.tables.sums.get(role, 0) + (time_ns(named[role]) or 0)
         for role, key in (("flops", "flops"), ("flop_rate", "flops_per_s")):
             if (flops := self.columns.flops(role, named.get(role, ""))) is not None:
                 args[key] = flops
-        if self.name.endswith(_CUT_NAME):
-            why = "names were cut by PyTorch: rows with the same cut name may be of several operators or kernels"
-            self.tables.ledger.note("names-cut", why)
-        calls = int(named["calls"]) if "calls" in named else None
+        calls = int(named["calls"]) if named.get("calls") else None
         average = None if mean is None else float(mean)
         self.tables.rows.add(
             self.tables.run,

@@ -13,7 +13,10 @@ segment_unmap), with signed `bytes`. A free is one row, at free_completed; its f
 `current_reserved` are what was held after the row: counted back from the segments at the end, so that memory from
 before the first event is in them. Sizes of `allocated` are the requested ones. `alloc_in` is the line of Python that
 allocated, the innermost outside of PyTorch; a free has that of its allocation. oom and snapshot are marks.
-Times are Unix us, exact. External annotations are ranges.
+Times are Unix us, exact. Snapshots of PyTorch up to 2.1 have none: events are in their order, and no view uses their
+times. External annotations are ranges. Only texts and integers are taken for texts and integers: a field of another
+type costs its record, and a frame of another type is not shown. Where the segments hold less than the trace left
+allocated, what is held is counted from the first event on.
 
 TOTALS: `segments` by type and `blocks` by state, as they were when the snapshot was taken; `allocations by stack`: how
 often and how many bytes each stack of Python allocated in the trace (`frames` in `args`, the outermost first).

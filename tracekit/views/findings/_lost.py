@@ -20,6 +20,8 @@ from tracekit.views.findings._facts import NO_LINKS, NO_WORK, Facts, RuleResult
 from tracekit.views.findings._words import percent
 
 RULE = "lost rows"
+_NO_DEVICE_ROWS = "device-rows-missing"
+"""The note of a reader that found launches, and no row of a device."""
 _LAUNCHES = re.compile(
     r"^(?:cuda|cu|hip|hipModule|hipExt|mu|musa)(?:Module)?Launch(?:Cooperative)?(?:Kernel\w*)?(?:_\w+)?$"
 )
@@ -34,8 +36,9 @@ def lost_rows(facts: Facts) -> RuleResult:
         str(note)
         for ledger in facts.index.ledgers
         for note in ledger.notes.values()
-        if note.code.startswith("profiler-warning")
+        if note.code.startswith("profiler-warning") or note.code == _NO_DEVICE_ROWS
     ]
+    count = sum(_NO_DEVICE_ROWS in ledger.notes for ledger in facts.index.ledgers)
     linked = facts.launched.launch >= 0
     calls = np.flatnonzero(facts.kinds(*API_CALLS) & facts.index.has("correlation"))
     launches = calls[named_like(facts.index, calls, _LAUNCHES)]
@@ -72,6 +75,8 @@ def lost_rows(facts: Facts) -> RuleResult:
                 "high",
                 "ids join each launch call and its work, and rows at the begin and the end of the trace do not count"
                 if parts
+                else "the reader counted all rows"
+                if len(warned) == count
                 else "the file holds the profiler's own message",
                 "Record less at once: a shorter window, fewer kinds of activity, larger buffers (nsys: "
                 "--cuda-flush-interval; CUPTI: more and larger activity buffers)."

@@ -6,12 +6,18 @@ from collections.abc import Mapping, Sequence
 
 from tracekit.index.clocks import by_clock
 from tracekit.index.trace_index import index_of
-from tracekit.trace import Trace
+from tracekit.trace import TIMES, SourceFacts, Trace
 from tracekit.units import format_span
 
 
 def _some(values: Sequence[str], most: int) -> str:
     return ", ".join(values[:most]) + (f" and {len(values) - most} more" if len(values) > most else "")
+
+
+def why_not(sources: Sequence[SourceFacts]) -> str:
+    """Return why the times of the inputs are not known, as far as their readers say so; "" where none does."""
+    reasons = {str(each.facts.get(TIMES, "")).removeprefix("not known: ") for each in sources}
+    return "; ".join(sorted(reasons - {""}))
 
 
 def facts_of(trace: Trace, titles: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
@@ -34,7 +40,7 @@ def _span(trace: Trace) -> tuple[str, str]:
     if span is None:
         return "span", ""
     if sources and all(facts.synthetic_time for facts in sources):
-        return "span", "not known: durations without starts"
+        return "span", f"not known: {why_not(sources) or 'durations without starts'}"
     runs = len(sources) + sum(len(s.facts.get("runs", ())) > 1 for s in sources)
     several = trace.run.origin_ns is None and runs > 1
     if several and (not {"source", "pid"} <= set(trace.events.schema.names) or by_clock(index_of(trace)).count > 1):

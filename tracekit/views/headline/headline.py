@@ -35,8 +35,10 @@ from tracekit.trace import Ledger
 from tracekit.views import specs
 from tracekit.views.device import breakdown
 from tracekit.views.device.parts import DeviceParts, device_parts
+from tracekit.views.headline.facts import why_not
 from tracekit.views.steps import steps as _steps
 from tracekit.views.tables.model import ON_NO_THREAD
+from tracekit.views.totals import HEADER, TotalsRow, totals_rows
 
 COLUMNS = breakdown.VIEW.columns | _steps.VIEW.columns
 FINDINGS = 3
@@ -55,10 +57,12 @@ TOP_VIEWS = {
 }
 """Views whose names may be the top names, the first one with a time, and what its names are."""
 
+UNNAMED = "(no name)"
+_DEVICE_VIEWS = ("kernel", "memory_manipulation")
 _PARTS = ("compute", "exposed_comm", "exposed_copies", "idle")
 _BLOCK = frozenset(spec.key for spec in specs.PLACED) - {"device"}
 _RESERVATIONS = 3
-_LOSSES = ("torn", "cut", "not-read", "left-nothing")
+_LOSSES = ("torn", "cut", "not-read", "left-nothing", "no-permission")
 """Parts of the codes of notes on records that are missing."""
 
 
@@ -80,7 +84,7 @@ def find(index: TraceIndex, section: Callable[[str], Section], more: Sequence[st
         run_note=run_note,
         devices=devices,
         devices_note="" if devices else _no_devices(index, section, lost=lost),
-        top=_top([*views, *more], section, shares=not lost),
+        top=_top([*views, *more], section, _printed_wholes(index), shares=not lost),
         findings=found.findings[:FINDINGS],
         findings_count=len(found.findings),
         findings_note="" if found.findings else "; ".join(found.notes),
@@ -94,7 +98,7 @@ def _run(index: TraceIndex) -> tuple[int | None, str]:
     if span is None:
         return None, "totals do not say when work ran" if index.totals.num_rows else "no events"
     if _without_starts(index):
-        return None, "durations without starts do not say when work ran"
+        return None, why_not(index.run.sources) or "durations without starts do not say when work ran"
     if (clocks := by_clock(index).count) > 1:
         return None, f"{clocks:,} inputs or runs share no clock"
     return span[1] - span[0], ""
@@ -147,16 +151,35 @@ def _without_starts(index: TraceIndex) -> bool:
     return bool(index.run.sources) and len(synthetic_sources(index)) == len(index.run.sources)
 
 
-def _top(views: Sequence[str], section: Callable[[str], Section], *, shares: bool) -> TopNames | None:
+def _printed_wholes(index: TraceIndex) -> list[TotalsRow]:
+    """Return the totals below printed tables that lack rows, which their readers mark."""
+    return [row for row in totals_rows(index) if row["section"] == HEADER and "whole_of" in row["args"]]
+
+
+def _whole_of(view: str, column: str, run: Cell, printed: Sequence[TotalsRow]) -> TotalsRow | None:
+    """Return the printed total of the table whose names are quoted, None where there is none, or more than one."""
+    place = "device" if view in _DEVICE_VIEWS else "host" if column == "self" else ""
+    found = [row for row in printed if row["args"]["whole_of"] == place and run in (None, row["run"])]
+    return found[0] if len(found) == 1 else None
+
+
+def _top(
+    views: Sequence[str], section: Callable[[str], Section], printed: Sequence[TotalsRow], *, shares: bool
+) -> TopNames | None:
     for view in views:
         for table in section(view).tables:
-            if (found := _names(view, table, shares=shares)) is not None:
+            if (found := _names(view, table, printed, shares=shares)) is not None:
                 return found
     return None
 
 
-def _names(view: str, table: ReportTable, *, shares: bool) -> TopNames | None:
-    """Return the top names of the block of a table that has most time, None where it has no names or no times."""
+def _names(view: str, table: ReportTable, printed: Sequence[TotalsRow], *, shares: bool) -> TopNames | None:
+    """Return the top names of the block of a table that has most time, None where it has no names or no times.
+
+    Rows without a name count, and so does a device whose work has no name at all.
+
+    printed: totals of tables that lack rows: they are the whole, not the sum of the rows.
+    """
     have = {column.name: list(column.values) for column in table.columns}
     column = "self" if "self" in have else "total"
     if column not in have or "name" not in have:
@@ -165,10 +188,13 @@ def _names(view: str, table: ReportTable, *, shares: bool) -> TopNames | None:
     keys = [key for key in have if key in _BLOCK]
     blocks: dict[tuple[Cell, ...], list[int]] = {}
     for row in range(len(table)):
-        known = have["name"][row] is not None and isinstance(have[column][row], int)
+        if have["name"][row] is None:
+            have["name"][row] = UNNAMED
+        known = isinstance(have[column][row], int)
         if known and levels[row] == 0 and not str(have["name"][row]).endswith(ON_NO_THREAD):
             blocks.setdefault(tuple(have[key][row] for key in keys), []).append(row)
-    if not blocks:
+    named = any(have["name"][row] != UNNAMED for rows in blocks.values() for row in rows)
+    if not blocks or not (named or view in _DEVICE_VIEWS):
         return None
 
     def time(row: int) -> int:
@@ -181,6 +207,8 @@ def _names(view: str, table: ReportTable, *, shares: bool) -> TopNames | None:
     whole = sum(map(time, rows))
     if not whole:
         return None
+    total = _whole_of(view, column, dict(zip(keys, part, strict=True)).get("run"), printed)
+    whole = max(whole, total["total_ns"] or 0) if total is not None else whole
     calls = have.get("calls", [None] * len(table))
     labels = _labels(have["name"], [have[key] for key in ("kind", "owner") if key in have], rows)
     names = tuple(
@@ -193,7 +221,8 @@ def _names(view: str, table: ReportTable, *, shares: bool) -> TopNames | None:
         for row in sorted(rows, key=time, reverse=True)[:NAMES]
     )
     words = ", ".join(f"{key} {cell}" for key, cell in zip(keys, part, strict=True) if cell is not None)
-    return TopNames(view, column, TOP_VIEWS.get(view, table.title.lower()), words, whole, len(rows), names)
+    title, source = TOP_VIEWS.get(view, table.title.lower()), (total["name"] or "") if total is not None else ""
+    return TopNames(view, column, title, words, whole, len(rows), names, source)
 
 
 def _labels(names: Sequence[Cell], more: Sequence[Sequence[Cell]], rows: list[int]) -> dict[int, str]:

@@ -10,6 +10,9 @@ the peak of the device, as means over its launches.
 
 from __future__ import annotations
 
+from decimal import Decimal
+from math import isfinite
+
 from tracekit.index.sources import source_label, source_labels
 from tracekit.index.trace_index import TraceIndex
 from tracekit.report import Cell, Column, ReportTable, Section
@@ -78,7 +81,7 @@ def _against_peak(rows: list[Row], labels: dict[int, str], options: ViewOptions)
         if key is not None and row["unit"] == "%" and row["value_avg"] is not None:
             kernel = fields(row, _KERNEL)
             firsts.setdefault(kernel, row)
-            shares.setdefault(kernel, {}).setdefault(key, row["value_avg"] / 100)
+            shares.setdefault(kernel, {}).setdefault(key, _part(row["value_avg"]))
     if not firsts:
         return []
     columns = [
@@ -108,16 +111,32 @@ def _merged(rows: list[Row]) -> Row:
     out["value_min"] = with_all(min, [row["value_min"] for row in rows])
     out["value_max"] = with_all(max, [row["value_max"] for row in rows])
     out["calls"] = with_all(sum, [row["calls"] for row in rows])
-    products = [_product(row["calls"], row["value_avg"]) for row in rows]
-    total = with_all(sum, products) if out["calls"] else None
-    out["value_avg"] = total / out["calls"] if total is not None and out["calls"] else None
+    out["value_avg"] = _mean([(row["calls"], row["value_avg"]) for row in rows])
     texts = {row["value_text"] for row in rows}
     out["value_text"] = texts.pop() if len(texts) == 1 else None
     return out
 
 
-def _product(calls: int | None, mean: float | None) -> float | None:
-    return None if calls is None or mean is None else calls * mean
+def _mean(parts: list[tuple[int | None, float | None]]) -> float | None:
+    """Return the mean of means, each of so many calls; None where one is unknown.
+
+    The sum is of the decimals that were printed: a sum of doubles would show digits that nobody measured.
+
+    >>> _mean([(1, 0.1), (1, 0.2)])
+    0.15
+    """
+    known = [(calls, mean) for calls, mean in parts if calls is not None and mean is not None]
+    count = sum(calls for calls, _ in known)
+    if len(known) < len(parts) or not count:
+        return None
+    if not all(isfinite(mean) for _, mean in known):
+        return sum(calls * mean for calls, mean in known) / count
+    return float(sum(calls * Decimal(repr(mean)) for calls, mean in known) / count)
+
+
+def _part(percent: float) -> float:
+    """Return a percentage as a part of 1, with the digits that were printed."""
+    return float(Decimal(repr(percent)).scaleb(-2))
 
 
 def _metric(row: TotalsRow) -> str | None:
