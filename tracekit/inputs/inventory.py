@@ -68,15 +68,15 @@ def take_stock(run: Run, batches: Iterator[pa.RecordBatch], ledgers: tuple[Ledge
         if schema.is_totals(batch) or not batch.num_rows:
             continue
         ts = arrow.ints(batch.column("ts_ns"))
-        dur = arrow.ints(batch.column("dur_ns"))
+        spent = np.maximum(arrow.ints(batch.column("dur_ns")), 0)  # a negative duration is no time
         kinds = arrow.encoded(batch.column("kind"))
         codes = arrow.codes(kinds)
         for code, name in enumerate(arrow.texts(kinds.dictionary)):
             mine = codes == code
             if mine.any():
                 counts[name] = counts.get(name, 0) + int(mine.sum())
-                sums[name] = sums.get(name, 0) + int(dur[mine].sum())
-        begin, end = int(ts.min()), int((ts + np.maximum(dur, 0)).max())
+                sums[name] = sums.get(name, 0) + int(spent[mine].sum())
+        begin, end = int(ts.min()), int((ts + spent).max())
         first = begin if first is None else min(first, begin)
         last = end if last is None else max(last, end)
     ledger = ledgers[0]
