@@ -103,6 +103,12 @@ def test_arrows_of_the_old_autograd_profiler_end_on_the_device(tmp_path: Path) -
     assert [(r["pid"], r["tid"], r["device"]) for r in (end, kernel)] == [(kernel["pid"], None, 2)] * 2
 
 
+def test_a_text_pid_of_ascend_tasks_says_no_device(tmp_path: Path) -> None:
+    task = {"name": "Add", "ph": "X", "ts": 1, "dur": 2, "pid": "npu", "tid": 5, "args": {"Task Type": "AI_CORE"}}
+    (row,) = rows(tracekit.read(write(tmp_path / "x", [task])))
+    assert (row["kind"], row["device"], row["stream"], row["pid"]) == ("kernel", None, 5, None)
+
+
 def test_ascend_tasks_of_each_type_are_device_time(tmp_path: Path) -> None:
     """Types of the STARS and HWTS schedulers, and one that is not known yet. Small pids are rows of the page."""
     kinds = {

@@ -8,6 +8,7 @@ from collections.abc import Collection
 import numpy as np
 
 from tracekit.columns import arrow
+from tracekit.readers.builder import FIRST_TEXT_ID
 from tracekit.readers.trace_event.events import Reading
 from tracekit.readers.trace_event.look import Special
 from tracekit.readers.trace_event.plan import DEVICE, HOST, MOVABLE, Build
@@ -58,7 +59,7 @@ class Ascend(Special):
     def rows(self, rows: Rows) -> None:
         """Set device, stream and the pid of the host process of tasks, and of the ends of arrows at them."""
         pid, known = rows.ints("pid")
-        formatted = known & ((pid < 0) | (pid >= _FIRST_FORMATTED))
+        formatted = known & ((pid < 0) | ((pid >= _FIRST_FORMATTED) & (pid < FIRST_TEXT_ID)))
         self._see_names()
         self._calls.update(np.unique(pid[rows.has(HOST) & formatted]).tolist())
         for number in np.unique(pid[rows.has(DEVICE) & known]).tolist():
@@ -91,7 +92,7 @@ class Ascend(Special):
         for number, text in names.processes.items():
             if text.startswith("Ascend Hardware"):
                 self._hardware.setdefault(number, self._device(number))
-            elif text == "CANN" and not 0 <= number < _FIRST_FORMATTED:
+            elif text == "CANN" and _is_formatted(number):
                 self._calls.add(number)
 
     def _device(self, pid: int) -> int | None:
@@ -101,7 +102,7 @@ class Ascend(Special):
         for text in (names.labels.get(pid, ""), names.processes.get(pid, ""), *threads):
             if (number := _number(_DEVICE, text)) is not None:
                 return number
-        return None if 0 <= pid < _FIRST_FORMATTED else pid & 31
+        return pid & 31 if _is_formatted(pid) else None
 
     def names(self) -> None:
         """Move the names of moved lanes."""
@@ -154,3 +155,8 @@ def _task(task: str, name: str) -> Kind:
 def _number(pattern: re.Pattern[str], text: str) -> int | None:
     found = pattern.search(text)
     return int(found[1]) if found else None
+
+
+def _is_formatted(pid: int) -> bool:
+    """Return whether a pid holds a process, a layer and a device. Ids that are text have larger numbers."""
+    return pid < 0 or _FIRST_FORMATTED <= pid < FIRST_TEXT_ID
