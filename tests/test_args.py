@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import doctest
 import json
+import re
 
 import numpy as np
 import pyarrow as pa
@@ -121,3 +122,40 @@ def test_every_text_has_what_a_json_parser_finds_in_it_alone(texts: list[str | N
         elif not isinstance(member, str):
             assert (number, is_known) == (0, False)
     assert known.dtype == np.bool_
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
+    max_leaves=8,
+)
+
+
+@given(st.lists(st.none() | st.dictionaries(st.text(), JSON, max_size=3), max_size=5))
+def test_texts_without_escapes_say_the_same(objects: list[dict[str, object] | None]) -> None:
+    texts = [None if each is None else json.dumps(each) for each in objects]
+    found = args.unescaped(pa.array(texts, pa.string())).to_pylist()
+    assert [None if text is None else json.loads(text) for text in found] == objects
+    left = {
+        escape[1:] for text in found if text for escape in re.findall(r"(?:^|[^\\\\])(?:\\\\\\\\)*(\\\\u....)", text)
+    }
+    assert all(int(each[1:], 16) < 0x20 or 0x7F <= int(each[1:], 16) < 0xA0 for each in left)
+
+
+@pytest.mark.parametrize(
+    ("text", "want"),
+    [
+        (r'{"a":"caf\u00e9"}', '{"a":"café"}'),
+        (r'{"caf\u00E9":{"b":["\u4e2d\u6587"]}}', '{"café":{"b":["中文"]}}'),
+        (r'{"a":"\ud83d\ude00"}', '{"a":"😀"}'),
+        (r'{"a":"C:\\u00e9"}', r'{"a":"C:\\u00e9"}'),
+        (r'{"a":"C:\\\u00e9"}', r'{"a":"C:\\é"}'),
+        (r'{"a":"\u0022\u005c\u0000\u0085"}', r'{"a":"\"\\\u0000\u0085"}'),
+        (r'{"a":"\ud83d \ude00\u00e9\udc00"}', r'{"a":"\ud83d \ude00é\udc00"}'),
+        (r'{"a":"\u00', r'{"a":"\u00'),
+        ('{"a":"é"}', '{"a":"é"}'),
+    ],
+)
+def test_escapes_become_characters_as_far_as_json_allows(text: str, want: str) -> None:
+    column = pa.array([None, text, "{}"], pa.string())
+    assert args.unescaped(column).to_pylist() == [None, want, "{}"]

@@ -63,9 +63,92 @@ def test_the_autograd_profiler_before_kineto_has_operators_and_what_they_span_on
         ],
     )
     found = in_order(tracekit.read(path))
-    assert [r["kind"] for r in found] == ["operator", "flow", "flow", "other", "operator"]
+    assert [r["kind"] for r in found] == ["operator", "flow", "flow", "kernel", "operator"]
     assert [r["dur_ns"] for r in found] == [13084, None, None, 15, 3000]
     assert (found[3]["device"], found[3]["tid"]) == (2, None)
+
+
+def test_ranges_of_the_old_autograd_profiler_that_lie_around_others_are_no_work_of_their_own(tmp_path: Path) -> None:
+    """The ranges nest on each device as the operators do: the innermost ones hold its time, once."""
+
+    def on_device(name: str, device: int, ts: float, dur: float) -> Event:
+        return {"name": name, "ph": "X", "ts": ts, "dur": dur, "tid": device, "pid": "CUDA functions", "args": {}}
+
+    spans = [
+        on_device("linear", 0, 10, 100), on_device("t", 0, 10, 5), on_device("addmm", 0, 20, 90),
+        on_device("mm", 0, 30, 80.0000004), on_device("relu", 0, 110, 7), on_device("linear", 1, 12, 3),
+    ]  # fmt: skip
+    path = write(tmp_path / "x", spans)
+    ledger_adds_up(path, "chrome-trace")
+    trace = tracekit.read(path)
+    assert [(r["name"], r["kind"], r["device"]) for r in in_order(trace)] == [
+        ("linear", "other", 0), ("t", "kernel", 0), ("addmm", "other", 0), ("mm", "kernel", 0), ("relu", "kernel", 0),
+        ("linear", "kernel", 1),
+    ]  # fmt: skip
+    assert sum(r["dur_ns"] for r in rows(trace) if r["kind"] == "kernel") == 95_000
+
+
+def test_arrows_of_the_old_autograd_profiler_end_on_the_device(tmp_path: Path) -> None:
+    cuda = {"pid": "CUDA functions", "args": {}}
+    path = write(
+        tmp_path / "x",
+        [
+            {"name": "f", "ph": "s", "ts": 6, "tid": 1, "id": 0, "cat": "cpu_to_cuda", "pid": "CPU functions"},
+            {"name": "f", "ph": "f", "ts": 9, "tid": 2, "id": 0, "cat": "cpu_to_cuda", **cuda},
+            {"name": "f", "ph": "X", "ts": 9, "dur": 1, "tid": 2, **cuda},
+        ],
+    )
+    start, end, kernel = in_order(tracekit.read(path))
+    assert (start["tid"], start["device"]) == (1, None)
+    assert [(r["pid"], r["tid"], r["device"]) for r in (end, kernel)] == [(kernel["pid"], None, 2)] * 2
+
+
+def test_a_text_pid_of_ascend_tasks_says_no_device(tmp_path: Path) -> None:
+    task = {"name": "Add", "ph": "X", "ts": 1, "dur": 2, "pid": "npu", "tid": 5, "args": {"Task Type": "AI_CORE"}}
+    (row,) = rows(tracekit.read(write(tmp_path / "x", [task])))
+    assert (row["kind"], row["device"], row["stream"], row["pid"]) == ("kernel", None, 5, None)
+
+
+def test_ascend_tasks_of_each_type_are_device_time(tmp_path: Path) -> None:
+    """Types of the STARS and HWTS schedulers, and one that is not known yet. Small pids are rows of the page."""
+    kinds = {
+        "AI_CORE": "kernel", "MIX_AIC": "kernel", "AI_CPU": "kernel", "DSA_SQE": "kernel", "VPC_SQE": "kernel",
+        "ROCCE_SQE": "kernel", "SOMETHING_NEW": "kernel", "SDMA_SQE": "memcpy", "PCIE_DMA_SQE": "memcpy",
+        "MEMSET_ASYNC": "memset", "EVENT_WAIT_SQE": "sync", "NOTIFY_RECORD_SQE": "sync", "PROFILER_TRACE": "other",
+        "MODEL_EXECUTE": "other", "PLACE_HOLDER_SQE": "other",
+    }  # fmt: skip
+    tasks = [
+        {"name": "t", "ph": "X", "ts": 10 * i, "dur": 5, "pid": 7, "tid": 1, "args": {"Task Type": t, "Stream Id": 12}}
+        for i, t in enumerate(kinds)
+    ]
+    found = in_order(tracekit.read(write(tmp_path / "x", tasks)))
+    assert [r["kind"] for r in found] == [*kinds.values()]
+    assert [args_of(r)["Task Type"] for r in found] == [*kinds]
+    assert {(r["pid"], r["tid"], r["device"], r["stream"]) for r in found} == {(None, None, None, 12)}
+
+
+@pytest.mark.parametrize(
+    ("names", "device", "stream"),
+    [
+        ([("process_name", 0, "Ascend Hardware")], None, 5),
+        ([("process_labels", 0, "NPU 3"), ("thread_name", 5, "Stream 2")], 3, 2),
+        ([("process_name", 0, "Ascend Hardware"), ("thread_name", 5, "Device 1 Stream 40")], 1, 40),
+        ([("process_name", 0, "Ascend Hardware (NPU 6)"), ("thread_name", 5, "compute")], 6, 5),
+    ],
+)
+def test_names_say_device_and_stream_of_ascend_tasks_where_pids_are_small(
+    names: list[tuple[str, int, str]], device: int | None, stream: int, tmp_path: Path
+) -> None:
+    meta = [
+        {"ph": "M", "name": what, "pid": 800, "tid": tid, "args": {"labels" if "labels" in what else "name": text}}
+        for what, tid, text in names
+    ]
+    arrow = {"ph": "f", "name": "torch_to_npu", "id": "9", "cat": "async_npu", "pid": 800, "tid": 5, "ts": 1}
+    task = {"name": "Add", "ph": "X", "ts": 1, "dur": 2, "pid": 800, "tid": 5, "args": {"Task Type": "AI_CORE"}}
+    trace = tracekit.read(write(tmp_path / "x", [arrow, task, *meta]))
+    assert [(r["kind"], r["device"], r["stream"], r["pid"], r["tid"]) for r in in_order(trace)] == [
+        ("flow", device, stream, None, None), ("kernel", device, stream, None, None)
+    ]  # fmt: skip
 
 
 def test_tasks_of_an_ascend_npu_are_its_work(tmp_path: Path) -> None:

@@ -15,6 +15,7 @@ from support import claimed_alone, corpus, corpus_verdicts, sample, sure_readers
 from trace_event_cases import Event, args_of, ledger_adds_up, ns, plain, rows, sure_of_text
 
 import tracekit
+from tracekit.api import inspect
 from tracekit.errors import SchemaError, TracekitError, UsageError
 from tracekit.readers.trace_event import pairs, spill, stream
 from tracekit.trace import Trace
@@ -529,3 +530,29 @@ def test_blanks_behind_the_list_of_events_cost_no_time(tmp_path: Path) -> None:
     event = '{"ph":"X","name":"k","ts":1,"dur":1,"pid":1,"tid":1}'
     path.write_text(f'{{"traceEvents":[{event}],"a":{{}}{" " * 500_000},"b":1}}', "utf-8")
     assert len(tracekit.read(path).events) == 1
+
+
+@pytest.mark.parametrize("target", ["x.jsonl", "x.csv", "x.json", "x.pftrace", "x.parquet"])
+@pytest.mark.parametrize("form", ["chrome-trace", "kineto"])
+def test_escapes_in_args_are_the_characters_in_every_target(target: str, form: str, tmp_path: Path) -> None:
+    """Python's json escapes all that is not ASCII."""
+    more = {"cat": "cpu_op", "args": {"layer": "café", "größe": 1, "External id": 3}}
+    whole = {"ph": "X", "name": "ö", "ts": 1, "dur": 2, "pid": 1, "tid": 1, **more}
+    events = [whole, {**whole, "ts": 4e-06}, b("é", 8, args={"ä": "中"}), e("é", 9, args={"z": "😀"})]
+    path = write(tmp_path / "in", events if form == "chrome-trace" else events[:2])
+    assert "\\u00e9" in path.read_text(encoding="utf-8")
+    tracekit.convert(path, tmp_path / target, format=form)
+    data = (tmp_path / target).read_bytes()
+    assert b"u00e9" not in data
+    assert "café".encode() in data
+    assert "größe".encode() in data
+    for row in rows(tracekit.read(tmp_path / target) if target != "x.csv" else tracekit.read(path)):
+        assert "\\u" not in row["args"]
+
+
+def test_a_negative_duration_is_no_time_in_the_sums_by_kind(tmp_path: Path) -> None:
+    durations = [5, -3, "12.5", -1e3, 10.0, None]
+    events = [{"ph": "X", "name": "f", "ts": 9, "dur": dur, "pid": 1, "tid": 1} for dur in durations]
+    found = inspect(write(tmp_path / "x", events)).inputs[0]
+    assert found["by_kind"] == {"user_range": {"events": 6, "dur_ns": 27_500}}
+    assert (found["first_ns"], found["last_ns"]) == (9000, 21_500)

@@ -286,9 +286,63 @@ def test_joined_files_of_ranks_keep_each_launch_at_its_own_work(tmp_path: Path) 
     assert [(r["device"], r["stream"], r["tid"]) for r in found if r["kind"] in ("flow", "kernel")] == [
         (None, None, 6), (0, 7, None), (0, 7, None), (None, None, 6), (1, 7, None), (1, 7, None)
     ]  # fmt: skip
-    assert [r["rank"] for r in found] == [0] * 5 + [None] * 5
+    assert [r["rank"] for r in found] == [0] * 5 + [1] * 5
     assert trace.run.streams == {(0, 0, 7): "stream 7 (main)", (0, 1, 7): "stream 7 (main)"}
     assert "joined-files" in trace.ledgers[0].notes
+
+
+@pytest.mark.parametrize(
+    ("labels", "ranks", "names"),
+    [
+        (("[TP00]", "[TP01]"), (0, 1), ("TP00", "TP01")),
+        (("[TP00 PP1]", "[TP01 PP1]"), (0, 1), ("TP00 PP1", "TP01 PP1")),
+        (("[DP0-TP1]", "[DP1-TP0]"), (0, 1), ("DP0-TP1", "DP1-TP0")),
+        (("[TP06]", "[TP02]"), (6, 2), ("TP06", "TP02")),
+        (("[TP01]", "[DP1]"), (1, 2), ("TP01", "DP1")),
+        (("[rank 4]", "[Rank5]"), (4, 5), ("4", "5")),
+        (("[node1]", "[node2]"), (None, None), (None, None)),
+    ],
+)
+@pytest.mark.parametrize("form", ["kineto", "chrome-trace"])
+def test_labels_before_pids_name_the_ranks(
+    labels: tuple[str, str], ranks: tuple[int, int], names: tuple[str, str], form: str, tmp_path: Path
+) -> None:
+    events = [*joined(0, labels[0], at=1), *joined(0, labels[1], at=2)]
+    path = write(tmp_path / "x", *events, head='{"schemaVersion": 1, "traceEvents": [')
+    trace = tracekit.read(path, format=form)
+    found = sorted(rows(trace), key=lambda r: r["event_id"])
+    assert [r["rank"] for r in found] == [ranks[0]] * 5 + [ranks[1]] * 5
+    assert tuple(trace.run.ids.get(("rank", 0, rank)) for rank in ranks) == names
+
+
+def test_ranks_of_joined_files_have_devices_of_their_own(tmp_path: Path) -> None:
+    """Each rank numbers its devices from 0 (CUDA_VISIBLE_DEVICES): that is not one device that they share."""
+
+    def both(label: str, at: float) -> list[Event]:
+        own = joined(0, label, at=0)[:2] + joined(0, label, at=0)[4:5]
+        times = {"ts": at, "dur": 60}
+        args = {**own[2]["args"], "correlation": int(at)}
+        return [
+            own[0] | {"ts": at},
+            own[1] | {"ts": at, "args": {"correlation": int(at)}},
+            own[2] | times | {"args": args},
+        ]
+
+    events = [
+        event
+        for n in range(40)
+        for label in ("[TP00]", "[TP01]")
+        for event in both(label, n * 100 + 7 * (label == "[TP01]"))
+    ]
+    path = write(tmp_path / "x", *events, head='{"schemaVersion": 1, "traceEvents": [')
+    shown = tracekit.summary(path, views=["findings", "device", "ranks"])
+    assert "shared device" not in {finding.rule for section in shown.sections for finding in section.findings}
+    assert "TP00" in str(shown.sections)
+    assert "process 1099" not in str(shown.sections)
+    without = [{**event, "pid": event["pid"].replace("TP0", "node")} for event in events]
+    plain = write(tmp_path / "y", *without, head='{"schemaVersion": 1, "traceEvents": [')
+    (section,) = tracekit.summary(plain, views=["findings"]).sections
+    assert "shared device" in {finding.rule for finding in section.findings}
 
 
 def test_joined_files_whose_pids_tell_nothing_leave_the_process_of_device_work_open(tmp_path: Path) -> None:

@@ -117,3 +117,26 @@ def test_mini_caffe_cut_anywhere_keeps_its_whole_pairs(tmp_path: Path) -> None:
         found = [r for r in rows(tracekit.read(tmp_path / "x", format="mini-caffe")) if r["dur_ns"] is not None]
         assert all(whole[r["name"]] == r["dur_ns"] for r in found)
         assert len(found) >= data[:cut].count(b"}") // 2 - 1
+
+
+@pytest.mark.parametrize("begin", [",\n", " \n , ", "", "\n,\r\n,"])
+@pytest.mark.parametrize("end", ["", ",", "\n]", '\n    ],\n    "displayTimeUnit": "ms"\n}\n'])
+def test_a_piece_of_a_trace_that_was_dumped_bit_by_bit_is_read(begin: str, end: str, tmp_path: Path) -> None:
+    """A program that dumps without finishing appends to the file; pieces of it begin with the comma between events."""
+    events = [
+        {"name": "Convolution", "cat": "operator", "ph": phase, "ts": 1000 + 20 * n, "pid": 1, "tid": 7}
+        for n, phase in enumerate("BE" * 20)
+    ]
+    path = tmp_path / "x.json"
+    path.write_text(begin + ",\n".join(json.dumps(event, indent=4) for event in events) + end, encoding="utf-8")
+    assert sure_readers(path) == ["mxnet"]
+    assert ledger_adds_up(path, "mxnet")["merged"] == 20
+    found = rows(tracekit.read(path))
+    assert [(r["kind"], r["dur_ns"]) for r in found] == [("operator", 20_000)] * 20
+
+
+def test_a_text_that_begins_with_a_comma_is_not_a_trace_for_that(tmp_path: Path) -> None:
+    path = tmp_path / "x.json"
+    for text in (",", ',{"a": 1}', ", 1, 2", ',{"ph": 7}'):
+        path.write_text(text, encoding="utf-8")
+        assert sure_readers(path) == []

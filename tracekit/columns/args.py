@@ -31,6 +31,8 @@ from tracekit.columns.arrays import F64, I64, Mask, Rows
 from tracekit.columns.arrow import Column, Values, pc
 
 _INTEGER = re.compile(r"-?[0-9]{1,19}", re.ASCII)
+_ESCAPE = re.compile(r"\\(?:u([0-9a-fA-F]{4})(?:\\u([dD][c-fC-F][0-9a-fA-F]{2}))?|.)", re.DOTALL)
+"""Any escape, so that a backslash which is escaped itself begins none; of a pair of surrogates the second one too."""
 _LIMIT = 1 << 63
 _ABSENT = msgspec.UNSET
 
@@ -99,6 +101,39 @@ def with_member(args: str | None, key: str, value: int) -> str:
         text = orjson.dumps({"args_text": args}).decode()
     head = text[:-1].rstrip()
     return f'{head}{"" if head == "{" else ","}"{key}":{value}}}'
+
+
+def unescaped(column: Column) -> Column:
+    """Return texts of JSON with each character as itself that a producer wrote as \\uXXXX, as far as JSON allows.
+
+    Quotes, backslashes, control characters and half surrogate pairs stay escaped. Other rows stay as they are.
+
+    >>> unescaped(pa.array(['{"a":"caf\\\\u00e9 \\\\u0022"}', None])).to_pylist()
+    ['{"a":"café \\\\""}', None]
+    """
+    rows = np.flatnonzero(arrow.bools(pc.match_substring(column, "\\u")))
+    if not rows.size:
+        return column
+    # All texts at once: a NUL between them, which JSON has not.
+    texts = _ESCAPE.sub(_character, "\0".join(arrow.texts(arrow.take(column, rows)))).split("\0")
+    if len(texts) != rows.size:
+        return column
+    place = np.full(len(column), -1, np.int64)
+    place[rows] = np.arange(rows.size)
+    others: Column = pc.if_else(arrow.array(place < 0), column, arrow.nulls(len(column), pa.string()))
+    return pc.coalesce(arrow.array(texts, pa.string()).take(arrow.array(place, mask=place < 0)), others)
+
+
+def _character(escape: re.Match[str]) -> str:
+    if escape[1] is None:
+        return escape[0]
+    code = int(escape[1], 16)
+    if escape[2] is not None and 0xD800 <= code < 0xDC00:
+        return chr(0x10000 + (code - 0xD800) * 0x400 + int(escape[2], 16) - 0xDC00)
+    rest = escape[0][6:]
+    if code < 0x20 or code in (0x22, 0x5C) or 0x7F <= code < 0xA0 or 0xD800 <= code < 0xE000:
+        return {0x22: '\\"', 0x5C: "\\\\"}.get(code, escape[0][:6]) + rest
+    return chr(code) + rest
 
 
 def _one_column(column: Values) -> Column:

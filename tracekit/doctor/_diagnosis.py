@@ -166,7 +166,7 @@ def examine(source: Source, name: str, options: DoctorOptions) -> Examined:
 def _tracks(source: Source, ledger: Ledger, raw: FullLedger) -> tuple[list[Finding], I64]:
     """Return the defects of the tracks in the file, and the points of bad arrows."""
     try:
-        return _raw.check(source, raw, per_unit=1 if "ns-in-us" in ledger.notes else 1000)
+        return _raw.check(source, raw, per_unit=1 if ledger.notes.keys() & {"ns-in-us", "ns-guessed"} else 1000)
     except InputError:
         raise  # the system fails: what was not looked at has no "no defects"
     except TracekitError:  # pragma: no cover - what the reader could read, this can

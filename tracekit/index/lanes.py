@@ -14,7 +14,7 @@ import numpy as np
 
 from tracekit.columns.arrays import I64, Mask, Rows
 from tracekit.index import grouping
-from tracekit.index.sources import facts_by_source, source_label, source_labels
+from tracekit.index.sources import facts_by_source, rank_label, source_label, source_labels
 from tracekit.index.trace_index import TraceIndex
 from tracekit.report import Cell
 from tracekit.schema import DEVICE_WORK
@@ -204,7 +204,7 @@ def owner_labels(index: TraceIndex, owners: Iterable[tuple[int, Cell]]) -> dict[
         if len(sources) > 1 and (None in ranks or len(ranks) < len(found) or len(sources) < len(found)):
             parts.append(source_label(names, source))
         if len(ranks) > 1:
-            parts.append("no rank named" if rank is None else f"rank {rank}")
+            parts.append("no rank named" if rank is None else rank_label(index.run, source, rank))
         out[source, rank] = " · ".join(parts)
     return out
 

@@ -14,7 +14,14 @@ import numpy.typing as npt
 from tracekit.analysis.intervals import I64
 from tracekit.index import grouping
 from tracekit.index.clocks import by_input, sources_of_several_runs
-from tracekit.index.sources import clock_groups, facts_by_source, several_clocks, source_label, source_labels
+from tracekit.index.sources import (
+    clock_groups,
+    facts_by_source,
+    rank_label,
+    several_clocks,
+    source_label,
+    source_labels,
+)
 from tracekit.index.trace_index import TraceIndex, join
 from tracekit.report import Cell, Column
 from tracekit.schema import DEVICE_WORK, Kind
@@ -148,11 +155,11 @@ def _labels(index: TraceIndex, sources: list[Cell], ranks: list[Cell], pids: lis
     names = source_labels(index)
     out = []
     for source, rank, pid in zip(sources, ranks, pids, strict=True):
-        parts = [] if rank is None else [f"rank {rank}"]
+        parts = [] if rank is None else [rank_label(index.run, source, rank)]
         shared = [s for s, r in zip(sources, ranks, strict=True) if r == rank]
         if isinstance(source, int) and (rank is None or len(shared) > 1) and (len(set(sources)) > 1 or pid is None):
             parts.insert(0, source_label(names, source))
         if pid is not None:
-            parts.append(f"process {pid}")
+            parts.append(f"process {index.run.ids.get(('pid', source, pid), pid)}")
         out.append(" · ".join(parts))
     return [f"{text} ({i})" if out.count(text) > 1 else text for i, text in enumerate(out)]

@@ -14,8 +14,13 @@ from tracekit.trace import NAME_TABLES, Key, Ledger, Run, SourceFacts, Trace
 
 SEVERAL_NOTES = ("clocks-not-comparable", "clocks-by-wall-clock", "same-bytes", "process-twice", "not-profiles")
 """Codes of notes on several inputs that the first screen has too: their clocks, what counts twice, what is not read."""
-FIRST_SCREEN_NOTES = (*SEVERAL_NOTES, "input-was-written-to", "covered-work")
+FIRST_SCREEN_NOTES = (*SEVERAL_NOTES, "input-was-written-to", "covered-work", "ns-guessed")
 """Codes of all notes that the first screen has too."""
+
+
+def rank_label(run: Run, source: object, rank: object) -> str:
+    """Return "rank 3", with the file's own word for the rank where it has one: "rank TP03"."""
+    return f"rank {run.ids.get(('rank', source, rank), rank)}"
 
 
 @join

@@ -82,24 +82,24 @@ def take_stock(run: Run, batches: Iterator[pa.RecordBatch], ledgers: tuple[Ledge
         if schema.is_totals(batch) or not batch.num_rows:
             continue
         ts = arrow.ints(batch.column("ts_ns"))
-        dur = arrow.ints(batch.column("dur_ns"))
+        spent = np.maximum(arrow.ints(batch.column("dur_ns")), 0)  # a negative duration is no time
         kinds = arrow.encoded(batch.column("kind"))
         codes = arrow.codes(kinds)
         for code, name in enumerate(arrow.texts(kinds.dictionary)):
             mine = codes == code
             if mine.any():
                 counts[name] = counts.get(name, 0) + int(mine.sum())
-                sums[name] = sums.get(name, 0) + int(dur[mine].sum())
+                sums[name] = sums.get(name, 0) + int(spent[mine].sum())
         begin = int(ts.min())
         first = begin if first is None else min(first, begin)
-        latest = _latest(np.concatenate((latest, np.stack([ts, dur, arrow.ints(batch.column("event_id"))], axis=1))))
+        latest = _latest(np.concatenate((latest, np.stack([ts, spent, arrow.ints(batch.column("event_id"))], axis=1))))
     ledger = ledgers[0]
     covers = work.covers()
     covered.note(covers, ledgers)
     for each in covers:
         sums[each.kind] -= each.length_ns
     wrong = {(each.start_ns, each.length_ns, each.number) for each in covers}
-    ends = [ts + (0 if (ts, dur, number) in wrong else max(dur, 0)) for ts, dur, number in latest.tolist()]
+    ends = [ts + (0 if (ts, dur, number) in wrong else dur) for ts, dur, number in latest.tolist()]
     last = max(ends, default=None)
     facts = run.sources[0].facts if run.sources else {}
     if TIMES in facts:

@@ -150,7 +150,8 @@ def _json_rows(reader: pa.RecordBatchReader, file: BinaryIO, ledgers: Sequence[L
     rows = 0
     for batch in reader:
         for row in zip(*(values(column) for column in batch.columns), strict=True):
-            file.write(("\n  " if not rows else ",\n  ").encode() + json.dumps(to_json(list(row))).encode())
+            line = json.dumps(to_json(list(row)), ensure_ascii=False)
+            file.write(f"{',' if rows else ''}\n  {line}".encode())
             rows += 1
     ledger = json.dumps([each.to_json() for each in ledgers])
     file.write(f'],\n "ledger": {ledger}}}\n'.encode())

@@ -68,14 +68,20 @@ class Marks:
     """Means to find files of a format besides its sniffer.
 
     json: marks of the producer in JSON traces; `sniff.votes` compares those of all readers. in_logs: programs print
-    this format between their own output, so the sniffer is also asked about the end of a long text. words: the head of
+    this format between their own output, so the sniffer is also asked about the end of a long text, and about places in
+    its middle where a pattern of `late` is. words: the head of
     each file of the format has one of these; the sniffer is asked about no other file, with () about each. They are
-    compared in lower case and with single blanks for all white space.
+    compared in lower case and with single blanks for all white space. late: regular expressions that Python and RE2
+    read alike. Where the head of a JSON trace shows only the grammar, the rest of the file is searched for them, and
+    `json` is asked about the text around them too. phases: those of the events that the format has, "" for all: a file
+    whose head has others does not become one of the format by what comes late.
     """
 
     json: tuple[Mark, ...] = ()
     in_logs: bool = False
     words: tuple[str, ...] = ()
+    late: tuple[bytes, ...] = ()
+    phases: str = ""
 
     def __post_init__(self) -> None:
         """Raise ValueError for words that no head has: they are searched for in lower case."""

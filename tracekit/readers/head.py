@@ -22,3 +22,9 @@ class Head:
     def lines(self) -> list[bytes]:
         """Return the lines without their ends; the last one may be cut."""
         return self.data.splitlines()
+
+
+def begun(text: bytes) -> bytes:
+    """Return a JSON text from its first bracket on: pieces of a trace that was written in parts begin with a comma."""
+    text = text.lstrip()
+    return text.lstrip(b", \t\r\n") if text[:1] == b"," else text

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import re
 import warnings
 from collections.abc import Iterable
+from dataclasses import replace
+from itertools import chain
 
 from tracekit.errors import AmbiguousFormatError, UnknownFormatError
 from tracekit.plugins import PluginWarning
 from tracekit.readers._streams import GZIP_MAGIC, ZSTD_MAGIC
-from tracekit.readers.base import Confidence, Head, Reader
+from tracekit.readers.base import Confidence, Head, Reader, Strength
 from tracekit.readers.source import SQLITE_MAGIC, Source
-from tracekit.readers.trace_event.marks import claimants
+from tracekit.readers.trace_event.marks import EVENT_LIST, PHASE, claimants
 
 
 def votes(head: Head, readers: Iterable[Reader]) -> list[tuple[Reader, Confidence]]:
@@ -70,8 +73,8 @@ def _skip(reader: Reader, reason: str) -> None:
 def identify(source: Source, readers: Iterable[Reader]) -> Reader:
     """Return the one reader that is sure; without one, the single reader that answers MAYBE.
 
-    The end of a long text counts where no reader knows its beginning: a program may have printed much before the
-    profile that it printed at its exit. Only readers whose marks say so are asked about it, and only YES counts.
+    The rest of a long text counts where no reader is sure of its beginning: a program may have printed much before the
+    profile, and behind it. Only readers whose marks say so are asked about it, its end first, and only YES counts.
 
     Raises: UnknownFormatError with a hint of its own for formats that are known to be closed or foreign;
     AmbiguousFormatError, which names the candidates.
@@ -79,14 +82,65 @@ def identify(source: Source, readers: Iterable[Reader]) -> Reader:
     readers = tuple(readers)
     head = source.head()
     answers = votes(head, readers)
-    for wanted in (Confidence.YES, Confidence.MAYBE):
-        if found := [reader for reader, answer in answers if answer is wanted]:
-            return _one(source, found)
-    if (end := source.end()) is not None:
-        answers = votes(end, [reader for reader in readers if reader.marks.in_logs])
-        if found := [reader for reader, answer in answers if answer is Confidence.YES]:
-            return _one(source, found)
-    raise _unknown(source, head, end)
+    if found := [reader for reader, answer in answers if answer is Confidence.YES]:
+        return _by_late_marks(source, _one(source, found), readers)
+    if found := _printed_behind(source, readers):
+        return _one(source, found)
+    if found := [reader for reader, answer in answers if answer is Confidence.MAYBE]:
+        return _one(source, found)
+    is_object = head.text and not head.complete and head.data.lstrip()[:1] == b"{"
+    # The members before the list of events may be longer than the head.
+    if is_object and (late := _claimant_behind(source, readers, EVENT_LIST)) is not None:
+        return late
+    raise _unknown(source, head, source.end())
+
+
+def _printed_behind(source: Source, readers: Iterable[Reader]) -> list[Reader]:
+    """Return the readers of tables that are sure of the end of a long text, or of a place in its middle."""
+    from tracekit.readers.printed.late import heads_behind
+
+    printed = [reader for reader in readers if reader.marks.in_logs]
+    patterns = [pattern for reader in printed for pattern in reader.marks.late]
+    key = frozenset([*patterns, *(reader.name.encode() for reader in printed)])
+    if (known := source.late.get(key)) is not None:  # each command asks more than once
+        places: Iterable[Head] = [replace(source.head(), data=known)] if known else []
+    else:
+        end = source.end()
+        places = chain([end] if end is not None else [], heads_behind(source, patterns))
+    for place in places:
+        if found := [reader for reader, answer in votes(place, printed) if answer is Confidence.YES]:
+            source.late[key] = place.data
+            return found
+    source.late[key] = b""
+    return []
+
+
+def _by_late_marks(source: Source, found: Reader, readers: Iterable[Reader]) -> Reader:
+    """Return the reader whose marks are behind the head; `found` if there are none, or if the head has its marks.
+
+    The head of a long JSON trace may show the grammar alone. Then the rest of the file is searched, once.
+    """
+    data, own = source.head().data, found.marks
+    if source.head().complete or not own.json:
+        return found
+    if any(mark.strength >= Strength.EVENTS and mark.is_in(data) for mark in own.json):
+        return found
+    if any(re.search(pattern, data) for pattern in own.late):
+        return found
+    return _claimant_behind(source, readers) or found
+
+
+def _claimant_behind(source: Source, readers: Iterable[Reader], *more: bytes) -> Reader | None:
+    """Return the one reader of JSON traces that claims the head and what is behind it. more: patterns to search for."""
+    from tracekit.readers.printed.late import text_around
+
+    head, marked = source.head(), [reader for reader in readers if reader.marks.json]
+    text = text_around(source, [*more, *(pattern for reader in marked for pattern in reader.marks.late)])
+    whole = replace(head, data=head.data + b"\n" + text)
+    phases = frozenset(match[-2:-1].decode() for match in re.findall(PHASE, whole.data))
+    able = [reader for reader in marked if not reader.marks.phases or phases <= frozenset(reader.marks.phases)]
+    claimed = _claimants(whole, able)
+    return next((reader for reader in able if {reader.name} == claimed), None)
 
 
 def _one(source: Source, found: list[Reader]) -> Reader:

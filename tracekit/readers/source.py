@@ -74,7 +74,8 @@ class Source:
     """One input. `name` is what the user wrote; `path` a local file (of stdin and URLs a temporary copy).
 
     limits: those in force when it was opened. stopped: the limit at which its reading ended, None before the end.
-    status: of the file when it was opened, None for what is no file.
+    status: of the file when it was opened, None for what is no file. late: what searches behind the head found, by
+    what they searched for.
     """
 
     def __init__(
@@ -90,10 +91,12 @@ class Source:
         self._given, self._status = path, status
         self._temporary = temporary
         self._head: Head | None = None
+        self._wide = False
         self._file: BinaryIO | None = None
         self._opened: list[io.BufferedReader] = []
         self.limits = in_force()
         self.stopped: Stop | None = None
+        self.late: dict[frozenset[bytes], bytes] = {}
 
     def __enter__(self) -> Self:
         return self
@@ -143,12 +146,12 @@ class Source:
                         data += rest[: HEAD_BYTES + 1 - len(data)]
                 if not data:
                     raise cannot_unpack(self.name, err)
-            encoding = encoding_of(data)
+            encoding, complete = encoding_of(data), len(data) <= HEAD_BYTES
             if encoding:
+                self._wide = True
                 data = data[: len(data) & ~1].decode(encoding, "replace").lstrip("\ufeff").encode()
             elif b"\0" not in data and (b"\xa0" in data or b"\x92" in data):
                 data = of_windows(data)
-            complete = len(data) <= HEAD_BYTES
             data = data[:HEAD_BYTES].removeprefix(codecs.BOM_UTF8)
             tables = self._sqlite_tables() if data.startswith(SQLITE_MAGIC) else frozenset()
             self._head = Head(Path(self.name).name, data, complete, is_text(data), tables)
@@ -211,9 +214,9 @@ class Source:
                 tail = (tail + chunk)[-size:]
 
     def end(self) -> Head | None:
-        """Return the end of a long text as a head, from its first whole line on; None for a short file or no text."""
+        """Return the end of a long text of UTF-8 as a head, from its first whole line on; None for any other file."""
         head = self.head()
-        if not head.text or head.complete:
+        if not head.text or head.complete or self._wide:
             return None
         end = self.tail(TAIL_BYTES)
         return Head(head.name, end[end.find(b"\n") + 1 :], False, True)

@@ -74,9 +74,9 @@ class Limits:
         text = f"has more than {number} (--max-read-events)"
         return Stop("limit-of-events", text, "a larger --max-read-events reads more")
 
-    def late(self) -> Stop | None:
-        """Return the reason to stop reading once most of the time is over."""
-        if not self.seconds or time.monotonic() - self.began < self.seconds * READING_SHARE:
+    def late(self, share: float = READING_SHARE) -> Stop | None:
+        """Return the reason to stop reading once most of the time is over, or this share of it."""
+        if not self.seconds or time.monotonic() - self.began < self.seconds * share:
             return None
         text = f"was read for {READING_SHARE:.0%} of {self.seconds:g} s (--max-time)"
         return Stop("limit-of-time", text, "a larger --max-time reads more")

@@ -69,5 +69,11 @@ READER = Reader(
             "caffe.cpp",
             "caffe.bin.cpp",
         ),
+        late=(
+            rb"(?:[Ff]orward|[Bb]ackward)(?: pass)?: +[0-9.]",
+            rb"forward-backward time: ",
+            rb"Benchmark begins",
+            rb"Average (?:Forward|Backward|Initialization)",
+        ),
     ),
 )

@@ -1,4 +1,4 @@
-"""Device work of producers that write it in their own way: ONNX Runtime, old PyTorch, Ascend, TensorFlow and others."""
+"""Device work of producers that write it in their own way: ONNX Runtime, rocprof, TensorFlow and others."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tracekit.readers.names import Demangler
 from tracekit.readers.trace_event import events
 from tracekit.readers.trace_event.events import Reading
 from tracekit.readers.trace_event.look import Special
-from tracekit.readers.trace_event.plan import DEVICE, HOST, MOVABLE, Build
+from tracekit.readers.trace_event.plan import DEVICE, Build
 from tracekit.readers.trace_event.rows import Rows
 from tracekit.schema import Kind
 
@@ -59,25 +59,6 @@ class OnnxRuntime(Special):
     def close(self) -> None:
         """End the demangler's child."""
         self._demangler.close()
-
-
-class Autograd(Special):
-    """Two processes by name: operators, and on "CUDA functions" the ranges that they span there, nested as they are.
-
-    Source: torch/autograd/profiler.py (1.0 to 1.7), export_chrome_trace. tid of device ranges is the device.
-    """
-
-    def range(self, build: Build) -> Collection[str]:
-        """Separate operators from what they span on a device."""
-        if (build.event.get("pid") or "").startswith("CPU"):
-            build.consts["kind"] = Kind.OPERATOR
-            return ()
-        build.consts["kind"] = Kind.OTHER
-        if "tid" in build.runs:
-            build.runs["device"] = build.runs.pop("tid")
-        if "tid" in build.consts:
-            build.consts["device"] = build.consts.pop("tid")
-        return ()
 
 
 class Rocprof(Special):
@@ -245,93 +226,6 @@ class Unitrace(Special):
             commands = (("MemoryCopy", Kind.MEMCPY), ("Buffer", Kind.MEMCPY), ("MemoryFill", Kind.MEMSET))
             build.consts["kind"] = next((kind for word, kind in commands if word in name), Kind.SYNC)
         return ()
-
-
-class Ascend(Special):
-    """msprof's and torch_npu's timelines: tasks have a "Task Type", calls of CANN a "level".
-
-    A pid is (pid << 10) | (layer << 5) | device (msprof, JsonAssembler::GetFormatPid); here tasks and calls have the
-    pid of the host process. Plain pids of Python stay. Overlap Analysis and the planes of HCCL repeat what the tasks
-    are: other, but for collectives by name.
-    """
-
-    def __init__(self, reading: Reading) -> None:
-        super().__init__(reading)
-        self._hardware: dict[int, int] = {}
-        self._calls: set[int] = set()
-
-    def range(self, build: Build) -> Collection[str]:
-        """Recognise tasks, calls and collectives."""
-        event, consts, taken = build.event, build.consts, set[str]()
-        name = event.get("name") or ""
-        if (task := event.arg("Task Type")) is not None:
-            build.flags |= DEVICE
-            consts["kind"] = _task(task, name)
-        elif name.startswith("AscendCL@") or ("level" in event.args and "Thread Id" in event.args):
-            build.flags |= HOST
-            consts["kind"] = Kind.RUNTIME if name.startswith("AscendCL@") else Kind.OTHER
-        elif name.startswith("hcom_"):
-            consts["kind"] = Kind.COMMUNICATION
-        elif step := _STEP.fullmatch(name):
-            consts["kind"], consts["step"] = Kind.STEP, int(step[1])
-        if build.flags & (DEVICE | HOST) and build.integer("correlation", event.args.get("connection_id")):
-            taken.add("connection_id")
-        return taken
-
-    def rows(self, rows: Rows) -> None:
-        """Set device, stream and the pid of the host process of tasks, and of the ends of arrows at them."""
-        pid, known = rows.ints("pid")
-        formatted = known & ((pid < 0) | (pid >= 1 << 10))
-        own = rows.has(DEVICE) & formatted
-        calls = rows.has(HOST) & formatted
-        self._calls.update(np.unique(pid[calls]).tolist())
-        labels = self.reading.names.labels
-        for number in np.unique(pid[own]).tolist():
-            label = labels.get(number, "").removeprefix("NPU").strip()
-            self._hardware[number] = int(label) if label.isdecimal() and len(label) < 6 else number & 31
-        own |= rows.has(MOVABLE) & formatted & np.isin(pid, list(self._hardware))
-        calls |= rows.has(MOVABLE) & formatted & np.isin(pid, list(self._calls))
-        if not (own | calls).any():
-            return
-        columns, count = rows.columns, rows.count
-        known_pids, place = np.unique(pid, return_inverse=True)
-        device = np.array([self._hardware.get(p, 0) for p in known_pids.tolist()], np.int32)
-        columns["device"] = arrow.array(device[place], mask=~own)
-        tid = events.filled(columns.get("tid"), count, pa.int64())
-        columns["stream"] = events.where(own, tid, arrow.nulls(count, pa.int64()))
-        columns["tid"] = events.where(own, arrow.nulls(count, pa.int64()), tid)
-        columns["pid"] = arrow.array(np.where(own | calls, (pid & 0xFFFFFFFF) >> 10, pid), mask=~known)
-
-    def names(self) -> None:
-        """Move the names of moved lanes."""
-        run, source, names = self.reading.run, self.reading.options.source, self.reading.names
-        for (pid, tid), text in names.threads.items():
-            if pid in self._hardware:
-                del run.threads[source, pid, tid]
-                if text.lower() != f"stream {tid}":
-                    run.streams[source, self._hardware[pid], tid] = text
-            elif pid in self._calls:
-                del run.threads[source, pid, tid]
-                run.threads.setdefault((source, (pid & 0xFFFFFFFF) >> 10, tid), text)
-        for pid, device in self._hardware.items():
-            run.devices[source, device] = run.processes.pop((source, pid), "") or "Ascend Hardware"
-        for pid in self._calls:
-            text = run.processes.pop((source, pid), "")
-            if text:
-                run.processes.setdefault((source, (pid & 0xFFFFFFFF) >> 10), text)
-
-
-_TASKS = (
-    (re.compile(r"MEMCPY|SDMA|PCIE_DMA"), Kind.MEMCPY),
-    (re.compile(r"EVENT|NOTIFY|WAIT"), Kind.SYNC),
-    (re.compile(r"AI_CORE|AI_VECTOR|AI_CPU|AICPU|AIV|AIC\b|MIX_|KERNEL|FFTS|DSA"), Kind.KERNEL),
-)
-"""Types of tasks of the STARS and HWTS schedulers; others (PROFILER_TRACE, MODEL_EXECUTE, labels) are no work."""
-
-
-def _task(task: str, name: str) -> Kind:
-    """Return the kind of a task; where the type is only that of a carrier, the name decides."""
-    return next((kind for word, kind in _TASKS if word.search(task.upper()) or word.match(name)), Kind.OTHER)
 
 
 def _remove(build: Build, column: str) -> None:

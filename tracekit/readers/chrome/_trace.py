@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import re
+from contextlib import suppress
 
 from tracekit.readers.base import Opened, ReadOptions
+from tracekit.readers.chrome._marks import LATE, OURS, VIZTRACER_METADATA
 from tracekit.readers.chrome._own import OwnReading, own_facts
-from tracekit.readers.chrome._producers import ASCEND, FLUID, TRACEKIT, VIZTRACER, dialect_of
+from tracekit.readers.chrome._producers import ANY, ASCEND, FLUID, TRACEKIT, VIZTRACER, dialect_of
+from tracekit.readers.printed.late import text_around
 from tracekit.readers.source import Source
 from tracekit.readers.trace_event import events
 from tracekit.readers.trace_event.events import Reading
@@ -15,22 +19,32 @@ from tracekit.readers.trace_event.look import Dialect
 from tracekit.trace import Ledger
 
 _TEXT_TIME = re.compile(rb'"(ts|dur)"\s*:\s*"((?:0|[1-9][0-9]{0,17})(?:\.[0-9]{1,18})?)"')
+_VIZTRACER = re.compile(VIZTRACER_METADATA + rb"\s*:\s*(\{[^{}]{0,900}\})")
 BEYOND_US = 4_500_000_000_000_000
 """Times of the year 2112 in µs are ns."""
 
 
 def read(source: Source, options: ReadOptions, ledger: Ledger, *, unit: str) -> Opened:
-    dialect = dialect_of(source.head().data)
+    dialect = _dialect(source)
     # Ascend writes times as text: as numbers, all events of a kind are read as one.
     rewrite = _as_numbers if dialect is ASCEND else None
     reading = events.begin(source, options, ledger, dialect.tool or "unknown (Chrome trace)", "chrome-trace", rewrite)
     if (own := own_facts(reading.facts)) is not None:
         reading.run.sources[0].facts["tool"] = TRACEKIT.tool
         return Opened(reading.run, OwnReading(reading, *own).batches(), False, (ledger,))
+    if dialect.lanes:
+        events.look_for_names(reading, dialect.lanes)
     first = events.first_time(source)
     per_unit = _unit(unit, dialect, first, ledger)
     reading.run.origin_ns = _origin(reading, dialect, first * per_unit)
     return Opened(reading.run, ChromeReading(reading, dialect, per_unit).batches(), False, (ledger,))
+
+
+def _dialect(source: Source) -> Dialect:
+    """Return the producer that the file shows, in its head or behind it."""
+    head = source.head().data
+    found = dialect_of(head)
+    return found if found is not ANY or re.match(OURS, head) else dialect_of(text_around(source, LATE))
 
 
 def _as_numbers(text: bytes) -> bytes:
@@ -41,20 +55,38 @@ def _unit(unit: str, dialect: Dialect, first: int, ledger: Ledger) -> int:
     """Return ns of one unit of the file's times."""
     if unit:
         return 1000 if unit == "us" else 1
-    if dialect is FLUID or first > BEYOND_US:
+    if dialect is FLUID:
         ledger.note(
             "ns-in-us",
             "times are ns in the field of µs (timeline.py writes so); --option time_unit_of_file=us overrules",
         )
         return 1
+    if first > BEYOND_US:
+        ledger.note(
+            "ns-guessed",
+            "the unit of times is a guess: they are read as ns, since as µs they would be beyond the year 2112; "
+            "--option time_unit_of_file=us overrules",
+        )
+        return 1
     return 1000
+
+
+def _metadata(reading: Reading) -> dict[str, object]:
+    """Return VizTracer's metadata, {} where there are none: they are before the texts of the program's files."""
+    found = reading.facts.get("viztracer_metadata")
+    if found is None:
+        source = reading.source
+        text = source.head().data + b"\n" + text_around(source, [VIZTRACER_METADATA])
+        if match := _VIZTRACER.search(text):
+            with suppress(ValueError):
+                found = reading.facts["viztracer_metadata"] = json.loads(match[1])
+    return found if isinstance(found, dict) else {}
 
 
 def _origin(reading: Reading, dialect: Dialect, first_ns: int) -> int | None:
     base = reading.facts.get("baseTimeNanoseconds")
-    metadata = reading.facts.get("viztracer_metadata")
-    if dialect is VIZTRACER and isinstance(metadata, dict):
-        base = metadata.get("baseTimeNanoseconds")
+    metadata = _metadata(reading) if dialect is VIZTRACER else {}
+    base = metadata.get("baseTimeNanoseconds", base)
     if isinstance(base, int) and not isinstance(base, bool) and 0 < base < 1 << 62:
         return base
     return 0 if first_ns >= events.EPOCH_FROM_US * 1000 else None

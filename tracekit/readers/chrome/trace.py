@@ -15,7 +15,8 @@ timeline.py, which writes ns into the field of µs (recognised by its process na
 `--option time_unit_of_file=us` or `ns` overrules), and tracekit's own traces, whose rows come back to their lanes.
 Device work of TensorFlow, ONNX Runtime, PyTorch before 1.8, Ascend's NPUs, rocprof, rocmProfileData, unitrace and what
 Horovod does: `_devices`. A top-level baseTimeNanoseconds (VizTracer: in its metadata) makes the clock Unix time, as do
-times of 2001 and later; else the clock is not stated.
+times of 2001 and later; else the clock is not stated. A producer that the first 64 KiB do not show is looked for in the
+rest of the file. Text pids with a label, "[TP01] 4711", name ranks.
 
 Async work (b, e, S, F) has no tid in its column: its id and tid are in args. The format is described in "Trace Event
 Format" (docs.google.com/document/d/1CvAClvFfyA5R-PhYUmn5OOQtYMH4h6I0nSsKchNAySU); how viewers pair was tried with
@@ -30,13 +31,12 @@ from typing import TYPE_CHECKING
 
 from tracekit.options import OptionSpec
 from tracekit.readers.base import Mark, Marks, Opened, Reader, ReadOptions, Strength
+from tracekit.readers.chrome._marks import LATE, OURS
 
 if TYPE_CHECKING:
     from tracekit.readers.source import Source
     from tracekit.trace import Ledger
 
-_OURS = rb'\A\{"displayTimeUnit":"ns","traceEvents":\['
-"""Begin of a file of writers/chrome; its args may hold words of any other producer."""
 UNIT = OptionSpec(
     "time_unit_of_file", str, "", "Unit of the numbers of ts and dur. Without it the content decides.", ("us", "ns")
 )
@@ -56,7 +56,7 @@ READER = Reader(
     sniff=None,
     read=read,
     options=(UNIT,),
-    marks=Marks(json=(Mark(_OURS, Strength.FIRST_BYTES), Mark(lambda _: True, Strength.GRAMMAR))),
+    marks=Marks(json=(Mark(OURS, Strength.FIRST_BYTES), Mark(lambda _: True, Strength.GRAMMAR)), late=LATE),
     record="event",
     trace_events=True,
 )

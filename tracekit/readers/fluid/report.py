@@ -64,5 +64,6 @@ READER = Reader(
             "event calls total",
             "alloc calls",
         ),
+        late=(rb"Profiling Report", rb"(?:Overhead|GpuMemCpy|Event) Summary", rb"Event +(?:Calls|Alloc Calls) "),
     ),
 )

@@ -3,6 +3,7 @@
 Device rows have pid = device, and only the file says which process launched them. Tools that join files
 (SGLang's ProfileMerger) put a label before each pid, "[TP00] 4711" and "[TP00] 0": then the label says it. Others keep
 the pids as they are: then the process is not known, and the rows have no pid.
+A label names the rank too (`events.RankLabels`).
 
 The process that launches is the one that calls the runtime or driver. Others may have ranges and frames in the file
 too, and do not make it one of several. Without any such call all processes with rows of the host count.
@@ -35,9 +36,10 @@ class Hosts:
         """Device by labelled pid."""
         self.first: int | None = None
         self.several = False
+        self.ranks = events.RankLabels(run, source)
 
     def _label(self, pid: int) -> str:
-        return self._run.ids.get(("pid", self._source, pid), "").rpartition(" ")[0]
+        return self.ranks.label(pid)
 
     def see(self, callers: I64, pids: I64) -> None:
         """Take the pids of calls of the runtime or driver, and those of all rows of the host."""
@@ -60,8 +62,9 @@ class Hosts:
             self._noted = True
             self._ledger.note(
                 "joined-files",
-                "host ranges are of several processes: files joined into one. The rank is that of the first process,"
-                " and device work has no process where no label before its pid has it",
+                "host ranges are of several processes: files joined into one. The rank is "
+                + ("in the label before each pid" if self.ranks.names() else "that of the first process")
+                + ", and device work has no process where no label before its pid has it",
             )
 
     def see_devices(self, pids: I64, devices: I64) -> None:

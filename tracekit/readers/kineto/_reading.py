@@ -118,6 +118,7 @@ class _Kineto:
         reading = self.reading
         reading.ledger.kept += rows.count
         rows = self._with_true_times(rows)
+        named = self.hosts.ranks.of(rows.ints("pid")[0])
         columns = rows.columns
         own = rows.has(DEVICE)
         host = self.hosts.first
@@ -131,15 +132,21 @@ class _Kineto:
         for column in ("device", "stream", "context"):
             if column in columns and (none := _no_number(rows.ints(column)[0])).any():
                 columns[column] = events.where(none, arrow.nulls(rows.count, columns[column].type), columns[column])
-        counters = self._memory(rows)
+        rank = self._rank_of(rows, named)
+        counters = self._memory(rows, rank)
         for name in ("scratch_0", "scratch_1", "scratch_2"):
             columns.pop(name, None)
-        rank: Column | int | None = self.rank
-        if self.hosts.several and rank is not None:
-            of, known = rows.ints("pid")
-            rank = arrow.array(np.full(rows.count, rank, np.int32), mask=~known | (of != host))
         yield reading.batch(rows, rank=rank)
         yield from counters
+
+    def _rank_of(self, rows: Rows, named: I64 | None) -> Column | int | None:
+        """Return the ranks of rows: those that labels name, else that of the file for its first process."""
+        if named is not None:
+            return arrow.array(named.astype(np.int32), mask=named < 0)
+        if self.hosts.several and self.rank is not None:
+            of, known = rows.ints("pid")
+            return arrow.array(np.full(rows.count, self.rank, np.int32), mask=~known | (of != self.hosts.first))
+        return self.rank
 
     def _with_true_times(self, rows: Rows) -> Rows:
         ts, (dur, timed) = rows.columns["ts_ns"].to_numpy(), rows.ints("dur_ns")
@@ -155,7 +162,7 @@ class _Kineto:
         )
         return rows.take(~timeless)
 
-    def _memory(self, rows: Rows) -> Iterator[pa.RecordBatch]:
+    def _memory(self, rows: Rows, rank: Column | int | None) -> Iterator[pa.RecordBatch]:
         """Make counters of the running totals; remove the device where the memory is the host's."""
         own = rows.has(MEMORY)
         if not own.any():
@@ -174,7 +181,7 @@ class _Kineto:
                 counters: dict[str, Values] = {k: arrow.take(columns[k], at) for k in same}
                 counters |= {"kind": Kind.COUNTER.value, "name": name, "value": values[at].astype(np.float64)}
                 counters |= {"source": self.reading.options.source}
-                counters |= {"rank": None if self.hosts.several else self.rank}
+                counters |= {"rank": rank if rank is None or isinstance(rank, int) else arrow.take(rank, at)}
                 made.append(event_batch(len(at), counters))
                 self.reading.ledger.events_out += len(at)
         return iter(made)
@@ -219,6 +226,8 @@ class _Kineto:
         for key, value in reading.facts.items():
             if key not in ("traceEvents", "deviceProperties", "computeProperties"):
                 facts[key] = value
+        if ranks := self.hosts.ranks.names():
+            facts["rank_names"] = ranks
         if "host_name" not in facts and (host := self._host_of_name(facts.get("traceName"))):
             facts["host_name"] = host
         if self._properties():

@@ -57,6 +57,12 @@ _CATS_OF_NOBODY_ELSE = (
     rb'"cat"\s*:\s*"(?:cuda_runtime|cuda_driver|cuda_sync|gpu_memcpy|gpu_memset|gpu_user_annotation|ac2g)"'
 )
 """Categories that remain where a script has filtered the events of a file."""
+_OF_ASCEND = rb'"Ascend Hardware"|"Task Type"\s*:\s*"'
+"""Words of torch_npu, whose operators and Python frames look like torch's."""
+_LATE = (
+    rb'"(?:cuda_runtime|cuda_driver|cuda_sync|gpu_memcpy|gpu_memset|gpu_user_annotation|ac2g)"',
+    rb'"(?:External id|Ev Idx|Python id|Record function id)"',
+)
 
 
 def _has_header(data: bytes) -> bool:
@@ -65,7 +71,9 @@ def _has_header(data: bytes) -> bool:
 
 
 def _has_events(data: bytes) -> bool:
-    """Return whether there are events with torch's categories and arguments."""
+    """Return whether there are events with torch's categories and arguments, and none of an Ascend device."""
+    if re.search(_OF_ASCEND, data):
+        return False
     return bool(re.search(_CATS_OF_NOBODY_ELSE, data) or (re.search(_CATS, data) and re.search(_ARGS, data)))
 
 
@@ -83,7 +91,7 @@ READER = Reader(
     sniff=None,
     read=read,
     steps=True,
-    marks=Marks(json=(Mark(_has_header, Strength.HEADER), Mark(_has_events))),
+    marks=Marks(json=(Mark(_has_header, Strength.HEADER), Mark(_has_events)), late=_LATE, phases="XiICMstf"),
     record="event",
     trace_events=True,
 )

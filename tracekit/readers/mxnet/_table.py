@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from decimal import Decimal
 from itertools import count, pairwise
 
 import pyarrow as pa
 
 from tracekit.readers.base import Confidence, Head, Opened, ReadOptions
+from tracekit.readers.printed.late import heads
 from tracekit.readers.printed.lines import CUT_NUMBER, NUMBER, TextLine, TotalRows, first_lines, known_cell, printed
 from tracekit.readers.printed.locale import LOCAL_NUMBER, NumberCells, as_printed
 from tracekit.readers.printed.pasted import Plain, RankRows, closes, read_reports
@@ -333,11 +334,10 @@ def _other_output(text: str, ledger: Ledger) -> None:
 _CELLS = NumberCells(re.compile(rf"\S[ \t]+{LOCAL_NUMBER}[ \t]+{LOCAL_NUMBER}(?:[ \t\r]|$)"), padded=True)
 
 
-def read(source: Source, options: ReadOptions, ledger: Ledger) -> Opened:
-    """Return the totals. Raises: ParseError, at the end, when no table was found."""
-    form, sure = _form(source.head())
-    if sure is Confidence.NO and (end := source.end()) is not None:
-        form, _ = _form(end)
+def read(source: Source, options: ReadOptions, ledger: Ledger, patterns: Sequence[bytes]) -> Opened:
+    """Return the totals. patterns: of lines of a table. Raises: ParseError, at the end, when no table was found."""
+    forms = map(_form, heads(source, patterns))
+    form = next((form for form, sure in forms if sure is not Confidence.NO), "table")
     sections: list[list[int | str]] = []
     facts = {"tool": "MXNet profiler", "form": form, "sections": sections}
     run = Run(sources=[SourceFacts(source.name, "mxnet-table", facts=facts)])

@@ -49,7 +49,7 @@ def read(source: Source, options: ReadOptions, ledger: Ledger) -> Opened:
     """Return the totals. Raises: ParseError, at the end, when no table was found."""
     from tracekit.readers.mxnet import _table
 
-    return _table.read(source, options, ledger)
+    return _table.read(source, options, ledger, READER.marks.late)
 
 
 READER = Reader(
@@ -60,5 +60,9 @@ READER = Reader(
     read,
     gives="totals",
     options=(DECIMAL,),
-    marks=Marks(in_logs=True, words=("total count", "profile statistics", *_JSON)),
+    marks=Marks(
+        in_logs=True,
+        words=("total count", "profile statistics", *_JSON),
+        late=(rb"Name +Total Count", rb"Profile Statistics[:.]", rb'\{\s*"(?:Time|Memory)"\s*:\s*\{'),
+    ),
 )

@@ -19,7 +19,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tracekit.options import OptionSpec
-from tracekit.readers.base import Mark, Marks, Opened, Reader, ReadOptions
+from tracekit.readers.base import Mark, Marks, Opened, Reader, ReadOptions, Strength
 
 if TYPE_CHECKING:
     from tracekit.readers.source import Source
@@ -27,6 +27,11 @@ if TYPE_CHECKING:
 
 NAME = "mxnet"
 _WORDS = rb'"args"\s*:\s*\{\s*"name"\s*:\s*"(?:cpu|gpu)/[0-9]+"|"cat"\s*:\s*"MXNET_C_API"'
+_PAIRS = (
+    rb'"cat"\s*:\s*"operator"\s*,\s*"ph"\s*:\s*"[BE]"\s*,\s*"ts"\s*:\s*[0-9]+\s*,\s*"pid"\s*:\s*[0-9]+\s*,'
+    rb'\s*"tid"\s*:\s*[0-9]+\s*\}'
+)
+"""Operators as MXNet writes them: all that a piece of a trace without its beginning has."""
 MEMORY_UNIT = OptionSpec(
     "memory_unit", str, "", "Unit of memory in MXNet's tables: kB as in 1.9, or kb as before it.", ("kB", "kb")
 )
@@ -55,7 +60,7 @@ READER = Reader(
     sniff=None,
     read=read,
     options=(MEMORY_UNIT,),
-    marks=Marks(json=(Mark(_WORDS),)),
+    marks=Marks(json=(Mark(_WORDS), Mark(_PAIRS, Strength.HABIT)), late=(rb'"MXNET_C_API"', rb'"(?:cpu|gpu)/[0-9]')),
     record="event",
     trace_events=True,
 )

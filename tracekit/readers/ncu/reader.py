@@ -53,6 +53,7 @@ def read(source: Source, options: ReadOptions, ledger: Ledger) -> Opened:
     return _read.read(source, options, ledger)
 
 
+_LATE = rb"==PROF==", rb"Kernel Name", rb", Stream [0-9]"
 READER = Reader(
     "ncu",
     "Nsight Compute",
@@ -61,6 +62,6 @@ READER = Reader(
     read,
     gives="totals",
     options=(DECIMAL,),
-    marks=Marks(in_logs=True, words=("==prof==", "kernel name", ", stream ", ", device ")),
+    marks=Marks(in_logs=True, words=("==prof==", "kernel name", ", stream ", ", device "), late=_LATE),
     record="line",
 )

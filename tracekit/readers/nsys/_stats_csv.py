@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 import pyarrow as pa
@@ -35,6 +35,7 @@ from tracekit.readers.nsys._tables import (
     unread,
     work_of,
 )
+from tracekit.readers.printed.late import heads
 from tracekit.readers.printed.prefix import LINE_TAG
 from tracekit.readers.printed.starts import with_order
 from tracekit.readers.source import Source
@@ -43,9 +44,9 @@ from tracekit.trace import Ledger, Run, SourceFacts
 QUOTED_LINES = 100
 _LONGEST = 1000
 """Characters of a message at most."""
-_LOG_TAG = re.compile(rb"\[[^]\[{}\"\s]{1,60}\](?:[\s<:]|$)")
-"""`[3/8] `, `[1,0]<stdout>:`, `[INFO] `: no JSON, though it begins as JSON may."""
-_NUMBERED = re.compile(r"\s*[\d.]+\s*[,;\t]")
+_LOG_TAG = re.compile(rb"\[[^]\[{}\"]{1,60}\](?:[\s<:]|$)")
+"""`[3/8] `, `[1,0]<stdout>:`, `[2026-01-01 10:00:00] `: no JSON, though it begins as JSON may."""
+_NUMBERED = re.compile(r"\s*\"?[\d.]+\"?\s*[,;\t|]")
 _ROW = re.compile(r"^\s*\d{1,3}[.,]\d\s+[\d,.]+\s+[\d,.]+\s+[\d,.]+\s")
 
 
@@ -61,7 +62,7 @@ def sniff(head: Head) -> Confidence:
         if not _LOG_TAG.match(first):
             return Confidence.NO
     before, unit, named, header, delimiter, sentences, lines = "", "", False, None, "", 0, 0
-    for raw in head.lines()[:2000]:
+    for raw in head.lines():
         line = raw.decode("utf-8", "replace").rstrip("\r")
         if not line.strip():
             continue
@@ -128,18 +129,20 @@ class _State:
     """The rank whose lines these are, None where lines name none."""
 
 
-def read(source: Source, options: ReadOptions, ledger: Ledger) -> Opened:
-    """Return the events and totals."""
+def read(source: Source, options: ReadOptions, ledger: Ledger, patterns: Sequence[bytes]) -> Opened:
+    """Return the events and totals. patterns: of lines of a report."""
     run = Run()
     run.sources.append(SourceFacts(path=source.name, format="nsys-stats-csv", facts={"tool": "Nsight Systems"}))
     state = _State(ledger, Rows(run, options, ledger))
-    return Opened(run, with_order(_batches(source, state), run, ledger), True, (ledger,))
+    found = (_is_tagged(head) for head in heads(source, patterns))
+    tagged = next((tagged for tagged in found if tagged is not None), False)
+    batches = with_order(_batches(source, state, tagged=tagged), run, ledger)
+    return Opened(run, batches, True, (ledger,))
 
 
-def _batches(source: Source, first: _State) -> Iterator[pa.RecordBatch]:
+def _batches(source: Source, first: _State, *, tagged: bool) -> Iterator[pa.RecordBatch]:
     ledger, rows = first.ledger, first.rows
     states: dict[int | None, _State] = {None: first}
-    tagged = _has_ranks(source.head())
     try:
         for block in source.line_blocks(ledger):
             lines = block.data.decode("utf-8", "replace").split("\n")
@@ -164,14 +167,14 @@ def _batches(source: Source, first: _State) -> Iterator[pa.RecordBatch]:
         rows.close()
 
 
-def _has_ranks(head: Head) -> bool:
-    """Return whether several ranks have put their tags before the lines of their tables."""
-    ranks = set()
-    for raw in head.lines()[:2000]:
+def _is_tagged(head: Head) -> bool | None:
+    """Return whether several ranks have put their tags before the lines of their tables; None without such lines."""
+    ranks = set[int | None]()
+    for raw in head.lines():
         rank, line = _untagged(raw.decode("utf-8", "replace").rstrip("\r\0"))
-        if rank is not None and (REPORT.match(line) or places(line) or headed(line)):
+        if REPORT.match(line) or places(line) or headed(line):
             ranks.add(rank)
-    return len(ranks) > 1
+    return len(ranks - {None}) > 1 if ranks else None
 
 
 def _untagged(line: str) -> tuple[int | None, str]:
@@ -270,7 +273,8 @@ def _is_row(state: _State, header: Header, cells: list[str], line: str) -> bool:
         return header.columns[0] in NAMES or any(map(str.isdigit, line[start:end]))
     if len(cells) == len(header.columns):
         return ("Start" not in line and "Total" not in line) or header_of(cells) is None
-    return not MESSAGE.match(line)
+    # Other output follows a table that has no end of its own: with other cells, only what begins as a row is one.
+    return not MESSAGE.match(line) and (header.columns[0] in NAMES or bool(_NUMBERED.match(line)))
 
 
 def _is_whole(state: _State, line: str) -> bool:

@@ -60,7 +60,7 @@ def read(source: Source, options: ReadOptions, ledger: Ledger) -> Opened:
     """Return the events and totals."""
     from tracekit.readers.nsys import _stats_csv
 
-    return _stats_csv.read(source, options, ledger)
+    return _stats_csv.read(source, options, ledger, READER.marks.late)
 
 
 READER = Reader(
@@ -72,6 +72,7 @@ READER = Reader(
     gives="both",
     options=(DECIMAL,),
     marks=Marks(
+        in_logs=True,
         words=(
             "start (",
             "start(",
@@ -87,7 +88,16 @@ READER = Reader(
             "tavg (",
             "migration size",
             "cpu instruction",
-        )
+        ),
+        late=(
+            rb"(?:Start|Duration|Total|Total Time|Avg|TAvg) ?\((?:ns|nsec|us|ms|s|KiB|MB|B)\)",
+            rb"Total Time",
+            rb"(?:Processing|Running|Exporting) \[",
+            rb"Executing '",
+            rb" contain .*\bdata\b",
+            rb"Statistics \(",
+            rb"[Mm]igration [Ss]ize",
+        ),
     ),
     record="line",
 )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import pyarrow as pa
 
@@ -23,6 +23,7 @@ from tracekit.readers.nvprof._lines import (
 )
 from tracekit.readers.nvprof._session import Session
 from tracekit.readers.nvprof._state import State
+from tracekit.readers.printed.late import heads
 from tracekit.readers.printed.locale import LOCAL_NUMBER, NumberCells, as_printed
 from tracekit.readers.printed.prefix import LINE_TAG
 from tracekit.readers.printed.starts import with_order
@@ -37,16 +38,18 @@ _CELLS = NumberCells(
 _ROW_STARTS = frozenset(b"0123456789")
 
 
-def read_nvprof(source: Source, options: ReadOptions, ledger: Ledger, reader: str) -> Opened:
-    """Return the events and totals of nvprof's output; tables of both forms, in any order."""
+def read_nvprof(source: Source, options: ReadOptions, ledger: Ledger, reader: str, patterns: Sequence[bytes]) -> Opened:
+    """Return the events and totals of nvprof's output; tables of both forms, in any order.
+
+    patterns: of lines of a table, or of nvprof itself.
+    """
     if reader == "nvprof-text":
         source = as_printed(source, options, _CELLS)
     state = State(source.name, options, ledger, reader)
     state.decimal_of_rows = lambda delimiter, width: _decimal_of_rows(source, delimiter, width)
-    tagged = _is_tagged(_plain_lines(source.head().data))
-    if tagged is None and (end := source.end()) is not None:
-        tagged = _is_tagged(_plain_lines(end.data))
-    batches = with_order(_batches(source, state, bool(tagged)), state.run, ledger)
+    found = (_is_tagged(_plain_lines(head.data)) for head in heads(source, patterns))
+    tagged = next((tagged for tagged in found if tagged is not None), False)
+    batches = with_order(_batches(source, state, tagged), state.run, ledger)
     return Opened(state.run, batches, True, (ledger,))
 
 

@@ -40,6 +40,14 @@ WORDS = (
     *("activities:", "calls:", "openacc", "openmp"),
 )
 """Each output of nvprof has one of them: of a table's header, or before a line of nvprof."""
+LATE = (
+    rb"==[0-9]+== ",
+    rb"={8} (?:NVPROF|PGPROF|Profiling|Warning|Error)",
+    rb"Time ?\(%\)",
+    rb"Start[\", ;\t]+Duration",
+    rb"Invocations",
+    rb"(?:GPU activities|API calls|Open(?:ACC|MP) \([a-z]+\)): +[0-9]",
+)
 
 
 def sniff(head: Head) -> Confidence:
@@ -53,7 +61,7 @@ def read(source: Source, options: ReadOptions, ledger: Ledger) -> Opened:
     """Return the events and totals. Raises: ParseError for a trace without Start, Duration, Name or units."""
     from tracekit.readers.nvprof._read import read_nvprof
 
-    return read_nvprof(source, options, ledger, READER.name)
+    return read_nvprof(source, options, ledger, READER.name, LATE)
 
 
 READER = Reader(
@@ -64,6 +72,6 @@ READER = Reader(
     read,
     gives="both",
     options=(DECIMAL,),
-    marks=Marks(words=WORDS),
+    marks=Marks(in_logs=True, words=WORDS, late=LATE),
     record="line",
 )

@@ -16,7 +16,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tracekit.readers.base import Confidence, Head, Marks, Opened, Reader, ReadOptions
-from tracekit.readers.nvprof.csv import WORDS
+from tracekit.readers.nvprof.csv import LATE, WORDS
 from tracekit.readers.printed.numbers import DECIMAL
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ def read(source: Source, options: ReadOptions, ledger: Ledger) -> Opened:
     """Return the events and totals. Raises: ParseError as the reader of CSV."""
     from tracekit.readers.nvprof._read import read_nvprof
 
-    return read_nvprof(source, options, ledger, READER.name)
+    return read_nvprof(source, options, ledger, READER.name, LATE)
 
 
 READER = Reader(
@@ -46,6 +46,6 @@ READER = Reader(
     read,
     gives="both",
     options=(DECIMAL,),
-    marks=Marks(in_logs=True, words=WORDS),
+    marks=Marks(in_logs=True, words=WORDS, late=LATE),
     record="line",
 )

@@ -58,5 +58,9 @@ READER = Reader(
     read,
     gives="totals",
     options=(DECIMAL,),
-    marks=Marks(in_logs=True, words=(" summary", "flops profiler", "batch_cost: ")),
+    marks=Marks(
+        in_logs=True,
+        words=(" summary", "flops profiler", "batch_cost: "),
+        late=(rb"-{3}[A-Z][A-Za-z/ ]* Summary", rb"={3}Perf Summary=", rb"-{3} Flops Profiler ", rb"batch_cost: "),
+    ),
 )

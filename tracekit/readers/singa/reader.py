@@ -53,6 +53,7 @@ def read(source: Source, options: ReadOptions, ledger: Ledger) -> Opened:
     return _reading.read(source, options, ledger)
 
 
+_LATE = rb"OP_ID[0-9]", rb"(?:Forward|Backward) Propagation Time"
 READER = Reader(
     "singa",
     "Apache SINGA time profiling",
@@ -61,5 +62,5 @@ READER = Reader(
     read,
     gives="totals",
     options=(DECIMAL,),
-    marks=Marks(in_logs=True, words=("op_id", "propagation time", "time profiling:")),
+    marks=Marks(in_logs=True, words=("op_id", "propagation time", "time profiling:"), late=_LATE),
 )

@@ -85,5 +85,13 @@ READER = Reader(
             "pytensor",
             "aesara",
         ),
+        late=(
+            rb"(?:Function|Scan Op) profiling",
+            rb"<apply time>",
+            rb"Max peak memory",
+            rb"<Sum apply",
+            rb"\(remaining [0-9]",
+            rb"ProfileMode\.",
+        ),
     ),
 )

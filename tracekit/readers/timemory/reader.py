@@ -47,6 +47,6 @@ READER = Reader(
     sniff=sniff,
     read=read,
     gives="totals",
-    marks=Marks(in_logs=True, words=("| depth",)),
+    marks=Marks(in_logs=True, words=("| depth",), late=(rb"\|\s*DEPTH",)),
     record="line",
 )

@@ -68,5 +68,5 @@ READER = Reader(
     read,
     gives="totals",
     options=(DECIMAL,),
-    marks=Marks(in_logs=True, words=("name ",)),
+    marks=Marks(in_logs=True, words=("name ",), late=(rb"Name .*(?:CPU|Self [A-Z]|total|avg)",)),
 )

@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from tracekit import schema
 from tracekit.columns import arrow
+from tracekit.columns.args import unescaped
 from tracekit.columns.arrays import I64, Mask
 from tracekit.columns.arrow import Column, Value, pc
 from tracekit.readers.trace_event.patterns import Patterns
@@ -250,7 +251,7 @@ class Planner:
             if (texts := self._texts(index, used, place)) is not None:
                 columns[column] = texts
         if (args := self._args(scan, own, first, scan.start[at])) is not None:
-            columns["args"] = args
+            columns["args"] = unescaped(args) if any(b"\\u" in shape for shape in scan.shapes) else args
         return Rows(len(at), columns, own, self._builds, self._flags[own], (used, place))
 
     def _integers(self, scan: Scan, plan: I64, first: I64, index: int) -> Column:

@@ -6,18 +6,21 @@ are µs. A record is an element of the list of events.
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 
 import numpy as np
 import pyarrow as pa
 
 from tracekit.columns import arrow
-from tracekit.columns.arrays import Mask
+from tracekit.columns.arrays import I64, Mask
 from tracekit.columns.arrow import Column, pc
 from tracekit.readers.base import ReadOptions
-from tracekit.readers.builder import IdTable, Values, event_batch
+from tracekit.readers.builder import FIRST_TEXT_ID, IdTable, Values, event_batch
+from tracekit.readers.printed.late import AROUND_BYTES, BLOCK_BYTES, SEARCH_SHARE, text_around
 from tracekit.readers.source import Source
 from tracekit.readers.trace_event.columns import Planner
 from tracekit.readers.trace_event.plan import FACT, MOVABLE, Build
@@ -32,8 +35,16 @@ FLOW_PHASES = frozenset({"s", "t", "f"})
 INSTANT_PHASES = frozenset({"i", "I", "R", "n"})
 _NUMBER = re.compile(r"0|-?[1-9][0-9]{0,17}", re.ASCII)
 _FIRST_TIME = re.compile(rb'"ts"\s*:\s*"?([0-9]{1,25})')
+_RANK = r"((?i:rank|[a-z]{0,4}[tpdecsm]p))[-_:= ]?([0-9]{1,6})"
+_RANKED = re.compile(rf"\[({_RANK}(?:[-_:,/| ]{{1,3}}{_RANK})*)\]", re.ASCII)
+"""Dimensions of parallel groups with their numbers: tp, pp, dp, ep, cp, sp, mp, fsdp, or a rank."""
+_ANY_TIME = rb'"ts"\s*:\s*"?[1-9]'
 EPOCH_FROM_US = 10**15
 """Times from here on are Unix time: 2001-09-09 in µs. A clock that counts from boot would need 31 years."""
+_PHASE_M = re.compile(rb'"M"')
+_MOST_BRACES = 8
+"""Opening braces before a word of an event, of which one may begin the event."""
+_DECODER = json.JSONDecoder()
 MOST_NAMES = 100_000
 """Names of processes, threads and streams that one file may bring."""
 
@@ -53,6 +64,49 @@ class LaneIds(IdTable):
         if isinstance(text, str) and _NUMBER.fullmatch(plain := text.removeprefix(self._before)):
             return int(plain)
         return super().number(text)
+
+
+class RankLabels:
+    """Ranks by the labels that tools put before each pid when they join files: "[TP01] 4711", "[DP0 TP1] 0".
+
+    A label with one number has the rank of that number. Labels with several are numbered as they come, since the sizes
+    of the groups are not in the file. `Run.ids` has their texts.
+    """
+
+    def __init__(self, run: Run, source: int) -> None:
+        self._run, self._source = run, source
+        self._known: dict[str, int] = {}
+
+    def label(self, pid: int) -> str:
+        """Return the label before a pid, "" without one."""
+        return self._run.ids.get(("pid", self._source, pid), "").rpartition(" ")[0]
+
+    def of(self, pids: I64) -> I64 | None:
+        """Return the ranks that the labels name, -1 for none; None where no label names one."""
+        if not len(pids) or int(pids.max()) < FIRST_TEXT_ID:
+            return None
+        known_pids, at, place = np.unique(pids, return_index=True, return_inverse=True)
+        found = np.full(len(known_pids), -1, np.int64)
+        for each in np.argsort(at).tolist():  # in their order in the file
+            found[each] = self._number(self.label(int(known_pids[each])))
+        return found[place] if (found >= 0).any() else None
+
+    def names(self) -> str:
+        """Return the ranks that labels name, in their order in the file."""
+        return ", ".join(label.strip("[]") for label, rank in self._known.items() if rank >= 0)
+
+    def _number(self, label: str) -> int:
+        known = self._known.get(label)
+        if known is None:
+            match, known = _RANKED.fullmatch(label), -1
+            if match is not None:
+                taken, parts = set(self._known.values()), re.findall(_RANK, match[1])
+                known = int(parts[0][1]) if len(parts) == 1 else 0
+                while known in taken:
+                    known += 1
+                self._run.ids["rank", self._source, known] = re.sub(r"(?i)^rank\W?(?=[0-9]+$)", "", match[1])
+            self._known[label] = known
+        return known
 
 
 @dataclass(slots=True)
@@ -113,8 +167,15 @@ def begin(
 
 
 def first_time(source: Source) -> int:
-    """Return the latest time in the head of the input, in the file's unit, 0 where there is none."""
-    return max((int(t) for t in _FIRST_TIME.findall(source.head().data)), default=0)
+    """Return the latest time in the head of the input, in the file's unit; of one without any, a time behind it.
+
+    0 where there is none: the head may be all metadata, whose times are 0.
+    """
+    return _latest(source.head().data) or _latest(text_around(source, [_ANY_TIME]))
+
+
+def _latest(text: bytes) -> int:
+    return max((int(t) for t in _FIRST_TIME.findall(text)), default=0)
 
 
 def planned(reading: Reading, planner: Planner) -> Iterator[Rows]:
@@ -156,6 +217,61 @@ def _take_names(reading: Reading, facts: Rows) -> None:
             names.labels[pid] = text
         elif what == "thread_name" and tid is not None:
             names.threads[pid, tid] = text
+
+
+def _metadata_events(source: Source) -> Iterator[dict[str, object]]:
+    """Yield the events of phase M of the whole file, as far as each is valid JSON of at most 1 KiB."""
+    stopped, rest = source.stopped, b""
+    for chunk in source.text_chunks(Ledger(), BLOCK_BYTES):
+        if source.limits.late(SEARCH_SHARE) is not None:
+            break
+        data = rest + chunk
+        begin = 0
+        for match in _PHASE_M.finditer(data):
+            if match.start() >= begin and (found := _object_around(data, match.start())) is not None:
+                event, begin = found
+                yield event
+        # An event that is cut here is whole in the next block, and was not found in this one.
+        rest = data[max(begin, len(data) - AROUND_BYTES) :]
+    source.stopped = stopped
+
+
+def _object_around(data: bytes, at: int) -> tuple[dict[str, object], int] | None:
+    """Return the event of phase M that a place is in, and the place behind it."""
+    lowest = max(0, at - AROUND_BYTES)
+    begin = data.rfind(b"{", lowest, at)
+    for _ in range(_MOST_BRACES):
+        if begin < 0:
+            return None
+        text = data[begin : begin + AROUND_BYTES].decode("utf-8", "replace")
+        with suppress(ValueError, RecursionError):
+            event, size = _DECODER.raw_decode(text)
+            if event.get("ph") == "M":
+                return event, begin + len(text[:size].encode())
+        begin = data.rfind(b"{", lowest, begin)
+    return None
+
+
+def look_for_names(reading: Reading, words: bytes) -> None:
+    """Take the names of all metadata events before any row is read, where the head has no name with such words."""
+    head = reading.source.head()
+    if head.complete or re.search(words, head.data):
+        return
+    names = reading.names
+    for event in _metadata_events(reading.source):
+        pid, args = event.get("pid"), event.get("args")
+        if not isinstance(pid, (int, str)) or not isinstance(args, dict):
+            continue
+        key = "labels" if event.get("name") == "process_labels" else "name"
+        text = args.get(key)
+        if not isinstance(text, str) or not text.strip() or len(names.labels) + len(names.processes) > MOST_NAMES:
+            continue
+        if key == "labels":
+            names.labels[reading.pids.number(pid)] = text.strip()
+        elif event.get("name") == "process_name":
+            names.processes[reading.pids.number(pid)] = text.strip()
+        elif event.get("name") == "thread_name" and isinstance(tid := event.get("tid"), (int, str)):
+            names.threads[reading.pids.number(pid), reading.tids.number(tid)] = text.strip()
 
 
 def lane(reading: Reading, build: Build) -> None:

@@ -39,6 +39,13 @@ _OTHER_RECORDS = {
 """Members of the top level that hold records of another form."""
 
 
+_OVERFLOW = (
+    "the profiler's buffer overflowed: events were lost, so times and counts are too low; "
+    "record a shorter time, or with a larger buffer (VizTracer: --tracer_entries)"
+)
+"""For a file whose facts say so: a member "overflow" that is true, at the top level or in one of its objects."""
+
+
 def read_generic(source: Source, options: ReadOptions, ledger: Ledger, dialect: Dialect) -> Opened:
     """Return the events of a producer that differs from others by its dialect alone."""
     reading = events.begin(source, options, ledger, dialect.tool, dialect.name)
@@ -55,6 +62,7 @@ class ChromeReading:
         self._planner = Planner(own, reading.ledger, per_unit)
         self._pairs = Pairs(reading.ledger)
         self._cats: dict[str, int] = {}
+        self._ranks = events.RankLabels(reading.run, reading.options.source)
 
     def batches(self) -> Iterator[pa.RecordBatch]:
         """Yield the rows; the run has its names afterwards."""
@@ -65,6 +73,8 @@ class ChromeReading:
         self._name_everything()
 
     def _finished(self, rows: Rows) -> Iterator[pa.RecordBatch]:
+        if (ranks := self._ranks.of(rows.ints("pid")[0])) is not None:
+            rows.columns["rank"] = arrow.array(ranks.astype(np.int32), mask=ranks < 0)
         paired = rows.has(PAIRED)
         several = rows.has(SEVERAL)
         if paired.any():
@@ -157,8 +167,12 @@ class ChromeReading:
         self._special.names()
         facts = run.sources[0].facts
         facts |= {k: v for k, v in reading.facts.items() if k not in ("traceEvents", *_OTHER_RECORDS)}
+        if ranks := self._ranks.names():
+            facts["rank_names"] = ranks
         for key, text in _OTHER_RECORDS.items():
             if records := reading.facts.get(key):
                 reading.ledger.note(f"other-records-{key}", text, len(records) if isinstance(records, list) else 1)
+        if any(each.get("overflow") is True for each in (facts, *facts.values()) if isinstance(each, dict)):
+            reading.ledger.note("profiler-warning-overflow", _OVERFLOW)
         if self.dialect.name:
             facts["dialect"] = self.dialect.name

@@ -52,6 +52,8 @@ class Dialect:
     """Names that begin with "$" are Python functions (JAX)."""
     device: re.Pattern[str] | None = None
     """Process names whose first group is a device: their threads are streams."""
+    lanes: bytes = b""
+    """Words in the names of processes that are devices: rows cannot be placed before these names are known."""
     special: type[Special] = Special
 
 

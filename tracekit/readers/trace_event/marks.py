@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterable, Sequence
 
 from tracekit.readers.base import Head, Mark, Strength
+from tracekit.readers.head import begun
 
 EVENT_LIST = rb'"traceEvents"\s*:'
 PHASE = rb'"ph"\s*:\s*"[A-Za-z()]"'
@@ -21,7 +22,7 @@ def claimants(head: Head, declared: Iterable[tuple[str, Sequence[Mark]]]) -> fro
 
     declared: (name, marks). Marks weaker than HEADER count only where the head holds events.
     """
-    data = head.data.lstrip()
+    data = begun(head.data)
     if data[:1] not in (b"[", b"{"):
         return frozenset()
     marks = [(mark, name) for name, marks in declared for mark in marks]

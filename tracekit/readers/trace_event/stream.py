@@ -16,6 +16,7 @@ import numpy as np
 
 from tracekit.columns.arrays import I64
 from tracekit.errors import ParseError
+from tracekit.readers.head import begun
 from tracekit.readers.source import Source
 from tracekit.readers.trace_event._repair import (
     LONGEST_OBJECT,
@@ -99,7 +100,7 @@ class Events:
         )
 
     def _list_begin(self, head: bytes) -> int | None:
-        text = head.lstrip()
+        text = begun(head)
         if not text:
             return None
         if text[:1] == b"[":

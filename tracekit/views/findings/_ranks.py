@@ -88,18 +88,22 @@ def straggler(facts: Facts) -> RuleResult:
 
 
 def shared_device(facts: Facts) -> RuleResult:
-    """Return processes whose work alternates on one device of one machine. Only within an input is the device known."""
+    """Return processes whose work alternates on one device of one machine. Only within an input is the device known.
+
+    An input with names of ranks was joined from the files of these, and each of them may number devices of its own.
+    """
     rows, starts, ends = facts.devices.rows, facts.devices.starts, facts.devices.ends
     if not rows.size:
         return RuleResult(why_not=NO_WORK)
     owner = facts.owners.codes[rows]
     place = group_by(*(facts.index.key(column, rows) for column in ("source", "device")))
+    joined = {source for column, source, *_ in facts.index.run.ids if column == "rank"}
     found, tried = [], False
     times: dict[str, Ranges] = {}
     for number, mine in rows_by(place.codes):
         who, pieces = np.unique(owner[mine], return_counts=True)
         who = who[pieces >= LEAST_SHARED]
-        if who.size < 2 or place.labels[1][number] is None:
+        if who.size < 2 or place.labels[1][number] is None or place.labels[0][number] in joined:
             continue
         tried = True
         mine = mine[np.isin(owner[mine], who)]
