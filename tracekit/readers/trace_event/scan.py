@@ -101,7 +101,7 @@ def scan(data: bytes) -> Scan:
     """Return the objects of a list whose opening bracket is before `data`.
 
     `data` begins outside of any string and object; its end may lie anywhere. broken is set where a string holds a line
-    end, or brackets close that are not open: quotes are out of step then, and nothing else of the scan holds.
+    end, brackets close that are not open, or blanks divide a number: nothing else of the scan holds then.
     """
     raw = np.frombuffer(data, np.uint8)
     inside = inside_strings(data, raw)
@@ -115,6 +115,8 @@ def scan(data: bytes) -> Scan:
     else:
         keep = inside | (raw > 32)
         text, marked = raw[keep], flagged[keep]
+    if len(text) < len(raw):
+        broken |= _digit_runs(flagged) != _digit_runs(marked)  # "1 2" is no number, and "12" would be one
     folded = marked | 0x20  # "[" and "]" differ from "{" and "}" in this bit
     brackets = np.flatnonzero((folded == 0x7B) | (folded == 0x7D))
     opening = folded[brackets] == 0x7B
@@ -138,6 +140,12 @@ def scan(data: bytes) -> Scan:
     # Only whole objects count from here on.
     size = int(end[-1]) if len(end) else 0
     return _with_runs(text[:size], marked[:size], start, end, consumed, closed, broken)
+
+
+def _digit_runs(flagged: Bytes) -> int:
+    """Return the number of runs of digits outside strings."""
+    digit = (flagged - np.uint8(0x30)) < np.uint8(10)
+    return int(np.count_nonzero(digit[1:] > digit[:-1]))
 
 
 def _place(raw: Bytes, inside: Mask, behind: int) -> int:
