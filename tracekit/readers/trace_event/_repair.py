@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import msgspec
 
@@ -164,3 +164,21 @@ def _whole_characters(data: bytes) -> int:
             size = 2 if byte < 0xE0 else 3 if byte < 0xF0 else 4
             return len(data) - back if size > back else len(data)
     return len(data)
+
+
+def rewritten(chunks: Iterator[bytes], rewrite: Callable[[bytes], bytes], most: int) -> Iterator[bytes]:
+    """Yield the text changed, in pieces that end between events: at a line end behind a "}", else where they end.
+
+    most: bytes that wait for such an end.
+    """
+    rest = b""
+    for chunk in chunks:
+        data = rest + chunk
+        cut = max(data.rfind(b"},"), data.rfind(b"}\n"), data.rfind(b"}\r")) + 1
+        if not cut and len(data) > most:
+            cut = len(data)
+        rest = data[cut:]
+        if cut:
+            yield rewrite(data[:cut])
+    if rest:
+        yield rewrite(rest)

@@ -22,6 +22,8 @@ NEAR_END = 64
 """Bytes behind a bracket that say whether it closes the list."""
 LONGEST_COUNTED = 64 << 10
 """Broken text that is longer may be more than the one event that its marks show."""
+LONGEST_BROKEN = 1 << 20
+"""Broken text does not wait for its end longer than this."""
 _GROWTH = 8
 _MOST_REPAIRED = 4 << 20
 _MOST_LIST_ENDS = 256
@@ -30,8 +32,9 @@ _TOKEN = re.compile(rb'"(?:[^"\\]|\\.)*+(")?|([{\[])|[}\]]', re.DOTALL)
 _QUOTES = re.compile(rb'\\.|"', re.DOTALL)
 _STRING = re.compile(rb'"(?:[^"\\]|\\.)*+"?', re.DOTALL)
 _CANDIDATE = re.compile(rb'\{(?=\s*"?[A-Za-z_])')
-_PHASE = re.compile(rb'[{,]\s*"?ph(?:"|\s*:)|\bph"\s*:|"ph\s*:')
+_PHASE = re.compile(rb'"ph"\s*[:"]|"ph\s*:|\bph"\s*:')
 """The phase of an event, which each one has, also where one of its quotes is missing."""
+_MEMBER = re.compile(_PHASE.pattern + rb'|"(?:ts|pid|tid)"\s*:')
 _BETWEEN = re.compile(rb"[\s,]*")
 _ZEROS = re.compile(rb"\0[\0\s]*")
 _OBJECT_END = re.compile(rb"\}(?=\s*(?:,?\s*\{|,?\s*\]|,?\s*\Z))")
@@ -117,7 +120,7 @@ def next_event(data: bytes) -> int | None:
 
 
 def events_in(text: bytes) -> int:
-    """Return how many events a broken text was, at least; 0 for text that has neither the begin nor the phase of one."""
+    """Return how many events a broken text was, at least; 0 for text that begins as none, and has no phase of one."""
     return max(len(_PHASE.findall(text)), text[:1] == b"{")
 
 
@@ -177,7 +180,7 @@ class _Splitter:
         self._view = memoryview(data)
         self._from, self._next = 1, 0
         """No event begins between these two places."""
-        self._phases, self._next_objects = _Places(_PHASE, data), _Places(_NEXT_OBJECT, data)
+        self._members, self._next_objects = _Places(_MEMBER, data), _Places(_NEXT_OBJECT, data)
 
     def piece(self, at: int) -> Piece | None:
         """Return what begins at `at`; None when it may go on behind the end of the data."""
@@ -193,11 +196,15 @@ class _Splitter:
             if state is _Is.OPEN or not _LIST_TAIL.search(data, max(at, len(data) - WINDOW)):
                 return Piece(at, len(data), None, cut=True)
         limit = self.begin(at)
-        if limit is _Begin.UNKNOWN or (limit == len(data) and not final):
+        if limit is _Begin.UNKNOWN:
             return None
         assert isinstance(limit, int)
+        if limit == len(data) and not final:
+            return None if limit - at < LONGEST_BROKEN else Piece(at, limit - WINDOW, None)
         cut = False
         if limit == len(data):
+            if self._is_behind_list(at):
+                return None
             limit = self._list_end(at)
             cut = limit == len(data) and not data.rstrip(_REST).endswith(b"}")
         limit = len(data[at:limit].rstrip(b" \t\r\n,")) + at
@@ -308,8 +315,8 @@ class _Splitter:
             return _Begin.UNKNOWN
         if before not in (b",", b"}"):
             return _Begin.NONE
-        phase = self._phases.behind(at)
-        return _Begin.EVENT if phase < min(stop, self._next_objects.behind(at)) else _Begin.NONE
+        member = self._members.behind(at)
+        return _Begin.EVENT if member < min(stop, self._next_objects.behind(at)) else _Begin.NONE
 
     def stray_bracket(self, at: int) -> int | _Begin:
         """Return the end of a bracket behind which the list goes on; NONE where it closes the list, or UNKNOWN."""
@@ -322,7 +329,7 @@ class _Splitter:
         return len(self._data[at : found.end()].rstrip(b" \t\r\n,")) + at
 
     def _list_end(self, at: int) -> int:
-        """Return the place of the bracket that closes the list behind its last event, the end of the data without one."""
+        """Return where the list is closed behind its last event, the end of the data where it is not."""
         data = self._data
         for tries, found in enumerate(_LIST_END.finditer(data, at)):
             rest = data[found.end() :].strip(_REST)
@@ -331,6 +338,11 @@ class _Splitter:
             if tries >= _MOST_LIST_ENDS:
                 break
         return len(data)
+
+    def _is_behind_list(self, at: int) -> bool:
+        """Return whether members of the top level begin there: the list was not closed."""
+        rest = self._data[at:].strip(_REST)
+        return rest == b"}" or (rest[:1] == b'"' and is_json(b"{" + rest))
 
     def _ends(self, at: int, limit: int) -> Iterator[int]:
         """Yield the places where a broken object may end: the last one, and the one before (the last may be {})."""

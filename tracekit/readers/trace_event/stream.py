@@ -18,24 +18,18 @@ import numpy as np
 from tracekit.columns.arrays import I64
 from tracekit.errors import ParseError
 from tracekit.readers.source import Source
+from tracekit.readers.trace_event import _resync as resync
 from tracekit.readers.trace_event._repair import (
     has_exponents,
     is_json,
     repaired,
+    rewritten,
     valid_utf8,
     with_large_numbers_as_text,
 )
-from tracekit.readers.trace_event._resync import (
-    LONGEST_COUNTED,
-    Piece,
-    closes_list,
-    defect,
-    events_in,
-    next_event,
-    pieces,
-)
 from tracekit.readers.trace_event._tail import LONGEST_FACT, OUR_FACTS, TOO_DEEP, fact_of, facts_behind
-from tracekit.readers.trace_event.scan import Scan, inside_strings, scan
+from tracekit.readers.trace_event.scan import Scan, inside_strings, object_end, scan
+from tracekit.text.display import plural
 from tracekit.trace import Ledger
 
 SLAB_BYTES = 2 << 20
@@ -48,9 +42,10 @@ MOST_LOST = 0.01
 """The share of bytes in which no event can be counted; with more of them the trace is incomplete."""
 LONGEST_BEGIN = 8 << 10
 """Bytes of an event that show that it is one."""
+LOST_BYTES = "lost-bytes"
 KNOWN_SHAPES = 1 << 17
 
-_LIST = re.compile(rb'"traceEvents"\s*:\s*(\[|null)')
+_LIST = re.compile(rb'"traceEvents"\s*:\s*(\[|null|(?=\{))')
 _BARE = re.compile(rb'\{\s*"(?:name|ph|cat|pid|tid|ts|dur|args|id|s)"\s*:')
 _AGAIN = {
     "object": re.compile(rb'\}\s*\{(?=[^{}\[\]]{0,4000}"traceEvents"\s*:\s*\[)'),
@@ -84,12 +79,17 @@ class Events:
     whole: bool = False
     comma: bool = False
     """A comma stands between the last event and the end of the list."""
+    bare: bool = False
+    """The events are outside any list, where they need no commas."""
+    lost_commas: int = 0
+    doubled_commas: int = 0
     _chunks: Iterator[bytes] | None = None
     _rest: bytes = b""
     _number: int = 0
     _size: int = 0
     _lost: int = 0
     """Bytes in the list that are no events, and of which no events can be counted."""
+    _lost_at: str = ""
     _zeros: int = 0
     """NUL bytes behind the last event: padding, unless an event follows."""
     _known: set[bytes] = field(default_factory=set)
@@ -98,7 +98,7 @@ class Events:
         """Read up to the first event, and the facts before it. Raises: ParseError where there is no list of events."""
         self._chunks = valid_utf8(self.source.text_chunks(self.ledger, SLAB_BYTES), self.ledger)
         if self.rewrite is not None:
-            self._chunks = _rewritten(self._chunks, self.rewrite)
+            self._chunks = rewritten(self._chunks, self.rewrite, MOST_CARRIED)
         head = b""
         for chunk in self._chunks:
             head += chunk
@@ -127,12 +127,14 @@ class Events:
         place = _at_top(head)
         if place is None:
             if is_bare(text):
-                self.form = "array"
+                self.form, self.bare = "array", True
                 return len(head) - len(text)
             return None
         self._take_facts(head[len(head) - len(text) : place.start()].rstrip().removesuffix(b",") + b"}")
         if place[1] == b"null":
             self.whole = True
+        elif not place[1]:
+            self.ledger.note("list-not-opened", "the bracket that opens the list of events is missing")
         return place.end()
 
     def _take_facts(self, text: bytes) -> None:
@@ -200,10 +202,17 @@ class Events:
 
     def _end(self, carry: bytes, *, done: bool) -> None:
         assert self._chunks is not None
-        if self._lost > MOST_LOST * self._size:
-            self.ledger.reserve(f"has {self._lost:,} bytes, of {self._size:,}, in which no event can be read")
+        if self._lost:
+            text = f"{plural(self._lost, 'byte')} in which no event can be read (zeros, or rests of events)"
+            self.ledger.note(LOST_BYTES, f"skipped: {text}", where=self._lost_at)
+            if self._lost > MOST_LOST * self._size:
+                self.ledger.reserve(f"has {text}, of {self._size:,}")
         if not done:
-            if carry.strip(b" \t\r\n\0,"):
+            rest = carry.strip(b" \t\r\n\0,")
+            if rest and self.form == "object" and _members(b"{" + rest) is not None:
+                self.ledger.note("list-not-closed", "the bracket that closes the list of events is missing")
+                self._take_facts(b"{" + rest)
+            elif rest:
                 self._drop("torn-row", "dropped: the last event was cut")
             elif self.form == "object":
                 self.ledger.note("no-end", "the list of events is not closed: the file was cut, events may be missing")
@@ -230,10 +239,11 @@ class Events:
         if self._is_sound(data, found, final=final):
             self.ledger.read += len(found.start)
             numbers = np.arange(self._number + 1, self._number + 1 + len(found.start))
+            self.lost_commas += found.joined - (not self._number and found.starts_directly)
             self._number += len(found.start)
             if found.closed < 0:
                 return Slab(found, numbers), found.consumed, False
-            if closes_list(data, found.closed, final=final):
+            if resync.closes_list(data, found.closed, final=final):
                 self.comma = bool(len(found.start)) and data[: found.closed].rstrip().endswith(b",")
                 return Slab(found, numbers), found.closed + 1, True
             if len(found.start):
@@ -266,12 +276,17 @@ class Events:
         texts: list[bytes] = []
         numbers: list[int] = []
         used = 0
-        for piece in pieces(data, final=final):
+        whole = self._number > 0
+        for piece in resync.pieces(data, final=final):
+            commas = data.count(b",", used, piece.start)
+            self.lost_commas += not commas and whole and piece.text is not None
+            self.doubled_commas += commas > 1
             start, used, text, _ = piece
+            whole = text is not None
             if text is None:
                 self._lose(data[start:used], piece)
                 continue
-            self._lost, self._zeros = self._lost + self._zeros, 0
+            self._lose_zeros()
             self.ledger.read += 1
             self._number += 1
             if text != data[start:used]:
@@ -283,8 +298,9 @@ class Events:
             texts.append(text)
             numbers.append(self._number)
         rest = data[used:].lstrip(b" \t\r\n,")
-        done = rest[:1] == b"]" and closes_list(data, len(data) - len(rest), final=final)
+        done = rest[:1] == b"]" and resync.closes_list(data, len(data) - len(rest), final=final)
         if done:
+            self.comma = self._number > 0 and b"," in data[used : len(data) - len(rest)]
             used = len(data) - len(rest) + 1
         if not texts:
             return None, used, done
@@ -294,24 +310,30 @@ class Events:
             return None, used, done
         return Slab(found, np.array(numbers, np.int64)), used, done
 
-    def _lose(self, text: bytes, piece: Piece) -> None:
+    def _lose(self, text: bytes, piece: resync.Piece) -> None:
         """Count text that is no JSON: in events where it shows them, else in bytes."""
         if not text.strip(b"\0 \t\r\n"):
             self._zeros += len(text)
             return
-        count = events_in(text)
+        count = resync.events_in(text)
         if piece.cut:
             code, why = "torn-row", "the last event was cut"
         else:
-            code, why = defect(text)
-            self._lost, self._zeros = self._lost + self._zeros + text.count(b"\0"), 0
-            if not count or (count == 1 and len(text) > LONGEST_COUNTED):
-                self._lost += len(text)
+            code, why = resync.defect(text)
+            self._lose_zeros()
+            whole = not count or (count == 1 and len(text) > resync.LONGEST_COUNTED)
+            self._lose_bytes(len(text) if whole else text.count(b"\0"))
         if count:
             self._drop(code, f"dropped: {why}", count)
-        else:
-            where = f"behind event {self._number}"
-            self.ledger.note("text-between", "text between events, which belongs to none, was skipped", where=where)
+
+    def _lose_zeros(self) -> None:
+        self._lose_bytes(self._zeros)
+        self._zeros = 0
+
+    def _lose_bytes(self, count: int) -> None:
+        if count and not self._lost:
+            self._lost_at = f"behind event {self._number}"
+        self._lost += count
 
     def _drop(self, code: str, text: str, count: int = 1) -> None:
         self.ledger.read += count
@@ -332,44 +354,22 @@ class Events:
             rest = text[len(text.rstrip(b"\\")) :]  # a quote behind it may come with the next chunk
             end = None
             if has_end and skipped < MOST_SKIPPED:
-                codes = np.frombuffer(text, np.uint8)[: len(text) - len(rest)]
-                inside = inside_strings(text[: len(codes)], codes)
-                folded = codes | 0x20  # [ and ] as { and }
-                steps = np.where(inside, 0, (folded == 0x7B).astype(np.int32) - (folded == 0x7D))
-                depths = np.cumsum(steps, dtype=np.int32) + np.int32(depth)
-                ends = np.flatnonzero((depths <= 0) & (steps < 0))
-                end = int(ends[0]) + 1 if len(ends) else None
-                depth = int(depths[-1]) if len(depths) else depth
-                opened = b'"' if len(inside) and inside[-1] else b""
+                end, depth, in_string = object_end(text[: len(text) - len(rest)], depth)
+                opened = b'"' if in_string else b""
             else:
                 opened, rest = b"", text[-LONGEST_BEGIN:]
-            begin = next_event(text)
+            begin = resync.next_event(text)
             if end is not None and (begin is None or end <= begin):
                 return text[end:]
             if begin is not None:
-                self._lost += skipped + begin
+                self._lose_bytes(skipped + begin)
                 return text[begin:]
             skipped += len(carry)
             chunk = self._chunk()
             if chunk is None:
-                self._lost += skipped
+                self._lose_bytes(skipped)
                 return b""
             carry = rest + chunk
-
-
-def _rewritten(chunks: Iterator[bytes], rewrite: Callable[[bytes], bytes]) -> Iterator[bytes]:
-    """Yield the text changed, in pieces that end between events: at a line end behind a "}", else where they end."""
-    rest = b""
-    for chunk in chunks:
-        data = rest + chunk
-        cut = max(data.rfind(b"},"), data.rfind(b"}\n"), data.rfind(b"}\r")) + 1
-        if not cut and len(data) > MOST_CARRIED:
-            cut = len(data)
-        rest = data[cut:]
-        if cut:
-            yield rewrite(data[:cut])
-    if rest:
-        yield rewrite(rest)
 
 
 def is_bare(text: bytes) -> bool:
