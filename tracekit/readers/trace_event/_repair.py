@@ -103,17 +103,22 @@ def cleaned(text: bytes) -> bytes | None:
 
 
 def _with_inner_quotes(text: bytes) -> bytes:
-    """Escape the quotes in strings that nothing follows which may follow a string."""
-    out, copied, inside = [], 0, False
+    """Escape the quotes in values that nothing follows which may follow a string; text with such keys stays as it is.
+
+    A key has no quotes inside: another quote, comma or colon is missing before it.
+    """
+    out, copied, inside, escaped = [], 0, False, False
     for match in _QUOTE.finditer(text):
         if match[0] != b'"':
             continue
         at = match.start()
-        if inside and not _AFTER_STRING.match(text, at + 1):
+        if inside and (after := _AFTER_STRING.match(text, at + 1)) is None:
             out += [text[copied:at], b"\\"]
-            copied = at
+            copied, escaped = at, True
         else:
-            inside = not inside
+            if inside and escaped and after is not None and after[0].endswith(b":"):
+                return text
+            inside, escaped = not inside, False
     return b"".join((*out, text[copied:]))
 
 

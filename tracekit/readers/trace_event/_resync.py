@@ -39,9 +39,14 @@ _BETWEEN = re.compile(rb"[\s,]*")
 _ZEROS = re.compile(rb"\0[\0\s]*")
 _OBJECT_END = re.compile(rb"\}(?=\s*(?:,?\s*\{|,?\s*\]|,?\s*\Z))")
 _NEXT_OBJECT = re.compile(rb"\}\s*,?\s*\{")
-_NOT_THE_END = re.compile(rb"\][\s}\]]*,\s*(?=\{)")
-"""A bracket with an object behind it: no end of a list of events, where that object is an event."""
+_GOES_ON = re.compile(rb'\s*(?:[}\]]+\s*)?,\s*["{]|\s*[}\]]\s*[}\],]')
+"""What is behind an object or a list that is within another one."""
+_BEHIND_LIST = re.compile(rb"\](?:\s*,\s*\{|\s*\]\s*[}\],]|\s*\}" + _GOES_ON.pattern + rb")")
+"""What is behind a bracket that closes no list of events."""
+_MEMBERS = re.compile(rb'\]\s*,\s*(?=")')
 _LIST_END = re.compile(rb'\](?=\s*(?:,\s*"|\}|;?[\s\0]*\Z))')
+_LIST_END_MEMBER = re.compile(rb'\](?=\s*,\s*"[^"\\]{1,64}"\s*:)')
+_EMPTY = re.compile(rb"\{\s*\}")
 _LIST_TAIL = re.compile(rb"\}\s*\]\s*\}?[\s\0;]*\Z")
 _REST = b" \t\r\n\0;"
 _OTHERS = frozenset({"name", "ts", "pid", "tid", "cat", "id", "args"})
@@ -56,13 +61,14 @@ _IN_ARRAY = frozenset({b",", b"["})
 class Piece(NamedTuple):
     """A part of a list: an object as JSON text, or None for what is not one, whatever was tried.
 
-    cut: the data ends within it.
+    cut: the data ends within it. goes_on: it is broken text whose end is not in the data.
     """
 
     start: int
     end: int
     text: bytes | None
     cut: bool = False
+    goes_on: bool = False
 
 
 class _Is(Enum):
@@ -78,15 +84,18 @@ class _Is(Enum):
 
 class _Begin(Enum):
     EVENT = 1
-    NONE = 2
-    UNKNOWN = 3
+    BROKEN = 2
+    """An event by its members, and not JSON as it is."""
+    NONE = 3
+    UNKNOWN = 4
     """What is behind the data decides."""
 
 
-def pieces(data: bytes, *, final: bool) -> Iterator[Piece]:
+def pieces(data: bytes, *, final: bool, torn: bool = False) -> Iterator[Piece]:
     """Yield the parts of a list, one by one; ends at the bracket that closes it.
 
-    The last `end` is how far it came: what may go on behind the end of `data` is left, unless it is `final`.
+    torn: the data begins within broken text. The last `end` is how far it came: what may go on behind the end of `data`
+    is left, unless it is `final`.
     """
     splitter = _Splitter(data, final=final)
     at = 0
@@ -97,20 +106,23 @@ def pieces(data: bytes, *, final: bool) -> Iterator[Piece]:
             return
         if zeros := _ZEROS.match(data, at):
             piece: Piece | None = Piece(at, zeros.end(), None)
+        elif torn:
+            piece = splitter.broken(at, at - 1, at)
         elif data[at] == 0x5D:
-            stray = splitter.stray_bracket(at)
-            piece = Piece(at, stray, None) if isinstance(stray, int) else None
+            piece = splitter.broken(at, at, at) if splitter.behind_bracket(at) is _Begin.EVENT else None
         else:
             piece = splitter.piece(at)
         if piece is None:
             return
-        yield piece
+        torn = piece.goes_on
+        if piece.end > at:
+            yield piece
         at = piece.end
 
 
 def closes_list(data: bytes, at: int, *, final: bool) -> bool:
     """Return whether the bracket there closes the list of events; False too where what is behind it must come first."""
-    return _Splitter(data, final=final).stray_bracket(at) is _Begin.NONE
+    return _Splitter(data, final=final).behind_bracket(at) is _Begin.NONE
 
 
 def next_event(data: bytes) -> int | None:
@@ -136,6 +148,11 @@ def defect(text: bytes) -> tuple[str, str]:
     if outside.count(b"{") != outside.count(b"}") or outside.count(b"[") != outside.count(b"]"):
         return "lost-bracket", "events with a missing brace or bracket"
     return "bad-json", "events that are no JSON"
+
+
+def _repaired_event(text: bytes) -> bytes | None:
+    """Return the text of one event, repaired; None for text that has two, which would become one."""
+    return repaired(text) if events_in(text) <= 1 else None
 
 
 def _behind(err: msgspec.DecodeError) -> int | None:
@@ -180,6 +197,8 @@ class _Splitter:
         self._view = memoryview(data)
         self._from, self._next = 1, 0
         """No event begins between these two places."""
+        self._passed = 0
+        """Behind the last broken one between them."""
         self._members, self._next_objects = _Places(_MEMBER, data), _Places(_NEXT_OBJECT, data)
 
     def piece(self, at: int) -> Piece | None:
@@ -189,18 +208,33 @@ class _Splitter:
         if state is _Is.WHOLE:
             return Piece(at, end, data[at:end])
         if state is _Is.CLOSED:
-            return Piece(at, end, cleaned(data[at:end]) or repaired(data[at:end]))
+            text = cleaned(data[at:end]) or _repaired_event(data[at:end])
+            ends = self._ends_event(end)
+            if ends is not _Begin.NONE:
+                return Piece(at, end, text) if ends is _Begin.EVENT else None
         if state in (_Is.OPEN, _Is.IN_STRING):
             if not final:
                 return None
             if state is _Is.OPEN or not _LIST_TAIL.search(data, max(at, len(data) - WINDOW)):
                 return Piece(at, len(data), None, cut=True)
-        limit = self.begin(at)
+            end = at
+        return self.broken(at, at, end)
+
+    def broken(self, at: int, after: int, fits: int) -> Piece | None:
+        """Return broken text up to the next event, which begins behind `after`; None where that is not known.
+
+        fits: up to there quotes and brackets fit together.
+        """
+        data, final = self._data, self._final
+        limit = self.begin(after, fits=fits)
         if limit is _Begin.UNKNOWN:
             return None
         assert isinstance(limit, int)
         if limit == len(data) and not final:
-            return None if limit - at < LONGEST_BROKEN else Piece(at, limit - WINDOW, None)
+            if limit - at < LONGEST_BROKEN:
+                return None
+            end = _LIST_END_MEMBER.search(data, at)
+            return Piece(at, limit - WINDOW, None, goes_on=True) if end is None else Piece(at, end.start(), None)
         cut = False
         if limit == len(data):
             if self._is_behind_list(at):
@@ -209,9 +243,24 @@ class _Splitter:
             cut = limit == len(data) and not data.rstrip(_REST).endswith(b"}")
         limit = len(data[at:limit].rstrip(b" \t\r\n,")) + at
         for end in self._ends(at, limit):
-            if text := repaired(data[at:end]):
+            if text := _repaired_event(data[at:end]):
                 return Piece(at, end, text)
         return Piece(at, limit, None, cut)
+
+    def _ends_event(self, end: int) -> _Begin:
+        """Return EVENT if a broken event ends there, where its brackets do: an event or the end of the list follows."""
+        data, final = self._data, self._final
+        gap = _BETWEEN.match(data, end)
+        at = gap.end() if gap else end
+        if len(data) - at < (1 if final else NEAR_END):
+            return _Begin.EVENT if final else _Begin.UNKNOWN
+        if data[at] == 0x7B:
+            kind = _Begin.EVENT if _EMPTY.match(data, at) else self._event_at(at)
+            return _Begin.EVENT if kind is _Begin.BROKEN else kind
+        if data[at] != 0x5D:
+            return _Begin.NONE
+        behind = self.behind_bracket(at)
+        return _Begin.UNKNOWN if behind is _Begin.UNKNOWN else _Begin.EVENT if behind is _Begin.NONE else _Begin.NONE
 
     def _look(self, at: int) -> tuple[_Is, int]:
         """Return what an object is, and its end where it has one."""
@@ -231,9 +280,9 @@ class _Splitter:
                 return state, end
             if stop < len(data) or self._final:
                 # Events in an event: the end of the outer one is lost.
-                begin = self.begin(at, stop)
+                begin = self.begin(at, stop, fits=stop)
                 if isinstance(begin, int) and begin < stop:
-                    return _Is.BROKEN, at
+                    return _Is.BROKEN, begin
             if stop == len(data):
                 return state, stop
             size *= _GROWTH
@@ -277,15 +326,17 @@ class _Splitter:
                     return _Is.CLOSED, end
         return _Is.OPEN, stop
 
-    def begin(self, at: int, stop: int | None = None) -> int | _Begin:
+    def begin(self, at: int, stop: int | None = None, *, fits: int = 0) -> int | _Begin:
         """Return where the next event behind `at` begins, the end of the data where none does, or UNKNOWN.
 
-        stop: nothing from there on is of interest.
+        stop: nothing from there on is of interest. fits: before it only whole events count, since what is broken there
+        is within another object.
         """
         data = self._data
         stop = len(data) if stop is None else stop
-        if not self._from <= at + 1 <= self._next:
+        if not self._from <= at + 1 <= self._next or fits < self._passed:
             self._from = self._next = at + 1
+            self._passed = 0
         while self._next < stop:
             found = _CANDIDATE.search(data, self._next, stop)
             if found is None:
@@ -293,10 +344,12 @@ class _Splitter:
                 break
             self._next = found.start()
             kind = self._event_at(self._next)
-            if kind is _Begin.EVENT:
-                return self._next
             if kind is _Begin.UNKNOWN:
                 return kind
+            if kind is _Begin.EVENT or (kind is _Begin.BROKEN and self._next >= fits):
+                return self._next
+            if kind is _Begin.BROKEN:
+                self._passed = self._next + 1
             self._next += 1
         return max(self._next, stop) if stop < len(data) else len(data)
 
@@ -316,17 +369,36 @@ class _Splitter:
         if before not in (b",", b"}"):
             return _Begin.NONE
         member = self._members.behind(at)
-        return _Begin.EVENT if member < min(stop, self._next_objects.behind(at)) else _Begin.NONE
+        return _Begin.BROKEN if member < min(stop, self._next_objects.behind(at)) else _Begin.NONE
 
-    def stray_bracket(self, at: int) -> int | _Begin:
-        """Return the end of a bracket behind which the list goes on; NONE where it closes the list, or UNKNOWN."""
-        if not self._final and len(self._data) - at < NEAR_END:
+    def behind_bracket(self, at: int) -> _Begin:
+        """Return EVENT if the list goes on behind a bracket that would close it, NONE if it is closed, or UNKNOWN."""
+        data = self._data
+        if not self._final and len(data) - at < NEAR_END:
             return _Begin.UNKNOWN
-        found = _NOT_THE_END.match(self._data, at)
-        kind = _Begin.NONE if found is None else self._event_at(found.end())
-        if found is None or kind is not _Begin.EVENT:
-            return kind
-        return len(self._data[at : found.end()].rstrip(b" \t\r\n,")) + at
+        behind = _BEHIND_LIST.match(data, at)
+        goes_on = behind is not None
+        if behind is None and (members := _MEMBERS.match(data, at)) is not None:
+            # Members of the top level end with the file, those of an event with other brackets.
+            rest = _Splitter(b"{" + data[members.end() : members.end() + LONGEST_COUNTED], final=False)
+            end = rest.end_of_first()
+            if end == 0 and not self._final and len(data) - at < LONGEST_COUNTED:
+                return _Begin.UNKNOWN
+            goes_on = end < 0 or (end > 0 and _GOES_ON.match(rest._data, end) is not None)
+        if not goes_on:
+            return _Begin.NONE
+        begin = self.begin(at)
+        if isinstance(begin, int) and begin == len(data):
+            return _Begin.NONE if self._final or len(data) - at > LONGEST_COUNTED else _Begin.UNKNOWN
+        return _Begin.EVENT if isinstance(begin, int) else begin
+
+    def end_of_first(self) -> int:
+        """Return the end of the object that the data begin with, 0 where it goes on behind them, -1 if it is broken."""
+        end = self._whole(0, len(self._data))
+        if end > 0:
+            return end
+        state, end = self._brackets(0, len(self._data))
+        return end if state is _Is.CLOSED else -1 if state is _Is.BROKEN else 0
 
     def _list_end(self, at: int) -> int:
         """Return where the list is closed behind its last event, the end of the data where it is not."""

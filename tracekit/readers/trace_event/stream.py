@@ -90,6 +90,8 @@ class Events:
     _lost: int = 0
     """Bytes in the list that are no events, and of which no events can be counted."""
     _lost_at: str = ""
+    _torn: bool = False
+    """The next text goes on with broken text."""
     _zeros: int = 0
     """NUL bytes behind the last event: padding, unless an event follows."""
     _known: set[bytes] = field(default_factory=set)
@@ -252,7 +254,7 @@ class Events:
 
     def _is_sound(self, data: bytes, found: Scan, *, final: bool) -> bool:
         """Return whether the objects are what the text says, and the text behind them may be what is left of one."""
-        if found.broken or b"\0" in data or not self._all_parse(found):
+        if found.broken or self._torn or b"\0" in data or not self._all_parse(found):
             return False
         if found.closed >= 0:
             return not data[found.consumed : found.closed].strip(b" \t\r\n,")
@@ -277,11 +279,11 @@ class Events:
         numbers: list[int] = []
         used = 0
         whole = self._number > 0
-        for piece in resync.pieces(data, final=final):
+        for piece in resync.pieces(data, final=final, torn=self._torn):
             commas = data.count(b",", used, piece.start)
             self.lost_commas += not commas and whole and piece.text is not None
             self.doubled_commas += commas > 1
-            start, used, text, _ = piece
+            start, used, text, _, self._torn = piece
             whole = text is not None
             if text is None:
                 self._lose(data[start:used], piece)
