@@ -25,6 +25,8 @@ _NUMBERLESS = re.compile(_TO_ITS_END + rb"|([-+]?\b(?:nan|infinity|inf)\b(?:\(in
 _NO_NUMBER = re.compile(rb"\b(?:nan|inf)", re.IGNORECASE)
 _NUMBER = re.compile(_TO_ITS_END + rb"|([-+]?\d[\d.]*(?:[eE][-+]?\d+)?)", re.DOTALL)
 _EXPONENT = re.compile(rb"\d[eE][-+]?\d")
+PHASE = re.compile(rb'"ph"\s*[:"]|"ph\s*:|\bph"\s*:')
+"""The phase of an event, which each one has, also where one of its quotes is missing."""
 _LARGE = re.compile(rb"[eE][-+]?\d|\d{300}")
 _QUOTE = re.compile(rb'\\.|"', re.DOTALL)
 _AFTER_STRING = re.compile(rb'\s*(?::|,\s*["\[{0-9tfn-]|[}\]])')
@@ -187,3 +189,22 @@ def rewritten(chunks: Iterator[bytes], rewrite: Callable[[bytes], bytes], most: 
             yield rewrite(data[:cut])
     if rest:
         yield rewrite(rest)
+
+
+def events_in(text: bytes) -> int:
+    """Return how many events a broken text was, at least; 0 for text that begins as none, and has no phase of one."""
+    return max(len(PHASE.findall(text)), text[:1] == b"{")
+
+
+def defect(text: bytes) -> tuple[str, str]:
+    """Return code and words for what is wrong with a broken text.
+
+    >>> defect(b'{"name":"gemm,"ph":"X"}')[0], defect(b'{"ph":"X","args":{"a":1}')[0], defect(b'{"ph":"X",,"ts":1}')[0]
+    ('lost-quote', 'lost-bracket', 'bad-json')
+    """
+    if sum(each == b'"' for each in _QUOTE.findall(text)) % 2:
+        return "lost-quote", "events with a string that is never opened or closed (a quote is missing)"
+    outside = _STRING.sub(b"", text)
+    if outside.count(b"{") != outside.count(b"}") or outside.count(b"[") != outside.count(b"]"):
+        return "lost-bracket", "events with a missing brace or bracket"
+    return "bad-json", "events that are no JSON"

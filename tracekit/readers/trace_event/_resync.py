@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from tracekit.readers.trace_event._repair import cleaned, is_json, repaired
+from tracekit.readers.trace_event._repair import PHASE, cleaned, events_in, is_json, repaired
 
 WINDOW = 4 << 10
 NEAR_END = 64
@@ -29,12 +29,8 @@ _MOST_REPAIRED = 4 << 20
 _MOST_LIST_ENDS = 256
 
 _TOKEN = re.compile(rb'"(?:[^"\\]|\\.)*+(")?|([{\[])|[}\]]', re.DOTALL)
-_QUOTES = re.compile(rb'\\.|"', re.DOTALL)
-_STRING = re.compile(rb'"(?:[^"\\]|\\.)*+"?', re.DOTALL)
 _CANDIDATE = re.compile(rb'\{(?=\s*"?[A-Za-z_])')
-_PHASE = re.compile(rb'"ph"\s*[:"]|"ph\s*:|\bph"\s*:')
-"""The phase of an event, which each one has, also where one of its quotes is missing."""
-_MEMBER = re.compile(_PHASE.pattern + rb'|"(?:ts|pid|tid)"\s*:')
+_MEMBER = re.compile(PHASE.pattern + rb'|"(?:ts|pid|tid)"\s*:')
 _BETWEEN = re.compile(rb"[\s,]*")
 _ZEROS = re.compile(rb"\0[\0\s]*")
 _OBJECT_END = re.compile(rb"\}(?=\s*(?:,?\s*\{|,?\s*\]|,?\s*\Z))")
@@ -131,25 +127,6 @@ def next_event(data: bytes) -> int | None:
     return found if isinstance(found, int) and found < len(data) else None
 
 
-def events_in(text: bytes) -> int:
-    """Return how many events a broken text was, at least; 0 for text that begins as none, and has no phase of one."""
-    return max(len(_PHASE.findall(text)), text[:1] == b"{")
-
-
-def defect(text: bytes) -> tuple[str, str]:
-    """Return code and words for what is wrong with a broken text.
-
-    >>> defect(b'{"name":"gemm,"ph":"X"}')[0], defect(b'{"ph":"X","args":{"a":1}')[0], defect(b'{"ph":"X",,"ts":1}')[0]
-    ('lost-quote', 'lost-bracket', 'bad-json')
-    """
-    if sum(each == b'"' for each in _QUOTES.findall(text)) % 2:
-        return "lost-quote", "events with a string that is never opened or closed (a quote is missing)"
-    outside = _STRING.sub(b"", text)
-    if outside.count(b"{") != outside.count(b"}") or outside.count(b"[") != outside.count(b"]"):
-        return "lost-bracket", "events with a missing brace or bracket"
-    return "bad-json", "events that are no JSON"
-
-
 def _repaired_event(text: bytes) -> bytes | None:
     """Return the text of one event, repaired; None for text that has two, which would become one."""
     return repaired(text) if events_in(text) <= 1 else None
@@ -233,8 +210,10 @@ class _Splitter:
         if limit == len(data) and not final:
             if limit - at < LONGEST_BROKEN:
                 return None
-            end = _LIST_END_MEMBER.search(data, at)
-            return Piece(at, limit - WINDOW, None, goes_on=True) if end is None else Piece(at, end.start(), None)
+            for found in _LIST_END_MEMBER.finditer(data, at + 1):
+                if self.behind_bracket(found.start()) is _Begin.NONE:
+                    return Piece(at, found.start(), None)
+            return Piece(at, limit - WINDOW, None, goes_on=True)
         cut = False
         if limit == len(data):
             if self._is_behind_list(at):
@@ -387,10 +366,9 @@ class _Splitter:
             goes_on = end < 0 or (end > 0 and _GOES_ON.match(rest._data, end) is not None)
         if not goes_on:
             return _Begin.NONE
-        begin = self.begin(at)
-        if isinstance(begin, int) and begin == len(data):
-            return _Begin.NONE if self._final or len(data) - at > LONGEST_COUNTED else _Begin.UNKNOWN
-        return _Begin.EVENT if isinstance(begin, int) else begin
+        if self._members.behind(at) < len(data):
+            return _Begin.EVENT
+        return _Begin.NONE if self._final or len(data) - at > LONGEST_COUNTED else _Begin.UNKNOWN
 
     def end_of_first(self) -> int:
         """Return the end of the object that the data begin with, 0 where it goes on behind them, -1 if it is broken."""

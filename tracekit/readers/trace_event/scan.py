@@ -126,7 +126,7 @@ def scan(data: bytes) -> Scan:
         keep = inside | (raw > 32)
         text, marked = raw[keep], flagged[keep]
     if len(text) < len(raw):
-        broken |= _digit_runs(flagged) != _digit_runs(marked)  # "1 2" is no number, and "12" would be one
+        broken |= _digit_runs(flagged) != _digit_runs(marked)  # "1 2" is not a number, and "12" would be one
     folded = marked | 0x20  # "[" and "]" differ from "{" and "}" in this bit
     brackets = np.flatnonzero((folded == 0x7B) | (folded == 0x7D))
     opening = folded[brackets] == 0x7B

@@ -20,6 +20,8 @@ from tracekit.errors import ParseError
 from tracekit.readers.source import Source
 from tracekit.readers.trace_event import _resync as resync
 from tracekit.readers.trace_event._repair import (
+    defect,
+    events_in,
     has_exponents,
     is_json,
     repaired,
@@ -29,7 +31,6 @@ from tracekit.readers.trace_event._repair import (
 )
 from tracekit.readers.trace_event._tail import LONGEST_FACT, OUR_FACTS, TOO_DEEP, fact_of, facts_behind
 from tracekit.readers.trace_event.scan import Scan, inside_strings, object_end, scan
-from tracekit.text.display import plural
 from tracekit.trace import Ledger
 
 SLAB_BYTES = 2 << 20
@@ -205,7 +206,9 @@ class Events:
     def _end(self, carry: bytes, *, done: bool) -> None:
         assert self._chunks is not None
         if self._lost:
-            text = f"{plural(self._lost, 'byte')} in which no event can be read (zeros, or rests of events)"
+            text = (
+                f"{self._lost:,} byte{'s' * (self._lost > 1)} in which no event can be read (zeros, or rests of events)"
+            )
             self.ledger.note(LOST_BYTES, f"skipped: {text}", where=self._lost_at)
             if self._lost > MOST_LOST * self._size:
                 self.ledger.reserve(f"has {text}, of {self._size:,}")
@@ -317,11 +320,11 @@ class Events:
         if not text.strip(b"\0 \t\r\n"):
             self._zeros += len(text)
             return
-        count = resync.events_in(text)
+        count = events_in(text)
         if piece.cut:
             code, why = "torn-row", "the last event was cut"
         else:
-            code, why = resync.defect(text)
+            code, why = defect(text)
             self._lose_zeros()
             whole = not count or (count == 1 and len(text) > resync.LONGEST_COUNTED)
             self._lose_bytes(len(text) if whole else text.count(b"\0"))
