@@ -232,3 +232,14 @@ def test_processes_have_names_and_what_the_profiler_lost_is_told(tmp_path: Path)
         "Nsight Systems itself warned: Not all CUDA events might have been collected."
     ]
     assert (ledger.facts, ledger.ignored) == (3, {"DiagnosticEvent type 49": 2})
+
+
+def test_zeros_over_many_lines_make_it_incomplete(tmp_path: Path) -> None:
+    """One line is left of those that the zeros are written over: their number is not known."""
+    data = b"\n".join([json.dumps(TEXTS).encode(), *[json.dumps(CALL).encode()] * 2_000, b""])
+    path = tmp_path / "x.jsonl"
+    for size, incomplete in ((20, False), (len(data) // 20, True)):
+        path.write_bytes(data[:50_030] + bytes(size) + data[50_030 + size :])
+        trace = tracekit.read(path)
+        assert trace.ledgers[0].dropped == {"bad-row": 1}
+        assert bool(trace.incomplete) == incomplete
