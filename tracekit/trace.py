@@ -89,7 +89,7 @@ class Ledger:
 
     read = kept + merged + facts + ignored + filtered + dropped; `check` proves it. The reader's docstring defines a
     record (a line, a row, an event object). `events_out` and `totals_out` count rows: one record may make several.
-    `reservation`: what the input itself says is missing from it, so that the rest is no result; "" for nothing.
+    `reservation`: what the input says, or shows, is missing from it, so that the rest is no result; "" for nothing.
     With `strict` the first note is an error.
     """
 

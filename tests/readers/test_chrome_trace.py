@@ -521,8 +521,8 @@ def test_a_long_event_whose_quotes_do_not_fit_does_not_take_all_that_follows(
     path = tmp_path / "x.json"
     path.write_text(f'{{"traceEvents":[{{"name":"{"x" * (1 << 19)},{",".join([event] * 50_000)}]}}', "utf-8")
     trace = tracekit.read(path)
-    assert 20_000 < len(trace.events) < 50_000
-    assert trace.ledgers[0].dropped["event-too-long"] == 1
+    assert len(trace.events) == 50_000
+    assert trace.ledgers[0].dropped == {"event-too-long": 1}
 
 
 def test_blanks_behind_the_list_of_events_cost_no_time(tmp_path: Path) -> None:

@@ -213,6 +213,17 @@ def test_a_torn_last_line_costs_one_line_and_the_missing_end_is_told(tmp_path: P
     assert trace.run.origin_ns == 77
 
 
+def test_rows_that_are_missing_in_the_middle_make_it_incomplete(tmp_path: Path) -> None:
+    path = write(small(400), tmp_path / "a.jsonl")
+    lines = path.read_bytes().split(b"\n")
+    for gone, incomplete in ((2, False), (20, True)):
+        path.write_bytes(b"\n".join(lines[:50] + lines[50 + gone :]))
+        trace = tracekit.read(path)
+        assert trace.events.num_rows == 400 - gone
+        assert "rows-missing" in notes(trace)
+        assert bool(trace.incomplete) == incomplete
+
+
 def test_cut_anywhere_it_gives_whole_rows_or_one_sentence(tmp_path: Path) -> None:
     data = write(small(20), tmp_path / "a.jsonl").read_bytes()
     for place in range(0, len(data) - 1, 7):

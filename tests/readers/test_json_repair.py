@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tracekit.readers.trace_event import _repair
-from tracekit.readers.trace_event._repair import LONGEST_OBJECT, is_json, objects, repaired
+from tracekit.readers.trace_event import _resync
+from tracekit.readers.trace_event._repair import is_json, repaired
+from tracekit.readers.trace_event._resync import pieces
 
 WHOLE = b'{"name":"gemm","ph":"X","args":{"name":"inside"},"n":1}'
 ROW = b'5600391803247,"dur":443072,"args":{"name":"[CUDA memcpy HtoD]"}}'
@@ -18,7 +18,7 @@ ROW = b'5600391803247,"dur":443072,"args":{"name":"[CUDA memcpy HtoD]"}}'
 
 
 def texts(data: bytes) -> list[bytes]:
-    return [text for _, _, text in objects(data, final=True) if text is not None]
+    return [piece.text for piece in pieces(data, final=True) if piece.text is not None]
 
 
 @given(
@@ -32,28 +32,40 @@ def test_objects_that_are_whole_are_found_as_they_are(rows: list[dict[str, objec
     assert texts(b",".join(data) + b"]") == data
 
 
-@pytest.mark.parametrize("count", [200, 2000])
-def test_work_for_ends_grows_with_the_data(monkeypatch: pytest.MonkeyPatch, count: int) -> None:
+LOST_QUOTE = b'{"name": "gemm,"ph":"X","ts":1,"pid":1,"args":{"o":[{"name":"n"},{"name":"n"}]}}'
+NEVER_ENDS = b'{"name":"gemm","ph":"X","ts":1,"pid":1,"args":{"o":[{"name":"n"}'
+LONG = b'{"name":"gemm","ph":"X","ts":1,"pid":1,"args":{"o":["' + b"x" * 10_000 + b'"],"y":}}'
+NESTS = b'{"name":"gemm","ph":"X","ts":1,"pid":1,"args":' + b'{"a":' * 400
+
+
+@pytest.mark.parametrize(
+    "event", [ROW, LOST_QUOTE, NEVER_ENDS, LONG, NESTS, b'{"name":"a"', b'{"', b"]", b"}", b'"', b"\0{"]
+)
+def test_work_for_ends_grows_with_the_data(event: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where all is broken, each object would else be searched to the end of the data."""
     looked_at = 0
+    look, brackets = _resync._Splitter._whole, _resync._Splitter._brackets
 
-    def counted(way: Callable[[bytes], object]) -> Callable[[bytes], object]:
-        def counting(text: bytes) -> object:
-            nonlocal looked_at
-            looked_at += len(text) if len(text) > _repair._SHORT else 0
-            return way(text)
+    def whole(self: _resync._Splitter, at: int, stop: int) -> int:
+        nonlocal looked_at
+        looked_at += stop - at
+        return look(self, at, stop)
 
-        return counting
+    def closed(self: _resync._Splitter, at: int, stop: int) -> object:
+        nonlocal looked_at
+        looked_at += stop - at
+        return brackets(self, at, stop)
 
-    ways = {name: counted(getattr(_repair, name)) for name in ("is_json", "cleaned", "repaired")}
-    waste = list(_repair._WASTE.values())
-    monkeypatch.setattr(_repair, "_WASTE", dict(zip(ways.values(), waste, strict=True)))
-    for name, way in ways.items():
-        monkeypatch.setattr(_repair, name, way)
-    data = WHOLE + b"," + ROW * count + b",\n" + WHOLE
-    found = texts(data)
-    assert (found[0], found[-1]) == (WHOLE, WHOLE)
-    # `repaired` asks `is_json` up to three times.
-    assert looked_at < 4 * (sum(waste) * len(data) + 2 * LONGEST_OBJECT)
+    monkeypatch.setattr(_resync._Splitter, "_whole", whole)
+    monkeypatch.setattr(_resync._Splitter, "_brackets", closed)
+    work = []
+    for size in (1 << 18, 1 << 20):
+        looked_at = 0
+        data = WHOLE + b"," + (event + b",") * (size // len(event)) + b"\n" + WHOLE
+        found = [piece for piece in pieces(data, final=True) if piece.text is not None]
+        assert (found[0].text, found[-1].text) == (WHOLE, WHOLE)
+        work.append(looked_at)
+    assert work[1] < 5 * work[0]
 
 
 def test_what_is_repaired_is_json_and_what_is_json_stays() -> None:
@@ -88,17 +100,15 @@ def test_numbers_that_json_lacks_cost_no_event_however_deep_they_are() -> None:
 
 def test_an_event_that_nests_too_deep_costs_itself() -> None:
     deep = b'{"ph":"X","args":{"d":' + b"[" * 5000 + b"1" + b"]" * 5000 + b"}}"
-    assert [text for _, _, text in objects(WHOLE + b"," + deep + b"," + WHOLE + b"]", final=True)] == [
-        WHOLE,
-        None,
-        WHOLE,
-    ]
+    data = WHOLE + b"," + deep + b"," + WHOLE + b"]"
+    assert [piece.text for piece in pieces(data, final=True)] == [WHOLE, None, WHOLE]
 
 
 def test_an_event_that_is_cut_at_the_end_of_a_block_waits_for_the_rest() -> None:
     data = b",".join((*NESTED, WHOLE)) + b"]"
-    whole = list(objects(data, final=True))
+    whole = list(pieces(data, final=True))
     for size in range(len(data)):
-        found = list(objects(data[:size], final=False))
+        found = list(pieces(data[:size], final=False))
         assert found == whole[: len(found)]
-        assert len(found) >= sum(end < size for _, end, _ in whole)
+        # What is repaired waits for what follows it: that shows whether it ends there.
+        assert len(found) >= sum(piece.end < size for piece in whole) - 1

@@ -285,3 +285,35 @@ def test_no_damage_brings_anything_but_our_own_errors(
         inspect(path, format="mxnet-table")
     except TracekitError:
         return
+
+
+@pytest.mark.parametrize("layout", [None, 2])
+def test_one_lost_character_costs_one_entry(tmp_path: Path, layout: int | None) -> None:
+    text = sample("mxnet-table/mxnet19.json").read_text("utf-8")
+    if layout is not None:
+        text = json.dumps(json.loads(text), indent=layout)
+    path = tmp_path / "x.json"
+    path.write_text(text, "utf-8")
+    whole = len(tracekit.read(path).totals)
+    inner = text.index("{", text.index('"Time"')) + 1
+    for at in [at for at, each in enumerate(text) if at >= inner and each in '"{}:,'][::3]:
+        path.write_text(text[:at] + text[at + 1 :], "utf-8")
+        trace = tracekit.read(path)
+        lost = whole - len(trace.totals)
+        assert lost == sum(trace.ledgers[0].dropped.values()) <= 1
+        assert bool(trace.incomplete) == bool(lost)
+
+
+@pytest.mark.parametrize("layout", [None, 0])
+def test_entries_that_no_layout_shows_are_told(tmp_path: Path, layout: int | None) -> None:
+    text = json.dumps(json.loads(sample("mxnet-table/mxnet19.json").read_bytes()), indent=layout)
+    path = tmp_path / "x.json"
+    for at in [at for at, each in enumerate(text) if each in '"{}' and at > 60][::9]:
+        path.write_text(text[:at] + text[at + 1 :], "utf-8")
+        try:
+            trace = tracekit.read(path)
+        except ParseError:
+            continue
+        lost = 17 - len(trace.totals)
+        assert sum(trace.ledgers[0].dropped.values()) >= lost
+        assert bool(trace.incomplete) >= bool(lost)

@@ -237,3 +237,14 @@ def test_processes_have_names_and_what_the_profiler_lost_is_told(tmp_path: Path)
 def test_launches_without_one_row_of_a_device_are_lost_rows(tmp_path: Path) -> None:
     assert "3 calls launched work" in lines(tmp_path, TEXTS, *[CALL] * 3).ledgers[0].notes["device-rows-missing"].text
     assert "device-rows-missing" not in lines(tmp_path, TEXTS, *[CALL] * 3, KERNEL).ledgers[0].notes
+
+
+def test_zeros_over_many_lines_make_it_incomplete(tmp_path: Path) -> None:
+    """One line is left of those that the zeros are written over: their number is not known."""
+    data = b"\n".join([json.dumps(TEXTS).encode(), *[json.dumps(CALL).encode()] * 2_000, b""])
+    path = tmp_path / "x.jsonl"
+    for size, incomplete in ((20, False), (len(data) // 20, True)):
+        path.write_bytes(data[:50_030] + bytes(size) + data[50_030 + size :])
+        trace = tracekit.read(path)
+        assert trace.ledgers[0].dropped == {"bad-row": 1}
+        assert bool(trace.incomplete) == incomplete

@@ -11,7 +11,7 @@ from tracekit.trace import Ledger
 
 _OF_TRACKS = frozenset(
     {"null-time", "text-time", "text-id", "bad-metadata", "byte-order-mark", "counter-without-number"}
-    | {"trailing-comma", "open-list"}
+    | {"trailing-comma", "lost-comma", "doubled-comma", "open-list"}
 )
 """Notes that only the second reading of a JSON trace makes, or that it alone makes of every format."""
 
@@ -40,7 +40,7 @@ def findings_of_notes(ledgers: Sequence[Ledger], found: Iterable[Finding]) -> tu
                 known.count += finding.count
                 known.examples = [*known.examples, *finding.examples][:EXAMPLES]
                 known.text = "; ".join(dict.fromkeys(filter(None, (known.text, text))))
-        if (reservation := ledger.reservation) and not number:
+        if (reservation := ledger.reservation) and not number and "lost-bytes" not in ledger.notes:
             every["events-lost"] = Finding(DEFECTS["events-lost"], 1, [], text=reservation)
     if empty := ledgers[0].ignored.get("empty object", 0):
         every["empty-object"] = Finding(DEFECTS["empty-object"], empty)

@@ -162,6 +162,10 @@ def check(source: Source, ledger: FullLedger, *, per_unit: int) -> tuple[list[Fi
         checks.see(batch)
     if reading.events.comma and reading.events.form == "object":
         ledger.note("trailing-comma", "a comma follows the last event")
+    if reading.events.lost_commas and not reading.events.bare:
+        ledger.note("lost-comma", "a comma between two events is missing", reading.events.lost_commas)
+    if reading.events.doubled_commas:
+        ledger.note("doubled-comma", "several commas are between two events", reading.events.doubled_commas)
     if reading.events.form == "array" and not reading.events.whole and "torn-row" not in ledger.notes:
         ledger.note("open-list", "the list of events is not closed")
     return checks.findings("event"), checks.bad_points()

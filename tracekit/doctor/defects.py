@@ -62,6 +62,22 @@ _EVERY = (
         devtools=REFUSED,
     ),
     Defect(
+        "lost-quote",
+        "A quote is missing",
+        "Events with a string that is never opened or never closed.",
+        "drops them",
+        chrome=REFUSED,
+        devtools=REFUSED,
+    ),
+    Defect(
+        "lost-bracket",
+        "A brace or bracket is missing",
+        "Events, or their list, with braces or brackets that are never opened or never closed.",
+        "drops such events, and writes a complete list",
+        chrome=REFUSED,
+        devtools=REFUSED,
+    ),
+    Defect(
         "bad-escape",
         "Broken strings and numbers in JSON",
         "Escapes that JSON does not have, bare quotes, control characters or NaN.",
@@ -81,7 +97,7 @@ _EVERY = (
     Defect(
         "loose-json",
         "JSON that only some viewers take",
-        "A comma follows the last event of an object.",
+        "A comma follows the last event of an object, or is missing or doubled between two events.",
         "writes strict JSON",
         chrome=REFUSED,
         perfetto="takes it",
@@ -371,6 +387,7 @@ _EVERY = (
 DEFECTS = {each.code: each for each in _EVERY}
 
 OF_JSON_TEXT = frozenset(
-    {"torn-tail", "bad-json", "bad-escape", "bad-encoding", "loose-json", "open-list", "second-list", "bad-record"}
+    {"torn-tail", "bad-json", "lost-quote", "lost-bracket", "bad-escape", "bad-encoding", "loose-json", "open-list"}
+    | {"second-list", "bad-record"}
 )
 """Classes about the text of a file: viewers read that of a JSON trace alone."""

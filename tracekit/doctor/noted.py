@@ -12,9 +12,11 @@ ROWS = ""
 _BY_CLASS = {
     "torn-tail": "torn-row no-end cut compressed-file-damaged no-end-line unfinished-line table-cut list-cut "
     "benchmark-cut rows-missing",
-    "bad-json": "bad-json not-json event-too-long line-too-long facts-not-read",
+    "bad-json": "bad-json not-json event-too-long line-too-long facts-not-read lost-bytes",
+    "lost-quote": "lost-quote",
+    "lost-bracket": "lost-bracket list-not-opened list-not-closed",
     "bad-escape": "mended-json",
-    "loose-json": "trailing-comma",
+    "loose-json": "trailing-comma lost-comma doubled-comma",
     "text-time": "text-time",
     "open-list": "open-list",
     "bad-encoding": "not-utf-8 byte-order-mark",

@@ -19,7 +19,7 @@ from tracekit.readers.archive._conform import conform, known_versions, renumbere
 from tracekit.readers.archive._jsonl_rows import OddRows
 from tracekit.readers.base import Confidence, Head, Opened, ReadOptions
 from tracekit.readers.source import MAX_LINE_BYTES, LineBlock, Source
-from tracekit.trace import Ledger, Run
+from tracekit.trace import MOST_DROPPED, Ledger, Run
 
 HEAD = b'{"tracekit":"events-jsonl"'
 FACTS = b'{"tracekit":'
@@ -217,6 +217,11 @@ class _Reading:
             if stated != seen:
                 text = f"the end line says {stated} {table}, {seen} were read"
                 self._ledger.note("rows-missing", text)
+                missing = stated - seen - sum(self._ledger.dropped.values()) if isinstance(stated, int) else 0
+                if isinstance(stated, int) and missing > MOST_DROPPED * stated:
+                    self._ledger.reserve(
+                        f"has lost {stated - seen:,} of the {stated:,} {table} that were written to it"
+                    )
 
 
 def _version(name: str, version: object) -> int:

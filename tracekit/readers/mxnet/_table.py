@@ -33,11 +33,14 @@ _START = re.compile(rb'^[^\n"]{0,200}?(\{\s*"(?:Time|Memory)"\s*:\s*\{)', re.MUL
 _ENTRY = re.compile(rb'"(?:Count|Total)"\s*:\s*[0-9]|"Unit"\s*:\s*\{\s*"(?:Time|Memory)"')
 _OPENS = re.compile(r'"(.*)": \{(\s*\},?)?')
 _FIGURE = re.compile(rf'"(Count|Total|Min|Max|Avg)": ({NUMBER}),?', re.ASCII)
+_COUNT = re.compile(r'\bCount"?\s*:|"Count"')
 _UNIT = re.compile(r'"(Time|Memory)": "(\w{1,8})",?')
 _MEMORY = ("Device Storage", "Pool Memory")
 _OWN_COUNTERS = ("MXNet C API Calls", "MXNet C API Concurrency")
 _LONGEST_JSON_NAME = 4096
 _MOST_SECTIONS = 10_000
+_ENTRIES, _FIGURES = 3, 4
+"""Levels of braces."""
 _SINGLE = Decimal(2) ** -23
 """MXNet prints numbers of single precision: by this part of itself each may differ from the true one."""
 
@@ -278,34 +281,79 @@ def _entry(reading: _Reading, top: str, section: str, name: str, figures: object
 
 
 def _by_lines(data: str, reading: _Reading) -> None:
-    """Read JSON that lacks its end, or has commas too many, by the layout that MXNet gives it."""
+    """Read JSON that is broken, lacks its end, or has commas too many, by the layout that MXNet gives it.
+
+    A line's indentation says its level, so that a lost quote or brace costs no other line.
+    """
     reading.ledger.note("bad-json", "not valid JSON (MXNet 1.5 and older write it so): read line by line")
-    path: list[str] = []
-    figures: dict[str, str] = {}
-    memory_unit = "kb"
-    if found := re.search(r'"Unit"\s*:[^}]*"Memory"\s*:\s*"(\w{1,8})"', data):
-        memory_unit = found[1]
+    lines = _Lines(reading, data)
     for text in data.splitlines():
-        stripped = text.strip()
-        if opened := _OPENS.fullmatch(stripped[:_LONGEST_JSON_NAME]):
-            if len(path) == 1:
-                reading.begin(opened[1])
-            if not opened[2]:
-                path.append(opened[1])
-                figures = {}
-        elif figure := _FIGURE.fullmatch(stripped):
-            figures[figure[1]] = figure[2]
-        elif stripped in ("}", "},"):
-            if len(path) == 3:
-                _entry(reading, path[0], path[1], path[2], figures, memory_unit)
-            if path:
-                path.pop()
-        elif _UNIT.fullmatch(stripped):
-            reading.ledger.read += 1
-            reading.ledger.facts += 1
-    if len(path) == 3:
+        lines.see(text)
+    if lines.entry is not None:
         reading.ledger.read += 1
         reading.ledger.drop("torn-row", text="dropped: the input ends within an entry")
+    if (missing := len(_COUNT.findall(data)) - lines.entries - (lines.entry is not None)) > 0:
+        reading.ledger.read += missing
+        reading.ledger.drop("bad-row", missing, text="dropped: entries of which the text does not show where they are")
+
+
+class _Lines:
+    """The lines of one object of statistics: Time or Memory, sections in them, their entries, the figures of each.
+
+    entry: the name of the entry that is open. entries: how many are closed.
+    """
+
+    def __init__(self, reading: _Reading, data: str) -> None:
+        self._reading = reading
+        found = re.search(r'"Unit"\s*:[^}]*"Memory"\s*:\s*"(\w{1,8})"', data)
+        self._memory_unit = found[1] if found else "kb"
+        first = re.search(r"\n([ \t]*)\S", data)
+        self._step = len(first[1]) if first else 0
+        self._path: list[str] = []
+        self._figures: dict[str, str] = {}
+        self.entry: str | None = None
+        self.entries = 0
+
+    def see(self, text: str) -> None:
+        """Take the next line."""
+        stripped = text.strip()
+        if stripped in ("", ",", "{"):
+            return
+        closes = stripped in ("}", "},")
+        if figure := _FIGURE.fullmatch(stripped):
+            self._figures[figure[1]] = figure[2]
+        elif _UNIT.fullmatch(stripped):
+            self._reading.ledger.read += 1
+            self._reading.ledger.facts += 1
+        elif (level := self._level(text, closes=closes)) < _FIGURES:
+            self._close(level)
+            opened = _OPENS.fullmatch(stripped[:_LONGEST_JSON_NAME])
+            if not closes and level > 0 and (opened is None or not opened[2] or level == 2):
+                self._open(level, opened[1] if opened else stripped[:_LONGEST_JSON_NAME].strip('":{}, '))
+
+    def _level(self, text: str, *, closes: bool) -> int:
+        """Return how many braces are open before a line: by its indentation, else by the lines before."""
+        if self._step:
+            return (len(text) - len(text.lstrip())) // self._step
+        depth = len(self._path) + (self.entry is not None)
+        return max(depth - 1, 0) + 1 if closes else depth + 1
+
+    def _open(self, level: int, name: str) -> None:
+        if level == _ENTRIES:
+            self.entry, self._figures = name, {}
+            return
+        self._path = [*self._path[: level - 1], name]
+        if level == 2:
+            self._reading.begin(name)
+
+    def _close(self, level: int) -> None:
+        """Close all from a level on; braces may be missing."""
+        if self.entry is not None and level <= _ENTRIES:
+            name, self.entry = self.entry, None
+            if len(self._path) == 2 and self._path[0] in ("Time", "Memory"):
+                self.entries += 1
+                _entry(self._reading, self._path[0], self._path[1], name, self._figures, self._memory_unit)
+        del self._path[max(level - 1, 0) :]
 
 
 def _json(source: Source, rows: TotalRows, reading: _Reading) -> Iterator[pa.RecordBatch]:

@@ -18,7 +18,7 @@ from tracekit.readers.nsys._json import Members, ObjectError, Tables, call, inte
 from tracekit.readers.source import Source
 from tracekit.readers.sqlite.lost import with_lost_work
 from tracekit.schema import Kind
-from tracekit.trace import Ledger, Run, SourceFacts
+from tracekit.trace import MOST_DROPPED, Ledger, Run, SourceFacts
 
 _EVENT = re.compile(rb'^\s*\{.*"(?:TraceProcessEvent|CudaApiEvent|CudaEvent|NvtxEvent)"\s*:\s*\{')
 _TEXTS = re.compile(rb'^\s*\{\s*"data"\s*:\s*\[\s*"')
@@ -48,6 +48,9 @@ class _State:
     osrt: bool
     unnamed: dict[int, str]
     rows: RowBuilder = field(default_factory=RowBuilder)
+    size: int = 0
+    zeroed: int = 0
+    """Bytes of broken lines that hold NULs: line ends were among them, and so the lines are not known."""
 
 
 def read(source: Source, options: ReadOptions, ledger: Ledger, *, osrt: bool) -> Opened:
@@ -108,12 +111,17 @@ def _batches(source: Source, state: _State) -> Iterator[pa.RecordBatch]:
             if not lines[-1]:
                 lines.pop()
             state.ledger.read += len(lines)
+            state.size += len(block.data)
             for at, line in enumerate(lines):
                 _line(state, line, block.line + at, torn=block.torn and at == len(lines) - 1)
                 if len(state.rows) >= BATCH_ROWS:
                     yield state.rows.take()
         if len(state.rows):
             yield state.rows.take()
+        if state.zeroed > MOST_DROPPED * state.size:
+            state.ledger.reserve(
+                f"has {state.zeroed:,} bytes, of {state.size:,}, in lines that zeros were written over"
+            )
     finally:
         state.names.close()
 
@@ -129,6 +137,7 @@ def _line(state: _State, line: bytes, number: int, *, torn: bool) -> None:
             ledger.drop("torn-row", where=where, text="dropped: the last line is cut")
         else:
             ledger.drop("bad-row", where=where, text="dropped: a line that is not a JSON object")
+            state.zeroed += len(line) if b"\0" in line else 0
         return
     kind = integer(members.get("Type"))
     if kind is None:

@@ -1,4 +1,4 @@
-"""JSON objects that their producers broke: split and repaired one by one, by rules that are certain enough to name.
+"""JSON objects that their producers broke: repaired one by one, by rules that are certain enough to name.
 
 Repaired are control characters in strings, escapes that JSON does not have (Windows paths: kineto issues 617, 750,
 1459), NaN, Infinity and numbers beyond a double (they become strings), lone surrogates, and quotes inside strings
@@ -10,15 +10,10 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Iterator
-from typing import TypeVar
 
 import msgspec
 
-T = TypeVar("T")
-
-LONGEST_OBJECT = 4 << 20
-MOST_TRIES = 64
-"""Ends of one broken object that are tried."""
+from tracekit.trace import Ledger
 
 _TO_ITS_END = rb'"(?:[^"\\]|\\.)*+(?:"|\\?\Z)'
 """A string; one without an end takes all that is left: the search would else begin anew at each quote in it."""
@@ -30,15 +25,12 @@ _NUMBERLESS = re.compile(_TO_ITS_END + rb"|([-+]?\b(?:nan|infinity|inf)\b(?:\(in
 _NO_NUMBER = re.compile(rb"\b(?:nan|inf)", re.IGNORECASE)
 _NUMBER = re.compile(_TO_ITS_END + rb"|([-+]?\d[\d.]*(?:[eE][-+]?\d+)?)", re.DOTALL)
 _EXPONENT = re.compile(rb"\d[eE][-+]?\d")
+PHASE = re.compile(rb'"ph"\s*[:"]|"ph\s*:|\bph"\s*:')
+"""The phase of an event, which each one has, also where one of its quotes is missing."""
+_LARGE = re.compile(rb"[eE][-+]?\d|\d{300}")
 _QUOTE = re.compile(rb'\\.|"', re.DOTALL)
 _AFTER_STRING = re.compile(rb'\s*(?::|,\s*["\[{0-9tfn-]|[}\]])')
 _SWALLOWED_QUOTE = re.compile(rb'\\"(?=\s*(?:,\s*"[^"\\,:]{1,40}"\s*:|\}\s*[,}\]]|\}\s*$))')
-_END = re.compile(rb"\}(?=\s*(?:,?\s*\{|,?\s*\]|,?\s*\Z))")
-_BEGIN = rb'\{\s*(?:"(?:name|ph|cat|pid|tid|ts|dur|id|args|s|bp|cname)"\s*:|\})'
-_EVENT = re.compile(_BEGIN)
-_NEXT = re.compile(_BEGIN + rb"|\]\s*[,}]|\]\s*\Z")
-_BRACKET = re.compile(_TO_ITS_END + rb"|([{\[])|[}\]]", re.DOTALL)
-_BETWEEN = re.compile(rb"[\s,]*")
 
 
 def is_json(text: bytes) -> bool:
@@ -105,23 +97,30 @@ def cleaned(text: bytes) -> bytes | None:
         text = _STRING.sub(_clean_string, text)
     if _NO_NUMBER.search(text):
         text = _NUMBERLESS.sub(_quoted, text)
-    if not is_json(text):
+    if is_json(text):
+        return text
+    if _LARGE.search(text):
         text = with_large_numbers_as_text(text)
     return text if is_json(text) else None
 
 
 def _with_inner_quotes(text: bytes) -> bytes:
-    """Escape the quotes in strings that nothing follows which may follow a string."""
-    out, copied, inside = [], 0, False
+    """Escape the quotes in values that nothing follows which may follow a string; text with such keys stays as it is.
+
+    A key has no quotes inside: another quote, comma or colon is missing before it.
+    """
+    out, copied, inside, escaped = [], 0, False, False
     for match in _QUOTE.finditer(text):
         if match[0] != b'"':
             continue
         at = match.start()
-        if inside and not _AFTER_STRING.match(text, at + 1):
+        if inside and (after := _AFTER_STRING.match(text, at + 1)) is None:
             out += [text[copied:at], b"\\"]
-            copied = at
+            copied, escaped = at, True
         else:
-            inside = not inside
+            if inside and escaped and after is not None and after[0].endswith(b":"):
+                return text
+            inside, escaped = not inside, False
     return b"".join((*out, text[copied:]))
 
 
@@ -141,109 +140,71 @@ def _clean_string(match: re.Match[bytes]) -> bytes:
     return _CONTROL.sub(lambda m: b"\\u%04x" % m[0][0], text)
 
 
-def objects(data: bytes, *, final: bool) -> Iterator[tuple[int, int, bytes | None]]:
-    """Yield (start, end, JSON text or None) for the objects of a list, one by one; ends at the bracket that closes it.
+def valid_utf8(chunks: Iterator[bytes], ledger: Ledger) -> Iterator[bytes]:
+    """Yield the same text with U+FFFD for what is no UTF-8; pieces end at whole characters."""
+    rest = b""
+    for chunk in chunks:
+        data = rest + chunk
+        rest = b""
+        if not data.isascii():
+            size = _whole_characters(data)
+            data, rest = data[:size], data[size:]
+            try:
+                data.decode()
+            except UnicodeDecodeError:
+                ledger.note("not-utf-8", "bytes that are not UTF-8 were replaced by U+FFFD")
+                data = data.decode("utf-8", "replace").encode()
+        if data:
+            yield data
+    if rest:
+        ledger.note("not-utf-8", "bytes that are not UTF-8 were replaced by U+FFFD")
+        yield rest.decode("utf-8", "replace").encode()
 
-    The last `end` is how far it came: an object that may be cut at the end of `data` is left, unless it is `final`.
-    None: not one JSON object, whatever was tried.
+
+def _whole_characters(data: bytes) -> int:
+    """Return the bytes up to the last character that may go on behind the end."""
+    for back in range(1, min(4, len(data)) + 1):
+        byte = data[-back]
+        if byte < 0x80:
+            return len(data)
+        if byte >= 0xC0:
+            size = 2 if byte < 0xE0 else 3 if byte < 0xF0 else 4
+            return len(data) - back if size > back else len(data)
+    return len(data)
+
+
+def rewritten(chunks: Iterator[bytes], rewrite: Callable[[bytes], bytes], most: int) -> Iterator[bytes]:
+    """Yield the text changed, in pieces that end between events: at a line end behind a "}", else where they end.
+
+    most: bytes that wait for such an end.
     """
-    at = 0
-    splitter = _Splitter(data, final=final)
-    while True:
-        gap = _BETWEEN.match(data, at)
-        at = gap.end() if gap else at
-        if at >= len(data) or data[at] == 0x5D:
-            return
-        found = splitter.object(at)
-        if found is None:
-            return
-        end, text = found
-        yield at, end, text
-        at = end
+    rest = b""
+    for chunk in chunks:
+        data = rest + chunk
+        cut = max(data.rfind(b"},"), data.rfind(b"}\n"), data.rfind(b"}\r")) + 1
+        if not cut and len(data) > most:
+            cut = len(data)
+        rest = data[cut:]
+        if cut:
+            yield rewrite(data[:cut])
+    if rest:
+        yield rewrite(rest)
 
 
-_SHORT = 4 << 10
-_NEAR_END = 64 << 10
-_WASTE: dict[object, int] = {is_json: 64, cleaned: 8, repaired: 8}
-"""Bytes that may be looked at in vain, for each byte of the data, where an object may end behind another's begin."""
+def events_in(text: bytes) -> int:
+    """Return how many events a broken text was, at least; 0 for text that begins as none, and has no phase of one."""
+    return max(len(PHASE.findall(text)), text[:1] == b"{")
 
 
-class _Splitter:
-    """Finds where one object after another ends, in time that grows with the data.
+def defect(text: bytes) -> tuple[str, str]:
+    """Return code and words for what is wrong with a broken text.
 
-    An object may end behind a place where another seems to begin, which may be a part of it. What is looked at for that
-    in vain is limited, but for what is short: where all is broken, each object would else go on to the end of the data.
+    >>> defect(b'{"name":"gemm,"ph":"X"}')[0], defect(b'{"ph":"X","args":{"a":1}')[0], defect(b'{"ph":"X",,"ts":1}')[0]
+    ('lost-quote', 'lost-bracket', 'bad-json')
     """
-
-    def __init__(self, data: bytes, *, final: bool) -> None:
-        self._data, self._final = data, final
-        self._left = {way: most * len(data) + LONGEST_OBJECT for way, most in _WASTE.items()}
-        self._ends_from = 0
-        """No object ends before."""
-
-    def object(self, at: int) -> tuple[int, bytes | None] | None:
-        """Return end and text of what begins at `at`; None when it may go on behind the end of the data."""
-        data, final = self._data, self._final
-        follower = _NEXT.search(data, at + 1)
-        limit = follower.start() if follower else len(data)
-        ends: list[int] = []
-        for end in self._ends(at) if data[at] == 0x7B else ():
-            whole = self._try(is_json, at, end, limit)
-            if end == len(data) and not final and not whole:
-                break
-            ends.append(end)
-            if whole:
-                return end, data[at:end]
-            if len(ends) >= MOST_TRIES:
-                break
-        closed = self._closed(at)
-        if closed is not None and (text := self._try(cleaned, at, closed, limit)):
-            return closed, text
-        for end in ends:
-            if end > limit and end != ends[0]:
-                break
-            if text := self._try(repaired, at, end, limit):
-                return end, text
-        if closed is None and not final and len(data) - at < (_NEAR_END if follower else LONGEST_OBJECT):
-            return None
-        if closed is not None and not _EVENT.search(data, at + 1, closed):
-            return closed, None
-        before = [end for end in ends if end <= limit]
-        return (before[-1] if before else limit), None
-
-    def _ends(self, at: int) -> Iterator[int]:
-        """Yield the places behind `at` where an object may end. They are searched but once."""
-        until = at + LONGEST_OBJECT
-        first = True
-        for match in _END.finditer(self._data, max(at, self._ends_from), until):
-            if first:
-                self._ends_from = match.start()
-                first = False
-            yield match.end()
-        if first:
-            self._ends_from = max(self._ends_from, min(until, len(self._data)))
-
-    def _closed(self, at: int) -> int | None:
-        """Return where the brackets outside strings are all closed; None where they are not, or may not be counted."""
-        if self._left[cleaned] <= 0 or self._data[at] != 0x7B:
-            return None
-        depth = 0
-        for match in _BRACKET.finditer(self._data, at, at + LONGEST_OBJECT):
-            if match[0][:1] == b'"':
-                continue
-            depth += 1 if match[1] else -1
-            if not depth:
-                return match.end()
-        looked_at = min(len(self._data) - at, LONGEST_OBJECT)
-        self._left[cleaned] -= looked_at if looked_at > _SHORT else 0
-        return None
-
-    def _try(self, way: Callable[[bytes], T], at: int, end: int, limit: int) -> T | None:
-        """Return what a way of reading makes of the bytes; None where it may not try them."""
-        counts = end > limit and end - at > _SHORT
-        if counts and self._left[way] <= 0:
-            return None
-        found = way(self._data[at:end])
-        if counts and not found:
-            self._left[way] -= end - at
-        return found
+    if sum(each == b'"' for each in _QUOTE.findall(text)) % 2:
+        return "lost-quote", "events with a string that is never opened or closed (a quote is missing)"
+    outside = _STRING.sub(b"", text)
+    if outside.count(b"{") != outside.count(b"}") or outside.count(b"[") != outside.count(b"]"):
+        return "lost-bracket", "events with a missing brace or bracket"
+    return "bad-json", "events that are no JSON"

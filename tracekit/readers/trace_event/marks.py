@@ -14,6 +14,8 @@ from tracekit.readers.head import begun
 
 EVENT_LIST = rb'"traceEvents"\s*:'
 PHASE = rb'"ph"\s*:\s*"[A-Za-z()]"'
+_ARRAY = rb'\[\s*(?:\{|"\w+"\s*:)'
+"""An array of objects; the brace of the first one may be lost."""
 _EVENT_KEY = rb'"(?:ts|pid|tid)"\s*:'
 
 
@@ -44,7 +46,7 @@ def _strongest(data: bytes, marks: list[tuple[Mark, str]]) -> frozenset[str]:
 def _has_events(data: bytes) -> bool:
     """Return whether a JSON text is an array of events, an object with a list of them, or events one a line."""
     if data[:1] == b"[":
-        return data[1:].lstrip()[:1] == b"{" and bool(re.search(PHASE, data) and re.search(_EVENT_KEY, data))
+        return bool(re.match(_ARRAY, data) and re.search(PHASE, data) and re.search(_EVENT_KEY, data))
     if re.search(EVENT_LIST, data):
         return True
     from tracekit.readers.trace_event.stream import is_bare

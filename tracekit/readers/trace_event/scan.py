@@ -60,6 +60,16 @@ class Scan:
     closed: int
     broken: bool
 
+    @property
+    def joined(self) -> int:
+        """The number of objects that directly follow what is before them: no comma is between."""
+        return int(np.count_nonzero(self.start[1:] == self.end[:-1])) + self.starts_directly
+
+    @property
+    def starts_directly(self) -> bool:
+        """Nothing is before the first object."""
+        return bool(len(self.start) and not self.start[0])
+
     def object(self, row: int) -> bytes:
         """Return the text of one object."""
         return self.text[self.start[row] : self.end[row]].tobytes()
@@ -101,7 +111,7 @@ def scan(data: bytes) -> Scan:
     """Return the objects of a list whose opening bracket is before `data`.
 
     `data` begins outside of any string and object; its end may lie anywhere. broken is set where a string holds a line
-    end, or brackets close that are not open: quotes are out of step then, and nothing else of the scan holds.
+    end, brackets close that are not open, or blanks divide a number: nothing else of the scan holds then.
     """
     raw = np.frombuffer(data, np.uint8)
     inside = inside_strings(data, raw)
@@ -115,6 +125,8 @@ def scan(data: bytes) -> Scan:
     else:
         keep = inside | (raw > 32)
         text, marked = raw[keep], flagged[keep]
+    if len(text) < len(raw):
+        broken |= _digit_runs(flagged) != _digit_runs(marked)  # "1 2" is not a number, and "12" would be one
     folded = marked | 0x20  # "[" and "]" differ from "{" and "}" in this bit
     brackets = np.flatnonzero((folded == 0x7B) | (folded == 0x7D))
     opening = folded[brackets] == 0x7B
@@ -140,6 +152,12 @@ def scan(data: bytes) -> Scan:
     return _with_runs(text[:size], marked[:size], start, end, consumed, closed, broken)
 
 
+def _digit_runs(flagged: Bytes) -> int:
+    """Return the number of runs of digits outside strings."""
+    digit = (flagged - np.uint8(0x30)) < np.uint8(10)
+    return int(np.count_nonzero(digit[1:] > digit[:-1]))
+
+
 def _place(raw: Bytes, inside: Mask, behind: int) -> int:
     """Return the place of the byte of `text` that has so many others of it behind it."""
     size = 1024 + 2 * behind
@@ -160,6 +178,21 @@ def _strange_between(text: Bytes, start: I64, end: I64) -> bool:
     at = start - 1
     commas = (gaps == 0) | ((gaps == 1) & (text[np.maximum(at, 0)] == 0x2C))
     return not bool(commas.all())
+
+
+def object_end(text: bytes, depth: int) -> tuple[int | None, int, bool]:
+    """Return the end of an object of which `depth` brackets are open before the text, None where it goes on.
+
+    Also returns how many brackets are open behind the text, and whether a string is.
+    """
+    codes = np.frombuffer(text, np.uint8)
+    inside = inside_strings(text, codes)
+    folded = codes | 0x20
+    steps = np.where(inside, 0, (folded == 0x7B).astype(np.int32) - (folded == 0x7D))
+    depths = np.cumsum(steps, dtype=np.int32) + np.int32(depth)
+    ends = np.flatnonzero((depths <= 0) & (steps < 0))
+    end = int(ends[0]) + 1 if len(ends) else None
+    return end, int(depths[-1]) if len(depths) else depth, bool(len(inside) and inside[-1])
 
 
 def _with_runs(text: Bytes, marked: Bytes, start: I64, end: I64, consumed: int, closed: int, broken: bool) -> Scan:

@@ -1,7 +1,8 @@
 """The events of a trace in JSON, in slabs: an array of objects, or an object with "traceEvents", of any size.
 
 Memory: one block, one unfinished object, and the other members of the top level (each up to 64 KiB). An object in the
-list is a record. A slab whose quotes or brackets do not fit is split and repaired object by object (`_repair`).
+list is a record. A slab whose quotes or brackets do not fit is split and repaired object by object (`_resync`), and
+a broken object costs itself alone.
 """
 
 from __future__ import annotations
@@ -18,16 +19,19 @@ from tracekit.columns.arrays import I64
 from tracekit.errors import ParseError
 from tracekit.readers.head import begun
 from tracekit.readers.source import Source
+from tracekit.readers.trace_event import _resync as resync
 from tracekit.readers.trace_event._repair import (
-    LONGEST_OBJECT,
+    defect,
+    events_in,
     has_exponents,
     is_json,
-    objects,
     repaired,
+    rewritten,
+    valid_utf8,
     with_large_numbers_as_text,
 )
 from tracekit.readers.trace_event._tail import LONGEST_FACT, OUR_FACTS, TOO_DEEP, fact_of, facts_behind
-from tracekit.readers.trace_event.scan import Scan, inside_strings, scan
+from tracekit.readers.trace_event.scan import Scan, inside_strings, object_end, scan
 from tracekit.trace import Ledger
 
 SLAB_BYTES = 2 << 20
@@ -36,11 +40,14 @@ MOST_CARRIED = 16 << 20
 MOST_SKIPPED = 256 << 20
 """The end of an object that is too long is looked for in so many bytes."""
 MOST_HEAD = 64 << 20
-MOST_CLOSED = 4
-"""Brackets at the end of a text of which one may close its last object."""
+MOST_LOST = 0.01
+"""The share of bytes in which no event can be counted; with more of them the trace is incomplete."""
+LONGEST_BEGIN = 8 << 10
+"""Bytes of an event that show that it is one."""
+LOST_BYTES = "lost-bytes"
 KNOWN_SHAPES = 1 << 17
 
-_LIST = re.compile(rb'"traceEvents"\s*:\s*(\[|null)')
+_LIST = re.compile(rb'"traceEvents"\s*:\s*(\[|null|(?=\{))')
 _BARE = re.compile(rb'\{\s*"(?:name|ph|cat|pid|tid|ts|dur|args|id|s)"\s*:')
 _AGAIN = {
     "object": re.compile(rb'\}\s*\{(?=[^{}\[\]]{0,4000}"traceEvents"\s*:\s*\[)'),
@@ -74,16 +81,28 @@ class Events:
     whole: bool = False
     comma: bool = False
     """A comma stands between the last event and the end of the list."""
+    bare: bool = False
+    """The events are outside any list, where they need no commas."""
+    lost_commas: int = 0
+    doubled_commas: int = 0
     _chunks: Iterator[bytes] | None = None
     _rest: bytes = b""
     _number: int = 0
+    _size: int = 0
+    _lost: int = 0
+    """Bytes in the list that are no events, and of which no events can be counted."""
+    _lost_at: str = ""
+    _torn: bool = False
+    """The next text goes on with broken text."""
+    _zeros: int = 0
+    """NUL bytes behind the last event: padding, unless an event follows."""
     _known: set[bytes] = field(default_factory=set)
 
     def open(self) -> None:
         """Read up to the first event, and the facts before it. Raises: ParseError where there is no list of events."""
-        self._chunks = _valid_utf8(self.source.text_chunks(self.ledger, SLAB_BYTES), self.ledger)
+        self._chunks = valid_utf8(self.source.text_chunks(self.ledger, SLAB_BYTES), self.ledger)
         if self.rewrite is not None:
-            self._chunks = _rewritten(self._chunks, self.rewrite)
+            self._chunks = rewritten(self._chunks, self.rewrite, MOST_CARRIED)
         head = b""
         for chunk in self._chunks:
             head += chunk
@@ -112,12 +131,14 @@ class Events:
         place = _at_top(head)
         if place is None:
             if is_bare(text):
-                self.form = "array"
+                self.form, self.bare = "array", True
                 return len(head) - len(text)
             return None
         self._take_facts(head[len(head) - len(text) : place.start()].rstrip().removesuffix(b",") + b"}")
         if place[1] == b"null":
             self.whole = True
+        elif not place[1]:
+            self.ledger.note("list-not-opened", "the bracket that opens the list of events is missing")
         return place.end()
 
     def _take_facts(self, text: bytes) -> None:
@@ -151,10 +172,11 @@ class Events:
         assert self._chunks is not None
         carry, done = self._rest, self.whole
         self._rest = b""
+        self._size = len(carry)
         final = False
         while not done:
             if not final and len(carry) < SLAB_BYTES:
-                chunk = next(self._chunks, None)
+                chunk = self._chunk()
                 if chunk is None:
                     final = True
                 else:
@@ -167,7 +189,7 @@ class Events:
                 break
             if not used and not done and len(carry) >= SLAB_BYTES:
                 # Nothing whole yet: take more, up to a limit.
-                chunk = next(self._chunks, None)
+                chunk = self._chunk()
                 if chunk is None:
                     final = True
                 elif len(carry) > MOST_CARRIED:
@@ -176,10 +198,27 @@ class Events:
                     carry += chunk
         self._end(carry, done=done)
 
+    def _chunk(self) -> bytes | None:
+        assert self._chunks is not None
+        chunk = next(self._chunks, None)
+        self._size += len(chunk or b"")
+        return chunk
+
     def _end(self, carry: bytes, *, done: bool) -> None:
         assert self._chunks is not None
+        if self._lost:
+            text = (
+                f"{self._lost:,} byte{'s' * (self._lost > 1)} in which no event can be read (zeros, or rests of events)"
+            )
+            self.ledger.note(LOST_BYTES, f"skipped: {text}", where=self._lost_at)
+            if self._lost > MOST_LOST * self._size:
+                self.ledger.reserve(f"has {text}, of {self._size:,}")
         if not done:
-            if carry.strip(b" \t\r\n\0,"):
+            rest = carry.strip(b" \t\r\n\0,")
+            if rest and self.form == "object" and _members(b"{" + rest) is not None:
+                self.ledger.note("list-not-closed", "the bracket that closes the list of events is missing")
+                self._take_facts(b"{" + rest)
+            elif rest:
                 self._drop("torn-row", "dropped: the last event was cut")
             elif self.form == "object":
                 self.ledger.note("no-end", "the list of events is not closed: the file was cut, events may be missing")
@@ -203,16 +242,27 @@ class Events:
     def _slab(self, data: bytes, *, final: bool) -> tuple[Slab | None, int, bool]:
         """Return the whole objects of data, the bytes they take, and whether the list is closed behind them."""
         found = scan(data)
-        hidden = final and found.closed < 0 and not len(found.start) and _hides_its_end(data)
-        if not found.broken and not hidden and self._all_parse(found):
+        if self._is_sound(data, found, final=final):
             self.ledger.read += len(found.start)
             numbers = np.arange(self._number + 1, self._number + 1 + len(found.start))
+            self.lost_commas += found.joined - (not self._number and found.starts_directly)
             self._number += len(found.start)
-            if found.closed >= 0:
+            if found.closed < 0:
+                return Slab(found, numbers), found.consumed, False
+            if resync.closes_list(data, found.closed, final=final):
                 self.comma = bool(len(found.start)) and data[: found.closed].rstrip().endswith(b",")
                 return Slab(found, numbers), found.closed + 1, True
-            return Slab(found, numbers), found.consumed, False
+            if len(found.start):
+                return Slab(found, numbers), found.consumed, False
         return self._repaired_slab(data, final=final)
+
+    def _is_sound(self, data: bytes, found: Scan, *, final: bool) -> bool:
+        """Return whether the objects are what the text says, and the text behind them may be what is left of one."""
+        if found.broken or self._torn or b"\0" in data or not self._all_parse(found):
+            return False
+        if found.closed >= 0:
+            return not data[found.consumed : found.closed].strip(b" \t\r\n,")
+        return bool(len(found.start)) or not (final or len(data) >= SLAB_BYTES)
 
     def _all_parse(self, found: Scan) -> bool:
         if len(self._known) > KNOWN_SHAPES:
@@ -232,17 +282,21 @@ class Events:
         texts: list[bytes] = []
         numbers: list[int] = []
         used = 0
-        for start, end, text in objects(data, final=final):
-            used = end
+        whole = self._number > 0
+        for piece in resync.pieces(data, final=final, torn=self._torn):
+            commas = data.count(b",", used, piece.start)
+            self.lost_commas += not commas and whole and piece.text is not None
+            self.doubled_commas += commas > 1
+            start, used, text, _, self._torn = piece
+            whole = text is not None
             if text is None:
-                torn = final and not data[end:].strip(b"\0 \t\r\n,")
-                code, why = ("torn-row", "the last event was cut") if torn else ("bad-json", "events that are no JSON")
-                self._drop(code, f"dropped: {why}")
+                self._lose(data[start:used], piece)
                 continue
+            self._lose_zeros()
             self.ledger.read += 1
             self._number += 1
-            if text != data[start:end]:
-                if text == with_large_numbers_as_text(data[start:end]):
+            if text != data[start:used]:
+                if text == with_large_numbers_as_text(data[start:used]):
                     code, why = "number-as-text", "events with numbers beyond a double: these were kept as text"
                 else:
                     code, why = "mended-json", "events with broken JSON (quotes, escapes, NaN) were repaired"
@@ -250,8 +304,9 @@ class Events:
             texts.append(text)
             numbers.append(self._number)
         rest = data[used:].lstrip(b" \t\r\n,")
-        done = rest[:1] == b"]"
+        done = rest[:1] == b"]" and resync.closes_list(data, len(data) - len(rest), final=final)
         if done:
+            self.comma = self._number > 0 and b"," in data[used : len(data) - len(rest)]
             used = len(data) - len(rest) + 1
         if not texts:
             return None, used, done
@@ -261,101 +316,66 @@ class Events:
             return None, used, done
         return Slab(found, np.array(numbers, np.int64)), used, done
 
-    def _drop(self, code: str, text: str) -> None:
-        self.ledger.read += 1
-        self._number += 1
-        self.ledger.drop(code, where=f"event {self._number}", text=text)
+    def _lose(self, text: bytes, piece: resync.Piece) -> None:
+        """Count text that is no JSON: in events where it shows them, else in bytes."""
+        if not text.strip(b"\0 \t\r\n"):
+            self._zeros += len(text)
+            return
+        count = events_in(text)
+        if piece.cut:
+            code, why = "torn-row", "the last event was cut"
+        else:
+            code, why = defect(text)
+            self._lose_zeros()
+            whole = not count or (count == 1 and len(text) > resync.LONGEST_COUNTED)
+            self._lose_bytes(len(text) if whole else text.count(b"\0"))
+        if count:
+            self._drop(code, f"dropped: {why}", count)
+
+    def _lose_zeros(self) -> None:
+        self._lose_bytes(self._zeros)
+        self._zeros = 0
+
+    def _lose_bytes(self, count: int) -> None:
+        if count and not self._lost:
+            self._lost_at = f"behind event {self._number}"
+        self._lost += count
+
+    def _drop(self, code: str, text: str, count: int = 1) -> None:
+        self.ledger.read += count
+        self._number += count
+        self.ledger.drop(code, count, where=f"event {self._number - count + 1}", text=text)
 
     def _skip(self, carry: bytes) -> bytes:
-        """Drop an object that is too long: return what is behind its end, or where another may begin.
+        """Drop an object that is too long: return what is behind its end, or where the next event begins.
 
-        Its quotes and brackets say where it ends. Where they do not fit together, it would take all that follows.
+        Its quotes and brackets say where it ends, if they fit together.
         """
         self._drop("event-too-long", "dropped: an event longer than 16 MiB")
-        assert self._chunks is not None
-        depth, opened = 0, b""
-        skipped = 0 if carry.lstrip(b" \t\r\n,").startswith(b"{") else MOST_SKIPPED
-        while skipped < MOST_SKIPPED:
+        depth, opened, skipped = 0, b"", 0
+        carry = carry.lstrip(b" \t\r\n,")
+        has_end = carry.startswith(b"{")
+        while True:
             text = opened + carry
             rest = text[len(text.rstrip(b"\\")) :]  # a quote behind it may come with the next chunk
-            codes = np.frombuffer(text, np.uint8)[: len(text) - len(rest)]
-            inside = inside_strings(text[: len(codes)], codes)
-            folded = codes | 0x20  # [ and ] as { and }
-            steps = np.where(inside, 0, (folded == 0x7B).astype(np.int32) - (folded == 0x7D))
-            depths = np.cumsum(steps, dtype=np.int32) + np.int32(depth)
-            ends = np.flatnonzero((depths <= 0) & (steps < 0))
-            if len(ends):
-                return text[int(ends[0]) + 1 :]
-            depth = int(depths[-1]) if len(depths) else depth
-            opened = b'"' if len(inside) and inside[-1] else b""
+            end = None
+            if has_end and skipped < MOST_SKIPPED:
+                end, depth, in_string = object_end(text[: len(text) - len(rest)], depth)
+                opened = b'"' if in_string else b""
+            else:
+                opened, rest = b"", text[-LONGEST_BEGIN:]
+            begin = resync.next_event(text)
+            if end is not None and (begin is None or end <= begin):
+                return text[end:]
+            if begin is not None:
+                self._lose_bytes(skipped + begin)
+                return text[begin:]
             skipped += len(carry)
-            chunk = next(self._chunks, None)
+            chunk = self._chunk()
             if chunk is None:
+                self._lose_bytes(skipped)
                 return b""
             carry = rest + chunk
-        again = carry.find(b'{"', max(len(carry) - SLAB_BYTES, 1))
-        return carry[again:] if again >= 0 else b""
-
-
-def _hides_its_end(data: bytes) -> bool:
-    """Return whether the text is one whole object in which a stray quote hides the end, and that of the list."""
-    data = data.strip(b" \t\r\n\0,")
-    end = len(data)
-    for _ in range(MOST_CLOSED):
-        end = data.rfind(b"}", 0, end)
-        if end < 0 or end > LONGEST_OBJECT or data[end + 1 :].strip(b" \t\r\n}];,"):
-            return False
-        if repaired(data[: end + 1]) is not None:
-            return True
-    return False
-
-
-def _valid_utf8(chunks: Iterator[bytes], ledger: Ledger) -> Iterator[bytes]:
-    """Yield the same text with U+FFFD for what is no UTF-8; pieces end at whole characters."""
-    rest = b""
-    for chunk in chunks:
-        data = rest + chunk
-        rest = b""
-        if not data.isascii():
-            size = _whole_characters(data)
-            data, rest = data[:size], data[size:]
-            try:
-                data.decode()
-            except UnicodeDecodeError:
-                ledger.note("not-utf-8", "bytes that are not UTF-8 were replaced by U+FFFD")
-                data = data.decode("utf-8", "replace").encode()
-        if data:
-            yield data
-    if rest:
-        ledger.note("not-utf-8", "bytes that are not UTF-8 were replaced by U+FFFD")
-        yield rest.decode("utf-8", "replace").encode()
-
-
-def _rewritten(chunks: Iterator[bytes], rewrite: Callable[[bytes], bytes]) -> Iterator[bytes]:
-    """Yield the text changed, in pieces that end between events: at a line end behind a "}", else where they end."""
-    rest = b""
-    for chunk in chunks:
-        data = rest + chunk
-        cut = max(data.rfind(b"},"), data.rfind(b"}\n"), data.rfind(b"}\r")) + 1
-        if not cut and len(data) > MOST_CARRIED:
-            cut = len(data)
-        rest = data[cut:]
-        if cut:
-            yield rewrite(data[:cut])
-    if rest:
-        yield rewrite(rest)
-
-
-def _whole_characters(data: bytes) -> int:
-    """Return the bytes up to the last character that may go on behind the end."""
-    for back in range(1, min(4, len(data)) + 1):
-        byte = data[-back]
-        if byte < 0x80:
-            return len(data)
-        if byte >= 0xC0:
-            size = 2 if byte < 0xE0 else 3 if byte < 0xF0 else 4
-            return len(data) - back if size > back else len(data)
-    return len(data)
 
 
 def is_bare(text: bytes) -> bool:
