@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import json
 import random
+import re
 import sys
 import time
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -16,7 +19,7 @@ from planting import all_bytes, targets
 from support import corpus_root, run_command, without_corpus
 
 import tracekit
-from tracekit.credentials import MASK, is_secret_key, masked, masked_args, masked_value
+from tracekit.credentials import MASK, SUSPECT, is_secret_key, masked, masked_args, masked_value
 from tracekit.errors import TracekitError
 
 SECRET = "zQ9plantXyz77"
@@ -194,6 +197,15 @@ def test_a_text_without_a_credential_stays_byte_for_byte(text: str) -> None:
         assert masked(each) == each
     value = {"x": [text]}
     assert masked_value(value) is value
+
+
+def test_arrow_finds_each_text_that_python_masks() -> None:
+    texts = [text.replace("PLANT", SECRET) for text in MASKED]
+    texts += [json.dumps({"x": text}) for text in texts] + [json.dumps({"x": json.dumps([text])}) for text in texts]
+    found = pc.match_substring_regex(pa.array(texts), SUSPECT).to_pylist()
+    assert [text for text, suspect in zip(texts, found, strict=True) if not suspect] == []
+    rest = pc.match_substring_regex(pa.array(STAYS), SUSPECT).to_pylist()
+    assert rest == [re.search(SUSPECT, text) is not None for text in STAYS]
 
 
 @pytest.mark.parametrize(
