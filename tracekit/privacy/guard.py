@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 
 from tracekit.columns import arrow
-from tracekit.credentials import SUSPECT, masked, masked_args, masked_value
+from tracekit.credentials import SUSPECT, masked, masked_value
 from tracekit.privacy.anonymous import Anonymizer
 from tracekit.privacy.columns import Changed, changed_batch
 from tracekit.trace import Key, Ledger, Run
@@ -21,13 +21,9 @@ MOST_KEYS = 20
 MOST_TEXTS = 1 << 14
 
 
-def _change(column: str, text: str) -> str:
-    return masked_args(text) if column == "args" or text[:1] in "{[" else masked(text)
-
-
 @functools.lru_cache(maxsize=MOST_TEXTS)
-def _cached_change(column: str, text: str) -> str:
-    return _change(column, text)
+def _cached_change(_column: str, text: str) -> str:
+    return masked(text)
 
 
 def masked_rows(
@@ -116,7 +112,7 @@ class Guard:
             what = "event" if number == "event_id" else "row"
             place = f"{what} {arrow.ints(batch.column(number).slice(row, 1))[0]}, {changed.column}" if there else ""
             keys: list[str] = []
-            (masked_args if changed.column == "args" or changed.text[:1] in "{[" else masked)(changed.text, keys.append)
+            masked(changed.text, keys.append)
             for key in dict.fromkeys(keys):
                 self._note(key, place, int(changed.rows.size))
 
