@@ -16,8 +16,8 @@ clock measures the neighbours too.
 torch's record_function (while torch.profiler records the CPU) and viztracer's log_event are measured where these
 packages are.
 
---check: exit code 1 if the plain range costs more than 1.2 x nvtx.annotate or a payload 2.5 x a plain range, or an
-event takes more than 36 bytes.
+--check: exit code 1 if the plain range costs more than 1.2 x nvtx.annotate, a payload 2.5 x a plain range, or a name
+that is used once 3 x one that comes again; or if an event takes more than 36 bytes.
 """
 
 from __future__ import annotations
@@ -41,9 +41,12 @@ HERE = Path(__file__).resolve().parent
 TOOL_SOURCE = HERE.parent / "tests" / "recorder" / "nvtx_log.c"
 MAX_RATIO = 1.2
 MAX_PAYLOAD_RATIO = 2.5
+MAX_NEW_RATIO = 3.0
 MAX_BYTES = 36
 BASE = "nvtx.annotate"
 PLAIN = "log and NVTX"
+KNOWN = "log alone, 10 names made in the loop"
+NEW = "log alone, each name once"
 Loop = Callable[[int], None]
 
 
@@ -135,6 +138,24 @@ def hoisted() -> Loop:
     return loop
 
 
+def named(*, known: int | None) -> Loop:
+    """Return a loop over names that it makes: so many that come again, or none of them ever before."""
+    from tracekit import recorder
+
+    recorder.start("log.jsonl", nvtx=False)
+    make = recorder.range
+    first = 0
+
+    def loop(count: int) -> None:
+        nonlocal first
+        for number in range(first, first + count):
+            with make(f"name {number if known is None else number % known}"):
+                pass
+        first += count
+
+    return loop
+
+
 def in_task() -> Loop:
     import asyncio
 
@@ -217,6 +238,8 @@ VARIANTS: dict[str, Callable[[], Loop]] = {
     "log and NVTX, with a kind": kind,
     "log alone": lambda: recorded("log.jsonl", nvtx=False),
     "NVTX alone": lambda: recorded(None, nvtx=True),
+    KNOWN: lambda: named(known=10),
+    NEW: lambda: named(known=None),
     "payload": payload,
     "in an asyncio task": in_task,
     **{name: make for name, make in PEERS.items() if importlib.util.find_spec(name.split()[0])},
@@ -368,12 +391,13 @@ def main() -> int:
         plain, payload = by_name[PLAIN], by_name["payload"]
         ratio = statistics.median(plain.ratios)
         beside = statistics.median(payload.ratios) / ratio
+        new = statistics.median(by_name[NEW].ratios) / statistics.median(by_name[KNOWN].ratios)
         size = plain.bytes_an_event() or 0.0
         print(
             f"\nplain range: {ratio:.2f} x nvtx.annotate (<= {MAX_RATIO}), {size:.1f} bytes an event (<= {MAX_BYTES});"
-            f" payload: {beside:.2f} x plain (<= {MAX_PAYLOAD_RATIO})"
+            f" payload: {beside:.2f} x plain (<= {MAX_PAYLOAD_RATIO}); new name: {new:.2f} x known (<= {MAX_NEW_RATIO})"
         )
-        missed = ratio > MAX_RATIO or beside > MAX_PAYLOAD_RATIO or not 0 < size <= MAX_BYTES
+        missed = ratio > MAX_RATIO or beside > MAX_PAYLOAD_RATIO or new > MAX_NEW_RATIO or not 0 < size <= MAX_BYTES
         return int(options.check and missed)
 
 

@@ -6,6 +6,7 @@ import json
 import re
 import subprocess
 import sys
+import textwrap
 import threading
 import time
 from pathlib import Path
@@ -238,3 +239,23 @@ def test_ctrl_c_does_not_cost_the_file(tmp_path: Path) -> None:
     process.communicate(timeout=LONG_S)
     [file] = (tmp_path / "out").iterdir()
     assert names(file).count("work") == 2
+
+
+def test_files_that_the_program_opens_during_an_export_are_its_own(tmp_path: Path) -> None:
+    """A daemon closes all descriptors, and the next files get the numbers that a pipe to the child would have."""
+    if sys.platform == "win32":
+        pytest.skip("files are not closed by number there")
+    (tmp_path / "tmp").mkdir()
+    text = """
+        import glob, os, time
+        while not glob.glob("tmp/tracekit-export-*/notes"): time.sleep(0.01)
+        os.closerange(3, 64)
+        victims = [os.open(f"victim{n}", os.O_RDWR | os.O_CREAT) for n in range(40)]
+        prof.stop()
+        print({os.fstat(victim).st_size for victim in victims})
+        """
+    done = run(tmp_path, WITHOUT_STOP + textwrap.dedent(text), TMPDIR=str(tmp_path / "tmp"))
+    assert (done.returncode, done.stdout.splitlines()[-1], done.stderr) == (0, "{0}", "")
+    [file] = (tmp_path / "out").iterdir()
+    assert names(file).count("work") == 2
+    assert list((tmp_path / "tmp").iterdir()) == []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import threading
 from collections import Counter
 from collections.abc import Callable
@@ -426,6 +427,33 @@ def test_a_watcher_hears_of_each_batch_whether_or_not_it_is_recorded(recorded: F
     assert list(recorder.watch_loader(numbers)) == numbers
     assert len(heard) == 6
     assert all(loader is numbers and took >= 0 for loader, took in heard)
+
+
+def test_a_range_that_somebody_has_is_not_used_for_another_name(recorded: Finish) -> None:
+    """Ranges of names that come once are used again under other names, when nobody has them."""
+    kept = [recorder.range(f"kept {n}") for n in range(200)]
+    ends = []
+    for n in range(200):
+        entered = recorder.range(f"entered {n}")
+        entered.__enter__()
+        ends.append(entered.__exit__)
+    del entered
+    with contextlib.ExitStack() as stack:
+        for n in range(200):
+            stack.enter_context(recorder.range(f"open {n}"))
+    payloads = [recorder.range(f"payload {n}", payload=n) for n in range(200)]
+    for n in range(200):
+        with recorder.range(f"once {n}"), kept[n], payloads[n]:
+            pass
+    for end in reversed(ends):
+        end(None, None, None)
+    assert [each.name for each in kept] == [f"kept {n}" for n in range(200)]
+    assert len({id(each) for each in kept}) == 200
+    log = recorded()
+    kinds = ("kept", "entered", "open", "once", "payload")
+    assert log.calls() == Counter({f"{kind} {n}": 1 for kind in kinds for n in range(200)})
+    assert all(seen.name == f"payload {seen.payload}" for seen in log.ranges if seen.payload is not None)
+    assert not any(seen.unfinished for seen in log.ranges)
 
 
 def test_forgotten_names_get_new_ids_and_kept_ranges_go_on(recorded: Finish, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -18,6 +18,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import threading
 from collections import deque
 from collections.abc import Iterator
@@ -29,7 +30,11 @@ from tracekit.profiler._window import Window, save_logs
 
 _CHILD: Final = """
 import json, sys
-job = json.load(sys.stdin)
+folder = sys.argv[1]
+sys.stdout = open(folder + "/problems", "w", encoding="utf-8")
+sys.stderr = open(folder + "/notes", "w", encoding="utf-8", errors="backslashreplace", buffering=1)
+with open(folder + "/job", encoding="utf-8") as file:
+    job = json.load(file)
 sys.path[:] = job["path"]
 from tracekit.profiler._export import main
 main(job["exports"])
@@ -72,7 +77,7 @@ class Exports:
             try:
                 self._thread.start()
                 return
-            except RuntimeError:  # the interpreter ends, or the system has no more threads
+            except (RuntimeError, MemoryError):  # the interpreter ends, or the system has no more threads
                 self._thread = None
         self._work()
 
@@ -108,22 +113,37 @@ def _in_child(exports: list[_Export]) -> list[str]:
     if getattr(sys, "frozen", False) or "py" not in Path(sys.executable or "").name.lower():
         raise FileNotFoundError("no Python to start")
     jobs = [([str(log) for log in export.window.logs], str(export.target), export.format) for export in exports]
-    with _no_interrupt():
-        done = subprocess.run(
-            [sys.executable, "-I", "-c", _CHILD],
-            input=json.dumps({"path": sys.path, "exports": jobs}).encode(),
-            capture_output=True,
-            env={name: value for name, value in os.environ.items() if not name.startswith(_NOT_FOR_THE_CHILD)},
-            start_new_session=True,  # Ctrl-C ends the program, not the file
-            check=False,
-        )
-    said = [line for line in done.stderr.decode(errors="replace").splitlines() if line]
+    # The program may close any descriptor meanwhile and open files of its own in its place. So there is no pipe to the
+    # child, and no file is open while it runs.
+    folder = Path(tempfile.mkdtemp(prefix="tracekit-export-"))
+    try:
+        (folder / "job").write_text(json.dumps({"path": sys.path, "exports": jobs}), encoding="utf-8")
+        with _no_interrupt():
+            done = subprocess.run(
+                [sys.executable, "-I", "-c", _CHILD, str(folder)],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+                env={name: value for name, value in os.environ.items() if not name.startswith(_NOT_FOR_THE_CHILD)},
+                start_new_session=True,  # Ctrl-C ends the program, not the file
+                check=False,
+            )
+        said, problems_said = _lines(folder / "notes"), _lines(folder / "problems")
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
     for note in said:
         if note.startswith(PREFIX):
             print_note(note.removeprefix(PREFIX))
-    problems = [str(json.loads(line)) for line in done.stdout.splitlines()]
+    problems = [str(json.loads(line)) for line in problems_said]
     last = said[-1] if said and done.returncode > 0 else f"the process that writes it ended with {done.returncode}"
     return problems + [last] * (len(exports) - len(problems))
+
+
+def _lines(file: Path) -> list[str]:
+    """Return the lines of a file that the child has written, if it came that far."""
+    if not file.exists():
+        return []
+    return [line for line in file.read_text(encoding="utf-8", errors="replace").splitlines() if line]
 
 
 @contextlib.contextmanager

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import contextlib
 import sys
 from typing import Final
 
 from tracekit.errors import TracekitError
+from tracekit.recorder.descriptors import print_line
 
 PREFIX: Final = "tracekit.profiler: "
 """Each note begins with it."""
@@ -20,9 +20,7 @@ def show(text: str) -> None:
 
 def print_note(text: str) -> None:
     """Write one line to stderr, if there is a stderr."""
-    with contextlib.suppress(Exception):
-        sys.stderr.write(PREFIX + " ".join(text.split()) + "\n")
-        sys.stderr.flush()
+    print_line(PREFIX + text)
 
 
 def error_text(error: Exception) -> str:

@@ -16,8 +16,8 @@ summary when the program ends (`TRACEKIT_N_OPS`: rows of a table). `tracekit.rec
 
 One call records the log's event and emits the NVTX range (domain `tracekit`). Without an NVTX tool, or with
 `nvtx=False`, only the log is written; with `start(None)` only NVTX ranges are emitted. The recorder is a guest: after
-`start` it never raises into the program. When it cannot go on (the disk is full), it prints one line to stderr and
-stops, and the log says how it ended.
+`start` it never raises into the program. When it cannot go on (the disk is full, no thread can be started, the program
+has closed the log's descriptor), it prints one line to stderr and stops, and the log says how it ended where it can.
 
 Limits:
 
@@ -28,6 +28,8 @@ Limits:
   use `start_range`.
 - Ranges of asyncio tasks are kept apart by task. Those of other event loops (trio, curio) need `start_range`.
 - A range that is open when recording stops is unfinished in the log.
+- A subinterpreter is not recorded: it cannot end while a thread runs in it.
+- The recorder's thread is not in `threading.enumerate()`, and takes no signals.
 """
 
 from __future__ import annotations
@@ -93,7 +95,8 @@ def start(
     people. rank, world_size: by default from RANK/WORLD_SIZE, PADDLE_TRAINER_ID/PADDLE_TRAINERS_NUM,
     SLURM_PROCID/SLURM_NTASKS, OMPI_COMM_WORLD_RANK/_SIZE.
     children: programs that this one starts (spawned workers) record too, through TRACEKIT_LOG; forked ones always do.
-    A running recording is stopped first. Raises: OSError when the log cannot be created.
+    A running recording is stopped first. Returns None, after a line on stderr, where no thread can be started.
+    Raises: OSError when the log cannot be created.
     """
     return _recorder.RECORDER.start(
         target, nvtx=nvtx, process=process, rank=rank, world_size=world_size, children=children
@@ -133,7 +136,7 @@ def _start_from_environment() -> None:
     rows = _exit_summary.rows_wanted(os.environ)
     try:
         log = start(target)
-    except OSError as error:
+    except Exception as error:  # noqa: BLE001 - a program that did not ask for it must not fail
         _process.print_note(f"not recording: {error}")
         return
     if log is not None and rows is not None and _process.rank_of(os.environ)[0] in (None, 0):

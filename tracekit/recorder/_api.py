@@ -49,6 +49,8 @@ def mark(
         return
     now = _clock.now()
     range_ = _ranges.get_range(name, kind, category, color)
+    if range_ is _ranges.NO_RANGE:
+        return
     json = None if payload is None else _values.payload_json(payload, SESSION.count)
     if SESSION.logging:
         SESSION.events.append(MarkItem(range_.begin_id, now, range_.state.index, json))
@@ -65,6 +67,8 @@ def counter(name: str, value: object, *, category: str | None = None) -> None:
     if number is None:
         return
     range_ = _ranges.get_range(name, None, category)
+    if range_ is _ranges.NO_RANGE:
+        return
     if SESSION.logging:
         SESSION.events.append(CounterItem(range_.begin_id, now, range_.state.index, number))
     if SESSION.nvtx is not None:
@@ -217,11 +221,11 @@ def traced(
     """Decorate a function, coroutine function or generator: each run is a range, by default of its name."""
     if function is None:
         return functools.partial(traced, name=name, kind=kind, category=category, color=color, payload=payload)
-    shown = getattr(function, "__qualname__", repr(function)) if name is None else name
     count = SESSION.count
+    shown = getattr(function, "__qualname__", None) if name is None else name
     return _ranges.timed(
         function,
-        _values.text_of(shown, count),
+        _values.repr_of(function) if shown is None else _values.text_of(shown, count),
         None if kind is None else _values.text_of(kind, count),
         None if category is None else _values.text_of(category, count),
         _values.color_of(color, count),

@@ -5,7 +5,8 @@ from __future__ import annotations
 import time
 from typing import NamedTuple
 
-now = time.perf_counter_ns
+now = _perf_counter_ns = time.perf_counter_ns
+_time_ns = time.time_ns
 ANCHOR_PERIOD_NS = 5_000_000_000
 
 
@@ -23,7 +24,12 @@ def read_anchor() -> Anchor:
 
 
 def _one_reading() -> Anchor:
-    before = time.perf_counter_ns()
-    epoch = time.time_ns()
-    after = time.perf_counter_ns()
+    before = _perf_counter_ns()
+    try:
+        epoch = time.time_ns()
+    except Exception:  # noqa: BLE001 - a program may put its own clock in its place
+        epoch = _time_ns()
+    after = _perf_counter_ns()
+    if type(epoch) is not int:
+        epoch = _time_ns()
     return Anchor((before + after) // 2, epoch, abs(after - before) // 2 + 1)

@@ -76,7 +76,7 @@ def print_summary(log: Path, rows: int) -> None:
         done = subprocess.run([sys.executable, "-P", "-c", _CHILD, home, *arguments], env=environ, check=False)
         if done.returncode:
             print_note(f"no summary: the child ended with {done.returncode}")
-    except (OSError, ValueError, AttributeError, TypeError) as error:  # no interpreter to start, no stdout
+    except Exception as error:  # noqa: BLE001 - no interpreter to start, no memory, no stdout
         print_note(f"no summary: {error}")
 
 

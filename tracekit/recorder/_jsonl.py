@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import os
-import sys
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Final, NamedTuple
-
-import orjson
+from typing import Any, Final, NamedTuple
 
 from tracekit.recorder import _clock, _process, log_format
+from tracekit.recorder._orjson import orjson
+from tracekit.recorder.descriptors import LostFileError, OwnFile
 
 ITEMS_A_LINE: Final = 4096
 """Items that are copied, encoded and freed at a time: few enough for the processor's cache and for reused memory."""
@@ -19,6 +18,11 @@ BYTES_AN_ITEM: Final = 18
 OFFSET_UNIT: Final = 1_000_000_000
 
 
+Attributed = tuple[str, str | None, str | None, int | None]
+"""A name with its kind, category and color."""
+
+Key = str | Attributed
+"""A name, with its attributes if it has any."""
 Extra = tuple[int, int, str | None]
 """An addition to an item of a thread's batch: (signed id, time, payload as JSON), None for an end that the recorder
 wrote. A plain tuple, because a named one costs as much as a range."""
@@ -72,50 +76,74 @@ class LogFile:
 
     def __init__(self, target: str | os.PathLike[str], *, rank: int | None) -> None:
         """Create the file, its folders too. Raises: OSError."""
-        self.pid = os.getpid()
         self.items = 0
         self.flushed_ns = 0
         self._flushes = self._longest_wait_ns = 0
-        self._fd = -1
         attempt = 0
-        while self._fd < 0:
+        while True:
             # Process ids are used again (in a container it is always the same): an older log is never touched.
-            self.path = _process.log_path(target, rank=rank, pid=self.pid, attempt=attempt).absolute()
+            self.path = _process.log_path(target, rank=rank, pid=os.getpid(), attempt=attempt).absolute()
             self.path.parent.mkdir(parents=True, exist_ok=True)
-            with contextlib.suppress(FileExistsError):
-                flags = os.O_CREAT | os.O_EXCL | os.O_WRONLY | getattr(os, "O_CLOEXEC", 0)
-                self._fd = os.open(self.path, flags | getattr(os, "O_BINARY", 0), 0o666)
-            attempt += 1
+            try:
+                self._file = OwnFile(self.path)
+                break
+            except FileExistsError:
+                attempt += 1
         self._length = self._reserved_at = 0
+
+    @property
+    def was_removed(self) -> bool:
+        """True if the file had no name any more when it was last used: nobody can read what is written from now on."""
+        return self._file.was_removed
 
     def begin(self, header: log_format.Line, perf_ns: int) -> None:
         """Write the header and the reserved line. Raises: OSError, and then there is no file."""
-        first = log_format.filled(encode_line(header))
         self.flushed_ns = perf_ns
         try:
-            self.write(first + self._beat())
+            self._write_head(header)
         except OSError:
             self.close()
             with contextlib.suppress(OSError):
                 self.path.unlink()
             raise
-        self._reserved_at = len(first)
 
-    def write(self, data: bytes) -> None:
-        """Append whole lines. Raises: OSError; `end_early` then takes back the part that was written."""
-        view = memoryview(data)
-        while len(view):
-            view = view[os.write(self._fd, view) :]
+    def _write_head(self, header: log_format.Line) -> None:
+        first = log_format.filled(encode_line(header))
+        self._reserved_at = self._length + len(first)
+        self.write(first + self._beat())
+
+    def begin_again(self, header: log_format.Line, perf_ns: int) -> None:
+        """Begin a new log behind the lines that are left: it defines all that it uses. Raises: OSError."""
+        self._length = self._file.size()
+        if self._file.begins_with_hole():
+            self._length = 0
+            self._file.cut(0)
+        self._file.go_to(self._length)
+        self.flushed_ns, self.items, self._flushes = perf_ns, 0, 0
+        if self._length:  # the reserved line never lies on two pages
+            self.write(b"\n" + b" " * (-(self._length + 2) % log_format.RESERVED_BYTES) + b"\n")
+        self._write_head(header)
+
+    def write(self, data: bytes) -> bool:
+        """Append whole lines; return false, and write nothing, where somebody has taken lines away.
+
+        Tools that rotate logs do so ("copytruncate"). Raises: OSError; `end_early` then takes back what was written.
+        """
+        if not self._file.write(data, least=self._length):
+            return False
         self._length += len(data)
+        return True
 
-    def flushed(self, begun_ns: int, items: int) -> None:
-        """Say in the reserved line that all until `begun_ns` is written, with so many more items."""
+    def flushed(self, begun_ns: int, items: int) -> bool:
+        """Say in the reserved line that all until `begun_ns` is written, with so many more items.
+
+        Return false where somebody has taken lines away. Raises: LostFileError.
+        """
         self._longest_wait_ns = max(self._longest_wait_ns, _clock.now() - self.flushed_ns)
         self.flushed_ns = begun_ns
         self.items += items
         self._flushes += 1
-        with contextlib.suppress(OSError):  # an older beat is true too
-            self._overwrite(self._beat())
+        return self._overwrite(self._beat())
 
     def end_early(self, how: str, error: str, lost: int) -> None:
         """Take back the flush that failed, and say in the reserved line how the log ended.
@@ -129,7 +157,7 @@ class LogFile:
                 break
             error = error[: len(error) // 2]
         with contextlib.suppress(OSError):  # the last beat is true too
-            os.ftruncate(self._fd, self._length)
+            self._file.cut(self._length)
             self._overwrite(data)
 
     def _beat(self) -> bytes:
@@ -138,24 +166,17 @@ class LogFile:
         )
         return log_format.filled(encode_line(line))
 
-    def _overwrite(self, line: bytes) -> None:
-        if sys.platform == "win32":
-            os.lseek(self._fd, self._reserved_at, os.SEEK_SET)
-            os.write(self._fd, line)
-            os.lseek(self._fd, 0, os.SEEK_END)
-        else:
-            os.pwrite(self._fd, line, self._reserved_at)
-
-    def was_removed(self) -> bool:
-        """Return whether the file has no name any more, so that nobody can read what is written from now on."""
-        return os.fstat(self._fd).st_nlink == 0
+    def _overwrite(self, line: bytes) -> bool:
+        try:
+            return self._file.write_at(self._reserved_at, line, least=self._length)
+        except LostFileError:
+            raise
+        except OSError:  # an older beat is true too
+            return True
 
     def close(self) -> None:
         """Close; the file stays as it is."""
-        if self._fd >= 0:
-            with contextlib.suppress(OSError):
-                os.close(self._fd)
-            self._fd = -1
+        self._file.close()
 
 
 def encode_line(line: log_format.Line) -> bytes:
@@ -164,6 +185,27 @@ def encode_line(line: log_format.Line) -> bytes:
         return orjson.dumps(line, option=orjson.OPT_APPEND_NEWLINE)
     except TypeError:
         return log_format.encode(line)
+
+
+def name_lines(names: Sequence[Any]) -> bytes:
+    """Return the lines that define names. names: id, `Key`, id, `Key` ..."""
+    keys = names[1::2]
+    plain = [key for key in keys if type(key) is str]
+    # All are encoded at once. A quote inside of a name follows a backslash, so `","` is between two names only.
+    texts = iter(orjson.dumps(plain).decode()[2:-2].split('","'))
+    return "".join(
+        [
+            f'{{"k":"name","id":{name_id},"name":"{next(texts)}"}}\n' if type(key) is str else _name_line(name_id, key)
+            for name_id, key in zip(names[::2], keys, strict=True)
+        ]
+    ).encode()
+
+
+def _name_line(name_id: int, key: Attributed) -> str:
+    name, kind, category, color = key
+    shown = None if color is None else f"#{color:06X}"
+    line = log_format.name_line(name_id=name_id, name=name, kind=kind, category=category, color=shown)
+    return encode_line(line).decode()
 
 
 def range_lines(thread: int, items: list[int], extras: list[Extra]) -> Iterator[bytes]:

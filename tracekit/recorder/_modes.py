@@ -12,15 +12,14 @@ import threading
 import time
 from collections.abc import Callable
 
-import orjson
-
 from tracekit.recorder import _values
+from tracekit.recorder._orjson import orjson
 from tracekit.recorder._ranges import PayloadRange, Range, enter_aside, exit_aside, set_class
-from tracekit.recorder._session import SESSION
+from tracekit.recorder._session import SESSION, asyncio_calls
 
 _now = time.perf_counter_ns
 _ident = threading.get_ident
-_dumps = orjson.dumps
+_dumps = None if orjson is None else orjson.dumps
 _MOST = _values.MAX_PAYLOAD_BYTES // 4  # characters, of at most 4 bytes
 
 
@@ -150,9 +149,7 @@ def set_mode(*, fresh: bool, forked: bool = False) -> None:
     global _running_loop
     recording = {(True, True): BothRange, (True, False): LogRange, (False, True): NvtxRange}
     active = recording.get((SESSION.logging, SESSION.nvtx is not None), Range)
-    if active is not Range and _running_loop is _no_loop:
-        import asyncio  # as in set_class
-
-        _running_loop = asyncio._get_running_loop
+    if active is not Range and _running_loop is _no_loop and (calls := asyncio_calls()):
+        _running_loop = calls[0]
     with_payload = LogPayloadRange if active is LogRange else PayloadRange
     set_class(active, with_payload, fresh=fresh, forked=forked)

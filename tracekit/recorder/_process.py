@@ -1,15 +1,19 @@
-"""The process that records: its rank, names and command for the log's header, the name of its log, its stderr."""
+"""The process that records: its rank, names and command for the log's header, the name of its log, stderr, a thread."""
 
 from __future__ import annotations
 
 import contextlib
+import importlib
 import os
+import signal
 import socket
 import sys
-from collections.abc import Mapping
+import threading
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
-from tracekit.recorder import _clock, log_format
+from tracekit.recorder import _clock, descriptors, log_format
+from tracekit.recorder._orjson import orjson
 
 RANK_VARIABLES = (
     ("RANK", "WORLD_SIZE"),  # torchrun and most other launchers
@@ -59,7 +63,7 @@ def head(
     anchor: _clock.Anchor, *, process: str | None, rank: int | None, world_size: int | None, forked: bool
 ) -> log_format.Line:
     """Return the log's header for this process."""
-    command = [str(part) for part in sys.argv]
+    command = [part for part in getattr(sys, "argv", []) if isinstance(part, str)]
     package = sys.modules.get("tracekit")
     version = ".".join(str(part) for part in sys.version_info[:3])
     return log_format.head_line(
@@ -68,7 +72,7 @@ def head(
         parent_pid=os.getppid(),
         rank=rank,
         world_size=world_size,
-        host=socket.gethostname(),
+        host=_host(),
         process=process or _process_name(command),
         python=f"{sys.executable or 'python'} {version}",
         command=command,
@@ -76,6 +80,13 @@ def head(
         epoch_ns=anchor.epoch_ns,
         forked=forked,
     )
+
+
+def _host() -> str | None:
+    try:
+        return str(socket.gethostname())
+    except Exception:  # noqa: BLE001 - a program may put anything in its place
+        return None
 
 
 def _process_name(command: list[str]) -> str:
@@ -90,6 +101,78 @@ def _process_name(command: list[str]) -> str:
 
 def print_note(text: str) -> None:
     """Write one line to stderr, if there is a stderr."""
-    with contextlib.suppress(Exception):
-        sys.stderr.write("tracekit.recorder: " + " ".join(text.split()) + "\n")
-        sys.stderr.flush()
+    descriptors.print_line(f"tracekit.recorder: {text}")
+
+
+class GuestThread(threading.Thread):
+    """A daemon thread of the recorder's own in a program that may count, join or signal its threads.
+
+    A program that waits until no other thread is left would wait for this one for ever. So `threading.enumerate` does
+    not have it. And it takes no signal: one that the program blocks, to wait for it, would end the process here.
+    """
+
+    def __init__(self, work: Callable[[], None]) -> None:
+        super().__init__(name="tracekit-recorder", daemon=True)
+        self._work = work
+        self._is_hidden = threading.Event()
+
+    def begin(self) -> None:
+        """Start the thread. Raises: RuntimeError, MemoryError where the system has no thread left."""
+        with _no_signals():
+            self.start()
+        self._is_hidden.wait(1)
+
+    def run(self) -> None:
+        """Do the work, without a place in the list of threads."""
+        ident = threading.get_ident()
+        with _threads() as threads:
+            threads.pop(ident, None)
+        self._is_hidden.set()
+        try:
+            self._work()
+        finally:
+            with _threads() as threads:  # Python removes it when it ends
+                threads[ident] = self
+
+
+@contextlib.contextmanager
+def _threads() -> Iterator[dict[int, threading.Thread]]:
+    """Give the threads of `threading.enumerate` by their ident, locked; an empty table in a Python without one."""
+    with getattr(threading, "_active_limbo_lock", threading.Lock()):
+        yield getattr(threading, "_active", {})
+
+
+def known_thread() -> threading.Thread | None:
+    """Return the calling thread's object if there is one; `threading.current_thread` would make one and list it."""
+    threads = getattr(threading, "_active", None)
+    return threading.current_thread() if threads is None else threads.get(threading.get_ident())
+
+
+@contextlib.contextmanager
+def _no_signals() -> Iterator[None]:
+    """Block signals in a thread that is started meanwhile: all but those of faults, which end the process anyway."""
+    if not hasattr(signal, "pthread_sigmask"):
+        yield
+        return
+    faults = {signal.SIGSEGV, signal.SIGBUS, signal.SIGFPE, signal.SIGILL, signal.SIGABRT}
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals() - faults)
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def why_not_here() -> str:
+    """Return why this interpreter cannot write a log, "" where it can."""
+    if in_subinterpreter():
+        return "a subinterpreter cannot end while a thread of the recorder runs"
+    return "the package orjson cannot be imported" if orjson is None else ""
+
+
+def in_subinterpreter() -> bool:
+    """Return whether this is a Python inside of the process's Python."""
+    for name in ("_interpreters", "_xxsubinterpreters"):  # since Python 3.13, and before
+        with contextlib.suppress(ImportError, AttributeError):
+            interpreters = importlib.import_module(name)
+            return bool(interpreters.get_current() != interpreters.get_main())
+    return False

@@ -2,7 +2,7 @@
 
 The cost of a range decides how this file and `_modes` are built:
 
-- A thread has one object for each name, found by one look-up.
+- A thread has one object for each name that comes again, found by one look-up. A name that comes once borrows one.
 - What recording means now (log, NVTX, both, nothing) is the class of the objects. It changes when recording starts and
   stops, so that no call has to ask. The classes with the fast path are in `_modes`.
 - What is rare (another thread's object, an asyncio task, a payload for NVTX) takes the slower path: `enter_aside`.
@@ -13,23 +13,24 @@ The cost of a range decides how this file and `_modes` are built:
 from __future__ import annotations
 
 import functools
+import sys
 import threading
 import time
-import weakref
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Iterable
 from typing import TYPE_CHECKING, ParamSpec, TypeVar
 
 from tracekit.recorder import _values
 from tracekit.recorder._decorate import Timing, wrap
-from tracekit.recorder._jsonl import AsyncItem
-from tracekit.recorder._overlap import OpenRange
-from tracekit.recorder._session import MAX_NAMES, SESSION, ThreadEnd, ThreadState
+from tracekit.recorder._jsonl import Key
+from tracekit.recorder._overlap import KNOWN, OpenRange, RangeState, known_states
+from tracekit.recorder._session import MAX_NAMES, MOST_SPARE, SESSION, ThreadEnd, ThreadState, asyncio_calls
 
 P = ParamSpec("P")
 R = TypeVar("R")
 
 _now = time.perf_counter_ns
 _ident = threading.get_ident
+_PLAIN = (str, int, type(None))
 
 
 def _nothing() -> None:
@@ -38,8 +39,9 @@ def _nothing() -> None:
 
 _running_loop: Callable[[], object] = _nothing
 _running_task: Callable[[], object] = _nothing  # raises without a loop
-_known: weakref.WeakSet[Range] = weakref.WeakSet()
-_making_exits = threading.Lock()
+_making_tables = threading.Lock()
+_NOWHERE: dict[Hashable, list[RangeState | OpenRange]] = {}
+"""The table of ranges that no other thread has begun, the same for all and always empty: making one takes time."""
 
 if TYPE_CHECKING:
 
@@ -56,36 +58,13 @@ else:
 _local = _Local()
 
 
-class Range:
+class Range(RangeState):
     """A range of the program, as context manager and decorator; with recording off it does nothing.
 
     Get one from `tracekit.recorder.range`. It may be kept, used again, nested in itself, used by any thread or task.
     """
 
-    __slots__ = (
-        *("name", "kind", "category", "color"),
-        *("begin_id", "end_id", "buffer", "state", "thread", "generation", "elsewhere"),
-        *("attributes", "push", "pop", "__weakref__"),
-    )
-
-    name: str
-    kind: str | None
-    category: str | None
-    color: int | None
-    begin_id: int
-    end_id: int
-    """The negative of `begin_id`."""
-    buffer: list[int]
-    state: ThreadState
-    thread: int
-    """Ident of the thread that the object belongs to; `state` and `buffer` are that thread's."""
-    generation: int
-    elsewhere: dict[Hashable, list[Range | OpenRange]]
-    """Open ranges that another thread (its ident) or a task began through this object."""
-    attributes: object
-    """NVTX's attributes; `push` and `pop` are its functions."""
-    push: Callable[[object], object]
-    pop: Callable[[], object]
+    __slots__ = ()
 
     def __enter__(self) -> Range:
         return self
@@ -101,35 +80,10 @@ class Range:
         """Return how `copy` and `pickle` make it again: none of its state is of use to another object."""
         return get_range, (self.name, self.kind, self.category, self.color)
 
-    def begin_here(self, t: int | None = None, json: str | None = None, attributes: object = None) -> None:
-        """Begin on the object's own thread. json: a payload for the log; attributes: NVTX's, if not the object's."""
-        if SESSION.nvtx is not None:
-            self.push(self.attributes if attributes is None else attributes)
-        if SESSION.logging:
-            start = _now() if t is None else t
-            if json is not None:
-                self.state.extras.append((self.begin_id, start, json))
-            self.buffer.extend((self.begin_id, start))
-
-    def end_here(self, t: int) -> None:
-        """End the range that `begin_here` or `__enter__` began on the object's own thread."""
-        if SESSION.logging:
-            self.buffer.extend((self.end_id, t))
-        if self.attributes is not None:
-            self.pop()
-
-    def begin_apart(self, payload: object = None, *, t: int | None = None) -> OpenRange:
-        """Begin a range that may overlap others. The object must be the calling thread's."""
-        json = None if payload is None else _values.payload_json(payload, SESSION.count)
-        nvtx_id = None if SESSION.nvtx is None else SESSION.nvtx.start(self.attributes_with(payload, json))
-        opened = OpenRange(self.begin_id, next(SESSION.handles), nvtx_id)
-        if SESSION.logging:
-            start = _now() if t is None else t
-            SESSION.events.append(AsyncItem(self.begin_id, start, opened.handle, self.state.index, json))
-        return opened
-
     def cut(self, t: int) -> None:
         """End a range that the program left open: its true end is unknown, and the log says so."""
+        if self.generation != SESSION.generation:
+            return
         task = current_task()
         opened = None if task is None else self.elsewhere.get(task)
         if opened:
@@ -144,12 +98,6 @@ class Range:
         elif SESSION.logging:  # NVTX pops on the calling thread alone
             self.buffer.extend((self.end_id, t))
 
-    def attributes_with(self, payload: object, json: str | None) -> object:
-        """Return the NVTX attributes of the range, with its payload if it has one."""
-        if SESSION.nvtx is None or json is None:
-            return self.attributes
-        return SESSION.nvtx.with_payload(self.name, self.category or self.kind, self.color, payload, json)
-
 
 class StaleRange(Range):
     """A range made before recording started, or forgotten: its next use makes it a range of this recording."""
@@ -160,7 +108,9 @@ class StaleRange(Range):
         if self.generation == SESSION.generation:
             enter_aside(self)
         else:
-            _equip(self, thread_state())
+            same = find_range(self.name, self.kind, self.category, self.color)
+            self.begin_id, self.end_id, self.elsewhere = same.begin_id, same.end_id, _NOWHERE
+            _bound(self, same.state).attributes = same.attributes
             self.__enter__()
         return self
 
@@ -196,7 +146,7 @@ class PayloadRange(Range):
 
     def __enter__(self) -> Range:
         if self.exits is None:
-            with _making_exits:  # threads that share the object need the same list
+            with _making_tables:  # threads that share the object need the same list
                 self.exits = self.exits or []
         self.exits.append(self.base.__exit__)  # of the class that begins it: recording may stop meanwhile
         if _active_class is not Range:
@@ -219,6 +169,13 @@ _active_class: type[Range] = Range
 _payload_class: type[PayloadRange] = PayloadRange
 
 
+_getrefcount: Callable[[object], int] = getattr(sys, "getrefcount", lambda _: 0)
+_spare = [Range()]
+_UNUSED = _getrefcount(_spare[0]) or -1  # references to an object that is in one list
+NO_RANGE = Range()  # records nothing: for a program at its limit of recursion or memory
+NO_RANGE.name, NO_RANGE.kind, NO_RANGE.category, NO_RANGE.color, NO_RANGE.generation = "", None, None, None, -1
+
+
 def is_off() -> bool:
     """Return whether nothing is recorded."""
     return _active_class is Range
@@ -234,11 +191,19 @@ def get_range(
     """Return this thread's range of that name (see `tracekit.recorder.range`)."""
     try:
         if kind is None and category is None and color is None:
-            range_ = _local.ranges[name]
+            range_ = _local.ranges.get(name)
         else:
-            range_ = _local.ranges[name, kind, category, color]
-    except (AttributeError, KeyError, TypeError):
-        range_ = _make(name, kind, category, color)
+            range_ = _local.ranges.get((name, kind, category, color))
+    except Exception:  # noqa: BLE001 - a new thread; and a program's own __hash__ or __eq__ may raise anything
+        range_ = None
+    if range_ is None:
+        try:
+            if kind is None and category is None and color is None and type(name) is str and name.isascii():
+                range_ = _new_range(name, name, None, None, None)
+            else:
+                range_ = _make(name, kind, category, color)
+        except (RecursionError, MemoryError):  # it takes a call or two more than the program itself
+            return NO_RANGE
     if payload is None:
         return range_
     made = _payload_class()
@@ -248,50 +213,96 @@ def get_range(
 
 def _make(name: object, kind: object, category: object, color: object) -> Range:
     """Return this thread's range for a name and attributes that may be any objects."""
+    if (
+        (type(name) is str and name.isascii() and color is None)
+        and (kind is None or (type(kind) is str and kind.isascii()))
+        and (category is None or (type(category) is str and category.isascii()))
+    ):
+        return _new_range((name, kind, category, None), name, kind, category, None)
     count = SESSION.count
     clean_kind = None if kind is None else _values.text_of(kind, count)
     clean_category = None if category is None else _values.text_of(category, count)
     clean_color = _values.color_of(color, count)
-    clean_name = _values.text_of(name, count)
-    range_ = find_range(clean_name, clean_kind, clean_category, clean_color)
-    if all(isinstance(value, str | int | None) for value in (name, kind, category, color)):
+    range_ = find_range(_values.text_of(name, count), clean_kind, clean_category, clean_color)
+    if all(type(value) in _PLAIN for value in (name, kind, category, color)):
         _local.ranges[name, kind, category, color] = range_  # the spelling that get_range looks up
     return range_
 
 
+def _key(name: str, kind: str | None, category: str | None, color: int | None) -> Key:
+    return name if kind is None and category is None and color is None else (name, kind, category, color)
+
+
 def find_range(name: str, kind: str | None, category: str | None, color: int | None) -> Range:
     """Return this thread's object for a name and its attributes, all of them clean."""
-    key: Hashable = name if kind is None and category is None and color is None else (name, kind, category, color)
+    thread_state()  # a new thread has no table
+    key = _key(name, kind, category, color)
+    return _local.ranges.get(key) or _new_range(key, name, kind, category, color)
+
+
+def _new_range(key: Key, name: str, kind: str | None, category: str | None, color: int | None) -> Range:
+    """Return a range of this thread for a name that its table does not have. key: as `_key` makes it.
+
+    Some programs use each name once. So only the second range of a name is made for it and goes into the table. The
+    first one is an object that the thread has and nobody uses any more, under this name.
+    """
     try:
-        return _local.ranges[key]
-    except (AttributeError, KeyError):
+        state = _local.state
+    except AttributeError:
         state = thread_state()
-    ranges = _local.ranges
-    if len(ranges) >= MAX_NAMES:
-        for old in ranges.values():
-            old.__class__ = StaleRange
-        ranges.clear()
-    range_ = Range()
+    session = SESSION
+    begin_id = session.ids.get(key)
+    is_first = begin_id is None
+    if begin_id is None:
+        begin_id = next(session.next_id)
+        # It is queued before another thread can see the id, so that no flush holds the id without its definition.
+        if session.logging:
+            session.new_names.extend((begin_id, key))  # one call, or the pair of another thread gets between
+        if len(session.ids) >= MAX_NAMES:
+            session.ids = {}
+            _make_stale(state.spare)
+            state.spare = [None] * MOST_SPARE
+        session.ids[key] = begin_id
+        spare = state.spare
+        at = state.next_spare = (state.next_spare + 1) % MOST_SPARE
+        if _getrefcount(spare[at]) == _UNUSED:
+            range_: Range = spare[at]
+        else:
+            range_ = spare[at] = _bound(Range(), state)
+    else:
+        ranges = _local.ranges
+        range_ = _bound(Range(), state)
+        if len(ranges) >= MAX_NAMES:
+            _make_stale(ranges.values())
+            ranges.clear()
     range_.name, range_.kind, range_.category, range_.color = name, kind, category, color
-    _equip(range_, state)
-    _known.add(range_)
-    ranges[key] = range_
+    range_.begin_id = begin_id
+    range_.end_id = -begin_id
+    range_.elsewhere = _NOWHERE
+    if session.nvtx is not None:
+        range_.attributes = session.nvtx.attributes(name, category or kind, color)
+    if not is_first:
+        ranges[key] = range_
     return range_
 
 
-def _equip(range_: Range, state: ThreadState) -> None:
+def _make_stale(ranges: Iterable[Range | None]) -> None:
+    """Give up ranges whose names are forgotten; those that the program has kept get a new id at their next use."""
+    for range_ in ranges:
+        if range_ is not None:
+            range_.__class__ = StaleRange
+
+
+def _bound(range_: Range, state: ThreadState) -> Range:
     """Bind a range to a thread of this recording."""
-    key: Hashable = (range_.name, range_.kind, range_.category, range_.color)
-    range_.begin_id = SESSION.id_of(key, range_.name, range_.kind, range_.category, range_.color)
-    range_.end_id = -range_.begin_id
     range_.buffer, range_.thread, range_.state, range_.generation = state.buffer, state.ident, state, SESSION.generation
-    range_.elsewhere = {}
     range_.attributes, range_.pop = None, _nothing
     nvtx = SESSION.nvtx
     if nvtx is not None:
-        range_.attributes = nvtx.attributes(range_.name, range_.category or range_.kind, range_.color)
         range_.push, range_.pop = nvtx.push, nvtx.pop
+    KNOWN.add(range_)
     range_.__class__ = _active_class
+    return range_
 
 
 def thread_state() -> ThreadState:
@@ -337,7 +348,7 @@ def enter_aside(range_: Range, payload: object = None) -> None:
     own_range = find_range(range_.name, range_.kind, range_.category, range_.color)
     task = None if _running_loop() is None else _running_task()
     if task is not None:
-        range_.elsewhere.setdefault(task, []).append(own_range.begin_apart(payload))
+        _elsewhere(range_, task).append(own_range.begin_apart(payload))
         return
     if payload is None:
         own_range.begin_here()
@@ -345,7 +356,16 @@ def enter_aside(range_: Range, payload: object = None) -> None:
         json = _values.payload_json(payload, SESSION.count)
         own_range.begin_here(json=json, attributes=own_range.attributes_with(payload, json))
     if own_range is not range_:
-        range_.elsewhere.setdefault(_ident(), []).append(own_range)
+        _elsewhere(range_, _ident()).append(own_range)
+
+
+def _elsewhere(range_: Range, key: Hashable) -> list[RangeState | OpenRange]:
+    """Return the open ranges that a thread or task began through this object."""
+    if range_.elsewhere is _NOWHERE:
+        with _making_tables:
+            if range_.elsewhere is _NOWHERE:
+                range_.elsewhere = {}
+    return range_.elsewhere.setdefault(key, [])
 
 
 def exit_aside(range_: Range, t: int) -> None:
@@ -371,25 +391,24 @@ def set_class(active: type[Range], with_payload: type[PayloadRange], *, fresh: b
     """Make all ranges of this process objects of a class; see `_modes.set_mode`."""
     global _active_class, _local, _payload_class, _running_loop, _running_task
     _active_class, _payload_class = active, with_payload
-    if active is not Range and _running_loop is _nothing:
-        import asyncio  # not with the module: it takes 40 ms
-
-        _running_loop, _running_task = asyncio._get_running_loop, asyncio.current_task
+    if active is not Range and _running_loop is _nothing and (calls := asyncio_calls()):
+        _running_loop, _running_task = calls
     if fresh:
         _local = _Local()
-    for range_ in _known_ranges():
+    for range_ in known_states():
         if forked:
             range_.pop = _nothing
-            range_.elsewhere = {}
+            range_.elsewhere = _NOWHERE
         if fresh or range_.generation != SESSION.generation:
             range_.__class__ = Range if active is Range else ForkedRange if forked else StaleRange
         elif not isinstance(range_, StaleRange) or active is Range:
             range_.__class__ = active
 
 
-def _known_ranges() -> list[Range]:
-    while True:
-        try:
-            return list(_known)
-        except RuntimeError:  # another thread made a range meanwhile
-            continue
+def define_names_again() -> None:
+    """Queue all names of this recording that the log may still use."""
+    names = {begin_id: key for key, begin_id in list(SESSION.ids.items())}
+    for range_ in known_states():  # the table forgets when it is full, and ranges live on
+        if range_.generation == SESSION.generation:
+            names[range_.begin_id] = _key(range_.name, range_.kind, range_.category, range_.color)
+    SESSION.new_names[:0] = [part for pair in names.items() for part in pair]

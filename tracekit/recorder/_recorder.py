@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import contextlib
 import errno
 import os
 import sys
@@ -12,7 +13,7 @@ from collections import Counter
 from pathlib import Path
 from typing import Final
 
-from tracekit.recorder import _clock, _modes, _nvtx, _process, log_format
+from tracekit.recorder import _clock, _modes, _nvtx, _process, _ranges, log_format
 from tracekit.recorder._jsonl import (
     ITEMS_A_LINE,
     AsyncItem,
@@ -21,6 +22,7 @@ from tracekit.recorder._jsonl import (
     encode_line,
     event_lines,
     events_in,
+    name_lines,
     range_lines,
 )
 from tracekit.recorder._session import SESSION, ThreadState, whole_items
@@ -28,6 +30,7 @@ from tracekit.recorder._session import SESSION, ThreadState, whole_items
 PERIOD_S: Final = 0.020
 SHORTEST_WAIT_S: Final = 0.002
 LOG_VARIABLE: Final = "TRACEKIT_LOG"
+_perf_counter = time.perf_counter  # a program may put its own clock in its place
 
 
 class Recorder:
@@ -37,7 +40,9 @@ class Recorder:
         self._control = threading.RLock()  # start, stop, fork
         self._writing = threading.RLock()  # a flush
         self._wake = threading.Event()
-        self._flusher: threading.Thread | None = None
+        self._flusher: _process.GuestThread | None = None
+        self._forked = False
+        self._refused = ""
         self._log: LogFile | None = None
         self._target = ""
         self._process: str | None = None
@@ -73,6 +78,12 @@ class Recorder:
         """Start recording; see `tracekit.recorder.start`."""
         with self._control:
             self.stop()
+            reason = "" if target is None else _process.why_not_here()
+            if reason:
+                if reason != self._refused:
+                    _process.print_note(f"not recording: {reason}")
+                self._refused = reason
+                return None
             launched_rank, launched_size = _process.rank_of(os.environ)
             self._rank = (
                 launched_rank if rank is None else rank,
@@ -92,8 +103,7 @@ class Recorder:
             if log is not None:
                 log.flushed_ns = _clock.now()  # nothing was recorded before
                 self._hook()
-                self._launch()
-                if children:
+                if self._launch() and children:
                     self._set_variable(self._target)
             return self.path
 
@@ -142,14 +152,27 @@ class Recorder:
     # The log
 
     def _open(self, *, forked: bool) -> LogFile:
-        rank, size = self._rank
-        log = LogFile(self._target, rank=rank)
-        anchor = _clock.read_anchor()
-        line = _process.head(anchor, process=self._process, rank=rank, world_size=size, forked=forked)
-        log.begin(line, anchor.perf_ns)
+        log = LogFile(self._target, rank=self._rank[0])
+        self._forked = forked
+        log.begin(*self._head())
         self._next_anchor_ns = 0
         self._last_ns = 0
         return log
+
+    def _head(self) -> tuple[log_format.Line, int]:
+        """Return the header of a log that begins now, and its time."""
+        rank, size = self._rank
+        anchor = _clock.read_anchor()
+        line = _process.head(anchor, process=self._process, rank=rank, world_size=size, forked=self._forked)
+        return line, anchor.perf_ns
+
+    def _begin_again(self, log: LogFile) -> None:
+        """Go on in a log that somebody has cut: the names and threads that it defined are defined once more."""
+        log.begin_again(*self._head())
+        self._next_anchor_ns = 0
+        _ranges.define_names_again()
+        for state in list(SESSION.states):
+            state.shown = None
 
     def _flush(self, how: str = "") -> None:
         """Write all that is recorded (the caller holds `_writing`). An error ends the recording with one note.
@@ -163,17 +186,19 @@ class Recorder:
         data = b""
         self._taken = 0
         try:
-            data = self._collect(log, how)
-            if data:
-                log.write(data)
+            data = self._collect(how)
+            while not (log.write(data + self._end(log, how)) and log.flushed(begun, self._taken)):
+                self._begin_again(log)
+                data = self._definitions() + data
+            if log.was_removed:
+                raise FileNotFoundError("the log was removed while recording")
         except BaseException as error:  # a signal's too: what the flush has taken is not written
             self._give_up(f"{log.path}: {error.__class__.__name__}: {error}", error, data)
             if isinstance(error, Exception):
                 return  # a guest does not raise
             raise
-        log.flushed(begun, self._taken)
 
-    def _collect(self, log: LogFile, how: str) -> bytes:
+    def _collect(self, how: str) -> bytes:
         """Return the lines of all that the threads have recorded.
 
         Items are taken first and the names that they use later, but names come first in the lines.
@@ -191,12 +216,9 @@ class Recorder:
             del SESSION.events[:count]
             self._taken += count
             body += event_lines(events)
-        parts = [encode_line(line) for line in (state.line() for state in list(SESSION.states)) if line is not None]
+        parts = [self._definitions()]
         for state in over:
             SESSION.states.remove(state)
-        count = len(SESSION.new_names)
-        parts += [encode_line(line) for line in SESSION.new_names[:count]]
-        del SESSION.new_names[:count]
         parts += body
         self._take_notes(parts)
         now = _clock.now()
@@ -204,8 +226,6 @@ class Recorder:
             SESSION.notes.append("clock_went_back")  # in the last flush, too, when no range is logged any more
         self._last_ns = now
         if how or now >= self._next_anchor_ns or now < self._next_anchor_ns - 2 * _clock.ANCHOR_PERIOD_NS:
-            if log.was_removed():
-                raise FileNotFoundError("the log was removed while recording")
             self._next_anchor_ns = now + _clock.ANCHOR_PERIOD_NS
             anchor = _clock.read_anchor()
             line = log_format.clock_line(
@@ -214,8 +234,21 @@ class Recorder:
             parts.append(encode_line(line))
         if how:
             self._take_notes(parts)
-            line = log_format.end_line(perf_ns=_clock.now(), items=log.items + self._taken, how=how)
-            parts.append(encode_line(line))
+        return b"".join(parts)
+
+    def _end(self, log: LogFile, how: str) -> bytes:
+        if not how:
+            return b""
+        return encode_line(log_format.end_line(perf_ns=_clock.now(), items=log.items + self._taken, how=how))
+
+    @staticmethod
+    def _definitions() -> bytes:
+        """Return the lines of threads and names that the log does not have yet."""
+        lines = (state.line() for state in list(SESSION.states))
+        parts = [encode_line(line) for line in lines if line is not None]
+        count = len(SESSION.new_names)
+        parts.append(name_lines(SESSION.new_names[:count]))
+        del SESSION.new_names[:count]
         return b"".join(parts)
 
     def _take(self, state: ThreadState) -> list[bytes]:
@@ -252,14 +285,24 @@ class Recorder:
 
     # The flusher
 
-    def _launch(self) -> None:
+    def _launch(self) -> bool:
+        """Start the flusher's thread; return false where the system gives none: then nothing can be recorded."""
         self._wake.clear()
-        self._flusher = threading.Thread(target=self._run, name="tracekit-recorder", daemon=True)
-        self._flusher.start()
+        try:
+            flusher = _process.GuestThread(self._run)
+            flusher.begin()
+        except Exception as error:  # noqa: BLE001 - a limit on threads or memory, the end of the interpreter
+            with self._writing:
+                self._flush()
+                if self._log is not None:
+                    self._give_up(f"{self._log.path}: {error.__class__.__name__}: {error}", error)
+            return False
+        self._flusher = flusher
+        return True
 
     def _run(self) -> None:
         wait = PERIOD_S
-        before = time.perf_counter()
+        before = _perf_counter()
         while not self._wake.wait(wait):
             with self._writing:
                 self._flush()
@@ -268,16 +311,17 @@ class Recorder:
             # Beside busy threads this one gets the interpreter late, after the wait and again after the write. So the
             # next wait is shorter by twice the time that this round took beyond its wait: a kill loses a round and
             # its write.
-            after = time.perf_counter()
+            after = _perf_counter()
             wait = max(SHORTEST_WAIT_S, PERIOD_S - 2 * max(0.0, after - before - wait))
             before = after
 
     def _rest(self) -> None:
         """Stop the flusher's thread; it finishes the flush that it has begun."""
         flusher, self._flusher = self._flusher, None
-        if flusher is not None and flusher is not threading.current_thread():
+        if flusher is not None and flusher.ident != threading.get_ident():
             self._wake.set()
-            flusher.join(timeout=5)
+            with contextlib.suppress(RuntimeError):  # a program may have put its own threads in their place
+                flusher.join(timeout=5)
 
     # Other processes, and the end of this one
 
@@ -305,9 +349,11 @@ class Recorder:
 
     def _after_fork(self) -> None:
         self._writing.release()
-        if self._recording and self._log is not None:
-            self._launch()
-        self._control.release()
+        try:
+            if self._recording and self._log is not None:
+                self._launch()
+        finally:
+            self._control.release()
 
     def _after_fork_in_child(self) -> None:
         self._control, self._writing = threading.RLock(), threading.RLock()
@@ -331,11 +377,11 @@ class Recorder:
             SESSION.before_first = None
             try:
                 self._log = self._open(forked=True)
-            except OSError as error:
+            except Exception as error:  # noqa: BLE001 - it is the program that begins a range here
                 self._give_up(str(error))
                 return
-            self._launch()
-            self._stop_with_multiprocessing()
+            if self._launch():
+                self._stop_with_multiprocessing()
 
     def _stop_with_multiprocessing(self) -> None:
         """Stop when a child of multiprocessing ends: by os._exit, after its own finalizers, so atexit is not called."""

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import sys
 import threading
 import weakref
-from collections.abc import Callable, Hashable, Iterator
-from typing import Final, Protocol
+from collections.abc import Callable, Iterator
+from typing import Any, Final, Protocol
 
-from tracekit.recorder import log_format
-from tracekit.recorder._jsonl import Event, Extra
+from tracekit.recorder import _process, log_format
+from tracekit.recorder._jsonl import Event, Extra, Key
 from tracekit.recorder._nvtx import NvtxDomain
 
 MAX_NAMES: Final = 65_536
 """Names that a thread, or the process, remembers. Past it all are forgotten, and get new ids when they come again."""
+
+MOST_SPARE: Final = 64
+"""Ranges of a thread that are used again under other names, when nobody has them any more."""
 
 BatchWatcher = Callable[[object, int, int], object]
 
@@ -64,31 +68,39 @@ def whole_items(buffer: list[int]) -> int:
 class ThreadState:
     """The items that one thread has recorded and the flusher has not taken yet."""
 
-    __slots__ = ("buffer", "dead", "extras", "ident", "index", "name", "pushed", "shown", "thread", "tid")
+    __slots__ = (
+        *("buffer", "dead", "extras", "ident", "index", "name"),
+        *("next_spare", "pushed", "shown", "spare", "thread", "tid"),
+    )
 
     def __init__(self, index: int) -> None:
         self.index = index
         self.ident = threading.get_ident()
         self.tid = threading.get_native_id()
-        thread = threading.current_thread()
-        self.thread = weakref.ref(thread)
-        self.name = thread.name  # a thread may be over before the first flush
+        thread = _process.known_thread()
+        self.thread = None if thread is None else weakref.ref(thread)
+        self.name = f"Thread {self.tid}"
+        self._read_name(thread)  # now: a thread may be over before the first flush
         self.shown: str | None = None
         self.buffer: list[int] = []
         self.extras: list[Extra] = []
         self.pushed: list[PushedRange] = []
+        self.spare: list[Any] = [None] * MOST_SPARE  # of ranges, which this file does not know
+        self.next_spare = 0
         self.dead = False
 
     def line(self) -> log_format.Line | None:
         """Return the thread's line for the log, if its name is new or has changed."""
-        thread = self.thread()
-        if thread is not None:
-            self.name = thread.name
+        self._read_name(None if self.thread is None else self.thread())
         if self.name == self.shown:
             return None
         self.shown = self.name
-        name = log_format.clean_text(self.name)
-        return log_format.thread_line(index=self.index, tid=self.tid, name=name, ident=self.ident)
+        return log_format.thread_line(index=self.index, tid=self.tid, name=self.name, ident=self.ident)
+
+    def _read_name(self, thread: threading.Thread | None) -> None:
+        if thread is not None:
+            with contextlib.suppress(Exception):  # a class of the program may have a `name` of its own
+                self.name = log_format.clean_text(thread.name)
 
 
 class ThreadEnd:
@@ -101,6 +113,19 @@ class ThreadEnd:
 
     def __del__(self) -> None:
         self.state.dead = True
+
+
+def asyncio_calls() -> tuple[Callable[[], object], Callable[[], object]] | None:
+    """Return asyncio's functions for the running loop and the current task; None where it cannot be imported.
+
+    It is imported when recording starts: it takes 40 ms. A program may have files of the names that it imports.
+    """
+    try:
+        import asyncio
+
+        return asyncio._get_running_loop, asyncio.current_task
+    except Exception:  # noqa: BLE001 - without it, ranges of tasks are recorded as those of their thread
+        return None
 
 
 class _LockedCount:
@@ -143,9 +168,9 @@ class Session:
         self.generation += 1
         self.states: list[ThreadState] = []
         self.events: list[Event] = []
-        self.new_names: list[log_format.Line] = []
+        self.new_names: list[int | Key] = []  # id, name, id, name ... that the log does not define yet
         self.notes: list[str] = []
-        self.ids: dict[Hashable, int] = {}
+        self.ids: dict[Key, int] = {}
         self.next_id = numbers_from(1)
         self.next_thread = numbers_from(0)
         self.handles = numbers_from(1)
@@ -165,21 +190,6 @@ class Session:
         if self.logging:
             self.states.append(state)
         return state
-
-    def id_of(self, key: Hashable, name: str, kind: str | None, category: str | None, color: int | None) -> int:
-        """Return the id of a name. A new one is queued for the log, which defines it before its first use."""
-        known = self.ids.get(key)
-        if known is not None:
-            return known
-        if len(self.ids) >= MAX_NAMES:
-            self.ids = {}
-        new = next(self.next_id)
-        shown = None if color is None else f"#{color:06X}"
-        # The line is queued before the id can be seen, so that no flush can hold the id without its line.
-        line = log_format.name_line(name_id=new, name=name, kind=kind, category=category, color=shown)
-        if self.logging:
-            self.new_names.append(line)
-        return self.ids.setdefault(key, new)
 
 
 SESSION: Final = Session()

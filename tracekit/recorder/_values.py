@@ -11,16 +11,15 @@ import re
 from collections.abc import Callable
 from typing import Any, Final
 
-import orjson
-
 from tracekit.recorder import log_format
+from tracekit.recorder._orjson import orjson
 
 Count = Callable[[str], None]
 """Takes a note code of log_format.NOTE_CODES, once for each case."""
 
 MAX_PAYLOAD_BYTES: Final = 64 * 1024
 MAX_DEPTH: Final = 32
-_OPTIONS: Final = orjson.OPT_NON_STR_KEYS | orjson.OPT_SERIALIZE_NUMPY
+_OPTIONS: Final = 0 if orjson is None else orjson.OPT_NON_STR_KEYS | orjson.OPT_SERIALIZE_NUMPY
 
 # Both take any object and raise TypeError for a wrong one. Asking first, by isinstance and a protocol, takes 5 us.
 _to_index: Final[Callable[[Any], int]] = operator.index
@@ -48,15 +47,19 @@ COLORS: Final = {
 
 
 def text_of(value: object, count: Count) -> str:
-    """Return the value as text that UTF-8 can hold."""
+    """Return the value as text that UTF-8 can hold.
+
+    The methods of the value's own class may do anything, and must not reach the host. So of a subclass of str only the
+    characters are used.
+    """
     if type(value) is str and value.isprintable():
         return value
     try:
-        text = value if isinstance(value, str) else str(value)
-    except Exception:  # noqa: BLE001 - a user's __str__ may do anything, and must not reach the host
-        text = f"<{type(value).__name__}>"
-    clean = log_format.clean_text(text)
-    if clean != value:
+        text = str.__str__(value) if issubclass(type(value), str) else str(value)
+        clean = log_format.clean_text("".join((text,)) if type(text) is not str else text)
+    except Exception:  # noqa: BLE001 - of the value's class
+        text, clean = "", f"<{_type_name(value)}>"
+    if clean != text or not issubclass(type(value), str):
         count("name_repaired")
     return clean
 
@@ -65,15 +68,17 @@ def color_of(value: object, count: Count) -> int | None:
     """Return 0xRRGGBB for "#RRGGBB", "#RGB", a name of COLORS or an integer (its alpha is dropped); None if unknown."""
     if value is None:
         return None
-    if isinstance(value, int) and value >= 0:
-        return value & 0xFFFFFF
-    if isinstance(value, str):
-        if value.lower() in COLORS:
-            return COLORS[value.lower()]
-        if re.fullmatch("#[0-9a-fA-F]{6}", value):
-            return int(value[1:], 16)
-        if re.fullmatch("#[0-9a-fA-F]{3}", value):
-            return int("".join(digit * 2 for digit in value[1:]), 16)
+    number = integer_of(value)
+    if number is not None and number >= 0:
+        return number & 0xFFFFFF
+    if issubclass(type(value), str):
+        text = str.__str__(value)
+        if text.lower() in COLORS:
+            return COLORS[text.lower()]
+        if re.fullmatch("#[0-9a-fA-F]{6}", text):
+            return int(text[1:], 16)
+        if re.fullmatch("#[0-9a-fA-F]{3}", text):
+            return int("".join(digit * 2 for digit in text[1:]), 16)
     count("color_refused")
     return None
 
@@ -106,14 +111,18 @@ def payload_json(payload: object, count: Count) -> str:
 
     def as_text(value: object) -> str:
         count("payload_as_text")
-        return _repr(value)
+        return repr_of(value)
 
     try:
         data = orjson.dumps(payload, default=as_text, option=_OPTIONS)
         if b"null" in data:  # orjson writes null for a float that JSON cannot hold
             data = orjson.dumps(plain(payload, count), default=as_text, option=_OPTIONS)
     except Exception:  # noqa: BLE001 - lone surrogates, integers past 64 bits, circles, a user's own __repr__
-        data = log_format.encode({"p": plain(payload, count)})[5:-2]
+        try:
+            data = log_format.encode({"p": plain(payload, count)})[5:-2]
+        except Exception:  # noqa: BLE001 - a class of the program between a type of JSON and its methods
+            count("payload_as_text")
+            data = log_format.encode({"p": repr_of(payload)})[5:-2]
     if len(data) <= MAX_PAYLOAD_BYTES:
         return data.decode()
     count("payload_cut")
@@ -133,17 +142,23 @@ def plain(value: object, count: Count, depth: int = 0) -> object:
     if depth < MAX_DEPTH:
         if isinstance(value, dict):
             return {
-                log_format.clean_text(key if isinstance(key, str) else _repr(key)): plain(item, count, depth + 1)
+                log_format.clean_text(key if isinstance(key, str) else repr_of(key)): plain(item, count, depth + 1)
                 for key, item in list(value.items())
             }
         if isinstance(value, list | tuple):
             return [plain(item, count, depth + 1) for item in list(value)]
     count("payload_as_text")
-    return _repr(value)
+    return repr_of(value)
 
 
-def _repr(value: object) -> str:
+def repr_of(value: object) -> str:
+    """Return the value's repr, clean."""
     try:
         return log_format.clean_text(repr(value))
     except Exception:  # noqa: BLE001 - a user's __repr__ may do anything, and must not reach the host
-        return f"<{type(value).__name__}>"
+        return f"<{_type_name(value)}>"
+
+
+def _type_name(value: object) -> str:
+    """Return the name of a value's class, whatever the class of that class does."""
+    return log_format.clean_text(str(type.__dict__["__name__"].__get__(type(value))))

@@ -39,7 +39,7 @@ header   `format`, `version` (integer; another one than `VERSION` cannot be read
          and the ranges that were open at the fork belong to it alone: their ends are not written here). A header in
          mid-file starts a new log: names, threads, clock, handles and open ranges of the one before are forgotten. So
          `cat a.jsonl b.jsonl` is a log too; where the first one was torn, the header is found by `HEAD_PREFIX` inside
-         the damaged line.
+         the damaged line. The recorder itself begins so again in a log that was truncated while it was written.
 clock    `x` = [perf_ns, epoch_ns, uncertainty_ns]: at perf_ns +- uncertainty_ns of the monotonic clock the wall clock
          (`time.time_ns`) showed epoch_ns. Repeated (about once in 5 s, at start and at stop), so that drift and a
          wall clock that was set are visible. Wall time of an event: interpolate, or add epoch_ns - perf_ns of the

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sized
 from typing import Any, Generic, TypeVar
 
-from tracekit.recorder import _clock, _ranges
+from tracekit.recorder import _clock, _ranges, _values
 from tracekit.recorder._session import SESSION, BatchWatcher
 
 T = TypeVar("T")
@@ -68,7 +68,7 @@ class WatchedLoader(Wrapper, Generic[T]):
     _inner: Iterable[T]
 
     def __init__(self, loader: Iterable[T], name: str) -> None:
-        self._inner, self._name = loader, name
+        self._inner, self._name = loader, _values.text_of(name, SESSION.count)
 
     def __reduce__(self) -> tuple[type[WatchedLoader[T]], tuple[Iterable[T], str]]:
         return type(self), (self._inner, self._name)
