@@ -71,7 +71,7 @@ MAY: dict[str, set[str]] = {
     },
     "query": {
         "columns", "archive", "pipeline", "inputs", "schema", "trace", "report", "render", "writers.base", "units",
-        "privacy", "safety.scratch", "text.spreadsheet", "errors", "_version",
+        "privacy", "safety", "text.spreadsheet", "errors", "_version",
     },
     "batch": {
         "columns", "analysis", "archive", "pipeline", "inputs", "readers.source", "writers.base", "render", "report",
