@@ -72,6 +72,7 @@ MAY: dict[str, set[str]] = {
     "query": {
         "columns", "archive", "pipeline", "inputs", "schema", "trace", "report", "render", "writers.base", "units",
         "privacy", "safety", "text.spreadsheet", "errors", "_version",
+        "readers.archive.check",  # archived files are read in place
     },
     "batch": {
         "columns", "analysis", "archive", "pipeline", "inputs", "readers.source", "writers.base", "render", "report",

@@ -91,6 +91,10 @@ def query(
         dropped = sum(ledger.dropped.values())
         if dropped:
             say(f"note: {ledger.path}: {dropped:,} of {ledger.read:,} records dropped; see `tracekit inspect`")
+    if answer.unchecked:
+        first, *others = answer.unchecked
+        more = f" and {len(others):,} more" if others else ""
+        say(f"note: {first}{more}: checksums and rows were not checked; `tracekit archive verify` checks them")
     finish(answer.failures, lost)
 
 

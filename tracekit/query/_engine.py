@@ -159,6 +159,8 @@ def answered(events: Readable, totals: Readable, sql: str) -> Iterator[pa.Record
             yield pa.RecordBatchReader.from_batches(reader.schema, batches)
         except duckdb.Error as err:
             raise _translated(err, duckdb, events, totals) from err
+        except UnicodeDecodeError as err:  # in a list or a struct, where `_batches` does not look
+            raise _not_text(err) from err
         finally:
             if is_stuck():
                 _BUSY.append(base)
@@ -188,7 +190,21 @@ def _batches(
             raise _translated(err, duckdb, *tables) from err
         if batch is None:
             return
+        for column in batch.columns:
+            if pa.types.is_string(column.type) or pa.types.is_dictionary(column.type):
+                try:
+                    column.validate(full=True)
+                except pa.ArrowInvalid as err:
+                    raise _not_text(err) from err
         yield batch
+
+
+def _not_text(err: Exception) -> TracekitError:
+    """Return the error for text that is not UTF-8: only a file that was not checked before has some."""
+    return TracekitError(
+        f"an archived file is damaged: a text of the answer is not UTF-8 ({err})",
+        hint="`tracekit archive verify` names it",
+    )
 
 
 _FULL = re.compile(r"No space left on device|Disk quota exceeded|File too large")
