@@ -60,7 +60,7 @@ MAY: dict[str, set[str]] = {
     },
     "profiler": {
         "columns", "recorder", "pipeline", "inputs", "trace", "messages", "report", "render.base", "views.base",
-        "units", "options", "safety.scratch", "errors",
+        "units", "options", "safety.scratch", "text.display", "errors",
     },
     "explain": {"columns", "pipeline", "trace", "report", "views", "index", "analysis", "units", "options", "errors"},
     "archive": {"columns", "safety.scratch", "privacy", "pipeline", "inputs", "selection", "trace", "errors"},

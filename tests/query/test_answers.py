@@ -385,3 +385,8 @@ def test_a_damaged_page_of_totals_is_an_error_and_never_another_figure(tmp_path:
             outcomes.add("refused")
     assert outcomes <= {want, "refused"}
     assert "refused" in outcomes
+
+
+def test_a_query_that_is_no_text_is_refused() -> None:
+    with pytest.raises(UsageError, match="no text"):
+        query(CSV, "SELECT '\udce6'")

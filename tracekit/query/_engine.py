@@ -92,6 +92,8 @@ def checked_sql(sql: str) -> None:
     duckdb = _duckdb()
     if not sql.strip():
         raise UsageError("the query is empty", hint=EXAMPLE)
+    if not _is_text(sql):
+        raise UsageError("the query has a character that is no text (half of a surrogate pair)", hint="is it UTF-8?")
     # Locked as well: to parse IMPORT DATABASE, DuckDB 1 opens a file.
     with scratch_folder("tracekit-query-") as folder, closing(_connected(str(folder))) as base:
         _lock(base)
@@ -112,6 +114,14 @@ def checked_sql(sql: str) -> None:
         )
     if kind != "SELECT":
         raise UsageError(f"{kind} is refused: a query can only read, with one SELECT", hint=EXAMPLE)
+
+
+def _is_text(sql: str) -> bool:
+    try:
+        sql.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 EXAMPLE = 'for example "SELECT name, sum(dur_ns) AS total_ns FROM events GROUP BY name ORDER BY total_ns DESC"'
