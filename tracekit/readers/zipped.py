@@ -106,8 +106,8 @@ def _stream(name: str, path: Path, member: ZipInfo) -> Iterator[ZipExtFile]:
     from zipfile import BadZipFile, ZipExtFile
 
     with path.open("rb") as file:
-        file.seek(member.header_offset)
-        head = file.read(_LOCAL_HEAD)
+        file.seek(max(member.header_offset, 0))  # a list that is damaged may name a place before the begin
+        head = file.read(_LOCAL_HEAD) if member.header_offset >= 0 else b""
         if len(head) < _LOCAL_HEAD or not head.startswith(_MAGIC):
             raise BadZipFile("no file begins where the list of files says")
         file.seek(sum(struct.unpack("<HH", head[26:])), 1)

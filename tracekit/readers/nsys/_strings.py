@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from tracekit.columns import arrow
 from tracekit.columns.arrow import Column, DictColumn, pc
+from tracekit.readers.builder import bounded
 from tracekit.readers.nsys._codes import BITS
 from tracekit.readers.sqlite.cupti import Context, texts_by_number
 
@@ -17,7 +18,7 @@ def string(ctx: Context, number: int | None) -> str | None:
     text = ctx.strings.get(number)
     if text is None:
         rows = ctx.db.rows('select "value" from "StringIds" where "id" = ?', (number,))
-        text = str(rows[0][0]) if rows and rows[0][0] is not None else ""
+        text = bounded(str(rows[0][0]), ctx.ledger) if rows and rows[0][0] is not None else ""
         if len(ctx.strings) >= _CACHED:
             ctx.strings.clear()
         ctx.strings[number] = text
