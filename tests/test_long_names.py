@@ -155,3 +155,12 @@ def test_a_name_that_was_cut_is_not_cut_again(tmp_path: Path) -> None:
     first, second = tracekit.read(tmp_path / "long.json"), tracekit.read(tmp_path / "x.parquet")
     assert first.events.column("name").to_pylist() == second.events.column("name").to_pylist()
     assert "name-too-long" not in second.ledgers[0].notes
+
+
+def test_a_long_frame_of_a_stack_is_cut_with_a_note(tmp_path: Path) -> None:
+    text = (SAMPLES / "speedscope" / "py-spy.speedscope.json").read_text("utf-8")
+    tree = json.loads(text)
+    tree["shared"]["frames"][0]["name"] = NAME
+    (tmp_path / "long.json").write_text(json.dumps(tree))
+    (ledger,) = tracekit.read(tmp_path / "long.json").ledgers
+    assert "a name of 4,000," in str(ledger.notes["name-too-long"])
