@@ -60,7 +60,7 @@ MAY: dict[str, set[str]] = {
     },
     "profiler": {
         "columns", "recorder", "pipeline", "inputs", "trace", "messages", "report", "render.base", "views.base",
-        "units", "options", "safety.scratch", "errors",
+        "units", "options", "safety.scratch", "text.display", "errors",
     },
     "explain": {"columns", "pipeline", "trace", "report", "views", "index", "analysis", "units", "options", "errors"},
     "archive": {"columns", "safety.scratch", "privacy", "pipeline", "inputs", "selection", "trace", "errors"},
@@ -71,7 +71,8 @@ MAY: dict[str, set[str]] = {
     },
     "query": {
         "columns", "archive", "pipeline", "inputs", "schema", "trace", "report", "render", "writers.base", "units",
-        "privacy", "safety.scratch", "text.spreadsheet", "errors", "_version",
+        "privacy", "safety", "text.spreadsheet", "errors", "_version",
+        "readers.archive.check",  # archived files are read in place
     },
     "batch": {
         "columns", "analysis", "archive", "pipeline", "inputs", "readers.source", "writers.base", "render", "report",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -133,16 +134,36 @@ def test_an_unknown_suffix_is_refused(tmp_path: Path) -> None:
     run(CSV, SQL, "-o", tmp_path / "x.xlsx", "--format", "csv")
 
 
-def test_ctrl_c_ends_a_query_that_never_would() -> None:
-    endless = "SELECT count(*) FROM range(1000000000) AS a, range(1000000000) AS b"
-    words = [sys.executable, "-m", "tracekit", "query", str(CSV), endless]
-    with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True) as child:
+ENDLESS = {
+    "in the engine": "SELECT count(*) FROM range(1000000000) AS a, range(1000000000) AS b",
+    "while it plans": "SELECT levenshtein(repeat('ab', 300000), repeat('bc', 300000))",
+    "between batches": "SELECT a.range, b.range FROM range(1000000000) AS a, range(1000000000) AS b",
+}
+
+
+@pytest.mark.parametrize("where", ENDLESS)
+@pytest.mark.parametrize("name", ["SIGINT", "SIGTERM", "SIGHUP"])
+def test_a_signal_ends_a_query_that_never_would(tmp_path: Path, where: str, name: str) -> None:
+    number = signal.Signals[name]
+    words = [sys.executable, "-m", "tracekit", "query", str(CSV), ENDLESS[where], "-o", str(tmp_path / "out.csv")]
+    own = os.environ | {"TMPDIR": str(tmp_path)}
+    with subprocess.Popen(words, stdout=-1, stderr=-1, start_new_session=True, env=own) as child:
         try:
             # The start takes under 2 s of CPU time; from then on the query is what takes time.
             wait_until(lambda: child.poll() is not None or cpu_seconds(child.pid) > 3)
-            child.send_signal(signal.SIGINT)
+            child.send_signal(number)
             out, err = child.communicate(timeout=LONG_S)
         finally:
             child.kill()
-    assert (child.returncode, out) == (130, b"")
-    assert b"Traceback" not in err
+    assert (child.returncode, out) == (130 if name == "SIGINT" else 128 + number, b"")
+    assert err in (b"", b"interrupted: nothing is left half-written\n")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_limit_of_time_ends_a_query_in_its_sentence(tmp_path: Path) -> None:
+    words = [sys.executable, "-m", "tracekit", "query", "--max-time", "3s", str(CSV), ENDLESS["in the engine"]]
+    done = subprocess.run(words, capture_output=True, check=False, env=os.environ | {"TMPDIR": str(tmp_path)})
+    assert (done.returncode, done.stdout) == (1, b"")
+    assert done.stderr.decode().splitlines()[0].startswith("error: the command was ended: it took longer than 3 s")
+    assert len(done.stderr.splitlines()) == 2
+    assert list(tmp_path.iterdir()) == []

@@ -6,6 +6,7 @@ import csv
 import io
 import json
 from decimal import Decimal
+from importlib import import_module
 from pathlib import Path
 
 import numpy as np
@@ -67,7 +68,8 @@ def test_files_folders_archives_and_their_mixture(tmp_path: Path) -> None:
     )
 
 
-def test_only_the_files_that_a_filter_leaves_are_opened(tmp_path: Path) -> None:
+def test_only_the_files_that_a_filter_leaves_are_opened(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(import_module("tracekit.query._checks"), "CHECKED_ROWS", 0)
     one_, other = (archive.add(tmp_path, p, run=r, date="2026-01-01") for p, r in ((CSV, "r"), (LOG, "s")))
     path = Path(other.path)
     data = bytearray(path.read_bytes())
@@ -383,3 +385,8 @@ def test_a_damaged_page_of_totals_is_an_error_and_never_another_figure(tmp_path:
             outcomes.add("refused")
     assert outcomes <= {want, "refused"}
     assert "refused" in outcomes
+
+
+def test_a_query_that_is_no_text_is_refused() -> None:
+    with pytest.raises(UsageError, match="not text"):
+        query(CSV, "SELECT '\udce6'")

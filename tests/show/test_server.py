@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import concurrent.futures
 import socket
+import time
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -18,8 +19,8 @@ from tracekit.errors import OutputError
 from tracekit.show.server import Ended, Patience, Server
 from tracekit.show.site import Site, resource
 
-LONG = Patience(visit_s=LONG_S, again_s=LONG_S, stuck_s=LONG_S)
-SHORT = Patience(visit_s=LONG_S, again_s=0.05, stuck_s=LONG_S)
+LONG = Patience(visit_s=LONG_S, again_s=LONG_S, request_s=LONG_S, stuck_s=LONG_S)
+SHORT = Patience(visit_s=LONG_S, again_s=0.05, request_s=LONG_S, stuck_s=LONG_S)
 
 
 @pytest.fixture(scope="module")
@@ -161,16 +162,54 @@ def test_an_old_request_gets_no_file_without_its_policy(server: Server) -> None:
     assert sent(server, f"GET {urlsplit(server.url).path}\r\nHost: 127.0.0.1\r\n\r\n".encode()) == b""
 
 
-def test_many_connections_that_say_nothing_do_not_stop_it() -> None:
+@pytest.mark.parametrize("said", [b"", b"G", b"GET / HTTP/1.1\r\nX: "], ids=["nothing", "a byte", "half a head"])
+def test_connections_of_strangers_do_not_lock_the_owner_out(said: bytes) -> None:
     with closing(Server(Site("x", {"x": resource(b"hello", "x")}), patience=LONG)) as made:
-        waiting = [socket.create_connection(("127.0.0.1", made.port), LONG_S) for _ in range(200)]
-        for each in waiting:
-            each.close()
-        seen = set[int]()
-        while 200 not in seen:  # places become free as the threads notice
+        strangers = [socket.create_connection(("127.0.0.1", made.port), LONG_S) for _ in range(200)]
+        for each in strangers:
+            with suppress(OSError):
+                each.sendall(said)
+        for _ in range(3):  # while all of them stay connected
             answer = sent(made, f"GET {urlsplit(made.url).path} HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n".encode())
-            seen.add(int(answer.split()[1]) if answer else 0)
-        assert seen <= {0, 200}
+            assert answer.endswith(b"hello")
+        for each in strangers:
+            each.close()
+
+
+def test_a_page_that_is_open_keeps_its_place_among_strangers() -> None:
+    site = Site("page.html", {"page.html": resource(b"page", "page.html")})
+    with closing(Server(site, patience=LONG)) as made:
+        secret = secret_of(made)
+        with socket.create_connection(("127.0.0.1", made.port), LONG_S) as page:
+            page.sendall(f"GET /{secret}/alive HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n".encode())
+            begin = b""
+            while b"retry: 1000" not in begin:
+                begin += page.recv(1 << 16)
+            assert b"200" in begin
+            strangers = [socket.create_connection(("127.0.0.1", made.port), LONG_S) for _ in range(200)]
+            assert sent(made, f"GET {urlsplit(made.url).path} HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n".encode())
+            page.settimeout(0.5)
+            with pytest.raises(TimeoutError):  # and not the end of the stream
+                page.recv(1 << 16)
+            for each in strangers:
+                each.close()
+
+
+def test_a_request_that_comes_a_byte_at_a_time_has_a_time_for_all_of_it() -> None:
+    patience = Patience(visit_s=LONG_S, again_s=LONG_S, request_s=1, stuck_s=LONG_S)
+    with closing(Server(Site("x", {"x": resource(b"hello", "x")}), patience=patience)) as made:
+        with socket.create_connection(("127.0.0.1", made.port), LONG_S) as slow:
+            sent_bytes = 0
+            with suppress(OSError):
+                while sent_bytes < 10_000:  # each well before a second is over
+                    slow.sendall(b"G")
+                    sent_bytes += 1
+                    time.sleep(0.1)
+            assert sent_bytes < 10_000
+            with suppress(OSError):
+                assert slow.recv(1 << 16) == b""
+        assert sent(made, f"GET {urlsplit(made.url).path} HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n".encode())
+    assert Patience().request_s == 10
 
 
 def test_the_address_for_a_browser_works_once(server: Server) -> None:

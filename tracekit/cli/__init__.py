@@ -26,6 +26,7 @@ from tracekit.cli._common import (
 from tracekit.cli.process.limited import limited, watch_if_asked
 from tracekit.cli.process.plain_words import PlainGroup
 from tracekit.errors import UsageError
+from tracekit.safety.library_calls import leave_if_stuck
 
 if TYPE_CHECKING:
     from typer._click import Context
@@ -127,6 +128,9 @@ def main() -> None:
     completing = any(name.startswith("_TRACEKIT_COMPLETE") for name in os.environ)
     try:
         commands((word,) if word in _COMMANDS and not completing else _COMMANDS)(prog_name="tracekit")
+    except SystemExit as end:
+        leave_if_stuck(end.code if isinstance(end.code, int) else EXIT_FAILED if end.code else 0)
+        raise
     except OSError as err:  # the text of --help does not fit
         print_error(error_of_system(err))
         sys.exit(EXIT_FAILED)

@@ -20,7 +20,7 @@ import typer
 
 from tracekit.cli import _names
 from tracekit.cli._sharing import Align, Anonymize, AnonymizeKey, AnonymizeNames, RankFrom, anonymizer
-from tracekit.cli.process.stdout import STDOUT, name_stdout
+from tracekit.cli.process.stdout import STDOUT, escape_what_streams_lack, name_stdout
 from tracekit.cli.process.terminal import draws_bars as draws_bars
 from tracekit.cli.process.terminal import in_color as in_color
 from tracekit.cli.process.terminal import one_line as one_line
@@ -267,6 +267,7 @@ def prepare_process() -> None:
     for name in ("stdout", "stderr"):
         if getattr(sys, name) is None:
             setattr(sys, name, Path(os.devnull).open("w", encoding="utf-8"))  # noqa: SIM115 - until the process ends
+    escape_what_streams_lack()
     name_stdout()
     for name in ("SIGTERM", "SIGHUP"):
         if hasattr(signal, name):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -52,6 +54,8 @@ def query(
     from tracekit.trace import incomplete
     from tracekit.writers.base import new_file
 
+    with suppress(UnicodeError):  # in the C locale, Python leaves the bytes of a word that are not ASCII
+        sql = os.fsencode(sql).decode("utf-8")
     form = form_of(format_, output, _BY_SUFFIX)
     if unit not in ("", "s", "ms", "us", "ns"):
         raise UsageError(f"--unit {unit}: not a unit", hint="one of: s, ms, us, ns")
@@ -91,6 +95,10 @@ def query(
         dropped = sum(ledger.dropped.values())
         if dropped:
             say(f"note: {ledger.path}: {dropped:,} of {ledger.read:,} records dropped; see `tracekit inspect`")
+    if answer.unchecked:
+        first, *others = answer.unchecked
+        more = f" and {len(others):,} more" if others else ""
+        say(f"note: {first}{more}: checksums and rows were not checked; `tracekit archive verify` checks them")
     finish(answer.failures, lost)
 
 

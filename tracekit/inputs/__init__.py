@@ -38,6 +38,7 @@ from tracekit.inputs.paths import stored_name as stored_name
 from tracekit.inputs.together import Begun, Met
 from tracekit.privacy.guard import Guard
 from tracekit.readers.base import Opened, Reader, ReadOptions
+from tracekit.readers.builder import bounded_names
 from tracekit.readers.source import Source, open_source
 from tracekit.run import covered, device_rows, one_process
 from tracekit.run import streams as runs
@@ -343,10 +344,9 @@ class Inputs:
         last_step = 0
         timed = False
         try:
-            for batch in batches:
-                if self._options.progress is not None:
-                    done = sum(s.share_read() for s in self._sources.values())
-                    self._options.progress(min(done / len(self._items), 1.0))
+            for batch in (bounded_names(each, ledger) for each in batches):
+                if (shown := self._options.progress) is not None:
+                    shown(min(sum(s.share_read() for s in self._sources.values()) / len(self._items), 1.0))
                 if (late := source.limits.late()) is not None:
                     source.stop(late)
                 if most and seen + batch.num_rows > most:

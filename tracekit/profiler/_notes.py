@@ -7,6 +7,7 @@ from typing import Final
 
 from tracekit.errors import TracekitError
 from tracekit.recorder.descriptors import print_line
+from tracekit.text.display import encodable
 
 PREFIX: Final = "tracekit.profiler: "
 """Each note begins with it."""
@@ -14,7 +15,8 @@ PREFIX: Final = "tracekit.profiler: "
 
 def show(text: str) -> None:
     """Write a table where the framework's own profiler prints it: on stdout, now."""
-    sys.stdout.write(text if text.endswith("\n") else text + "\n")
+    line = text if text.endswith("\n") else text + "\n"
+    sys.stdout.write(encodable(line, getattr(sys.stdout, "encoding", None)))
     sys.stdout.flush()
 
 

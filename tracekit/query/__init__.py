@@ -34,11 +34,13 @@ class Answer:
     """The rows of an answer as a stream: `reader` yields each batch once.
 
     ledgers: of the inputs that were read. failures: inputs that could not be read, among others that could.
+    unchecked: archived files whose checksums and rows were not checked: they have many, or are on another machine.
     """
 
     reader: pa.RecordBatchReader
     ledgers: tuple[Ledger, ...] = ()
     failures: tuple[Failure, ...] = ()
+    unchecked: tuple[str, ...] = ()
 
 
 @contextmanager
@@ -52,10 +54,10 @@ def ask(inputs: PathLike | Sequence[PathLike], sql: str, options: InputOptions =
     """
     checked_sql(sql)
     with (
-        tables(inputs, totals=_TOTALS.search(sql) is not None, options=options) as (events, totals, ledgers, failures),
-        answered(events, totals, sql) as reader,
+        tables(inputs, totals=_TOTALS.search(sql) is not None, options=options) as found,
+        answered(found.events, found.totals, sql) as reader,
     ):
-        yield Answer(plain(reader), ledgers, failures)
+        yield Answer(plain(reader), found.ledgers, found.failures, found.unchecked)
 
 
 def query(inputs: PathLike | Sequence[PathLike], sql: str, options: InputOptions = USUAL) -> pa.Table:

@@ -6,22 +6,20 @@ import errno
 import os
 import re
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager
 from functools import partial
 from pathlib import Path
 from types import ModuleType
-from typing import ParamSpec, Protocol, TypeAlias, TypeVar
+from typing import Protocol, TypeAlias
 
 import pyarrow as pa
 import pyarrow.dataset as ds
 
 from tracekit.errors import InputError, MissingExtraError, TracekitError, UsageError
 from tracekit.query._types import SqlType, projection
+from tracekit.safety.library_calls import interruptible, is_stuck
 from tracekit.safety.scratch import cannot_read_back, scratch_error, scratch_folder
 
-P = ParamSpec("P")
-T = TypeVar("T")
 SCRATCH = "tracekit-query-"
 """Begin of the names of a query's temporary folders."""
 Readable: TypeAlias = "pa.Table | ds.Dataset"
@@ -69,6 +67,7 @@ class Connection(Protocol):
 
 
 LOCKS = (
+    "SET enable_progress_bar = false",  # DuckDB draws it on stdout, also where that is a pipe
     "SET autoinstall_known_extensions = false",
     "SET autoload_known_extensions = false",
     "SET allow_community_extensions = false",
@@ -93,6 +92,8 @@ def checked_sql(sql: str) -> None:
     duckdb = _duckdb()
     if not sql.strip():
         raise UsageError("the query is empty", hint=EXAMPLE)
+    if not _is_text(sql):
+        raise UsageError("the query has a character that is not text (half of a surrogate pair)", hint="is it UTF-8?")
     # Locked as well: to parse IMPORT DATABASE, DuckDB 1 opens a file.
     with scratch_folder("tracekit-query-") as folder, closing(_connected(str(folder))) as base:
         _lock(base)
@@ -113,6 +114,14 @@ def checked_sql(sql: str) -> None:
         )
     if kind != "SELECT":
         raise UsageError(f"{kind} is refused: a query can only read, with one SELECT", hint=EXAMPLE)
+
+
+def _is_text(sql: str) -> bool:
+    try:
+        sql.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 EXAMPLE = 'for example "SELECT name, sum(dur_ns) AS total_ns FROM events GROUP BY name ORDER BY total_ns DESC"'
@@ -145,36 +154,32 @@ def answered(events: Readable, totals: Readable, sql: str) -> Iterator[pa.Record
     with scratch_folder(SCRATCH) as folder:
         base = locked(events, totals, str(folder))
         try:
-            relation = base.sql(sql)
+            relation = interruptible(base.interrupt, base.sql, sql)
             if relation is None:
                 raise UsageError("the query gives no rows and no columns", hint=EXAMPLE)
             if columns := projection(relation.columns, relation.types):
-                relation = relation.project(columns)
-            with ThreadPoolExecutor(1) as worker:
-                open_reader: Callable[[], pa.RecordBatchReader]
-                open_reader = getattr(relation, "to_arrow_reader", None) or relation.fetch_arrow_reader
-                try:
-                    reader = _interruptible(worker, base, open_reader)
-                except pa.ArrowException as err:  # types nested deeper than Arrow's
-                    raise _translated(err, duckdb) from err
-                batches = _batches(partial(_interruptible, worker, base, _next, reader), duckdb, events, totals)
-                yield pa.RecordBatchReader.from_batches(reader.schema, batches)
+                relation = interruptible(base.interrupt, relation.project, columns)
+            open_reader: Callable[[], pa.RecordBatchReader]
+            open_reader = getattr(relation, "to_arrow_reader", None) or relation.fetch_arrow_reader
+            try:
+                reader = interruptible(base.interrupt, open_reader)
+            except pa.ArrowException as err:  # types nested deeper than Arrow's
+                raise _translated(err, duckdb) from err
+            batches = _batches(partial(interruptible, base.interrupt, _next, reader), duckdb, events, totals)
+            yield pa.RecordBatchReader.from_batches(reader.schema, batches)
         except duckdb.Error as err:
             raise _translated(err, duckdb, events, totals) from err
+        except UnicodeDecodeError as err:  # in a list or a struct, where `_batches` does not look
+            raise _not_text(err) from err
         finally:
-            base.close()
+            if is_stuck():
+                _BUSY.append(base)
+            else:
+                base.close()
 
 
-def _interruptible(
-    worker: ThreadPoolExecutor, base: Connection, work: Callable[P, T], *args: P.args, **kwargs: P.kwargs
-) -> T:
-    """Call DuckDB in the worker: Python cannot handle Ctrl-C while its main thread is in a query."""
-    waiting = worker.submit(work, *args, **kwargs)
-    try:
-        return waiting.result()
-    except KeyboardInterrupt:
-        base.interrupt()
-        raise
+_BUSY: list[Connection] = []
+"""Connections whose call does not come back: to close one, or to forget it, would wait for that."""
 
 
 def _next(reader: pa.RecordBatchReader) -> pa.RecordBatch | None:
@@ -195,7 +200,21 @@ def _batches(
             raise _translated(err, duckdb, *tables) from err
         if batch is None:
             return
+        for column in batch.columns:
+            if pa.types.is_string(column.type) or pa.types.is_dictionary(column.type):
+                try:
+                    column.validate(full=True)
+                except pa.ArrowInvalid as err:
+                    raise _not_text(err) from err
         yield batch
+
+
+def _not_text(err: Exception) -> TracekitError:
+    """Return the error for text that is not UTF-8: only a file that was not checked before has some."""
+    return TracekitError(
+        f"an archived file is damaged: a text of the answer is not UTF-8 ({err})",
+        hint="`tracekit archive verify` names it",
+    )
 
 
 _FULL = re.compile(r"No space left on device|Disk quota exceeded|File too large")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -17,8 +17,9 @@ from pyarrow.fs import FileSystem
 from tracekit import archive, pipeline, schema
 from tracekit.archive import Entry
 from tracekit.columns.arrow import array
-from tracekit.errors import AllInputsError, Failure, InputError, ParseError
+from tracekit.errors import AllInputsError, Failure, InputError, ParseError, ScratchError, TracekitError
 from tracekit.inputs import InputOptions, PathLike
+from tracekit.query._checks import VERIFY, Checks
 from tracekit.query._engine import SCRATCH
 from tracekit.safety.scratch import scratch_folder, writing
 from tracekit.trace import Ledger
@@ -38,14 +39,28 @@ _FORMAT = ds.ParquetFileFormat(
 )
 
 
+@dataclass(frozen=True, slots=True)
+class Tables:
+    """EVENTS as a dataset, TOTALS as a table (empty if the query does not read them), ledgers and failures.
+
+    unchecked: archived files whose rows were not checked.
+    """
+
+    events: ds.Dataset
+    totals: pa.Table
+    ledgers: tuple[Ledger, ...]
+    failures: tuple[Failure, ...]
+    unchecked: tuple[str, ...]
+
+
 @contextmanager
 def tables(
     inputs: PathLike | Sequence[PathLike],
     *,
     totals: bool,
     options: InputOptions,
-) -> Iterator[tuple[ds.Dataset, pa.Table, tuple[Ledger, ...], tuple[Failure, ...]]]:
-    """Return a context with EVENTS as a dataset, TOTALS as a table (empty unless `totals`), ledgers and failures.
+) -> Iterator[Tables]:
+    """Return a context with what the inputs give. totals: whether the query reads them.
 
     Raises: TracekitError.
     """
@@ -53,20 +68,31 @@ def tables(
     bad: list[Failure] = []
     entries, others = _archived_and_others(words, options.format, bad)
     ledgers: list[Ledger] = []
+    checks, refused = Checks(), 0
     with scratch_folder(SCRATCH) as folder:
         fragments: list[tuple[FileSystem, ds.Fragment]] = []
         summed: list[pa.Table] = []
         for number, entry in enumerate(entries):
             # An older schema, or rows rewritten by another program, need the reader and not a plain scan.
             path = entry.path
-            if not entry.as_written or entry.schema != schema.VERSION:
-                path = str(folder / f"{number}.parquet")
-                with writing(folder):
-                    pipeline.convert(entry.path, path, InputOptions(format="parquet", strict=options.strict))
+            try:
+                if not checks.is_plain(entry):
+                    path = str(folder / f"{number}.parquet")
+                    with writing(folder):
+                        pipeline.convert(entry.path, path, InputOptions(format="parquet", strict=options.strict))
+            except ScratchError:
+                raise
+            except TracekitError as err:
+                bad.append(Failure(entry.path, err))
+                refused += 1
+                continue
             if entry.table == "events":
                 fragments.append(_fragment(path, entry))
             if totals and entry.totals:
                 summed.append(_with_origin(_totals(path), entry))
+                if summed[-1].num_rows != entry.totals:
+                    text = f"it has {summed[-1].num_rows:,} totals, but its ledgers count {entry.totals:,}"
+                    raise ParseError(entry.path, "", text, hint=VERIFY)
             ledgers += entry.ledgers
         if others:
             path = str(folder / "others.parquet")
@@ -80,9 +106,10 @@ def tables(
                 summed.append(_with_origin(_totals(path), None))
         if bad and not options.partial:
             raise bad[0].error
-        if not (entries or others):
+        if not others and refused == len(entries):
             raise AllInputsError(bad)
-        yield _dataset(fragments), pa.concat_tables([TOTALS.empty_table(), *summed]), tuple(ledgers), tuple(bad)
+        summed_up = pa.concat_tables([TOTALS.empty_table(), *summed])
+        yield Tables(_dataset(fragments), summed_up, tuple(ledgers), tuple(bad), tuple(checks.unchecked))
 
 
 def _archived_and_others(

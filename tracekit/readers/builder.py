@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from typing import TypeAlias
@@ -12,8 +13,9 @@ import pyarrow as pa
 
 from tracekit import schema
 from tracekit.columns import arrow
-from tracekit.columns.arrow import Chunked, Column, DictColumn
-from tracekit.trace import Run
+from tracekit.columns.arrays import Mask
+from tracekit.columns.arrow import Chunked, Column, DictColumn, pc
+from tracekit.trace import Ledger, Run
 
 Values: TypeAlias = (
     "Column | Chunked | npt.NDArray[np.generic] | Sequence[str | int | float | None] | str | int | float | None"
@@ -50,6 +52,8 @@ def _column(values: Values, kind: pa.DataType, count: int) -> Column:
     if isinstance(values, (str, int, float)):
         return constant(values, kind, count)
     if isinstance(values, Sequence):
+        if pa.types.is_dictionary(kind) and (encoded := _encoded(values)) is not None:
+            return encoded
         return _column(arrow.array(values, pa.string() if pa.types.is_dictionary(kind) else kind), kind, count)
     if isinstance(values, np.ndarray):
         return arrow.array(values.astype(arrow.dtype_of(kind), copy=False), kind)
@@ -63,6 +67,55 @@ def _column(values: Values, kind: pa.DataType, count: int) -> Column:
         return pa.DictionaryArray.from_arrays(own.indices.cast(pa.int32()), own.dictionary.cast(pa.string()))
     converted: Column = column.cast(kind)
     return converted
+
+
+def _encoded(values: Sequence[object]) -> DictColumn | None:
+    """Return texts as a dictionary column, each of them copied once; None for a list with anything else."""
+    known: dict[str, int] = {}
+    codes = np.empty(len(values), np.int32)
+    for row, value in enumerate(values):
+        if value is None:
+            codes[row] = -1
+        elif type(value) is str:
+            codes[row] = known.setdefault(value, len(known))
+        else:
+            return None
+    indices = arrow.array(codes, mask=codes < 0) if len(codes) and int(codes.min()) < 0 else arrow.array(codes)
+    return pa.DictionaryArray.from_arrays(indices, arrow.array(list(known), pa.string()))
+
+
+MOST_NAME = 1 << 15
+"""Characters of a name. Names of templates (CUTLASS, Eigen, Thrust) have up to some thousands. A file of 4 MB can give
+one name of 4 MB to thousands of rows, and each output would write it in each of them."""
+
+
+def bounded(text: str, ledger: Ledger) -> str:
+    """Return a name of at most about MOST_NAME characters; a longer one is cut, with a note and a mark of its own."""
+    if len(text) <= MOST_NAME:
+        return text
+    what = f"a name of {len(text):,} characters"
+    why = f"names longer than {MOST_NAME:,} characters are cut; each ends with its length and a checksum"
+    ledger.note("name-too-long", why, where=what)
+    checksum = zlib.crc32(text.encode("utf-8", "surrogatepass"))
+    return f"{text[:MOST_NAME]}... [{len(text):,} characters, {checksum:08x}]"
+
+
+def bounded_names(batch: pa.RecordBatch, ledger: Ledger) -> pa.RecordBatch:
+    """Return the rows with names that are `bounded`."""
+    for place, field in enumerate(batch.schema):
+        if field.name not in ("name", "raw_name") or not isinstance(column := batch.column(place), pa.DictionaryArray):
+            continue
+        data = column.dictionary.buffers()[2]
+        if data is None or data.size <= MOST_NAME:
+            continue
+        longest = pc.max(pc.utf8_length(column.dictionary)).as_py()
+        if longest is not None and longest > MOST_NAME + _MARK:
+            batch = batch.set_column(place, field, map_texts(column, lambda text: bounded(text, ledger)))
+    return batch
+
+
+_MARK = 64
+"""Characters of the end of a name that was cut already."""
 
 
 def event_batch(count: int, columns: Mapping[str, Values]) -> pa.RecordBatch:
@@ -86,6 +139,23 @@ def _batch(want: pa.Schema, count: int, columns: Mapping[str, Values]) -> pa.Rec
     return pa.RecordBatch.from_arrays(arrays, schema=want)
 
 
+def chosen(mask: Mask, left: DictColumn, right: DictColumn | None) -> DictColumn:
+    """Return the texts of `left` where `mask` is true, else those of `right` (None: null), without a copy a row."""
+    texts = arrow.optional_texts(left.dictionary)
+    others = np.full(len(left), -1, np.int32)
+    if right is not None:
+        others = arrow.codes(right)
+        others = np.where(others < 0, others, others + len(texts))
+        texts = [*texts, *arrow.optional_texts(right.dictionary)]
+    known: dict[str, int] = {}
+    numbers = [-1 if text is None else known.setdefault(text, len(known)) for text in texts]
+    codes = np.array([*numbers, -1], np.int32)[np.where(mask, arrow.codes(left), others)]
+    own = arrow.array(codes, mask=codes < 0).dictionary_encode()  # in order of appearance
+    pool = list(known)
+    used = arrow.array([pool[code] for code in arrow.ints(own.dictionary).tolist()], pa.string())
+    return pa.DictionaryArray.from_arrays(own.indices.cast(pa.int32()), used)
+
+
 class RowBuilder:
     """Rows one by one, for small tables and odd rows; `take()` returns them as a batch and starts anew."""
 
@@ -107,7 +177,13 @@ class RowBuilder:
         for name in {name for row in rows for name in row}:
             kind = self._schema.field(name).type
             plain = pa.string() if pa.types.is_dictionary(kind) else kind
-            columns[name] = arrow.array([row.get(name) for row in rows], plain)
+            values = [row.get(name) for row in rows]
+            if pa.types.is_dictionary(kind) and (encoded := _encoded(values)) is not None:
+                columns[name] = encoded
+                continue
+            if pa.types.is_floating(kind):  # pyarrow refuses integers beyond 2^53
+                values = [float(value) if isinstance(value, int) else value for value in values]
+            columns[name] = arrow.array(values, plain)
         return _batch(self._schema, len(rows), columns)
 
 

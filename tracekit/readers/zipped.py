@@ -3,23 +3,23 @@
 from __future__ import annotations
 
 import struct
-import zlib
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tracekit.errors import InputError
+from tracekit.errors import InputError, TracekitError
 from tracekit.safety.limits import size_text
 
 if TYPE_CHECKING:
-    from zipfile import ZipInfo
+    from zipfile import ZipExtFile, ZipInfo
 
     from tracekit.readers._streams import Stream
 
 _MAGIC = b"PK\x03\x04"
-_ENCRYPTED = 1
+_ENCRYPTED = 0x1 | 0x40 | 0x2000
+"""Bits of a member: by a password, by a certificate, its place in the list too."""
 _LOCAL_HEAD = 30
 _LZMA = 14
 _LZMA_DICTIONARY = 64 << 20
@@ -48,8 +48,6 @@ def split(name: str) -> tuple[Path, str] | None:
 @contextmanager
 def opened(name: str, path: Path, member: str) -> Iterator[tuple[Stream, int]]:
     """Yield the bytes of a file in an archive, and its packed size. name: of the input. Raises: InputError."""
-    from zipfile import BadZipFile
-
     archive = _directory(path)
     if archive is None:
         raise InputError(f"{path}: cannot be read as a zip archive", hint="copy it again")
@@ -58,22 +56,58 @@ def opened(name: str, path: Path, member: str) -> Iterator[tuple[Stream, int]]:
         raise InputError(f"{name}: no such file in the zip archive", hint="is the name right?")
     if found.flag_bits & _ENCRYPTED:
         raise InputError(f"{name}: is encrypted", hint="unpack the archive with its password first")
-    damage: tuple[type[Exception], ...] = (BadZipFile, NotImplementedError, EOFError, zlib.error, *_lzma_errors())
-    try:
-        with _stream(name, path, found) as stream:
-            yield stream, found.compress_size
-    except damage as err:
-        raise InputError(f"{name}: cannot be unpacked ({err})", hint="copy the archive again") from err
+    with ExitStack() as stack:
+        with _in_words(name):
+            stream = stack.enter_context(_stream(name, path, found))
+        yield _Member(stream, name), found.compress_size
 
 
 @contextmanager
-def _stream(name: str, path: Path, member: ZipInfo) -> Iterator[Stream]:
+def _in_words(name: str) -> Iterator[None]:
+    """Turn whatever a decompressor raises into a sentence with the member's name. Raises: InputError."""
+    try:
+        yield
+    except (TracekitError, MemoryError):
+        raise
+    except RuntimeError as err:  # or a Python that was made without bz2 or lzma
+        text = f"{name}: is compressed in a way that is not supported ({err})"
+        raise InputError(text, hint="unpack the archive yourself") from err
+    except Exception as err:  # each decompressor has errors of its own, some of them not public
+        if isinstance(err, OSError) and err.errno:
+            raise  # a disk that fails is no damage; an error of bz2 has no number
+        why = str(err) or type(err).__name__
+        raise InputError(f"{name}: cannot be unpacked ({why})", hint="copy the archive again") from err
+
+
+class _Member:
+    """The bytes of a member. Its damage is one sentence with the member's name."""
+
+    def __init__(self, stream: ZipExtFile, name: str) -> None:
+        self._stream, self._name = stream, name
+
+    def read(self, size: int = -1, /) -> bytes:
+        """Return up to `size` bytes, all that is left for a negative one. Raises: InputError."""
+        with _in_words(self._name):
+            return self._stream.read(size)
+
+    def read1(self, size: int = -1, /) -> bytes:
+        """Return up to `size` bytes, what one step of the decompressor gives. Raises: InputError."""
+        with _in_words(self._name):
+            return self._stream.read1(size)
+
+    def close(self) -> None:
+        """Close the archive too."""
+        self._stream.close()
+
+
+@contextmanager
+def _stream(name: str, path: Path, member: ZipInfo) -> Iterator[ZipExtFile]:
     """Yield the bytes of a member. Its place is known, so that the list of all members is not read for each."""
     from zipfile import BadZipFile, ZipExtFile
 
     with path.open("rb") as file:
-        file.seek(member.header_offset)
-        head = file.read(_LOCAL_HEAD)
+        file.seek(max(member.header_offset, 0))  # a list that is damaged may name a place before the begin
+        head = file.read(_LOCAL_HEAD) if member.header_offset >= 0 else b""
         if len(head) < _LOCAL_HEAD or not head.startswith(_MAGIC):
             raise BadZipFile("no file begins where the list of files says")
         file.seek(sum(struct.unpack("<HH", head[26:])), 1)
@@ -86,14 +120,6 @@ def _stream(name: str, path: Path, member: ZipInfo) -> Iterator[Stream]:
                 raise InputError(f"{name}: {text}", hint="if you know where it comes from, unpack the archive yourself")
         with ZipExtFile(file, "r", member) as stream:
             yield stream
-
-
-def _lzma_errors() -> tuple[type[Exception], ...]:
-    try:
-        import lzma
-    except ImportError:  # a Python that was made without it
-        return ()
-    return (lzma.LZMAError,)
 
 
 def is_zip(path: Path) -> bool:
@@ -120,5 +146,5 @@ def _read_directory(path: str, *_state: int) -> Mapping[str, ZipInfo] | None:
     try:
         with ZipFile(path) as archive:
             return {each.filename: each for each in reversed(archive.infolist())}
-    except (BadZipFile, NotImplementedError):
+    except (BadZipFile, NotImplementedError, struct.error, IndexError, OverflowError):
         return None

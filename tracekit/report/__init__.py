@@ -33,7 +33,7 @@ from tracekit.report.headline import TopNames as TopNames
 from tracekit.report.timeline import CriticalPath as CriticalPath
 from tracekit.report.timeline import Timeline
 from tracekit.text import display
-from tracekit.text.display import html_facts, plural, shortened, visible
+from tracekit.text.display import encodable, html_facts, plural, shortened, visible
 from tracekit.units import Unit
 
 if TYPE_CHECKING:
@@ -313,7 +313,7 @@ class Report:
         """Print the report as `tracekit summary --all` does. width: of the terminal by default, 0 for no limit."""
         columns = shutil.get_terminal_size().columns if width is None else width
         text = _TEXT_FORMS[0](self, columns) if _TEXT_FORMS else f"{self!r}\n"
-        sys.stdout.write(text)
+        sys.stdout.write(encodable(text, getattr(sys.stdout, "encoding", None)))
 
 
 TextForm = Callable[[Report, int], str]

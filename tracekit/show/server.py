@@ -12,10 +12,12 @@ and leads to the secret one.
 from __future__ import annotations
 
 import hmac
+import io
 import os
 import re
 import secrets
 import select
+import socket
 import threading
 import time
 from collections.abc import Iterator
@@ -24,10 +26,13 @@ from dataclasses import dataclass, field
 from enum import Enum
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from socketserver import TCPServer
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tracekit.errors import OutputError
 from tracekit.show.site import BLOCK, Site
+
+if TYPE_CHECKING:
+    from _typeshed import WriteableBuffer
 
 ADDRESS = "127.0.0.1"
 ALIVE = "alive"
@@ -53,8 +58,10 @@ class Patience:
 
     visit_s: float = 600
     again_s: float = 5
+    request_s: float = 10
+    """For a whole request, however its bytes come."""
     stuck_s: float = 60
-    """For the next bytes of a request, and for a reader who takes none."""
+    """For a reader who takes none."""
 
 
 @dataclass(slots=True)
@@ -116,7 +123,8 @@ class Server:
         self._secret, self._once = secrets.token_urlsafe(24), secrets.token_urlsafe(24)
         life = self._life = _Life(patience or Patience())
         try:
-            self._http = _Http((ADDRESS, port), _handler(site, life, self._secret, self._once))
+            places = _Places()
+            self._http = _Http((ADDRESS, port), _handler(site, life, places, self._secret, self._once), places)
         except OSError as err:
             raise OutputError(f"port {port} of {ADDRESS}: {err.strerror}", hint="choose another with --port") from err
         self.port: int = self._http.server_port
@@ -139,8 +147,65 @@ class Server:
         self._http.server_close()
 
 
+class _Places:
+    """The open connections, up to MOST_CONNECTIONS. One that has not shown the secret yet gives way to a new one.
+
+    So a stranger who opens many connections, and says nothing or little in each, does not lock the owner out.
+    """
+
+    def __init__(self) -> None:
+        self._changing = threading.Lock()
+        self._strangers: dict[socket.socket, None] = {}  # in the order in which they came
+        self._known: set[socket.socket] = set()
+
+    def take(self, connection: socket.socket) -> bool:
+        """Return whether there is a place for a connection; for that, the oldest stranger may be cut off."""
+        with self._changing:
+            if len(self._strangers) + len(self._known) >= MOST_CONNECTIONS:
+                oldest = next(iter(self._strangers), None)
+                if oldest is None:
+                    return False
+                del self._strangers[oldest]
+                with suppress(OSError):
+                    oldest.shutdown(socket.SHUT_RDWR)  # its thread reads the end, and closes it
+            self._strangers[connection] = None
+            return True
+
+    def trust(self, connection: socket.socket) -> None:
+        """Keep the place of a connection that has shown the secret."""
+        with self._changing:
+            if connection in self._strangers:
+                del self._strangers[connection]
+                self._known.add(connection)
+
+    def free(self, connection: socket.socket) -> None:
+        """Give back the place of a connection that has ended."""
+        with self._changing:
+            self._strangers.pop(connection, None)
+            self._known.discard(connection)
+
+
+class _InTime(io.RawIOBase):
+    """The bytes of one request. A read raises TimeoutError when the time for all of them is over."""
+
+    def __init__(self, connection: socket.socket, seconds: float) -> None:
+        self._connection, self._until = connection, time.monotonic() + seconds
+
+    def readable(self) -> bool:
+        """Return True."""
+        return True
+
+    def readinto(self, buffer: WriteableBuffer, /) -> int:
+        """Return the number of bytes that came, 0 at the end."""
+        rest = self._until - time.monotonic()
+        if rest <= 0:
+            raise TimeoutError
+        self._connection.settimeout(rest)
+        return self._connection.recv_into(buffer)
+
+
 class _Http(ThreadingHTTPServer):
-    """A thread for each connection, up to a limit; further ones are closed at once."""
+    """A thread for each connection, up to a limit."""
 
     daemon_threads = True
     block_on_close = False
@@ -148,8 +213,8 @@ class _Http(ThreadingHTTPServer):
     allow_reuse_address = os.name == "posix"
     """Elsewhere it would let another process take the port too."""
 
-    def __init__(self, address: tuple[str, int], handler: type[BaseHTTPRequestHandler]) -> None:
-        self._places = threading.BoundedSemaphore(MOST_CONNECTIONS)
+    def __init__(self, address: tuple[str, int], handler: type[BaseHTTPRequestHandler], places: _Places) -> None:
+        self._places = places
         super().__init__(address, handler)
 
     def server_bind(self) -> None:
@@ -158,7 +223,7 @@ class _Http(ThreadingHTTPServer):
         self.server_name, self.server_port = ADDRESS, self.socket.getsockname()[1]
 
     def process_request(self, request: Any, client_address: Any) -> None:
-        if self._places.acquire(blocking=False):
+        if self._places.take(request):
             super().process_request(request, client_address)
         else:
             self.shutdown_request(request)
@@ -167,21 +232,27 @@ class _Http(ThreadingHTTPServer):
         try:
             super().process_request_thread(request, client_address)
         finally:
-            self._places.release()
+            self._places.free(request)
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         """Print nothing: a browser may close a connection at any time."""
 
 
-def _handler(site: Site, life: _Life, secret: str, once: str) -> type[BaseHTTPRequestHandler]:
+def _handler(site: Site, life: _Life, places: _Places, secret: str, once: str) -> type[BaseHTTPRequestHandler]:
     """Return the handler of a site's requests."""
     unused = threading.Lock()
 
     class Handler(BaseHTTPRequestHandler):
         """Answers GET and HEAD for the names of the site."""
 
-        timeout = life.patience.stuck_s
+        timeout = life.patience.request_s
         server_version, sys_version = "tracekit", ""
+
+        def setup(self) -> None:
+            """Prepare to read one request in its time."""
+            super().setup()
+            self.rfile.close()
+            self.rfile = io.BufferedReader(_InTime(self.connection, life.patience.request_s))
 
         def do_GET(self) -> None:
             """Answer a request."""
@@ -190,6 +261,7 @@ def _handler(site: Site, life: _Life, secret: str, once: str) -> type[BaseHTTPRe
         do_HEAD = do_GET
 
         def _answer(self) -> None:
+            self.connection.settimeout(life.patience.stuck_s)
             if self.request_version == "HTTP/0.9" or not _is_ours(self):
                 return self._refuse(403)
             first, slash, name = self.path.partition("?")[0].removeprefix("/").partition("/")
@@ -197,6 +269,7 @@ def _handler(site: Site, life: _Life, secret: str, once: str) -> type[BaseHTTPRe
                 return self._begin(303, [("Location", f"/{secret}/{site.start}")])
             if not slash or not _equal(first, secret):
                 return self._refuse(404)
+            places.trust(self.connection)
             with life.visit():
                 if name == ALIVE and self.command == "GET":
                     self._hold()

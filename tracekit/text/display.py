@@ -288,3 +288,13 @@ def first_few(texts: list[str], noun: str) -> list[str]:
     shown = [shortened(visible(text), 160) for text in texts[:LINES_SHOWN]]
     more = len(texts) - LINES_SHOWN
     return [*shown, f"... {plural(more, f'more {noun}')}"] if more > 0 else shown
+
+
+def encodable(text: str, encoding: str | None) -> str:
+    r"""Return text that an encoding has, with escapes for what it lacks. None: UTF-8.
+
+    >>> encodable("\u6838 1", "cp1252")
+    '\\u6838 1'
+    """
+    name = encoding or "utf-8"
+    return text.encode(name, "backslashreplace").decode(name)

@@ -1,7 +1,12 @@
-"""A stdout whose errors say that it is stdout: a full disk behind it is no fault of an input or an output file."""
+"""A stdout whose errors name it, and that takes every character: those that its encoding lacks are escaped.
+
+A full disk behind it is no fault of an input or an output file. Windows redirects in the encoding of the machine, and a
+name may have any character.
+"""
 
 from __future__ import annotations
 
+import codecs
 import io
 import sys
 from typing import TYPE_CHECKING
@@ -13,6 +18,21 @@ STDOUT = "stdout"
 """The `filename` of its errors."""
 
 
+ESCAPE = "tracekit-escape"
+"""The name of the error handler that escapes."""
+
+
+def _escaped(err: UnicodeError) -> tuple[str, int]:
+    r"""Return what an encoding lacks as \uXXXX, which JSON knows too; a character of 32 bits is two of them."""
+    if not isinstance(err, UnicodeEncodeError):
+        raise err
+    wide = err.object[err.start : err.end].encode("utf-16-be", "surrogatepass")
+    return "".join(f"\\u{wide[at : at + 2].hex()}" for at in range(0, len(wide), 2)), err.end
+
+
+codecs.register_error(ESCAPE, _escaped)
+
+
 class _RawStdout(io.FileIO):
     def write(self, data: ReadableBuffer, /) -> int:
         """Return the number of bytes written. Raises: OSError with `STDOUT` as its file."""
@@ -20,6 +40,18 @@ class _RawStdout(io.FileIO):
             return super().write(data)
         except OSError as err:
             raise OSError(err.errno, err.strerror, STDOUT) from err
+
+
+def is_utf8() -> bool:
+    """Return whether stdout has every character."""
+    return (getattr(sys.stdout, "encoding", None) or "utf-8").lower().replace("_", "-").startswith(("utf", "u8"))
+
+
+def escape_what_streams_lack() -> None:
+    """Let stdout and stderr escape the characters that their encodings lack. For a process of our own."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper) and not stream.encoding.lower().startswith("utf"):
+            stream.reconfigure(errors=ESCAPE)
 
 
 def name_stdout() -> None:

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, redirect_stdout, suppress
 from typing import BinaryIO
 
+from tracekit.cli.process.stdout import ESCAPE, is_utf8
 from tracekit.errors import OutputError
 
 _BLOCK = 1 << 18
@@ -53,6 +54,8 @@ def show(text: str, *, pager: bool = True, form: str = "text") -> None:
     colours and has no other control characters. All other forms are for programs, which get every character; on a
     terminal what it would obey is shown escaped, and lines end as the terminal's do.
     """
+    if not is_utf8():
+        text = text.translate(_PLAIN) if form == "text" else _ascii_json(text) if form == "json" else text
     if form != "text" and sys.stdout.isatty():
         text = printable(text.replace("\r\n", "\n"))
     command = _pager(text) if pager else []
@@ -67,6 +70,15 @@ def show(text: str, *, pager: bool = True, form: str = "text") -> None:
                 process.communicate(text.encode("utf-8", "replace"))
             return
     sys.stdout.write(text)
+
+
+_PLAIN = str.maketrans({"…": "...", "·": "-", "–": "-", "—": "-", "×": "x", "→": "->"})
+"""Signs of our own, for a stdout whose encoding may lack them."""
+
+
+def _ascii_json(text: str) -> str:
+    """Return JSON in ASCII, which is the same in every encoding."""
+    return text.encode("ascii", ESCAPE).decode("ascii")
 
 
 def show_bytes(file: BinaryIO) -> None:

@@ -12,6 +12,7 @@ import pyarrow as pa
 from tracekit.columns import arrow
 from tracekit.columns.arrays import I64
 from tracekit.columns.arrow import Column, DictColumn, pc
+from tracekit.readers.builder import bounded
 from tracekit.readers.sqlite.cupti import SqlContext, coded, integers
 from tracekit.readers.sqlite.database import CellType, quoted
 
@@ -97,7 +98,7 @@ class Group:
         known = self.texts.get(number)
         if known is None:
             rows = self.ctx.db.rows(f'select "string" from {quoted(table)} where "id" = ?', (number,))
-            known = str(rows[0][0]) if rows and rows[0][0] is not None else ""
+            known = bounded(str(rows[0][0]), self.ctx.ledger) if rows and rows[0][0] is not None else ""
             if len(self.texts) >= _CACHED:
                 self.texts.clear()
             self.texts[number] = known
@@ -158,6 +159,10 @@ _SYMBOL = (
 
 
 def _kernels(ctx: SqlContext, rows: list[tuple[object, ...]]) -> dict[int, Kernel]:
+    def short(text: object) -> object:
+        return bounded(text, ctx.ledger) if isinstance(text, str) else text
+
+    rows = [(number, short(shown), short(raw), *counts) for number, shown, raw, *counts in rows]
     names = arrow.encoded(arrow.array([str(shown or raw or "") for _, shown, raw, *_ in rows], pa.string()))
     readable = arrow.optional_texts(ctx.names.columns(names)[0].cast(pa.string()))
     found = {}

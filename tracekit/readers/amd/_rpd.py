@@ -18,7 +18,7 @@ from tracekit.readers.amd._forms import activities
 from tracekit.readers.amd._joins import Numbers
 from tracekit.readers.amd._rows import region_kind
 from tracekit.readers.base import Opened, ReadOptions
-from tracekit.readers.builder import RowBuilder
+from tracekit.readers.builder import BATCH_ROWS, MOST_NAME, RowBuilder, bounded
 from tracekit.readers.names import Demangler
 from tracekit.readers.source import Source
 from tracekit.readers.sqlite import cupti as cuda
@@ -73,7 +73,7 @@ class _Texts:
         known = self._known.get(number)
         if known is None:
             rows = self._ctx.db.rows(f'select "string" from {quoted(self._table)} where "id" = ?', (number,))
-            known = str(rows[0][0]) if rows and rows[0][0] is not None else ""
+            known = bounded(str(rows[0][0]), self._ctx.ledger) if rows and rows[0][0] is not None else ""
             if len(self._known) >= _CACHED:
                 self._known.clear()
             self._known[number] = known
@@ -88,6 +88,19 @@ class _Texts:
         )
 
 
+_BLOCK_TEXT = 64 << 20
+"""Bytes of one text column of a block, where texts are long."""
+_FEW_ROWS = 1 << 10
+
+
+def _longest(db: Database, table: str) -> int:
+    """Return the length of the longest text of a table, 0 without one."""
+    if "string" not in db.tables.get(table, ()):
+        return 0
+    found = db.rows(f'select max(length("string")) from {quoted(table)}')[0][0]
+    return found if isinstance(found, int) else 0
+
+
 class _Reading:
     """One database.
 
@@ -97,6 +110,9 @@ class _Reading:
 
     def __init__(self, ctx: SqlContext) -> None:
         self.ctx, self.db = ctx, ctx.db
+        longest = max((_longest(ctx.db, table) for table in ("rocpd_string", "rocpd_ustring")), default=0)
+        # Texts are joined and compared row by row, so that rows with long ones come in smaller blocks.
+        ctx.db.block_rows = max(_FEW_ROWS, min(BATCH_ROWS, _BLOCK_TEXT // max(min(longest, MOST_NAME), 1)))
         self.strings = _Texts(ctx, "rocpd_string")
         self.more_strings = _Texts(ctx, "rocpd_ustring") if "rocpd_ustring" in ctx.db.tables else self.strings
         ops, calls = self._columns("rocpd_api_ops", "op_id", "api_id")

@@ -30,7 +30,7 @@ _FACTS = ("schema", "table", "version", "run", "ledger", "totals", "archive")
 FACT_KEYS = tuple(f"tracekit.{name}" for name in _FACTS)
 """In the order in which their checksum is taken."""
 
-_BAD = (pa.ArrowException, OSError, ValueError, KeyError, IndexError, TypeError, AttributeError, OverflowError)
+BAD = (pa.ArrowException, OSError, ValueError, KeyError, IndexError, TypeError, AttributeError, OverflowError)
 """Errors of pyarrow and of the conversions for damaged bytes."""
 
 MOST_SOURCES = 10_000
@@ -73,8 +73,8 @@ def read(source: Source, options: ReadOptions, ledger: Ledger) -> Opened:
     try:
         file = pq.ParquetFile(path, page_checksum_verification=True)
         texts = {k.decode(): v for k, v in (file.metadata.metadata or {}).items() if k.startswith(b"tracekit.")}
-    except _BAD as err:
-        raise ParseError(source.name, "", f"no readable Parquet file ({_short(err)})", hint=HINT) from err
+    except BAD as err:
+        raise ParseError(source.name, "", f"no readable Parquet file ({short(err)})", hint=HINT) from err
     if "tracekit.schema" not in texts and texts:
         raise ParseError(
             source.name, "footer", "the facts of this archive are there, but not tracekit.schema", hint=HINT
@@ -90,8 +90,8 @@ def read(source: Source, options: ReadOptions, ledger: Ledger) -> Opened:
             with_ledgers(run, ledgers, source.name, "parquet")
         original = tuple(map(Ledger.from_json, ledgers)) if stands_for else ()
         totals = base64.b64decode(texts.get("tracekit.totals", b""), validate=True)
-    except _BAD as err:
-        raise ParseError(source.name, "footer", f"the facts cannot be read ({_short(err)})", hint=HINT) from err
+    except BAD as err:
+        raise ParseError(source.name, "footer", f"the facts cannot be read ({short(err)})", hint=HINT) from err
     if rewritten:
         ledger.note(
             "written-anew", "another program wrote this archive anew: its rows are read as they are, unverified"
@@ -119,8 +119,8 @@ def _read_bare(source: Source, file: pq.ParquetFile, options: ReadOptions, ledge
     )
     try:
         last = _last_source(file)
-    except _BAD as err:
-        raise ParseError(name, "column source", _short(err), hint=HINT) from err
+    except BAD as err:
+        raise ParseError(name, "column source", short(err), hint=HINT) from err
     if not 0 <= last <= MOST_SOURCES:
         raise ParseError(name, "column source", f"{last} is not the number of a source", hint=HINT)
     run = Run(sources=[SourceFacts(name, "parquet") for _ in range(last + 1)])
@@ -137,7 +137,7 @@ def _last_source(file: pq.ParquetFile) -> int:
     return last
 
 
-def _short(err: BaseException) -> str:
+def short(err: BaseException) -> str:
     return str(err).partition("\n")[0][:200] or type(err).__name__
 
 
@@ -152,30 +152,53 @@ def _version(name: str, text: bytes) -> int:
     return version
 
 
+def _check(name: str, texts: Mapping[str, bytes]) -> dict[str, int]:
+    """Return the numbers under which the writer left its checksums. Raises: ParseError."""
+    try:
+        found = json.loads(texts["tracekit.check"])
+        return {key: int(found[key]) for key in ("data_bytes", "data_crc32", "facts_crc32", "rows")}
+    except BAD as err:
+        raise ParseError(name, "footer", "the checksums cannot be read", hint=HINT) from err
+
+
+def check_facts(name: str, texts: Mapping[str, bytes]) -> None:
+    """Raise ParseError where the facts in a footer do not match their checksum."""
+    want = _check(name, texts)["facts_crc32"]
+    if isal_zlib.crc32(b"".join(texts[key] + b"\n" for key in FACT_KEYS if key in texts)) != want:
+        raise ParseError(name, "footer", "the facts do not match their checksum", hint=HINT)
+
+
+def check_number(name: str, file: pq.ParquetFile, texts: Mapping[str, bytes]) -> None:
+    """Raise ParseError where a file does not have the number of rows that was written."""
+    rows = _check(name, texts)["rows"]
+    if file.metadata.num_rows != rows:
+        raise ParseError(name, "footer", f"it holds {file.metadata.num_rows} rows instead of {rows}", hint=HINT)
+
+
+def check_columns(name: str, have: list[str], table: str) -> None:
+    """Raise ParseError where a file of the present version does not have the columns of its table."""
+    columns = [spec.name for spec in schema.describe(table)]
+    if strange := [each for each in columns if each not in have] + sorted(set(have) - set(columns)):
+        raise ParseError(name, "footer", f"column {strange[0]!r} is not as we wrote it", hint=HINT)
+
+
 def _checked(name: str, path: Path, file: pq.ParquetFile, texts: Mapping[str, bytes]) -> bool:
     """Return whether another program wrote the rows. Raises: ParseError when what we wrote is damaged."""
-    try:
-        check = json.loads(texts["tracekit.check"])
-        data_bytes, data_crc = int(check["data_bytes"]), int(check["data_crc32"])
-        facts_crc, rows = int(check["facts_crc32"]), int(check["rows"])
-    except _BAD as err:
-        raise ParseError(name, "footer", "the checksums cannot be read", hint=HINT) from err
-    if isal_zlib.crc32(b"".join(texts[key] + b"\n" for key in FACT_KEYS if key in texts)) != facts_crc:
-        raise ParseError(name, "footer", "the facts do not match their checksum", hint=HINT)
+    check = _check(name, texts)
+    check_facts(name, texts)
     with _raw(name, path) as raw:
         raw.seek(-8, 2)
         length = raw.tell() - struct.unpack("<I", raw.read(4))[0]
-        if length != data_bytes:
+        if length != check["data_bytes"]:
             return True
         raw.seek(0)
         crc, left = 0, length
         while left and (chunk := raw.read(min(left, 1 << 20))):
             crc = isal_zlib.crc32(chunk, crc)
             left -= len(chunk)
-    if left or crc != data_crc:
+    if left or crc != check["data_crc32"]:
         raise ParseError(name, f"the first {length} bytes", "they do not match their checksum", hint=HINT)
-    if file.metadata.num_rows != rows:
-        raise ParseError(name, "footer", f"it holds {file.metadata.num_rows} rows instead of {rows}", hint=HINT)
+    check_number(name, file, texts)
     return False
 
 
@@ -201,8 +224,8 @@ def _batches(archive: _Archive, options: ReadOptions, ledger: Ledger) -> Iterato
         try:
             stream = pa.ipc.open_stream(archive.totals)
             found = [_conformed(archive, "totals", batch, options) for batch in stream]
-        except (*_BAD, binascii.Error) as err:
-            raise ParseError(archive.name, "footer", f"bad totals ({_short(err)})", hint=HINT) from err
+        except (*BAD, binascii.Error) as err:
+            raise ParseError(archive.name, "footer", f"bad totals ({short(err)})", hint=HINT) from err
         for batch in found:
             yield _counted(batch, ledger)
     _tell_columns(archive, ledger)
@@ -219,8 +242,8 @@ def _batches(archive: _Archive, options: ReadOptions, ledger: Ledger) -> Iterato
                 break
             held += raw.nbytes
             made = _conformed(archive, archive.table, raw, options, rows)
-        except _BAD as err:
-            raise ParseError(archive.name, f"after row {rows}", _short(err), hint=HINT) from err
+        except BAD as err:
+            raise ParseError(archive.name, f"after row {rows}", short(err), hint=HINT) from err
         rows += made.num_rows
         yield _counted(made, ledger)
         if held > most and rows < archive.file.metadata.num_rows:
@@ -248,8 +271,8 @@ def _tell_columns(archive: _Archive, ledger: Ledger) -> None:
     specs = schema.describe(archive.table)
     lost = [spec.name for spec in specs if spec.since <= archive.version and spec.name not in have]
     new = sorted(set(have) - {spec.name for spec in specs})
-    if not archive.rewritten and archive.version == schema.VERSION and (lost or new):
-        raise ParseError(archive.name, "footer", f"column {(lost + new)[0]!r} is not as we wrote it", hint=HINT)
+    if not archive.rewritten and archive.version == schema.VERSION:
+        check_columns(archive.name, have, archive.table)
     made = {"source", "run", "event_id", "order"} if archive.bare else set()
     if needed := [spec.name for spec in specs if spec.name in lost and not spec.nullable and spec.name not in made]:
         raise ParseError(archive.name, "footer", f"column {needed[0]} is missing", hint="it cannot be left out")

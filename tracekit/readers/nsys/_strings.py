@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from tracekit.columns import arrow
 from tracekit.columns.arrow import Column, DictColumn, pc
+from tracekit.readers.builder import bounded
 from tracekit.readers.nsys._codes import BITS
 from tracekit.readers.sqlite.cupti import Context, texts_by_number
 
@@ -16,7 +17,7 @@ def string(ctx: Context, number: int | None) -> str | None:
         return None
     text = ctx.strings.get(number)
     if text is None:
-        text = ctx.db.text("StringIds", number) or ""
+        text = bounded(ctx.db.text("StringIds", number) or "", ctx.ledger)
         if len(ctx.strings) >= _CACHED:
             ctx.strings.clear()
         ctx.strings[number] = text

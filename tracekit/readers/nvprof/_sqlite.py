@@ -13,6 +13,7 @@ import pyarrow as pa
 
 from tracekit.columns.arrow import Column, DictColumn, pc
 from tracekit.readers.base import Opened, ReadOptions
+from tracekit.readers.builder import bounded
 from tracekit.readers.names import Demangler
 from tracekit.readers.nvprof import _counters as counters
 from tracekit.readers.nvprof._markers import DEVICE, PROCESS, STREAM, THREAD, markers, objects_of, place_of, places_of
@@ -285,7 +286,8 @@ def _string(ctx: SqlContext, number: int) -> str | None:
     text = ctx.strings.get(number)
     if text is None:
         rows = ctx.db.rows("select value from StringTable where _id_ = ?", (number,))
-        text = ctx.strings[number] = str(rows[0][0]) if rows and rows[0][0] is not None else ""
+        found = str(rows[0][0]) if rows and rows[0][0] is not None else ""
+        text = ctx.strings[number] = bounded(found, ctx.ledger)
     return None if text in ("", NONE) else text
 
 

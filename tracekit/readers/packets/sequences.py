@@ -216,7 +216,7 @@ class _Messages:
             if kind in _RAW:
                 interned.raw.setdefault((kind, number), self._data[start:stop].tobytes())
             else:
-                interned.texts.setdefault((kind, number), texts.code_of(name or b""))
+                interned.texts.setdefault((kind, number), texts.name_of(name or b""))
 
     def change(self, row: int, state: State) -> State:
         """Return the state after the messages of a packet."""

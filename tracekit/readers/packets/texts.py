@@ -9,6 +9,7 @@ import pyarrow as pa
 from tracekit.columns import arrow
 from tracekit.columns.arrays import I32, I64, Bytes
 from tracekit.columns.arrow import Column
+from tracekit.readers.builder import MOST_NAME, bounded
 from tracekit.readers.packets.wire import Picked, Words
 from tracekit.readers.protobuf import plain
 from tracekit.trace import Ledger
@@ -42,6 +43,12 @@ class Texts:
                 self._of_bytes.clear()
             known = self._of_bytes[data] = self.code(plain(data, self._ledger))
         return known
+
+    def name_of(self, data: bytes) -> int:
+        """Return the number of a text that many events may refer to, `bounded`."""
+        if len(data) <= MOST_NAME:
+            return self.code_of(data)
+        return self.code(bounded(plain(data, self._ledger), self._ledger))
 
     def codes(self, data: Bytes, picked: Picked) -> I32:
         """Return the number of each text of some fields."""

@@ -13,7 +13,7 @@ from tracekit.columns import arrow
 from tracekit.columns.arrays import I64, Mask
 from tracekit.columns.arrow import Column, DictColumn, pc
 from tracekit.readers.base import ReadOptions
-from tracekit.readers.builder import IdTable, Values, event_batch
+from tracekit.readers.builder import IdTable, Values, chosen, event_batch
 from tracekit.readers.names import Demangler
 from tracekit.readers.packets.rows import (
     BEGIN,
@@ -251,14 +251,14 @@ class Lanes:
 
     def _plain(self, names: DictColumn, work: Mask) -> tuple[DictColumn, DictColumn | None]:
         """Return names and raw names; those of kernels without the ending of their descriptors."""
-        whole = names.cast(pa.string())
-        short = pc.replace_substring_regex(whole, DESCRIPTOR, "")
-        ends = pc.and_(arrow.array(work), pc.fill_null(pc.not_equal(short, whole), fill_value=False))
-        if not pc.any(ends).as_py():
+        cut = pc.replace_substring_regex(names.dictionary, DESCRIPTOR, "")
+        changed = np.append(arrow.bools(pc.not_equal(cut, names.dictionary)), False)
+        ends = work & changed[arrow.codes(names)]
+        if not ends.any():
             return self._names.columns(names)
-        found, raw = self._names.columns(pc.if_else(ends, short, whole))
-        rest = arrow.nulls(len(names), pa.string()) if raw is None else raw.cast(pa.string())
-        return found, arrow.encoded(pc.if_else(ends, whole, rest))
+        short = pa.DictionaryArray.from_arrays(names.indices, cut)
+        found, raw = self._names.columns(chosen(ends, short, names))
+        return found, chosen(ends, names, raw)
 
     def _with_category(self, args: Column, category: I64) -> Column:
         """Return the args with the category as `cat`."""

@@ -61,6 +61,10 @@ class Stacks:
         """Yield a row of TOTALS for each stack, in the order in which they were met."""
         rows = TotalRows(self.options.source, self.ledger)
         for (run, thread, unit, frames), (weight, samples) in self._sums.items():
+            for frame in frames:
+                if len(frame) > MOST_NAME:
+                    why = f"names longer than {MOST_NAME:,} characters are cut"
+                    self.ledger.note("name-too-long", why, where=f"a name of {len(frame):,} characters")
             names = [clean(frame) for frame in frames] or ["(no frames)"]
             args: dict[str, object] = {"frames": names, "samples": int(samples)}
             if thread:

@@ -125,6 +125,7 @@ class Database:
         self.name = source.name
         self._source = source
         self._ledger = ledger
+        self.block_rows = BATCH_ROWS
         path = source.plain_path()
         self._uri = _uri(path, source, ledger)
         refuse_repeated_pages(self.name, path)
@@ -205,8 +206,9 @@ class Database:
         rows = self.rows(f'select "value" from {quoted(table)} where "id" = ?', (number,))
         return str(rows[0][0]) if rows and rows[0][0] is not None else None
 
-    def blocks(self, table: str, wanted: Mapping[str, CellType], size: int = BATCH_ROWS) -> Iterator[Block]:
+    def blocks(self, table: str, wanted: Mapping[str, CellType], size: int = 0) -> Iterator[Block]:
         """Yield the rows of a table in the order of the file. Raises: ParseError."""
+        size = size or self.block_rows
         have = [name for name in wanted if name in self.tables[table]]
         kinds = [wanted[name] for name in have]
         cells = ", ".join(f"{_cell(name, kind)} as {quoted(name)}" for name, kind in zip(have, kinds, strict=True))

@@ -130,7 +130,7 @@ MEMORY_TALK = (
 )
 MEMORY_SMALL = re.compile(r"All Apply nodes have output sizes that take less than (\d{1,18})B\.")
 
-_TEXT = r"""(?:'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*"|None)"""
+_TEXT = r"""(?:'(?:[^'\\]++|\\.)*+'|"(?:[^"\\]++|\\.)*+"|None)"""
 OPTIMIZER_HEAD = re.compile(
     rf"(?P<class>\w{{1,80}})(?: (?P<name>\S{{1,200}}))? time (?P<time>{ANY_NUMBER})s for "
     r"(?P<before>-?\d{1,18})/(?P<after>-?\d{1,18}) nodes before/after (?:optimization|rewriting)",

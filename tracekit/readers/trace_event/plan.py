@@ -21,7 +21,7 @@ from tracekit.readers.trace_event.scan import LONGEST_RUN
 from tracekit.units import to_ns
 
 MOST_SEGMENTS = 8
-_TOKEN = re.compile(rb'"(?:[^"\\]|\\.)*"|[{}\[\],:]|[^"{}\[\],:]+', re.DOTALL)
+_TOKEN = re.compile(rb'"(?:[^"\\]++|\\.)*+"|[{}\[\],:]|[^"{}\[\],:]++', re.DOTALL)
 _DIGITS = re.compile(rb"[0-9]+")
 _INTEGER = re.compile(rb"(-?)([0-9]{1,18})")
 _DECIMAL = re.compile(rb"(-?)([0-9]{1,18})(?:\.([0-9]{1,18}))?")

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import orjson
 
+from tracekit.readers.builder import bounded
 from tracekit.readers.protobuf import INT32_MAX, INT64_MAX
 from tracekit.readers.xplane._kinds import DETAILS, details
 from tracekit.readers.xplane._planes import Name, Plane
@@ -70,7 +71,9 @@ class Cells:
             cells = [self._cell(data) for data in name.stats]
             cells = [_Cell(cell.key, cell.value or "null", _NOTHING) for cell in cells]
             if name.short and name.short != name.name:
-                cells.append(_Cell('"display_name":', orjson.dumps(name.short).decode(), _NOTHING))
+                cells.append(
+                    _Cell('"display_name":', orjson.dumps(bounded(name.short, self.ledger)).decode(), _NOTHING)
+                )
             self._common[id(name)] = cells
         return cells
 
