@@ -25,8 +25,10 @@ from tracekit.readers.source import Source
 MAGIC = b"NVIDIA Tegra Profiler Report "
 TRAILER = b"U3w[END]"
 RAW_MAGIC = b"QDTEXT00"
-MAX_BLOCK_BYTES = 256 << 20
-"""Largest block that is unpacked. The largest of 702 public reports has 3.7 MB; strings of long runs have more."""
+MAX_BLOCK_BYTES = 32 << 20
+"""Largest block of events that is unpacked. The largest of 702 public reports has 3.7 MB."""
+MAX_STRINGS_BYTES = 256 << 20
+"""Largest block of strings that is unpacked."""
 MAX_SECTION_BYTES = 64 << 20
 """Largest section or message that is read whole; the raw data are read block by block."""
 _EXPANSION = 256
@@ -171,13 +173,13 @@ class Container:
             raise self.damaged(at, f"{what} is said to have {size:,} bytes, more than there are")
         return self._read(start, size), start + size
 
-    def _block(self, at: int, end: int, what: str) -> tuple[bytes, int]:
+    def _block(self, at: int, end: int, what: str, most: int = MAX_BLOCK_BYTES) -> tuple[bytes, int]:
         """Return the content of a compressed block, and the place behind it."""
         packed, start = self._number(at, end, what)
         size, start = self._number(start, end, what)
         if start + packed > end:
             raise self.damaged(at, f"{what} is said to have {packed:,} bytes, more than there are")
-        if size > min(MAX_BLOCK_BYTES, packed * _EXPANSION):
+        if size > min(most, packed * _EXPANSION):
             raise self.damaged(at, f"{what} is said to unpack from {packed:,} to {size:,} bytes: no block does")
         data = self._read(start, packed)
         try:
@@ -244,7 +246,7 @@ class Container:
 
     def _strings(self) -> int:
         """Read the strings, and return the place behind them. streams: process, file name and content as string ids."""
-        content, behind = self._block(self.strings_at, self._raw_end, "the block of strings")
+        content, behind = self._block(self.strings_at, self._raw_end, "the block of strings", MAX_STRINGS_BYTES)
         data = self._delimited(content, self.strings_at, "the block of strings")
         self.strings: list[bytes] = []
         self.streams: list[tuple[int, int | None, int | None]] = []

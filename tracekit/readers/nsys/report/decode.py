@@ -24,6 +24,7 @@ from tracekit.readers.nsys.report.wire import (
     Spans,
     WireError,
     fields_of,
+    first_of_each,
     varint,
 )
 
@@ -90,7 +91,7 @@ class Decoder:
                 continue
             left = fields.number_of(number, wire)
             if wire == BYTES and (spans := fields.spans(number)) is not None:
-                spans = _first_of_each(spans, family == 0)
+                spans = _of_rows(first_of_each(spans), family == 0)
                 family[spans.rows], start[spans.rows], end[spans.rows] = number, spans.starts, spans.ends
                 left -= len(spans.rows)
             if left:
@@ -142,7 +143,7 @@ class Decoder:
             spans = fields.spans(number)
             if spans is None:
                 continue
-            spans = _first_of_each(spans, without)
+            spans = _of_rows(first_of_each(spans), without)
             rows = spans.rows
             without[rows] = False
             found = np.full(fields.count, -1, np.int64) if classes is None else classes[0]
@@ -250,7 +251,7 @@ class Decoder:
         spans = fields.spans(number)
         if spans is None:
             return {}
-        spans = _first_of_each(spans, np.ones(fields.count, np.bool_))
+        spans = first_of_each(spans)
         inner = self._inner(fields, spans)
         columns = {name: column for field, name in names.items() if (column := inner.column(field)) is not None}
         if inner_parts:
@@ -291,7 +292,7 @@ class Decoder:
         spans = fields.spans(layout.NVTX_PAYLOAD)
         if spans is None:
             return {}
-        spans = _first_of_each(spans, np.ones(fields.count, np.bool_))
+        spans = first_of_each(spans)
         inner = self._inner(fields, spans)
         columns: Columns = {}
         for number, name in layout.PAYLOAD_INTEGERS.items():
@@ -407,7 +408,7 @@ class Decoder:
         if kinds is None or raw is None:
             self.counts["self-describing events without a type"] += fields.count
             return
-        raw = _first_of_each(raw, np.ones(fields.count, np.bool_))
+        raw = first_of_each(raw)
         at, size = np.zeros(fields.count, np.int64), np.zeros(fields.count, np.int64)
         at[raw.rows], size[raw.rows] = raw.starts, raw.ends - raw.starts
         when = np.zeros(fields.count, np.int64) if times is None else times[0]
@@ -513,13 +514,10 @@ def _column(pair: tuple[I64, Mask | None] | None, rows: I64) -> Column | None:
     return arrow.array(values[rows], mask=~present) if present.any() else None
 
 
-def _first_of_each(spans: Spans, free: Mask) -> Spans:
-    """Return the first span of each message that is free."""
-    keep = free[spans.rows]
-    keep[1:] &= spans.rows[1:] != spans.rows[:-1]
-    if keep.all():
-        return spans
-    return Spans(spans.rows[keep], spans.starts[keep], spans.ends[keep])
+def _of_rows(spans: Spans, rows: Mask) -> Spans:
+    """Return the spans of the messages where the mask is true."""
+    keep = rows[spans.rows]
+    return spans if keep.all() else Spans(spans.rows[keep], spans.starts[keep], spans.ends[keep])
 
 
 def _places(rows: I64, count: int) -> Column:
