@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 import threading
+from concurrent.futures import Future, wait
 
 import pytest
 from support import LONG_S
@@ -45,10 +46,15 @@ def test_a_request_to_stop_that_comes_too_early_comes_again(monkeypatch: pytest.
         if len(asked) == 3:
             stopped.set()
 
-    def interrupted(*_: object) -> None:
-        raise KeyboardInterrupt
+    waits: list[int] = []
 
-    monkeypatch.setattr("tracekit.safety.library_calls.Future.result", interrupted)
+    def interrupted(futures: list[Future[object]], timeout: float) -> object:
+        waits.append(1)
+        if len(waits) == 1:
+            raise KeyboardInterrupt
+        return wait(futures, timeout)
+
+    monkeypatch.setattr("tracekit.safety.library_calls.wait", interrupted)
     with pytest.raises(KeyboardInterrupt):
         interruptible(ask, stopped.wait)
     assert len(asked) == 3
