@@ -513,6 +513,21 @@ def test_a_kind_class_or_field_of_the_future_is_named_and_the_rest_is_read(
     assert ledger.read == kept
 
 
+@pytest.mark.parametrize("column", [(1 << 63, 4), (0, 1 << 63), ((1 << 64) - 1, 2), (3, 4)])
+def test_a_description_of_samples_that_cannot_be_costs_these_samples(column: tuple[int, int], tmp_path: Path) -> None:
+    kind, strings = made.GPU_METRICS, [b"", b"k", b"GpuMetrics", b"SM Active"]
+    described = message((1, kind), (3, message((1, 3), (2, column[0]), (3, column[1]))))
+    head = message((1, 1), (3, 4), (5, 0), (9, "lz4"), (13, message((1, kind), (3, 2))), (14, described), (15, 1))
+    first = made.delimited(message((17, 0), (18, 100))) + made.delimited(head)
+    sampled = message((1, kind), (2, 7), (3, b"\x01\x02"))
+    blocks = [made.block(message((1, kernel(5)))), made.block(message((2, sampled)))]
+    data = made.container("2022", "2024.6.2.1", first, blocks, message(*((1, s) for s in strings)), made.delimited(b""))
+    (tmp_path / "a.nsys-rep").write_bytes(data)
+    trace = tracekit.read(tmp_path / "a.nsys-rep")
+    assert trace.events.num_rows == 1
+    assert "unknown-parts" in trace.ledgers[0].notes
+
+
 def test_a_name_beyond_the_strings_is_told(tmp_path: Path) -> None:
     (tmp_path / "a.nsys-rep").write_bytes(report_with([kernel(5, demangledName=999), kernel(50)]))
     trace = tracekit.read(tmp_path / "a.nsys-rep")

@@ -29,6 +29,8 @@ MAX_BLOCK_BYTES = 32 << 20
 """Largest block of events that is unpacked. The largest of 702 public reports has 3.7 MB."""
 MAX_STRINGS_BYTES = 256 << 20
 """Largest block of strings that is unpacked."""
+MAX_SAMPLE_BYTES = 1 << 20
+"""Largest self-describing event. Those of GPU metrics have about 30 bytes."""
 MAX_SECTION_BYTES = 64 << 20
 """Largest section or message that is read whole; the raw data are read block by block."""
 _EXPANSION = 256
@@ -240,8 +242,11 @@ class Container:
                 entry = last_values(self.fields(value, at, "the head"))
                 name, offset, size, form = entry.get(1), entry.get(2, 0), entry.get(3), entry.get(5)
                 c_type = last_values(self.fields(form, at, "the head")).get(1) if isinstance(form, bytes) else b""
-                if isinstance(name, int) and isinstance(offset, int) and isinstance(size, int):
-                    columns.append((name, offset, size, _text(c_type) if isinstance(c_type, bytes) else ""))
+                if not isinstance(name, int) or not isinstance(offset, int) or not isinstance(size, int):
+                    continue
+                if offset + size > MAX_SAMPLE_BYTES:
+                    return  # no event has so many bytes: its events are counted as of a type that is not known
+                columns.append((name, offset, size, _text(c_type) if isinstance(c_type, bytes) else ""))
         head.types[ident] = sorted(columns, key=lambda column: column[1])
 
     def _strings(self) -> int:
