@@ -67,9 +67,8 @@ def demo(
     say("made from them:")
     for path in made:
         say(f"  {path}")
-    say(
-        f"\nthe report: {made[2].resolve()}\nopen the .chrome.json.gz files in https://ui.perfetto.dev or chrome://tracing"
-    )
+    say(f"the report: {made[2].resolve()}")
+    say("open the .chrome.json.gz files in https://ui.perfetto.dev or chrome://tracing")
 
 
 def _samples() -> Path:
