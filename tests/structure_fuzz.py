@@ -212,11 +212,12 @@ def packed(fields: list[Field], depth: int = 0) -> bytes:
     return b"".join(out)
 
 
-def messages(fields: list[Field]) -> Iterator[list[Field]]:
+def messages(fields: list[Field], depth: int = 0) -> Iterator[list[Field]]:
+    """Yield a message and those within it; a mutant may be nested deeper than Python's stack is."""
     yield fields
     for each in fields:
-        if isinstance(each.value, list):
-            yield from messages(each.value)
+        if isinstance(each.value, list) and depth < 100:
+            yield from messages(each.value, depth + 1)
 
 
 def protobuf_mutants(data: bytes, rng: random.Random) -> bytes:

@@ -34,6 +34,7 @@ ALLOWED = (
     "the compressed data is damaged",
     "of memory to be unpacked",
     "the database cannot be read",
+    "without its table StringIds",
     "is in the trees of the database more than once",
     'neither a JSON array nor an object with "traceEvents"',
     "no readable Parquet file",

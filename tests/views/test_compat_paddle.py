@@ -140,8 +140,10 @@ def test_a_run_with_shapes_and_memory_prints_the_log_beside_it_but_for_the_timer
 
 @pytest.mark.parametrize("path", sorted((GOLDENS / "paddle").glob("random-*.txt")), ids=lambda path: path.name)
 def test_devices_copies_collectives_and_memory_on_several_threads_as_paddle_prints_them(
-    path: Path, tmp_path: Path
+    path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    # The trace is random: kernels last over others of their stream, as no program's do. Paddle counts them all.
+    monkeypatch.setattr("tracekit.analysis.covered.LEAST", 1 << 30)
     seed = re.match(r"random-(\d+)\.", path.name)
     assert seed is not None
     tracekit.write(paddle_case.random_trace(int(seed[1])), tmp_path / "random.pb")

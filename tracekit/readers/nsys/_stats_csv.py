@@ -64,6 +64,8 @@ def sniff(head: Head) -> Confidence:
     before, unit, named, header, delimiter, sentences, lines = "", "", False, None, "", 0, 0
     for raw in head.lines():
         line = raw.decode("utf-8", "replace").rstrip("\r")
+        if (tag := LINE_TAG.match(line)) is not None:
+            line = line[tag.end() :]
         if not line.strip():
             continue
         lines += 1

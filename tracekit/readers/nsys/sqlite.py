@@ -61,14 +61,16 @@ _NVPROF = {"StringTable", "Version"}
 
 
 def sniff(head: Head) -> Confidence:
-    """Return YES for StringIds beside any table of such an export or alone, or for tables that no other program has."""
+    """Return YES for StringIds beside any table of such an export, or alone.
+
+    MAYBE for tables of such an export without StringIds: it is called by its name, unless another reader is sure.
+    """
     others = head.tables - {"StringIds"}
-    if "StringIds" not in head.tables and not _NVPROF.isdisjoint(others):
-        return Confidence.NO
-    if head.tables == {"StringIds"}:  # an export without events
-        return Confidence.YES
-    known = any(table.startswith(SIGNATURE if "StringIds" in head.tables else _OWN) for table in others)
-    return Confidence.YES if known else Confidence.NO
+    if "StringIds" in head.tables:
+        known = not others or any(table.startswith(SIGNATURE) for table in others)
+        return Confidence.YES if known else Confidence.NO
+    known = _NVPROF.isdisjoint(others) and any(table.startswith(_OWN) for table in others)
+    return Confidence.MAYBE if known else Confidence.NO
 
 
 def read(source: Source, options: ReadOptions, ledger: Ledger) -> Opened:
