@@ -240,7 +240,7 @@ def test_launches_without_one_row_of_a_device_are_lost_rows(tmp_path: Path) -> N
 
 
 def test_zeros_over_many_lines_make_it_incomplete(tmp_path: Path) -> None:
-    """One line is left of those that the zeros are written over: their number is not known."""
+    """The zeros replace several lines and leave one: how many there were is not known."""
     data = b"\n".join([json.dumps(TEXTS).encode(), *[json.dumps(CALL).encode()] * 2_000, b""])
     path = tmp_path / "x.jsonl"
     for size, incomplete in ((20, False), (len(data) // 20, True)):

@@ -311,7 +311,7 @@ def private(tmp_path_factory: pytest.TempPathFactory) -> Path:
     version = "2026.1.3.425-261338342291v0"
     path.write_bytes(made.report_of(sample("nsys-sqlite/two-processes.sqlite"), "2026", version, SECRET))
     places = path.read_bytes().count(SECRET.encode())
-    assert places > 10, "the secret stands in the environment, the command lines, the output and the cache's path"
+    assert places > 10, "the secret is in the environment, the command lines, the output and the cache's path"
     return path
 
 

@@ -1,6 +1,6 @@
 """Texts that are a credential by their shape, as data; and the expression that finds each text worth a second look.
 
-The shapes are those that the issuers publish, so that scanners find them. Words come from the keys that people use.
+The issuers publish the shapes, so that scanners find them. Words come from the keys that people use.
 """
 
 from __future__ import annotations

@@ -287,7 +287,7 @@ def _new_range(key: Key, name: str, kind: str | None, category: str | None, colo
 
 
 def _make_stale(ranges: Iterable[Range | None]) -> None:
-    """Give up ranges whose names are forgotten; those that the program has kept get a new id at their next use."""
+    """Give up ranges whose names are forgotten; a range that the program kept gets a new id at its next use."""
     for range_ in ranges:
         if range_ is not None:
             range_.__class__ = StaleRange

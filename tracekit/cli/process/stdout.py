@@ -1,4 +1,4 @@
-"""A stdout whose errors name it, and that takes every character: those that its encoding lacks are escaped.
+"""A stdout whose errors name it, and that takes every character: it escapes what its encoding lacks.
 
 A full disk behind it is no fault of an input or an output file. Windows redirects in the encoding of the machine, and a
 name may have any character.

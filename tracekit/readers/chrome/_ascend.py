@@ -140,7 +140,7 @@ _TASKS = (
 )
 """Types of tasks of the STARS and HWTS schedulers that are no work of an engine, in order of precedence.
 
-All others are: AI cores, vector cores, AI CPUs, DSA, the engines for images, RDMA, and those that come later.
+All others are: AI cores, vector cores, AI CPUs, DSA, the engines for images, RDMA, and later types.
 """
 
 

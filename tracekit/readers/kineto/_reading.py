@@ -140,7 +140,7 @@ class _Kineto:
         yield from counters
 
     def _rank_of(self, rows: Rows, named: I64 | None) -> Column | int | None:
-        """Return the ranks of rows: those that labels name, else that of the file for its first process."""
+        """Return the ranks of rows: from labels, else the rank of the file for its first process."""
         if named is not None:
             return arrow.array(named.astype(np.int32), mask=named < 0)
         if self.hosts.several and self.rank is not None:

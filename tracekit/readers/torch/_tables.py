@@ -188,7 +188,7 @@ class Tables:
         self.ledger.merged += 1
 
     def _end(self) -> None:
-        """End the rows of a table. Lines after its last row were not part of it, but for those that have its cells."""
+        """End the rows of a table. Lines after its last row were not part of it, except lines that have its cells."""
         for line in self.doubtful:
             is_row = self.columns is not None and self.columns.like_a_row(line.text)
             if is_row and self.has_rows:

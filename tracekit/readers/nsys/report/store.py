@@ -131,7 +131,7 @@ class Store:
 
 
 def _with_columns(batch: pa.RecordBatch, columns: dict[str, pa.DataType]) -> pa.RecordBatch:
-    """Return a batch with all columns of its table: those that its rows lack are null."""
+    """Return a batch with all columns of its table: a column that its rows lack is null."""
     have = set(batch.schema.names)
     if len(have) == len(columns):
         return batch
