@@ -25,8 +25,8 @@ from support import read_sample, run_command, sample, shared_reports
 import tracekit
 from tracekit.api import inspect
 from tracekit.errors import ParseError, TracekitError
+from tracekit.readers.nsys.report import messages as wire
 from tracekit.readers.nsys.report import store as report_store
-from tracekit.readers.nsys.report import wire
 from tracekit.readers.nsys.report.tables import ReportTables
 from tracekit.readers.source import open_source
 from tracekit.safety.limits import Limits, applied
@@ -392,7 +392,7 @@ def check_varints(values: list[int]) -> None:
     assert found.view(np.uint64).tolist() == values
     assert behind.tolist() == places[1:].tolist()
     for part, value in zip(parts, values, strict=True):
-        assert wire.varint(part, 0, len(part)) == (value, len(part))
+        assert wire.varint(part, 0) == (value, len(part))
 
 
 FIELD = st.tuples(
@@ -405,7 +405,7 @@ FIELD = st.tuples(
 def test_fields_of_many_messages_are_those_of_each(messages: list[list[tuple[int, Any]]]) -> None:
     parts = [message(*fields) for fields in messages]
     places = np.cumsum([0, *map(len, parts)])
-    fields = wire.fields_of(wire.Buffer(b"".join(parts)), places[:-1], places[1:])
+    fields = wire.Messages(wire.Buffer(b"".join(parts)), places[:-1], places[1:])
     expected = [wire.message(part) for part in parts]
     assert set(fields.present) == {(number, kind) for each in expected for number, kind, _ in each}
     for number, kind in fields.present:
@@ -430,7 +430,7 @@ def test_fields_of_many_messages_are_those_of_each(messages: list[list[tuple[int
 @given(st.binary(max_size=60))
 def test_any_bytes_are_fields_or_an_error_in_both_ways(data: bytes) -> None:
     def many() -> object:
-        return set(wire.fields_of(wire.Buffer(data), np.array([0]), np.array([len(data)])).present)
+        return set(wire.Messages(wire.Buffer(data), np.array([0]), np.array([len(data)])).present)
 
     def one() -> object:
         return {(number, kind) for number, kind, _ in wire.message(data)}
@@ -448,7 +448,7 @@ def test_any_bytes_are_fields_or_an_error_in_both_ways(data: bytes) -> None:
 def test_texts_that_are_not_utf8_are_read_with_replacement() -> None:
     parts = [message((7, b"whole")), message((7, b"\xff\xfe cut")), message((8, 1)), message((7, b""))]
     places = np.cumsum([0, *map(len, parts)])
-    texts = wire.fields_of(wire.Buffer(b"".join(parts)), places[:-1], places[1:]).texts(7)
+    texts = wire.Messages(wire.Buffer(b"".join(parts)), places[:-1], places[1:]).texts(7)
     assert texts is not None
     assert texts.to_pylist() == ["whole", "\ufffd\ufffd cut", None, ""]
 

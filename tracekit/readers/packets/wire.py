@@ -9,7 +9,7 @@ Source: the wire format of protobuf (protobuf.dev/programming-guides/encoding).
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Protocol, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -126,11 +126,20 @@ def varints(view: Words, at: I64) -> tuple[Words, I64]:
     return value, size
 
 
+class FieldTaker(Protocol):
+    """A place for the fields of messages, as `walk` reads them."""
+
+    def add(self, row: I64, tag: Words, value: Words, at: I64) -> None:
+        """Take one field of each of some messages: the message, its tag, the value or count of bytes, its place."""
+
+    def damaged(self, row: I64) -> None:
+        """Take the messages that are damaged behind the fields so far."""
+
+
 def scan(view: Words, starts: I64, ends: I64) -> Fields:
     """Return the fields of messages. starts, ends: shape (n,), their bytes."""
     found = _Found()
-    for at in range(0, len(starts), _ROWS):
-        _scan(view, starts[at : at + _ROWS], ends[at : at + _ROWS], at, found)
+    walk(view, starts, ends, found)
     number = np.concatenate(found.numbers)
     if not len(number):
         present = frozenset[int]()
@@ -168,6 +177,10 @@ class _Found:
         self.values.append(value)
         self.places.append(at)
 
+    def damaged(self, row: I64) -> None:
+        """Take damaged messages."""
+        self.bad.append(row)
+
 
 def _usual(view: Words, at: I64, end: I64) -> tuple[Words, Words, I64, I64] | None:
     """Return tag, value, its place and the end of fields as most are, None where one is not: a tag of one byte, a
@@ -201,7 +214,13 @@ def _usual(view: Words, at: I64, end: I64) -> tuple[Words, Words, I64, I64] | No
     return None if (after > end).any() else (tag, value, begin, after)
 
 
-def _scan(view: Words, starts: I64, ends: I64, first: int, found: _Found) -> None:
+def walk(view: Words, starts: I64, ends: I64, taker: FieldTaker) -> None:
+    """Read the fields of messages, the first ones of all of them first. starts, ends: as in `scan`."""
+    for at in range(0, len(starts), _ROWS):
+        _walk(view, starts[at : at + _ROWS], ends[at : at + _ROWS], at, taker)
+
+
+def _walk(view: Words, starts: I64, ends: I64, first: int, taker: FieldTaker) -> None:
     row = np.flatnonzero(starts < ends)
     at, end = starts[row].astype(np.int64), ends[row].astype(np.int64)
     row += first
@@ -211,11 +230,11 @@ def _scan(view: Words, starts: I64, ends: I64, first: int, found: _Found) -> Non
         else:
             tag, value, begin, after, damaged = _of_any_kind(view, at, end)
             if damaged.any():
-                found.bad.append(row[damaged])
+                taker.damaged(row[damaged])
                 fine = ~damaged
                 row, end, begin, after = row[fine], end[fine], begin[fine], after[fine]
                 tag, value = tag[fine], value[fine]
-        found.add(row, tag, value, begin)
+        taker.add(row, tag, value, begin)
         going = after < end
         if going.all():
             at = after

@@ -13,20 +13,20 @@ from tracekit.columns.arrays import I64, Mask
 from tracekit.columns.arrow import Column, pc
 from tracekit.readers.nsys.report import layout
 from tracekit.readers.nsys.report.container import Container
-from tracekit.readers.nsys.report.store import Columns, Store
-from tracekit.readers.nsys.report.wire import (
+from tracekit.readers.nsys.report.messages import (
     BYTES,
     FIXED32,
     FIXED64,
     VARINT,
     Buffer,
-    Fields,
+    Messages,
     Spans,
     WireError,
-    fields_of,
     first_of_each,
+    places_among,
     varint,
 )
+from tracekit.readers.nsys.report.store import Columns, Store
 
 EVENT, GENERIC = 0x0A, 0x12
 """Tags of a block's two lists: events, and self-describing events."""
@@ -79,10 +79,10 @@ class Decoder:
         family, end = body >> 3, at + size
         if not plain.all():  # in another order, or with more fields than these two
             odd = np.flatnonzero(~plain)
-            kind[odd], family[odd], at[odd], end[odd] = self._odd_bodies(fields_of(buffer, starts[odd], ends[odd]))
+            kind[odd], family[odd], at[odd], end[odd] = self._odd_bodies(Messages(buffer, starts[odd], ends[odd]))
         return kind, family, at, end
 
-    def _odd_bodies(self, fields: Fields) -> tuple[I64, I64, I64, I64]:
+    def _odd_bodies(self, fields: Messages) -> tuple[I64, I64, I64, I64]:
         """Return type, family and place of the first body of events of another form; their other fields are unknown."""
         types = fields.integers(1)
         family, start, end = (np.zeros(fields.count, np.int64) for _ in range(3))
@@ -121,18 +121,15 @@ class Decoder:
                 if name is None:
                     self.unknown[f"event type {kind} (field {family})"] += number
             return
-        take(fields_of(buffer, starts, ends), kinds)
+        take(Messages(buffer, starts, ends), kinds)
 
-    def _note_unknown(self, fields: Fields, what: str, known: set[tuple[int, int]]) -> None:
+    def _note_unknown(self, fields: Messages, what: str, known: set[tuple[int, int]]) -> None:
         for field, wire in fields.present.keys() - known:
             self.unknown[f"{what} field {field}"] += fields.number_of(field, wire)
 
-    def _inner(self, fields: Fields, spans: Spans) -> Fields:
-        return fields_of(fields.buffer, spans.starts, spans.ends)
-
     # CUDA
 
-    def _cuda(self, fields: Fields, kinds: I64) -> None:
+    def _cuda(self, fields: Messages, kinds: I64) -> None:
         common = {name: fields.integers(number) for number, name in layout.CUDA_COLUMNS.items()}
         classes = fields.integers(layout.CUDA_CLASS)
         known = {(number, VARINT) for number in (*layout.CUDA_COLUMNS, layout.CUDA_CLASS)}
@@ -149,7 +146,7 @@ class Decoder:
             found = np.full(fields.count, -1, np.int64) if classes is None else classes[0]
             if (odd := found[rows] != part.event_class).any():
                 self.unknown[f"CudaEvent of another class than its part {number}"] += int(np.count_nonzero(odd))
-            inner = self._inner(fields, spans)
+            inner = fields.inner(spans)
             known = {(n, VARINT) for n in part.columns} | {(n, w) for n in part.silent for w in (VARINT, BYTES)}
             self._note_unknown(inner, part.table, known)
             columns = {name: column for name, pair in common.items() if (column := _column(pair, rows)) is not None}
@@ -171,7 +168,7 @@ class Decoder:
 
     # API calls, calls of the OS, overhead, OpenACC ...
 
-    def _trace(self, fields: Fields, _: I64) -> None:
+    def _trace(self, fields: Messages, _: I64) -> None:
         classes = fields.integers(layout.TRACE_CLASS)
         class_of = np.full(fields.count, -1, np.int64) if classes is None else classes[0]
         if classes is not None and classes[1] is not None:
@@ -209,7 +206,7 @@ class Decoder:
                 self.unknown[f"call chains of {table}"] += int(np.count_nonzero(np.isin(chains.rows, rows)))
             self.store.add(table, len(rows), columns)
 
-    def _chain_ids(self, table: str, frames: str, fields: Fields, chains: Spans | None, rows: I64) -> I64:
+    def _chain_ids(self, table: str, frames: str, fields: Messages, chains: Spans | None, rows: I64) -> I64:
         """Return the number of each row's call chain, 0 for none, and add the frames if they are looked at."""
         owns = np.zeros(fields.count, np.bool_)
         if chains is not None:
@@ -223,8 +220,8 @@ class Decoder:
             self._frames(frames, fields, Spans(chains.rows[mine], chains.starts[mine], chains.ends[mine]), of_row)
         return numbers
 
-    def _frames(self, table: str, fields: Fields, spans: Spans, ids: I64) -> None:
-        inner = self._inner(fields, spans)
+    def _frames(self, table: str, fields: Messages, spans: Spans, ids: I64) -> None:
+        inner = fields.inner(spans)
         self._note_unknown(inner, "frame", {(number, VARINT) for number in layout.FRAME_COLUMNS})
         begins = np.flatnonzero(np.diff(spans.rows, prepend=-1))
         depth = np.arange(len(spans.rows)) - np.repeat(begins, np.diff(np.append(begins, len(spans.rows))))
@@ -234,32 +231,32 @@ class Decoder:
                 columns[name] = column
         self.store.add(table, len(spans.rows), columns)
 
-    def _graphs(self, fields: Fields, rows: I64) -> Columns:
+    def _graphs(self, fields: Messages, rows: I64) -> Columns:
         launched = self._part(fields, layout.TRACE_GRAPH_LAUNCH, {1: "graphId", 2: "graphExecId"}, rows)
         made = self._part(fields, layout.TRACE_GRAPH, {1: "graphId"}, rows)
         for name, column in made.items():
             launched[name] = pc.coalesce(launched[name], column) if name in launched else column
         return launched
 
-    def _openacc(self, fields: Fields, rows: I64) -> Columns:
+    def _openacc(self, fields: Messages, rows: I64) -> Columns:
         return self._part(fields, layout.TRACE_OPENACC, layout.OPENACC_COLUMNS, rows, inner_parts=True)
 
     def _part(
-        self, fields: Fields, number: int, names: Mapping[int, str], rows: I64, *, inner_parts: bool = False
+        self, fields: Messages, number: int, names: Mapping[int, str], rows: I64, *, inner_parts: bool = False
     ) -> Columns:
         """Return the columns of an inner message for these rows of the outer ones."""
         spans = fields.spans(number)
         if spans is None:
             return {}
         spans = first_of_each(spans)
-        inner = self._inner(fields, spans)
+        inner = fields.inner(spans)
         columns = {name: column for field, name in names.items() if (column := inner.column(field)) is not None}
         if inner_parts:
             for field, part in layout.OPENACC_PARTS.items():
                 if (deeper := inner.spans(field)) is None:
                     continue
-                deepest = self._inner(inner, deeper)
-                place = _places(deeper.rows, inner.count)
+                deepest = inner.inner(deeper)
+                place = places_among(deeper.rows, inner.count)
                 for sub, name in part.items():
                     column = deepest.column(sub) if (sub, VARINT) in deepest.present else deepest.texts(sub)
                     if column is not None:
@@ -267,12 +264,12 @@ class Decoder:
                 self._note_unknown(deepest, "OpenACC part", {(n, wire) for n in part for wire in (VARINT, BYTES)})
             known = {(n, VARINT) for n in names} | {(n, BYTES) for n in layout.OPENACC_PARTS}
             self._note_unknown(inner, "OpenACC", known)
-        place = _places(spans.rows, fields.count).take(arrow.array(rows))
+        place = places_among(spans.rows, fields.count).take(arrow.array(rows))
         return {name: column.take(place) for name, column in columns.items()}
 
     # NVTX
 
-    def _nvtx(self, fields: Fields, kinds: I64) -> None:
+    def _nvtx(self, fields: Messages, kinds: I64) -> None:
         columns = {name: c for number, name in layout.NVTX_COLUMNS.items() if (c := fields.column(number)) is not None}
         clock = fields.integers(layout.NVTX_CLOCK)
         if clock is not None and (clock[0][slice(None) if clock[1] is None else clock[1]] != 1).any():
@@ -288,12 +285,12 @@ class Decoder:
         columns |= self._payloads(fields)
         self.store.add("NVTX_EVENTS", fields.count, columns)
 
-    def _payloads(self, fields: Fields) -> Columns:
+    def _payloads(self, fields: Messages) -> Columns:
         spans = fields.spans(layout.NVTX_PAYLOAD)
         if spans is None:
             return {}
         spans = first_of_each(spans)
-        inner = self._inner(fields, spans)
+        inner = fields.inner(spans)
         columns: Columns = {}
         for number, name in layout.PAYLOAD_INTEGERS.items():
             if (column := inner.column(number)) is not None:
@@ -309,13 +306,13 @@ class Decoder:
         known |= {(number, wire) for number in layout.PAYLOAD_REALS for wire in (FIXED32, FIXED64)}
         known |= {(layout.PAYLOAD_JSON, BYTES), (layout.PAYLOAD_BINARY, BYTES)}
         self._note_unknown(inner, "NVTX payload", known)
-        place = _places(spans.rows, fields.count)
+        place = places_among(spans.rows, fields.count)
         return {name: column.take(place) for name, column in columns.items()}
 
-    def _binary(self, inner: Fields, spans: Spans) -> Columns:
+    def _binary(self, inner: Messages, spans: Spans) -> Columns:
         """Return the schema and the bytes of payloads with a schema, as hexadecimal digits."""
-        deeper = self._inner(inner, spans)
-        place = _places(spans.rows, inner.count)
+        deeper = inner.inner(spans)
+        place = places_among(spans.rows, inner.count)
         columns: Columns = {}
         if (column := deeper.column(1)) is not None:
             columns["schemaId"] = column.take(place)
@@ -328,7 +325,7 @@ class Decoder:
 
     # Smaller families
 
-    def _diagnostic(self, fields: Fields, _: I64) -> None:
+    def _diagnostic(self, fields: Messages, _: I64) -> None:
         columns = self._plain(fields, layout.DIAGNOSTIC_PART)
         every = np.arange(fields.count)
         columns |= self._part(fields, layout.DIAGNOSTIC_TIME, {1: "timestamp", 2: "timestampType"}, every)
@@ -338,7 +335,7 @@ class Decoder:
         self._note_unknown(fields, "DiagnosticEvent", _known(layout.DIAGNOSTIC_PART) | known)
         self.store.add("DIAGNOSTIC_EVENT", fields.count, columns)
 
-    def _process(self, fields: Fields, _: I64) -> None:
+    def _process(self, fields: Messages, _: I64) -> None:
         """Add the processes that have a name: the export leaves out the others."""
         ids = fields.column(layout.PROCESS_ID)
         names = [t for t in (fields.texts(n) for n in (layout.PROCESS_NAME, layout.PROCESS_PATH)) if t is not None]
@@ -356,7 +353,7 @@ class Decoder:
             self.store.add("PROCESSES", int(np.count_nonzero(named)), columns)
         self.counts["processes without a name"] += int(np.count_nonzero(~named))
 
-    def _memory_usage(self, fields: Fields, _: I64) -> None:
+    def _memory_usage(self, fields: Messages, _: I64) -> None:
         columns = self._plain(fields, layout.MEMORY_USAGE_PART)
         known = _known(layout.MEMORY_USAGE_PART) | {(layout.MEMORY_USAGE_POOL, BYTES)}
         known |= {(layout.MEMORY_USAGE_NAME, wire) for wire in (VARINT, BYTES)}
@@ -370,7 +367,7 @@ class Decoder:
         columns |= self._part(fields, layout.MEMORY_USAGE_POOL, layout.MEMORY_USAGE_SIZES, every)
         self.store.add("CUDA_GPU_MEMORY_USAGE_EVENTS", fields.count, columns)
 
-    def _memory_pool(self, fields: Fields, _: I64) -> None:
+    def _memory_pool(self, fields: Messages, _: I64) -> None:
         columns = self._plain(fields, layout.MEMORY_POOL_PART)
         known = _known(layout.MEMORY_POOL_PART) | {(layout.MEMORY_POOL_SIZES_FIELD, BYTES)}
         self._note_unknown(fields, "CudaMemoryPool", known)
@@ -378,11 +375,11 @@ class Decoder:
         columns |= self._part(fields, layout.MEMORY_POOL_SIZES_FIELD, layout.MEMORY_POOL_SIZES, every)
         self.store.add("CUDA_GPU_MEMORY_POOL_EVENTS", fields.count, columns)
 
-    def _scheduling(self, fields: Fields, _: I64) -> None:
+    def _scheduling(self, fields: Messages, _: I64) -> None:
         self._note_unknown(fields, "SchedEvent", _known(layout.SCHEDULING_PART))
         self.store.add("SCHED_EVENTS", fields.count, self._plain(fields, layout.SCHEDULING_PART))
 
-    def _composite(self, fields: Fields, _: I64) -> None:
+    def _composite(self, fields: Messages, _: I64) -> None:
         columns = self._plain(fields, layout.COMPOSITE_PART)
         every = np.arange(fields.count)
         before = self._chains["COMPOSITE_EVENTS"]
@@ -397,13 +394,13 @@ class Decoder:
         self._note_unknown(fields, "CompositeEvent", _known(layout.COMPOSITE_PART) | known)
         self.store.add("COMPOSITE_EVENTS", fields.count, columns)
 
-    def _plain(self, fields: Fields, part: layout.Part) -> Columns:
+    def _plain(self, fields: Messages, part: layout.Part) -> Columns:
         return {name: c for number, name in part.columns.items() if (c := fields.column(number)) is not None}
 
     # Self-describing events: GPU metrics
 
     def _generic(self, buffer: Buffer, starts: I64, ends: I64) -> None:
-        fields = fields_of(buffer, starts, ends)
+        fields = Messages(buffer, starts, ends)
         kinds, times, raw = fields.integers(1), fields.integers(2), fields.spans(3)
         if kinds is None or raw is None:
             self.counts["self-describing events without a type"] += fields.count
@@ -477,7 +474,7 @@ def _items(buffer: Buffer) -> tuple[Mask, I64, I64]:
 
     Raises: WireError.
     """
-    data, end = buffer.data, buffer.size
+    data, end = buffer.data + b"\0\0", buffer.size
     tags: list[int] = []
     add = tags.append
     at = 0
@@ -491,7 +488,7 @@ def _items(buffer: Buffer) -> tuple[Mask, I64, I64]:
         if more < 128:
             at += (size & 127) + (more << 7) + 3
         else:
-            size, start = varint(data, at + 1, end)
+            size, start = varint(data, at + 1)
             at = start + size
     if at != end:
         raise WireError("an event that ends beyond its block")
@@ -518,12 +515,3 @@ def _of_rows(spans: Spans, rows: Mask) -> Spans:
     """Return the spans of the messages where the mask is true."""
     keep = rows[spans.rows]
     return spans if keep.all() else Spans(spans.rows[keep], spans.starts[keep], spans.ends[keep])
-
-
-def _places(rows: I64, count: int) -> Column:
-    """Return for each of `count` messages its place among those in `rows`, null where it is not among them."""
-    place = np.zeros(count, np.int64)
-    missing = np.ones(count, np.bool_)
-    place[rows] = np.arange(len(rows))
-    missing[rows] = False
-    return arrow.array(place, mask=missing)

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 from tracekit.readers.nsys.report import layout
 from tracekit.readers.nsys.report.container import Container
-from tracekit.readers.nsys.report.wire import BYTES, VARINT, last_values, signed
+from tracekit.readers.nsys.report.messages import BYTES, VARINT, last_values, signed
 
 Row = dict[str, object]
 

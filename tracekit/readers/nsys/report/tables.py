@@ -14,9 +14,9 @@ from tracekit.readers.builder import BATCH_ROWS
 from tracekit.readers.nsys.report import layout
 from tracekit.readers.nsys.report.container import Container
 from tracekit.readers.nsys.report.decode import Decoder, NotNanoseconds
+from tracekit.readers.nsys.report.messages import WireError
 from tracekit.readers.nsys.report.session import Row, info_rows, meta_of
 from tracekit.readers.nsys.report.store import Store
-from tracekit.readers.nsys.report.wire import WireError
 from tracekit.readers.source import Source
 from tracekit.readers.sqlite.database import Block, Cells, CellType
 from tracekit.safety.limits import in_force
