@@ -106,6 +106,8 @@ def words_of(data: Bytes) -> Words:
 def varints(view: Words, at: I64) -> tuple[Words, I64]:
     """Return the numbers at some bytes and how long each is, 0 for one that does not end within ten bytes."""
     word = view[at]
+    if not np.bitwise_or.reduce(word, initial=0) & np.uint64(0x80):  # one byte each
+        return word & np.uint64(0x7F), np.ones(len(at), np.int64)
     ends = ~word & TOP
     low = ends & (~ends + _ONE)
     # The exponent of a power of two is the number of its bit.
@@ -183,25 +185,31 @@ class _Found:
 
 
 def _usual(view: Words, at: I64, end: I64) -> tuple[Words, Words, I64, I64] | None:
-    """Return tag, value, its place and the end of fields as most are, None where one is not: a tag of one byte, a
-    number or bytes, up to seven bytes of a number.
+    """Return tag, value, its place and the end of fields as most are, None where one is not: tags of one byte, or all
+    of two; a number or bytes; a number that ends within the eight bytes.
     """
     word = view[at]
     tag = word & np.uint64(0xFF)
-    # Wire types 0 and 2 alone have neither bit; a tag of two bytes has the highest.
-    if np.bitwise_or.reduce(tag) & np.uint64(0x85) or tag.min() < np.uint64(8):
+    if not np.bitwise_or.reduce(tag) & np.uint64(0x80):
+        width, rest, tops = 1, word >> np.uint64(8), np.uint64(0x80808080808080)
+    elif np.bitwise_and.reduce(tag) & np.uint64(0x80) and not np.bitwise_or.reduce(word) & np.uint64(0x8000):
+        width, rest, tops = 2, word >> np.uint64(16), np.uint64(0x808080808080)
+        tag = (tag & np.uint64(0x7F)) | ((word >> _ONE) & np.uint64(0x3F80))
+    else:
         return None
-    rest = word >> np.uint64(8)
+    # Wire types 0 and 2 alone have neither bit.
+    if np.bitwise_or.reduce(tag) & np.uint64(0x05) or tag.min() < np.uint64(8):
+        return None
     if not np.bitwise_or.reduce(rest) & np.uint64(0x80):
         value = rest & np.uint64(0x7F)
-        begin = at + 2
+        begin = at + (width + 1)
     else:
-        stops = ~rest & np.uint64(0x80808080808080)
+        stops = ~rest & tops
         if not stops.all():
             return None
         low = stops & (~stops + _ONE)
         begin = ((low.astype(np.float64).view(np.int64) >> 52) - 1023 >> 3) + at
-        begin += 2
+        begin += width + 1
         value = rest & (low | (low - _ONE))
         value &= SEVEN
         keep, above, bits = STEPS[0]
