@@ -44,20 +44,20 @@ NESTS = b'{"name":"gemm","ph":"X","ts":1,"pid":1,"args":' + b'{"a":' * 400
 def test_work_for_ends_grows_with_the_data(event: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where all is broken, each object would else be searched to the end of the data."""
     looked_at = 0
-    look, brackets = _resync._Splitter._whole, _resync._Splitter._brackets
+    look, brackets = _resync._EventSplitter._whole, _resync._EventSplitter._brackets
 
-    def whole(self: _resync._Splitter, at: int, stop: int) -> int:
+    def whole(self: _resync._EventSplitter, at: int, stop: int) -> int:
         nonlocal looked_at
         looked_at += stop - at
         return look(self, at, stop)
 
-    def closed(self: _resync._Splitter, at: int, stop: int) -> object:
+    def closed(self: _resync._EventSplitter, at: int, stop: int) -> object:
         nonlocal looked_at
         looked_at += stop - at
         return brackets(self, at, stop)
 
-    monkeypatch.setattr(_resync._Splitter, "_whole", whole)
-    monkeypatch.setattr(_resync._Splitter, "_brackets", closed)
+    monkeypatch.setattr(_resync._EventSplitter, "_whole", whole)
+    monkeypatch.setattr(_resync._EventSplitter, "_brackets", closed)
     work = []
     for size in (1 << 18, 1 << 20):
         looked_at = 0

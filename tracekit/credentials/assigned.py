@@ -16,7 +16,7 @@ from tracekit.credentials.keys import (
     looks_random,
 )
 from tracekit.credentials.shapes import MASK, WORD, late
-from tracekit.credentials.values import MOST_PIECES, Scanner, Value
+from tracekit.credentials.values import MOST_PIECES, Scanner, SecretValue
 
 MOST_MAYBE = 160
 """Characters of a value that are looked at when the key alone does not say that it is a credential."""
@@ -122,7 +122,7 @@ class Assignments:
         value = self._header(key, begin)
         if value is None:
             value = self._scan.value(scheme.end() if scheme else begin, most, MOST_PIECES if key.sure else 6)
-            value = Value(begin, value.end, value.inside if not scheme else None)
+            value = SecretValue(begin, value.end, value.inside if not scheme else None)
         inner, end = value.inside or (value.begin, value.end)
         shown = text[inner : min(end, inner + 2 * MOST_PLAIN)]
         if not shown or not self._assigns(key, value, shown):
@@ -140,7 +140,7 @@ class Assignments:
         around, after = text[key.begin - 1 : key.begin], text[begin + 1 : begin + 2]
         return bool(around) and around in _QUOTES and text[begin] == around and (not after or after in " ,;:)]}\n")
 
-    def _wrap(self, key: _Key, value: Value) -> str:
+    def _wrap(self, key: _Key, value: SecretValue) -> str:
         """Return the quote that a mask needs to be a value of JSON: the one of its key."""
         quote, after = key.closed_by, self._text[value.end : value.end + 1]
         wraps = ":" in key.op and quote[:1] not in "&%" and not (after and after in _QUOTES + "\\")
@@ -162,7 +162,7 @@ class Assignments:
         after = self._text[end : end + 1]
         return end if key.op.strip() and after and after in "\"'[{(\\" else key.value
 
-    def _header(self, key: _Key, begin: int) -> Value | None:
+    def _header(self, key: _Key, begin: int) -> SecretValue | None:
         """Return the rest of the line for a header: to the quote around it, if there is one."""
         text = self._text
         if ":" not in key.op or key.closed_by or not key.name.lower().endswith(_HEADERS) or text[begin] in _QUOTES:
@@ -171,11 +171,11 @@ class Assignments:
         if around and around in "\"'":
             before = text[max(0, key.begin - 9) : key.begin - 1]
             slashes = len(before) - len(before.rstrip("\\"))
-            return Value(begin, self._scan.quoted(begin, slashes, around, len(text))[0], None)
+            return SecretValue(begin, self._scan.quoted(begin, slashes, around, len(text))[0], None)
         line = _LINE_END().match(text, begin)
-        return Value(begin, line.end() if line else begin, None)
+        return SecretValue(begin, line.end() if line else begin, None)
 
-    def _assigns(self, key: _Key, value: Value, shown: str) -> bool:
+    def _assigns(self, key: _Key, value: SecretValue, shown: str) -> bool:
         """Return whether the text after a secret key is its value."""
         op, bare = key.op, value.inside is None
         if "val" in op.lower():
@@ -204,7 +204,7 @@ class Assignments:
             return False
         return not self._in_signature(key, shown) and not (" " in op and is_prose(shown))
 
-    def _is_pair(self, key: _Key, value: Value) -> bool:
+    def _is_pair(self, key: _Key, value: SecretValue) -> bool:
         """Return whether key and value are a pair: ("password", "value")."""
         text = self._text
         before = key.begin - len(key.closed_by) - 1

@@ -25,7 +25,7 @@ _CLOSERS = {"(": ")", "[": "]", "{": "}"}
 
 
 @dataclass(frozen=True, slots=True)
-class Value:
+class SecretValue:
     """A value in a text: from where to where, and what of it is inside quotes."""
 
     begin: int
@@ -41,18 +41,18 @@ class Scanner:
         self._budget = 8 * len(text) + 4096
         self._pieces = len(text) // 4 + 4096
 
-    def value(self, begin: int, most: int, pieces: int = MOST_PIECES) -> Value:
+    def value(self, begin: int, most: int, pieces: int = MOST_PIECES) -> SecretValue:
         """Return the value that begins at a place. most, pieces: where to stop in any case.
 
         A text in which many values overlap is made to cost time: then the value is all that follows.
         """
         if self._budget < 0 or self._pieces < 0:
-            return Value(begin, most, None)
+            return SecretValue(begin, most, None)
         value = self._value(begin, most, pieces)
         self._budget -= value.end - begin
         return value
 
-    def _value(self, begin: int, most: int, pieces: int) -> Value:
+    def _value(self, begin: int, most: int, pieces: int) -> SecretValue:
         text, at = self._text, begin
         first: tuple[int, int] | None = None
         closed, quote_before = 0, ""  # closed: end of the last piece with an end of its own
@@ -62,7 +62,7 @@ class Scanner:
             self._pieces -= 1
             pieces -= 1
             if pieces < 0:
-                return Value(begin, most, None)
+                return SecretValue(begin, most, None)
             if closed == at and not quote_before and not self._opens(at, most):
                 break
             if text.startswith(MASK, at):
@@ -93,10 +93,10 @@ class Scanner:
                 closed = after
             at = after
         if first is not None:
-            return Value(begin, at, first)
+            return SecretValue(begin, at, first)
         while at > max(begin, closed) and text[at - 1] in ")]}>":
             at -= 1
-        return Value(begin, at, None)
+        return SecretValue(begin, at, None)
 
     def _opens(self, after: int, most: int) -> bool:
         return after < most and bool(_WORD_AFTER().match(self._text, after))

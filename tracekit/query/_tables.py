@@ -40,7 +40,7 @@ _FORMAT = ds.ParquetFileFormat(
 
 
 @dataclass(frozen=True, slots=True)
-class Tables:
+class QueryTables:
     """EVENTS as a dataset, TOTALS as a table (empty if the query does not read them), ledgers and failures.
 
     unchecked: archived files whose rows were not checked.
@@ -59,7 +59,7 @@ def tables(
     *,
     totals: bool,
     options: InputOptions,
-) -> Iterator[Tables]:
+) -> Iterator[QueryTables]:
     """Return a context with what the inputs give. totals: whether the query reads them.
 
     Raises: TracekitError.
@@ -109,7 +109,7 @@ def tables(
         if not others and refused == len(entries):
             raise AllInputsError(bad)
         summed_up = pa.concat_tables([TOTALS.empty_table(), *summed])
-        yield Tables(_dataset(fragments), summed_up, tuple(ledgers), tuple(bad), tuple(checks.unchecked))
+        yield QueryTables(_dataset(fragments), summed_up, tuple(ledgers), tuple(bad), tuple(checks.unchecked))
 
 
 def _archived_and_others(

@@ -123,7 +123,7 @@ class Server:
         self._secret, self._once = secrets.token_urlsafe(24), secrets.token_urlsafe(24)
         life = self._life = _Life(patience or Patience())
         try:
-            places = _Places()
+            places = _ConnectionPlaces()
             self._http = _Http((ADDRESS, port), _handler(site, life, places, self._secret, self._once), places)
         except OSError as err:
             raise OutputError(f"port {port} of {ADDRESS}: {err.strerror}", hint="choose another with --port") from err
@@ -147,7 +147,7 @@ class Server:
         self._http.server_close()
 
 
-class _Places:
+class _ConnectionPlaces:
     """The open connections, up to MOST_CONNECTIONS. One that has not shown the secret yet gives way to a new one.
 
     So a stranger who opens many connections, and says nothing or little in each, does not lock the owner out.
@@ -213,7 +213,9 @@ class _Http(ThreadingHTTPServer):
     allow_reuse_address = os.name == "posix"
     """Elsewhere it would let another process take the port too."""
 
-    def __init__(self, address: tuple[str, int], handler: type[BaseHTTPRequestHandler], places: _Places) -> None:
+    def __init__(
+        self, address: tuple[str, int], handler: type[BaseHTTPRequestHandler], places: _ConnectionPlaces
+    ) -> None:
         self._places = places
         super().__init__(address, handler)
 
@@ -238,7 +240,9 @@ class _Http(ThreadingHTTPServer):
         """Print nothing: a browser may close a connection at any time."""
 
 
-def _handler(site: Site, life: _Life, places: _Places, secret: str, once: str) -> type[BaseHTTPRequestHandler]:
+def _handler(
+    site: Site, life: _Life, places: _ConnectionPlaces, secret: str, once: str
+) -> type[BaseHTTPRequestHandler]:
     """Return the handler of a site's requests."""
     unused = threading.Lock()
 

@@ -286,7 +286,7 @@ def _by_lines(data: str, reading: _Reading) -> None:
     A line's indentation says its level, so that a lost quote or brace costs no other line.
     """
     reading.ledger.note("bad-json", "not valid JSON (MXNet 1.5 and older write it so): read line by line")
-    lines = _Lines(reading, data)
+    lines = _JsonLines(reading, data)
     for text in data.splitlines():
         lines.see(text)
     if lines.entry is not None:
@@ -297,7 +297,7 @@ def _by_lines(data: str, reading: _Reading) -> None:
         reading.ledger.drop("bad-row", missing, text="dropped: entries of which the text does not show where they are")
 
 
-class _Lines:
+class _JsonLines:
     """The lines of one object of statistics: Time or Memory, sections in them, their entries, the figures of each.
 
     entry: the name of the entry that is open. entries: how many are closed.

@@ -40,7 +40,7 @@ from tracekit.readers.sqlite.cupti import (
     distinct_rows,
     integers,
 )
-from tracekit.readers.sqlite.database import Block, CellType, Database, Tables
+from tracekit.readers.sqlite.database import Block, CellType, Database, TableSource
 from tracekit.readers.sqlite.lost import with_lost_work
 from tracekit.schema import Kind
 from tracekit.trace import Ledger, Run, SourceFacts
@@ -74,7 +74,7 @@ def read(source: Source, options: ReadOptions, ledger: Ledger, *, osrt: bool) ->
 
 
 def read_tables(
-    db: Tables,
+    db: TableSource,
     name: str,
     path: str,
     options: ReadOptions,

@@ -22,7 +22,7 @@ from tracekit.columns.arrow import Column, DictColumn, pc
 from tracekit.readers.base import ReadOptions
 from tracekit.readers.builder import Values, event_batch
 from tracekit.readers.names import Demangler
-from tracekit.readers.sqlite.database import Block, CellType, Database, Tables
+from tracekit.readers.sqlite.database import Block, CellType, Database, TableSource
 from tracekit.schema import Kind
 from tracekit.trace import Ledger, Run
 from tracekit.units import MAX_NS
@@ -74,7 +74,7 @@ class Context:
     were looked up. seen: threads and processes that rows name. machines: machines that the processes ran on.
     """
 
-    db: Tables
+    db: TableSource
     run: Run
     options: ReadOptions
     ledger: Ledger

@@ -83,7 +83,7 @@ class Block:
         return Block(self.table, self.first, int(np.count_nonzero(rows)), kept)
 
 
-class Tables(Protocol):
+class TableSource(Protocol):
     """Tables of a file: of a database, or of a file whose reader makes the same tables of it.
 
     tables: name -> its columns in their order.

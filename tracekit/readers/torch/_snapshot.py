@@ -14,7 +14,7 @@ from tracekit.readers.builder import BATCH_ROWS, event_batch
 from tracekit.readers.printed.lines import TotalRows
 from tracekit.readers.torch._snapshot_types import (
     Record,
-    Stacks,
+    SnapshotStacks,
     fault_of_annotation,
     fault_of_block,
     fault_of_event,
@@ -87,7 +87,7 @@ class Snapshot:
         self.blocks: list[tuple[int, object]] = []
         self.segments = [each for each in segments if self._is_segment(each)]
         self.timed = any(isinstance(each, dict) and "time_us" in each for trace in self.traces for each in trace)
-        self.stacks = Stacks()
+        self.stacks = SnapshotStacks()
         self.facts = run.sources[0].facts
         self.facts["devices"] = len([trace for trace in self.traces if trace])
         settings = found.get("allocator_settings")

@@ -115,7 +115,7 @@ def text_of(record: Mapping[str, object], key: str, default: str = "") -> str:
 
 
 @dataclass(slots=True)
-class Stack:
+class SnapshotStack:
     """One stack. line: the innermost line of Python outside of PyTorch. frames: the outermost first."""
 
     line: str
@@ -126,22 +126,22 @@ class Stack:
 
 
 @dataclass(slots=True)
-class Stacks:
+class SnapshotStacks:
     """Stacks and their frames as texts. A snapshot has one list of frames at many events, one frame in many lists.
 
     faults: how many frames had another type than text and integer somewhere.
     """
 
     faults: int = 0
-    _stacks: dict[tuple[str, ...], Stack] = field(default_factory=dict)
-    _known: dict[int, Stack | None] = field(default_factory=dict)
+    _stacks: dict[tuple[str, ...], SnapshotStack] = field(default_factory=dict)
+    _known: dict[int, SnapshotStack | None] = field(default_factory=dict)
     _frames: dict[tuple[str, str, int | str], str] = field(default_factory=dict)
 
-    def all(self) -> Iterable[Stack]:
+    def all(self) -> Iterable[SnapshotStack]:
         """Return the stacks in order of their first event."""
         return self._stacks.values()
 
-    def of(self, frames: object) -> Stack | None:
+    def of(self, frames: object) -> SnapshotStack | None:
         """Return the stack of a list of frames, None without one."""
         if not isinstance(frames, list) or not frames:
             return None
@@ -149,7 +149,7 @@ class Stacks:
             self._known[id(frames)] = self._made(frames[:_MOST_FRAMES])
         return self._known[id(frames)]
 
-    def _made(self, frames: list[Any]) -> Stack | None:
+    def _made(self, frames: list[Any]) -> SnapshotStack | None:
         each = [frame for frame in frames if isinstance(frame, dict) and _is_frame(frame)]
         self.faults += len(frames) - len(each)
         python = [frame for frame in each if frame.get("filename", "").endswith(".py")]
@@ -163,7 +163,7 @@ class Stacks:
         if key not in self._stacks:
             native = [frame for frame in each if frame.get("name", "").startswith(_OPERATORS)]
             line = self._text((outside or python or native or each)[0])
-            self._stacks[key] = Stack(line, list(key[::-1]))
+            self._stacks[key] = SnapshotStack(line, list(key[::-1]))
         return self._stacks[key]
 
     def _text(self, frame: Record) -> str:

@@ -54,7 +54,7 @@ _IN_OBJECT = frozenset({b":"})
 _IN_ARRAY = frozenset({b",", b"["})
 
 
-class Piece(NamedTuple):
+class EventText(NamedTuple):
     """A part of a list: an object as JSON text, or None for what is not one, whatever was tried.
 
     cut: the data ends within it. goes_on: it is broken text whose end is not in the data.
@@ -87,13 +87,13 @@ class _Begin(Enum):
     """What is behind the data decides."""
 
 
-def pieces(data: bytes, *, final: bool, torn: bool = False) -> Iterator[Piece]:
+def pieces(data: bytes, *, final: bool, torn: bool = False) -> Iterator[EventText]:
     """Yield the parts of a list, one by one; ends at the bracket that closes it.
 
     torn: the data begins within broken text. The last `end` is how far it came: what may go on behind the end of `data`
     is left, unless it is `final`.
     """
-    splitter = _Splitter(data, final=final)
+    splitter = _EventSplitter(data, final=final)
     at = 0
     while True:
         gap = _BETWEEN.match(data, at)
@@ -101,7 +101,7 @@ def pieces(data: bytes, *, final: bool, torn: bool = False) -> Iterator[Piece]:
         if at >= len(data):
             return
         if zeros := _ZEROS.match(data, at):
-            piece: Piece | None = Piece(at, zeros.end(), None)
+            piece: EventText | None = EventText(at, zeros.end(), None)
         elif torn:
             piece = splitter.broken(at, at - 1, at)
         elif data[at] == 0x5D:
@@ -118,12 +118,12 @@ def pieces(data: bytes, *, final: bool, torn: bool = False) -> Iterator[Piece]:
 
 def closes_list(data: bytes, at: int, *, final: bool) -> bool:
     """Return whether the bracket there closes the list of events; False too where what is behind it must come first."""
-    return _Splitter(data, final=final).behind_bracket(at) is _Begin.NONE
+    return _EventSplitter(data, final=final).behind_bracket(at) is _Begin.NONE
 
 
 def next_event(data: bytes) -> int | None:
     """Return where an event begins in a text behind its first byte, as far as the text shows that."""
-    found = _Splitter(data, final=True).begin(0)
+    found = _EventSplitter(data, final=True).begin(0)
     return found if isinstance(found, int) and found < len(data) else None
 
 
@@ -151,7 +151,7 @@ _TRAILING = re.compile(r"trailing characters \(byte (\d+)\)")
 _TRAILING_OFF = _trailing_off()
 
 
-class _Places:
+class _NextPlaces:
     """The places of a pattern: asked for ever later ones, each is searched once."""
 
     def __init__(self, pattern: re.Pattern[bytes], data: bytes) -> None:
@@ -166,7 +166,7 @@ class _Places:
         return self._found
 
 
-class _Splitter:
+class _EventSplitter:
     """Finds where one object after another ends, in time that grows with the data."""
 
     def __init__(self, data: bytes, *, final: bool) -> None:
@@ -176,28 +176,28 @@ class _Splitter:
         """No event begins between these two places."""
         self._passed = 0
         """Behind the last broken one between them."""
-        self._members, self._next_objects = _Places(_MEMBER, data), _Places(_NEXT_OBJECT, data)
+        self._members, self._next_objects = _NextPlaces(_MEMBER, data), _NextPlaces(_NEXT_OBJECT, data)
 
-    def piece(self, at: int) -> Piece | None:
+    def piece(self, at: int) -> EventText | None:
         """Return what begins at `at`; None when it may go on behind the end of the data."""
         data, final = self._data, self._final
         state, end = self._look(at)
         if state is _Is.WHOLE:
-            return Piece(at, end, data[at:end])
+            return EventText(at, end, data[at:end])
         if state is _Is.CLOSED:
             text = cleaned(data[at:end]) or _repaired_event(data[at:end])
             ends = self._ends_event(end)
             if ends is not _Begin.NONE:
-                return Piece(at, end, text) if ends is _Begin.EVENT else None
+                return EventText(at, end, text) if ends is _Begin.EVENT else None
         if state in (_Is.OPEN, _Is.IN_STRING):
             if not final:
                 return None
             if state is _Is.OPEN or not _LIST_TAIL.search(data, max(at, len(data) - WINDOW)):
-                return Piece(at, len(data), None, cut=True)
+                return EventText(at, len(data), None, cut=True)
             end = at
         return self.broken(at, at, end)
 
-    def broken(self, at: int, after: int, fits: int) -> Piece | None:
+    def broken(self, at: int, after: int, fits: int) -> EventText | None:
         """Return broken text up to the next event, which begins behind `after`; None where that is not known.
 
         fits: up to there quotes and brackets fit together.
@@ -212,8 +212,8 @@ class _Splitter:
                 return None
             for found in _LIST_END_MEMBER.finditer(data, at + 1):
                 if self.behind_bracket(found.start()) is _Begin.NONE:
-                    return Piece(at, found.start(), None)
-            return Piece(at, limit - WINDOW, None, goes_on=True)
+                    return EventText(at, found.start(), None)
+            return EventText(at, limit - WINDOW, None, goes_on=True)
         cut = False
         if limit == len(data):
             if self._is_behind_list(at):
@@ -223,8 +223,8 @@ class _Splitter:
         limit = len(data[at:limit].rstrip(b" \t\r\n,")) + at
         for end in self._ends(at, limit):
             if text := _repaired_event(data[at:end]):
-                return Piece(at, end, text)
-        return Piece(at, limit, None, cut)
+                return EventText(at, end, text)
+        return EventText(at, limit, None, cut)
 
     def _ends_event(self, end: int) -> _Begin:
         """Return EVENT if a broken event ends there, where its brackets do: an event or the end of the list follows."""
@@ -359,7 +359,7 @@ class _Splitter:
         goes_on = behind is not None
         if behind is None and (members := _MEMBERS.match(data, at)) is not None:
             # Members of the top level end with the file, those of an event with other brackets.
-            rest = _Splitter(b"{" + data[members.end() : members.end() + LONGEST_COUNTED], final=False)
+            rest = _EventSplitter(b"{" + data[members.end() : members.end() + LONGEST_COUNTED], final=False)
             end = rest.end_of_first()
             if end == 0 and not self._final and len(data) - at < LONGEST_COUNTED:
                 return _Begin.UNKNOWN

@@ -316,7 +316,7 @@ class Events:
             return None, used, done
         return Slab(found, np.array(numbers, np.int64)), used, done
 
-    def _lose(self, text: bytes, piece: resync.Piece) -> None:
+    def _lose(self, text: bytes, piece: resync.EventText) -> None:
         """Count text that is no JSON: in events where it shows them, else in bytes."""
         if not text.strip(b"\0 \t\r\n"):
             self._zeros += len(text)

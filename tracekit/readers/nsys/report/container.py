@@ -39,7 +39,7 @@ _HINT = "copy or record it again; a whole report ends with the bytes U3w[END]"
 
 
 @dataclass(slots=True)
-class Head:
+class ReportHead:
     """The counts that the file announces, and the kinds of self-describing events."""
 
     events: int | None = None
@@ -210,8 +210,8 @@ class Container:
             raise self.damaged(at, f"{what} has {len(content) - start:,} bytes, but its length says {size:,}")
         return content[start:]
 
-    def _head(self, data: bytes, at: int) -> Head:
-        head = Head()
+    def _head(self, data: bytes, at: int) -> ReportHead:
+        head = ReportHead()
         for number, wire, value in self.fields(data, at, "the head"):
             if wire == VARINT and isinstance(value, int):
                 if number == 1:
@@ -231,7 +231,7 @@ class Container:
                 self._add_type(head, value, at)
         return head
 
-    def _add_type(self, head: Head, data: bytes, at: int) -> None:
+    def _add_type(self, head: ReportHead, data: bytes, at: int) -> None:
         """Add a type of self-describing events: the columns of its bytes."""
         ident = -1
         columns: list[tuple[int, int, int, str]] = []

@@ -26,7 +26,7 @@ from tracekit.readers.nsys.report.messages import (
     places_among,
     varint,
 )
-from tracekit.readers.nsys.report.store import Columns, Store
+from tracekit.readers.nsys.report.store import Columns, TableStore
 
 EVENT, GENERIC = 0x0A, 0x12
 """Tags of a block's two lists: events, and self-describing events."""
@@ -44,7 +44,7 @@ class Decoder:
     which the report has no text.
     """
 
-    def __init__(self, report: Container, store: Store, wants: Callable[[str], bool]) -> None:
+    def __init__(self, report: Container, store: TableStore, wants: Callable[[str], bool]) -> None:
         self.report, self.store, self.wants = report, store, wants
         self.counts: Counter[str] = Counter()
         self.unknown: Counter[str] = Counter()
@@ -394,7 +394,7 @@ class Decoder:
         self._note_unknown(fields, "CompositeEvent", _known(layout.COMPOSITE_PART) | known)
         self.store.add("COMPOSITE_EVENTS", fields.count, columns)
 
-    def _plain(self, fields: Messages, part: layout.Part) -> Columns:
+    def _plain(self, fields: Messages, part: layout.MessageLayout) -> Columns:
         return {name: c for number, name in part.columns.items() if (c := fields.column(number)) is not None}
 
     # Self-describing events: GPU metrics
@@ -462,7 +462,7 @@ def _number_type(width: int, c_type: str) -> str | None:
     return f"<{'i' if c_type.startswith('int') else 'u'}{width}"
 
 
-def _known(part: layout.Part) -> set[tuple[int, int]]:
+def _known(part: layout.MessageLayout) -> set[tuple[int, int]]:
     return {(number, VARINT) for number in (*part.columns, *part.silent)}
 
 

@@ -25,7 +25,7 @@ COUNTED = {
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class MessageLayout:
     """A message within the body of an event.
 
     columns: field number -> column. silent: numbers that are known and have no column. table: of the part of a CUDA
@@ -50,7 +50,7 @@ CUDA_COLUMNS = {
 }
 CUDA_CLASS = 7
 CUDA_PARTS = {
-    101: Part(
+    101: MessageLayout(
         {
             1: "demangledName",
             2: "shortName",
@@ -82,7 +82,7 @@ CUDA_PARTS = {
         PREFIX + "KERNEL",
         3,
     ),
-    102: Part(
+    102: MessageLayout(
         {
             1: "bytes",
             2: "copyKind",
@@ -100,13 +100,13 @@ CUDA_PARTS = {
         PREFIX + "MEMCPY",
         1,
     ),
-    103: Part({1: "bytes", 2: "value", 4: "memKind"}, frozenset({8}), PREFIX + "MEMSET", 2),
+    103: MessageLayout({1: "bytes", 2: "value", 4: "memKind"}, frozenset({8}), PREFIX + "MEMSET", 2),
     # syncType moved from 2 to 4 in 2025.1.
-    105: Part(
+    105: MessageLayout(
         {1: "eventId", 2: "syncType", 3: "eventSyncId", 4: "syncType"}, frozenset(), PREFIX + "SYNCHRONIZATION", 5
     ),
-    106: Part({1: "eventId", 2: "eventSyncId"}, frozenset(), PREFIX + "CUDA_EVENT", 6),
-    107: Part({1: "graphId", 2: "graphExecId"}, frozenset(), PREFIX + "GRAPH_TRACE", 7),
+    106: MessageLayout({1: "eventId", 2: "eventSyncId"}, frozenset(), PREFIX + "CUDA_EVENT", 6),
+    107: MessageLayout({1: "graphId", 2: "graphExecId"}, frozenset(), PREFIX + "GRAPH_TRACE", 7),
 }
 EVENT_RECORD = 106
 """The part whose event has one time, the column `timestamp`, and no end."""
@@ -203,7 +203,7 @@ PAYLOAD_INTEGERS = {1: "uint64Value", 2: "int64Value", 4: "uint32Value", 5: "int
 PAYLOAD_REALS = {3: "doubleValue", 6: "floatValue"}
 PAYLOAD_JSON, PAYLOAD_BINARY = 8, 9
 
-MEMORY_USAGE_PART = Part(
+MEMORY_USAGE_PART = MessageLayout(
     {
         1: "start",
         3: "deviceId",
@@ -226,7 +226,7 @@ MEMORY_USAGE_SIZES = {
     3: "localMemoryPoolSize",
     4: "localMemoryPoolUtilizedSize",
 }
-MEMORY_POOL_PART = Part(
+MEMORY_POOL_PART = MessageLayout(
     {
         1: "start",
         2: "operationType",
@@ -244,10 +244,12 @@ MEMORY_POOL_SIZES = {
     10: "localMemoryPoolReleaseThreshold",
     11: "localMemoryPoolUtilizedSize",
 }
-SCHEDULING_PART = Part({1: "start", 3: "cpu", 4: "isSchedIn", 5: "threadState", 6: "globalTid"}, frozenset({7}))
-COMPOSITE_PART = Part({1: "start", 3: "cpu", 6: "threadState", 11: "globalTid"}, frozenset({8, 10, 12, 14}))
+SCHEDULING_PART = MessageLayout(
+    {1: "start", 3: "cpu", 4: "isSchedIn", 5: "threadState", 6: "globalTid"}, frozenset({7})
+)
+COMPOSITE_PART = MessageLayout({1: "start", 3: "cpu", 6: "threadState", 11: "globalTid"}, frozenset({8, 10, 12, 14}))
 COMPOSITE_CHAIN, COMPOSITE_CYCLES = 4, 5
-DIAGNOSTIC_PART = Part({2: "source", 3: "severity", 5: "globalPid"})
+DIAGNOSTIC_PART = MessageLayout({2: "source", 3: "severity", 5: "globalPid"})
 DIAGNOSTIC_TIME, DIAGNOSTIC_TEXT = 1, 4
 PROCESS_ID, PROCESS_PATH, PROCESS_NAME = 2, 5, 6
 PROCESS_SILENT = frozenset({1, 4, 7, 8, 9, 11, 12, 13, 14})

@@ -54,7 +54,7 @@ class Spans:
     ends: I64
 
 
-Piece = tuple[I64, I64, I64]
+FieldPiece = tuple[I64, I64, I64]
 """Values of one field that were read in one step: messages, values (or counts of bytes), places."""
 
 
@@ -68,7 +68,7 @@ class Messages:
     def __init__(self, buffer: Buffer, starts: I64, ends: I64) -> None:
         """Read the fields of the messages between these places. Raises: WireError."""
         self.buffer, self.count = buffer, len(starts)
-        self.present: dict[tuple[int, int], list[Piece]] = {}
+        self.present: dict[tuple[int, int], list[FieldPiece]] = {}
         wire.walk(buffer.words, starts, ends, self)
 
     def add(self, row: I64, tag: wire.Words, value: wire.Words, at: I64) -> None:

@@ -21,7 +21,7 @@ Columns = dict[str, Column]
 
 
 @dataclass(slots=True)
-class _Table:
+class _StoredTable:
     """Rows of one table: its batches, and the chunks of the next one. columns: all that any row had.
 
     packed: batches in memory, or place and size of those in the file.
@@ -34,11 +34,11 @@ class _Table:
     waiting_rows: int = 0
 
 
-class Store:
+class TableStore:
     """Tables of a file. Close it: it may have a temporary file."""
 
     def __init__(self) -> None:
-        self._tables: dict[str, _Table] = {}
+        self._tables: dict[str, _StoredTable] = {}
         self._bytes = 0
         self._folder: Unfinished | None = None
         self._file: BinaryIO | None = None
@@ -66,7 +66,7 @@ class Store:
         """Add rows to a table. A column that they lack is null. Raises: ScratchError."""
         if not count:
             return
-        table = self._tables.setdefault(name, _Table())
+        table = self._tables.setdefault(name, _StoredTable())
         for column, values in columns.items():
             table.columns.setdefault(column, values.type)
         table.waiting.append((count, columns))
@@ -75,7 +75,7 @@ class Store:
         if table.waiting_rows >= BATCH_ROWS // 2:
             self._pack(table)
 
-    def _pack(self, table: _Table) -> None:
+    def _pack(self, table: _StoredTable) -> None:
         parts = {
             name: [columns[name] if name in columns else arrow.nulls(count, kind) for count, columns in table.waiting]
             for name, kind in table.columns.items()

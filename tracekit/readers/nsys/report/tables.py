@@ -16,7 +16,7 @@ from tracekit.readers.nsys.report.container import Container
 from tracekit.readers.nsys.report.decode import Decoder, NotNanoseconds
 from tracekit.readers.nsys.report.messages import WireError
 from tracekit.readers.nsys.report.session import Row, info_rows, meta_of
-from tracekit.readers.nsys.report.store import Store
+from tracekit.readers.nsys.report.store import TableStore
 from tracekit.readers.source import Source
 from tracekit.readers.sqlite.database import Block, Cells, CellType
 from tracekit.safety.limits import in_force
@@ -36,7 +36,7 @@ class ReportTables:
 
     def __init__(self, source: Source, ledger: Ledger, wants: Callable[[str], bool]) -> None:
         self._source, self._ledger = source, ledger
-        self._store = Store()
+        self._store = TableStore()
         self._report = Container(source)
         try:
             self.meta = meta_of(self._report)
