@@ -472,6 +472,26 @@ def kernel(start: int, **more: int) -> bytes:
     return made.work_event("KERNEL", row | more)
 
 
+def nvtx_event(kind: int, *fields: tuple[int, Any]) -> bytes:
+    return message((1, kind), (102, message((1, kind), (2, 5), *fields, (9, 1 << 48 | 7 << 24 | 7), (14, 1))))
+
+
+@pytest.mark.parametrize(
+    ("events", "kinds"),
+    [
+        ([nvtx_event(34, (7, "a mark"))], {"mark"}),
+        ([nvtx_event(75, (7, "a domain"), (13, 1)), nvtx_event(34, (7, "a mark"))], {"mark"}),
+        ([nvtx_event(59, (7, "never ended"))], {"user_range"}),
+        ([nvtx_event(39, (7, "a thread"))], set()),
+    ],
+)
+def test_a_table_in_which_no_row_has_an_end_loses_no_row(events: list[bytes], kinds: set[str], tmp_path: Path) -> None:
+    (tmp_path / "a.nsys-rep").write_bytes(report_with([kernel(5), *events]))
+    trace = tracekit.read(tmp_path / "a.nsys-rep")
+    assert {row["kind"] for row in trace.events.to_pylist()} == {"kernel", *kinds}
+    assert not trace.ledgers[0].dropped
+
+
 def test_times_that_are_not_ns_refuse_the_file(tmp_path: Path) -> None:
     nvtx = message((1, 59), (102, message((1, 59), (2, 5), (7, "range"), (9, 1), (10, 9), (14, 0))))
     (tmp_path / "a.nsys-rep").write_bytes(report_with([kernel(5), nvtx]))

@@ -283,6 +283,7 @@ class Decoder:
             if kind not in layout.NVTX_TYPES:
                 self.unknown[f"NvtxEvent type {kind}"] += int(np.count_nonzero(kinds == kind))
         columns |= self._payloads(fields)
+        columns.setdefault("eventType", arrow.array(kinds))
         self.store.add("NVTX_EVENTS", fields.count, columns)
 
     def _payloads(self, fields: Messages) -> Columns:

@@ -47,7 +47,9 @@ class ReportTables:
         except BaseException:
             self.close()
             raise
-        self.tables = self._store.tables()
+        # A column that no row has a value in is a column all the same: marks alone have no end.
+        times = ("start", "end")
+        self.tables = {name: tuple(dict.fromkeys((*have, *times))) for name, have in self._store.tables().items()}
         self.tables |= {name: tuple(dict.fromkeys(k for row in rows for k in row)) for name, rows in self._rows.items()}
         self.tables |= {name: () for name, count in self._decoder.counts.items() if count and name not in self.tables}
         self._note_unknown()
