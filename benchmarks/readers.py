@@ -275,17 +275,18 @@ def main() -> int:
         peak = f"peak RSS {mine['rss_mb']:.0f} against {theirs['rss_mb']:.0f} MB"
         what = f"XPlane, {mine['rows']:,} events, {mine['bytes'] / 1e6:.1f} MB: ours / upb"
         show(what, ratio, f"{mine['cpu']:.2f} against {theirs['cpu']:.2f} s CPU; {peak}", most=3)
-        for what, one, other in (
-            ("ncu --csv --page raw / nvprof-csv", "ncu.csv", "nvprof.csv"),
-            ("rocpd / nsys-sqlite", "rocpd.db", "nsys.sqlite"),
-            ("nsys-report / nsys-sqlite", "run.nsys-rep", "nsys.sqlite"),
+        for what, one, other, least in (
+            ("ncu --csv --page raw / nvprof-csv", "ncu.csv", "nvprof.csv", 0.8),
+            ("rocpd / nsys-sqlite", "rocpd.db", "nsys.sqlite", 0.8),
+            # The export is columns already; a report is unpacked, and its events are taken apart.
+            ("nsys-report / nsys-sqlite", "run.nsys-rep", "nsys.sqlite", 0.7),
         ):
             costs = rounds(("read", files[one]), ("read", files[other]), given.rounds)
             ratio = statistics.median(rate(mine, "rows") / rate(theirs, "rows") for mine, theirs in costs)
             mine, theirs = costs[-1]
             figures = f"{rate(mine, 'rows'):,.0f} against {rate(theirs, 'rows'):,.0f} rows/s"
             figures += f"; {rate(mine, 'bytes') / 1e6:.1f} against {rate(theirs, 'bytes') / 1e6:.1f} MB/s"
-            show(f"{what}, rows a second", ratio, figures, least=0.8)
+            show(f"{what}, rows a second", ratio, figures, least=least)
     return 0 if met else 1
 
 
