@@ -15,6 +15,7 @@ from support import sample
 import tracekit
 from tracekit.api import inspect
 from tracekit.errors import TracekitError, UsageError
+from tracekit.safety.limits import Limits, applied
 from tracekit.trace import Trace
 
 PROCESS = 282_065_551_491_072
@@ -237,6 +238,13 @@ def test_processes_have_names_and_what_the_profiler_lost_is_told(tmp_path: Path)
 def test_launches_without_one_row_of_a_device_are_lost_rows(tmp_path: Path) -> None:
     assert "3 calls launched work" in lines(tmp_path, TEXTS, *[CALL] * 3).ledgers[0].notes["device-rows-missing"].text
     assert "device-rows-missing" not in lines(tmp_path, TEXTS, *[CALL] * 3, KERNEL).ledgers[0].notes
+
+
+def test_rows_behind_a_limit_are_not_lost_by_the_profiler(tmp_path: Path) -> None:
+    with applied(Limits(read_events=3)):
+        trace = lines(tmp_path, TEXTS, *[CALL] * 5, KERNEL)
+    assert trace.incomplete
+    assert "device-rows-missing" not in trace.ledgers[0].notes
 
 
 def test_zeros_over_many_lines_make_it_incomplete(tmp_path: Path) -> None:

@@ -29,6 +29,7 @@ from tracekit.readers.nsys.report import messages as wire
 from tracekit.readers.nsys.report import store as report_store
 from tracekit.readers.nsys.report.tables import ReportTables
 from tracekit.readers.source import open_source
+from tracekit.readers.sqlite.database import CellType
 from tracekit.safety.limits import Limits, applied
 from tracekit.trace import Ledger, Trace
 from tracekit.writers import WRITERS
@@ -533,10 +534,18 @@ def test_a_kind_class_or_field_of_the_future_is_named_and_the_rest_is_read(
     assert ledger.read == kept
 
 
-@pytest.mark.parametrize("column", [(1 << 63, 4), (0, 1 << 63), ((1 << 64) - 1, 2), (3, 4)])
-def test_a_description_of_samples_that_cannot_be_costs_these_samples(column: tuple[int, int], tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "columns",
+    [
+        [(1 << 63, 4)], [(0, 1 << 63)], [((1 << 64) - 1, 2)], [(3, 4)],
+        [(0, 1)] * 5000, [(0, 2), (1, 1)], [(0, 0)] * 5000,
+    ],
+)  # fmt: skip
+def test_a_description_of_samples_that_cannot_be_costs_these_samples(
+    columns: list[tuple[int, int]], tmp_path: Path
+) -> None:
     kind, strings = made.GPU_METRICS, [b"", b"k", b"GpuMetrics", b"SM Active"]
-    described = message((1, kind), (3, message((1, 3), (2, column[0]), (3, column[1]))))
+    described = message((1, kind), *((3, message((1, 3), (2, at), (3, size))) for at, size in columns))
     head = message((1, 1), (3, 4), (5, 0), (9, "lz4"), (13, message((1, kind), (3, 2))), (14, described), (15, 1))
     first = made.delimited(message((17, 0), (18, 100))) + made.delimited(head)
     sampled = message((1, kind), (2, 7), (3, b"\x01\x02"))
@@ -608,6 +617,39 @@ def test_a_limit_on_bytes_keeps_what_was_read_and_says_so(tmp_path: Path) -> Non
         trace = tracekit.read(tmp_path / "a.nsys-rep")
     assert 0 < trace.events.num_rows < 3000
     assert any("limit" in code for code in trace.ledgers[0].notes)
+
+
+def test_all_rows_before_a_limit_are_kept_also_beyond_the_first_batch(tmp_path: Path) -> None:
+    events = [kernel(10 * n) for n in range(3000)]
+    blocks = [made.block(message(*((1, e) for e in events[n : n + 100]))) for n in range(0, 3000, 100)]
+    head = message((1, 3000), (3, 2), (5, 0), (9, "lz4"), (15, 0))
+    first = made.delimited(message((17, 0), (18, 100))) + made.delimited(head)
+    data = made.container("2022", "2024.6.2.1", first, blocks, message((1, ""), (1, "k")), made.delimited(b""))
+    (tmp_path / "a.nsys-rep").write_bytes(data)
+    table = "CUPTI_ACTIVITY_KIND_KERNEL"
+    with applied(Limits(read_bytes=60_000)), opened(tmp_path / "a.nsys-rep") as tables:
+        counts = [block.count for block in tables.blocks(table, {"start": CellType.INTEGER}, 50)]
+        assert len(counts) > 3
+        assert sum(counts) == tables.count(table)
+
+
+def test_more_fields_than_any_message_has_are_damage(tmp_path: Path) -> None:
+    wide = message((1, 79), (107, b"\x08\x01" * 20_000))
+    (tmp_path / "a.nsys-rep").write_bytes(report_with([kernel(5), wide]))
+    with pytest.raises(ParseError, match="a message with more than 16,384 fields"):
+        tracekit.read(tmp_path / "a.nsys-rep")
+
+
+def test_more_texts_than_announced_are_damage_before_they_are_held(tmp_path: Path) -> None:
+    head = message((1, 1), (3, 2), (5, 0), (9, "lz4"), (15, 0))
+    first = made.delimited(message((17, 0), (18, 100))) + made.delimited(head)
+    texts = message(*((1, text) for text in ("", "k", "x", "y")))
+    data = made.container(
+        "2022", "2024.6.2.1", first, [made.block(message((1, kernel(5))))], texts, made.delimited(b"")
+    )
+    (tmp_path / "a.nsys-rep").write_bytes(data)
+    with pytest.raises(ParseError, match="more than 2 texts"):
+        tracekit.read(tmp_path / "a.nsys-rep")
 
 
 def test_the_ledger_counts_samples_and_scheduling_without_reading_them() -> None:

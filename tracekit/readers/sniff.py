@@ -101,17 +101,17 @@ def _printed_behind(source: Source, readers: Iterable[Reader]) -> list[Reader]:
 
     printed = [reader for reader in readers if reader.marks.in_logs]
     patterns = [pattern for reader in printed for pattern in reader.marks.late]
-    key = frozenset([*patterns, *(reader.name.encode() for reader in printed)])
-    if (known := source.late.get(key)) is not None:  # each command asks more than once
+    key = frozenset(reader.name for reader in printed)
+    if (known := source.printed.get(key)) is not None:  # each command asks more than once
         places: Iterable[Head] = [replace(source.head(), data=known)] if known else []
     else:
         end = source.end()
         places = chain([end] if end is not None else [], heads_behind(source, patterns))
     for place in places:
         if found := [reader for reader, answer in votes(place, printed) if answer is Confidence.YES]:
-            source.late[key] = place.data
+            source.printed[key] = place.data
             return found
-    source.late[key] = b""
+    source.printed[key] = b""
     return []
 
 

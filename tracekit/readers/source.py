@@ -13,7 +13,7 @@ import os
 import stat
 import sys
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, Self
@@ -97,6 +97,7 @@ class Source:
         self.limits = in_force()
         self.stopped: Stop | None = None
         self.late: dict[frozenset[bytes], bytes] = {}
+        self.printed: dict[frozenset[str], bytes] = {}
 
     def __enter__(self) -> Self:
         return self
@@ -312,6 +313,15 @@ class Source:
             return read_part(stream, size)
         except OSError as err:
             raise self._failed(err) from err
+
+    @contextmanager
+    def searched(self) -> Iterator[None]:
+        """Search the input within the block: a limit that is met there ends the search, not the reading."""
+        stopped = self.stopped
+        try:
+            yield
+        finally:
+            self.stopped = stopped
 
     def stop(self, stop: Stop) -> None:
         """End the reading: the next block is the last."""

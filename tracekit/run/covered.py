@@ -19,7 +19,7 @@ from tracekit.analysis.covered import covers
 from tracekit.columns import arrow
 from tracekit.columns.args import with_member
 from tracekit.columns.arrays import I64, Mask, Rows
-from tracekit.columns.arrow import Column
+from tracekit.columns.arrow import Column, pc
 from tracekit.schema import DEVICE_WORK
 from tracekit.text.display import shortened, visible
 from tracekit.trace import Ledger, Run, SourceFacts
@@ -159,10 +159,10 @@ def without_durations(table: pa.Table, covers: Sequence[Cover]) -> tuple[pa.Tabl
     mask[[row for row, _ in found]] = True
     known = arrow.valid(table.column("dur_ns"))
     if found and "args" in table.schema.names:
-        texts = table.column("args").to_pylist()
-        for row, key in found:
-            texts[row] = with_member(texts[row], "measured_dur_ns", key[2])
-        table = _with(table, "args", arrow.array(texts, pa.string()))
+        args = arrow.in_one(table.column("args"))
+        old = arrow.take(args, np.array([row for row, _ in found])).to_pylist()
+        new = [with_member(text, "measured_dur_ns", key[2]) for text, (_, key) in zip(old, found, strict=True)]
+        table = _with(table, "args", pc.replace_with_mask(args, arrow.array(mask), arrow.array(new, args.type)))
     table = _with(table, "dur_ns", arrow.array(length, mask=mask | ~known)) if found else table
     return table, [replace(wanted[key], start_ns=int(starts[row])) for row, key in found]
 

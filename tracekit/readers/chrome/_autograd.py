@@ -78,11 +78,11 @@ def _outer(reading: Reading) -> I64:
     again = events.begin(reading.source, reading.options, Ledger(), "", "")
     planner = Planner(Look(again, Dialect("", "", special=_Spans)), again.ledger)
     parts: list[I64] = []
-    stopped = reading.source.stopped
-    for rows in events.planned(again, planner):
-        at = np.flatnonzero(rows.has(DEVICE) & rows.ints("dur_ns")[1])
-        parts.append(np.column_stack([rows.ints(name)[0][at] for name in ("event_id", "device", "ts_ns", "dur_ns")]))
-    reading.source.stopped = stopped
+    with reading.source.searched():
+        for rows in events.planned(again, planner):
+            at = np.flatnonzero(rows.has(DEVICE) & rows.ints("dur_ns")[1])
+            columns = ("event_id", "device", "ts_ns", "dur_ns")
+            parts.append(np.column_stack([rows.ints(name)[0][at] for name in columns]))
     number, device, start, duration = np.concatenate(parts or [np.empty((0, 4), np.int64)]).T
     order = np.lexsort((number, -duration, start, device))
     device, start, end = device[order], start[order], (start + duration)[order]

@@ -65,7 +65,7 @@ def read(source: Source, options: ReadOptions, ledger: Ledger, *, osrt: bool) ->
         run.threads[(options.source, thread >> 24 & BITS, thread & BITS)] = name
     demangler = Demangler(ledger, enabled=options.demangle)
     state = _State(run, options, ledger, demangler, tables, osrt, dict(tables.processes))
-    return Opened(run, with_lost_work(_batches(source, state), ledger), False, (ledger,))
+    return Opened(run, with_lost_work(_batches(source, state), source, ledger), False, (ledger,))
 
 
 _READ_FIRST = (b'"data"', b'"String"', b'"DiagnosticEvent"', b'"CommEvent"')

@@ -70,13 +70,13 @@ def read(source: Source, options: ReadOptions, ledger: Ledger, *, osrt: bool) ->
     except BaseException:
         db.close()
         raise
-    return read_tables(db, "nsys-sqlite", source.name, options, ledger, osrt=osrt)
+    return read_tables(db, "nsys-sqlite", source, options, ledger, osrt=osrt)
 
 
 def read_tables(
     db: TableSource,
     name: str,
-    path: str,
+    source: Source,
     options: ReadOptions,
     ledger: Ledger,
     *,
@@ -85,17 +85,17 @@ def read_tables(
 ) -> Opened:
     """Return the events of the tables of an export, wherever they are. Closes them in the end.
 
-    name: of the format. path: of the input. known: see `facts_of`.
+    name: of the format. known: see `facts_of`.
     """
     run = Run()
     ctx = Context(db, run, options, ledger, Demangler(ledger, enabled=options.demangle))
     try:
-        run.sources.append(SourceFacts(path=path, format=name, facts=facts_of(ctx, known)))
+        run.sources.append(SourceFacts(path=source.name, format=name, facts=facts_of(ctx, known)))
     except BaseException:
         ctx.names.close()
         db.close()
         raise
-    return Opened(run, with_lost_work(_batches(ctx, osrt), ledger), False, (ledger,))
+    return Opened(run, with_lost_work(_batches(ctx, osrt), source, ledger), False, (ledger,))
 
 
 def _batches(ctx: Context, osrt: bool) -> Iterator[pa.RecordBatch]:

@@ -85,7 +85,7 @@ def read(source: Source, options: ReadOptions, ledger: Ledger) -> Opened:
     except BaseException:
         db.close()
         raise
-    return Opened(run, with_lost_work(_batches(ctx, pid), ledger), False, (ledger,))
+    return Opened(run, with_lost_work(_batches(ctx, pid), source, ledger), False, (ledger,))
 
 
 def _batches(ctx: SqlContext, pid: int | None) -> Iterator[pa.RecordBatch]:

@@ -63,19 +63,19 @@ def windows(source: Source, patterns: Collection[bytes], before: int, behind: in
     Further matches in the part behind have no window of their own. patterns: they may become fewer meanwhile; the
     search ends when there are none.
     """
-    stopped, chunks = source.stopped, source.text_chunks(Ledger(), BLOCK_BYTES)
     data, begin, more = b"", HEAD_BYTES - before, True
-    while patterns and more and source.limits.late(SEARCH_SHARE) is None:
-        chunk = next(chunks, b"")
-        more = bool(chunk)
-        data += chunk
-        end = len(data) - behind if more else len(data)
-        while patterns and (at := _find(data, begin, end, patterns)) >= 0:
-            yield data[max(0, at - before) : at + behind]
-            begin = at + behind
-        cut = max(0, end - before)
-        data, begin = data[cut:], max(begin, end) - cut
-    source.stopped = stopped  # a limit ends the reading, not this search
+    with source.searched():
+        chunks = source.text_chunks(Ledger(), BLOCK_BYTES)
+        while patterns and more and source.limits.late(SEARCH_SHARE) is None:
+            chunk = next(chunks, b"")
+            more = bool(chunk)
+            data += chunk
+            end = len(data) - behind if more else len(data)
+            while patterns and (at := _find(data, begin, end, patterns)) >= 0:
+                yield data[max(0, at - before) : at + behind]
+                begin = at + behind
+            cut = max(0, end - before)
+            data, begin = data[cut:], max(begin, end) - cut
 
 
 def _find(data: bytes, begin: int, end: int, patterns: Collection[bytes]) -> int:

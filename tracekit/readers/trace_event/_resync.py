@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from enum import Enum
+from itertools import islice
 from typing import NamedTuple
 
 import msgspec
@@ -26,7 +27,7 @@ LONGEST_BROKEN = 1 << 20
 """Broken text does not wait for its end longer than this."""
 _GROWTH = 8
 _MOST_REPAIRED = 4 << 20
-_MOST_LIST_ENDS = 256
+_MOST_LIST_ENDS = 32
 
 _TOKEN = re.compile(rb'"(?:[^"\\]|\\.)*+(")?|([{\[])|[}\]]', re.DOTALL)
 _CANDIDATE = re.compile(rb'\{(?=\s*"?[A-Za-z_])')
@@ -210,7 +211,7 @@ class _EventSplitter:
         if limit == len(data) and not final:
             if limit - at < LONGEST_BROKEN:
                 return None
-            for found in _LIST_END_MEMBER.finditer(data, at + 1):
+            for found in islice(_LIST_END_MEMBER.finditer(data, at + 1), _MOST_LIST_ENDS):
                 if self.behind_bracket(found.start()) is _Begin.NONE:
                     return EventText(at, found.start(), None)
             return EventText(at, limit - WINDOW, None, goes_on=True)

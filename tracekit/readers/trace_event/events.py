@@ -44,6 +44,8 @@ EPOCH_FROM_US = 10**15
 _PHASE_M = re.compile(rb'"M"')
 _MOST_BRACES = 8
 """Opening braces before a word of an event, of which one may begin the event."""
+_MOST_MISSES = 1 << 14
+"""Marks of metadata without an event around them, after which the search ends: each costs some attempts to decode."""
 _DECODER = json.JSONDecoder()
 MOST_NAMES = 100_000
 """Names of processes, threads and streams that one file may bring."""
@@ -116,6 +118,11 @@ class Names:
     processes: dict[int, str] = field(default_factory=dict)
     labels: dict[int, str] = field(default_factory=dict)
     threads: dict[tuple[int, int], str] = field(default_factory=dict)
+
+    @property
+    def full(self) -> bool:
+        """Return whether there are as many names as one file may bring."""
+        return len(self.processes) + len(self.labels) + len(self.threads) > MOST_NAMES
 
 
 @dataclass(slots=True)
@@ -209,7 +216,7 @@ def _take_names(reading: Reading, facts: Rows) -> None:
     names = reading.names
     for build, (pid, tid) in fact_rows(facts, ("pid", "tid")):
         what, text = build.metadata[0], build.metadata[1].strip()
-        if pid is None or not text or len(names.threads) + len(names.processes) > MOST_NAMES:
+        if pid is None or not text or names.full:
             continue
         if what == "process_name":
             names.processes[pid] = text
@@ -221,19 +228,25 @@ def _take_names(reading: Reading, facts: Rows) -> None:
 
 def _metadata_events(source: Source) -> Iterator[dict[str, object]]:
     """Yield the events of phase M of the whole file, as far as each is valid JSON of at most 1 KiB."""
-    stopped, rest = source.stopped, b""
-    for chunk in source.text_chunks(Ledger(), BLOCK_BYTES):
-        if source.limits.late(SEARCH_SHARE) is not None:
-            break
-        data = rest + chunk
-        begin = 0
-        for match in _PHASE_M.finditer(data):
-            if match.start() >= begin and (found := _object_around(data, match.start())) is not None:
-                event, begin = found
-                yield event
-        # An event that is cut here is whole in the next block, and was not found in this one.
-        rest = data[max(begin, len(data) - AROUND_BYTES) :]
-    source.stopped = stopped
+    rest, misses = b"", 0
+    with source.searched():
+        for chunk in source.text_chunks(Ledger(), BLOCK_BYTES):
+            if source.limits.late(SEARCH_SHARE) is not None:
+                return
+            data = rest + chunk
+            begin = 0
+            for match in _PHASE_M.finditer(data):
+                if match.start() < begin:
+                    continue
+                if (found := _object_around(data, match.start())) is not None:
+                    event, begin = found
+                    yield event
+                    continue
+                misses += 1
+                if misses > _MOST_MISSES:
+                    return
+            # An event that is cut here is whole in the next block, and was not found in this one.
+            rest = data[max(begin, len(data) - AROUND_BYTES) :]
 
 
 def _object_around(data: bytes, at: int) -> tuple[dict[str, object], int] | None:
@@ -264,7 +277,7 @@ def look_for_names(reading: Reading, words: bytes) -> None:
             continue
         key = "labels" if event.get("name") == "process_labels" else "name"
         text = args.get(key)
-        if not isinstance(text, str) or not text.strip() or len(names.labels) + len(names.processes) > MOST_NAMES:
+        if not isinstance(text, str) or not text.strip() or names.full:
             continue
         if key == "labels":
             names.labels[reading.pids.number(pid)] = text.strip()

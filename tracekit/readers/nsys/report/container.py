@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import BinaryIO
 
 import pyarrow as pa
@@ -29,6 +30,8 @@ MAX_BLOCK_BYTES = 32 << 20
 """Largest block of events that is unpacked. The largest of 702 public reports has 3.7 MB."""
 MAX_STRINGS_BYTES = 256 << 20
 """Largest block of strings that is unpacked."""
+MOST_STRINGS = 1 << 23
+"""Most texts of a report; each takes some fifty bytes of memory, and two of the file."""
 MAX_SAMPLE_BYTES = 1 << 20
 """Largest self-describing event. Those of GPU metrics have about 30 bytes."""
 MAX_SECTION_BYTES = 64 << 20
@@ -247,7 +250,10 @@ class Container:
                 if offset + size > MAX_SAMPLE_BYTES:
                     return  # no event has so many bytes: its events are counted as of a type that is not known
                 columns.append((name, offset, size, _text(c_type) if isinstance(c_type, bytes) else ""))
-        head.types[ident] = sorted(columns, key=lambda column: column[1])
+        columns.sort(key=lambda column: column[1])
+        if any(at + max(size, 1) > behind for (_, at, size, _), (_, behind, _, _) in pairwise(columns)):
+            return  # numbers that overlap: a few bytes would be thousands of them
+        head.types[ident] = columns
 
     def _strings(self) -> int:
         """Read the strings, and return the place behind them. streams: process, file name and content as string ids."""
@@ -258,8 +264,11 @@ class Container:
         self.unknown_in_strings = 0
         at, end = 0, len(data)
         keep = self.strings.append
+        most = MOST_STRINGS if self.head.strings is None else min(self.head.strings, MOST_STRINGS)
         try:
             while at < end:
+                if len(self.strings) > most:
+                    raise WireError(f"more than {most:,} texts")
                 if data[at] == 0x0A:  # most are shorter than 128 bytes: one byte of tag, one of length
                     size, start = data[at + 1] if at + 1 < end else 128, at + 2
                     if size > 127:

@@ -25,6 +25,12 @@ VARINT, FIXED64, BYTES, FIXED32 = 0, 1, 2, 5
 """Wire types."""
 
 
+MOST_FIELDS = 1 << 14
+"""Most fields of a message in a block, where each is a step: a call chain has a field for each of its frames."""
+MOST_SMALL_FIELDS = 1 << 20
+"""Most fields of a message that is read one by one: the names of all threads of a machine are one message."""
+
+
 class WireError(ValueError):
     """Bytes that are not the messages that they should be. Its text is the reason."""
 
@@ -69,10 +75,14 @@ class Messages:
         """Read the fields of the messages between these places. Raises: WireError."""
         self.buffer, self.count = buffer, len(starts)
         self.present: dict[tuple[int, int], list[FieldPiece]] = {}
+        self._steps = 0
         wire.walk(buffer.words, starts, ends, self)
 
     def add(self, row: I64, tag: wire.Words, value: wire.Words, at: I64) -> None:
         """Take one field of each of some messages: `wire.walk` calls this."""
+        self._steps += 1
+        if self._steps > MOST_FIELDS:
+            raise WireError(f"a message with more than {MOST_FIELDS:,} fields")
         values, first = value.view(np.int64), tag[0]
         if (tag == first).all():
             self.present.setdefault((int(first) >> 3, int(first) & 7), []).append((row, values, at))
@@ -191,6 +201,8 @@ def message(data: bytes) -> list[tuple[int, int, int | bytes]]:
         if at > end:
             raise WireError("a field that ends beyond its message")
         fields.append((tag >> 3, kind, value))
+        if len(fields) > MOST_SMALL_FIELDS:
+            raise WireError(f"a message with more than {MOST_SMALL_FIELDS:,} fields")
     return fields
 
 

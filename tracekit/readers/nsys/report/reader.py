@@ -56,7 +56,7 @@ def read(source: Source, options: ReadOptions, ledger: Ledger) -> Opened:
 
     osrt = options.value(OSRT)
     tables = open_report(source, ledger, osrt=osrt)
-    return _sqlite.read_tables(tables, "nsys-report", source.name, options, ledger, osrt=osrt, known=tables.meta)
+    return _sqlite.read_tables(tables, "nsys-report", source, options, ledger, osrt=osrt, known=tables.meta)
 
 
 READER = Reader(

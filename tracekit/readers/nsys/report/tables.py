@@ -53,6 +53,8 @@ class ReportTables:
         self.tables |= {name: tuple(dict.fromkeys(k for row in rows for k in row)) for name, rows in self._rows.items()}
         self.tables |= {name: () for name, count in self._decoder.counts.items() if count and name not in self.tables}
         self._note_unknown()
+        self._stopped = source.stopped
+        """The limit that ended the opening: all rows up to it are here. A later one ends the rows."""
 
     def __enter__(self) -> ReportTables:
         return self
@@ -173,7 +175,7 @@ class ReportTables:
             }
             yield Block(table, first, batch.num_rows, columns)
             first += batch.num_rows
-            if self._source.stopped is not None:
+            if self._source.stopped is not self._stopped:
                 return
 
     def rows_of(self, table: str) -> Iterator[Row]:
