@@ -19,7 +19,8 @@ from planting import all_bytes, targets
 from support import corpus_root, run_command, without_corpus
 
 import tracekit
-from tracekit.credentials import MASK, SUSPECT, is_secret_key, masked, masked_args, masked_value
+from tracekit.credentials import MASK, SUSPECT, is_secret_key, masked, masked_value
+from tracekit.credentials.words import KEY_KINDS
 from tracekit.errors import TracekitError
 
 SECRET = "zQ9plantXyz77"
@@ -98,7 +99,8 @@ MASKED = (
 
 
 STAYS = (
-    "getpass(prompt='Password: ', stream=None)", "storage_key: StorageKey", "users[access_token_row] = node",
+    "getpass(prompt='Password: ', stream=None)", "storage_key: StorageKey", "fn f(api_key: ApiKey) -> X",
+    "users[access_token_row] = node",
     "image: nvcr.io/nvidia/pytorch:24.01@sha256:e3b0c44298fc1c149afbf4c8996fb924", "pkg:npm/left-pad@1.3.0",
     "unexpected token Abc12345 in JSON", "expected password: got None", "cutlass::Kernel<Token_128x64>", "d[token] = x",
     'void f(T) [with T = float; token = int]', 'void f() [with token = int]',
@@ -178,10 +180,10 @@ def test_json_is_masked_as_it_reads_and_stays_json() -> None:
         ):
             for ascii_only in (True, False):
                 args = json.dumps({"External id": 1, "x": value}, ensure_ascii=ascii_only)
-                once = masked_args(args)
+                once = masked(args)
                 assert SECRET not in once, args
                 assert json.loads(once)["External id"] == 1
-                assert masked_args(once) == once
+                assert masked(once) == once
             assert SECRET not in str(masked_value({"x": value}))
 
 
@@ -231,7 +233,7 @@ def test_arrow_finds_each_text_that_python_masks() -> None:
 def test_json_keeps_everything_but_the_value(args: str, want: str) -> None:
     args = args.replace("P", "zQ9plant77" if "pass" in args else "hunter2")
     want = want.replace("P", "hunter2")
-    assert masked_args(args) == want
+    assert masked(args) == want
 
 
 @pytest.mark.parametrize(
@@ -255,6 +257,14 @@ def test_json_keeps_everything_but_the_value(args: str, want: str) -> None:
 )
 def test_a_text_keeps_everything_but_the_value(text: str, want: str) -> None:
     assert masked(text.replace("P", "P") if "PASSWORD" in text else text.replace("P", SECRET)) == want
+
+
+@pytest.mark.parametrize("kind", sorted(KEY_KINDS))
+def test_each_kind_of_key_is_found_in_a_text(kind: str) -> None:
+    """`is_secret_key` and the expression for texts have one list of these words."""
+    for name in (f"AZURE_{kind.upper()}_KEY", f"{kind}_key", f"{kind}-key"):
+        assert is_secret_key(name), name
+        assert masked(f"{name}=Zm9vYmFyMTIzNDU2Nzg5MA") == f"{name}=[masked]", name
 
 
 def test_keys_of_people_are_secret_and_words_of_models_are_not() -> None:
@@ -318,9 +328,9 @@ def test_a_masked_text_stays_as_it_is(text: str) -> None:
 @given(VALUES, st.booleans())
 def test_masked_json_is_json_of_the_same_form_and_stays(value: object, ascii_only: bool) -> None:
     text = json.dumps({"x": value}, ensure_ascii=ascii_only)
-    once = masked_args(text)
+    once = masked(text)
     assert len(json.loads(once)) == 1
-    assert masked_args(once) == once
+    assert masked(once) == once
     clean = masked_value(value)
     assert masked_value(clean) == clean
 
@@ -330,7 +340,7 @@ def test_masked_json_is_json_of_the_same_form_and_stays(value: object, ascii_onl
 def test_a_text_without_the_words_of_credentials_stays(text: str) -> None:
     assert masked(text) == text
     args = json.dumps({"x": text})
-    assert masked_args(args) == args
+    assert masked(args) == args
 
 
 @pytest.mark.parametrize(
@@ -386,12 +396,12 @@ def main(count: int) -> None:
         args = json.dumps(
             {"External id": number, rng.choice(["x", "password", text]): rng.choice([text, [text], {"a": text}])}
         )
-        once, plain = masked_args(args), masked(text)
+        once, plain = masked(args), masked(text)
         try:
             json.loads(once)
         except ValueError:
             broken += 1
-        changed += masked_args(once) != once or masked(plain) != plain
+        changed += masked(once) != once or masked(plain) != plain
     print(f"{count:,} random texts: breaks: {broken}, not idempotent: {changed}")
 
 

@@ -15,7 +15,7 @@ from planting import ONE_OF_EACH, all_bytes, planted, targets, without_guard
 from support import run_command, sample
 
 import tracekit
-from tracekit.credentials import MASK, SUSPECT, is_secret_key, masked, masked_args, masked_value
+from tracekit.credentials import MASK, SUSPECT, is_secret_key, masked, masked_value
 from tracekit.errors import InputError, TracekitError, UsageError
 from tracekit.inputs import stored_name
 
@@ -58,7 +58,7 @@ def test_a_well_known_shape_is_masked_wherever_it_is(secret: str) -> None:
         assert masked(masked(text)) == masked(text)
         assert secret not in str(masked_value({"a": [text]}))
         args = json.dumps({"n": 1, "x": text})
-        assert json.loads(masked_args(args))["x"] == masked(text)
+        assert json.loads(masked(args))["x"] == masked(text)
 
 
 @pytest.mark.parametrize("key", KEYS)
@@ -77,7 +77,7 @@ def test_the_value_of_a_secret_key_is_masked_and_the_key_stays(key: str) -> None
         {"argv": ["x", f"--{key}", SECRET]}, {"name": key, "value": SECRET}, {"text": json.dumps({key: SECRET})},
     ):  # fmt: skip
         told: list[str] = []
-        for out in (str(masked_value(value)), masked_args(json.dumps(value), told.append)):
+        for out in (str(masked_value(value)), masked(json.dumps(value), told.append)):
             assert SECRET not in out, value
             assert MASK in out
         assert told
@@ -108,12 +108,12 @@ def test_urls_keep_all_but_user_and_signature() -> None:
 def test_what_is_no_credential_stays(text: str) -> None:
     assert masked(text) == text
     args = json.dumps({"x": text, "n": 1})
-    assert masked_args(args) == args
+    assert masked(args) == args
 
 
 def test_the_other_characters_of_args_stay() -> None:
     text = '{"a":1.50,"b" : [1e5, 12345678901234567890],"password":"p9","c":"\\u00e9\\/"}'
-    assert masked_args(text) == text.replace('"p9"', f'"{MASK}"')
+    assert masked(text) == text.replace('"p9"', f'"{MASK}"')
 
 
 def test_arrow_and_python_find_the_same_suspects() -> None:

@@ -59,3 +59,22 @@ def test_a_request_to_stop_that_comes_too_early_comes_again(monkeypatch: pytest.
     with pytest.raises(KeyboardInterrupt):
         interruptible(ask, stopped.wait)
     assert len(asked) == 3
+
+
+def test_a_call_of_another_thread_is_not_stuck() -> None:
+    """Two queries in two threads of a program: the one that ends first has nothing to do with the other."""
+    begun, end = threading.Event(), threading.Event()
+
+    def wait_for_the_end() -> None:
+        begun.set()
+        end.wait(LONG_S)
+
+    other = threading.Thread(target=interruptible, args=(lambda: None, wait_for_the_end))
+    other.start()
+    try:
+        assert begun.wait(LONG_S)
+        assert interruptible(lambda: None, divmod, 7, 2) == (3, 1)
+        assert not is_stuck()
+    finally:
+        end.set()
+        other.join()

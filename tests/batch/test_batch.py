@@ -66,9 +66,15 @@ def test_the_page_lists_the_files_that_are_part_of_no_run(done: Done) -> None:
     root, out, _ = done
     part = (out / "index.html").read_text(encoding="utf-8").partition('id="files"')[2]
     lists = dict(re.findall(r"<summary>([^<]+)</summary>(.*?)</details>", part, re.S))
-    assert list(lists) == ["1 in folders without a profile", "1 beside profiles, of no known format"]
+    assert list(lists) == [
+        "1 in folders without a profile",
+        "1 beside profiles, not read: of no known format, or a report whose export was read",
+    ]
     assert f"{root}/notes/readme.txt" in lists["1 in folders without a profile"]
-    assert "nvprof/2026-01-01: train.py" in lists["1 beside profiles, of no known format"]
+    assert (
+        "nvprof/2026-01-01: train.py"
+        in lists["1 beside profiles, not read: of no known format, or a report whose export was read"]
+    )
 
 
 def test_a_broken_run_is_listed_with_its_reasons_and_the_others_are_done(

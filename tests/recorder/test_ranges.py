@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
 import threading
 from collections import Counter
 from collections.abc import Callable
@@ -11,6 +12,8 @@ from concurrent.futures import ThreadPoolExecutor
 from enum import StrEnum
 
 import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
 from recorder.reading import Log, Seen, read_log
 
 from tracekit import recorder
@@ -58,6 +61,15 @@ def test_attributes_are_recorded_and_make_names_of_their_own(recorded: Finish) -
         {"k": "name", "id": 0, "name": "x", "kind": "forward", "category": "model", "color": "#76B900"},
         {"k": "name", "id": 0, "name": "x"},
         {"k": "name", "id": 0, "name": "x", "kind": "my own", "color": "#00FF00"},
+    ]
+
+
+@given(st.lists(st.text(st.sampled_from('",\\ab[]\n'), max_size=8), min_size=1, max_size=5))
+@example(['say "x",', "b"])
+def test_names_of_one_flush_stay_apart_whatever_they_hold(names: list[str]) -> None:
+    lines = _jsonl.name_lines([part for pair in enumerate(names) for part in pair])
+    assert [json.loads(line) for line in lines.splitlines()] == [
+        {"k": "name", "id": number, "name": name} for number, name in enumerate(names)
     ]
 
 

@@ -65,11 +65,11 @@ class BatchResult:
 
     done: runs by the reason for doing them, as in `plan.PlannedRun` ("new", "changed", "version", ...).
     failed, partial: runs with that status and why, from earlier batches too; partial ones lack a file that could not be
-    read. over: runs beyond a budget, and by what. problems: places that could not be scanned. others: files of no known
-    format. dropped: runs with dropped records, and how many; they are partial too, and still have all their results.
-    incomplete: runs with inputs that lost too many records, and a sentence for each. notes: places skipped on purpose,
-    and why. empty: roots without a run. cleared: dead batches whose unfinished work was removed. forgotten: results
-    removed because their files are gone.
+    read. over: runs beyond a budget, and by what. problems: places that could not be scanned. others: files that
+    were not read, as `plan` says. dropped: runs with dropped records, and how many; they are partial too, and still
+    have all their results. incomplete: runs with inputs that lost too many records, and a sentence for each. notes:
+    places skipped on purpose, and why. empty: roots without a run. cleared: dead batches whose unfinished work was
+    removed. forgotten: results removed because their files are gone.
     """
 
     out: Path

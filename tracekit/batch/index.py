@@ -315,7 +315,7 @@ def _lists(
         (problems, "could not be scanned"),
         (unknown, "in folders without a profile"),
         (outside, "outside of the pattern for runs"),
-        (beside, "beside profiles, of no known format"),
+        (beside, "beside profiles, not read: of no known format, or a report whose export was read"),
         (skipped, "skipped on purpose"),
     ):
         if lines:

@@ -79,8 +79,9 @@ class RunOptions:
 class Task:
     """One run for a worker, maybe on another machine. All paths are absolute.
 
-    files: the profiles. others: files beside them of no known format. work: the folder to make the result in.
-    name: as outputs have it. kind: of runs that repeat each other, where their names do not say it.
+    files: the profiles. others: files beside them that are not read, as `_profiles_and_others` says.
+    work: the folder to make the result in. name: as outputs have it. kind: of runs that repeat each other, where their
+    names do not say it.
     """
 
     key: str
@@ -248,7 +249,8 @@ def _profiles_and_others(
     """Return the profiles of a candidate, and its other files. Files unchanged since the old result are not opened.
 
     A file that cannot be opened, or that could be of several formats, counts as a profile: its run fails with the
-    reason. So does a file of no known format that was a profile before, or that has a profile's suffix.
+    reason. So does a file of no known format that was a profile before, or that has a profile's suffix. The other files
+    are of no known format, or a report of Nsight Systems whose export is a profile here.
     """
     known: dict[tuple[str, int, int], bool] = {}
     if old is not None and old["tracekit"] == __version__:

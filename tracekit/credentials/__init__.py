@@ -12,7 +12,7 @@ from collections.abc import Callable
 
 from tracekit.credentials.shapes import MASK, SUSPECT, may_have_words
 
-__all__ = ["MASK", "SUSPECT", "Found", "is_secret_key", "masked", "masked_args", "masked_value"]
+__all__ = ["MASK", "SUSPECT", "Found", "is_secret_key", "masked", "masked_value"]
 
 Found = Callable[[str], None]
 """Called with the name of each key, or kind of credential, whose value was masked."""
@@ -38,21 +38,14 @@ def masked(text: str, found: Found | None = None) -> str:
     'train.py --api-key [masked] HF_TOKEN=[masked] lr=0.1'
     >>> masked("s3://me:pw@host/run.json?part=2&X-Amz-Signature=0a1b: HTTP 404")
     's3://masked@host/run.json?part=2&X-Amz-Signature=masked: HTTP 404'
+    >>> masked('{"n":1.50,"access_token":"a1","env":["HF_TOKEN=b2"]}')
+    '{"n":1.50,"access_token":"[masked]","env":["HF_TOKEN=[masked]"]}'
     """
     if not may_have_words(text):
         return text
     from tracekit.credentials.objects import masked_text
 
     return masked_text(text, found or _quiet)
-
-
-def masked_args(text: str, found: Found | None = None) -> str:
-    """Return the text of a JSON object with every credential masked; all other characters stay as they are.
-
-    >>> masked_args('{"n":1.50,"access_token":"a1","env":["HF_TOKEN=b2"]}')
-    '{"n":1.50,"access_token":"[masked]","env":["HF_TOKEN=[masked]"]}'
-    """
-    return masked(text, found)
 
 
 def masked_value(value: object, found: Found | None = None) -> object:

@@ -10,6 +10,7 @@ from tracekit.credentials.keys import (
     MOST_KEY,
     MOST_PLAIN,
     hides,
+    is_own_type,
     is_prose,
     is_type,
     kind_of,
@@ -183,7 +184,7 @@ class Assignments:
         if "=" in op or "->" in op or "%" in op or op == ">":
             return not bare or self._assigns_bare(key, shown)
         if ":" in op:
-            if bare and not key.closed_by and (is_prose(shown) or is_type(shown)):
+            if bare and not key.closed_by and (is_prose(shown) or is_type(shown) or is_own_type(key.name, shown)):
                 return False
             surely = bool(key.closed_by) or not key.name.lower().endswith("token")
             return surely or (len(shown) >= 12 and not shown.isalpha())

@@ -159,6 +159,11 @@ def is_type(value: str, *, qualified: bool = False) -> bool:
     return bool(_TYPE().match(value)) or (qualified and bool(_QUALIFIED().match(value)))
 
 
+def is_own_type(key: str, value: str) -> bool:
+    """Return whether a value is the key itself, written as a type: `storage_key: StorageKey`."""
+    return value.rstrip(",;)") == "".join(word.capitalize() for word in key.split("_")) != key
+
+
 def is_prose(value: str) -> bool:
     """Return whether a word after a key is a word of a sentence."""
     return value.rstrip(".,:;!?)").lower() in PROSE

@@ -9,11 +9,10 @@ from dataclasses import dataclass, field
 from tracekit.credentials.commands import command_name, word_masked
 from tracekit.credentials.keys import hides, is_plain, is_secret_key, kind_of
 from tracekit.credentials.shapes import MASK, late
-from tracekit.credentials.texts import is_suspect, named, text_masked
+from tracekit.credentials.texts import MOST_PASSES, is_suspect, masked_once, named
 
 Found = Callable[[str], None]
 
-MOST_PASSES = 6
 _TOKEN = late(
     r"[ \t\r\n]*+(?:(?P<s>\"[^\"\\]*+(?:\\(?:[\"\\/bfnrt]|u[0-9a-fA-F]{4})[^\"\\]*+)*+\")"
     r"|(?P<n>-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?|-?Infinity|NaN)|(?P<w>true|false|null)|(?P<p>[\[\]{},:]))"
@@ -40,7 +39,7 @@ def _masked_once(text: str, tell: Found) -> str:
         clean = _json_masked(text, tell)
         if clean is not None:
             return clean
-    return text_masked(text, tell)
+    return masked_once(text, tell)
 
 
 @dataclass(slots=True)

@@ -9,6 +9,8 @@ import re
 from collections.abc import Callable
 from functools import cache, partial
 
+from tracekit.credentials.words import KEY_KINDS
+
 MASK = "[masked]"
 
 SHAPES: tuple[tuple[str, str, str], ...] = (
@@ -54,10 +56,7 @@ HOOKS: tuple[tuple[str, str], ...] = (
     ("/bot", r"api\.telegram\.org/bot"),
 )
 
-_BEFORE_KEY = (
-    "api|access|private|secret|auth|signing|encryption|account|ssh|subscription|deploy|master|admin|webhook|hmac"
-    "|jwt|license|openai|anthropic|azure|stripe|sendgrid|twilio|datadog|wandb|ngc|nvidia|hf|mistral|cohere|pinecone"
-)
+_BEFORE_KEY = "|".join(sorted(KEY_KINDS))
 WORD = (
     r"(?:token|secrets?|passw(?:or)?ds?|passphrase|passcode|passkey|pass|pwd|authori[sz]ation|auth|cookies?|credentials?"
     rf"|(?:{_BEFORE_KEY})[_.-]?key(?:[_-]?id)?|pat)[0-9]*"

@@ -37,13 +37,15 @@ def text_masked(text: str, tell: Found) -> str:
     """Return a text, which is no JSON, with every credential in it masked."""
     for _ in range(MOST_PASSES):
         before = text
-        text = _once(text, tell)
+        text = masked_once(text, tell)
         if text == before:
             return text
     return MASK  # a text that is made to have ever new values
 
 
-def _once(text: str, tell: Found) -> str:
+def masked_once(text: str, tell: Found) -> str:
+    """Return a text, which is no JSON, after one pass of all rules: a mask may show another credential beside it."""
+
     def shape(name: str, by: str) -> str:
         tell(name)
         return by

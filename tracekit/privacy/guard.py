@@ -22,7 +22,7 @@ MOST_TEXTS = 1 << 14
 
 
 @functools.lru_cache(maxsize=MOST_TEXTS)
-def _cached_change(_column: str, text: str) -> str:
+def _cached(text: str) -> str:
     return masked(text)
 
 
@@ -30,7 +30,7 @@ def masked_rows(
     batch: pa.RecordBatch, tell: Callable[[Changed], None] | None = None, clean: set[str | None] | None = None
 ) -> pa.RecordBatch:
     """Return a batch of any columns with every credential in its texts masked. tell, clean: see `changed_batch`."""
-    return changed_batch(batch, SUSPECT, _cached_change, tell, clean)
+    return changed_batch(batch, SUSPECT, lambda _, text: _cached(text), tell, clean)
 
 
 def masked_run(run: Run, found: Callable[[str, str], None] | None = None) -> None:

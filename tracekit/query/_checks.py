@@ -1,4 +1,4 @@
-"""The checks of archived files before a query reads them in place: a file of a stranger may have any bytes."""
+"""The checks of archived files before a query reads them in place: an untrusted file may have any bytes."""
 
 from __future__ import annotations
 

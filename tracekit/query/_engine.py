@@ -93,7 +93,7 @@ def checked_sql(sql: str) -> None:
     if not sql.strip():
         raise UsageError("the query is empty", hint=EXAMPLE)
     if not _is_text(sql):
-        raise UsageError("the query has a character that is not text (half of a surrogate pair)", hint="is it UTF-8?")
+        raise UsageError("the query is not valid UTF-8", hint="save or paste it as UTF-8")
     # Locked as well: to parse IMPORT DATABASE, DuckDB 1 opens a file.
     with scratch_folder("tracekit-query-") as folder, closing(_connected(str(folder))) as base:
         _lock(base)

@@ -191,8 +191,11 @@ def name_lines(names: Sequence[Any]) -> bytes:
     """Return the lines that define names. names: id, `Key`, id, `Key` ..."""
     keys = names[1::2]
     plain = [key for key in keys if type(key) is str]
-    # All are encoded at once. A quote inside of a name follows a backslash, so `","` is between two names only.
-    texts = iter(orjson.dumps(plain).decode()[2:-2].split('","'))
+    # All are encoded at once where that can be taken apart: where no name has a quote, `","` is between two names only.
+    if '"' in "".join(plain):
+        texts = iter([orjson.dumps(key).decode()[1:-1] for key in plain])
+    else:
+        texts = iter(orjson.dumps(plain).decode()[2:-2].split('","'))
     return "".join(
         [
             f'{{"k":"name","id":{name_id},"name":"{next(texts)}"}}\n' if type(key) is str else _name_line(name_id, key)

@@ -21,6 +21,7 @@ from __future__ import annotations
 import json
 import re
 from dataclasses import asdict
+from typing import Any
 
 from tracekit.render._prose import omitted_line
 from tracekit.render.base import Renderer, RenderOptions
@@ -55,9 +56,9 @@ def _section(section: Section) -> str:
 
 
 def _headline(headline: Headline) -> dict[str, object]:
-    found: dict[str, object] = asdict(headline)
+    found: dict[str, Any] = asdict(headline)
     if headline.top is not None and not headline.top.printed:
-        found["top"] = {key: value for key, value in asdict(headline.top).items() if key != "printed"}
+        del found["top"]["printed"]
     # The findings are whole in their section.
     found["findings"] = [
         {

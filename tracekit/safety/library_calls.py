@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable
 from concurrent.futures import Future, wait
 from contextlib import suppress
-from typing import ParamSpec, TypeVar
+from typing import Any, ParamSpec, TypeVar
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -22,6 +22,10 @@ _LOOK_S = 0.5
 _MERCY_S = 0.5
 _AGAIN_S = 0.05
 """Seconds between two requests to stop: one that comes before the library has begun is forgotten."""
+
+
+_STUCK: list[Future[Any]] = []
+"""Calls that were interrupted and have not come back. They are never removed: such a process is about to end."""
 
 
 def interruptible(interrupt: Callable[[], object], work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
@@ -47,12 +51,14 @@ def interruptible(interrupt: Callable[[], object], work: Callable[P, T], *args: 
         while not answer.done() and time.monotonic() < until:
             interrupt()
             wait([answer], _AGAIN_S)
+        if not answer.done():
+            _STUCK.append(answer)
         raise
 
 
 def is_stuck() -> bool:
     """Return whether a call that was interrupted has not come back yet."""
-    return any(thread.name == _NAME for thread in threading.enumerate())
+    return any(not call.done() for call in _STUCK)
 
 
 def leave_if_stuck(code: int) -> None:

@@ -78,7 +78,7 @@ class Limits:
         """Return the reason to stop reading once most of the time is over, or this share of it."""
         if not self.seconds or time.monotonic() - self.began < self.seconds * share:
             return None
-        text = f"was read for {READING_SHARE:.0%} of {self.seconds:g} s (--max-time)"
+        text = f"was read for {share:.0%} of {self.seconds:g} s (--max-time)"
         return Stop("limit-of-time", text, "a larger --max-time reads more")
 
 

@@ -43,7 +43,7 @@ class _RawStdout(io.FileIO):
 
 
 def is_utf8() -> bool:
-    """Return whether stdout has every character."""
+    """Return whether stdout can print every character."""
     return (getattr(sys.stdout, "encoding", None) or "utf-8").lower().replace("_", "-").startswith(("utf", "u8"))
 
 

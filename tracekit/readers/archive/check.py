@@ -1,4 +1,4 @@
-"""Checks of an archive that is scanned in place, by the code that reads it: a file of a stranger may lie."""
+"""Checks of an archive that is scanned in place, by the code that reads it: an untrusted file may lie."""
 
 from __future__ import annotations
 

@@ -75,7 +75,7 @@ def lost_rows(facts: Facts) -> RuleResult:
                 "high",
                 "ids join each launch call and its work, and rows at the begin and the end of the trace do not count"
                 if parts
-                else "the reader counted all rows"
+                else "the file has launch calls, but no GPU rows"
                 if len(warned) == count
                 else "the file holds the profiler's own message",
                 "Record less at once: a shorter window, fewer kinds of activity, larger buffers (nsys: "
