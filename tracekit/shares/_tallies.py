@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
-from tracekit.analysis.statistics import Grouped
+from tracekit.analysis.statistics import DEFAULT_PERCENTILES, Grouped
 from tracekit.analysis.tallies import Tally, added, rounded, statistics
 from tracekit.index.grouping import too_long
 from tracekit.report import Cell
@@ -52,10 +54,10 @@ class Tallies:
         """Return whether percentiles are not exact."""
         return any(tally.bits for tally, _ in self._waiting)
 
-    def statistics(self) -> Grouped:
+    def statistics(self, percents: Sequence[int] = DEFAULT_PERCENTILES) -> Grouped:
         """Return the statistics of each group. Raises: TracekitError where a sum exceeds int64."""
         self._settle()
         try:
-            return statistics(self._waiting[0][0])
+            return statistics(self._waiting[0][0], percents)
         except OverflowError as err:
             raise too_long() from err
