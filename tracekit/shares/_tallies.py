@@ -15,7 +15,7 @@ MOST_VALUES = 4_000_000
 """Different values that are kept of all groups of one table; with more, values are rounded: 24 bytes each."""
 BITS = 11
 """Leading bits of rounded values: a percentile is then too low by at most 0.1 %."""
-ROUNDED = "p50, p95 and p99 are up to 0.1 % too low: the run has more different durations than are kept apart"
+ROUNDED = "percentiles are up to 0.1 % too low: the run has more different durations than are kept apart"
 
 
 class Tallies:
