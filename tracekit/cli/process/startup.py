@@ -6,7 +6,7 @@ medians of 21 pairs with and without, on a small nvprof CSV:
 | left out | `--help` | `formats` | `inspect` | `summary` |
 |---|---|---|---|---|
 | pandas, which pyarrow imports at its first conversion | 0 % | 0 % | -30 % (0.22 s) | -21 % (0.26 s) |
-| pydantic, which typer imports at the first option | 0 % | -9 % (0.09 s) | -15 % (0.11 s) | -12 % (0.11 s) |
+| pydantic, which typer imports at the first option | 0 % | -9 % (0.09 s) | -15 % (0.11 s) | -10 % (0.10 s) |
 
 Both fail safe. Each is skipped where the library lacks the part that it rests on, and the library then does what it
 always does, only later: `tests/test_import_time.py` takes these parts away. A third one was dropped: to make the
