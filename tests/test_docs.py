@@ -11,7 +11,6 @@ import shlex
 import shutil
 import subprocess
 import sys
-import textwrap
 from pathlib import Path
 
 import pytest
@@ -120,21 +119,6 @@ def test_python_prints_what_its_comments_say(page: str, code: str, folder: Path)
         exec(compile(code, page, "exec"), {"__name__": "page"})
     said = "".join(line[5:].strip() + "\n" for line in code.splitlines() if line.startswith("# -> "))
     assert [x.split() for x in out.getvalue().splitlines()] == [x.split() for x in said.splitlines()]
-
-
-def test_the_reader_of_the_contributing_page_works(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    import tracekit
-    from tracekit.readers import READERS
-
-    code = re.search(r"^    ```python\n(.*?)^    ```", read("CONTRIBUTING.md"), re.M | re.S)
-    assert code is not None
-    module: dict[str, object] = {}
-    exec(textwrap.dedent(code[1]), module)
-    monkeypatch.setitem(READERS, "foo", module["READER"])
-    (tmp_path / "unknown").write_text("#foo 1\n10,5,gemm\n20,7,gemm\n", encoding="utf-8")
-    trace = tracekit.read(tmp_path / "unknown")
-    assert (trace.run.sources[0].format, trace.events.column("dur_ns").to_pylist()) == ("foo", [5, 7])
-    assert (trace.ledgers[0].kept, trace.ledgers[0].ignored) == (2, {"other output": 1})
 
 
 def test_the_readme_is_two_screens() -> None:

@@ -136,7 +136,7 @@ def test_blocks_of_input_come_from_memory_that_was_used_before() -> None:
 @pytest.mark.parametrize("earlier", ["", "pa.table({'a': [1]}).to_pandas()", "import pandas"])
 def test_pandas_works_after_it_was_postponed(earlier: str) -> None:
     statement = (
-        f"import pyarrow as pa\nfrom tracekit.cli.process.late_pandas import postpone_pandas\n{earlier}\n"
+        f"import pyarrow as pa\nfrom tracekit.cli.process.startup import postpone_pandas\n{earlier}\n"
         "postpone_pandas()\npa.array([1])\n"
         "import pandas as pd\nassert pa.array(pd.Series([1.0, float('nan')])).null_count == 1\n"
         "assert pa.table({'a': [1, None]}).to_pandas()['a'].sum() == 1"
@@ -152,27 +152,44 @@ def test_unknown_name_is_an_attribute_error() -> None:
     assert set(tracekit.__all__) <= set(dir(tracekit))
 
 
-def test_the_functions_of_pyarrow_are_all_there_when_they_are_asked_for() -> None:
-    usual = "import pyarrow.compute as pc\nprint(sorted(n for n in dir(pc) if not n.startswith('_')))"
-    named = subprocess.run(
-        [sys.executable, "-c", usual], capture_output=True, text=True, check=True, timeout=300
-    ).stdout
+@pytest.mark.parametrize(
+    "another",
+    [
+        "lambda *a, **k: usual(*a, **k)",  # does not look for pandas
+        "lambda *a, **k: usual(*a, **k) if a[0] else __import__('pandas') and None",  # insists on it
+    ],
+)
+def test_a_pyarrow_that_looks_for_pandas_in_another_way_works_as_usual(another: str) -> None:
     statement = (
-        "import sys\nfrom tracekit.cli.process.late_functions import postpone_functions\npostpone_functions()\n"
-        "import pyarrow as pa, pyarrow.compute as pc\n"
-        "assert 'utf8_lower' not in vars(pc) and 'cast' in vars(pc)\n"
-        f"assert [name for name in {named.strip()} if not hasattr(pc, name)] == []\n"
-        "assert pc.and_(True, False).as_py() is False and pa.array([3, 1]).sort().to_pylist() == [1, 3]\n"
-        "assert not hasattr(pc, 'no_such_function') and not hasattr(pc, 'hash_sum')\n"
-        "import pandas as pd\nassert (pd.Series([1, None], dtype='int64[pyarrow]') + 1).sum() == 2"
+        "import pyarrow as pa\nfrom tracekit.cli.process.startup import postpone_pandas\n"
+        f"usual = pa.array\npa.array = {another}\npostpone_pandas()\npa.array = usual\n"
+        "import pandas as pd\nassert pa.array(pd.Series([1.0, float('nan')])).null_count == 1\n"
+        "assert pa.table({'a': [1, None]}).to_pandas()['a'].sum() == 1"
     )
-    assert "pyarrow.compute" in loaded_after(statement)
+    assert "pandas.core.frame" in loaded_after(statement)
 
 
-def test_another_pyarrow_is_imported_as_usual() -> None:
+@pytest.mark.parametrize("lacks", ["get_runtime_param", "type_descriptor"])
+def test_a_typer_with_other_parameters_converts_them_itself(lacks: str) -> None:
+    parts = {"get_runtime_param": "lambda self: self.usual", "type_descriptor": "None"} | {lacks: "None"}
     statement = (
-        "import pyarrow._compute as native\nfrom tracekit.cli.process import late_functions\n"
-        "late_functions._wrapping = None\nlate_functions.postpone_functions()\n"
-        "import pyarrow.compute as pc\nassert 'utf8_lower' in vars(pc) and pc.add(1, 2).as_py() == 3"
+        "from tracekit.cli.process import startup\n"
+        "class Usual:\n    def coerce(self, value, param, ctx): return 'converted by typer'\n"
+        f"class Parameter:\n    usual = Usual()\n    multiple, nargs = False, 1\n"
+        f"    get_runtime_param = {parts['get_runtime_param']}\n    type_descriptor = {parts['type_descriptor']}\n"
+        f"del Parameter.{lacks}\none = Parameter()\nstartup._convert_plainly([one, object()])\n"
+        "assert vars(one) == {}"
     )
-    assert "pyarrow.compute" in loaded_after(statement)
+    loaded_after(statement)
+
+
+def test_a_typer_that_describes_parameters_in_another_way_converts_them_itself() -> None:
+    statement = (
+        "from tracekit.cli.process import startup\n"
+        "class Usual:\n    def coerce(self, value, param, ctx): return 'converted by typer'\n"
+        "class Parameter:\n    multiple, nargs, type_descriptor = False, 1, object()\n"
+        "    def get_runtime_param(self): return Usual()\n"
+        "one = Parameter()\nstartup._convert_plainly([one])\n"
+        "assert one.get_runtime_param().coerce('a', param=one, ctx=None) == 'converted by typer'"
+    )
+    loaded_after(statement)

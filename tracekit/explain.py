@@ -130,9 +130,10 @@ def value_of(quantity: Quantity) -> int | float | None:
         return _total(quantity, quantity.of) / whole if whole else None
     if not quantity.rows.size:
         return None
-    statistics = grouped(np.zeros(quantity.rows.size, np.int64), 1, quantity.ends - quantity.starts)
-    if quantity.measure.startswith("p"):
-        return int(statistics.percentile(int(quantity.measure[1:]))[0])
+    percents = (int(quantity.measure[1:]),) if quantity.measure.startswith("p") else ()
+    statistics = grouped(np.zeros(quantity.rows.size, np.int64), 1, quantity.ends - quantity.starts, percents)
+    if percents:
+        return int(statistics.percentile(*percents)[0])
     # The standard deviation in views is that of the population.
     return int(getattr(statistics, "pstd" if quantity.measure == "std" else quantity.measure)[0])
 

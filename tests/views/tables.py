@@ -84,7 +84,7 @@ def statistics(values: list[int]) -> Row:
     """The columns of statistics of one group but the ratio."""
     return {
         "calls": len(values), "total": sum(values), "avg": mean(values), "min": min(values), "max": max(values),
-        "p50": rank(values, 50), "p95": rank(values, 95), "p99": rank(values, 99), "std": deviation(values),
+        "std": deviation(values), **{f"p{percent}": rank(values, percent) for percent in (50, 95, 99)},
     }  # fmt: skip
 
 

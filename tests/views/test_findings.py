@@ -25,7 +25,7 @@ from tracekit.trace import Ledger, Run, SourceFacts, Trace
 from tracekit.units import format_span
 from tracekit.views import SUMMARY, VIEWS
 from tracekit.views.base import ViewOptions
-from tracekit.views.findings.findings import THRESHOLDS
+from tracekit.views.findings.findings import RULES, THRESHOLDS
 
 FINDINGS = on_trace(VIEWS["findings"])
 US = 1000
@@ -567,6 +567,12 @@ def test_a_threshold_of_the_command_line(tmp_path: Path) -> None:
     assert "Heavily" not in gone.stdout
     assert "nothing found" in gone.stdout
     run_command(*words, "--option", "data_loading_share=much", code=2)
+
+
+def test_no_two_rules_share_a_name_a_key_or_a_place_among_the_causes() -> None:
+    places = [rule.precedence for rule in RULES if rule.precedence is not None]
+    for several in ([rule.name for rule in RULES], [spec.key for spec in THRESHOLDS], places):
+        assert len(set(several)) == len(several)
 
 
 def test_every_threshold_is_documented() -> None:

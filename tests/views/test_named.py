@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
@@ -13,8 +14,9 @@ from views.tables import dicts, event_rows, on_trace, statistics, trace
 
 from tracekit.errors import TracekitError
 from tracekit.trace import Run, SourceFacts
-from tracekit.views import VIEWS
+from tracekit.views import VIEWS, specs
 from tracekit.views.base import ViewOptions
+from tracekit.views.tables import kernel
 
 KERNEL, API = on_trace(VIEWS["kernel"]), on_trace(VIEWS["api"])
 
@@ -234,3 +236,26 @@ class TestTotals:
                 trace(totals=tuple({**r, "kind": "runtime"} for r in rows), run=run), ViewOptions(thread_sep=True)
             ).notes
         )
+
+
+def test_a_table_has_the_statistics_that_it_declares_and_no_others() -> None:
+    table = replace(kernel.TABLE, statistics=(specs.CALLS, specs.percentile(90), specs.RATIO))
+    rows = [{"name": "a", "dur_ns": ns} for ns in range(1, 21)] + [{"name": "b", "dur_ns": 19}]
+    section = on_trace(table.view())(trace(*rows), ViewOptions(sorted_by="p90"))
+    assert dicts(section) == [
+        {"name": "b", "calls": 1, "p90": 19, "ratio": 19 / 229},
+        {"name": "a", "calls": 20, "p90": 18, "ratio": 210 / 229},
+    ]
+    assert "p90 is by nearest rank: each is a duration that occurs in the trace" in section.notes
+    summed = {"name": "c", "kind": "kernel", "calls": 2, "total_ns": 9, "min_ns": 4, "order": 0}
+    assert dicts(on_trace(table.view())(trace(totals=(summed,)), ViewOptions())) == [
+        {"name": "c", "calls": 2, "ratio": 1.0}
+    ]
+
+
+@pytest.mark.parametrize(
+    ("percent", "ordinal"),
+    [(1, "1st"), (2, "2nd"), (3, "3rd"), (11, "11th"), (42, "42nd"), (90, "90th"), (100, "100th")],
+)
+def test_the_meaning_of_a_percentile_is_said_in_english(percent: int, ordinal: str) -> None:
+    assert specs.percentile(percent).meaning == f"The {ordinal} percentile of the durations, by nearest rank."

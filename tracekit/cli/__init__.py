@@ -24,7 +24,7 @@ from tracekit.cli._common import (
     print_traceback,
 )
 from tracekit.cli.process.limited import limited, watch_if_asked
-from tracekit.cli.process.plain_words import PlainGroup
+from tracekit.cli.process.startup import PlainGroup
 from tracekit.errors import UsageError
 from tracekit.safety.library_calls import leave_if_stuck
 

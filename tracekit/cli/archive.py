@@ -25,7 +25,7 @@ from tracekit.cli._common import (
     tell_ledger,
 )
 from tracekit.cli.process.limited import limited
-from tracekit.cli.process.plain_words import PlainGroup
+from tracekit.cli.process.startup import PlainGroup
 from tracekit.cli.process.terminal import show as show_text
 from tracekit.errors import UsageError
 from tracekit.units import format_bytes

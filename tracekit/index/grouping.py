@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from tracekit.analysis.statistics import Grouped, grouped
+from tracekit.analysis.statistics import DEFAULT_PERCENTILES, Grouped, grouped
 from tracekit.columns import arrow
 from tracekit.columns.arrays import I64, Mask
 from tracekit.errors import TracekitError
@@ -114,10 +114,10 @@ def _dense(codes: I64, size: int) -> tuple[I64, I64]:
     return np.flatnonzero(present), places[codes]
 
 
-def statistics(groups: Groups, values: I64) -> Grouped:
+def statistics(groups: Groups, values: I64, percents: Sequence[int] = DEFAULT_PERCENTILES) -> Grouped:
     """Return calls, totals, percentiles of durations by group. Raises: TracekitError where a sum exceeds int64."""
     try:
-        return grouped(groups.codes, groups.count, values)
+        return grouped(groups.codes, groups.count, values, percents)
     except OverflowError as err:
         raise too_long() from err
 

@@ -32,7 +32,6 @@ from tracekit.run.alignment import COLLECTIVES, LAUNCHES, MOST_APART_NS, RANGES,
 from tracekit.run.one_process import Joins
 from tracekit.safety.limits import in_force
 from tracekit.safety.scratch import scratch_folder
-from tracekit.schema import API_CALLS, Kind
 from tracekit.shares import _merge
 from tracekit.shares._groups import Groups
 from tracekit.shares._tallies import ROUNDED
@@ -41,7 +40,9 @@ from tracekit.trace import Ledger
 from tracekit.views import SUMMARY, VIEWS, by_group
 from tracekit.views.base import View, ViewOptions, computed
 from tracekit.views.headline import headline
+from tracekit.views.named import FiguresKey
 from tracekit.views.ranks import ranks as ranks_view
+from tracekit.views.tables import api, kernel
 from tracekit.workers.dask import DaskWorkers
 from tracekit.workers.local import LocalWorkers, Workers, cpus
 
@@ -53,9 +54,9 @@ _LATE = 1
 """The most stragglers that the first screen names."""
 NAMED = 5
 """The most missing ranks that a sentence names."""
-_TABLES: dict[str, _merge.Named] = {
-    "kernel": (frozenset({Kind.KERNEL}), False),
-    "api": (frozenset(API_CALLS | {Kind.SYNC}), True),
+_TABLES: dict[str, FiguresKey] = {
+    "kernel": kernel.TABLE.key,
+    "api": api.TABLE.key,
 }
 _NOT_SHARED = "needs all events at once, and the ranks were read apart: name one file, or the files of a few ranks"
 _BELOW = "what operators called and launched is not shown for a run that is read rank by rank"
@@ -168,7 +169,7 @@ def _with_below(found: Section) -> Section:
 
 
 def _grouped(
-    names: Sequence[str], how: ViewOptions, tables: Sequence[_merge.Named]
+    names: Sequence[str], how: ViewOptions, tables: Sequence[FiguresKey]
 ) -> Callable[[Mapping[int, Look]], Groups]:
     """Return what makes the groups of a run of its looks. Raises: UsageError for options that know no groups."""
     by_group.refuse(how)
@@ -214,7 +215,7 @@ class _Run:
         items: Sequence[Input],
         options: InputOptions,
         align: Align,
-        tables: tuple[_merge.Named, ...],
+        tables: tuple[FiguresKey, ...],
         progress: Callable[[float], None],
         grouped: Callable[[Mapping[int, Look]], Groups] | None,
     ) -> None:

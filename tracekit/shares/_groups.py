@@ -19,11 +19,12 @@ from tracekit.index.trace_index import index_of
 from tracekit.report import Section
 from tracekit.run.streams import joined_runs
 from tracekit.schema import Kind
-from tracekit.shares._merge import Merged, Named
+from tracekit.shares._merge import Merged
 from tracekit.shares._worker import Look, Share
 from tracekit.trace import Ledger, Run, Trace
 from tracekit.views.base import View, ViewOptions
 from tracekit.views.by_group import ByGroup
+from tracekit.views.named import FiguresKey
 
 
 class Groups:
@@ -33,7 +34,7 @@ class Groups:
     """
 
     def __init__(
-        self, looks: Mapping[int, Look], views: Sequence[View], options: ViewOptions, tables: Sequence[Named]
+        self, looks: Mapping[int, Look], views: Sequence[View], options: ViewOptions, tables: Sequence[FiguresKey]
     ) -> None:
         groups = _found(looks, options)
         self._tables = tables

@@ -26,7 +26,6 @@ from tracekit.index.meetings import Candidates
 from tracekit.index.trace_index import TraceIndex, index_of, notes_on_rows
 from tracekit.report import Cell
 from tracekit.run.streams import joined_runs
-from tracekit.schema import Kind
 from tracekit.shares._tallies import Tallies
 from tracekit.shares._worker import CollectiveShare, OperatorShare, Share
 from tracekit.trace import Ledger, Run, Trace
@@ -34,9 +33,6 @@ from tracekit.views import named
 from tracekit.views.device.parts import DeviceParts, Parts, device_parts
 from tracekit.views.ranks import distributed, ranks
 from tracekit.views.tables import operator, overview
-
-Named = tuple[frozenset[Kind], bool]
-"""Kinds of a table of durations by name, and whether kinds stay apart."""
 
 
 @dataclass(slots=True)
@@ -159,7 +155,7 @@ class _Collectives:
 class Merged:
     """The shares of a run. named: the tables by name of which there are shares."""
 
-    def __init__(self, tables: Sequence[Named]) -> None:
+    def __init__(self, tables: Sequence[named.FiguresKey]) -> None:
         self._named = {key: Tallies() for key in tables}
         self._counts = {key: [0, 0] for key in tables}
         self._kinds = _Sums(3)
@@ -218,10 +214,11 @@ class Merged:
         return trace, index
 
     def _give(self, index: TraceIndex, shares: list[Share], row_of: I64, first: I64) -> None:
-        for (kinds, by_kind), tallies in self._named.items():
+        for key, tallies in self._named.items():
+            kinds, by_kind, percents = key
             labels = tuple([list(column) for column in zip(*tallies.labels, strict=True)] or [[], []])
-            found = named.NamedFigures(labels, tallies.statistics(), *self._counts[kinds, by_kind])
-            index.give(named.figures, found, kinds, by_kind=by_kind)
+            found = named.NamedFigures(labels, tallies.statistics(percents), *self._counts[key])
+            index.give(named.figures, found, kinds, by_kind=by_kind, percents=percents)
         names = [kind for (kind,) in self._kinds.of]
         calls, timed, totals = (self._kinds.column(place) for place in range(3))
         kinds_found = overview.KindFigures(names, calls, timed, totals, None, 0, True, self._negative_rows)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
-from tracekit.analysis.statistics import Grouped
+from tracekit.analysis.statistics import DEFAULT_PERCENTILES, Grouped
 from tracekit.analysis.tallies import Tally, added, rounded, statistics
 from tracekit.index.grouping import too_long
 from tracekit.report import Cell
@@ -13,7 +15,7 @@ MOST_VALUES = 4_000_000
 """Different values that are kept of all groups of one table; with more, values are rounded: 24 bytes each."""
 BITS = 11
 """Leading bits of rounded values: a percentile is then too low by at most 0.1 %."""
-ROUNDED = "p50, p95 and p99 are up to 0.1 % too low: the run has more different durations than are kept apart"
+ROUNDED = "percentiles are up to 0.1 % too low: the run has more different durations than are kept apart"
 
 
 class Tallies:
@@ -52,10 +54,10 @@ class Tallies:
         """Return whether percentiles are not exact."""
         return any(tally.bits for tally, _ in self._waiting)
 
-    def statistics(self) -> Grouped:
+    def statistics(self, percents: Sequence[int] = DEFAULT_PERCENTILES) -> Grouped:
         """Return the statistics of each group. Raises: TracekitError where a sum exceeds int64."""
         self._settle()
         try:
-            return statistics(self._waiting[0][0])
+            return statistics(self._waiting[0][0], percents)
         except OverflowError as err:
             raise too_long() from err

@@ -34,6 +34,7 @@ from tracekit.safety.limits import Limits, applied
 from tracekit.schema import DEVICE_WORK, Kind
 from tracekit.trace import Ledger, Run, Trace
 from tracekit.views.device.parts import Parts, device_parts
+from tracekit.views.named import FiguresKey
 from tracekit.views.ranks import distributed, ranks
 from tracekit.views.tables import operator, overview
 
@@ -42,7 +43,7 @@ from tracekit.views.tables import operator, overview
 class Task:
     """One input for a worker. number: its place among the inputs. share: else a look is asked for.
 
-    named: tables of durations by name: kinds, and whether kinds stay apart. line: corrects the clock of the input;
+    named: tables of durations by name. line: corrects the clock of the input;
     times are Unix times then, else after the origin of the file. folder: for the rows of a look, so that the file need
     not be read again; "" for none. seen: what that look found. limits: as `Limits.sent` gives them.
     """
@@ -52,7 +53,7 @@ class Task:
     label: str
     options: InputOptions
     share: bool
-    named: tuple[tuple[frozenset[Kind], bool], ...] = ()
+    named: tuple[FiguresKey, ...] = ()
     line: Line | None = None
     folder: str = ""
     seen: Look | None = None
@@ -252,7 +253,7 @@ def _share(task: Task) -> Share:
         owner_row,
         pieces.untimed,
         pieces.negative,
-        tuple(_named(index, kinds, by_kind=by_kind) for kinds, by_kind in task.named),
+        tuple(_named(index, kinds, by_kind=by_kind) for kinds, by_kind, _ in task.named),
         overview.figures(index),
         _operators(index),
         _steps.busy_inside(index, steps),

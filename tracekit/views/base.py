@@ -72,7 +72,7 @@ class Quantity:
     (-1: of none, such as a span) and the ns that count of it. lanes: shape (n,): a union is taken lane by lane, and the
     lanes added up. clocks: shape (n,): pieces of different clocks cannot overlap.
     measure: "sum" or "union" of the pieces, their "count", or a statistic of their lengths: "mean", "min", "max",
-    "std", "p50", "p95", "p99"; "ratio": their sum or union (`of`) over that of `whole`.
+    "std", or a percentile such as "p95"; "ratio": their sum or union (`of`) over that of `whole`.
     """
 
     words: str

@@ -22,7 +22,7 @@ from tracekit.report import ReportTable, Section
 from tracekit.trace import Trace
 from tracekit.views.base import FINDINGS, View, ViewOptions, computed
 from tracekit.views.spread import each_group, over_groups
-from tracekit.views.tabulate import PERCENTILE_NOTE
+from tracekit.views.tabulate import NEAREST_RANK
 
 COLUMNS = rank_groups.COLUMNS
 """Columns of EVENTS that groups of ranks need."""
@@ -138,7 +138,7 @@ def _notes(found: _Found, groups: RankGroups, options: ViewOptions) -> list[str]
     """Return the notes of the groups; of several that differ in their numbers alone, the first."""
     alike: dict[str, list[tuple[str, list[int]]]] = {}
     for note, own in found.notes.items():
-        if note == PERCENTILE_NOTE and not options.each:
+        if note.endswith(NEAREST_RANK) and not options.each:
             continue
         alike.setdefault(_NUMBER.sub("#", note), []).append((note, own))
     said = []

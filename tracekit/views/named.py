@@ -12,7 +12,8 @@ from tracekit.index.trace_index import Picked, TraceIndex, join, notes_on_rows
 from tracekit.report import Cell, Column, Section
 from tracekit.schema import Kind
 from tracekit.views import specs, tabulate, totals
-from tracekit.views.base import ViewOptions
+from tracekit.views.base import ColumnSpec, View, ViewOptions
+from tracekit.views.quantities import named
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -28,65 +29,102 @@ class NamedFigures:
     negative: int
 
 
+FiguresKey = tuple[frozenset[Kind], bool, tuple[int, ...]]
+"""Kinds of a table, whether kinds stay apart in it, and its percentiles."""
+
+
 @join
-def figures(index: TraceIndex, kinds: frozenset[Kind], *, by_kind: bool) -> NamedFigures:
+def figures(index: TraceIndex, kinds: frozenset[Kind], *, by_kind: bool, percents: tuple[int, ...]) -> NamedFigures:
     """Return the figures of all rows of these kinds. Raises: TracekitError where a sum exceeds int64."""
     picked = index.pick(kinds)
     groups = grouping.group_by(picked.key("name"), *([picked.key("kind")] if by_kind else []))
-    stats = grouping.statistics(groups, picked.durations)
+    stats = grouping.statistics(groups, picked.durations, percents)
     return NamedFigures(groups.labels, stats, picked.untimed, picked.negative)
 
 
-def by_name(
-    index: TraceIndex,
-    options: ViewOptions,
-    *,
-    view: str,
-    title: str,
-    kinds: Collection[Kind],
-    what: str,
-    columns: Collection[str],
-    show_kind: bool = False,
-) -> Section:
-    """Return the section: from EVENTS where there are any of these kinds, else from TOTALS.
+@dataclass(frozen=True, slots=True)
+class NamedTable:
+    """A table of durations by name, declared: `view` makes the view of it, `compute` its section.
 
-    what: one of them in words. columns: of EVENTS, that the view declares. show_kind: kinds stay apart.
-    Raises: UsageError for a missing column; TracekitError where a sum exceeds int64.
+    name, title: of the view. what: one of the rows in words, such as "kernel". kinds, columns: of EVENTS. show_kind:
+    rows of one name and several kinds stay apart, and the kind is a column; by threads where the user asks for them.
+    statistics: the columns of figures, in their order; those of a profiler's own sums (TOTALS) are among them.
+    more: columns that only other tables of the view have.
     """
-    notes: list[str] = []
-    tabulate.require(index, view, columns)
-    found = figures(index, frozenset(kinds), by_kind=show_kind)
-    if found.labels[0]:
+
+    name: str
+    title: str
+    what: str
+    kinds: frozenset[Kind]
+    columns: frozenset[str]
+    show_kind: bool = False
+    statistics: tuple[specs.Statistic, ...] = specs.STATISTICS
+    more: tuple[ColumnSpec, ...] = ()
+
+    @property
+    def shows(self) -> tuple[ColumnSpec, ...]:
+        """Return the columns that the table can have."""
+        kind, threads = ((specs.KIND,), specs.THREADS) if self.show_kind else ((), ())
+        return (specs.NAME, *kind, *self.statistics, specs.MEDIAN, *self.more, *threads, *specs.PLACED)
+
+    def view(self) -> View:
+        """Return the view that shows this table alone."""
+        keys = ("name", "kind") if self.show_kind else ("name",)
+        define = named(self.kinds, self.what, keys, self.statistics)
+        return View(self.name, self.title, self.columns, self.kinds, self.compute, define, self.shows)
+
+    @property
+    def key(self) -> FiguresKey:
+        """Return what the figures of the table depend on, as `figures` takes it."""
+        return self.kinds, self.show_kind, specs.percents(self.statistics)
+
+    def figures(self, index: TraceIndex) -> NamedFigures:
+        """Return the statistics that the table shows. Raises: TracekitError where a sum exceeds int64."""
+        kinds, by_kind, percents = self.key
+        return figures(index, kinds, by_kind=by_kind, percents=percents)
+
+    def compute(self, index: TraceIndex, options: ViewOptions) -> Section:
+        """Return the section: from EVENTS where there are any of these kinds, else from TOTALS.
+
+        Raises: UsageError for a missing column or an unknown key of --sort; TracekitError where a sum exceeds int64.
+        """
+        notes: list[str] = []
+        tabulate.require(index, self.name, self.columns)
+        found = self.figures(index)
+        on_rows = notes_on_rows(self.what, found.untimed, found.negative)
+        if not found.labels[0]:
+            return from_totals(
+                index,
+                options,
+                view=self.name,
+                title=self.title,
+                kinds=self.kinds,
+                what=self.what,
+                show_kind=self.show_kind,
+                statistics=self.statistics,
+                notes=on_rows,
+            )
         labels, stats = found.labels, found.stats
         blocks: list[tuple[Cell, ...]] = []
-        if options.thread_sep and show_kind:
-            picked = index.pick(kinds)
+        if options.thread_sep and self.show_kind:
+            picked = index.pick(self.kinds)
             groups = grouping.group_by(picked.key("name"), picked.key("kind"), *thread_keys(picked))
-            labels, stats = groups.labels[:2], grouping.statistics(groups, picked.durations)
+            labels = groups.labels[:2]
+            stats = grouping.statistics(groups, picked.durations, specs.percents(self.statistics))
             blocks = list(zip(*groups.labels[2:], strict=True))
         shown = [specs.NAME.column(labels[0])]
-        if show_kind:
+        if self.show_kind:
             shown.append(_kinds(*labels))
         if blocks:
             shown.extend(thread_columns(index, blocks))
         elif options.thread_sep:
-            notes.append(f"{what}s run on streams, not on threads: one block for all")
-        shown.extend(tabulate.statistic_columns(stats, blocks))
-        table = tabulate.finish(table_name(what), title, shown, options, blocks=blocks)
-        notes += [tabulate.PERCENTILE_NOTE, *notes_on_rows(what, found.untimed, found.negative)]
-        notes += totals.both_note(index, kinds, what)
+            notes.append(f"{self.what}s run on streams, not on threads: one block for all")
+        shown.extend(tabulate.statistic_columns(stats, blocks, self.statistics))
+        table = tabulate.finish(table_name(self.what), self.title, shown, options, blocks=blocks)
+        notes += [tabulate.percentile_note(self.statistics), *on_rows]
+        notes += totals.both_note(index, self.kinds, self.what)
         notes += tabulate.option_notes(options, table)
-        return Section(view, title, (table,), notes=tuple(notes))
-    return from_totals(
-        index,
-        options,
-        view=view,
-        title=title,
-        kinds=kinds,
-        what=what,
-        show_kind=show_kind,
-        notes=[*notes, *notes_on_rows(what, found.untimed, found.negative)],
-    )
+        return Section(self.name, self.title, (table,), notes=tuple(notes))
 
 
 def from_totals(
@@ -99,6 +137,7 @@ def from_totals(
     what: str,
     show_kind: bool = False,
     nested: bool = False,
+    statistics: Sequence[specs.Statistic] = specs.STATISTICS,
     notes: Sequence[str] = (),
 ) -> Section:
     """Return the same table from TOTALS, or a section that says what is needed; `notes` say why events do not count.
@@ -111,7 +150,7 @@ def from_totals(
     shown = [specs.NAME.column(of_totals.values("name"))]
     if show_kind:
         shown.append(_kinds(of_totals.values("name"), of_totals.values("kind")))
-    shown += [*totals.block_columns(of_totals), *totals.statistic_columns(of_totals)]
+    shown += [*totals.block_columns(of_totals), *totals.statistic_columns(of_totals, statistics)]
     shown += totals.nested_columns(of_totals) if nested else []
     table = tabulate.finish(table_name(what), title, shown, options, blocks=of_totals.blocks)
     all_notes = ["totals know no threads: one block for all"] if options.thread_sep else []

@@ -8,7 +8,7 @@ two against each other, cell by cell.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 
 import numpy as np
 
@@ -21,9 +21,8 @@ from tracekit.index.sources import source_label, source_labels, spans, synthetic
 from tracekit.index.trace_index import TraceIndex
 from tracekit.report import Cell
 from tracekit.schema import DEVICE_WORK, Kind
+from tracekit.views import specs
 from tracekit.views.base import Define, Quantity, ViewOptions
-
-STATISTICS = ("avg", "min", "max", "std", "p50", "p95", "p99")
 
 
 def quantity(index: TraceIndex, mask: Mask, measure: str, words: str, *, lanes: I64 | None = None) -> Quantity:
@@ -57,8 +56,14 @@ def where(index: TraceIndex, **labels: Cell) -> Mask:
     return out
 
 
-def named(kinds: Collection[Kind], what: str, keys: Collection[str] = ("name",)) -> Define:
+def named(
+    kinds: Collection[Kind],
+    what: str,
+    keys: Collection[str] = ("name",),
+    statistics: Iterable[specs.Statistic] = specs.STATISTICS,
+) -> Define:
     """Return the definitions of a table of durations by name (and other keys): calls, total, statistics, ratio."""
+    measures = specs.measures(statistics)
 
     def define(index: TraceIndex, _: ViewOptions, row: Mapping[str, Cell], column: str) -> Quantity | None:
         every = index.kind_mask(kinds)
@@ -74,8 +79,7 @@ def named(kinds: Collection[Kind], what: str, keys: Collection[str] = ("name",))
             part = quantity(index, mask, "sum", f"sum of the durations of {who}")
             whole = quantity(index, every, "sum", f"sum of the durations of all {what}s")
             return ratio(part, whole, f"{part.words} / {whole.words}")
-        if column in STATISTICS:
-            measure = "mean" if column == "avg" else column
+        if measure := measures.get(column):
             return quantity(index, mask, measure, f"{measure} of the durations of {who}")
         return None
 

@@ -1,30 +1,154 @@
-"""Declarations of columns that tables of several views have."""
+"""Declarations of columns that tables of several views have.
+
+A statistic of durations (`Statistic`) is declared once, with how it is computed: tables, `--sort`, help, JSON, the page
+and `tracekit explain` follow. A view lists those that its table has, most of them all of `STATISTICS`.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 
+from tracekit.analysis.statistics import DEFAULT_PERCENTILES, Grouped
+from tracekit.columns.arrays import I64
 from tracekit.units import Unit
 from tracekit.views.base import ColumnSpec
 
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Statistic(ColumnSpec):
+    """A column of a table of durations by name, computed from the durations of each group.
+
+    values: the cells, one a group. measure: what `Quantity` calls it, for `tracekit explain`. priority: see
+    `report.Column`. percent: of a percentile, which percentile it is. totals: the column of TOTALS that has it where a
+    profiler summed the durations itself, "" for none. of_whole: a cell is the part of the value in that of all rows.
+    """
+
+    values: Callable[[Grouped], I64]
+    measure: str
+    priority: int
+    percent: int | None = None
+    totals: str = ""
+    of_whole: bool = False
+
+
+def percentile(percent: int, *, priority: int = 6) -> Statistic:
+    """Return the column of a percentile by nearest rank. percent: 0 .. 100.
+
+    >>> percentile(90).key, percentile(90).title, percentile(90).meaning
+    ('p90', 'P90', 'The 90th percentile of the durations, by nearest rank.')
+    """
+    ends = {1: "st", 2: "nd", 3: "rd"}
+    ordinal = f"{percent}{'th' if percent % 100 in (11, 12, 13) else ends.get(percent % 10, 'th')}"
+    words = "median duration" if percent == 50 else f"{ordinal} percentile of the durations"
+    return Statistic(
+        f"p{percent}",
+        f"P{percent}",
+        Unit.NS,
+        f"The {words}, by nearest rank.",
+        values=lambda stats: stats.percentile(percent),
+        measure=f"p{percent}",
+        priority=priority,
+        percent=percent,
+    )
+
+
+def percents(declared: Iterable[Statistic]) -> tuple[int, ...]:
+    """Return the percentiles that these columns need, in their order."""
+    return tuple(spec.percent for spec in declared if spec.percent is not None)
+
+
 NAME = ColumnSpec("name", "Name", Unit.TEXT, "The full name.")
 KIND = ColumnSpec("kind", "Kind", Unit.TEXT, "The kind of the events.")
-CALLS = ColumnSpec("calls", "Calls", Unit.COUNT, "The number of events.")
-TOTAL = ColumnSpec("total", "Total", Unit.NS, "The sum of the durations.")
-AVG = ColumnSpec("avg", "Avg", Unit.NS, "The mean duration, rounded to whole ns.")
-MIN = ColumnSpec("min", "Min", Unit.NS, "The shortest duration.")
-MAX = ColumnSpec("max", "Max", Unit.NS, "The longest duration.")
-P50 = ColumnSpec("p50", "P50", Unit.NS, "The median duration, by nearest rank.")
-P95 = ColumnSpec("p95", "P95", Unit.NS, "The 95th percentile of the durations, by nearest rank.")
-P99 = ColumnSpec("p99", "P99", Unit.NS, "The 99th percentile of the durations, by nearest rank.")
-STD = ColumnSpec("std", "Std", Unit.NS, "The standard deviation of the durations, over all events.")
-RATIO = ColumnSpec("ratio", "Ratio", Unit.RATIO, "The share of the total of all rows, or of the rows of its block.")
+CALLS = Statistic(
+    "calls",
+    "Calls",
+    Unit.COUNT,
+    "The number of events.",
+    values=lambda stats: stats.calls,
+    measure="count",
+    priority=1,
+    totals="calls",
+)
+TOTAL = Statistic(
+    "total",
+    "Total",
+    Unit.NS,
+    "The sum of the durations.",
+    values=lambda stats: stats.total,
+    measure="sum",
+    priority=0,
+    totals="total_ns",
+)
+AVG = Statistic(
+    "avg",
+    "Avg",
+    Unit.NS,
+    "The mean duration, rounded to whole ns.",
+    values=lambda stats: stats.mean,
+    measure="mean",
+    priority=2,
+    totals="avg_ns",
+)
+MIN = Statistic(
+    "min",
+    "Min",
+    Unit.NS,
+    "The shortest duration.",
+    values=lambda stats: stats.min,
+    measure="min",
+    priority=5,
+    totals="min_ns",
+)
+MAX = Statistic(
+    "max",
+    "Max",
+    Unit.NS,
+    "The longest duration.",
+    values=lambda stats: stats.max,
+    measure="max",
+    priority=3,
+    totals="max_ns",
+)
+PERCENTILES = tuple(percentile(percent, priority=4 if percent in (50, 99) else 6) for percent in DEFAULT_PERCENTILES)
+"""The percentiles that every table of statistics has. A narrow terminal hides the outer ones last."""
+STD = Statistic(
+    "std",
+    "Std",
+    Unit.NS,
+    "The standard deviation of the durations, over all events.",
+    # That of the population: a trace holds all calls, no sample of them.
+    values=lambda stats: stats.pstd,
+    measure="std",
+    priority=7,
+)
+RATIO = Statistic(
+    "ratio",
+    "Ratio",
+    Unit.RATIO,
+    "The share of the total of all rows, or of the rows of its block.",
+    values=lambda stats: stats.total,
+    measure="ratio",
+    priority=1,
+    totals="total_ns",
+    of_whole=True,
+)
 MEDIAN = ColumnSpec("median", "Median", Unit.NS, "The median as the profiler printed it.")
 
-SPREAD = (AVG, MIN, MAX, P50, P95, P99, STD)
-"""Statistics of durations."""
-STATISTICS = (CALLS, TOTAL, *SPREAD, RATIO)
+SPREAD: tuple[Statistic, ...] = (AVG, MIN, MAX, *PERCENTILES, STD)
+"""Statistics of durations that are no sum."""
+STATISTICS: tuple[Statistic, ...] = (CALLS, TOTAL, *SPREAD, RATIO)
 """Columns of a table of durations by name."""
+
+
+def measures(declared: Iterable[ColumnSpec]) -> dict[str, str]:
+    """Return the measure of each statistic that is neither sum nor count nor share, by the key of its column."""
+    return {
+        spec.key: spec.measure
+        for spec in declared
+        if isinstance(spec, Statistic) and spec.measure not in ("sum", "count", "ratio")
+    }
+
 
 BYTES = ColumnSpec("bytes", "Bytes", Unit.BYTES, "The sum of the sizes of the events that have a size.")
 BANDWIDTH = ColumnSpec(

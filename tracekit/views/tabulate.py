@@ -14,7 +14,8 @@ from tracekit.units import Unit
 from tracekit.views import specs
 from tracekit.views.base import ViewOptions
 
-PERCENTILE_NOTE = "p50, p95 and p99 are by nearest rank: each is a duration that occurs in the trace"
+NEAREST_RANK = " by nearest rank: each is a duration that occurs in the trace"
+"""The end of the note on percentiles."""
 
 DEFAULT = "default"
 """The word for a table's own order."""
@@ -62,24 +63,32 @@ def ratios(totals: Sequence[int], blocks: Sequence[Cell | tuple[Cell, ...]] = ()
     ]
 
 
-def statistic_columns(stats: Grouped, blocks: Sequence[Cell | tuple[Cell, ...]] = ()) -> list[Column]:
-    """Return calls, total, avg, min, max, p50, p95, p99, std, ratio as columns, a row a group.
+def statistic_columns(
+    stats: Grouped,
+    blocks: Sequence[Cell | tuple[Cell, ...]] = (),
+    declared: Iterable[specs.Statistic] = specs.STATISTICS,
+) -> list[Column]:
+    """Return the declared statistics as columns, a row a group. blocks: for each row, whose whole a share is of."""
+    columns = []
+    for spec in declared:
+        cells: list[int] = spec.values(stats).tolist()
+        columns.append(spec.column(ratios(cells, blocks) if spec.of_whole else cells, spec.priority))
+    return columns
 
-    std is that of the population, since a trace holds all calls: exact, rounded to ns.
+
+def percentile_note(declared: Iterable[specs.Statistic] = specs.STATISTICS) -> str:
+    """Return the note that says what the percentiles of a table are.
+
+    >>> percentile_note()
+    'p50, p95 and p99 are by nearest rank: each is a duration that occurs in the trace'
     """
-    totals = stats.total.tolist()
-    return [
-        specs.CALLS.column(stats.calls.tolist(), 1),
-        specs.TOTAL.column(totals, 0),
-        specs.AVG.column(stats.mean.tolist(), 2),
-        specs.MIN.column(stats.min.tolist(), 5),
-        specs.MAX.column(stats.max.tolist(), 3),
-        specs.P50.column(stats.percentile(50).tolist(), 4),
-        specs.P95.column(stats.percentile(95).tolist(), 6),
-        specs.P99.column(stats.percentile(99).tolist(), 4),
-        specs.STD.column(stats.pstd.tolist(), 7),
-        specs.RATIO.column(ratios(totals, blocks), 1),
-    ]
+    keys = [spec.key for spec in declared if spec.percent is not None]
+    names = f"{', '.join(keys[:-1])} and {keys[-1]} are" if len(keys) > 1 else f"{keys[0]} is"
+    return names + NEAREST_RANK
+
+
+PERCENTILE_NOTE = percentile_note()
+"""The note of tables with the usual statistics."""
 
 
 def sort_key(options: ViewOptions, columns: Collection[str]) -> tuple[str, bool]:

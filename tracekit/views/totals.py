@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypedDict, TypeVar
 
@@ -241,20 +241,19 @@ def _mean(total: int | None, calls: int | None) -> int | None:
     return whole + (2 * rest > calls or (2 * rest == calls and whole % 2 == 1))
 
 
-def statistic_columns(found: Summed) -> list[Column]:
-    """Return calls, total, avg, min, max, median (where the file has one), ratio within each block."""
-    totals = [row["total_ns"] for row in found.rows]
-    columns = [
-        specs.CALLS.column(found.values("calls"), 1),
-        specs.TOTAL.column(totals, 0),
-        specs.AVG.column(found.values("avg_ns"), 2),
-        specs.MIN.column(found.values("min_ns"), 5),
-        specs.MAX.column(found.values("max_ns"), 3),
-    ]
+def statistic_columns(found: Summed, declared: Iterable[specs.Statistic] = specs.STATISTICS) -> list[Column]:
+    """Return those of the declared statistics that TOTALS has, and the median where the file has one, before shares."""
+    columns, shares = [], []
+    for spec in declared:
+        if spec.of_whole:
+            parts = [cell if isinstance(cell, int) else 0 for cell in found.values(spec.totals)]
+            shares.append(spec.column(ratios(parts, found.blocks), spec.priority))
+        elif spec.totals:
+            columns.append(spec.column(found.values(spec.totals), spec.priority))
     medians = found.values("median_ns")
     if any(m is not None for m in medians):
         columns.append(specs.MEDIAN.column(medians, 4))
-    return [*columns, specs.RATIO.column(ratios([total or 0 for total in totals], found.blocks), 1)]
+    return [*columns, *shares]
 
 
 def nested_columns(found: Summed) -> list[Column]:

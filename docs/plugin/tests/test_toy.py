@@ -21,7 +21,7 @@ def log(tmp_path: Path) -> Path:
 def test_the_log_is_recognised_and_every_line_accounted_for(log: Path) -> None:
     trace = tracekit.read(log)
     ledger = trace.ledgers[0]
-    assert (ledger.format, ledger.read, ledger.kept) == ("toy-log", 5, 3)
+    assert (ledger.format, ledger.read, ledger.kept, ledger.events_out) == ("toy-log", 5, 3, 3)
     assert ledger.ignored == {"comment": 1}
     assert ledger.dropped == {"no-times": 1}
     assert trace.events.column("dur_ns").to_pylist() == [5000, 7000, 9000]

@@ -44,13 +44,16 @@ def _batches(source: Source, options: ReadOptions, ledger: Ledger) -> Iterator[p
 
     factor = 1000 if options.value(UNIT) == "us" else 1
     for block in source.line_blocks(ledger):
+        # Columns, not rows: one batch is made of each block, however many lines it has.
         lines, starts, durations, names = [], [], [], []
         for number, line in enumerate(block.data.decode("utf-8", "replace").splitlines(), block.line):
+            # Each line is counted once as read, and once as what became of it: tracekit checks that the sums agree.
             ledger.read += 1
             if line.startswith("#") or not line.strip():
                 ledger.ignore("comment")
                 continue
             parts = line.split(maxsplit=2)
+            # A file of a stranger may hold anything: "²" is a digit for isdigit, but not for int.
             if len(parts) < 3 or not (parts[0].isdecimal() and parts[1].isdecimal()):
                 ledger.drop("no-times", where=f"line {number}", text="lines without start, duration and name")
                 continue
@@ -60,6 +63,7 @@ def _batches(source: Source, options: ReadOptions, ledger: Ledger) -> Iterator[p
             names.append(parts[2])
             ledger.kept += 1
         if names:
+            ledger.events_out += len(names)  # rows, apart from records: one line may make several
             columns = {"event_id": lines, "ts_ns": starts, "dur_ns": durations, "name": names}
             same = {"source": options.source, "kind": Kind.KERNEL, "device": 0, "stream": 0}
             yield event_batch(len(names), {**columns, **same})

@@ -23,13 +23,13 @@ MAX = ColumnSpec("max", "Max", Unit.NS, "The duration of the longest call.")
 
 
 def compute(index: TraceIndex, options: ViewOptions) -> Section:
-    """Return the table of the longest kernel of each name."""
+    """Return the table of the longest kernel of each name. Raises: UsageError for an option that is not valid."""
     tabulate.require(index, VIEW.name, COLUMNS)
-    kernels = index.pick({Kind.KERNEL})
+    kernels = index.pick({Kind.KERNEL})  # those with a duration; kernels.rows has their places in the trace
     counted = kernels.durations >= options.value(AT_LEAST)
-    if not counted.any():
+    if not counted.any():  # an empty table would be a riddle: a note says what the view needs
         return tabulate.nothing(VIEW.name, VIEW.title, "kernel", options)
-    names = kernels.key("name")
+    names = kernels.key("name")  # a code for each kernel, and the name of each code
     found, codes = np.unique(names.codes[counted], return_inverse=True)
     longest = np.zeros(found.size, np.int64)
     np.maximum.at(longest, codes, kernels.durations[counted])
@@ -38,6 +38,7 @@ def compute(index: TraceIndex, options: ViewOptions) -> Section:
         CALLS.column(np.bincount(codes).tolist()),
         MAX.column(longest.tolist()),
     ]
+    # Applies --sort and --top; without them the largest "max" comes first.
     table = tabulate.finish("slowest", VIEW.title, columns, options, own_order="max")
     return Section(VIEW.name, VIEW.title, (table,))
 

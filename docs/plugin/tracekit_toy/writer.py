@@ -9,12 +9,13 @@ from tracekit.writers.base import Stream, WriteOptions, Writer, Written, new_fil
 
 
 def write(stream: Stream, target: Path, options: WriteOptions) -> Written:
-    """Write the events; rows without a duration have an empty last cell."""
+    """Write the events; rows without a duration have an empty last cell. Raises: OutputExistsError without `force`."""
     written = Written(target)
+    # The file gets its name when it is complete: an error or a kill leaves what was there before.
     with new_file(target, force=options.force) as file:
         file.write(b"name,ts_ns,dur_ns\n")
         for batch in stream.batches:
-            if is_totals(batch):
+            if is_totals(batch):  # sums that a profiler had made itself; this target has no place for them
                 written.leave_out("totals", batch.num_rows)
                 continue
             rows = (batch.column(name).to_pylist() for name in ("name", "ts_ns", "dur_ns"))

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 
 def prepare_libraries() -> None:
-    """Load pyarrow for a command: with memory from the system, without pandas and the functions that are not used."""
+    """Load pyarrow for a command: with memory from the system, and without pandas."""
     from tracekit.cli.process.memory import share_system_memory
 
     share_system_memory()  # before anything imports pyarrow, which chooses its memory then
-    from tracekit.cli.process.late_functions import postpone_functions
-    from tracekit.cli.process.late_pandas import postpone_pandas
+    from tracekit.cli.process.startup import postpone_pandas
 
-    postpone_functions()
     postpone_pandas()

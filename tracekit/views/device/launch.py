@@ -150,7 +150,7 @@ def _by_name(devices: Devices, times: Times, options: ViewOptions) -> ReportTabl
 def _columns(times: Grouped, part: str) -> list[Column]:
     """Return avg, p50, p95, p99 and std of one part; null where no launch is charged to the name."""
     word = part.capitalize()
-    percentiles = ((f"p{p}", times.percentile(p), 4) for p in (50, 95, 99))
+    percentiles = ((spec.key, spec.values(times), 4) for spec in specs.PERCENTILES)
     values = [("avg", times.mean, 5), *percentiles, ("std", times.pstd, 7)]
     some = times.present.tolist()
     return [

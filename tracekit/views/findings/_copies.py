@@ -13,10 +13,14 @@ from tracekit.columns.arrays import I64, Mask
 from tracekit.columns.arrow import Chunked, pc
 from tracekit.report import Evidence, Finding
 from tracekit.schema import Kind
+from tracekit.units import Unit
+from tracekit.views.device import breakdown
 from tracekit.views.findings import _around
 from tracekit.views.findings._bounds import how, sure
 from tracekit.views.findings._facts import Facts, RuleResult, row_of
 from tracekit.views.findings._words import named, percent, span
+from tracekit.views.findings.rule import Rule, threshold
+from tracekit.views.memory import manipulation
 
 _MEMORY_KEYS = ("src_mem_type", "dst_mem_type")
 _MEMORY_MEMBER = rf'"(?:{"|".join(_MEMORY_KEYS)})"\s*:'
@@ -212,3 +216,46 @@ def _of_copies(facts: Facts, column: str, copies: I64) -> Chunked:
 def _copy_cells(facts: Facts, copies: I64) -> list[Evidence]:
     name, _ = facts.most_common(copies, facts.lengths[copies])
     return facts.cells("memory_manipulation", name, ("calls", "total"), name=name) if name else []
+
+
+_COPY_SHARE = threshold(
+    "copy_share", 0.02, Unit.RATIO, "Pageable copies and tiny copies: the least savings, as a share of the window."
+)
+
+PAGEABLE_COPIES = Rule(
+    "pageable copies",
+    pageable_copies,
+    thresholds=(_COPY_SHARE,),
+    columns=frozenset({"bytes", "args"}),
+    args_of=frozenset({Kind.MEMCPY}),
+    evidence=(manipulation.VIEW,),
+    precedence=9,
+)
+
+TINY_COPIES = Rule(
+    "tiny copies",
+    tiny_copies,
+    thresholds=(
+        threshold("tiny_copy_bytes", 16_384, Unit.BYTES, "Tiny copies: the size below which a copy is tiny."),
+        threshold("tiny_copies", 20, Unit.COUNT, "Tiny copies: the least number of them."),
+        _COPY_SHARE,
+    ),
+    columns=frozenset({"bytes"}),
+    evidence=(manipulation.VIEW,),
+    precedence=10,
+)
+
+EXPOSED_COPIES = Rule(
+    "exposed copies",
+    exposed_copies,
+    thresholds=(
+        threshold(
+            "exposed_copies_share", 0.1, Unit.RATIO, "Exposed copies: the least time, as a share of the device's span."
+        ),
+    ),
+    evidence=(
+        breakdown.VIEW,
+        manipulation.VIEW,
+    ),
+    precedence=11,
+)

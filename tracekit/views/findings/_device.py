@@ -13,9 +13,13 @@ from tracekit.columns.arrays import I64, Mask
 from tracekit.index.kernel_classes import communicates
 from tracekit.report import Evidence, Finding
 from tracekit.schema import Kind
+from tracekit.units import Unit
+from tracekit.views.device import breakdown
 from tracekit.views.findings._bounds import Bound, how, sure
 from tracekit.views.findings._facts import Facts, RuleResult, row_of
 from tracekit.views.findings._words import named, percent, span
+from tracekit.views.findings.rule import Rule, threshold
+from tracekit.views.tables import kernel
 
 MOST_NAMES = 8
 """The number of kernels, by name, for which an upper bound is computed."""
@@ -271,3 +275,49 @@ def exposed_communication(facts: Facts) -> RuleResult:
 
 def _kernel_cells(facts: Facts, name: str) -> list[Evidence]:
     return facts.cells("kernel", name, ("calls", "total", "ratio"), name=name) if name else []
+
+
+LITTLE_PARALLELISM = Rule(
+    "little parallelism",
+    little_parallelism,
+    thresholds=(
+        threshold(
+            "parallelism_share", 0.05, Unit.RATIO, "Little parallelism: the least savings, as a share of the window."
+        ),
+    ),
+    evidence=(kernel.VIEW,),
+)
+
+EXPENSIVE_ARITHMETIC = Rule(
+    "expensive arithmetic",
+    expensive_arithmetic,
+    thresholds=(
+        threshold(
+            "kernel_share",
+            0.25,
+            Unit.RATIO,
+            "Expensive kernel: the least savings of one name, as a share of the window.",
+        ),
+        threshold(
+            "fp32_share",
+            0.2,
+            Unit.RATIO,
+            "Fp32 arithmetic: the least time of fp32 kernels, as a share of all kernel time.",
+        ),
+    ),
+    evidence=(kernel.VIEW,),
+)
+
+EXPOSED_COMMUNICATION = Rule(
+    "exposed communication",
+    exposed_communication,
+    thresholds=(
+        threshold(
+            "communication_share",
+            0.1,
+            Unit.RATIO,
+            "Exposed communication: the least time, as a share of the device's span.",
+        ),
+    ),
+    evidence=(breakdown.VIEW,),
+)

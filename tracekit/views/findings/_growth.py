@@ -12,8 +12,11 @@ from tracekit.index.grouping import group_by
 from tracekit.index.lanes import device_label
 from tracekit.report import Finding
 from tracekit.schema import Kind
+from tracekit.units import Unit
 from tracekit.views.findings._facts import Facts, RuleResult
 from tracekit.views.findings._words import size
+from tracekit.views.findings.rule import Rule, threshold
+from tracekit.views.memory import memory
 
 LEAST_STEPS = 6
 """Steps after the first ones: with fewer, a trend may be chance."""
@@ -125,3 +128,15 @@ def _chance(values: F64) -> float:
     n = some.size
     deviation = math.sqrt(n * (n - 1) * (2 * n + 5) / 18)
     return 0.5 * math.erfc((score - 1) / deviation / math.sqrt(2)) if score > 0 else 1.0
+
+
+MEMORY_GROWTH = Rule(
+    "memory growth",
+    memory_growth,
+    thresholds=(
+        threshold("growth_bytes", 1 << 20, Unit.BYTES, "Memory growth: the least growth over the steps of the trace."),
+    ),
+    columns=frozenset({"bytes", "args"}),
+    args_of=frozenset({Kind.MEMORY}),
+    evidence=(memory.VIEW,),
+)

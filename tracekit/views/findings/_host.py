@@ -15,10 +15,14 @@ from tracekit.index import gaps as _gaps
 from tracekit.index.devices import Device
 from tracekit.report import Finding
 from tracekit.schema import API_CALLS, Kind
+from tracekit.units import Unit
+from tracekit.views.device import idle, launch
 from tracekit.views.findings import _around
 from tracekit.views.findings._bounds import Bound, how, sure
 from tracekit.views.findings._facts import NO_PATH, NO_WORK, OPERATORS, Facts, RuleResult, row_of
 from tracekit.views.findings._words import named, percent, span
+from tracekit.views.findings.rule import Rule, threshold
+from tracekit.views.tables import api
 
 _RANGES = (*OPERATORS, Kind.USER_RANGE, Kind.USER_RANGE_NATIVE, Kind.FORWARD, Kind.BACKWARD, Kind.OPTIMIZER)
 _SYNCHRONIZE = re.compile(r"\w*Synchronize")
@@ -232,3 +236,41 @@ def _launching(facts: Facts, owner: int) -> Mask:
     found = np.zeros(own.rows.size, np.bool_)
     found[:host] = (launches | (kinds & (parts != Part.SYNC))) & np.isin(nodes.chain[:host], threads)
     return found & ~facts.inside(owner, facts.loads) if facts.loads.size else found
+
+
+NEEDLESS_SYNC = Rule(
+    "needless synchronization",
+    needless_sync,
+    thresholds=(
+        threshold(
+            "sync_share", 0.02, Unit.RATIO, "Needless synchronization: the least savings, as a share of the window."
+        ),
+    ),
+    evidence=(
+        api.VIEW,
+        idle.VIEW,
+    ),
+)
+
+LAUNCH_BOUND = Rule(
+    "launch-bound",
+    launch_bound,
+    thresholds=(
+        threshold(
+            "launch_idle_share",
+            0.1,
+            Unit.RATIO,
+            "Launch-bound: the least idle time by late launches, and the least savings, as a share of the window.",
+        ),
+        threshold(
+            "launch_short_share",
+            0.5,
+            Unit.RATIO,
+            "Launch-bound: the least share of kernels that are shorter than the time between two launches.",
+        ),
+    ),
+    evidence=(
+        idle.VIEW,
+        launch.VIEW,
+    ),
+)

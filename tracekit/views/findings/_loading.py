@@ -2,16 +2,43 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 
 from tracekit.analysis.intervals import Ranges, intersection, length, merge
 from tracekit.columns.arrays import I64
+from tracekit.errors import UsageError
 from tracekit.index import gaps as _gaps
+from tracekit.options import OptionSpec
 from tracekit.report import Evidence, Finding
 from tracekit.schema import API_CALLS, Kind
+from tracekit.units import Unit
+from tracekit.views.base import ViewOptions
 from tracekit.views.findings._bounds import how, sure
 from tracekit.views.findings._facts import Facts, RuleResult
 from tracekit.views.findings._words import percent, span
+from tracekit.views.findings.rule import Rule, threshold
+from tracekit.views.tables import model, user_defined
+
+LOADER = OptionSpec(
+    "loader",
+    str,
+    "",
+    "Data loading: a regular expression; host ranges with such a name load data, beside the known ones.",
+)
+
+
+def loader_pattern(options: ViewOptions) -> str:
+    """Return the user's pattern of names of loaders, "" for none. Raises: UsageError for one that is not valid."""
+    pattern = options.value(LOADER)
+    try:
+        re.compile(pattern)
+    except re.error as err:
+        raise UsageError(
+            f"--option loader={pattern}: not a valid regular expression ({err})", hint="such as loader=load_batch"
+        ) from err
+    return pattern
 
 
 def data_loading(facts: Facts) -> RuleResult:
@@ -120,3 +147,29 @@ def _loading_of(facts: Facts, owner: int, loading: I64) -> tuple[I64, int]:
         return mine, high - low
     every = np.concatenate((stepping, mine))
     return mine, length(merge(facts.starts[every], facts.starts[every] + facts.lengths[every]))
+
+
+DATA_LOADING = Rule(
+    "data loading",
+    data_loading,
+    thresholds=(
+        threshold(
+            "data_loading_share",
+            0.05,
+            Unit.RATIO,
+            "Data loading: the least time in it, as a share of the steps, and the least savings, as a share of the "
+            "window.",
+        ),
+        threshold(
+            "data_loading_heavy",
+            0.2,
+            Unit.RATIO,
+            "Data loading: the share from which the run is called heavily input-bound.",
+        ),
+    ),
+    evidence=(
+        model.VIEW,
+        user_defined.VIEW,
+    ),
+    precedence=3,
+)

@@ -15,9 +15,12 @@ from tracekit.index import gaps as _gaps
 from tracekit.index.host.waits import named as named_like
 from tracekit.report import Finding
 from tracekit.schema import API_CALLS, Kind
+from tracekit.units import Unit
 from tracekit.views.findings._bounds import LOWER
 from tracekit.views.findings._facts import NO_LINKS, NO_WORK, Facts, RuleResult
 from tracekit.views.findings._words import percent
+from tracekit.views.findings.rule import Rule, threshold
+from tracekit.views.tables import api
 
 RULE = "lost rows"
 _NO_DEVICE_ROWS = "device-rows-missing"
@@ -147,3 +150,18 @@ def reserved(findings: list[Finding]) -> list[Finding]:
         )
         for each in findings
     ]
+
+
+LOST_ROWS = Rule(
+    RULE,
+    lost_rows,
+    thresholds=(
+        threshold(
+            "lost_share",
+            0.01,
+            Unit.RATIO,
+            "Lost rows: the least share of kernels without launch, or of launches without kernel.",
+        ),
+    ),
+    evidence=(api.VIEW,),
+)

@@ -10,9 +10,12 @@ from tracekit.analysis.intervals import merge, union_length_by
 from tracekit.index.grouping import group_by, plural
 from tracekit.index.host.pauses import Pauses
 from tracekit.report import Finding
+from tracekit.units import Unit
+from tracekit.views.device import idle
 from tracekit.views.findings._bounds import Bound
 from tracekit.views.findings._facts import NO_LINKS, NO_PATH, NO_WORK, Facts, RuleResult
 from tracekit.views.findings._words import named, percent, span
+from tracekit.views.findings.rule import Rule, threshold
 
 _COLLECTS = re.compile(r"(?:^|[^a-z])gc(?![a-z])|garbage", re.IGNORECASE)
 _ADVICE = (
@@ -120,3 +123,15 @@ def _steps(facts: Facts, owner: int, pauses: Pauses) -> str:
     ]
     more = f" and {len(shown) - _SHOWN:,} more" if len(shown) > _SHOWN else ""
     return f" in {'step' if len(shown) == 1 else 'steps'} {', '.join(shown[:_SHOWN])}{more}"
+
+
+HOST_PAUSES = Rule(
+    "host pauses",
+    host_pauses,
+    thresholds=(
+        threshold("pause_ns", 1_000_000, Unit.NS, "Host pauses: the shortest stretch that counts as a pause."),
+        threshold("pause_share", 0.02, Unit.RATIO, "Host pauses: the least savings, as a share of the window."),
+    ),
+    evidence=(idle.VIEW,),
+    precedence=4,
+)

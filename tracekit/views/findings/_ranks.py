@@ -14,9 +14,12 @@ from tracekit.index.grouping import group_by
 from tracekit.index.lanes import device_label
 from tracekit.report import Finding
 from tracekit.schema import Kind
+from tracekit.units import Unit
 from tracekit.views.findings._bounds import Bound, how
 from tracekit.views.findings._facts import NO_WORK, OWNERS, Facts, RuleResult
 from tracekit.views.findings._words import percent, span
+from tracekit.views.findings.rule import Rule, threshold
+from tracekit.views.ranks import ranks
 from tracekit.views.ranks.stragglers import clocks_of, on_one_clock, skews_of, stragglers
 
 LEAST_SHARED = 10
@@ -211,3 +214,38 @@ def _both_ways(facts: Facts, rows: I64) -> Mask:
     fits[used] = [code >= 0 and "SendRecv" in names[code][:300] for code in used.tolist()]
     found: Mask = fits[codes[rows]]
     return found
+
+
+STRAGGLER = Rule(
+    "straggler",
+    straggler,
+    thresholds=(
+        threshold(
+            "straggler_share",
+            0.02,
+            Unit.RATIO,
+            "Straggler: the least time that others waited for it, as a share of their window.",
+        ),
+    ),
+    joins_ranks=True,
+    evidence=(ranks.VIEW,),
+    precedence=7,
+)
+
+SHARED_DEVICE = Rule(
+    "shared device",
+    shared_device,
+    thresholds=(
+        threshold("shared_share", 0.1, Unit.RATIO, "Shared device: the least savings, as a share of the window."),
+    ),
+    precedence=5,
+)
+
+UNEQUAL_STAGES = Rule(
+    "unequal stages",
+    unequal_stages,
+    thresholds=(
+        threshold("stage_share", 0.05, Unit.RATIO, "Unequal stages: the least savings, as a share of the window."),
+    ),
+    precedence=6,
+)

@@ -6,7 +6,7 @@ as idle time of the device during a load. The cause comes first, and the symptom
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from tracekit.analysis.intervals import intersection, length
@@ -15,31 +15,20 @@ from tracekit.views.findings._bounds import LOWER
 from tracekit.views.findings._facts import RuleResult
 from tracekit.views.findings._lost import RULE
 
-CAUSES = (
-    "start-up",
-    "warm-up",
-    "data loading",
-    "host pauses",
-    "shared device",
-    "unequal stages",
-    "straggler",
-    "device allocation",
-    "pageable copies",
-    "tiny copies",
-    "exposed copies",
-)
-"""Rules whose findings may be causes; of two of them the earlier one may be the cause of the later one."""
 MOST = 0.5
 """The least part of a symptom's time that lies in its cause's."""
 
 
-def explained(results: Mapping[str, RuleResult], findings: list[Finding]) -> list[Finding]:
-    """Return the findings, each with the rule that is its cause, where another one of them is."""
+def explained(results: Mapping[str, RuleResult], findings: list[Finding], causes: Sequence[str]) -> list[Finding]:
+    """Return the findings, each with the rule that is its cause, where another one of them is.
+
+    causes: rules whose findings may be causes; of two of them the earlier one may be the cause of the later one.
+    """
     there = {each.rule for each in findings}
     rule_of = {each.rule: name for name, found in results.items() for each in found.findings}
     out = []
     for each in findings:
-        cause = _cause(results, there, rule_of[each.rule], each)
+        cause = _cause(results, causes, there, rule_of[each.rule], each)
         if cause:
             because = f"{each.because}; most of its time lies in that of {cause}, and may go with it"
             each = replace(each, part_of=cause, confidence=LOWER[each.confidence], because=because)
@@ -47,12 +36,14 @@ def explained(results: Mapping[str, RuleResult], findings: list[Finding]) -> lis
     return out
 
 
-def _cause(results: Mapping[str, RuleResult], there: set[str], rule: str, symptom: Finding) -> str:
+def _cause(
+    results: Mapping[str, RuleResult], causes: Sequence[str], there: set[str], rule: str, symptom: Finding
+) -> str:
     times = results[rule].times.get(symptom.owner)
     if times is None or not (whole := length(times)):
         return ""
     best, most = "", MOST * whole
-    for cause in CAUSES[: CAUSES.index(rule)] if rule in CAUSES else CAUSES:
+    for cause in causes[: causes.index(rule)] if rule in causes else causes:
         others = results[cause].times.get(symptom.owner) if cause in there else None
         shared = length(intersection(times, others)) if others is not None else 0
         if shared >= most and shared:

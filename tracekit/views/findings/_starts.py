@@ -12,9 +12,13 @@ from tracekit.analysis.series import judge
 from tracekit.index.host.waits import named as named_like
 from tracekit.report import Finding
 from tracekit.schema import API_CALLS
+from tracekit.units import Unit
 from tracekit.views.findings._bounds import how, sure
 from tracekit.views.findings._facts import NO_PATH, NO_WORK, Facts, RuleResult
 from tracekit.views.findings._words import named, span
+from tracekit.views.findings.rule import Rule, threshold
+from tracekit.views.steps import steps
+from tracekit.views.tables import api
 
 _ALLOCATES = re.compile(r"^(?:cuda|cu|hip)(?:Mem)?(?:Malloc|Alloc|Free)(?!Async)(?:Pitch|Managed|Array|3D)*(?:_v\d+)?$")
 LEAST_ALLOCATIONS = 10
@@ -160,3 +164,41 @@ def device_allocation(facts: Facts) -> RuleResult:
             )
         )
     return RuleResult(tuple(found), "" if facts.graphs else NO_PATH, times)
+
+
+WARM_UP = Rule(
+    "warm-up",
+    warm_up,
+    thresholds=(
+        threshold(
+            "warm_up_share",
+            0.05,
+            Unit.RATIO,
+            "Warm-up: the least excess over the median of the later steps, as a share of all step time.",
+        ),
+    ),
+    evidence=(steps.VIEW,),
+    precedence=2,
+)
+
+START_UP = Rule(
+    "start-up",
+    start_up,
+    thresholds=(
+        threshold("start_up_share", 0.1, Unit.RATIO, "Start-up: the least savings, as a share of the window."),
+    ),
+    evidence=(api.VIEW,),
+    precedence=1,
+)
+
+DEVICE_ALLOCATION = Rule(
+    "device allocation",
+    device_allocation,
+    thresholds=(
+        threshold(
+            "allocation_share", 0.02, Unit.RATIO, "Device allocation: the least savings, as a share of the window."
+        ),
+    ),
+    evidence=(api.VIEW,),
+    precedence=8,
+)

@@ -14,10 +14,13 @@ from tracekit.columns.arrays import F64, I64
 from tracekit.index.kernel_classes import communicates
 from tracekit.report import Finding
 from tracekit.schema import Kind
+from tracekit.units import Unit
 from tracekit.views.findings._bounds import how, sure
 from tracekit.views.findings._device import multiprocessors, properties_of
 from tracekit.views.findings._facts import Facts, RuleResult
 from tracekit.views.findings._words import named, percent, span
+from tracekit.views.findings.rule import Rule, threshold
+from tracekit.views.tables import kernel
 
 _LIMITS = {
     (6, 0): (32, 2048, 64 << 10), (7, 0): (32, 2048, 96 << 10), (7, 5): (16, 1024, 64 << 10),
@@ -27,6 +30,13 @@ _LIMITS = {
 """By compute capability: blocks, threads, and bytes of shared memory of a multiprocessor."""
 _ONLY_MINOR = {9: (9, 0), 10: (10, 0)}
 """Where a file has the major number alone."""
+_LAUNCH_SHAPE = frozenset(
+    {
+        *("grid_x", "grid_y", "grid_z", "block_x", "block_y", "block_z"),
+        *("registers", "static_smem_bytes", "dynamic_smem_bytes"),
+    }
+)
+"""Columns that say how many blocks of a kernel fit on a multiprocessor."""
 _REGISTERS = 1 << 16
 _SMALL_WAVE = 0.1
 """A last wave up to this part of a full one can be left out by giving its blocks' work to the others."""
@@ -122,3 +132,14 @@ def _waves(facts: Facts, kernels: I64) -> F64:
         filled = np.where(resident >= 1, blocks / (resident * sizes[number, ident]), np.nan)
         found[mine] = filled[mine]
     return found
+
+
+TAIL_EFFECT = Rule(
+    "tail effect",
+    tail_effect,
+    thresholds=(
+        threshold("tail_share", 0.05, Unit.RATIO, "Tail effect: the least savings, as a share of the window."),
+    ),
+    columns=_LAUNCH_SHAPE,
+    evidence=(kernel.VIEW,),
+)

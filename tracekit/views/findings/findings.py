@@ -10,14 +10,13 @@ as if the work took no time (`_facts`, analysis/critical_path), so time that hid
 Upper bounds do not add up: two rules may count the same idle time. share: of the window, which is that of the steps,
 else of the run.
 
-docs/findings.md lists rules and thresholds; the numbers are `thresholds.THRESHOLDS`. Without findings, a note lists
+docs/findings.md lists rules and thresholds; each rule declares its own (`rule.Rule`). Without findings, a note lists
 what was checked, and what could not be.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import replace
 
 from tracekit.columns import arrow
@@ -26,11 +25,9 @@ from tracekit.index import owners as _owners
 from tracekit.index import steps as _steps
 from tracekit.index.trace_index import TraceIndex
 from tracekit.report import Column, Finding, ReportTable, Section
-from tracekit.schema import Kind
 from tracekit.units import Unit
 from tracekit.views import tabulate
 from tracekit.views.base import ColumnSpec, View, ViewOptions
-from tracekit.views.device import breakdown, idle, launch
 from tracekit.views.findings import (
     _copies,
     _device,
@@ -46,73 +43,47 @@ from tracekit.views.findings import (
     _waves,
 )
 from tracekit.views.findings._facts import Facts, RuleResult
-from tracekit.views.findings.thresholds import LOADER, THRESHOLDS, chosen, loader_pattern
-from tracekit.views.memory import manipulation, memory
+from tracekit.views.findings._loading import LOADER, loader_pattern
+from tracekit.views.findings.rule import LEAST_SHARE
 from tracekit.views.path import graph
-from tracekit.views.ranks import ranks
-from tracekit.views.steps import steps
-from tracekit.views.tables import api, kernel, model, user_defined
 
-__all__ = ["RULES", "THRESHOLDS", "VIEW", "chosen", "compute"]
+__all__ = ["RULES", "THRESHOLDS", "VIEW", "compute"]
 
-RULES: dict[str, Callable[[Facts], RuleResult]] = {
-    "data loading": _loading.data_loading,
-    "host pauses": _pauses.host_pauses,
-    "needless synchronization": _host.needless_sync,
-    "tail effect": _waves.tail_effect,
-    "little parallelism": _device.little_parallelism,
-    "expensive arithmetic": _device.expensive_arithmetic,
-    "launch-bound": _host.launch_bound,
-    "pageable copies": _copies.pageable_copies,
-    "tiny copies": _copies.tiny_copies,
-    "exposed copies": _copies.exposed_copies,
-    "exposed communication": _device.exposed_communication,
-    "straggler": _ranks.straggler,
-    "warm-up": _starts.warm_up,
-    "start-up": _starts.start_up,
-    "device allocation": _starts.device_allocation,
-    "memory growth": _growth.memory_growth,
-    "shared device": _ranks.shared_device,
-    "unequal stages": _ranks.unequal_stages,
-    "lost rows": _lost.lost_rows,
-}
-"""The rules by name, in the order in which they are checked."""
+RULES = (
+    _loading.DATA_LOADING,
+    _pauses.HOST_PAUSES,
+    _host.NEEDLESS_SYNC,
+    _waves.TAIL_EFFECT,
+    _device.LITTLE_PARALLELISM,
+    _device.EXPENSIVE_ARITHMETIC,
+    _host.LAUNCH_BOUND,
+    _copies.PAGEABLE_COPIES,
+    _copies.TINY_COPIES,
+    _copies.EXPOSED_COPIES,
+    _device.EXPOSED_COMMUNICATION,
+    _ranks.STRAGGLER,
+    _starts.WARM_UP,
+    _starts.START_UP,
+    _starts.DEVICE_ALLOCATION,
+    _growth.MEMORY_GROWTH,
+    _ranks.SHARED_DEVICE,
+    _ranks.UNEQUAL_STAGES,
+    _lost.LOST_ROWS,
+)
+"""The rules, in the order in which they are checked. What a rule needs is in its own declaration."""
+
+THRESHOLDS = tuple(dict.fromkeys((LEAST_SHARE, *(spec for rule in RULES for spec in rule.thresholds))))
+"""The thresholds of all rules; a threshold that two rules share is there once."""
 
 _TITLE = "Findings"
-_VIEWS = {
-    view.name: view
-    for view in (
-        api.VIEW,
-        breakdown.VIEW,
-        idle.VIEW,
-        kernel.VIEW,
-        launch.VIEW,
-        manipulation.VIEW,
-        memory.VIEW,
-        model.VIEW,
-        ranks.VIEW,
-        steps.VIEW,
-        user_defined.VIEW,
-    )
-}
+_CAUSES = tuple(
+    rule.name for rule in sorted((r for r in RULES if r.precedence is not None), key=lambda r: r.precedence or 0)
+)
+_VIEWS = {view.name: view for rule in RULES for view in rule.evidence}
 """Views whose cells are evidence."""
-_COLUMNS = frozenset(
-    {
-        "grid_x",
-        "grid_y",
-        "grid_z",
-        "block_x",
-        "block_y",
-        "block_z",
-        "registers",
-        "static_smem_bytes",
-        "dynamic_smem_bytes",
-    }
-    | {"bytes", "args", "event_id"}
-    | graph.COLUMNS
-    | meetings.COLUMNS
-    | _steps.COLUMNS
-).union(*(view.columns for view in _VIEWS.values()))
+_COLUMNS = frozenset({"event_id", "args"} | graph.COLUMNS | meetings.COLUMNS | _steps.COLUMNS).union(
+    *(rule.columns for rule in RULES), *(view.columns for view in _VIEWS.values())
+)
 
 
 _TOO_LITTLE = RuleResult(why_not="too little device work to judge, and no host threads with operators, calls or steps")
@@ -141,7 +112,7 @@ def compute(index: TraceIndex, options: ViewOptions) -> Section:
 
 def _checked_rules(index: TraceIndex, options: ViewOptions) -> tuple[list[Finding], list[str]]:
     """Return the findings, and notes on what was checked."""
-    thresholds = chosen(options)
+    thresholds = {spec.key: options.value(spec) for spec in THRESHOLDS}
 
     def view(name: str) -> Section:
         return _VIEWS[name].compute(index, ViewOptions())
@@ -152,16 +123,16 @@ def _checked_rules(index: TraceIndex, options: ViewOptions) -> tuple[list[Findin
     if over_ranks is not facts:
         over_ranks.__dict__["owners"] = joined  # fills the cache: collectives are matched by rank, whatever the inputs
     results: dict[str, RuleResult] = {}
-    for name, rule in RULES.items():
-        seen = over_ranks if name == "straggler" else facts
-        found = rule(seen)
-        results[name] = replace(found, findings=tuple(_with_window(seen, each) for each in found.findings))
+    for rule in RULES:
+        seen = over_ranks if rule.joins_ranks else facts
+        found = rule.check(seen)
+        results[rule.name] = replace(found, findings=tuple(_with_window(seen, each) for each in found.findings))
         arrow.release_memory()
     if next(facts.looked_at(), None) is None:
         # Without a graph and with little work no rule checks anything: that is not the same as nothing found.
         results = {name: found if found.findings or found.why_not else _TOO_LITTLE for name, found in results.items()}
     findings = [each for found in results.values() for each in _worst(found)]
-    findings = _relations.in_order(_lost.reserved(_relations.explained(results, findings)))
+    findings = _relations.in_order(_lost.reserved(_relations.explained(results, findings, _CAUSES)))
     notes = _checked(results, findings)
     if len(facts.owners) > _facts.OWNERS and not len(facts.graphs) < _facts.OWNERS:
         notes.append(f"only the first {_facts.OWNERS} of {len(facts.owners):,} ranks or inputs were checked")
@@ -250,7 +221,7 @@ VIEW = View(
     title=_TITLE,
     columns=_COLUMNS,
     kinds=frozenset(),
-    args_of=collectives.ARGS_OF | graph.ARGS_OF | {Kind.MEMCPY, Kind.MEMORY},
+    args_of=collectives.ARGS_OF | graph.ARGS_OF.union(*(rule.args_of for rule in RULES)),
     compute=compute,
     shows=_SHOWS,
     options=(*THRESHOLDS, LOADER),

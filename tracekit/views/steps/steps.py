@@ -33,7 +33,7 @@ from tracekit.schema import DEVICE_WORK, Kind
 from tracekit.units import Unit, format_span
 from tracekit.views import specs, tabulate
 from tracekit.views.base import ColumnSpec, Quantity, View, ViewOptions
-from tracekit.views.quantities import STATISTICS, quantity, ratio
+from tracekit.views.quantities import quantity, ratio
 from tracekit.views.steps._heat import heat
 
 NAMED = 5
@@ -262,8 +262,7 @@ def _define(index: TraceIndex, _: ViewOptions, row: Mapping[str, Cell], column: 
         return times
     if column == "steps":
         return quantity(index, mask, "count", f"number of {which}")
-    if column in STATISTICS:
-        measure = "mean" if column == "avg" else column
+    if measure := specs.measures(specs.STATISTICS).get(column):
         return quantity(index, mask, measure, f"{measure} of the durations of {one}")
     if column in ("busy", "busy_time"):
         return _busy_quantity(index, steps, np.flatnonzero(mine), times, column, one)

@@ -11,6 +11,7 @@ from tracekit.analysis.intervals import I64
 from tracekit.index import grouping
 from tracekit.index.host.tree import CALLS, Host
 from tracekit.report import Cell
+from tracekit.views import specs
 from tracekit.views.tables._ranges import Charged
 
 Cells = dict[str, Cell]
@@ -120,14 +121,8 @@ def _table(charged: Charged, things: _Things) -> _Table:
     else:
         stats = grouping.statistics(groups, things.host_ns)
         _, own = grouping.sums(groups.codes, groups.count, things.self_ns, "durations")
-        figures |= {
-            "total": stats.total.tolist(),
-            "self": list(own),
-            "avg": stats.mean.tolist(),
-            "min": stats.min.tolist(),
-        }
-        figures |= {"max": stats.max.tolist(), "std": stats.pstd.tolist()}
-        figures |= {f"p{p}": stats.percentile(p).tolist() for p in (50, 95, 99)}
+        figures |= {"total": stats.total.tolist(), "self": list(own)}
+        figures |= {spec.key: spec.values(stats).tolist() for spec in specs.SPREAD}
     figures |= {"device_avg": on_device.mean.tolist(), "device_min": on_device.min.tolist()}
     figures["device_max"] = on_device.max.tolist()
     if things.host_ns is not None:

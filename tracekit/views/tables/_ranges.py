@@ -23,7 +23,7 @@ from tracekit.units import Unit
 from tracekit.views import specs, tabulate
 from tracekit.views.base import ColumnSpec
 
-HOST_TITLES = ("total", "avg", "min", "max", "p50", "p95", "p99", "std", "ratio")
+HOST_TITLES = frozenset(spec.key for spec in (specs.TOTAL, *specs.SPREAD, specs.RATIO))
 SHOWS = (
     specs.NAME,
     *specs.THREADS,

@@ -38,7 +38,7 @@ from tracekit.units import Unit, format_span
 from tracekit.views import specs, tabulate
 from tracekit.views.base import ColumnSpec, Quantity, View, ViewOptions
 from tracekit.views.named import from_totals
-from tracekit.views.quantities import STATISTICS, quantity, ratio, span
+from tracekit.views.quantities import quantity, ratio, span
 from tracekit.views.totals import both_note
 
 PHASES = {
@@ -327,8 +327,7 @@ def _define(index: TraceIndex, _: ViewOptions, row: Mapping[str, Cell], column: 
     who = "steps" if row["name"] == STEP else f"{row['name']} ranges that no other phase holds"
     if column == "calls":
         return quantity(index, mask, "count", f"number of {who}")
-    if column in STATISTICS:
-        measure = "mean" if column == "avg" else column
+    if measure := specs.measures(specs.STATISTICS).get(column):
         return quantity(index, mask, measure, f"{measure} of the durations of {who}")
     if column not in ("total", "ratio"):
         return None

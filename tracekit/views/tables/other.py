@@ -21,22 +21,25 @@ from tracekit.report import Cell, Column, ReportTable, Section
 from tracekit.schema import Kind
 from tracekit.units import Unit
 from tracekit.views import specs, tabulate, totals
-from tracekit.views.base import View, ViewOptions
-from tracekit.views.named import by_name
-from tracekit.views.quantities import named
+from tracekit.views.base import ViewOptions
+from tracekit.views.named import NamedTable
 
-_TITLE = "Other calls and overhead"
-_WHAT = "other or overhead"
 _KINDS = frozenset({Kind.OTHER, Kind.OVERHEAD})
-_COLUMNS = frozenset({"ts_ns", "dur_ns", "kind", "name", "source", "pid", "tid"})
+TABLE = NamedTable(
+    name="other",
+    title="Other calls and overhead",
+    what="other or overhead",
+    kinds=_KINDS,
+    columns=frozenset({"ts_ns", "dur_ns", "kind", "name", "source", "pid", "tid"}),
+    show_kind=True,
+    more=(specs.BYTES,),
+)
 
 
 def compute(index: TraceIndex, options: ViewOptions) -> Section:
     """Return the table of these rows, and that of those without times. Raises: UsageError for an unknown --sort."""
     index = TraceIndex(replace(index.trace, totals=index.totals.filter(_calls(index))))
-    section = by_name(
-        index, options, view=VIEW.name, title=_TITLE, kinds=_KINDS, what=_WHAT, columns=_COLUMNS, show_kind=True
-    )
+    section = TABLE.compute(index, options)
     if index.events.num_rows:
         section = replace(section, tables=tuple(_without_ratio(table) for table in section.tables))
     counted = _from_events(index, options) or _from_totals(index, options)
@@ -102,22 +105,4 @@ def _counted(
     return tabulate.finish("counts", "Counts, without times", columns, options, own_order="calls")
 
 
-_SHOWS = (
-    specs.NAME,
-    specs.KIND,
-    *specs.STATISTICS,
-    specs.MEDIAN,
-    specs.BYTES,
-    *specs.THREADS,
-    *specs.PLACED,
-)
-
-VIEW = View(
-    name="other",
-    title=_TITLE,
-    columns=_COLUMNS,
-    kinds=_KINDS,
-    compute=compute,
-    define=named(_KINDS, _WHAT, ("name", "kind")),
-    shows=_SHOWS,
-)
+VIEW = replace(TABLE.view(), compute=compute)
