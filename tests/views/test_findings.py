@@ -174,7 +174,7 @@ def launching(kernel: int, count: int = 200, own: int = 0) -> Trace:
 def test_short_kernels_are_launch_bound() -> None:
     made = launching(4 * US)
     finding = one(made, "launch-bound")
-    assert "100.00 % of 200 kernels" in finding.claim
+    assert "100 % of 200 kernels" in finding.claim
     # Without launching and operators the kernels alone are left: 200 x 4 us of 4,004 us.
     assert finding.saving_ns == 4004 * US - 800 * US
     assert not found(made, "launch-bound", launch_idle_share=0.9)
@@ -225,7 +225,7 @@ def test_one_kernel_that_takes_most_of_the_path() -> None:
     rows += [work(name, i, 10 * US + i * 50 * US, 60 * US + i * 50 * US) for i, name in enumerate(["big"] * 3 + ["no"])]
     made = trace(*rows)
     finding = one(made, "expensive kernel", kernel_share=0.3)
-    assert finding.claim.startswith("One kernel, big, takes 150.0 us in 3 calls")
+    assert finding.claim.startswith("One kernel, big, takes 150 us in 3 calls")
     assert finding.confidence == "low"
     assert finding.saving_ns == 150 * US
     assert not found(made, "expensive kernel", kernel_share=0.9)
@@ -309,7 +309,7 @@ def test_exposed_copies(memory: str) -> None:
     finding = one(made, "exposed copies")
     breakdown = dicts(view(made, "breakdown"))[0]
     assert finding.evidence[0].value == breakdown["exposed_copies"] == 40 * 40 * US
-    assert f"40 copies for {40 << 20:,} bytes; Memcpy HtoD{memory} takes 1.600 ms in all" in finding.claim
+    assert f"40 copies for {40 << 20:,} bytes; Memcpy HtoD{memory} takes 1.6 ms in all" in finding.claim
     assert 0 < finding.saving_ns <= 40 * 40 * US
     assert not found(made, "exposed copies", exposed_copies_share=0.9)
 
@@ -357,7 +357,7 @@ def starting(create: int, *, idle_before: int = 0) -> Trace:
 def test_start_up() -> None:
     made = starting(50 * MS)
     finding = one(made, "start-up")
-    assert finding.claim.startswith("50.00 ms pass in 1 call before the device has its first work, 50.00 ms of them in")
+    assert finding.claim.startswith("50 ms pass in 1 call before the device has its first work, 50 ms of them in")
     assert finding.saving_ns == 50 * MS
     assert finding.confidence == "high"
     assert [each.cell for each in finding.evidence] == ["api.cudaMalloc.calls", "api.cudaMalloc.total"]
@@ -579,7 +579,7 @@ def test_what_is_too_little_to_judge_is_not_called_clean() -> None:
     copy = {"dur_ns": 90, "kind": "memcpy", "name": "[CUDA memcpy HtoD]", "device": 0}
     few = [{"ts_ns": 100 * n, **copy} for n in range(3)]
     notes = FINDINGS(trace(*few), ViewOptions()).notes
-    assert "no rule could be checked here" in notes[0]
+    assert notes[0].startswith("No findings: the rules need GPU or step data.")
     assert "exposed copies (too little device work to judge" in notes[1]
     many = [{**few[0], "ts_ns": 100 * n} for n in range(20)]
     assert [each.rule for each in FINDINGS(trace(*many), ViewOptions()).findings] == ["exposed copies"]

@@ -29,7 +29,7 @@ def test_a_range_without_a_thread_counts_but_what_it_launched_is_not_known() -> 
     assert [(r["name"], r["total"], r["device_total"]) for r in dicts(section)] == [
         ("span", 50, None), ("(unattributed)", None, 10),
     ]  # fmt: skip
-    assert "1 user range is on no thread: what they called and launched is not known" in section.notes
+    assert "1 user range is without a thread: calls and launches in them are unknown" in section.notes
 
 
 def test_threads_are_blocks() -> None:

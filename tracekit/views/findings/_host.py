@@ -18,7 +18,7 @@ from tracekit.schema import API_CALLS, Kind
 from tracekit.views.findings import _around
 from tracekit.views.findings._bounds import Bound, how, sure
 from tracekit.views.findings._facts import NO_PATH, NO_WORK, OPERATORS, Facts, RuleResult, row_of
-from tracekit.views.findings._words import named, percent, span
+from tracekit.views.findings._words import named, span, whole_percent
 
 _RANGES = (*OPERATORS, Kind.USER_RANGE, Kind.USER_RANGE_NATIVE, Kind.FORWARD, Kind.BACKWARD, Kind.OPTIMIZER)
 _SYNCHRONIZE = re.compile(r"\w*Synchronize")
@@ -151,15 +151,16 @@ def launch_bound(facts: Facts) -> RuleResult:
         if bound.share < max(facts.thresholds["launch_idle_share"], facts.thresholds["least_share"]):
             continue
         calls, place = facts.calls_of(kernels), row_of(device)
-        where = facts.where(owner) + ("" if whole == high - low else " without loading, pauses and first steps")
+        where = "each step" if facts.where(owner) == "the steps" else "the run"
+        without = "" if whole == high - low else " (loading, pauses and first steps not counted)"
         times[facts.label(owner)] = idle
         operators = facts.has_operators(owner)
         found.append(
             Finding(
                 "launch-bound",
                 facts.label(owner),
-                f"The device is idle for {percent(taken / whole)} of {where} because the host launches too late: "
-                f"{percent(float(short))} of {own.size:,} kernels take less than the {span(apart)} from one "
+                f"The GPU waits {whole_percent(taken / whole)} of {where}{without}: the host launches too late. "
+                f"{whole_percent(float(short))} of {own.size:,} kernels take less than the {span(apart)} from one "
                 "launch to the next.",
                 tuple(
                     facts.cells("idle", "host late", ("total", "ratio"), cause="host late", **place)

@@ -221,8 +221,11 @@ def _checked(results: dict[str, RuleResult], findings: list[Finding]) -> list[st
     if clean:
         notes.append(f"{'checked and not found' if findings else 'nothing found; checked'}: {', '.join(clean)}")
     elif not findings:
-        # "needs": a summary lists it with the other empty views; this view alone gives the reasons.
-        notes.append("needs device work, calls of the host, steps or a data loader; no rule could be checked here")
+        # A summary lists it with the other empty views; this view alone gives the reasons.
+        notes.append(
+            "No findings: the rules need GPU or step data. Record GPU activity and steps "
+            "(PyTorch: ProfilerActivity.CUDA and a schedule)."
+        )
     reasons: dict[str, list[str]] = {}
     for name, why in unable:
         reasons.setdefault(why, []).append(name)

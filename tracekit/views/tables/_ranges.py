@@ -225,7 +225,7 @@ class RangeFigures:
         if self.lost:
             verb = "is" if self.lost == 1 else "are"
             out.append(
-                f"{grouping.plural(what, self.lost)} {verb} on no thread: what they called and launched is not known"
+                f"{grouping.plural(what, self.lost)} {verb} without a thread: calls and launches in them are unknown"
             )
         return out
 

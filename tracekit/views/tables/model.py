@@ -51,7 +51,7 @@ STEP, OTHERS = "ProfileStep", "Others"
 _TITLE = "Model"
 _KINDS = frozenset({Kind.STEP, *PHASES})
 _COLUMNS = _host.COLUMNS | _owners.COLUMNS
-ON_NO_THREAD = ", on no thread"
+ON_NO_THREAD = ", without a thread"
 """End of the names of phases that overlap the others."""
 _NAMES = (STEP, *PHASES.values(), *(f"{name}{ON_NO_THREAD}" for name in PHASES.values()))
 _ASIDE = len(PHASES)
@@ -108,7 +108,7 @@ def compute(index: TraceIndex, options: ViewOptions) -> Section:
     places: list[tuple[Cell, ...]] = [(n, i) for n, block in enumerate(blocks) for i in range(len(block.kinds) + 1)]
     table = tabulate.finish("model", _TITLE, columns, options, own_order="", blocks=places, top_each=False)
     if (found.kind > _ASIDE).any():
-        notes.append("phases on no thread all count, have no part in Others, and what they launched is not known")
+        notes.append("Phases without a thread are listed, but not subtracted from Others.")
     for block in blocks:
         notes += block.notes
     notes += timed.notes()
