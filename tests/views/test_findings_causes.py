@@ -79,7 +79,7 @@ def test_without_operators_the_host_may_compute_in_a_pause() -> None:
     finding = one(trace(*rows), "host pauses")
     assert finding.confidence == "low"
     assert "no call or load runs" in finding.claim
-    assert finding.because.startswith("no operators are in the trace, so the host may compute in these pauses")
+    assert finding.because.startswith("the trace has no operators, so the host may compute in these pauses")
 
 
 def test_pauses_that_a_range_names_say_so() -> None:

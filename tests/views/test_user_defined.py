@@ -49,8 +49,8 @@ def test_the_ratio_that_counts_nested_ranges_again_says_so_and_leaves_the_place_
     section = USER(trace(op("all", 0, 100, "user_range"), op("half", 0, 50, "user_range")), ViewOptions())
     rows = {row["name"]: row for row in dicts(section)}
     assert (rows["all"]["ratio"], rows["all"]["self_ratio"]) == (100 / 150, 0.5)
-    assert any("counts each time once" in note for note in section.notes)
+    assert any("count each time once" in note for note in section.notes)
     priority = {column.name: column.priority for column in section.tables[0].columns}
     assert priority["self_ratio"] < priority["ratio"]
     flat = USER(trace(op("a", 0, 50, "user_range"), op("b", 50, 90, "user_range")), ViewOptions())
-    assert not any("counts each time once" in note for note in flat.notes)
+    assert not any("count each time once" in note for note in flat.notes)

@@ -72,9 +72,9 @@ def _account(ledger: Ledger) -> str:
     """Return "read 66 records: 61 kept, 5 ignored (header 1, preamble 4), nothing dropped"."""
     read = count_of(ledger, "read")
     parts = [f"{count_of(ledger, 'kept'):,} kept"]
-    for name, one in (("merged", "merged"), ("facts", "fact")):
+    for name, one in (("merged", "merged"), ("facts", "header row")):
         if count := count_of(ledger, name):
-            parts.append(f"{count:,} {one if count == 1 else name}")
+            parts.append(f"{count:,} merged" if name == "merged" else plural(count, one))
     for name in ("ignored", "filtered", "dropped"):
         why = ", ".join(f"{visible(reason)} {count:,}" for reason, count in sorted(_reasons(ledger, name).items()))
         if count := count_of(ledger, name):

@@ -117,7 +117,7 @@ class Screen:
 def screen(report: Report, headline: Headline, time_unit: str = "") -> Screen:
     """Return the words of the first screen. time_unit: of all times, "" for the best of each."""
     step, top = headline.step, headline.top
-    unknown = f"The time of the run is unknown: {headline.run_note}."
+    unknown = f"The time of the run is unknown: {visible(headline.run_note)}."
     after = ""
     if step is not None:
         value, before, after, spread = step.median_ns, "A step takes", "(median)", _spread(step, time_unit)

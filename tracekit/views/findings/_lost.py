@@ -43,7 +43,7 @@ def lost_rows(facts: Facts) -> RuleResult:
     calls = np.flatnonzero(facts.kinds(*API_CALLS) & facts.index.has("correlation"))
     launches = calls[named_like(facts.index, calls, _LAUNCHES)]
     if any(ledger.filtered for ledger in facts.index.ledgers):
-        return RuleResult(why_not="the filters left out rows")
+        return RuleResult(why_not="rows were filtered")
     if not (linked.any() and launches.size) and not warned:
         return RuleResult(why_not=NO_LINKS if facts.work.rows.size else NO_WORK)
     kernels, orphans, without = (

@@ -115,7 +115,9 @@ _COLUMNS = frozenset(
 ).union(*(view.columns for view in _VIEWS.values()))
 
 
-_TOO_LITTLE = RuleResult(why_not="too little device work to judge, and no host threads with operators, calls or steps")
+_TOO_LITTLE = RuleResult(
+    why_not="too few device events to judge, and no host thread with operators, API calls or steps"
+)
 """For fewer than LEAST_WORK pieces. It has no number, so that a summary can group it with other empty views."""
 
 

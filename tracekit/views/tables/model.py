@@ -7,8 +7,8 @@ part of it; steps count beside the phases in them. total: sum over these.
 ratio: the time that at least one of these covers, as a share of the whole. The whole is the time in steps and phases
 (the union over all threads), since loops that a program watches load their data between two steps; without steps, it
 is the span. Others is the part of the whole in which no phase ran. So no ratio is above 100 % or below zero, and phases
-that do not overlap each other add up to 100 % with Others. Phases on no thread (a prefetch that overlaps what the loop
-does) have rows of their own and no part in Others and in the whole.
+that do not overlap each other add up to 100 % with Others. Phases without a thread (a prefetch that overlaps the
+loop) have rows of their own and no part in Others and in the whole.
 
 device_total: of a step, the device work that was launched while it ran, by any thread of its process; of a phase, what
 was launched in it, or while it ran by a thread that has no phases of its own (autograd's). device_ratio: of the work
@@ -62,8 +62,8 @@ WorkOf: TypeAlias = dict[int, tuple[int, int]]
 @dataclass(frozen=True, slots=True, eq=False)
 class _Counted:
     """Steps and outermost phases, m of them. kind: 0 for a step, else the number of the phase, plus _ASIDE for one that
-    is on no thread. owner: whose. place: in the tree, -1 for one on no thread. work: device ns; by_time: the estimate
-    where calls show none."""
+    is without a thread. owner: whose. place: in the tree, -1 for one without a thread. work: device ns; by_time: the
+    estimate where calls show none."""
 
     rows: I64
     kind: I64
@@ -114,7 +114,7 @@ def compute(index: TraceIndex, options: ViewOptions) -> Section:
     notes += timed.notes()
     lost = int(np.count_nonzero(host.launch < 0)) - timed.said[0]
     if lost:
-        notes.append(f"{lost:,} of {grouping.plural('piece', host.work.size)} of device work have no launch call here")
+        notes.append(f"{lost:,} of {grouping.plural('device event', host.work.size)} have no launch call here")
     notes += [tabulate.PERCENTILE_NOTE, *both_note(index, _KINDS, "phase"), *tabulate.option_notes(options, table)]
     return Section(VIEW.name, _TITLE, (table,), notes=tuple(dict.fromkeys(notes)))
 
