@@ -209,7 +209,7 @@ def test_timings_nest() -> None:
 
 
 def test_the_published_layout() -> None:
-    """The seed's first Perf Summary: title, ratio, units, cells centred in 15."""
+    """The first Perf Summary of Paddle's guide: title, ratio, units, cells centred in 15."""
     from tracekit.profiler.paddle._benchmark import Figures
 
     perf = Perf(
