@@ -70,7 +70,8 @@ _FIRST = (
 )
 """Columns in the order in which a reader wants them; the others follow."""
 SELF_NOTE = (
-    "device total: work launched in the range or below it; device self: work whose innermost range in this table it is"
+    "device total: work launched in the range or in ranges inside; device self: without the work of ranges of this "
+    "table inside"
 )
 
 
