@@ -30,7 +30,7 @@ ALLOWED = (
     "(--max-read-bytes",
     "not a known profile format",
     "no record of it can be read",
-    "could not be read: times and counts are of the others alone",
+    "could not be read: times and counts cover the others only",
     "the compressed data is damaged",
     "of memory to be unpacked",
     "the database cannot be read",

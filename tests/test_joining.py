@@ -71,7 +71,7 @@ def test_without_alignment_each_input_keeps_the_clock_of_its_file(tmp_path: Path
     trace = tracekit.read(paths, align="none")
     assert {str(each["method"]) for each in clocks(trace)} == {"wall-clock"}
     assert all(each["offset_ns"] == 0 for each in clocks(trace))
-    assert "how well these agree is not known" in notes(trace)["clocks-by-wall-clock"]
+    assert "how well these agree is unknown" in notes(trace)["clocks-by-wall-clock"]
     starts = {rank: int(group.min()) for rank, group in trace.to_pandas().groupby("rank")["ts_ns"]}
     origin = trace.run.origin_ns or 0
     for rank in range(3):
@@ -270,7 +270,7 @@ def test_a_copy_of_a_file_counts_and_is_named(tmp_path: Path) -> None:
     (tmp_path / "c.csv").write_bytes(data.replace(b"1.190000", b"1.190001"))
     trace = tracekit.read(tmp_path)
     assert len(trace.run.sources) == 3
-    assert "/b.csv has the same bytes: if it is a copy, leave it out" in notes(trace)["same-bytes"]
+    assert "/b.csv has the same bytes: remove it if it is a copy" in notes(trace)["same-bytes"]
     assert ["same-bytes" in ledger.notes for ledger in trace.ledgers] == [True, False, False]
     assert "same-bytes" not in notes(tracekit.read([tmp_path / "a.csv", tmp_path / "c.csv"]))
     named = tracekit.read([f"x={tmp_path / 'a.csv'}", f"y={tmp_path / 'b.csv'}"])

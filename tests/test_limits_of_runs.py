@@ -39,7 +39,7 @@ def test_a_run_beyond_a_limit_is_partial_and_the_others_are_whole(
     monkeypatch.setattr(batch, "LocalEngine", Here)
     out = tmp_path / "out"
     done = run("batch", runs, "-o", out, "--max-read-events", 50, code=1)
-    assert f"INCOMPLETE: a.csv {SAID}, and shares are not known (large)" in done.stderr
+    assert f"INCOMPLETE: a.csv {SAID}, so shares are unknown (large)" in done.stderr
     assert "0 failed, 1 partial" in done.stderr
     index = json.loads((out / "index.json").read_text())
     assert {each["run"]: (each["status"], each["events"]) for each in index["runs"]} == {

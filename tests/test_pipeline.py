@@ -227,8 +227,8 @@ def test_an_upstreams_tables_are_shown_unasked_for_its_own_formats_alone() -> No
 @pytest.mark.parametrize(
     ("selection", "words"),
     [
-        (Selection(devices=frozenset({99})), "the filters left out 137 records: nothing is left to show"),
-        (Selection(kinds=frozenset({"memset"})), 'what "this trace has none" says is of the others alone'),
+        (Selection(devices=frozenset({99})), "the filters removed 137 records: no record is left to show"),
+        (Selection(kinds=frozenset({"memset"})), '"this trace has none" is about the other records'),
     ],
 )
 def test_a_report_says_that_a_filter_is_why_there_is_nothing(selection: Selection, words: str) -> None:
@@ -243,7 +243,7 @@ def test_a_filter_that_removes_everything_is_one_line() -> None:
     trace = tracekit.read(path, selection=Selection(name="no such name"))
     for made in (pipeline.summary(trace), pipeline.summary(trace, views=["kernel"]), pipeline.report(trace)):
         assert made.sections == ()
-        assert made.notes == ("the filters left out 137 records: nothing is left to show",)
+        assert made.notes == ("the filters removed 137 records: no record is left to show",)
         for form in ("text", "markdown", "json", "csv", "html"):
             assert pipeline.render(made, form).count("this trace has none") == 0
     late = tracekit.read(path, selection=Selection(times_ns=(10**18, None)))
@@ -256,7 +256,7 @@ def test_selecting_steps_that_are_not_there_names_those_that_are() -> None:
         ("paddle-pb/gpu.paddle_trace.pb", "is step 3"),
     ):
         trace = tracekit.read(sample(name), selection=Selection(steps=(99, 100)))
-        assert [str(note) for note in trace.ledgers[0].notes.values()] == [f"the filter left nothing: there {there}"]
+        assert [str(note) for note in trace.ledgers[0].notes.values()] == [f"no event passes the filter: there {there}"]
 
 
 def test_selecting_steps_of_a_trace_without_steps_is_an_error(tmp_path: Path) -> None:

@@ -80,7 +80,7 @@ def writer_for(target: PathLike, to: str = "") -> Writer:
     found = [(len(s), w.name) for w in WRITERS.values() for s in w.suffixes if name.endswith(s)]
     if not found:
         raise UsageError(
-            f"{target}: the suffix names no target", hint=f"say --to with one of: {', '.join(sorted(WRITERS))}"
+            f"{target}: the suffix names no target", hint=f"pass --to TARGET; targets: {', '.join(sorted(WRITERS))}"
         )
     return WRITERS[max(found)[1]]
 
@@ -141,7 +141,7 @@ def _write(writer: Writer, stream: Stream, target: Path, options: WriteOptions) 
 
 
 def _events_for(writer: Writer, stream: Stream, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Refuse a timeline of totals alone: durations without starts are never unfolded into invented events."""
+    """Refuse a timeline of totals only: durations without starts are never unfolded into invented events."""
     events = totals = 0
     for batch in batches:
         if schema.is_totals(batch):
@@ -152,7 +152,7 @@ def _events_for(writer: Writer, stream: Stream, batches: Iterator[pa.RecordBatch
     if totals and not events and writer.holds == "events":
         path = stream.ledgers[0].path if stream.ledgers else "the trace"
         raise UsageError(
-            f"{path} holds totals alone, no events: {writer.name} needs a timeline",
+            f"{path} has only totals, no events: {writer.name} needs a timeline",
             hint="`tracekit summary` shows the totals; --to parquet keeps them",
         )
 

@@ -38,14 +38,14 @@ class AmbiguousFormatError(TracekitError):
     def __init__(self, path: str, candidates: Iterable[str]) -> None:
         names = sorted(candidates)
         super().__init__(
-            f"{path}: could be {' or '.join(names)}", hint=f"say which with --from, for example --from {names[0]}"
+            f"{path}: could be {' or '.join(names)}", hint=f"choose with --from, for example --from {names[0]}"
         )
 
 
 class ParseError(TracekitError):
     """The input cannot be read as its format. `where` names the line or byte."""
 
-    hint = "is the file complete? --from NAME reads it as another format"
+    hint = "check that the file is complete; --from NAME reads it as another format"
 
     def __init__(self, path: str, where: str, reason: str, *, hint: str = "") -> None:
         place = f"{path}: {where}" if where else path
@@ -113,7 +113,7 @@ class LimitError(TracekitError):
     """An input costs more than a limit allows, and cannot be read in part. stop: the limit."""
 
     def __init__(self, name: str, stop: Stop) -> None:
-        super().__init__(f"{name} {stop.text}: it was not read, since only the whole of it can be", hint=stop.hint)
+        super().__init__(f"{name} {stop.text}: it was not read, because it can only be read as a whole", hint=stop.hint)
         self.stop = stop
 
 

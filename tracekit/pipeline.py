@@ -278,9 +278,9 @@ def report_of(trace: Trace, sections: Sequence[Section], first: Headline | None 
     left = trace.events.num_rows + trace.totals.num_rows
     if filtered and (not left or any(not section.tables and not section.figures for section in sections)):
         # Else "this trace has none" would be taken as a word about the file.
-        words = 'what "this trace has none" says is of the others alone' if left else "nothing is left to show"
+        words = '"this trace has none" is about the other records' if left else "no record is left to show"
         count = f"{filtered:,} record{'' if filtered == 1 else 's'}"
-        notes = (*notes, f"the filters left out {count}: {words}")
+        notes = (*notes, f"the filters removed {count}: {words}")
         sections, first = (sections, first) if left else ((), None)
     ledgers = tuple(ledger.to_json() for ledger in trace.ledgers)
     titles = {s.format: READERS[s.format].title for s in sources if s.format in READERS}

@@ -67,7 +67,7 @@ USER_RANGES = frozenset(
 """Kinds of ranges that a program, or the framework for it, puts around its phases."""
 
 HOST_RANGES = USER_RANGES | {Kind.OPERATOR, Kind.OPERATOR_INNER, Kind.PYTHON_OP, Kind.COMMUNICATION}
-"""Kinds of ranges on the threads of the host, without calls of the runtime and driver."""
+"""Kinds of ranges on the threads of the host, without runtime and driver calls."""
 
 
 @dataclass(frozen=True, slots=True)

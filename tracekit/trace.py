@@ -160,14 +160,14 @@ class Ledger:
         file that was cut does not count: what came before it is whole.
         """
         if self.reservation:
-            return f"INCOMPLETE: {visible(Path(self.path).name)} {self.reservation}, and shares are not known"
+            return f"INCOMPLETE: {visible(Path(self.path).name)} {self.reservation}, so shares are unknown"
         dropped = sum(count for code, count in self.dropped.items() if not is_cut(code))
         data = self.kept + self.merged + self.filtered + dropped
         if dropped <= MOST_DROPPED * data:
             return ""
         return (
             f"INCOMPLETE: {dropped:,} of {plural(data, 'record')} of {visible(Path(self.path).name)} could not be "
-            "read: times and counts are of the others alone, shares are not known"
+            "read: times and counts cover the others only, and shares are unknown"
         )
 
     def check(self) -> None:
@@ -229,7 +229,7 @@ class SourceFacts:
     size_bytes: int | None = None
     sha256: str | None = None
     synthetic_time: bool = False
-    """The file has durations alone: the reader laid the rows end to end. Or its starts hold no order (`TIMES`)."""
+    """The file has only durations: the reader laid the rows end to end. Or its starts hold no order (`TIMES`)."""
     facts: dict[str, Any] = field(default_factory=dict)
     opened: str = field(default="", repr=False, compare=False)
     """The input's name in full, as this process opened it; "" for none. No output has it."""

@@ -196,6 +196,21 @@ def short_span(ns: int) -> str:
     return format_span(ns)
 
 
+def sentence_span(ns: int) -> str:
+    """Return a duration for a sentence: four significant digits, without zeros at the end.
+
+    >>> sentence_span(144088000), sentence_span(3050000), sentence_span(999999), sentence_span(999)
+    ('144.1 ms', '3.05 ms', '1 ms', '999 ns')
+    """
+    for unit in ("s", "ms", "us"):
+        size = 10 ** TIME_EXPONENT[unit]
+        if 20_000 * abs(ns) >= 19_999 * size:  # 999,950 ns would read "1,000 us"
+            before = len(str(abs(ns) // size))
+            text = rounded(ns, unit, max(0, 4 - before))
+            return f"{text.rstrip('0').rstrip('.') if '.' in text else text} {unit}"
+    return f"{ns} ns"
+
+
 def percent(part: int, whole: int) -> str:
     """Return a share in percent with one decimal; neither "0.0" for some nor "100.0" for less than all.
 

@@ -156,7 +156,7 @@ def test_a_signal_ends_a_query_that_never_would(tmp_path: Path, where: str, name
         finally:
             child.kill()
     assert (child.returncode, out) == (130 if name == "SIGINT" else 128 + number, b"")
-    assert err in (b"", b"interrupted: nothing is left half-written\n")
+    assert err in (b"", b"interrupted: no half-written file is left\n")
     assert list(tmp_path.iterdir()) == []
 
 

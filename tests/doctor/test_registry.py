@@ -58,7 +58,7 @@ def test_the_page_has_every_class() -> None:
     page = (ROOT / "docs" / "doctor.md").read_text(encoding="utf-8")
     for each in DEFECTS.values():
         if each.code != "remark":
-            assert f"| `{each.code}` | {each.meaning} | {each.fix or 'nothing can bring them back'} |" in page
+            assert f"| `{each.code}` | {each.meaning} | {each.fix or 'they cannot be restored'} |" in page
 
 
 def test_a_warning_of_the_profiler_is_a_defect_where_events_were_lost() -> None:

@@ -40,7 +40,7 @@ def timed(costs: list[tuple[int, int, float | None]], loader: object = "train") 
 
 
 def published(costs: list[tuple[int, int, float | None]]) -> dict[str, float]:
-    """Upstream's arithmetic as REFERENCE section 5 states it in formulas, in the order of its additions."""
+    """Upstream's arithmetic (python/paddle/profiler/timer.py, Paddle 2.3 to 3.3), in the order of its additions."""
     n = len(costs)
     samples_known = all(samples is not None for _, _, samples in costs)
     batch = [(reader + rest) / 1e9 for reader, rest, _ in costs]
@@ -209,7 +209,7 @@ def test_timings_nest() -> None:
 
 
 def test_the_published_layout() -> None:
-    """The seed's first Perf Summary: title, ratio, units, cells centred in 15."""
+    """The first Perf Summary of Paddle's guide: title, ratio, units, cells centred in 15."""
     from tracekit.profiler.paddle._benchmark import Figures
 
     perf = Perf(

@@ -131,7 +131,7 @@ def test_stopping_while_getting_ready_warns_and_saves_nothing() -> None:
 
 
 def test_stop_inside_the_callback_is_safe(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    """The case study of the seed does it: stop and summarise when the window is there, then step on and stop again."""
+    """Paddle's guide does it: stop and summarise when the window is there, then step on and stop again."""
     calls = []
 
     def ready(prof: profiler.Profiler) -> None:

@@ -1,4 +1,4 @@
-"""The state of each step, as REFERENCE gives it and as the seed's examples say in words."""
+"""The state of each step, as Paddle's profiler.py computes it, and as the examples of its guide describe it."""
 
 from __future__ import annotations
 

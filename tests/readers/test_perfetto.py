@@ -220,8 +220,8 @@ def test_arrows_to_kernels_are_on_the_page() -> None:
     """15 of the 2,645 arrows have another end."""
     trace = tracekit.read(corpus_next("perfetto/rocprofv3_mi300a.pftrace.gz"))
     notes = tracekit.view(trace, "timeline").notes
-    assert [note for note in notes if "without another end" in note] == [
-        "not drawn: 2,630 points of arrows of the input, without another end or without an event there"
+    assert [note for note in notes if "without a partner" in note] == [
+        "not drawn: 2,630 flow events of the input without a partner, or without an event at its time"
     ]
 
 

@@ -21,31 +21,25 @@ from tracekit.readers.nvprof._state import RowError
 from tracekit.readers.printed import locale
 from tracekit.readers.printed.lines import Printed, printed
 from tracekit.readers.printed.locale import NumberCells, as_csv, as_printed
-from tracekit.readers.printed.numbers import COMMA, LAKHS, MYRIADS, POINT, STYLES, Style, choose, styles_of
+from tracekit.readers.printed.numbers import COMMA, POINT, STYLES, Style, choose, styles_of
 from tracekit.readers.source import open_source
 from tracekit.readers.torch import _columns as torch
 from tracekit.trace import Ledger
 from tracekit.units import MAX_NS
 
 BLANKS = "'\u2019\u00a0\u2009\u202f"
-SEPARATORS = {POINT: "," + BLANKS, COMMA: "." + BLANKS, MYRIADS: ",", LAKHS: ","}
+SEPARATORS = {POINT: "," + BLANKS, COMMA: "." + BLANKS}
 
 
-def sizes_of(style: Style, digits: int) -> list[int]:
+def sizes_of(digits: int) -> list[int]:
     """The sizes of the groups of a number with that many digits, the first one first."""
-    if style is LAKHS:
-        return [digits] if digits <= 3 else [*sizes_of_equal(digits - 3, 2), 3]
-    return sizes_of_equal(digits, 4 if style is MYRIADS else 3)
+    head = digits % 3 or 3
+    return [head] + [3] * ((digits - head) // 3)
 
 
-def sizes_of_equal(digits: int, size: int) -> list[int]:
-    head = digits % size or size
-    return [head] + [size] * ((digits - head) // size)
-
-
-def grouped(style: Style, digits: str, separator: str) -> str:
+def grouped(digits: str, separator: str) -> str:
     parts, at = [], 0
-    for size in sizes_of(style, len(digits)):
+    for size in sizes_of(len(digits)):
         parts.append(digits[at : at + size])
         at += size
     return separator.join(parts)
@@ -68,7 +62,7 @@ def read(style: Style, text: str) -> str | None:
         groups = whole.split(separator)
         if len(groups) > 1:
             digits = "".join(groups)
-            fits = digits.isascii() and digits.isdecimal() and [len(g) for g in groups] == sizes_of(style, len(digits))
+            fits = digits.isascii() and digits.isdecimal() and [len(g) for g in groups] == sizes_of(len(digits))
             if not fits or digits.startswith("0"):
                 return None
             return text.replace(separator, "").replace(style.decimal, ".")
@@ -79,7 +73,7 @@ def read(style: Style, text: str) -> str | None:
 def test_a_number_that_a_locale_prints_is_read(style: Style, number: int, fraction: str, data: st.DataObject) -> None:
     sign, power = data.draw(st.sampled_from(["", "-", "+"])), data.draw(st.sampled_from(["", "e5", "E-12", "e+300"]))
     separator = data.draw(st.sampled_from(["", *SEPARATORS[style]]))
-    text = sign + grouped(style, str(number), separator) + (style.decimal + fraction if fraction else "") + power
+    text = sign + grouped(str(number), separator) + (style.decimal + fraction if fraction else "") + power
     want = f"{sign}{number}{'.' if fraction else ''}{fraction}{power}"
     assert style.plain(text) == read(style, text) == want
 
@@ -93,8 +87,8 @@ def test_no_other_text_is_a_number(style: Style, text: str) -> None:
 
 
 @pytest.mark.parametrize(("cells", "styles"), [
-    (["25.369.833", "27,0"], [COMMA]), (["44,0087,8248", "1.5"], [MYRIADS]), (["12,34,567.8"], [LAKHS]),
-    (["1,234,567.8", "12"], [POINT]), (["1,234"], [POINT, COMMA]), (["12,3456"], [COMMA, MYRIADS]),
+    (["25.369.833", "27,0"], [COMMA]), (["44,0087,8248", "1.5"], [POINT]), (["12,34,567.8", "2,5"], [COMMA]),
+    (["1,234,567.8", "12"], [POINT]), (["1,234"], [POINT, COMMA]), (["12,3456"], [COMMA]),
     (["12", "7"], []), ([], []), (["1.234"], [POINT, COMMA]), (["0,5", "1,234"], [COMMA]), (["n/a", "-"], [POINT]),
     (["1.234,5", "n/a", "1,5"], [COMMA]),
 ])  # fmt: skip
@@ -117,9 +111,8 @@ def test_of_several_styles_the_sums_the_file_and_the_program_decide() -> None:
     assert choose(both, lambda _: True, ["1,234"], COMMA) is COMMA
     assert choose(both, lambda _: False, ["1,234"], COMMA) is COMMA
     assert choose(both, lambda _: True, ["1,234"], None) is None
-    assert choose(both, lambda _: True, ["1,234"], MYRIADS) is None
     assert choose(both, lambda _: True, ["1.234"], None) is POINT
-    assert choose((COMMA, MYRIADS), lambda _: True, ["1.234"], None) is None
+    assert choose((COMMA,), lambda _: False, ["1,234"], None) is COMMA
 
 
 @pytest.mark.parametrize(("padded", "row"), [(False, "row (1234567.5)  0.5 f"), (True, "row (  1234567.5)  0.5 f")])

@@ -393,7 +393,7 @@ def test_a_log_that_ended_early_is_no_whole_result(file: Path, how: str, error: 
                  log.mark_line(items=[3, PERF + 12, 0]), log.step_line(items=[1, PERF + 12, 0]))  # fmt: skip
     said = f"ended by {cause} after 3 of at least 60,003 events; what came later is missing"
     assert trace.ledgers[0].notes["ended-early"].text == said
-    assert trace.incomplete == (f"INCOMPLETE: run.rank3.jsonl {said}, and shares are not known",)
+    assert trace.incomplete == (f"INCOMPLETE: run.rank3.jsonl {said}, so shares are unknown",)
     assert trace.run.sources[0].facts["ended"] == f"ended by {cause}"
     assert rows(trace, "dur_ns") == [(4,), (889,), (None,)]
     assert tracekit.summary(file).incomplete == trace.incomplete

@@ -389,7 +389,7 @@ def test_events_without_times_keep_their_order_and_their_peak(tmp_path: Path) ->
     place = tracekit.view(trace, "memory").tables[0]
     assert next(column.values for column in place.columns if column.name == "peak") == [150]
     out = run_command("summary", tmp_path / "x.pickle").stdout
-    assert "time of the run not known" in out
+    assert "The time of the run is unknown" in out
     entry = json.loads(run_command("inspect", tmp_path / "x.pickle", "--format", "json").stdout)["inputs"][0]
     assert (entry["first_ns"], entry["last_ns"], entry["events"]) == (None, None, 4)
 

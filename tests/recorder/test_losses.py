@@ -90,7 +90,7 @@ def assert_early(read: Found, cause: str, *, recorded: int) -> None:
     assert 0 < end["lost"] <= recorded - kept
     said = f"ended by {cause} after {kept:,} of at least {kept + end['lost']:,} events; what came later is missing"
     assert read.note("ended-early") == said
-    assert read.trace.incomplete == (f"INCOMPLETE: {read.path.name} {said}, and shares are not known",)
+    assert read.trace.incomplete == (f"INCOMPLETE: {read.path.name} {said}, so shares are unknown",)
     assert read.counted == list(range(len(read.counted))), "what is kept has no hole"
 
 

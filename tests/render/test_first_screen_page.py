@@ -17,7 +17,7 @@ from views.tables import trace as trace_of
 import tracekit
 from tracekit import pipeline
 from tracekit.report import Report
-from tracekit.units import percent, short_span
+from tracekit.units import percent, sentence_span
 
 pytestmark = pytest.mark.viewer
 
@@ -87,7 +87,7 @@ def test_headline_bars_and_findings_are_above_the_fold(name: str, width: int, tm
     assert headline is not None
     assert len(seen["big"]) == 1
     if headline.step is not None:
-        assert short_span(headline.step.median_ns) in seen["big"][0]
+        assert sentence_span(headline.step.median_ns) in seen["big"][0]
     bars = headline.devices[:4]
     if bars:
         whole = [bar.window_ns for bar in bars for _ in bar.parts]
@@ -99,7 +99,7 @@ def test_headline_bars_and_findings_are_above_the_fold(name: str, width: int, tm
         assert seen["parts"][0][2] == f"{headline.top.names[0].ns:,} ns"
     for number, (finding, card) in enumerate(zip(headline.findings, seen["cards"], strict=False), 1):
         assert finding.rule in card
-        assert short_span(finding.saving_ns) in card
+        assert sentence_span(finding.saving_ns) in card
         assert seen["links"][number - 1] == f"#findings-{number}"
         assert f'id="findings-{number}"' in page.html
     if headline.top is not None:

@@ -242,7 +242,7 @@ def test_very_long_names_are_cut_on_the_timeline_with_their_length_and_whole_in_
 def test_ledger_notes_facts_and_empty_views_are_told() -> None:
     text = Page(rendered(sample())).text
     for words in (
-        "Read 76 records: 61 kept, 3 facts, 11 ignored (header 1, preamble 10), nothing filtered",
+        "Read 76 records: 61 kept, 3 header rows, 11 ignored (header 1, preamble 10), nothing filtered",
         "the last row is cut (first at line 76)", "python train.py --lr 0.1", "needs API call events",
         "p50 is by nearest rank", "the first 3 of 5 rows; ratios are of all rows", "tracekit 0.0.0",
         "2 events on 2 lanes, 100 ns.",

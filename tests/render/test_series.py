@@ -48,7 +48,7 @@ def test_a_series_in_words() -> None:
         "Step time: 3 values, 1 us to 5 us (the largest at step 0)", "median 3 us, warm-up: 1",
     ]  # fmt: skip
     assert series_lines(of([7])) == ["Step time: 1 value, 7 ns to 7 ns"]
-    assert series_lines(of([None])) == ["Step time: no value is known"]
+    assert series_lines(of([None])) == ["Step time: all values are unknown"]
 
 
 def test_every_form_takes_a_series_and_text_of_the_trace_is_escaped_on_the_page() -> None:

@@ -148,7 +148,7 @@ def test_a_bar_is_told_in_its_unit(bar: Bar, lines: list[str]) -> None:
 def test_many_inputs_that_lost_nothing_are_one_line() -> None:
     ledgers = tuple(ledger(f"{i}.csv", read=1, facts=1) for i in range(5))
     assert TEXT(Report("t", "0", ledgers=ledgers), RenderOptions()).split("\n")[2:-1] == [
-        "5 inputs: read 5 records: 0 kept, 5 facts, nothing dropped"
+        "5 inputs: read 5 records: 0 kept, 5 header rows, nothing dropped"
     ]
 
 

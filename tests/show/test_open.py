@@ -415,7 +415,7 @@ def test_an_anonymous_file_is_not_kept_and_has_no_name(home: Path, tmp_path: Pat
         (["run.pftrace", "--page"], 2, "--page: run.pftrace is a Perfetto trace"),
         (["run.pftrace", "run.csv"], 2, "run.pftrace: a Perfetto trace is opened alone"),
         (["run.pftrace", "--kind", "kernel"], 2, "--kind: run.pftrace is a Perfetto trace"),
-        (["table.txt", "--trace"], 2, "holds totals alone"),
+        (["table.txt", "--trace"], 2, "has only totals"),
         (["run.csv", "--port", "70000"], 2, "--port"),
     ],
 )

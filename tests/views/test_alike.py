@@ -23,7 +23,7 @@ def test_the_same_kernel_of_two_tables_of_a_file_shows_which_table() -> None:
     of = trace(totals=({**same, "section": "cuda_gpu_kern_sum"}, {**same, "section": "cuda_gpu_sum"}))
     lines = shown(of, "kernel")
     assert any("kern_sum" in line for line in lines)
-    assert "  a ratio is of the rows of the same section: two sections may tell the same" in lines
+    assert "  a ratio is of the rows of the same section: two sections may count the same" in lines
 
 
 def test_one_device_of_two_processes_shows_the_process() -> None:

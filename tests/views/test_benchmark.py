@@ -53,7 +53,7 @@ def test_costs_are_over_the_iterations_that_count(costs: list[tuple[int, int]]) 
     assert ips["calls"] == len(batch)
     assert ips["avg"] == pytest.approx(len(batch) * 1e9 / sum(batch), abs=1e-6)
     assert (ips["min"], ips["max"]) == (round(1e9 / max(batch), 6), round(1e9 / min(batch), 6))
-    skipped = any("the first 10 are left out" in note for note in section.notes)
+    skipped = any("the first 10 are skipped" in note for note in section.notes)
     assert skipped == (len(costs) > 10)
 
 
@@ -87,7 +87,7 @@ def test_loading_on_no_thread_is_told_and_not_counted() -> None:
     rows = [op("s", 0, 10, "step"), op("prefetch", 0, 9, "dataloader", tid=None)]
     section = BENCHMARK(trace(*rows), ViewOptions())
     assert "reader_cost" not in tables(section)["costs"]
-    assert "1 dataloader range on no thread: they overlap the loop and do not count" in section.notes
+    assert "1 dataloader range without a thread: they overlap the loop and do not count" in section.notes
 
 
 def test_a_printed_summary_is_shown_as_printed_with_its_defects_named() -> None:

@@ -167,7 +167,7 @@ def test_an_all_reduce_that_nothing_hides_is_saved_whether_its_waits_are_recorde
     finding = one(ill, "exposed communication")
     holds(finding, ill, cured)
     assert finding.confidence == confidence
-    assert ("does not tell which stream waits" in finding.because) == (waits == "nothing")
+    assert ("does not show which stream waits" in finding.because) == (waits == "nothing")
 
 
 def test_a_pause_of_a_stream_that_no_other_explains_stays() -> None:

@@ -181,7 +181,7 @@ class TestByHand:
         inner = {**self.ROWS[0], "ts_ns": 3, "dur_ns": 9, "step": 77}
         section = breakdown(trace(*self.ROWS, inner))
         assert [row["step"] for row in table(section, "steps")] == [5, 6]
-        assert "1 step within another step: not counted apart" in section.notes
+        assert "1 step within another step: not counted separately" in section.notes
 
     def test_without_steps_there_is_the_span_alone_and_a_note(self) -> None:
         section = breakdown(trace(*self.ROWS[2:]))
@@ -207,11 +207,11 @@ def test_durations_without_starts_have_no_breakdown() -> None:
     run = Run(origin_ns=0, sources=[SourceFacts("a.log", "cuda-kvp", synthetic_time=True)])
     section = breakdown(trace(work(0, 5), run=run))
     assert not section.tables
-    assert any("durations alone" in note for note in section.notes)
+    assert any("only durations" in note for note in section.notes)
 
 
 def test_totals_alone_and_work_without_durations_are_told() -> None:
-    assert "totals alone" in breakdown(trace(totals=({"name": "k", "calls": 1, "total_ns": 5},))).notes[0]
+    assert "only totals" in breakdown(trace(totals=({"name": "k", "calls": 1, "total_ns": 5},))).notes[0]
     section = breakdown(trace({"kind": "kernel"}))
     assert section.notes[0] == "needs kernel, memcpy or memset events with a duration; this trace has none"
 

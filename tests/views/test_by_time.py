@@ -46,7 +46,7 @@ def test_work_without_calls_is_charged_to_the_range_that_was_open_when_it_starte
         "outer": (None, None, 17, 7), "inner": (None, None, 10, 10), "(unattributed)": (20, 20, 3, 3),
     }  # fmt: skip
     [note] = [note for note in section.notes if ESTIMATE in note]
-    assert note.startswith("3 of 3 pieces of device work have no launch call")
+    assert note.startswith("3 of 3 device events have no launch call")
     assert not any("have no launch call here" in note for note in section.notes)
 
 
@@ -55,7 +55,7 @@ def test_where_calls_show_launches_nothing_is_charged_by_time() -> None:
     rows = op("a", 0, 100, "user_range"), call(1, 10, 12), work("k", 1, 50, 60), work("k", 9, 70, 80)
     section = USER(trace(*rows), ViewOptions())
     assert shown(dicts(section)) == {"a": (10, 10, None, None), "(unattributed)": (10, 10, None, None)}
-    assert "1 of 2 pieces of device work have no launch call here" in section.notes
+    assert "1 of 2 device events have no launch call here" in section.notes
     assert not any("by time" in note for note in section.notes)
 
 
@@ -65,7 +65,10 @@ def test_with_two_threads_it_is_not_known_and_no_range_shows_zero() -> None:
     assert {name: cells[0] for name, cells in shown(dicts(section)).items()} == {
         "a": None, "b": None, "(unattributed)": 10,
     }  # fmt: skip
-    assert any("is not known: no launch call, and several threads have ranges" in note for note in section.notes)
+    assert any(
+        "1 of 1 device event have no known range: no launch call, and several threads have ranges" in note
+        for note in section.notes
+    )
 
 
 def test_work_that_states_its_thread_is_charged_to_that_thread() -> None:
@@ -85,7 +88,7 @@ def test_a_call_without_a_thread_says_when_and_the_only_thread_says_where() -> N
     section = USER(trace(*rows), ViewOptions())
     assert {name: cells[2] for name, cells in shown(dicts(section)).items()} == {"a": 10, "b": 0, "(unattributed)": 0}
     assert any("have a launch call without a thread" in note for note in section.notes)
-    assert not any(ESTIMATE in note or "launched in no range" in note for note in section.notes)
+    assert not any(ESTIMATE in note or "launched outside ranges" in note for note in section.notes)
 
 
 def test_processes_do_not_take_each_others_work() -> None:

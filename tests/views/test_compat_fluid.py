@@ -347,8 +347,8 @@ def test_blocks_are_no_events_and_ranges_without_an_end_are_left_out() -> None:
     )  # fmt: skip
     section = on_trace(VIEW)(of, ViewOptions())
     assert [(row["name"], row["ratio"]) for row in dicts(section)] == [("mul", 1.0)]
-    assert "left out, as they hold the events of others: 1 range named block_..." in section.notes
-    assert "left out: 1 range without an end" in section.notes
+    assert "skipped, as they contain the events of others: 1 range named block_..." in section.notes
+    assert "skipped: 1 range without an end" in section.notes
 
 
 def test_nested_ranges_are_in_the_whole_once_and_have_percentiles() -> None:

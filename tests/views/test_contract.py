@@ -67,7 +67,7 @@ def test_a_trace_read_without_a_needed_column_is_refused_by_name(name: str) -> N
 @pytest.mark.parametrize("name", TABLES)
 def test_another_tools_figures_that_do_not_exist_are_told(name: str) -> None:
     notes = on_trace(EVERY[name])(trace(), ViewOptions(compat="no such")).notes
-    assert "compat no such changes nothing here" in notes
+    assert "--compat no such has no effect here" in notes
 
 
 def judge(made: Trace, options: ViewOptions) -> list[Section]:

@@ -131,11 +131,11 @@ def test_ranks_have_a_path_each() -> None:
 
 def test_what_the_trace_does_not_say_is_said() -> None:
     unlinked = PATH(trace(*TWO_STEPS, work(140, 5, "orphan", 99, 9)), ViewOptions())
-    assert any(note.startswith("1 of 3 pieces of device work name no launch call") for note in unlinked.notes)
+    assert any(note.startswith("1 of 3 device events name no launch call") for note in unlinked.notes)
     host_alone = PATH(trace(step(0, 5, 0)), ViewOptions())
-    assert "no device work: the path goes through host threads alone" in host_alone.notes
+    assert "no device work: the path has host threads only" in host_alone.notes
     no_thread = PATH(trace(call(0, 5, "cudaMalloc", tid=None)), ViewOptions())
-    assert "calls that name no thread are taken as those of one thread" in no_thread.notes
+    assert "calls without a thread are treated as calls of one thread" in no_thread.notes
 
 
 @pytest.mark.parametrize("rows", [(), (work(0, 5, "gemm", 1),), (call(0, 5, "x") | {"dur_ns": None},)])
@@ -143,7 +143,7 @@ def test_without_host_rows_there_is_a_note(rows: tuple[Row, ...]) -> None:
     section = PATH(trace(*rows), ViewOptions())
     assert section.tables == ()
     assert section.notes[0].startswith("needs operators, API calls or steps")
-    assert ("what ran on a device alone does not tell what it waited for" in section.notes) is bool(rows)
+    assert ("device events alone do not show what they waited for" in section.notes) is bool(rows)
     totals = PATH(trace(totals=({"name": "a", "calls": 1, "total_ns": 5},)), ViewOptions())
     assert totals.notes[0].startswith("needs ")
 
@@ -167,7 +167,7 @@ def test_waits_that_are_too_many_are_left_out_the_shortest_first(monkeypatch: py
     assert (every["kernel"], notes) == (sum(60 + 10 * i for i in range(8)), [])
     monkeypatch.setattr("tracekit.analysis._path_waits._MOST_WIDE", 4 * 3)  # four streams: three calls
     fewer, notes = shown()
-    assert notes == ["too many waits to follow: the shortest 5 are left out"]
+    assert notes == ["too many waits to follow: the shortest 5 are ignored"]
     assert fewer["kernel"] == sum(60 + 10 * i for i in range(5, 8))
     assert sum(fewer.values()) == sum(every.values())
 
@@ -180,7 +180,7 @@ def test_pauses_of_threads_that_are_too_many_are_left_out(monkeypatch: pytest.Mo
     assert not [note for note in PATH(trace(*rows), ViewOptions()).notes if "too many" in note]
     monkeypatch.setattr("tracekit.analysis._path_waits._MOST_PAIRS", 2 * 4)  # two threads: four pauses
     [note] = [note for note in PATH(trace(*rows), ViewOptions()).notes if "too many" in note]
-    assert note == "too many waits to follow: the shortest 7 are left out"
+    assert note == "too many waits to follow: the shortest 7 are ignored"
 
 
 def test_made_up_starts_make_no_path() -> None:

@@ -102,7 +102,7 @@ def test_a_span_of_zero_divides_nothing() -> None:
 def test_totals_alone_cannot_say_how_busy_a_device_was() -> None:
     section = DEVICE(trace(totals=({"name": "a", "calls": 1, "total_ns": 5},)), ViewOptions())
     assert section.tables == ()
-    assert section.notes[0].startswith("needs events; this trace has totals alone")
+    assert section.notes[0].startswith("needs events; this trace has only totals")
     assert DEVICE(trace(), ViewOptions()).notes == ("needs kernel, memcpy or memset events; this trace has none",)
 
 

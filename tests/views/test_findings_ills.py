@@ -36,7 +36,7 @@ def test_memory_that_grows_from_step_to_step() -> None:
     assert (finding.saving_ns, finding.confidence) == (0, "high")
     memory = next(row for row in dicts(view(made, "memory")) if row["type"] == "allocated")
     assert [each.value for each in finding.evidence] == [memory["increased"], memory["allocations"]]
-    assert "no time of its own" in repr(finding)
+    assert "nothing by itself" in repr(finding)
     assert not found(made, "memory growth", growth_bytes=100 * MIB)
 
 
@@ -56,7 +56,7 @@ def test_memory_that_is_not_recorded_is_not_checked() -> None:
     notes = FINDINGS(trace(*allocating([0] * 3)), ViewOptions()).notes
     assert any("memory growth (fewer than 6 steps" in note for note in notes)
     notes = FINDINGS(trace(step(0, 0, MS)), ViewOptions()).notes
-    assert any("no allocations are in the trace; record them" in note for note in notes)
+    assert any("the trace has no allocations; record them" in note for note in notes)
 
 
 def waves(blocks: int, registers: int = 64) -> list[Row]:
@@ -125,8 +125,8 @@ def test_lost_rows_come_first_and_every_other_finding_says_so(lost: str) -> None
     section = FINDINGS(trace(*gone), ViewOptions(values={"kernel_share": 0.1}))
     first, *others = section.findings
     assert (first.rule, first.confidence, first.saving_ns) == ("lost rows", "high", 0)
-    assert ("20 of 200 launch calls (10.00 %) have no kernel" in first.claim) == (lost == "kernel")
-    assert ("20 of 200 kernels (10.00 %) have no launch call" in first.claim) == (lost == "runtime")
+    assert ("20 of 200 launches without a kernel (10.00 %)" in first.claim) == (lost == "kernel")
+    assert ("20 of 200 kernels without a launch (10.00 %)" in first.claim) == (lost == "runtime")
     assert others
     for each in others:
         assert "rows are missing here (lost rows)" in each.because

@@ -129,7 +129,7 @@ class TestNames:
 
     def test_phases_that_overlap_the_steps_are_no_parts_of_them(self) -> None:
         top = self.top("recorder-log/killed.jsonl")
-        assert "Dataloader, on no thread" not in [each.name for each in top.names]
+        assert "Dataloader, without a thread" not in [each.name for each in top.names]
         assert top.total_ns == sum(each.ns for each in top.names) == 661_694
 
     def test_operators_count_their_own_time(self) -> None:
@@ -163,7 +163,7 @@ class TestReservations:
         )  # fmt: skip
         first, second = headline(tracekit.summary(trace)).reservations
         assert first.startswith("not read: ")
-        assert second.endswith("left out by the filters: every figure is of the others")
+        assert second.endswith("filtered: every figure is of the other records")
 
     def test_inputs_without_a_common_clock_say_so_on_the_first_screen(self) -> None:
         names = ["nvprof-csv/gpu-and-api-trace.csv", "nsys-sqlite/nvtx-v2.sqlite"]
@@ -181,7 +181,7 @@ class TestReservations:
         assert made.incomplete
         found = headline(made)
         assert (found.devices, found.findings) == ((), ())
-        assert found.devices_note == "too many records could not be read"
+        assert found.devices_note == "Device time unknown: too many records could not be read."
         assert found.top is not None
         assert {each.share for each in found.top.names} == {None}
 

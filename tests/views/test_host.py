@@ -125,5 +125,5 @@ def test_ranges_that_cross_and_device_work_without_an_owner_are_told() -> None:
     rows = op("a", 0, 10), op("b", 5, 15), call(1, 20, 21), work("k", 1, 30, 31), work("k", 2, 30, 31)
     notes = " ".join(host(TraceIndex(trace(*rows))).notes())
     assert "1 range overlaps another of the same thread in part" in notes
-    assert "1 of 2 pieces of device work have no launch call" in notes
-    assert "1 of 2 pieces of device work were launched in no range" in notes
+    assert "1 of 2 device events have no launch call" in notes
+    assert "1 of 2 device events were launched outside ranges" in notes

@@ -257,4 +257,4 @@ def test_a_device_that_never_rests_has_no_gap() -> None:
 
 
 def test_totals_alone_are_told() -> None:
-    assert "totals alone" in compute(trace(totals=({"name": "k", "calls": 1, "total_ns": 5},))).notes[0]
+    assert "only totals" in compute(trace(totals=({"name": "k", "calls": 1, "total_ns": 5},))).notes[0]

@@ -102,9 +102,9 @@ def test_work_launched_by_a_thread_without_phases_belongs_to_the_phase_that_ran(
 def test_a_phase_on_no_thread_stands_apart_and_takes_nothing_from_others() -> None:
     rows = op("s", 0, 100, "step"), op("f", 10, 60, "forward"), op("p", 0, 90, "dataloader", tid=None)
     found, notes = model(*rows)
-    assert found["Dataloader, on no thread"]["total"] == 90
+    assert found["Dataloader, without a thread"]["total"] == 90
     assert found["Others"]["total"] == 50
-    assert any("on no thread" in note for note in notes)
+    assert "Phases without a thread are listed, but not subtracted from Others." in notes
 
 
 def test_without_steps_ratios_are_of_the_span_and_it_is_said() -> None:

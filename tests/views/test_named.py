@@ -108,7 +108,7 @@ class TestOrder:
 
     def test_a_column_of_other_views_is_a_note_since_a_summary_has_one_key_for_all(self) -> None:
         section = KERNEL(trace(*self.ROWS), ViewOptions(sorted_by="-bandwidth"))
-        assert "no column bandwidth here: in the table's own order" in section.notes
+        assert "no column bandwidth here: the table keeps its own order" in section.notes
         assert [row["name"] for row in dicts(section)] == ["a", "b", None, "c"]
 
     def test_top_keeps_the_first_rows_counts_the_others_and_leaves_ratios_of_all(self) -> None:

@@ -163,7 +163,7 @@ def test_each_thread_is_a_block_with_ratios_of_its_own() -> None:
 def test_operators_on_no_thread_count_and_what_they_called_is_not_known() -> None:
     section = OPERATOR(trace(op("a", 0, 10), op("b", 0, 30, tid=None)), FLAT)
     assert [(r["name"], r["total"], r["self"]) for r in dicts(section)] == [("b", 30, None), ("a", 10, 10)]
-    assert "1 operator is on no thread: what they called and launched is not known" in section.notes
+    assert "1 operator is without a thread: calls and launches in them are unknown" in section.notes
 
 
 def test_flops_that_the_file_says_are_added() -> None:

@@ -75,7 +75,7 @@ def test_made_up_starts_give_no_union_and_the_input_is_named() -> None:
     )
     section = OVERVIEW(trace(*rows, run=Run(origin_ns=0, sources=facts)), ViewOptions())
     assert section.tables[0].rows() == [["kernel", 2, 104, 4, 1.0, 0], ["memcpy", 1, 100, None, None, 0]]
-    assert "old.log: durations without starts, which count for calls and totals alone" in section.notes
+    assert "old.log: durations without starts, which count only for calls and totals" in section.notes
 
 
 def test_durations_below_zero_and_totals_beside_events_are_told() -> None:

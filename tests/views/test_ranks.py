@@ -66,7 +66,7 @@ def test_collectives_are_numbered_by_their_first_start() -> None:
 def test_a_straggler_is_named_whatever_the_clocks_say(offset: int) -> None:
     section = RANKS(trace(*job(4, {2: 200_000}, offset=offset, scatter=1_000)), ViewOptions())
     (said,) = [note for note in section.notes if note.startswith("straggler")]
-    assert said.startswith("straggler: rank 2 came last in 30 of 30 collectives whose last one is known, by ")
+    assert said.startswith("straggler: rank 2 came last in 30 of 30 collectives whose last rank is known, by ")
     rows = {r["owner"]: r for r in table(section, "ranks")}
     assert [rows[f"rank {r}"]["last"] for r in range(4)] == [0, 0, 30, 0]
     assert rows["rank 0"]["wait_p50"] == pytest.approx(200_000, abs=4_000)
@@ -84,7 +84,7 @@ def test_a_straggler_is_named_whatever_the_clocks_say(offset: int) -> None:
 
 def test_a_skew_below_the_uncertainty_names_nobody() -> None:
     section = RANKS(trace(*job(3, {1: 5_000}, scatter=80_000)), ViewOptions())
-    assert "no skew is larger than what the clocks leave open: no straggler can be named" in section.notes
+    assert "no skew exceeds the uncertainty of the clocks: no straggler can be named" in section.notes
     assert {r["latest"] for r in table(section, "skews")} == {"(too close to tell)"}
     assert all(r["last"] == 0 for r in table(section, "ranks"))
 
@@ -97,7 +97,7 @@ def test_to_come_last_by_chance_makes_no_straggler() -> None:
         rows += [collective(r, starts[r], max(starts) + 100_000) for r in range(2)]
     section = RANKS(trace(*rows), ViewOptions())
     assert not any(note.startswith("straggler") for note in section.notes)
-    assert any(note.startswith("nobody came last more often than chance") for note in section.notes)
+    assert any(note.startswith("no rank came last more often than by chance") for note in section.notes)
 
 
 def test_skew_transfer_and_waits_by_hand() -> None:
@@ -133,7 +133,7 @@ def test_rows_of_different_operations_are_no_collective() -> None:
     rows += [collective(0, 9000, 9100), collective(1, 9000, 9100, members={"Collective name": "allgather"})]
     section = RANKS(trace(*rows), ViewOptions())
     assert table(section, "collectives")[0]["collectives"] == 3
-    assert any(note.startswith("2 rows left out: by group and number one collective") for note in section.notes)
+    assert any(note.startswith("2 rows skipped: same group and number, but different names") for note in section.notes)
 
 
 def test_groups_of_other_members_are_others_and_sends_are_none() -> None:
@@ -176,7 +176,7 @@ def test_imbalance_is_the_most_over_the_mean() -> None:
     assert [(r["measure"], r["mean"], r["min"], r["max"], r["imbalance"], r["most"]) for r in dicts(section)] == [
         ("mean step time", 200, 100, 300, 1.5, "rank 1"), ("device busy", 200, 100, 300, 1.5, "rank 1"),
     ]  # fmt: skip
-    assert "needs collectives on two or more ranks: there is no skew to tell" in section.notes
+    assert "needs collectives on two or more ranks: there is no skew" in section.notes
 
 
 def test_inputs_are_ranks_where_none_are_named_and_the_same_rank_of_two_inputs_is_one() -> None:
@@ -189,7 +189,7 @@ def test_inputs_are_ranks_where_none_are_named_and_the_same_rank_of_two_inputs_i
     assert [r["owner"] for r in table(section, "ranks")] == ["a", "b"]
     assert table(section, "collectives")[0]["skew_max"] == 0
     few = RANKS(trace(*rows[:4], run=two), ViewOptions())
-    assert "2 collectives left out: the clocks could not be brought in line" in few.notes
+    assert "2 collectives skipped: the clocks could not be aligned" in few.notes
     shared = Run(origin_ns=0, sources=two.sources)
     same = RANKS(trace(*(dict(r, rank=0) for r in rows), run=shared), ViewOptions())
     assert same.notes[0].startswith("needs several ranks")

@@ -63,7 +63,7 @@ def test_ranks_and_inputs_stand_apart_in_order_of_rank() -> None:
     run = Run(origin_ns=0, sources=[SourceFacts("x/a", "f"), SourceFacts("x/b", "f")])
     section = STEPS(trace(*rows, run=run), ViewOptions())
     assert [(r["owner"], r["steps"], r["avg"]) for r in dicts(section)] == [("rank 1", 1, 11), ("rank 0", 1, 10)]
-    assert "1 step inside another step left out: the outer one counts them" in section.notes
+    assert "1 step inside another step skipped: the outer one counts them" in section.notes
     rows = [step(0, 10, 0, pid=pid) for pid in (7, 3)]
     assert [r["owner"] for r in dicts(STEPS(trace(*rows), ViewOptions()))] == ["process 3", "process 7"]
 

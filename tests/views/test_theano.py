@@ -128,7 +128,7 @@ def test_any_trace_goes_through_with_the_columns_that_it_names(rows: list[Row], 
         assert "nan" not in text
         assert len(text.splitlines()) == text.count("\n")
     else:
-        assert ("compat paddle changes nothing here" in section.notes) == (compat == "paddle")
+        assert ("--compat paddle has no effect here" in section.notes) == (compat == "paddle")
 
 
 def test_events_print_as_theano_prints_with_dashes_for_what_is_unknown() -> None:

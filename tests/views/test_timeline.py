@@ -438,7 +438,7 @@ def test_made_up_starts_give_no_shares_of_time() -> None:
     assert bars(found) == {}
     assert figure(found).utilization == ()
     assert found.notes == (
-        "run0.csv: the file has durations alone; they are laid end to end, so gaps and overlaps mean nothing",
+        "run0.csv: the file has only durations; they are laid end to end, so gaps and overlaps mean nothing",
     )
 
 
@@ -462,8 +462,8 @@ def test_a_failed_input_leaves_a_gap_in_the_numbers_and_no_wrong_label() -> None
 
 def test_options_that_change_nothing_are_told() -> None:
     notes = view(trace({"dur_ns": 1}), sorted_by="total", compat="paddle").notes
-    assert "compat paddle changes nothing here" in notes
-    assert any("--sort and --top change nothing" in note for note in notes)
+    assert "--compat paddle has no effect here" in notes
+    assert any("--sort and --top have no effect" in note for note in notes)
 
 
 def test_a_trace_read_without_a_needed_column_is_refused_by_name() -> None:

@@ -47,7 +47,7 @@ def test_each_end_leads_back_to_the_point_before_it() -> None:
 
 def test_ids_of_other_names_cats_and_inputs_are_other_arrows() -> None:
     begin, end = point("s", 10, 1), {**point("f", 55, 2), "args": '{"ph":"f","cat":"c","bp":"e"}'}
-    lost = ("not drawn: 2 points of arrows of the input, without another end or without an event there",)
+    lost = ("not drawn: 2 flow events of the input without a partner, or without an event at its time",)
     assert arrows(*EVENTS, begin, end) == ([("inner", "later")], ())
     for other in ({"name": "b"}, {"args": '{"ph":"f","cat":"d","bp":"e"}'}, {"correlation": 2}):
         assert arrows(*EVENTS, begin, {**end, **other}) == ([], lost)
@@ -61,7 +61,7 @@ def test_an_id_that_is_used_again_begins_a_new_arrow() -> None:
 
 def test_points_without_an_event_or_another_end_are_counted() -> None:
     made = arrows(*EVENTS, point("s", 45, 2), point("f", 55, 2, more=',"bp":"e"'), point("s", 20, 1, number=7))
-    assert made == ([], ("not drawn: 3 points of arrows of the input, without another end or without an event there",))
+    assert made == ([], ("not drawn: 3 flow events of the input without a partner, or without an event at its time",))
 
 
 def test_an_arrow_that_repeats_a_launch_is_drawn_once() -> None:

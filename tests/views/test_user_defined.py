@@ -29,7 +29,7 @@ def test_a_range_without_a_thread_counts_but_what_it_launched_is_not_known() -> 
     assert [(r["name"], r["total"], r["device_total"]) for r in dicts(section)] == [
         ("span", 50, None), ("(unattributed)", None, 10),
     ]  # fmt: skip
-    assert "1 user range is on no thread: what they called and launched is not known" in section.notes
+    assert "1 user range is without a thread: calls and launches in them are unknown" in section.notes
 
 
 def test_threads_are_blocks() -> None:
@@ -49,8 +49,8 @@ def test_the_ratio_that_counts_nested_ranges_again_says_so_and_leaves_the_place_
     section = USER(trace(op("all", 0, 100, "user_range"), op("half", 0, 50, "user_range")), ViewOptions())
     rows = {row["name"]: row for row in dicts(section)}
     assert (rows["all"]["ratio"], rows["all"]["self_ratio"]) == (100 / 150, 0.5)
-    assert any("counts each time once" in note for note in section.notes)
+    assert any("count each time once" in note for note in section.notes)
     priority = {column.name: column.priority for column in section.tables[0].columns}
     assert priority["self_ratio"] < priority["ratio"]
     flat = USER(trace(op("a", 0, 50, "user_range"), op("b", 50, 90, "user_range")), ViewOptions())
-    assert not any("counts each time once" in note for note in flat.notes)
+    assert not any("count each time once" in note for note in flat.notes)

@@ -374,7 +374,7 @@ def test_points_that_no_viewer_draws_are_counted(tmp_path: Path) -> None:
     result = written(tmp_path / "t.json", batch)
     assert result.events == 3
     assert result.notes == [
-        "3 points of arrows are in the file, but not drawn: their other end is missing, or no slice is before them"
+        "3 flow events are in the file, but not drawn: they have no partner, or no slice is before them"
     ]
     assert [e["ph"] for e in events(tmp_path / "t.json")] == ["c", "c", "c"]
 

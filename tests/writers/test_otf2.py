@@ -151,8 +151,8 @@ def test_what_is_not_written_is_noted(tmp_path: Path) -> None:
     assert made.notes == [
         "1 slices have a negative duration: written as 0",
         "1 slices have args, which are not written",
-        "1 marks were not written: OTF2 has no event for them",
-        "1 points of arrows were not written: OTF2 has no event for them",
+        "1 marks were skipped: OTF2 has no event for them",
+        "1 flow events were skipped: OTF2 has no event for them",
         "1 counter values were not written: they are not finite",
     ]
     assert json.loads((tmp_path / "t.otf2" / "tracekit.json").read_text())["left_out"] == made.left_out

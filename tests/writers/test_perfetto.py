@@ -300,7 +300,7 @@ def test_what_cannot_be_held_is_counted_and_noted(tmp_path: Path) -> None:
         "arrow-points-that-perfetto-does-not-draw": 1,
     }  # fmt: skip
     assert result.notes == [
-        "1 points of arrows were not written: Perfetto would not draw them",
+        "1 flow events without a partner were skipped",
         "1 slices have a negative duration: written as 0, with the value in the argument dur_ns",
         "1 counter values were not written: they are not finite",
         "2 rows were not written: they end more than 146 years after the first event",

@@ -68,4 +68,4 @@ def test_rows_that_are_left_out_are_one_note_in_words(tmp_path: Path, target: st
         line for line in run_command("convert", source, "-o", tmp_path / target).stderr.splitlines() if "1 " in line
     ]
     assert not [line for line in notes if "arrow-points-that" in line]
-    assert len([line for line in notes if "points of arrows" in line]) == 1
+    assert len([line for line in notes if "flow events" in line]) == 1

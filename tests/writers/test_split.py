@@ -337,7 +337,7 @@ def test_the_command_says_what_it_wrote(tmp_path: Path) -> None:
     said = run_command("convert", source, "-o", tmp_path / "few.json", "--max-events", "20").stderr
     assert "few.json: 20 events" in said
     assert "117 ranges of at most" in said
-    assert "rows left out" not in said  # a code that a sentence has explained
+    assert "rows skipped" not in said  # a code that a sentence has explained
     run_command("convert", source, "-o", "-", "--to", "jsonl", "--split", "events=100", code=2)
     run_command("convert", source, "-o", tmp_path / "bad.json", "--max-mb", "many", code=2)
 
@@ -346,4 +346,4 @@ def test_rows_that_every_piece_leaves_out_are_one_note_in_words(tmp_path: Path) 
     source = sample("kineto/gpu.pt.trace.json")
     whole = run_command("convert", source, "-o", tmp_path / "whole.pftrace").stderr
     said = run_command("convert", source, "-o", tmp_path / "run.pftrace", "--split", "events=150").stderr
-    assert "rows left out" not in whole + said
+    assert "rows skipped" not in whole + said

@@ -239,7 +239,7 @@ def _make_of(task: Task, made: Path, state: _RunState, own: contextlib.ExitStack
         target = made / f"trace{_SUFFIX_OF_TARGET.get(name) or '.' + name}"
         try:
             done = pipeline.convert(source, target, reading, to=name)
-        except UsageError as err:  # totals alone have no timeline
+        except UsageError as err:  # only totals: no timeline
             state.notes.append(f"{name}: {str(err).replace(f'{source} ', 'the run ')}")
             continue
         state.notes += [f"{name}: {n:,} rows not written: {why}" for why, n in sorted(done.written.left_out.items())]

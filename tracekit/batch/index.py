@@ -142,7 +142,7 @@ def _incomplete(rows: Sequence[_Row]) -> Iterator[str]:
         shown = ", ".join(names[:3]) + (f" and {len(names) - 3:,} more" if len(names) > 3 else "")
         yield (
             f"INCOMPLETE: too many records of {len(names):,} of {len(rows):,} runs are missing or could not be read "
-            f"({shown}): their times and counts are of the other records alone, their shares are not known"
+            f"({shown}): their times and counts cover the other records only, and their shares are unknown"
         )
 
 

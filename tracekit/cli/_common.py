@@ -211,7 +211,7 @@ def guarded(command: Callable[..., None]) -> Callable[..., None]:
             discard_stdout()  # the reader of our output has gone (| head): end quietly
             raise typer.Exit(EXIT_FAILED) from None
         except KeyboardInterrupt:
-            say("interrupted: nothing is left half-written")
+            say("interrupted: no half-written file is left")
             raise typer.Exit(EXIT_INTERRUPTED) from None
         except OSError as err:
             if words.get("debug") or os.environ.get("TRACEKIT_DEBUG"):
@@ -244,7 +244,7 @@ def error_of_system(err: OSError) -> TracekitError:
     if err.filename == STDOUT:
         discard_stdout()
         reason = "the disk is full" if err.errno == errno.ENOSPC else str(err.strerror or err)
-        return OutputError(f"stdout: cannot be written ({reason})", hint="what was written there is not whole")
+        return OutputError(f"stdout: cannot be written ({reason})", hint="the output is incomplete")
     return TracekitError(f"{err.filename or 'the system'}: {err.strerror or err}")
 
 
@@ -366,7 +366,7 @@ def ledger_lines(ledgers: tuple[Ledger, ...]) -> Iterator[str]:
     """Give the lines on what became of the records, and every note."""
     for ledger in ledgers:
         parts = [f"{ledger.kept:,} kept"]
-        parts += [f"{n:,} {what}" for n, what in ((ledger.merged, "merged"), (ledger.facts, "facts")) if n]
+        parts += [f"{n:,} {what}" for n, what in ((ledger.merged, "merged"), (ledger.facts, "header rows")) if n]
         parts += [f"{n:,} ignored ({what})" for what, n in sorted(ledger.ignored.items())]
         parts += [f"{ledger.filtered:,} filtered"] if ledger.filtered else []
         parts += [f"{n:,} DROPPED ({reason})" for reason, n in sorted(ledger.dropped.items())]

@@ -20,7 +20,8 @@ Align = Annotated[
     list[str] | None,
     typer.Option(
         metavar="HOW",
-        help="How clocks meet: auto, none, wall-clock, ranges, collectives, launches; INPUT=HOW, INPUT=+12ms for one.",
+        help="How to align clocks: auto, none, wall-clock, ranges, collectives or launches. "
+        "INPUT=HOW or INPUT=+12ms is for one input.",
         rich_help_panel=SEVERAL,
     ),
 ]
@@ -37,7 +38,7 @@ By = Annotated[
     str,
     typer.Option(
         metavar="DIMENSION",
-        help="Compare rank, host, tp, pp, dp, ep or pp-rank: median, least and most of each row, and where.",
+        help="Compare by rank, host, tp, pp, dp, ep or pp-rank: median, minimum and maximum of each row, and where.",
         rich_help_panel=SEVERAL,
     ),
 ]
@@ -50,8 +51,8 @@ TopologyText = Annotated[
     typer.Option(
         "--topology",
         metavar="SIZES|FILE",
-        help="The groups of ranks: tp=8,pp=4,dp=32 in Megatron-LM's order tp-cp-ep-dp-pp (or add order=tp-pp-dp), or a "
-        "CSV, JSON or TOML file with the columns rank, tp, pp, dp, ep, host.",
+        help="The groups of ranks, such as tp=8,pp=4,dp=32: Megatron-LM's order tp-cp-ep-dp-pp, unless order=tp-pp-dp "
+        "is added. Or a CSV, JSON or TOML file with the columns rank, tp, pp, dp, ep, host.",
         rich_help_panel=SEVERAL,
     ),
 ]
@@ -66,7 +67,9 @@ Anonymize = Annotated[
 ]
 AnonymizeNames = Annotated[
     bool,
-    typer.Option("--anonymize-names", help="The same, and replace the names of events too.", rich_help_panel=SHARING),
+    typer.Option(
+        "--anonymize-names", help="Like --anonymize, and replace the names of events too.", rich_help_panel=SHARING
+    ),
 ]
 AnonymizeKey = Annotated[
     str,
@@ -94,5 +97,5 @@ def by_options(by: str, topology: str, *, each: bool) -> Topology | None:
     from tracekit.topology import parse
 
     if each and not by:
-        raise UsageError("--each without --by", hint="say by what, such as --by rank")
+        raise UsageError("--each without --by", hint="add --by, such as --by rank")
     return parse(topology) if topology else None

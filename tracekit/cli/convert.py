@@ -75,7 +75,7 @@ def convert(
         ),
     ] = "",
     max_events: Annotated[
-        int, typer.Option(metavar="N", help="Keep the N longest events; a note says what was left out.", min=0)
+        int, typer.Option(metavar="N", help="Keep the N longest events; a note counts the others.", min=0)
     ] = 0,
     max_mb: Annotated[
         str, typer.Option(metavar="MB", help="Keep the longest events, as many as fit into a file of so many MB.")
@@ -148,7 +148,7 @@ def _tell(done: Conversion, lost: list[str]) -> Sequence[Failure]:
     rows = [f"{n:,} {what}" for n, what in ((written.events, "events"), (written.totals, "totals")) if n]
     say(f"wrote {written.path}: {' and '.join(rows) or 'no events'}, {size:,} bytes")
     for reason, count in written.unexplained():
-        say(f"note: {count:,} {'row' if count == 1 else 'rows'} left out: {reason}")
+        say(f"note: {count:,} {'row' if count == 1 else 'rows'} skipped: {reason}")
     for note in written.notes:
         say(f"note: {note}")
     tell_ledger(done.ledgers)
@@ -186,7 +186,7 @@ def _one_each(reading: Reading, folder: Path, lost: list[str], wanted: _Wanted, 
 
 def _to_stdout(reading: Reading, lost: list[str], wanted: _Wanted) -> Sequence[Failure]:
     if not wanted.to:
-        raise UsageError("-o -: stdout has no suffix", hint="say --to, for example --to jsonl")
+        raise UsageError("-o -: stdout has no suffix", hint="pass --to, for example --to jsonl")
     from tracekit import conversion
 
     if conversion.writer_for("", wanted.to).folder:

@@ -23,7 +23,7 @@ def formats(
     view: Annotated[
         str,
         typer.Option(
-            metavar="NAME", help="List the columns and options of this view alone.", autocompletion=_names.views
+            metavar="NAME", help="List the columns and options of this view only.", autocompletion=_names.views
         ),
     ] = "",
 ) -> None:
@@ -45,7 +45,7 @@ def _print_all() -> None:
 
     print("reads (--from)")
     for reader in sorted(READERS.values(), key=lambda r: r.name):
-        _print(reader.name, f"{reader.title}; gives {reader.gives.replace('both', 'events and totals')}")
+        _print(reader.name, f"{reader.title}; produces {reader.gives.replace('both', 'events and totals')}")
         _print_options(reader.options)
     print("\nwrites (--to)")
     for writer in sorted(WRITERS.values(), key=lambda w: w.name):

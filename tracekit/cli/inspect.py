@@ -54,13 +54,13 @@ def _clock(facts: object) -> str:
     if facts["drift_ppm"]:
         parts.append(f"drift {facts['drift_ppm']:+.3f} ppm")
     sure = facts["uncertainty_ns"]
-    parts.append("uncertainty not known" if sure is None else f"uncertainty {sure:,} ns")
+    parts.append("uncertainty unknown" if sure is None else f"uncertainty {sure:,} ns")
     if "possible_ns" in facts:
         parts.append(f"certainly {_possible(*facts['possible_ns'])}")
     if "breaks" in facts:
         first, last = facts["valid_ns"]
         jumps = ", ".join(f"{each['by_ns']:+,} ns at {each['at_ns']:,}" for each in facts["breaks"])
-        parts.append(f"jumps by {jumps}: right from {first:,} to {last:,} ns only")
+        parts.append(f"jumps by {jumps}: valid from {first:,} to {last:,} ns only")
     return "; ".join(parts)
 
 
@@ -108,8 +108,8 @@ def _text(entry: StockJson) -> str:
         )
     for kind, of_kind in entry["by_kind"].items():
         lines.append(f"    {kind:<18} {of_kind['events']:>12,} events {of_kind['dur_ns']:>20,} ns")
-    lines.append(f"  ledger           {ledger['read']:,} records read")
-    sums = {name: ledger[name] for name in _SUMS}
+    lines.append(f"  records          {ledger['read']:,} read")
+    sums = {"header rows" if name == "facts" else name: ledger[name] for name in _SUMS}
     lines += [f"    {name:<30} {count:>12,}" for name, count in sums.items() if count]
     for name in _REASONS:
         lines += [f"    {name}: {what:<{29 - len(name) - 1}} {n:>12,}" for what, n in ledger[name].items()]

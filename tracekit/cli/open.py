@@ -127,7 +127,7 @@ def _make_trace(reading: Reading, made: Made, failures: list[Failure], lost: lis
     lost += incomplete(done.ledgers, done.run)
     made.said += lost
     for reason, count in done.written.unexplained():
-        made.said.append(f"note: {count:,} {'row' if count == 1 else 'rows'} left out: {reason}")
+        made.said.append(f"note: {count:,} {'row' if count == 1 else 'rows'} skipped: {reason}")
     made.said += [*(f"note: {note}" for note in done.written.notes), *ledger_lines(done.ledgers)]
 
 

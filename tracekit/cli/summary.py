@@ -64,9 +64,7 @@ def summary(
             autocompletion=_names.sort_keys,
         ),
     ] = "",
-    unit: Annotated[
-        str, typer.Option(metavar="UNIT", help="Print times in s, ms, us or ns, not each in its own.")
-    ] = "",
+    unit: Annotated[str, typer.Option(metavar="UNIT", help="Print all times in one unit: s, ms, us or ns.")] = "",
     top: Annotated[
         int | None,
         typer.Option(
@@ -94,13 +92,13 @@ def summary(
         typer.Option(
             metavar="N",
             min=0,
-            help="Read the ranks apart, in N processes and in bounded memory; 0 is one for each CPU. "
-            "More than 32 inputs are read so by default.",
+            help="Read the ranks separately, in N processes and in bounded memory; 0 is one for each CPU. "
+            "This is the default for more than 32 inputs.",
         ),
     ] = None,
     dask: Annotated[
         str,
-        typer.Option(metavar="ADDRESS", help="Read the ranks apart, by the Dask scheduler at this address."),
+        typer.Option(metavar="ADDRESS", help="Read the ranks separately, on the Dask scheduler at this address."),
     ] = "",
 ) -> None:
     """Print one screen: step time, device time in parts, the best findings, top names; or tables (--view, --all)."""

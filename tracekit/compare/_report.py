@@ -35,7 +35,7 @@ IDLE = "(no device work)"
 _HOST_WORDS = {
     "operator": ("Operators by self time", "self time of operators on the host, without launches and waits"),
     "api": ("API calls", "time of API calls"),
-    "path": ("Call paths by self time", "self time of ranges and calls of the host, by call path"),
+    "path": ("Call paths by self time", "self time of ranges and API calls, by call path"),
 }
 
 

@@ -74,7 +74,7 @@ class Changes:
         bad = self._those(batch, self.points) & flow
         if not bad.any():
             return batch
-        self._list("arrow", batch, bad, "left out")
+        self._list("arrow", batch, bad, "skipped")
         self.dropped += int(bad.sum())
         return batch.filter(pa.array(~bad))
 
@@ -83,7 +83,7 @@ class Changes:
             if code in self.rows and (mask := self._those(batch, self.rows[code])).any():
                 self._list(code, batch, mask, text)
         if self.codes & _OPEN and (mask := self._open(batch)).any():
-            self._list("no-duration", batch, mask, "written as a moment: its duration is not known")
+            self._list("no-duration", batch, mask, "written as a moment: its duration is unknown")
         if "bad-encoding" in self.codes and (mask := _with_replaced(batch)).any():
             self._list("bad-encoding", batch, mask, "bytes that are not UTF-8 became U+FFFD")
         for code in _WITHOUT_DURATION:

@@ -115,7 +115,7 @@ class Examined:
     raw: FullLedger | None
     reader: Reader
     bad_points: I64
-    """Numbers of the events that are points of arrows with defects."""
+    """Numbers of the events that are flow events with defects."""
     sort: bool
     """The rows are not in the order that the format promises."""
 

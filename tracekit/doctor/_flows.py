@@ -34,7 +34,7 @@ class Flows:
     _names: list[str] = field(default_factory=list)
     _loose: Gathered = field(default_factory=lambda: Gathered("flow-without-slice"))
     bad: I64 = field(default_factory=lambda: np.empty(0, np.int64))
-    """Numbers of all points of arrows that have a defect, once `found` was called."""
+    """Numbers of all flow events that have a defect, once `found` was called."""
     _latest: dict[int, int] = field(default_factory=dict)
     """Track -> latest start of a slice."""
 

@@ -93,7 +93,7 @@ class RawChecks:
         return [each for each in found if each is not None]
 
     def bad_points(self) -> I64:
-        """Return the numbers of the events that are points of arrows with defects."""
+        """Return the numbers of the events that are flow events with defects."""
         return self._flows.bad
 
     def _every(self) -> list[Gathered]:
@@ -149,7 +149,7 @@ class RawChecks:
 
 
 def check(source: Source, ledger: FullLedger, *, per_unit: int) -> tuple[list[Finding], I64]:
-    """Return the defects that the tracks of a trace in JSON have in viewers, and all points of arrows with defects.
+    """Return the defects that the tracks of a trace in JSON have in viewers, and all flow events with defects.
 
     Its notes are in the ledger.
     per_unit: ns of one unit of the file's times. Raises: ParseError.

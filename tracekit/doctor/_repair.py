@@ -93,7 +93,8 @@ def repair(
     writer = writer_for(target, to)
     if writer.name not in TARGETS:
         raise UsageError(
-            f"--fix writes a trace for viewers, not {writer.name}", hint=f"--to with one of: {', '.join(TARGETS)}"
+            f"--fix writes a trace for viewers, not {writer.name}",
+            hint=f"pass --to TARGET; targets: {', '.join(TARGETS)}",
         )
     for path in (target, listing):
         refuse_inputs(path, [name])
@@ -103,7 +104,7 @@ def repair(
         examined = examine(source, name, options)
         if examined.diagnosis.totals and not examined.diagnosis.events:
             raise UsageError(
-                f"{examined.diagnosis.path} holds totals alone, no events: a trace needs a timeline",
+                f"{examined.diagnosis.path} has only totals, no events: a trace needs a timeline",
                 hint="`tracekit summary` shows the totals",
             )
         done = Repair(examined.diagnosis, None, target, listing)

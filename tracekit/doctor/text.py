@@ -45,7 +45,7 @@ def repair_text(done: Repair, width: int) -> str:
         lines.append(f"  changes         {count:>14,}  {code}")
     lost = [each for each in done.before.findings if not each.defect.fix]
     for finding in lost:
-        lines += _wrapped("lost", f"{finding.defect.title}: nothing can bring them back", wide)
+        lines += _wrapped("lost", f"{finding.defect.title}: they cannot be restored", wide)
     lines.append(f"  every change: {visible(str(done.ledger))}")
     return "\n".join(lines) + "\n"
 
@@ -64,7 +64,7 @@ def _finding(finding: Finding, width: int) -> Iterator[str]:
         yield from _wrapped("first", _places(finding.examples), width)
     for viewer, text in finding.viewers().items():
         yield from _wrapped(viewer, text, width)
-    yield from _wrapped("--fix", defect.fix or "nothing can bring them back", width)
+    yield from _wrapped("--fix", defect.fix or "they cannot be restored", width)
 
 
 def _time(finding: Finding) -> str:

@@ -84,7 +84,7 @@ def find(index: TraceIndex) -> Devices:
     if made_up:
         known = np.array([label not in made_up for label in source.labels], np.bool_)[source.codes]
         for number in sorted(set(made_up) & {source.labels[c] for c in np.unique(source.codes).tolist()}):
-            notes.append(f"{source_label(labels, number)}: its file has durations alone, so when work ran is unknown")
+            notes.append(f"{source_label(labels, number)}: its file has only durations, so when work ran is unknown")
     rows = picked.rows[known]
     starts = picked.starts[known]
     ends = starts + picked.durations[known]

@@ -1,4 +1,4 @@
-"""The call of the runtime or driver that launched each piece of device work, for breakdown, idle and launch.
+"""The call of the runtime or driver that launched each device event, for breakdown, idle and launch.
 
 Rows are joined by (source, process, correlation), since ids repeat across files, ranks and processes. The context is no
 part of the key, since calls do not name one in any format. Where several calls have one id (a driver call within a
@@ -41,8 +41,8 @@ class Launched:
         """Return sentences on orphans and on calls that launched several."""
         out = []
         if self.orphans and self.orphans == self.launch.size:
-            why = "no call of the runtime or driver with its correlation id is in the trace"
-            out.append(f"what launched the device work is not known: {why}")
+            why = "the trace has no runtime or driver call with its correlation id"
+            out.append(f"the launch calls of the device work are unknown: {why}")
         elif self.orphans:
             rows = f"{self.orphans:,} of {self.launch.size:,} {what.replace('row ', 'rows ', 1)}"
             out.append(f"{rows} have no launch call in the trace")

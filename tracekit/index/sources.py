@@ -97,7 +97,7 @@ def source_label(labels: dict[int, str], source: int) -> str:
 
 @join
 def synthetic_sources(index: TraceIndex) -> list[int]:
-    """Return the inputs whose files hold durations alone: their starts were laid end to end by the reader."""
+    """Return the inputs whose files hold only durations: their starts were laid end to end by the reader."""
     return sorted(number for number, facts in facts_by_source(index).items() if facts.synthetic_time)
 
 

@@ -223,9 +223,7 @@ class Inputs:
                 text = f"{self._shown(name)} is the same file: it is read once"
                 ledger.notes["same-file"] = Note("same-file", text, 1)
             for name in self._copies.get(each.number, ()):
-                text = (
-                    f"{self._shown(name)} has the same bytes: if it is a copy, leave it out, since its rows count again"
-                )
+                text = f"{self._shown(name)} has the same bytes: remove it if it is a copy, or its rows count twice"
                 ledger.notes["same-bytes"] = Note("same-bytes", text, len(self._copies[each.number]))
         if len(self._items) == 1:
             return {}
@@ -380,10 +378,10 @@ class Inputs:
         for each in opened.ledgers:
             each.check()
         if lowest is not None and ledger.filtered and not ledger.kept:
-            ledger.note("filter-left-nothing", f"the filter left nothing: starts lie from {lowest} ns to {highest} ns")
+            ledger.note("filter-left-nothing", f"no event passes the filter: they start at {lowest} ns to {highest} ns")
         if first_step is not None and ledger.filtered and not ledger.kept:
             there = f"is step {first_step}" if first_step == last_step else f"are steps {first_step} to {last_step}"
-            ledger.note("filter-left-nothing", f"the filter left nothing: there {there}")
+            ledger.note("filter-left-nothing", f"no event passes the filter: there {there}")
         if timed and first_step is None:
             self._fail(item, InputError(f"{item.name}: --step selects steps, and this trace has none", hint=_NO_STEPS))
         if (nothing := nothing_read(ledger)) is not None:

@@ -13,7 +13,7 @@ from tracekit.trace import Ledger, is_cut
 
 RECORD = frozenset({"source", "event_id"})
 """Columns of EVENTS that say which record a row is of."""
-_DAMAGED = "is the file whole, and is it what its first lines say? --from NAME reads it as another format"
+_DAMAGED = "check that the file is complete; --from NAME reads it as another format"
 
 
 def nothing_read(ledger: Ledger) -> TracekitError | None:

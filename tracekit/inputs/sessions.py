@@ -7,7 +7,7 @@
 The schema is not published, and the elements differ between versions. So each attribute and each text is looked at: a
 name of a file that is beside the session, and that is a profile of nvprof, is an input. Folders in such a name play no
 part: they are folders of another machine, and no file outside the session's own folder is opened.
-Source: FORMATS.md section 3 (sessions of version 1 and 2); the sessions of the tests are of our own making.
+Source: public sessions of version 1 and 2; the sessions of the tests are of our own making.
 """
 
 from __future__ import annotations

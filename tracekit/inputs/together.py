@@ -206,7 +206,7 @@ def _say(
         shown[0].note(SEVERAL_NOTES[0], text)
     unsure = [b for b in begun if placed[b.number].method == alignment.WALL and placed[b.number].uncertainty_ns is None]
     if len(unsure) > 1:
-        text = f"{plural(len(unsure), 'input')} are placed by their own wall clocks: how well these agree is not known"
+        text = f"{plural(len(unsure), 'input')} are placed by their own wall clocks: how well these agree is unknown"
         shown[0].notes[SEVERAL_NOTES[1]] = Note(SEVERAL_NOTES[1], text, 1)
 
 

@@ -163,7 +163,7 @@ def synchronize() -> None:
 
 
 class Collector:
-    """Collects from `start` to `stop`. api: calls of the runtime and the driver too."""
+    """Collects from `start` to `stop`. api: runtime and driver calls too."""
 
     def __init__(self, cupti: ModuleType, *, api: bool, wait: Callable[[], None] = synchronize) -> None:
         self._cupti, self._api, self._wait = cupti, api, wait

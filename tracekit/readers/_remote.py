@@ -5,24 +5,24 @@ from __future__ import annotations
 from tracekit.errors import InputError, MissingExtraError, TracekitError
 
 _STATUS = {
-    401: ("the server asks for a login", "is the login in the environment right?"),
-    403: ("the server refuses access", "may this login read it?"),
-    404: ("no such file on the server", "is the address right?"),
-    407: ("the proxy asks for a login", "is the login of the proxy right?"),
-    410: ("the file is no longer on the server", "is the address right?"),
+    401: ("the server asks for a login", "check the login in the environment"),
+    403: ("the server refuses access", "check that this login may read it"),
+    404: ("no such file on the server", "check the address"),
+    407: ("the proxy asks for a login", "check the login of the proxy"),
+    410: ("the file is no longer on the server", "check the address"),
     429: ("the server asks to wait", "try again later"),
 }
 _BY_KIND = {
-    "TooManyRedirects": ("the server redirects in a circle", "is the address right?"),
-    "RedirectClientError": ("the server redirects to an address that is not of the web", "is the address right?"),
+    "TooManyRedirects": ("the server redirects in a circle", "check the address"),
+    "RedirectClientError": ("the server redirects to an address that is not of the web", "check the address"),
     "ContentLengthError": ("the connection ended before the file did", "try again"),
     "TransferEncodingError": ("the connection ended before the file did", "try again"),
     "PayloadEncodingError": ("its content is not compressed as the server says", "ask who runs the server"),
-    "HttpProcessingError": ("the answer is not HTTP", "does a web server answer on this port?"),
+    "HttpProcessingError": ("the answer is not HTTP", "check that a web server answers on this port"),
     "ServerDisconnectedError": ("the server closed the connection without an answer", "try again"),
 }
 """By the name of a class of aiohttp, special ones first: some have the status 400, which no server sent."""
-_OTHER = (("the server refuses", "is the address right?"), ("the server failed", "try again later"))
+_OTHER = (("the server refuses", "check the address"), ("the server failed", "try again later"))
 
 
 def cannot_open(name: str, err: Exception) -> InputError:
@@ -49,7 +49,7 @@ def _wrong_address(name: str) -> tuple[str, str] | None:
         why = "it has no host" if web and not (parts.port or parts.netloc) else ""
     except ValueError as err:  # a port beyond 65535, brackets that do not close
         why = str(err)
-    return (f"the address is not valid: {why}", "is the address right?") if why else None
+    return (f"the address is not valid: {why}", "check the address") if why else None
 
 
 def _reason(name: str, err: Exception) -> tuple[str, str]:
@@ -67,25 +67,25 @@ def _reason(name: str, err: Exception) -> tuple[str, str]:
             return f"{why}: HTTP {status}", hint
     for cause in causes:
         if isinstance(cause, socket.gaierror):
-            return "its host has no address in the network", "is the name of the host right?"
+            return "its host has no address in the network", "check the name of the host"
         if isinstance(cause, ConnectionRefusedError):
-            return "the host refuses the connection", "does the server run, on this port?"
+            return "the host refuses the connection", "check that the server runs on this port"
         if isinstance(cause, TimeoutError):
-            return "the host does not answer", "is the network up?"
+            return "the host does not answer", "check the network"
         if isinstance(cause, ssl.SSLError):
             known_as = [getattr(each, key, "") for key in ("verify_message", "reason") for each in causes]
             why = next(filter(None, known_as), "no TLS")
-            return f"no secure connection: {why}", "does the server speak https, and is its certificate known here?"
+            return f"no secure connection: {why}", "check that the server uses https and a certificate known here"
         if isinstance(cause, ConnectionResetError):
-            return "the connection was reset", "does the server speak http, or https, on this port?"
+            return "the connection was reset", "check whether the server uses http or https on this port"
         if isinstance(cause, FileNotFoundError) and not cause.__cause__:
-            return "no such file", "is the address right?"
+            return "no such file", "check the address"
     if "Protocol not known" in str(err):
         return f"no known kind of address: {name.partition(':')[0]}", "https:// and s3:// are known"
     # fsspec's own error is often the address alone.
     texts = [(str(cause).strip().splitlines() or [""])[0] for cause in causes]
     text = next((text for text in texts if text not in ("", name)), type(causes[-1]).__name__)
-    return text, "is the address right, and the login?"
+    return text, "check the address and the login"
 
 
 def _causes(err: BaseException) -> list[BaseException]:

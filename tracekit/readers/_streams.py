@@ -6,10 +6,12 @@ import io
 import os
 import zlib
 from collections.abc import Callable, Iterator
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, Protocol
 
 from tracekit.errors import InputError, LimitError, Stop, TracekitError
+from tracekit.options import did_you_mean
 from tracekit.readers._zstd import ZstdStream
 from tracekit.safety.limits import Limits
 from tracekit.safety.scratch import writing
@@ -126,6 +128,8 @@ def _damage() -> tuple[type[Exception], ...]:
     return (*found, isal_error) if isinstance(isal_error, type) and issubclass(isal_error, Exception) else found
 
 
+MOST_LOOKED_AT = 10_000
+"""Entries of a folder that are looked at for names like that of a missing file."""
 DAMAGE = _damage()
 """Errors of the decompressors for damaged or cut data; gzip's BadGzipFile is an OSError, a huge head overflows."""
 
@@ -133,14 +137,22 @@ DAMAGE = _damage()
 def cannot_open_file(name: str, err: OSError) -> InputError:
     """Return the error for a file that the system cannot open or read."""
     if isinstance(err, FileNotFoundError):
-        return InputError(
-            f"{name}: no such file", hint="is the name right? Patterns need quotes or a shell that expands"
-        )
+        return InputError(f"{name}: no such file", hint=f"check the path{_files_like(name)}")
     if isinstance(err, PermissionError):
         return InputError(f"{name}: no permission to read", hint="chmod, or ask its owner")
     if isinstance(err, IsADirectoryError):
         return InputError(f"{name}: is a folder", hint="name the files in it")
     return InputError(f"{name}: cannot be read ({err.strerror or err})")
+
+
+def _files_like(name: str) -> str:
+    """Return "; did you mean ok.csv?" where the folder of a missing file has files with such names, else ""."""
+    try:
+        with os.scandir(Path(name).parent) as entries:
+            known = [entry.name for entry in islice(entries, MOST_LOOKED_AT)]
+    except (OSError, ValueError):
+        return ""
+    return did_you_mean(Path(name).name, known)
 
 
 def cannot_unpack(name: str, err: Exception) -> InputError:

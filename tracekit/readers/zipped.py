@@ -53,7 +53,7 @@ def opened(name: str, path: Path, member: str) -> Iterator[tuple[Stream, int]]:
         raise InputError(f"{path}: cannot be read as a zip archive", hint="copy it again")
     found = archive.get(member)
     if found is None:
-        raise InputError(f"{name}: no such file in the zip archive", hint="is the name right?")
+        raise InputError(f"{name}: no such file in the zip archive", hint="check the name")
     if found.flag_bits & _ENCRYPTED:
         raise InputError(f"{name}: is encrypted", hint="unpack the archive with its password first")
     with ExitStack() as stack:

@@ -26,6 +26,7 @@ from tracekit.units import Unit, format_bytes, format_rate, format_ratio, format
 
 LEDGERS_SHOWN = 4
 _COUNT = re.compile(r"(?<![\w.])[0-9][0-9,]* ", re.ASCII)
+_NEEDS = ("needs ", "No findings: ")
 NAMED = 2
 """Views with nothing to show that each get a line; more of them share one line, unless they say more than a need."""
 
@@ -71,9 +72,9 @@ def _account(ledger: Ledger) -> str:
     """Return "read 66 records: 61 kept, 5 ignored (header 1, preamble 4), nothing dropped"."""
     read = count_of(ledger, "read")
     parts = [f"{count_of(ledger, 'kept'):,} kept"]
-    for name, one in (("merged", "merged"), ("facts", "fact")):
+    for name, one in (("merged", "merged"), ("facts", "header row")):
         if count := count_of(ledger, name):
-            parts.append(f"{count:,} {one if count == 1 else name}")
+            parts.append(f"{count:,} merged" if name == "merged" else plural(count, one))
     for name in ("ignored", "filtered", "dropped"):
         why = ", ".join(f"{visible(reason)} {count:,}" for reason, count in sorted(_reasons(ledger, name).items()))
         if count := count_of(ledger, name):
@@ -102,7 +103,7 @@ def nothing_to_show(sections: Sequence[Section]) -> tuple[list[Section], str]:
     no section has a result, or if few sections are without one.
     """
     empty = [s for s in sections if not (s.tables or s.figures)]
-    plain = [s for s in empty if not s.notes or (s.notes[0].startswith("needs ") and not _counts(s.notes[1:]))]
+    plain = [s for s in empty if not s.notes or (s.notes[0].startswith(_NEEDS) and not _counts(s.notes[1:]))]
     if len(plain) <= NAMED or len(empty) == len(sections):
         return empty, ""
     names = ", ".join(f"{s.title} ({s.view})" for s in plain)
@@ -161,7 +162,7 @@ def finding_lines(finding: Finding) -> list[tuple[str, str]]:
     lines = [
         (
             "could save",
-            f"up to {format_span(finding.saving_ns)} ({share} %{of})" if finding.saving_ns else "no time of its own",
+            f"up to {format_span(finding.saving_ns)} ({share} %{of})" if finding.saving_ns else "nothing by itself",
         ),
         ("confidence", f"{finding.confidence}: {visible(finding.because)}"),
     ]

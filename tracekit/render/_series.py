@@ -59,7 +59,7 @@ def series_lines(figure: Series) -> list[str]:
     known = [(value, place) for place, value in enumerate(figure.values) if value is not None]
     title = visible(figure.title)
     if not known:
-        return [f"{title}: no value is known"]
+        return [f"{title}: all values are unknown"]
     most, last = max(known, key=lambda each: (each[0], -each[1]))
     least = min(value for value, _ in known)
     count = f"{len(known):,} {'value' if len(known) == 1 else 'values'}"

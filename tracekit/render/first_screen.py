@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from tracekit.render import _prose
 from tracekit.render.base import RenderOptions
 from tracekit.render.cells import padded, wrapped
-from tracekit.render.screen import Screen, Share, ShareBar, noun, screen, span_text
+from tracekit.render.screen import Screen, Share, ShareBar, screen, span_text, top_title
 from tracekit.report import Headline, Report, Section, TopNames
 from tracekit.text.display import cell_width, head, visible
 from tracekit.text.names import short_names
@@ -79,8 +79,7 @@ def _opening(it: Screen, width: int, paint: _Paint) -> Iterator[str]:
     yield paint.bold(head(it.title, width))
     yield from (paint.dim(line) for line in _clamped(" · ".join(it.facts), width, 2))
     yield ""
-    figure = f"{it.value} {it.unit} {it.what}".strip() if it.unit else f"{it.value}"
-    yield paint.bold(head(figure, width))
+    yield paint.bold(head(" ".join(filter(None, (it.before, it.value, it.unit, it.after))), width))
     yield from _clamped(it.spread, width, 2)
 
 
@@ -156,7 +155,7 @@ def _cards(it: Screen, width: int, paint: _Paint) -> Iterator[str]:
     for card in it.cards:
         gain = f"{card.saving}{f' ({card.percent})' if card.percent else ''}"
         title = head(card.title, max(width - len(gain) - 6 - len(str(card.number + 1)), 8))
-        yield f"  {card.number + 1} {paint.bold(title)}: {gain}"
+        yield f"  {card.number + 1} {paint.bold(title)}" + (f": {gain}" if gain else "")
         yield from _clamped(card.claim, width, _CLAIM_LINES, indent=4)
         yield from (paint.dim(line) for line in _clamped(card.rest, width, _CLAIM_LINES, indent=4))
 
@@ -174,10 +173,7 @@ def _top_names(top: TopNames, room: int, width: int, paint: _Paint, unit: str) -
     sizes = [max(map(len, column)) for column in columns]
     left = width - sum(sizes) - 2 * 4
     names = short_names([visible(each.name) for each in shown], max(left, 8))
-    part = f" ({visible(top.part)})" if top.part else ""
-    known = f"{top.count:,} printed" if top.printed else f"{top.count:,}"
-    title = f"Top {noun(top)}{part}: {count} of {known}, all {span_text(top.total_ns, unit)}"
-    lines = ["", paint.bold(head(title, width))]
+    lines = ["", paint.bold(head(top_title(top, count, unit), width))]
     for row in zip(times, shares, calls, names, strict=True):
         lines.append("  " + "  ".join([*(cell.rjust(size) for cell, size in zip(row, sizes, strict=False)), row[-1]]))
     return lines

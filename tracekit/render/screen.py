@@ -14,7 +14,7 @@ from tracekit.render._palette import color_of
 from tracekit.report import DeviceTime, Finding, Headline, Report, StepTime, TopNames
 from tracekit.text.display import plural, visible
 from tracekit.text.names import short_names
-from tracekit.units import format_ns, percent, short_span
+from tracekit.units import format_ns, percent, sentence_span, short_span
 
 BARS = 4
 """The most bars; a line says how many more groups there are."""
@@ -27,7 +27,7 @@ _LABELS = {
 }
 _WINDOWS = {"steps": "of the steps", "run": "of the run"}
 _NAME_WIDTH = 46
-_CHECKED = "nothing found"
+_NO_FINDINGS = "No findings: "
 _GREY = ("idle", "others")
 _LIKE = 0.1
 """Windows that differ by less than this are taken as the same in a percentage with one decimal."""
@@ -88,7 +88,9 @@ class Card:
 
 @dataclass(frozen=True, slots=True)
 class Screen:
-    """The first screen in words. value, unit: the large number; what: its meaning; spread: the line below it.
+    """The first screen in words.
+
+    value, unit: the large number; before, after: the words around it; spread: the line below.
 
     by_name: the bar is of names, not of device time.
     bar_note, card_note: why there is no bar of device time, or no finding; "" where there is one.
@@ -100,7 +102,8 @@ class Screen:
     value: str
     unit: str
     exact: str
-    what: str
+    before: str
+    after: str
     spread: str
     bars: tuple[ShareBar, ...]
     by_name: bool
@@ -114,28 +117,26 @@ class Screen:
 def screen(report: Report, headline: Headline, time_unit: str = "") -> Screen:
     """Return the words of the first screen. time_unit: of all times, "" for the best of each."""
     step, top = headline.step, headline.top
-    spread = ""
+    unknown = f"The time of the run is unknown: {visible(headline.run_note)}."
+    after = ""
     if step is not None:
-        value, what, spread = step.median_ns, "a step (median)", _spread(step, time_unit)
+        value, before, after, spread = step.median_ns, "A step takes", "(median)", _spread(step, time_unit)
     elif headline.run_ns is not None:
-        value, what, spread = headline.run_ns, "the run", "no step is known"
+        value, before, spread = headline.run_ns, "The run took", "No training steps in this trace."
+    elif top is not None and top.printed:
+        value, before, after, spread = top.total_ns, f"{visible(top.printed)}:", "(as printed)", unknown
     elif top is not None:
-        value, what, spread = (
-            top.total_ns,
-            f"{visible(top.printed)}, as printed" if top.printed else f"in {noun(top)}, added up",
-            f"time of the run not known: {headline.run_note}",
-        )
+        what = noun(top)
+        value, before, after, spread = top.total_ns, f"{what[:1].upper()}{what[1:]} took", "in total", unknown
     else:
-        value, what, spread = -1, "", f"time of the run not known: {headline.run_note}"
-    number, _, unit = span_text(value, time_unit).rpartition(" ") if value >= 0 else ("not known", "", "")
+        value, before, spread = -1, "", unknown
+    number, _, unit = _in_sentence(value, time_unit).rpartition(" ") if value >= 0 else ("Time unknown", "", "")
     bars = [_bar(each, time_unit) for each in headline.devices[:BARS]]
     if not bars and top is not None and top.names[0].share is not None:
         bars = [_names_bar(top, time_unit)]
     more = len(headline.devices) - BARS
     # The same reason is not given twice.
-    bar_note = (
-        "" if headline.devices_note in ("", headline.run_note) else f"device time not known: {headline.devices_note}"
-    )
+    bar_note = "" if headline.devices_note == headline.run_note else headline.devices_note
     windows = _windows(headline, time_unit)
     common = windows[0] if windows and len(set(windows)) == 1 else ""
     cards = [
@@ -153,11 +154,12 @@ def screen(report: Report, headline: Headline, time_unit: str = "") -> Screen:
         value=number,
         unit=unit,
         exact=f"{value:,} ns" if value >= 0 else "",
-        what=what,
+        before=before,
+        after=after,
         spread=spread,
         bars=tuple(bars),
         by_name=not headline.devices,
-        more_bars=f"{plural(more, 'more group')} of devices: view breakdown" if more > 0 else "",
+        more_bars=f"{plural(more, 'more group')} of devices: see --view breakdown" if more > 0 else "",
         bar_note=visible(bar_note),
         cards_title=title,
         cards=tuple(cards),
@@ -180,8 +182,20 @@ def _facts(report: Report, *, clocks: bool) -> Iterator[str]:
 
 
 def span_text(ns: int, unit: str) -> str:
-    """Return a time: exact in the unit that was asked for, else short."""
+    """Return a time for a column: exact in the unit that was asked for, else with three decimals."""
     return f"{format_ns(ns, unit)} {unit}" if unit else short_span(ns)
+
+
+def _in_sentence(ns: int, unit: str) -> str:
+    """Return a time for a sentence: exact in the unit that was asked for, else with four digits."""
+    return f"{format_ns(ns, unit)} {unit}" if unit else sentence_span(ns)
+
+
+def top_title(top: TopNames, count: int, unit: str) -> str:
+    """Return the title of the table of the top names: "Top kernels (8 of 13, 3.05 ms in total)"."""
+    part = f", {visible(top.part)}" if top.part else ""
+    known = f"{top.count:,} printed" if top.printed else f"{top.count:,}"
+    return f"Top {noun(top)}{part} ({count:,} of {known}, {_in_sentence(top.total_ns, unit)} in total)"
 
 
 def _spread(step: StepTime, unit: str) -> str:
@@ -189,11 +203,11 @@ def _spread(step: StepTime, unit: str) -> str:
     if step.warm_up:
         parts[0] += f" after {plural(step.warm_up, 'warm-up step')}"
     if step.steps > 1:
-        parts.append(f"p95 {span_text(step.p95_ns, unit)}")
+        parts.append(f"p95 {_in_sentence(step.p95_ns, unit)}")
         wide = step.p95_ns - step.p5_ns
         parts.append(f"spread {percent(wide, step.median_ns) if step.median_ns else '-'} % (p5 to p95)")
     if step.owners > 1:
-        low, high = span_text(step.low_ns, unit), span_text(step.high_ns, unit)
+        low, high = _in_sentence(step.low_ns, unit), _in_sentence(step.high_ns, unit)
         parts.append(f"{plural(step.owners, 'rank')}: medians {low} to {high}")
     return ", ".join(parts)
 
@@ -217,7 +231,7 @@ def _bar(each: DeviceTime, unit: str) -> ShareBar:
             )
         )
     title = f"{visible(each.label)}, {_WINDOWS[each.window]}"
-    return ShareBar(title, span_text(each.window_ns, unit), f"{each.window_ns:,} ns", tuple(parts))
+    return ShareBar(title, _in_sentence(each.window_ns, unit), f"{each.window_ns:,} ns", tuple(parts))
 
 
 def _names_bar(top: TopNames, unit: str) -> ShareBar:
@@ -252,7 +266,7 @@ def _names_bar(top: TopNames, unit: str) -> ShareBar:
         )
     what = noun(top)
     title = f"{what[:1].upper()}{what[1:]}{f', {visible(top.part)}' if top.part else ''}, by name"
-    return ShareBar(title, span_text(top.total_ns, unit), f"{top.total_ns:,} ns", tuple(parts))
+    return ShareBar(title, _in_sentence(top.total_ns, unit), f"{top.total_ns:,} ns", tuple(parts))
 
 
 def noun(top: TopNames) -> str:
@@ -266,7 +280,7 @@ def _windows(headline: Headline, unit: str) -> list[str]:
     return [
         ""
         if not each.window_ns or any(math.isclose(each.window_ns, bar, rel_tol=_LIKE) for bar in of_bars)
-        else span_text(each.window_ns, unit)
+        else _in_sentence(each.window_ns, unit)
         for each in headline.findings
     ]
 
@@ -274,12 +288,13 @@ def _windows(headline: Headline, unit: str) -> list[str]:
 def _findings_title(headline: Headline, window: str) -> str:
     shown, count = len(headline.findings), headline.findings_count
     title = "Findings" if not count else plural(count, "finding") + (f", the best {shown}" if shown < count else "")
-    said = [f"% of {window}"] * bool(window) + ["savings overlap: they do not add up"] * (count > 1)
+    said = [f"% of {window}"] * bool(window) + ["savings overlap, so they do not add up"] * (count > 1)
     return f"{title} ({'; '.join(said)})" if said else title
 
 
 def _no_findings(note: str) -> str:
-    return f"{note[:1].upper()}{note[1:]}" if note.startswith(_CHECKED) else f"Findings not known: {note}"
+    # Where no rule could be checked, the reason of each rule is for the view `findings`.
+    return note.partition("; not checked: ")[0] if note.startswith(_NO_FINDINGS) else f"{note[:1].upper()}{note[1:]}"
 
 
 def _finding(number: int, each: Finding, unit: str, window: str) -> Card:
@@ -292,7 +307,7 @@ def _finding(number: int, each: Finding, unit: str, window: str) -> Card:
         view="findings",
         number=number,
         title=f"{visible(each.rule)}{owner}",
-        saving=f"up to {span_text(each.saving_ns, unit)}" if each.saving_ns else "no time of its own",
+        saving=f"up to {_in_sentence(each.saving_ns, unit)}" if each.saving_ns else "",
         percent=", ".join(percents + doubts),
         claim=visible(each.claim),
         rest=f"fix: {visible(each.advice)}",
@@ -310,7 +325,7 @@ def _name_cards(top: TopNames, unit: str) -> list[Card]:
     labels = short_names([visible(each.name) for each in shown], _NAME_WIDTH)
     cards = []
     for label, each in zip(labels, shown, strict=True):
-        calls = "calls not known" if each.calls is None else plural(each.calls, "call")
+        calls = "calls unknown" if each.calls is None else plural(each.calls, "call")
         share = "" if each.share is None else f"{percent(each.ns, top.total_ns)} %"
         cards.append(
             Card(

@@ -63,7 +63,7 @@ class Finding:
                 "could save",
                 f"up to {format_span(self.saving_ns)} ({format_ratio(self.share)} %{self._of()})"
                 if self.saving_ns
-                else "no time of its own",
+                else "nothing by itself",
             ),
             ("confidence", f"{self.confidence}: {self.because}"),
             *([("part of", self.part_of)] if self.part_of else []),

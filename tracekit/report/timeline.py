@@ -19,7 +19,7 @@ COMMUNICATION = "communication kernel"
 KINDS_OF = {COMMUNICATION: "kernel"}
 """The kind of each class that is not a kind."""
 LAYERS = ("ranges", "python", "operators", "calls")
-"""The layers of a host thread, from the top: steps and ranges of the user, Python, operators, calls of the runtime."""
+"""The layers of a host thread, from the top: steps and ranges of the user, Python, operators, runtime calls."""
 
 
 @dataclass(frozen=True, slots=True)

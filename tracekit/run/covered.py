@@ -181,7 +181,7 @@ def text_of(cover: Cover) -> str:
     name = shortened(visible(cover.name) or "(no name)", NAME)
     return (
         f"{name}, {format_span(cover.length_ns)} from {cover.start_ns:,} ns on, lasts over {cover.later:,} whole later "
-        f"kernels and copies of its stream {cover.stream}: impossible, so its duration is taken as not known"
+        f"kernels and copies of its stream {cover.stream}: this is impossible, so its duration is treated as unknown"
     )
 
 

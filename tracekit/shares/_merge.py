@@ -114,7 +114,7 @@ def _added_up(notes: Sequence[Sequence[str]], work: int) -> list[str]:
     """Return notes on counts with the counts of all inputs added up. notes: of each input; work: all pieces of work."""
     found: dict[str, list[list[int]]] = {}
     for note in (note for mine in notes for note in mine):
-        note = _WHOLE.sub(f"of {_TOTAL} of device work", note)
+        note = _WHOLE.sub(f"of {_TOTAL}", note)
         numbers = [int(text.replace(",", "")) for text in _COUNT.findall(note)]
         found.setdefault(_COUNT.sub("\0", note), []).append(numbers)
     out = []
@@ -122,11 +122,11 @@ def _added_up(notes: Sequence[Sequence[str]], work: int) -> list[str]:
         text = shape
         for column in zip(*counts, strict=True):
             text = text.replace("\0", f"{sum(column):,}", 1)
-        out.append(text.replace(_TOTAL, plural("piece", work)))
+        out.append(text.replace(_TOTAL, plural("device event", work)))
     return out
 
 
-_WHOLE = re.compile(r"of [\d,]+ pieces? of device work")
+_WHOLE = re.compile(r"of [\d,]+ device events?")
 _TOTAL = "\1"
 _COUNT = re.compile(r"\d+(?:,\d{3})*")
 

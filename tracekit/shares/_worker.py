@@ -91,7 +91,7 @@ class NamedShare:
 class OperatorShare:
     """Operators by name. durations, below: of the host, and of the work below them (totals, least and most alone).
 
-    work: pieces of device work.
+    work: device events.
     """
 
     durations: Tally

@@ -186,7 +186,7 @@ def _measures(columns: Sequence[Column], options: ViewOptions) -> tuple[list[Col
         if chosen := [column for column in numbers if column.name == key]:
             return chosen, []
         if key not in [column.name for column in columns]:
-            note = [f"no column {key} here: in the table's own order"]
+            note = [f"no column {key} here: the table keeps its own order"]
             return _measures(columns, replace(options, sorted_by=""))[0], note
     important = [column for column in numbers if not column.priority or column.name == "total"]
     plain = [column for column in important if column.unit is not Unit.RATIO]

@@ -108,9 +108,9 @@ def option_notes(options: ViewOptions, table: ReportTable | None = None) -> list
     notes = []
     key, _ = sort_key(options, [c.name for c in table.columns] if table is not None else ())
     if table is not None and key and key not in [c.name for c in table.columns]:
-        notes.append(f"no column {key} here: in the table's own order")
+        notes.append(f"no column {key} here: the table keeps its own order")
     if options.compat:
-        notes.append(f"compat {options.compat} changes nothing here")
+        notes.append(f"--compat {options.compat} has no effect here")
     return notes
 
 

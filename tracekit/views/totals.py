@@ -146,7 +146,7 @@ def no_device_work(
 ) -> Section:
     """Return the section of a view of devices where no event ran on one. notes: why such events do not count."""
     if count_totals(index, DEVICE_WORK):
-        why = "needs events; this trace has totals alone, which say how long work took and not when"
+        why = "needs events; this trace has only totals, which say how long work took and not when"
         return Section(view, title, notes=(why, *option_notes(options)))
     return nothing(view, title, "kernel, memcpy or memset", options, notes)
 
@@ -311,6 +311,6 @@ def block_notes(found: Summed) -> list[str]:
     apart = [part for part, labels in zip(parts, zip(*found.blocks, strict=True), strict=True) if len(set(labels)) > 1]
     notes = [TOTALS_NOTE]
     if apart:
-        again = ": two sections may tell the same time" if "section" in apart else ""
+        again = ": two sections may count the same time" if "section" in apart else ""
         notes.append(f"a ratio is of the rows of the same {' and '.join(apart)}{again}")
     return notes

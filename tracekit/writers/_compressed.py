@@ -10,7 +10,7 @@ from typing import BinaryIO
 from tracekit.writers.gzipped import Sink, gzipped
 
 GZIP_LEVEL = 2
-"""isal: 12 times as fast as zlib's level 6, the file 1.3 times as large (PERFORMANCE.md section 9)."""
+"""isal: 12 times as fast as zlib's level 6, the file 1.3 times as large (isal 1.9.1, 259 MB of Chrome JSON)."""
 
 
 @contextlib.contextmanager

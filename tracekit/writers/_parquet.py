@@ -140,7 +140,7 @@ def _totals_text(totals: list[pa.RecordBatch], written: Written) -> str:
         written.leave_out("totals-too-large", rows)
         written.notes.append(
             f"{rows:,} rows of totals were not written: they are too large for the footer of a file with events; "
-            "convert an input with totals alone to keep them"
+            "convert an input with only totals to keep them"
         )
         return ""
     written.totals = rows

@@ -5,7 +5,7 @@
 
 Every text is in quotes, also an empty one; an empty cell without quotes is null. Integers are whole ns and bytes.
 `value` is the shortest decimal that reads back as the same float, or nan, inf, -inf. `args` is JSON in a cell. A trace
-with totals alone becomes a table of TOTALS. Totals beside events are not written, since one table cannot hold both.
+with only totals becomes a table of TOTALS. Totals beside events are not written, since one table cannot hold both.
 The facts of the run are not in the file: Parquet and JSON Lines keep them.
 
 The target `csv` writes names unchanged. A spreadsheet takes a name that begins with = + - or @ for a formula: the

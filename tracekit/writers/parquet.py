@@ -1,7 +1,7 @@
 """Parquet archive: the table of a trace in one file that describes itself.
 
 The table of the file is EVENTS, so DuckDB and pandas read it without our help. TOTALS beside them are an Arrow IPC
-stream in base64 in the metadata; a trace with totals alone has TOTALS as the table of the file. Key-value metadata, all
+stream in base64 in the metadata; a trace with only totals has TOTALS as the table of the file. Key-value metadata, all
 text:
 
     tracekit.schema    version of the schema, a decimal number

@@ -19,7 +19,7 @@ from tracekit.safety.guard import reason_of_end
 from tracekit.safety.limits import Limits, applied, size_of
 from tracekit.units import split_quantity
 
-PANEL = "Limits, for files of strangers"
+PANEL = "Limits, for untrusted files"
 
 MaxReadBytes = Annotated[
     str,

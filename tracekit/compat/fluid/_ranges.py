@@ -83,9 +83,9 @@ def ranges_of(index: TraceIndex) -> Ranges:
     gpu, notes, has_gpu = _gpu_ns(index, _HostRanges(rows, names, name, thread, labels, starts, host, tree.parent))
     order = np.lexsort((-events.column("event_id").to_numpy()[rows], -starts, starts + host, -thread))
     if blocks := int(is_block.sum()):
-        notes.append(f"left out, as they hold the events of others: {plural('range', blocks)} named block_...")
+        notes.append(f"skipped, as they contain the events of others: {plural('range', blocks)} named block_...")
     if cut := int(is_cut.sum()):
-        notes.append(f"left out: {plural('range', cut)} without an end")
+        notes.append(f"skipped: {plural('range', cut)} without an end")
     if negative := int((durations < 0).sum()):
         notes.append(f"counted as 0: {plural('duration', negative)} below zero")
     return Ranges(

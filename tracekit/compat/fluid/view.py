@@ -66,7 +66,7 @@ def _from_events(index: TraceIndex, ranges: Ranges, options: ViewOptions) -> Sec
     if not options.op_detail:
         inner = np.array([role_of(name) is not Role.ORDINARY and COPY not in name for name in ranges.names], np.bool_)
         kept = np.flatnonzero(~inner[ranges.name])
-        notes.append("inner parts of operators (compute, infer_shape, prepare_data) are left out")
+        notes.append("inner parts of operators (compute, infer_shape, prepare_data) are not shown")
     keys = [grouping.Key(ranges.name[kept], ranges.names)]
     if options.thread_sep:
         keys.append(grouping.Key(ranges.thread[kept], range(max(ranges.labels) + 1)))

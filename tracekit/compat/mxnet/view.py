@@ -146,7 +146,7 @@ def _from_printed(index: TraceIndex, options: ViewOptions) -> tuple[list[ReportT
         if any(row["unit"] == "kb" for row in memory):
             notes.append('memory in "kb": 100 bytes in older MXNet, 1000 in newer; the table does not say which')
     if counters or memory:
-        notes.append("what MXNet prints as the average of counters and memory is none, and is left out")
+        notes.append("what MXNet prints as the average of counters and memory is not an average, and is not shown")
     return tables, notes if tables else []
 
 

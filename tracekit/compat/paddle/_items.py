@@ -94,7 +94,7 @@ def line_columns(lines: Sequence[Line], *sides: str) -> list[Column]:
     for side in sides:
         sides_of_lines: list[Times | None] = [getattr(line, side) for line in lines]
         title = side.upper()
-        # A maximum below its minimum is of no occurrence: Others has totals alone.
+        # A maximum below its minimum is of no occurrence: Others has only totals.
         single = [t if t is not None and t.calls else None for t in sides_of_lines]
         cells: dict[str, list[Cell]] = {
             "total": [None if t is None else t.total for t in sides_of_lines],

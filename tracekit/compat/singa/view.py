@@ -55,7 +55,7 @@ VERBOSITY = OptionSpec(
 )
 ITERATIONS = OptionSpec("iterations", int, None, "The iterations that a printed profile is the average of.", least=0)
 SKIP_ITERATIONS = OptionSpec(
-    "skip_iterations", int, None, "The first iterations that are left out; SINGA skips 5.", least=0
+    "skip_iterations", int, None, "The first iterations that are skipped; SINGA skips 5.", least=0
 )
 
 
@@ -103,7 +103,7 @@ def compute(index: TraceIndex, options: ViewOptions) -> Section:
         return tabulate.nothing("singa", _TITLE, "operator, kernel or range", options, notes)
     if options.compat == "singa":
         if verbosity == 1 and any(p.operators and not p.phases for p in profiles):
-            notes.append("a profile of operators does not tell the time of an iteration: nothing at verbosity 1")
+            notes.append("a profile of operators has no time of an iteration: there is nothing at verbosity 1")
         return Section("singa", _TITLE, tuple(_as_singa(p, options) for p in profiles), notes=tuple(notes))
     if len(profiles) > len(printed):
         notes.append("events: times are of an average iteration; percentiles are of the iterations that it ran in")
@@ -139,7 +139,7 @@ def _from_print(found: Printed, labels: dict[int, str], options: ViewOptions, no
                 "(iterations - skipped) / iterations; --option iterations=N puts them right"
             )
         elif iterations <= skip:
-            hint = "SINGA skips 5 unless told otherwise: --option skip_iterations=K"
+            hint = "SINGA skips 5 by default: --option skip_iterations=K"
             raise UsageError(f"--option iterations={iterations}: all of them are skipped", hint=hint)
         else:
             grow = iterations / (iterations - skip)

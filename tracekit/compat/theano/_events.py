@@ -58,7 +58,7 @@ def event_blocks(index: TraceIndex, *, thread_sep: bool, n_ops: int, n_apply: in
     notes = []
     if picked.rows.size:
         if others := int(index.pick([Kind.OTHER]).rows.size):
-            notes.append(f"{plural('event', others)} of kind other (spans of the profiler itself, say) left out")
+            notes.append(f"{plural('event', others)} of kind other (such as spans of the profiler itself) skipped")
     else:
         picked = index.pick(nodes)
     notes += picked.notes("event")

@@ -90,7 +90,7 @@ def compute(index: TraceIndex, options: ViewOptions) -> Section:
         blocks, notes = [other], [TOTALS_NOTE, "totals of another profiler: no functions, and no nodes"]
     if options.compat == "theano":
         tables = [t for b in blocks for t in _upstream.tables(b, most, options.value(MIN_MEMORY_SIZE))]
-        lacks = [] if printed else ["this trace does not tell the times of compilation, nor what is not in Theano: -"]
+        lacks = [] if printed else ["this trace has no times of compilation, and no times outside Theano: -"]
         return Section("theano", _TITLE, tuple(tables), notes=(*notes, *lacks))
     tables = [_functions(blocks)] if any(b.fact("Message") for b in blocks) else []
     for section, make in ((CLASS, "class"), (OPS, "ops"), (APPLY, "apply")):
@@ -108,9 +108,9 @@ def compute(index: TraceIndex, options: ViewOptions) -> Section:
         notes.append("a ratio is of the rows of the same function; the sum of all repeats the functions")
     sort = options.sorted_by.removeprefix("-")
     if sort and not any(sort in [c.name for c in t.columns] for t in tables):
-        notes.append(f"no column {sort} here: in the table's own order")
+        notes.append(f"no column {sort} here: the table keeps its own order")
     if options.compat:
-        notes.append(f"compat {options.compat} changes nothing here")
+        notes.append(f"--compat {options.compat} has no effect here")
     return Section("theano", _TITLE, tuple(tables), notes=tuple(notes))
 
 

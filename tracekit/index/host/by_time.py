@@ -34,7 +34,7 @@ _OFFSET = "offset"
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ByTime:
-    """The estimate; m pieces of device work and n places, as in `Host`.
+    """The estimate; m device events and n places, as in `Host`.
 
     owner: shape (m,), the place that is charged, -1 for none. thread: shape (m,), some place of the launching thread,
     -1 where that is not known; a piece that has a thread and no owner is in no range. times: shape (m,), ns, when the
@@ -81,26 +81,25 @@ class ByTime:
         out = []
         count = int(np.count_nonzero(self.known))
         called = int(np.count_nonzero(self.by_call))
-        whole = grouping.plural("piece", self.host.work.size)
+        whole = grouping.plural("device event", self.host.work.size)
         if count - called:
             out.append(
-                f"{count - called:,} of {whole} of device work have no launch call: device by time is an estimate, by "
-                "the range that was open when each started; work that waited in a queue is of an earlier range"
+                f"{count - called:,} of {whole} have no launch call: device by time is an estimate, by the range that "
+                "was open when each started; work that waited in a queue belongs to an earlier range"
             )
         if called:
             out.append(
-                f"{called:,} of {whole} of device work have a launch call without a thread: device by time is by the "
-                "range that was open when the call began, on the only thread with ranges"
+                f"{called:,} of {whole} have a launch call without a thread: device by time is by the range that was "
+                "open when the call began, on the only thread with ranges"
             )
         if self.threads:
             out.append(
-                f"which range launched {self.threads:,} of {whole} of device work is not known: no launch call, and "
-                "several threads have ranges"
+                f"{self.threads:,} of {whole} have no known range: no launch call, and several threads have ranges"
             )
         if self.processes:
             out.append(
-                f"which range launched {self.processes:,} of {whole} of device work is not known: no launch call, and "
-                "no single process with ranges is known to be theirs"
+                f"{self.processes:,} of {whole} have no known range: no launch call, and no single process with ranges "
+                "is known to be theirs"
             )
         return out
 

@@ -71,7 +71,7 @@ class Host:
         return at
 
     def own_work(self) -> tuple[I64, I64]:
-        """Return shape (n,) twice: device ns and pieces of device work that each range launched itself."""
+        """Return shape (n,) twice: device ns and device events that each range launched itself."""
         charged = self.owner >= 0
         spent = np.zeros(self.rows.size, np.int64)
         np.add.at(spent, self.owner[charged], self.work_ns[charged])
@@ -103,26 +103,23 @@ class Host:
     def notes(self, no_call: int = 0, no_thread: int = 0) -> list[str]:
         """Return the notes on the tree and on the charges.
 
-        no_call, no_thread: pieces without a launch call, and with one on no thread, that are named elsewhere.
+        no_call, no_thread: pieces without a launch call, and with one without a thread, that are named elsewhere.
         """
         out = []
         if self.crossing:
             verb = "overlaps" if self.crossing == 1 else "overlap"
             out.append(
                 f"{grouping.plural('range', self.crossing)} {verb} another of the same thread in part: neither is "
-                "taken as a part of the other, and self times count once what both share"
+                "part of the other, and self times count their common time once"
             )
         if not self.work.size:
             return out
         lost = int(np.count_nonzero(self.launch < 0)) - no_call
         outside = int(np.count_nonzero((self.owner < 0) & (self.launch >= 0))) - no_thread
         if lost:
-            whole = grouping.plural("piece", self.work.size)
-            out.append(f"{lost:,} of {whole} of device work have no launch call here")
+            out.append(f"{lost:,} of {grouping.plural('device event', self.work.size)} have no launch call here")
         if outside:
-            out.append(
-                f"{outside:,} of {grouping.plural('piece', self.work.size)} of device work were launched in no range"
-            )
+            out.append(f"{outside:,} of {grouping.plural('device event', self.work.size)} were launched outside ranges")
         return out
 
 
@@ -176,7 +173,7 @@ def _frames(index: TraceIndex) -> Mask:
 def _owners(
     index: TraceIndex, launch: I64, rows: I64, lanes: I64, starts: I64, ends: I64, is_call: Mask, tree: Tree
 ) -> I64:
-    """Return the place of the range that each piece of device work is charged to, -1 for none."""
+    """Return the place of the range that each device event is charged to, -1 for none."""
     at = np.full(index.events.num_rows, -1, np.int64)
     at[rows] = np.arange(rows.size)
     place = np.where(launch >= 0, at[launch], -1)

@@ -11,7 +11,7 @@ Time stamps are hexadecimal ns since the Unix epoch, gputime and cputime us; key
 leave out what they do not have. The format holds one context a file: several contexts are blocks with headers of their
 own. `cputime` is the duration of the call that launched the work; `occupancy` and hardware counters are not collected.
 
-Source: the Compute Command Line Profiler User Guide (options and columns), and real logs (FORMATS section 2).
+Source: the Compute Command Line Profiler User Guide (options and columns), and real logs of version 1 and 2.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The steps that are recorded: the states of Paddle's profiler, and the functions from a step's number to its state.
 
-Source: REFERENCE of paddle.profiler (python/paddle/profiler/profiler.py, Paddle 2.3 to 3.0).
+Source: python/paddle/profiler/profiler.py, Paddle 2.3 to 3.0.
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@
 A record is a row of a table. `event_id` counts the rows of the tables in the order in which they are read. Times are ns
 of the machine's clock since it was started. Tables and columns are found by name: there is no version.
 
-KERN (A in older files): kernels, as in results.csv, with `args` as there. HIP: calls of the runtime. HSA, KFD: calls of
+KERN (A in older files): kernels, as in results.csv, with `args` as there. HIP: runtime calls. HSA, KFD: calls of
 the driver. OPS: kernels and barriers. COPY: copies and fills; async-copy is one of HSA. rocTX: ranges; one of 1 ns is a
 mark, since rocprof writes marks so. Columns of KERN that are named after a counter become totals: a row for each
 device, kernel and counter.

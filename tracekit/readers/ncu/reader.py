@@ -24,7 +24,7 @@ and block sizes are known). Where it does not, values are kept as text, with a n
 
 Not supported: the advice of rules, and tables of source lines. They are skipped and counted. `.ncu-rep` files are
 closed: `ncu --import run.ncu-rep --csv --page raw` prints them.
-Sources: files of 2023.3 to 2026 as FORMATS section 11 describes them, NVIDIA's documentation of the Nsight Compute CLI.
+Sources: files of 2023.3 to 2026, NVIDIA's documentation of the Nsight Compute CLI.
 """
 
 from __future__ import annotations

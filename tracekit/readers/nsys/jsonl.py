@@ -17,7 +17,7 @@ line:
 Without texts names are null, with a note. CommEvent names processes. Warnings of the profiler itself (DiagnosticEvent:
 events may be missing) become notes. Times are ns from the start of the session. The lines do not have its wall clock
 time, so `Run.origin_ns` is None. args has members without a place in the schema, under their own names. Not kept:
-gridId. Not supported: the types that are ignored. Sources: programs that read such files (FORMATS 3c).
+gridId. Not supported: the types that are ignored. Sources: public programs that read such files.
 """
 
 from __future__ import annotations

@@ -31,8 +31,8 @@ TARGET_INFO_GPU. TARGET_INFO_CUDA_DEVICE corrects them if a process numbers its 
 
 A range or an MPI call without an end has no duration and `"unfinished": true`. Warnings of Nsight Systems itself in
 DIAGNOSTIC_EVENT (about missing events) become notes. Not kept: gridId (the number of a launch). Not supported: samples
-and call chains, scheduling, other diagnostics, ETW, graphics. Sources: five exports of 2021 to 2026 (FORMATS section
-3b), the ENUM_ tables in them, NVIDIA's "SQLite Schema Reference" and the SQL of the reports of `nsys stats`.
+and call chains, scheduling, other diagnostics, ETW, graphics. Sources: five exports of 2021 to 2026, the
+ENUM_ tables in them, NVIDIA's "SQLite Schema Reference" and the SQL of the reports of `nsys stats`.
 """
 
 from __future__ import annotations

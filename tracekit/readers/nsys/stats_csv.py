@@ -33,8 +33,8 @@ Tables with bars (--format table, Markdown) and with tabs (--format tsv) are rea
 
 Not supported: HTML and JSON forms; reports without Start or Total Time (cuda_kern_exec_sum, um_sum; their lines
 are ignored, with a note).
-Sources: output quoted in forums, teaching and documentation, of 2019.5 to 2026.3 (FORMATS section 3c), the SQL of the
-reports of 2020 to 2024.
+Sources: output of 2019.5 to 2026.3 that forums, teaching and NVIDIA's documentation quote, the SQL of the reports of
+2020 to 2024.
 """
 
 from __future__ import annotations

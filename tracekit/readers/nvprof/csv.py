@@ -20,8 +20,8 @@ value_max, value_avg: sizes in bytes). `run` counts the runs of the file; `facts
 Lines of several processes may be mixed (`mpirun nvprof`). With tags (`[1,0]<stderr>:`) each rank is read separately and
 fills `rank`. Without tags, rows that may be of several processes have no pid, and a note says so.
 
-Not supported: CPU samples, device clocks, dependency analysis (ignored, with a note). Sources: files of nvprof 5 to 11
-as FORMATS section 1 describes them, NVIDIA's Profiler User's Guide.
+Not supported: CPU samples, device clocks, dependency analysis (ignored, with a note). Sources: files of nvprof 5 to
+11, NVIDIA's Profiler User's Guide.
 """
 
 from __future__ import annotations

@@ -25,8 +25,7 @@ printed, throughputs in B/s; the unit of a utilization level is "level".
 
 Not supported (a note says so): counters of single units (EVENT_INSTANCE, METRIC_INSTANCE), OpenACC, OpenMP, clocks and
 power (ENVIRONMENT), PC samples.
-Sources: cupti_activity.h of CUDA 11.8, a file of version 8 (FORMATS section 3a), libcupti 11.8, 12.9 and 13.0 for the
-names.
+Sources: cupti_activity.h of CUDA 11.8, a file of version 8, libcupti 11.8, 12.9 and 13.0 for the names.
 """
 
 from __future__ import annotations

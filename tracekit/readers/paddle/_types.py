@@ -1,6 +1,6 @@
 """Kinds of event types, for the readers of both exports of paddle.profiler: JSON and protobuf.
 
-Source: TracerEventType of Paddle 2.2 to 3.3 as both exports of the same runs have it (FORMATS section 6c).
+Source: TracerEventType in trace_event.h of Paddle 2.2 to 3.3, as both exports of the same runs have it.
 """
 
 from __future__ import annotations

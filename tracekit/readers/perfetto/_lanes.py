@@ -1,4 +1,4 @@
-"""Rows of tracks as rows of our schema: lanes, names, kinds, and the points of arrows."""
+"""Rows of tracks as rows of our schema: lanes, names, kinds, and the flow events."""
 
 from __future__ import annotations
 
@@ -272,7 +272,7 @@ class Lanes:
         return pc.coalesce(both, args)
 
     def arrows(self, tables: Iterator[pa.Table]) -> Iterator[pa.RecordBatch]:
-        """Yield the points of arrows. tables: by id and time. The last point of an id ends the arrow."""
+        """Yield the flow events. tables: by id and time. The last point of an id ends the arrow."""
         before: pa.Table | None = None
         going = False
         for table in tables:
@@ -330,7 +330,7 @@ class Lanes:
         return event_batch(count, columns), going
 
     def _of_begins(self, begins: Mask, name: I64, category: I64) -> tuple[I64, I64]:
-        """Return name and category of the points of arrows: those of the first one.
+        """Return name and category of the flow events: those of the first one.
 
         In a Chrome trace, points of one arrow have one name and one category.
         """

@@ -1,8 +1,7 @@
 """Decimal separators and groups of digits in printed tables, which depend on the locale of the program that printed.
 
 `1,234` alone is 1234 in some locales and 1.234 in others, so a table is read as a whole: a style that reads every cell,
-and gives whole numbers in columns of whole numbers, is the table's. `25.369.833` and `27,0` have one style, and so has
-`44,0087,8248` (groups of four digits, as in China and Japan).
+and gives whole numbers in columns of whole numbers, is the table's. `25.369.833` and `27,0` have one style.
 """
 
 from __future__ import annotations
@@ -58,9 +57,7 @@ def _of_three(separators: str) -> str:
 
 POINT = _style("1,234,567.8", ".", _of_three("," + _BLANKS), "," + _BLANKS)
 COMMA = _style("1.234.567,8", ",", _of_three("." + _BLANKS), "." + _BLANKS)
-MYRIADS = _style("123,4567.8", ".", r"[1-9]\d{0,3}(?:,\d{4})+", ",")
-LAKHS = _style("12,34,567.8", ".", r"[1-9]\d?(?:,\d{2})*,\d{3}", ",")
-STYLES = (POINT, COMMA, MYRIADS, LAKHS)
+STYLES = (POINT, COMMA)
 """In order of preference where all of them read the same numbers."""
 
 

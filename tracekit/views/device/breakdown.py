@@ -69,7 +69,7 @@ def compute(index: TraceIndex, options: ViewOptions) -> Section:
         steps, notes = _step_table(all_work(index), options)
     tables = (table, *([steps] if steps else []))
     notes_of_all = [
-        "parts add up to the span: first start to last end of the input, host rows included",
+        "percentages are of the whole run (first start to last end, host included)",
         *devices.notes,
         *notes,
         *totals.both_note(index, DEVICE_WORK, "device"),
@@ -157,7 +157,7 @@ def _step_table(work: AllWork, options: ViewOptions) -> tuple[ReportTable | None
 def _notes_on_steps(devices: Devices, without: int) -> list[str]:
     """Return notes on steps and devices that are left out. without: devices on which no step launched work."""
     inside = step_windows.host_steps(devices.index, devices.places).inside
-    notes = [f"{grouping.plural('step', inside)} within another step: not counted apart"] if inside else []
+    notes = [f"{grouping.plural('step', inside)} within another step: not counted separately"] if inside else []
     if without:
         notes.append(f"no step launched work on {grouping.plural('device', without)}: the whole span only")
     return notes

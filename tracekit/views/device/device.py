@@ -24,7 +24,10 @@ from tracekit.views.quantities import of_devices
 
 _TITLE = "Devices"
 _COLUMNS = frozenset({"ts_ns", "dur_ns", "kind", "source", "rank", "device", "pid"})
-_NOTE = "utilization: kernels; busy: copies and memsets too; both of the span: first start to last end of the input"
+_NOTE = (
+    "utilization counts kernels, busy also copies and memsets; both are shares of the span (first start to last end "
+    "of the input)"
+)
 
 
 def compute(index: TraceIndex, options: ViewOptions) -> Section:

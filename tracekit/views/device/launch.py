@@ -1,6 +1,6 @@
 """launch: from the call to the work: the time of launching, the time in the queue, and how full the queues are.
 
-Work and call are joined by (source, process, correlation). Each piece of device work has three times:
+Work and call are joined by (source, process, correlation). Each device event has three times:
 
 - call (A): duration of the call that launched it;
 - queue (Q): from the call's end to the work's start; 0 where the work began before the call returned;
@@ -92,7 +92,7 @@ def compute(index: TraceIndex, options: ViewOptions) -> Section:
     if options.thread_sep:
         rest.append("launches are shown by the name of their work: one block for all threads")
     if not times.positions.size:
-        needs = "needs calls of the runtime or driver that launched the device work; this trace has none"
+        needs = "needs runtime or driver calls that launched the device work; this trace has none"
         return Section(VIEW.name, _TITLE, notes=(needs, *rest, *tabulate.option_notes(options)))
     table = _by_name(devices, times, options)
     queues = _queues(devices, times, options)

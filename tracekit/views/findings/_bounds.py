@@ -8,10 +8,10 @@ _UNLINKED = (
     "much of the device work names no launch call, so the upper bound is the time in which at least one of them ran"
 )
 _DOUBTFUL = (
-    "the trace does not tell which stream waits for which; the upper bound holds whether work that began as that of "
+    "the trace does not show which stream waits for which; the upper bound holds whether work that began as that of "
     "another stream ended waited for it or not"
 )
-_NOT_ON_PATH = "no host calls are in the trace, so the upper bound is the time in which at least one of them ran"
+_NOT_ON_PATH = "the trace has no host calls, so the upper bound is the time in which at least one of them ran"
 LOWER = {"high": "medium", "medium": "low", "low": "low"}
 """The confidence one level lower."""
 

@@ -32,10 +32,10 @@ def pageable_copies(facts: Facts) -> RuleResult:
     """Return copies from and to pageable memory that are not tiny."""
     copies = _copies(facts)
     if not copies.size:
-        return RuleResult(why_not="no copies are in the trace")
+        return RuleResult(why_not="the trace has no copies")
     from_pageable = _pageable(facts, copies)
     if from_pageable is None:
-        return RuleResult(why_not="no copy tells which kind of memory it is from or to")
+        return RuleResult(why_not="no copy names the memory that it is from or to")
     pageable = copies[from_pageable & ~_tiny(facts, copies)]
     found = []
     times: dict[str, Ranges] = {}
@@ -74,10 +74,10 @@ def tiny_copies(facts: Facts) -> RuleResult:
     """Return many small copies."""
     copies = _copies(facts)
     if not copies.size:
-        return RuleResult(why_not="no copies are in the trace")
+        return RuleResult(why_not="the trace has no copies")
     tiny = copies[_tiny(facts, copies)]
     if not facts.index.has("bytes")[copies].any():
-        return RuleResult(why_not="no copy tells its size")
+        return RuleResult(why_not="no copy has a size")
     found = []
     times: dict[str, Ranges] = {}
     for owner in facts.looked_at():
@@ -115,7 +115,7 @@ def exposed_copies(facts: Facts) -> RuleResult:
     """Return the time in which a device did nothing but copy, without the copies that `pageable_copies` reports."""
     copies = _copies(facts)
     if not copies.size:
-        return RuleResult(why_not="no copies are in the trace")
+        return RuleResult(why_not="the trace has no copies")
     pageable = _pageable(facts, copies)
     copies = copies if pageable is None else copies[~pageable]
     work = facts.work.rows
@@ -137,7 +137,7 @@ def exposed_copies(facts: Facts) -> RuleResult:
             Finding(
                 "exposed copies",
                 facts.label(owner),
-                f"For {percent(bare.share)} of its span ({span(bare.ns)}) the device copies and computes nothing, in "
+                f"For {percent(bare.share)} of its span ({span(bare.ns)}) the device only copies, in "
                 f"{mine.size:,} {'copy' if mine.size == 1 else 'copies'}{_bytes(facts, mine)}; "
                 f"{named(name)} takes {span(most)} in all.",
                 (

@@ -38,17 +38,17 @@ def little_parallelism(facts: Facts) -> RuleResult:
     # A collective takes few blocks on purpose: the wires limit it, and it shares the device with what computes.
     kernels = kernels[~communicates(facts.index, kernels)] if kernels.size else kernels
     if not kernels.size:
-        return RuleResult(why_not="no kernels that compute are in the trace")
+        return RuleResult(why_not="the trace has no compute kernels")
     sizes = multiprocessors(facts)
     if not sizes:
-        return RuleResult(why_not="the trace does not tell how many multiprocessors its devices have")
+        return RuleResult(why_not="the trace does not say how many multiprocessors a device has")
     blocks = np.ones(kernels.size, np.float64)
     for axis in "xyz":
         column = arrow.take(facts.index.events.column(f"grid_{axis}"), kernels)
         blocks *= arrow.ints(column)
     blocks[blocks <= 0] = np.nan
     if np.isnan(blocks).all():
-        return RuleResult(why_not="no kernel tells its grid")
+        return RuleResult(why_not="no kernel has a grid")
     source = facts.index.ints("source")[kernels]
     device = arrow.ints(facts.index.events.column("device"), -1)[kernels]
     have = np.full(kernels.size, np.nan)
@@ -119,7 +119,7 @@ def expensive_arithmetic(facts: Facts) -> RuleResult:
     """Return single kernels that take much of the critical path, and fp32 products that tensor cores could do."""
     kernels = _computing(facts)
     if not kernels.size:
-        return RuleResult(why_not="no kernels that compute are in the trace")
+        return RuleResult(why_not="the trace has no compute kernels")
     found = []
     times: dict[str, Ranges] = {}
     for owner in facts.looked_at():
@@ -140,10 +140,10 @@ def expensive_arithmetic(facts: Facts) -> RuleResult:
                     bound.ns,
                     bound.share,
                     "low",
-                    "the time is certain; whether the kernel is far from what the device can do, a trace does not tell"
+                    "the time is certain; a trace does not show how far the kernel is from the limit of the device"
                     + how(bound),
                     "Look at this one first: a better algorithm or library call, a lower precision, fusion with its "
-                    "neighbours, smaller shapes. A kernel profiler (ncu) tells whether memory or arithmetic limits it.",
+                    "neighbours, smaller shapes. A kernel profiler (ncu) shows whether memory or arithmetic limits it.",
                     f"tracekit summary NEW --view kernel: total of {named(name)} falls.",
                 )
             )
@@ -203,7 +203,7 @@ def _fp32(facts: Facts, owner: int, kernels: I64) -> list[Finding]:
             bound.ns,
             bound.share,
             "low",
-            "told from the names of kernels alone; whether the device has tensor cores for it, and whether the "
+            "judged by the names of kernels only; whether the device has tensor cores for it, and whether the "
             "program can do with less precision, is not in the trace. The upper bound is for kernels that take no time"
             + how(bound),
             "Try mixed precision (amp) or, from the A100 on, TF32 (torch.backends.cuda.matmul.allow_tf32, "
@@ -231,7 +231,7 @@ def exposed_communication(facts: Facts) -> RuleResult:
     kernels = work[facts.kinds(Kind.KERNEL)[work]]
     talk = kernels[communicates(facts.index, kernels)] if kernels.size else kernels
     if not talk.size:
-        return RuleResult(why_not="no collective kernels are in the trace")
+        return RuleResult(why_not="the trace has no collective kernels")
     found = []
     times: dict[str, Ranges] = {}
     for owner in facts.looked_at():
@@ -249,8 +249,8 @@ def exposed_communication(facts: Facts) -> RuleResult:
             Finding(
                 "exposed communication",
                 facts.label(owner),
-                f"For {percent(bare.share)} of its span ({span(bare.ns)}) the device communicates and computes "
-                f"nothing, in {mine.size:,} collectives.",
+                f"For {percent(bare.share)} of its span ({span(bare.ns)}) the device only communicates, in "
+                f"{mine.size:,} collectives.",
                 tuple(
                     facts.cells(
                         "breakdown",
@@ -263,8 +263,8 @@ def exposed_communication(facts: Facts) -> RuleResult:
                 bound.ns,
                 bound.share,
                 sure(bound, "medium"),
-                "a collective also waits for the last rank to come: how much of it is waiting, only the traces of all "
-                "ranks tell (view ranks)" + how(bound),
+                "a collective also waits for the last rank to come; only the traces of all ranks show how much of it "
+                "is waiting (view ranks)" + how(bound),
                 "Start collectives earlier and in buckets so that backward hides them, send less (lower precision, "
                 "fewer parameters, gradient accumulation), and look for the rank that comes last.",
                 "tracekit summary NEW --view breakdown: exposed_comm falls, overlap_share rises.",

@@ -50,9 +50,9 @@ DOUBT = 1.02
 UNLINKED = 0.01
 """The share of a rank's device work without a launch call from which a bound by the path alone may be too small."""
 
-NO_WORK = "no device work is in the trace"
-NO_LINKS = "no device work names the call that launched it; record the calls of the runtime"
-NO_PATH = "no host threads with operators, calls or steps are in the trace"
+NO_WORK = "the trace has no GPU activity"
+NO_LINKS = "no device event names the call that launched it; record the runtime API calls"
+NO_PATH = "the trace has no host thread with operators, API calls or steps"
 OPERATORS = (Kind.OPERATOR, Kind.OPERATOR_INNER, Kind.PYTHON_OP, Kind.COMMUNICATION)
 """The kinds of rows that are work of the host by name."""
 _OPTIONAL_KEYS = frozenset({"owner", "rank", "pid"})
@@ -221,7 +221,7 @@ class Facts:
         return union(found, merge(self.starts[loads], self.starts[loads] + self.lengths[loads]))
 
     def looked_at(self) -> Iterator[int]:
-        """Yield the owners with a graph; without any, those with LEAST_WORK pieces of device work. OWNERS at most."""
+        """Yield the owners with a graph; without any, those with LEAST_WORK device events. OWNERS at most."""
         pieces = np.bincount(self.owners.codes[self.work.rows], minlength=len(self.owners))
         alone = [] if self.graphs else np.flatnonzero(pieces >= LEAST_WORK).tolist()
         yield from sorted({*self.graphs, *alone})[:OWNERS]

@@ -34,7 +34,7 @@ def memory_growth(facts: Facts) -> RuleResult:
     reserved = np.array([*(name.lower().startswith("reserved") for name in names), False], np.bool_)
     rows = rows[~reserved[codes[rows]]]
     if not rows.size:
-        return RuleResult(why_not="no allocations are in the trace; record them (profile_memory=True)")
+        return RuleResult(why_not="the trace has no allocations; record them (profile_memory=True)")
     place = group_by(*(facts.index.key(column, rows) for column in ("source", "rank", "device")))
     sizes = facts.index.ints("bytes")
     found, tried = [], False

@@ -20,7 +20,7 @@ from tracekit.views.device import idle, launch
 from tracekit.views.findings import _around
 from tracekit.views.findings._bounds import Bound, how, sure
 from tracekit.views.findings._facts import NO_PATH, NO_WORK, OPERATORS, Facts, RuleResult, row_of
-from tracekit.views.findings._words import named, percent, span
+from tracekit.views.findings._words import named, span, whole_percent
 from tracekit.views.findings.rule import Rule, threshold
 from tracekit.views.tables import api
 
@@ -33,7 +33,7 @@ LEAST_KERNELS = 100
 def needless_sync(facts: Facts) -> RuleResult:
     """Return where the host waits for a device and the device then waits for the host."""
     if not facts.kinds(*API_CALLS).any():
-        return RuleResult(why_not="no calls of the runtime or driver are in the trace")
+        return RuleResult(why_not="the trace has no runtime or driver API calls")
     if not facts.work.rows.size:
         return RuleResult(why_not=NO_WORK)
     found = []
@@ -64,7 +64,7 @@ def needless_sync(facts: Facts) -> RuleResult:
                 "needless synchronization",
                 facts.label(owner),
                 f"The host waits for the device in {calls.size:,} {'call' if calls.size == 1 else 'calls'} "
-                f"({span(int(took.sum()))} in them, {named(name)} most), and the device is then without work."
+                f"({span(int(took.sum()))} in them, {named(name)} most), and the device then has no work."
                 + (f" Most of it under {named(where)}." if where else ""),
                 tuple(
                     facts.cells("api", name, ("calls", "total"), name=name)
@@ -74,7 +74,7 @@ def needless_sync(facts: Facts) -> RuleResult:
                 bound.ns,
                 bound.share,
                 "medium",
-                "the trace tells that the calls wait, not whether the program needs their result at once",
+                "the trace shows that the calls wait, not whether the program needs their result at once",
                 "Find what reads a value back (.item(), .numpy(), print of a loss, a copy to the host, a shape that "
                 "depends on data) and do it rarely, or asynchronously from pinned memory; drop explicit synchronize "
                 "calls.",
@@ -129,7 +129,7 @@ def launch_bound(facts: Facts) -> RuleResult:
     if not facts.graphs:
         return RuleResult(why_not=NO_PATH)
     if not (facts.launched.launch >= 0).any():
-        return RuleResult(why_not="no device work names the call that launched it")
+        return RuleResult(why_not="no device event names the call that launched it")
     found, tried = [], False
     times: dict[str, Ranges] = {}
     for owner in facts.graphs:
@@ -155,15 +155,16 @@ def launch_bound(facts: Facts) -> RuleResult:
         if bound.share < max(facts.thresholds["launch_idle_share"], facts.thresholds["least_share"]):
             continue
         calls, place = facts.calls_of(kernels), row_of(device)
-        where = facts.where(owner) + ("" if whole == high - low else " without loading, pauses and first steps")
+        where = "each step" if facts.where(owner) == "the steps" else "the run"
+        without = "" if whole == high - low else " (loading, pauses and first steps not counted)"
         times[facts.label(owner)] = idle
         operators = facts.has_operators(owner)
         found.append(
             Finding(
                 "launch-bound",
                 facts.label(owner),
-                f"The device is idle for {percent(taken / whole)} of {where} because the host launches too late: "
-                f"{percent(float(short))} of {own.size:,} kernels take less than the {span(apart)} from one "
+                f"The GPU waits {whole_percent(taken / whole)} of {where}{without}: the host launches too late. "
+                f"{whole_percent(float(short))} of {own.size:,} kernels take less than the {span(apart)} from one "
                 "launch to the next.",
                 tuple(
                     facts.cells("idle", "host late", ("total", "ratio"), cause="host late", **place)
@@ -176,7 +177,7 @@ def launch_bound(facts: Facts) -> RuleResult:
                 sure(bound, "medium" if operators else "low"),
                 "the upper bound is for operators and launch calls that take no time at all; profilers slow them down "
                 "as well"
-                + ("" if operators else "; no operators are in the trace, so the host may do other work in between")
+                + ("" if operators else "; the trace has no operators, so the host may do other work in between")
                 + how(bound),
                 "Launch less: a larger batch, fused operators (torch.compile, to_static, fused optimizers), CUDA "
                 "graphs for what repeats; and less Python between launches.",

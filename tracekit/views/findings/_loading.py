@@ -46,7 +46,7 @@ def data_loading(facts: Facts) -> RuleResult:
     loading = facts.loads
     if not loading.size:
         return RuleResult(
-            why_not="no data loader is in the trace; record the framework's own range, or put one around the "
+            why_not="the trace has no data loader; record the framework's own range, or put one around the "
             "loading and name it with --option loader=REGEX"
         )
     found: list[Finding] = []
@@ -68,7 +68,7 @@ def data_loading(facts: Facts) -> RuleResult:
         heavy = worth >= facts.thresholds["data_loading_heavy"]
         whole_name = "the step time" if (facts.steps.owner == owner).any() else "the run"
         mine = facts.owners.codes[facts.work.rows] == owner
-        confidence, because = "medium", "the trace has no device work: whether a device waits for the data is not known"
+        confidence, because = "medium", "the trace has no GPU activity: whether the GPU waits for the data is unknown"
         if mine.any():
             work = facts.work
             busy = merge(work.starts[mine], (work.starts + work.durations)[mine])
@@ -94,7 +94,7 @@ def data_loading(facts: Facts) -> RuleResult:
                 _check(facts, ranges),
             )
         )
-    why = "" if tried else "the data loader's ranges are on no thread that steps or launches"
+    why = "" if tried else "no data loader range is on a thread that runs steps or launches"
     return RuleResult(tuple(found), why, times)
 
 
@@ -118,7 +118,7 @@ def _loading_cells(facts: Facts, owner: int, ranges: I64) -> list[Evidence]:
 def _loading_of(facts: Facts, owner: int, loading: I64) -> tuple[I64, int]:
     """Return the outermost loads on the threads that take steps, and the time of these steps with the loads.
 
-    Without steps, or where these are on no thread: on the threads that launch work; without steps, the window.
+    Without steps, or where these are without a thread: on the threads that launch work; without steps, the window.
     """
     mine = facts.within(owner, loading)
     stepping = facts.steps.rows[facts.steps.owner == owner]

@@ -46,7 +46,7 @@ def lost_rows(facts: Facts) -> RuleResult:
     calls = np.flatnonzero(facts.kinds(*API_CALLS) & facts.index.has("correlation"))
     launches = calls[named_like(facts.index, calls, _LAUNCHES)]
     if any(ledger.filtered for ledger in facts.index.ledgers):
-        return RuleResult(why_not="the filters left out rows")
+        return RuleResult(why_not="rows were filtered")
     if not (linked.any() and launches.size) and not warned:
         return RuleResult(why_not=NO_LINKS if facts.work.rows.size else NO_WORK)
     kernels, orphans, without = (
@@ -56,12 +56,12 @@ def lost_rows(facts: Facts) -> RuleResult:
     least = facts.thresholds["lost_share"]
     parts = []
     if orphans >= LEAST and shares[0] >= least:
-        parts.append(f"{orphans:,} of {kernels:,} kernels ({percent(shares[0])}) have no launch call")
+        parts.append(f"{orphans:,} of {kernels:,} kernels without a launch ({percent(shares[0])})")
     if without.size >= LEAST and shares[1] >= least:
-        parts.append(f"{without.size:,} of {launches.size:,} launch calls ({percent(shares[1])}) have no kernel")
+        parts.append(f"{without.size:,} of {launches.size:,} launches without a kernel ({percent(shares[1])})")
     if not parts and not warned:
         return RuleResult()
-    claim = f"Rows are missing from this trace: {' and '.join(parts)}, where the others have one." if parts else ""
+    claim = f"Rows are missing: {' and '.join(parts)}." if parts else ""
     if warned:
         claim = f"{claim} {warned[0]}".strip()
     name, _ = facts.most_common(launches, np.ones(launches.size, np.int64)) if launches.size else ("", 0)

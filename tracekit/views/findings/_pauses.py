@@ -27,7 +27,7 @@ _ADVICE_WITHOUT_OPERATORS = (
     "See what the host does there: put NVTX ranges around it, or record calls of the system (nsys: --trace=osrt; a "
     "file that has them shows them with --option osrt=yes). Then overlap it with the work of the device."
 )
-_MAY_COMPUTE = "no operators are in the trace, so the host may compute in these pauses; "
+_MAY_COMPUTE = "the trace has no operators, so the host may compute in these pauses; "
 _SHOWN = 5
 """The most steps that a claim names."""
 

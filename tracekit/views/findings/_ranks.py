@@ -39,10 +39,10 @@ def straggler(facts: Facts) -> RuleResult:
     clocks = clocks_of(owners, every)
     met = meetings.only(every, on_one_clock(owners, every, clocks))
     if not met.count:
-        return RuleResult(why_not="the clocks of the ranks could not be brought in line")
+        return RuleResult(why_not="the clocks of the ranks could not be aligned")
     skews = skews_of(met, clocks)
     if not skews.judged.any():
-        return RuleResult(why_not="the clocks of the ranks could not be brought in line")
+        return RuleResult(why_not="the clocks of the ranks could not be aligned")
     found = []
     times: dict[str, Ranges] = {}
     for one in stragglers(owners, met, skews):
@@ -81,7 +81,7 @@ def straggler(facts: Facts) -> RuleResult:
                 best.share,
                 "high" if best.on_path and not best.doubtful else "medium",
                 "a binomial test over all collectives whose last rank is certain within the clocks' uncertainty; "
-                + (reason + how(best) if best.on_path else f"{reason}; no host calls are in the trace"),
+                + (reason + how(best) if best.on_path else f"{reason}; the trace has no host calls"),
                 "Look at what this rank does before the collective: more or longer data, a slower device or host, "
                 "other work on its machine.",
                 "tracekit summary NEW --view ranks: last of this rank is near that of the others.",
@@ -163,7 +163,7 @@ def unequal_stages(facts: Facts) -> RuleResult:
     pairs = pairs[np.isin(facts.owners.codes[pairs], talk)]
     owners = np.unique(facts.owners.codes[pairs])
     if owners.size < 2:
-        return RuleResult(why_not="needs sends and receives on two or more ranks, with the host's calls of them")
+        return RuleResult(why_not="needs sends and receives on two or more ranks, with their API calls")
     work = collectives.kernels(facts.index)[1]
     busy = np.zeros(owners.size, np.int64)
     for at, owner in enumerate(owners.tolist()):

@@ -61,23 +61,23 @@ def warm_up(facts: Facts) -> RuleResult:
                 "high",
                 "steps follow each other on one thread, so the excess is all that a fix could save; it is paid once a "
                 "run, and it weighs on every mean of this trace",
-                "Leave the first steps out of what is measured (wait and warmup of the profiler's schedule). If the "
+                "Do not measure the first steps (wait and warmup of the profiler's schedule). If the "
                 "runs are short: keep compiled kernels and tuned algorithms between runs, and fill the loader early.",
                 "tracekit summary NEW --view steps: no row warm-up.",
             )
         )
-    why = "" if tried else "fewer than 5 steps are in the trace" if facts.steps.rows.size else "no steps in the trace"
+    why = "" if tried else "the trace has fewer than 5 steps" if facts.steps.rows.size else "no steps in the trace"
     return RuleResult(tuple(found), why, times)
 
 
 def start_up(facts: Facts) -> RuleResult:
     """Return calls that were over before the device had its first work: the context is created in them."""
     if not facts.kinds(*API_CALLS).any():
-        return RuleResult(why_not="no calls of the runtime or driver are in the trace")
+        return RuleResult(why_not="the trace has no runtime or driver API calls")
     if not facts.work.rows.size:
         return RuleResult(why_not=NO_WORK)
     if any(ledger.filtered for ledger in facts.index.ledgers):
-        return RuleResult(why_not="the filters left out rows, perhaps the first device work")
+        return RuleResult(why_not="rows were filtered, perhaps the first device work")
     calls = np.flatnonzero(facts.kinds(*API_CALLS) & facts.timed)
     calls = calls[~np.isin(calls, facts.calls_of(facts.work.rows))]
     # If a trace begins in the middle of a run, the host may wait for work that was launched before it.
@@ -114,7 +114,7 @@ def start_up(facts: Facts) -> RuleResult:
                 "high",
                 "the device has no work yet; the first calls of a process create its context and load its kernels, "
                 "whatever their names",
-                "Leave it out of what is measured: start the profiler later, or run longer. If the runs are short: "
+                "Do not measure it: start the profiler later, or run longer. If the runs are short: "
                 "create the context while data are read, load kernels when first used (CUDA_MODULE_LOADING=LAZY), and "
                 "build for the device, so that nothing is compiled at the start.",
                 f"tracekit summary NEW --view api: total of {named(name)} falls.",
@@ -126,7 +126,7 @@ def start_up(facts: Facts) -> RuleResult:
 def device_allocation(facts: Facts) -> RuleResult:
     """Return allocations and frees of device memory while the program works: a free waits for the device."""
     if not facts.kinds(*API_CALLS).any():
-        return RuleResult(why_not="no calls of the runtime or driver are in the trace")
+        return RuleResult(why_not="the trace has no runtime or driver API calls")
     calls = np.flatnonzero(facts.kinds(*API_CALLS) & facts.timed)
     calls = calls[named_like(facts.index, calls, _ALLOCATES)]
     found = []

@@ -47,7 +47,7 @@ def tail_effect(facts: Facts) -> RuleResult:
     kernels = np.flatnonzero(facts.kinds(Kind.KERNEL))
     kernels = kernels[~communicates(facts.index, kernels)] if kernels.size else kernels
     if not kernels.size:
-        return RuleResult(why_not="no kernels that compute are in the trace")
+        return RuleResult(why_not="the trace has no compute kernels")
     waves = _waves(facts, kernels)
     if np.isnan(waves).all():
         return RuleResult(

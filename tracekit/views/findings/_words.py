@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tracekit.text.names import short_names
+from tracekit.units import sentence_span
 
 
 def named(text: str, most: int = 60) -> str:
@@ -19,18 +20,20 @@ def percent(share: float) -> str:
     return f"{100 * share:.2f} %"
 
 
-def span(ns: int) -> str:
-    """Return a time for a sentence, in four digits: the exact one is in the evidence.
+def whole_percent(share: float) -> str:
+    """Return a share for a sentence in which a glance is enough; neither "0 %" for some nor "100 %" for less than all.
 
-    >>> span(144088000), span(999)
-    ('144.1 ms', '999 ns')
+    >>> whole_percent(0.7605), whole_percent(0.001), whole_percent(0.999)
+    ('76 %', '<1 %', '>99 %')
     """
-    for unit, size in (("s", 10**9), ("ms", 10**6), ("us", 10**3)):
-        if abs(ns) >= size:
-            value = ns / size
-            digits = max(0, 4 - len(str(int(abs(value)))))
-            return f"{value:.{digits}f} {unit}"
-    return f"{ns} ns"
+    text = f"{100 * share:.0f}"
+    if text == "0" and share > 0:
+        return "<1 %"
+    return ">99 %" if text == "100" and share < 1 else f"{text} %"
+
+
+span = sentence_span
+"""A time for a sentence; the exact one is in the evidence."""
 
 
 def size(amount: float) -> str:

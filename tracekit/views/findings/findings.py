@@ -86,7 +86,9 @@ _COLUMNS = frozenset({"event_id", "args"} | graph.COLUMNS | meetings.COLUMNS | _
 )
 
 
-_TOO_LITTLE = RuleResult(why_not="too little device work to judge, and no host threads with operators, calls or steps")
+_TOO_LITTLE = RuleResult(
+    why_not="too few device events to judge, and no host thread with operators, API calls or steps"
+)
 """For fewer than LEAST_WORK pieces. It has no number, so that a summary can group it with other empty views."""
 
 
@@ -192,8 +194,11 @@ def _checked(results: dict[str, RuleResult], findings: list[Finding]) -> list[st
     if clean:
         notes.append(f"{'checked and not found' if findings else 'nothing found; checked'}: {', '.join(clean)}")
     elif not findings:
-        # "needs": a summary lists it with the other empty views; this view alone gives the reasons.
-        notes.append("needs device work, calls of the host, steps or a data loader; no rule could be checked here")
+        # A summary lists it with the other empty views; this view alone gives the reasons.
+        notes.append(
+            "No findings: the rules need GPU or step data. Record GPU activity and steps "
+            "(PyTorch: ProfilerActivity.CUDA and a schedule)."
+        )
     reasons: dict[str, list[str]] = {}
     for name, why in unable:
         reasons.setdefault(why, []).append(name)

@@ -1,8 +1,8 @@
 """headline: the figures of the first screen, for page, terminal and JSON alike.
 
-What is said first of a run: the time of a step and its spread (of the run where no steps are known), the time of the
-devices in parts, the names that take most time, and the best findings. Every figure is one that a table has too: step
-times are those of the view `steps` after warm-up, the parts those of `breakdown`, names and findings are quoted.
+It has the time of a step and its spread (of the run where there are no steps), the time of the devices in parts, the
+names that take most time, and the best findings. Every figure is one that a table has too: step times are those of the
+view `steps` after warm-up, the parts those of `breakdown`, names and findings are quoted.
 
 Devices of one model with the same window are one group. The window is that of the device's steps, else its span.
 """
@@ -31,6 +31,7 @@ from tracekit.report import (
     TopName,
     TopNames,
 )
+from tracekit.schema import DEVICE_WORK
 from tracekit.trace import Ledger
 from tracekit.views import specs
 from tracekit.views.device import breakdown
@@ -38,7 +39,7 @@ from tracekit.views.device.parts import DeviceParts, device_parts
 from tracekit.views.headline.facts import why_not
 from tracekit.views.steps import steps as _steps
 from tracekit.views.tables.model import ON_NO_THREAD
-from tracekit.views.totals import HEADER, TotalsRow, totals_rows
+from tracekit.views.totals import HEADER, TotalsRow, count_totals, totals_rows
 
 COLUMNS = breakdown.VIEW.columns | _steps.VIEW.columns
 FINDINGS = 3
@@ -141,10 +142,14 @@ def _group(model: str, window: str, found: list[DeviceParts]) -> DeviceTime:
 
 def _no_devices(index: TraceIndex, section: Callable[[str], Section], *, lost: bool) -> str:
     if lost:
-        return "too many records could not be read"
+        return "Device time unknown: too many records could not be read."
     if not index.events.num_rows or _without_starts(index):
         return _run(index)[1]
-    return section("breakdown").notes[0]
+    if any(ledger.filtered for ledger in index.ledgers):
+        return "The events that pass the filters have no GPU activity."
+    if not index.kind_mask(DEVICE_WORK).any() and not count_totals(index, DEVICE_WORK):
+        return "CPU only: this trace has no GPU activity."
+    return f"Device time unknown: {section('breakdown').notes[0]}."
 
 
 def _without_starts(index: TraceIndex) -> bool:
@@ -261,9 +266,9 @@ def _reservations(index: TraceIndex) -> tuple[str, ...]:
     ]
     filtered = sum(ledger.filtered for ledger in index.ledgers)
     if filtered:
-        found.append(f"{plural('record', filtered)} left out by the filters: every figure is of the others")
+        found.append(f"{plural('record', filtered)} filtered: every figure is of the other records")
     more = len(found) - _RESERVATIONS
-    return tuple([*found[:_RESERVATIONS], f"{plural('more reservation', more)}: see the notes"] if more > 0 else found)
+    return tuple([*found[:_RESERVATIONS], f"{plural('more warning', more)} in the notes."] if more > 0 else found)
 
 
 def _losses(ledger: Ledger) -> list[str]:

@@ -77,7 +77,7 @@ def compute(index: TraceIndex, options: ViewOptions) -> Section:
     if found.rows.size:
         drawn = _drawn(index, found)
         if len(drawn) > FIGURES:
-            notes.append(f"drawn over time are the first {FIGURES} of {len(drawn):,} places")
+            notes.append(f"only the first {FIGURES} of {len(drawn):,} places are drawn over time")
         table, computed = _places(found, options)
         tables.append(table)
         if computed:
@@ -87,7 +87,7 @@ def compute(index: TraceIndex, options: ViewOptions) -> Section:
             tables.append(holders)
             notes.append("holders: the innermost operator around the row on its thread, else the innermost range")
         elif found.rows.size:
-            notes.append("no range holds any of these rows: what allocated is not known")
+            notes.append("none of these rows is within a range: what allocated is unknown")
     if found.unsized:
         verb = "has" if found.unsized == 1 else "have"
         notes.append(f"{grouping.plural('row', found.unsized)} {verb} no size and counts for nothing")

@@ -60,8 +60,8 @@ LAGS = {
 }
 _COLUMNS = _path_graph.COLUMNS | {"step"}
 _MODEL = (
-    "saved without: the most that the span would be shorter if all pieces of that name took no time, what else would "
-    "then be on the path counted; it supposes that locks, other ranks and what calls do inside hold nothing up"
+    "saved without: how much shorter the span would be at most if all work of that name took no time; this assumes "
+    "that locks, other ranks and the inside of calls delay nothing"
 )
 
 
@@ -80,14 +80,14 @@ def compute(index: TraceIndex, options: ViewOptions) -> Section:
     every = _path_graph.count(index, owners)
     if not every:
         needs = "needs operators, API calls or steps on host threads; this trace has none with a duration"
-        more = ["what ran on a device alone does not tell what it waited for"] if index.events.num_rows else []
+        more = ["device events alone do not show what they waited for"] if index.events.num_rows else []
         return Section(VIEW.name, _TITLE, notes=(needs, *more, *tabulate.option_notes(options)))
     try:
         found = [
             _OwnPath(own, _path_graph.path_of(index, own)) for own in _path_graph.graphs(index, owners, most=OWNERS)
         ]
     except OverflowError:
-        far = "the rows lie more than nine years apart; --time A:B leaves out what cannot be true"
+        far = "the rows are more than nine years apart; --time A:B selects the ones that can be true"
         return Section(VIEW.name, _TITLE, notes=(far, *tabulate.option_notes(options)))
     steps = _steps.find(index, owners)
     tables = [_by_part(owners, found, options), _by_name(owners, found, options)]
@@ -299,23 +299,22 @@ def _notes(owners: _owners.Owners, found: list[_OwnPath]) -> list[str]:
         window = "the steps and what was launched in them" if each.own.steps else _WITHOUT_STEPS
         notes.append(f"{who}span {format_span(each.own.graph.span)}: {window}")
         if not each.own.device:
-            notes.append(f"{who}no device work: the path goes through host threads alone")
+            notes.append(f"{who}no device work: the path has host threads only")
         elif each.own.unlinked:
             notes.append(
-                f"{who}{each.own.unlinked:,} of {each.own.device:,} pieces of device work name no launch call: they "
-                "are taken as launched when they began, unless they followed at once on other work of their stream"
+                f"{who}{each.own.unlinked:,} of {each.own.device:,} device events name no launch call: they are "
+                "treated as launched when they began, unless they followed at once on other work of their stream"
             )
         if each.own.guessed_waits:
-            pieces = grouping.plural("piece", each.own.guessed_waits)
+            events = grouping.plural("device event", each.own.guessed_waits)
             notes.append(
-                f"{who}{pieces} of device work began as work of another stream ended: taken as a wait, though no row "
-                "says so"
+                f"{who}{events} began as work of another stream ended: treated as a wait, though no row says so"
             )
         if each.own.graph.nodes.unseen:
             shortest = f"{each.own.graph.nodes.unseen:,}"
-            notes.append(f"{who}too many waits to follow: the shortest {shortest} are left out")
+            notes.append(f"{who}too many waits to follow: the shortest {shortest} are ignored")
         if each.own.guessed_thread:
-            notes.append(f"{who}calls that name no thread are taken as those of one thread")
+            notes.append(f"{who}calls without a thread are treated as calls of one thread")
     return notes
 
 

@@ -43,7 +43,7 @@ class OwnGraph:
     """The graph of one owner. names: the text of each code of a name. rows: of EVENTS, for each node.
 
     waits: row of EVENTS of each wait's call. steps: whether its window is that of the steps. unlinked: pieces of device
-    work whose launch is unknown; device: pieces of device work.
+    work whose launch is unknown; device: device events.
     """
 
     owner: int

@@ -88,7 +88,7 @@ def compute(index: TraceIndex, options: ViewOptions) -> Section:
     if options.sorted_by and not any(tabulate.sort_key(options, _names(t))[0] in _names(t) for t in tables):
         notes += tabulate.option_notes(options, tables[0])
     elif options.compat:
-        notes.append(f"compat {options.compat} changes nothing here")
+        notes.append(f"--compat {options.compat} has no effect here")
     return Section(VIEW.name, _TITLE, tuple(tables), notes=tuple(notes))
 
 

@@ -62,7 +62,7 @@ def compute(index: TraceIndex, options: ViewOptions) -> Section:
     tables = [_balance(owners, load, options)]
     notes: list[str] = []
     if strangers := every.count - met.count:
-        notes.append(f"{grouping.plural('collective', strangers)} left out: the clocks could not be brought in line")
+        notes.append(f"{grouping.plural('collective', strangers)} skipped: the clocks could not be aligned")
     if met.count:
         skews = skews_of(met, clocks)
         tables = [
@@ -75,10 +75,10 @@ def compute(index: TraceIndex, options: ViewOptions) -> Section:
         notes += _clock_notes(owners, met, clocks)
         notes += _straggler_notes(owners, met, skews)
     else:
-        notes.append("needs collectives on two or more ranks: there is no skew to tell")
+        notes.append("needs collectives on two or more ranks: there is no skew")
     notes += _left_out(met)
     if synthetic_sources(index):
-        notes.append("inputs that hold durations without starts tell no skew")
+        notes.append("inputs with durations but no starts have no skew")
     notes += notes_on_rows("step", load.steps_without_time, load.steps_below)
     notes += notes_on_rows("row", load.untimed, load.negative)
     notes += tabulate.option_notes(options, tables[0])
@@ -251,12 +251,12 @@ def _clock_notes(owners: _owners.Owners, met: Meetings, clocks: Clocks) -> list[
         few = [owners.labels[o] for o in here[~clocks.known[here]].tolist()]
         who = ", ".join(few[:3]) + (" ..." if len(few) > 3 else "")
         notes.append(
-            f"{who}: too few collectives that all ranks leave together to bring the clocks in line; skew is as the "
-            "clocks say, and nobody is named for it"
+            f"{who}: too few collectives that all ranks leave together to align the clocks; skew is as the clocks "
+            "measure it, and no rank is named for it"
         )
     if clocks.known[here].sum() > 1:
         most = int(clocks.uncertainty[here].max())
-        notes.append(f"clocks were brought in line by the ends of collectives, to within {format_span(most)}")
+        notes.append(f"clocks were aligned by the ends of collectives, to within {format_span(most)}")
     return notes
 
 
@@ -265,13 +265,13 @@ def _straggler_notes(owners: _owners.Owners, met: Meetings, skews: Skews) -> lis
         return []
     late = int(np.count_nonzero(skews.sure))
     if not late:
-        return ["no skew is larger than what the clocks leave open: no straggler can be named"]
+        return ["no skew exceeds the uncertainty of the clocks: no straggler can be named"]
     notes = [
         f"{STRAGGLER}{owners.labels[each.owner]} came last in {each.last:,} of {each.trials:,} collectives whose last "
-        f"one is known, by {format_span(each.median)} (median), {format_span(each.late)} in all"
+        f"rank is known, by {format_span(each.median)} (median), {format_span(each.late)} in all"
         for each in stragglers(owners, met, skews)
     ]
-    return notes or [f"nobody came last more often than chance, in {late:,} collectives whose last one is known"]
+    return notes or [f"no rank came last more often than by chance, in {late:,} collectives whose last rank is known"]
 
 
 def _left_out(met: Meetings) -> list[str]:
@@ -281,8 +281,8 @@ def _left_out(met: Meetings) -> list[str]:
         notes.append(f"{grouping.plural('collective', met.alone)} {verb} no counterpart in another rank")
     if met.misfits:
         notes.append(
-            f"{grouping.plural('row', met.misfits)} left out: by group and number one collective, by name different "
-            "ones; do all traces begin at the same collective?"
+            f"{grouping.plural('row', met.misfits)} skipped: same group and number, but different names; do all traces "
+            "begin at the same collective?"
         )
     if met.queued:
         notes.append(f"{grouping.plural('host range', met.queued)} say when a collective was queued, not when it ran")

@@ -68,10 +68,10 @@ def compute(index: TraceIndex, options: ViewOptions) -> Section:
     notes = list(dict.fromkeys(_skipping(owners, perf) for perf in found))
     if aside:
         notes.append(
-            f"{grouping.plural('dataloader range', aside)} on no thread: they overlap the loop and do not count"
+            f"{grouping.plural('dataloader range', aside)} without a thread: they overlap the loop and do not count"
         )
     if not any(perf.reader.any() for perf in found):
-        notes.append("no dataloader range ended in an iteration: reader_cost is not known")
+        notes.append("no dataloader range ended in an iteration: reader_cost is unknown")
     notes += [tabulate.PERCENTILE_NOTE, *steps.notes, *tabulate.option_notes(options, tables[0])]
     return Section(VIEW.name, _TITLE, tuple(tables), notes=tuple(notes))
 
@@ -132,9 +132,7 @@ def _amounts(index: TraceIndex, rows: I64) -> list[float] | None:
 def _skipping(owners: _owners.Owners, perf: _Perf) -> str:
     count = perf.batch.size
     if perf.skipped:
-        return (
-            f"{owners.prefix(perf.owner)}over {grouping.plural('step', count)}; the first {perf.skipped} are left out"
-        )
+        return f"{owners.prefix(perf.owner)}over {grouping.plural('step', count)}; the first {perf.skipped} are skipped"
     few = "the only step" if count == 1 else f"all {count} steps"
     return f"{owners.prefix(perf.owner)}over {few}, the first ones too, for there are no more than {SKIPPED}"
 

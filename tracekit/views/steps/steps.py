@@ -93,9 +93,9 @@ def compute(index: TraceIndex, options: ViewOptions) -> Section:
     figures = (over_ranks, *figures) if over_ranks else figures
     notes = [note for o in judged for note in _judgement(index, steps, o, judged[o])]
     if len(judged) > FIGURES:
-        notes.append(f"drawn as bars are the first {FIGURES} of {len(judged):,}")
+        notes.append(f"only the first {FIGURES} of {len(judged):,} are drawn as bars")
     if steps.inner:
-        notes.append(f"{grouping.plural('step', steps.inner)} inside another step left out: the outer one counts them")
+        notes.append(f"{grouping.plural('step', steps.inner)} inside another step skipped: the outer one counts them")
     made_up = np.isin(index.ints("source")[steps.rows], synthetic_sources(index))
     if made_up.any():
         notes.append("some inputs hold durations without starts: gaps and busy times of their steps mean nothing")

@@ -121,7 +121,7 @@ def _started(
 
 
 def _charged(host: _host.Host, masks: tuple[Mask, Mask], which: tuple[bool, bool, bool], owner: I64) -> I64:
-    """Return the pieces of device work of these ranges, once for each that holds it. owner: the place of each piece."""
+    """Return the device events of these ranges, once for each that holds it. owner: the place of each piece."""
     nested, loose, ranges = which
     mine, every = (_places(host, mask) for mask in masks)
     times = np.zeros(host.rows.size + 1, np.int64)  # the last: work that is in no range

@@ -61,8 +61,8 @@ SHOWS = (
     *specs.PLACED,
 )
 NESTED_NOTE = (
-    "a CPU ratio is of the sum of CPU totals, where what lies within another range counts again; a CPU self ratio "
-    "counts each time once"
+    "CPU ratios are shares of the sum of CPU totals, which counts nested ranges again; CPU self ratios count each "
+    "time once"
 )
 _FIRST = (
     *("calls", "total", "self", "device_total", "device_by_time", "device_self", "device_self_by_time", "ratio"),
@@ -70,7 +70,8 @@ _FIRST = (
 )
 """Columns in the order in which a reader wants them; the others follow."""
 SELF_NOTE = (
-    "device total: work that was launched in it, wherever that ran; device self: not by another of this table inside"
+    "device total: work launched in the range or in ranges inside; device self: without the work of ranges of this "
+    "table inside"
 )
 
 
@@ -79,8 +80,8 @@ class Charged:
     """Ranges of some kinds: m rows of EVENTS in g groups.
 
     picked, groups: the rows, and the group of each. places: shape (m,), the place of each in the tree, -1 for a range
-    that is on no thread. total, own: shape (n,) by place: device ns below each range, and charged to it as innermost of
-    the table. loose_ns, loose: device ns and pieces that are charged to none. by_time: what is charged by time, apart
+    without a thread. total, own: shape (n,) by place: device ns below each range, and charged to it as innermost of the
+    table. loose_ns, loose: device ns and pieces that are charged to none. by_time: what is charged by time, apart
     from this, where no call shows the launch.
     """
 
@@ -172,7 +173,7 @@ class RangeFigures:
     work launched below each range, None where no device worked; heard: whether calls could show what a range of the
     group launched; device_own: work of which a range of the group is the innermost; device_ns: all device work.
     loose_ns, loose: device ns and pieces that are of no range. untimed, negative: rows without a duration, or with one
-    below zero. nested: some ranges are within others. lost: ranges on no thread. host_notes: what to know of the host.
+    below zero. nested: some ranges are within others. lost: ranges without a thread. host_notes: notes on the host.
     by_time: estimates, None where there are none.
     """
 
@@ -225,7 +226,7 @@ class RangeFigures:
         if self.lost:
             verb = "is" if self.lost == 1 else "are"
             out.append(
-                f"{grouping.plural(what, self.lost)} {verb} on no thread: what they called and launched is not known"
+                f"{grouping.plural(what, self.lost)} {verb} without a thread: calls and launches in them are unknown"
             )
         return out
 

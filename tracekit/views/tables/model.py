@@ -7,8 +7,8 @@ part of it; steps count beside the phases in them. total: sum over these.
 ratio: the time that at least one of these covers, as a share of the whole. The whole is the time in steps and phases
 (the union over all threads), since loops that a program watches load their data between two steps; without steps, it
 is the span. Others is the part of the whole in which no phase ran. So no ratio is above 100 % or below zero, and phases
-that do not overlap each other add up to 100 % with Others. Phases on no thread (a prefetch that overlaps what the loop
-does) have rows of their own and no part in Others and in the whole.
+that do not overlap each other add up to 100 % with Others. Phases without a thread (a prefetch that overlaps the
+loop) have rows of their own and no part in Others and in the whole.
 
 device_total: of a step, the device work that was launched while it ran, by any thread of its process; of a phase, what
 was launched in it, or while it ran by a thread that has no phases of its own (autograd's). device_ratio: of the work
@@ -51,7 +51,7 @@ STEP, OTHERS = "ProfileStep", "Others"
 _TITLE = "Model"
 _KINDS = frozenset({Kind.STEP, *PHASES})
 _COLUMNS = _host.COLUMNS | _owners.COLUMNS
-ON_NO_THREAD = ", on no thread"
+ON_NO_THREAD = ", without a thread"
 """End of the names of phases that overlap the others."""
 _NAMES = (STEP, *PHASES.values(), *(f"{name}{ON_NO_THREAD}" for name in PHASES.values()))
 _ASIDE = len(PHASES)
@@ -62,8 +62,8 @@ WorkOf: TypeAlias = dict[int, tuple[int, int]]
 @dataclass(frozen=True, slots=True, eq=False)
 class _Counted:
     """Steps and outermost phases, m of them. kind: 0 for a step, else the number of the phase, plus _ASIDE for one that
-    is on no thread. owner: whose. place: in the tree, -1 for one on no thread. work: device ns; by_time: the estimate
-    where calls show none."""
+    is without a thread. owner: whose. place: in the tree, -1 for one without a thread. work: device ns; by_time: the
+    estimate where calls show none."""
 
     rows: I64
     kind: I64
@@ -108,13 +108,13 @@ def compute(index: TraceIndex, options: ViewOptions) -> Section:
     places: list[tuple[Cell, ...]] = [(n, i) for n, block in enumerate(blocks) for i in range(len(block.kinds) + 1)]
     table = tabulate.finish("model", _TITLE, columns, options, own_order="", blocks=places, top_each=False)
     if (found.kind > _ASIDE).any():
-        notes.append("phases on no thread all count, have no part in Others, and what they launched is not known")
+        notes.append("Phases without a thread are listed, but not subtracted from Others.")
     for block in blocks:
         notes += block.notes
     notes += timed.notes()
     lost = int(np.count_nonzero(host.launch < 0)) - timed.said[0]
     if lost:
-        notes.append(f"{lost:,} of {grouping.plural('piece', host.work.size)} of device work have no launch call here")
+        notes.append(f"{lost:,} of {grouping.plural('device event', host.work.size)} have no launch call here")
     notes += [tabulate.PERCENTILE_NOTE, *both_note(index, _KINDS, "phase"), *tabulate.option_notes(options, table)]
     return Section(VIEW.name, _TITLE, (table,), notes=tuple(dict.fromkeys(notes)))
 

@@ -61,7 +61,7 @@ def compute(index: TraceIndex, options: ViewOptions) -> Section:
     if made_up:
         labels = source_labels(index)
         who = ", ".join(source_label(labels, number) for number in made_up[:3]) + (" ..." if len(made_up) > 3 else "")
-        notes.append(f"{who}: durations without starts, which count for calls and totals alone")
+        notes.append(f"{who}: durations without starts, which count only for calls and totals")
     if negative:
         verb = "has" if negative == 1 else "have"
         notes.append(f"{grouping.plural('row', negative)} {verb} a duration below zero, counted as 0")

@@ -61,7 +61,7 @@ def compute(index: TraceIndex, options: ViewOptions) -> Section:
     flames = tuple(_flame(index, block) for block in found[:_FLAMES])
     notes = ["self: the function is the innermost frame; totals overlap, since a sample counts for all its frames"]
     if len(found) > _FLAMES:
-        notes.append(f"drawn are the first {_FLAMES} of {plural('flame graph', len(found))}")
+        notes.append(f"only the first {_FLAMES} of {plural('flame graph', len(found))} are drawn")
     return Section(VIEW.name, _TITLE, tables, flames, (*notes, *tabulate.option_notes(options, tables[0])))
 
 
@@ -140,7 +140,7 @@ def _flame(index: TraceIndex, block: _Block) -> Flame:
         parents=parents,
         base=[],
         new=own,
-        left_out=f"{plural('stack', left_out)} with fewer samples are left out" if left_out else "",
+        left_out=f"{plural('stack', left_out)} with fewer samples are not drawn" if left_out else "",
         unit=block.unit,
     )
 

@@ -80,7 +80,7 @@ def compute(index: TraceIndex, options: ViewOptions) -> Section:
 def _option_notes(options: ViewOptions) -> list[str]:
     notes = tabulate.option_notes(options)
     if options.sorted_by or options.top:
-        notes.append("a timeline is in the order of time and whole: --sort and --top change nothing here")
+        notes.append("the timeline is complete and in order of time: --sort and --top have no effect")
     return notes
 
 
@@ -135,8 +135,8 @@ def _figure(
     )
     launches = _arrows.launch_places(index, events)
     sources, targets, lost = _arrows.flow_places(index, events, launches)
-    points = f"{plural('point', lost)} of arrows of the input"
-    notes = [f"not drawn: {points}, without another end or without an event there"] if lost else []
+    points = plural("flow event", lost)
+    notes = [f"not drawn: {points} of the input without a partner, or without an event at its time"] if lost else []
     figure = Timeline(
         lanes=layout.lanes,
         names=[name_texts[name - 1] if name else UNNAMED for name in (used // width).tolist()],
@@ -193,9 +193,7 @@ def _clock_notes(index: TraceIndex, clocks: int) -> list[str]:
     if made_up := [number for number in synthetic_sources(index) if (sources == number).any()]:
         labels = source_labels(index)
         who = ", ".join(source_label(labels, number) for number in made_up[:3]) + (" ..." if len(made_up) > 3 else "")
-        notes.append(
-            f"{who}: the file has durations alone; they are laid end to end, so gaps and overlaps mean nothing"
-        )
+        notes.append(f"{who}: the file has only durations; they are laid end to end, so gaps and overlaps mean nothing")
     return notes
 
 

@@ -79,7 +79,7 @@ def _add_notes(line_maker: LineMaker, written: Written) -> None:
         (loader.moved, "slices overlap others of their lane: they are on extra lanes, numbered (2), (3) ..."),
         (
             loader.undrawn,
-            "points of arrows are in the file, but not drawn: their other end is missing, or no slice is before them",
+            "flow events are in the file, but not drawn: they have no partner, or no slice is before them",
         ),
         (loader.clamped, "slices have a negative duration: written as 0, with the value in args.dur_ns"),
         (

@@ -4,7 +4,7 @@
 |---|---|
 | with a duration | an interval marker; below 0: as 0, the value in the field dur_ns |
 | of kind counter, with a value | a value of a counter of its process |
-| any other (marks, memory, points of arrows) | an instant marker |
+| any other (marks, memory, flow events) | an instant marker |
 
 Each thread and stream is a thread, each process and each device a process. Slices that overlap in part are on threads
 of their own, numbered (2), (3) ... The kind is the category and the type of a marker, with a schema of its own. Columns

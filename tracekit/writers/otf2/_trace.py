@@ -117,8 +117,8 @@ def _add_notes(loader: Loader, values_with_args: int, slices_with_args: int, wri
         (values_with_args, "counter values have args, which are not written"),
     ]
     written.notes += [f"{count:,} {text}" for count, text in notes if count]
-    written.explain(_MARKS, "marks were not written: OTF2 has no event for them")
-    written.explain(_ARROWS, "points of arrows were not written: OTF2 has no event for them")
+    written.explain(_MARKS, "marks were skipped: OTF2 has no event for them")
+    written.explain(_ARROWS, "flow events were skipped: OTF2 has no event for them")
     written.explain("counter-not-finite", "counter values were not written: they are not finite")
     written.explain(
         "beyond-what-viewers-hold", "rows were not written: they end more than 146 years after the first event"

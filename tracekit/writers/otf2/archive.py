@@ -8,7 +8,7 @@
 | a name and its kind | a region; the kind is its description, its role and paradigm, and a group of regions |
 | a row with a duration | enter and leave; below 0: at one time |
 | of kind counter, with a value | a metric of a METRIC location of its process |
-| any other (marks, memory, points of arrows) | not written: counted |
+| any other (marks, memory, flow events) | not written: counted |
 
 Slices that overlap in part are on locations of their own, numbered (2), (3) ... The paradigm is CUDA for device work
 and its calls (HIP for calls named hip...), MPI for communication named MPI_..., USER for ranges and operators, and else

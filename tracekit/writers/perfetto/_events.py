@@ -213,7 +213,7 @@ class OwnFields:
 
 
 def _put_points(cells: Cells, phases: Bytes, identity: I64, points: Mask) -> None:
-    """Add the fields of rows that are points of arrows: legacy events, which Perfetto joins by their id."""
+    """Add the fields of rows that are flow events: legacy events, which Perfetto joins by their id."""
     sizes = varint_sizes(identity)
     bound = (phases == BOUND_END) & points
     letters = np.zeros(len(phases), np.uint8)

@@ -111,7 +111,7 @@ class Points:
 
 
 class InputArrows:
-    """Moves the points of arrows that touch a track which is not a thread to the slices that they belong to."""
+    """Moves the flow events that touch a track which is not a thread to the slices that they belong to."""
 
     def __init__(self) -> None:
         # The first points that are not written yet, and the start of the slice that each moved arrow begins on.

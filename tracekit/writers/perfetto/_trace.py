@@ -73,7 +73,7 @@ def _held_back(stream: Stream, loader: Loader, arrows: Arrows, written: Written)
 
 
 def _add_notes(loader: Loader, arrows: Arrows, written: Written) -> None:
-    written.explain(_UNDRAWN, "points of arrows were not written: Perfetto would not draw them")
+    written.explain(_UNDRAWN, "flow events without a partner were skipped")
     launches = arrows.launches
     notes = [
         (loader.moved, "slices overlap others of their lane: they are in extra rows of its track"),

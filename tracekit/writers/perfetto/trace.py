@@ -16,7 +16,7 @@ of its track. Time 0 is the first event; where the input states its clock, a clo
 Facts of the file (version, sources, lanes, ledgers) are a JSON text in its metadata: `cr-tracekit` under "Info and
 stats".
 
-Not written: points of arrows that Perfetto does not draw, counters whose value is not finite, rows that end 146 years
+Not written: flow events that Perfetto does not draw, counters whose value is not finite, rows that end 146 years
 after the first event, totals.
 
 Tested with Perfetto v52. The format is protos/perfetto/trace in github.com/google/perfetto.

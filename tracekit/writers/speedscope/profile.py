@@ -3,7 +3,7 @@
 | a row | is written as |
 |---|---|
 | with a duration | a frame that opens and closes; below 0: as 0 |
-| any other (marks, memory, points of arrows), and counters | not written: the format has no place for it |
+| any other (marks, memory, flow events), and counters | not written: the format has no place for it |
 
 Each thread and stream is a profile of the list, in order of display; its name begins with the process. Slices that
 overlap in part are in profiles of their own, numbered (2), (3) ... Times are integer ns after the first event. A double

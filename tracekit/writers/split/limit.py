@@ -1,6 +1,6 @@
 """A trace with fewer events, for viewers that take no more: the longest are kept.
 
-Events without a duration (marks, counter values, points of arrows) go first, then the shortest ranges; of equal ones
+Events without a duration (marks, counter values, flow events) go first, then the shortest ranges; of equal ones
 the later go first. Steps go last of all. A note says how many events went, and how much of the summed time they had.
 """
 
@@ -131,7 +131,7 @@ class _Kept:
             parts.append(
                 f"{ranges:,} ranges of at most {format_span(self.longest_ns)}, {share} of the summed time of all ranges"
             )
-        written.notes.append(f"the longest events were kept; left out: {'; '.join(parts)}")
+        written.notes.append(f"only the longest events are in the file; skipped: {'; '.join(parts)}")
 
 
 def _share(part: int, whole: int) -> str:

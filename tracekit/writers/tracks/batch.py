@@ -323,7 +323,7 @@ class Loader:
         return rows[together]
 
     def _choose_points(self, batch: Batch) -> None:
-        """Make rows of kind "flow" points of arrows where Perfetto draws them; no viewer shows the others."""
+        """Make rows of kind "flow" flow events where Perfetto draws them; no viewer shows the others."""
         started = self._tracks_of_points(batch)
         columns = batch.columns
         rows = np.array(list(batch.points), np.int64)
