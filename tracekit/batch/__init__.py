@@ -35,7 +35,7 @@ from tracekit.batch._store import (
 )
 from tracekit.batch._work import Outcome, lost_outcome
 from tracekit.batch.plan import PlannedRun, RunOptions, Task, plan_runs, reason_of, touched_result
-from tracekit.errors import OutputError, UsageError
+from tracekit.errors import Option, OutputError, UsageError, sentence
 from tracekit.pipeline import writer_for
 from tracekit.privacy.anonymous import Anonymizer
 from tracekit.render.base import RenderOptions
@@ -131,12 +131,14 @@ def run(
         writer_for("", name)
     limits = [parse(text) for text in budgets]
     if jobs < 0:
-        raise UsageError(f"--jobs {jobs}: not a number of processes", hint="--jobs 4; 0 takes one for each CPU")
+        hint = sentence(Option("jobs", "4"), "; 0 takes one for each CPU")
+        raise UsageError(sentence(Option("jobs", str(jobs)), ": not a number of processes"), hint=hint)
     root_paths = absolute_roots(roots)
     output = OutputFolder(Path(os.path.abspath(out)))  # noqa: PTH100 - links stay as the user wrote them
     for root in root_paths:
         if Path(root) == output.path:
-            raise UsageError(f"-o {out} is a root itself", hint="choose another folder with -o")
+            hint = sentence("choose another folder with ", Option("o"))
+            raise UsageError(sentence(Option("o", str(out)), " is a root itself"), hint=hint)
     archive_place = _archive_place(archive, output)
     page = RenderOptions(page_events=page_events, page_mb=page_mb, page_args_mb=page_args_mb)
     given = in_force()

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 
-from tracekit.errors import UsageError
+from tracekit.errors import Option, UsageError, sentence
 from tracekit.options import OptionSpec
 from tracekit.units import Unit
 from tracekit.views.base import ViewOptions
@@ -114,7 +114,8 @@ def loader_pattern(options: ViewOptions) -> str:
         re.compile(pattern)
     except re.error as err:
         raise UsageError(
-            f"--option loader={pattern}: not a valid regular expression ({err})", hint="such as loader=load_batch"
+            sentence(Option("option", f"loader={pattern}"), f": not a valid regular expression ({err})"),
+            hint="such as loader=load_batch",
         ) from err
     return pattern
 
