@@ -87,8 +87,19 @@ def read(
     input's name.
     Raises: TracekitError.
     """
-    how = InputOptions(format, selection, strict, demangle, options or {}, columns, partial, progress=progress)
-    how = replace(how, anonymize=anonymize, align=_align(align), rank_from=rank_from)
+    how = InputOptions(
+        format=format,
+        selection=selection,
+        strict=strict,
+        demangle=demangle,
+        options=options or {},
+        columns=columns,
+        partial=partial,
+        progress=progress,
+        anonymize=anonymize,
+        align=_align(align),
+        rank_from=rank_from,
+    )
     return pipeline.read(inputs, how)
 
 
@@ -223,8 +234,18 @@ def convert(
     findings, which needs the whole trace in memory. The others are those of `read`. Nothing is left half-written.
     Raises: TracekitError.
     """
-    how = InputOptions(format, selection, strict, demangle, options or {}, None, partial, progress=progress)
-    how = replace(how, anonymize=anonymize, align=_align(align), rank_from=rank_from)
+    how = InputOptions(
+        format=format,
+        selection=selection,
+        strict=strict,
+        demangle=demangle,
+        options=options or {},
+        partial=partial,
+        progress=progress,
+        anonymize=anonymize,
+        align=_align(align),
+        rank_from=rank_from,
+    )
     shape = Shape(split, max_events, max_mb)
     if findings:
         if shape != WHOLE:
@@ -250,8 +271,16 @@ def inspect(
     rank_from: str = "",
 ) -> Inspection:
     """Return what each input is and holds, and the ledger of its records. Raises: TracekitError."""
-    how = InputOptions(format, selection, strict, options=options or {}, partial=partial)
-    return pipeline.inspect(inputs, replace(how, align=_align(align), rank_from=rank_from))
+    how = InputOptions(
+        format=format,
+        selection=selection,
+        strict=strict,
+        options=options or {},
+        partial=partial,
+        align=_align(align),
+        rank_from=rank_from,
+    )
+    return pipeline.inspect(inputs, how)
 
 
 def compare(
