@@ -23,7 +23,7 @@ def test_every_profiler_has_its_name_and_views_of_its_name() -> None:
 
 
 def test_an_unknown_profiler_is_refused_with_the_nearest_name() -> None:
-    with pytest.raises(UsageError, match="--compat padle: no such profiler; did you mean paddle"):
+    with pytest.raises(UsageError, match="compat padle: no such profiler; did you mean paddle"):
         compat.load("padle")
 
 

@@ -123,7 +123,7 @@ def test_the_finding_appears_where_its_condition_holds(copy: Path) -> None:
     trace = copy / "one.json"
     trace.write_text(json.dumps({"traceEvents": events}), encoding="utf-8")
     words = ("summary", str(trace), "--view", "findings")
-    assert "One call of slow takes 400.0 us" in run(copy, *words)
+    assert "One call of slow takes 400 us" in run(copy, *words)
     assert "long call" in run(copy, *words, "--option", "long_call_share=0.99")
     assert "One call of slow" not in run(copy, *words, "--option", "long_call_share=0.99")
 

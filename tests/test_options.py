@@ -31,16 +31,16 @@ def test_the_value_of_a_spec_is_the_one_given_or_the_default() -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("depth=x", "--option depth=x: not a whole number from 1 to 9"),
-        ("depth=2.5", "--option depth=2.5: not a whole number from 1 to 9"),
-        ("depth=1_0", "--option depth=1_0: not a whole number from 1 to 9"),
-        ("depth=0", "--option depth=0: not a whole number from 1 to 9"),
-        ("share=-1", "--option share=-1: not a number of 0 or more"),
-        ("share=nan", "--option share=nan: not a number of 0 or more"),
-        ("unit=n", "--option unit=n: no such value; did you mean ns?"),
-        ("whole=2", "--option whole=2: not yes or no"),
-        ("dept=2", "--option dept: no such option of any format or view; did you mean depth?"),
-        ("depth", "--option depth: no value"),
+        ("depth=x", "options depth=x: not a whole number from 1 to 9"),
+        ("depth=2.5", "options depth=2.5: not a whole number from 1 to 9"),
+        ("depth=1_0", "options depth=1_0: not a whole number from 1 to 9"),
+        ("depth=0", "options depth=0: not a whole number from 1 to 9"),
+        ("share=-1", "options share=-1: not a number of 0 or more"),
+        ("share=nan", "options share=nan: not a number of 0 or more"),
+        ("unit=n", "options unit=n: no such value; did you mean ns?"),
+        ("whole=2", "options whole=2: not yes or no"),
+        ("dept=2", "options dept: no such option of any format or view; did you mean depth?"),
+        ("depth", "options depth: no value"),
     ],
 )
 def test_wrong_options_are_refused_in_one_sentence(text: str, message: str) -> None:
@@ -58,7 +58,7 @@ def test_objects_of_another_type_are_refused(spec: OptionSpec[object], value: ob
 
 def test_an_owner_without_options_says_so() -> None:
     error = options.unknown_option("depth", (), owner="nvprof-csv")
-    assert str(error) == "--option depth: no such option of nvprof-csv"
+    assert str(error) == "options depth: no such option of nvprof-csv"
     assert error.hint == "it has no options"
 
 

@@ -23,6 +23,22 @@ if TYPE_CHECKING:
     from tracekit import archive, errors
     from tracekit.api import compare, convert, explain, inspect, limits, query, read, report, summary, view, write
     from tracekit.api import write_report as write_report
+    from tracekit.errors import (
+        AllInputsError,
+        AmbiguousFormatError,
+        InputError,
+        LimitError,
+        MissingExtraError,
+        OutputError,
+        OutputExistsError,
+        ParseError,
+        SchemaError,
+        ScratchError,
+        TracekitError,
+        UnknownFormatError,
+        UnsupportedVersionError,
+        UsageError,
+    )
     from tracekit.inputs import InputOptions
     from tracekit.privacy.anonymous import Anonymizer
     from tracekit.report import Report
@@ -31,11 +47,25 @@ if TYPE_CHECKING:
     from tracekit.views.base import ViewOptions
 
 __all__ = [
+    "AllInputsError",
+    "AmbiguousFormatError",
     "Anonymizer",
+    "InputError",
     "InputOptions",
+    "LimitError",
+    "MissingExtraError",
+    "OutputError",
+    "OutputExistsError",
+    "ParseError",
     "Report",
+    "SchemaError",
+    "ScratchError",
     "Selection",
     "Trace",
+    "TracekitError",
+    "UnknownFormatError",
+    "UnsupportedVersionError",
+    "UsageError",
     "ViewOptions",
     "__version__",
     "archive",
@@ -62,6 +92,7 @@ _CLASSES = {
     "Trace": "tracekit.trace",
     "ViewOptions": "tracekit.views.base",
 }
+_CLASSES |= dict.fromkeys((name for name in __all__ if name.endswith("Error")), "tracekit.errors")
 _MODULES = ("archive", "errors")
 
 

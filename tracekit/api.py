@@ -1,4 +1,4 @@
-"""The public functions of `import tracekit`: plain arguments, and errors that speak of these arguments.
+"""The public functions of `import tracekit`, with plain arguments.
 
 Each function that takes a trace also takes inputs (a path, a folder, a pattern, a URL, or several of them). Of inputs
 it reads only the columns that it needs.
@@ -6,20 +6,17 @@ it reads only the columns that it needs.
 
 from __future__ import annotations
 
-import functools
-import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import ParamSpec, TypeVar
 
 import pyarrow as pa
 
 from tracekit import pipeline
 from tracekit.compare import Comparison
 from tracekit.compare import compare as _compare
-from tracekit.errors import TracekitError, UsageError
+from tracekit.errors import UsageError
 from tracekit.explain import explain as _explain
 from tracekit.inputs import ALL, InputOptions, PathLike
 from tracekit.inputs.options import parse_align
@@ -35,25 +32,8 @@ from tracekit.trace import Trace
 from tracekit.views.base import ViewOptions
 from tracekit.writers.base import WHOLE, Shape, Written
 
-Parameters = ParamSpec("Parameters")
-Result = TypeVar("Result")
 TraceLike = Trace | PathLike | Sequence[PathLike]
 """A trace, or what `read` accepts."""
-
-ARGUMENTS: Mapping[str, str] = {
-    "from": "format", "kind": "kinds", "rank": "ranks", "device": "devices", "stream": "streams", "step": "steps",
-    "time": "times_ns", "min-dur": "min_dur_ns", "for": "viewer", "format": "form", "sort": "sorted_by",
-    "option": "options", "fail-on": "rules", "tag": "tags",
-    "max-read-bytes": "read_bytes", "max-read-events": "read_events", "max-time": "seconds",
-    "max-memory": "memory",
-}  # fmt: skip
-"""Options of the command line whose argument has another name."""
-_OTHERS = (
-    "align archive base by compat date dry-run each force history idle jobs keep max-size min-effect name new"
-    " older-than output rank-from run run-pattern same-within since strict thread-sep to top topology unit view"
-)
-_SAME_NAMES = frozenset(_OTHERS.split())
-"""Other options of the command line. Those of other programs (`nsys export --type sqlite`) stay as they are."""
 
 
 @contextmanager
@@ -82,46 +62,6 @@ def _size(argument: str, given: int | str) -> int:
         raise UsageError(f"{argument}={given!r}: not a size", hint='such as "2GiB"') from err
 
 
-def in_python(text: str) -> str:
-    """Return a sentence about options of the command line as one about arguments.
-
-    >>> in_python("--strict makes the first note an error")
-    'strict=True makes the first note an error'
-    >>> in_python("--from NAME skips the guess")
-    'format=NAME skips the guess'
-    >>> in_python("--view kernl: no such view")
-    'view kernl: no such view'
-    >>> in_python("nsys export --type sqlite")
-    'nsys export --type sqlite'
-    """
-
-    def argument(found: re.Match[str]) -> str:
-        if found[1] not in ARGUMENTS and found[1] not in _SAME_NAMES:
-            return found[0]
-        name = ARGUMENTS.get(found[1], found[1].replace("-", "_"))
-        if found[1] in ("strict", "force"):
-            return f"{name}=True"
-        return f"{name}={found[2]}" if found[2] else name
-
-    return re.sub(r"(?<![\w-])--([a-z]+(?:-[a-z]+)*)(?: ([A-Z][A-Z:=]*)\b)?", argument, text)
-
-
-def spoken(function: Callable[Parameters, Result]) -> Callable[Parameters, Result]:
-    """Return the function with errors that speak of its arguments, not of options of the command line."""
-
-    @functools.wraps(function)
-    def wrapper(*args: Parameters.args, **kwargs: Parameters.kwargs) -> Result:
-        try:
-            return function(*args, **kwargs)
-        except TracekitError as err:
-            err.args = tuple(in_python(each) if isinstance(each, str) else each for each in err.args)
-            err.hint = in_python(err.hint)
-            raise
-
-    return wrapper
-
-
-@spoken
 def read(
     inputs: PathLike | Sequence[PathLike],
     *,
@@ -147,8 +87,19 @@ def read(
     input's name.
     Raises: TracekitError.
     """
-    how = InputOptions(format, selection, strict, demangle, options or {}, columns, partial, progress=progress)
-    how = replace(how, anonymize=anonymize, align=_align(align), rank_from=rank_from)
+    how = InputOptions(
+        format=format,
+        selection=selection,
+        strict=strict,
+        demangle=demangle,
+        options=options or {},
+        columns=columns,
+        partial=partial,
+        progress=progress,
+        anonymize=anonymize,
+        align=_align(align),
+        rank_from=rank_from,
+    )
     return pipeline.read(inputs, how)
 
 
@@ -170,7 +121,6 @@ def _grouped(options: ViewOptions | None, by: str, topology: str, *, each: bool)
     return replace(options or ViewOptions(), by=by, each=each, topology=placed)
 
 
-@spoken
 def view(
     source: TraceLike,
     name: str,
@@ -196,7 +146,6 @@ def _by(options: ViewOptions | None) -> bool:
     return options is not None and bool(options.by or options.topology)
 
 
-@spoken
 def summary(
     source: TraceLike,
     *,
@@ -217,7 +166,6 @@ def summary(
     return pipeline.summary(source, views=views, options=options)
 
 
-@spoken
 def report(
     source: TraceLike,
     *,
@@ -233,7 +181,6 @@ def report(
     return pipeline.report(_trace(source), options=_grouped(options, by, topology, each=each))
 
 
-@spoken
 def write_report(
     source: TraceLike,
     target: PathLike,
@@ -257,7 +204,6 @@ def write_report(
     pipeline.write_report(_trace(source), target, form=form, force=force, options=how, shown=shown)
 
 
-@spoken
 def convert(
     source: PathLike | Sequence[PathLike],
     target: PathLike,
@@ -288,8 +234,18 @@ def convert(
     findings, which needs the whole trace in memory. The others are those of `read`. Nothing is left half-written.
     Raises: TracekitError.
     """
-    how = InputOptions(format, selection, strict, demangle, options or {}, None, partial, progress=progress)
-    how = replace(how, anonymize=anonymize, align=_align(align), rank_from=rank_from)
+    how = InputOptions(
+        format=format,
+        selection=selection,
+        strict=strict,
+        demangle=demangle,
+        options=options or {},
+        partial=partial,
+        progress=progress,
+        anonymize=anonymize,
+        align=_align(align),
+        rank_from=rank_from,
+    )
     shape = Shape(split, max_events, max_mb)
     if findings:
         if shape != WHOLE:
@@ -298,13 +254,11 @@ def convert(
     return pipeline.convert(source, target, how, to=to, force=force, viewer=viewer, shape=shape)
 
 
-@spoken
 def write(trace: Trace, target: PathLike, *, to: str = "", force: bool = False, viewer: str = "") -> Written:
     """Write a trace into a file; the suffix or `to` names the target. Raises: TracekitError."""
     return pipeline.write(trace, target, to=to, force=force, viewer=viewer)
 
 
-@spoken
 def inspect(
     inputs: PathLike | Sequence[PathLike],
     *,
@@ -317,11 +271,18 @@ def inspect(
     rank_from: str = "",
 ) -> Inspection:
     """Return what each input is and holds, and the ledger of its records. Raises: TracekitError."""
-    how = InputOptions(format, selection, strict, options=options or {}, partial=partial)
-    return pipeline.inspect(inputs, replace(how, align=_align(align), rank_from=rank_from))
+    how = InputOptions(
+        format=format,
+        selection=selection,
+        strict=strict,
+        options=options or {},
+        partial=partial,
+        align=_align(align),
+        rank_from=rank_from,
+    )
+    return pipeline.inspect(inputs, how)
 
 
-@spoken
 def compare(
     base: PathLike | Sequence[PathLike],
     new: PathLike | Sequence[PathLike],
@@ -341,7 +302,6 @@ def compare(
     return _compare(*sides, rules=rules, history=history, format=format, one_run=one_run, partial=partial)
 
 
-@spoken
 def query(inputs: PathLike | Sequence[PathLike], sql: str, *, format: str = "", strict: bool = False) -> pa.Table:
     """Return the answer to one SELECT over the views `events` and `totals` of inputs or archives, as an Arrow table.
 
@@ -352,7 +312,6 @@ def query(inputs: PathLike | Sequence[PathLike], sql: str, *, format: str = "", 
     return answered(inputs, sql, InputOptions(format=format, strict=strict))
 
 
-@spoken
 def explain(source: TraceLike, left: str, right: str) -> Report:
     """Return why two cells differ, in steps that add up. left, right: VIEW.COLUMN or VIEW.ROW.COLUMN.
 

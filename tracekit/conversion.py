@@ -16,7 +16,16 @@ import pyarrow as pa
 from tracekit import schema
 from tracekit._version import __version__
 from tracekit.columns.tables import sorted_by_start
-from tracekit.errors import Failure, OutOfOrderError, OutputError, OutputExistsError, UsageError
+from tracekit.errors import (
+    Failure,
+    Option,
+    OutOfOrderError,
+    OutputError,
+    OutputExistsError,
+    Place,
+    UsageError,
+    sentence,
+)
 from tracekit.inputs import USUAL, InputOptions, Inputs, PathLike, refuse_inputs, steps
 from tracekit.inputs.inventory import StockJson, incomplete_stock, take_stock
 from tracekit.inputs.outcome import RECORD, without_impossible
@@ -74,13 +83,16 @@ def writer_for(target: PathLike, to: str = "") -> Writer:
     """Return the writer of that name, or the one whose suffix the target has. Raises: UsageError."""
     if to:
         if to not in WRITERS:
-            raise no_such("--to", to, "target", WRITERS)
+            raise no_such(Option("to"), to, "target", WRITERS)
         return WRITERS[to]
     name = Path(target).name.lower()
     found = [(len(s), w.name) for w in WRITERS.values() for s in w.suffixes if name.endswith(s)]
     if not found:
         raise UsageError(
-            f"{target}: the suffix names no target", hint=f"pass --to TARGET; targets: {', '.join(sorted(WRITERS))}"
+            "the suffix names no target",
+            path=target,
+            hint=sentence("pass ", Option("to", takes="TARGET"), f"; targets: {', '.join(sorted(WRITERS))}"),
+            choices=sorted(WRITERS),
         )
     return WRITERS[max(found)[1]]
 
@@ -120,7 +132,7 @@ def convert(
             except OutOfOrderError:
                 continue  # the format's promise was false for this file: once more, sorted on disk
             return Conversion(written, stream.run, stream.ledgers, joined.bad())
-    raise OutputError(f"{target}: the rows cannot be brought into order")  # pragma: no cover - the sort gives order
+    raise OutputError("the rows cannot be brought into order", path=target)  # pragma: no cover - the sort gives order
 
 
 def write(trace: Trace, target: PathLike, *, to: str = "", force: bool = False, viewer: str = "") -> Written:
@@ -152,8 +164,8 @@ def _events_for(writer: Writer, stream: Stream, batches: Iterator[pa.RecordBatch
     if totals and not events and writer.holds == "events":
         path = stream.ledgers[0].path if stream.ledgers else "the trace"
         raise UsageError(
-            f"{path} has only totals, no events: {writer.name} needs a timeline",
-            hint="`tracekit summary` shows the totals; --to parquet keeps them",
+            sentence(Place(path), f" has only totals, no events: {writer.name} needs a timeline"),
+            hint=sentence("`tracekit summary` shows the totals; ", Option("to", "parquet"), " keeps them"),
         )
 
 

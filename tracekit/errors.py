@@ -1,56 +1,294 @@
-"""Every exception of the package.
+"""Every exception of the package, and the words for it on each surface.
 
-Each carries one sentence of fact (`str(error)`) and one `hint` that says what to do. Lower layers raise them; only the
-command line catches and prints them (`tracekit/cli/_common.py`).
+An error has parts, not a finished text: what happened (`sentence`), what to do (`advice`), and the input, option, value
+and choices that it is about. A sentence names an option by a part, `Option("force")`, never by a text, so that each
+surface words it: the command line says `--force`, Python says `force=True`. Nobody searches a text for options, and a
+file may be called `--force`.
+
+    raise OutputError(sentence("is a folder; ", Option("to", "parquet"), " writes a file"), path="out")
+
+In Python an error speaks Python: `str(error)` and `error.hint`. Where a command speaks, and in what batches, pages and
+JSON hold, it is `error.worded(COMMAND_LINE)`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
+from enum import Enum
+from pathlib import Path
+from types import MappingProxyType
+from typing import Final, TypeAlias, TypeVar
 
 from tracekit.credentials import masked
 
 
+class Surface(Enum):
+    """A place where errors are shown, with words of its own for options."""
+
+    COMMAND_LINE = "command line"
+    PYTHON = "Python"
+
+
+COMMAND_LINE: Final = Surface.COMMAND_LINE
+PYTHON: Final = Surface.PYTHON
+
+ARGUMENTS: Mapping[str, str] = MappingProxyType({
+    "from": "format", "kind": "kinds", "rank": "ranks", "device": "devices", "stream": "streams", "step": "steps",
+    "time": "times_ns", "min-dur": "min_dur_ns", "for": "viewer", "format": "form", "sort": "sorted_by",
+    "option": "options", "fail-on": "rules", "tag": "tags", "budget": "budgets", "o": "out",
+    "max-read-bytes": "read_bytes", "max-read-events": "read_events", "max-time": "seconds",
+    "max-memory": "memory", "unit": "time_unit", "anonymize-key": "key",
+})  # fmt: skip
+"""Options of the command line whose argument in Python has another name."""
+_SWITCHES = frozenset({"force", "strict"})
+"""Options whose argument is named with its value, `force=True`: alone it would not say what to do."""
+
+
+@dataclass(frozen=True, slots=True)
+class Option:
+    """An option in a sentence, by its name on the command line; "o" is `-o`.
+
+    value: what the user gave, or an example, "" too; None for none. takes: the placeholder of a value.
+
+    >>> Option("from", takes="NAME").worded(COMMAND_LINE), Option("from", takes="NAME").worded(PYTHON)
+    ('--from NAME', 'format=NAME')
+    >>> Option("view", "kernl").worded(COMMAND_LINE), Option("view", "kernl").worded(PYTHON)
+    ('--view kernl', 'view kernl')
+    """
+
+    name: str
+    value: str | None = None
+    takes: str = ""
+
+    def worded(self, surface: Surface) -> str:
+        """Return the option in the words of a surface."""
+        given = "" if self.value is None else f" {self.value}"
+        if surface is COMMAND_LINE:
+            return f"{self._spelled()}{f' {self.takes}' if self.takes else given}"
+        argument = ARGUMENTS.get(self.name, self.name.replace("-", "_"))
+        if self.name in _SWITCHES:
+            return f"{argument}=True"
+        return f"{argument}={self.takes}" if self.takes else f"{argument}{given}"
+
+    def _spelled(self) -> str:
+        return f"-{self.name}" if len(self.name) == 1 else f"--{self.name}"
+
+    def without_credentials(self) -> Option:
+        """Return the option with credentials in its value masked, which its name may show: `--password x`."""
+        if self.value is None:
+            return self
+        return replace(self, value=masked(self.worded(COMMAND_LINE)).removeprefix(f"{self._spelled()} "))
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """The input or output in a sentence: a path, a URL, or the name that a user gave."""
+
+    path: str
+
+
+@dataclass(frozen=True, slots=True)
+class PerSurface:
+    """Words that differ by surface beyond the names of options: one of them may have nothing to say."""
+
+    command_line: str
+    python: str = ""
+
+
+Part: TypeAlias = str | Option | Place | PerSurface
+
+
+@dataclass(frozen=True, slots=True)
+class Sentence:
+    """Words with references to options and places in between; `sentence` makes one."""
+
+    parts: tuple[Part, ...] = ()
+
+    def worded(self, surface: Surface) -> str:
+        """Return the text for a surface.
+
+        >>> text = sentence("--force.csv: choose another name, or ", Option("force"), " to replace it")
+        >>> text.worded(COMMAND_LINE)
+        '--force.csv: choose another name, or --force to replace it'
+        >>> text.worded(PYTHON)
+        '--force.csv: choose another name, or force=True to replace it'
+        """
+        return "".join(_worded(part, surface) for part in self.parts)
+
+    def __str__(self) -> str:
+        return self.worded(PYTHON)
+
+    def __bool__(self) -> bool:
+        return bool(self.parts)
+
+    def about(self, path: str) -> Sentence:
+        """Return the sentence with another name of the input or output that it is about."""
+        return Sentence(tuple(Place(path) if isinstance(part, Place) else part for part in self.parts))
+
+    def without_place(self) -> Sentence:
+        """Return the sentence without the input or output that it begins with: the reason alone."""
+        match self.parts:
+            case (Place(), str() as text, *others) if text.startswith(": "):
+                return sentence(text.removeprefix(": "), *others)
+        return self
+
+    def without_credentials(self) -> Sentence:
+        """Return the sentence with every credential in it masked."""
+        plain = self.worded(COMMAND_LINE)
+        clean = masked(plain)
+        if clean == plain:
+            return self
+        each = Sentence(tuple(_without_credentials(part) for part in self.parts))
+        if each.worded(COMMAND_LINE) == clean:
+            return each
+        # A credential may be found by words of two parts: then the text counts more than its parts.
+        return Sentence((PerSurface(clean, masked(self.worded(PYTHON))),))
+
+
+Text: TypeAlias = Part | Sentence
+"""What a sentence is made of. A text is shown as it is on every surface."""
+
+
+def _worded(part: Part, surface: Surface) -> str:
+    match part:
+        case str():
+            return part
+        case Option():
+            return part.worded(surface)
+        case Place():
+            return part.path
+        case PerSurface():
+            return part.command_line if surface is COMMAND_LINE else part.python
+
+
+def _without_credentials(part: Part) -> Part:
+    match part:
+        case str():
+            return masked(part)
+        case Option():
+            return part.without_credentials()
+        case Place():
+            return Place(masked(part.path))
+        case PerSurface():
+            return PerSurface(masked(part.command_line), masked(part.python))
+
+
+def sentence(*parts: Text) -> Sentence:
+    """Return one sentence of texts, options and sentences, in this order.
+
+    >>> sentence("add ", Option("by", "rank"), "").parts
+    ('add ', Option(name='by', value='rank', takes=''))
+    """
+    flat: list[Part] = []
+    for part in parts:
+        for each in part.parts if isinstance(part, Sentence) else (part,):
+            if isinstance(each, str) and flat and isinstance(last := flat[-1], str):
+                flat[-1] = last + each
+            elif each != "":
+                flat.append(each)
+    return Sentence(tuple(flat))
+
+
+def command_line(text: str | Sentence) -> str:
+    """Return a text as the command line words it, and so do notes, pages and JSON."""
+    return text if isinstance(text, str) else text.worded(COMMAND_LINE)
+
+
+E = TypeVar("E", bound="TracekitError")
+
+
 class TracekitError(Exception):
-    """An error that a user can meet and fix. `hint` says what to do, "" for no advice. Credentials in it are masked."""
+    """An error that a user can meet and fix: one sentence of fact, and advice. Credentials in it are masked.
 
-    hint: str = ""
+    sentence, advice: the parts, which `worded` and `advised` put into words; `str(error)` and `hint` are Python's.
+    path: the input or output that it is about, "" for none. option, found: the option that it is about, by its name on
+    the command line, and the value that the user gave. choices: the values that exist, where there are few.
+    """
 
-    def __init__(self, message: str, *, hint: str = "") -> None:
-        super().__init__(masked(message))
-        if hint:
-            self.hint = masked(hint)
+    advice: Sentence = Sentence()
+
+    def __init__(
+        self, message: Text, *, path: str | Path | None = None, hint: Text = "", choices: Iterable[str] = ()
+    ) -> None:
+        fact = sentence(message) if path is None else sentence(Place(str(path)), ": ", message)
+        self.sentence = fact.without_credentials()
+        super().__init__(self.sentence.worded(PYTHON))
+        self.choices = tuple(choices)
+        advice = sentence(hint)
+        if self.choices and not advice:
+            advice = sentence(f"one of: {', '.join(self.choices)}")
+        if advice:
+            self.advice = advice.without_credentials()
+
+    @property
+    def hint(self) -> str:
+        """Advice in the words of Python, "" for none."""
+        return self.advice.worded(PYTHON)
+
+    @property
+    def path(self) -> str:
+        """The input or output that the error is about, "" for none."""
+        return next((part.path for part in self.sentence.parts if isinstance(part, Place)), "")
+
+    @property
+    def option(self) -> str:
+        """The first option that the sentence names, as "max-events"; "" for none."""
+        return self._option().name
+
+    @property
+    def found(self) -> str:
+        """The value of that option as the user gave it, "" for none."""
+        return self._option().value or ""
+
+    def _option(self) -> Option:
+        return next((part for part in self.sentence.parts if isinstance(part, Option)), Option(""))
+
+    def worded(self, surface: Surface) -> str:
+        """Return the sentence of fact in the words of a surface."""
+        return self.sentence.worded(surface)
+
+    def advised(self, surface: Surface) -> str:
+        """Return the advice in the words of a surface, "" for none."""
+        return self.advice.worded(surface)
+
+    def __reduce__(self) -> tuple[Callable[..., TracekitError], tuple[object, ...]]:
+        # An exception is pickled as its class and its message; ours take other arguments, and have parts.
+        return _restored, (type(self), self.args, self.__dict__)
+
+
+def _restored(kind: type[E], args: tuple[object, ...], parts: Mapping[str, object]) -> E:
+    error = kind.__new__(kind, *args)
+    error.__dict__.update(parts)
+    return error
 
 
 class UnknownFormatError(TracekitError):
     """No reader knows the input."""
 
-    hint = "`tracekit formats` lists what can be read; --from NAME skips the guess"
+    advice = sentence("`tracekit formats` lists what can be read; ", Option("from", takes="NAME"), " skips the guess")
 
-    def __init__(self, path: str, reason: str, *, hint: str = "") -> None:
-        super().__init__(f"{path}: not a known profile format ({reason})", hint=hint)
+    def __init__(self, path: str, reason: str, *, hint: Text = "") -> None:
+        super().__init__(f"not a known profile format ({reason})", path=path, hint=hint)
 
 
 class AmbiguousFormatError(TracekitError):
-    """Several readers recognize the input."""
+    """Several readers recognize the input: `choices` are their names."""
 
     def __init__(self, path: str, candidates: Iterable[str]) -> None:
         names = sorted(candidates)
-        super().__init__(
-            f"{path}: could be {' or '.join(names)}", hint=f"choose with --from, for example --from {names[0]}"
-        )
+        hint = sentence("choose with ", Option("from"), ", for example ", Option("from", names[0]))
+        super().__init__(f"could be {' or '.join(names)}", path=path, hint=hint, choices=names)
 
 
 class ParseError(TracekitError):
     """The input cannot be read as its format. `where` names the line or byte."""
 
-    hint = "check that the file is complete; --from NAME reads it as another format"
+    advice = sentence("check that the file is complete; ", Option("from", takes="NAME"), " reads it as another format")
 
-    def __init__(self, path: str, where: str, reason: str, *, hint: str = "") -> None:
-        place = f"{path}: {where}" if where else path
-        super().__init__(f"{place}: {reason}", hint=hint)
-        self.path, self.where, self.reason = path, where, reason
+    def __init__(self, path: str, where: str, reason: Text, *, hint: Text = "") -> None:
+        super().__init__(sentence(f"{where}: " if where else "", reason), path=path, hint=hint)
+        self.where, self.reason = where, str(sentence(reason))
 
 
 class InputError(TracekitError):
@@ -74,19 +312,20 @@ class AllInputsError(InputError):
 
 
 class UnsupportedVersionError(TracekitError):
-    """The format is known, but not this version of it."""
+    """The format is known, but not this version of it: `version`."""
 
-    def __init__(self, path: str, found: str, supported: str, *, hint: str = "") -> None:
-        super().__init__(f"{path}: version {found} cannot be read; supported: {supported}", hint=hint)
+    def __init__(self, path: str, found: str, supported: str, *, hint: Text = "") -> None:
+        super().__init__(f"version {found} cannot be read; supported: {supported}", path=path, hint=hint)
+        self.version, self.supported = found, supported
 
 
 class OutputExistsError(TracekitError):
     """The output exists already."""
 
-    hint = "choose another name, or --force to replace it"
+    advice = sentence("choose another name, or ", Option("force"), " to replace it")
 
     def __init__(self, path: str) -> None:
-        super().__init__(f"{path} exists already")
+        super().__init__(sentence(Place(path), " exists already"))
 
 
 class OutputError(TracekitError):
@@ -101,19 +340,20 @@ class Stop:
     """
 
     code: str
-    text: str
-    hint: str
+    text: Sentence
+    hint: Sentence
 
-    def rest(self) -> str:
+    def rest(self) -> Sentence:
         """Return the sentence of a note: what was read before it is kept."""
-        return f"{self.text}: the rest was not read"
+        return sentence(self.text, ": the rest was not read")
 
 
 class LimitError(TracekitError):
     """An input costs more than a limit allows, and cannot be read in part. stop: the limit."""
 
     def __init__(self, name: str, stop: Stop) -> None:
-        super().__init__(f"{name} {stop.text}: it was not read, because it can only be read as a whole", hint=stop.hint)
+        whole = sentence(Place(name), " ", stop.text, ": it was not read, because it can only be read as a whole")
+        super().__init__(whole, hint=stop.hint)
         self.stop = stop
 
 
@@ -122,12 +362,12 @@ class ScratchError(OutputError):
 
 
 class MissingExtraError(TracekitError):
-    """A feature needs a package that is not installed."""
+    """A feature needs a package that is not installed: that of `extra`."""
 
-    def __init__(self, feature: str, extra: str) -> None:
-        super().__init__(
-            f"{feature} needs packages that are not installed", hint=f"pip install 'tracekit-gpu[{extra}]'"
-        )
+    def __init__(self, feature: Text, extra: str) -> None:
+        text = sentence(feature, " needs packages that are not installed")
+        super().__init__(text, hint=f"pip install 'tracekit-gpu[{extra}]'")
+        self.extra = extra
 
 
 class UsageError(TracekitError):
@@ -137,7 +377,7 @@ class UsageError(TracekitError):
 class SchemaError(TracekitError):
     """A table or a ledger made by tracekit is wrong: a bug."""
 
-    hint = "this is a bug of tracekit: please report it with the file, or its first lines"
+    advice = sentence("this is a bug of tracekit: please report it with the file, or its first lines")
 
 
 class OutOfOrderError(Exception):

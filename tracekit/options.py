@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from typing import Generic, TypeVar
 
-from tracekit.errors import UsageError
+from tracekit.errors import Option, Text, UsageError, sentence
 
 T_co = TypeVar("T_co", covariant=True)
 T = TypeVar("T")
@@ -83,7 +83,8 @@ class OptionSpec(Generic[T_co]):
 
     def _refusal(self, value: object, reason: str) -> UsageError:
         allowed = f" One of: {', '.join(self.choices)}." if self.choices else ""
-        return UsageError(f"--option {self.key}={value}: {reason}", hint=f"{self.help}{allowed}")
+        given = Option("option", f"{self.key}={value}")
+        return UsageError(sentence(given, f": {reason}"), hint=f"{self.help}{allowed}", choices=self.choices)
 
 
 def _typed(kind: type[object], value: object) -> object:
@@ -107,7 +108,8 @@ def split(texts: Iterable[str]) -> dict[str, str]:
     pairs = [text.partition("=") for text in texts]
     for key, equals, _ in pairs:
         if not equals:
-            raise UsageError(f"--option {key}: no value", hint="write --option KEY=VALUE")
+            hint = sentence("write ", Option("option", takes="KEY=VALUE"))
+            raise UsageError(sentence(Option("option", key), ": no value"), hint=hint)
     return {key: value for key, _, value in pairs}
 
 
@@ -138,20 +140,22 @@ def unknown_option(key: str, specs: Iterable[OptionSpec[object]], *, owner: str 
     hint = "; ".join(f"{name}={known[name].placeholder()}" for name in shown)
     who = f"any {owner}" if owner == "format" or " " in owner else owner
     return UsageError(
-        f"--option {key}: no such option of {who}{_question(near)}",
+        sentence(Option("option", key), f": no such option of {who}{_question(near)}"),
         hint=f"known: {hint}" if hint else "`tracekit formats` lists the options" if known else "it has no options",
     )
 
 
-def no_such(option: str, word: str, noun: str, known: Iterable[str], *, hint: str = "") -> UsageError:
+def no_such(option: Option | str, word: str, noun: str, known: Iterable[str], *, hint: Text = "") -> UsageError:
     """Return the error of a name that does not exist, such as that of a view. hint: in place of the list of names.
 
-    >>> str(no_such("--view", "kernl", "view", ["kernel", "memory"]))
-    '--view kernl: no such view; did you mean kernel?'
+    option: a text is the same word on each surface.
+
+    >>> str(no_such(Option("view"), "kernl", "view", ["kernel", "memory"]))
+    'view kernl: no such view; did you mean kernel?'
     """
     names = list(known)
-    listed = hint or f"one of: {', '.join(names)}"
-    return UsageError(f"{option} {word}: no such {noun}{did_you_mean(word, names)}", hint=listed)
+    given = replace(option, value=word) if isinstance(option, Option) else f"{option} {word}"
+    return UsageError(sentence(given, f": no such {noun}{did_you_mean(word, names)}"), hint=hint, choices=names)
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:

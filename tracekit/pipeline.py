@@ -17,7 +17,7 @@ from tracekit.conversion import inspect as inspect
 from tracekit.conversion import read as read
 from tracekit.conversion import write as write
 from tracekit.conversion import writer_for as writer_for
-from tracekit.errors import OutputExistsError, UsageError
+from tracekit.errors import Option, OutputExistsError, UsageError, sentence
 from tracekit.index.rank_groups import dimensions
 from tracekit.index.trace_index import TraceIndex, index_of
 from tracekit.inputs import USUAL, InputOptions, PathLike, expand, refuse_inputs
@@ -58,7 +58,9 @@ def convert_with_findings(
 
     writer = writer_for(target, to)
     if writer.holds != "events":
-        raise UsageError(f"--findings: {writer.name} is not for a viewer", hint="such as chrome or perfetto")
+        raise UsageError(
+            sentence(Option("findings"), f": {writer.name} is not for a viewer"), hint="such as chrome or perfetto"
+        )
     refuse_inputs(target, [item.name for item in expand(inputs)])
     trace = read(inputs, options)
     marked, count = with_findings(index_of(trace), view(trace, "findings").findings)
@@ -95,7 +97,7 @@ def view_named(name: str, compat: str = "") -> View:
         return VIEWS[name]
     if name in upstreams.VIEWS and (own := upstreams.load(name).view(name)) is not None:
         return own
-    raise no_such("--view", name, "view", (*VIEWS, *upstreams.VIEWS))
+    raise no_such(Option("view"), name, "view", (*VIEWS, *upstreams.VIEWS))
 
 
 def every_view() -> Iterator[View]:
@@ -219,7 +221,7 @@ def views_of(compat: str, views: Sequence[str] = (), trace: Trace | None = None)
     printed = tuple(view.name for view in upstreams.load(compat).views)
     for name in views:
         if name not in printed:
-            raise UsageError(f"--view {name}: {compat} prints no such table", hint=f"one of: {', '.join(printed)}")
+            raise UsageError(sentence(Option("view", name), f": {compat} prints no such table"), choices=printed)
     return tuple(views) or printed
 
 
@@ -304,7 +306,7 @@ def render(made: Report, form: str = "text", options: RenderOptions | None = Non
     if compat and form == "text":
         return first_lines(made) + upstreams.load(compat).layout.render(made, options or RenderOptions())
     if form not in RENDERERS:
-        raise no_such("--format", form, "form", RENDERERS)
+        raise no_such(Option("format"), form, "form", RENDERERS)
     return RENDERERS[form].render(made, options or RenderOptions())
 
 

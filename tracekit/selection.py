@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 import numpy as np
@@ -14,7 +14,7 @@ from tracekit import schema
 from tracekit.columns import arrow
 from tracekit.columns.arrays import Mask
 from tracekit.columns.arrow import Column, pc
-from tracekit.errors import UsageError
+from tracekit.errors import Option, UsageError, sentence
 from tracekit.options import no_such
 from tracekit.trace import Ledger
 from tracekit.units import MAX_NS, TIME_EXPONENT, split_quantity, to_ns
@@ -126,24 +126,26 @@ def _range_mask(column: Column, bounds: Bounds) -> Mask:
     return inside
 
 
-def _bounds(text: str, option: str, parse: Callable[[str], int]) -> Bounds:
+def _bounds(text: str, option: Option, parse: Callable[[str], int]) -> Bounds:
+    given = replace(option, value=text)
+    hint = sentence(replace(option, takes="A:B"), f", for example {_EXAMPLES[option.name]}")
     first, colon, last = text.partition(":")
     try:
         low = parse(first) if first.strip() else None
         high = parse(last) if last.strip() else None
     except ValueError as err:
-        raise UsageError(f"{option} {text}: {err}", hint=f"{option} A:B, for example {_EXAMPLES[option]}") from err
+        raise UsageError(sentence(given, f": {err}"), hint=hint) from err
     if not colon or (low is not None and high is not None and high <= low):
-        raise UsageError(f"{option} {text}: not a range", hint=f"{option} A:B, for example {_EXAMPLES[option]}")
+        raise UsageError(sentence(given, ": not a range"), hint=hint)
     return low, high
 
 
-_EXAMPLES = {"--step": "2:10", "--time": "1.5s:2s"}
+_EXAMPLES = {"step": "2:10", "time": "1.5s:2s"}
 
 
 def parse_steps(text: str) -> Bounds:
     """Return the half-open range of "2:10", "2:" or ":10". Raises: UsageError."""
-    return _bounds(text, "--step", _count)
+    return _bounds(text, Option("step"), _count)
 
 
 def _count(text: str) -> int:
@@ -155,20 +157,22 @@ def _count(text: str) -> int:
 
 def parse_times(text: str) -> Bounds:
     """Return the half-open range in ns of "1.5s:2s" (units s, ms, us, ns). Raises: UsageError, also without a unit."""
-    return _bounds(text, "--time", _with_unit)
+    return _bounds(text, Option("time"), _with_unit)
 
 
-def parse_offset(text: str, option: str) -> int:
+def parse_offset(text: str, option: Option) -> int:
     """Return the ns of "+12ms" or "-3us". Raises: UsageError, also without a sign or a unit."""
+    given = replace(option, value=text)
     sign, rest = text[:1], text[1:].strip()
     try:
         if sign not in ("+", "-"):
             raise ValueError("an offset begins with + or -")
         ns = _with_unit(rest)
     except ValueError as err:
-        raise UsageError(f"{option} {text}: {err}", hint=f"{option} INPUT=+12ms, or a method") from err
+        hint = sentence(replace(option, takes="INPUT=+12ms"), ", or a method")
+        raise UsageError(sentence(given, f": {err}"), hint=hint) from err
     if not 0 <= ns < MAX_NS:
-        raise UsageError(f"{option} {text}: not an offset")
+        raise UsageError(sentence(given, ": not an offset"))
     return -ns if sign == "-" else ns
 
 
@@ -185,7 +189,8 @@ def parse_duration(text: str) -> int:
     try:
         ns = _with_unit(text)
     except ValueError as err:
-        raise UsageError(f"--min-dur {text}: {err}", hint="--min-dur D, for example 10us") from err
+        hint = sentence(Option("min-dur", takes="D"), ", for example 10us")
+        raise UsageError(sentence(Option("min-dur", text), f": {err}"), hint=hint) from err
     if not 0 <= ns < MAX_NS:
-        raise UsageError(f"--min-dur {text}: not a duration")
+        raise UsageError(sentence(Option("min-dur", text), ": not a duration"))
     return ns

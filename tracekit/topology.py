@@ -34,7 +34,7 @@ from functools import lru_cache
 from itertools import pairwise
 from pathlib import Path
 
-from tracekit.errors import UsageError
+from tracekit.errors import Option, Text, UsageError, sentence
 from tracekit.options import did_you_mean
 
 RANK, HOST = "rank", "host"
@@ -182,8 +182,13 @@ def listed(ranks: Sequence[int], most: int = 6) -> str:
 def _pair(text: str, part: str) -> tuple[str, str]:
     key, equals, value = part.partition("=")
     if not equals:
-        raise UsageError(f"--topology {text}: {part.strip()} is not a size", hint=_USAGE)
+        raise _refusal(text, f"{part.strip()} is not a size", hint=_USAGE)
     return key.strip().lower(), value.strip()
+
+
+def _refusal(given: str, why: str, *, hint: Text = "") -> UsageError:
+    """Return the error of a topology, given as a formula or a file."""
+    return UsageError(sentence(Option("topology", given), f": {why}"), hint=hint)
 
 
 def _formula(said: str, given: Mapping[str, object]) -> Topology:
@@ -195,21 +200,21 @@ def _formula(said: str, given: Mapping[str, object]) -> Topology:
             continue
         if key not in _SIZES:
             names = (*_SIZES, "order")
-            raise UsageError(f"--topology {said}: {key}: no such size{did_you_mean(key, names)}", hint=_USAGE)
+            raise _refusal(said, f"{key}: no such size{did_you_mean(key, names)}", hint=_USAGE)
         text = str(value)
         if isinstance(value, bool) or not _count(text):
-            raise UsageError(f"--topology {said}: {key}={text} is not a number of ranks", hint=_USAGE)
+            raise _refusal(said, f"{key}={text} is not a number of ranks", hint=_USAGE)
         sizes[key] = int(text)
     tokens = order.split("-")
     wrong = next((token for token in tokens if token not in PARALLEL or tokens.count(token) > 1), None)
     if wrong is not None:
         hint = f"the dimensions with - between them, fastest first; Megatron-LM's is {ORDER}"
-        raise UsageError(f"--topology {said}: order={order} is not an order ({wrong or 'nothing'})", hint=hint)
+        raise _refusal(said, f"order={order} is not an order ({wrong or 'nothing'})", hint=hint)
     lacking = next((key for key in PARALLEL if sizes.get(key, 1) > 1 and key not in tokens), None)
     if lacking is not None:
-        raise UsageError(f"--topology {said}: order={order} has no {lacking}", hint=f"add -{lacking} where it belongs")
+        raise _refusal(said, f"order={order} has no {lacking}", hint=f"add -{lacking} where it belongs")
     if not sizes:
-        raise UsageError(f"--topology {said}: no sizes", hint=_USAGE)
+        raise _refusal(said, "no sizes", hint=_USAGE)
     return Topology(said, sizes, "-".join([*tokens, *(key for key in PARALLEL if key not in tokens)]))
 
 
@@ -217,11 +222,11 @@ def _file(path: str) -> Topology:
     file = Path(path)
     try:
         if file.stat().st_size > LARGEST_FILE:
-            raise UsageError(f"--topology {path}: more than {LARGEST_FILE >> 20} MB", hint=_USAGE)
+            raise _refusal(path, f"more than {LARGEST_FILE >> 20} MB", hint=_USAGE)
         text = file.read_bytes().decode("utf-8-sig")
     except (OSError, UnicodeDecodeError, ValueError) as err:
         reason = err.strerror if isinstance(err, OSError) and err.strerror else "not a text file in UTF-8"
-        raise UsageError(f"--topology {path}: {reason}", hint=_USAGE) from err
+        raise _refusal(path, f"{reason}", hint=_USAGE) from err
     suffix = file.suffix.lower()
     try:
         if suffix == ".json" or (suffix not in (".csv", ".toml") and text.lstrip()[:1] in ("[", "{")):
@@ -229,12 +234,12 @@ def _file(path: str) -> Topology:
         if suffix == ".toml":
             return _parsed(path, tomllib.loads(text))
     except (ValueError, RecursionError) as err:
-        raise UsageError(f"--topology {path}: {err}", hint=_USAGE) from err
+        raise _refusal(path, f"{err}", hint=_USAGE) from err
     reader = csv.DictReader(io.StringIO(text), skipinitialspace=True)
     try:
         return _rows(path, ((reader.line_num, row) for row in reader), "line")
     except csv.Error as err:
-        raise UsageError(f"--topology {path}: line {reader.line_num}: {err}", hint=_USAGE) from err
+        raise _refusal(path, f"line {reader.line_num}: {err}", hint=_USAGE) from err
 
 
 def _parsed(path: str, found: object) -> Topology:
@@ -243,29 +248,29 @@ def _parsed(path: str, found: object) -> Topology:
         return _rows(path, enumerate(rows), "row")
     if isinstance(found, dict) and all(isinstance(value, (int, str)) for value in found.values()):
         return _formula(path, {str(key).lower(): value for key, value in found.items()})
-    raise UsageError(f"--topology {path}: neither rows of ranks nor sizes", hint=_USAGE)
+    raise _refusal(path, "neither rows of ranks nor sizes", hint=_USAGE)
 
 
 def _rows(path: str, found: Iterable[tuple[int, object]], what: str) -> Topology:
     rows: dict[int, dict[str, str]] = {}
     for number, row in found:
-        where = f"--topology {path}: {what} {number}"
+        where = f"{what} {number}"
         if not isinstance(row, dict) or None in row:
-            raise UsageError(f"{where}: not the columns of a rank", hint=_USAGE)
+            raise _refusal(path, f"{where}: not the columns of a rank", hint=_USAGE)
         cells = {str(key).strip().lower(): str(value).strip() for key, value in row.items() if value is not None}
         rank = _count(cells.pop(RANK, None))
         if rank is None:
-            raise UsageError(f"{where}: no rank", hint=_USAGE)
+            raise _refusal(path, f"{where}: no rank", hint=_USAGE)
         if rank in rows:
-            raise UsageError(f"{where}: rank {rank} has a row already", hint=_USAGE)
+            raise _refusal(path, f"{where}: rank {rank} has a row already", hint=_USAGE)
         for key in PARALLEL:
             if cells.get(key) and _count(cells[key]) is None:
-                raise UsageError(f"{where}: {key} {cells[key]!r} is not a coordinate", hint=_USAGE)
+                raise _refusal(path, f"{where}: {key} {cells[key]!r} is not a coordinate", hint=_USAGE)
         rows[rank] = {key: value for key, value in cells.items() if value}
         if len(rows) > MOST_RANKS:
-            raise UsageError(f"--topology {path}: more than {MOST_RANKS:,} ranks", hint=_USAGE)
+            raise _refusal(path, f"more than {MOST_RANKS:,} ranks", hint=_USAGE)
     if not any(rows.values()):
-        raise UsageError(f"--topology {path}: no rank has a group", hint=_USAGE)
+        raise _refusal(path, "no rank has a group", hint=_USAGE)
     return Topology(path, rows=rows)
 
 
@@ -281,18 +286,18 @@ def _whole(given: Topology, world: int | None) -> int:
     factors += f" = {dense * sizes.get('dp', 1)}" if " x " in factors else ""
     if "dp" not in sizes:
         if world is None:
-            said = f"--topology {given.said}: the files do not say how many ranks there are"
-            raise UsageError(said, hint="name dp too: --topology tp=8,pp=4,dp=32")
+            said = "the files do not say how many ranks there are"
+            raise _refusal(given.said, said, hint=sentence("name dp too: ", Option("topology", "tp=8,pp=4,dp=32")))
         if world % dense:
-            said = f"--topology {given.said}: {factors} ranks do not divide the {world} of the run"
-            raise UsageError(said, hint="the product of the sizes, with dp, is the number of ranks")
+            said = f"{factors} ranks do not divide the {world} of the run"
+            raise _refusal(given.said, said, hint="the product of the sizes, with dp, is the number of ranks")
         return world
     whole = dense * sizes["dp"]
     if whole > MOST_RANKS:
-        raise UsageError(f"--topology {given.said}: more than {MOST_RANKS:,} ranks")
+        raise _refusal(given.said, f"more than {MOST_RANKS:,} ranks")
     if world is not None and whole != world:
-        said = f"--topology {given.said}: {factors} ranks, and the run has {world}"
-        raise UsageError(said, hint="the product of the sizes is the number of ranks")
+        said = f"{factors} ranks, and the run has {world}"
+        raise _refusal(given.said, said, hint="the product of the sizes is the number of ranks")
     return whole
 
 
@@ -309,13 +314,11 @@ def _of_formula(given: Topology, world: int | None) -> dict[str, Labels]:
     else:
         share, left = divmod(whole, etp * ep * pp)
         if left:
-            said = f"--topology {given.said}: etp {etp} x ep {ep} x pp {pp} does not divide the {whole} ranks"
-            raise UsageError(said, hint="ep divides cp x dp, unless etp is named")
+            said = f"etp {etp} x ep {ep} x pp {pp} does not divide the {whole} ranks"
+            raise _refusal(given.said, said, hint="ep divides cp x dp, unless etp is named")
         experts = _orthogonal(tokens, {"tp": etp, "cp": 1, "ep": ep, "dp": share, "pp": pp}, whole)
         if "pp" in made and experts["pp"] != made["pp"]:
-            raise UsageError(
-                f"--topology {given.said}: order={given.order} gives experts other pipelines than the rest"
-            )
+            raise _refusal(given.said, f"order={given.order} gives experts other pipelines than the rest")
         made["ep"] = experts["ep"]
     labels: dict[str, Labels] = {}
     for key in PARALLEL:

@@ -16,7 +16,7 @@ from tracekit.columns import arrow
 from tracekit.columns.arrays import I64
 from tracekit.columns.tables import in_one_chunk, start_order, with_own_dictionaries
 from tracekit.credentials import masked
-from tracekit.errors import Failure, SchemaError, TracekitError
+from tracekit.errors import Failure, Option, SchemaError, Sentence, TracekitError, command_line, sentence
 from tracekit.text.display import escaped, first_few, html_facts, plural, visible
 from tracekit.units import format_span
 
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     import pandas
 
 PLACES_KEPT = 3
+STRICT = sentence(Option("strict"), " makes the first note an error")
 MOST_DROPPED = 0.01
 """Part of the data records of an input that may be dropped; with more of them what is left is no result."""
 INCOMPLETE_SHOWN = 3
@@ -71,16 +72,31 @@ class LedgerJson(TypedDict):
 
 @dataclass(slots=True)
 class Note:
-    """Records that were dropped, repaired or guessed for one reason: how many, and where first."""
+    """Records that were dropped, repaired or guessed for one reason: how many, and where first.
+
+    text: as the command line words it. said: the same with its options as parts, where it was made here.
+    """
 
     code: str
     text: str
     count: int = 0
     places: list[str] = field(default_factory=list)
+    said: Sentence = field(default=Sentence(), compare=False, repr=False)
 
     def __str__(self) -> str:
+        return f"{self.text}{self._how_often()}"
+
+    def sentence(self) -> Sentence:
+        """Return the whole note for an error, which says the options of each surface where the text has some."""
+        return sentence(self.said or self.text, self._how_often())
+
+    def _how_often(self) -> str:
         where = f" (first at {', '.join(self.places)})" if self.places else ""
-        return f"{self.text}{f', {self.count:,} times' if self.count > 1 else ''}{where}"
+        return f"{f', {self.count:,} times' if self.count > 1 else ''}{where}"
+
+
+def _note(code: str, text: str | Sentence) -> Note:
+    return Note(code, masked(command_line(text)), said=text if isinstance(text, Sentence) else Sentence())
 
 
 @dataclass(slots=True)
@@ -117,22 +133,20 @@ class Ledger:
             what = masked(what)
             self.ignored[what] = self.ignored.get(what, 0) + count
 
-    def drop(self, reason: str, count: int = 1, *, where: str = "", text: str = "") -> None:
+    def drop(self, reason: str, count: int = 1, *, where: str = "", text: str | Sentence = "") -> None:
         """Count records that should have become rows but could not; adds a note of the same code."""
         if count:
             self.dropped[reason] = self.dropped.get(reason, 0) + count
             self.note(reason, text or f"dropped: {reason}", count, where=where)
 
-    def note(self, code: str, text: str, count: int = 1, *, where: str = "") -> None:
-        """Note that something was repaired, guessed or dropped. The first text of a code is kept.
+    def note(self, code: str, text: str | Sentence, count: int = 1, *, where: str = "") -> None:
+        """Note that something was repaired, guessed or dropped. The first text of a code is kept, as commands say it.
 
         Raises: TracekitError when strict.
         """
         if self.strict:
-            raise TracekitError(
-                f"{self.path}{f': {where}' if where else ''}: {text}", hint="--strict makes the first note an error"
-            )
-        note = self.notes.get(code) or self.notes.setdefault(code, Note(code, masked(text)))
+            raise TracekitError(sentence(f"{where}: " if where else "", text), path=self.path, hint=STRICT)
+        note = self.notes.get(code) or self.notes.setdefault(code, _note(code, text))
         note.count += count
         if where and len(note.places) < PLACES_KEPT:
             note.places.append(masked(where))

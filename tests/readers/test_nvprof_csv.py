@@ -398,7 +398,7 @@ def test_numbers_that_may_mean_either_are_refused_with_one_sentence(tmp_path: Pa
     with pytest.raises(ParseError, match=r"'1,234' may be 1\.234 or 1234, and no other number") as caught:
         read(tmp_path, text)
     assert caught.value.where == f"line {PREAMBLE.count(chr(10)) + 3}"
-    assert "--option decimal=" in caught.value.hint
+    assert "options decimal=" in caught.value.hint
 
 
 def test_a_decimal_comma_elsewhere_settles_what_the_first_numbers_mean(tmp_path: Path) -> None:

@@ -186,7 +186,7 @@ def test_numbers_that_do_not_show_their_style_are_refused_by_line(
     with pytest.raises(ParseError) as caught:
         reread(text, tmp_path, cells)
     assert str(caught.value) == f"{tmp_path / 'table'}: line {where}: {words}"
-    assert caught.value.hint == "--option decimal=, (or decimal=.) names the decimal separator"
+    assert caught.value.hint == "options decimal=, (or decimal=.) names the decimal separator"
 
 
 def test_the_user_may_name_the_decimal_separator(tmp_path: Path) -> None:

@@ -62,7 +62,7 @@ def test_every_nanosecond_of_a_time_can_be_read_back(values: list[int], unit: st
 
 
 def test_a_time_unit_that_is_none_is_refused() -> None:
-    with pytest.raises(UsageError, match="--unit h"):
+    with pytest.raises(UsageError, match="unit h"):
         TEXT(sample(), RenderOptions(time_unit="h"))
 
 

@@ -262,7 +262,7 @@ def test_stdout_and_pieces_are_refused() -> None:
 
 @pytest.mark.usefixtures("without_otf2")
 def test_without_the_package_the_extra_is_named(tmp_path: Path) -> None:
-    with pytest.raises(MissingExtraError, match="--to otf2 needs packages") as raised:
+    with pytest.raises(MissingExtraError, match="to otf2 needs packages") as raised:
         write(tmp_path / "t.otf2", "otf2", 1)
     assert raised.value.hint == "pip install 'tracekit-gpu[otf2]'"
     assert list(tmp_path.iterdir()) == []

@@ -245,7 +245,7 @@ def test_a_full_disk_leaves_nothing_behind(tmp_path: Path, shape: Shape) -> None
 def test_a_wrong_way_to_split_is_refused_in_one_sentence(text: str, reason: str) -> None:
     with pytest.raises(UsageError, match=reason) as raised:
         parse_split(text)
-    assert str(raised.value).startswith(f"--split {text}: ")
+    assert str(raised.value).startswith(f"split {text}: ")
     assert "\n" not in str(raised.value)
 
 

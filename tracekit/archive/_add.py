@@ -312,7 +312,7 @@ def _is_undamaged(store: Store, stored: Stored) -> bool:
         with store.open(stored.name) as file:
             return stored.name.endswith(f"-{file_sha256(file)[:DIGEST_DIGITS]}.parquet")
     except OSError as err:
-        raise InputError(f"{stored.path}: cannot be read ({err.strerror or err})") from err
+        raise InputError(f"cannot be read ({err.strerror or err})", path=stored.path) from err
     except TracekitError as err:
         if is_of_system(err) and not isinstance(err.__cause__, FileNotFoundError):
             raise

@@ -186,7 +186,7 @@ def read_entry(file: BinaryIO | Path, *, path: str, name: str, size: int) -> Ent
         texts = {k.decode(): v for k, v in (footer.metadata or {}).items() if k.startswith(b"tracekit.")}
     except _DAMAGE as err:
         if isinstance(err, OSError) and err.errno:
-            raise InputError(f"{path}: cannot be read ({err.strerror or err})") from err
+            raise InputError(f"cannot be read ({err.strerror or err})", path=path) from err
         raise ParseError(path, "", f"not a readable Parquet file ({_short(err)})", hint=VERIFY) from err
     if "tracekit.archive" not in texts:
         raise ParseError(path, "", "not a file of an archive: its metadata lacks tracekit.archive", hint=VERIFY)
@@ -251,7 +251,7 @@ def day_of(name: str) -> str:
 def _parts(name: str) -> re.Match[str]:
     found = NAME.fullmatch(name)
     if found is None:
-        raise InputError(f"{name}: not the name of an archived file")
+        raise InputError("not the name of an archived file", path=name)
     return found
 
 

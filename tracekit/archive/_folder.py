@@ -43,9 +43,9 @@ def sync_folder(folder: Path) -> None:
 
 
 def cannot_read(path: str, err: OSError) -> InputError:
-    return InputError(f"{path}: cannot be read ({err.strerror or err})")
+    return InputError(f"cannot be read ({err.strerror or err})", path=path)
 
 
 def cannot_write(path: str, err: OSError) -> OutputError:
     hint = "free some space" if err.errno == errno.ENOSPC else "check the permission to write"
-    return OutputError(f"{path}: cannot be written ({err.strerror or err})", hint=hint)
+    return OutputError(f"cannot be written ({err.strerror or err})", path=path, hint=hint)

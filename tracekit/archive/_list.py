@@ -71,7 +71,7 @@ def listing(
         if id_of(stored.name):
             named.append(stored)
         elif stored.problem and _may_hold_runs(stored):
-            error = InputError(f"{stored.path}: {stored.problem}", hint=VERIFY)
+            error = InputError(stored.problem, path=stored.path, hint=VERIFY)
             failures.append(Failure(stored.path, error))
     files = Counter(id_of(stored.name) for stored in named)
 
@@ -127,7 +127,7 @@ def _opened(store: Store, chosen: list[Stored]) -> list[Entry | Failure]:
 def entry_of(store: Store, stored: Stored) -> Entry:
     """Return the entry of one file. Raises: InputError, ParseError."""
     if stored.problem:
-        raise InputError(f"{stored.path}: {stored.problem}", hint=VERIFY)
+        raise InputError(stored.problem, path=stored.path, hint=VERIFY)
     with closing(store.open(stored.name)) as file:
         return read_entry(file, path=stored.path, name=stored.name, size=stored.size)
 
@@ -170,10 +170,10 @@ def find(root: str | Path, entry_id: str) -> Entry:
         raise InputError(f"{entry_id}: not an id", hint=_IDS)
     found = [stored for stored in store.files("*.parquet") if id_of(stored.name).startswith(wanted)]
     if not found:
-        raise InputError(f"{root}: no entry's id begins with {entry_id}", hint=_IDS)
+        raise InputError(f"no entry's id begins with {entry_id}", path=root, hint=_IDS)
     ids = {id_of(stored.name) for stored in found}
     if len(ids) > 1:
-        raise InputError(f"{root}: {len(ids)} ids begin with {entry_id}", hint="give more digits")
+        raise InputError(f"{len(ids)} ids begin with {entry_id}", path=root, hint="give more digits")
     # Two files of one id: two processes archived it at once, or one was moved. An add would keep the newer file.
     opened = _opened(store, found)
     read = by_revision(each for each in opened if isinstance(each, Entry))

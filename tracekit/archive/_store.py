@@ -95,10 +95,10 @@ def open_store(root: str | Path, *, create: bool = False) -> Store:
         try:
             path.mkdir(parents=True, exist_ok=True)
         except OSError as err:
-            raise OutputError(f"{root}: cannot be made a folder ({err.strerror or err})") from err
+            raise OutputError(f"cannot be made a folder ({err.strerror or err})", path=root) from err
     if not path.is_dir():
         reason = "not a folder" if path.exists() else "no such archive"
-        raise InputError(f"{root}: {reason}", hint="`tracekit archive add ARCHIVE INPUT...` makes one")
+        raise InputError(reason, path=root, hint="`tracekit archive add ARCHIVE INPUT...` makes one")
     store = _Local(path)
     if create:
         store.remove_dead_workspaces()
@@ -302,7 +302,7 @@ class _Remote:
             raise MissingExtraError(f"the archive {url}", "remote") from err
         except ValueError as err:
             raise InputError(
-                f"{url}: not a known kind of place ({err})", hint="use a folder or a URL such as s3://BUCKET/FOLDER"
+                f"not a known kind of place ({err})", path=url, hint="use a folder or a URL such as s3://BUCKET/FOLDER"
             ) from err
         protocol = self._fs.protocol
         self._objects = not OBJECT_STORES.isdisjoint([protocol] if isinstance(protocol, str) else protocol)
@@ -319,7 +319,7 @@ class _Remote:
             try:
                 found = self._fs.find(self._path, detail=True)
             except FileNotFoundError as err:
-                raise InputError(f"{self.root}: no such place", hint="check that the bucket exists") from err
+                raise InputError("no such place", path=self.root, hint="check that the bucket exists") from err
             if not found and not self._objects:
                 # find() takes any failure of a server for an empty folder.
                 with contextlib.suppress(FileNotFoundError):

@@ -12,7 +12,7 @@ from tracekit.archive._entry import DIGEST_DIGITS, NAME, Entry, file_sha256, fol
 from tracekit.archive._folder import version_of
 from tracekit.archive._revisions import superseded
 from tracekit.archive._store import WORKSPACE, Store, Stored, open_store
-from tracekit.errors import SchemaError, TracekitError
+from tracekit.errors import COMMAND_LINE, SchemaError, TracekitError
 from tracekit.inputs import InputOptions
 from tracekit.trace import Ledger
 
@@ -130,7 +130,7 @@ def _checked(store: Store, stored: Stored) -> Entry | Problem | None:
     except TracekitError as err:
         if isinstance(err.__cause__, FileNotFoundError):
             return None
-        return Problem(stored.path, "unreadable", str(err))
+        return Problem(stored.path, "unreadable", err.worded(COMMAND_LINE))
 
 
 def _content(stored: Stored, path: Path) -> Entry | Problem | None:
@@ -144,9 +144,10 @@ def _content(stored: Stored, path: Path) -> Entry | Problem | None:
             entry = read_entry(path, path=stored.path, name=stored.name, size=path.stat().st_size)
             inspected = pipeline.inspect(path, InputOptions(format="parquet")).inputs[0]
         except SchemaError as err:
-            return Problem(stored.path, "wrong-ledger", str(err))
+            return Problem(stored.path, "wrong-ledger", err.worded(COMMAND_LINE))
         except TracekitError as err:
-            reason = str(err).replace(f"{path}: ", "").replace(str(path), stored.path)
+            told = err.sentence.without_place() if err.path == str(path) else err.sentence
+            reason = told.worded(COMMAND_LINE).replace(str(path), stored.path)  # Arrow's messages name the local copy
             if name is None:
                 return Problem(stored.path, "foreign-file", f"not a file of this archive: {reason}")
             return Problem(stored.path, "unreadable" if as_named else "damaged", reason)
@@ -171,7 +172,7 @@ def _counted(entry: Entry, events: int, totals: int, read: Ledger) -> Entry | Pr
         for ledger in entry.ledgers:
             ledger.check()
     except SchemaError as err:
-        return Problem(entry.path, "wrong-ledger", str(err))
+        return Problem(entry.path, "wrong-ledger", err.worded(COMMAND_LINE))
     if (events, totals) != (entry.events, entry.totals):
         return Problem(
             entry.path,

@@ -35,14 +35,14 @@ from tracekit.batch._store import (
 )
 from tracekit.batch._work import Outcome, lost_outcome
 from tracekit.batch.plan import PlannedRun, RunOptions, Task, plan_runs, reason_of, touched_result
-from tracekit.errors import OutputError, UsageError
+from tracekit.errors import Option, OutputError, UsageError, sentence
 from tracekit.pipeline import writer_for
 from tracekit.privacy.anonymous import Anonymizer
 from tracekit.render.base import RenderOptions
 from tracekit.safety.limits import applied, in_force
 from tracekit.workers.local import Workers, cpus
 
-__all__ = ["BatchResult", "Progress", "run"]
+__all__ = ["BatchOptions", "BatchResult", "Progress", "run", "run_with"]
 
 POLL_S = 0.3
 """Time between two looks at runs that another batch is doing."""
@@ -57,6 +57,9 @@ class Progress:
     total: int
     bytes_done: int
     bytes_total: int
+
+
+_USUAL_PAGE = RenderOptions()
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +98,24 @@ class BatchResult:
         return not (self.failed or self.partial or self.problems or self.over)
 
 
+@dataclass(frozen=True, slots=True)
+class BatchOptions:
+    """Options of a batch. page: the budget of each run's page. The others are those of `run`."""
+
+    jobs: int = 0
+    dask: str = ""
+    run_pattern: str = ""
+    archive: str | Path | None = None
+    to: Sequence[str] = ()
+    budgets: Sequence[str] = ()
+    strict: bool = False
+    force: bool = False
+    forget: bool = False
+    page: RenderOptions = _USUAL_PAGE
+    anonymize: Anonymizer | None = None
+    progress: ProgressCall | None = None
+
+
 def run(
     roots: Sequence[str | Path],
     out: str | Path,
@@ -127,21 +148,44 @@ def run(
 
     Raises: TracekitError where nothing can be done.
     """
-    for name in to:
+    return run_with(
+        roots,
+        out,
+        BatchOptions(
+            jobs=jobs,
+            dask=dask,
+            run_pattern=run_pattern,
+            archive=archive,
+            to=to,
+            budgets=budgets,
+            strict=strict,
+            force=force,
+            forget=forget,
+            page=RenderOptions(page_events=page_events, page_mb=page_mb, page_args_mb=page_args_mb),
+            anonymize=anonymize,
+            progress=progress,
+        ),
+    )
+
+
+def run_with(roots: Sequence[str | Path], out: str | Path, wanted: BatchOptions) -> BatchResult:
+    """Do a batch as `run` does, with its options in one object. Raises: TracekitError where nothing can be done."""
+    for name in wanted.to:
         writer_for("", name)
-    limits = [parse(text) for text in budgets]
-    if jobs < 0:
-        raise UsageError(f"--jobs {jobs}: not a number of processes", hint="--jobs 4; 0 takes one for each CPU")
+    limits = [parse(text) for text in wanted.budgets]
+    if wanted.jobs < 0:
+        hint = sentence(Option("jobs", "4"), "; 0 takes one for each CPU")
+        raise UsageError(sentence(Option("jobs", str(wanted.jobs)), ": not a number of processes"), hint=hint)
     root_paths = absolute_roots(roots)
     output = OutputFolder(Path(os.path.abspath(out)))  # noqa: PTH100 - links stay as the user wrote them
     for root in root_paths:
         if Path(root) == output.path:
-            raise UsageError(f"-o {out} is a root itself", hint="choose another folder with -o")
-    archive_place = _archive_place(archive, output)
-    page = RenderOptions(page_events=page_events, page_mb=page_mb, page_args_mb=page_args_mb)
+            hint = sentence("choose another folder with ", Option("o"))
+            raise UsageError(sentence(Option("o", str(out)), " is a root itself"), hint=hint)
+    archive_place, anonymize, run_pattern = _archive_place(wanted.archive, output), wanted.anonymize, wanted.run_pattern
     given = in_force()
-    options = RunOptions(archive_place, tuple(sorted(set(to))), strict, page, anonymize, given)
-    engine: Workers[Task, Outcome] = DaskEngine(dask) if dask else LocalEngine(jobs or cpus())
+    options = RunOptions(archive_place, tuple(sorted(set(wanted.to))), wanted.strict, wanted.page, anonymize, given)
+    engine: Workers[Task, Outcome] = DaskEngine(wanted.dask) if wanted.dask else LocalEngine(wanted.jobs or cpus())
     refuse_mixed(output, anonymize)
     output.make()
     with applied(replace(given, seconds=0)), Owner(output.work) as owner:  # the time is that of each run
@@ -150,14 +194,14 @@ def run(
         barred = [output.path] + ([Path(archive_place)] if archive_place and "://" not in archive_place else [])
         scans = [scan(root, pattern=run_pattern, without=barred) for root in root_paths]
         settle_links(scans)
-        plans = list(plan_runs(scans, output.results(), output, options, force=force))
+        plans = list(plan_runs(scans, output.results(), output, options, force=wanted.force))
         for each in scans:
             _write_root(output, each, run_pattern, limits, plans, anonymize)
         _update_times(output, plans, owner, options)
-        work = _BatchWork(output, owner, options, [plan for plan in plans if plan.why], progress)
+        work = _BatchWork(output, owner, options, [plan for plan in plans if plan.why], wanted.progress)
         done = work.run(engine)
         with owner.hold("index"):
-            forgotten = index.forget(output, owner.folder, all_gone=forget)
+            forgotten = index.forget(output, owner.folder, all_gone=wanted.forget)
             index.write(output)
         results = output.results()
     named = [(plan.name, results[plan.key]) for plan in plans if plan.key in results]

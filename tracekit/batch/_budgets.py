@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from tracekit.batch._figures import KEY_FIGURES, KeyFigure
 from tracekit.batch._store import Result
-from tracekit.errors import UsageError
+from tracekit.errors import Option, UsageError, sentence
 from tracekit.units import (
     BYTE_FACTOR,
     TIME_EXPONENT,
@@ -50,13 +50,15 @@ def parse(text: str) -> Budget:
     if found is None or figure is None:
         names = ", ".join(f.name for f in KEY_FIGURES)
         raise UsageError(
-            f"--budget {text!r}: not a budget", hint=f'FIGURE <= LIMIT, such as "step_p50 <= 120ms"; FIGURE: {names}'
+            sentence(Option("budget", repr(text)), ": not a budget"),
+            hint=f'FIGURE <= LIMIT, such as "step_p50 <= 120ms"; FIGURE: {names}',
         )
     try:
         limit = _limit(found["limit"].strip(), figure.unit)
     except ValueError:
         raise UsageError(
-            f"--budget {text!r}: not a limit for {figure.name}", hint=f"give {_UNITS[figure.unit]}"
+            sentence(Option("budget", repr(text)), f": not a limit for {figure.name}"),
+            hint=f"give {_UNITS[figure.unit]}",
         ) from None
     return Budget(" ".join((figure.name, found["op"], found["limit"].strip())), figure, found["op"], limit)
 

@@ -114,7 +114,7 @@ class Owner:
         return False
 
     def _cannot_write(self, err: OSError) -> OutputError:
-        return OutputError(f"{self._work}: cannot be written ({err.strerror or err})")
+        return OutputError(f"cannot be written ({err.strerror or err})", path=self._work)
 
 
 def _remove(folder: Path) -> None:

@@ -21,7 +21,7 @@ from tracekit.batch._store import (
     SourceJson,
     read_json,
 )
-from tracekit.errors import UsageError
+from tracekit.errors import Option, UsageError, sentence
 from tracekit.privacy.anonymous import Anonymizer
 
 
@@ -54,13 +54,16 @@ def refuse_mixed(out: OutputFolder, anonymizer: Anonymizer | None) -> None:
     marks |= {root.get("anonymized", "") for root in roots if root is not None}
     if marks <= {mark_of(anonymizer)}:
         return
+    given, key = Option("o", str(out.path)), Option("anonymize-key")
+    another = sentence("choose another folder with ", Option("o"))
     if "" in marks and anonymizer is not None:
-        raise UsageError(f"-o {out.path}: its results are not anonymized", hint="choose another folder with -o")
+        raise UsageError(sentence(given, ": its results are not anonymized"), hint=another)
     if anonymizer is None:
-        raise UsageError(f"-o {out.path}: its results are anonymized", hint="add --anonymize and its --anonymize-key")
+        hint = sentence("add ", Option("anonymize"), " and its ", key)
+        raise UsageError(sentence(given, ": its results are anonymized"), hint=hint)
     raise UsageError(
-        f"-o {out.path}: its results are anonymized with another key",
-        hint="repeat the --anonymize-key of the first batch, or choose another folder with -o",
+        sentence(given, ": its results are anonymized with another key"),
+        hint=sentence("repeat the ", key, " of the first batch, or ", another),
     )
 
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from tracekit.errors import InputError, UsageError
+from tracekit.errors import InputError, Option, UsageError, sentence
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +71,7 @@ def absolute_roots(roots: Sequence[str | Path]) -> list[str]:
             raise UsageError("a root has an empty name", hint="is a variable of the shell unset?")
         if not Path(root).is_dir():
             reason = "not a folder" if Path(root).exists() else "no such folder"
-            raise InputError(f"{root}: {reason}", hint="a root is a folder with runs")
+            raise InputError(reason, path=root, hint="a root is a folder with runs")
         path = os.path.abspath(root)  # noqa: PTH100 - resolving links would change the name that the user knows
         if path not in found:
             found.append(path)
@@ -155,12 +155,13 @@ def _possible_runs(name: str) -> Iterator[str]:
 
 
 def _matches(root: str, pattern: str) -> set[str]:
+    given = Option("run-pattern", pattern)
     if pattern.startswith("/") or ".." in Path(pattern).parts:
-        raise UsageError(f"--run-pattern {pattern}: not relative to a root", hint="such as 'nightly/*' or '*.nvprof'")
+        raise UsageError(sentence(given, ": not relative to a root"), hint="such as 'nightly/*' or '*.nvprof'")
     try:
         return {path.relative_to(root).as_posix() for path in Path(root).glob(pattern.rstrip("/"))}
     except (ValueError, NotImplementedError) as err:
-        raise UsageError(f"--run-pattern {pattern}: not a pattern ({err})", hint="such as 'nightly/*'") from err
+        raise UsageError(sentence(given, f": not a pattern ({err})"), hint="such as 'nightly/*'") from err
 
 
 def _walk(root: str, barred: set[tuple[int, int]], out: RootScan) -> Iterator[tuple[str, list[_FolderFile]]]:

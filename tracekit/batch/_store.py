@@ -185,7 +185,7 @@ class OutputFolder:
             for folder in (self.runs, self.roots, self.path / "assets", self.work):
                 folder.mkdir(parents=True, exist_ok=True)
         except OSError as err:
-            raise OutputError(f"{self.path}: cannot be written ({err.strerror or err})") from err
+            raise OutputError(f"cannot be written ({err.strerror or err})", path=self.path) from err
 
     def results(self) -> dict[str, Result]:
         """Return every complete result by key, sorted."""
@@ -215,7 +215,7 @@ class OutputFolder:
                 # Another batch may have moved its own folder there between the two steps: try again.
                 if made.exists() and (aside.exists() or target.exists()) and attempt < 100:
                     continue
-                raise OutputError(f"{target}: cannot be written ({err.strerror or err})") from err
+                raise OutputError(f"cannot be written ({err.strerror or err})", path=target) from err
             finally:
                 shutil.rmtree(aside, ignore_errors=True)
             return

@@ -29,6 +29,7 @@ from tracekit.batch._store import (
 )
 from tracekit.batch.plan import Task, file_state_json, sha256_of, tool_digest
 from tracekit.errors import (
+    COMMAND_LINE,
     AllInputsError,
     Failure,
     InputError,
@@ -129,7 +130,9 @@ def _done(task: Task, made: Path) -> Outcome:
     try:
         _make(task, made, state)
     except AllInputsError as err:
-        state.reasons += [("", str(each.error)) for each in err.failures if not _is_listed(each.error, state)]
+        state.reasons += [
+            ("", each.error.worded(COMMAND_LINE)) for each in err.failures if not _is_listed(each.error, state)
+        ]
     except TracekitError as err:
         state.again = isinstance(err, (OutputError, MissingExtraError, SchemaError)) or _is_gone(err)
         state.reasons += _reasons_of(task, state, err)
@@ -163,11 +166,12 @@ def _reasons_of(task: Task, state: _RunState, err: TracekitError) -> list[tuple[
         with contextlib.suppress(TracekitError):
             _read([str(Path(task.folder, file.path)) for file in task.files], task, failures)
     relative = {str(Path(task.folder, file.path)): file.path for file in task.files}
-    return [(relative.get(f.name, f.name), str(f.error)) for f in failures] or [("", str(err))]
+    named = [(relative.get(f.name, f.name), f.error.worded(COMMAND_LINE)) for f in failures]
+    return named or [("", err.worded(COMMAND_LINE))]
 
 
 def _is_listed(error: TracekitError, state: _RunState) -> bool:
-    return any(text == str(error) for _, text in state.reasons)
+    return any(text == error.worded(COMMAND_LINE) for _, text in state.reasons)
 
 
 def _is_gone(err: TracekitError) -> bool:
@@ -229,7 +233,8 @@ def _make_of(task: Task, made: Path, state: _RunState, own: contextlib.ExitStack
     finally:
         relative = {path: file.path for path, file in zip(paths, task.files, strict=True)}
         for failure in failures:
-            state.reasons.append((relative.get(failure.name, failure.name), str(failure.error)))
+            text = failure.error.worded(COMMAND_LINE)
+            state.reasons.append((relative.get(failure.name, failure.name), text))
             state.again |= _is_gone(failure.error)
     state.trace = trace
     report = replace(pipeline.report(trace), title=task.name)
@@ -239,8 +244,9 @@ def _make_of(task: Task, made: Path, state: _RunState, own: contextlib.ExitStack
         target = made / f"trace{_SUFFIX_OF_TARGET.get(name) or '.' + name}"
         try:
             done = pipeline.convert(source, target, reading, to=name)
-        except UsageError as err:  # only totals: no timeline
-            state.notes.append(f"{name}: {str(err).replace(f'{source} ', 'the run ')}")
+        except UsageError as err:  # there are only totals, and they have no timeline
+            why = err.sentence.about("the run") if err.path == source else err.sentence
+            state.notes.append(f"{name}: {why.worded(COMMAND_LINE)}")
             continue
         state.notes += [f"{name}: {n:,} rows not written: {why}" for why, n in sorted(done.written.left_out.items())]
     state.report = report

@@ -30,7 +30,7 @@ from tracekit.cli.process.terminal import printable as printable
 from tracekit.cli.process.terminal import show as show
 from tracekit.cli.process.terminal import show_bytes as show_bytes
 from tracekit.credentials import masked
-from tracekit.errors import AllInputsError, OutputError, SchemaError, TracekitError, UsageError
+from tracekit.errors import COMMAND_LINE, AllInputsError, OutputError, SchemaError, TracekitError, UsageError
 from tracekit.plugins import PluginWarning
 
 if TYPE_CHECKING:
@@ -334,9 +334,9 @@ def say(text: str) -> None:
 
 def print_error(err: TracekitError) -> None:
     """Print one sentence of fact and what to do."""
-    say(f"error: {err}")
-    if err.hint:
-        say(f"hint: {err.hint}")
+    say(f"error: {err.worded(COMMAND_LINE)}")
+    if advice := err.advised(COMMAND_LINE):
+        say(f"hint: {advice}")
 
 
 def finish(failures: Sequence[Failure], incomplete: Sequence[str] = ()) -> None:

@@ -58,29 +58,30 @@ def batch(
     """
     from tracekit import batch as batches
     from tracekit.errors import InputError, UsageError
+    from tracekit.render.base import RenderOptions
 
     if no_archive and archive is not None:
         raise UsageError("--no-archive and --archive contradict each other", hint="use only one of them")
     if dask and jobs:
         raise UsageError("--dask and --jobs contradict each other", hint="the cluster has its own workers")
     with _progress() as update:
-        done = batches.run(
+        done = batches.run_with(
             roots,
             output,
-            jobs=jobs,
-            dask=dask,
-            run_pattern=run_pattern,
-            archive="" if no_archive else archive,
-            to=to or (),
-            budgets=budget or (),
-            strict=strict,
-            force=force,
-            forget=forget,
-            page_events=page_events,
-            page_mb=page_mb,
-            page_args_mb=page_args_mb,
-            anonymize=anonymizer(anonymize_key, wanted=anonymize, names=anonymize_names),
-            progress=update,
+            batches.BatchOptions(
+                jobs=jobs,
+                dask=dask,
+                run_pattern=run_pattern,
+                archive="" if no_archive else archive,
+                to=to or (),
+                budgets=budget or (),
+                strict=strict,
+                force=force,
+                forget=forget,
+                page=RenderOptions(page_events=page_events, page_mb=page_mb, page_args_mb=page_args_mb),
+                anonymize=anonymizer(anonymize_key, wanted=anonymize, names=anonymize_names),
+                progress=update,
+            ),
         )
     _print_result(done)
     if (anonymize or anonymize_names) and not anonymize_key:

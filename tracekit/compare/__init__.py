@@ -29,7 +29,7 @@ from tracekit.compare._measure import (
 from tracekit.compare._profile import Profile
 from tracekit.compare._report import Comparison, report_of
 from tracekit.compare._rules import MET, VIOLATED, CheckedRule, GateRule, check, parse_rule
-from tracekit.errors import UsageError
+from tracekit.errors import Option, UsageError, sentence
 from tracekit.schema import Kind
 
 __all__ = [
@@ -81,7 +81,8 @@ def compare(
     if not words[1] and not history:
         raise UsageError("NEW is missing", hint="tracekit compare BASE NEW")
     if not words[1] and parsed:
-        raise UsageError("--fail-on needs NEW: a rule limits a change", hint="tracekit compare BASE NEW --fail-on RULE")
+        hint = sentence("tracekit compare BASE NEW ", Option("fail-on", takes="RULE"))
+        raise UsageError(sentence(Option("fail-on"), " needs NEW: a rule limits a change"), hint=hint)
     unique = [unique_runs(find_runs(side, LoadOptions(format, one_run)) if side else []) for side in words]
     found = [runs for runs, _ in unique]
     new_ids = {run.entry.id for run in found[1] if run.entry}

@@ -116,7 +116,7 @@ def _runs_of_word(word: str, options: LoadOptions) -> list[RunInput]:
     if any(c in word for c in "*?["):
         names = sorted(n for n in glob.glob(word, recursive=True) if not Path(n).name.startswith("."))  # noqa: PTH207
         if not names:
-            raise InputError(f"{word}: no file matches", hint="is the pattern right?")
+            raise InputError("no file matches", path=word, hint="is the pattern right?")
         return [
             RunInput(name, tuple(item.name for item in expand(name))) if Path(name).is_dir() else _of_file(name)
             for name in names
@@ -146,7 +146,7 @@ def archive_words(word: str) -> list[Entry] | None:
         elif not Path(root).is_dir():
             continue
         elif not archive.is_archive(root):
-            raise InputError(f"{root}: not an archive", hint="`tracekit archive add` makes one")
+            raise InputError("not an archive", path=root, hint="`tracekit archive add` makes one")
         return select(root, selector)
     return None
 
@@ -164,7 +164,7 @@ def select(root: str, selector: str) -> list[Entry]:
         return [archive.find(root, selector)]
     except InputError as err:
         raise InputError(
-            f"{root}: no entry has the tag, run or id {selector}", hint="`tracekit archive list` shows them"
+            f"no entry has the tag, run or id {selector}", path=root, hint="`tracekit archive list` shows them"
         ) from err
 
 

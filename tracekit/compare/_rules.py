@@ -30,7 +30,7 @@ from tracekit.compare._measure import (
     metric_hint,
     parse_metric,
 )
-from tracekit.errors import UsageError
+from tracekit.errors import Option, UsageError, sentence
 from tracekit.units import BYTE_FACTOR, TIME_EXPONENT, Unit, format_bytes, format_span, split_quantity, to_bytes, to_ns
 
 VIOLATED, MET = "violated", "met"
@@ -63,7 +63,7 @@ def parse_rule(text: str) -> GateRule:
     found = _RULE.fullmatch(text.strip())
     if found is None:
         raise UsageError(
-            f"--fail-on {text!r}: not a rule",
+            sentence(Option("fail-on", repr(text)), ": not a rule"),
             hint=f'METRIC > THRESHOLD, such as "step.p50 > 3%"; METRIC: {metric_hint()}',
         )
     metric = parse_metric(found["metric"])
@@ -84,7 +84,8 @@ def parse_rule(text: str) -> GateRule:
         pass
     units = {Unit.NS: "ns, us, ms or s", Unit.BYTES: "B, KiB, MiB or GiB", Unit.COUNT: "a plain number"}
     raise UsageError(
-        f"--fail-on {text!r}: not a threshold for {metric.text}", hint=f"give a change in %, or in {units[metric.unit]}"
+        sentence(Option("fail-on", repr(text)), f": not a threshold for {metric.text}"),
+        hint=f"give a change in %, or in {units[metric.unit]}",
     )
 
 

@@ -10,6 +10,7 @@ from functools import cache
 from importlib import import_module
 
 from tracekit.compat.base import Compat
+from tracekit.errors import Option
 from tracekit.options import no_such
 from tracekit.plugins import plugins
 
@@ -45,7 +46,7 @@ def load(name: str) -> Compat:
     if name not in COMPATS:
         if name in _others():
             return _others()[name]
-        raise no_such("--compat", name, "profiler", names())
+        raise no_such(Option("compat"), name, "profiler", names())
     found = import_module(f"tracekit.compat.{name}.compat").COMPAT
     if not isinstance(found, Compat):  # pragma: no cover - a folder of ours has one
         raise TypeError(f"tracekit.compat.{name}.compat.COMPAT is no Compat")

@@ -21,7 +21,7 @@ from tracekit.conversion import writer_for
 from tracekit.doctor._changes import Changes
 from tracekit.doctor._diagnosis import USUAL, DoctorOptions, Examined, begin, examine, sources
 from tracekit.doctor.findings import Diagnosis
-from tracekit.errors import OutputExistsError, UsageError
+from tracekit.errors import Option, OutputExistsError, UsageError, sentence
 from tracekit.inputs import refuse_inputs, steps
 from tracekit.privacy.guard import Guard
 from tracekit.readers.source import Source
@@ -93,8 +93,9 @@ def repair(
     writer = writer_for(target, to)
     if writer.name not in TARGETS:
         raise UsageError(
-            f"--fix writes a trace for viewers, not {writer.name}",
-            hint=f"pass --to TARGET; targets: {', '.join(TARGETS)}",
+            sentence(Option("fix"), f" writes a trace for viewers, not {writer.name}"),
+            hint=sentence("pass ", Option("to", takes="TARGET"), f"; targets: {', '.join(TARGETS)}"),
+            choices=TARGETS,
         )
     for path in (target, listing):
         refuse_inputs(path, [name])

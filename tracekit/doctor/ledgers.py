@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from tracekit.errors import Sentence
 from tracekit.trace import Ledger
 
 MOST_PLACES = 1 << 20
@@ -15,7 +16,7 @@ class FullLedger(Ledger):
 
     every: dict[str, list[str]] = field(default_factory=dict)
 
-    def note(self, code: str, text: str, count: int = 1, *, where: str = "") -> None:
+    def note(self, code: str, text: str | Sentence, count: int = 1, *, where: str = "") -> None:
         """Note that something was repaired, guessed or dropped, and keep the place."""
         Ledger.note(self, code, text, count, where=where)
         places = self.every.setdefault(code, [])

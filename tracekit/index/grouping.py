@@ -15,14 +15,16 @@ import pyarrow as pa
 from tracekit.analysis.statistics import DEFAULT_PERCENTILES, Grouped, grouped
 from tracekit.columns import arrow
 from tracekit.columns.arrays import I64, Mask
-from tracekit.errors import TracekitError
+from tracekit.errors import Option, TracekitError, sentence
 from tracekit.report import Cell
 from tracekit.trace import text_codes
 
 INT64_MAX = (1 << 63) - 1
 
 
-_LEAVE_OUT = "leave out the rows that cannot be true: --time A:B, --name REGEX"
+_LEAVE_OUT = sentence(
+    "leave out the rows that cannot be true: ", Option("time", takes="A:B"), ", ", Option("name", takes="REGEX")
+)
 
 
 @dataclass(frozen=True, slots=True)

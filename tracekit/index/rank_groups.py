@@ -17,7 +17,7 @@ import numpy as np
 from tracekit import topology as _topology
 from tracekit.columns import arrow
 from tracekit.columns.arrays import I64
-from tracekit.errors import UsageError
+from tracekit.errors import Option, UsageError, sentence
 from tracekit.index import owners as _owners
 from tracekit.index.sources import facts_by_source, source_label, source_labels
 from tracekit.index.trace_index import TraceIndex, join
@@ -107,14 +107,18 @@ def _named(by: str, known: Dimensions, ranks: Sequence[int | None]) -> list[str]
     if by not in known.labels:
         if by in known.overlapping:
             raise UsageError(
-                f"--by {by}: the process groups of that name overlap (rank {known.overlapping[by]} is in several)",
-                hint="--topology names the groups, such as tp=8,pp=4,dp=32",
+                sentence(
+                    Option("by", by),
+                    f": the process groups of that name overlap (rank {known.overlapping[by]} is in several)",
+                ),
+                hint=sentence(Option("topology"), " names the groups, such as tp=8,pp=4,dp=32"),
             )
         names = (RANK, HOST, *(name for name in known.labels if name != HOST))
         if by in _topology.PARALLEL or by.removesuffix("-rank") in _topology.PARALLEL:
-            said = f"--by {by}: the files do not say the {by.removesuffix('-rank')} groups"
-            raise UsageError(said, hint=f"add --topology, such as tp=8,pp=4,dp=32; known here: {', '.join(names)}")
-        raise no_such("--by", by, "dimension", names)
+            said = sentence(Option("by", by), f": the files do not say the {by.removesuffix('-rank')} groups")
+            known_here = f", such as tp=8,pp=4,dp=32; known here: {', '.join(names)}"
+            raise UsageError(said, hint=sentence("add ", Option("topology"), known_here), choices=names)
+        raise no_such(Option("by"), by, "dimension", names)
     of_rank = known.labels[by]
     return [of_rank.get(-1 if rank is None else rank, f"{by} not known") for rank in ranks]
 
@@ -133,7 +137,9 @@ def _dimensions(index: TraceIndex, topology: Topology | None) -> Dimensions:
     given = topology.dimensions(world)
     highest = max((rank for rank in _members(index).ranks if rank is not None), default=-1)
     if topology.sizes and highest >= (whole := topology.ranks(world)):
-        raise UsageError(f"--topology {topology.said}: {whole} ranks, and the run has a rank {highest}")
+        raise UsageError(
+            sentence(Option("topology", topology.said), f": {whole} ranks, and the run has a rank {highest}")
+        )
     notes = []
     for name, labels in found.items():
         if not name.endswith("-rank") and name in given and (other := _topology.contradiction(given[name], labels)):

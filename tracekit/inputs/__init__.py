@@ -13,12 +13,7 @@ import pyarrow as pa
 from tracekit import options as declared
 from tracekit import schema
 from tracekit.columns import arrow
-from tracekit.errors import (
-    AllInputsError,
-    Failure,
-    InputError,
-    TracekitError,
-)
+from tracekit.errors import AllInputsError, Failure, InputError, Option, TracekitError, command_line, sentence
 from tracekit.inputs import steps, together
 from tracekit.inputs.looks import Looks, choices
 from tracekit.inputs.options import ALL as ALL
@@ -46,7 +41,7 @@ from tracekit.run.alignment import LAUNCHES, RANGES, Placed
 from tracekit.run.covered import StreamWork
 from tracekit.run.one_process import Joins
 from tracekit.selection import first_rows
-from tracekit.trace import ARCHIVED_LEDGERS, Ledger, Note, Run
+from tracekit.trace import ARCHIVED_LEDGERS, STRICT, Ledger, Note, Run
 from tracekit.writers.base import Stream
 
 
@@ -162,7 +157,7 @@ class Inputs:
             return opened.ledgers
         for ledger in opened.original if self._options.strict else ():
             for note in ledger.notes.values():
-                raise TracekitError(f"{ledger.path}: {note}", hint="--strict makes the first note an error")
+                raise TracekitError(note.sentence(), path=ledger.path, hint=STRICT)
         return opened.original
 
     def columns(self, formats: Collection[str]) -> frozenset[str] | None:
@@ -292,7 +287,10 @@ class Inputs:
         """Return an input whose rows have the rank in its name, where they state none."""
         rank = rank_in(name, self._options.rank_from)
         if rank is None:
-            text = "--rank-from finds no rank in the name of the input: its rows have the rank that the file states"
+            text = sentence(
+                Option("rank-from"),
+                " finds no rank in the name of the input: its rows have the rank that the file states",
+            )
             opened.ledgers[0].note("no-rank-in-name", text)
             return opened
         return replace(opened, batches=runs.ranked(opened.batches, rank))
@@ -366,8 +364,8 @@ class Inputs:
             guard.facts(last=True)
             if (stop := source.stopped) is not None:
                 for each in (ledger, *opened.original[:1]):
-                    each.note(stop.code, f"the input {stop.rest()}")
-                    each.reserve(stop.rest())
+                    each.note(stop.code, sentence("the input ", stop.rest()))
+                    each.reserve(command_line(stop.rest()))
             exactly = self._options.fingerprint
             for facts in opened.run.sources if exactly else ():
                 facts.sha256 = facts.sha256 or source.sha256()
@@ -383,7 +381,8 @@ class Inputs:
             there = f"is step {first_step}" if first_step == last_step else f"are steps {first_step} to {last_step}"
             ledger.note("filter-left-nothing", f"no event passes the filter: there {there}")
         if timed and first_step is None:
-            self._fail(item, InputError(f"{item.name}: --step selects steps, and this trace has none", hint=_NO_STEPS))
+            text = sentence(Option("step"), " selects steps, and this trace has none")
+            self._fail(item, InputError(text, path=item.name, hint=_NO_STEPS))
         if (nothing := nothing_read(ledger)) is not None:
             self._fail(item, nothing)
 
@@ -412,4 +411,9 @@ class Inputs:
             joins.name(run)
 
 
-_NO_STEPS = "--time A:B selects by time; --view steps says which programs record steps"
+_NO_STEPS = sentence(
+    Option("time", takes="A:B"),
+    " selects by time; ",
+    Option("view", "steps"),
+    " says which programs record steps",
+)

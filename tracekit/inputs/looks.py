@@ -17,7 +17,7 @@ from tracekit import schema
 from tracekit.analysis.clocks.meetings import Relation
 from tracekit.columns import arrow
 from tracekit.columns.arrays import I64
-from tracekit.errors import TracekitError, UsageError
+from tracekit.errors import Option, TracekitError, UsageError, sentence
 from tracekit.readers.base import Opened
 from tracekit.run import alignment, joining, launches, survey
 from tracekit.run.alignment import AUTO, COLLECTIVES, LAUNCHES, MOST_APART_NS, Align
@@ -132,7 +132,9 @@ def choices(align: Align, names: Names) -> list[str | int]:
     for key in align.inputs:
         if key not in known:
             inputs = ", ".join(name[1] or name[0] for name in names[:8])
-            raise UsageError(f"--align {key}=...: no input has this name", hint=f"one of: {inputs}")
+            raise UsageError(
+                sentence(Option("align", f"{key}=..."), ": no input has this name"), hint=f"one of: {inputs}"
+            )
     return [align.of(name, first=not number) for number, name in enumerate(names)]
 
 

@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from tracekit.errors import UsageError
+from tracekit.errors import Option, UsageError, sentence
 from tracekit.privacy.anonymous import Anonymizer
 from tracekit.run.alignment import AUTO, METHODS, NONE, Align
 from tracekit.selection import Selection, parse_offset
@@ -33,10 +33,10 @@ def parse_align(words: Sequence[str]) -> Align:
         if how in methods:
             choice: str | int = how
         elif how[:1] in ("+", "-"):
-            choice = parse_offset(how, "--align")
+            choice = parse_offset(how, Option("align"))
         else:
             usage = f"one of: {', '.join(methods)}; or an offset such as +12ms; or INPUT=METHOD, INPUT=+12ms"
-            raise UsageError(f"--align {word}: no such method", hint=usage)
+            raise UsageError(sentence(Option("align", word), ": no such method"), hint=usage, choices=methods)
         if equals and name:
             inputs[name] = choice
         else:
@@ -83,16 +83,17 @@ def rank_in(name: str, pattern: str) -> int | None:
     >>> rank_in("logs/worker-12.json", r"worker-([0-9]+)")
     12
     """
-    hint = r"a regular expression whose first group is the rank: --rank-from 'rank(\d+)'"
+    hint = sentence("a regular expression whose first group is the rank: ", Option("rank-from", r"'rank(\d+)'"))
+    given = Option("rank-from", pattern)
     try:
         found = re.search(pattern, name)
     except re.error as err:
-        raise UsageError(f"--rank-from {pattern}: not a valid regular expression ({err})", hint=hint) from err
+        raise UsageError(sentence(given, f": not a valid regular expression ({err})"), hint=hint) from err
     if found is None:
         return None
     text = found[1] if found.re.groups else ""
     if not (text and text.isascii() and text.isdigit() and len(text) < 10):
-        raise UsageError(f"--rank-from {pattern}: {text or 'nothing'!r} in {name} is not a rank", hint=hint)
+        raise UsageError(sentence(given, f": {text or 'nothing'!r} in {name} is not a rank"), hint=hint)
     return int(text)
 
 

@@ -6,14 +6,14 @@ from collections.abc import Sequence
 
 import pyarrow as pa
 
-from tracekit.errors import ParseError, TracekitError
+from tracekit.errors import Option, ParseError, TracekitError, sentence
 from tracekit.run import covered
 from tracekit.run.covered import StreamWork
 from tracekit.trace import Ledger, is_cut
 
 RECORD = frozenset({"source", "event_id"})
 """Columns of EVENTS that say which record a row is of."""
-_DAMAGED = "check that the file is complete; --from NAME reads it as another format"
+_DAMAGED = sentence("check that the file is complete; ", Option("from", takes="NAME"), " reads it as another format")
 
 
 def nothing_read(ledger: Ledger) -> TracekitError | None:
@@ -21,8 +21,8 @@ def nothing_read(ledger: Ledger) -> TracekitError | None:
     bad = [code for code in ledger.dropped if not is_cut(code)]  # a cut alone is no error: what came before counts
     if ledger.kept or ledger.merged or ledger.filtered or not bad:
         return None
-    reasons = "; ".join(str(ledger.notes[code]) for code in bad if code in ledger.notes)
-    return ParseError(ledger.path, "", f"no record of it can be read: {reasons}", hint=_DAMAGED)
+    reasons = [part for code in bad if code in ledger.notes for part in ("; ", ledger.notes[code].sentence())]
+    return ParseError(ledger.path, "", sentence("no record of it can be read: ", *reasons[1:]), hint=_DAMAGED)
 
 
 def without_impossible(events: pa.Table, work: StreamWork | None, ledgers: Sequence[Ledger]) -> pa.Table:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from tracekit import options as declared
 from tracekit.credentials import masked
-from tracekit.errors import InputError, OutputError, TracekitError, UnknownFormatError, UsageError
+from tracekit.errors import InputError, Option, OutputError, TracekitError, UnknownFormatError, UsageError
 from tracekit.inputs.sessions import session_of
 from tracekit.readers import READERS
 from tracekit.readers.base import Head, Reader
@@ -79,7 +79,7 @@ def expand(inputs: PathLike | Sequence[PathLike]) -> list[Input]:
         elif any(c in rest for c in "*?[") and "://" not in rest and not path.exists():
             names = sorted(name for name in glob.glob(rest, recursive=True) if Path(name).is_file())  # noqa: PTH207 - any root
             if not names:
-                raise InputError(f"{rest}: no file matches", hint="is the pattern right?")
+                raise InputError("no file matches", path=rest, hint="is the pattern right?")
             reports = exported(names)
             for name in names:
                 if name not in reports.values():
@@ -166,9 +166,9 @@ def _in_folder(folder: Path, label: str) -> list[Input]:
     if not known:
         from tracekit.readers.foreign import foreign_folder
 
-        what, hint = foreign_folder(str(folder), _heads(others)) or ("", UnknownFormatError.hint)
+        what, hint = foreign_folder(str(folder), _heads(others)) or ("", UnknownFormatError.advice)
         reason = "no file in this folder is a known profile format"
-        raise InputError(f"{folder}: {reason}{f' ({what})' if what else ''}", hint=hint)
+        raise InputError(f"{reason}{f' ({what})' if what else ''}", path=folder, hint=hint)
     reports = exported(known)
     known = [name for name in known if name not in reports.values()]
     alike = {_NUMBER.sub("#", name) for name in known}
@@ -253,7 +253,7 @@ def reader_for(source: Source, name: str = "") -> Reader:
             _refuse_session(source)
             raise
     if name not in READERS:
-        raise declared.no_such("--from", name, "format", READERS, hint="`tracekit formats` lists them")
+        raise declared.no_such(Option("from"), name, "format", READERS, hint="`tracekit formats` lists them")
     return READERS[name]
 
 

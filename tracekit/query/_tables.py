@@ -140,7 +140,7 @@ def _unique(found: Sequence[Entry], bad: list[Failure]) -> list[Entry]:
         first = kept.setdefault(entry.id, entry)
         if first is not entry:
             error = InputError(
-                f"{entry.path}: skipped (a copy of {first.path})", hint="`tracekit archive verify` lists all copies"
+                f"skipped (a copy of {first.path})", path=entry.path, hint="`tracekit archive verify` lists all copies"
             )
             bad.append(Failure(entry.path, error))
     return [entry for entry in found if kept[entry.id] is entry]

@@ -28,7 +28,7 @@ _OTHER = (("the server refuses", "check the address"), ("the server failed", "tr
 def cannot_open(name: str, err: Exception) -> InputError:
     """Return the error for a URL, by the status of the server, or by what stopped the connection."""
     why, hint = _wrong_address(name) or _reason(name, err)
-    return InputError(f"{name}: cannot be opened ({why})", hint=hint)
+    return InputError(f"cannot be opened ({why})", path=name, hint=hint)
 
 
 def needs_package(name: str, err: ImportError) -> TracekitError:
@@ -36,7 +36,7 @@ def needs_package(name: str, err: ImportError) -> TracekitError:
     if name.startswith(("http://", "https://", "s3://")):
         return MissingExtraError(f"reading {name}", "remote")
     why = (str(err).strip().splitlines() or ["a package is missing"])[0]
-    return InputError(f"{name}: cannot be opened ({why})", hint="pip install the package of this kind of store")
+    return InputError(f"cannot be opened ({why})", path=name, hint="pip install the package of this kind of store")
 
 
 def _wrong_address(name: str) -> tuple[str, str] | None:

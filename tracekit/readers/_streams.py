@@ -137,12 +137,12 @@ DAMAGE = _damage()
 def cannot_open_file(name: str, err: OSError) -> InputError:
     """Return the error for a file that the system cannot open or read."""
     if isinstance(err, FileNotFoundError):
-        return InputError(f"{name}: no such file", hint=f"check the path{_files_like(name)}")
+        return InputError("no such file", path=name, hint=f"check the path{_files_like(name)}")
     if isinstance(err, PermissionError):
-        return InputError(f"{name}: no permission to read", hint="chmod, or ask its owner")
+        return InputError("no permission to read", path=name, hint="chmod, or ask its owner")
     if isinstance(err, IsADirectoryError):
-        return InputError(f"{name}: is a folder", hint="name the files in it")
-    return InputError(f"{name}: cannot be read ({err.strerror or err})")
+        return InputError("is a folder", path=name, hint="name the files in it")
+    return InputError(f"cannot be read ({err.strerror or err})", path=name)
 
 
 def _files_like(name: str) -> str:
@@ -159,8 +159,8 @@ def cannot_unpack(name: str, err: Exception) -> InputError:
     """Return the error for an input of which nothing can be unpacked."""
     if "too much memory" in str(err):  # zstd: a window beyond the usual 128 MiB
         text = "needs more than 128 MiB of memory to be unpacked (a zstd window)"
-        return InputError(f"{name}: {text}", hint="if you know where it comes from: `zstd -d --long=31 FILE`")
-    return InputError(f"{name}: the compressed data is damaged ({err})", hint="copy it again")
+        return InputError(text, path=name, hint="if you know where it comes from: `zstd -d --long=31 FILE`")
+    return InputError(f"the compressed data is damaged ({err})", path=name, hint="copy it again")
 
 
 _DAMAGE_OR_LIMIT: tuple[type[Exception], ...] = (*DAMAGE, LimitError)
@@ -200,7 +200,7 @@ def copy(stream: SupportsRead, path: Path, name: str, limits: Limits) -> None:
             except OSError as err:
                 if not err.errno:
                     raise
-                raise InputError(f"{name}: cannot be read ({err.strerror or err})") from err
+                raise InputError(f"cannot be read ({err.strerror or err})", path=name) from err
             if not chunk:
                 break
             left = None if left is None else left - len(chunk)
@@ -247,11 +247,11 @@ def check_same(name: str, path: Path, before: os.stat_result, ledger: Ledger, *,
         return  # also where another number says another file: some network file systems number anew at each look
     size = f": it had {before.st_size:,} bytes at first, {now.st_size:,} at the end"
     if (before.st_dev, before.st_ino) != (now.st_dev, now.st_ino):
-        raise InputError(f"{name}: was replaced by another file while it was read", hint=_AGAIN)
+        raise InputError("was replaced by another file while it was read", path=name, hint=_AGAIN)
     if now.st_size < before.st_size:
-        raise InputError(f"{name}: became smaller while it was read{size}", hint=_AGAIN)
+        raise InputError(f"became smaller while it was read{size}", path=name, hint=_AGAIN)
     size = size if now.st_size > before.st_size else ""
     if exactly:
-        raise InputError(f"{name}: was written to while it was read{size}", hint=_AGAIN)
+        raise InputError(f"was written to while it was read{size}", path=name, hint=_AGAIN)
     shown = Path(ledger.path).name
     ledger.note("input-was-written-to", f"{shown} was written to while it was read{size}; {_AGAIN}")

@@ -395,7 +395,7 @@ def open_source(name: str) -> Source:
         status = path.stat()
         mode = status.st_mode
         if stat.S_ISCHR(mode) or stat.S_ISBLK(mode):
-            raise InputError(f"{name}: is a device, not a file", hint="- reads stdin")
+            raise InputError("is a device, not a file", path=name, hint="- reads stdin")
         with path.open("rb") as file:
             if not stat.S_ISREG(mode) and not stat.S_ISDIR(mode):
                 return _spooled(name, file)  # a pipe can be read once only

@@ -50,12 +50,12 @@ def opened(name: str, path: Path, member: str) -> Iterator[tuple[Stream, int]]:
     """Yield the bytes of a file in an archive, and its packed size. name: of the input. Raises: InputError."""
     archive = _directory(path)
     if archive is None:
-        raise InputError(f"{path}: cannot be read as a zip archive", hint="copy it again")
+        raise InputError("cannot be read as a zip archive", path=path, hint="copy it again")
     found = archive.get(member)
     if found is None:
-        raise InputError(f"{name}: no such file in the zip archive", hint="check the name")
+        raise InputError("no such file in the zip archive", path=name, hint="check the name")
     if found.flag_bits & _ENCRYPTED:
-        raise InputError(f"{name}: is encrypted", hint="unpack the archive with its password first")
+        raise InputError("is encrypted", path=name, hint="unpack the archive with its password first")
     with ExitStack() as stack:
         with _in_words(name):
             stream = stack.enter_context(_stream(name, path, found))
@@ -76,7 +76,7 @@ def _in_words(name: str) -> Iterator[None]:
         if isinstance(err, OSError) and err.errno:
             raise  # a disk that fails is no damage; an error of bz2 has no number
         why = str(err) or type(err).__name__
-        raise InputError(f"{name}: cannot be unpacked ({why})", hint="copy the archive again") from err
+        raise InputError(f"cannot be unpacked ({why})", path=name, hint="copy the archive again") from err
 
 
 class _Member:
@@ -117,7 +117,7 @@ def _stream(name: str, path: Path, member: ZipInfo) -> Iterator[ZipExtFile]:
             needed = int.from_bytes(properties[5:9], "little")
             if needed > _LZMA_DICTIONARY:
                 text = f"needs {size_text(needed)} of memory to be unpacked, more than {size_text(_LZMA_DICTIONARY)}"
-                raise InputError(f"{name}: {text}", hint="if you know where it comes from, unpack the archive yourself")
+                raise InputError(text, path=name, hint="if you know where it comes from, unpack the archive yourself")
         with ZipExtFile(file, "r", member) as stream:
             yield stream
 

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 
-from tracekit.errors import Stop
+from tracekit.errors import Option, Stop, sentence
 
 UNPACKED_BYTES = 256 << 20
 EXPANSION = 250
@@ -63,26 +63,31 @@ class Limits:
     def at_most_bytes(self, size: int, most: int) -> Stop:
         """Return the reason for an input of that size that gives more bytes than it may."""
         if self.read_bytes:
-            text = f"has more than {size_text(most)} (--max-read-bytes)"
+            text = sentence(f"has more than {size_text(most)} (", Option("max-read-bytes"), ")")
             return Stop("limit-of-bytes", text, _MORE_BYTES)
-        text = f"unpacks from {size_text(size)} to more than {size_text(most)} (--max-read-bytes allows more)"
+        sizes = f"unpacks from {size_text(size)} to more than {size_text(most)} ("
+        text = sentence(sizes, Option("max-read-bytes"), " allows more)")
         return Stop("limit-of-bytes", text, _MORE_BYTES)
 
     def at_most_events(self) -> Stop:
         """Return the reason for an input with more rows than it may have."""
         number = "1 event" if self.read_events == 1 else f"{self.read_events:,} events"
-        text = f"has more than {number} (--max-read-events)"
-        return Stop("limit-of-events", text, "a larger --max-read-events reads more")
+        most = Option("max-read-events")
+        text = sentence(f"has more than {number} (", most, ")")
+        return Stop("limit-of-events", text, sentence("a larger ", most, " reads more"))
 
     def late(self, share: float = READING_SHARE) -> Stop | None:
         """Return the reason to stop reading once most of the time is over, or this share of it."""
         if not self.seconds or time.monotonic() - self.began < self.seconds * share:
             return None
-        text = f"was read for {share:.0%} of {self.seconds:g} s (--max-time)"
-        return Stop("limit-of-time", text, "a larger --max-time reads more")
+        most = Option("max-time")
+        text = sentence(f"was read for {share:.0%} of {self.seconds:g} s (", most, ")")
+        return Stop("limit-of-time", text, sentence("a larger ", most, " reads more"))
 
 
-_MORE_BYTES = "--max-read-bytes SIZE allows more, such as 8GiB, if you know where the file comes from"
+_MORE_BYTES = sentence(
+    Option("max-read-bytes", takes="SIZE"), " allows more, such as 8GiB, if you know where the file comes from"
+)
 _IN_FORCE: ContextVar[Limits | None] = ContextVar("tracekit.safety.limits", default=None)
 
 

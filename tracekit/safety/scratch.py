@@ -80,13 +80,13 @@ def scratch_error(folder: Path | None, err: OSError) -> ScratchError:
     if folder is None:
         return ScratchError("no temporary folder can be written", hint="let TMPDIR name one that has free space")
     reason, hint = _REASONS.get(err.errno or 0, (f"cannot be written ({err.strerror or err})", _HINT))
-    return ScratchError(f"{folder}: the temporary folder {reason}", hint=hint)
+    return ScratchError(f"the temporary folder {reason}", path=folder, hint=hint)
 
 
 def cannot_read_back(folder: Path, err: OSError) -> ScratchError:
     """Return the error for files in a temporary folder that cannot be read again. folder: the one of the files."""
     reason = f"cannot be read ({err.strerror or err})"
-    return ScratchError(f"{folder.parent}: the temporary folder {reason}", hint="let TMPDIR name another folder")
+    return ScratchError(f"the temporary folder {reason}", path=folder.parent, hint="let TMPDIR name another folder")
 
 
 class StoredRows:

@@ -19,7 +19,7 @@ import numpy as np
 from tracekit import pipeline
 from tracekit.analysis.clocks.meetings import Relation, relate
 from tracekit.columns import arrow
-from tracekit.errors import AllInputsError, Failure, InputError, UsageError
+from tracekit.errors import AllInputsError, Failure, InputError, Option, UsageError, sentence
 from tracekit.index import rank_groups
 from tracekit.index.grouping import plural
 from tracekit.index.meetings import matched
@@ -100,8 +100,8 @@ def summary(
     for method in (RANGES, LAUNCHES):
         if method in (options.align.method, *options.align.inputs.values()):
             raise UsageError(
-                f"--align {method}: not for ranks that are read apart",
-                hint="one of: auto, collectives, wall-clock, none",
+                sentence(Option("align", str(method)), ": not for ranks that are read apart"),
+                choices=("auto", "collectives", "wall-clock", "none"),
             )
     items, again = together.without_copies(given or expand(inputs))
     own = replace(options, progress=None, more_columns=None, partial=False, same_process=False, align=Align())
@@ -128,7 +128,7 @@ def summary(
         view = VIEWS[name]
         return _not_shared(view) if name not in SHARED else _with_below(computed(view, index, how))
 
-    read, ranks, sentence = run.counted()
+    read, ranks, missing = run.counted()
     if run.groups is not None:
         of_groups = {each.view: _with_below(each) for each in run.groups.sections()}
         made = {name: of_groups.get(name) or _not_shared(VIEWS[name]) for name in names}
@@ -141,14 +141,14 @@ def summary(
         first = replace(
             first,
             findings_note="; ".join([*late[:_LATE], first.findings_note]),
-            reservations=(*([sentence] if sentence else []), *first.reservations),
+            reservations=(*([missing] if missing else []), *first.reservations),
         )
-    if sentence:
-        sections = [replace(each, notes=(sentence, *each.notes)) if each.tables else each for each in sections]
+    if missing:
+        sections = [replace(each, notes=(missing, *each.notes)) if each.tables else each for each in sections]
     report = pipeline.report_of(trace, sections, first)
     facts = [(key, f"{run.merged.events:,}" if key == "events" else text) for key, text in report.facts]
     facts.append(("ranks", f"{read:,} of {ranks:,} ranks" if read < ranks else plural("rank", read)))
-    notes = [sentence] if sentence else []
+    notes = [missing] if missing else []
     notes.append(f"{plural('input', len(items))} read rank by rank: tables that need all events at once are not shown")
     notes += [
         f"{stored_name(name)} is the same file as another: it is read once"
@@ -179,18 +179,17 @@ def _grouped(
 
 def _names(views: Sequence[str], shown: ViewOptions) -> tuple[str, ...]:
     """Return the views to show. Raises: UsageError for an unknown one, and for options that need all events."""
-    given = {"--compat": shown.compat, "--thread-sep": shown.thread_sep}
+    given = {"compat": shown.compat, "thread-sep": shown.thread_sep}
     for word in (word for word, value in given.items() if value):
-        raise UsageError(
-            f"{word}: not for ranks that are read apart", hint="name fewer files, without --jobs or --dask"
-        )
+        hint = sentence("name fewer files, without ", Option("jobs"), " or ", Option("dask"))
+        raise UsageError(sentence(Option(word), ": not for ranks that are read apart"), hint=hint)
     if not views:
         return (*SUMMARY, "ranks", "distributed")
     if "all" in views:
         return SHARED
     for name in views:
         if name not in VIEWS:
-            raise no_such("--view", name, "view", VIEWS)
+            raise no_such(Option("view"), name, "view", VIEWS)
     return tuple(views)
 
 
@@ -273,9 +272,8 @@ class _Run:
         for answer in engine.run(tasks, lost):
             self._done += 1
             self._progress(min(1.0, self._done / (self._passes * len(self._items))))
-            text, hint = answer.error
-            if text:
-                self.failures.append(Failure(self._items[answer.number].name, InputError(text, hint=hint)))
+            if answer.error is not None:
+                self.failures.append(Failure(self._items[answer.number].name, answer.error))
             yield answer
 
     def _check(self, looks: dict[int, Look]) -> None:
@@ -288,7 +286,8 @@ class _Run:
             if taken:
                 name, other = self._items[number].name, self._items[first[taken[0]]].name
                 error = InputError(
-                    f"{name}: rank {taken[0]} is also in {other}; ranks that are read apart need a file each",
+                    f"rank {taken[0]} is also in {other}; ranks that are read apart need a file each",
+                    path=name,
                     hint="name one of them; files of one rank are read together where they are few",
                 )
                 self.failures.append(Failure(name, error))

@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from tracekit import schema
 from tracekit.columns import arrow
-from tracekit.errors import UsageError
+from tracekit.errors import Option, UsageError, sentence
 from tracekit.index import rank_groups
 from tracekit.index.rank_groups import RankGroups
 from tracekit.index.trace_index import index_of
@@ -100,7 +100,7 @@ def _group_of_input(looks: Mapping[int, Look], groups: RankGroups) -> dict[int, 
                 raise UsageError(
                     f"{name}: ranks of {groups.labels[found[number]]} and {groups.labels[group]} are in one file; by "
                     f"{groups.noun} needs files of their own where ranks are read apart",
-                    hint="name fewer files, without --jobs or --dask",
+                    hint=sentence("name fewer files, without ", Option("jobs"), " or ", Option("dask")),
                 )
             found[number] = group
     return found

@@ -140,15 +140,12 @@ class Share:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Answer:
-    """The answer to a task: a look, a share, or the reason why there is none: a sentence and a hint.
-
-    An exception of its own class would not always survive the way from another process.
-    """
+    """The answer to a task: a look, a share, or the error that says why there is none."""
 
     number: int
     look: Look | None = None
     share: Share | None = None
-    error: tuple[str, str] = ("", "")
+    error: TracekitError | None = None
 
 
 def work(task: Task) -> Answer:
@@ -157,18 +154,19 @@ def work(task: Task) -> Answer:
         with applied(task.limits.received()):
             return Answer(task.number, share=_share(task)) if task.share else Answer(task.number, look=_look(task))
     except TracekitError as err:
-        return Answer(task.number, error=(str(err), err.hint))
+        return Answer(task.number, error=err)
     except (OSError, MemoryError) as err:
         what = getattr(err, "strerror", None) or type(err).__name__
-        return Answer(task.number, error=(f"{task.name}: {what}", "is the file there, and readable?"))
+        hint = "is the file there, and readable?"
+        return Answer(task.number, error=InputError(str(what), path=task.name, hint=hint))
     except Exception as err:  # noqa: BLE001 - a bug of ours in one file costs that file
-        text = f"{task.name}: tracekit failed: {type(err).__name__}: {err}"
-        return Answer(task.number, error=(text, SchemaError.hint))
+        text = f"tracekit failed: {type(err).__name__}: {err}"
+        return Answer(task.number, error=SchemaError(text, path=task.name))
 
 
 def lost(task: Task, reason: str) -> Answer:
     """Return the answer for a task whose worker died."""
-    return Answer(task.number, error=(f"{task.name}: {reason}", ""))
+    return Answer(task.number, error=InputError(reason, path=task.name))
 
 
 def mismatch(version: str, name: str) -> str | None:
@@ -184,10 +182,12 @@ def _read(task: Task, columns: frozenset[str] | None, args_of: frozenset[str] | 
     trace = conversion.read([task.name], replace(task.options, columns=columns, args_of=args_of))
     if len(trace.run.sources) > 1:
         hint = "name fewer files, and they are read together"
-        raise InputError(f"{task.name}: holds {len(trace.run.sources):,} inputs; one rank a file is needed", hint=hint)
+        raise InputError(
+            f"holds {len(trace.run.sources):,} inputs; one rank a file is needed", path=task.name, hint=hint
+        )
     if trace.totals.num_rows and not trace.events.num_rows:
         hint = "name fewer files, and they are read together"
-        raise InputError(f"{task.name}: holds sums and no events, which cannot be added to other ranks", hint=hint)
+        raise InputError("holds sums and no events, which cannot be added to other ranks", path=task.name, hint=hint)
     return trace
 
 

@@ -28,7 +28,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from socketserver import TCPServer
 from typing import TYPE_CHECKING, Any
 
-from tracekit.errors import OutputError
+from tracekit.errors import Option, OutputError, sentence
 from tracekit.show.site import BLOCK, Site
 
 if TYPE_CHECKING:
@@ -126,7 +126,9 @@ class Server:
             places = _ConnectionPlaces()
             self._http = _Http((ADDRESS, port), _handler(site, life, places, self._secret, self._once), places)
         except OSError as err:
-            raise OutputError(f"port {port} of {ADDRESS}: {err.strerror}", hint="choose another with --port") from err
+            raise OutputError(
+                f"port {port} of {ADDRESS}: {err.strerror}", hint=sentence("choose another with ", Option("port"))
+            ) from err
         self.port: int = self._http.server_port
         self.url = f"http://{ADDRESS}:{self.port}/{self._secret}/{site.start}"
         """The secret address; it may be opened as often as one likes."""

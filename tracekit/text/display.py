@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
-from tracekit.errors import UsageError
+from tracekit.errors import Option, UsageError, sentence
 from tracekit.units import TIME_EXPONENT, Unit, best_time_unit, format_bytes, format_ns, format_rate, format_ratio
 
 Value = int | float | str | None
@@ -58,7 +58,7 @@ def time_unit_of(values: Iterable[Value], wanted: str = "") -> str:
     """
     if wanted:
         if wanted not in TIME_EXPONENT:
-            raise UsageError(f"--unit {wanted}: not a unit of time", hint="one of: s, ms, us, ns")
+            raise UsageError(sentence(Option("unit", wanted), ": not a unit of time"), choices=("s", "ms", "us", "ns"))
         return wanted
     return best_time_unit(max((abs(int(v)) for v in values if v is not None), default=0))
 

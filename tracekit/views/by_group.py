@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from tracekit.columns import arrow
-from tracekit.errors import UsageError
+from tracekit.errors import Option, UsageError, sentence
 from tracekit.index import rank_groups
 from tracekit.index.rank_groups import RankGroups
 from tracekit.index.sources import by_source
@@ -75,9 +75,12 @@ class ByGroup:
 def refuse(options: ViewOptions) -> None:
     """Raise a UsageError for options that contradict `options.by`."""
     if options.compat:
-        raise UsageError(f"--by {options.by}: not with --compat", hint="the figures of another profiler know no ranks")
+        text = sentence(Option("by", options.by), ": not with ", Option("compat"))
+        raise UsageError(text, hint="the figures of another profiler know no ranks")
     if options.thread_sep and not options.each:
-        raise UsageError("--thread-sep: with --by only where --each shows the tables", hint="add --each")
+        each = Option("each")
+        text = sentence(Option("thread-sep"), ": with ", Option("by"), " only where ", each, " shows the tables")
+        raise UsageError(text, hint=sentence("add ", each))
 
 
 def sections(views: Sequence[View], index: TraceIndex, options: ViewOptions) -> list[Section]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 
 from tracekit import options as specs
-from tracekit.errors import UsageError
+from tracekit.errors import Option, UsageError, sentence
 from tracekit.options import did_you_mean
 from tracekit.views.base import View, ViewOptions
 from tracekit.views.tabulate import DEFAULT, SORT_ALIASES
@@ -38,13 +38,18 @@ def _check_sort(key: str, shown: Sequence[View], every: Callable[[], Iterable[Vi
             return
         known |= dict.fromkeys(keys)
     hint = f"one of: {', '.join(own)}" if len(shown) == 1 else "`tracekit formats` lists the columns of each view"
-    raise UsageError(f"--sort {key}: no such column{did_you_mean(key, known)}", hint=hint)
+    raise UsageError(
+        sentence(Option("sort", key), f": no such column{did_you_mean(key, known)}"), hint=hint, choices=own
+    )
 
 
 def _refuse_option(key: str, declared: Sequence[specs.OptionSpec[object]], every: Callable[[], Iterable[View]]) -> None:
     known = list(declared)
     for view in every():
         if key in [spec.key for spec in view.options]:
-            raise UsageError(f"--option {key}: only the view {view.name} has it", hint=f"add --view {view.name}")
+            raise UsageError(
+                sentence(Option("option", key), f": only the view {view.name} has it"),
+                hint=sentence("add ", Option("view", view.name)),
+            )
         known += view.options
     raise specs.unknown_option(key, known)

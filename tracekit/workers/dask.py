@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Generic, Self
 
-from tracekit.errors import InputError, MissingExtraError, OutputError
+from tracekit.errors import InputError, MissingExtraError, Option, OutputError, sentence
 from tracekit.workers.local import DIED, Answer, Task
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ class DaskWorkers(Generic[Task, Answer]):
         try:
             import distributed
         except ImportError as err:
-            raise MissingExtraError(f"--dask {address}", "dask") from err
+            raise MissingExtraError(Option("dask", address), "dask") from err
         self._distributed = distributed
         self._address = address
         self._work, self._key, self._mismatch = work, key, mismatch
@@ -53,7 +53,7 @@ class DaskWorkers(Generic[Task, Answer]):
             self._client = self._distributed.Client(self._address, timeout=CONNECT_S, set_as_default=False)
         except (OSError, ValueError, TypeError) as err:
             raise InputError(
-                f"--dask {self._address}: no scheduler answers ({_first_line(err)})",
+                sentence(Option("dask", self._address), f": no scheduler answers ({_first_line(err)})"),
                 hint="`dask scheduler` prints its address, such as tcp://10.0.0.1:8786",
             ) from err
         return self
@@ -96,7 +96,7 @@ class DaskWorkers(Generic[Task, Answer]):
         answers = client.run(function, *arguments, on_error="return")
         for answer in answers.values():
             if answer is not None:
-                raise OutputError(f"--dask {self._address}: {answer}", hint=self._needs)
+                raise OutputError(sentence(Option("dask", self._address), f": {answer}"), hint=self._needs)
 
     def _answer(self, future: Future, task: Task, lost: Callable[[Task, str], Answer]) -> Answer:
         if future.status == "finished":
@@ -107,7 +107,7 @@ class DaskWorkers(Generic[Task, Answer]):
             if isinstance(error, self._distributed.KilledWorker):
                 return lost(task, DIED.format(task=self._noun))
             return lost(task, f"the cluster failed on this {self._noun}: {type(error).__name__}: {_first_line(error)}")
-        raise OutputError(f"--dask {self._address}: the scheduler is gone", hint=self._kept)
+        raise OutputError(sentence(Option("dask", self._address), ": the scheduler is gone"), hint=self._kept)
 
 
 def _first_line(err: BaseException) -> str:

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
-from tracekit.errors import OutputError, OutputExistsError
+from tracekit.errors import OutputError, OutputExistsError, PerSurface, Place, sentence
 from tracekit.safety.unfinished import unfinished_file
 
 if TYPE_CHECKING:
@@ -119,6 +119,10 @@ class Writer:
     folder: bool = False
 
 
+WITH_O = PerSurface(" with -o")
+"""End of the advice to name another output: in Python the output has no option."""
+
+
 @contextlib.contextmanager
 def new_file(target: Path, *, force: bool) -> Iterator[BinaryIO]:
     """Yield a new file beside the target. It gets the target's name when the block succeeds, and is removed otherwise.
@@ -128,9 +132,15 @@ def new_file(target: Path, *, force: bool) -> Iterator[BinaryIO]:
     """
     named, target = target, target.resolve() if target.is_symlink() else target
     if target.is_dir():
-        raise OutputError(f"{named} is a folder", hint="name a file, or end the name with / for one output per input")
+        raise OutputError(
+            sentence(Place(str(named)), " is a folder"),
+            hint="name a file, or end the name with / for one output per input",
+        )
     if target.exists() and not target.is_file():
-        raise OutputError(f"{named} is not a regular file and cannot be replaced", hint="-o - writes to stdout")
+        raise OutputError(
+            sentence(Place(str(named)), " is not a regular file and cannot be replaced"),
+            hint=PerSurface("-o - writes to stdout"),
+        )
     if target.exists() and not force:
         raise OutputExistsError(str(named))
     try:
@@ -168,15 +178,24 @@ def cannot_write(target: Path, err: OSError) -> OutputError:
     """Return the error that says in a sentence why a target was not written."""
     if err.errno == errno.ENOSPC:
         return OutputError(
-            f"{target}: the disk is full", hint="free some space; the file that was there before is unchanged"
+            "the disk is full", path=target, hint="free some space; the file that was there before is unchanged"
         )
     if err.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
-        return OutputError(f"{target}: no permission to write", hint="choose another folder with -o")
+        return OutputError(
+            "no permission to write",
+            path=target,
+            hint=sentence("choose another folder", WITH_O),
+        )
     if err.errno == errno.ENOENT:
         if target.parts[0].endswith(":") and len(target.parts) > 1:
             return OutputError(
-                f"{target.parts[0]}//{'/'.join(target.parts[1:])}: a URL, but an output is a file of this machine",
+                "a URL, but an output is a file of this machine",
+                path=f"{target.parts[0]}//{'/'.join(target.parts[1:])}",
                 hint="`tracekit archive add URL INPUT...` writes to an object store",
             )
-        return OutputError(f"{target.parent}: no such folder", hint="create it first, or choose another folder with -o")
-    return OutputError(f"{target}: {err.strerror or err}", hint="the file that was there before is unchanged")
+        return OutputError(
+            "no such folder",
+            path=target.parent,
+            hint=sentence("create it first, or choose another folder", WITH_O),
+        )
+    return OutputError(f"{err.strerror or err}", path=target, hint="the file that was there before is unchanged")

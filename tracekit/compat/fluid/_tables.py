@@ -16,7 +16,7 @@ from tracekit.columns.arrow import pc
 from tracekit.compat.fluid._items import RANKS, STATES, Block, Overhead, Shown, block_of, overhead_of, shown, width_of
 from tracekit.compat.fluid._names import SPECIAL, numbered, threaded
 from tracekit.compat.fluid._ranges import TOOL, Ranges, ranges_of
-from tracekit.errors import UsageError
+from tracekit.errors import Option, UsageError, sentence
 from tracekit.index.grouping import kind_mask
 from tracekit.index.sources import facts_by_source
 from tracekit.index.trace_index import TraceIndex
@@ -46,7 +46,7 @@ def sort_key(options: ViewOptions) -> str:
     key = options.sorted_by
     key = {"avg": "ave", "default": ""}.get(key, key)
     if key and key not in RANKS:
-        raise UsageError(f"--sort {key}: fluid has no such order", hint=f"one of: default, {', '.join(RANKS)}")
+        raise UsageError(sentence(Option("sort", key), ": fluid has no such order"), choices=("default", *RANKS))
     return key
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from tracekit.errors import UsageError
+from tracekit.errors import Option, UsageError, sentence
 from tracekit.render.base import Renderer, RenderOptions
 from tracekit.report import Cell, Report, ReportTable
 from tracekit.units import TIME_EXPONENT
@@ -33,7 +33,7 @@ def render(report: Report, options: RenderOptions) -> str:
     """Return the text. Raises: UsageError for an unknown unit of time."""
     unit = options.time_unit or "ms"
     if unit not in TIME_EXPONENT:
-        raise UsageError(f"--unit {unit}: no unit of time", hint="one of: s, ms, us, ns")
+        raise UsageError(sentence(Option("unit", unit), ": no unit of time"), choices=("s", "ms", "us", "ns"))
     lines: list[str] = []
     for section in report.sections:
         if section.view == "fluid":

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from tracekit.compat.mxnet._rows import MEMORY, Samples, bounds_of, last_of, rows_of
-from tracekit.errors import UsageError
+from tracekit.errors import Option, UsageError, sentence
 from tracekit.index.grouping import INT64_MAX, statistics
 from tracekit.index.sources import facts_by_source
 from tracekit.index.trace_index import TraceIndex
@@ -55,7 +55,8 @@ def order_of(options: ViewOptions) -> tuple[str, bool]:
     key = options.sorted_by.removeprefix("-")
     key = {"calls": "count", "ave": "avg"}.get(key, key)
     if key and key not in KEYS:
-        raise UsageError(f"--sort {key}: MXNet has no such order", hint=f"one of: {', '.join(KEYS)}; -KEY ascends")
+        hint = f"one of: {', '.join(KEYS)}; -KEY ascends"
+        raise UsageError(sentence(Option("sort", key), ": MXNet has no such order"), hint=hint, choices=KEYS)
     return key, options.sorted_by.startswith("-")
 
 

@@ -9,7 +9,7 @@ from types import MappingProxyType
 import numpy as np
 
 from tracekit.analysis.intervals import I64
-from tracekit.errors import UsageError
+from tracekit.errors import Option, UsageError, sentence
 from tracekit.report import Cell, Column
 from tracekit.units import Unit
 from tracekit.views.base import ViewOptions
@@ -132,7 +132,7 @@ def sort_key(options: ViewOptions) -> str:
     own |= {f"{key[:3]}_{key[3:]}".lower(): key for key in _KEYS}
     own |= {key[3:].lower(): key for key in _KEYS if key.startswith("CPU")}
     if wanted.lower() not in own:
-        raise UsageError(f"--sort {wanted}: Paddle sorts by no such key", hint=f"one of: {', '.join(_KEYS)}")
+        raise UsageError(sentence(Option("sort", wanted), ": Paddle sorts by no such key"), choices=_KEYS)
     return own[wanted.lower()]
 
 

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, Final
 
-from tracekit.errors import UsageError
+from tracekit.errors import Option, UsageError, sentence
 from tracekit.render.base import Renderer, RenderOptions
 from tracekit.report import Report, ReportTable, Section
 from tracekit.text.display import visible
@@ -311,7 +311,7 @@ def render(report: Report, options: RenderOptions) -> str:
     """Return what Paddle prints; `time_unit` "" is ms. Raises: UsageError for an unknown unit."""
     unit = options.time_unit or "ms"
     if unit not in _DIVISOR:
-        raise UsageError(f"--unit {unit}: no unit of time", hint=f"one of: {', '.join(_DIVISOR)}")
+        raise UsageError(sentence(Option("unit", unit), ": no unit of time"), choices=_DIVISOR)
     sections = {section.view: section for section in report.sections}
     lines: list[str] = []
     first = sections.get("device")

@@ -23,7 +23,7 @@ from tracekit.analysis.statistics import Grouped, grouped
 from tracekit.compat.singa._events import COLUMNS, KINDS, NEVER_TIMED, Graph, forward_nodes, graphs
 from tracekit.compat.singa._printed import Printed, printed_profiles
 from tracekit.compat.singa._shows import SHOWS
-from tracekit.errors import UsageError
+from tracekit.errors import Option, UsageError, sentence
 from tracekit.index import grouping
 from tracekit.index.grouping import plural
 from tracekit.index.sources import source_label, source_labels
@@ -139,8 +139,9 @@ def _from_print(found: Printed, labels: dict[int, str], options: ViewOptions, no
                 "(iterations - skipped) / iterations; --option iterations=N puts them right"
             )
         elif iterations <= skip:
-            hint = "SINGA skips 5 by default: --option skip_iterations=K"
-            raise UsageError(f"--option iterations={iterations}: all of them are skipped", hint=hint)
+            hint = sentence("SINGA skips 5 by default: ", Option("option", "skip_iterations=K"))
+            given = Option("option", f"iterations={iterations}")
+            raise UsageError(sentence(given, ": all of them are skipped"), hint=hint)
         else:
             grow = iterations / (iterations - skip)
     operators = [_printed_line(r, grow) for r in found.operators]

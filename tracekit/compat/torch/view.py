@@ -12,7 +12,7 @@ from collections.abc import Callable
 from tracekit.compat.torch._printed import Printed, cells_of, printed_tables, stack_of
 from tracekit.compat.torch._shows import SHOWS, key_of
 from tracekit.compat.torch._snapshot import tables_of_snapshots
-from tracekit.errors import UsageError
+from tracekit.errors import Option, UsageError, sentence
 from tracekit.index.sources import source_label, source_labels
 from tracekit.index.trace_index import TraceIndex
 from tracekit.report import Cell, Column, ReportTable, Section
@@ -154,7 +154,7 @@ def _sorted(rows: list[TotalsRow], options: ViewOptions) -> list[TotalsRow]:
     if not key:
         return rows
     if key not in _ORDERS:
-        raise UsageError(f"--sort {key}: PyTorch has no such order", hint=f"one of: {', '.join(_ORDERS)}")
+        raise UsageError(sentence(Option("sort", key), ": PyTorch has no such order"), choices=_ORDERS)
 
     def figure(row: TotalsRow) -> float:
         value = _ORDERS[key](row)

@@ -206,7 +206,7 @@ def _raw(name: str, path: Path) -> BinaryIO:
     try:
         return path.open("rb")
     except OSError as err:  # it was there a moment ago: an archive may get a newer file in its place
-        raise InputError(f"{name}: cannot be read ({err.strerror or err})") from err
+        raise InputError(f"cannot be read ({err.strerror or err})", path=name) from err
 
 
 def _facts(texts: Mapping[str, bytes]) -> tuple[Run, str, list[dict[str, object]]]:

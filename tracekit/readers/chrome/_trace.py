@@ -6,6 +6,7 @@ import json
 import re
 from contextlib import suppress
 
+from tracekit.errors import Option, sentence
 from tracekit.readers.base import Opened, ReadOptions
 from tracekit.readers.chrome._marks import LATE, OURS, VIZTRACER_METADATA
 from tracekit.readers.chrome._own import OwnReading, own_facts
@@ -51,6 +52,9 @@ def _as_numbers(text: bytes) -> bytes:
     return _TEXT_TIME.sub(rb'"\1":\2', text)
 
 
+_AS_US = Option("option", "time_unit_of_file=us")
+
+
 def _unit(unit: str, dialect: Dialect, first: int, ledger: Ledger) -> int:
     """Return ns of one unit of the file's times."""
     if unit:
@@ -58,14 +62,17 @@ def _unit(unit: str, dialect: Dialect, first: int, ledger: Ledger) -> int:
     if dialect is FLUID:
         ledger.note(
             "ns-in-us",
-            "times are ns in the field of µs (timeline.py writes so); --option time_unit_of_file=us overrules",
+            sentence("times are ns in the field of µs (timeline.py writes so); ", _AS_US, " overrules"),
         )
         return 1
     if first > BEYOND_US:
         ledger.note(
             "ns-guessed",
-            "the unit of times is a guess: they are read as ns, since as µs they would be beyond the year 2112; "
-            "--option time_unit_of_file=us overrules",
+            sentence(
+                "the unit of times is a guess: they are read as ns, since as µs they would be beyond the year 2112; ",
+                _AS_US,
+                " overrules",
+            ),
         )
         return 1
     return 1000

@@ -8,6 +8,7 @@ from decimal import Decimal
 from math import prod
 from typing import NamedTuple
 
+from tracekit.errors import Option, sentence
 from tracekit.readers.ncu._values import (
     BLOCK_SIZES,
     DURATIONS,
@@ -27,9 +28,10 @@ from tracekit.units import MAX_NS
 KERNEL = str(Kind.KERNEL)
 _MOST_HELD = 5_000
 """Cells that are held until they show the style of the file's numbers."""
-AMBIGUOUS = (
-    "numbers with an unclear decimal sign, or written unlike the others of the file, were kept as text "
-    "(--option decimal=, or decimal=. decides)"
+AMBIGUOUS = sentence(
+    "numbers with an unclear decimal sign, or written unlike the others of the file, were kept as text (",
+    Option("option", "decimal=,"),
+    " or decimal=. decides)",
 )
 REPLAYED = (
     "ncu replays kernels one by one, with clocks and caches under its control: durations are of single launches, not "

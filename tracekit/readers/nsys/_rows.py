@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
+from tracekit.errors import Option, Sentence, sentence
 from tracekit.readers.base import ReadOptions
 from tracekit.readers.builder import BATCH_ROWS, RowBuilder
 from tracekit.readers.names import Demangler
@@ -218,12 +219,14 @@ class Rows:
         self.ledger.note("sizes-rounded", text, where=f"line {number}" if number else "")
 
 
-def _ambiguous(table: _Table) -> str:
+def _ambiguous(table: _Table) -> Sentence:
     """Return the sentence for a table whose numbers may mean either of two, with one of them."""
     columns = number_columns(table.header)
     texts = (row[column] for _, row, _ in table.rows for column in columns)
     text = next(t for t in texts if "," in t)
-    return (
-        f"the commas of a table may be decimal or divide thousands: {text[:30]} is {COMMA.plain(text)} or "
-        f"{POINT.plain(text)} (--option {DECIMAL.key}=, or {DECIMAL.key}=. decides)"
+    both = f"{text[:30]} is {COMMA.plain(text)} or {POINT.plain(text)}"
+    return sentence(
+        f"the commas of a table may be decimal or divide thousands: {both} (",
+        Option("option", f"{DECIMAL.key}=,"),
+        f" or {DECIMAL.key}=. decides)",
     )

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 
 import pyarrow as pa
 
-from tracekit.errors import ParseError
+from tracekit.errors import Option, ParseError, sentence
 from tracekit.readers.base import Confidence, Head, Opened, ReadOptions
 from tracekit.readers.nvprof._cells import decimal_of, text_cells
 from tracekit.readers.nvprof._lines import (
@@ -70,7 +70,8 @@ def _decimal_of_rows(source: Source, delimiter: str, width: int) -> str:
         f"{first[:30]!r} may be {digits.replace(',', '.')} or {digits.replace(',', '')}, and no other number of the "
         "file shows which"
     )
-    hint = "--option decimal=, if the comma is decimal; else save the file without commas between thousands"
+    more = " if the comma is decimal; else save the file without commas between thousands"
+    hint = sentence(Option("option", "decimal=,"), more)
     raise ParseError(source.name, where, why, hint=hint)
 
 

@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from tracekit.errors import ParseError
+from tracekit.errors import Option, ParseError, sentence
 from tracekit.readers.base import ReadOptions
 from tracekit.readers.head import Head
 from tracekit.readers.printed.numbers import COMMA, DECIMAL, POINT, Style
@@ -176,7 +176,7 @@ def _style(source: Source, options: ReadOptions, tokens: list[_Token]) -> Style 
     if decimal:
         return COMMA if decimal == "," else POINT
     by_point, by_comma = ([token for token in tokens if token.plain(style) is None] for style in (POINT, COMMA))
-    hint = "--option decimal=, (or decimal=.) names the decimal separator"
+    hint = sentence(Option("option", "decimal=,"), " (or decimal=.) names the decimal separator")
     if by_point and by_comma:
         one, other = by_point[0], by_comma[0]
         first, second = sorted((one, other), key=lambda token: token.line)

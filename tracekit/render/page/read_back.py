@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from tracekit.errors import UsageError
+from tracekit.errors import Option, UsageError, sentence
 from tracekit.render.page.data import MOST_OF_PAGE, PAGE_HEAD, is_page, report_in
 from tracekit.report import Report, first_rows
 
@@ -39,6 +39,6 @@ def part_of(report: Report, views: Sequence[str] = (), top: int = 0) -> Report:
         have = {section.view: section for section in report.sections}
         for name in views:
             if name not in have:
-                raise UsageError(f"--view {name}: no such view on this page", hint=f"one of: {', '.join(have)}")
+                raise UsageError(sentence(Option("view", name), ": no such view on this page"), choices=have)
         report = replace(report, sections=tuple(have[name] for name in dict.fromkeys(views)))
     return report if not top else replace(report, sections=tuple(first_rows(each, top) for each in report.sections))

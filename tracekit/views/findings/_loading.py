@@ -8,7 +8,7 @@ import numpy as np
 
 from tracekit.analysis.intervals import Ranges, intersection, length, merge
 from tracekit.columns.arrays import I64
-from tracekit.errors import UsageError
+from tracekit.errors import Option, UsageError, sentence
 from tracekit.index import gaps as _gaps
 from tracekit.options import OptionSpec
 from tracekit.report import Evidence, Finding
@@ -36,7 +36,8 @@ def loader_pattern(options: ViewOptions) -> str:
         re.compile(pattern)
     except re.error as err:
         raise UsageError(
-            f"--option loader={pattern}: not a valid regular expression ({err})", hint="such as loader=load_batch"
+            sentence(Option("option", f"loader={pattern}"), f": not a valid regular expression ({err})"),
+            hint="such as loader=load_batch",
         ) from err
     return pattern
 

@@ -16,6 +16,7 @@ import numpy as np
 
 from tracekit.analysis.segments import rows_by
 from tracekit.analysis.statistics import nearest_rank
+from tracekit.errors import COMMAND_LINE
 from tracekit.index.clocks import by_clock
 from tracekit.index.grouping import plural
 from tracekit.index.sources import FIRST_SCREEN_NOTES, synthetic_sources
@@ -256,7 +257,7 @@ def _reservations(index: TraceIndex) -> tuple[str, ...]:
 
     Sentences of `Trace.incomplete` are not repeated.
     """
-    found = [f"not read: {failure.error}" for failure in index.trace.failures]
+    found = [f"not read: {failure.error.worded(COMMAND_LINE)}" for failure in index.trace.failures]
     several = len(index.ledgers) > 1
     for ledger in index.ledgers:
         where = f"{Path(ledger.path).name}: " if several else ""

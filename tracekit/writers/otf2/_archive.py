@@ -30,7 +30,7 @@ class Archive:
         try:
             str(folder).encode()
         except UnicodeEncodeError as err:
-            raise OutputError(f"{folder.parent}: OTF2 needs a path in UTF-8", hint="choose another folder") from err
+            raise OutputError("OTF2 needs a path in UTF-8", path=folder.parent, hint="choose another folder") from err
         posix, plain = _otf2.SUBSTRATE_POSIX, _otf2.COMPRESSION_NONE
         self._handle = _otf2.Archive_Open(str(folder), NAME, _otf2.FILEMODE_WRITE, _CHUNK, 4 * _CHUNK, posix, plain)
         self._callbacks = _otf2.FlushCallbacks(pre_flush=_flush, post_flush=None)

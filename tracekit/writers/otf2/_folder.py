@@ -8,9 +8,9 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from tracekit.errors import OutputError, OutputExistsError
+from tracekit.errors import OutputError, OutputExistsError, Place, sentence
 from tracekit.safety.unfinished import unfinished_folder
-from tracekit.writers.base import cannot_write
+from tracekit.writers.base import WITH_O, cannot_write
 
 CREATOR = "tracekit"
 """How the creator in the anchor file of our archives begins."""
@@ -40,8 +40,8 @@ def new_folder(target: Path, *, force: bool) -> Iterator[Path]:
             raise cannot_write(target, err) from err
         if not ours:
             raise OutputError(
-                f"{named} is not an OTF2 archive of tracekit, so it is not replaced",
-                hint="remove it yourself, or choose another name with -o",
+                sentence(Place(str(named)), " is not an OTF2 archive of tracekit, so it is not replaced"),
+                hint=sentence("remove it yourself, or choose another name", WITH_O),
             )
     try:
         with unfinished_folder(target) as part:

@@ -67,7 +67,7 @@ def write(stream: Stream, target: Path, options: WriteOptions) -> Written:
                 define_metrics(archive, values.names.known, places)
         except _otf2.Error as err:
             raise OutputError(
-                f"{target}: the archive cannot be written: {err}", hint="is there space on the disk?"
+                f"the archive cannot be written: {err}", path=target, hint="is there space on the disk?"
             ) from err
         numbers = {place.track.number: place.number for place in places if place.track is not None}
         facts = file_facts(stream, options, loader.lanes, written, base_ns=base or loader.first_ns or 0)

@@ -27,6 +27,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from tracekit.errors import Option
 from tracekit.writers.base import Stream, WriteOptions, Writer, Written
 
 if TYPE_CHECKING:
@@ -40,7 +41,7 @@ def write(stream: Stream, target: Path, options: WriteOptions) -> Written:
     try:
         import _otf2  # noqa: F401
     except ImportError as err:
-        raise MissingExtraError("--to otf2", "otf2") from err
+        raise MissingExtraError(Option("to", "otf2"), "otf2") from err
     from tracekit.writers.otf2 import _trace
 
     return _trace.write(stream, target, options)

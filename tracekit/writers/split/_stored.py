@@ -15,9 +15,10 @@ import pyarrow as pa
 
 from tracekit import schema
 from tracekit.columns import arrow
-from tracekit.errors import OutputError
+from tracekit.errors import OutputError, sentence
 from tracekit.safety.unfinished import unfinished_folder
 from tracekit.writers._row_groups import compact
+from tracekit.writers.base import WITH_O
 
 ROWS = 1 << 16
 """Most rows that are stored, and read back, at once."""
@@ -32,16 +33,22 @@ def folder_beside(target: Path) -> Iterator[Path]:
     try:
         part = unfinished_folder(target)
     except OSError as err:
-        raise OutputError(f"{target.parent}: {err.strerror or err}", hint="choose another folder with -o") from err
+        raise OutputError(
+            f"{err.strerror or err}",
+            path=target.parent,
+            hint=sentence("choose another folder", WITH_O),
+        ) from err
     folder = part.path
     try:
         with part:
             yield folder
     except OutputError as err:
-        raise OutputError(str(err).replace(f"{folder}/", f"{target.parent}/"), hint=err.hint) from err
+        inside = err.path.startswith(f"{folder}/")
+        final = str(target.parent / Path(err.path).relative_to(folder)) if inside else err.path
+        raise OutputError(err.sentence.about(final), hint=err.advice) from err
     except OSError as err:
         raise OutputError(
-            f"{target}: {err.strerror or err}", hint="files that were there before are unchanged"
+            f"{err.strerror or err}", path=target, hint="files that were there before are unchanged"
         ) from err
 
 

@@ -20,9 +20,9 @@ import pyarrow as pa
 
 from tracekit.columns import arrow
 from tracekit.columns.arrow import pc
-from tracekit.errors import OutputError, OutputExistsError, UsageError
+from tracekit.errors import Option, OutputError, OutputExistsError, Place, UsageError, sentence
 from tracekit.trace import Run
-from tracekit.writers.base import Stream, WriteOptions, Writer, Written, new_file
+from tracekit.writers.base import WITH_O, Stream, WriteOptions, Writer, Written, new_file
 from tracekit.writers.json_text import facts_json
 from tracekit.writers.split._cut import Open, Piece
 from tracekit.writers.split._stored import ROWS, Stored, folder_beside
@@ -37,7 +37,8 @@ _AIM = 0.9
 def pieces(writer: Writer, how: Split) -> Writer:
     """Return a writer that writes pieces and an index. Raises: UsageError for a target without events of a timeline."""
     if writer.name not in TARGETS:
-        raise UsageError(f"--split: {writer.name} is written whole", hint=f"--to one of: {', '.join(TARGETS)}")
+        hint = sentence(Option("to"), f" one of: {', '.join(TARGETS)}")
+        raise UsageError(sentence(Option("split"), f": {writer.name} is written whole"), hint=hint, choices=TARGETS)
 
     def write(stream: Stream, target: Path, options: WriteOptions) -> Written:
         return _Splitter(writer, how, stream, target, options).write()
@@ -139,7 +140,7 @@ class _Splitter:
         """Return what gives the cut of a piece from its first row."""
         if self.how.by == "events":
             most = self.how.amount
-            refuse_many(stored.rows // most, f"--split events={most}", "name a larger number")
+            refuse_many(stored.rows // most, Option("split", f"events={most}"), "name a larger number")
             return lambda row: stored.time_after(row + most) if row + most < stored.rows else None
         return lambda _: None
 
@@ -203,7 +204,7 @@ class _Splitter:
     def _write_rows(self, folder: Path, stored: Stored, rows: Iterator[pa.RecordBatch]) -> tuple[Written, int]:
         number = len(self.entries) + 1
         if number > MOST_PIECES:
-            refuse_many(number, f"--split {self.how.text}", "name a larger size")
+            refuse_many(number, Option("split", self.how.text), "name a larger size")
         path = folder / self._name(number)
         batches = chain(stored.totals(), rows) if number == 1 else rows
         stream = Stream(self.stream.run, batches, self.stream.ledgers)
@@ -316,4 +317,5 @@ def _refuse_input(final: Path, run: Run) -> None:
     for source in run.sources:
         name = source.opened or source.path
         if "://" not in name and Path(name).exists() and final.exists() and final.samefile(name):
-            raise OutputError(f"{final} is an input and cannot be replaced", hint="choose another name with -o")
+            text = sentence(Place(str(final)), " is an input and cannot be replaced")
+            raise OutputError(text, hint=sentence("choose another name", WITH_O))

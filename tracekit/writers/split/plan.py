@@ -8,7 +8,7 @@ from decimal import Decimal
 import numpy as np
 
 from tracekit.columns import arrow
-from tracekit.errors import UsageError
+from tracekit.errors import Option, Text, UsageError, sentence
 from tracekit.schema import Kind
 from tracekit.units import split_quantity, to_ns
 from tracekit.writers.split._stored import Stored
@@ -16,6 +16,8 @@ from tracekit.writers.split._stored import Stored
 MOST_PIECES = 9_999
 """More pieces are refused: their numbers have four digits."""
 WAYS = "step, rank, time=1s, events=200000 or mb=100"
+_TAKES = sentence(Option("split"), f" takes {WAYS}")
+_NEED_NONE = sentence(Option("split", "time=1s"), " and ", Option("split", "events=200000"), " need none")
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,8 +47,8 @@ def parse_split(text: str) -> Split:
         if by == "mb":
             return Split(by, megabytes(amount), text)
     except ValueError as err:
-        raise UsageError(f"--split {text}: {err}", hint=f"--split takes {WAYS}") from err
-    raise UsageError(f"--split {text}: not a way to split", hint=f"--split takes {WAYS}")
+        raise UsageError(sentence(Option("split", text), f": {err}"), hint=_TAKES) from err
+    raise UsageError(sentence(Option("split", text), ": not a way to split"), hint=_TAKES)
 
 
 def megabytes(text: str) -> int:
@@ -71,7 +73,8 @@ def cuts_by_time(stored: Stored, window_ns: int) -> list[int]:
             window_ns
         )
         windows = np.union1d(windows, own.astype(np.int64))
-        refuse_many(len(windows), f"--split time: events start in {len(windows):,} windows", "name a longer time")
+        said = sentence(Option("split", "time"), f": events start in {len(windows):,} windows")
+        refuse_many(len(windows), said, "name a longer time")
     return [stored.first_ns + window * window_ns for window in windows[1:].tolist()]
 
 
@@ -92,13 +95,12 @@ def starts_of_steps(stored: Stored) -> dict[int, str]:
                 numbered.setdefault(number, start)
             else:
                 starts.setdefault(start, "")
-        refuse_many(len(numbered) + len(starts), "--split step: more than 9,999 steps", "--split time=... has fewer")
+        said = sentence(Option("split", "step"), ": more than 9,999 steps")
+        refuse_many(len(numbered) + len(starts), said, sentence(Option("split", "time=..."), " has fewer"))
     for number, start in numbered.items():
         starts[start] = str(number)
     if not starts:
-        raise UsageError(
-            "--split step: the trace has no steps", hint="--split time=1s and --split events=200000 need none"
-        )
+        raise UsageError(sentence(Option("split", "step"), ": the trace has no steps"), hint=_NEED_NONE)
     return dict(sorted(starts.items()))
 
 
@@ -110,15 +112,14 @@ def ranks(stored: Stored) -> list[int | None]:
         rank = batch.column("rank")
         without |= rank.null_count > 0
         found.update(np.unique(arrow.ints(rank.drop_null())).tolist())
-        refuse_many(len(found), "--split rank: more than 9,999 ranks", "convert fewer inputs at a time")
+        said = sentence(Option("split", "rank"), ": more than 9,999 ranks")
+        refuse_many(len(found), said, "convert fewer inputs at a time")
     if not found:
-        raise UsageError(
-            "--split rank: the trace has no ranks", hint="--split time=1s and --split events=200000 need none"
-        )
+        raise UsageError(sentence(Option("split", "rank"), ": the trace has no ranks"), hint=_NEED_NONE)
     return [*sorted(found), *([None] if without else [])]
 
 
-def refuse_many(count: int, what: str, hint: str) -> None:
+def refuse_many(count: int, what: Text, hint: Text) -> None:
     """Refuse more pieces than there are numbers for."""
     if count > MOST_PIECES:
-        raise UsageError(f"{what}: more than {MOST_PIECES:,} pieces", hint=hint)
+        raise UsageError(sentence(what, f": more than {MOST_PIECES:,} pieces"), hint=hint)

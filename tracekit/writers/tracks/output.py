@@ -20,7 +20,7 @@ def viewer_file(target: Path, *, force: bool, viewer: str, suffix: str) -> Itera
     Raises: OutputExistsError, OutputError; for .zst too, which the viewer does not read.
     """
     if target.name.lower().endswith(".zst"):
-        raise OutputError(f"{target}: {viewer} zstd", hint=f"name it {suffix} or {suffix}.gz")
+        raise OutputError(f"{viewer} zstd", path=target, hint=f"name it {suffix} or {suffix}.gz")
     with new_file(target, force=force) as file:
         if not target.name.lower().endswith(".gz"):
             yield file
