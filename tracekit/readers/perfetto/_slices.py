@@ -10,7 +10,7 @@ import pyarrow as pa
 from tracekit.columns import arrow
 from tracekit.columns.arrays import I64
 from tracekit.columns.arrow import Column
-from tracekit.readers.packets.pairs import MOST_OPEN, match
+from tracekit.readers.engine.pairing import MOST_OPEN, SLICES, match
 from tracekit.readers.packets.rows import BEGIN, END, ENDED, LOOSE, WHOLE
 from tracekit.readers.perfetto._blocks import Blocks, Matched
 from tracekit.readers.perfetto._lanes import Lanes, merged_args
@@ -47,7 +47,7 @@ class Slices:
         names = [arrow.ints(table.column(name)).astype(np.int32) for name in ("name", "category")]
         for each in names:
             each[each == self._lanes.empty] = -1  # an empty name is none, as in Perfetto's engine
-        partner = match(track, begins, *names)
+        partner = match(begins, track, SLICES, *names)
         alone = begins & (partner < 0)
         waits = np.zeros(len(track), np.bool_)
         if not last and len(track):
