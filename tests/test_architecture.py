@@ -16,7 +16,7 @@ MAY: dict[str, set[str]] = {
     "credentials": set(), "units": set(), "_version": set(), "recorder": set(), "messages": set(), "plugins": set(),
     "columns": set(),  # array types, narrow calls of pyarrow, members of `args`
     "errors": {"credentials"},
-    "safety": {"errors"},  # limits on what reading costs, and temporary folders
+    "safety": {"columns", "trace", "errors"},  # limits on what reading costs; rows in temporary folders
     "options": {"errors"},
     "analysis": {"columns.arrays", "columns.arrow"},
     "text": {"errors", "units"},
@@ -32,10 +32,10 @@ MAY: dict[str, set[str]] = {
     },
     "writers": {
         "columns", "plugins", "trace", "schema", "analysis", "units", "options", "errors", "messages",
-        "safety.scratch", "safety.unfinished",
+        "safety.scratch", "safety.spill", "safety.unfinished",
         "text.spreadsheet",  # a cell of a name, as a form of a report has it
     },
-    "run": {"columns", "safety.scratch", "text.display", "trace", "schema", "analysis", "units", "errors"},
+    "run": {"columns", "safety.spill", "text.display", "trace", "schema", "analysis", "units", "errors"},
     "views": {
         "columns", "plugins", "text.names", "index", "topology", "trace", "schema", "report", "analysis", "units",
         "options", "errors",

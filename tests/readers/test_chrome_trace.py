@@ -18,7 +18,8 @@ import tracekit
 from tracekit.api import inspect
 from tracekit.errors import SchemaError, TracekitError, UsageError
 from tracekit.readers.engine import pairing
-from tracekit.readers.trace_event import pairs, spill, stream
+from tracekit.readers.trace_event import pairs, stream
+from tracekit.safety import spill
 from tracekit.trace import Trace
 
 OTHERS = [

@@ -18,7 +18,7 @@ from tracekit.columns.arrays import I64, Mask
 from tracekit.columns.arrow import pc
 from tracekit.readers.engine.pairing import SLICES, match_by_depth
 from tracekit.readers.packets.rows import BEGIN, END, LOOSE, SCHEMA
-from tracekit.readers.trace_event.spill import Spill, order_of
+from tracekit.safety.spill import Spill, order_of
 
 STORED = SCHEMA.append(pa.field("partner", pa.int32()))
 """partner: row of the begin or end in the block, -1 for none."""

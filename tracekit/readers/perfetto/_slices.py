@@ -14,7 +14,7 @@ from tracekit.readers.engine.pairing import MOST_OPEN, SLICES, match
 from tracekit.readers.packets.rows import BEGIN, END, ENDED, LOOSE, WHOLE
 from tracekit.readers.perfetto._blocks import Blocks, Matched
 from tracekit.readers.perfetto._lanes import Lanes, merged_args
-from tracekit.readers.trace_event.spill import Sorter, order_of
+from tracekit.safety.spill import Sorter, order_of
 from tracekit.trace import Ledger, concat
 
 _PIECE_ROWS = 1 << 16

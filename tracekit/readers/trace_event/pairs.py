@@ -24,8 +24,8 @@ from tracekit.columns.arrays import I64, Mask
 from tracekit.columns.arrow import Column
 from tracekit.readers.builder import event_batch
 from tracekit.readers.engine import pairing
-from tracekit.readers.trace_event import spill
 from tracekit.readers.trace_event.rows import Rows
+from tracekit.safety.spill import Sorter, Spill, by_columns
 from tracekit.trace import Ledger, concat
 
 BATCH_ROWS = 1 << 16
@@ -50,8 +50,8 @@ class Pairs:
 
     def __init__(self, ledger: Ledger) -> None:
         self.ledger = ledger
-        self._spill = spill.Spill(WAITING)
-        self._sorter = spill.Sorter(self._spill, (*LANES, "seq"))
+        self._spill = Spill(WAITING)
+        self._sorter = Sorter(self._spill, by_columns(*LANES, "seq"))
         self._count = 0
 
     def close(self) -> None:
@@ -112,7 +112,7 @@ class Pairs:
         file = self._spill.write(lane())
         rows: Iterator[pa.Table] = self._spill.read(file)
         if rule.by_time():
-            sorter = spill.Sorter(self._spill, ("ts_ns", "begins", "seq"))
+            sorter = Sorter(self._spill, by_columns("ts_ns", "begins", "seq"))
             for table in rows:
                 sorter.add(table)
             rows = sorter.tables()
