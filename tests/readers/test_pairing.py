@@ -8,12 +8,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tracekit.readers.engine import pairing
-from tracekit.readers.engine.pairing import NESTED, SLICES, TRACE_EVENT, OpenRanges, Rule, match
+from tracekit.readers.engine.pairing import NESTED, SLICES, TRACE_EVENT, OpenRanges, PairingRule, match
 
 ROW = st.tuples(st.integers(0, 2), st.booleans(), st.integers(-1, 2))
 
 
-def by_stack(rows: list[tuple[int, bool, int]], rule: Rule) -> list[int]:
+def by_stack(rows: list[tuple[int, bool, int]], rule: PairingRule) -> list[int]:
     """The partners of rows, each lane's open begins searched from the innermost outwards."""
     partner = [-1] * len(rows)
     stacks: dict[int, list[int]] = {}
@@ -39,7 +39,7 @@ def by_stack(rows: list[tuple[int, bool, int]], rule: Rule) -> list[int]:
 
 @pytest.mark.parametrize("rule", [TRACE_EVENT, SLICES, NESTED])
 @given(rows=st.lists(ROW, max_size=40))
-def test_each_rule_finds_what_a_stack_finds(rule: Rule, rows: list[tuple[int, bool, int]]) -> None:
+def test_each_rule_finds_what_a_stack_finds(rule: PairingRule, rows: list[tuple[int, bool, int]]) -> None:
     rows = sorted(rows, key=lambda row: row[0])
     lane, begins, name = (np.array([row[at] for row in rows], kind) for at, kind in enumerate((int, bool, int)))
     assert match(begins, lane, rule, name).tolist() == by_stack(rows, rule)

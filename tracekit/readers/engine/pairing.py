@@ -41,20 +41,20 @@ V = TypeVar("V")
 
 
 @dataclass(frozen=True, slots=True)
-class Rule:
+class PairingRule:
     """The rule of a format. ends_inner: an end also ends what is open within. any_end: a nameless begin fits each."""
 
     ends_inner: bool
     any_end: bool = False
 
 
-TRACE_EVENT = Rule(ends_inner=False)
-SLICES = Rule(ends_inner=True, any_end=True)
-NESTED = Rule(ends_inner=True)
+TRACE_EVENT = PairingRule(ends_inner=False)
+SLICES = PairingRule(ends_inner=True, any_end=True)
+NESTED = PairingRule(ends_inner=True)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Nested:
+class NestedPairs:
     """Rows that depth alone matches. begin, end: rows of each pair. lost: the ends for which nothing was open."""
 
     begin: I64
@@ -75,7 +75,7 @@ def take_turns(key: I64, begins: Mask) -> tuple[I64, I64]:
     return one[pairs], two[pairs]
 
 
-def nest(begins: Mask, lane: I64 | None = None) -> Nested:
+def nest(begins: Mask, lane: I64 | None = None) -> NestedPairs:
     """Match begins and ends by depth, whatever their names are.
 
     begins: shape (n,), rows of a lane in the order in which they happened. lane: ascending, None for one lane.
@@ -86,7 +86,7 @@ def nest(begins: Mask, lane: I64 | None = None) -> Nested:
     count = len(begins)
     if not count:
         none = np.empty(0, np.int64)
-        return Nested(none, none, none)
+        return NestedPairs(none, none, none)
     height = np.cumsum(np.where(begins, 1, -1))
     number = np.zeros(count, np.int64)
     if lane is not None:
@@ -113,10 +113,10 @@ def nest(begins: Mask, lane: I64 | None = None) -> Nested:
     if int(key.max(initial=0)) < 1 << 15:
         key = key.astype(np.int16)  # two bytes are sorted by radix, in one pass over the rows
     begin, end = take_turns(key, begins)
-    return Nested(begin, end, lost) if everything else Nested(kept[begin], kept[end], lost)
+    return NestedPairs(begin, end, lost) if everything else NestedPairs(kept[begin], kept[end], lost)
 
 
-def match(begins: Mask, lane: I64 | None, rule: Rule, name: Texts, category: Texts | None = None) -> I64:
+def match(begins: Mask, lane: I64 | None, rule: PairingRule, name: Texts, category: Texts | None = None) -> I64:
     """Return for each begin the row of its end, and for each end that of its begin; -1 without one.
 
     begins, lane: as for `nest`. name, category: numbers of texts, -1 for none. An end that states both needs both.
@@ -141,7 +141,7 @@ def match(begins: Mask, lane: I64 | None, rule: Rule, name: Texts, category: Tex
 
 
 def match_by_depth(
-    begins: Mask, lane: I64 | None, rule: Rule, name: Texts, category: Texts | None = None
+    begins: Mask, lane: I64 | None, rule: PairingRule, name: Texts, category: Texts | None = None
 ) -> tuple[I64, I64]:
     """Return partners as `match` does, and one row of each lane in which names disagree: its partners are wrong."""
     partner = np.full(len(begins), -1, np.int64)

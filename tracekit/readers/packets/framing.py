@@ -9,10 +9,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from tracekit.columns.arrays import I64, Bytes
+from tracekit.columns.varints import varint_at
 from tracekit.errors import ParseError
+from tracekit.readers.engine.wire import Fields, Words, padded, scan, varints, words_of
 from tracekit.readers.packets.fields import COMPRESSED, ZSTD_COMPRESSED
-from tracekit.readers.packets.wire import Fields, Words, padded, scan, varints, words_of
-from tracekit.readers.protobuf import varint_at
 from tracekit.readers.source import Source
 from tracekit.trace import Ledger
 

@@ -16,11 +16,11 @@ import pyarrow as pa
 from tracekit.columns import arrow
 from tracekit.columns.arrays import I32, I64
 from tracekit.columns.arrow import Column, pc
+from tracekit.readers.engine.wire import Fields, Picked, scan
 from tracekit.readers.packets.fields import KEYS, STRINGS
 from tracekit.readers.packets.framing import Block
 from tracekit.readers.packets.sequences import Stated
 from tracekit.readers.packets.texts import NONE, Texts, distinct, slices
-from tracekit.readers.packets.wire import Fields, Picked, scan
 from tracekit.readers.perfetto._nested import read_nested
 
 BOOL, UINT, INT, DOUBLE, STRING, POINTER, NESTED = 2, 3, 4, 5, 6, 7, 8

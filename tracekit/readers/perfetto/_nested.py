@@ -12,9 +12,9 @@ import pyarrow as pa
 from tracekit.columns import arrow
 from tracekit.columns.arrays import I64, Mask
 from tracekit.columns.arrow import Column, pc
+from tracekit.readers.engine.wire import Fields, Picked, scan
 from tracekit.readers.packets.framing import Block
 from tracekit.readers.packets.texts import distinct, slices
-from tracekit.readers.packets.wire import Fields, Picked, scan
 
 _DEPTH = 16
 _KIND, _KEYS, _MEMBERS, _ITEMS, _INT, _DOUBLE, _BOOL, _STRING = range(1, 9)

@@ -11,9 +11,9 @@ import pyarrow as pa
 from tracekit.columns import arrow
 from tracekit.columns.arrays import Mask
 from tracekit.readers.base import Opened, ReadOptions
+from tracekit.readers.engine.wire import WireMessage
 from tracekit.readers.packets import fields as numbers
 from tracekit.readers.packets.framing import Block, Packets
-from tracekit.readers.packets.message import Message
 from tracekit.readers.packets.rows import ENDED, FLOW, LOOSE, SCHEMA
 from tracekit.readers.packets.sequences import Sequences
 from tracekit.readers.packets.texts import Texts
@@ -125,8 +125,8 @@ class _Reading:
         for kind, take in (
             (numbers.DESCRIPTOR, self.tracks.describe),
             (numbers.PROCESS_TREE, self.tracks.name_tree),
-            (numbers.PROCESS, lambda data: self.tracks.name_process(Message(data))),
-            (numbers.THREAD, lambda data: self.tracks.name_thread(Message(data))),
+            (numbers.PROCESS, lambda data: self.tracks.name_process(WireMessage(data))),
+            (numbers.THREAD, lambda data: self.tracks.name_thread(WireMessage(data))),
         ):
             found = fields.of(kind, 2)
             for at, end in zip(found.at.tolist(), found.ends.tolist(), strict=True):

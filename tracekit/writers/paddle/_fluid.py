@@ -10,7 +10,8 @@ from typing import Any, BinaryIO, TypeAlias
 import pyarrow as pa
 
 from tracekit import schema
-from tracekit.messages import EVENT_TYPES, PLACES, Message, delimited, messages, varint
+from tracekit.columns.varints import delimited, varint
+from tracekit.messages import EVENT_TYPES, PLACES, Message, messages
 from tracekit.schema import DEVICE_WORK, Kind
 from tracekit.writers.base import Stream, WriteOptions, Written, new_file
 from tracekit.writers.json_text import parsed

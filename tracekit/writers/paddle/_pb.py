@@ -12,7 +12,8 @@ import pyarrow as pa
 from tracekit import schema
 from tracekit.columns import arrow
 from tracekit.columns.arrow import Column, pc
-from tracekit.messages import STAND_IN, Message, delimited, messages, varint
+from tracekit.columns.varints import delimited, varint
+from tracekit.messages import STAND_IN, Message, messages
 from tracekit.safety.scratch import StoredRows, scratch_file, scratch_folder, stored_rows
 from tracekit.schema import DEVICE_WORK, Kind
 from tracekit.trace import Run

@@ -20,7 +20,8 @@ from typing import BinaryIO
 import pyarrow as pa
 
 from tracekit.errors import ParseError
-from tracekit.readers.nsys.report.messages import BYTES, VARINT, WireError, last_values, message, varint
+from tracekit.readers.engine.wire import BYTES, VARINT, WireError, checked_varint
+from tracekit.readers.nsys.report.messages import last_values, message
 from tracekit.readers.source import Source
 
 MAGIC = b"NVIDIA Tegra Profiler Report "
@@ -166,7 +167,7 @@ class Container:
     def _number(self, at: int, end: int, what: str) -> tuple[int, int]:
         data = self._read(at, 10)
         try:
-            value, width = varint(data[: end - at], 0)
+            value, width = checked_varint(data[: end - at], 0)
         except WireError as err:
             raise self.damaged(at, f"{what} cannot be read ({err})") from err
         return value, at + width
@@ -206,7 +207,7 @@ class Container:
     def _delimited(self, content: bytes, at: int, what: str) -> bytes:
         """Return the one message of a block, after its length."""
         try:
-            size, start = varint(content, 0)
+            size, start = checked_varint(content, 0)
         except WireError as err:
             raise self.damaged(at, f"{what} cannot be read ({err})") from err
         if start + size != len(content):
@@ -272,17 +273,17 @@ class Container:
                 if data[at] == 0x0A:  # most are shorter than 128 bytes: one byte of tag, one of length
                     size, start = data[at + 1] if at + 1 < end else 128, at + 2
                     if size > 127:
-                        size, start = varint(data, at + 1)
+                        size, start = checked_varint(data, at + 1)
                     at = start + size
                     if at > end:
                         raise WireError("a text that ends beyond the block")
                     keep(data[start:at])
                     continue
                 start = at
-                tag, at = varint(data, at)
+                tag, at = checked_varint(data, at)
                 if tag & 7 != BYTES:
                     raise WireError("a wire type that no message has")
-                size, at = varint(data, at)
+                size, at = checked_varint(data, at)
                 at += size
                 if at > end:
                     raise WireError("a field that ends beyond the block")

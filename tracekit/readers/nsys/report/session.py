@@ -9,9 +9,11 @@ import re
 from collections import Counter
 from collections.abc import Iterator
 
+from tracekit.columns.varints import signed
+from tracekit.readers.engine.wire import BYTES, VARINT
 from tracekit.readers.nsys.report import layout
 from tracekit.readers.nsys.report.container import Container
-from tracekit.readers.nsys.report.messages import BYTES, VARINT, last_values, signed
+from tracekit.readers.nsys.report.messages import last_values
 
 Row = dict[str, object]
 

@@ -227,19 +227,6 @@ def fields(data: bytes, most: int = 64) -> list[tuple[int, int, bytes | int]]:
     return found
 
 
-def varint_at(data: bytes, place: int) -> tuple[int, int]:
-    """Return a number and where it ends; -1 where the data ends within it."""
-    value = shift = 0
-    while place < len(data) and shift < 70:
-        byte = data[place]
-        place += 1
-        value |= (byte & 127) << shift
-        if byte < 128:
-            return value, place
-        shift += 7
-    return -1, len(data)
-
-
 def good_range(start: int, end: int) -> bool:
     """Return whether both ends are times that a trace can hold, in order."""
     return 0 <= start <= end < MAX_NS
