@@ -21,6 +21,7 @@ from tracekit.doctor._flows import Flows
 from tracekit.doctor.findings import Finding, Gathered
 from tracekit.doctor.ledgers import FullLedger
 from tracekit.readers.base import ReadOptions
+from tracekit.readers.engine.torn import TORN
 from tracekit.readers.source import Source
 from tracekit.readers.trace_event import events
 from tracekit.readers.trace_event.generic import ChromeReading
@@ -166,7 +167,7 @@ def check(source: Source, ledger: FullLedger, *, per_unit: int) -> tuple[list[Fi
         ledger.note("lost-comma", "a comma between two events is missing", reading.events.lost_commas)
     if reading.events.doubled_commas:
         ledger.note("doubled-comma", "several commas are between two events", reading.events.doubled_commas)
-    if reading.events.form == "array" and not reading.events.whole and "torn-row" not in ledger.notes:
+    if reading.events.form == "array" and not reading.events.whole and TORN not in ledger.notes:
         ledger.note("open-list", "the list of events is not closed")
     return checks.findings("event"), checks.bad_points()
 

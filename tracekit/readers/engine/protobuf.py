@@ -17,6 +17,7 @@ import pyarrow as pa
 
 from tracekit.columns import arrow
 from tracekit.columns.arrow import DictColumn
+from tracekit.readers.engine.torn import drop_torn
 from tracekit.trace import Ledger
 from tracekit.units import MAX_NS
 
@@ -240,7 +241,7 @@ def tell_cut(ledger: Ledger, met: Met) -> None:
         return
     ledger.read += 1
     if met.what is What.CUT:
-        ledger.drop("torn-row", where=where, text="dropped: the file ends within a record")
+        drop_torn(ledger, where, what="the file ends within a record")
     else:
         ledger.drop("damaged", where=where, text=f"dropped: {met.reason}, up to the end of what holds it")
 
