@@ -265,7 +265,7 @@ def _drop(log: Log, block: Block, line: int, torn: int) -> None:
         if not why:
             continue
         if row == torn:
-            drop_torn(log.ledger, f"line {line + row}", what="the last line is cut")
+            drop_torn(log.ledger, f"line {line + row}")
         else:
             log.ledger.drop("bad-row", where=f"line {line + row}", text=f"dropped: a row that cannot be read ({why})")
 

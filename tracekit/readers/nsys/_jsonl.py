@@ -135,7 +135,7 @@ def _line(state: _State, line: bytes, number: int, *, torn: bool) -> None:
     members = _object(line)
     if members is None:
         if torn:
-            drop_torn(ledger, where, what="the last line is cut")
+            drop_torn(ledger, where)
         else:
             ledger.drop("bad-row", where=where, text="dropped: a line that is not a JSON object")
             state.zeroed += len(line) if b"\0" in line else 0
