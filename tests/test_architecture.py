@@ -32,7 +32,7 @@ MAY: dict[str, set[str]] = {
     },
     "writers": {
         "columns", "plugins", "trace", "schema", "analysis", "units", "options", "errors", "messages",
-        "safety.scratch", "safety.spill", "safety.unfinished",
+        "safety.limits", "safety.scratch", "safety.spill", "safety.unfinished",
         "text.spreadsheet",  # a cell of a name, as a form of a report has it
     },
     "run": {"columns", "safety.spill", "text.display", "trace", "schema", "analysis", "units", "errors"},
@@ -78,7 +78,7 @@ MAY: dict[str, set[str]] = {
         "columns", "analysis", "archive", "pipeline", "inputs", "readers.source", "writers.base", "render", "report",
         "privacy", "trace", "units", "credentials", "workers", "safety", "errors", "_version",
     },
-    "workers": {"errors"},
+    "workers": {"safety.limits", "errors"},
     "shares": {
         "columns", "analysis", "conversion", "pipeline", "inputs", "run", "index", "views", "report", "trace", "schema",
         "workers", "options", "safety", "errors", "_version",
@@ -92,7 +92,7 @@ MAY: dict[str, set[str]] = {
         "shares",
         "compare", "archive", "batch", "query", "show", "doctor", "conversion", "pipeline", "explain", "inputs",
         "selection", "readers", "writers", "plugins", "schema", "views", "compat", "render", "report", "trace",
-        "topology", "units", "options", "errors", "_version", "credentials", "privacy", "safety",
+        "topology", "units", "options", "errors", "_version", "credentials", "privacy", "safety", "text.display",
     },
     "api": {
         "columns", "archive", "compare", "query", "explain", "pipeline", "inputs", "run", "selection", "topology",
