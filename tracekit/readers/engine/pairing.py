@@ -28,6 +28,7 @@ from typing import Generic, TypeAlias, TypeVar
 import numpy as np
 
 from tracekit.columns.arrays import I32, I64, Mask
+from tracekit.trace import Ledger
 
 MOST_OPEN = 1 << 16
 """Begins of one lane that wait for their end. Of more, the outermost get none: memory is bounded."""
@@ -209,6 +210,20 @@ def _by_name(begins: list[bool], names: list[int], *, ends_inner: bool) -> list[
         else:
             ended.add(begun)
     return partner
+
+
+def drop_lost_ends(ledger: Ledger, what: str, record: str, numbers: I64) -> None:
+    """Drop ends that have no begin. what, record: what the format calls ranges and records; numbers: of the ends."""
+    if len(numbers):
+        where = f"{record} {int(numbers.min())}"
+        ledger.drop("end-without-begin", len(numbers), where=where, text=f"dropped: ends of {what} that did not begin")
+
+
+def note_without_end(ledger: Ledger, what: str, record: str, numbers: I64) -> None:
+    """Note begins that have no end, and so no duration. what, record, numbers: as for `drop_lost_ends`."""
+    if len(numbers):
+        where = f"{record} {int(numbers.min())}"
+        ledger.note("open-range", f"{what} have no end: their duration is not known", len(numbers), where=where)
 
 
 class OpenRanges(Generic[K, V]):

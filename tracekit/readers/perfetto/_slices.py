@@ -10,7 +10,7 @@ import pyarrow as pa
 from tracekit.columns import arrow
 from tracekit.columns.arrays import I64
 from tracekit.columns.arrow import Column
-from tracekit.readers.engine.pairing import MOST_OPEN, SLICES, match
+from tracekit.readers.engine.pairing import MOST_OPEN, SLICES, drop_lost_ends, match, note_without_end
 from tracekit.readers.packets.rows import BEGIN, END, ENDED, LOOSE, WHOLE
 from tracekit.readers.perfetto._blocks import Blocks, Matched
 from tracekit.readers.perfetto._lanes import Lanes, merged_args
@@ -59,13 +59,8 @@ class Slices:
                 waits[open_[:-MOST_OPEN]] = False
         lost = np.flatnonzero(~begins & (partner < 0))
         self._ledger.merged += int(np.count_nonzero(~begins)) - len(lost)
-        if len(lost):
-            text = "dropped: ends of slices that did not begin"
-            self._ledger.drop("end-without-begin", len(lost), where=f"packet {int(packet[lost].min())}", text=text)
-        unended = np.flatnonzero(alone & ~waits)
-        if len(unended):
-            text = "slices have no end: their duration is not known"
-            self._ledger.note("open-range", text, len(unended), where=f"packet {int(packet[unended].min())}")
+        drop_lost_ends(self._ledger, "slices", "packet", packet[lost])
+        note_without_end(self._ledger, "slices", "packet", packet[alone & ~waits])
         closed = np.flatnonzero(begins & (partner >= 0))
         ends = arrow.take(table.select(["ts", "args"]), partner[closed])
         place = arrow.array(arrow.ints(table.column("place"))[closed])

@@ -152,27 +152,17 @@ class Pairs:
         yield from rows.replace_schema_metadata(schema.EVENTS.metadata).to_batches(max_chunksize=BATCH_ROWS)
 
     def _account(self, match: _Match, begin: I64) -> None:
-        ledger = self.ledger
-        if len(match.lost):
-            first = int(match.table.column("event_id").to_numpy()[match.lost].min())
-            ledger.drop(
-                "end-without-begin",
-                len(match.lost),
-                where=f"event {first}",
-                text="dropped: ends of ranges that did not begin",
-            )
+        ledger, numbers = self.ledger, match.table.column("event_id").to_numpy()
+        pairing.drop_lost_ends(ledger, "ranges", "event", numbers[match.lost])
         end = match.partner[begin]
-        open_ = int((end < 0).sum())
-        if open_:
-            first = int(match.table.column("event_id").to_numpy()[begin[end < 0]].min())
-            text = "ranges have no end: their duration is not known"
-            ledger.note("open-range", text, open_, where=f"event {first}")
+        unended = begin[end < 0]
+        pairing.note_without_end(ledger, "ranges", "event", numbers[unended])
         backwards = (end >= 0) & (match.ts[end] < match.ts[begin])
         if backwards.any():
             ledger.note("negative-duration", "ranges end before they begin: kept as they are", int(backwards.sum()))
         ledger.kept += len(begin)
         ledger.events_out += len(begin)
-        ledger.merged += len(begin) - open_
+        ledger.merged += len(begin) - len(unended)
 
 
 class _Match:
