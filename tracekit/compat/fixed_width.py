@@ -1,4 +1,4 @@
-"""What the layouts of several upstreams share: lines of columns of fixed width, rows by name, the unit of times."""
+"""Lines of columns of fixed width, rows by name and the unit of times, for the layouts of several upstreams."""
 
 from __future__ import annotations
 
