@@ -16,7 +16,7 @@ MAY: dict[str, set[str]] = {
     "credentials": set(), "units": set(), "_version": set(), "recorder": set(), "messages": set(), "plugins": set(),
     "columns": set(),  # array types, narrow calls of pyarrow, members of `args`
     "errors": {"credentials"},
-    "safety": {"errors"},  # limits on what reading costs, and temporary folders
+    "safety": {"columns", "trace", "errors"},  # limits on what reading costs; rows in temporary folders
     "options": {"errors"},
     "analysis": {"columns.arrays", "columns.arrow"},
     "text": {"errors", "units"},
@@ -32,10 +32,10 @@ MAY: dict[str, set[str]] = {
     },
     "writers": {
         "columns", "plugins", "trace", "schema", "analysis", "units", "options", "errors", "messages",
-        "safety.scratch", "safety.unfinished",
+        "safety.limits", "safety.scratch", "safety.spill", "safety.unfinished",
         "text.spreadsheet",  # a cell of a name, as a form of a report has it
     },
-    "run": {"columns", "safety.scratch", "text.display", "trace", "schema", "analysis", "units", "errors"},
+    "run": {"columns", "safety.spill", "text.display", "trace", "schema", "analysis", "units", "errors"},
     "views": {
         "columns", "plugins", "text.names", "index", "topology", "trace", "schema", "report", "analysis", "units",
         "options", "errors",
@@ -78,7 +78,7 @@ MAY: dict[str, set[str]] = {
         "columns", "analysis", "archive", "pipeline", "inputs", "readers.source", "writers.base", "render", "report",
         "privacy", "trace", "units", "credentials", "workers", "safety", "errors", "_version",
     },
-    "workers": {"errors"},
+    "workers": {"safety.limits", "errors"},
     "shares": {
         "columns", "analysis", "conversion", "pipeline", "inputs", "run", "index", "views", "report", "trace", "schema",
         "workers", "options", "safety", "errors", "_version",
@@ -92,7 +92,7 @@ MAY: dict[str, set[str]] = {
         "shares",
         "compare", "archive", "batch", "query", "show", "doctor", "conversion", "pipeline", "explain", "inputs",
         "selection", "readers", "writers", "plugins", "schema", "views", "compat", "render", "report", "trace",
-        "topology", "units", "options", "errors", "_version", "credentials", "privacy", "safety",
+        "topology", "units", "options", "errors", "_version", "credentials", "privacy", "safety", "text.display",
     },
     "api": {
         "columns", "archive", "compare", "query", "explain", "pipeline", "inputs", "run", "selection", "topology",
@@ -105,7 +105,7 @@ MAY: dict[str, set[str]] = {
 }  # fmt: skip
 
 ENGINES: dict[str, set[str]] = {
-    "readers": {"packets", "sqlite", "trace_event", "printed", "foreign"},
+    "readers": {"engine", "packets", "sqlite", "trace_event", "printed", "foreign"},
     "writers": {"tracks"},
 }
 """Folders that several producers, or several targets, share; every other folder belongs to one of them."""

@@ -382,3 +382,8 @@ class SchemaError(TracekitError):
 
 class OutOfOrderError(Exception):
     """Rows are not in the order that their reader declares: the pipeline starts again with a sort. Never shown."""
+
+
+def first_line(err: BaseException) -> str:
+    """Return the first line of an error of a library, at most 200 characters; its type where it has no text."""
+    return str(err).partition("\n")[0][:200] or type(err).__name__

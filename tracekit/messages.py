@@ -178,23 +178,3 @@ def messages(table: str) -> dict[str, type[Message]]:
     pool.Add(file)
     found: Any = message_factory.GetMessageClassesForFiles([file.name], pool)
     return {full.rpartition(".")[2]: cls for full, cls in found.items()}
-
-
-def varint(value: int) -> bytes:
-    """Return an unsigned integer as protobuf writes it; a negative one takes 10 bytes, two's complement.
-
-    >>> varint(300).hex(), len(varint(-1))
-    ('ac02', 10)
-    """
-    value &= (1 << 64) - 1
-    out = bytearray()
-    while value > 127:
-        out.append(value & 127 | 128)
-        value >>= 7
-    out.append(value)
-    return bytes(out)
-
-
-def delimited(number: int, data: bytes) -> bytes:
-    """Return a field of wire type 2 (text or message) with its tag and length."""
-    return varint(number << 3 | 2) + varint(len(data)) + data

@@ -17,7 +17,9 @@ from trace_event_cases import Event, args_of, ledger_adds_up, ns, plain, rows, s
 import tracekit
 from tracekit.api import inspect
 from tracekit.errors import SchemaError, TracekitError, UsageError
-from tracekit.readers.trace_event import pairs, spill, stream
+from tracekit.readers.engine import pairing
+from tracekit.readers.trace_event import pairs, stream
+from tracekit.safety import spill
 from tracekit.trace import Trace
 
 OTHERS = [
@@ -465,7 +467,7 @@ def test_more_open_ranges_than_wait_are_given_without_an_end(tmp_path: Path, mon
     monkeypatch.setattr(spill, "CHUNK_ROWS", 20)
     monkeypatch.setattr(spill, "PIECE_ROWS", 10)
     monkeypatch.setattr(pairs, "LONG_ROWS", 30)
-    monkeypatch.setattr(pairs, "MOST_OPEN", 60)
+    monkeypatch.setattr(pairing, "MOST_OPEN", 60)
     trace = tracekit.read(path)
     ledger = trace.ledgers[0]
     unknown = trace.events.column("dur_ns").null_count

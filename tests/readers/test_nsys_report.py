@@ -24,7 +24,9 @@ from support import read_sample, run_command, sample, shared_reports
 
 import tracekit
 from tracekit.api import inspect
+from tracekit.columns.varints import signed
 from tracekit.errors import ParseError, TracekitError
+from tracekit.readers.engine.wire import BYTES, VARINT, WireError, checked_varint
 from tracekit.readers.nsys.report import messages as wire
 from tracekit.readers.nsys.report import store as report_store
 from tracekit.readers.nsys.report.tables import ReportTables
@@ -393,7 +395,7 @@ def check_varints(values: list[int]) -> None:
     assert found.view(np.uint64).tolist() == values
     assert behind.tolist() == places[1:].tolist()
     for part, value in zip(parts, values, strict=True):
-        assert wire.varint(part, 0) == (value, len(part))
+        assert checked_varint(part, 0) == (value, len(part))
 
 
 FIELD = st.tuples(
@@ -411,12 +413,12 @@ def test_fields_of_many_messages_are_those_of_each(messages: list[list[tuple[int
     assert set(fields.present) == {(number, kind) for each in expected for number, kind, _ in each}
     for number, kind in fields.present:
         of_each = [[value for n, k, value in each if (n, k) == (number, kind)] for each in expected]
-        if kind == wire.VARINT:
+        if kind == VARINT:
             column = fields.column(number)
             assert column is not None
-            last = [wire.signed(each[-1]) if each and isinstance(each[-1], int) else None for each in of_each]
+            last = [signed(each[-1]) if each and isinstance(each[-1], int) else None for each in of_each]
             assert column.to_pylist() == last
-        elif kind == wire.BYTES:
+        elif kind == BYTES:
             spans = fields.spans(number)
             assert spans is not None
             found = [fields.buffer.data[a:b] for a, b in zip(spans.starts, spans.ends, strict=True)]
@@ -440,10 +442,10 @@ def test_any_bytes_are_fields_or_an_error_in_both_ways(data: bytes) -> None:
     for way in (many, one):
         try:
             outcomes.append(way())
-        except wire.WireError:
-            outcomes.append(wire.WireError)
+        except WireError:
+            outcomes.append(WireError)
     # Both refuse, or both find the same; a number of more than 64 bits is refused by the first way alone.
-    assert outcomes[0] == outcomes[1] or outcomes[0] is wire.WireError
+    assert outcomes[0] == outcomes[1] or outcomes[0] is WireError
 
 
 def test_texts_that_are_not_utf8_are_read_with_replacement() -> None:
@@ -681,6 +683,6 @@ def test_wire_types_that_no_message_has_are_errors() -> None:
     for data in every_wire_type():
         try:
             wire.message(data)
-        except wire.WireError:
+        except WireError:
             refused += 1
     assert refused >= 12

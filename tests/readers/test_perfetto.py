@@ -538,7 +538,7 @@ def test_gzip_changes_nothing(tmp_path: Path) -> None:
 def test_a_trace_on_disk_is_that_of_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Rows that do not fit into memory: the same events, from slices that are open over many pieces."""
     from tracekit.readers.perfetto import _reading, _slices
-    from tracekit.readers.trace_event import spill
+    from tracekit.safety import spill
 
     one, two = Sequence(3, (11, message((11, 9)))), Sequence(4, (11, message((11, 10))))
     packets = [one.event(0, BEGIN, "outermost"), two.event(1, BEGIN, "other")]

@@ -28,7 +28,7 @@ BESIDE = [name for name, writer in WRITERS.items() if writer.names_only]
 
 @pytest.fixture(autouse=True)
 def two_cores_and_no_thread_left(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    monkeypatch.setattr(overlapped, "cores", lambda: 2)
+    monkeypatch.setattr(overlapped, "cpus", lambda: 2)
     yield
     assert not [thread for thread in threading.enumerate() if thread.name == "tracekit-write"]
 
@@ -69,7 +69,7 @@ def test_the_bytes_do_not_depend_on_threads(
     suffix = WRITERS[to].suffixes[0]
     both, alone = tmp_path / f"both{suffix}", tmp_path / f"alone{suffix}"
     first = tracekit.convert(source, both)
-    monkeypatch.setattr(overlapped, "cores", lambda: 1)
+    monkeypatch.setattr(overlapped, "cpus", lambda: 1)
     second = tracekit.convert(source, alone)
     assert both.read_bytes() == alone.read_bytes()
     assert replace(first.written, path=alone) == second.written
@@ -162,7 +162,7 @@ def test_a_writer_that_takes_no_more_batches_ends_the_reader() -> None:
 
 
 def test_one_core_means_one_thread(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(overlapped, "cores", lambda: 1)
+    monkeypatch.setattr(overlapped, "cpus", lambda: 1)
     threads = set()
 
     def batches() -> Iterator[pa.RecordBatch]:
@@ -178,7 +178,7 @@ import itertools, sys
 from tracekit import inputs
 from tracekit.cli import main
 from tracekit.writers import overlapped
-overlapped.cores = lambda: 2
+overlapped.cpus = lambda: 2
 ended = inputs.Inputs.stream
 def endless(self, **how):
     stream = ended(self, **how)

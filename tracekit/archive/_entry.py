@@ -16,7 +16,7 @@ import msgspec
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from tracekit.errors import InputError, ParseError, UsageError
+from tracekit.errors import InputError, ParseError, UsageError, first_line
 from tracekit.privacy.guard import masked_run
 from tracekit.trace import Ledger, Run, SourceFacts
 
@@ -187,7 +187,7 @@ def read_entry(file: BinaryIO | Path, *, path: str, name: str, size: int) -> Ent
     except _DAMAGE as err:
         if isinstance(err, OSError) and err.errno:
             raise InputError(f"cannot be read ({err.strerror or err})", path=path) from err
-        raise ParseError(path, "", f"not a readable Parquet file ({_short(err)})", hint=VERIFY) from err
+        raise ParseError(path, "", f"not a readable Parquet file ({first_line(err)})", hint=VERIFY) from err
     if "tracekit.archive" not in texts:
         raise ParseError(path, "", "not a file of an archive: its metadata lacks tracekit.archive", hint=VERIFY)
     try:
@@ -219,7 +219,7 @@ def read_entry(file: BinaryIO | Path, *, path: str, name: str, size: int) -> Ent
             revision=label.get("revision", 0),
         )
     except _DAMAGE as err:
-        raise ParseError(path, "footer", f"the metadata cannot be read ({_short(err)})", hint=VERIFY) from err
+        raise ParseError(path, "footer", f"the metadata cannot be read ({first_line(err)})", hint=VERIFY) from err
 
 
 VERIFY = "`tracekit archive verify` checks every file"
@@ -232,10 +232,6 @@ def _facts(run: Run) -> dict[str, object]:
     facts["formats"] = sorted({source.format for source in run.sources})
     facts["devices"] = sorted(set(run.devices.values()))
     return facts
-
-
-def _short(err: BaseException) -> str:
-    return str(err).partition("\n")[0][:200] or type(err).__name__
 
 
 def run_of(name: str) -> str:

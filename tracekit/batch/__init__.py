@@ -39,8 +39,8 @@ from tracekit.errors import Option, OutputError, UsageError, sentence
 from tracekit.pipeline import writer_for
 from tracekit.privacy.anonymous import Anonymizer
 from tracekit.render.base import RenderOptions
-from tracekit.safety.limits import applied, in_force
-from tracekit.workers.local import Workers, cpus
+from tracekit.safety.limits import applied, cpus, in_force
+from tracekit.workers.local import Workers
 
 __all__ = ["BatchOptions", "BatchResult", "Progress", "run", "run_with"]
 

@@ -28,6 +28,7 @@ from tracekit.cli.process.limited import limited
 from tracekit.cli.process.startup import PlainGroup
 from tracekit.cli.process.terminal import show as show_text
 from tracekit.errors import UsageError
+from tracekit.text.display import plural
 from tracekit.units import format_bytes
 
 if TYPE_CHECKING:
@@ -134,10 +135,6 @@ def list_(
     finish(failures)
 
 
-def _count(number: int, what: str) -> str:
-    return f"{number:,} {what}{'' if number == 1 else 's'}"
-
-
 def _list_text(values: object, separator: str) -> str:
     return separator.join(map(str, values)) if isinstance(values, list) else str(values)
 
@@ -167,7 +164,7 @@ def _listing(found: Sequence[Entry]) -> ReportTable:
     from tracekit.units import Unit
 
     size = sum(entry.bytes for entry in found)
-    title = f"{_count(len(found), 'run')}, {format_bytes(size)}"
+    title = f"{plural(len(found), 'run')}, {format_bytes(size)}"
     return ReportTable(
         "entries",
         title,
@@ -244,7 +241,7 @@ def verify(root: Root, format_: ShortForm = "text") -> None:
             print(one_line(f"{path}: of a running add, or left by a killed one: the next `add` removes that"))
         print(
             f"{found.files:,} {'file is' if found.files == 1 else 'files are'} undamaged: {found.events:,} events, "
-            f"{found.totals:,} totals, {found.bytes:,} bytes; {_count(len(found.problems), 'problem')}"
+            f"{found.totals:,} totals, {found.bytes:,} bytes; {plural(len(found.problems), 'problem')}"
         )
     if found.problems:
         raise typer.Exit(EXIT_FAILED)
@@ -287,8 +284,8 @@ def prune(
     for path in done.leftovers:
         print(one_line(f"{word} {path}: left by an add that was killed"))
     cut = f" (before {before})" if before else ""
-    say(f"{word} {_count(len(done.removed), 'run')}{cut}, {done.bytes:,} bytes")
-    say(f"{_count(done.kept, 'run')}, {done.kept_bytes:,} bytes kept")
+    say(f"{word} {plural(len(done.removed), 'run')}{cut}, {done.bytes:,} bytes")
+    say(f"{plural(done.kept, 'run')}, {done.kept_bytes:,} bytes kept")
     if most is not None and done.kept_bytes > most:
         say(f"note: that is more than --max-size {max_size}: the rest is kept by --keep, --tag or --run")
     finish(done.failures)

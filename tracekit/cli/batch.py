@@ -11,6 +11,7 @@ import typer
 
 from tracekit.cli._common import PageArgsMb, PageEvents, PageMb, example, finish, say
 from tracekit.cli._sharing import Anonymize, AnonymizeKey, AnonymizeNames, anonymizer
+from tracekit.text.display import plural
 
 if TYPE_CHECKING:
     from tracekit.batch import BatchResult, Progress
@@ -87,7 +88,7 @@ def batch(
     if (anonymize or anonymize_names) and not anonymize_key:
         say("note: without --anonymize-key the next batch cannot know these runs again: it needs another OUT")
     if not done.runs and not done.problems and not done.forgotten:
-        found = f"{_count(done.others, 'file')} of no known format" if done.others else "no file"
+        found = f"{plural(done.others, 'file')} of no known format" if done.others else "no file"
         hint = "does --run-pattern match the files?" if run_pattern else "is it the right folder?"
         raise InputError(
             f"{', '.join(done.empty)}: no run ({found})", hint=f"{hint} `tracekit formats` lists the known formats"
@@ -97,10 +98,6 @@ def batch(
     finish((), [text for _, text in done.incomplete])
 
 
-def _count(number: int, what: str) -> str:
-    return f"{number:,} {what}{'' if number == 1 else 's'}"
-
-
 def _print_result(done: BatchResult) -> None:
     for name, text in done.incomplete:
         say(f"{text} ({name})")
@@ -108,7 +105,7 @@ def _print_result(done: BatchResult) -> None:
         what = "dead batch" if done.cleared == 1 else "dead batches"
         say(f"removed the unfinished work of {done.cleared:,} {what}")
     if done.forgotten:
-        say(f"removed the results of {_count(done.forgotten, 'run')} whose files are gone")
+        say(f"removed the results of {plural(done.forgotten, 'run')} whose files are gone")
     for name, reasons in (*done.failed, *done.partial):
         for reason in reasons:
             say(f"error: {name}: {reason}")
@@ -123,11 +120,11 @@ def _print_result(done: BatchResult) -> None:
         say(f"note: {root}: no run")
     if done.dropped:
         verb = "is" if len(done.dropped) == 1 else "are"
-        records = _count(sum(count for _, count in done.dropped), "record")
-        say(f"note: {records} dropped in {_count(len(done.dropped), 'run')}, which {verb} partial; the page says why")
+        records = plural(sum(count for _, count in done.dropped), "record")
+        say(f"note: {records} dropped in {plural(len(done.dropped), 'run')}, which {verb} partial; the page says why")
     reasons_done = ", ".join(f"{count:,} {why}" for why, count in done.done.items())
     say(
-        f"{_count(done.runs, 'run')}: {sum(done.done.values()):,} done"
+        f"{plural(done.runs, 'run')}: {sum(done.done.values()):,} done"
         f"{f' ({reasons_done})' if reasons_done else ''}, {done.unchanged:,} unchanged"
     )
     why = "not a known profile format, or a report read as its export"

@@ -230,3 +230,8 @@ def _parsed_alone(text: str, keys: tuple[str, ...]) -> object:
     except (ValueError, RecursionError):
         return _ABSENT
     return next((members[key] for key in keys if key in members), _ABSENT) if isinstance(members, dict) else _ABSENT
+
+
+def items_of(value: object) -> list[object]:
+    """Return a list that JSON had, [] for anything else."""
+    return value if isinstance(value, list) else []

@@ -1,12 +1,16 @@
-"""Numbers in protobuf's encoding (varints), many at once.
+"""Numbers and fields in protobuf's encoding (varints): one of them, or columns of them, to and from bytes.
+
+Readers and writers of all protobuf formats use it; what a field means is theirs.
 
 A gather of eight unaligned bytes costs numpy four times as much as two aligned ones that are shifted together, and
 numpy changes a number in place five times as fast as it makes a new one: so the steps here are many and cheap, some
-12 ns a number. Give it some thousand places at a time: then its columns stay in the processor's cache.
+12 ns a number. Give `Packed` some thousand places at a time: then its columns stay in the processor's cache.
 Source: the wire format of protobuf (protobuf.dev/programming-guides/encoding).
 """
 
 from __future__ import annotations
+
+from collections.abc import Callable
 
 import numpy as np
 
@@ -26,6 +30,99 @@ STEPS = (
 )
 """How the sevens of eight bytes become one number: bits that stay, bits that move, by how many."""
 _ONE = np.uint64(1)
+
+
+def varint(value: int) -> bytes:
+    """Return an integer as protobuf writes it; a negative one takes ten bytes, its 64-bit complement.
+
+    >>> varint(300).hex(), len(varint(-1))
+    ('ac02', 10)
+    """
+    value &= (1 << 64) - 1
+    out = bytearray()
+    while value > 127:
+        out.append(value & 127 | 128)
+        value >>= 7
+    out.append(value)
+    return bytes(out)
+
+
+def varint_at(data: bytes, place: int) -> tuple[int, int]:
+    """Return a number and where it ends; -1 where the data ends within it.
+
+    >>> varint_at(b"?\xac\x02", 1), varint_at(b"\xac", 0)
+    ((300, 3), (-1, 1))
+    """
+    value = shift = 0
+    while place < len(data) and shift < 70:
+        byte = data[place]
+        place += 1
+        value |= (byte & 127) << shift
+        if byte < 128:
+            return value, place
+        shift += 7
+    return -1, len(data)
+
+
+def signed(value: int) -> int:
+    """Return 64 bits as int64."""
+    return value - (1 << 64) if value >= 1 << 63 else value
+
+
+def delimited(number: int, data: bytes) -> bytes:
+    """Return a field of wire type 2 (text or message) with its tag and length."""
+    return varint(number << 3 | 2) + varint(len(data)) + data
+
+
+def varint_sizes(values: I64) -> Bytes:
+    """Return the bytes that each number takes as a varint, shape (n,).
+
+    >>> varint_sizes(np.array([0, 127, 128, -1])).tolist()
+    [1, 1, 2, 10]
+    """
+    unsigned = values.view(np.uint64)
+    sizes = np.ones(len(values), np.uint8)
+    top = int(unsigned.max()) if len(values) else 0
+    bits = 7
+    while top >> bits:
+        sizes += unsigned >= np.uint64(1 << bits)
+        bits += 7
+    return sizes
+
+
+def numbers_of(word: U64, behind: Callable[[I64], U64]) -> tuple[U64, I64]:
+    """Return the varints that words begin with, and how many bytes each has: 0 if it does not end within ten.
+
+    word: shape (n,), the eight bytes of each; it is changed. behind: returns the next eight bytes of some of the rows.
+    """
+    ends = ~word
+    ends &= TOP
+    long = np.flatnonzero(ends == 0) if not ends.all() else None
+    low = ends - _ONE
+    # All bits up to the first one that ends a number; then that bit alone.
+    low ^= ends
+    word &= low
+    ends &= low
+    # The exponent of a power of two is the number of its bit.
+    size: I64 = ends.astype(np.float64).view(np.int64)
+    size >>= 52
+    size -= 1015
+    size >>= 3
+    word &= SEVEN
+    for keep, above, bits in STEPS:
+        high = word & above
+        high >>= bits
+        word &= keep
+        word |= high
+    if long is not None:
+        rest = behind(long)
+        first, second = rest & np.uint64(0xFF), (rest >> np.uint64(8)) & np.uint64(0xFF)
+        nine = first < np.uint64(128)
+        ten = ~nine & (second < np.uint64(128))
+        word[long] |= (first & np.uint64(0x7F)) << np.uint64(56)
+        word[long] |= np.where(ten, (second & _ONE) << np.uint64(63), np.uint64(0))
+        size[long] = np.where(nine, 9, np.where(ten, 10, 0))
+    return word, size
 
 
 class Packed:
@@ -67,32 +164,4 @@ class Packed:
         >>> Packed(b"\\xac\\x02\\x05").numbers(np.array([0, 2]))
         (array([300,   5], dtype=uint64), array([2, 1]))
         """
-        word = self.words(places)
-        ends = ~word
-        ends &= TOP
-        long = np.flatnonzero(ends == 0) if not ends.all() else None
-        low = ends - _ONE
-        # All bits up to the first one that ends a number; then that bit alone.
-        low ^= ends
-        word &= low
-        ends &= low
-        # The exponent of a power of two is the number of its bit.
-        size: I64 = ends.astype(np.float64).view(np.int64)
-        size >>= 52
-        size -= 1015
-        size >>= 3
-        word &= SEVEN
-        for keep, above, bits in STEPS:
-            high = word & above
-            high >>= bits
-            word &= keep
-            word |= high
-        if long is not None:
-            rest = self.words(places[long] + 8)
-            first, second = rest & np.uint64(0xFF), (rest >> np.uint64(8)) & np.uint64(0xFF)
-            nine = first < np.uint64(128)
-            ten = ~nine & (second < np.uint64(128))
-            word[long] |= (first & np.uint64(0x7F)) << np.uint64(56)
-            word[long] |= np.where(ten, (second & _ONE) << np.uint64(63), np.uint64(0))
-            size[long] = np.where(nine, 9, np.where(ten, 10, 0))
-        return word, size
+        return numbers_of(self.words(places), lambda rows: self.words(places[rows] + 8))

@@ -18,9 +18,10 @@ from tracekit.analysis.lanes import LaneAssigner
 from tracekit.columns import arrow
 from tracekit.columns.arrays import I64, Mask
 from tracekit.doctor._flows import Flows
-from tracekit.doctor.findings import Finding, Gathered
+from tracekit.doctor.findings import Finding, Gathered, gather
 from tracekit.doctor.ledgers import FullLedger
 from tracekit.readers.base import ReadOptions
+from tracekit.readers.engine.torn import TORN
 from tracekit.readers.source import Source
 from tracekit.readers.trace_event import events
 from tracekit.readers.trace_event.generic import ChromeReading
@@ -76,13 +77,13 @@ class RawChecks:
         ts, dur = arrow.ints(batch.column("ts_ns")), arrow.ints(batch.column("dur_ns"))
         self._first_ns = int(ts[0]) if self._first_ns is None else self._first_ns
         self._last_ns = max(self._last_ns, int((ts + np.maximum(dur, 0)).max()))
-        self._gather("negative-time", batch, ts < 0)
-        self._gather("negative-duration", batch, dur < 0)
+        gather(self._found, "negative-time", batch, ts < 0)
+        gather(self._found, "negative-duration", batch, dur < 0)
         track = self._track_of_row(batch)
         slices = np.flatnonzero(arrow.valid(batch.column("dur_ns")) & arrow.valid(batch.column("tid")))
         crossing = np.zeros(batch.num_rows, np.bool_)
         crossing[slices] = self._assigner.assign(track[slices], ts[slices], dur[slices]) > 0
-        self._gather("overlapping-slices", batch, crossing)
+        gather(self._found, "overlapping-slices", batch, crossing)
         self._round(batch, slices, track, crossing)
         self._flows.see(batch, track)
 
@@ -99,10 +100,6 @@ class RawChecks:
     def _every(self) -> list[Gathered]:
         return [*self._found.values(), *self._fallen_together(), *self._flows.found()]
 
-    def _gather(self, code: str, batch: pa.RecordBatch, mask: Mask) -> None:
-        if mask.any():
-            self._found.setdefault(code, Gathered(code)).add(batch, mask)
-
     def _round(self, batch: pa.RecordBatch, slices: I64, track: I64, crossing: Mask) -> None:
         """Find slices that cross once a viewer has rounded their times: those with a fraction become doubles."""
         ts, dur = arrow.ints(batch.column("ts_ns"))[slices], arrow.ints(batch.column("dur_ns"))[slices]
@@ -116,7 +113,7 @@ class RawChecks:
             self._last_rounded = int(seen[-1])
         mask = np.zeros(batch.num_rows, np.bool_)
         mask[slices[order]] = self._rounded.assign(track[slices][order], seen[order], dur[order]) > 0
-        self._gather("coarse-times", batch, mask & ~crossing)
+        gather(self._found, "coarse-times", batch, mask & ~crossing)
 
     def _track_of_row(self, batch: pa.RecordBatch) -> I64:
         pairs = np.stack((arrow.ints(batch.column("pid")), arrow.ints(batch.column("tid"))))
@@ -166,7 +163,7 @@ def check(source: Source, ledger: FullLedger, *, per_unit: int) -> tuple[list[Fi
         ledger.note("lost-comma", "a comma between two events is missing", reading.events.lost_commas)
     if reading.events.doubled_commas:
         ledger.note("doubled-comma", "several commas are between two events", reading.events.doubled_commas)
-    if reading.events.form == "array" and not reading.events.whole and "torn-row" not in ledger.notes:
+    if reading.events.form == "array" and not reading.events.whole and TORN not in ledger.notes:
         ledger.note("open-list", "the list of events is not closed")
     return checks.findings("event"), checks.bad_points()
 

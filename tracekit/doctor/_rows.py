@@ -21,7 +21,7 @@ from tracekit.columns.arrays import I64, Mask, Rows
 from tracekit.columns.arrow import Column
 from tracekit.credentials import masked
 from tracekit.doctor.defects import DEFECTS
-from tracekit.doctor.findings import EXAMPLES, Example, Finding, Gathered
+from tracekit.doctor.findings import EXAMPLES, Example, Finding, Gathered, gather
 from tracekit.run.covered import CODE, StreamWork, text_of
 from tracekit.schema import API_CALLS, DEVICE_WORK, Kind
 
@@ -88,8 +88,8 @@ class RowChecks:
         kind, texts = arrow.codes(kinds), arrow.texts(kinds.dictionary)
         work = _any_of(kind, texts, DEVICE_WORK)
         if self.lanes:
-            self._gather("negative-duration", batch, timed & (dur < 0))
-        self._gather("zero-duration", batch, work & timed & (dur == 0))
+            gather(self._found, "negative-duration", batch, timed & (dur < 0))
+        gather(self._found, "zero-duration", batch, work & timed & (dur == 0))
         self._fine |= bool((dur[work] % 1000).any())
         self._group(batch, dur)
         if self.lanes:
@@ -120,10 +120,6 @@ class RowChecks:
         gathered.take(numbers, starts, lengths, [each.name for each in covers])
         finding = gathered.finding(word, span)
         return None if finding is None else replace(finding, text=text_of(covers[0]))
-
-    def _gather(self, code: str, batch: pa.RecordBatch, mask: Mask) -> None:
-        if mask.any():
-            self._found.setdefault(code, Gathered(code)).add(batch, mask)
 
     def _group(self, batch: pa.RecordBatch, dur: I64) -> None:
         """Divide the rows where nothing happens for a week."""
@@ -174,7 +170,7 @@ class RowChecks:
         extra = self._assigner.assign(np.array(codes, np.int64)[place.reshape(-1)], ts[rows], dur[rows])
         mask = np.zeros(batch.num_rows, np.bool_)
         mask[rows[extra > 0]] = True
-        self._gather("overlapping-slices", batch, mask)
+        gather(self._found, "overlapping-slices", batch, mask)
 
     def _take_launches(self, batch: pa.RecordBatch, work: Mask, api: Mask) -> None:
         known = arrow.valid(batch.column("correlation"))

@@ -159,3 +159,9 @@ class Diagnosis:
             "remarks": [each.to_json() for each in self.remarks],
             "ledger": self.ledger,
         }
+
+
+def gather(found: dict[str, Gathered], code: str, batch: pa.RecordBatch, mask: Mask) -> None:
+    """Add the rows of a batch that have a defect to those of the same class, if there are any."""
+    if mask.any():
+        found.setdefault(code, Gathered(code)).add(batch, mask)

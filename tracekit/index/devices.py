@@ -17,7 +17,7 @@ from tracekit.index.clocks import by_input, sources_of_several_runs
 from tracekit.index.lanes import device_label, owner_labels
 from tracekit.index.sources import source_label, source_labels, spans, synthetic_sources
 from tracekit.index.trace_index import TraceIndex, join
-from tracekit.report import Cell, Column
+from tracekit.report import Cell, Column, integer_of
 from tracekit.schema import DEVICE_WORK
 from tracekit.units import Unit
 
@@ -108,10 +108,10 @@ def _each(index: TraceIndex, groups: grouping.Groups, places: grouping.Groups) -
     order = np.argsort(groups.codes, kind="stable")
     bounds = np.concatenate(([0], np.cumsum(np.bincount(groups.codes, minlength=groups.count))))
     sources, ranks, numbers, of_place = groups.labels
-    owners = owner_labels(index, [(_number(s), r) for s, r in zip(sources, ranks, strict=True)])
+    owners = owner_labels(index, [(integer_of(s), r) for s, r in zip(sources, ranks, strict=True)])
     found = []
     for g in range(groups.count):
-        source, where = _number(sources[g]), _number(of_place[g])
+        source, where = integer_of(sources[g]), integer_of(of_place[g])
         pid = places.labels[1][where]
         model = index.run.devices.get((source, numbers[g]), "")
         name = f"{'device not named' if numbers[g] is None else device_label(numbers[g])} {model}".rstrip()
@@ -121,7 +121,3 @@ def _each(index: TraceIndex, groups: grouping.Groups, places: grouping.Groups) -
         span = int(first[where]), int(last[where])
         found.append(Device(source, ranks[g], numbers[g], pid, where, positions, *span, name, label))
     return tuple(sorted(found, key=lambda d: [(c is None, c or 0) for c in (d.source, d.rank, d.pid, d.device)]))
-
-
-def _number(cell: Cell) -> int:
-    return cell if isinstance(cell, int) else 0

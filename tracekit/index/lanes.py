@@ -16,7 +16,7 @@ from tracekit.columns.arrays import I64, Mask, Rows
 from tracekit.index import grouping
 from tracekit.index.sources import facts_by_source, rank_label, source_label, source_labels
 from tracekit.index.trace_index import TraceIndex
-from tracekit.report import Cell
+from tracekit.report import Cell, integer_of
 from tracekit.schema import DEVICE_WORK
 from tracekit.trace import Run
 
@@ -103,7 +103,7 @@ def find(index: TraceIndex, rows: Rows) -> Lanes:
     for make in keys:
         groups = grouping.group_by(grouping.Key(codes, range(len(cells))), make())
         codes = groups.codes
-        cells = [(*cells[_number(of)], cell) for of, cell in zip(*groups.labels, strict=True)]
+        cells = [(*cells[integer_of(of)], cell) for of, cell in zip(*groups.labels, strict=True)]
     places = [
         Place(int(source or 0), rank, pid, bool(side), device, context, stream, tid, bool(overlay), bool(instants))
         for source, rank, pid, side, device, context, stream, tid, overlay, instants in cells
@@ -124,10 +124,6 @@ def host_labels(index: TraceIndex, sources: Iterable[int]) -> dict[int, str]:
     stated = {source: str(facts[source].facts.get("host") or "") if source in facts else "" for source in sources}
     several = len(set(filter(None, stated.values()))) > 1
     return {source: (stated[source] or "no host named") if several else "" for source in sorted(stated)}
-
-
-def _number(cell: Cell) -> int:
-    return cell if isinstance(cell, int) else 0
 
 
 def _labels(run: Run, places: list[Place]) -> list[str]:

@@ -12,7 +12,6 @@ none was taken; CUpti_ActivityMemcpyKind; CUPTI_ACTIVITY_FLAG_MEMCPY_ASYNC is 1)
 from __future__ import annotations
 
 import ctypes
-import itertools
 import os
 import re
 import time
@@ -21,6 +20,8 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from types import ModuleType
 from typing import Final, NamedTuple, Protocol
+
+from tracekit.recorder.clock_pairs import read_together
 
 MISSING: Final = "the package cupti-python is not installed (pip install 'tracekit-gpu[cupti]')"
 COPY_KINDS: Final = ("", "HtoD", "DtoH", "HtoA", "AtoH", "AtoA", "AtoD", "DtoA", "DtoD", "HtoH", "PtoP")
@@ -316,12 +317,6 @@ def clock_offset(timestamp: Callable[[], int], epoch: Callable[[], int] = time.t
     >>> clock_offset(lambda: 7, lambda: next(ticks)) // 1_000_000_000
     4
     """
-
-    def one_reading() -> tuple[int, int]:
-        before = epoch()
-        stamp = timestamp()
-        after = epoch()
-        return after - before, (before + after) // 2 - stamp
-
-    _, offset = min(one_reading() for _ in itertools.repeat(None, 5))
+    pair = read_together(epoch, timestamp, 5)
+    offset = pair.outer - pair.inner
     return 0 if abs(offset) < SAME_CLOCK_NS else offset

@@ -5,6 +5,8 @@ from __future__ import annotations
 import time
 from typing import NamedTuple
 
+from tracekit.recorder.clock_pairs import read_together
+
 now = _perf_counter_ns = time.perf_counter_ns
 _time_ns = time.time_ns
 ANCHOR_PERIOD_NS = 5_000_000_000
@@ -19,17 +21,14 @@ class Anchor(NamedTuple):
 
 
 def read_anchor() -> Anchor:
-    """Read both clocks together; the tightest of three tries, since the process may lose the processor in between."""
-    return min((_one_reading() for _ in range(3)), key=lambda anchor: anchor.uncertainty_ns)
+    """Read both clocks together."""
+    pair = read_together(_perf_counter_ns, _wall_clock, 3)
+    return Anchor(pair.outer, pair.inner, abs(pair.apart) // 2 + 1)
 
 
-def _one_reading() -> Anchor:
-    before = _perf_counter_ns()
+def _wall_clock() -> int:
     try:
         epoch = time.time_ns()
     except Exception:  # noqa: BLE001 - a program may put its own clock in its place
         epoch = _time_ns()
-    after = _perf_counter_ns()
-    if type(epoch) is not int:
-        epoch = _time_ns()
-    return Anchor((before + after) // 2, epoch, abs(after - before) // 2 + 1)
+    return epoch if type(epoch) is int else _time_ns()

@@ -93,6 +93,10 @@ class ReportTable:
                 return column
         raise KeyError(name)
 
+    def column_names(self) -> list[str]:
+        """Return the names of the columns, in their order."""
+        return [column.name for column in self.columns]
+
     def rows(self) -> list[list[Cell]]:
         """Return the cells row by row."""
         return [list(row) for row in zip(*(c.values for c in self.columns), strict=True)]
@@ -404,3 +408,8 @@ def _table_lines(table: ReportTable) -> list[str]:
 def _table_html(table: ReportTable) -> str:
     shown = display.html_table(list(_shown_columns(table)))
     return f"<div>{shown}<p>{display.escaped(table.title)}: {_size(table)}</p></div>"
+
+
+def integer_of(cell: Cell) -> int:
+    """Return the integer of a cell, 0 for anything else."""
+    return cell if isinstance(cell, int) else 0

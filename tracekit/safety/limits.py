@@ -7,6 +7,7 @@ Memory, and time between two blocks, are watched from outside the process (`guar
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -22,6 +23,13 @@ given. Traces shrink to a tenth, regular ones to a fortieth; a bomb of gzip to a
 MOST_BYTES = (1 << 62) - 1
 READING_SHARE = 0.8
 """Part of the time after which reading ends, so that the answer on what was read is ready in time."""
+
+
+def cpus() -> int:
+    """Return the number of CPUs that this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +52,7 @@ class Limits:
 
     def received(self) -> Limits:
         """Return the limits that another process sent, on the clock of this one."""
-        return replace(self, began=time.monotonic() - self.began)
+        return self.sent()  # what is over and when it began are each the clock less the other
 
     def without_size(self) -> Limits:
         """Return these limits for a file of our own, made of an input that was read within them."""

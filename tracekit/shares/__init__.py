@@ -30,7 +30,7 @@ from tracekit.options import no_such
 from tracekit.report import Report, Section
 from tracekit.run.alignment import COLLECTIVES, LAUNCHES, MOST_APART_NS, RANGES, Align, Placed
 from tracekit.run.one_process import Joins
-from tracekit.safety.limits import in_force
+from tracekit.safety.limits import cpus, in_force
 from tracekit.safety.scratch import scratch_folder
 from tracekit.shares import _merge
 from tracekit.shares._groups import Groups
@@ -44,7 +44,7 @@ from tracekit.views.named import FiguresKey
 from tracekit.views.ranks import ranks as ranks_view
 from tracekit.views.tables import api, kernel
 from tracekit.workers.dask import DaskWorkers
-from tracekit.workers.local import LocalWorkers, Workers, cpus
+from tracekit.workers.local import LocalWorkers, Workers
 
 SHARED = ("overview", "steps", "ranks", "breakdown", "distributed", "operator", "kernel", "api")
 """Views that are made of shares."""

@@ -274,6 +274,11 @@ def cut_middle(text: str, width: int) -> str:
     return f"{first}…{tail}"
 
 
+def in_pipes(*cells: str) -> str:
+    """Return cells in the middle of columns between pipes, as Paddle's benchmark prints its figures."""
+    return "| " + " | ".join(cell.center(15) for cell in cells) + " |"
+
+
 def plural(count: int, noun: str) -> str:
     """Return a count with its noun: "1 row", "2,000 rows"."""
     return f"{count:,} {noun}{'' if count == 1 else 's'}"

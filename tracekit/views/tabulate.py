@@ -197,3 +197,8 @@ def _top(order: list[int], blocks: Sequence[tuple[Cell, ...]], top: int) -> list
         if seen[blocks[i]] <= top:
             kept.append(i)
     return kept
+
+
+def shares_of(parts: Sequence[int], whole: Sequence[int]) -> list[Cell]:
+    """Return each part's share of its whole, null where that is 0."""
+    return [part / total if total else None for part, total in zip(parts, whole, strict=True)]

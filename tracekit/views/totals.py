@@ -314,3 +314,14 @@ def block_notes(found: Summed) -> list[str]:
         again = ": two sections may count the same time" if "section" in apart else ""
         notes.append(f"a ratio is of the rows of the same {' and '.join(apart)}{again}")
     return notes
+
+
+def frames_of(row: TotalsRow) -> list[str]:
+    """Return the frames of a row's stack, [] without one."""
+    found = row["args"].get("frames")
+    return [str(each) for each in found] if isinstance(found, list) else []
+
+
+def whole_number(value: object) -> Cell:
+    """Return an integer of `args`, null for anything else, true and false included."""
+    return value if isinstance(value, int) and not isinstance(value, bool) else None

@@ -109,13 +109,6 @@ class _Slot(Generic[Task, Answer]):
             pool.shutdown(wait=True, cancel_futures=True)
 
 
-def cpus() -> int:
-    """Return the number of CPUs that this process may use."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
-
-
 def _begin(leash: Connection) -> None:
     """Prepare a worker: the command handles Ctrl-C, and the worker ends with it."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)

@@ -15,7 +15,7 @@ from typing import BinaryIO, Protocol
 
 from isal import isal_zlib
 
-from tracekit.writers.overlapped import cores
+from tracekit.safety.limits import cpus
 
 BLOCK = 1 << 20
 _HEADER = b"\x1f\x8b\x08\x00\x00\x00\x00\x00\x00\xff"
@@ -93,7 +93,7 @@ def _deflated(block: bytes, level: int) -> bytes:
 @contextlib.contextmanager
 def gzipped(file: BinaryIO, level: int = 1) -> Iterator[GzipBlocks]:
     """Yield a file for text bytes, which reach `file` as gzip; no thread is left behind, whatever happens."""
-    threads = ThreadPoolExecutor(min(2, cores()), "tracekit-gzip") if cores() > 1 else None
+    threads = ThreadPoolExecutor(min(2, cpus()), "tracekit-gzip") if cpus() > 1 else None
     try:
         packed = GzipBlocks(file, level, threads)
         yield packed

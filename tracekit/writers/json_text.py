@@ -71,3 +71,8 @@ def parsed(text: str) -> dict[str, object] | None:
 
 def _exact(text: str) -> object:
     return json.loads(text, parse_constant=_refuse, parse_float=_double)
+
+
+def args_of(text: str | None) -> dict[str, object]:
+    """Return the object of the `args` of a row, {} without one."""
+    return (parsed(text) or {}) if text is not None else {}

@@ -8,7 +8,6 @@ which thread was faster.
 
 from __future__ import annotations
 
-import os
 import threading
 from collections.abc import Iterator
 from contextlib import suppress
@@ -19,6 +18,7 @@ from queue import Empty, Queue
 
 import pyarrow as pa
 
+from tracekit.safety.limits import cpus
 from tracekit.trace import NAME_TABLES, Run
 from tracekit.writers.base import Stream, WriteOptions, Writer, Written
 
@@ -33,16 +33,9 @@ def write_overlapped(writer: Writer, stream: Stream, target: Path, options: Writ
     All is done in this thread where there is no second core, or where the writer needs more of the run than its names.
     Raises: what the stream or the writer raises; the second thread has ended by then.
     """
-    if not writer.names_only or cores() < 2:
+    if not writer.names_only or cpus() < 2:
         return writer.write(stream, target, options)
     return _Handover(writer, stream, target, options).run()
-
-
-def cores() -> int:
-    """Return the number of cores that this process may use."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from tracekit.errors import Option, UsageError, sentence
+from tracekit.compat.fixed_width import fixed_width, padded, rows_of, time_unit
 from tracekit.render.base import Renderer, RenderOptions
 from tracekit.report import Cell, Report, ReportTable
 from tracekit.units import TIME_EXPONENT
@@ -31,9 +31,7 @@ OP1.time + OP2.time > ParallelExecutor::Run.time
 
 def render(report: Report, options: RenderOptions) -> str:
     """Return the text. Raises: UsageError for an unknown unit of time."""
-    unit = options.time_unit or "ms"
-    if unit not in TIME_EXPONENT:
-        raise UsageError(sentence(Option("unit", unit), ": no unit of time"), choices=("s", "ms", "us", "ns"))
+    unit = time_unit(options)
     lines: list[str] = []
     for section in report.sections:
         if section.view == "fluid":
@@ -110,21 +108,15 @@ def _events(table: ReportTable, unit: str, width: int) -> Iterator[str]:
     if "ratio" in names:
         heads.append("Ratio.")
     yield from ("", f"{_DASHES}       Event Summary       {_DASHES}", "")
-    yield _padded("Event", width) + _cells(heads)
-    for cells in table.rows():
-        row = dict(zip(names, cells, strict=True))
+    yield padded("Event", width) + _cells(heads)
+    for row in rows_of(table):
         shown = [str(row["calls"]), _six(_in(row["total"], unit))]
         if both:
             shown += [_both(row[f"{side}_time"], row[f"{side}_ratio"], unit) for side in ("cpu", "gpu")]
         shown += [_six(_in(row[name], unit)) for name in ("min", "max", "avg")]
         if "ratio" in names:
             shown.append(_six(row["ratio"]))
-        yield _padded("  " * int(row["level"] or 0) + str(row["name"]), width) + _cells(shown)
-
-
-def _padded(text: str, width: int) -> str:
-    """Return text with blanks behind it; C++ counts bytes."""
-    return text + " " * (width - len(text.encode()))
+        yield padded("  " * int(row["level"] or 0) + str(row["name"]), width) + _cells(shown)
 
 
 def _both(time: Cell, ratio: Cell, unit: str) -> str:
@@ -133,16 +125,17 @@ def _both(time: Cell, ratio: Cell, unit: str) -> str:
 
 
 def _cells(cells: list[str]) -> str:
-    return "".join(cell.ljust(2 * _WIDTH if "(" in cell else _WIDTH) for cell in cells)
+    return fixed_width(cells, [2 * _WIDTH if "(" in cell else _WIDTH for cell in cells])
 
 
 def _memory(table: ReportTable) -> Iterator[str]:
     yield from ("", f"{_DASHES}>    Memory Profiling Report     <{_DASHES}", "")
     heads = ["Alloc Calls", "Size(MB)", "Free Calls", "Size(MB)"]
-    yield "Event".ljust(_MEMORY_NAME) + "".join(head.ljust(_MEMORY_CELL) for head in heads)
+    widths = [_MEMORY_CELL] * len(heads)
+    yield padded("Event", _MEMORY_NAME) + fixed_width(heads, widths)
     for name, allocs, size, frees, freed in table.rows():
         cells = [str(allocs), _megabytes(size), str(frees), _megabytes(freed)]
-        yield _padded(str(name), _MEMORY_NAME) + "".join(cell.ljust(_MEMORY_CELL) for cell in cells)
+        yield padded(str(name), _MEMORY_NAME) + fixed_width(cells, widths)
     yield ""
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterator
 
-from tracekit.errors import Option, UsageError, sentence
+from tracekit.compat.fixed_width import fixed_width, padded, rows_of, time_unit
 from tracekit.render.base import Renderer, RenderOptions
 from tracekit.report import Cell, Report, ReportTable
 from tracekit.units import TIME_EXPONENT
@@ -20,9 +20,7 @@ _LARGEST_SINGLE = 3.4028234663852886e38
 
 def render(report: Report, options: RenderOptions) -> str:
     """Return the text. Raises: UsageError for an unknown unit of time."""
-    unit = options.time_unit or "ms"
-    if unit not in TIME_EXPONENT:
-        raise UsageError(sentence(Option("unit", unit), ": no unit of time"), choices=("s", "ms", "us", "ns"))
+    unit = time_unit(options)
     lines: list[str] = []
     for section in report.sections:
         if section.view == "mxnet":
@@ -49,8 +47,7 @@ def _table(table: ReportTable, unit: str) -> Iterator[str]:
         _line("Name", "Total Count", heads),
         _line("----", "-----------", rules),
     )
-    for row in table.rows():
-        cells = dict(zip(names, row, strict=True))
+    for cells in rows_of(table):
         figures = [
             _figure(cells[name], None if is_memory else unit)
             for name in ("total", "min", "max", "avg")
@@ -61,8 +58,8 @@ def _table(table: ReportTable, unit: str) -> Iterator[str]:
 
 
 def _line(name: str, count: str, cells: list[str]) -> str:
-    padded = name + " " * (_NAME - len(name.encode()))
-    return f"{padded}{count:>{_CELL}} {' '.join(f'{cell:>{_CELL}}' for cell in cells)}"
+    figures = [count, *cells]
+    return padded(name, _NAME) + fixed_width(figures, [_CELL] * len(figures), ">" * len(figures), " ")
 
 
 def _figure(value: Cell, unit: str | None) -> str:

@@ -11,14 +11,13 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import MappingProxyType
-from typing import Any, Final
+from typing import Final
 
-from tracekit.errors import Option, UsageError, sentence
+from tracekit.compat.fixed_width import Row, fixed_width, rows_of, time_unit
 from tracekit.render.base import Renderer, RenderOptions
-from tracekit.report import Report, ReportTable, Section
-from tracekit.text.display import visible
+from tracekit.report import Report, Section
+from tracekit.text.display import in_pipes, visible
 
-Row = dict[str, Any]
 _DIVISOR: Mapping[str, float] = MappingProxyType({"s": 1e9, "ms": 1e6, "us": 1e3, "ns": 1.0})
 _CPU: Final = "CPU Total / Avg / Max / Min / Ratio(%)"
 _GPU: Final = "GPU Total / Avg / Max / Min / Ratio(%)"
@@ -84,8 +83,7 @@ class _Table:
 
     def row(self, *cells: object) -> None:
         """Add cells in their columns."""
-        pairs = zip(cells, self._widths, strict=True)
-        self.lines.append("".join(f"{cell!s:<{width}}  " for cell, width in pairs))
+        self.lines.append(fixed_width(cells, self._widths, gap="  ") + "  ")
 
     def head(self, title: str, unit: str, *cells: str) -> None:
         """Add the lines above the rows."""
@@ -102,11 +100,6 @@ class _Table:
         if note:
             self.lines += [note, "-" * self.length]
         return [*self.lines, "", ""]
-
-
-def _rows(table: ReportTable) -> list[Row]:
-    names = [column.name for column in table.columns]
-    return [dict(zip(names, row, strict=True)) for row in table.rows()]
 
 
 def _time(ns: float | None, unit: str) -> str:
@@ -149,7 +142,7 @@ def _wide(least: int, texts: Iterable[str]) -> int:
 def _device(section: Section, unit: str) -> list[str]:  # noqa: ARG001 - as all tables
     table = _Table((30, 20))
     table.head("Device Summary", "", "Device", "Utilization (%)")
-    for row in _rows(section.tables[0]):
+    for row in rows_of(section.tables[0]):
         table.row(row["name"], _ratio(row["utilization"]))
     return table.end(_DEVICE_NOTE)
 
@@ -158,12 +151,12 @@ def _overview(section: Section, unit: str) -> list[str]:
     table = _Table((25,) * 4)
     table.head("Overview Summary", unit, "Event Type", "Calls", "CPU Time", "Ratio (%)")
     host, work = section.tables
-    for row in _rows(host):
+    for row in rows_of(host):
         table.row(_indented(row), row["calls"], _time(row["time"], unit), _ratio(row["ratio"]))
     table.lines.append(table.rule)
     table.row("", "Calls", "GPU Time", "Ratio (%)")
     table.lines.append(table.rule)
-    for row in _rows(work):
+    for row in rows_of(work):
         table.row(_indented(row), row["calls"], _time(row["time"], unit), _ratio(row["ratio"]))
     return table.end(_OVERVIEW_NOTE)
 
@@ -171,7 +164,7 @@ def _overview(section: Section, unit: str) -> list[str]:
 def _lines(section: Section, unit: str, sides: Sequence[str], *, name_width: int = 0) -> list[tuple[str, list[str]]]:
     """Return the thread and the cells of each row: name, calls, times of each side."""
     out = []
-    for row in _rows(section.tables[0]):
+    for row in rows_of(section.tables[0]):
         calls = "-" if row["calls"] is None else str(row["calls"])
         cells = [_indented(row, name_width), calls, *(_times(row, side, unit, row["calls"]) for side in sides)]
         if "flops" in row:
@@ -200,7 +193,7 @@ def _model(section: Section, unit: str) -> list[str]:
 def _distributed(section: Section, unit: str) -> list[str]:
     table = _Table((25,) * 3)
     table.head("Distribution Summary", unit, "Name", "Total Time", "Ratio (%)")
-    for row in _rows(section.tables[0]):
+    for row in rows_of(section.tables[0]):
         table.row(_indented(row), _time(row["total"], unit), _ratio(row["ratio"]))
     return table.end(_DISTRIBUTED_NOTE)
 
@@ -253,7 +246,7 @@ def _user_defined(section: Section, unit: str) -> list[str]:
 def _memory(section: Section, unit: str) -> list[str]:  # noqa: ARG001 - as all tables
     out: list[str] = []
     peaks, items = section.tables
-    for peak in _rows(peaks):
+    for peak in rows_of(peaks):
         table = _Table((50, 12, 15, 15, 15, 15, 15))
         table.title(f"Memory Summary - {visible(str(peak['place']))}")
         for name in ("Allocated", "Reserved"):
@@ -262,7 +255,7 @@ def _memory(section: Section, unit: str) -> list[str]:  # noqa: ARG001 - as all 
         table.lines.append(table.rule)
         table.row("Name", "Type", "Allocation Count", "Free Count", "Allocation Size", "Free Size", "Increased Size")
         table.lines.append(table.rule)
-        for row in _rows(items):
+        for row in rows_of(items):
             if row["place"] == peak["place"]:
                 sizes = [row[key] for key in ("allocations", "frees", "allocated", "freed", "increased")]
                 table.row(visible(row["name"]), row["type"], *sizes)
@@ -273,21 +266,17 @@ def _memory(section: Section, unit: str) -> list[str]:  # noqa: ARG001 - as all 
 def _benchmark(section: Section, unit: str) -> list[str]:  # noqa: ARG001 - its own unit is s
     out: list[str] = []
     perf, facts = section.tables
-    for fact in _rows(facts):
+    for fact in rows_of(facts):
         out.append("Perf Summary".center(100, "="))
         if fact["reader_ratio"]:
             out.append(f"Reader Ratio: {fact['reader_ratio']:.3f}%")
         out.append(f"Time Unit: s, IPS Unit: {visible(str(fact['unit']))}")
-        out.append(_pipes("", "avg", "max", "min"))
-        for row in _rows(perf):
+        out.append(in_pipes("", "avg", "max", "min"))
+        for row in rows_of(perf):
             if row["summary"] == fact["summary"]:
                 cells = ("-" if row[key] is None else f"{row[key]:.5f}" for key in ("avg", "max", "min"))
-                out.append(_pipes(visible(str(row["name"])), *cells))
+                out.append(in_pipes(visible(str(row["name"])), *cells))
     return out
-
-
-def _pipes(*cells: str) -> str:
-    return "| " + " | ".join(cell.center(15) for cell in cells) + " |"
 
 
 _TABLES: Mapping[str, Callable[[Section, str], list[str]]] = MappingProxyType(
@@ -309,9 +298,7 @@ _TABLES: Mapping[str, Callable[[Section, str], list[str]]] = MappingProxyType(
 
 def render(report: Report, options: RenderOptions) -> str:
     """Return what Paddle prints; `time_unit` "" is ms. Raises: UsageError for an unknown unit."""
-    unit = options.time_unit or "ms"
-    if unit not in _DIVISOR:
-        raise UsageError(sentence(Option("unit", unit), ": no unit of time"), choices=_DIVISOR)
+    unit = time_unit(options, _DIVISOR)
     sections = {section.view: section for section in report.sections}
     lines: list[str] = []
     first = sections.get("device")

@@ -10,13 +10,11 @@ pytensor/compile/debug/profiling.py of PyTensor 3.0.7; the outputs in the docume
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any
 
+from tracekit.compat.fixed_width import Row, rows_of
 from tracekit.render.base import Renderer, RenderOptions
 from tracekit.report import Report, ReportTable
 from tracekit.text.display import visible
-
-Row = dict[str, Any]
 
 _INDENTS = {
     "Optimizer time": 4,
@@ -67,11 +65,6 @@ def render(report: Report, options: RenderOptions) -> str:  # noqa: ARG001 - The
     return "\n".join(lines) + "\n" if lines else ""
 
 
-def _rows(table: ReportTable) -> list[Row]:
-    names = [c.name for c in table.columns]
-    return [dict(zip(names, cells, strict=True)) for cells in table.rows()]
-
-
 def _fixed(value: object, form: str) -> str:
     """Return a number in Python's form; "-" in its width where it is unknown."""
     if isinstance(value, (int, float)):
@@ -106,13 +99,13 @@ def _seconds(row: Row) -> str:
 
 def _function(table: ReportTable) -> Iterator[str]:
     yield from ("Function profiling", "==================")
-    yield from map(_fact, _rows(table))
+    yield from map(_fact, rows_of(table))
     yield ""
 
 
 def _scan(table: ReportTable) -> Iterator[str]:
     yield ""
-    rows = _rows(table)
+    rows = rows_of(table)
     name = next((r["text"] for r in rows if r["fact"] == "Scan Op"), None)
     yield "Scan Op profiling" if name is None else f"Scan Op profiling ( {name} )"
     yield "=================="
@@ -124,7 +117,7 @@ def _scan(table: ReportTable) -> Iterator[str]:
 
 
 def _globals(table: ReportTable) -> Iterator[str]:
-    yield from map(_fact, _rows(table))
+    yield from map(_fact, rows_of(table))
 
 
 def _shares(row: Row) -> str:
@@ -157,7 +150,7 @@ def _ops(table: ReportTable) -> Iterator[str]:
 
 def _groups(table: ReportTable, word: str, what: str, forms: tuple[str, str]) -> Iterator[str]:
     yield from (word if word == "Class" else what, "---", f"{_HEADER} <type> <#call> <#apply> <{word} name>")
-    for row in _rows(table):
+    for row in rows_of(table):
         if row["remaining"] is not None:
             yield _rest(row, what, "6.2f")
             yield ""
@@ -175,7 +168,7 @@ def _apply(table: ReportTable) -> Iterator[str]:
     flops = "mflops" in names
     header = f"{_HEADER} <#call> <id> {'<Mflops> <Gflops/s> ' if flops else ''}<Apply name>"
     yield from ("Apply", "------", header)
-    for row in _rows(table):
+    for row in rows_of(table):
         if row.get("below") is not None:
             yield f"    {row['below']}"
         elif row["remaining"] is not None:
@@ -191,7 +184,7 @@ def _or_blank(value: object, width: int) -> str:
 
 
 def _memory(table: ReportTable) -> Iterator[str]:
-    rows = _rows(table)
+    rows = rows_of(table)
     heading = next((r["name"] for r in rows if r["line"] == "heading"), "Memory Profile")
     yield from (heading, "(Sparse variables are ignored)")
     peaks = [r for r in rows if r["line"] == "peak"]
@@ -257,7 +250,7 @@ def _memory_node(row: Row) -> str:
 
 def _scan_overhead(table: ReportTable) -> Iterator[str]:
     yield from ("", "Scan overhead:", _SCAN_HEADER)
-    for row in _rows(table):
+    for row in rows_of(table):
         if row["text"] is not None:
             yield f"{' ' if row['text'].startswith('The node took') else '  '}{row['text']}"
             continue
@@ -267,7 +260,7 @@ def _scan_overhead(table: ReportTable) -> Iterator[str]:
 
 
 def _optimizer(table: ReportTable) -> Iterator[str]:
-    for place, row in enumerate(_rows(table)):
+    for place, row in enumerate(rows_of(table)):
         if row["text"] is not None:
             yield row["text"]
             if not place:
@@ -281,19 +274,19 @@ def _optimizer(table: ReportTable) -> Iterator[str]:
 
 def _tips(table: ReportTable) -> Iterator[str]:
     yield from _TIPS
-    for row in _rows(table):
+    for row in rows_of(table):
         text = str(row["text"])
         indent = 5 if text.startswith("- MRG_RandomStreams is") else 0 if text[:1] in "WI" else 2
         yield f"{' ' * indent}{text}"
 
 
 def _global_stats(table: ReportTable) -> Iterator[str]:
-    for row in _rows(table):
+    for row in rows_of(table):
         yield from ("=" * 50, str(row["text"]), "=" * 50)
 
 
 def _remarks(table: ReportTable) -> Iterator[str]:
-    for row in _rows(table):
+    for row in rows_of(table):
         yield f"{'  ' if str(row['text']).startswith('No') else ''}{row['text']}"
 
 

@@ -9,7 +9,7 @@ from tracekit.schema import Kind
 from tracekit.units import Unit
 from tracekit.views import specs, tabulate
 from tracekit.views.base import ViewOptions
-from tracekit.views.totals import TotalsRow, in_file_order, totals_rows
+from tracekit.views.totals import TotalsRow, frames_of, in_file_order, totals_rows, whole_number
 
 _STATE = ("segments", "blocks")
 _STACKS = "allocations by stack"
@@ -22,12 +22,12 @@ def tables_of_snapshots(index: TraceIndex, options: ViewOptions) -> list[ReportT
     stacks = [row for row in rows if row["section"] == _STACKS]
     tables = []
     if state:
-        asked: list[Cell] = [_whole(row["args"].get("requested_bytes")) for row in state]
+        asked: list[Cell] = [whole_number(row["args"].get("requested_bytes")) for row in state]
         columns = [*_named(index, state), Column("requested", "Requested", Unit.BYTES, asked, 1)]
         tables.append(tabulate.finish("state", "Segments and blocks", columns, options, own_order=""))
     if stacks:
         sizes = [row["bytes"] or 0 for row in stacks]
-        frames = [_frames(row) for row in stacks]
+        frames = [frames_of(row) for row in stacks]
         columns = [
             *_named(index, stacks),
             specs.RATIO.column(tabulate.ratios(sizes), 1),
@@ -49,12 +49,3 @@ def _named(index: TraceIndex, rows: list[TotalsRow]) -> list[Column]:
         specs.CALLS.column([row["calls"] for row in rows], 1),
         specs.BYTES.column([row["bytes"] for row in rows], 0),
     ]
-
-
-def _frames(row: TotalsRow) -> list[str]:
-    found = row["args"].get("frames")
-    return [str(each) for each in found] if isinstance(found, list) else []
-
-
-def _whole(value: object) -> Cell:
-    return value if isinstance(value, int) and not isinstance(value, bool) else None

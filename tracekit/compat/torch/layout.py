@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
+from tracekit.compat.fixed_width import fixed_width
 from tracekit.render.base import Renderer, RenderOptions
 from tracekit.report import Cell, Report, ReportTable
 
@@ -58,8 +59,8 @@ def _cell(cell: Cell) -> str:
 
 
 def _line(cells: Sequence[str], shape: Sequence[tuple[str, int]], *, bare: bool) -> str:
-    texts = [f"{cell:{side}{width}}" for cell, (side, width) in zip(cells, shape, strict=True)]
-    return _GAP.join(texts) + ("" if bare else _GAP)
+    line = fixed_width(cells, [width for _, width in shape], "".join(side for side, _ in shape), _GAP)
+    return line + ("" if bare else _GAP)
 
 
 LAYOUT = Renderer(name="torch", suffixes=(), render=render)

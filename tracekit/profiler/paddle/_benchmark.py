@@ -20,6 +20,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from tracekit.text.display import in_pipes
+
 SKIPPED: Final = 10
 STEPS: Final = "steps/s"
 Clock = Callable[[], int]
@@ -185,11 +187,11 @@ def perf_text(perf: Perf) -> str:
         lines.append(f"Reader Ratio: {perf.ratio:.3f}%")
     lines.append(f"Time Unit: s, IPS Unit: {perf.unit}")
     spread = ["p50", "p95", "p99", "std"] if perf.batch.spread is not None else []
-    lines.append(_row("", "avg", "max", "min", *spread))
+    lines.append(in_pipes("", "avg", "max", "min", *spread))
     for name, found in (("reader_cost", perf.reader), ("batch_cost", perf.batch), ("ips", perf.ips)):
         if found is not None:
             values = (found.avg, found.max, found.min, *(found.spread or ()))
-            lines.append(_row(name, *(f"{value:.5f}" for value in values)))
+            lines.append(in_pipes(name, *(f"{value:.5f}" for value in values)))
     if perf.batch.spread is not None:
         if perf.skipped:
             lines.append(f"Over {perf.iterations - perf.skipped} steps; the first {perf.skipped} are skipped.")
@@ -197,10 +199,6 @@ def perf_text(perf: Perf) -> str:
             few = "the only step" if perf.iterations == 1 else f"all {perf.iterations} steps"
             lines.append(f"Warning: over {few}: none is skipped, because there are no more than {SKIPPED}.")
     return "\n".join(lines) + "\n"
-
-
-def _row(*cells: str) -> str:
-    return "| " + " | ".join(cell.center(15) for cell in cells) + " |"
 
 
 class Benchmark:

@@ -7,6 +7,7 @@ from typing import TypeVar
 
 import msgspec
 
+from tracekit.columns.args import items_of
 from tracekit.trace import Run
 
 R = TypeVar("R")
@@ -195,7 +196,7 @@ def names_of(process: Process, run: Run, source: int) -> Names:
         devices,
         agents,
         {number: _symbol(symbol) for number, symbol in numbers if number is not None},
-        [_kind(each) for each in _items(process.strings.get("buffer_records"))],
+        [_kind(each) for each in items_of(process.strings.get("buffer_records"))],
         _pairs(process.strings.get("marker_api")),
         _pairs(correlation.get("external")) if isinstance(correlation, dict) else {},
     )
@@ -231,21 +232,17 @@ def handle_of(value: object) -> int:
     return number if isinstance(number, int) else -1
 
 
-def _items(value: object) -> list[object]:
-    return value if isinstance(value, list) else []
-
-
 def _kind(value: object) -> tuple[str, list[str]]:
     """Return the name of a kind, and those of its operations."""
     if not isinstance(value, dict):
         return "", []
-    return str(value.get("kind", "")), [str(each) for each in _items(value.get("operations"))]
+    return str(value.get("kind", "")), [str(each) for each in items_of(value.get("operations"))]
 
 
 def _pairs(value: object) -> dict[int, str]:
     """Return texts by number: rocprofv3 writes a map as a list of objects with key and value."""
     found = {}
-    for each in _items(value):
+    for each in items_of(value):
         if isinstance(each, dict) and isinstance(each.get("key"), int) and each.get("value"):
             found[each["key"]] = str(each["value"])
     return found

@@ -18,6 +18,7 @@ from tracekit.errors import ParseError, UnsupportedVersionError
 from tracekit.readers.archive._conform import conform, known_versions, renumbered, run_from_json, upgraded, with_ledgers
 from tracekit.readers.archive._jsonl_rows import OddRows
 from tracekit.readers.base import Confidence, Head, Opened, ReadOptions
+from tracekit.readers.engine.torn import drop_torn
 from tracekit.readers.source import MAX_LINE_BYTES, LineBlock, Source
 from tracekit.trace import MOST_DROPPED, Ledger, Run
 
@@ -192,8 +193,10 @@ class _Reading:
         try:
             facts = self._facts(line, where)
         except ParseError:
-            text = "dropped: the last line was cut" if torn else "dropped: a line that is no JSON"
-            ledger.drop("torn-row" if torn else "not-json", where=where, text=text)
+            if torn:
+                drop_torn(ledger, where)
+            else:
+                ledger.drop("not-json", where=where, text="dropped: a line that is no JSON")
             return
         ledger.facts += 1
         if facts.get("tracekit") == NAME:

@@ -12,6 +12,7 @@ import pyarrow as pa
 from tracekit import schema
 from tracekit.columns import arrow
 from tracekit.columns.arrow import Column
+from tracekit.readers.engine.torn import drop_torn
 from tracekit.trace import Ledger
 
 NON_FINITE: Mapping[str, float] = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
@@ -44,7 +45,7 @@ class OddRows:
             values = _OBJECT.decode(text)
         except (msgspec.DecodeError, RecursionError):
             if torn:
-                ledger.drop("torn-row", where=where, text="dropped: the last line was cut")
+                drop_torn(ledger, where)
             else:
                 ledger.drop("not-json", where=where, text="dropped: lines that are no JSON object")
             return

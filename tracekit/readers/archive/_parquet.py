@@ -18,7 +18,7 @@ from isal import isal_zlib
 
 from tracekit import schema
 from tracekit.columns.arrow import pc
-from tracekit.errors import InputError, ParseError, UnsupportedVersionError
+from tracekit.errors import InputError, ParseError, UnsupportedVersionError, first_line
 from tracekit.readers.archive._conform import conform, known_versions, renumbered, run_from_json, upgraded, with_ledgers
 from tracekit.readers.base import Confidence, Head, Opened, ReadOptions
 from tracekit.readers.builder import BATCH_ROWS
@@ -74,7 +74,7 @@ def read(source: Source, options: ReadOptions, ledger: Ledger) -> Opened:
         file = pq.ParquetFile(path, page_checksum_verification=True)
         texts = {k.decode(): v for k, v in (file.metadata.metadata or {}).items() if k.startswith(b"tracekit.")}
     except BAD as err:
-        raise ParseError(source.name, "", f"no readable Parquet file ({short(err)})", hint=HINT) from err
+        raise ParseError(source.name, "", f"no readable Parquet file ({first_line(err)})", hint=HINT) from err
     if "tracekit.schema" not in texts and texts:
         raise ParseError(
             source.name, "footer", "the facts of this archive are there, but not tracekit.schema", hint=HINT
@@ -91,7 +91,7 @@ def read(source: Source, options: ReadOptions, ledger: Ledger) -> Opened:
         original = tuple(map(Ledger.from_json, ledgers)) if stands_for else ()
         totals = base64.b64decode(texts.get("tracekit.totals", b""), validate=True)
     except BAD as err:
-        raise ParseError(source.name, "footer", f"the facts cannot be read ({short(err)})", hint=HINT) from err
+        raise ParseError(source.name, "footer", f"the facts cannot be read ({first_line(err)})", hint=HINT) from err
     if rewritten:
         ledger.note(
             "written-anew", "another program wrote this archive anew: its rows are read as they are, unverified"
@@ -120,7 +120,7 @@ def _read_bare(source: Source, file: pq.ParquetFile, options: ReadOptions, ledge
     try:
         last = _last_source(file)
     except BAD as err:
-        raise ParseError(name, "column source", short(err), hint=HINT) from err
+        raise ParseError(name, "column source", first_line(err), hint=HINT) from err
     if not 0 <= last <= MOST_SOURCES:
         raise ParseError(name, "column source", f"{last} is not the number of a source", hint=HINT)
     run = Run(sources=[SourceFacts(name, "parquet") for _ in range(last + 1)])
@@ -135,10 +135,6 @@ def _last_source(file: pq.ParquetFile) -> int:
     for batch in file.iter_batches(batch_size=BATCH_ROWS, columns=["source"]):
         last = max(last, pc.max(batch.column(0)).as_py() or 0)
     return last
-
-
-def short(err: BaseException) -> str:
-    return str(err).partition("\n")[0][:200] or type(err).__name__
 
 
 def _version(name: str, text: bytes) -> int:
@@ -225,7 +221,7 @@ def _batches(archive: _Archive, options: ReadOptions, ledger: Ledger) -> Iterato
             stream = pa.ipc.open_stream(archive.totals)
             found = [_conformed(archive, "totals", batch, options) for batch in stream]
         except (*BAD, binascii.Error) as err:
-            raise ParseError(archive.name, "footer", f"bad totals ({short(err)})", hint=HINT) from err
+            raise ParseError(archive.name, "footer", f"bad totals ({first_line(err)})", hint=HINT) from err
         for batch in found:
             yield _counted(batch, ledger)
     _tell_columns(archive, ledger)
@@ -243,7 +239,7 @@ def _batches(archive: _Archive, options: ReadOptions, ledger: Ledger) -> Iterato
             held += raw.nbytes
             made = _conformed(archive, archive.table, raw, options, rows)
         except BAD as err:
-            raise ParseError(archive.name, f"after row {rows}", short(err), hint=HINT) from err
+            raise ParseError(archive.name, f"after row {rows}", first_line(err), hint=HINT) from err
         rows += made.num_rows
         yield _counted(made, ledger)
         if held > most and rows < archive.file.metadata.num_rows:

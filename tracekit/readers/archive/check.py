@@ -6,7 +6,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from tracekit import schema
-from tracekit.errors import ParseError
+from tracekit.errors import ParseError, first_line
 from tracekit.readers.archive import _parquet
 from tracekit.readers.base import ReadOptions
 from tracekit.readers.source import open_source
@@ -32,7 +32,7 @@ def check_footer(name: str, file: pa.NativeFile) -> tuple[int, bool]:
         table = texts["tracekit.table"].decode()
         want = {"events": schema.EVENTS, "totals": schema.TOTALS}[table]
     except _parquet.BAD as err:
-        raise ParseError(name, "footer", f"it cannot be read ({_parquet.short(err)})", hint=_parquet.HINT) from err
+        raise ParseError(name, "footer", f"it cannot be read ({first_line(err)})", hint=_parquet.HINT) from err
     _parquet.check_facts(name, texts)
     _parquet.check_number(name, parquet, texts)
     _parquet.check_columns(name, parquet.schema_arrow.names, table)

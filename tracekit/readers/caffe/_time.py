@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from tracekit.errors import ParseError
 from tracekit.readers.base import Confidence, Head, Opened, ReadOptions
+from tracekit.readers.engine.torn import drop_torn
 from tracekit.readers.printed.lines import ANY_NUMBER, TextLine, TotalRows, first_lines, printed, text_lines
 from tracekit.readers.printed.locale import LOCAL_NUMBER, NumberCells, as_printed
 from tracekit.readers.printed.prefix import Logged, logged
@@ -192,7 +193,7 @@ class _Reading:
 
     def _damaged(self, line: TextLine) -> None:
         if line.torn:
-            self.ledger.drop("torn-row", where=line.where, text="dropped: the last line was cut")
+            drop_torn(self.ledger, line.where)
         else:
             why = "dropped: lines that begin as a row and do not end as one"
             self.ledger.drop("bad-row", where=line.where, text=why)

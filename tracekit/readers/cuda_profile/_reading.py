@@ -19,6 +19,7 @@ from tracekit.readers.cuda_profile._columns import INTEGERS, MEMSET, Block, args
 from tracekit.readers.cuda_profile._log import NOT_ROWS, Log, is_column_line, other_lines
 from tracekit.readers.cuda_profile._pasted import as_written, prefix_of
 from tracekit.readers.cuda_profile._rows import comma_shapes, key_value_shapes, one_line
+from tracekit.readers.engine.torn import drop_torn
 from tracekit.readers.names import Demangler
 from tracekit.readers.printed.locale import LOCAL_NUMBER, NumberCells, as_csv, as_printed, delimiter_of
 from tracekit.readers.source import LineBlock, Source
@@ -264,7 +265,7 @@ def _drop(log: Log, block: Block, line: int, torn: int) -> None:
         if not why:
             continue
         if row == torn:
-            log.ledger.drop("torn-row", where=f"line {line + row}", text="dropped: the last line is cut")
+            drop_torn(log.ledger, f"line {line + row}")
         else:
             log.ledger.drop("bad-row", where=f"line {line + row}", text=f"dropped: a row that cannot be read ({why})")
 

@@ -13,9 +13,7 @@ from tracekit.errors import ParseError
 from tracekit.messages import PLACES, Message, messages
 from tracekit.readers.base import Confidence, Head, Opened, ReadOptions
 from tracekit.readers.builder import BATCH_ROWS, event_batch
-from tracekit.readers.fluid._kinds import host_kind
-from tracekit.readers.names import Demangler
-from tracekit.readers.protobuf import (
+from tracekit.readers.engine.protobuf import (
     EPOCH_NS,
     INT32_MAX,
     INT64_MAX,
@@ -28,6 +26,8 @@ from tracekit.readers.protobuf import (
     text_column,
     walk,
 )
+from tracekit.readers.fluid._kinds import host_kind
+from tracekit.readers.names import Demangler
 from tracekit.readers.source import Source
 from tracekit.schema import Kind
 from tracekit.trace import Ledger, Run, SourceFacts

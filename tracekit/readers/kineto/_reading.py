@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from tracekit.columns import arrow
+from tracekit.columns.args import items_of
 from tracekit.columns.arrays import I64, Mask
 from tracekit.columns.arrow import Column
 from tracekit.readers.base import Opened, ReadOptions
@@ -216,7 +217,7 @@ class _Kineto:
             elif tid >= 0 and text != f"stream {tid}":
                 run.streams[source, self.hosts.devices.get(pid, pid), tid] = text
         for level in ("WARNING", "ERROR"):
-            messages = [text for text in _listed(reading.facts.get(level)) if isinstance(text, str) and text.strip()]
+            messages = [text for text in items_of(reading.facts.get(level)) if isinstance(text, str) and text.strip()]
             if messages:
                 first = " ".join(_LOG_PREFIX.sub("", messages[0]).split())[:200]
                 reading.ledger.note(
@@ -232,10 +233,6 @@ class _Kineto:
             facts["host_name"] = host
         if self._properties():
             facts["deviceProperties"] = self._properties()
-
-
-def _listed(value: object) -> list[object]:
-    return value if isinstance(value, list) else []
 
 
 def _distinct(*columns: I64) -> tuple[list[tuple[int, ...]], I64]:

@@ -10,6 +10,7 @@ import numpy as np
 from tracekit.columns import arrow
 from tracekit.columns.arrays import Rows
 from tracekit.columns.arrow import pc
+from tracekit.readers.engine.torn import drop_torn
 from tracekit.readers.ncu._cells import Cells, cells_of, without_escapes
 from tracekit.readers.ncu._columns import (
     ATTRIBUTE,
@@ -118,8 +119,7 @@ class Lines:
     def close(self) -> bool:
         """Note that no line follows. Return whether there was a launch."""
         if self.parts:
-            why = "dropped: the last line was cut"
-            self.ledger.drop("torn-row", len(self.parts), text=why)
+            drop_torn(self.ledger, count=len(self.parts))
         self._end()
         self.text.close()
         self.launches.settle()
@@ -187,7 +187,7 @@ class Lines:
             else:
                 self._long(columns, cells)
         elif line.torn and _STARTS.match(text):
-            self.ledger.drop("torn-row", where=line.where, text="dropped: the last line was cut")
+            drop_torn(self.ledger, line.where)
         elif _STARTS.match(text) and len(cells) > 2:
             self._drop(1, line, f"{len(cells)} cells instead of {len(columns.titles)}")
         else:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from tracekit.readers.engine.torn import drop_torn
 from tracekit.readers.ncu._columns import dimensions
 from tracekit.readers.ncu._launches import Launch, Launches, Metric
 from tracekit.readers.printed.lines import TextLine
@@ -131,7 +132,7 @@ class Text:
             self.spans = ()
             self.ledger.ignore("other output")
         elif line.torn:
-            self.ledger.drop("torn-row", where=line.where, text="dropped: the last line was cut")
+            drop_torn(self.ledger, line.where)
         else:
             self.ledger.drop("bad-row", where=line.where, text="dropped: a line within a table that is no row of it")
             self.doubtful += 1

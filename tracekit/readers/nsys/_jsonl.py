@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from tracekit.readers.base import Confidence, Head, Opened, ReadOptions
 from tracekit.readers.builder import BATCH_ROWS, RowBuilder
+from tracekit.readers.engine.torn import drop_torn
 from tracekit.readers.names import Demangler
 from tracekit.readers.nsys._codes import BITS, CATEGORY, DOMAIN, MARK, OPEN_RANGE, PUSH_POP, START_END, THREAD
 from tracekit.readers.nsys._facts import note_warnings
@@ -134,7 +135,7 @@ def _line(state: _State, line: bytes, number: int, *, torn: bool) -> None:
     members = _object(line)
     if members is None:
         if torn:
-            ledger.drop("torn-row", where=where, text="dropped: the last line is cut")
+            drop_torn(ledger, where)
         else:
             ledger.drop("bad-row", where=where, text="dropped: a line that is not a JSON object")
             state.zeroed += len(line) if b"\0" in line else 0

@@ -21,6 +21,7 @@ import pyarrow as pa
 from tracekit.columns import arrow
 from tracekit.columns.arrow import Column, pc
 from tracekit.readers.builder import RowBuilder
+from tracekit.readers.engine.pairing import OpenRanges
 from tracekit.readers.sqlite.cupti import SqlContext, integers
 from tracekit.readers.sqlite.database import Block, CellType
 from tracekit.schema import Kind
@@ -96,7 +97,7 @@ class _State:
     names: Names
     data: dict[int, dict[str, object]]
     rows: RowBuilder = field(default_factory=RowBuilder)
-    open_ranges: dict[int, _Marker] = field(default_factory=dict)
+    open_ranges: OpenRanges[int, _Marker] = field(default_factory=lambda: OpenRanges(OPEN_RANGES))
 
     def add(self, marker: _Marker, dur: int | None, kind: Kind) -> None:
         """Add the event of a marker."""
@@ -140,7 +141,7 @@ def markers(ctx: SqlContext, names: Names) -> Iterator[pa.RecordBatch]:
             _add_record(state, number, *row)
             if len(state.rows) >= BATCH:
                 yield state.rows.take()
-    for begun in state.open_ranges.values():
+    for _, begun in state.open_ranges.left():
         state.add_unfinished(begun)
     if len(state.rows):
         yield state.rows.take()
@@ -165,7 +166,7 @@ def _add_record(
         ledger.drop("no-time", where=where, text="dropped: a row whose times were not measured")
         return
     if flags & END:
-        begun = state.open_ranges.pop(ident, None)
+        begun = state.open_ranges.end(ident)
         if begun is None:
             ledger.drop("end-without-start", where=where, text="dropped: the end of a range without a start")
         elif ts < begun.ts:
@@ -181,11 +182,10 @@ def _add_record(
         args["domain"] = text
     marker = _Marker(number, ts, place_of(*owner), state.names(name), args)
     if flags & START:
-        if ident in state.open_ranges:
-            state.add_unfinished(state.open_ranges.pop(ident))
-        elif len(state.open_ranges) >= OPEN_RANGES:
-            state.add_unfinished(state.open_ranges.pop(next(iter(state.open_ranges))))
-        state.open_ranges[ident] = marker
+        again = state.open_ranges.end(ident)  # an id that starts again: the end between was lost
+        for given_up in (again, state.open_ranges.begin(ident, marker)):
+            if given_up is not None:
+                state.add_unfinished(given_up)
     elif flags & INSTANT:
         state.add(marker, None, Kind.MARK)
     else:

@@ -9,10 +9,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from tracekit.columns.arrays import I64, Bytes
+from tracekit.columns.varints import varint_at
 from tracekit.errors import ParseError
+from tracekit.readers.engine.torn import TORN
+from tracekit.readers.engine.wire import Fields, Words, padded, scan, varints, words_of
 from tracekit.readers.packets.fields import COMPRESSED, ZSTD_COMPRESSED
-from tracekit.readers.packets.wire import Fields, Words, padded, scan, varints, words_of
-from tracekit.readers.protobuf import varint_at
 from tracekit.readers.source import Source
 from tracekit.trace import Ledger
 
@@ -96,7 +97,7 @@ class Packets:
                 self._lost("too-large", f"dropped: packets larger than {MOST_PACKET_BYTES >> 20} MiB", f"byte {at}")
                 skip, at, rest = size - len(rest), at + len(rest), b""
         if rest or skip:
-            self._lost("torn-row", "dropped: the file ends within a packet", f"byte {at}")
+            self._lost(TORN, "dropped: the file ends within a packet", f"byte {at}")
 
     def _lost(self, code: str, text: str, where: str) -> None:
         self._ledger.read += 1

@@ -13,11 +13,11 @@ from itertools import count
 import numpy as np
 
 from tracekit.columns.arrays import I32, I64, Mask
+from tracekit.columns.varints import signed
+from tracekit.readers.engine.wire import WireMessage, scan
 from tracekit.readers.packets import fields as numbers
 from tracekit.readers.packets.framing import Block
-from tracekit.readers.packets.message import Message, signed
 from tracekit.readers.packets.texts import NONE, Texts, distinct
-from tracekit.readers.packets.wire import scan
 
 _TEXTS = (
     numbers.CATEGORIES,
@@ -221,9 +221,9 @@ class _Messages:
     def change(self, row: int, state: State) -> State:
         """Return the state after the messages of a packet."""
         for kind, data in self._changes.get(row, ()):
-            found = Message(data)
+            found = WireMessage(data)
             if kind == numbers.DEFAULTS:
-                event = Message(found.bytes(11))
+                event = WireMessage(found.bytes(11))
                 state = replace(
                     state,
                     clock=found.number(58) & 0xFFFFFFFF,

@@ -10,8 +10,8 @@ from tracekit.columns import arrow
 from tracekit.columns.arrays import I32, I64, Bytes
 from tracekit.columns.arrow import Column
 from tracekit.readers.builder import MOST_NAME, bounded
-from tracekit.readers.packets.wire import Picked, Words
-from tracekit.readers.protobuf import plain
+from tracekit.readers.engine.protobuf import plain
+from tracekit.readers.engine.wire import Picked, Words
 from tracekit.trace import Ledger
 
 NONE = -1

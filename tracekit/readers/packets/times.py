@@ -7,10 +7,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from tracekit.columns.arrays import I64, Mask
+from tracekit.readers.engine.wire import WireMessage
 from tracekit.readers.packets.clocks import Clock, Clocks, Shown, clock_of
 from tracekit.readers.packets.fields import BOOTTIME, CLOCK, SNAPSHOT, TIMESTAMP
 from tracekit.readers.packets.framing import Block
-from tracekit.readers.packets.message import Message
 from tracekit.readers.packets.sequences import Stated
 from tracekit.readers.packets.texts import distinct
 from tracekit.units import MAX_NS
@@ -124,8 +124,8 @@ class Times:
         found: dict[int, list[tuple[list[Shown], int]]] = {}
         fields = block.fields.of(SNAPSHOT, 2)
         for row, at, end in zip(fields.row.tolist(), fields.at.tolist(), fields.ends.tolist(), strict=True):
-            snapshot = Message(block.data[at:end].tobytes())
-            clocks = [Message(each) for each in snapshot.each(1)]
+            snapshot = WireMessage(block.data[at:end].tobytes())
+            clocks = [WireMessage(each) for each in snapshot.each(1)]
             self.from_zero |= any(c.number(1) == BOOTTIME and not c.number(2) for c in clocks)
             shown = [Shown(c.number(1), c.number(2), c.number(3) != 0, c.number(4)) for c in clocks]
             found.setdefault(row, []).append((shown, snapshot.number(2)))

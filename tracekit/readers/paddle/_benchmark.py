@@ -6,6 +6,7 @@ import re
 from collections.abc import Sequence
 from decimal import Decimal
 
+from tracekit.readers.engine.torn import drop_torn
 from tracekit.readers.printed.lines import CUT_NUMBER, NUMBER, TextLine, known_cell, printed
 from tracekit.readers.printed.pasted import RankRows
 from tracekit.schema import Kind
@@ -66,7 +67,7 @@ class Benchmark:
     def step(self, found: re.Match[str], line: TextLine, run: int) -> None:
         """Take a line of step_info: averages since the one before it, in seconds."""
         if line.torn and not found[0].endswith("/s"):
-            self._ledger.drop("torn-row", where=line.where, text="dropped: the last line was cut")
+            drop_torn(self._ledger, line.where)
             return
         args: dict[str, object] = {"step_info": self._step}
         if found[1].strip():
@@ -111,7 +112,7 @@ class Benchmark:
         elif len(cells) != 6 + len(self._spread) or cells[0] or cells[-1]:
             if not (line.torn and stripped.startswith("|")):
                 return False
-            self._ledger.drop("torn-row", where=line.where, text="dropped: the last line was cut")
+            drop_torn(self._ledger, line.where)
         else:
             self._row(line, run, *cells[1:5], spread=cells[5:-1])
         return True

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from tracekit.messages import MEMORY_TYPES, TREE_TYPES, Message
+from tracekit.readers.engine.protobuf import INT32_MAX, INT64_MAX, plain
 from tracekit.readers.paddle._types import KIND_OF_TYPE, copy_kind
-from tracekit.readers.protobuf import INT32_MAX, INT64_MAX, plain
 from tracekit.schema import Kind
 from tracekit.trace import Ledger
 

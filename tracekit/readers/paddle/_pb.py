@@ -13,10 +13,7 @@ from tracekit.errors import ParseError
 from tracekit.messages import STAND_IN, TREE_TYPES, Message, messages
 from tracekit.readers.base import Confidence, Head, Opened, ReadOptions
 from tracekit.readers.builder import BATCH_ROWS, IdTable, event_batch
-from tracekit.readers.names import Demangler
-from tracekit.readers.paddle._nodes import SHAPE_COLUMNS, device_row, kind_of, memory_args, runtime_kind, supplement
-from tracekit.readers.paddle._types import LAUNCHES, step_number
-from tracekit.readers.protobuf import (
+from tracekit.readers.engine.protobuf import (
     EPOCH_NS,
     INT32_MAX,
     INT64_MAX,
@@ -29,6 +26,9 @@ from tracekit.readers.protobuf import (
     text_column,
     walk,
 )
+from tracekit.readers.names import Demangler
+from tracekit.readers.paddle._nodes import SHAPE_COLUMNS, device_row, kind_of, memory_args, runtime_kind, supplement
+from tracekit.readers.paddle._types import LAUNCHES, step_number
 from tracekit.readers.source import Source
 from tracekit.schema import Kind
 from tracekit.trace import Ledger, Run, SourceFacts

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from tracekit.readers.engine.torn import drop_torn
 from tracekit.readers.paddle._benchmark import ABSENT, PERF, PERF_TITLE, STEP_LINE, STEPS, Benchmark, RowError, number
 from tracekit.readers.paddle._types import KIND_OF_TYPE
 from tracekit.readers.printed.lines import CUT_NUMBER, NUMBER, TextLine, known_cell, printed
@@ -213,7 +214,7 @@ class Tables:
     def _table_row(self, line: TextLine) -> None:
         if line.torn and not line.text.endswith("  "):
             # Every row ends in two blanks: without them its last figure may have lost digits.
-            self.ledger.drop("torn-row", where=line.where, text="dropped: the last line was cut")
+            drop_torn(self.ledger, line.where)
             return
         try:
             cells = self._cut(line.text)

@@ -6,7 +6,6 @@ dictionaries are read in the same way, level by level.
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import numpy as np
@@ -16,12 +15,12 @@ import pyarrow as pa
 from tracekit.columns import arrow
 from tracekit.columns.arrays import I32, I64
 from tracekit.columns.arrow import Column, pc
+from tracekit.readers.engine.wire import Fields, Picked, scan
 from tracekit.readers.packets.fields import KEYS, STRINGS
 from tracekit.readers.packets.framing import Block
 from tracekit.readers.packets.sequences import Stated
 from tracekit.readers.packets.texts import NONE, Texts, distinct, slices
-from tracekit.readers.packets.wire import Fields, Picked, scan
-from tracekit.readers.perfetto._nested import read_nested
+from tracekit.readers.perfetto._nested import number_json, read_nested
 
 BOOL, UINT, INT, DOUBLE, STRING, POINTER, NESTED = 2, 3, 4, 5, 6, 7, 8
 JSON, DICT, LIST, PROTO, INTERNED = 9, 11, 12, 14, 17
@@ -189,11 +188,6 @@ def _values(kind: int, block: Block, stated: Stated, texts: Texts, picked: Picke
     convert = _json_text if kind == JSON else _json_string
     found = [convert(each) for each in arrow.binaries(encoded.dictionary)]
     return arrow.take(arrow.array(found, pa.string()), encoded.indices.to_numpy())
-
-
-def number_json(value: float) -> str:
-    """Return a number as JSON; one that is not finite as text."""
-    return orjson.dumps(value).decode() if math.isfinite(value) else f'"{value}"'
 
 
 def _json_string(data: bytes) -> str:

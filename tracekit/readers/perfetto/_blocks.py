@@ -16,9 +16,9 @@ import pyarrow as pa
 from tracekit.columns import arrow
 from tracekit.columns.arrays import I64, Mask
 from tracekit.columns.arrow import pc
-from tracekit.readers.packets.pairs import match_by_depth
+from tracekit.readers.engine.pairing import SLICES, match_by_depth
 from tracekit.readers.packets.rows import BEGIN, END, LOOSE, SCHEMA
-from tracekit.readers.trace_event.spill import Spill, order_of
+from tracekit.safety.spill import Spill, order_of
 
 STORED = SCHEMA.append(pa.field("partner", pa.int32()))
 """partner: row of the begin or end in the block, -1 for none."""
@@ -124,8 +124,8 @@ class Blocks:
         texts = [arrow.ints(table.column(name))[rows].astype(np.int32) for name in ("name", "category")]
         for each in texts:
             each[each == self._empty] = -1  # an empty name is none, as in Perfetto's engine
-        found, odd = match_by_depth(track, what[rows] == BEGIN, *texts)
-        self._odd[odd] = True
+        found, odd = match_by_depth(what[rows] == BEGIN, track, SLICES, *texts)
+        self._odd[track[odd]] = True
         partner[rows] = np.where(found >= 0, rows[found], -1)
         return partner
 

@@ -12,14 +12,13 @@ import pyarrow as pa
 
 from tracekit.columns import arrow
 from tracekit.columns.arrays import Mask
+from tracekit.readers.engine.wire import Fields, Picked, WireMessage, scan
 from tracekit.readers.packets import fields as numbers
 from tracekit.readers.packets.framing import Block
-from tracekit.readers.packets.message import Message
 from tracekit.readers.packets.rows import COUNTER, WHOLE, table
 from tracekit.readers.packets.sequences import Stated
 from tracekit.readers.packets.texts import NONE, Texts
 from tracekit.readers.packets.times import Timed
-from tracekit.readers.packets.wire import Fields, Picked, scan
 from tracekit.readers.perfetto._args import Members, json_of
 from tracekit.readers.perfetto._tracks import Tracks
 from tracekit.trace import Ledger
@@ -57,8 +56,8 @@ class Gpu:
     def _read_stages(self, block: Block, stated: Stated, timed: Timed, found: Picked) -> list[pa.Table]:
         inner, count, packets = scan(block.view, found.at, found.ends), len(found), found.row
         for each in _messages(block, inner.of(7, 2)):
-            self._queues.update(enumerate(Message(one).text(1) for one in each.each(2)))
-            self._stages.update(enumerate(Message(one).text(1) for one in each.each(3)))
+            self._queues.update(enumerate(WireMessage(one).text(1) for one in each.each(2)))
+            self._stages.update(enumerate(WireMessage(one).text(1) for one in each.each(3)))
         duration, has = inner.of(2, 0).last(count)
         # The first packet of a driver may hold names alone.
         keep = np.flatnonzero(has & (duration >= 0) & (duration < MAX_NS))
@@ -124,7 +123,7 @@ class Gpu:
         for row, each in zip(launches.row.tolist(), _messages(block, launches), strict=True):
             for number, key in ((1, "grid"), (2, "block")):
                 if number in each:
-                    size = Message(each.bytes(number))
+                    size = WireMessage(each.bytes(number))
                     shape = json_of([size.number(axis) or 1 for axis in (1, 2, 3)])
                     members.add_same(np.array([row]), key, arrow.array([shape], pa.string()))
 
@@ -135,13 +134,13 @@ class Gpu:
         interned, number = key
         raw = stated.raw(packet, numbers.SPECIFICATIONS, number) if interned else None
         if raw is not None:
-            found = Message(raw)
+            found = WireMessage(raw)
             return found.text(2) or unnamed.format(number), _CATEGORIES.get(found.number(4), "other")
         return plain.get(number) or unnamed.format(number), "other"
 
     def _process(self, stated: Stated, packet: int, context: int) -> int:
         raw = stated.raw(packet, numbers.CONTEXTS, context)
-        return -1 if raw is None else Message(raw).number(2)
+        return -1 if raw is None else WireMessage(raw).number(2)
 
     def _read_counters(self, block: Block, stated: Stated, timed: Timed, found: Picked) -> list[pa.Table]:
         rows, tracks, values, first = [], [], [], []
@@ -149,13 +148,13 @@ class Gpu:
             gpu = each.number(3)
             raw = stated.raw(row, numbers.COUNTER_DESCRIPTORS, each.number(4)) if 4 in each else None
             if raw is not None:
-                described = Message(raw)
+                described = WireMessage(raw)
                 gpu = described.number(3)
-                self._name_counters(gpu, Message(described.bytes(2)))
+                self._name_counters(gpu, WireMessage(described.bytes(2)))
             if 1 in each:
-                self._name_counters(gpu, Message(each.bytes(1)))
+                self._name_counters(gpu, WireMessage(each.bytes(1)))
             began = True
-            for counter in map(Message, each.each(2)):
+            for counter in map(WireMessage, each.each(2)):
                 number = counter.number(1)
                 value = counter.double(3) if 3 in counter else float(counter.number(2))
                 name = self._counters.get((gpu, number)) or f"counter {number}"
@@ -168,8 +167,8 @@ class Gpu:
                 self.ledger.facts += 1
         return [self._values(block, timed, rows, tracks, values, first)]
 
-    def _name_counters(self, gpu: int, descriptor: Message) -> None:
-        for each in map(Message, descriptor.each(1)):
+    def _name_counters(self, gpu: int, descriptor: WireMessage) -> None:
+        for each in map(WireMessage, descriptor.each(1)):
             self._counters[gpu, each.number(1)] = each.text(2)
 
     def _read_memory(self, block: Block, stated: Stated, timed: Timed, found: Picked) -> list[pa.Table]:
@@ -199,9 +198,10 @@ class Gpu:
         return table(len(at), columns)
 
 
-def _messages(block: Block, found: Picked) -> list[Message]:
+def _messages(block: Block, found: Picked) -> list[WireMessage]:
     return [
-        Message(block.data[at:end].tobytes()) for at, end in zip(found.at.tolist(), found.ends.tolist(), strict=True)
+        WireMessage(block.data[at:end].tobytes())
+        for at, end in zip(found.at.tolist(), found.ends.tolist(), strict=True)
     ]
 
 

@@ -15,14 +15,14 @@ import pyarrow as pa
 from tracekit.columns import arrow
 from tracekit.columns.arrays import I64, Mask
 from tracekit.columns.arrow import Column
+from tracekit.readers.engine.protobuf import INT32_MAX, INT64_MAX
+from tracekit.readers.engine.wire import Fields, Picked, scan
 from tracekit.readers.packets.framing import Block
 from tracekit.readers.packets.rows import HELD
 from tracekit.readers.packets.sequences import Stated
 from tracekit.readers.packets.texts import NONE, Texts
-from tracekit.readers.packets.wire import Fields, Picked, scan
 from tracekit.readers.perfetto._args import INT, INTERNED, LIST, STRING, keys_of, texts_of
 from tracekit.readers.perfetto._own_args import SHAPES, SMALL, TEXTS, TYPES, WIDE
-from tracekit.readers.protobuf import INT32_MAX, INT64_MAX
 
 NAMES = (*SMALL, *WIDE, *TEXTS, *SHAPES)
 _FIRST_TEXT = len(SMALL) + len(WIDE)

@@ -13,12 +13,12 @@ import pyarrow as pa
 from tracekit.columns import arrow
 from tracekit.columns.arrays import F64, I32, I64, Mask
 from tracekit.columns.arrow import Column
+from tracekit.readers.engine.wire import Fields, Picked, scan
 from tracekit.readers.packets.fields import NAMES
 from tracekit.readers.packets.framing import Block
 from tracekit.readers.packets.rows import BEGIN, COUNTER, END, FINISH, FLOW, MARK, START, STEP, WHOLE, table
 from tracekit.readers.packets.sequences import Stated
 from tracekit.readers.packets.texts import NONE, Texts
-from tracekit.readers.packets.wire import Fields, Picked, scan
 from tracekit.readers.perfetto._args import Members
 from tracekit.readers.perfetto._tracks import Tracks
 from tracekit.trace import Ledger

@@ -12,9 +12,9 @@ import pyarrow as pa
 from tracekit.columns import arrow
 from tracekit.columns.arrays import I64, Mask
 from tracekit.columns.arrow import Column, pc
+from tracekit.readers.engine.wire import Fields, Picked, scan
 from tracekit.readers.packets.framing import Block
 from tracekit.readers.packets.texts import distinct, slices
-from tracekit.readers.packets.wire import Fields, Picked, scan
 
 _DEPTH = 16
 _KIND, _KEYS, _MEMBERS, _ITEMS, _INT, _DOUBLE, _BOOL, _STRING = range(1, 9)
@@ -70,7 +70,7 @@ def _scalars(block: Block, inner: Fields, free: Mask) -> list[tuple[I64, Column]
         elif number == _DOUBLE:
             bits, at = distinct(picked.value)
             values = arrow.take(
-                arrow.array([_number(each) for each in bits.view(np.float64).tolist()], pa.string()), at
+                arrow.array([number_json(each) for each in bits.view(np.float64).tolist()], pa.string()), at
             )
         else:
             values = _texts(block, picked)
@@ -145,5 +145,6 @@ def _texts(block: Block, picked: Picked) -> Column:
     return arrow.take(arrow.array(shown, pa.string()), encoded.indices.to_numpy())
 
 
-def _number(value: float) -> str:
+def number_json(value: float) -> str:
+    """Return a number as JSON; one that is not finite as text."""
     return orjson.dumps(value).decode() if math.isfinite(value) else f'"{value}"'

@@ -17,11 +17,11 @@ from tracekit.columns import arrow
 from tracekit.columns.arrays import I64, Mask
 from tracekit.columns.arrow import Column, pc
 from tracekit.readers.builder import Values
-from tracekit.readers.packets.message import Message
+from tracekit.readers.engine.protobuf import INT64_MAX
+from tracekit.readers.engine.wire import WireMessage
 from tracekit.readers.packets.rows import LAST
 from tracekit.readers.perfetto._own_args import SMALL, TEXTS, WIDE, columns_of
 from tracekit.readers.perfetto._tracks import Key, Tracks
-from tracekit.readers.protobuf import INT64_MAX
 from tracekit.trace import Run, SourceFacts
 from tracekit.units import MAX_NS
 
@@ -36,7 +36,7 @@ Facts = dict[str, object]
 
 def facts_of(data: bytes) -> Facts | None:
     """Return our facts out of a ChromeEventBundle, None for another one."""
-    for each in map(Message, Message(data).each(2)):
+    for each in map(WireMessage, WireMessage(data).each(2)):
         if each.text(1) == "tracekit":
             try:
                 found = orjson.loads(each.bytes(2))

@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from tracekit.columns import arrow
 from tracekit.columns.arrow import Column, pc
-from tracekit.readers.protobuf import INT32_MAX, INT64_MAX
+from tracekit.readers.engine.protobuf import INT32_MAX, INT64_MAX
 
 SHAPES = {"grid": ("grid_x", "grid_y", "grid_z"), "block": ("block_x", "block_y", "block_z")}
 SMALL = ("device", "step", "registers", *SHAPES["grid"], *SHAPES["block"])

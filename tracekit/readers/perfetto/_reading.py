@@ -11,9 +11,9 @@ import pyarrow as pa
 from tracekit.columns import arrow
 from tracekit.columns.arrays import Mask
 from tracekit.readers.base import Opened, ReadOptions
+from tracekit.readers.engine.wire import WireMessage
 from tracekit.readers.packets import fields as numbers
 from tracekit.readers.packets.framing import Block, Packets
-from tracekit.readers.packets.message import Message
 from tracekit.readers.packets.rows import ENDED, FLOW, LOOSE, SCHEMA
 from tracekit.readers.packets.sequences import Sequences
 from tracekit.readers.packets.texts import Texts
@@ -26,7 +26,7 @@ from tracekit.readers.perfetto._slices import Slices
 from tracekit.readers.perfetto._track_events import TrackEvents
 from tracekit.readers.perfetto._tracks import Tracks
 from tracekit.readers.source import Source
-from tracekit.readers.trace_event.spill import Sorter, Spill
+from tracekit.safety.spill import Sorter, Spill, by_columns
 from tracekit.trace import Ledger, Run, SourceFacts
 
 _CHUNK_ROWS = 1 << 19
@@ -63,8 +63,8 @@ class _Reading:
         """Yield the rows; the run has its names afterwards."""
         with closing(Spill(SCHEMA)) as spill, closing(Spill(STORED)) as stored:
             blocks = Blocks(stored, _CHUNK_ROWS, self.texts.code(""))
-            arrows = Sorter(spill, ("number", "ts", "seq"), _CHUNK_ROWS)
-            waiting = Sorter(spill, ("seq",), _CHUNK_ROWS)
+            arrows = Sorter(spill, by_columns("number", "ts", "seq"), _CHUNK_ROWS)
+            waiting = Sorter(spill, by_columns("seq"), _CHUNK_ROWS)
             for block in self.packets.blocks():
                 for table in self._tables(block):
                     self._sort(self._numbered(table), blocks, arrows, waiting)
@@ -84,10 +84,10 @@ class _Reading:
     def _slices(self, blocks: Blocks, lanes: Lanes) -> Iterator[pa.RecordBatch]:
         slices = Slices(lanes, self.ledger)
         with closing(Spill(LOOSE)) as spill, closing(Spill(ENDED)) as found:
-            loose = Sorter(spill, ("track", "ts", "seq"), _CHUNK_ROWS)
+            loose = Sorter(spill, by_columns("track", "ts", "seq"), _CHUNK_ROWS)
             for table in blocks.loose():
                 loose.add(table)
-            ends = Sorter(found, ("place",), _CHUNK_ROWS)
+            ends = Sorter(found, by_columns("place"), _CHUNK_ROWS)
             for table in slices.ended(loose.tables()):
                 ends.add(table)
             yield from slices.batches(blocks, ends)
@@ -125,8 +125,8 @@ class _Reading:
         for kind, take in (
             (numbers.DESCRIPTOR, self.tracks.describe),
             (numbers.PROCESS_TREE, self.tracks.name_tree),
-            (numbers.PROCESS, lambda data: self.tracks.name_process(Message(data))),
-            (numbers.THREAD, lambda data: self.tracks.name_thread(Message(data))),
+            (numbers.PROCESS, lambda data: self.tracks.name_process(WireMessage(data))),
+            (numbers.THREAD, lambda data: self.tracks.name_thread(WireMessage(data))),
         ):
             found = fields.of(kind, 2)
             for at, end in zip(found.at.tolist(), found.ends.tolist(), strict=True):

@@ -10,11 +10,11 @@ import pyarrow as pa
 from tracekit.columns import arrow
 from tracekit.columns.arrays import I64
 from tracekit.columns.arrow import Column
-from tracekit.readers.packets.pairs import MOST_OPEN, match
+from tracekit.readers.engine.pairing import MOST_OPEN, SLICES, drop_lost_ends, match, note_without_end
 from tracekit.readers.packets.rows import BEGIN, END, ENDED, LOOSE, WHOLE
 from tracekit.readers.perfetto._blocks import Blocks, Matched
 from tracekit.readers.perfetto._lanes import Lanes, merged_args
-from tracekit.readers.trace_event.spill import Sorter, order_of
+from tracekit.safety.spill import Sorter, order_of
 from tracekit.trace import Ledger, concat
 
 _PIECE_ROWS = 1 << 16
@@ -47,7 +47,7 @@ class Slices:
         names = [arrow.ints(table.column(name)).astype(np.int32) for name in ("name", "category")]
         for each in names:
             each[each == self._lanes.empty] = -1  # an empty name is none, as in Perfetto's engine
-        partner = match(track, begins, *names)
+        partner = match(begins, track, SLICES, *names)
         alone = begins & (partner < 0)
         waits = np.zeros(len(track), np.bool_)
         if not last and len(track):
@@ -59,13 +59,8 @@ class Slices:
                 waits[open_[:-MOST_OPEN]] = False
         lost = np.flatnonzero(~begins & (partner < 0))
         self._ledger.merged += int(np.count_nonzero(~begins)) - len(lost)
-        if len(lost):
-            text = "dropped: ends of slices that did not begin"
-            self._ledger.drop("end-without-begin", len(lost), where=f"packet {int(packet[lost].min())}", text=text)
-        unended = np.flatnonzero(alone & ~waits)
-        if len(unended):
-            text = "slices have no end: their duration is not known"
-            self._ledger.note("open-range", text, len(unended), where=f"packet {int(packet[unended].min())}")
+        drop_lost_ends(self._ledger, "slices", "packet", packet[lost])
+        note_without_end(self._ledger, "slices", "packet", packet[alone & ~waits])
         closed = np.flatnonzero(begins & (partner >= 0))
         ends = arrow.take(table.select(["ts", "args"]), partner[closed])
         place = arrow.array(arrow.ints(table.column("place"))[closed])

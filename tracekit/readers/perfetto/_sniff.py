@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from tracekit.columns.varints import varint_at
 from tracekit.readers.base import Confidence, Head
 from tracekit.readers.packets import fields as numbers
-from tracekit.readers.protobuf import varint_at
 
 _WIRES = {
     **dict.fromkeys((3, 8, 10, 13, 41, 42, 58, 79, 87, 98), 0),

@@ -9,14 +9,13 @@ import pyarrow as pa
 from tracekit.columns import arrow
 from tracekit.columns.arrays import I32, I64, Mask
 from tracekit.columns.arrow import Column
+from tracekit.readers.engine.wire import Fields, Picked, WireMessage, scan
 from tracekit.readers.packets import fields as numbers
 from tracekit.readers.packets.framing import Block
-from tracekit.readers.packets.message import Message
 from tracekit.readers.packets.rows import BEGIN, COUNTER, END, FLOW, LAST, MARK, PLAIN, table
 from tracekit.readers.packets.sequences import Stated
 from tracekit.readers.packets.texts import NONE, Texts, distinct, slices
 from tracekit.readers.packets.times import Timed, Times
-from tracekit.readers.packets.wire import Fields, Picked, scan
 from tracekit.readers.perfetto._args import Members, read_annotations
 from tracekit.readers.perfetto._held import Holder
 from tracekit.readers.perfetto._legacy import Columns, Legacy
@@ -302,7 +301,7 @@ class TrackEvents:
 
 
 def _location(data: bytes) -> str:
-    found = Message(data)
+    found = WireMessage(data)
     parts = {"file": found.text(2), "function": found.text(3), "line": found.number(4)}
     return orjson.dumps({key: value for key, value in parts.items() if value}).decode()
 

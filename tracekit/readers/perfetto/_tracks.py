@@ -11,8 +11,8 @@ import re
 from dataclasses import dataclass, field
 
 from tracekit.readers.builder import FIRST_TEXT_ID, IdTable
-from tracekit.readers.packets.message import Message
-from tracekit.readers.protobuf import INT32_MAX
+from tracekit.readers.engine.protobuf import INT32_MAX
+from tracekit.readers.engine.wire import WireMessage
 from tracekit.trace import Run
 
 Key = tuple[str, int, int, str]
@@ -95,7 +95,7 @@ class Tracks:
         """Take a TrackDescriptor: what it does not state stays as it was."""
         if data in self._seen:
             return
-        found = Message(data)
+        found = WireMessage(data)
         self._seen.discard(self._last.get(found.number(1), b""))
         if len(self._seen) >= _MOST_SEEN:
             self._seen.clear()
@@ -111,21 +111,21 @@ class Tracks:
         if 12 in found:
             track.rank = found.number(12)
         if 3 in found:
-            process = Message(found.bytes(3))
+            process = WireMessage(found.bytes(3))
             track.pid = process.number(1)
             track.process = self.name_process(process) or track.name
         if 4 in found:
-            thread = Message(found.bytes(4))
+            thread = WireMessage(found.bytes(4))
             track.pid, track.tid = thread.number(1), thread.number(2)
             self.name_thread(thread)
         if 8 in found:
-            counter = Message(found.bytes(8))
+            counter = WireMessage(found.bytes(8))
             track.counter = True
             track.scale = counter.optional(4) or 1
             track.steps = counter.number(5) != 0
             track.unit = counter.text(6) or _UNITS.get(counter.number(3), "")
 
-    def name_process(self, found: Message) -> str:
+    def name_process(self, found: WireMessage) -> str:
         """Take a ProcessDescriptor; return its name."""
         command = b" ".join(found.each(2)).decode("utf-8", "replace")
         name = found.text(6) or command
@@ -133,18 +133,18 @@ class Tracks:
             self.processes[found.number(1)] = name
         return name
 
-    def name_thread(self, found: Message) -> None:
+    def name_thread(self, found: WireMessage) -> None:
         """Take a ThreadDescriptor."""
         if name := found.text(5):
             self.threads[found.number(1), found.number(2)] = name
 
     def name_tree(self, data: bytes) -> None:
         """Take a ProcessTree of the system."""
-        tree = Message(data)
-        for each in map(Message, tree.each(1)):
+        tree = WireMessage(data)
+        for each in map(WireMessage, tree.each(1)):
             if name := b" ".join(each.each(3)).decode("utf-8", "replace"):
                 self.processes.setdefault(each.number(1), name)
-        for each in map(Message, tree.each(2)):
+        for each in map(WireMessage, tree.each(2)):
             if name := each.text(2):
                 self.threads.setdefault((each.number(3), each.number(1)), name)
 

@@ -8,6 +8,7 @@ from typing import Self
 import numpy as np
 
 from tracekit.columns.arrays import I64, Mask
+from tracekit.readers.engine.pairing import NESTED, match, take_turns
 
 _NONE = np.empty(0, np.int64)
 
@@ -93,69 +94,25 @@ class Paired:
 def nested(opened: Items, new: Items) -> Paired:
     """Pair the items of one thread. opened: begins from before, outermost first.
 
-    Where all is nested, the items of one depth alternate, so a stable sort by depth brings each begin before its end.
+    An end of a range further out closes those inside it; one of no open range is an orphan.
     """
     items = opened.then(new)
     begins = items.ids > 0
-    depth = np.cumsum(np.where(begins, 1, -1))
-    if len(depth) and depth.min() >= 0:
-        level = np.where(begins, depth, depth + 1)
-        if level.max() < 1 << 15:
-            level = level.astype(np.int16)  # two bytes are sorted by radix, in one pass over the items
-        order = np.argsort(level, kind="stable")
-        first, second = order[:-1], order[1:]
-        pairs = begins[first] & ~begins[second] & (level[first] == level[second])
-        start, end = first[pairs], second[pairs]
-        if np.array_equal(items.ids[start], -items.ids[end]):
-            still = begins.copy()
-            still[start] = False
-            left = np.flatnonzero(still)
-            still_open = items.take(left[np.argsort(level[left])])
-            return Paired(items.take(start), items.times[end], items.cut[end], _NONE, still_open, _NONE)
-    return _repaired(items)
-
-
-def _repaired(items: Items) -> Paired:
-    """Pair one by one: an end of a range further out closes those inside it; one of no open range is an orphan."""
-    stack: list[int] = []
-    starts: list[int] = []
-    ends: list[int] = []
-    forced: list[bool] = []
-    orphans: list[int] = []
-    counts: dict[int, int] = {}
-    for place, number in enumerate(items.ids.tolist()):
-        if number > 0:
-            stack.append(place)
-            counts[number] = counts.get(number, 0) + 1
-            continue
-        if not counts.get(-number):
-            orphans.append(place)
-            continue
-        while True:
-            start = stack.pop()
-            own = int(items.ids[start])
-            counts[own] -= 1
-            starts.append(start)
-            ends.append(place)
-            forced.append(own != -number)
-            if own == -number:
-                break
-    begin, end = np.array(starts, np.int64), np.array(ends, np.int64)
-    closed = np.array(forced, np.bool_)
-    still_open = items.take(np.array(stack, np.int64))
-    lost = items.records[np.array(orphans, np.int64)]
-    unfinished: Mask = items.cut[end] | closed
-    return Paired(items.take(begin), items.times[end], unfinished, _NONE, still_open, lost, int(closed.sum()))
+    partner = match(begins, None, NESTED, np.abs(items.ids))
+    start = np.flatnonzero(begins & (partner >= 0))
+    end = partner[start]
+    forced = items.ids[start] != -items.ids[end]
+    still_open = items.take(np.flatnonzero(begins & (partner < 0)))
+    lost = items.records[np.flatnonzero(~begins & (partner < 0))]
+    unfinished: Mask = items.cut[end] | forced
+    return Paired(items.take(start), items.times[end], unfinished, _NONE, still_open, lost, int(forced.sum()))
 
 
 def by_handle(opened: Items, new: Items) -> Paired:
     """Pair async items: the next item of the same handle is the end of a begin."""
     items = opened.then(new)
     begins = items.ids > 0
-    order = np.argsort(items.handles, kind="stable")
-    first, second = order[:-1], order[1:]
-    pairs = begins[first] & ~begins[second] & (items.handles[first] == items.handles[second])
-    start, end = first[pairs], second[pairs]
+    start, end = take_turns(items.handles, begins)
     lonely = np.ones(len(begins), np.bool_)
     lonely[start] = lonely[end] = False
     still_open = items.take(np.flatnonzero(lonely & begins))

@@ -12,6 +12,7 @@ import pyarrow as pa
 from tracekit.columns.arrays import I64
 from tracekit.errors import ParseError, UnsupportedVersionError
 from tracekit.readers.base import Confidence, Head, Opened, ReadOptions
+from tracekit.readers.engine.torn import LAST_LINE, TORN
 from tracekit.readers.recorder_log._lines import BadLineError, Header, Items, Line, Steps, parse
 from tracekit.readers.recorder_log._state import Log
 from tracekit.readers.source import Source
@@ -21,7 +22,7 @@ from tracekit.trace import Ledger, Run, SourceFacts
 BLANK = b"\0 \t\r"
 _STEP_LINES = (b'{"k":"s"', b'{"k": "s"')
 _REASONS = {
-    "torn-row": "dropped: the last line was cut",
+    TORN: f"dropped: {LAST_LINE}",
     "not-json": "dropped: lines that are no JSON object",
     "unknown-line-kind": "dropped: lines of a kind that is not in the log's version",
     "bad-line": "dropped: lines whose fields or types are not those of the log",
@@ -159,7 +160,7 @@ class _Reading:
         at = line.find(log.HEAD_PREFIX)
         head = _parsed(line[at:]) if at > 0 else None
         if torn and head is None and reason == "not-json":
-            reason = "torn-row"
+            reason = TORN
         self._ledger.read += 1
         self._ledger.drop(reason, where=where, text=_REASONS[reason])
         return head

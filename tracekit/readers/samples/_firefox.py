@@ -7,9 +7,10 @@ from decimal import Decimal
 
 import pyarrow as pa
 
+from tracekit.columns.args import items_of
 from tracekit.errors import ParseError
 from tracekit.readers.base import Opened, ReadOptions
-from tracekit.readers.samples._stacks import MOST_FRAMES, SECTION, Stacks, decimal, items, json_object, objects, whole
+from tracekit.readers.samples._stacks import MOST_FRAMES, SECTION, Stacks, decimal, json_object, objects, whole
 from tracekit.readers.source import Source
 from tracekit.trace import Ledger, Run, SourceFacts
 from tracekit.units import TIME_EXPONENT
@@ -60,7 +61,7 @@ class _Thread:
     def __init__(self, tables: dict[str, object], ledger: Ledger) -> None:
         self.ledger = ledger
         self.name = _label(tables)
-        self.texts = items(tables.get("stringArray", tables.get("stringTable")))
+        self.texts = items_of(tables.get("stringArray", tables.get("stringTable")))
         self.samples = _columns(tables.get("samples"))
         self.stacks = _columns(tables.get("stackTable"))
         self.frames = _columns(tables.get("frameTable"))
@@ -144,7 +145,7 @@ def _columns(found: object) -> dict[str, list[object]]:
     schema = found.get("schema")
     if not isinstance(schema, dict):
         return {key: value for key, value in found.items() if isinstance(value, list)}
-    rows = [row if isinstance(row, list) else [] for row in items(found.get("data"))]
+    rows = [row if isinstance(row, list) else [] for row in items_of(found.get("data"))]
     return {
         str(key): [row[place] if place < len(row) else None for row in rows]
         for key, place in schema.items()

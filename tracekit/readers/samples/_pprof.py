@@ -7,10 +7,10 @@ from typing import Any
 
 import pyarrow as pa
 
+from tracekit.columns.varints import varint_at
 from tracekit.errors import ParseError
 from tracekit.messages import messages
 from tracekit.readers.base import Confidence, Head, Opened, ReadOptions
-from tracekit.readers.protobuf import varint_at
 from tracekit.readers.samples._stacks import MOST_FRAMES, Stacks
 from tracekit.readers.source import Source
 from tracekit.trace import Ledger, Run, SourceFacts

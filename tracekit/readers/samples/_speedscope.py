@@ -7,9 +7,10 @@ from decimal import Decimal
 
 import pyarrow as pa
 
+from tracekit.columns.args import items_of
 from tracekit.errors import ParseError
 from tracekit.readers.base import Opened, ReadOptions
-from tracekit.readers.samples._stacks import SECTION, Stacks, decimal, items, json_object, objects, whole
+from tracekit.readers.samples._stacks import SECTION, Stacks, decimal, json_object, objects, whole
 from tracekit.readers.source import Source
 from tracekit.trace import Ledger, Run, SourceFacts
 
@@ -31,17 +32,17 @@ def read(source: Source, options: ReadOptions, ledger: Ledger) -> Opened:
 
 def _batches(found: dict[str, object], name: str, options: ReadOptions, ledger: Ledger) -> Iterator[pa.RecordBatch]:
     shared = found.get("shared")
-    frames = [_frame(each) for each in items(shared.get("frames") if isinstance(shared, dict) else None)]
+    frames = [_frame(each) for each in items_of(shared.get("frames") if isinstance(shared, dict) else None)]
     stacks = Stacks(options, ledger)
     refused = ""
     for number, profile in enumerate(objects(found.get("profiles"))):
         thread = str(profile.get("name") or f"profile {number}")[:400]
         unit = str(profile.get("unit", "none"))[:40]
         read = _evented if profile.get("type") == "evented" else _sampled
-        records = items(profile.get("events")) if read is _evented else items(profile.get("samples"))
+        records = items_of(profile.get("events")) if read is _evented else items_of(profile.get("samples"))
         ledger.read += len(records)
         try:
-            sums = read(records, items(profile.get("weights")), frames, ledger)
+            sums = read(records, items_of(profile.get("weights")), frames, ledger)
         except _Refused as err:
             refused = refused or f"profile {number}: {err}"
             ledger.drop(
@@ -68,7 +69,7 @@ def _sampled(samples: list[object], weights: list[object], frames: list[str], le
     sums: Sums = {}
     for sample, given in zip(samples, weights, strict=True):
         weight = decimal(given)
-        stack = tuple(at for each in items(sample) if (at := whole(each, len(frames))) is not None)
+        stack = tuple(at for each in items_of(sample) if (at := whole(each, len(frames))) is not None)
         if weight is None or not isinstance(sample, list) or len(stack) != len(sample):
             ledger.drop("bad-sample", text="dropped: a sample whose weight or frames are not in the file")
         elif not stack:

@@ -116,8 +116,3 @@ def json_object(data: bytes, name: str, what: str) -> dict[str, object]:
 def objects(found: object) -> list[dict[str, object]]:
     """Return the objects of a list."""
     return [each for each in found if isinstance(each, dict)] if isinstance(found, list) else []
-
-
-def items(found: object) -> list[object]:
-    """Return a list, [] for anything else."""
-    return found if isinstance(found, list) else []

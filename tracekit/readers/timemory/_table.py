@@ -11,6 +11,7 @@ import pyarrow as pa
 from tracekit.errors import ParseError
 from tracekit.readers import rocm
 from tracekit.readers.base import Confidence, Head, Opened, ReadOptions
+from tracekit.readers.engine.torn import TORN
 from tracekit.readers.printed.lines import (
     CUT_NUMBER,
     NUMBER,
@@ -116,7 +117,7 @@ def _row(table: _Table, text: str, line: TextLine, rows: TotalRows, ledger: Ledg
     cells = dict(zip(list(table.columns)[1:], (part.strip() for part in parts[1:]), strict=False))
     place = _PLACE.match(label)
     if len(parts) <= others or place is None or not _is_place(cells):
-        code = "torn-row" if line.torn else "bad-row"
+        code = TORN if line.torn else "bad-row"
         ledger.drop(code, where=line.where, text="dropped: a row of a table without its cells")
         return
     first, second = (None if text is None else int(text) for text in place.groups())

@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from tracekit.readers.base import ReadOptions
 from tracekit.readers.builder import BATCH_ROWS, event_batch
+from tracekit.readers.engine.pairing import OpenRanges
 from tracekit.readers.printed.lines import TotalRows
 from tracekit.readers.torch._snapshot_types import (
     Record,
@@ -296,7 +297,7 @@ class Snapshot:
 
     def _ranges(self) -> Iterator[tuple[int, int, int, str]]:
         """Yield start and end in us, device and name of each annotation."""
-        opened: dict[tuple[int, str], list[int]] = {}
+        opened = OpenRanges[tuple[int, str], int]()
         last = 0
         for each in self.annotations:
             if not isinstance(each, dict) or each.get("time_us") is None:
@@ -309,16 +310,14 @@ class Snapshot:
             key = (identity(each.get("device")) or 0, text_of(each, "name"))
             last = max(last, each["time_us"])
             if each.get("stage") == "START":
-                opened.setdefault(key, []).append(each["time_us"])
-            elif starts := opened.get(key):
-                start = starts.pop()
+                opened.begin(key, each["time_us"])
+            elif (start := opened.end(key)) is not None:
                 self.ledger.kept += 1
                 self.ledger.merged += 1
                 yield start, max(each["time_us"], start), *key
             else:
                 self.ledger.drop("annotation-without-start", text="dropped: the end of an annotation without a start")
-        left = [(start, key) for key, starts in opened.items() for start in starts]
-        for start, key in left:
+        for key, start in opened.left():
             self.ledger.kept += 1
             self.ledger.note("annotation-open", "annotations without an end: shown up to the last annotation")
             yield start, max(last, start), *key

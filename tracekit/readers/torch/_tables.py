@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
+from tracekit.readers.engine.torn import drop_torn
 from tracekit.readers.printed.lines import TextLine
 from tracekit.readers.printed.pasted import RankRows, closes
 from tracekit.readers.torch._columns import RULE, Columns, columns_of, size_bytes, time_ns
@@ -144,7 +145,7 @@ class Tables:
         elif self.table and not line.torn and (more := columns.continued(line.text)):
             self._continue(*more)
         elif line.torn:
-            self.ledger.drop("torn-row", where=line.where, text="dropped: the last line was cut")
+            drop_torn(self.ledger, line.where)
         elif stripped == CUT:
             self.ledger.ignore("marks of removed rows")
             why = "a line of dots says that rows were removed from the table by hand: sums are of the others"

@@ -7,7 +7,7 @@ known only when all of it was seen. So begins and ends wait for the end of the f
 2. each E directly behind its own B (Mini-Caffe, MXNet): pairs in the order of the file;
 3. else sorted by time, at one time ends before begins.
 An end closes the innermost open begin of its name (an end without a name: the innermost of all), as Perfetto does.
-Memory: one chunk of rows, and the begins of one lane that are open, at most MOST_OPEN.
+Memory: one chunk of rows, and the begins of one lane that are open, at most `pairing.MOST_OPEN`.
 """
 
 from __future__ import annotations
@@ -23,15 +23,14 @@ from tracekit.columns import arrow
 from tracekit.columns.arrays import I64, Mask
 from tracekit.columns.arrow import Column
 from tracekit.readers.builder import event_batch
-from tracekit.readers.trace_event import spill
+from tracekit.readers.engine import pairing
 from tracekit.readers.trace_event.rows import Rows
+from tracekit.safety.spill import Sorter, Spill, by_columns
 from tracekit.trace import Ledger, concat
 
 BATCH_ROWS = 1 << 16
 LONG_ROWS = 1 << 16
 """A lane with more rows than this is matched piece by piece."""
-MOST_OPEN = 1 << 16
-"""Begins of a long lane that wait for their end."""
 LANES = ("lane_0", "lane_1", "lane_2")
 WAITING = pa.schema(
     [
@@ -51,8 +50,8 @@ class Pairs:
 
     def __init__(self, ledger: Ledger) -> None:
         self.ledger = ledger
-        self._spill = spill.Spill(WAITING)
-        self._sorter = spill.Sorter(self._spill, (*LANES, "seq"))
+        self._spill = Spill(WAITING)
+        self._sorter = Sorter(self._spill, by_columns(*LANES, "seq"))
         self._count = 0
 
     def close(self) -> None:
@@ -87,8 +86,7 @@ class Pairs:
         match = _Match(table)
         columns = [table.column(name).to_numpy() for name in LANES]
         changes = np.any([column[1:] != column[:-1] for column in columns], axis=0)
-        for rows in np.split(np.arange(len(match.ts)), np.flatnonzero(changes) + 1):
-            match.run(_in_order(rows, match))
+        match.run(_in_order(match, changes), np.append(0, np.cumsum(changes)))
         yield from self._rows(match, match.all_begins())
 
     def _long_lane(
@@ -114,23 +112,21 @@ class Pairs:
         file = self._spill.write(lane())
         rows: Iterator[pa.Table] = self._spill.read(file)
         if rule.by_time():
-            sorter = spill.Sorter(self._spill, ("ts_ns", "begins", "seq"))
+            sorter = Sorter(self._spill, by_columns("ts_ns", "begins", "seq"))
             for table in rows:
                 sorter.add(table)
             rows = sorter.tables()
         open_: pa.Table | None = None
         for table in rows:
             match = _Match(table if open_ is None else _together([open_, table]))
-            stack = match.run(np.arange(len(match.ts)))
+            match.run(np.arange(len(match.ts)))
             done = match.all_begins()
-            forgotten = np.array(stack[: max(0, len(stack) - MOST_OPEN)], np.int64)
-            waiting = np.array(stack[len(forgotten) :], np.int64)
+            without_end = done[match.partner[done] < 0]
+            forgotten, waiting = np.split(without_end, [max(0, len(without_end) - pairing.MOST_OPEN)])
             if len(forgotten):
-                self.ledger.note(
-                    "too-many-open",
-                    f"more than {MOST_OPEN} ranges of one lane are open: the outermost were given without an end",
-                    len(forgotten),
-                )
+                most = pairing.MOST_OPEN
+                text = f"more than {most} ranges of one lane are open: the outermost were given without an end"
+                self.ledger.note("too-many-open", text, len(forgotten))
             yield from self._rows(match, np.setdiff1d(done, waiting))
             open_ = arrow.take(match.table, waiting) if len(waiting) else None
         if open_ is not None:
@@ -156,27 +152,17 @@ class Pairs:
         yield from rows.replace_schema_metadata(schema.EVENTS.metadata).to_batches(max_chunksize=BATCH_ROWS)
 
     def _account(self, match: _Match, begin: I64) -> None:
-        ledger = self.ledger
-        if match.lost:
-            first = int(match.table.column("event_id").to_numpy()[match.lost].min())
-            ledger.drop(
-                "end-without-begin",
-                len(match.lost),
-                where=f"event {first}",
-                text="dropped: ends of ranges that did not begin",
-            )
+        ledger, numbers = self.ledger, match.table.column("event_id").to_numpy()
+        pairing.drop_lost_ends(ledger, "ranges", "event", numbers[match.lost])
         end = match.partner[begin]
-        open_ = int((end < 0).sum())
-        if open_:
-            first = int(match.table.column("event_id").to_numpy()[begin[end < 0]].min())
-            text = "ranges have no end: their duration is not known"
-            ledger.note("open-range", text, open_, where=f"event {first}")
+        unended = begin[end < 0]
+        pairing.note_without_end(ledger, "ranges", "event", numbers[unended])
         backwards = (end >= 0) & (match.ts[end] < match.ts[begin])
         if backwards.any():
             ledger.note("negative-duration", "ranges end before they begin: kept as they are", int(backwards.sum()))
         ledger.kept += len(begin)
         ledger.events_out += len(begin)
-        ledger.merged += len(begin) - open_
+        ledger.merged += len(begin) - len(unended)
 
 
 class _Match:
@@ -189,40 +175,19 @@ class _Match:
         self.begins: Mask = self.table.column("begins").to_numpy() != 0
         self.name = _codes(self.table)
         self.partner: I64 = np.full(len(self.ts), -1, np.int64)
-        self.lost: list[int] = []
+        self.lost = np.empty(0, np.int64)
 
     def all_begins(self) -> I64:
         """Return the rows that begin something."""
         return np.flatnonzero(self.begins)
 
-    def run(self, rows: I64) -> list[int]:
-        """Match the rows of one lane in this order; return the rows that are open at the end, the outermost first."""
-        stack: list[int] = []
-        by_name: dict[int, list[int]] = {}
-        partner = self.partner
-        ended: set[int] = set()
-        names = self.name[rows].tolist()
-        for row, name, begins in zip(rows.tolist(), names, self.begins[rows].tolist(), strict=True):
-            if begins:
-                stack.append(row)
-                by_name.setdefault(name, []).append(row)
-                continue
-            if name >= 0:
-                found = by_name.get(name)
-            else:
-                while stack and stack[-1] in ended:
-                    ended.discard(stack.pop())
-                found = by_name[int(self.name[stack[-1]])] if stack else None
-            if not found:
-                self.lost.append(row)
-                continue
-            begin = found.pop()
-            partner[begin] = row
-            if stack[-1] == begin:
-                stack.pop()
-            else:
-                ended.add(begin)
-        return [row for row in stack if row not in ended] if ended else stack
+    def run(self, rows: I64, lane: I64 | None = None) -> None:
+        """Match rows in this order. lane: of each row, ascending; None for rows of one lane."""
+        begins = self.begins[rows]
+        partner = pairing.match(begins, lane, pairing.TRACE_EVENT, self.name[rows])
+        ended = np.flatnonzero(begins & (partner >= 0))
+        self.partner[rows[ended]] = rows[partner[ended]]
+        self.lost = rows[~begins & (partner < 0)]
 
 
 class _Rule:
@@ -272,15 +237,20 @@ def _up_to_lane(table: pa.Table, lane: list[int]) -> int:
     return int(other[0]) if len(other) else table.num_rows
 
 
-def _in_order(rows: I64, match: _Match) -> I64:
-    """Return the rows of a lane as a stack must see them."""
-    times = match.ts[rows]
-    if bool((times[1:] >= times[:-1]).all()):
+def _in_order(match: _Match, changes: Mask) -> I64:
+    """Return the rows as a stack must see them, lane by lane. changes: shape (n - 1,), where a lane ends."""
+    rows = np.arange(len(match.ts))
+    later = np.flatnonzero(~changes & (match.ts[1:] < match.ts[:-1]))
+    if not len(later):
         return rows
-    even = len(rows) // 2 * 2  # a cut file may end with a begin
-    if _are_beside(rows[:even], match) and (even == len(rows) or match.begins[rows[-1]]):
-        return rows
-    return rows[np.lexsort((match.begins[rows], times))]
+    heads = np.append(0, np.flatnonzero(changes) + 1)
+    stops = np.append(heads[1:], len(rows))
+    for at in np.unique(np.searchsorted(heads, later, "right") - 1).tolist():
+        lane = rows[heads[at] : stops[at]]
+        even = len(lane) // 2 * 2  # a cut file may end with a begin
+        if not _are_beside(lane[:even], match) or (even < len(lane) and not match.begins[lane[-1]]):
+            lane[:] = lane[np.lexsort((match.begins[lane], match.ts[lane]))]
+    return rows
 
 
 def _are_beside(rows: I64, match: _Match) -> bool:

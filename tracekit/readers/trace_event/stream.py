@@ -17,6 +17,7 @@ import numpy as np
 
 from tracekit.columns.arrays import I64
 from tracekit.errors import ParseError
+from tracekit.readers.engine.torn import TORN
 from tracekit.readers.head import begun
 from tracekit.readers.source import Source
 from tracekit.readers.trace_event import _resync as resync
@@ -219,7 +220,7 @@ class Events:
                 self.ledger.note("list-not-closed", "the bracket that closes the list of events is missing")
                 self._take_facts(b"{" + rest)
             elif rest:
-                self._drop("torn-row", "dropped: the last event was cut")
+                self._drop(TORN, "dropped: the last event was cut")
             elif self.form == "object":
                 self.ledger.note("no-end", "the list of events is not closed: the file was cut, events may be missing")
             return
@@ -323,7 +324,7 @@ class Events:
             return
         count = events_in(text)
         if piece.cut:
-            code, why = "torn-row", "the last event was cut"
+            code, why = TORN, "the last event was cut"
         else:
             code, why = defect(text)
             self._lose_zeros()

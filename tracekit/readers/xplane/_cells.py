@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import orjson
 
 from tracekit.readers.builder import bounded
-from tracekit.readers.protobuf import INT32_MAX, INT64_MAX
+from tracekit.readers.engine.protobuf import INT32_MAX, INT64_MAX
 from tracekit.readers.xplane._kinds import DETAILS, details
 from tracekit.readers.xplane._planes import Name, Plane
 from tracekit.trace import Ledger

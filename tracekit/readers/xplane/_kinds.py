@@ -6,7 +6,7 @@ import re
 from enum import StrEnum
 from functools import lru_cache
 
-from tracekit.readers.protobuf import INT32_MAX, INT64_MAX
+from tracekit.readers.engine.protobuf import INT32_MAX, INT64_MAX
 from tracekit.readers.xplane._planes import Name, Plane
 from tracekit.schema import Kind
 

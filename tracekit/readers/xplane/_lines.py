@@ -6,8 +6,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 
+from tracekit.columns.varints import varint_at
 from tracekit.messages import Message, messages
-from tracekit.readers.protobuf import plain, varint_at
+from tracekit.readers.engine.protobuf import plain
+from tracekit.readers.engine.wire import BYTES, VARINT, fields_of
 from tracekit.readers.xplane._kinds import Role, role_of
 from tracekit.readers.xplane._planes import Plane
 from tracekit.trace import Ledger
@@ -147,14 +149,10 @@ def _looks_like_a_field(data: bytes, at: int) -> int:
 
 def _after(data: bytes, place: int) -> int:
     """Return where a field ends. Raises: ValueError for what is none."""
-    tag, place = varint_at(data, place)
-    if tag < 8 or tag & 7 not in (0, 2):
+    found = next(fields_of(data, place))
+    if found.wire not in (VARINT, BYTES) or found.end > len(data):
         raise ValueError("no message")
-    value, place = varint_at(data, place)
-    place += value if tag & 7 == 2 else 0
-    if value < 0 or place > len(data):
-        raise ValueError("no message")
-    return place
+    return found.end
 
 
 def _head(data: bytes, bounds: list[int]) -> Message:

@@ -17,7 +17,7 @@ import pyarrow as pa
 from tracekit.columns import arrow
 from tracekit.columns.arrays import I32, I64, U64, Bytes, Mask, Rows
 from tracekit.columns.arrow import Column, pc
-from tracekit.readers.protobuf import INT32_MAX, INT64_MAX
+from tracekit.readers.engine.protobuf import INT32_MAX, INT64_MAX
 from tracekit.readers.xplane._kinds import DETAILS, details
 from tracekit.readers.xplane._scan import DOUBLE, REFERENCE, SIGNED, TEXT, UNSIGNED, Scanned
 

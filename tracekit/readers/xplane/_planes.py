@@ -11,9 +11,10 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
+from tracekit.columns.varints import varint_at
 from tracekit.messages import Message, messages
 from tracekit.readers.base import Confidence, Head
-from tracekit.readers.protobuf import EPOCH_NS, INT32_MAX, Met, What, fields, plain, varint_at, walk
+from tracekit.readers.engine.protobuf import EPOCH_NS, INT32_MAX, Met, What, fields, plain, walk
 from tracekit.readers.source import Source
 from tracekit.trace import Ledger, Run
 from tracekit.units import MAX_NS

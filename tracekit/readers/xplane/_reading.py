@@ -9,8 +9,8 @@ import pyarrow as pa
 from tracekit.errors import ParseError
 from tracekit.readers.base import Opened, ReadOptions
 from tracekit.readers.builder import FIRST_TEXT_ID, IdTable
+from tracekit.readers.engine.protobuf import What, tell_cut, walk
 from tracekit.readers.names import Demangler
-from tracekit.readers.protobuf import What, tell_cut, walk
 from tracekit.readers.source import Source
 from tracekit.readers.xplane._batch import Batch
 from tracekit.readers.xplane._cells import Cells

@@ -14,7 +14,7 @@ from tracekit.render._prose import levels
 from tracekit.render.cells import columns_to_scale
 from tracekit.render.page.data import PROSE
 from tracekit.report import Cell, Column, Evidence, Report, ReportTable
-from tracekit.text.display import cell_texts, is_words, plural, typical_time_unit, visible
+from tracekit.text.display import cell_texts, escaped, is_words, plural, typical_time_unit
 from tracekit.units import Unit
 
 FIRST_ROWS = 10
@@ -52,7 +52,7 @@ def table_html(table: ReportTable, view: str, place: str, time_unit: str = "") -
     note = _note(table, view, len(hidden))
     return (
         f'<div class="sheet" data-table="{place}">\n'
-        f'<div class="scroll" tabindex="0" role="region" aria-label="{_escaped(table.title)}"><table>\n'
+        f'<div class="scroll" tabindex="0" role="region" aria-label="{escaped(table.title)}"><table>\n'
         f"<thead><tr>{heads}</tr></thead>\n<tbody>\n{rows}</tbody></table></div>\n"
         f"{note}</div>"
     )
@@ -116,7 +116,7 @@ def _note(table: ReportTable, view: str, hidden: int) -> str:
         form = " --format csv" if hidden else ""
         lines.append(
             f'<p class="note first-rows">{" and ".join(absent)}; all with JavaScript or '
-            f"<code>tracekit summary --view {_escaped(view)}{form}</code></p>\n"
+            f"<code>tracekit summary --view {escaped(view)}{form}</code></p>\n"
         )
     return "".join(lines)
 
@@ -136,7 +136,7 @@ def _unit(column: Column, scale: Sequence[Cell], wanted: str) -> str:
 def _head(column: Column, unit: str, hidden: bool) -> str:
     words = ' class="t"' if is_words(column.values, column.unit) else ""
     small = f" <small>{unit}</small>" if unit else ""
-    return f"<th{words}{' hidden' if hidden else ''}>{_escaped(column.title)}{small}</th>"
+    return f"<th{words}{' hidden' if hidden else ''}>{escaped(column.title)}{small}</th>"
 
 
 def _cells(column: Column, shown: Sequence[str]) -> list[str]:
@@ -160,7 +160,3 @@ def _ratio(value: Cell, text: str) -> str:
         return f"<td>{text}</td>"
     width = min(max(100 * float(value), 0.0), 100.0)
     return f'<td class="r"><i style="width:{width:.4g}%"></i>{text}</td>'
-
-
-def _escaped(text: str) -> str:
-    return html.escape(visible(text))

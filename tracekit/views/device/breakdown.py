@@ -42,6 +42,7 @@ from tracekit.views import specs, tabulate, totals
 from tracekit.views.base import ColumnSpec, Quantity, View, ViewOptions
 from tracekit.views.device.parts import AllWork, DeviceParts, Parts, Work, all_work, device_parts
 from tracekit.views.quantities import ratio
+from tracekit.views.tabulate import shares_of
 
 _TITLE = "Breakdown of device time"
 _COLUMNS = _devices.COLUMNS | launches.COLUMNS | step_windows.COLUMNS
@@ -89,7 +90,7 @@ def _part_columns(parts: Sequence[Parts]) -> list[Column]:
     span, talk = column("span"), column("communication")
     hidden = [value for each in parts for value in each.overlap()]
     shares = [
-        Column(f"{name}_share", f"{title} share", Unit.RATIO, _shares(column(name), span), 1 + (name != "idle"))
+        Column(f"{name}_share", f"{title} share", Unit.RATIO, shares_of(column(name), span), 1 + (name != "idle"))
         for name, title in _PARTS
     ]
     return [
@@ -98,12 +99,8 @@ def _part_columns(parts: Sequence[Parts]) -> list[Column]:
         *shares,
         _SHOWN["communication"].column(talk, 4),
         _SHOWN["overlap"].column(hidden, 5),
-        _SHOWN["overlap_share"].column(_shares(hidden, talk), 3),
+        _SHOWN["overlap_share"].column(shares_of(hidden, talk), 3),
     ]
-
-
-def _shares(parts: list[int], whole: list[int]) -> list[Cell]:
-    return [part / total if total else None for part, total in zip(parts, whole, strict=True)]
 
 
 def _device_table(devices: Devices, found: Sequence[DeviceParts], options: ViewOptions) -> ReportTable:

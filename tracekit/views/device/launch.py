@@ -33,11 +33,12 @@ from tracekit.index import launches as _launches
 from tracekit.index.devices import Device, Devices
 from tracekit.index.launches import Launched
 from tracekit.index.trace_index import TraceIndex
-from tracekit.report import Cell, Column, ReportTable, Section
+from tracekit.report import Column, ReportTable, Section
 from tracekit.schema import API_CALLS, DEVICE_WORK
 from tracekit.units import Unit, format_span
 from tracekit.views import specs, tabulate, totals
 from tracekit.views.base import ColumnSpec, View, ViewOptions
+from tracekit.views.tabulate import shares_of
 
 SLOW_CALL_NS = 50_000
 LONG_QUEUE_NS = 100_000
@@ -140,7 +141,7 @@ def _by_name(devices: Devices, times: Times, options: ViewOptions) -> ReportTabl
             for c in _columns(times_of, part)
         ),
         _SHOWN["short"].column(short, 3),
-        _SHOWN["short_share"].column(_shares(short, launches), 2),
+        _SHOWN["short_share"].column(shares_of(short, launches), 2),
         _SHOWN["slow_calls"].column(count(times.call > SLOW_CALL_NS), 6),
         _SHOWN["late"].column(count(times.queue > LONG_QUEUE_NS), 6),
     ]
@@ -163,10 +164,6 @@ def _columns(times: Grouped, part: str) -> list[Column]:
         )
         for name, found, priority in values
     ]
-
-
-def _shares(parts: list[int], whole: list[int]) -> list[Cell]:
-    return [part / total if total else None for part, total in zip(parts, whole, strict=True)]
 
 
 def _queues(devices: Devices, times: Times, options: ViewOptions) -> ReportTable:
@@ -195,7 +192,7 @@ def _queues(devices: Devices, times: Times, options: ViewOptions) -> ReportTable
         _SHOWN["queue_mean"].column([f.mean for f in found], 1),
         _SHOWN["full_time"].column([f.full for f in found], 2),
         _SHOWN["short"].column(short, 3),
-        _SHOWN["short_share"].column(_shares(short, launches), 1),
+        _SHOWN["short_share"].column(shares_of(short, launches), 1),
     ]
     return tabulate.finish("streams", "Launch queues of streams", columns, options, own_order="launches")
 

@@ -10,7 +10,7 @@ from tracekit.schema import Kind
 from tracekit.units import Unit
 from tracekit.views import tabulate
 from tracekit.views.base import ViewOptions
-from tracekit.views.totals import in_file_order, totals_rows
+from tracekit.views.totals import in_file_order, totals_rows, whole_number
 
 
 def count(index: TraceIndex) -> int:
@@ -29,9 +29,11 @@ def section(index: TraceIndex, options: ViewOptions, view: str, title: str) -> S
         Column("place", "Place", Unit.TEXT, [_text(row["args"].get("place")) for row in rows], 1, "place"),
         Column("type", "Type", Unit.TEXT, [_text(row["args"].get("type")) for row in rows], 2),
         Column("allocations", "Allocations", Unit.COUNT, [row["calls"] for row in rows], 1),
-        Column("frees", "Frees", Unit.COUNT, [_whole(row["args"].get("frees")) for row in rows], 2),
-        Column("allocated", "Allocated", Unit.BYTES, [_whole(row["args"].get("allocated_bytes")) for row in rows], 2),
-        Column("freed", "Freed", Unit.BYTES, [_whole(row["args"].get("freed_bytes")) for row in rows], 3),
+        Column("frees", "Frees", Unit.COUNT, [whole_number(row["args"].get("frees")) for row in rows], 2),
+        Column(
+            "allocated", "Allocated", Unit.BYTES, [whole_number(row["args"].get("allocated_bytes")) for row in rows], 2
+        ),
+        Column("freed", "Freed", Unit.BYTES, [whole_number(row["args"].get("freed_bytes")) for row in rows], 3),
         Column("min", "Min", Unit.NUMBER, [row["value_min"] for row in rows], 2),
         Column("max", "Max", Unit.NUMBER, [row["value_max"] for row in rows], 1),
         Column("avg", "Avg", Unit.NUMBER, [row["value_avg"] for row in rows], 2),
@@ -57,7 +59,3 @@ def section(index: TraceIndex, options: ViewOptions, view: str, title: str) -> S
 
 def _text(value: object) -> Cell:
     return value if isinstance(value, str) else None
-
-
-def _whole(value: object) -> Cell:
-    return value if isinstance(value, int) and not isinstance(value, bool) else None

@@ -95,7 +95,7 @@ def compute(index: TraceIndex, options: ViewOptions) -> Section:
     beside = _totals.count(index)
     if beside:
         notes.append(f"counted from events, not from the {grouping.plural('row', beside)} of totals beside them")
-    if any(tabulate.sort_key(options, _names(t))[0] in _names(t) for t in tables):
+    if any(tabulate.sort_key(options, t.column_names())[0] in t.column_names() for t in tables):
         return Section(VIEW.name, _TITLE, tuple(tables), tuple(drawn[:FIGURES]), tuple(notes))
     notes += tabulate.option_notes(options, tables[0])
     return Section(VIEW.name, _TITLE, tuple(tables), tuple(drawn[:FIGURES]), tuple(notes))
@@ -107,10 +107,6 @@ def _drawn(index: TraceIndex, found: _Rows) -> list[Curve]:
     times = since_origin(index, found.rows[timed], found.times[timed])
     args = arrow.take(found.args, timed)
     return curves(times, found.size[timed], found.kind[timed], found.place[timed], found.labels, args)
-
-
-def _names(table: ReportTable) -> list[str]:
-    return [c.name for c in table.columns]
 
 
 def _rows(index: TraceIndex) -> _Rows:

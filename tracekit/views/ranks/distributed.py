@@ -85,7 +85,9 @@ def compute(index: TraceIndex, options: ViewOptions) -> Section:
     if found.negative:
         notes.append(f"{found.negative:,} durations of communication are below zero, counted as 0")
     notes += [tabulate.PERCENTILE_NOTE, *both_note(index, {Kind.COMMUNICATION}, "communication")]
-    if options.sorted_by and not any(tabulate.sort_key(options, _names(t))[0] in _names(t) for t in tables):
+    if options.sorted_by and not any(
+        tabulate.sort_key(options, t.column_names())[0] in t.column_names() for t in tables
+    ):
         notes += tabulate.option_notes(options, tables[0])
     elif options.compat:
         notes.append(f"--compat {options.compat} has no effect here")
@@ -145,10 +147,6 @@ def figures(index: TraceIndex) -> Figures:
     hosts = _hosts_of(index, ranges, comm, other) if ranges.size else []
     negative = int(np.count_nonzero(_times(index, np.concatenate((ranges, comm)))[2]))
     return Figures(bool(comm.size), devices, hosts, each_of(index, rows) if rows.size else None, negative)
-
-
-def _names(table: ReportTable) -> list[str]:
-    return [c.name for c in table.columns]
 
 
 def _times(index: TraceIndex, rows: I64) -> tuple[I64, I64, Mask]:

@@ -17,7 +17,7 @@ from tracekit.schema import Kind
 from tracekit.units import Unit
 from tracekit.views import specs, tabulate
 from tracekit.views.base import ColumnSpec, View, ViewOptions
-from tracekit.views.totals import TotalsRow, in_file_order, totals_rows
+from tracekit.views.totals import frames_of, in_file_order, totals_rows
 
 _TITLE = "Sampled functions"
 _COLUMNS = frozenset({"ts_ns", "kind"})
@@ -44,7 +44,7 @@ def compute(index: TraceIndex, options: ViewOptions) -> Section:
     """Return the tables of functions: one of times, one of each other unit. Raises: UsageError for a missing column."""
     tabulate.require(index, VIEW.name, _COLUMNS)
     rows = [
-        row for row in in_file_order(totals_rows(index, {Kind.OTHER})) if row["section"] == _SECTION and _frames(row)
+        row for row in in_file_order(totals_rows(index, {Kind.OTHER})) if row["section"] == _SECTION and frames_of(row)
     ]
     if not rows:
         needs = "needs stacks of a sampling profiler; this trace has none"
@@ -54,7 +54,7 @@ def compute(index: TraceIndex, options: ViewOptions) -> Section:
         thread = str(row["args"].get("thread") or "") if options.thread_sep else ""
         unit = _TIME if row["total_ns"] is not None else row["unit"] or _SECTION
         block = blocks.setdefault((row["source"], unit, thread), _Block(row["source"], unit, thread))
-        _add(block, _frames(row), row["total_ns"] if row["total_ns"] is not None else row["value_avg"] or 0)
+        _add(block, frames_of(row), row["total_ns"] if row["total_ns"] is not None else row["value_avg"] or 0)
     found = list(blocks.values())
     units = dict.fromkeys(block.unit for block in found)
     tables = tuple(_table(index, [b for b in found if b.unit == unit], unit, options) for unit in units)
@@ -63,11 +63,6 @@ def compute(index: TraceIndex, options: ViewOptions) -> Section:
     if len(found) > _FLAMES:
         notes.append(f"only the first {_FLAMES} of {plural('flame graph', len(found))} are drawn")
     return Section(VIEW.name, _TITLE, tables, flames, (*notes, *tabulate.option_notes(options, tables[0])))
-
-
-def _frames(row: TotalsRow) -> list[str]:
-    found = row["args"].get("frames")
-    return [str(each) for each in found] if isinstance(found, list) else []
 
 
 def _add(block: _Block, frames: list[str], weight: float) -> None:

@@ -12,7 +12,7 @@ from tracekit.index import grouping
 from tracekit.index.clocks import by_clock
 from tracekit.index.lanes import device_label, owner_labels
 from tracekit.index.trace_index import TraceIndex
-from tracekit.report import Cell
+from tracekit.report import Cell, integer_of
 from tracekit.report.timeline import Counter
 from tracekit.schema import Kind
 
@@ -71,9 +71,9 @@ def _memory(index: TraceIndex, shift: I64) -> Iterator[Counter]:
 
 def _places(index: TraceIndex, sources: list[Cell], ranks: list[Cell], devices: list[Cell]) -> list[str]:
     """Return owner and device of each group, as the lanes of that device are called."""
-    owners = owner_labels(index, [(_number(source), rank) for source, rank in zip(sources, ranks, strict=True)])
+    owners = owner_labels(index, [(integer_of(source), rank) for source, rank in zip(sources, ranks, strict=True)])
     return [
-        " · ".join(filter(None, (owners[_number(source), rank], "" if device is None else device_label(device))))
+        " · ".join(filter(None, (owners[integer_of(source), rank], "" if device is None else device_label(device))))
         for source, rank, device in zip(sources, ranks, devices, strict=True)
     ]
 
@@ -89,10 +89,6 @@ def _parted(groups: grouping.Groups, rows: I64) -> Iterator[I64]:
 def _times(index: TraceIndex, rows: I64, shift: I64) -> I64:
     found: I64 = index.starts[rows] - shift[by_clock(index).codes[rows]]
     return found
-
-
-def _number(cell: Cell) -> int:
-    return cell if isinstance(cell, int) else 0
 
 
 def _whole(values: F64) -> I64 | F64:

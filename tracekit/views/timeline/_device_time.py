@@ -20,7 +20,7 @@ from tracekit.index.clocks import by_input
 from tracekit.index.lanes import device_label, owner_labels
 from tracekit.index.sources import spans, synthetic_sources
 from tracekit.index.trace_index import TraceIndex
-from tracekit.report import Bar, Cell
+from tracekit.report import Bar, integer_of
 from tracekit.schema import DEVICE_WORK, Kind
 from tracekit.units import Unit
 
@@ -72,7 +72,7 @@ def device_time(index: TraceIndex, clocks: I64, shift: I64, begin: int, end: int
     bars = []
     totals = [0, 0, 0, 0]
     for g in devices:
-        span = whole[_number(groups.labels[3][g])]
+        span = whole[integer_of(groups.labels[3][g])]
         parts = (kernels[g], copies[g] - kernels[g], busy[g] - copies[g], span - busy[g])
         totals = [total + part for total, part in zip(totals, parts, strict=True)]
         model = index.run.devices.get((groups.labels[0][g], groups.labels[2][g]), "")
@@ -121,21 +121,17 @@ def _spans(index: TraceIndex, inputs: grouping.Groups) -> list[int]:
 
 def _order(groups: grouping.Groups, inputs: grouping.Groups, g: int) -> tuple[object, ...]:
     source, rank, device, place = (labels[g] for labels in groups.labels)
-    cells = (source, rank, inputs.labels[1][_number(place)], device)
+    cells = (source, rank, inputs.labels[1][integer_of(place)], device)
     return tuple((cell is None, cell if cell is not None else 0) for cell in cells)
-
-
-def _number(cell: Cell) -> int:
-    return cell if isinstance(cell, int) else 0
 
 
 def _names(index: TraceIndex, groups: grouping.Groups, inputs: grouping.Groups) -> list[str]:
     """Return what each device is called, with its rank, input or run where there are several."""
     sources, ranks, devices, places = groups.labels
-    owners = owner_labels(index, zip(map(_number, sources), ranks, strict=True))
+    owners = owner_labels(index, zip(map(integer_of, sources), ranks, strict=True))
     out = []
     for source, rank, device, place in zip(sources, ranks, devices, places, strict=True):
-        pid = inputs.labels[1][_number(place)]
+        pid = inputs.labels[1][integer_of(place)]
         run = "" if pid is None else f"process {pid}"
-        out.append(" · ".join(filter(None, (owners[_number(source), rank], run, device_label(device)))))
+        out.append(" · ".join(filter(None, (owners[integer_of(source), rank], run, device_label(device)))))
     return out

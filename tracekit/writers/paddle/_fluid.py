@@ -10,10 +10,11 @@ from typing import Any, BinaryIO, TypeAlias
 import pyarrow as pa
 
 from tracekit import schema
-from tracekit.messages import EVENT_TYPES, PLACES, Message, delimited, messages, varint
+from tracekit.columns.varints import delimited, varint
+from tracekit.messages import EVENT_TYPES, PLACES, Message, messages
 from tracekit.schema import DEVICE_WORK, Kind
 from tracekit.writers.base import Stream, WriteOptions, Written, new_file
-from tracekit.writers.json_text import parsed
+from tracekit.writers.json_text import args_of
 
 _COLUMNS = ("ts_ns", "dur_ns", "name", "kind", "source", "pid", "tid", "device", "stream", "bytes", "args")
 _NO_PLACE = ("rank", "context", "correlation", "step", "grid_x", "registers", "value")
@@ -86,7 +87,7 @@ def _write_batch(out: BinaryIO, batch: pa.RecordBatch, state: _State) -> None:
             state.written.leave_out("no duration" if dur is None else "negative duration")
         else:
             event = state.classes["Event"](name=(name or "").encode(), start_ns=start, end_ns=start + dur)
-            members = _object(args)
+            members = args_of(args)
             if kind in DEVICE_WORK:
                 event.type = 2 if members.get("type") == EVENT_TYPES.index("NPUKernel") else 1
                 if device is not None:
@@ -118,7 +119,7 @@ def _write_batch(out: BinaryIO, batch: pa.RecordBatch, state: _State) -> None:
 def _memory(pieces: list[bytes], state: _State, row: Row) -> None:
     """Join an allocation with its free; one of them may be missing."""
     start, name, source, pid, tid, device, size, args = row
-    members = _object(args)
+    members = args_of(args)
     address_key = next((k for k in ("allocation", "addr") if members.get(k) is not None), None)
     if "reserved" in name.lower():
         state.written.leave_out("reserved memory")
@@ -157,10 +158,6 @@ def _place(place: str, device: int | None) -> int:
     words = {"gpu_pinned": 2, "gpu": 0, "cpu": 1, "xpu": 3, "npu": 4}
     found = next((number for word, number in words.items() if f"({word}" in place.lower()), None)
     return found if found is not None else int(device is None)
-
-
-def _object(args: str | None) -> dict[str, object]:
-    return (parsed(args) or {}) if args is not None else {}
 
 
 def _is_int(value: object, bits: int) -> bool:

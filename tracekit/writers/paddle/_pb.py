@@ -12,12 +12,13 @@ import pyarrow as pa
 from tracekit import schema
 from tracekit.columns import arrow
 from tracekit.columns.arrow import Column, pc
-from tracekit.messages import STAND_IN, Message, delimited, messages, varint
+from tracekit.columns.varints import delimited, varint
+from tracekit.messages import STAND_IN, Message, messages
 from tracekit.safety.scratch import StoredRows, scratch_file, scratch_folder, stored_rows
 from tracekit.schema import DEVICE_WORK, Kind
 from tracekit.trace import Run
 from tracekit.writers.base import Stream, WriteOptions, Written, new_file
-from tracekit.writers.json_text import parsed
+from tracekit.writers.json_text import args_of
 from tracekit.writers.paddle._devices import DeviceRows, Row
 from tracekit.writers.paddle._messages import (
     CALLS,
@@ -160,10 +161,6 @@ def _stored(path: Path) -> Iterator[list[Row]]:
             yield batch.slice(start, _CHUNK_ROWS).to_pylist()
 
 
-def _object(args: str | None) -> Args:
-    return (parsed(args) or {}) if args is not None else {}
-
-
 def _host_rows(chunk: list[Row], state: _State) -> None:
     work: dict[int, list[int]] = {}
     for at, row in enumerate(chunk):
@@ -180,7 +177,7 @@ def _host_row(row: Row, work: list[Row], state: _State) -> None:
     if row["tid"] is None:
         state.threadless += 1
     tree = state.tree(row["source"], row["pid"], row["tid"] or 0)
-    pid, args = unsigned(row["pid"]) or 0, _object(row["args"])
+    pid, args = unsigned(row["pid"]) or 0, args_of(row["args"])
     if row["kind"] == Kind.MEMORY:
         _note_lost(state, args, MEMORY_ARGS)
         tree.add_inner(start, start, MEMORY, memory_event(row, start, pid, tree.thread, args))
@@ -201,7 +198,7 @@ def _host_row(row: Row, work: list[Row], state: _State) -> None:
 
 
 def _add_device(node: Message, row: Row, state: _State) -> None:
-    args = _object(row["args"])
+    args = args_of(row["args"])
     _note_lost(state, args, DEVICE_ARGS)
     add_device(node, row, row["ts_ns"] + state.origin, args)
     state.written.events += 1

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import BinaryIO
 
-from tracekit.messages import delimited, varint
+from tracekit.columns.varints import delimited, varint
 
 HELD_BYTES = 1 << 16
 _COPY_BYTES = 1 << 20

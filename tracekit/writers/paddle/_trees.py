@@ -11,7 +11,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import BinaryIO
 
-from tracekit.messages import TREE_TYPES, Message, messages, varint
+from tracekit.columns.varints import varint
+from tracekit.messages import TREE_TYPES, Message, messages
 from tracekit.writers.paddle._pieces import Pieces
 
 HOST_NODE, CALL, MEMORY, SUPPLEMENT = 2, 4, 5, 6

@@ -15,21 +15,10 @@ import pyarrow as pa
 from tracekit.columns import arrow
 from tracekit.columns.arrays import F64, I64, Mask, Rows
 from tracekit.columns.arrow import Column, DictColumn, pc
+from tracekit.columns.varints import varint, varint_sizes
 from tracekit.writers.json_text import OWN_KEYS, parsed
 from tracekit.writers.perfetto._interned import KEY, Interned, Text
-from tracekit.writers.perfetto._wire import (
-    BINARY,
-    Cells,
-    binary,
-    double,
-    message,
-    number,
-    sizes_of,
-    text,
-    varint,
-    varint_sizes,
-    words,
-)
+from tracekit.writers.perfetto._wire import BINARY, Cells, binary, double, message, number, sizes_of, text, words
 
 _TOGETHER = 48
 """Objects with the same keys that are worth a set of columns."""

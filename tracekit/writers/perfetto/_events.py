@@ -9,10 +9,11 @@ import numpy as np
 from tracekit.columns import arrow
 from tracekit.columns.arrays import I64, Bytes, Mask, Rows
 from tracekit.columns.arrow import Column
+from tracekit.columns.varints import varint, varint_sizes
 from tracekit.writers.perfetto._annotations import annotation, put_doubles, put_integers, put_shape
 from tracekit.writers.perfetto._interned import CATEGORY, KEY, NAME, STRING, Interned, Text
 from tracekit.writers.perfetto._points import POINTS
-from tracekit.writers.perfetto._wire import BINARY, Cells, message, number, sizes_of, varint, varint_sizes, words
+from tracekit.writers.perfetto._wire import BINARY, Cells, message, number, sizes_of, words
 from tracekit.writers.tracks.batch import (
     BOUND_END,
     COUNTER,

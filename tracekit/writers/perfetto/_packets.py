@@ -13,13 +13,14 @@ import numpy as np
 from tracekit.columns import arrow
 from tracekit.columns.arrays import I64, Mask, Rows
 from tracekit.columns.arrow import Column, pc
+from tracekit.columns.varints import varint_sizes
 from tracekit.errors import SchemaError
 from tracekit.writers.perfetto._annotations import Annotations, joined, of_args
 from tracekit.writers.perfetto._events import END, Shared, Templates
 from tracekit.writers.perfetto._interned import Interned, Text
 from tracekit.writers.perfetto._points import Points
 from tracekit.writers.perfetto._tracks import Timelines
-from tracekit.writers.perfetto._wire import Cells, sizes_of, varint_sizes
+from tracekit.writers.perfetto._wire import Cells, sizes_of
 from tracekit.writers.tracks.batch import COUNTER, NOT_WRITTEN, SLICE, UNDRAWN, Batch
 from tracekit.writers.tracks.codes import classes, value_codes
 from tracekit.writers.tracks.lanes import Lanes

@@ -17,24 +17,10 @@ import pyarrow as pa
 from tracekit.columns import arrow
 from tracekit.columns.arrays import F64, I32, I64, Bytes, Mask, Rows
 from tracekit.columns.arrow import Column
+from tracekit.columns.varints import delimited, varint
 
 BINARY = pa.large_binary()
 Words: TypeAlias = npt.NDArray[np.uint64]
-
-
-def varint(value: int) -> bytes:
-    """Return a number as a varint; a negative one is the ten bytes of its 64-bit complement.
-
-    >>> varint(300).hex(), len(varint(-1))
-    ('ac02', 10)
-    """
-    rest = value & (1 << 64) - 1
-    out = bytearray()
-    while rest > 127:
-        out.append(rest & 127 | 128)
-        rest >>= 7
-    out.append(rest)
-    return bytes(out)
 
 
 def number(field: int, value: int) -> bytes:
@@ -49,8 +35,7 @@ def double(field: int, value: float) -> bytes:
 
 def message(field: int, *parts: bytes) -> bytes:
     """Return a field with bytes, or with the message that the parts are."""
-    body = b"".join(parts)
-    return varint(field << 3 | 2) + varint(len(body)) + body
+    return delimited(field, b"".join(parts))
 
 
 def text(field: int, value: str) -> bytes:
@@ -61,22 +46,6 @@ def text(field: int, value: str) -> bytes:
 def packet(*parts: bytes) -> bytes:
     """Return a TracePacket, as an element of the Trace that the file is."""
     return message(1, *parts)
-
-
-def varint_sizes(values: I64) -> Bytes:
-    """Return the bytes that each number takes as a varint, shape (n,).
-
-    >>> varint_sizes(np.array([0, 127, 128, -1])).tolist()
-    [1, 1, 2, 10]
-    """
-    unsigned = values.view(np.uint64)
-    sizes = np.ones(len(values), np.uint8)
-    top = int(unsigned.max()) if len(values) else 0
-    bits = 7
-    while top >> bits:
-        sizes += unsigned >= np.uint64(1 << bits)
-        bits += 7
-    return sizes
 
 
 @dataclass(slots=True)

@@ -16,6 +16,7 @@ import pyarrow as pa
 from tracekit import schema
 from tracekit.columns import arrow
 from tracekit.errors import OutputError, sentence
+from tracekit.safety.spill import PackedBatches
 from tracekit.safety.unfinished import unfinished_folder
 from tracekit.writers._row_groups import compact
 from tracekit.writers.base import WITH_O
@@ -57,7 +58,7 @@ class Stored:
 
     def __init__(self, target: Path) -> None:
         self._file = tempfile.TemporaryFile(dir=target.resolve().parent)  # noqa: SIM115 - closed in __exit__
-        self._end = 0
+        self._batches = PackedBatches(self._file)
         self._places: dict[bool, list[tuple[int, int]]] = {False: [], True: []}
         self._first_rows = [0]
         self._first_times: list[int] = []
@@ -82,14 +83,7 @@ class Stored:
         totals = schema.is_totals(batch)
         for start in range(0, batch.num_rows, ROWS):
             piece = batch.slice(start, ROWS)
-            sink = pa.BufferOutputStream()
-            table = compact(pa.Table.from_batches([piece]))
-            with pa.ipc.new_stream(sink, table.schema, options=pa.ipc.IpcWriteOptions(compression="lz4")) as out:
-                out.write_table(table)
-            data = sink.getvalue()
-            self._file.write(data)
-            self._places[totals].append((self._end, data.size))
-            self._end += data.size
+            self._places[totals].append(self._batches.add(compact(pa.Table.from_batches([piece]))))
             if not totals:
                 ts = arrow.ints(piece.column("ts_ns"))
                 self.rows += piece.num_rows
@@ -101,13 +95,13 @@ class Stored:
     def totals(self) -> Iterator[pa.RecordBatch]:
         """Yield the TOTALS."""
         for place in self._places[True]:
-            yield self._read(place)
+            yield self._batches.read(place)
 
     def events(self, first: int = 0) -> Iterator[pa.RecordBatch]:
         """Yield the events from a row on."""
         at = bisect_right(self._first_rows, first) - 1
         for number, place in enumerate(self._places[False][at:], at):
-            batch = self._read(place)
+            batch = self._batches.read(place)
             yield batch.slice(max(first - self._first_rows[number], 0))
 
     def time_after(self, row: int) -> int | None:
@@ -123,8 +117,3 @@ class Stored:
             if len(later):
                 return int(ts[later[0]])
         return None
-
-    def _read(self, place: tuple[int, int]) -> pa.RecordBatch:
-        self._file.seek(place[0])
-        with pa.ipc.open_stream(self._file.read(place[1])) as stored:
-            return stored.read_next_batch()

@@ -20,7 +20,9 @@ from typing import BinaryIO
 import pyarrow as pa
 
 from tracekit.errors import ParseError
-from tracekit.readers.nsys.report.messages import BYTES, VARINT, WireError, last_values, message, varint
+from tracekit.readers.engine.protobuf import plain
+from tracekit.readers.engine.wire import BYTES, VARINT, WireError, checked_varint
+from tracekit.readers.nsys.report.messages import last_values, message
 from tracekit.readers.source import Source
 
 MAGIC = b"NVIDIA Tegra Profiler Report "
@@ -117,8 +119,8 @@ class Container:
             if not isinstance(name, bytes) or not isinstance(offset, int) or not isinstance(size, int):
                 raise self.damaged(at, "the table of contents cannot be read")
             if offset + size > at:
-                raise self.damaged(at, f"section {_text(name)!r} ends at byte {offset + size}, behind the sections")
-            sections[_text(name)] = (offset, size)
+                raise self.damaged(at, f"section {plain(name)!r} ends at byte {offset + size}, behind the sections")
+            sections[plain(name)] = (offset, size)
         for needed in ("Raw Sampling Data", "Sampling Data Offsets"):
             if needed not in sections:
                 raise self.damaged(at, f"its table of contents has no section {needed!r}")
@@ -134,7 +136,7 @@ class Container:
         offsets = last_values(self.fields(self.section("Sampling Data Offsets"), place, "the table of offsets"))
         compression = offsets.get(1, b"")
         if compression != b"lz4":
-            shown = _text(compression) if isinstance(compression, bytes) else str(compression)
+            shown = plain(compression) if isinstance(compression, bytes) else str(compression)
             hint = "nsys export --type sqlite writes a database that tracekit reads"
             raise self.damaged(place, f"its compression {shown!r} is not known: lz4 is", hint)
         strings_at = offsets.get(2)
@@ -166,7 +168,7 @@ class Container:
     def _number(self, at: int, end: int, what: str) -> tuple[int, int]:
         data = self._read(at, 10)
         try:
-            value, width = varint(data[: end - at], 0)
+            value, width = checked_varint(data[: end - at], 0)
         except WireError as err:
             raise self.damaged(at, f"{what} cannot be read ({err})") from err
         return value, at + width
@@ -206,7 +208,7 @@ class Container:
     def _delimited(self, content: bytes, at: int, what: str) -> bytes:
         """Return the one message of a block, after its length."""
         try:
-            size, start = varint(content, 0)
+            size, start = checked_varint(content, 0)
         except WireError as err:
             raise self.damaged(at, f"{what} cannot be read ({err})") from err
         if start + size != len(content):
@@ -249,7 +251,7 @@ class Container:
                     continue
                 if offset + size > MAX_SAMPLE_BYTES:
                     return  # no event has so many bytes: its events are counted as of a type that is not known
-                columns.append((name, offset, size, _text(c_type) if isinstance(c_type, bytes) else ""))
+                columns.append((name, offset, size, plain(c_type) if isinstance(c_type, bytes) else ""))
         columns.sort(key=lambda column: column[1])
         if any(at + max(size, 1) > behind for (_, at, size, _), (_, behind, _, _) in pairwise(columns)):
             return  # numbers that overlap: a few bytes would be thousands of them
@@ -272,17 +274,17 @@ class Container:
                 if data[at] == 0x0A:  # most are shorter than 128 bytes: one byte of tag, one of length
                     size, start = data[at + 1] if at + 1 < end else 128, at + 2
                     if size > 127:
-                        size, start = varint(data, at + 1)
+                        size, start = checked_varint(data, at + 1)
                     at = start + size
                     if at > end:
                         raise WireError("a text that ends beyond the block")
                     keep(data[start:at])
                     continue
                 start = at
-                tag, at = varint(data, at)
+                tag, at = checked_varint(data, at)
                 if tag & 7 != BYTES:
                     raise WireError("a wire type that no message has")
-                size, at = varint(data, at)
+                size, at = checked_varint(data, at)
                 at += size
                 if at > end:
                     raise WireError("a field that ends beyond the block")
@@ -318,8 +320,4 @@ class Container:
 
     def string(self, number: int) -> str | None:
         """Return the text of a string id; None for a number that the report has no text for."""
-        return _text(self.strings[number]) if 0 <= number < len(self.strings) else None
-
-
-def _text(data: bytes) -> str:
-    return data.decode("utf-8", "replace")
+        return plain(self.strings[number]) if 0 <= number < len(self.strings) else None

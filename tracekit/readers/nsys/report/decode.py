@@ -11,21 +11,10 @@ import pyarrow as pa
 from tracekit.columns import arrow
 from tracekit.columns.arrays import I64, Mask
 from tracekit.columns.arrow import Column, pc
+from tracekit.readers.engine.wire import BYTES, FIXED32, FIXED64, VARINT, WireError, checked_varint
 from tracekit.readers.nsys.report import layout
 from tracekit.readers.nsys.report.container import Container
-from tracekit.readers.nsys.report.messages import (
-    BYTES,
-    FIXED32,
-    FIXED64,
-    VARINT,
-    Buffer,
-    Messages,
-    Spans,
-    WireError,
-    first_of_each,
-    places_among,
-    varint,
-)
+from tracekit.readers.nsys.report.messages import Buffer, Messages, Spans, first_of_each, places_among
 from tracekit.readers.nsys.report.store import Columns, TableStore
 
 EVENT, GENERIC = 0x0A, 0x12
@@ -489,7 +478,7 @@ def _items(buffer: Buffer) -> tuple[Mask, I64, I64]:
         if more < 128:
             at += (size & 127) + (more << 7) + 3
         else:
-            size, start = varint(data, at + 1)
+            size, start = checked_varint(data, at + 1)
             at = start + size
     if at != end:
         raise WireError("an event that ends beyond its block")

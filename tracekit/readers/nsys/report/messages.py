@@ -1,6 +1,6 @@
 """Messages of a report: the fields of all messages of a block as columns, and small messages one by one.
 
-`readers/packets/wire.py` reads the fields of many messages together. Here they become columns with nulls, and damage
+`readers/engine/wire.py` reads the fields of many messages together. Here they become columns with nulls, and damage
 becomes an error: a report announces how many events it has, so an event that cannot be read refuses the file.
 """
 
@@ -15,24 +15,14 @@ import pyarrow as pa
 from tracekit.columns import arrow
 from tracekit.columns.arrays import I64, Mask
 from tracekit.columns.arrow import Column
-from tracekit.readers.packets import wire
-from tracekit.readers.packets.message import signed as signed
+from tracekit.readers.engine import wire
+from tracekit.readers.engine.wire import BYTES, FIXED32, FIXED64, VARINT, Picked, WireError, fields_of
 from tracekit.readers.packets.texts import slices
-from tracekit.readers.packets.wire import Picked
-from tracekit.readers.protobuf import varint_at
-
-VARINT, FIXED64, BYTES, FIXED32 = 0, 1, 2, 5
-"""Wire types."""
-
 
 MOST_FIELDS = 1 << 14
 """Most fields of a message in a block, where each is a step: a call chain has a field for each of its frames."""
 MOST_SMALL_FIELDS = 1 << 20
 """Most fields of a message that is read one by one: the names of all threads of a machine are one message."""
-
-
-class WireError(ValueError):
-    """Bytes that are not the messages that they should be. Its text is the reason."""
 
 
 class Buffer:
@@ -180,38 +170,16 @@ def places_among(rows: I64, count: int) -> Column:
 def message(data: bytes) -> list[tuple[int, int, int | bytes]]:
     """Return the fields of one small message: number, wire type, value (varints unsigned, others as bytes).
 
-    Raises: WireError, where `packets.message` gives the fields before the damage.
+    Raises: WireError, where `WireMessage` has the fields before the damage.
     """
     fields: list[tuple[int, int, int | bytes]] = []
-    at, end = 0, len(data)
-    while at < end:
-        tag, at = varint(data, at)
-        kind = tag & 7
-        value: int | bytes
-        if tag < 8:
-            raise WireError("a field number that no message has")
-        if kind == VARINT:
-            value, at = varint(data, at)
-        elif kind in (BYTES, FIXED64, FIXED32):
-            length, at = varint(data, at) if kind == BYTES else (8 if kind == FIXED64 else 4, at)
-            value = data[at : at + length]
-            at += length
-        else:
-            raise WireError("a wire type that no message has")
-        if at > end:
+    for field in fields_of(data):
+        if field.end > len(data):
             raise WireError("a field that ends beyond its message")
-        fields.append((tag >> 3, kind, value))
+        fields.append((field.number, field.wire, field.value if field.wire == VARINT else data[field.at : field.end]))
         if len(fields) > MOST_SMALL_FIELDS:
             raise WireError(f"a message with more than {MOST_SMALL_FIELDS:,} fields")
     return fields
-
-
-def varint(data: bytes, at: int) -> tuple[int, int]:
-    """Return the number at a place of bytes, unsigned, and the place behind it. Raises: WireError."""
-    value, behind = varint_at(data, at)
-    if value < 0:
-        raise WireError("a number that does not end")
-    return value & ((1 << 64) - 1), behind
 
 
 def last_values(fields: Iterable[tuple[int, int, int | bytes]]) -> dict[int, int | bytes]:

@@ -9,9 +9,12 @@ import re
 from collections import Counter
 from collections.abc import Iterator
 
+from tracekit.columns.varints import signed
+from tracekit.readers.engine.protobuf import plain
+from tracekit.readers.engine.wire import BYTES, VARINT
 from tracekit.readers.nsys.report import layout
 from tracekit.readers.nsys.report.container import Container
-from tracekit.readers.nsys.report.messages import BYTES, VARINT, last_values, signed
+from tracekit.readers.nsys.report.messages import last_values
 
 Row = dict[str, object]
 
@@ -28,7 +31,7 @@ def meta_of(report: Container) -> dict[str, str]:
     place = report.sections.get("UI Data", (0, 0))[0]
     version = last_values(report.fields(report.section("UI Data"), place, "section 'UI Data'")).get(6)
     if isinstance(version, bytes):
-        meta["EXPORT_PRODUCT_VERSION"] = _text(version).partition("-")[0]  # without the build, as in an export
+        meta["EXPORT_PRODUCT_VERSION"] = plain(version).partition("-")[0]  # without the build, as in an export
     # 26 is the program that nsys starts: 10 its path, 11 each argument. It has the environment too.
     place = report.sections.get(_OPTIONS, (0, 0))[0]
     for number, wire, value in report.fields(report.section(_OPTIONS), place, f"section {_OPTIONS!r}"):
@@ -38,9 +41,9 @@ def meta_of(report: Container) -> dict[str, str]:
                 if kind != BYTES or not isinstance(text, bytes):
                     continue
                 if field == 10:
-                    meta["PROCESS_0:COMMAND"] = _text(text)
+                    meta["PROCESS_0:COMMAND"] = plain(text)
                 elif field == 11:
-                    meta[f"PROCESS_0:ARGUMENT_{arguments}"] = _text(text)
+                    meta[f"PROCESS_0:ARGUMENT_{arguments}"] = plain(text)
                     arguments += 1
             break
     return meta
@@ -85,7 +88,7 @@ def _named(report: Container, data: bytes, names: dict[int, str]) -> Row:
             if wire == VARINT and isinstance(value, int):
                 row[names[number]] = signed(value)
             elif isinstance(value, bytes):
-                row[names[number]] = _text(value) if wire == BYTES else value.hex()
+                row[names[number]] = plain(value) if wire == BYTES else value.hex()
     return row
 
 
@@ -124,7 +127,7 @@ def _system_rows(report: Container, data: bytes, place: int) -> Iterator[tuple[s
             pair = last_values(report.fields(entry, place, "the session"))
             key, value = pair.get(1), pair.get(2)
             if isinstance(key, int) and key in layout.SYSTEM and isinstance(value, bytes):
-                yield "TARGET_INFO_SYSTEM_ENV", {"name": layout.SYSTEM[key], "nameEnum": key, "value": _text(value)}
+                yield "TARGET_INFO_SYSTEM_ENV", {"name": layout.SYSTEM[key], "nameEnum": key, "value": plain(value)}
 
 
 def _wall_clock(
@@ -193,7 +196,3 @@ def _iso(ns: int) -> str | None:
     except OverflowError:
         return None
     return when.strftime("%Y-%m-%dT%H:%M:%S")
-
-
-def _text(data: bytes) -> str:
-    return data.decode("utf-8", "replace")

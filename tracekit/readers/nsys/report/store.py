@@ -12,6 +12,7 @@ from tracekit.columns import arrow
 from tracekit.columns.arrow import Column
 from tracekit.readers.builder import BATCH_ROWS
 from tracekit.safety.scratch import scratch_directory, scratch_file
+from tracekit.safety.spill import PackedBatches
 from tracekit.safety.unfinished import Unfinished
 
 MEMORY_BYTES = 16 << 20
@@ -42,14 +43,14 @@ class TableStore:
         self._bytes = 0
         self._folder: Unfinished | None = None
         self._file: BinaryIO | None = None
-        self._options = pa.ipc.IpcWriteOptions(compression="lz4")
+        self._on_disk: PackedBatches | None = None
 
     def close(self) -> None:
         """Remove the temporary file, if there is one."""
         self._tables = {}
         if self._file is not None:
             self._file.close()
-            self._file = None
+            self._file = self._on_disk = None
         if self._folder is not None:
             self._folder.cleanup()
             self._folder = None
@@ -86,16 +87,11 @@ class TableStore:
             self._bytes += batch.nbytes
             table.packed.append(batch)
             return
-        sink = pa.BufferOutputStream()
-        with pa.ipc.new_stream(sink, batch.schema, options=self._options) as writer:
-            writer.write_batch(batch)
-        packed = sink.getvalue()
-        if self._folder is None or self._file is None:
+        if self._on_disk is None:
             self._folder = scratch_directory()
             self._file = scratch_file(self._folder.path / "rows")
-        place = self._file.seek(0, 2)
-        self._file.write(packed)
-        table.packed.append((place, packed.size))
+            self._on_disk = PackedBatches(self._file)
+        table.packed.append(self._on_disk.add(batch))
 
     def batches(self, name: str, size: int = BATCH_ROWS) -> Iterator[pa.RecordBatch]:
         """Yield the rows of a table in the order in which they came, `size` at a time, with all of its columns."""
@@ -122,12 +118,9 @@ class TableStore:
         """Return a batch from memory or from the file."""
         if isinstance(packed, pa.RecordBatch):
             return packed
-        if self._file is None:
+        if self._on_disk is None:
             raise ValueError("the store is closed")
-        place, size = packed
-        self._file.seek(place)
-        with pa.ipc.open_stream(self._file.read(size)) as reader:
-            return reader.read_next_batch()
+        return self._on_disk.read(packed)
 
 
 def _with_columns(batch: pa.RecordBatch, columns: dict[str, pa.DataType]) -> pa.RecordBatch:

@@ -11,10 +11,10 @@ from tracekit.columns import arrow
 from tracekit.columns.arrow import Column, pc
 from tracekit.errors import ParseError
 from tracekit.readers.builder import BATCH_ROWS
+from tracekit.readers.engine.wire import WireError
 from tracekit.readers.nsys.report import layout
 from tracekit.readers.nsys.report.container import Container
 from tracekit.readers.nsys.report.decode import Decoder, NotNanoseconds
-from tracekit.readers.nsys.report.messages import WireError
 from tracekit.readers.nsys.report.session import Row, info_rows, meta_of
 from tracekit.readers.nsys.report.store import TableStore
 from tracekit.readers.source import Source

@@ -1,4 +1,6 @@
-"""The protobuf encoding by columns: many messages at once, field after field.
+"""Messages of protobuf in memory: one of them field by field, or many at once as columns.
+
+`engine.protobuf` walks through files that are too large for that.
 
 A loop in Python over packets would cost more than Perfetto's own C++ for all of its work. So the first fields of all
 messages are decoded together, then their second fields, and so on. What is left of a loop is over the fields of the
@@ -8,14 +10,16 @@ Source: the wire format of protobuf (protobuf.dev/programming-guides/encoding).
 
 from __future__ import annotations
 
+import struct
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Protocol, TypeAlias
+from typing import NamedTuple, Protocol, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
 from tracekit.columns.arrays import I64, Bytes, Mask
-from tracekit.columns.varints import SEVEN, STEPS, TOP
+from tracekit.columns.varints import SEVEN, STEPS, numbers_of, signed, varint_at
 
 Words: TypeAlias = npt.NDArray[np.uint64]
 PAD = 24
@@ -26,6 +30,103 @@ _USUAL = 1 << 10
 """Numbers of fields are mostly below."""
 _ONE = np.uint64(1)
 _ZERO = np.uint64(0)
+
+
+VARINT, FIXED64, BYTES, FIXED32 = 0, 1, 2, 5
+"""Wire types. 3 and 4 are groups, which no format here has."""
+
+
+class WireError(ValueError):
+    """Bytes that are not the messages that they should be. Its text is the reason."""
+
+
+class Field(NamedTuple):
+    """A field of a message. value: of a number, its bits, unsigned; of bytes their count.
+
+    at, end: its bytes, or those of the number; they may end beyond the data.
+    """
+
+    number: int
+    wire: int
+    value: int
+    at: int
+    end: int
+
+
+def fields_of(data: bytes, place: int = 0) -> Iterator[Field]:
+    """Yield the fields of a message, from a place on. Raises: WireError at damage, behind the fields before it."""
+    while place < len(data):
+        tag, place = checked_varint(data, place)
+        wire = tag & 7
+        if tag < 8:
+            raise WireError("a field number that no message has")
+        if wire == BYTES:
+            value, at = checked_varint(data, place)
+            place = at + value
+        elif wire == VARINT:
+            at = place
+            value, place = checked_varint(data, at)
+        elif wire in (FIXED64, FIXED32):
+            at, place = place, place + (8 if wire == FIXED64 else 4)
+            value = int.from_bytes(data[at:place], "little")
+        else:
+            raise WireError("a wire type that no message has")
+        yield Field(tag >> 3, wire, value, at, place)
+
+
+def checked_varint(data: bytes, at: int) -> tuple[int, int]:
+    """Return the number at a place of bytes, unsigned, and the place behind it. Raises: WireError."""
+    value, behind = varint_at(data, at)
+    if value < 0:
+        raise WireError("a number that does not end")
+    return value & ((1 << 64) - 1), behind
+
+
+class WireMessage:
+    """The fields of one message, up to the first damage: for the few packets that describe others."""
+
+    def __init__(self, data: bytes) -> None:
+        self._fields: dict[int, list[int | bytes]] = {}
+        try:
+            for field in fields_of(data):
+                if field.end > len(data):
+                    break
+                value = data[field.at : field.end] if field.wire == BYTES else field.value
+                self._fields.setdefault(field.number, []).append(value)
+        except WireError:
+            return
+
+    def __contains__(self, number: int) -> bool:
+        return number in self._fields
+
+    def all(self, number: int) -> list[int]:
+        """Return the numbers of a repeated field, as int64."""
+        return [signed(value) for value in self._fields.get(number, ()) if isinstance(value, int)]
+
+    def each(self, number: int) -> list[bytes]:
+        """Return the texts or messages of a repeated field."""
+        return [value for value in self._fields.get(number, ()) if isinstance(value, bytes)]
+
+    def optional(self, number: int) -> int | None:
+        """Return a number as int64, None where the field is not there."""
+        return values[-1] if (values := self.all(number)) else None
+
+    def number(self, number: int) -> int:
+        """Return a number as int64, 0 where the field is not there."""
+        return self.optional(number) or 0
+
+    def double(self, number: int) -> float:
+        """Return a number that is stored as a double."""
+        value: float = struct.unpack("<d", struct.pack("<q", self.number(number)))[0]
+        return value
+
+    def bytes(self, number: int) -> bytes:
+        """Return a text or message, b"" where the field is not there."""
+        return values[-1] if (values := self.each(number)) else b""
+
+    def text(self, number: int) -> str:
+        """Return a text."""
+        return self.bytes(number).decode("utf-8", "replace")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -108,24 +209,7 @@ def varints(view: Words, at: I64) -> tuple[Words, I64]:
     word = view[at]
     if not np.bitwise_or.reduce(word, initial=0) & np.uint64(0x80):  # one byte each
         return word & np.uint64(0x7F), np.ones(len(at), np.int64)
-    ends = ~word & TOP
-    low = ends & (~ends + _ONE)
-    # The exponent of a power of two is the number of its bit.
-    size = ((low.astype(np.float64).view(np.int64) >> 52) - 1023 >> 3) + 1
-    value = word & (low | (low - _ONE))
-    value &= SEVEN
-    for keep, above, bits in STEPS:
-        value = (value & keep) | ((value & above) >> bits)
-    if (long := np.flatnonzero(ends == _ZERO)).size:
-        rest = view[at[long] + 8]
-        first, second = rest & np.uint64(0xFF), (rest >> np.uint64(8)) & np.uint64(0xFF)
-        nine = first < np.uint64(128)
-        ten = ~nine & (second < np.uint64(128))
-        more = (first & np.uint64(0x7F)) << np.uint64(56)
-        more |= np.where(ten, (second & _ONE) << np.uint64(63), _ZERO)
-        value[long] |= more
-        size[long] = np.where(nine, 9, np.where(ten, 10, 0))
-    return value, size
+    return numbers_of(word, lambda rows: view[at[rows] + 8])
 
 
 class FieldTaker(Protocol):

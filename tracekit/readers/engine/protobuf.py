@@ -17,6 +17,7 @@ import pyarrow as pa
 
 from tracekit.columns import arrow
 from tracekit.columns.arrow import DictColumn
+from tracekit.readers.engine.torn import drop_torn
 from tracekit.trace import Ledger
 from tracekit.units import MAX_NS
 
@@ -227,19 +228,6 @@ def fields(data: bytes, most: int = 64) -> list[tuple[int, int, bytes | int]]:
     return found
 
 
-def varint_at(data: bytes, place: int) -> tuple[int, int]:
-    """Return a number and where it ends; -1 where the data ends within it."""
-    value = shift = 0
-    while place < len(data) and shift < 70:
-        byte = data[place]
-        place += 1
-        value |= (byte & 127) << shift
-        if byte < 128:
-            return value, place
-        shift += 7
-    return -1, len(data)
-
-
 def good_range(start: int, end: int) -> bool:
     """Return whether both ends are times that a trace can hold, in order."""
     return 0 <= start <= end < MAX_NS
@@ -253,7 +241,7 @@ def tell_cut(ledger: Ledger, met: Met) -> None:
         return
     ledger.read += 1
     if met.what is What.CUT:
-        ledger.drop("torn-row", where=where, text="dropped: the file ends within a record")
+        drop_torn(ledger, where, what="the file ends within a record")
     else:
         ledger.drop("damaged", where=where, text=f"dropped: {met.reason}, up to the end of what holds it")
 
