@@ -36,7 +36,7 @@ from tracekit.plugins import PluginWarning
 if TYPE_CHECKING:
     from tracekit.errors import Failure
     from tracekit.inputs import InputOptions
-    from tracekit.selection import Selection
+    from tracekit.inputs.selection import Selection
     from tracekit.trace import Ledger
 
 FILTERS = "Filters"
@@ -117,7 +117,7 @@ class Reading:
 
     def selection(self) -> Selection:
         """Return the filter. Raises: UsageError."""
-        from tracekit.selection import Selection, parse_duration, parse_steps, parse_times
+        from tracekit.inputs.selection import Selection, parse_duration, parse_steps, parse_times
 
         return Selection(
             name=self.name,

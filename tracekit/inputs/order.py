@@ -6,9 +6,8 @@ Memory stays bounded: a merge holds one batch of each source, a sort one chunk; 
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, closing
-from dataclasses import fields
 from pathlib import Path
 
 import numpy as np
@@ -17,10 +16,9 @@ import pyarrow as pa
 from tracekit import schema
 from tracekit.columns import arrow
 from tracekit.columns.arrays import I64
-from tracekit.columns.arrow import pc
 from tracekit.errors import OutOfOrderError
 from tracekit.safety.scratch import StoredRows, scratch_folder, stored_rows
-from tracekit.trace import Run, SourceFacts, concat
+from tracekit.trace import concat
 
 SORT_ROWS = 1 << 18
 """Rows sorted at once in memory; each such chunk becomes one temporary file."""
@@ -38,24 +36,32 @@ def _is_sorted(ts: I64, neg: I64) -> bool:
     return bool(np.all(later | ((ts[1:] == ts[:-1]) & (neg[1:] >= neg[:-1]))))
 
 
-def checked(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Yield the batches of a stream in order; rows within one batch are sorted.
+class OrderCheck:
+    """The check that a stream is in order as its format promises; rows within one batch are sorted."""
 
-    Raises: OutOfOrderError at a batch that begins before rows of an earlier one. TOTALS have no order.
-    """
-    last: tuple[int, int] | None = None
-    for batch in batches:
+    def __init__(self) -> None:
+        self._last: tuple[int, int] | None = None
+
+    def take(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """Return the batch in order; TOTALS have none.
+
+        Raises: OutOfOrderError where it begins before rows of an earlier one.
+        """
         if schema.is_totals(batch) or not batch.num_rows:
-            yield batch
-            continue
+            return batch
         ts, neg = _keys(batch)
         if not _is_sorted(ts, neg):
             order = np.lexsort((neg, ts))
             batch, ts, neg = arrow.take(batch, order), ts[order], neg[order]
-        if last is not None and (int(ts[0]), int(neg[0])) < last:
+        if self._last is not None and (int(ts[0]), int(neg[0])) < self._last:
             raise OutOfOrderError
-        last = int(ts[-1]), int(neg[-1])
-        yield batch
+        self._last = int(ts[-1]), int(neg[-1])
+        return batch
+
+
+def checked(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Return the batches of a stream in order. Raises: OutOfOrderError, as `OrderCheck`."""
+    return map(OrderCheck().take, batches)
 
 
 def in_order(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -166,54 +172,3 @@ def merged(streams: Sequence[Iterator[pa.RecordBatch]]) -> Iterator[pa.RecordBat
         for index in empty:
             del heads[index]
             yield from refill(index)
-
-
-def shifted(batches: Iterator[pa.RecordBatch], by_ns: int) -> Iterator[pa.RecordBatch]:
-    """Move every start by the same time."""
-    index = schema.EVENTS.get_field_index("ts_ns")
-    for batch in batches:
-        if by_ns and not schema.is_totals(batch) and batch.num_rows:
-            moved = arrow.array(arrow.ints(batch.column("ts_ns")) + by_ns)
-            batch = batch.set_column(index, schema.EVENTS.field(index), moved)
-        yield batch
-
-
-def ranked(batches: Iterator[pa.RecordBatch], rank: int) -> Iterator[pa.RecordBatch]:
-    """Give rows without a rank this one."""
-    for batch in batches:
-        own = schema.TOTALS if schema.is_totals(batch) else schema.EVENTS
-        at = own.get_field_index("rank")
-        filled = pc.fill_null(batch.column("rank"), pa.scalar(rank, pa.int32()))
-        yield batch.set_column(at, own.field(at), filled)
-
-
-def joined_runs(into: Run, runs: Sequence[Run]) -> None:
-    """Add the facts of runs to one; no two may share a source number. `into.origin_ns` is kept."""
-    for run in runs:
-        for name in (f.name for f in fields(Run)):
-            if name == "origin_ns":
-                continue
-            mine, theirs = getattr(into, name), getattr(run, name)
-            if isinstance(mine, dict):
-                mine.update(theirs)
-            else:
-                mine.extend(theirs)
-
-
-def label_as_named(inputs: Sequence[tuple[str, str, list[SourceFacts], bool]]) -> None:
-    """Label inputs that were converted from another file with the name that the user typed.
-
-    inputs: name, NAME of NAME=INPUT, sources, and whether it is a Parquet file of ours. Such a file has the name of its
-    source, which may be an input too. Parquet files keep the names of their sources where these differ: the file names
-    of an archive say nothing.
-    """
-    names = [facts.label or Path(facts.path).name for *_, sources, _ in inputs for facts in sources]
-    for word, label, sources, is_archive in inputs:
-        for facts in sources:
-            name = facts.label or Path(facts.path).name
-            if label or facts.path == word or (is_archive and names.count(name) == 1):
-                continue
-            if len(sources) > 1:
-                facts.label = f"{Path(word).name}: {name}"
-            elif not facts.label:
-                facts.label = Path(word).name
