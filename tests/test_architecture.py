@@ -28,6 +28,7 @@ MAY: dict[str, set[str]] = {
         "columns", "plugins", "trace", "schema", "units", "options", "errors", "messages", "recorder.log_format",
         "safety",
     },
+    "formats": {"plugins", "readers"},  # all readers as data
     "writers": {
         "columns", "plugins", "trace", "schema", "analysis", "units", "options", "errors", "messages",
         "safety.scratch", "safety.unfinished",
@@ -47,12 +48,12 @@ MAY: dict[str, set[str]] = {
     },
     "privacy": {"columns", "credentials", "trace"},
     "inputs": {
-        "columns", "analysis", "text.display", "index", "readers", "writers.base", "trace", "schema", "options",
-        "units", "errors", "credentials", "privacy", "safety.scratch",
+        "columns", "analysis", "text.display", "index", "formats", "readers", "writers.base", "trace", "schema",
+        "options", "units", "errors", "credentials", "privacy", "safety.scratch",
     },
     "conversion": {"columns", "writers", "inputs", "trace", "privacy", "schema", "options", "errors", "_version"},
     "pipeline": {
-        "columns", "conversion", "readers", "writers", "views", "compat", "index", "render", "inputs",
+        "columns", "conversion", "formats", "writers", "views", "compat", "index", "render", "inputs",
         "trace", "schema", "report", "units", "options", "errors", "_version",
     },
     "profiler": {
@@ -88,7 +89,7 @@ MAY: dict[str, set[str]] = {
     "cli": {
         "shares",
         "compare", "archive", "batch", "query", "show", "doctor", "conversion", "pipeline", "explain", "inputs",
-        "readers", "writers", "plugins", "schema", "views", "compat", "render", "report", "trace",
+        "formats", "writers", "plugins", "schema", "views", "compat", "render", "report", "trace",
         "index.topology", "units", "options", "errors", "_version", "credentials", "privacy", "safety",
     },
     "api": {

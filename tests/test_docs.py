@@ -13,6 +13,7 @@ import subprocess
 import sys
 import textwrap
 from pathlib import Path
+from typing import Any
 
 import pytest
 from support import PACKAGE, ROOT, missing, sample
@@ -124,13 +125,16 @@ def test_python_prints_what_its_comments_say(page: str, code: str, folder: Path)
 
 def test_the_reader_of_the_contributing_page_works(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     import tracekit
-    from tracekit.readers import READERS
+    from tracekit.formats import READERS
+    from tracekit.readers.base import Marks, Reader
 
     code = re.search(r"^    ```python\n(.*?)^    ```", read("CONTRIBUTING.md"), re.M | re.S)
     assert code is not None
-    module: dict[str, object] = {}
+    module: dict[str, Any] = {}
     exec(textwrap.dedent(code[1]), module)
-    monkeypatch.setitem(READERS, "foo", module["READER"])
+    sniff, read_foo = module["sniff"], module["read"]
+    marks = Marks(words=("#foo ",))
+    monkeypatch.setitem(READERS, "foo", Reader("foo", "Foo profiler", (".foo",), sniff, read_foo, marks=marks))
     (tmp_path / "unknown").write_text("#foo 1\n10,5,gemm\n20,7,gemm\n", encoding="utf-8")
     trace = tracekit.read(tmp_path / "unknown")
     assert (trace.run.sources[0].format, trace.events.column("dur_ns").to_pylist()) == ("foo", [5, 7])
@@ -143,7 +147,7 @@ def test_the_readme_is_two_screens() -> None:
 
 def test_every_format_view_target_and_command_is_named() -> None:
     from tracekit.compat import VIEWS as OWN_VIEWS
-    from tracekit.readers import READERS
+    from tracekit.formats import READERS
     from tracekit.views import VIEWS
     from tracekit.writers import WRITERS
 
@@ -175,7 +179,7 @@ def test_paths_that_pages_name_exist() -> None:
 
 def test_the_site_builds_and_asks_no_other_host(tmp_path: Path) -> None:
     """Each command, view, format and target has a page; a broken link or anchor is a warning, and fails the build."""
-    from tracekit.readers import READERS
+    from tracekit.formats import READERS
     from tracekit.views import VIEWS
 
     if importlib.util.find_spec("zensical") is None:

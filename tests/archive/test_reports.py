@@ -13,8 +13,8 @@ import tracekit
 from tracekit import archive, pipeline
 from tracekit.cli import app
 from tracekit.errors import TracekitError
+from tracekit.formats import READERS
 from tracekit.inputs import stored_name
-from tracekit.readers import READERS
 
 FILES = sorted(
     f"{folder.name}/{p.name}"
