@@ -103,7 +103,7 @@ def ours(path: str) -> dict[str, Any]:
     import pyarrow.compute as pc
 
     from tracekit.readers.base import ReadOptions
-    from tracekit.readers.kineto.reader import READER
+    from tracekit.readers.kineto.reader import read
     from tracekit.readers.source import open_source
     from tracekit.trace import Ledger
 
@@ -111,7 +111,7 @@ def ours(path: str) -> dict[str, Any]:
     started, cpu = time.perf_counter(), time.process_time()
     rows = total = 0
     with open_source(path) as source:
-        for batch in READER.read(source, ReadOptions(), Ledger()).batches:
+        for batch in read(source, ReadOptions(), Ledger()).batches:
             rows += batch.num_rows
             total += pc.sum(batch.column("dur_ns")).as_py() or 0
     return {"rows": rows, "dur_ns": total, "wall": time.perf_counter() - started, "cpu": time.process_time() - cpu}

@@ -41,7 +41,7 @@ def trace_class() -> Any:
 
 def ours(path: Path) -> tuple[float, int]:
     """CPU seconds of reading all columns, and the number of rows."""
-    from tracekit.readers import READERS
+    from tracekit.formats import READERS
     from tracekit.readers.base import ReadOptions
     from tracekit.readers.source import open_source
     from tracekit.trace import Ledger

@@ -203,7 +203,7 @@ def _class() -> Any:
 
 def read(path: Path) -> int:
     """Read a file in batches. Return its rows."""
-    from tracekit.readers import READERS
+    from tracekit.formats import READERS
     from tracekit.readers.base import ReadOptions
     from tracekit.readers.sniff import identify
     from tracekit.readers.source import open_source

@@ -130,7 +130,7 @@ def ours(path: str) -> dict[str, Any]:
     """Our reader: whole EVENTS batches."""
     import pyarrow.compute as pc
 
-    from tracekit.readers import READERS
+    from tracekit.formats import READERS
     from tracekit.readers.base import ReadOptions
     from tracekit.readers.sniff import identify
     from tracekit.readers.source import open_source

@@ -19,6 +19,7 @@ import sys
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, fields, is_dataclass
 from enum import Enum
+from importlib import import_module
 from pathlib import Path
 from types import ModuleType
 
@@ -29,7 +30,7 @@ from typer.testing import CliRunner
 import tracekit
 from tracekit import compat, pipeline, schema
 from tracekit.cli import app
-from tracekit.readers import READERS
+from tracekit.formats import READERS, page_module
 from tracekit.views import VIEWS
 from tracekit.writers import WRITERS
 
@@ -97,8 +98,13 @@ class Entry:
         return f"- Source: `{'/'.join(self.home.__name__.split('.'))}.py`"
 
 
+def format_entries() -> list[Entry]:
+    """Return the entries of READERS; the page of a format is the docstring of the module that reads it."""
+    return [Entry(name, each.title, import_module(page_module(each)), each) for name, each in READERS.items()]
+
+
 def entries(registry: Mapping[str, object]) -> list[Entry]:
-    """Return the entries of READERS, VIEWS or WRITERS in their order."""
+    """Return the entries of VIEWS or WRITERS in their order."""
     wanted = {id(declared) for declared in registry.values()}
     homes: dict[int, ModuleType] = {}
     for module in [m for name, m in sorted(sys.modules.items()) if name.partition(".")[0].startswith("tracekit")]:
@@ -185,7 +191,7 @@ def session(*words: str, folder: Path) -> str:
 def format_pages() -> Iterator[tuple[str, str]]:
     """Give name and text of a page for each format."""
     variants = _sample_tables()
-    for entry in sorted(entries(READERS), key=lambda e: e.name):
+    for entry in sorted(format_entries(), key=lambda e: e.name):
         given = vars_of(entry.declared)
         gives = "events and totals" if given.get("gives") == "both" else str(given.get("gives", "events"))
         facts = [f"- Option: `--from {entry.name}` (only needed to skip the recognition)", f"- Gives: {gives}"]

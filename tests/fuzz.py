@@ -41,7 +41,7 @@ from support import SAMPLES, corpus_root
 import tracekit
 from tracekit import pipeline
 from tracekit.errors import SchemaError, TracekitError
-from tracekit.readers import READERS
+from tracekit.formats import READERS
 from tracekit.readers.base import Confidence
 from tracekit.readers.sniff import identify, votes
 from tracekit.readers.source import open_source

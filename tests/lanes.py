@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from tracekit.inputs.order import in_order
 from tracekit.readers.builder import event_batch
-from tracekit.run.streams import in_order
 from tracekit.schema import API_CALLS, DEVICE_WORK
 
 

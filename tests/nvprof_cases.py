@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from tracekit import schema
-from tracekit.readers import READERS
+from tracekit.formats import READERS
 from tracekit.readers.base import ReadOptions
 from tracekit.readers.sniff import identify
 from tracekit.readers.source import open_source

@@ -18,7 +18,7 @@ from typer.testing import CliRunner, Result
 
 import tracekit
 from tracekit import cli
-from tracekit.readers import READERS
+from tracekit.formats import READERS
 from tracekit.readers.base import Confidence, Head
 from tracekit.readers.sniff import votes
 from tracekit.readers.source import open_source

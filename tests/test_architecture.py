@@ -23,21 +23,19 @@ MAY: dict[str, set[str]] = {
     "schema": {"columns", "errors", "units"},
     "report": {"columns", "text.display", "errors", "units"},
     "trace": {"columns", "credentials", "text.display", "schema", "units", "errors"},
-    "selection": {"columns", "trace", "schema", "units", "options", "errors"},
-    "topology": {"options", "errors"},  # the parallel groups of ranks, as a user names them
-    "index": {"columns", "topology", "options", "trace", "schema", "report", "analysis", "units", "errors"},
+    "index": {"columns", "options", "trace", "schema", "report", "analysis", "units", "errors"},
     "readers": {
         "columns", "plugins", "trace", "schema", "units", "options", "errors", "messages", "recorder.log_format",
         "safety",
     },
+    "formats": {"plugins", "readers"},  # all readers as data
     "writers": {
         "columns", "plugins", "trace", "schema", "analysis", "units", "options", "errors", "messages",
         "safety.limits", "safety.scratch", "safety.spill", "safety.unfinished",
         "text.spreadsheet",  # a cell of a name, as a form of a report has it
     },
-    "run": {"columns", "safety.spill", "text.display", "trace", "schema", "analysis", "units", "errors"},
     "views": {
-        "columns", "plugins", "text.names", "index", "topology", "trace", "schema", "report", "analysis", "units",
+        "columns", "plugins", "text.names", "index", "trace", "schema", "report", "analysis", "units",
         "options", "errors",
     },
     "render": {
@@ -50,22 +48,22 @@ MAY: dict[str, set[str]] = {
     },
     "privacy": {"columns", "credentials", "trace"},
     "inputs": {
-        "columns", "analysis", "text.display", "index", "readers", "writers.base", "run", "selection", "trace",
-        "schema", "options", "errors", "credentials", "privacy",
+        "columns", "analysis", "text.display", "index", "formats", "readers", "writers.base", "trace", "schema",
+        "options", "units", "errors", "credentials", "privacy", "safety",
     },
     "conversion": {"columns", "writers", "inputs", "trace", "privacy", "schema", "options", "errors", "_version"},
     "pipeline": {
-        "columns", "conversion", "readers", "writers", "views", "compat", "index", "render", "inputs", "run",
-        "selection", "trace", "schema", "report", "units", "options", "errors", "_version",
+        "columns", "conversion", "formats", "writers", "views", "compat", "index", "render", "inputs",
+        "trace", "schema", "report", "units", "options", "errors", "_version",
     },
     "profiler": {
         "columns", "recorder", "pipeline", "inputs", "trace", "messages", "report", "render.base", "views.base",
         "units", "options", "safety.scratch", "text.display", "errors",
     },
     "explain": {"columns", "pipeline", "trace", "report", "views", "index", "analysis", "units", "options", "errors"},
-    "archive": {"columns", "safety.scratch", "privacy", "pipeline", "inputs", "selection", "trace", "errors"},
+    "archive": {"columns", "safety.scratch", "privacy", "pipeline", "inputs", "trace", "errors"},
     "doctor": {
-        "columns", "analysis", "text.display", "readers", "writers.base", "run", "inputs", "conversion", "privacy",
+        "columns", "analysis", "text.display", "readers", "writers.base", "inputs", "conversion", "privacy",
         "credentials",
         "trace", "schema", "units", "options", "errors", "_version",
     },
@@ -80,7 +78,7 @@ MAY: dict[str, set[str]] = {
     },
     "workers": {"safety.limits", "errors"},
     "shares": {
-        "columns", "analysis", "conversion", "pipeline", "inputs", "run", "index", "views", "report", "trace", "schema",
+        "columns", "analysis", "conversion", "pipeline", "inputs", "index", "views", "report", "trace", "schema",
         "workers", "options", "safety", "errors", "_version",
     },
     "show": {"plugins", "safety", "inputs", "render.page", "errors", "_version"},
@@ -91,15 +89,15 @@ MAY: dict[str, set[str]] = {
     "cli": {
         "shares",
         "compare", "archive", "batch", "query", "show", "doctor", "conversion", "pipeline", "explain", "inputs",
-        "selection", "readers", "writers", "plugins", "schema", "views", "compat", "render", "report", "trace",
-        "topology", "units", "options", "errors", "_version", "credentials", "privacy", "safety", "text.display",
+        "formats", "writers", "plugins", "schema", "views", "compat", "render", "report", "trace",
+        "index.topology", "units", "options", "errors", "_version", "credentials", "privacy", "safety", "text.display",
     },
     "api": {
-        "columns", "archive", "compare", "query", "explain", "pipeline", "inputs", "run", "selection", "topology",
+        "columns", "archive", "compare", "query", "explain", "pipeline", "inputs", "index.topology",
         "trace", "report", "privacy", "views.base", "writers.base", "render.base", "safety", "errors",
     },
     "__init__": {
-        "api", "archive", "inputs", "privacy", "selection", "trace", "report", "views.base", "errors", "_version",
+        "api", "archive", "inputs", "privacy", "trace", "report", "views.base", "errors", "_version",
     },
     "__main__": {"cli"},
 }  # fmt: skip

@@ -129,9 +129,12 @@ def test_the_finding_appears_where_its_condition_holds(copy: Path) -> None:
 
 
 def test_the_reader_passes_mypy_and_reads_a_file_as_a_plugin(tmp_path: Path) -> None:
-    (code,) = blocks("Add a format", "python")
+    code, declared = blocks("Add a format", "python")
     module = tmp_path / "tracekit_foo.py"
     module.write_text(code, encoding="utf-8")
+    head = "from tracekit.readers.base import Marks, Place, Reader\n\n(READER,) = "
+    entry = head + declared.replace("tracekit.readers.foo:", "tracekit_foo:")
+    (tmp_path / "tracekit_foo_declared.py").write_text(entry, encoding="utf-8")
     # The settings of the project are those of --strict; with the same settings mypy reuses what it knows of tracekit.
     checked = subprocess.run(
         [sys.executable, "-m", "mypy", "--config-file", str(ROOT / "pyproject.toml"), "--strict", str(module)],
@@ -142,7 +145,7 @@ def test_the_reader_passes_mypy_and_reads_a_file_as_a_plugin(tmp_path: Path) -> 
     facts = tmp_path / "tracekit_foo-1.0.dist-info"
     facts.mkdir()
     (facts / "METADATA").write_text("Metadata-Version: 2.1\nName: tracekit-foo\nVersion: 1.0\n", encoding="utf-8")
-    entry = "[tracekit.readers]\nfoo = tracekit_foo:READER\n"
+    entry = "[tracekit.readers]\nfoo = tracekit_foo_declared:READER\n"
     (facts / "entry_points.txt").write_text(entry, encoding="utf-8")
     (tmp_path / "unknown").write_text("#foo 1\n10,5,gemm\n20,7,gemm\n", encoding="utf-8")
     environ = {**os.environ, "PYTHONPATH": os.pathsep.join((str(tmp_path), str(ROOT)))}

@@ -12,7 +12,7 @@ from support import SAMPLES, SHARE
 
 import tracekit
 from tracekit.errors import TracekitError
-from tracekit.readers import READERS
+from tracekit.formats import READERS
 
 SAMPLES_OF = {
     folder.name: sorted(path for path in folder.iterdir() if path.is_file() and not path.name.startswith(("_", ".")))

@@ -127,7 +127,7 @@ def test_the_readme_is_two_screens() -> None:
 
 def test_every_format_view_target_and_command_is_named() -> None:
     from tracekit.compat import VIEWS as OWN_VIEWS
-    from tracekit.readers import READERS
+    from tracekit.formats import READERS
     from tracekit.views import VIEWS
     from tracekit.writers import WRITERS
 
@@ -159,7 +159,7 @@ def test_paths_that_pages_name_exist() -> None:
 
 def test_the_site_builds_and_asks_no_other_host(tmp_path: Path) -> None:
     """Each command, view, format and target has a page; a broken link or anchor is a warning, and fails the build."""
-    from tracekit.readers import READERS
+    from tracekit.formats import READERS
     from tracekit.views import VIEWS
 
     if importlib.util.find_spec("zensical") is None:

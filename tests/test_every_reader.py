@@ -16,7 +16,7 @@ from support import SAMPLES, corpus_root, read_sample, sample, sure_readers
 import tracekit
 from tracekit.api import inspect
 from tracekit.errors import ParseError, UnknownFormatError
-from tracekit.readers import READERS
+from tracekit.formats import READERS
 from tracekit.readers.base import Confidence, Reader, ReadOptions
 from tracekit.readers.sniff import votes
 from tracekit.readers.source import open_source
@@ -59,19 +59,21 @@ def test_a_declaration_is_complete(reader: Reader) -> None:
             assert ReadOptions(values={option.key: choice}).value(option) == choice
 
 
-def test_a_head_that_a_sniffer_knows_has_a_word_of_its_format() -> None:
+def test_a_head_that_a_sniffer_knows_has_the_marks_of_its_format() -> None:
     """Else the sniffer is not asked. Here each is asked about the beginning of each sample and corpus file."""
     paths = [SAMPLES / name for name in FILES] + [p for p in sorted(corpus_root().rglob("*")) if p.is_file()]
+    with_words = {reader.name for reader in READERS.values() if reader.marks.words}
+    marked = [r for r in READERS.values() if r.name in with_words or r.marks.begins or r.marks.tables]
     known = set()
     for path in paths:
         with open_source(str(path)) as source:
             head = replace(source.head(), data=source.head().data[:4096])
-        for reader, answer in votes(head, (reader for reader in READERS.values() if reader.marks.words)):
+        for reader, answer in votes(head, marked):
             if reader.sniff is not None and not reader.marks.json:
                 assert answer is reader.sniff(head), path
             if answer is not Confidence.NO:
                 known.add(reader.name)
-    assert known == {reader.name for reader in READERS.values() if reader.marks.words} - {"parquet", "events-jsonl"}
+    assert with_words - known == {"parquet", "events-jsonl"}
 
 
 @pytest.mark.parametrize("name", FILES)

@@ -14,9 +14,9 @@ from benchmarks.truth import kineto, nsys, nvprof
 from benchmarks.truth.machine import Rank, World
 from benchmarks.truth.training import Plan, train
 from tracekit import pipeline
+from tracekit.inputs.selection import Selection
 from tracekit.report import Finding
 from tracekit.schema import API_CALLS, DEVICE_WORK, Kind
-from tracekit.selection import Selection
 from tracekit.trace import Trace
 from tracekit.views.base import ViewOptions
 

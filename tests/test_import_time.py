@@ -13,7 +13,7 @@ from support import SAMPLES
 
 CSV = SAMPLES / "nvprof-csv" / "gpu-and-api-trace.csv"
 DECLARED = (
-    "from tracekit.readers import READERS\nfrom tracekit.writers import WRITERS\n"
+    "from tracekit.formats import READERS\nfrom tracekit.writers import WRITERS\n"
     "list(READERS.values()), list(WRITERS.values())"
 )
 HEAVY = ("pyarrow", "numpy", "pandas", "jinja2", "typer", "rich", "google.protobuf")
@@ -72,7 +72,9 @@ def test_convert_loads_the_reader_of_its_input_alone(tmp_path: Path) -> None:
     loaded = loaded_by("convert", str(CSV), "-o", str(tmp_path / "run.json"))
     reading = {name for name in parts(loaded - loaded_after(DECLARED), "readers") if name.count(".") > 2}
     assert "tracekit.readers.nvprof._read" in reading
-    assert reading <= parts(loaded, "readers.nvprof", "readers.printed")
+    # A text may be folded stacks whatever its words are, and the marks of JSON traces are compared for each file.
+    recognition = {"tracekit.readers.samples.folded", "tracekit.readers.trace_event.marks"}
+    assert reading - recognition <= parts(loaded, "readers.nvprof", "readers.printed")
 
 
 def test_declarations_of_formats_and_targets_load_no_data_library() -> None:

@@ -16,8 +16,8 @@ import tracekit
 from benchmarks.truth.cluster import Cluster, simulate, write_kineto
 from tracekit.cli import app
 from tracekit.errors import UsageError
+from tracekit.inputs.clocks.placement import Align
 from tracekit.inputs.options import parse_align
-from tracekit.run.alignment import Align
 from tracekit.trace import Trace
 
 MS = 1_000_000

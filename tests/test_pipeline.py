@@ -20,7 +20,7 @@ from tracekit.errors import (
     UsageError,
 )
 from tracekit.inputs import InputOptions, expand
-from tracekit.selection import Selection
+from tracekit.inputs.selection import Selection
 from tracekit.views import VIEWS
 
 GPU = sample("nvprof-csv/gpu-trace-20-columns.csv")

@@ -71,11 +71,13 @@ def test_its_view_sorts_and_takes_its_option(installed: Path, tmp_path: Path) ->
         ("broken_toy:READER", "ZeroDivisionError: division by zero"),
         ("no_such_module:READER", "ModuleNotFoundError"),
         ("os:sep", "os:sep is not a Reader"),
-        ("tracekit.readers.nvprof.csv:READER", "the name nvprof-csv is taken"),
+        ("taken_toy:READER", "the name nvprof-csv is taken"),
     ],
 )
 def test_a_broken_plugin_is_named_and_skipped(value: str, reason: str, tmp_path: Path) -> None:
     (tmp_path / "broken_toy.py").write_text("1 / 0\n")
+    taken = "from tracekit.readers.base import Reader\nREADER = Reader('nvprof-csv', 'Toy', (), None, print)\n"
+    (tmp_path / "taken_toy.py").write_text(taken)
     facts = tmp_path / "broken_toy-1.0.dist-info"
     facts.mkdir()
     (facts / "METADATA").write_text("Metadata-Version: 2.1\nName: broken-toy\nVersion: 1.0\n")

@@ -9,8 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tracekit.errors import OutOfOrderError
+from tracekit.inputs import order as runs
+from tracekit.inputs.run_facts import join_runs
 from tracekit.readers.builder import event_batch, totals_batch
-from tracekit.run import streams as runs
 from tracekit.trace import Run, SourceFacts
 
 
@@ -68,14 +69,10 @@ def test_a_false_promise_of_order_is_found() -> None:
         list(runs.checked(iter([batch([(5, 1)]), batch([(4, 1)])])))
 
 
-def test_shifting_moves_starts_alone() -> None:
-    assert rows_of(runs.shifted(iter([batch([(5, 1)])]), 10)) == [(15, 1, 0)]
-
-
 def test_joined_runs_keep_names_and_sources() -> None:
     one, two, both = Run(sources=[SourceFacts("a", "f")]), Run(sources=[SourceFacts("b", "f")]), Run()
     one.devices[(0, 0)] = "A"
     two.devices[(1, 0)] = "B"
-    runs.joined_runs(both, [one, two])
+    join_runs(both, [one, two])
     assert [s.path for s in both.sources] == ["a", "b"]
     assert both.devices == {(0, 0): "A", (1, 0): "B"}

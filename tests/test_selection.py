@@ -4,8 +4,8 @@ import pyarrow as pa
 import pytest
 
 from tracekit.errors import UsageError
+from tracekit.inputs.selection import Selection, parse_duration, parse_steps, parse_times
 from tracekit.readers.builder import RowBuilder, totals_batch
-from tracekit.selection import Selection, parse_duration, parse_steps, parse_times
 from tracekit.trace import Ledger
 
 

@@ -16,9 +16,9 @@ from support import corpus, sample
 import tracekit
 from tracekit import schema
 from tracekit.inputs import steps
+from tracekit.inputs.selection import Selection
 from tracekit.readers.builder import event_batch
 from tracekit.schema import API_CALLS, DEVICE_WORK
-from tracekit.selection import Selection
 from tracekit.trace import Ledger
 
 Row = dict[str, Any]

@@ -12,7 +12,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from tracekit.errors import UsageError
-from tracekit.topology import ORDER, PARALLEL, contradiction, listed, of_process_groups, parse
+from tracekit.index.topology import ORDER, PARALLEL, contradiction, listed, of_process_groups, parse
 
 
 def groups(labels: dict[int, str] | object) -> list[list[int]]:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from support import SAMPLES, corpus_root, sample, without_corpus
 
-from tracekit.readers import READERS
+from tracekit.formats import READERS
 
 WITH_EVENTS = sorted(
     f"{folder.name}/{path.name}"

@@ -40,9 +40,9 @@ if TYPE_CHECKING:
         UsageError,
     )
     from tracekit.inputs import InputOptions
+    from tracekit.inputs.selection import Selection
     from tracekit.privacy.anonymous import Anonymizer
     from tracekit.report import Report
-    from tracekit.selection import Selection
     from tracekit.trace import Trace
     from tracekit.views.base import ViewOptions
 
@@ -88,7 +88,7 @@ _CLASSES = {
     "Anonymizer": "tracekit.privacy.anonymous",
     "InputOptions": "tracekit.inputs",
     "Report": "tracekit.report",
-    "Selection": "tracekit.selection",
+    "Selection": "tracekit.inputs.selection",
     "Trace": "tracekit.trace",
     "ViewOptions": "tracekit.views.base",
 }

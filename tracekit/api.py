@@ -18,16 +18,16 @@ from tracekit.compare import Comparison
 from tracekit.compare import compare as _compare
 from tracekit.errors import UsageError
 from tracekit.explain import explain as _explain
+from tracekit.index.topology import parse as parse_topology
 from tracekit.inputs import ALL, InputOptions, PathLike
+from tracekit.inputs.clocks.placement import Align
 from tracekit.inputs.options import parse_align
+from tracekit.inputs.selection import Selection
 from tracekit.pipeline import Conversion, Inspection
 from tracekit.privacy.anonymous import Anonymizer
 from tracekit.render.base import RenderOptions
 from tracekit.report import Report, Section
-from tracekit.run.alignment import Align
 from tracekit.safety.limits import Limits, applied, size_of
-from tracekit.selection import Selection
-from tracekit.topology import parse as parse_topology
 from tracekit.trace import Trace
 from tracekit.views.base import ViewOptions
 from tracekit.writers.base import WHOLE, Shape, Written

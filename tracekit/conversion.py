@@ -6,7 +6,7 @@ the same names beside those of views and reports.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from copy import copy
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -27,8 +27,9 @@ from tracekit.errors import (
     sentence,
 )
 from tracekit.inputs import USUAL, InputOptions, Inputs, PathLike, refuse_inputs, steps
+from tracekit.inputs.covered import RECORD, without_impossible
 from tracekit.inputs.inventory import StockJson, incomplete_stock, take_stock
-from tracekit.inputs.outcome import RECORD, without_impossible
+from tracekit.inputs.stages import Stage, through
 from tracekit.options import no_such
 from tracekit.privacy.guard import masked_copy, masked_rows
 from tracekit.trace import Ledger, Run, Trace, concat
@@ -125,13 +126,15 @@ def convert(
     with Inputs(source, replace(options, fingerprint=writer.fingerprint, columns=None)) as joined:
         refuse_inputs(target, joined.names())
         for sort in (False, True):
-            stream = joined.stream(order=True, sort=sort)
+            timeline = _Timeline(writer)
+            stream = joined.stream(order=True, sort=sort, then=[timeline.stage()])
+            timeline.ledgers = stream.ledgers
             joined.bad()
             try:
-                written = _write(writer, stream, Path(target), wanted)
+                written = write_overlapped(writer, stream, Path(target), wanted)
             except OutOfOrderError:
                 continue  # the format's promise was false for this file: once more, sorted on disk
-            return Conversion(written, stream.run, stream.ledgers, joined.bad())
+            return Conversion(_counted(written, stream), stream.run, stream.ledgers, joined.bad())
     raise OutputError("the rows cannot be brought into order", path=target)  # pragma: no cover - the sort gives order
 
 
@@ -139,34 +142,51 @@ def write(trace: Trace, target: PathLike, *, to: str = "", force: bool = False, 
     """Write a trace into a file; the suffix or `to` names the target. Raises: TracekitError."""
     batches = map(masked_rows, [*trace.totals.to_batches(), *trace.events.to_batches(max_chunksize=BATCH_ROWS)])
     # A trace may be made by hand. Ledgers of its own: what a file did not take is no fact of the trace.
-    stream = Stream(masked_copy(trace.run), batches, tuple(map(copy, trace.ledgers)))
-    return _write(writer_for(target, to), stream, Path(target), WriteOptions(force, viewer, __version__))
+    writer, ledgers = writer_for(target, to), tuple(map(copy, trace.ledgers))
+    stages = [_Timeline(writer, ledgers).stage()]
+    stream = Stream(masked_copy(trace.run), through(batches, stages), ledgers)
+    options = WriteOptions(force, viewer, __version__)
+    return _counted(write_overlapped(writer, stream, Path(target), options), stream)
 
 
-def _write(writer: Writer, stream: Stream, target: Path, options: WriteOptions) -> Written:
-    stream.batches = _events_for(writer, stream, stream.batches)
-    written = write_overlapped(writer, stream, target, options)
+def _counted(written: Written, stream: Stream) -> Written:
+    """Put what was written into the ledger of a single source."""
     if len(stream.ledgers) == 1:
         stream.ledgers[0].written = written.events + written.totals
         stream.ledgers[0].left_out = dict(written.left_out)
     return written
 
 
-def _events_for(writer: Writer, stream: Stream, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Refuse a timeline of totals only: durations without starts are never unfolded into invented events."""
-    events = totals = 0
-    for batch in batches:
+@dataclass(slots=True)
+class _Timeline:
+    """The check that a writer of timelines gets events: durations without starts are never unfolded into invented ones.
+
+    ledgers: of what is written; the first one names it.
+    """
+
+    writer: Writer
+    ledgers: tuple[Ledger, ...] = ()
+    _events: int = 0
+    _totals: int = 0
+
+    def stage(self) -> Stage:
+        """Return the check as a stage."""
+        return Stage("has a timeline", self._count, self._refuse_totals_alone)
+
+    def _count(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         if schema.is_totals(batch):
-            totals += batch.num_rows
+            self._totals += batch.num_rows
         else:
-            events += batch.num_rows
-        yield batch
-    if totals and not events and writer.holds == "events":
-        path = stream.ledgers[0].path if stream.ledgers else "the trace"
-        raise UsageError(
-            sentence(Place(path), f" has only totals, no events: {writer.name} needs a timeline"),
-            hint=sentence("`tracekit summary` shows the totals; ", Option("to", "parquet"), " keeps them"),
-        )
+            self._events += batch.num_rows
+        return batch
+
+    def _refuse_totals_alone(self) -> None:
+        if self._totals and not self._events and self.writer.holds == "events":
+            path = self.ledgers[0].path if self.ledgers else "the trace"
+            raise UsageError(
+                sentence(Place(path), f" has only totals, no events: {self.writer.name} needs a timeline"),
+                hint=sentence("`tracekit summary` shows the totals; ", Option("to", "parquet"), " keeps them"),
+            )
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,11 +18,11 @@ from tracekit.conversion import read as read
 from tracekit.conversion import write as write
 from tracekit.conversion import writer_for as writer_for
 from tracekit.errors import Option, OutputExistsError, UsageError, sentence
+from tracekit.formats import READERS
 from tracekit.index.rank_groups import dimensions
 from tracekit.index.trace_index import TraceIndex, index_of
 from tracekit.inputs import USUAL, InputOptions, PathLike, expand, refuse_inputs
 from tracekit.options import no_such, unknown_option
-from tracekit.readers import READERS
 from tracekit.render import RENDERERS
 from tracekit.render.base import RenderOptions, first_lines
 from tracekit.report import Headline, Report, Section

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import sys
 import warnings
-from collections.abc import Callable, Collection, Iterator, Mapping, MutableMapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, MutableMapping
 from contextlib import suppress
 from functools import cache
 from importlib import import_module
@@ -49,12 +49,22 @@ class Registry(MutableMapping[str, D]):
 
     group: the package of our modules, and the group of entry points. kind: the class of a declaration. modules: the
     name of each declaration of ours, and its module below the package. attribute: what the module calls it; it may be a
-    tuple of several. Names are known without an import; `values` and `items` load all.
+    tuple of several. ready: declarations of ours that need no import. Names are known without an import; `values` and
+    `items` load all.
     """
 
-    def __init__(self, group: str, kind: type[D], attribute: str, modules: Mapping[str, str]) -> None:
-        self._group, self._kind, self._attribute, self._modules = group, kind, attribute, dict(modules)
-        self._loaded: dict[str, D] = {}
+    def __init__(
+        self,
+        group: str,
+        kind: type[D],
+        attribute: str = "",
+        modules: Mapping[str, str] | None = None,
+        *,
+        ready: Iterable[D] = (),
+    ) -> None:
+        self._group, self._kind, self._attribute, self._modules = group, kind, attribute, dict(modules or {})
+        self._loaded: dict[str, D] = {each.name: each for each in ready}
+        self._ours = (*self._modules, *self._loaded)
         self._others: dict[str, D] | None = None
 
     def __getitem__(self, name: str) -> D:
@@ -77,7 +87,7 @@ class Registry(MutableMapping[str, D]):
         del self._loaded[name]
 
     def __iter__(self) -> Iterator[str]:
-        yield from dict.fromkeys((*self._modules, *self._of_plugins(), *self._loaded))
+        yield from dict.fromkeys((*self._ours, *self._of_plugins(), *self._loaded))
 
     def __len__(self) -> int:
         return sum(1 for _ in self)
@@ -87,7 +97,7 @@ class Registry(MutableMapping[str, D]):
 
     def _of_plugins(self) -> dict[str, D]:
         if self._others is None:
-            self._others = plugins(self._group, self._kind, self._modules) if self._group in GROUPS else {}
+            self._others = plugins(self._group, self._kind, self._ours) if self._group in GROUPS else {}
         return self._others
 
 

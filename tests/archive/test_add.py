@@ -20,8 +20,8 @@ import tracekit
 from tracekit import archive
 from tracekit.errors import InputError, OutputError, ParseError, TracekitError, UsageError
 from tracekit.inputs import InputOptions, stored_name
+from tracekit.inputs.selection import Selection
 from tracekit.readers.builder import totals_batch
-from tracekit.selection import Selection
 from tracekit.trace import Run, SourceFacts
 
 CSV = sample("nvprof-csv/gpu-and-api-trace.csv")

@@ -13,8 +13,8 @@ import tracekit
 from tracekit import archive, pipeline
 from tracekit.cli import app
 from tracekit.errors import TracekitError
+from tracekit.formats import READERS
 from tracekit.inputs import stored_name
-from tracekit.readers import READERS
 
 FILES = sorted(
     f"{folder.name}/{p.name}"
@@ -91,7 +91,7 @@ def test_the_archive_keeps_the_dropped_records_of_a_source(tmp_path: Path) -> No
 
 
 def test_a_filter_is_counted_on_the_rows_of_the_archive(tmp_path: Path) -> None:
-    from tracekit.selection import Selection
+    from tracekit.inputs.selection import Selection
 
     path = archive.add(tmp_path, sample("nvprof-csv/gpu-and-api-trace.csv"), run="r").path
     (ledger,) = tracekit.read(path, selection=Selection(kinds=frozenset({"kernel"}))).ledgers

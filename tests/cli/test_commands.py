@@ -33,7 +33,7 @@ def test_help_lists_every_command_and_version_is_said() -> None:
 
 
 def test_formats_lists_what_is_registered() -> None:
-    from tracekit.readers import READERS
+    from tracekit.formats import READERS
     from tracekit.writers import WRITERS
 
     text = run("formats").stdout

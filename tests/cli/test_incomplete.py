@@ -9,9 +9,9 @@ import pytest
 from support import run_command
 
 import tracekit
+from tracekit.inputs.selection import Selection
 from tracekit.render import RENDERERS
 from tracekit.render.base import RenderOptions
-from tracekit.selection import Selection
 from tracekit.units import Unit
 
 SENTENCE = "INCOMPLETE: 2 of 100 records of run.json could not be read"

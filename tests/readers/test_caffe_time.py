@@ -16,7 +16,7 @@ from support import SAMPLES, sample
 
 import tracekit
 from tracekit.errors import ParseError, TracekitError
-from tracekit.readers import READERS
+from tracekit.formats import READERS
 from tracekit.readers.base import Confidence, Head
 from tracekit.readers.printed.prefix import Logged, logged
 from tracekit.trace import Trace

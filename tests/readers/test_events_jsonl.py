@@ -18,8 +18,8 @@ from writing import newer_schema
 import tracekit
 from tracekit import pipeline, schema
 from tracekit.errors import ParseError, UnknownFormatError, UnsupportedVersionError
-from tracekit.readers import READERS
-from tracekit.readers.archive.events_jsonl import READER
+from tracekit.formats import READERS
+from tracekit.readers.archive.events_jsonl import sniff
 from tracekit.readers.base import Confidence, Head
 from tracekit.readers.builder import event_batch
 from tracekit.trace import Ledger, Run, SourceFacts, Trace
@@ -309,8 +309,8 @@ def test_sniffer() -> None:
         b'{"a":{"ts_ns":1,"kind":2}}',
         b"",
     ]
-    assert {READER.sniff(Head("a", data)) for data in yes} == {Confidence.YES}
-    assert Confidence.YES not in {READER.sniff(Head("a.jsonl", data)) for data in no}
+    assert {sniff(Head("a", data)) for data in yes} == {Confidence.YES}
+    assert Confidence.YES not in {sniff(Head("a.jsonl", data)) for data in no}
 
 
 def test_from_a_file_of_another_kind_is_refused(tmp_path: Path) -> None:

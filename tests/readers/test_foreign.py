@@ -20,7 +20,7 @@ from support import ROOT, SAMPLE_FILES, corpus_next, run_command
 
 import tracekit
 from tracekit.errors import TracekitError, UnknownFormatError
-from tracekit.readers import READERS
+from tracekit.formats import READERS
 from tracekit.readers.base import Confidence, Head
 from tracekit.readers.foreign import FOREIGN, foreign_format
 from tracekit.readers.sniff import votes

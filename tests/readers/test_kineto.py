@@ -17,7 +17,7 @@ from viewers import perfetto
 
 import tracekit
 from tracekit.errors import ParseError, SchemaError, TracekitError
-from tracekit.selection import Selection
+from tracekit.inputs.selection import Selection
 from tracekit.trace import Trace
 
 REAL = [

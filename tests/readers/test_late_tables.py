@@ -11,8 +11,8 @@ from support import SAMPLES, sample
 import tracekit
 from tracekit.api import inspect
 from tracekit.errors import TracekitError, UnknownFormatError
+from tracekit.formats import READERS
 from tracekit.inputs.inventory import StockJson
-from tracekit.readers import READERS
 from tracekit.readers.printed import late
 from tracekit.readers.source import HEAD_BYTES, TAIL_BYTES
 

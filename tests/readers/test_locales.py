@@ -18,7 +18,7 @@ from support import SAMPLES, run_command, sure_readers
 
 import tracekit
 from tracekit.errors import ParseError
-from tracekit.readers import READERS
+from tracekit.formats import READERS
 from tracekit.readers.printed.numbers import DECIMAL
 from tracekit.trace import Trace
 

@@ -18,7 +18,7 @@ from writing import Columns, newer_schema
 import tracekit
 from tracekit import pipeline, schema
 from tracekit.errors import InputError, ParseError, TracekitError, UnknownFormatError, UnsupportedVersionError
-from tracekit.readers.archive.parquet import READER
+from tracekit.readers.archive.parquet import sniff
 from tracekit.readers.base import Confidence, Head
 from tracekit.readers.builder import event_batch, totals_batch
 from tracekit.readers.source import Source, open_source
@@ -167,10 +167,10 @@ def test_what_is_no_parquet_is_refused_in_one_sentence(tmp_path: Path, data: byt
 
 
 def test_sniffer() -> None:
-    assert READER.sniff(Head("a", b"PAR1...tracekit.schema...PAR1", complete=True)) is Confidence.YES
-    assert READER.sniff(Head("a", b"PAR1" + b"x" * 99, complete=False)) is Confidence.YES
-    assert READER.sniff(Head("a", b"PAR1...PAR1", complete=True)) is Confidence.NO
-    assert READER.sniff(Head("a.parquet", b"tracekit.schema", complete=True)) is Confidence.NO
+    assert sniff(Head("a", b"PAR1...tracekit.schema...PAR1", complete=True)) is Confidence.YES
+    assert sniff(Head("a", b"PAR1" + b"x" * 99, complete=False)) is Confidence.YES
+    assert sniff(Head("a", b"PAR1...PAR1", complete=True)) is Confidence.NO
+    assert sniff(Head("a.parquet", b"tracekit.schema", complete=True)) is Confidence.NO
 
 
 def texts_of(path: Path) -> dict[bytes, bytes]:

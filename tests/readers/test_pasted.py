@@ -10,7 +10,7 @@ import pytest
 from support import sample
 
 import tracekit
-from tracekit.readers import READERS
+from tracekit.formats import READERS
 from tracekit.readers.base import ReadOptions
 from tracekit.readers.printed.pasted import Plain
 from tracekit.readers.source import open_source

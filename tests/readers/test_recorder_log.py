@@ -17,7 +17,7 @@ from tracekit.errors import ParseError, UnsupportedVersionError
 from tracekit.readers import source
 from tracekit.readers.base import Confidence, Head
 from tracekit.readers.recorder_log import _state
-from tracekit.readers.recorder_log.reader import READER
+from tracekit.readers.recorder_log.reader import sniff
 from tracekit.recorder import log_format as log
 from tracekit.trace import Trace
 
@@ -478,9 +478,9 @@ def test_sniffer() -> None:
         b'{"format": "tracekit-log", "version": 1}',
     ]
     no = [b'{"tracekit":"events-jsonl"}', b'{"format":"else"}', b'{"ts_ns":1,"kind":"mark"}', b"", b"a,b\n"]
-    assert {READER.sniff(Head("a", data)) for data in yes} == {Confidence.YES}
-    assert {READER.sniff(Head("a.jsonl", data)) for data in no} == {Confidence.NO}
-    assert READER.sniff(Head("a", b'{"k":"r","x":[1,2' + data_of(head()))) is Confidence.MAYBE
+    assert {sniff(Head("a", data)) for data in yes} == {Confidence.YES}
+    assert {sniff(Head("a.jsonl", data)) for data in no} == {Confidence.NO}
+    assert sniff(Head("a", b'{"k":"r","x":[1,2' + data_of(head()))) is Confidence.MAYBE
 
 
 def test_too_many_open_ranges_are_closed_and_told(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:

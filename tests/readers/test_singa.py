@@ -15,8 +15,8 @@ from support import SAMPLES, corpus, sample
 
 import tracekit
 from tracekit.errors import ParseError, TracekitError
+from tracekit.formats import READERS
 from tracekit.profiler import singa
-from tracekit.readers import READERS
 from tracekit.readers.base import Confidence, Head
 from tracekit.trace import Trace
 

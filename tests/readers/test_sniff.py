@@ -15,8 +15,8 @@ from support import sample
 
 import tracekit
 from tracekit.errors import AmbiguousFormatError, UnknownFormatError
+from tracekit.formats import READERS
 from tracekit.plugins import PluginWarning
-from tracekit.readers import READERS
 from tracekit.readers.base import Confidence, Head, Mark, Marks, Reader, Strength
 from tracekit.readers.sniff import identify, votes
 from tracekit.readers.source import open_source

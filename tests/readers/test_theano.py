@@ -17,7 +17,7 @@ from support import SAMPLES, corpus, corpus_root, sample
 
 import tracekit
 from tracekit.errors import ParseError, TracekitError, UnknownFormatError
-from tracekit.readers import READERS
+from tracekit.formats import READERS
 from tracekit.readers.base import Confidence, Head
 from tracekit.readers.sniff import votes
 from tracekit.readers.source import open_source

@@ -19,9 +19,10 @@ from typer.testing import CliRunner
 import tracekit
 from benchmarks.ranks import make
 from benchmarks.truth.cluster import simulate, write_kineto
-from tracekit import pipeline, shares, topology
+from tracekit import pipeline, shares
 from tracekit.cli import app
 from tracekit.errors import AllInputsError, UsageError
+from tracekit.index import topology
 from tracekit.inputs import USUAL, Input, InputOptions
 from tracekit.inputs.options import parse_align
 from tracekit.report import Section

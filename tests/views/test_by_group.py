@@ -18,10 +18,10 @@ import tracekit
 from benchmarks.truth.cluster import simulate, write_kineto
 from tracekit import pipeline
 from tracekit.errors import UsageError
+from tracekit.index.topology import parse
+from tracekit.inputs.selection import Selection
 from tracekit.render.page.read_back import page_report
 from tracekit.report import ReportTable, Section
-from tracekit.selection import Selection
-from tracekit.topology import parse
 from tracekit.trace import Run, SourceFacts, Trace
 from tracekit.views.base import ViewOptions
 from tracekit.views.by_group import WHOLE

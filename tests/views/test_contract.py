@@ -19,9 +19,9 @@ from views.tables import dicts, event_rows, on_trace, trace
 from tracekit import compat, pipeline
 from tracekit.api import read
 from tracekit.errors import TracekitError, UsageError
+from tracekit.formats import READERS
 from tracekit.index.trace_index import index_of
 from tracekit.pipeline import render, report_of, summary
-from tracekit.readers import READERS
 from tracekit.render.base import RenderOptions
 from tracekit.report import Section
 from tracekit.schema import KINDS

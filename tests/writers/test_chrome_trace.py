@@ -20,8 +20,8 @@ from writing import dense_tables
 
 import tracekit
 from tracekit import schema
+from tracekit.inputs.order import in_order
 from tracekit.readers.builder import event_batch, totals_batch
-from tracekit.run.streams import in_order
 from tracekit.trace import Ledger, Run, SourceFacts
 from tracekit.writers.base import Stream, WriteOptions, Written
 from tracekit.writers.chrome import _trace as trace

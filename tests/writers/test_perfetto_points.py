@@ -11,7 +11,7 @@ from hypothesis import given
 from support import run_command
 from writing import dense_tables
 
-from tracekit.run.streams import in_order
+from tracekit.inputs.order import in_order
 from tracekit.trace import Run
 from tracekit.writers.base import Written
 from tracekit.writers.perfetto._points import POINTS, Points

@@ -16,8 +16,8 @@ from viewers import perfetto
 from writing import as_in_json, dense_tables
 
 import tracekit
+from tracekit.inputs.order import in_order
 from tracekit.readers.builder import event_batch
-from tracekit.run.streams import in_order
 from tracekit.trace import Run
 from tracekit.writers import WRITERS
 from tracekit.writers.base import Stream, WriteOptions

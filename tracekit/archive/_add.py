@@ -27,8 +27,8 @@ from tracekit.archive._settle import files_of, is_of_system, readable, settle
 from tracekit.archive._store import Store, Stored, open_store, remote_errors
 from tracekit.errors import Failure, InputError, OutputError, SchemaError, TracekitError, UsageError
 from tracekit.inputs import ALL, USUAL, Input, InputOptions, PathLike, expand
+from tracekit.inputs.selection import Selection
 from tracekit.privacy.anonymous import Anonymizer
-from tracekit.selection import Selection
 from tracekit.trace import Ledger, Run
 
 

@@ -18,12 +18,12 @@ from tracekit.cli._common import (
     EXIT_USAGE,
     discard_stdout,
     error_of_system,
-    guarded,
     prepare_process,
     print_error,
     print_traceback,
+    runnable,
 )
-from tracekit.cli.process.limited import limited, watch_if_asked
+from tracekit.cli.process.limited import limit_parameters, watch_if_asked
 from tracekit.cli.process.startup import PlainGroup
 from tracekit.errors import UsageError
 from tracekit.safety.library_calls import leave_if_stuck
@@ -107,8 +107,8 @@ def commands(names: Iterable[str]) -> typer.Typer:
         if isinstance(command, typer.Typer):
             made.add_typer(command)
         else:
-            held = command if name in _READ_NOTHING else limited(command, of_runs=name == "batch")
-            made.command(name, epilog=getattr(command, "example", None))(guarded(held))
+            limits = [] if name in _READ_NOTHING else limit_parameters(of_runs=name == "batch")
+            made.command(name, epilog=getattr(command, "example", None))(runnable(command, limits))
     return made
 
 

@@ -11,7 +11,7 @@ import sys
 import typing
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, TextIO
@@ -20,6 +20,7 @@ import typer
 
 from tracekit.cli import _names
 from tracekit.cli._sharing import Align, Anonymize, AnonymizeKey, AnonymizeNames, RankFrom, anonymizer
+from tracekit.cli.process.limited import limits_in_force
 from tracekit.cli.process.stdout import STDOUT, escape_what_streams_lack, name_stdout
 from tracekit.cli.process.terminal import draws_bars as draws_bars
 from tracekit.cli.process.terminal import in_color as in_color
@@ -36,7 +37,7 @@ from tracekit.plugins import PluginWarning
 if TYPE_CHECKING:
     from tracekit.errors import Failure
     from tracekit.inputs import InputOptions
-    from tracekit.selection import Selection
+    from tracekit.inputs.selection import Selection
     from tracekit.trace import Ledger
 
 FILTERS = "Filters"
@@ -50,7 +51,7 @@ PageArgsMb = Annotated[float, typer.Option(metavar="MB", min=0, help="The most M
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """The inputs and how to read them: the same words in every command. `expanded` turns the fields into options."""
+    """The inputs and how to read them: the same words in every command. `runnable` turns the fields into options."""
 
     inputs: Annotated[
         list[str],
@@ -117,7 +118,7 @@ class Reading:
 
     def selection(self) -> Selection:
         """Return the filter. Raises: UsageError."""
-        from tracekit.selection import Selection, parse_duration, parse_steps, parse_times
+        from tracekit.inputs.selection import Selection, parse_duration, parse_steps, parse_times
 
         return Selection(
             name=self.name,
@@ -155,47 +156,30 @@ class Reading:
         )
 
 
-def expanded(command: Callable[..., None]) -> Callable[..., None]:
-    """Return the command with its parameter `reading: Reading` replaced by Reading's fields, for typer to see."""
-    hints = typing.get_type_hints(command, include_extras=True)
-    shared = typing.get_type_hints(Reading, include_extras=True)
-    own = inspect.signature(command)
-    parameters: list[inspect.Parameter] = []
-    for name, parameter in own.parameters.items():
-        if hints.get(name) is not Reading:
-            parameters.append(parameter.replace(annotation=hints[name], kind=inspect.Parameter.KEYWORD_ONLY))
-            continue
-        for field, default in zip(fields(Reading), inspect.signature(Reading).parameters.values(), strict=True):
-            parameters.append(
-                inspect.Parameter(
-                    field.name, inspect.Parameter.KEYWORD_ONLY, default=default.default, annotation=shared[field.name]
-                )
-            )
-    names = {field.name for field in fields(Reading)}
+def runnable(command: Callable[..., None], limits: Sequence[inspect.Parameter] = ()) -> Callable[..., None]:
+    """Return what typer calls for a command.
+
+    Its parameter `reading: Reading` is replaced by Reading's fields, and options of limits are added, which hold while
+    the command runs. Errors become one sentence, a hint and an exit code.
+    """
+    parameters, takes_reading = _parameters(command)
+    parameters += limits
+    of_reading = [field.name for field in fields(Reading)]
+    added = {each.name for each in limits}
     make: Callable[..., Reading] = Reading  # typer has checked the types of the words
 
     @functools.wraps(command)
-    def wrapper(**words: object) -> None:
-        reading = make(**{k: v for k, v in words.items() if k in names})
-        command(reading=reading, **{k: v for k, v in words.items() if k not in names})
-
-    setattr(wrapper, "__signature__", inspect.Signature(parameters))  # noqa: B010 - functions do not declare it
-    wrapper.__annotations__ = {p.name: p.annotation for p in parameters} | {"return": None}
-    del wrapper.__wrapped__
-    return wrapper
-
-
-def guarded(command: Callable[..., None]) -> Callable[..., None]:
-    """Return the command with errors turned into one sentence, a hint and an exit code."""
-
-    @functools.wraps(command)
-    def wrapper(*args: object, **words: object) -> None:
+    def run(**words: typing.Any) -> None:
         try:
             from tracekit.cli.process import prepare_libraries
 
             prepare_libraries()
+            given = {name: value for name, value in words.items() if name not in added}
+            if takes_reading:
+                given["reading"] = make(**{name: given.pop(name) for name in of_reading})
             try:
-                command(*args, **words)
+                with limits_in_force(words) if limits else nullcontext():
+                    command(**given)
             except typer.Exit:
                 sys.stdout.flush()  # a result that cannot be written counts more than the exit code of a gate
                 raise
@@ -229,7 +213,31 @@ def guarded(command: Callable[..., None]) -> Callable[..., None]:
             print_error(SchemaError(f"tracekit failed: {type(err).__name__}: {err}"))
             raise typer.Exit(EXIT_FAILED) from None
 
-    return wrapper
+    setattr(run, "__signature__", inspect.Signature(parameters))  # noqa: B010 - functions do not declare it
+    run.__annotations__ = {each.name: each.annotation for each in parameters} | {"return": None}
+    del run.__wrapped__
+    return run
+
+
+def _parameters(command: Callable[..., None]) -> tuple[list[inspect.Parameter], bool]:
+    """Return the parameters of a command as typer needs them, with Reading's fields in place of Reading.
+
+    And whether it takes a Reading.
+    """
+    hints = typing.get_type_hints(command, include_extras=True)
+    takes_reading = Reading in hints.values()
+    shared = typing.get_type_hints(Reading, include_extras=True) if takes_reading else {}
+    keyword = inspect.Parameter.KEYWORD_ONLY
+    parameters: list[inspect.Parameter] = []
+    for name, own in inspect.signature(command).parameters.items():
+        if hints[name] is not Reading:
+            parameters.append(own.replace(annotation=hints[name], kind=keyword))
+            continue
+        for field, default in zip(fields(Reading), inspect.signature(Reading).parameters.values(), strict=True):
+            parameters.append(
+                inspect.Parameter(field.name, keyword, default=default.default, annotation=shared[field.name])
+            )
+    return parameters, takes_reading
 
 
 def _out_of_memory(most: str) -> TracekitError:

@@ -12,7 +12,7 @@ def _beginning(incomplete: str, names: dict[str, str]) -> Names:
 
 def formats(incomplete: str) -> Names:
     """Return the formats that can be read."""
-    from tracekit.readers import READERS
+    from tracekit.formats import READERS
 
     return _beginning(incomplete, {reader.name: reader.title for reader in READERS.values()})
 
@@ -58,7 +58,7 @@ def sort_keys(incomplete: str) -> Names:
 
 def options(incomplete: str) -> Names:
     """Return the options of the formats and views, as `KEY=`."""
-    from tracekit.readers import READERS
+    from tracekit.formats import READERS
     from tracekit.views import VIEWS
 
     of_formats = (spec for reader in READERS.values() for spec in reader.options)

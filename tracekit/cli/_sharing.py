@@ -10,8 +10,8 @@ import typer
 from tracekit.errors import UsageError
 
 if TYPE_CHECKING:
+    from tracekit.index.topology import Topology
     from tracekit.privacy.anonymous import Anonymizer
-    from tracekit.topology import Topology
 
 SHARING = "Safe to share"
 SEVERAL = "Several inputs"
@@ -94,7 +94,7 @@ def anonymizer(key: str, *, wanted: bool, names: bool) -> Anonymizer | None:
 
 def by_options(by: str, topology: str, *, each: bool) -> Topology | None:
     """Return the topology that the user names, None for none. Raises: UsageError for --each without --by."""
-    from tracekit.topology import parse
+    from tracekit.index.topology import parse
 
     if each and not by:
         raise UsageError("--each without --by", hint="add --by, such as --by rank")

@@ -14,17 +14,16 @@ from tracekit.cli._common import (
     EXIT_FAILED,
     Reading,
     example,
-    expanded,
     finish,
-    guarded,
     one_line,
     output_width,
     progress,
+    runnable,
     say,
     tell_incomplete,
     tell_ledger,
 )
-from tracekit.cli.process.limited import limited
+from tracekit.cli.process.limited import limit_parameters
 from tracekit.cli.process.startup import PlainGroup
 from tracekit.cli.process.terminal import show as show_text
 from tracekit.errors import UsageError
@@ -57,7 +56,6 @@ Form = Annotated[str, typer.Option("--format", metavar="FORM", help="text, json,
 ShortForm = Annotated[str, typer.Option("--format", metavar="FORM", help="text or json.")]
 
 
-@expanded
 @example("tracekit archive add profiles run.csv --run nightly --tag gpu=H200")
 def add(
     root: Root,
@@ -344,5 +342,5 @@ for _name, _command in (
     ("prune", prune),
     ("export", export),
 ):
-    _held = limited(_command) if _name in ("add", "export") else _command
-    archive.command(name=_name, epilog=getattr(_command, "example", None))(guarded(_held))
+    _limits = limit_parameters() if _name in ("add", "export") else []
+    archive.command(name=_name, epilog=getattr(_command, "example", None))(runnable(_command, _limits))

@@ -12,7 +12,6 @@ from tracekit.cli import _names
 from tracekit.cli._common import (
     Reading,
     example,
-    expanded,
     finish,
     progress,
     say,
@@ -46,7 +45,6 @@ class _Wanted:
 VIEWERS = ("chrome", "perfetto", "speedscope")
 
 
-@expanded
 @example("tracekit convert run.csv -o run.json.gz", "then open run.json.gz in ui.perfetto.dev")
 def convert(
     reading: Reading,

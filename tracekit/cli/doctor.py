@@ -54,7 +54,7 @@ def doctor(
     from tracekit.inputs import expand
     from tracekit.options import split
 
-    del debug  # `guarded` looks at it
+    del debug  # `runnable` looks at it
     if format_ not in ("text", "json"):
         raise UsageError(f"--format {format_}: no such form", hint="one of: text, json")
     if not fix and (output or ledger or to):

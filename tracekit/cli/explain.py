@@ -6,13 +6,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tracekit.cli._common import Reading, example, expanded, finish, output_width, progress, show
+from tracekit.cli._common import Reading, example, finish, output_width, progress, show
 
 if TYPE_CHECKING:
     pass
 
 
-@expanded
 @example("tracekit explain run.csv kernel.total device.kernel_time")
 def explain(
     reading: Reading,

@@ -39,7 +39,7 @@ def formats(
 
 def _print_all() -> None:
     from tracekit import pipeline
-    from tracekit.readers import READERS
+    from tracekit.formats import READERS
     from tracekit.views import VIEWS
     from tracekit.writers import WRITERS
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from tracekit.cli._common import Reading, example, expanded, finish, one_line, progress, show
+from tracekit.cli._common import Reading, example, finish, one_line, progress, show
 from tracekit.errors import UsageError
 from tracekit.units import format_span
 
@@ -18,7 +18,6 @@ _SUMS: tuple[Literal["kept", "merged", "facts", "filtered"], ...] = ("kept", "me
 _REASONS: tuple[Literal["ignored", "dropped"], ...] = ("ignored", "dropped")
 
 
-@expanded
 @example("tracekit inspect run.csv --format json")
 def inspect(
     reading: Reading,

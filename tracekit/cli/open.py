@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tracekit.cli._common import Reading, example, expanded, finish, ledger_lines, progress, say
+from tracekit.cli._common import Reading, example, finish, ledger_lines, progress, say
 from tracekit.errors import TracekitError, UsageError
 
 if TYPE_CHECKING:
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 _NOT_ABOUT_CONTENT = frozenset({"inputs", "debug", "anonymize", "anonymize_names", "anonymize_key"})
 
 
-@expanded
 @example("tracekit open run.csv", "tracekit open run.csv --trace")
 def open(
     reading: Reading,

@@ -13,7 +13,6 @@ from tracekit.cli._common import (
     PageMb,
     Reading,
     example,
-    expanded,
     finish,
     progress,
     say,
@@ -23,7 +22,6 @@ from tracekit.cli._common import (
 from tracekit.cli._sharing import By, Each, TopologyText, by_options
 
 
-@expanded
 @example("tracekit report run.csv -o run.html")
 def report(
     reading: Reading,

@@ -13,7 +13,6 @@ from tracekit.cli._common import (
     Reading,
     draws_bars,
     example,
-    expanded,
     finish,
     in_color,
     output_width,
@@ -32,7 +31,6 @@ TERMINAL_ROWS = 20
 """Rows of each table at a terminal."""
 
 
-@expanded
 @example("tracekit summary run.csv --view kernel --top 10")
 def summary(
     reading: Reading,

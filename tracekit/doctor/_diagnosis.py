@@ -18,10 +18,10 @@ from tracekit.doctor.defects import OF_JSON_TEXT
 from tracekit.doctor.findings import Diagnosis, Finding
 from tracekit.doctor.ledgers import FullLedger
 from tracekit.errors import InputError, LimitError, OutOfOrderError, TracekitError
+from tracekit.inputs import order
 from tracekit.inputs.paths import reader_for, refuse_unknown_options, stored_name
 from tracekit.readers.base import Opened, Reader, ReadOptions
 from tracekit.readers.source import Source, open_source
-from tracekit.run import streams
 from tracekit.trace import Ledger
 
 _ARCHIVES = ("parquet", "events-jsonl")
@@ -61,7 +61,7 @@ class Reading:
     def rows(self) -> Generator[pa.RecordBatch, None, None]:
         """Yield the rows in order of start. Raises: OutOfOrderError where the format's promise of order is false."""
         batches = self.opened.batches
-        for batch in streams.in_order(batches) if self.sort or not self.opened.ordered else streams.checked(batches):
+        for batch in order.in_order(batches) if self.sort or not self.opened.ordered else order.checked(batches):
             if self.options.progress is not None:
                 self.options.progress(self.source.share_read())
             self._refuse_more(batch.num_rows)
@@ -139,7 +139,9 @@ def examine(source: Source, name: str, options: DoctorOptions) -> Examined:
         lanes = not reader.trace_events and reader.name not in _ARCHIVES
         checks = RowChecks(lanes=lanes, parts=reader.trace_events or reader.record == "row")
         try:
-            for batch in checks.streams.watched(reading.rows(), reading.opened.run, 0):
+            checks.streams.begin(reading.opened.run, 0)
+            for batch in reading.rows():
+                checks.streams.take(batch)
                 checks.see(batch)
         except OutOfOrderError:
             continue

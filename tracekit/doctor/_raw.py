@@ -20,6 +20,7 @@ from tracekit.columns.arrays import I64, Mask
 from tracekit.doctor._flows import Flows
 from tracekit.doctor.findings import Finding, Gathered, gather
 from tracekit.doctor.ledgers import FullLedger
+from tracekit.inputs import order
 from tracekit.readers.base import ReadOptions
 from tracekit.readers.engine.torn import TORN
 from tracekit.readers.source import Source
@@ -27,7 +28,6 @@ from tracekit.readers.trace_event import events
 from tracekit.readers.trace_event.generic import ChromeReading
 from tracekit.readers.trace_event.look import Dialect, Look
 from tracekit.readers.trace_event.plan import Build
-from tracekit.run import streams
 from tracekit.schema import Kind
 from tracekit.trace import Ledger
 
@@ -155,7 +155,7 @@ def check(source: Source, ledger: FullLedger, *, per_unit: int) -> tuple[list[Fi
     reading = events.begin(source, ReadOptions(demangle=False), ledger, "", "")
     raw = ChromeReading(reading, _PLAIN, per_unit, look=RawLook)
     checks = RawChecks(reading.run.ids)
-    for batch in streams.in_order(_light(raw.batches())):
+    for batch in order.in_order(_light(raw.batches())):
         checks.see(batch)
     if reading.events.comma and reading.events.form == "object":
         ledger.note("trailing-comma", "a comma follows the last event")

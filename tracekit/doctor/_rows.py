@@ -22,7 +22,7 @@ from tracekit.columns.arrow import Column
 from tracekit.credentials import masked
 from tracekit.doctor.defects import DEFECTS
 from tracekit.doctor.findings import EXAMPLES, Example, Finding, Gathered, gather
-from tracekit.run.covered import CODE, StreamWork, text_of
+from tracekit.inputs.covered import CODE, StreamWork, text_of
 from tracekit.schema import API_CALLS, DEVICE_WORK, Kind
 
 FAR_NS = 7 * 24 * 3600 * 10**9

@@ -16,10 +16,10 @@ import orjson
 from tracekit.analysis.intervals import I64
 from tracekit.index import grouping, rank_groups
 from tracekit.index.kernel_classes import communicates
+from tracekit.index.topology import Topology
 from tracekit.index.trace_index import TraceIndex, join
 from tracekit.report import Cell
 from tracekit.schema import Kind
-from tracekit.topology import Topology
 
 _HOST_KINDS = frozenset({Kind.OPERATOR, Kind.USER_RANGE, Kind.USER_RANGE_NATIVE, Kind.PYTHON_OP})
 ARGS_OF = _HOST_KINDS | {Kind.COMMUNICATION, Kind.KERNEL}

@@ -14,15 +14,15 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tracekit import topology as _topology
 from tracekit.columns import arrow
 from tracekit.columns.arrays import I64
 from tracekit.errors import Option, UsageError, sentence
 from tracekit.index import owners as _owners
+from tracekit.index import topology as _topology
 from tracekit.index.sources import facts_by_source, source_label, source_labels
+from tracekit.index.topology import HOST, RANK, Labels, Topology
 from tracekit.index.trace_index import TraceIndex, join
 from tracekit.options import no_such
-from tracekit.topology import HOST, RANK, Labels, Topology
 
 COLUMNS = _owners.COLUMNS
 NO_RANK = "(no rank)"

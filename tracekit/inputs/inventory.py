@@ -1,7 +1,7 @@
 """The contents of an input: counts and sums by kind, first and last time, the ledger.
 
 One pass. Only the times of launches and device work are kept, as many as `launches.MOST_ROWS`. A duration that cannot
-be (`run.covered`) is in no sum and not in the last time.
+be (`inputs.covered`) is in no sum and not in the last time.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ import pyarrow as pa
 from tracekit import schema
 from tracekit.columns import arrow
 from tracekit.columns.arrays import I64
-from tracekit.run import covered, device_rows
-from tracekit.run.covered import StreamWork
-from tracekit.run.launches import MOST_ROWS, LaunchLook
+from tracekit.inputs import covered
+from tracekit.inputs.clocks.launches import MOST_ROWS, LaunchLook, contradictions, within
+from tracekit.inputs.covered import StreamWork
 from tracekit.trace import TIMES, Ledger, LedgerJson, Note, Run, SourceFacts, incomplete
 
 _LATEST = 64
@@ -77,7 +77,9 @@ def take_stock(run: Run, batches: Iterator[pa.RecordBatch], ledgers: tuple[Ledge
     first: int | None = None
     launches, work = LaunchLook(), StreamWork(MOST_ROWS)
     latest = np.empty((0, 3), np.int64)
-    for batch in work.watched(batches, run, ledgers[0].source):
+    work.begin(run, ledgers[0].source)
+    for batch in batches:
+        work.take(batch)
         launches.see(batch)
         if schema.is_totals(batch) or not batch.num_rows:
             continue
@@ -104,7 +106,7 @@ def take_stock(run: Run, batches: Iterator[pa.RecordBatch], ledgers: tuple[Ledge
     facts = run.sources[0].facts if run.sources else {}
     if TIMES in facts:
         first = last = None
-    elif text := device_rows.contradictions(device_rows.within(launches), cut=launches.cut):
+    elif text := contradictions(within(launches), cut=launches.cut):
         ledger.notes["work-before-launch"] = Note("work-before-launch", text, 1)
     return {
         "path": ledger.path,

@@ -7,9 +7,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from tracekit.errors import Option, UsageError, sentence
+from tracekit.inputs.clocks.placement import AUTO, METHODS, NONE, Align
+from tracekit.inputs.selection import Selection, parse_offset
 from tracekit.privacy.anonymous import Anonymizer
-from tracekit.run.alignment import AUTO, METHODS, NONE, Align
-from tracekit.selection import Selection, parse_offset
 
 ALL = Selection()
 

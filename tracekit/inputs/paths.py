@@ -13,8 +13,8 @@ from pathlib import Path
 from tracekit import options as declared
 from tracekit.credentials import masked
 from tracekit.errors import InputError, Option, OutputError, TracekitError, UnknownFormatError, UsageError
+from tracekit.formats import READERS
 from tracekit.inputs.sessions import session_of
-from tracekit.readers import READERS
 from tracekit.readers.base import Head, Reader
 from tracekit.readers.sniff import identify
 from tracekit.readers.source import Source, open_source

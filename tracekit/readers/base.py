@@ -1,7 +1,7 @@
 """The contract of a reader: what it declares, what it is asked, what it returns.
 
-Each command that recognises a file imports the module of each `READER`. So such a module imports what reading needs
-(pyarrow, numpy, the modules beside it) inside its functions, and patterns are compiled when they are used.
+`tracekit.formats` declares all readers of tracekit. Recognition imports the modules of `sniff` of those whose marks a
+file has. So such a module imports what reading needs (pyarrow, numpy) inside its functions.
 """
 
 from __future__ import annotations
@@ -10,7 +10,8 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import IntEnum
-from typing import TYPE_CHECKING, TypeVar
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from tracekit.options import OptionSpec, value
 from tracekit.readers.head import Head as Head
@@ -22,6 +23,25 @@ if TYPE_CHECKING:
     from tracekit.trace import Ledger, Run
 
 T = TypeVar("T")
+
+
+class Place:
+    """A function by its place, "module:name". Its module is imported when it is first called."""
+
+    __slots__ = ("_function", "module", "name")
+
+    def __init__(self, place: str) -> None:
+        self.module, _, self.name = place.partition(":")
+        self._function: Callable[..., Any] | None = None
+
+    def __call__(self, *given: Any) -> Any:
+        """Call the function."""
+        if self._function is None:
+            self._function = getattr(import_module(self.module), self.name)
+        return self._function(*given)
+
+    def __repr__(self) -> str:
+        return f"{self.module}:{self.name}"
 
 
 class Confidence(IntEnum):
@@ -82,6 +102,10 @@ class Marks:
     words: tuple[str, ...] = ()
     late: tuple[bytes, ...] = ()
     phases: str = ""
+    begins: tuple[bytes, ...] = ()
+    """The first bytes of each file of the format are one of these; the sniffer is asked about no other file."""
+    tables: bool = False
+    """The format is an SQLite database; the sniffer is asked about files with tables alone."""
 
     def __post_init__(self) -> None:
         """Raise ValueError for words that no head has: they are searched for in lower case."""

@@ -11,7 +11,7 @@ from itertools import chain
 from tracekit.errors import AmbiguousFormatError, UnknownFormatError
 from tracekit.plugins import PluginWarning
 from tracekit.readers._streams import GZIP_MAGIC, ZSTD_MAGIC
-from tracekit.readers.base import Confidence, Head, Reader, Strength
+from tracekit.readers.base import Confidence, Head, Marks, Reader, Strength
 from tracekit.readers.source import SQLITE_MAGIC, Source
 from tracekit.readers.trace_event.marks import EVENT_LIST, PHASE, claimants
 
@@ -30,10 +30,17 @@ def votes(head: Head, readers: Iterable[Reader]) -> list[tuple[Reader, Confidenc
     text = _words_of(head.data)
     return [
         (reader, _vote(head, reader, by_marks=reader.name in claimed))
-        if text is None or not reader.marks.words or any(word in text for word in reader.marks.words)
+        if _may_be(head, text, reader.marks)
         else (reader, Confidence.NO)
         for reader in readers
     ]
+
+
+def _may_be(head: Head, text: str | None, marks: Marks) -> bool:
+    """Return whether a file may be of a format with these marks, so that its sniffer is worth asking."""
+    if (marks.begins and not head.data.startswith(marks.begins)) or (marks.tables and not head.tables):
+        return False
+    return text is None or not marks.words or any(word in text for word in marks.words)
 
 
 def _words_of(data: bytes) -> str | None:

@@ -23,13 +23,15 @@ from tracekit.errors import AllInputsError, Failure, InputError, Option, UsageEr
 from tracekit.index import rank_groups
 from tracekit.index.grouping import plural
 from tracekit.index.meetings import matched
-from tracekit.inputs import InputOptions, PathLike, expand, together
-from tracekit.inputs.looks import choices, hosts_of
+from tracekit.inputs import InputOptions, PathLike, expand
+from tracekit.inputs.clocks.alignment import AlignmentEvidence, opened_elsewhere, place_inputs, zeros
+from tracekit.inputs.clocks.one_process import Joins
+from tracekit.inputs.clocks.placement import COLLECTIVES, LAUNCHES, MOST_APART_NS, RANGES, Align, Placed
+from tracekit.inputs.duplicates import without_copies
 from tracekit.inputs.paths import Input, refuse_unknown_options, stored_name
+from tracekit.inputs.prescan import choices, hosts_of
 from tracekit.options import no_such
 from tracekit.report import Report, Section
-from tracekit.run.alignment import COLLECTIVES, LAUNCHES, MOST_APART_NS, RANGES, Align, Placed
-from tracekit.run.one_process import Joins
 from tracekit.safety.limits import cpus, in_force
 from tracekit.safety.scratch import scratch_folder
 from tracekit.shares import _merge
@@ -103,7 +105,7 @@ def summary(
                 sentence(Option("align", str(method)), ": not for ranks that are read apart"),
                 choices=("auto", "collectives", "wall-clock", "none"),
             )
-    items, again = together.without_copies(given or expand(inputs))
+    items, again = without_copies(given or expand(inputs))
     own = replace(options, progress=None, more_columns=None, partial=False, same_process=False, align=Align())
     own = replace(own, columns=pipeline.columns_of(SHARED), args_of=pipeline.args_of(SHARED))
     tables = tuple(_TABLES.values())
@@ -303,11 +305,13 @@ class _Run:
         for number, ledger in self._ledgers.items():
             self._items[number].note(ledger, stored_name)
         names = [item.label or stored_name(item.name) for item in self._items]
-        begun = [together.known(number, self._items[number], look.run, look.first_ns) for number, look in looks.items()]
-        met = together.Met(relations, choices=self._choices)
-        self._placed: dict[int, Placed] = together.clocks(begun, Joins(), met, names, list(self._ledgers.values()))
+        inputs = [
+            opened_elsewhere(number, self._items[number], look.run, look.first_ns) for number, look in looks.items()
+        ]
+        evidence = AlignmentEvidence(relations, choices=self._choices)
+        self._placed: dict[int, Placed] = place_inputs(inputs, Joins(), evidence, names, list(self._ledgers.values()))
         starts = [(number, look.run.origin_ns, look.first_ns) for number, look in looks.items()]
-        self.origin_ns, self._zero = together.zeros(starts, self._placed)
+        self.origin_ns, self._zero = zeros(starts, self._placed)
         self._origins = {number: look.run.origin_ns or 0 for number, look in looks.items()}
 
     def _group(self, looks: Mapping[int, Look]) -> Sequence[int]:
@@ -371,7 +375,7 @@ def _look_of(share: Share) -> Look:
 def related(looks: Mapping[int, Look]) -> tuple[dict[int, Relation], int]:
     """Return what collectives say of each input's clock against that of one of them, and the number of that one.
 
-    As `inputs.looks` finds it: not for inputs that state no rank, or whose wall clocks are far from that of most.
+    As `inputs.prescan` finds it: not for inputs that state no rank, or whose wall clocks are far from that of most.
     """
     met = {number: look for number, look in looks.items() if look.candidates is not None and look.candidates.rows.size}
     walls = sorted(look.met_ns + (look.run.origin_ns or 0) for look in met.values() if look.run.origin_ns is not None)

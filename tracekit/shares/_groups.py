@@ -16,8 +16,8 @@ from tracekit.errors import Option, UsageError, sentence
 from tracekit.index import rank_groups
 from tracekit.index.rank_groups import RankGroups
 from tracekit.index.trace_index import index_of
+from tracekit.inputs.run_facts import join_runs
 from tracekit.report import Section
-from tracekit.run.streams import joined_runs
 from tracekit.schema import Kind
 from tracekit.shares._merge import Merged
 from tracekit.shares._worker import Look, Share
@@ -84,7 +84,7 @@ def _found(looks: Mapping[int, Look], options: ViewOptions) -> RankGroups:
     }
     columns = [own.get(column.name, pa.nulls(len(pairs), column.type)) for column in schema.EVENTS]
     run, ledgers = Run(), list[Ledger]()
-    joined_runs(run, [look.run for look in looks.values()])
+    join_runs(run, [look.run for look in looks.values()])
     for look in looks.values():
         ledgers += look.ledgers
     trace = Trace(pa.table(columns, schema=schema.EVENTS), run=run, ledgers=tuple(ledgers))

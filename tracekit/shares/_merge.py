@@ -24,8 +24,8 @@ from tracekit.index import steps as _steps
 from tracekit.index.grouping import Key, plural
 from tracekit.index.meetings import Candidates
 from tracekit.index.trace_index import TraceIndex, index_of, notes_on_rows
+from tracekit.inputs.run_facts import join_runs
 from tracekit.report import Cell
-from tracekit.run.streams import joined_runs
 from tracekit.shares._tallies import Tallies
 from tracekit.shares._worker import CollectiveShare, OperatorShare, Share
 from tracekit.trace import Ledger, Run, Trace
@@ -205,7 +205,7 @@ class Merged:
             tables.append(share.rows.set_column(at, schema.EVENTS.field(at), ids))
             first.append(first[-1] + share.rows.num_rows)
             ledgers += share.ledgers
-        joined_runs(run, [share.run for share in shares])
+        join_runs(run, [share.run for share in shares])
         trace = Trace(pa.concat_tables(tables), run=run, ledgers=tuple(ledgers), failures=tuple(failures))
         index = index_of(trace)
         row_of = np.empty(trace.events.num_rows, np.int64)

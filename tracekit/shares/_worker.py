@@ -27,9 +27,9 @@ from tracekit.index import steps as _steps
 from tracekit.index.meetings import Candidates
 from tracekit.index.trace_index import TraceIndex, index_of
 from tracekit.inputs import InputOptions
-from tracekit.inputs.looks import WITHOUT_COLLECTIVES
+from tracekit.inputs.clocks.placement import clock_mover
+from tracekit.inputs.prescan import WITHOUT_COLLECTIVES
 from tracekit.report import Cell
-from tracekit.run import alignment
 from tracekit.safety.limits import Limits, applied
 from tracekit.schema import DEVICE_WORK, Kind
 from tracekit.trace import Ledger, Run, Trace
@@ -238,7 +238,7 @@ def _kept(task: Task) -> Trace | None:
 def _share(task: Task) -> Share:
     trace = _kept(task) or _read(task, task.options.columns, task.options.args_of)
     if task.line is not None:
-        batches = alignment.moved(iter(trace.events.to_batches()), trace.run.origin_ns or 0, task.line, 0)
+        batches = map(clock_mover(trace.run.origin_ns or 0, task.line, 0), trace.events.to_batches())
         trace = Trace(pa.Table.from_batches(batches, trace.events.schema), trace.totals, trace.run, trace.ledgers)
     index = index_of(trace)
     owners = _owners.find(index, join_ranks=True)

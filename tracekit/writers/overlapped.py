@@ -35,7 +35,20 @@ def write_overlapped(writer: Writer, stream: Stream, target: Path, options: Writ
     """
     if not writer.names_only or cpus() < 2:
         return writer.write(stream, target, options)
-    return _Handover(writer, stream, target, options).run()
+    second = _SecondThread(writer, stream, target, options)
+    try:
+        second.start()
+        for batch in stream.batches:
+            second.send(batch)
+            if second.ended:  # the writer takes no more
+                break
+        else:
+            second.send(None)
+        second.wait()
+    except BaseException as err:
+        second.stop(err)
+        raise
+    return second.result()
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,11 +59,10 @@ class _Parcel:
     changed: dict[str, object]
 
 
-class _Handover:
-    """Hands batches from the thread that makes them to the thread that writes them."""
+class _SecondThread:
+    """The thread that writes, and the way of the batches from the thread that makes them."""
 
     def __init__(self, writer: Writer, stream: Stream, target: Path, options: WriteOptions) -> None:
-        self._batches = stream.batches
         self._run = stream.run
         self._seen = Run(sources=deepcopy(stream.run.sources))
         self._parcels: Queue[_Parcel] = Queue(AHEAD)
@@ -62,37 +74,43 @@ class _Handover:
         self._thread = threading.Thread(target=self._write, args=(writer, copy, target, options), name="tracekit-write")
         for name, value in self._changed(self._seen).items():
             setattr(self._seen, name, value)
+        self._sent = Run(**{name: getattr(self._seen, name) for name in _NAMES})
 
-    def run(self) -> Written:
-        """Return the result of the writer; raise what the stream or the writer raised."""
-        try:
-            self._thread.start()
-            self._send_all()
+    @property
+    def ended(self) -> bool:
+        """Return whether the writer has ended, or failed."""
+        return self._ended.is_set()
+
+    def start(self) -> None:
+        """Start writing."""
+        self._thread.start()
+
+    def send(self, batch: pa.RecordBatch | None) -> None:
+        """Hand a batch to the writer, None after the last one; wait while it has enough of them."""
+        changed = self._changed(self._sent) if batch is not None else {}
+        for name, value in changed.items():
+            setattr(self._sent, name, value)
+        if not self._ended.is_set():
+            self._parcels.put(_Parcel(batch, changed))
+
+    def wait(self) -> None:
+        """Wait until the writer has ended."""
+        self._ended.wait()
+
+    def stop(self, err: BaseException) -> None:
+        """End writing: the writer gets the error from its batches, as in one thread, and cleans up."""
+        self._stop = err
+        self.send(None)
+        if self._thread.is_alive():
+            # Not `join`: one that a signal has interrupted takes the thread for ended (Python 3.11).
             self._ended.wait()
-        except BaseException as err:
-            # The writer gets the error from its batches, as it would without a second thread, and cleans up.
-            self._stop = err
-            self._send(None, {})
-            if self._thread.is_alive():
-                # Not `join`: one that a signal has interrupted takes the thread for ended (Python 3.11).
-                self._ended.wait()
-            raise
+
+    def result(self) -> Written:
+        """Return the result of the writer. Raises: what it has raised."""
         self._thread.join()
         if self._written is None:
             raise self._failed or RuntimeError("the writer has neither ended nor failed")
         return self._written
-
-    def _send_all(self) -> None:
-        """Make the batches, all or as many as the writer takes."""
-        sent = Run(**{name: getattr(self._seen, name) for name in _NAMES})
-        for batch in self._batches:
-            changed = self._changed(sent)
-            for name, value in changed.items():
-                setattr(sent, name, value)
-            self._send(batch, changed)
-            if self._ended.is_set():
-                return
-        self._send(None, {})
 
     def _changed(self, known: Run) -> dict[str, object]:
         """Return copies of the names of the run that differ from the known ones."""
@@ -102,10 +120,6 @@ class _Handover:
             for name, value in now.items()
             if value != getattr(known, name)
         }
-
-    def _send(self, batch: pa.RecordBatch | None, changed: dict[str, object]) -> None:
-        if not self._ended.is_set():
-            self._parcels.put(_Parcel(batch, changed))
 
     # ---- in the second thread
 

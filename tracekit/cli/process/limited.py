@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import functools
 import inspect
 import math
 import os
 import sys
 import typing
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from typing import Annotated
 
 import typer
@@ -48,29 +48,22 @@ _OF_RUNS = _OPTIONS | {"max_memory": (RunMemory, ""), "max_time": (RunTime, "")}
 _SECONDS = {"s": 1.0, "ms": 1e-3, "m": 60.0, "min": 60.0, "h": 3600.0}
 
 
-def limited(command: Callable[..., None], *, of_runs: bool = False) -> Callable[..., None]:
-    """Return the command with the options of limits for all that it reads. of_runs: a batch, for each of its runs."""
-    own = inspect.signature(command)
-    hints = typing.get_type_hints(command, include_extras=True)
-    parameters = [each.replace(annotation=hints[each.name]) for each in own.parameters.values()]
+def limit_parameters(*, of_runs: bool = False) -> list[inspect.Parameter]:
+    """Return the options of limits for all that a command reads. of_runs: a batch, for each of its runs."""
+    options = _OF_RUNS if of_runs else _OPTIONS
     keyword = inspect.Parameter.KEYWORD_ONLY
-    parameters += [
+    return [
         inspect.Parameter(name, keyword, default=default, annotation=annotation)
-        for name, (annotation, default) in (_OF_RUNS if of_runs else _OPTIONS).items()
+        for name, (annotation, default) in options.items()
     ]
 
-    @functools.wraps(command)
-    def wrapper(**words: typing.Any) -> None:
-        limits = _limits(*(words.pop(name) for name in _OPTIONS))
-        if _is_watched():
-            guard.obey(limits.memory)
-        with applied(limits):
-            command(**words)
 
-    setattr(wrapper, "__signature__", inspect.Signature(parameters))  # noqa: B010 - functions do not declare it
-    wrapper.__annotations__ = {each.name: each.annotation for each in parameters} | {"return": None}
-    del wrapper.__wrapped__
-    return wrapper
+def limits_in_force(words: Mapping[str, typing.Any]) -> AbstractContextManager[None]:
+    """Return the context in which the limits among the words of a command hold. Raises: UsageError."""
+    limits = _limits(*(words[name] for name in _OPTIONS))
+    if _is_watched():
+        guard.obey(limits.memory)
+    return applied(limits)
 
 
 def _limits(read_bytes: str, read_events: int, memory: str, seconds: str) -> Limits:

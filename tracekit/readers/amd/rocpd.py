@@ -31,7 +31,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tracekit.readers.base import Confidence, Head, Opened, Reader, ReadOptions
+from tracekit.readers.base import Confidence, Head, Opened, ReadOptions
 
 if TYPE_CHECKING:
     from tracekit.readers.source import Source
@@ -52,14 +52,3 @@ def read(source: Source, options: ReadOptions, ledger: Ledger) -> Opened:
     from tracekit.readers.amd import _rocpd
 
     return _rocpd.read(source, options, ledger)
-
-
-READER = Reader(
-    name="rocpd",
-    title="rocprofv3 and rocprof-sys database (rocpd, SQLite)",
-    suffixes=(".db", ".rocpd"),
-    sniff=sniff,
-    read=read,
-    gives="both",
-    record="row",
-)

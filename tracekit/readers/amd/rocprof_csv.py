@@ -29,8 +29,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tracekit.readers.base import Confidence, Head, Marks, Opened, Reader, ReadOptions
-from tracekit.readers.printed.numbers import DECIMAL
+from tracekit.readers.base import Confidence, Head, Opened, ReadOptions
 
 if TYPE_CHECKING:
     from tracekit.readers.source import Source
@@ -49,18 +48,3 @@ def read(source: Source, options: ReadOptions, ledger: Ledger) -> Opened:
     from tracekit.readers.amd import _csv
 
     return _csv.read(source, options, ledger)
-
-
-READER = Reader(
-    name="rocprof-csv",
-    title="rocprof, rocprofv2 and rocprofv3 tables (CSV)",
-    suffixes=(".csv",),
-    sniff=sniff,
-    read=read,
-    gives="both",
-    options=(DECIMAL,),
-    marks=Marks(
-        words=("start_timestamp", "counter_value", "kernelname", "totaldurationns", "roctx_id", "exec_mask", "gpu_id")
-    ),
-    record="row",
-)

@@ -27,7 +27,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tracekit.readers.base import Confidence, Head, Opened, Reader, ReadOptions
+from tracekit.readers.base import Confidence, Head, Opened, ReadOptions
 
 if TYPE_CHECKING:
     from tracekit.readers.source import Source
@@ -47,14 +47,3 @@ def read(source: Source, options: ReadOptions, ledger: Ledger) -> Opened:
     from tracekit.readers.amd import _rocprof_db
 
     return _rocprof_db.read(source, options, ledger)
-
-
-READER = Reader(
-    name="rocprof-db",
-    title="rocprof database (results.db, SQLite)",
-    suffixes=(".db",),
-    sniff=sniff,
-    read=read,
-    gives="both",
-    record="row",
-)

@@ -26,7 +26,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tracekit.readers.base import Confidence, Head, Marks, Opened, Reader, ReadOptions
+from tracekit.readers.base import Confidence, Head, Opened, ReadOptions
 
 if TYPE_CHECKING:
     from tracekit.readers.source import Source
@@ -45,15 +45,3 @@ def read(source: Source, options: ReadOptions, ledger: Ledger) -> Opened:
     from tracekit.readers.amd import _rocprof_json
 
     return _rocprof_json.read(source, options, ledger)
-
-
-READER = Reader(
-    name="rocprof-json",
-    title="rocprofv3 JSON",
-    suffixes=(".json",),
-    sniff=sniff,
-    read=read,
-    gives="both",
-    marks=Marks(words=("rocprofiler-sdk-tool",)),
-    record="record",
-)

@@ -26,7 +26,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tracekit.readers.base import Confidence, Head, Opened, Reader, ReadOptions
+from tracekit.readers.base import Confidence, Head, Opened, ReadOptions
 
 if TYPE_CHECKING:
     from tracekit.readers.source import Source
@@ -43,14 +43,3 @@ def read(source: Source, options: ReadOptions, ledger: Ledger) -> Opened:
     from tracekit.readers.amd import _rpd
 
     return _rpd.read(source, options, ledger)
-
-
-READER = Reader(
-    name="rpd",
-    title="rocmProfileData database (SQLite)",
-    suffixes=(".rpd",),
-    sniff=sniff,
-    read=read,
-    gives="both",
-    record="row",
-)

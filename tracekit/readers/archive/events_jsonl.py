@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tracekit.readers.base import Confidence, Head, Mark, Marks, Opened, Reader, ReadOptions, Strength
+from tracekit.readers.base import Confidence, Head, Opened, ReadOptions
 
 if TYPE_CHECKING:
     from tracekit.readers.source import Source
@@ -38,19 +38,3 @@ def read(source: Source, options: ReadOptions, ledger: Ledger) -> Opened:
     from tracekit.readers.archive import _events_jsonl
 
     return _events_jsonl.read(source, options, ledger)
-
-
-READER = Reader(
-    name="events-jsonl",
-    title="JSON Lines with tracekit's column names",
-    suffixes=(".jsonl", ".jsonl.gz", ".jsonl.zst"),
-    sniff=sniff,
-    read=read,
-    gives="both",
-    marks=Marks(
-        # The rest of the line may hold words of any other producer.
-        json=(Mark(rb'\A\{"(?:tracekit|ts_ns)"\s*:', Strength.FIRST_BYTES),),
-        words=('"ts_ns"', '"events-jsonl"'),
-    ),
-    record="line",
-)

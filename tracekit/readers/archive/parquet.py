@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tracekit.readers.base import Confidence, Head, Marks, Opened, Reader, ReadOptions
+from tracekit.readers.base import Confidence, Head, Opened, ReadOptions
 
 if TYPE_CHECKING:
     from tracekit.readers.source import Source
@@ -38,14 +38,3 @@ def read(source: Source, options: ReadOptions, ledger: Ledger) -> Opened:
     from tracekit.readers.archive import _parquet
 
     return _parquet.read(source, options, ledger)
-
-
-READER = Reader(
-    name="parquet",
-    title="tracekit archive (Parquet)",
-    suffixes=(".parquet",),
-    sniff=sniff,
-    read=read,
-    gives="both",
-    marks=Marks(words=("par1",)),
-)

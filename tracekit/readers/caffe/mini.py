@@ -16,7 +16,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from tracekit.readers.base import Mark, Marks, Opened, Reader, ReadOptions, Strength
+from tracekit.readers.base import Opened, ReadOptions
 from tracekit.readers.trace_event.marks import PHASE
 
 if TYPE_CHECKING:
@@ -35,20 +35,8 @@ def read(source: Source, options: ReadOptions, ledger: Ledger) -> Opened:
     return read_generic(source, options, ledger, Dialect(NAME, "Mini-Caffe profiler"))
 
 
-def _has_only_pairs(data: bytes) -> bool:
+def has_only_pairs(data: bytes) -> bool:
     """Return whether the head is an object whose events are all begins and ends of the one category."""
     phases = re.findall(PHASE, data)
     pairs = bool(phases) and all(phase.endswith((b'"B"', b'"E"')) for phase in phases)
     return pairs and data[:1] == b"{" and len(re.findall(_CAT, data)) >= max(len(phases) - 1, 1)
-
-
-READER = Reader(
-    name=NAME,
-    title="Mini-Caffe profiler trace",
-    suffixes=(".json", ".json.gz"),
-    sniff=None,
-    read=read,
-    marks=Marks(json=(Mark(_has_only_pairs, Strength.HABIT),)),
-    record="event",
-    trace_events=True,
-)

@@ -24,8 +24,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tracekit.readers.base import Confidence, Head, Marks, Opened, Reader, ReadOptions
-from tracekit.readers.printed.numbers import DECIMAL
+from tracekit.readers.base import Confidence, Head, Opened, ReadOptions
 
 if TYPE_CHECKING:
     from tracekit.readers.source import Source
@@ -44,36 +43,3 @@ def read(source: Source, options: ReadOptions, ledger: Ledger) -> Opened:
     from tracekit.readers.caffe import _time
 
     return _time.read(source, options, ledger)
-
-
-READER = Reader(
-    "caffe-time",
-    "log of caffe time",
-    (".log", ".txt"),
-    sniff,
-    read,
-    gives="totals",
-    options=(DECIMAL,),
-    marks=Marks(
-        in_logs=True,
-        words=(
-            "forward: ",
-            "backward: ",
-            "forward-backward",
-            "average forward",
-            "average backward",
-            "average initialization",
-            "benchmark begins",
-            "net.cpp",
-            "layer_factory.hpp",
-            "caffe.cpp",
-            "caffe.bin.cpp",
-        ),
-        late=(
-            rb"(?:[Ff]orward|[Bb]ackward)(?: pass)?: +[0-9.]",
-            rb"forward-backward time: ",
-            rb"Benchmark begins",
-            rb"Average (?:Forward|Backward|Initialization)",
-        ),
-    ),
-)

@@ -13,7 +13,7 @@ from tracekit.readers.chrome._devices import (
     TensorFlow,
     Unitrace,
 )
-from tracekit.readers.chrome._marks import ASCEND_NAMES
+from tracekit.readers.chrome.marks import ASCEND_NAMES
 from tracekit.readers.trace_event.look import Dialect
 from tracekit.schema import KINDS, Kind
 

@@ -8,9 +8,9 @@ from contextlib import suppress
 
 from tracekit.errors import Option, sentence
 from tracekit.readers.base import Opened, ReadOptions
-from tracekit.readers.chrome._marks import LATE, OURS, VIZTRACER_METADATA
 from tracekit.readers.chrome._own import OwnReading, own_facts
 from tracekit.readers.chrome._producers import ANY, ASCEND, FLUID, TRACEKIT, VIZTRACER, dialect_of
+from tracekit.readers.chrome.marks import LATE, OURS, VIZTRACER_METADATA
 from tracekit.readers.printed.late import text_around
 from tracekit.readers.source import Source
 from tracekit.readers.trace_event import events

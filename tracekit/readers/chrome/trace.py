@@ -29,34 +29,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tracekit.options import OptionSpec
-from tracekit.readers.base import Mark, Marks, Opened, Reader, ReadOptions, Strength
-from tracekit.readers.chrome._marks import LATE, OURS
+from tracekit.readers.base import Opened, ReadOptions
+from tracekit.readers.options import TIME_UNIT
 
 if TYPE_CHECKING:
     from tracekit.readers.source import Source
     from tracekit.trace import Ledger
-
-UNIT = OptionSpec(
-    "time_unit_of_file", str, "", "Unit of the numbers of ts and dur. Without it the content decides.", ("us", "ns")
-)
 
 
 def read(source: Source, options: ReadOptions, ledger: Ledger) -> Opened:
     """Return the events."""
     from tracekit.readers.chrome import _trace
 
-    return _trace.read(source, options, ledger, unit=options.value(UNIT))
-
-
-READER = Reader(
-    name="chrome-trace",
-    title="Chrome trace (Trace Event format) of any producer",
-    suffixes=(".json", ".json.gz", ".trace"),
-    sniff=None,
-    read=read,
-    options=(UNIT,),
-    marks=Marks(json=(Mark(OURS, Strength.FIRST_BYTES), Mark(lambda _: True, Strength.GRAMMAR)), late=LATE),
-    record="event",
-    trace_events=True,
-)
+    return _trace.read(source, options, ledger, unit=options.value(TIME_UNIT))

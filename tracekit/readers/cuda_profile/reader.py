@@ -25,8 +25,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tracekit.readers.base import Confidence, Head, Marks, Opened, Reader, ReadOptions
-from tracekit.readers.printed.numbers import DECIMAL
+from tracekit.readers.base import Confidence, Head, Opened, ReadOptions
 
 if TYPE_CHECKING:
     from tracekit.readers.source import Source
@@ -45,15 +44,3 @@ def read(source: Source, options: ReadOptions, ledger: Ledger) -> Opened:
     from tracekit.readers.cuda_profile import _reading
 
     return _reading.read(source, options, ledger)
-
-
-READER = Reader(
-    name="cuda-profile",
-    title="CUDA and OpenCL command line profiler log (key-value, CSV)",
-    suffixes=(".log", ".kvp"),
-    sniff=sniff,
-    read=read,
-    options=(DECIMAL,),
-    marks=Marks(words=("_profile_log_version", "gputime", "gpustarttimestamp")),
-    record="line",
-)

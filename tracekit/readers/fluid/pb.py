@@ -28,17 +28,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tracekit.options import OptionSpec
-from tracekit.readers.base import Confidence, Head, Opened, Reader, ReadOptions
+from tracekit.readers.base import Confidence, Head, Opened, ReadOptions
+from tracekit.readers.options import STATE
 
 if TYPE_CHECKING:
     from tracekit.readers.source import Source
     from tracekit.trace import Ledger
-
-STATE = OptionSpec(
-    "state", str, "", "State that start_profiler was called with. The report depends on it.", ("CPU", "GPU", "All")
-)
-"""The profile does not contain it."""
 
 
 def sniff(head: Head) -> Confidence:
@@ -55,13 +50,3 @@ def read(source: Source, options: ReadOptions, ledger: Ledger) -> Opened:
     from tracekit.readers.fluid import _pb
 
     return _pb.read(source, options, ledger, state=options.value(STATE))
-
-
-READER = Reader(
-    "fluid-pb",
-    "Paddle fluid profile (protobuf)",
-    (".pb", ".prof"),
-    sniff,
-    read,
-    options=(STATE,),
-)

@@ -24,8 +24,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tracekit.readers.base import Confidence, Head, Marks, Opened, Reader, ReadOptions
-from tracekit.readers.printed.numbers import DECIMAL
+from tracekit.readers.base import Confidence, Head, Opened, ReadOptions
 
 if TYPE_CHECKING:
     from tracekit.readers.source import Source
@@ -44,26 +43,3 @@ def read(source: Source, options: ReadOptions, ledger: Ledger) -> Opened:
     from tracekit.readers.fluid import _report
 
     return _report.read(source, options, ledger)
-
-
-READER = Reader(
-    "fluid-report",
-    "Paddle fluid profiling report",
-    (".txt", ".log"),
-    sniff,
-    read,
-    gives="totals",
-    options=(DECIMAL,),
-    marks=Marks(
-        in_logs=True,
-        words=(
-            "profiling report",
-            "overhead summary",
-            "gpumemcpy summary",
-            "event summary",
-            "event calls total",
-            "alloc calls",
-        ),
-        late=(rb"Profiling Report", rb"(?:Overhead|GpuMemCpy|Event) Summary", rb"Event +(?:Calls|Alloc Calls) "),
-    ),
-)

@@ -40,7 +40,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from tracekit.readers.base import Mark, Marks, Opened, Reader, ReadOptions, Strength
+from tracekit.readers.base import Opened, ReadOptions
 
 if TYPE_CHECKING:
     from tracekit.readers.source import Source
@@ -59,18 +59,14 @@ _CATS_OF_NOBODY_ELSE = (
 """Categories that remain where a script has filtered the events of a file."""
 _OF_ASCEND = rb'"Ascend Hardware"|"Task Type"\s*:\s*"'
 """Words of torch_npu, whose operators and Python frames look like torch's."""
-_LATE = (
-    rb'"(?:cuda_runtime|cuda_driver|cuda_sync|gpu_memcpy|gpu_memset|gpu_user_annotation|ac2g)"',
-    rb'"(?:External id|Ev Idx|Python id|Record function id)"',
-)
 
 
-def _has_header(data: bytes) -> bool:
+def has_header(data: bytes) -> bool:
     """Return whether the outermost object has the version and the facts that libkineto writes."""
     return bool(re.search(_VERSION_NUMBER, data) and re.search(_FACTS, data))
 
 
-def _has_events(data: bytes) -> bool:
+def has_events(data: bytes) -> bool:
     """Return whether there are events with torch's categories and arguments, and none of an Ascend device."""
     if re.search(_OF_ASCEND, data):
         return False
@@ -82,16 +78,3 @@ def read(source: Source, options: ReadOptions, ledger: Ledger) -> Opened:
     from tracekit.readers.kineto import _reading
 
     return _reading.read(source, options, ledger)
-
-
-READER = Reader(
-    name="kineto",
-    title="PyTorch profiler (Kineto) trace",
-    suffixes=(".pt.trace.json", ".pt.trace.json.gz", ".json", ".json.gz"),
-    sniff=None,
-    read=read,
-    steps=True,
-    marks=Marks(json=(Mark(_has_header, Strength.HEADER), Mark(_has_events)), late=_LATE, phases="XiICMstf"),
-    record="event",
-    trace_events=True,
-)

@@ -28,14 +28,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tracekit.readers.base import Confidence, Head, Marks, Opened, Reader, ReadOptions
-from tracekit.readers.printed.numbers import DECIMAL
+from tracekit.readers.base import Confidence, Head, Opened, ReadOptions
 
 if TYPE_CHECKING:
     from tracekit.readers.source import Source
     from tracekit.trace import Ledger
 
-_JSON = tuple(f'"{name}"{colon}{{' for name in ("time", "memory") for colon in (":", ": ", " :", " : "))
+
+LATE = (rb"Name +Total Count", rb"Profile Statistics[:.]", rb'\{\s*"(?:Time|Memory)"\s*:\s*\{')
+"""Patterns that show a table behind the head of a long log."""
 
 
 def sniff(head: Head) -> Confidence:
@@ -49,20 +50,4 @@ def read(source: Source, options: ReadOptions, ledger: Ledger) -> Opened:
     """Return the totals. Raises: ParseError, at the end, when no table was found."""
     from tracekit.readers.mxnet import _table
 
-    return _table.read(source, options, ledger, READER.marks.late)
-
-
-READER = Reader(
-    "mxnet-table",
-    "MXNet profile statistics",
-    (".txt", ".json"),
-    sniff,
-    read,
-    gives="totals",
-    options=(DECIMAL,),
-    marks=Marks(
-        in_logs=True,
-        words=("total count", "profile statistics", *_JSON),
-        late=(rb"Name +Total Count", rb"Profile Statistics[:.]", rb'\{\s*"(?:Time|Memory)"\s*:\s*\{'),
-    ),
-)
+    return _table.read(source, options, ledger, LATE)

@@ -18,24 +18,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tracekit.options import OptionSpec
-from tracekit.readers.base import Mark, Marks, Opened, Reader, ReadOptions, Strength
+from tracekit.readers.base import Opened, ReadOptions
+from tracekit.readers.options import MEMORY_UNIT
 
 if TYPE_CHECKING:
     from tracekit.readers.source import Source
     from tracekit.trace import Ledger
 
 NAME = "mxnet"
-_WORDS = rb'"args"\s*:\s*\{\s*"name"\s*:\s*"(?:cpu|gpu)/[0-9]+"|"cat"\s*:\s*"MXNET_C_API"'
-_PAIRS = (
-    rb'"cat"\s*:\s*"operator"\s*,\s*"ph"\s*:\s*"[BE]"\s*,\s*"ts"\s*:\s*[0-9]+\s*,\s*"pid"\s*:\s*[0-9]+\s*,'
-    rb'\s*"tid"\s*:\s*[0-9]+\s*\}'
-)
-"""Operators as MXNet writes them: all that a piece of a trace without its beginning has."""
-MEMORY_UNIT = OptionSpec(
-    "memory_unit", str, "", "Unit of memory in MXNet's tables: kB as in 1.9, or kb as before it.", ("kB", "kb")
-)
-"""For `--compat mxnet`. MXNet's tables call 1000 bytes a kB from 1.9 on, and called 100 bytes a kb before."""
 
 
 def read(source: Source, options: ReadOptions, ledger: Ledger) -> Opened:
@@ -51,16 +41,3 @@ def read(source: Source, options: ReadOptions, ledger: Ledger) -> Opened:
     if unit := options.value(MEMORY_UNIT):
         opened.run.sources[0].facts["memory_unit"] = unit
     return opened
-
-
-READER = Reader(
-    name=NAME,
-    title="MXNet profiler trace",
-    suffixes=(".json", ".json.gz"),
-    sniff=None,
-    read=read,
-    options=(MEMORY_UNIT,),
-    marks=Marks(json=(Mark(_WORDS), Mark(_PAIRS, Strength.HABIT)), late=(rb'"MXNET_C_API"', rb'"(?:cpu|gpu)/[0-9]')),
-    record="event",
-    trace_events=True,
-)

@@ -31,8 +31,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tracekit.readers.base import Confidence, Head, Marks, Opened, Reader, ReadOptions
-from tracekit.readers.printed.numbers import DECIMAL
+from tracekit.readers.base import Confidence, Head, Opened, ReadOptions
 
 if TYPE_CHECKING:
     from tracekit.readers.source import Source
@@ -51,17 +50,3 @@ def read(source: Source, options: ReadOptions, ledger: Ledger) -> Opened:
     from tracekit.readers.ncu import _read
 
     return _read.read(source, options, ledger)
-
-
-_LATE = rb"==PROF==", rb"Kernel Name", rb", Stream [0-9]"
-READER = Reader(
-    "ncu",
-    "Nsight Compute",
-    (".csv", ".txt", ".log"),
-    sniff,
-    read,
-    gives="totals",
-    options=(DECIMAL,),
-    marks=Marks(in_logs=True, words=("==prof==", "kernel name", ", stream ", ", device "), late=_LATE),
-    record="line",
-)

@@ -24,8 +24,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tracekit.readers.base import Confidence, Head, Marks, Opened, Reader, ReadOptions
-from tracekit.readers.nsys._options import OSRT
+from tracekit.readers.base import Confidence, Head, Opened, ReadOptions
+from tracekit.readers.options import OSRT
 
 if TYPE_CHECKING:
     from tracekit.readers.source import Source
@@ -44,15 +44,3 @@ def read(source: Source, options: ReadOptions, ledger: Ledger) -> Opened:
     from tracekit.readers.nsys import _jsonl
 
     return _jsonl.read(source, options, ledger, osrt=options.value(OSRT))
-
-
-READER = Reader(
-    name="nsys-jsonl",
-    title="Nsight Systems export (JSON lines)",
-    suffixes=(".json", ".jsonl"),
-    sniff=sniff,
-    read=read,
-    options=(OSRT,),
-    marks=Marks(words=('processevent"', 'cudaapievent"', 'cudaevent"', 'nvtxevent"', '"data"', '"string"')),
-    record="line",
-)

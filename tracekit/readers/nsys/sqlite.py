@@ -39,8 +39,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tracekit.readers.base import Confidence, Head, Opened, Reader, ReadOptions
-from tracekit.readers.nsys._options import OSRT
+from tracekit.readers.base import Confidence, Head, Opened, ReadOptions
+from tracekit.readers.options import OSRT
 
 if TYPE_CHECKING:
     from tracekit.readers.source import Source
@@ -78,14 +78,3 @@ def read(source: Source, options: ReadOptions, ledger: Ledger) -> Opened:
     from tracekit.readers.nsys import _sqlite
 
     return _sqlite.read(source, options, ledger, osrt=options.value(OSRT))
-
-
-READER = Reader(
-    name="nsys-sqlite",
-    title="Nsight Systems export (SQLite)",
-    suffixes=(".sqlite", ".db"),
-    sniff=sniff,
-    read=read,
-    options=(OSRT,),
-    record="row",
-)

@@ -41,12 +41,22 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tracekit.readers.base import Confidence, Head, Marks, Opened, Reader, ReadOptions
-from tracekit.readers.printed.numbers import DECIMAL
+from tracekit.readers.base import Confidence, Head, Opened, ReadOptions
 
 if TYPE_CHECKING:
     from tracekit.readers.source import Source
     from tracekit.trace import Ledger
+
+LATE = (
+    rb"(?:Start|Duration|Total|Total Time|Avg|TAvg) ?\((?:ns|nsec|us|ms|s|KiB|MB|B)\)",
+    rb"Total Time",
+    rb"(?:Processing|Running|Exporting) \[",
+    rb"Executing '",
+    rb" contain .*\bdata\b",
+    rb"Statistics \(",
+    rb"[Mm]igration [Ss]ize",
+)
+"""Patterns that show a table behind the head of a long log."""
 
 
 def sniff(head: Head) -> Confidence:
@@ -60,44 +70,4 @@ def read(source: Source, options: ReadOptions, ledger: Ledger) -> Opened:
     """Return the events and totals."""
     from tracekit.readers.nsys import _stats_csv
 
-    return _stats_csv.read(source, options, ledger, READER.marks.late)
-
-
-READER = Reader(
-    name="nsys-stats-csv",
-    title="nsys stats reports (CSV, columns)",
-    suffixes=(".csv", ".txt"),
-    sniff=sniff,
-    read=read,
-    gives="both",
-    options=(DECIMAL,),
-    marks=Marks(
-        in_logs=True,
-        words=(
-            "start (",
-            "start(",
-            "total (",
-            "total(",
-            "total time",
-            "statistics (",
-            "processing [",
-            "executing '",
-            "running [",
-            "exporting [",
-            " contain ",
-            "tavg (",
-            "migration size",
-            "cpu instruction",
-        ),
-        late=(
-            rb"(?:Start|Duration|Total|Total Time|Avg|TAvg) ?\((?:ns|nsec|us|ms|s|KiB|MB|B)\)",
-            rb"Total Time",
-            rb"(?:Processing|Running|Exporting) \[",
-            rb"Executing '",
-            rb" contain .*\bdata\b",
-            rb"Statistics \(",
-            rb"[Mm]igration [Ss]ize",
-        ),
-    ),
-    record="line",
-)
+    return _stats_csv.read(source, options, ledger, LATE)

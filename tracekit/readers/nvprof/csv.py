@@ -28,8 +28,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tracekit.readers.base import Confidence, Head, Marks, Opened, Reader, ReadOptions
-from tracekit.readers.printed.numbers import DECIMAL
+from tracekit.readers.base import Confidence, Head, Opened, ReadOptions
 
 if TYPE_CHECKING:
     from tracekit.readers.source import Source
@@ -61,17 +60,4 @@ def read(source: Source, options: ReadOptions, ledger: Ledger) -> Opened:
     """Return the events and totals. Raises: ParseError for a trace without Start, Duration, Name or units."""
     from tracekit.readers.nvprof._read import read_nvprof
 
-    return read_nvprof(source, options, ledger, READER.name, LATE)
-
-
-READER = Reader(
-    "nvprof-csv",
-    "nvprof CSV",
-    (".csv", ".log"),
-    sniff,
-    read,
-    gives="both",
-    options=(DECIMAL,),
-    marks=Marks(in_logs=True, words=WORDS, late=LATE),
-    record="line",
-)
+    return read_nvprof(source, options, ledger, "nvprof-csv", LATE)

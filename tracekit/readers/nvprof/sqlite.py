@@ -32,7 +32,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tracekit.readers.base import Confidence, Head, Opened, Reader, ReadOptions
+from tracekit.readers.base import Confidence, Head, Opened, ReadOptions
 
 if TYPE_CHECKING:
     from tracekit.readers.source import Source
@@ -49,14 +49,3 @@ def read(source: Source, options: ReadOptions, ledger: Ledger) -> Opened:
     from tracekit.readers.nvprof import _sqlite
 
     return _sqlite.read(source, options, ledger)
-
-
-READER = Reader(
-    name="nvprof-sqlite",
-    title="nvprof and Visual Profiler database (SQLite)",
-    suffixes=(".nvprof", ".nvvp", ".sqlite"),
-    sniff=sniff,
-    read=read,
-    gives="both",
-    record="row",
-)

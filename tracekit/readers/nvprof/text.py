@@ -15,9 +15,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tracekit.readers.base import Confidence, Head, Marks, Opened, Reader, ReadOptions
-from tracekit.readers.nvprof.csv import LATE, WORDS
-from tracekit.readers.printed.numbers import DECIMAL
+from tracekit.readers.base import Confidence, Head, Opened, ReadOptions
+from tracekit.readers.nvprof.csv import LATE
 
 if TYPE_CHECKING:
     from tracekit.readers.source import Source
@@ -35,17 +34,4 @@ def read(source: Source, options: ReadOptions, ledger: Ledger) -> Opened:
     """Return the events and totals. Raises: ParseError as the reader of CSV."""
     from tracekit.readers.nvprof._read import read_nvprof
 
-    return read_nvprof(source, options, ledger, READER.name, LATE)
-
-
-READER = Reader(
-    "nvprof-text",
-    "nvprof text",
-    (".txt", ".log", ".out"),
-    sniff,
-    read,
-    gives="both",
-    options=(DECIMAL,),
-    marks=Marks(in_logs=True, words=WORDS, late=LATE),
-    record="line",
-)
+    return read_nvprof(source, options, ledger, "nvprof-text", LATE)

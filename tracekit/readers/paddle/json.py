@@ -27,7 +27,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from tracekit.readers.base import Mark, Marks, Opened, Reader, ReadOptions, Strength
+from tracekit.readers.base import Opened, ReadOptions
 from tracekit.readers.trace_event.marks import EVENT_LIST
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ _SPAN = rb'"span_ind(?:e)?x"\s*:'
 _VERSION_TEXT = rb'"schemaVersion"\s*:\s*"[0-9.]+"'
 
 
-def _has_header(data: bytes) -> bool:
+def has_header(data: bytes) -> bool:
     """Return whether the outermost object has a span's number, and Paddle's version or a list of events."""
     return bool(re.search(_SPAN, data) and (re.search(_VERSION_TEXT, data) or re.search(EVENT_LIST, data)))
 
@@ -48,16 +48,3 @@ def read(source: Source, options: ReadOptions, ledger: Ledger) -> Opened:
     from tracekit.readers.paddle import _json
 
     return _json.read(source, options, ledger)
-
-
-READER = Reader(
-    name="paddle-json",
-    title="Paddle profiler trace (export_chrome_tracing)",
-    suffixes=(".paddle_trace.json", ".json", ".json.gz"),
-    sniff=None,
-    read=read,
-    steps=True,
-    marks=Marks(json=(Mark(_has_header, Strength.HEADER),)),
-    record="event",
-    trace_events=True,
-)

@@ -28,8 +28,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tracekit.readers.base import Confidence, Head, Marks, Opened, Reader, ReadOptions
-from tracekit.readers.printed.numbers import DECIMAL
+from tracekit.readers.base import Confidence, Head, Opened, ReadOptions
 
 if TYPE_CHECKING:
     from tracekit.readers.source import Source
@@ -48,19 +47,3 @@ def read(source: Source, options: ReadOptions, ledger: Ledger) -> Opened:
     from tracekit.readers.paddle import _summary
 
     return _summary.read(source, options, ledger)
-
-
-READER = Reader(
-    "paddle-summary",
-    "Paddle profiler summary",
-    (".txt", ".log"),
-    sniff,
-    read,
-    gives="totals",
-    options=(DECIMAL,),
-    marks=Marks(
-        in_logs=True,
-        words=(" summary", "flops profiler", "batch_cost: "),
-        late=(rb"-{3}[A-Z][A-Za-z/ ]* Summary", rb"={3}Perf Summary=", rb"-{3} Flops Profiler ", rb"batch_cost: "),
-    ),
-)

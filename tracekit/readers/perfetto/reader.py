@@ -40,7 +40,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tracekit.readers.base import Confidence, Head, Opened, Reader, ReadOptions
+from tracekit.readers.base import Confidence, Head, Opened, ReadOptions
 
 if TYPE_CHECKING:
     from tracekit.readers.source import Source
@@ -61,13 +61,3 @@ def read(source: Source, options: ReadOptions, ledger: Ledger) -> Opened:
     from tracekit.readers.perfetto import _reading
 
     return _reading.read(source, options, ledger)
-
-
-READER = Reader(
-    "perfetto",
-    "Perfetto trace",
-    (".pftrace", ".perfetto-trace", ".pftrace.gz"),
-    sniff,
-    read,
-    record="packet",
-)

@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tracekit.readers.base import Confidence, Head, Mark, Marks, Opened, Reader, ReadOptions, Strength
+from tracekit.readers.base import Confidence, Head, Opened, ReadOptions
 
 if TYPE_CHECKING:
     from tracekit.readers.source import Source
@@ -38,16 +38,3 @@ def read(source: Source, options: ReadOptions, ledger: Ledger) -> Opened:
     from tracekit.readers.recorder_log import _reading
 
     return _reading.read(source, options, ledger)
-
-
-READER = Reader(
-    name="recorder-log",
-    title="log of tracekit's recorder (JSON Lines)",
-    suffixes=(".jsonl", ".jsonl.gz", ".jsonl.zst"),
-    sniff=sniff,
-    read=read,
-    marks=Marks(
-        json=(Mark(rb'\A\{"format"\s*:\s*"tracekit-log"', Strength.FIRST_BYTES),),
-        words=("tracekit-log",),
-    ),
-)

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tracekit.readers.base import Confidence, Head, Opened, Reader, ReadOptions
+from tracekit.readers.base import Confidence, Head, Opened, ReadOptions
 
 if TYPE_CHECKING:
     from tracekit.readers.source import Source
@@ -45,6 +45,3 @@ def read(source: Source, options: ReadOptions, ledger: Ledger) -> Opened:
     from tracekit.readers.samples import _firefox
 
     return _firefox.read(source, options, ledger)
-
-
-READER = Reader("firefox", "Firefox Profiler profile", (".json.gz", ".json"), sniff, read, gives="totals")

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tracekit.readers.base import Confidence, Head, Opened, Reader, ReadOptions
+from tracekit.readers.base import Confidence, Head, Opened, ReadOptions
 
 if TYPE_CHECKING:
     from tracekit.readers.source import Source
@@ -46,6 +46,3 @@ def read(source: Source, options: ReadOptions, ledger: Ledger) -> Opened:
     from tracekit.readers.samples import _folded
 
     return _folded.read(source, options, ledger)
-
-
-READER = Reader("folded", "Folded stacks", (".folded", ".collapsed", ".txt"), sniff, read, gives="totals")

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tracekit.readers.base import Confidence, Head, Opened, Reader, ReadOptions
+from tracekit.readers.base import Confidence, Head, Opened, ReadOptions
 
 if TYPE_CHECKING:
     from tracekit.readers.source import Source
@@ -39,6 +39,3 @@ def read(source: Source, options: ReadOptions, ledger: Ledger) -> Opened:
     from tracekit.readers.samples import _pprof
 
     return _pprof.read(source, options, ledger)
-
-
-READER = Reader("pprof", "pprof profile", (".pb.gz", ".pprof", ".prof"), sniff, read, gives="totals")

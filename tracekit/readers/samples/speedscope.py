@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tracekit.readers.base import Confidence, Head, Marks, Opened, Reader, ReadOptions
+from tracekit.readers.base import Confidence, Head, Opened, ReadOptions
 
 if TYPE_CHECKING:
     from tracekit.readers.source import Source
@@ -37,14 +37,3 @@ def read(source: Source, options: ReadOptions, ledger: Ledger) -> Opened:
     from tracekit.readers.samples import _speedscope
 
     return _speedscope.read(source, options, ledger)
-
-
-READER = Reader(
-    "speedscope",
-    "speedscope file",
-    (".speedscope.json", ".json"),
-    sniff,
-    read,
-    gives="totals",
-    marks=Marks(words=(_WORD,)),
-)

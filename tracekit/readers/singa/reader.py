@@ -31,8 +31,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tracekit.readers.base import Confidence, Head, Marks, Opened, Reader, ReadOptions
-from tracekit.readers.printed.numbers import DECIMAL
+from tracekit.readers.base import Confidence, Head, Opened, ReadOptions
 
 if TYPE_CHECKING:
     from tracekit.readers.source import Source
@@ -51,16 +50,3 @@ def read(source: Source, options: ReadOptions, ledger: Ledger) -> Opened:
     from tracekit.readers.singa import _reading
 
     return _reading.read(source, options, ledger)
-
-
-_LATE = rb"OP_ID[0-9]", rb"(?:Forward|Backward) Propagation Time"
-READER = Reader(
-    "singa",
-    "Apache SINGA time profiling",
-    (".txt", ".log", ".out"),
-    sniff,
-    read,
-    gives="totals",
-    options=(DECIMAL,),
-    marks=Marks(in_logs=True, words=("op_id", "propagation time", "time profiling:"), late=_LATE),
-)

@@ -41,8 +41,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tracekit.readers.base import Confidence, Head, Marks, Opened, Reader, ReadOptions
-from tracekit.readers.printed.numbers import DECIMAL
+from tracekit.readers.base import Confidence, Head, Opened, ReadOptions
 
 if TYPE_CHECKING:
     from tracekit.readers.source import Source
@@ -61,37 +60,3 @@ def read(source: Source, options: ReadOptions, ledger: Ledger) -> Opened:
     from tracekit.readers.theano import _reading
 
     return _reading.read(source, options, ledger)
-
-
-READER = Reader(
-    "theano",
-    "profile of Theano, Aesara or PyTensor",
-    (".txt", ".log", ".prof"),
-    sniff,
-    read,
-    gives="totals",
-    options=(DECIMAL,),
-    marks=Marks(
-        in_logs=True,
-        words=(
-            "function profiling",
-            "scan op profiling",
-            "<apply time>",
-            "max peak memory",
-            "<sum apply",
-            "(remaining ",
-            "profilemode.",
-            "theano",
-            "pytensor",
-            "aesara",
-        ),
-        late=(
-            rb"(?:Function|Scan Op) profiling",
-            rb"<apply time>",
-            rb"Max peak memory",
-            rb"<Sum apply",
-            rb"\(remaining [0-9]",
-            rb"ProfileMode\.",
-        ),
-    ),
-)

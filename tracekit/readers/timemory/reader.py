@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tracekit.readers.base import Confidence, Head, Marks, Opened, Reader, ReadOptions
+from tracekit.readers.base import Confidence, Head, Opened, ReadOptions
 
 if TYPE_CHECKING:
     from tracekit.readers.source import Source
@@ -38,15 +38,3 @@ def read(source: Source, options: ReadOptions, ledger: Ledger) -> Opened:
     from tracekit.readers.timemory import _table
 
     return _table.read(source, options, ledger)
-
-
-READER = Reader(
-    name="timemory",
-    title="tables of rocprof-sys, Omnitrace and timemory",
-    suffixes=(".txt",),
-    sniff=sniff,
-    read=read,
-    gives="totals",
-    marks=Marks(in_logs=True, words=("| depth",), late=(rb"\|\s*DEPTH",)),
-    record="line",
-)

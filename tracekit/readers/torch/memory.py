@@ -28,7 +28,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tracekit.readers.base import Confidence, Head, Opened, Reader, ReadOptions
+from tracekit.readers.base import Confidence, Head, Opened, ReadOptions
 
 if TYPE_CHECKING:
     from tracekit.readers.source import Source
@@ -53,13 +53,3 @@ def read(source: Source, options: ReadOptions, ledger: Ledger) -> Opened:
     from tracekit.readers.torch import _memory
 
     return _memory.read(source, options, ledger)
-
-
-READER = Reader(
-    "torch-memory",
-    "PyTorch memory snapshot",
-    (".pickle", ".pkl"),
-    sniff,
-    read,
-    gives="both",
-)

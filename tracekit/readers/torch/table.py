@@ -38,8 +38,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tracekit.readers.base import Confidence, Head, Marks, Opened, Reader, ReadOptions
-from tracekit.readers.printed.numbers import DECIMAL
+from tracekit.readers.base import Confidence, Head, Opened, ReadOptions
 
 if TYPE_CHECKING:
     from tracekit.readers.source import Source
@@ -58,15 +57,3 @@ def read(source: Source, options: ReadOptions, ledger: Ledger) -> Opened:
     from tracekit.readers.torch import _table
 
     return _table.read(source, options, ledger)
-
-
-READER = Reader(
-    "torch-table",
-    "PyTorch profiler table",
-    (".txt", ".log", ".md"),
-    sniff,
-    read,
-    gives="totals",
-    options=(DECIMAL,),
-    marks=Marks(in_logs=True, words=("name ",), late=(rb"Name .*(?:CPU|Self [A-Z]|total|avg)",)),
-)

@@ -30,7 +30,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tracekit.readers.base import Confidence, Head, Opened, Reader, ReadOptions
+from tracekit.readers.base import Confidence, Head, Opened, ReadOptions
 
 if TYPE_CHECKING:
     from tracekit.readers.source import Source
@@ -51,15 +51,3 @@ def read(source: Source, options: ReadOptions, ledger: Ledger) -> Opened:
     from tracekit.readers.xplane import _reading
 
     return _reading.read(source, options, ledger)
-
-
-READER = Reader(
-    "xplane",
-    "XPlane profile (TensorFlow, JAX, PyTorch/XLA)",
-    (".xplane.pb", ".xplane.pb.gz"),
-    sniff,
-    read,
-    gives="both",
-    steps=True,
-    record="event",
-)

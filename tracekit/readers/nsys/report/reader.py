@@ -34,8 +34,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tracekit.readers.base import Confidence, Head, Marks, Opened, Reader, ReadOptions
-from tracekit.readers.nsys._options import OSRT
+from tracekit.readers.base import Confidence, Head, Opened, ReadOptions
+from tracekit.readers.options import OSRT
 
 if TYPE_CHECKING:
     from tracekit.readers.source import Source
@@ -57,15 +57,3 @@ def read(source: Source, options: ReadOptions, ledger: Ledger) -> Opened:
     osrt = options.value(OSRT)
     tables = open_report(source, ledger, osrt=osrt)
     return _sqlite.read_tables(tables, "nsys-report", source, options, ledger, osrt=osrt, known=tables.meta)
-
-
-READER = Reader(
-    name="nsys-report",
-    title="Nsight Systems report",
-    suffixes=(".nsys-rep", ".qdrep"),
-    sniff=sniff,
-    read=read,
-    options=(OSRT,),
-    record="row",
-    marks=Marks(words=("nvidia tegra profiler report",)),
-)

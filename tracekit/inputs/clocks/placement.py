@@ -11,7 +11,7 @@ A wall clock counts as right until collectives contradict it: a rank would leave
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -266,16 +266,17 @@ def _agreement(relation: Relation) -> int:
     return max(abs(relation.bounds.low), abs(relation.bounds.high))
 
 
-def moved(batches: Iterator[pa.RecordBatch], origin_ns: int, line: Line | None, by_ns: int) -> Iterator[pa.RecordBatch]:
-    """Move every row. origin_ns: of the rows' clock; line: of that clock; by_ns: added to what comes out.
+def clock_mover(origin_ns: int, line: Line | None, by_ns: int) -> Callable[[pa.RecordBatch], pa.RecordBatch]:
+    """Return the function that moves every row of a batch onto another clock.
 
-    Start and end of a row are moved alike, so that what was inside or after another row still is.
+    origin_ns: of the rows' clock; line: of that clock; by_ns: added to what comes out. Start and end of a row are moved
+    alike, so that what was inside or after another row still is.
     """
     at, of_dur = (schema.EVENTS.get_field_index(name) for name in ("ts_ns", "dur_ns"))
-    for batch in batches:
+
+    def move(batch: pa.RecordBatch) -> pa.RecordBatch:
         if schema.is_totals(batch) or not batch.num_rows or (line is None and not origin_ns + by_ns):
-            yield batch
-            continue
+            return batch
         starts = arrow.ints(batch.column("ts_ns"))
         if line is None:
             starts = starts + (origin_ns + by_ns)
@@ -287,7 +288,9 @@ def moved(batches: Iterator[pa.RecordBatch], origin_ns: int, line: Line | None, 
                 lasting = arrow.array(ends - begin, mask=~known)
                 batch = batch.set_column(of_dur, schema.EVENTS.field(of_dur), lasting)
             starts = begin + by_ns
-        yield batch.set_column(at, schema.EVENTS.field(at), arrow.array(starts))
+        return batch.set_column(at, schema.EVENTS.field(at), arrow.array(starts))
+
+    return move
 
 
 def follow(leader: Placed, number: int, name: str) -> Placed:

@@ -31,6 +31,8 @@ NAME = 60
 _LANE = ("source", "rank", "pid", "device", "context", "stream")
 COLUMNS = frozenset({*_LANE, "ts_ns", "dur_ns", "event_id", "name", "kind", "correlation"})
 """Columns of EVENTS that are looked at."""
+RECORD = frozenset({"source", "event_id"})
+"""Columns of EVENTS that say which record a row is of."""
 _NO_STREAMS_OF = ("rocprof", "ROCprofiler", "rocmProfileData", "Ascend", "XPlane", "JAX", "ONNX", "Perfetto", "Intel")
 """Begins of the names of tools whose streams are of another kind; a file that was converted keeps the name."""
 _OUTSIDE = ("[Unified Memory", "[CUDA Unified Memory", "[CUDA graph ")
@@ -65,15 +67,16 @@ class StreamWork:
     _names: dict[str, int] = field(default_factory=dict)
     _lanes: dict[tuple[int, ...], int] = field(default_factory=dict)
 
-    def watched(self, batches: Iterable[pa.RecordBatch], run: Run, first: int) -> Iterator[pa.RecordBatch]:
-        """Yield the rows of an input, and take its work while they pass. first: the number of its first source."""
+    def begin(self, run: Run, first: int) -> None:
+        """Begin with an input, before its rows are taken. first: the number of its first source."""
         self._runs[first] = run
-        for batch in batches:
-            self.take(batch)
-            yield batch
 
-    def take(self, batch: pa.RecordBatch) -> None:
-        """Take the rows of a batch; TOTALS have none."""
+    def take(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """Take the device work of a batch, and return the batch; TOTALS have none."""
+        self._take(batch)
+        return batch
+
+    def _take(self, batch: pa.RecordBatch) -> None:
         if schema.is_totals(batch) or not batch.num_rows or not set(batch.schema.names) >= COLUMNS:
             return
         if self.most and self._count > self.most:
@@ -165,6 +168,18 @@ def without_durations(table: pa.Table, covers: Sequence[Cover]) -> tuple[pa.Tabl
         table = _with(table, "args", pc.replace_with_mask(args, arrow.array(mask), arrow.array(new, args.type)))
     table = _with(table, "dur_ns", arrow.array(length, mask=mask | ~known)) if found else table
     return table, [replace(wanted[key], start_ns=int(starts[row])) for row, key in found]
+
+
+def without_impossible(events: pa.Table, work: StreamWork | None, ledgers: Sequence[Ledger]) -> pa.Table:
+    """Return EVENTS in which durations that cannot be are not known; each is noted in the ledger of its input.
+
+    Raises: TracekitError where a ledger is strict.
+    """
+    if work is None:
+        return events
+    events, found = without_durations(events, work.covers())
+    note(found, ledgers)
+    return events
 
 
 def note(covers: Iterable[Cover], ledgers: Iterable[Ledger]) -> None:

@@ -12,7 +12,7 @@ from tracekit import schema
 from tracekit.columns import arrow
 from tracekit.columns.arrays import I64, Mask
 from tracekit.columns.arrow import Chunked, Column
-from tracekit.run.shared_ranges import NO_THREAD, Ranges
+from tracekit.inputs.clocks.shared_ranges import NO_THREAD, Ranges
 from tracekit.schema import Kind
 from tracekit.trace import Run
 

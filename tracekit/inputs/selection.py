@@ -84,6 +84,49 @@ class Selection:
         return mask
 
 
+class SelectionBounds:
+    """The times and steps of rows before the selection: a note has them where the selection leaves nothing."""
+
+    def __init__(self, selection: Selection) -> None:
+        self._times, self._steps = bool(selection.times_ns), selection.steps is not None
+        self._first_ns: int | None = None
+        self._last_ns = 0
+        self._first_step: int | None = None
+        self._last_step = 0
+        self._timed = False
+
+    @property
+    def lacks_steps(self) -> bool:
+        """Return whether steps are selected, and there were events, none of them in a step."""
+        return self._timed and self._first_step is None
+
+    def take(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """Look at a batch, and return it."""
+        if schema.is_totals(batch):
+            return batch
+        if self._times:
+            first, last = arrow.bounds(batch.column("ts_ns")) or (0, 0)
+            self._first_ns = first if self._first_ns is None else min(self._first_ns, first)
+            self._last_ns = max(self._last_ns, last)
+        if self._steps:
+            self._timed = True
+            if (numbers := arrow.bounds(batch.column("step"))) is not None:
+                self._first_step = numbers[0] if self._first_step is None else min(self._first_step, numbers[0])
+                self._last_step = max(self._last_step, numbers[1])
+        return batch
+
+    def note(self, ledger: Ledger) -> None:
+        """Note where the rows were, if the selection left none of them."""
+        if not ledger.filtered or ledger.kept:
+            return
+        if (first := self._first_ns) is not None:
+            text = f"no event passes the filter: they start at {first} ns to {self._last_ns} ns"
+            ledger.note("filter-left-nothing", text)
+        if (step := self._first_step) is not None:
+            there = f"is step {step}" if step == self._last_step else f"are steps {step} to {self._last_step}"
+            ledger.note("filter-left-nothing", f"no event passes the filter: there {there}")
+
+
 def first_rows(batch: pa.RecordBatch, count: int, ledger: Ledger) -> pa.RecordBatch:
     """Return the first rows of a batch; the records of the others are ignored: a limit ends before them."""
     before = ledger.filtered

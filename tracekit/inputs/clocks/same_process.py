@@ -13,9 +13,17 @@ from dataclasses import dataclass, replace
 
 from tracekit.analysis.clocks.line import Line
 from tracekit.columns.arrays import I64
-from tracekit.run.range_clocks import find_clock, find_line, find_offset, on_line
-from tracekit.run.shared_ranges import FEWEST, Ranges, Shared, share
-from tracekit.run.survey import Process
+from tracekit.inputs.clocks.shared_ranges import (
+    FEWEST,
+    Ranges,
+    Shared,
+    find_clock,
+    find_line,
+    find_offset,
+    on_line,
+    share,
+)
+from tracekit.inputs.clocks.survey import Process
 from tracekit.text.display import plural
 from tracekit.units import format_span
 

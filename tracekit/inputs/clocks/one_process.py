@@ -1,16 +1,19 @@
-"""Rows of a recorder's log and of another trace of the same process as rows of one process.
+"""A recorder's log and a trace of the same process: finding them among the inputs, and their rows as one process.
 
 The rows of the log go to the process of the trace: they take its `source`, so that threads, launches and ranges meet in
 every view and output. Their `args` name the file that they come from. A range that both files have is one row: that of
 the trace, with the kind that the log states, and with the log's record in `also_in`; the log's ledger counts it as
-merged. Steps are those of the log; a trace's own count only where the log has none.
+merged. Steps are those of the log; a trace's own count only where the log has none. `same_process` decides which belong
+together.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -19,12 +22,25 @@ from tracekit import schema
 from tracekit.columns import arrow
 from tracekit.columns.arrays import I64, Mask
 from tracekit.columns.arrow import Column, pc
-from tracekit.run.same_process import Verdict
-from tracekit.run.shared_ranges import NO_THREAD, Ranges
-from tracekit.run.survey import KINDS, MOST_RANGES, Process, is_step
+from tracekit.inputs.clocks.same_process import Side, Verdict, decide
+from tracekit.inputs.clocks.shared_ranges import NO_THREAD, Ranges
+from tracekit.inputs.clocks.survey import (
+    KINDS,
+    MOST_RANGES,
+    Process,
+    Survey,
+    is_step,
+    states_own_ids,
+    with_threads,
+)
 from tracekit.schema import Kind
-from tracekit.trace import JOINED_INTO, Ledger, Note, Run
+from tracekit.trace import JOINED_INTO, Json, Ledger, Note, Run, SourceFacts
 
+LOG = "recorder-log"
+"""The format of the recorder's logs."""
+LARGEST_PID = 1 << 22
+"""Linux has no larger process id; greater numbers are ours, for ids that are text."""
+OfBatch: TypeAlias = Callable[[pa.RecordBatch], pa.RecordBatch]
 COLUMNS = frozenset({"event_id", "kind", "rank", "pid", "tid", "args"})
 """Columns of EVENTS that joining changes or looks at, besides times and steps."""
 FROM, ALSO = "from_input", "also_in"
@@ -35,9 +51,9 @@ FROM, ALSO = "from_input", "also_in"
 class Joined:
     """A log and a trace of one process. log, trace: numbers of the inputs. log_source, trace_source: of their rows.
 
-    log_name, trace_name: for people. ours, theirs: the process in the log and in the trace. log_origin_ns: Unix time of
-    the log's time 0. alone: the trace has no other process. threads: the ids of the trace for threads of the log, where
-    these differ.
+    log_name, trace_name: for people. log_process, trace_process: the process in each of them. log_origin_ns: Unix time
+    of the log's time 0. alone: the trace has no other process. threads: the ids of the trace for threads of the log,
+    where these differ.
     """
 
     log: int
@@ -46,8 +62,8 @@ class Joined:
     trace_source: int
     log_name: str
     trace_name: str
-    ours: Process
-    theirs: Process
+    log_process: Process
+    trace_process: Process
     verdict: Verdict
     log_origin_ns: int
     alone: bool
@@ -56,12 +72,12 @@ class Joined:
     @property
     def pid(self) -> int:
         """The process id."""
-        return self.ours.pid
+        return self.log_process.pid
 
     @property
     def rank(self) -> int | None:
         """The rank that one of the two states."""
-        return min(self.ours.ranks | self.theirs.ranks, default=None)
+        return min(self.log_process.ranks | self.trace_process.ranks, default=None)
 
     def on_clock_of_trace(self, times: I64) -> I64:
         """Return times of the log, ns after its time 0, on the trace's clock; still after the log's time 0."""
@@ -69,23 +85,23 @@ class Joined:
 
     def steps_on_clock_of_trace(self) -> Ranges:
         """Return the ranges of the log on the trace's clock, ns after the log's time 0."""
-        ranges = self.ours.ranges
+        ranges = self.log_process.ranges
         starts = self.on_clock_of_trace(ranges.starts)
         ends = self.on_clock_of_trace(ranges.starts + np.maximum(ranges.lengths, 0))
         lengths = np.where(ranges.lengths >= 0, ends - starts, ranges.lengths)
         return Ranges(starts, lengths, ranges.threads, ranges.names, ranges.records, ranges.steps)
 
-    def twins(self) -> tuple[I64, I64]:
+    def duplicates(self) -> tuple[I64, I64]:
         """Return the places of the ranges that both have, in the log and in the trace, by records of the trace."""
         shared = self.verdict.shared
         if shared is None:
             return np.empty(0, np.int64), np.empty(0, np.int64)
-        order = np.argsort(self.theirs.ranges.records[shared.second], kind="stable")
+        order = np.argsort(self.trace_process.ranges.records[shared.second], kind="stable")
         return shared.first[order], shared.second[order]
 
     def steps_of_log(self) -> bool:
         """Return whether the log has steps: then those of the trace are ranges like any other."""
-        return bool(is_step(self.ours).any())
+        return bool(is_step(self.log_process).any())
 
     def facts(self) -> dict[str, object]:
         """Return what the log's facts say of it."""
@@ -96,7 +112,7 @@ class Joined:
             "clock_offset_ns": self.verdict.offset_ns,
             "clock_uncertainty_ns": self.verdict.uncertainty_ns,
             **({"clock_drift_ppm": round(self.verdict.line.drift * 1e6, 6)} if self.verdict.line else {}),
-            "ranges_in_both": int(self.twins()[0].size),
+            "ranges_in_both": int(self.duplicates()[0].size),
         }
 
     def note(self, ledger: Ledger) -> None:
@@ -113,10 +129,10 @@ class Joined:
             clocks = f"the clocks of both agree to {sure:,} ns"
         text = f"process {self.pid} is one process with that of {self.trace_name} ({self.verdict.text}); {clocks}"
         ledger.notes["one-process"] = Note("one-process", text, 1)
-        if count := int(self.twins()[0].size):
+        if count := int(self.duplicates()[0].size):
             text = f"ranges that {self.trace_name} has too: they count once, as rows of that input"
             ledger.notes["range-in-both"] = Note("range-in-both", text, count)
-        if not (self.ours.whole and self.theirs.whole):
+        if not (self.log_process.whole and self.trace_process.whole):
             text = f"only the first {MOST_RANGES:,} ranges were compared with those of {self.trace_name}"
             ledger.notes["ranges-not-compared"] = Note("ranges-not-compared", text, 1)
 
@@ -143,22 +159,21 @@ class Joins:
             group |= more
         return frozenset(group)
 
-    def batches(
-        self, item: int, batches: Iterator[pa.RecordBatch], ledger: Ledger, told: Ledger
-    ) -> Iterator[pa.RecordBatch]:
-        """Return the rows of an input as rows of the processes that they belong to.
+    def movers(self, item: int, ledger: Ledger, told: Ledger) -> list[OfBatch]:
+        """Return the functions that make rows of an input rows of the processes that they belong to, batch by batch.
 
         ledger: counts the rows. told: the ledger that a user is shown, for notes.
         """
+        movers: list[OfBatch] = []
         for each in self.of(item):
             if each.log == item:
                 each.note(told)
-                batches = _moved(batches, each, ledger)
+                movers.append(_log_mover(each, ledger))
             else:
-                batches = _enriched(batches, each)
+                movers.append(_trace_enricher(each))
         for text in self.notes.get(item, ()):
             told.note("not-one-process", text)
-        return batches
+        return movers
 
     def settle(self, item: int, run: Run) -> None:
         """Put into the facts of an input what is known of it now: its clock, its place, a label for both files."""
@@ -176,11 +191,11 @@ class Joins:
         for each in self.of(item):
             forward = each.log_origin_ns - each.verdict.trace_origin_ns
             if each.steps_of_log() and item == each.trace:
-                left = is_step(each.ours)
-                left[each.twins()[0]] = False
+                left = is_step(each.log_process)
+                left[each.duplicates()[0]] = False
                 return _steps(each.steps_on_clock_of_trace(), left, each, forward)
-            if not each.steps_of_log() and item == each.log and is_step(each.theirs).any():
-                return _steps(each.theirs.ranges, is_step(each.theirs), each, -forward)
+            if not each.steps_of_log() and item == each.log and is_step(each.trace_process).any():
+                return _steps(each.trace_process.ranges, is_step(each.trace_process), each, -forward)
         return None
 
     def name(self, run: Run) -> None:
@@ -213,36 +228,37 @@ def _same(text: str, count: int) -> Column:
     return pa.DictionaryArray.from_arrays(arrow.array(np.zeros(count, np.int32)), arrow.array([text], pa.string()))
 
 
-def _moved(batches: Iterator[pa.RecordBatch], joined: Joined, ledger: Ledger) -> Iterator[pa.RecordBatch]:
-    """Yield the rows of a log: those of the process without the ranges that the trace has, as rows of its source."""
-    twins = np.sort(joined.ours.ranges.records[joined.twins()[0]])
+def _log_mover(joined: Joined, ledger: Ledger) -> OfBatch:
+    """Return the function that makes rows of a log rows of the trace, without ranges that the trace has."""
+    duplicates = np.sort(joined.log_process.ranges.records[joined.duplicates()[0]])
     member = f'"{FROM}":{json.dumps(joined.log_name)}'
-    for batch in batches:
+
+    def move(batch: pa.RecordBatch) -> pa.RecordBatch:
         if schema.is_totals(batch):
-            yield batch
-            continue
+            return batch
         mine = _of_process(batch, joined)
-        if twins.size and (again := mine & _found(batch, twins)[1]).any():
+        if duplicates.size and (again := mine & _place_of(batch, duplicates)[1]).any():
             count = int(np.count_nonzero(again))
             ledger.kept, ledger.merged = ledger.kept - count, ledger.merged + count
             ledger.events_out -= count
             batch, mine = arrow.take(batch, np.flatnonzero(~again)), mine[~again]
-        if mine.any():
-            if joined.threads:
-                batch = _with(batch, {"tid": _threads_of_trace(batch, mine, joined)})
-            before = arrow.ints(batch.column("ts_ns"))
-            ts = np.where(mine, joined.on_clock_of_trace(before), before)
-            if joined.verdict.line is not None:
-                lengths, timed = arrow.ints(batch.column("dur_ns")), arrow.valid(batch.column("dur_ns"))
-                ends = joined.on_clock_of_trace(before + lengths)
-                batch = _with(batch, {"dur_ns": arrow.array(np.where(mine, ends - ts, lengths), mask=~timed)})
-            source = np.where(mine, joined.trace_source, arrow.ints(batch.column("source"))).astype(np.int32)
-            batch = _with(batch, {"ts_ns": arrow.array(ts), "source": arrow.array(source)})
-            free = mine & ~arrow.bools(pc.fill_null(pc.match_substring(batch.column("args"), f'"{FROM}"'), False))
-            batch = _with_member(
-                _ranked(batch, mine, joined), free, arrow.array([member] * int(free.sum()), pa.string())
-            )
-        yield batch
+        if not mine.any():
+            return batch
+        if joined.threads:
+            batch = _with(batch, {"tid": _threads_of_trace(batch, mine, joined)})
+        before = arrow.ints(batch.column("ts_ns"))
+        ts = np.where(mine, joined.on_clock_of_trace(before), before)
+        if joined.verdict.line is not None:
+            lengths, timed = arrow.ints(batch.column("dur_ns")), arrow.valid(batch.column("dur_ns"))
+            ends = joined.on_clock_of_trace(before + lengths)
+            batch = _with(batch, {"dur_ns": arrow.array(np.where(mine, ends - ts, lengths), mask=~timed)})
+        source = np.where(mine, joined.trace_source, arrow.ints(batch.column("source"))).astype(np.int32)
+        batch = _with(batch, {"ts_ns": arrow.array(ts), "source": arrow.array(source)})
+        free = mine & ~arrow.bools(pc.fill_null(pc.match_substring(batch.column("args"), f'"{FROM}"'), False))
+        members = arrow.array([member] * int(free.sum()), pa.string())
+        return _with_member(_ranked(batch, mine, joined), free, members)
+
+    return move
 
 
 def _threads_of_trace(batch: pa.RecordBatch, mine: Mask, joined: Joined) -> Column:
@@ -253,18 +269,18 @@ def _threads_of_trace(batch: pa.RecordBatch, mine: Mask, joined: Joined) -> Colu
     return arrow.array(moved, mask=~known)
 
 
-def _enriched(batches: Iterator[pa.RecordBatch], joined: Joined) -> Iterator[pa.RecordBatch]:
-    """Yield the rows of a trace; rows that are in the log too have what the log says of them."""
-    ours, theirs = joined.twins()
-    twins = joined.theirs.ranges.records[theirs]
+def _trace_enricher(joined: Joined) -> OfBatch:
+    """Return the function that gives rows of a trace that are in the log too what the log says of them."""
+    ours, theirs = joined.duplicates()
+    records = joined.trace_process.ranges.records[theirs]
     kinds = arrow.array(list(KINDS), pa.string())
-    for batch in batches:
+
+    def enrich(batch: pa.RecordBatch) -> pa.RecordBatch:
         mine = _of_process(batch, joined)
         if not mine.any():
-            yield batch
-            continue
+            return batch
         batch = _ranked(batch, mine, joined)
-        place, again = _found(batch, twins)
+        place, again = _place_of(batch, records)
         again &= mine
         own = batch.column("kind").cast(pa.string())
         if joined.steps_of_log():
@@ -275,13 +291,15 @@ def _enriched(batches: Iterator[pa.RecordBatch], joined: Joined) -> Iterator[pa.
         if again.any():
             rows = ours[place[again]]
             plain = again & arrow.bools(pc.equal(own, Kind.USER_RANGE))
-            of_log = kinds.take(arrow.array(np.where(again, joined.ours.kinds[ours[place]], 0)))
+            of_log = kinds.take(arrow.array(np.where(again, joined.log_process.kinds[ours[place]], 0)))
             own = pc.if_else(arrow.array(plain), of_log, own)
-            number = np.where(is_step(joined.ours), joined.ours.ranges.steps, -1)[ours[place]]
+            number = np.where(is_step(joined.log_process), joined.log_process.ranges.steps, -1)[ours[place]]
             step = arrow.array(number.astype(np.int32), mask=~again | (number < 0))
             batch = _with(batch, {"step": pc.coalesce(step, batch.column("step"))})
             batch = _with_member(batch, again, _also(joined, rows))
-        yield _with(batch, {"kind": arrow.encoded(own)})
+        return _with(batch, {"kind": arrow.encoded(own)})
+
+    return enrich
 
 
 def _of_process(batch: pa.RecordBatch, joined: Joined) -> Mask:
@@ -291,7 +309,7 @@ def _of_process(batch: pa.RecordBatch, joined: Joined) -> Mask:
     return mine
 
 
-def _found(batch: pa.RecordBatch, records: I64) -> tuple[I64, Mask]:
+def _place_of(batch: pa.RecordBatch, records: I64) -> tuple[I64, Mask]:
     """Return for each row the place of its record among some, ascending, and whether it is one of them."""
     numbers = arrow.ints(batch.column("event_id"))
     if not records.size:
@@ -309,8 +327,8 @@ def _ranked(batch: pa.RecordBatch, mine: Mask, joined: Joined) -> pa.RecordBatch
 
 def _also(joined: Joined, rows: I64) -> Column:
     """Return the member that names the log's record of each range, with what its args say."""
-    records = arrow.array(joined.ours.ranges.records[rows]).cast(pa.string())
-    args = joined.ours.args.take(arrow.array(rows)).combine_chunks()
+    records = arrow.array(joined.log_process.ranges.records[rows]).cast(pa.string())
+    args = joined.log_process.args.take(arrow.array(rows)).combine_chunks()
     args = pc.fill_null(pc.binary_join_element_wise(',"args":', args, ""), "")
     head = f'"{ALSO}":{{"input":{json.dumps(joined.log_name)},"record":'
     return pc.binary_join_element_wise(head, records, args, "}", "")
@@ -331,3 +349,141 @@ def _with(batch: pa.RecordBatch, columns: Mapping[str, Column]) -> pa.RecordBatc
         at = batch.schema.get_field_index(name)
         batch = batch.set_column(at, schema.EVENTS.field(name), column)
     return batch
+
+
+@dataclass(frozen=True, slots=True)
+class SurveyedInput:
+    """One input after its survey. item, source: its number among the inputs, and that of its rows."""
+
+    item: int
+    source: int
+    run: Run
+    survey: Survey
+
+    @property
+    def facts(self) -> SourceFacts:
+        """The facts of the input."""
+        return self.run.sources[0]
+
+    @property
+    def name(self) -> str:
+        """The name of the input for people."""
+        return self.facts.label or Path(self.facts.path).name
+
+    def threads_in(self, process: Process, other: Process) -> dict[int, int]:
+        """Return the thread of another file for each thread of a log that has it by another id there.
+
+        nvprof names a thread by the lower half of its id in the thread library, the log by that of the system.
+        """
+        idents = self.facts.facts.get("thread_idents")
+        found = {}
+        for each in idents if isinstance(idents, list) else ():
+            match each:
+                case [int(pid), int(tid), int(ident)] if pid == process.pid and tid not in other.threads:
+                    if ident in other.threads:
+                        found[tid] = ident
+        return found
+
+    def side(self, process: Process) -> Side | None:
+        """Return what is known of one of its processes, None where the file has several logs of that process id."""
+        facts = self._facts_of(process.pid)
+        if facts is None:
+            return None
+        host = facts.get("host") or facts.get("host_name") or ""
+        drift = facts.get("clock_drift_ns")
+        return Side(
+            process, host if isinstance(host, str) else "", self.run.origin_ns, drift if isinstance(drift, int) else 0
+        )
+
+    def _facts_of(self, pid: int) -> Json | None:
+        facts = self.facts.facts
+        more = facts.get("logs")
+        if not is_log(self.run) or not isinstance(more, list):
+            return facts
+        mine = [each for each in (facts, *more) if isinstance(each, dict) and each.get("pid") == pid]
+        return mine[0] if len(mine) == 1 else None
+
+
+def is_log(run: Run) -> bool:
+    """Return whether an input is a recorder's log, or was made from one."""
+    return len(run.sources) == 1 and run.sources[0].format == LOG
+
+
+def find_joins(inputs: Sequence[SurveyedInput], sources: Mapping[int, int]) -> Joins:
+    """Return the logs and traces that are of one process, and why others with the same process id are not.
+
+    sources: the number of each input's rows, by that of the input.
+    """
+    logs = [each for each in inputs if is_log(each.run)]
+    traces = [each for each in inputs if not is_log(each.run) and len(each.run.sources) == 1]
+    joined: list[Joined] = []
+    notes: dict[int, list[str]] = {}
+    for log in logs:
+        mine = notes.setdefault(log.item, [])
+        for process in log.survey.processes.values():
+            same: list[tuple[SurveyedInput, Verdict]] = []
+            for trace in traces:
+                verdict = _verdict(log, process, trace)
+                if verdict is not None and verdict.same:
+                    same.append((trace, verdict))
+                elif verdict is not None and verdict.text:
+                    mine.append(f"{trace.name} stays a process of its own: {verdict.text}")
+            same.sort(key=_weight, reverse=True)
+            for trace, verdict in same[:1]:
+                joined.append(_joined(log, process, trace, verdict))
+            for trace, _ in same[1:]:
+                mine.append(f"{trace.name} stays a process of its own: the log is joined with {same[0][0].name}")
+        mine += [
+            f"{trace.name} stays a process of its own: its rows state no process"
+            for trace in traces
+            if trace.survey.nameless_work and not trace.survey.processes
+        ]
+    return Joins(tuple(joined), sources, {n: each for n, each in notes.items() if each})
+
+
+def _weight(found: tuple[SurveyedInput, Verdict]) -> tuple[int, int]:
+    """Return how much a trace has in common with the log, and then how much device work it has."""
+    trace, verdict = found
+    timed = verdict.shared.timed if verdict.shared else 0
+    return timed, sum(process.device_work for process in trace.survey.processes.values())
+
+
+def _verdict(log: SurveyedInput, process: Process, trace: SurveyedInput) -> Verdict | None:
+    other = trace.survey.processes.get(process.pid)
+    if other is None or not 0 < process.pid <= LARGEST_PID:
+        return None
+    ours, theirs = log.side(process), trace.side(other)
+    pid = process.pid
+    if ours is None or theirs is None:
+        return Verdict(False, f"the log's file has several logs of process {pid}")
+    if states_own_ids(log.run, "tid", log.source):
+        return Verdict(False, f"the log lost the ids of threads of process {pid}")
+    runs: Mapping[str, object] = trace.facts.facts
+    several = runs.get("runs")
+    if isinstance(several, list) and len(several) > 1:
+        return Verdict(False, f"both have a process {pid}, but the trace has several runs, each on a clock of its own")
+    if trace.facts.synthetic_time:
+        return Verdict(False, f"both have a process {pid}, but the trace has durations without starts")
+    threads = log.threads_in(process, other)
+    if threads:
+        ours = replace(ours, process=with_threads(process, threads))
+    return decide(ours, theirs, one_program=bool(threads))
+
+
+def _joined(log: SurveyedInput, process: Process, trace: SurveyedInput, verdict: Verdict) -> Joined:
+    other = trace.survey.processes[process.pid]
+    threads = log.threads_in(process, other)
+    return Joined(
+        threads=threads,
+        log=log.item,
+        trace=trace.item,
+        log_source=log.source,
+        trace_source=trace.source,
+        log_name=log.name,
+        trace_name=trace.name,
+        log_process=with_threads(process, threads),
+        trace_process=other,
+        verdict=verdict,
+        log_origin_ns=log.run.origin_ns or 0,
+        alone=trace.survey.alone,
+    )

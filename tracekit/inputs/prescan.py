@@ -1,6 +1,7 @@
-"""First looks at the inputs of a run, before its rows are read: which belong to one process, and how their clocks meet.
+"""The prescan: first looks at the inputs of a run, before its rows are read.
 
-Each is a pass over the inputs that keeps little: ranges that a log may have too, and collectives.
+They say which inputs belong to one process, and how their clocks meet. Each is a pass over the inputs that keeps
+little: ranges that a log may have too, collectives, launch calls and device work.
 """
 
 from __future__ import annotations
@@ -18,11 +19,11 @@ from tracekit.analysis.clocks.meetings import Relation
 from tracekit.columns import arrow
 from tracekit.columns.arrays import I64
 from tracekit.errors import Option, TracekitError, UsageError, sentence
+from tracekit.inputs.clocks import launches, survey
+from tracekit.inputs.clocks.launches import LaunchLook
+from tracekit.inputs.clocks.one_process import LOG, Joins, SurveyedInput, find_joins, is_log
+from tracekit.inputs.clocks.placement import AUTO, COLLECTIVES, LAUNCHES, MOST_APART_NS, Align, keys_of
 from tracekit.readers.base import Opened
-from tracekit.run import alignment, joining, launches, survey
-from tracekit.run.alignment import AUTO, COLLECTIVES, LAUNCHES, MOST_APART_NS, Align
-from tracekit.run.launches import LaunchLook
-from tracekit.run.one_process import Joins
 from tracekit.schema import Kind
 from tracekit.trace import Ledger, Run, Trace, concat
 
@@ -45,7 +46,7 @@ Names: TypeAlias = Sequence[tuple[str, str]]
 
 
 @dataclass(frozen=True, slots=True)
-class _Met:
+class _InputCollectives:
     """The collectives of one input. ranks: the ranks that its rows state."""
 
     number: int
@@ -57,8 +58,11 @@ class _Met:
 
 
 @dataclass(frozen=True, slots=True)
-class Looks:
-    """The inputs of a run. open: reads one with these columns. formats: of each, "" where it cannot be read."""
+class Prescan:
+    """First looks at the inputs of a run.
+
+    open: reads one with these columns. formats: of each, "" where it cannot be read.
+    """
 
     open: Callable[[int, int, frozenset[str], frozenset[str] | None], Opened]
     formats: Sequence[str]
@@ -66,7 +70,7 @@ class Looks:
     def joins(self) -> Joins:
         """Return which logs and traces are of one process. Where a log is among others, each is read once for that."""
         names = {name for name in self.formats if name}
-        if len(self.formats) < 2 or not {joining.LOG, *ARCHIVES} & names or names == {joining.LOG}:
+        if len(self.formats) < 2 or not {LOG, *ARCHIVES} & names or names == {LOG}:
             return Joins()
         found: list[tuple[int, int, Opened]] = []
         first_source = 0
@@ -77,14 +81,14 @@ class Looks:
                 first_source += max(1, len(opened.run.sources))
         texts, pids = survey.Texts(), frozenset[int]()
         looked = []
-        for number, source, opened in sorted(found, key=lambda each: not joining.is_log(each[2].run)):
-            if not (is_log := joining.is_log(opened.run)) and not pids:
+        for number, source, opened in sorted(found, key=lambda each: not is_log(each[2].run)):
+            if not (of_log := is_log(opened.run)) and not pids:
                 break
             with suppress(TracekitError):
-                seen = survey.look(opened.batches, texts, pids=None if is_log else pids)
-                looked.append(joining.Looked(number, source, opened.run, seen))
-                pids |= seen.processes.keys() if is_log else frozenset()
-        return joining.find(looked, {number: source for number, source, _ in found})
+                seen = survey.look(opened.batches, texts, pids=None if of_log else pids)
+                looked.append(SurveyedInput(number, source, opened.run, seen))
+                pids |= seen.processes.keys() if of_log else frozenset()
+        return find_joins(looked, {number: source for number, source, _ in found})
 
     def relations(self, align: Align, followers: Collection[int]) -> tuple[dict[int, Relation], int]:
         """Return what collectives say of each input's clock against that of one of them, and the number of that one.
@@ -100,7 +104,7 @@ class Looks:
         ]
         if len(asked) < 2 or not align.uses(COLLECTIVES):
             return {}, -1
-        met: list[_Met] = []
+        met: list[_InputCollectives] = []
         for number in asked:
             with suppress(TracekitError):
                 met += _collectives_of(number, self.open(number, number, meetings.COLUMNS, collectives.ARGS_OF))
@@ -128,7 +132,7 @@ class Looks:
 
 def choices(align: Align, names: Names) -> list[str | int]:
     """Return the user's choice for each input. Raises: UsageError for a choice of an input that is none of these."""
-    known = {key for name in names for key in alignment.keys_of(name)}
+    known = {key for name in names for key in keys_of(name)}
     for key in align.inputs:
         if key not in known:
             inputs = ", ".join(name[1] or name[0] for name in names[:8])
@@ -138,7 +142,7 @@ def choices(align: Align, names: Names) -> list[str | int]:
     return [align.of(name, first=not number) for number, name in enumerate(names)]
 
 
-def _collectives_of(number: int, opened: Opened) -> Iterator[_Met]:
+def _collectives_of(number: int, opened: Opened) -> Iterator[_InputCollectives]:
     from tracekit.analysis.kernel_class import KernelClass, class_codes
     from tracekit.index import meetings
     from tracekit.index.kernel_classes import rules
@@ -169,10 +173,10 @@ def _collectives_of(number: int, opened: Opened) -> Iterator[_Met]:
     if parts:
         rows_of_all = concat(parts, pa.schema([schema.EVENTS.field(name) for name in keep]))
         starts = arrow.ints(rows_of_all.column("ts_ns")) + (opened.run.origin_ns or 0)
-        yield _Met(number, opened.run, rows_of_all, frozenset(ranks), int(starts.min()), int(starts.max()))
+        yield _InputCollectives(number, opened.run, rows_of_all, frozenset(ranks), int(starts.min()), int(starts.max()))
 
 
-def _related(every: Sequence[_Met]) -> tuple[dict[int, Relation], int]:
+def _related(every: Sequence[_InputCollectives]) -> tuple[dict[int, Relation], int]:
     """Return what collectives say of each input's clock against that of one of them, and the number of that one.
 
     Inputs that state no rank, or the same rank as another, are not known to be of one run; nor are those whose wall

@@ -1,1 +1,0 @@
-"""Several inputs that are one run: their rows in one stream, and what they share: clocks, processes, events."""
