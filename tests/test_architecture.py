@@ -105,7 +105,7 @@ MAY: dict[str, set[str]] = {
 }  # fmt: skip
 
 ENGINES: dict[str, set[str]] = {
-    "readers": {"packets", "sqlite", "trace_event", "printed", "foreign"},
+    "readers": {"engine", "packets", "sqlite", "trace_event", "printed", "foreign"},
     "writers": {"tracks"},
 }
 """Folders that several producers, or several targets, share; every other folder belongs to one of them."""
