@@ -105,9 +105,9 @@ class TableSpec:
     makes: "events" or "totals". needs: how its header is recognised. columns: those with a meaning; a cell of any other
     column, if it is not empty, stays in `args` as printed, under its words in the header with the unit. names: columns
     with the name, best first. by_name: what follows from a name; called once for each distinct one. looks_at: columns
-    that `by_name` depends on: it is called with whether one is filled. finish: an oddity that needs the whole row, and a function for
-    notes about it; for sums alone, since it would keep a trace from being read by blocks. rounded: code and sentence of
-    the note on rounded cells.
+    that `by_name` depends on: its last argument says whether one is filled. finish: an oddity that needs the whole row;
+    its second argument makes a note; for sums alone, since it would keep a trace from being read by blocks. rounded:
+    code and sentence of the note on rounded cells.
     """
 
     form: str
