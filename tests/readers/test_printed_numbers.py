@@ -15,9 +15,9 @@ from tracekit.errors import ParseError
 from tracekit.readers.base import ReadOptions
 from tracekit.readers.cuda_profile import _columns as cuda
 from tracekit.readers.engine import cells
+from tracekit.readers.engine.cells import RowError
 from tracekit.readers.ncu import _values as ncu
 from tracekit.readers.nvprof import _row as nvprof
-from tracekit.readers.nvprof._state import RowError
 from tracekit.readers.printed import locale
 from tracekit.readers.printed.lines import Printed, printed
 from tracekit.readers.printed.locale import NumberCells, as_csv, as_printed
@@ -403,7 +403,7 @@ def test_cells_of_declared_tables_are_exact_or_refused() -> None:
         lambda: cells.size(f"-{1 << 62}", "B", POINT),
     )
     for call in refused:
-        with pytest.raises(cells.RowError):
+        with pytest.raises(RowError):
             call()
 
 

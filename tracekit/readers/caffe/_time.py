@@ -10,8 +10,9 @@ import pyarrow as pa
 
 from tracekit.errors import ParseError
 from tracekit.readers.base import Confidence, Head, Opened, ReadOptions
-from tracekit.readers.printed.lines import ANY_NUMBER, TextLine, TotalRows, first_lines, printed, text_lines
-from tracekit.readers.printed.locale import LOCAL_NUMBER, NumberCells, as_printed
+from tracekit.readers.printed.lines import ANY_NUMBER, TextLine, TotalRows, drop_torn, first_lines, printed, text_lines
+from tracekit.readers.printed.locale import NumberCells, as_printed
+from tracekit.readers.printed.numbers import LOCAL_NUMBER
 from tracekit.readers.printed.prefix import Logged, logged
 from tracekit.readers.source import Source
 from tracekit.schema import Kind
@@ -192,7 +193,7 @@ class _Reading:
 
     def _damaged(self, line: TextLine) -> None:
         if line.torn:
-            self.ledger.drop("torn-row", where=line.where, text="dropped: the last line was cut")
+            drop_torn(line, self.ledger)
         else:
             why = "dropped: lines that begin as a row and do not end as one"
             self.ledger.drop("bad-row", where=line.where, text=why)

@@ -7,7 +7,6 @@ columns are dictionaries of texts, and `Cell.value` is called once for each dist
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, cast
@@ -18,10 +17,11 @@ import pyarrow as pa
 import pyarrow.csv as pacsv
 
 from tracekit.columns import arrow
-from tracekit.columns.arrays import Bytes, Mask
+from tracekit.columns.arrays import Mask
 from tracekit.columns.arrow import Column, DictColumn, pc
 from tracekit.readers.builder import Values
 from tracekit.readers.engine.cells import INT62, SKIP, KeptValue, RowError
+from tracekit.readers.engine.csv_bytes import NEWLINE, has_bare_points, has_hexadecimal, has_plain_quotes
 from tracekit.readers.engine.layout import split
 from tracekit.readers.engine.spec import Named, PlacedColumn, TableHeader
 from tracekit.readers.names import Demangler
@@ -32,9 +32,6 @@ _ROWS_FOR_STYLE = 64
 _BYTES_FOR_STYLE = 1 << 14
 _PYARROW_BYTES = 1 << 20
 _TEXT = pa.dictionary(pa.int32(), pa.string())
-_HEXADECIMAL = re.compile(rb'(?:^|[,;\t"\n])\s*[+-]?0[xX]')
-_NEWLINE, _RETURN, _QUOTE, _POINT_BYTE = b'\n\r".'
-_BESIDE_NUMBERS = np.frombuffer(b' ,;\t"\n\r+-', np.uint8)
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,34 +93,6 @@ def first_numbers(header: TableHeader, data: bytes, delimiter: str) -> list[tupl
     return [(cells[p.at].strip(), p.whole) for cells in rows for p in places if cells[p.at].strip()]
 
 
-def _has_plain_quotes(raw: Bytes, delimiter: int) -> bool:
-    """Return whether each quote opens or closes a whole cell, without quotes in it. raw: bytes of whole lines.
-
-    pyarrow and the csv module disagree on other quotes: `"abc"def`, `a"b"c`.
-    """
-    quotes = np.flatnonzero(raw == _QUOTE)
-    if not len(quotes):
-        return True
-    if len(quotes) % 2:
-        return False
-    opening, closing = quotes[::2], quotes[1::2]
-    before = np.where(opening > 0, raw[opening - 1], _NEWLINE)
-    after = raw[np.minimum(closing + 1, len(raw) - 1)]
-    lines = np.searchsorted(np.flatnonzero(raw == _NEWLINE), quotes)
-    return bool(
-        np.isin(before, (delimiter, _NEWLINE)).all()
-        and np.isin(after, (delimiter, _NEWLINE, _RETURN)).all()
-        and (lines[::2] == lines[1::2]).all()
-    )
-
-
-def _has_bare_points(raw: Bytes) -> bool:
-    """Return whether a cell may be a number as `.5` or `5.`: pyarrow takes it, and the row way does not."""
-    points = np.flatnonzero(raw == _POINT_BYTE)
-    before, after = raw[np.maximum(points - 1, 0)], raw[np.minimum(points + 1, len(raw) - 1)]
-    return bool((np.isin(before, _BESIDE_NUMBERS) | np.isin(after, _BESIDE_NUMBERS)).any())
-
-
 def _digits(column: Column) -> Column | None:
     """Return the unscaled digits of decimals as int64, None where one has more."""
     words = arrow.view(column.buffers()[1], np.int64)[2 * column.offset :][: 2 * len(column)]
@@ -176,17 +145,15 @@ class ColumnBlock:
     def read(cls, header: TableHeader, plan: ParsePlan, data: bytes) -> ColumnBlock | None:
         """Return the block in whole lines, None where they are not surely all rows of this table."""
         raw = np.frombuffer(data, np.uint8)
-        if b"\0" in data or not _has_plain_quotes(raw, plan.delimiter):
+        if b"\0" in data or not has_plain_quotes(raw, plan.delimiter):
             return None
-        if (b"0x" in data or b"0X" in data) and _HEXADECIMAL.search(data):
-            return None  # pyarrow takes `0xff` for an integer
-        if plan.has_decimals and _has_bare_points(raw):
+        if has_hexadecimal(data) or (plan.has_decimals and has_bare_points(raw)):
             return None
         try:
             table = pacsv.read_csv(arrow.byte_file(data), plan.read, plan.parse, plan.convert)
         except pa.ArrowInvalid:
             return None
-        return cls(header, table) if table.num_rows == np.count_nonzero(raw == _NEWLINE) else None
+        return cls(header, table) if table.num_rows == np.count_nonzero(raw == NEWLINE) else None
 
     def numbers(self) -> list[tuple[str, bool]]:
         """Return the distinct texts of numbers that show the style of the table; whole numbers show none."""

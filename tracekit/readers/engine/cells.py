@@ -40,7 +40,14 @@ Spread: TypeAlias = dict[str, Value]
 
 
 class RowError(Exception):
-    """A row, or one cell of it, that cannot be read. Its text is the reason."""
+    """A row, or one cell of it, that cannot be read. text: the reason. code: the class of dropped rows, for a row.
+
+    It is not a ValueError: a function that makes one reason of all errors of a number must not hide this one.
+    """
+
+    def __init__(self, text: str = "", code: str = "bad-row") -> None:
+        super().__init__(text)
+        self.text, self.code = text, code
 
 
 def number(text: str, style: Style) -> Decimal:

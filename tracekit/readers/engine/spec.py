@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 
 from tracekit.readers.engine.cells import NAME, PRINTED_TEXT, Cell, Spread
 from tracekit.trace import Run
@@ -98,7 +99,7 @@ class SumRow:
     args: dict[str, object]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class TableSpec:
     """One kind of table.
 
@@ -207,9 +208,11 @@ class TextSpec:
     lost: re.Pattern[str] | None = None
     same_events: Callable[[TableHeader], str] = lambda _: ""
 
-    def names(self) -> frozenset[str]:
-        """Return all columns with names of rows."""
-        return frozenset(name for table in self.tables for name in table.names)
+    names: frozenset[str] = field(init=False)
+    """All columns with names of rows."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "names", frozenset(name for table in self.tables for name in table.names))
 
     def header(self, cells: Sequence[str], unit: str = "") -> TableHeader | None:
         """Return the header that these cells form, None when they do not belong to a table that is read.
@@ -223,7 +226,7 @@ class TextSpec:
         columns = tuple(self.same.get(name, name) for name in printed)
         if len(set(columns)) < len(columns):
             columns = printed
-        if self.names().isdisjoint(columns):
+        if self.names.isdisjoint(columns):
             return None
         units = tuple(
             m[2] if m else unit if name in self.title_units else "" for name, m in zip(columns, matches, strict=True)
@@ -231,19 +234,21 @@ class TextSpec:
         by_name = dict(zip(columns, units, strict=True))
         for table in self.tables:
             if all(need.is_met(by_name) for need in table.needs):
-                return TableHeader(table, columns, printed, _places(table, columns, by_name))
+                return TableHeader(table, columns, printed, _places(table, columns, units))
         return None
 
 
-def _places(table: TableSpec, columns: tuple[str, ...], units: Mapping[str, str]) -> tuple[PlacedColumn, ...]:
-    """Return the columns of a header, with their declarations. units: by column."""
+@lru_cache(maxsize=128)
+def _places(table: TableSpec, columns: tuple[str, ...], units: tuple[str, ...]) -> tuple[PlacedColumn, ...]:
+    """Return the columns of a header, with their declarations."""
     # The first of two declarations of a column counts.
     known = {n: c for c in reversed(table.columns) for n in c.names if c.unless.isdisjoint(columns)}
+    own = dict(zip(columns, units, strict=True))
     places = []
     for name, at in {name: at for at, name in enumerate(columns)}.items():
         column = DeclaredColumn(table.names, NAME) if name in table.names else known.get(name, _OTHER)
-        unit = units[name] or units.get(column.unit_of, "")
+        unit = own[name] or own.get(column.unit_of, "")
         key = column.key or (f"{name} ({unit})" if unit else name)
-        whole, rounded = column.cell.whole(units[name]), column.cell.rounded(unit)
+        whole, rounded = column.cell.whole(own[name]), column.cell.rounded(unit)
         places.append(PlacedColumn(at, name, unit, column, key, whole, rounded))
     return (*(p for p in places if p.column.must), *(p for p in places if not p.column.must))

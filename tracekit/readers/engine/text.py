@@ -397,7 +397,7 @@ class TableLines:
         is_trace = header.spec.makes == "events"
         self.texts = 0 if is_trace else sum(column not in figures for column in header.columns)
         section = self.spec.section(header, self.report or self.title.name)
-        begins_with_name = header.columns[0] in self.spec.names()
+        begins_with_name = header.columns[0] in self.spec.names
         self.table = TextTable(header, section, under, self.delimiter, self.texts, begins_with_name)
         if work := self.spec.same_events(header):
             columns = self.columns_of.setdefault(work, header.columns)

@@ -9,8 +9,9 @@ from decimal import Decimal
 from tracekit.readers.base import Confidence, Head, Opened, ReadOptions
 from tracekit.readers.fluid import _patterns as patterns
 from tracekit.readers.fluid._kinds import host_kind
-from tracekit.readers.printed.lines import TextLine, first_lines, known_cell, printed
-from tracekit.readers.printed.locale import LOCAL_NUMBER, NumberCells, as_printed
+from tracekit.readers.printed.lines import TextLine, drop_torn, first_lines, known_cell, printed
+from tracekit.readers.printed.locale import NumberCells, as_printed
+from tracekit.readers.printed.numbers import LOCAL_NUMBER
 from tracekit.readers.printed.pasted import Plain, RankRows, closes, read_reports
 from tracekit.readers.source import Source
 from tracekit.schema import Kind
@@ -230,12 +231,12 @@ class _Reading:
         found = patterns.ROW.fullmatch(text)
         if found is None or bool(found[5]) != self.full or bool(found[12]) != self.ratio:
             if line.torn and (self.begun or patterns.looks_like_row(text)):
-                self.ledger.drop("torn-row", where=line.where, text="dropped: the last line was cut")
+                drop_torn(line, self.ledger)
                 return True
             return False
         if line.torn and not line.text.endswith(" "):
             # Cells are padded to their width: a last one without a blank behind it may have lost digits.
-            self.ledger.drop("torn-row", where=line.where, text="dropped: the last line was cut")
+            drop_torn(line, self.ledger)
             return True
         level = self._level(found[1])
         while self.above and self.above[-1][0] >= level:
@@ -297,7 +298,7 @@ class _Reading:
         found = patterns.MEMORY_ROW.fullmatch(text)
         if found is None or (line.torn and not line.text.endswith(" ")):
             if line.torn:
-                self.ledger.drop("torn-row", where=line.where, text="dropped: the last line was cut")
+                drop_torn(line, self.ledger)
             return line.torn
         try:
             size = to_bytes(Decimal(found[4]), "MB")

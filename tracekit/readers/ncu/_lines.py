@@ -26,7 +26,7 @@ from tracekit.readers.ncu._launches import Launch, Launches, Metric
 from tracekit.readers.ncu._metrics import Metrics, add_rows, take_rows
 from tracekit.readers.ncu._text import Text
 from tracekit.readers.ncu._values import DURATIONS
-from tracekit.readers.printed.lines import TextLine
+from tracekit.readers.printed.lines import TextLine, drop_torn
 from tracekit.readers.printed.numbers import POINT
 from tracekit.readers.printed.pasted import RankRows
 from tracekit.trace import Ledger
@@ -187,7 +187,7 @@ class Lines:
             else:
                 self._long(columns, cells)
         elif line.torn and _STARTS.match(text):
-            self.ledger.drop("torn-row", where=line.where, text="dropped: the last line was cut")
+            drop_torn(line, self.ledger)
         elif _STARTS.match(text) and len(cells) > 2:
             self._drop(1, line, f"{len(cells)} cells instead of {len(columns.titles)}")
         else:

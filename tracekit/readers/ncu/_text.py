@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from tracekit.readers.ncu._columns import dimensions
 from tracekit.readers.ncu._launches import Launch, Launches, Metric
-from tracekit.readers.printed.lines import TextLine
+from tracekit.readers.printed.lines import TextLine, drop_torn
 from tracekit.trace import Ledger
 
 _GRID = r"(?: \((?P<grid>\d{1,10}, \d{1,10}, \d{1,10})\)x\((?P<block>\d{1,10}, \d{1,10}, \d{1,10})\))?"
@@ -131,7 +131,7 @@ class Text:
             self.spans = ()
             self.ledger.ignore("other output")
         elif line.torn:
-            self.ledger.drop("torn-row", where=line.where, text="dropped: the last line was cut")
+            drop_torn(line, self.ledger)
         else:
             self.ledger.drop("bad-row", where=line.where, text="dropped: a line within a table that is no row of it")
             self.doubtful += 1

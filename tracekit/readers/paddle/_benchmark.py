@@ -6,7 +6,8 @@ import re
 from collections.abc import Sequence
 from decimal import Decimal
 
-from tracekit.readers.printed.lines import CUT_NUMBER, NUMBER, TextLine, known_cell, printed
+from tracekit.readers.engine.cells import RowError
+from tracekit.readers.printed.lines import CUT_NUMBER, NUMBER, TextLine, drop_torn, known_cell, printed
 from tracekit.readers.printed.pasted import RankRows
 from tracekit.schema import Kind
 from tracekit.trace import Ledger
@@ -32,10 +33,6 @@ _OVER = re.compile(
     re.ASCII,
 )
 _KINDS = {"reader_cost": Kind.DATALOADER, "batch_cost": Kind.STEP}
-
-
-class RowError(ValueError):
-    """A line within a table that is not a row of it, or that has invalid numbers."""
 
 
 def number(cell: str) -> float | None:
@@ -66,7 +63,7 @@ class Benchmark:
     def step(self, found: re.Match[str], line: TextLine, run: int) -> None:
         """Take a line of step_info: averages since the one before it, in seconds."""
         if line.torn and not found[0].endswith("/s"):
-            self._ledger.drop("torn-row", where=line.where, text="dropped: the last line was cut")
+            drop_torn(line, self._ledger)
             return
         args: dict[str, object] = {"step_info": self._step}
         if found[1].strip():
@@ -78,7 +75,7 @@ class Benchmark:
         try:
             costs = [(key, printed(cell, "s").ns) for key, cell in known.items() if cell]
             ips = None if rate is None else number(rate)
-        except ValueError:
+        except (RowError, ValueError):
             self._ledger.drop("bad-time", where=line.where, text="dropped: times beyond 146 years")
             return
         for name, cost in costs:
@@ -111,7 +108,7 @@ class Benchmark:
         elif len(cells) != 6 + len(self._spread) or cells[0] or cells[-1]:
             if not (line.torn and stripped.startswith("|")):
                 return False
-            self._ledger.drop("torn-row", where=line.where, text="dropped: the last line was cut")
+            drop_torn(line, self._ledger)
         else:
             self._row(line, run, *cells[1:5], spread=cells[5:-1])
         return True
@@ -161,7 +158,7 @@ class Benchmark:
                     median_ns=spreads["p50"].rounded() if "p50" in spreads else None,
                     std_ns=float(spreads["std"].ns) if "std" in spreads else None,
                 )
-        except ValueError:
+        except (RowError, ValueError):
             self._ledger.drop(
                 "bad-row", where=line.where, text="dropped: a line within a table that is not a row of it"
             )

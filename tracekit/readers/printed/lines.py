@@ -53,6 +53,11 @@ class TextLine:
         return f"line {self.number}"
 
 
+def drop_torn(line: TextLine, ledger: Ledger) -> None:
+    """Drop a row that the end of the input has cut. Doctor and `Ledger.incomplete` know its code as a cut end."""
+    ledger.drop("torn-row", where=line.where, text="dropped: the last line was cut")
+
+
 def known_cell(cell: str | None, column: str, ledger: Ledger, where: str) -> str | None:
     """Return the text of a cell that its row can do without; None, with a note, where it was cut in print."""
     if cell is None or not cell.endswith(("…", "..")):

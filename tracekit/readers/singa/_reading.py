@@ -10,8 +10,9 @@ import pyarrow as pa
 
 from tracekit.errors import ParseError
 from tracekit.readers.base import Confidence, Head, Opened, ReadOptions
-from tracekit.readers.printed.lines import ANY_NUMBER, TextLine, TotalRows, first_lines, printed, text_lines
-from tracekit.readers.printed.locale import LOCAL_NUMBER, NumberCells, as_printed
+from tracekit.readers.printed.lines import ANY_NUMBER, TextLine, TotalRows, drop_torn, first_lines, printed, text_lines
+from tracekit.readers.printed.locale import NumberCells, as_printed
+from tracekit.readers.printed.numbers import LOCAL_NUMBER
 from tracekit.readers.printed.prefix import unquoted_line
 from tracekit.readers.source import Source
 from tracekit.schema import Kind
@@ -130,7 +131,7 @@ class _Reading:
             self._pass(passed, rank, line)
         elif text.startswith(_STARTS):
             if line.torn:
-                self.ledger.drop("torn-row", where=line.where, text="dropped: the last line was cut")
+                drop_torn(line, self.ledger)
             else:
                 why = "dropped: lines that begin like a row and do not end like one"
                 self.ledger.drop("bad-row", where=line.where, text=why)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from tracekit.readers.printed.lines import Printed, TextLine
+from tracekit.readers.printed.lines import Printed, TextLine, drop_torn
 from tracekit.readers.printed.pasted import RankRows
 from tracekit.readers.theano._patterns import is_open
 from tracekit.schema import Kind
@@ -161,7 +161,7 @@ class Out:
 
     def torn(self, line: TextLine) -> bool:
         """Drop the last line, which was cut."""
-        self.ledger.drop("torn-row", where=line.where, text="dropped: the last line was cut")
+        drop_torn(line, self.ledger)
         return True
 
     def bad(self, line: TextLine) -> bool:

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-from tracekit.readers.printed.lines import TextLine
+from tracekit.readers.printed.lines import TextLine, drop_torn
 from tracekit.readers.printed.pasted import RankRows, closes
 from tracekit.readers.torch._columns import RULE, Columns, columns_of, size_bytes, time_ns
 from tracekit.readers.torch._kinds import CUT, device_kind, host_kind, is_kernel, looks_like_device_work
@@ -144,7 +144,7 @@ class Tables:
         elif self.table and not line.torn and (more := columns.continued(line.text)):
             self._continue(*more)
         elif line.torn:
-            self.ledger.drop("torn-row", where=line.where, text="dropped: the last line was cut")
+            drop_torn(line, self.ledger)
         elif stripped == CUT:
             self.ledger.ignore("marks of removed rows")
             why = "a line of dots says that rows were removed from the table by hand: sums are of the others"
