@@ -72,7 +72,7 @@ def test_convert_loads_the_reader_of_its_input_alone(tmp_path: Path) -> None:
     loaded = loaded_by("convert", str(CSV), "-o", str(tmp_path / "run.json"))
     reading = {name for name in parts(loaded - loaded_after(DECLARED), "readers") if name.count(".") > 2}
     assert "tracekit.readers.nvprof._read" in reading
-    assert reading <= parts(loaded, "readers.nvprof", "readers.printed")
+    assert reading <= parts(loaded, "readers.nvprof", "readers.printed", "readers.engine")
 
 
 def test_declarations_of_formats_and_targets_load_no_data_library() -> None:
