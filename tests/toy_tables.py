@@ -65,6 +65,8 @@ TRACE = TableSpec(
         DeclaredColumn(("Corr",), cells.ID_OR_ZERO, "correlation"),
         DeclaredColumn(("Thread",), cells.ID, "tid", unless=frozenset({"Device"})),
         DeclaredColumn(("Size",), cells.SIZE, "bytes"),
+        DeclaredColumn(("Lane",), cells.Cell(lambda text, _, style: cells.integer(text, style), positive=True), "pid"),
+        DeclaredColumn(("Gpu",), cells.SMALL, "device"),
         DeclaredColumn(("Device",), cells.text_cell(_device)),
         DeclaredColumn(("Result",), cells.text_cell(lambda cell: None if cell == "0" else cells.KEEP), key="result"),
         DeclaredColumn(("End",), cells.SKIP),
@@ -121,11 +123,11 @@ def plain(batch: pa.RecordBatch) -> list[dict[str, Any]]:
 class Result:
     """What a text gave: rows, facts and the ledger."""
 
-    def __init__(self, path: Path, data: bytes, values: dict[str, object] | None = None) -> None:
+    def __init__(self, path: Path, data: bytes, values: dict[str, object] | None = None, spec: TextSpec = TOY) -> None:
         path.write_bytes(data)
         self.run, self.ledger = Run(), Ledger(path="toy")
         options = ReadOptions(values=values or {})
-        self.batches = list(text.read(TOY, open_source(str(path)), self.run, options, self.ledger, ()))
+        self.batches = list(text.read(spec, open_source(str(path)), self.run, options, self.ledger, ()))
         self.ledger.check()
         self.events = [row for b in self.batches if not schema.is_totals(b) for row in plain(b)]
         self.totals = [row for b in self.batches if schema.is_totals(b) for row in plain(b)]

@@ -121,3 +121,15 @@ def test_two_reports_of_the_same_kernels_are_noted(tmp_path: Path) -> None:
     other = TRACE.replace(",Size (KB)", "")
     result = read(tmp_path, f"{TRACE}5,7,,gpu 0,a\n\n{other}5,7,gpu 0,a\n")
     assert result.codes == ["told-twice"]
+
+
+def test_a_table_under_dashes_that_nobody_reads_is_noted(tmp_path: Path) -> None:
+    result = read(tmp_path, "report faults\nPages  Count\n-----  -----\n  1.5      2\n")
+    assert result.codes == ["unread-faults"]
+    assert result.ledger.notes["unread-faults"].text == "the report faults is not read: nobody knows it"
+
+
+def test_a_line_with_very_many_commas_is_no_header_of_an_unread_table(tmp_path: Path) -> None:
+    result = read(tmp_path, "Faults (n)," + "," * 50 + "\n")
+    assert result.ledger.ignored == {"message": 1}
+    assert read(tmp_path, "Faults (n),a,b\n").codes == ["unread-faults"]

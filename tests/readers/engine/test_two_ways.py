@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 import toy_tables as toys
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tracekit.readers.engine import rows
+from tracekit.readers.engine import cells, rows
+from tracekit.readers.engine.spec import DeclaredColumn, Named, TextSpec
 
 HEADER = "Begin ({unit}),Took ({unit}),Regs,Corr,Size (KB),Device,Result,Level,Note,Name\n"
 NUMBERS = {
@@ -78,14 +81,22 @@ def test_both_ways_give_the_same(
 GOOD = [f"{n},{n % 7},32,{n % 3},0.001,gpu {n % 2},0,,,k{n % 5}" for n in range(100, 200)]
 
 
-def in_both_ways(path: Path, data: str, values: dict[str, object] | None = None) -> tuple[toys.Result, list[bool]]:
+def in_both_ways(
+    path: Path, data: str, values: dict[str, object] | None = None, spec: TextSpec = toys.TOY
+) -> tuple[toys.Result, list[bool]]:
     """Return the result of the row way, which is that of the block way too, and which blocks were taken."""
     with toys.blocks_from(1 << 30):
-        by_row = toys.Result(path, data.encode(), values)
+        by_row = toys.Result(path, data.encode(), values, spec)
     with toys.blocks_from(8) as taken:
-        by_block = toys.Result(path, data.encode(), values)
+        by_block = toys.Result(path, data.encode(), values, spec)
     assert by_block.everything() == by_row.everything()
     return by_row, taken
+
+
+def with_columns(*columns: DeclaredColumn, **more: Any) -> TextSpec:
+    """Return the toy format with further columns of its trace."""
+    trace = replace(toys.TRACE, columns=(*columns, *toys.TRACE.columns), **more)
+    return replace(toys.TOY, tables=(trace, toys.SUMS))
 
 
 def table(unit: str, lines: list[str]) -> str:
@@ -191,3 +202,35 @@ def test_columns_that_meet_in_one_place_are_read_row_by_row(change: Callable[[st
     result, taken = in_both_ways(path, change(table("ns", lines)))
     assert taken == [False]
     assert len(result.events) == 100
+
+
+def test_two_columns_that_fill_one_are_read_row_by_row(path: Path) -> None:
+    """A device by its name in some rows, by its number in others."""
+    data = table("ns", [line.replace("gpu 0", "") for line in GOOD]).replace("Note", "Gpu")
+    result, taken = in_both_ways(path, data)
+    assert taken == [False]
+    assert [row.get("device") for row in result.events[:4]] == [None, 1, None, 1]
+
+
+def test_a_negative_number_where_none_may_be_drops_its_row(path: Path) -> None:
+    data = table("ns", [line.replace("0,,,k", "0,,7,k") for line in GOOD]).replace("Note", "Lane")
+    assert in_both_ways(path, data)[1] == [True]
+    result, taken = in_both_ways(path, data.replace(",7,k", ",-7,k", 1))
+    assert taken == [False]
+    assert result.ledger.notes["bad-row"].text.endswith("(the lane is negative)")
+
+
+def test_a_text_that_each_row_must_have(path: Path) -> None:
+    spec = with_columns(DeclaredColumn(("Note",), cells.NAME, "copy_kind", must=True))
+    data = table("ns", [line.replace("0,,,k", "0,,HtoD,k") for line in GOOD])
+    assert in_both_ways(path, data, spec=spec)[1] == [True]
+    result, taken = in_both_ways(path, data.replace(",HtoD,", ",,", 1), spec=spec)
+    assert taken == [False]
+    assert len(result.events) == 99
+
+
+def test_a_column_that_a_name_and_a_cell_fill_is_read_row_by_row(path: Path) -> None:
+    spec = with_columns(by_name=lambda _, name, __: Named({"registers": 1} if name == "k0" else {}))
+    result, taken = in_both_ways(path, table("ns", GOOD), spec=spec)
+    assert taken == [False]
+    assert [row["registers"] for row in result.events[:2]] == [1, 32]

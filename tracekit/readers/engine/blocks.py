@@ -179,15 +179,16 @@ class ColumnBlock:
                 good = place.name not in self._texts or self._add_distinct(place)
             if not good:
                 return False
-        self._add_names(names)
+        if not self._add_names(names):
+            return False
         self.columns["args"] = self._args()
         # The row way keeps the last of two columns with one key.
         return len({member.key for member in self._members}) == len(self._members)
 
     def _add_exact(self, place: PlacedColumn, column: Column) -> bool:
-        """Add a column of whole numbers. False: one is missing, negative or too large."""
+        """Add a column of whole numbers. False: one is missing, negative or too large, or another column has it."""
         cell = place.column.cell
-        if place.column.must and column.null_count:
+        if (place.column.must and column.null_count) or place.column.to in self.columns:
             return False
         if pa.types.is_decimal(column.type):
             digits = _digits(column)
@@ -240,8 +241,11 @@ class ColumnBlock:
         filled = arrow.array([bool(text) for text in self._texts[name]], pa.bool_())
         return arrow.bools(filled.take(self._coded[name].indices))
 
-    def _add_names(self, names: Demangler) -> None:
-        """Add the columns that follow from the name, once for each distinct one."""
+    def _add_names(self, names: Demangler) -> bool:
+        """Add the columns that follow from the name, once for each distinct one. False: a cell has filled one of them.
+
+        Row by row such a cell counts where the name says nothing about the column.
+        """
         spec = self.header.spec
         texts, codes = [""], np.zeros(self.count, np.int64)
         for name in reversed([n for n in spec.names if n in self._texts]):
@@ -265,11 +269,15 @@ class ColumnBlock:
                 row["name"], raw = names.one(str(row["name"]))
                 row["raw_name"] = row.get("raw_name") or raw
             distinct.append((row, named))
-        for key in sorted({key for row, _ in distinct for key in row}):
+        keys = sorted({key for row, _ in distinct for key in row})
+        if not self.columns.keys().isdisjoint(keys):
+            return False
+        for key in keys:
             self.columns[key] = arrow.array([row.get(key) for row, _ in distinct], _plain_type(key)).take(indices)
         for key in dict.fromkeys(key for _, named in distinct for key in named.args):
             values = [orjson.dumps(named.args[key]).decode() if key in named.args else None for _, named in distinct]
             self._members.append(_Member(key, values, indices))
+        return True
 
     def _args(self) -> Column | None:
         """Return the JSON of what stays as printed, null for a row without."""

@@ -101,7 +101,9 @@ class HeldRows:
 def has_numbers(header: TableHeader, cells: Sequence[str]) -> bool:
     """Return whether the cells have numbers where the header needs them. Statistics may be empty."""
     if header.spec.sums is None:
-        return all(ANY_NUMBER.fullmatch(cells[p.at].strip()) for p in header.places if p.column.must)
+        return all(
+            ANY_NUMBER.fullmatch(cells[p.at].strip()) for p in header.places if p.column.must and p.column.cell.number
+        )
     numbers = [cells[p.at].strip() for p in header.places if p.column.cell.figure]
     return len(numbers) > 2 and all(ANY_NUMBER.fullmatch(text) or not text for text in numbers) and any(numbers[1:])
 
@@ -270,8 +272,11 @@ class TableRows:
         rounded = False
         for place in header.places:
             column, text = place.column, cells[place.name]
-            if not text and not column.must:
-                continue
+            if not text:
+                if not column.must:
+                    continue
+                if not column.cell.number:
+                    raise RowError(f"the {place.name.lower()} is missing")
             try:
                 value = column.cell.value(text, place.unit, style)
             except RowError as err:
