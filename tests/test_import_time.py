@@ -74,7 +74,7 @@ def test_convert_loads_the_reader_of_its_input_alone(tmp_path: Path) -> None:
     assert "tracekit.readers.nvprof._read" in reading
     # A text may be folded stacks whatever its words are, and the marks of JSON traces are compared for each file.
     recognition = {"tracekit.readers.samples.folded", "tracekit.readers.trace_event.marks"}
-    assert reading - recognition <= parts(loaded, "readers.nvprof", "readers.printed")
+    assert reading - recognition <= parts(loaded, "readers.nvprof", "readers.printed", "readers.engine")
 
 
 def test_declarations_of_formats_and_targets_load_no_data_library() -> None:

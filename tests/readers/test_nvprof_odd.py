@@ -11,11 +11,12 @@ from nvprof_cases import API_3, GPU_20, PREAMBLE, UNITS_20, Got, copy, kernel, r
 from support import sample
 
 from tracekit.errors import ParseError
+from tracekit.readers.engine.cells import RowError
 from tracekit.readers.nvprof import _cells as cells
 from tracekit.readers.nvprof._lines import Header, Table
 from tracekit.readers.nvprof._row import plain_number
 from tracekit.readers.nvprof._session import Session
-from tracekit.readers.nvprof._state import OpenTable, ProfiledRun, RowError
+from tracekit.readers.nvprof._state import OpenTable, ProfiledRun
 
 TWO = (
     "==1== NVPROF is profiling process 1, command: ./a\n==2== NVPROF is profiling process 2, command: ./a\n"

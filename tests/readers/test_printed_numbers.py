@@ -14,10 +14,10 @@ from hypothesis import strategies as st
 from tracekit.errors import ParseError
 from tracekit.readers.base import ReadOptions
 from tracekit.readers.cuda_profile import _columns as cuda
+from tracekit.readers.engine import cells
+from tracekit.readers.engine.cells import RowError
 from tracekit.readers.ncu import _values as ncu
-from tracekit.readers.nsys import _tables as nsys
 from tracekit.readers.nvprof import _row as nvprof
-from tracekit.readers.nvprof._state import RowError
 from tracekit.readers.printed import locale
 from tracekit.readers.printed.lines import Printed, printed
 from tracekit.readers.printed.locale import NumberCells, as_csv, as_printed
@@ -372,29 +372,31 @@ def test_whole_numbers_may_have_separators_but_no_decimals() -> None:
         assert found.value.code in ("bad-number", "ambiguous-number")
 
 
-# --- nsys ---
+# --- declared tables ---
 
 
-def test_cells_of_nsys_are_exact_or_refused() -> None:
-    assert nsys.number("1,234.5", POINT) == Decimal("1234.5")
-    assert nsys.integer("1.234", COMMA) == 1234
-    assert nsys.integer("12.0", POINT) == 12
-    assert nsys.integer("-5", POINT, 5) == -5
-    assert nsys.time("1,5", "us", COMMA) == 1500
-    assert nsys.size("1.5", "KiB", POINT) == (1536, True)
-    assert nsys.size("7", "", POINT) == nsys.size("7", "B", POINT) == (7, False)
-    assert nsys.size(str((1 << 62) - 1), "B", POINT) == ((1 << 62) - 1, False)
+def test_cells_of_declared_tables_are_exact_or_refused() -> None:
+    assert cells.number("1,234.5", POINT) == Decimal("1234.5")
+    assert cells.integer("1.234", COMMA) == 1234
+    assert cells.integer("12.0", POINT) == 12
+    assert cells.integer("-5", POINT, 5) == -5
+    assert cells.time("1,5", "us", COMMA) == 1500
+    assert (cells.size("1.5", "KiB", POINT), cells.SIZE.rounded("KiB")) == (1536, True)
+    assert cells.size("7", "", POINT) == cells.size("7", "B", POINT) == 7
+    assert cells.size(str((1 << 62) - 1), "B", POINT) == (1 << 62) - 1
+    assert not cells.SIZE.rounded("")
+    assert not cells.SIZE.rounded("B")
     refused = (
-        lambda: nsys.number("1.234,5", POINT),
-        lambda: nsys.integer("1.5", POINT),
-        lambda: nsys.integer("6", POINT, 5),
-        lambda: nsys.integer("-6", POINT, 5),
-        lambda: nsys.time(str(1 << 62), "ns", POINT),
-        lambda: nsys.size(str(1 << 62), "B", POINT),
-        lambda: nsys.size(f"-{1 << 62}", "B", POINT),
+        lambda: cells.number("1.234,5", POINT),
+        lambda: cells.integer("1.5", POINT),
+        lambda: cells.integer("6", POINT, 5),
+        lambda: cells.integer("-6", POINT, 5),
+        lambda: cells.time(str(1 << 62), "ns", POINT),
+        lambda: cells.size(str(1 << 62), "B", POINT),
+        lambda: cells.size(f"-{1 << 62}", "B", POINT),
     )
     for call in refused:
-        with pytest.raises(nsys.RowError):
+        with pytest.raises(RowError):
             call()
 
 

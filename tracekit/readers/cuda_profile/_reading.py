@@ -21,7 +21,8 @@ from tracekit.readers.cuda_profile._pasted import as_written, prefix_of
 from tracekit.readers.cuda_profile._rows import comma_shapes, key_value_shapes, one_line
 from tracekit.readers.engine.torn import drop_torn
 from tracekit.readers.names import Demangler
-from tracekit.readers.printed.locale import LOCAL_NUMBER, NumberCells, as_csv, as_printed, delimiter_of
+from tracekit.readers.printed.locale import NumberCells, as_csv, as_printed, delimiter_of
+from tracekit.readers.printed.numbers import LOCAL_NUMBER
 from tracekit.readers.source import LineBlock, Source
 from tracekit.schema import EVENTS, Kind
 from tracekit.trace import Ledger, Run, SourceFacts

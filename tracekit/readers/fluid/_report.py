@@ -11,7 +11,8 @@ from tracekit.readers.engine.torn import drop_torn
 from tracekit.readers.fluid import _patterns as patterns
 from tracekit.readers.fluid._kinds import host_kind
 from tracekit.readers.printed.lines import TextLine, first_lines, known_cell, printed
-from tracekit.readers.printed.locale import LOCAL_NUMBER, NumberCells, as_printed
+from tracekit.readers.printed.locale import NumberCells, as_printed
+from tracekit.readers.printed.numbers import LOCAL_NUMBER
 from tracekit.readers.printed.pasted import Plain, RankRows, closes, read_reports
 from tracekit.readers.source import Source
 from tracekit.schema import Kind

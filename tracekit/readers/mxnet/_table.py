@@ -11,9 +11,19 @@ from itertools import count, pairwise
 import pyarrow as pa
 
 from tracekit.readers.base import Confidence, Head, Opened, ReadOptions
+from tracekit.readers.engine.torn import drop_torn
 from tracekit.readers.printed.late import heads
-from tracekit.readers.printed.lines import CUT_NUMBER, NUMBER, TextLine, TotalRows, first_lines, known_cell, printed
-from tracekit.readers.printed.locale import LOCAL_NUMBER, NumberCells, as_printed
+from tracekit.readers.printed.lines import (
+    CUT_NUMBER,
+    NUMBER,
+    TextLine,
+    TotalRows,
+    first_lines,
+    known_cell,
+    printed,
+)
+from tracekit.readers.printed.locale import NumberCells, as_printed
+from tracekit.readers.printed.numbers import LOCAL_NUMBER
 from tracekit.readers.printed.pasted import Plain, RankRows, closes, read_reports
 from tracekit.readers.source import Source
 from tracekit.schema import Kind
@@ -130,7 +140,7 @@ class _Reading:
     def _row(self, line: TextLine) -> None:
         found = _ROW.fullmatch(line.text.removeprefix(self.indent).rstrip())
         if line.torn:
-            self.ledger.drop("torn-row", where=line.where, text="dropped: the last line was cut")
+            drop_torn(self.ledger, line.where)
         elif found is None or bool(found[6]) == bool(self.memory_unit):
             self.ledger.drop("bad-row", where=line.where, text="dropped: a line within a table that is no row of it")
         else:

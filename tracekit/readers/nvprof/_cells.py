@@ -8,9 +8,10 @@ from tracekit.readers.nvprof._lines import HOST_CALLS, NARROW, ORDINAL, Header, 
 from tracekit.readers.nvprof._names import LAUNCH, SUFFIX
 from tracekit.readers.nvprof._state import OpenTable
 from tracekit.readers.nvprof._text_tables import cut_cells, squeezed_cells
+from tracekit.readers.printed.numbers import BLANKS
 
 _DECIMAL = re.compile(
-    r"^[+-]?(?:\d+|\d{1,3}(?:[.,'\u2019\u00a0\u2009\u202f]\d{3})+)([.,])\d+(?:e[-+]\d+)?(?:%|[a-zA-Zµμ]+(?:/s)?)?$"
+    rf"^[+-]?(?:\d+|\d{{1,3}}(?:[.,{BLANKS}]\d{{3}})+)([.,])\d+(?:e[-+]\d+)?(?:%|[a-zA-Zµμ]+(?:/s)?)?$"
 )
 _NUMBER = re.compile(r"^[+-]?\.?\d")
 _FRACTION = re.compile(r"^[+-]?\d[\d.,]*[.,]\d+(?:e[-+]\d+)?(?:%|[nmuµμ]?s)?$")

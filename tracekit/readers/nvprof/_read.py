@@ -24,7 +24,8 @@ from tracekit.readers.nvprof._lines import (
 from tracekit.readers.nvprof._session import Session
 from tracekit.readers.nvprof._state import State
 from tracekit.readers.printed.late import heads
-from tracekit.readers.printed.locale import LOCAL_NUMBER, NumberCells, as_printed
+from tracekit.readers.printed.locale import NumberCells, as_printed
+from tracekit.readers.printed.numbers import LOCAL_NUMBER
 from tracekit.readers.printed.prefix import LINE_TAG
 from tracekit.readers.printed.starts import with_order
 from tracekit.readers.source import SQLITE_MAGIC, LineBlock, Source

@@ -13,8 +13,10 @@ from functools import partial
 
 import orjson
 
+from tracekit.readers.engine.cells import RowError
 from tracekit.readers.nvprof._names import UNIFIED, api_kind, device_kind, strip_launch, strip_suffix
-from tracekit.readers.nvprof._state import OpenTable, RowError, State
+from tracekit.readers.nvprof._state import OpenTable, State
+from tracekit.readers.printed.numbers import BLANKS
 from tracekit.schema import Kind
 from tracekit.units import BYTE_FACTOR, TIME_EXPONENT, split_quantity, to_bytes, to_ns
 
@@ -48,20 +50,19 @@ KNOWN = frozenset(
 
 _INT32 = 1 << 31
 _BARE_SIZE = re.compile(r"^\d+[.,]\d+$", re.ASCII)
-_BLANKS = "'\u2019\u00a0\u2009\u202f"
 _UNITS = r"(?:e[-+]?\d+)?[%a-zA-Zµμ]*(?:/s)?"
 _COMMA_GROUPS = re.compile(
-    rf"^([<>]?[+-]?(?:\d{{1,3}}(?:[{_BLANKS}]\d{{3}})+|\d{{1,3}}(?:,\d{{3}})+(?=\.)|\d{{1,3}}(?:,\d{{3}}){{2,}}|\d+))"
+    rf"^([<>]?[+-]?(?:\d{{1,3}}(?:[{BLANKS}]\d{{3}})+|\d{{1,3}}(?:,\d{{3}})+(?=\.)|\d{{1,3}}(?:,\d{{3}}){{2,}}|\d+))"
     rf"((?:\.\d*)?{_UNITS})$",
     re.ASCII,
 )
 _POINT_GROUPS = re.compile(
-    rf"^([<>]?[+-]?(?:\d{{1,3}}(?:[{_BLANKS}]\d{{3}})+|\d{{1,3}}(?:\.\d{{3}})+(?=,)|\d{{1,3}}(?:\.\d{{3}}){{2,}}|\d+))"
+    rf"^([<>]?[+-]?(?:\d{{1,3}}(?:[{BLANKS}]\d{{3}})+|\d{{1,3}}(?:\.\d{{3}})+(?=,)|\d{{1,3}}(?:\.\d{{3}}){{2,}}|\d+))"
     rf"((?:,\d*)?{_UNITS})$",
     re.ASCII,
 )
 _WHOLE_GROUPS = tuple(re.compile(rf"^\d{{1,3}}(?:{one}\d{{3}})+$", re.ASCII) for one in (",", r"\."))
-_SEPARATORS = re.compile(rf"[{_BLANKS},.]")
+_SEPARATORS = re.compile(rf"[{BLANKS},.]")
 
 
 def plain_number(cell: str, decimal: str) -> str:
@@ -74,15 +75,15 @@ def plain_number(cell: str, decimal: str) -> str:
         if "," in cell or not cell.isascii() or "'" in cell:
             if (match := _COMMA_GROUPS.match(cell)) is None:
                 if cell.endswith("…"):
-                    raise RowError("bad-number", f"{cell[:30]!r} is not a number")
-                raise RowError("ambiguous-number", f"the number {cell[:30]!r} has a comma in a table of decimal points")
+                    raise RowError(f"{cell[:30]!r} is not a number", "bad-number")
+                raise RowError(f"the number {cell[:30]!r} has a comma in a table of decimal points", "ambiguous-number")
             return _SEPARATORS.sub("", match[1]) + match[2]
         return cell
     if "." in cell or cell.count(",") > 1 or not cell.isascii() or "'" in cell:
         if (match := _POINT_GROUPS.match(cell)) is None:
             if cell.endswith("…"):
-                raise RowError("bad-number", f"{cell[:30]!r} is not a number")
-            raise RowError("ambiguous-number", f"the number {cell[:30]!r} has a point in a table of decimal commas")
+                raise RowError(f"{cell[:30]!r} is not a number", "bad-number")
+            raise RowError(f"the number {cell[:30]!r} has a point in a table of decimal commas", "ambiguous-number")
         cell = _SEPARATORS.sub("", match[1]) + match[2]
     return cell.replace(",", ".")
 
@@ -92,18 +93,18 @@ def time_ns(cell: str, unit: str, decimal: str = "") -> int:
     try:
         number, own = split_quantity(plain_number(cell, decimal))
     except ValueError:
-        raise RowError("bad-time", f"{cell[:30]!r} is not a time") from None
+        raise RowError(f"{cell[:30]!r} is not a time", "bad-time") from None
     unit = own or unit
     if unit not in TIME_EXPONENT:
         raise RowError(
-            "no-unit", f"the time {cell[:30]!r} has no unit" if not unit else f"{unit!r} is not a unit of time"
+            f"the time {cell[:30]!r} has no unit" if not unit else f"{unit!r} is not a unit of time", "no-unit"
         )
     if number < 0:
-        raise RowError("negative-time", f"the time {cell[:30]!r} is negative")
+        raise RowError(f"the time {cell[:30]!r} is negative", "negative-time")
     try:
         return to_ns(number, unit)
     except ValueError:
-        raise RowError("absurd-time", f"the time {cell[:30]!r} is beyond 146 years") from None
+        raise RowError(f"the time {cell[:30]!r} is beyond 146 years", "absurd-time") from None
 
 
 def size_bytes(cell: str, unit: str, decimal: str = "") -> int:
@@ -115,9 +116,9 @@ def size_bytes(cell: str, unit: str, decimal: str = "") -> int:
             return 0
         size = to_bytes(number, unit)
     except ValueError:
-        raise RowError("bad-size", f"{cell[:30]!r} is not a size in a known unit") from None
+        raise RowError(f"{cell[:30]!r} is not a size in a known unit", "bad-size") from None
     if not 0 <= size < 1 << 62:
-        raise RowError("bad-size", f"the size {cell[:30]!r} is negative or absurd")
+        raise RowError(f"the size {cell[:30]!r} is negative or absurd", "bad-size")
     return size
 
 
@@ -133,13 +134,13 @@ def integer(cell: str, decimal: str, limit: int) -> int:
         unit = "?"
     if not unit and abs(number) < limit and number == number.to_integral_value():
         return int(number)
-    raise RowError("bad-number", f"{cell[:30]!r} is not a whole number")
+    raise RowError(f"{cell[:30]!r} is not a whole number", "bad-number")
 
 
 def _identity(cell: str, number: Callable[[str], int | None]) -> int | None:
     """Return the number of a context or stream. Raises: RowError for a cell that was cut in print."""
     if cell.endswith(("…", "...")):
-        raise RowError("cut-cell", f"{cell[:30]!r} was cut")
+        raise RowError(f"{cell[:30]!r} was cut", "cut-cell")
     return number(cell)
 
 
@@ -157,7 +158,7 @@ def trace_row(cells: Mapping[str, str], table: OpenTable, state: State, line: in
     if duration:
         row["dur_ns"] = time_ns(duration, table.unit("Duration"), decimal)
     elif not name.startswith(UNIFIED):
-        raise RowError("no-duration", "the row has no duration")
+        raise RowError("the row has no duration", "no-duration")
     for column, target in INTEGERS.items():
         if cell := cells.get(column):
             row[target] = state.read_optional(partial(integer, cell, decimal, _INT32), column, line)

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 import pyarrow as pa
 
 from tracekit.errors import ParseError
+from tracekit.readers.engine.cells import RowError
 from tracekit.readers.nvprof import _lines as lines
 from tracekit.readers.nvprof._block import read_block
 from tracekit.readers.nvprof._cells import (
@@ -32,7 +33,6 @@ from tracekit.readers.nvprof._state import (
     UNLIKE_UNITS,
     OpenTable,
     ProfiledRun,
-    RowError,
     State,
     is_unordered,
 )
@@ -359,7 +359,7 @@ class Session:
             state.note_precision(cells, number)
         if table.header.table is not Table.TRACE:
             if table.mixed and not table.matches_concurrent():
-                raise RowError("mixed-rows", UNLIKE_UNITS)
+                raise RowError(UNLIKE_UNITS, "mixed-rows")
             table.begun = len(self.processes)
             rows = total_rows(cells, table, state)
             for row in rows:
@@ -373,7 +373,7 @@ class Session:
             if not table.mixed and table.last_start is not None and start < table.last_start:
                 table.mix()
             if table.mixed and not table.matches_concurrent():
-                raise RowError("mixed-rows", UNLIKE_UNITS)
+                raise RowError(UNLIKE_UNITS, "mixed-rows")
         if table.mixed:
             self.ledger.note("rows-mixed", MIXED, where=f"line {number}")
         table.last_start, table.begun = start, len(self.processes)

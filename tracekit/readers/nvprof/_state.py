@@ -12,6 +12,7 @@ import pyarrow.csv as pacsv
 
 from tracekit.readers.base import ReadOptions
 from tracekit.readers.builder import IdTable, RowBuilder
+from tracekit.readers.engine.cells import RowError
 from tracekit.readers.names import Demangler
 from tracekit.readers.nvprof._lines import ORDINAL, Header
 from tracekit.readers.printed.numbers import DECIMAL
@@ -42,14 +43,6 @@ _COARSE = re.compile(r"[\d.]+e\+\d+s", re.ASCII)
 """A time. The columns Min, Max and Avg hold values of metrics too."""
 _INTEGER = re.compile(r"^-?\d+$", re.ASCII)
 """An id that is its own number. A hexadecimal id is text: nvprof prints none."""
-
-
-class RowError(Exception):
-    """A row that cannot become an event or a total. code, text: the reason to drop it."""
-
-    def __init__(self, code: str, text: str) -> None:
-        super().__init__(text)
-        self.code, self.text = code, text
 
 
 @dataclass(slots=True)

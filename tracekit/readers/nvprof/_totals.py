@@ -13,10 +13,11 @@ from functools import partial
 
 import orjson
 
+from tracekit.readers.engine.cells import RowError
 from tracekit.readers.nvprof._lines import DEVICE_CALLS, HOST_CALLS, Table
 from tracekit.readers.nvprof._names import api_kind, device_kind, strip_suffix
 from tracekit.readers.nvprof._row import integer, plain_number, size_bytes, time_ns
-from tracekit.readers.nvprof._state import OpenTable, RowError, State
+from tracekit.readers.nvprof._state import OpenTable, State
 from tracekit.schema import Kind
 from tracekit.units import BYTE_FACTOR, TIME_EXPONENT, split_quantity
 
@@ -78,7 +79,7 @@ def _average_ns(cell: str, unit: str, decimal: str) -> float | None:
 def _percent(cell: str, decimal: str) -> str:
     """Return a percentage as printed. Raises: RowError for one that was cut."""
     if cell.rstrip("%").endswith(("…", "..")):
-        raise RowError("bad-number", f"{cell[:30]!r} is not a number")
+        raise RowError(f"{cell[:30]!r} is not a number", "bad-number")
     return plain_number(cell, decimal)
 
 
@@ -88,10 +89,10 @@ def _summary(cells: Mapping[str, str], table: OpenTable, state: State) -> list[T
     name = cells["Name"]
     total_ns = _time(cells, table, "Time")
     if total_ns is None:
-        raise RowError("no-duration", "the row has no time")
+        raise RowError("the row has no time", "no-duration")
     printed = [(c, cells[c]) for c in ("Calls", HOST_CALLS, DEVICE_CALLS) if cells.get(c, "") not in _EMPTY]
     if not printed:
-        raise RowError("bad-number", "the row has no number of calls")
+        raise RowError("the row has no number of calls", "bad-number")
     calls = [state.read_optional(partial(integer, cell, table.decimal, 1 << 61), column) for column, cell in printed]
     average = partial(_average_ns, cells.get("Avg", ""), table.unit("Avg"), table.decimal)
     columns: dict[str, object] = {
@@ -159,7 +160,7 @@ def _fill_values(total: Total, printed: Mapping[str, str], decimal: str) -> None
     units = {unit for _, unit in values.values()}
     if len(units) > 1:
         if not all(u.removesuffix("/s") in BYTE_FACTOR for u in units) or len({u.endswith("/s") for u in units}) > 1:
-            raise RowError("unlike-units", f"values of unlike units in one row: {', '.join(sorted(units))[:60]}")
+            raise RowError(f"values of unlike units in one row: {', '.join(sorted(units))[:60]}", "unlike-units")
         args["printed"] = {key: cell for key, cell in printed.items() if cell not in _EMPTY}
         values = {
             key: (value * BYTE_FACTOR[unit.removesuffix("/s")], "B/s" if "/" in unit else "B")
@@ -211,7 +212,7 @@ def _per_call(cells: Mapping[str, str], table: OpenTable, state: State) -> list[
         _fill_values(total, {"min": cell, "max": cell, "avg": cell}, table.decimal)
         totals.append(total)
     if not totals:
-        raise RowError("no-value", "the row has no value of a counter")
+        raise RowError("the row has no value of a counter", "no-value")
     return totals
 
 

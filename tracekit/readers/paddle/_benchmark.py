@@ -6,6 +6,7 @@ import re
 from collections.abc import Sequence
 from decimal import Decimal
 
+from tracekit.readers.engine.cells import RowError
 from tracekit.readers.engine.torn import drop_torn
 from tracekit.readers.printed.lines import CUT_NUMBER, NUMBER, TextLine, known_cell, printed
 from tracekit.readers.printed.pasted import RankRows
@@ -33,10 +34,6 @@ _OVER = re.compile(
     re.ASCII,
 )
 _KINDS = {"reader_cost": Kind.DATALOADER, "batch_cost": Kind.STEP}
-
-
-class RowError(ValueError):
-    """A line within a table that is not a row of it, or that has invalid numbers."""
 
 
 def number(cell: str) -> float | None:
@@ -79,7 +76,7 @@ class Benchmark:
         try:
             costs = [(key, printed(cell, "s").ns) for key, cell in known.items() if cell]
             ips = None if rate is None else number(rate)
-        except ValueError:
+        except (RowError, ValueError):
             self._ledger.drop("bad-time", where=line.where, text="dropped: times beyond 146 years")
             return
         for name, cost in costs:
@@ -162,7 +159,7 @@ class Benchmark:
                     median_ns=spreads["p50"].rounded() if "p50" in spreads else None,
                     std_ns=float(spreads["std"].ns) if "std" in spreads else None,
                 )
-        except ValueError:
+        except (RowError, ValueError):
             self._ledger.drop(
                 "bad-row", where=line.where, text="dropped: a line within a table that is not a row of it"
             )

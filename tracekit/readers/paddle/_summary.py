@@ -8,7 +8,8 @@ from collections.abc import Iterator
 from tracekit.readers.base import Confidence, Head, Opened, ReadOptions
 from tracekit.readers.paddle._tables import MARK, Tables, is_report_line
 from tracekit.readers.printed.lines import first_lines
-from tracekit.readers.printed.locale import LOCAL_NUMBER, NumberCells, as_printed
+from tracekit.readers.printed.locale import NumberCells, as_printed
+from tracekit.readers.printed.numbers import LOCAL_NUMBER
 from tracekit.readers.printed.pasted import Plain, RankRows, read_reports
 from tracekit.readers.source import Source
 from tracekit.trace import Ledger, Run, SourceFacts

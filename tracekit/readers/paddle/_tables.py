@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from tracekit.readers.engine.cells import RowError
 from tracekit.readers.engine.torn import drop_torn
-from tracekit.readers.paddle._benchmark import ABSENT, PERF, PERF_TITLE, STEP_LINE, STEPS, Benchmark, RowError, number
+from tracekit.readers.paddle._benchmark import ABSENT, PERF, PERF_TITLE, STEP_LINE, STEPS, Benchmark, number
 from tracekit.readers.paddle._types import KIND_OF_TYPE
 from tracekit.readers.printed.lines import CUT_NUMBER, NUMBER, TextLine, known_cell, printed
 from tracekit.readers.printed.pasted import RankRows, closes
@@ -228,7 +229,7 @@ class Tables:
             if level:
                 args |= {"level": level} | ({"parent": self._above[-1][1]} if self._above else {})
             self._row(line, name, level, cells, args)
-        except ValueError:
+        except (RowError, ValueError):
             self.ledger.drop("bad-row", where=line.where, text="dropped: a line within a table that is not a row of it")
             return
         if len(self._above) < 100:

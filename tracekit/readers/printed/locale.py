@@ -20,13 +20,11 @@ import numpy as np
 from tracekit.errors import Option, ParseError, sentence
 from tracekit.readers.base import ReadOptions
 from tracekit.readers.head import Head
-from tracekit.readers.printed.numbers import COMMA, DECIMAL, POINT, Style
+from tracekit.readers.printed.numbers import ANY_NUMBER, BLANKS, COMMA, DECIMAL, LOCAL_NUMBER, POINT, Style
 from tracekit.readers.source import LineBlock, Source
 from tracekit.trace import Ledger
 
-_BLANKS = "'\u2019\u00a0\u2009\u202f"
-_NUMBER = rf"[+-]?\d+(?:[.,{_BLANKS}]\d+)*(?:[eE][+-]?\d{{1,3}})?"
-_RARE = tuple(blank.encode() for blank in "\u2019\u00a0\u2009\u202f")
+_RARE = tuple(blank.encode() for blank in BLANKS if not blank.isascii())
 _MOST_TOKENS = 100_000
 _BLOCK_BYTES = 2 << 20
 _LONGEST_ROW = 1 << 14
@@ -51,7 +49,9 @@ class NumberCells:
     def pattern(self) -> re.Pattern[str]:
         """Return a pattern of a number with its separators, up to its unit."""
         before = re.escape(self.opens)
-        return re.compile(rf"(?<![^ \t\r{before}]){_NUMBER}(?=[%A-Za-zµμ]{{0,8}}(?:/s)?(?:[ \t\r)|;\\\]]|$))", re.ASCII)
+        return re.compile(
+            rf"(?<![^ \t\r{before}]){LOCAL_NUMBER}(?=[%A-Za-zµμ]{{0,8}}(?:/s)?(?:[ \t\r)|;\\\]]|$))", re.ASCII
+        )
 
     def is_row(self, line: str) -> bool:
         """Return whether a line has numbers of a table."""
@@ -60,10 +60,6 @@ class NumberCells:
     def has_fraction(self, line: str, match: re.Match[str]) -> bool:
         """Return whether the number that was found in a line must have decimals."""
         return self.fraction is not None and self.fraction.match(line, match.start()) is not None
-
-
-LOCAL_NUMBER = _NUMBER
-"""A number in any locale, for the patterns of rows."""
 
 
 def as_printed(source: Source, options: ReadOptions, cells: NumberCells) -> Source:
@@ -152,8 +148,7 @@ def _quoted(source: Source, delimiter: str) -> list[_Token]:
                     found.setdefault(cell, number)
             if len(found) > _MOST_TOKENS:
                 break
-    whole = re.compile(_NUMBER, re.ASCII)
-    return [_Token(text, False, line) for text, line in found.items() if whole.fullmatch(text)]
+    return [_Token(text, False, line) for text, line in found.items() if ANY_NUMBER.fullmatch(text)]
 
 
 def _rows(text: str, delimiter: str) -> Iterator[list[str]]:

@@ -19,11 +19,12 @@ DECIMAL = OptionSpec(
     "Decimal separator of the numbers in printed tables. Without it the tables decide.",
     (".", ","),
 )
-_BLANKS = "'\u2019\u00a0\u2009\u202f"
+BLANKS = "'\u2019\u00a0\u2009\u202f"
 """Apostrophes and spaces that divide groups of three, whatever the decimal separator is."""
 _EXPONENT = r"(?:[eE][+-]?\d{1,3})?"
-ANY_NUMBER = re.compile(rf"[+-]?\d+(?:[.,{_BLANKS}]\d+)*{_EXPONENT}", re.ASCII)
-"""A number in any style."""
+LOCAL_NUMBER = rf"[+-]?\d+(?:[.,{BLANKS}]\d+)*{_EXPONENT}"
+"""A pattern of a number in any style, for the patterns of rows."""
+ANY_NUMBER = re.compile(LOCAL_NUMBER, re.ASCII)
 _PLAIN = re.compile(rf"[+-]?\d+(?:\.\d+)?{_EXPONENT}", re.ASCII)
 
 
@@ -55,8 +56,8 @@ def _of_three(separators: str) -> str:
     return "|".join(rf"[1-9]\d{{0,2}}(?:{re.escape(one)}\d{{3}})+" for one in separators)
 
 
-POINT = _style("1,234,567.8", ".", _of_three("," + _BLANKS), "," + _BLANKS)
-COMMA = _style("1.234.567,8", ",", _of_three("." + _BLANKS), "." + _BLANKS)
+POINT = _style("1,234,567.8", ".", _of_three("," + BLANKS), "," + BLANKS)
+COMMA = _style("1.234.567,8", ",", _of_three("." + BLANKS), "." + BLANKS)
 STYLES = (POINT, COMMA)
 """In order of preference where all of them read the same numbers."""
 

@@ -12,7 +12,8 @@ from tracekit.errors import ParseError
 from tracekit.readers.base import Confidence, Head, Opened, ReadOptions
 from tracekit.readers.engine.torn import drop_torn
 from tracekit.readers.printed.lines import ANY_NUMBER, TextLine, TotalRows, first_lines, printed, text_lines
-from tracekit.readers.printed.locale import LOCAL_NUMBER, NumberCells, as_printed
+from tracekit.readers.printed.locale import NumberCells, as_printed
+from tracekit.readers.printed.numbers import LOCAL_NUMBER
 from tracekit.readers.printed.prefix import unquoted_line
 from tracekit.readers.source import Source
 from tracekit.schema import Kind

@@ -12,7 +12,8 @@ import pyarrow as pa
 from tracekit.errors import ParseError
 from tracekit.readers.base import Confidence, Head, Opened, ReadOptions
 from tracekit.readers.printed.lines import TotalRows, first_lines, text_lines
-from tracekit.readers.printed.locale import LOCAL_NUMBER, NumberCells, as_printed
+from tracekit.readers.printed.locale import NumberCells, as_printed
+from tracekit.readers.printed.numbers import LOCAL_NUMBER
 from tracekit.readers.printed.pasted import Plain, RankRows
 from tracekit.readers.source import Source
 from tracekit.readers.theano import _patterns as patterns

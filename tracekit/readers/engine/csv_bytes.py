@@ -1,0 +1,61 @@
+"""Bytes of CSV lines that pyarrow reads in another way than the readers do cell by cell.
+
+pyarrow takes `0x1f` for an integer, `.5` and `5.` for decimals, and goes on after the quote in `"abc"def`. It keeps no
+texts of the numbers that it has parsed, so such lines are found by their bytes before.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from tracekit.columns.arrays import Bytes
+
+NEWLINE, _RETURN, _QUOTE, _POINT = b'\n\r".'
+CELL_STARTS = b',;\t"\n'
+"""Bytes before the first byte of a cell."""
+NUMBER_STARTS = CELL_STARTS + b" +-"
+"""Bytes before the first digit of a number: pyarrow skips blanks."""
+_BESIDE_NUMBERS = np.frombuffer(NUMBER_STARTS + b"\r", np.uint8)
+
+
+def has_hexadecimal(data: bytes, before: bytes = NUMBER_STARTS) -> bool:
+    """Return whether a cell begins with `0x`. before: bytes that may come before it.
+
+    Comparing two bytes at once is many times as fast as a search.
+    """
+    if len(data) < 2:
+        return False
+    raw = np.frombuffer(data, np.uint8)
+    is_before = np.isin(np.arange(256), np.frombuffer(before, np.uint8))
+    for start in (0, 1):
+        pairs = np.frombuffer(data, "<u2", (len(data) - start) // 2, start)
+        places = np.flatnonzero((pairs == 0x7830) | (pairs == 0x5830)) * 2 + start
+        if len(places) and (places[0] == 0 or is_before[raw[places - 1]].any()):
+            return True
+    return False
+
+
+def has_plain_quotes(raw: Bytes, delimiter: int) -> bool:
+    """Return whether each quote opens or closes a whole cell that has no other. raw: whole lines."""
+    quotes = np.flatnonzero(raw == _QUOTE)
+    if not len(quotes):
+        return True
+    if len(quotes) % 2:
+        return False
+    opening, closing = quotes[::2], quotes[1::2]
+    before = np.where(opening > 0, raw[opening - 1], NEWLINE)
+    after = raw[np.minimum(closing + 1, len(raw) - 1)]
+    lines = np.searchsorted(np.flatnonzero(raw == NEWLINE), quotes)
+    return bool(
+        np.isin(before, (delimiter, NEWLINE)).all()
+        and np.isin(after, (delimiter, NEWLINE, _RETURN)).all()
+        and (lines[::2] == lines[1::2]).all()
+    )
+
+
+def has_bare_points(raw: Bytes) -> bool:
+    """Return whether a cell may be a number without digits on one side of its point, `.5` or `5.`."""
+    points = np.flatnonzero(raw == _POINT)
+    before = np.where(points > 0, raw[points - 1], NEWLINE)
+    after = raw[np.minimum(points + 1, len(raw) - 1)]
+    return bool((np.isin(before, _BESIDE_NUMBERS) | np.isin(after, _BESIDE_NUMBERS)).any())
