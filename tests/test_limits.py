@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import zstandard
+from small_limits import Limit, small
 from support import LONG_S, sample
 from support import run_command as run
 
@@ -91,8 +92,8 @@ PACKED: dict[str, Callable[[Path], bytes]] = {
 @pytest.fixture
 def _small(monkeypatch: pytest.MonkeyPatch) -> None:
     """A packed input may have 4 MiB by default, or 20 times its size."""
-    monkeypatch.setattr(limits, "UNPACKED_BYTES", 4 * MB)
-    monkeypatch.setattr(limits, "EXPANSION", 20)
+    small(monkeypatch, Limit.UNPACKED_BYTES, 4 * MB)
+    small(monkeypatch, Limit.EXPANSION, 20)
 
 
 @pytest.mark.usefixtures("_small")

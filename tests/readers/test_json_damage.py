@@ -11,11 +11,11 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from small_limits import Limit, small
 from support import run_command
 
 import tracekit
 from tracekit.doctor import diagnose
-from tracekit.readers.trace_event import stream
 from tracekit.trace import Ledger, Trace
 
 ARGS = (
@@ -126,7 +126,7 @@ SLOW = settings(max_examples=40, deadline=None, suppress_health_check=[HealthChe
 @given(seed=st.integers(0, 1 << 32), slab=st.sampled_from([701, 5003, 2 << 20]))
 def test_broken_events_cost_themselves_alone(seed: int, slab: int, tmp_path: Path) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(stream, "SLAB_BYTES", slab)
+        small(patch, Limit.JSON_SLAB_BYTES, slab)
         check_broken(tmp_path / "x.json", 24, seed, most=8)
 
 

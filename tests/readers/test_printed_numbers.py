@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from small_limits import Limit, small
 
 from tracekit.errors import ParseError
 from tracekit.readers.base import ReadOptions
@@ -204,7 +205,7 @@ def test_the_user_may_name_the_decimal_separator(tmp_path: Path) -> None:
 
 
 def test_a_line_that_is_too_long_is_no_row(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(locale, "_LONGEST_ROW", 10)
+    small(monkeypatch, Limit.LOCALE_ROW_CHARACTERS, 10)
     assert reread("row 12,345\nrow 123,45\nrow 12,3456\nrow 123,456\n", tmp_path) == (
         "row 12.345\nrow 123.45\nrow 12,3456\nrow 123,456\n", True
     )  # fmt: skip

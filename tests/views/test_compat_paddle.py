@@ -18,6 +18,7 @@ import paddle_case
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from small_limits import Limit, small
 from support import GOLDENS, SAMPLES, corpus, corpus_root
 from views.tables import dicts, event_rows, on_trace, trace
 
@@ -143,7 +144,7 @@ def test_devices_copies_collectives_and_memory_on_several_threads_as_paddle_prin
     path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # The trace is random: kernels last over others of their stream, as no program's do. Paddle counts them all.
-    monkeypatch.setattr("tracekit.analysis.covered.LEAST", 1 << 30)
+    small(monkeypatch, Limit.COVERED_LEAST_RANGES, 1 << 30)
     seed = re.match(r"random-(\d+)\.", path.name)
     assert seed is not None
     tracekit.write(paddle_case.random_trace(int(seed[1])), tmp_path / "random.pb")

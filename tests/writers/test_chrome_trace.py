@@ -14,6 +14,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from small_limits import Limit, small
 from strategies import rows_of, tables
 from viewers import perfetto
 from writing import dense_tables
@@ -422,7 +423,7 @@ def test_marks_counters_memory_and_asynchronous_work(tmp_path: Path) -> None:
 
 
 def test_names_that_come_late_are_written_again_at_the_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(trace, "BATCH_ROWS", 1)
+    small(monkeypatch, Limit.CHROME_BATCH_ROWS, 1)
     run = Run()
 
     def batches() -> Any:
@@ -526,7 +527,7 @@ def test_speedscope_gets_no_lane_without_slices(tmp_path: Path) -> None:
 def test_chrome_is_warned_of_a_trace_that_it_cannot_open(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     batch = rows(3, ts_ns=np.arange(3), dur_ns=np.ones(3, np.int64))
     assert written(tmp_path / "t.json", batch, viewer="chrome").notes == []
-    monkeypatch.setattr(trace, "MOST_EVENTS", 2)
+    small(monkeypatch, Limit.CHROME_EVENTS, 2)
     (note,) = written(tmp_path / "t.json", batch, viewer="chrome").notes
     assert note.startswith("3 events in 0 MB: chrome://tracing fails above about a million events")
     assert written(tmp_path / "t.json", batch, viewer="perfetto").notes == []

@@ -14,6 +14,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import given
 from lanes import in_time_order, is_counter, is_writable, lane_of, on_device, rows
+from small_limits import Limit, small
 from strategies import rows_of, tables
 from writing import dense_tables
 
@@ -215,7 +216,7 @@ def test_long_texts_are_written_in_several_pieces(tmp_path: Path, monkeypatch: p
     args = pa.array([json.dumps({"text": "x" * (i % 70)}) for i in range(300)])
     batch = rows(300, ts_ns=np.arange(300), dur_ns=np.ones(300, int), stream=np.arange(300) % 3, args=args)
     written(tmp_path / "a.json", batch)
-    monkeypatch.setattr("tracekit.writers.firefox._markers.CHUNK_BYTES", 200)
+    small(monkeypatch, Limit.FIREFOX_CHUNK_BYTES, 200)
     written(tmp_path / "b.json", batch)
     assert (tmp_path / "a.json").read_bytes() == (tmp_path / "b.json").read_bytes()
     check_rows(tmp_path / "b.json", [batch])

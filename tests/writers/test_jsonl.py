@@ -12,6 +12,7 @@ import pyarrow as pa
 import pytest
 import zstandard
 from hypothesis import given
+from small_limits import Limit, small
 from strategies import rows_of, traces
 from writing import check_full_disk, peak_kilobytes
 
@@ -123,7 +124,7 @@ def test_packed_forms_hold_the_same_text_and_repeat(tmp_path: Path) -> None:
 
 
 def test_long_texts_are_written_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(jsonl, "BYTES_AT_ONCE", 1 << 12)
+    small(monkeypatch, Limit.JSONL_BYTES_AT_ONCE, 1 << 12)
     texts = [json.dumps({"a": "x" * 700}), None, "{}"] * 5
     columns = {"ts_ns": np.arange(15), "event_id": 0, "kind": "mark", "source": 0, "name": "n" * 500}
     batch = event_batch(15, columns | {"args": pa.array(texts)})
