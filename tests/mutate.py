@@ -46,6 +46,7 @@ from pathlib import Path
 from queue import SimpleQueue
 
 from coverage import CoverageData
+from nearest import nearest, words_of
 
 ROOT = Path(__file__).resolve().parent.parent
 MAP = ROOT / ".coverage-mutate"
@@ -230,12 +231,6 @@ def write_map(tests: list[str], jobs: int) -> int:
     return code
 
 
-def words_of(path: str) -> set[str]:
-    """Return the words of a path of a module or a test, those of its folders included."""
-    parts = Path(path).with_suffix("").parts[1:]
-    return {word for part in parts for word in part.removeprefix("test_").split("_") if word}
-
-
 def tests_of(mutant: Mutant, data: CoverageData) -> list[list[str]]:
     """Return the tests that run the line, in waves; the nearest names come first.
 
@@ -263,20 +258,9 @@ def in_function(mutant: Mutant) -> bool:
     return any(node.body[0].lineno <= mutant.line <= (node.end_lineno or 0) for node in functions)
 
 
-def nearest(mutant: Mutant) -> list[list[str]]:
+def by_name(mutant: Mutant) -> list[list[str]]:
     """Return the test files whose path shares most words with the module and that name its folder or it, in waves."""
-    words = words_of(mutant.path)
-    module = mutant.path.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
-    folder = module.rpartition(".")[0]
-
-    def distance(file: str) -> tuple[float, str]:
-        text = (ROOT / file).read_text(encoding="utf-8")
-        imports = 2 * (module in text) + (folder != "tracekit" and folder in text)
-        own = words_of(file)
-        return -(len(words & own) + imports + len(words & own) / len(words | own)), file
-
-    files = [path.relative_to(ROOT).as_posix() for path in sorted((ROOT / "tests").rglob("test_*.py"))]
-    waves = in_waves(sorted(files, key=distance), NEAREST)
+    waves = in_waves(nearest(mutant.path), NEAREST)
     return [*waves, [file for file in EVERYWHERE if all(file not in wave for wave in waves)]]
 
 
@@ -419,7 +403,7 @@ def main() -> int:
         chosen = every(places)
         random.Random(given.seed).shuffle(chosen)
     if given.what == "run":
-        return run(chosen, nearest if given.by_name else mapped(), given.jobs)
+        return run(chosen, by_name if given.by_name else mapped(), given.jobs)
     print(*chosen, sep="\n")
     return 0
 
