@@ -68,8 +68,8 @@ class Limit(Enum):
     RANKS_TOGETHER = ("tracekit.shares.MOST_TOGETHER",)
     RANK_VALUES = ("tracekit.shares._tallies.MOST_VALUES",)
     RECORDED_NAMES = (
-        "recorder._ranges.MAX_NAMES",
-        "recorder._session.MAX_NAMES",
+        "tracekit.recorder._ranges.MAX_NAMES",
+        "tracekit.recorder._session.MAX_NAMES",
     )
     RESAMPLE_CHUNK = ("tracekit.analysis.resample._CHUNK",)
     SERIES_CHUNK = ("tracekit.analysis.series._CHUNK",)

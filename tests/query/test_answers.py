@@ -388,5 +388,5 @@ def test_a_damaged_page_of_totals_is_an_error_and_never_another_figure(tmp_path:
 
 
 def test_a_query_that_is_no_text_is_refused() -> None:
-    with pytest.raises(UsageError, match="not text"):
+    with pytest.raises(UsageError, match="not valid UTF-8"):
         query(CSV, "SELECT '\udce6'")
