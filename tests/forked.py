@@ -34,6 +34,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import IO, Any, Self
 
+from leaving import keep_libraries
+
 LONG_S = 300
 ROOT = Path(__file__).resolve().parent.parent
 _FDS = 4
@@ -122,7 +124,7 @@ class Forks:
     def __init__(self, environment: Mapping[str, str] | None = None) -> None:
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         environment = dict(os.environ if environment is None else environment)
-        path = [str(ROOT), *filter(None, [environment.get("PYTHONPATH")])]
+        path = [str(ROOT), str(ROOT / "tests"), *filter(None, [environment.get("PYTHONPATH")])]
         with theirs:
             self._process = subprocess.Popen(
                 [sys.executable, __file__, str(theirs.fileno())],
@@ -290,6 +292,7 @@ def _become(job: dict[str, Any]) -> None:
 
 
 if __name__ == "__main__":
+    keep_libraries()
     # A shell lets jobs in the background ignore the one, nohup the other.
     signal.signal(signal.SIGINT, signal.default_int_handler)
     signal.signal(signal.SIGHUP, signal.SIG_DFL)

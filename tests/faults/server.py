@@ -21,6 +21,8 @@ import time
 from contextlib import suppress
 from pathlib import Path
 
+from leaving import keep_libraries
+
 RULE = struct.Struct("10i256s256s256s")
 """places, calls, number, action, argument, sticky, after, pid, count, fired; root, source, log: as in shim.c."""
 _ANSWER_S = 0.3
@@ -122,6 +124,7 @@ def become(job: dict[str, object]) -> None:
 
 
 if __name__ == "__main__":
+    keep_libraries()
     prepare()
     print("ready", flush=True)
     if (job := serve()) is not None:
