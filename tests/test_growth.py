@@ -9,11 +9,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from doors.readers import Header, OpenTable, ProfiledRun, Table
 from support import run_command as run
-
-from tracekit.readers.nvprof._lines import Header, Table
-from tracekit.readers.nvprof._session import ProfiledRun
-from tracekit.readers.nvprof._state import OpenTable
 
 FEW = 60
 Json = dict[str, object]

@@ -6,13 +6,13 @@ from typing import Any
 
 import numpy as np
 import pytest
+from doors.analysis import analysis_path_waits as _path_waits
+from doors.analysis import pieces_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from path_cases import COPY, GEMM, LAUNCH, OP, RANGE, SYNC, cases, device, edges_of, host, ints, slow_end, waits
 from small_limits import Limit, small
 
-from tracekit.analysis import _path_waits
-from tracekit.analysis._path_nodes import pieces_of
 from tracekit.analysis.critical_path import MOST_SPAN, Graph, Lag, Part, Waits, build, upper_bound, upper_bounds, walk
 
 

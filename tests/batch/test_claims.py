@@ -9,9 +9,9 @@ import time
 from pathlib import Path
 
 import pytest
+from doors.stores import Owner
 from small_limits import Limit, small
 
-from tracekit.batch._claims import Owner
 from tracekit.errors import OutputError
 
 _LIVES = """

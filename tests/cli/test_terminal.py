@@ -12,12 +12,12 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
+from doors.pages import cli_common as _common
 from forked import forks
 from hypothesis import given
 from hypothesis import strategies as st
 from support import run_command as run
 
-from tracekit.cli import _common
 from tracekit.readers.builder import event_batch
 from tracekit.text.spreadsheet import AS_TEXT, FORMULA, cell_text
 from tracekit.trace import Run

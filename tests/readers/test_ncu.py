@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from doors.readers import Lines
 from hypothesis import event, given, settings
 from hypothesis import strategies as st
 from small_limits import Limit, small
@@ -20,7 +21,6 @@ from support import SAMPLES, corpus_next, run_command, sample, sure_readers
 import tracekit
 from tracekit.doctor.noted import class_of_note
 from tracekit.errors import ParseError
-from tracekit.readers.ncu._lines import Lines
 from tracekit.trace import Trace
 
 Row = dict[str, Any]

@@ -8,23 +8,23 @@ from fractions import Fraction
 from pathlib import Path
 
 import pytest
+from doors.readers import RowError
+from doors.readers import cuda_profile_columns as cuda
+from doors.readers import ncu_values as ncu
+from doors.readers import nsys_tables as nsys
+from doors.readers import nvprof_row as nvprof
+from doors.readers import torch_columns as torch
 from hypothesis import given
 from hypothesis import strategies as st
 from small_limits import Limit, small
 
 from tracekit.errors import ParseError
 from tracekit.readers.base import ReadOptions
-from tracekit.readers.cuda_profile import _columns as cuda
-from tracekit.readers.ncu import _values as ncu
-from tracekit.readers.nsys import _tables as nsys
-from tracekit.readers.nvprof import _row as nvprof
-from tracekit.readers.nvprof._state import RowError
 from tracekit.readers.printed import locale
 from tracekit.readers.printed.lines import Printed, printed
 from tracekit.readers.printed.locale import NumberCells, as_csv, as_printed
 from tracekit.readers.printed.numbers import COMMA, LAKHS, MYRIADS, POINT, STYLES, Style, choose, styles_of
 from tracekit.readers.source import open_source
-from tracekit.readers.torch import _columns as torch
 from tracekit.trace import Ledger
 from tracekit.units import MAX_NS
 

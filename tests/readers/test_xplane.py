@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from doors.readers import scan
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from small_limits import Limit, small
@@ -21,7 +22,6 @@ from support import SAMPLES, corpus_next, sample, sure_readers
 
 import tracekit
 from tracekit.errors import ParseError, TracekitError
-from tracekit.readers.xplane._scan import scan
 from tracekit.trace import Trace
 
 MAKE = runpy.run_path(str(SAMPLES / "_xplane.py"))

@@ -12,13 +12,14 @@ from concurrent.futures import ThreadPoolExecutor
 from enum import StrEnum
 
 import pytest
+from doors.recorder import recorder_jsonl as _jsonl
+from doors.recorder import recorder_session as _session
 from hypothesis import example, given
 from hypothesis import strategies as st
 from recorder.reading import Log, Seen, read_log
 from small_limits import Limit, small
 
 from tracekit import recorder
-from tracekit.recorder import _jsonl, _session
 
 Finish = Callable[[], Log]
 

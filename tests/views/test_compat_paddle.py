@@ -16,6 +16,9 @@ from typing import Any
 import numpy as np
 import paddle_case
 import pytest
+from doors.compat import forest
+from doors.compat import paddle_order as _order
+from doors.profiler import Timing
 from hypothesis import given
 from hypothesis import strategies as st
 from small_limits import Limit, small
@@ -24,11 +27,8 @@ from views.tables import dicts, event_rows, on_trace, trace
 
 import tracekit
 from tracekit import pipeline
-from tracekit.compat.paddle import _order
-from tracekit.compat.paddle._tree import forest
 from tracekit.errors import UsageError
 from tracekit.index.trace_index import TraceIndex
-from tracekit.profiler.paddle._benchmark import Timing
 from tracekit.recorder import log_format as lf
 from tracekit.render.base import RenderOptions
 from tracekit.report import Section

@@ -24,8 +24,8 @@ from tracekit import schema
 from tracekit.readers.builder import event_batch, totals_batch
 from tracekit.run.streams import in_order
 from tracekit.trace import Ledger, Run, SourceFacts
+from tracekit.writers import WRITERS
 from tracekit.writers.base import Stream, WriteOptions, Written
-from tracekit.writers.chrome import _trace as trace
 from tracekit.writers.json_text import OWN_KEYS
 from tracekit.writers.tracks.texts import quoted
 
@@ -37,7 +37,7 @@ def written(
 ) -> Written:
     parts = [p for b in batches for p in (b.to_batches() if isinstance(b, pa.Table) else [b])]
     stream = Stream(run or Run(), iter(parts), (Ledger(path="in.csv", format="test"),))
-    return trace.write(stream, path, WriteOptions(force=force, viewer=viewer, version="9.9"))
+    return WRITERS["chrome"].write(stream, path, WriteOptions(force=force, viewer=viewer, version="9.9"))
 
 
 def loaded(path: Path, **options: Any) -> dict[str, Any]:
@@ -433,7 +433,7 @@ def test_names_that_come_late_are_written_again_at_the_end(tmp_path: Path, monke
         run.threads[0, 3, 1 << 40], run.ids["tid", 0, 1 << 40] = "main", "0xffffffffffffffff"
 
     path = tmp_path / "t.json"
-    trace.write(Stream(run, batches()), path, WriteOptions())
+    WRITERS["chrome"].write(Stream(run, batches()), path, WriteOptions())
     names: dict[tuple[str, int], str] = {}
     last = None
     for event in loaded(path)["traceEvents"]:

@@ -16,7 +16,6 @@ from tracekit import schema
 from tracekit.errors import OutputError, OutputExistsError
 from tracekit.readers.builder import event_batch, totals_batch
 from tracekit.trace import Ledger, Run, SourceFacts, concat
-from tracekit.writers import _parquet as parquet
 from tracekit.writers.base import Stream, WriteOptions
 from tracekit.writers.parquet import WRITER
 
@@ -155,11 +154,10 @@ def test_a_write_that_fails_leaves_what_was_there(tmp_path: Path) -> None:
 
 
 def test_a_full_disk_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-
-    def full(self: object, data: object) -> int:
+    def full(*_: object, **__: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(parquet._Counted, "write", full)
+    monkeypatch.setattr(pq.ParquetWriter, "write_table", full)
     with pytest.raises(OutputError, match="the disk is full"):
         write(tmp_path / "a.parquet", events(1))
     assert not list(tmp_path.iterdir())

@@ -22,9 +22,9 @@ from writing import dense_tables
 import tracekit
 from tracekit.readers.builder import totals_batch
 from tracekit.trace import Ledger, Run, SourceFacts
+from tracekit.writers import WRITERS
 from tracekit.writers.base import Stream, WriteOptions, Written
 from tracekit.writers.json_text import OWN_KEYS, parsed
-from tracekit.writers.perfetto import _trace as trace
 from tracekit.writers.tracks.order import Items, order_packets
 
 HOST_NUMBERS = ("device", "context", "stream")
@@ -34,7 +34,7 @@ NUMBERS = ("correlation", "step", "bytes", "registers", "static_smem_bytes", "dy
 def written(path: Path, *batches: pa.RecordBatch | pa.Table, run: Run | None = None, force: bool = True) -> Written:
     parts = [p for b in batches for p in (b.to_batches() if isinstance(b, pa.Table) else [b])]
     stream = Stream(run or Run(), iter(parts), (Ledger(path="in.csv", format="test"),))
-    return trace.write(stream, path, WriteOptions(force=force, version="9.9"))
+    return WRITERS["perfetto"].write(stream, path, WriteOptions(force=force, version="9.9"))
 
 
 def text(value: Any) -> Any:
@@ -276,7 +276,7 @@ def test_names_that_come_late_are_written_again_at_the_end(tmp_path: Path, monke
         run.threads[0, 3, 1 << 40], run.ids["tid", 0, 1 << 40] = "main", "0xffffffffffffffff"
 
     path = tmp_path / "t.pftrace"
-    trace.write(Stream(run, batches()), path, WriteOptions())
+    WRITERS["perfetto"].write(Stream(run, batches()), path, WriteOptions())
     tracks = pftrace.decode(path).tracks.values()
     assert {track.get("process", track.get("name")) for track in tracks} == {
         "GPU 0 Tesla P4 (process 3)", "main (thread 0xffffffffffffffff)", "python (process 3)", "stream 7 copies",
