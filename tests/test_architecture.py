@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 from pathlib import Path
 
 import pytest
@@ -125,6 +126,7 @@ def module_of(path: Path) -> str:
     return ".".join(path.relative_to(PACKAGE).with_suffix("").parts).removesuffix(".__init__")
 
 
+@functools.cache
 def imports_of(path: Path) -> list[tuple[int, str]]:
     """Every `x.y` of tracekit that a file imports, with its line, those inside functions and TYPE_CHECKING too."""
     found = []
