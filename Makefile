@@ -25,7 +25,7 @@ if ! command -v npm >/dev/null; then echo "no npm: two viewers are not installed
     else $(NPM) --prefix $(1)/viewers || [ "$(CI)" != true ]; fi
 endef
 
-.PHONY: demo test check lowest installed coverage docs picture bench truth fuzz clean
+.PHONY: demo test quick check lowest installed coverage docs picture bench truth fuzz clean
 
 $(USER): pyproject.toml
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "tracekit needs Python 3.11 or newer; name one: make PYTHON=python3.11")'
@@ -45,6 +45,9 @@ demo: $(USER)   ## run the main job on sample traces and say where the report is
 test: $(STAMP)   ## set up, then run every test
 	$(BIN)/python -m pytest $(PYTEST_FLAGS)
 	@echo "tests passed; tests that were skipped are named above with the reason"
+
+quick: $(STAMP)   ## the tests of what changed since main, and the contracts: at most two minutes (make quick BASE=HEAD)
+	$(BIN)/python tests/quick.py --base $(or $(BASE),main) $(PYTEST_FLAGS)
 
 check: $(STAMP)   ## what must be green at every commit
 	$(BIN)/ruff check .

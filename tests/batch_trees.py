@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import Self
 
 import pytest
+from doors.stores import Outcome, work
 from support import ROOT, sample
 
 from tracekit import batch
-from tracekit.batch._work import Outcome, work
 from tracekit.batch.plan import Task
 
 RUNS = (

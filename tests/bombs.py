@@ -287,8 +287,9 @@ def parquets(draw: Draw, size: int, number: int) -> Made:
 
     from tracekit import schema
 
-    count = size // 20
-    want = {"ts_ns": 1, "dur_ns": 1, "event_id": 1, "source": 0, "kind": "kernel", "name": "k" * draw.choice([1, 5000])}
+    length = draw.choice([1, 5000])
+    count = size // (20 if length == 1 else 125)  # of long names, 40 times as many bytes as asked for
+    want = {"ts_ns": 1, "dur_ns": 1, "event_id": 1, "source": 0, "kind": "kernel", "name": "k" * length}
     fields = [schema.EVENTS.field(name) for name in want]
     groups = [1, 1, 8, 200][number % 4]
     rows = count // groups

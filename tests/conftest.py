@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from forked import end_forks
 from hypothesis import HealthCheck, settings
 from support import GOLDENS, ROOT, SHARE
 from viewers import end_viewers
@@ -72,9 +73,10 @@ def _has_cupti(item: pytest.Item) -> bool:
 
 
 @pytest.fixture(scope="session", autouse=True)
-def viewers_of_the_session() -> Iterator[None]:
+def processes_of_the_session() -> Iterator[None]:
     yield
     end_viewers()
+    end_forks()
 
 
 @pytest.fixture

@@ -8,8 +8,8 @@
     python tests/mutate.py run --count 40 --seed 7             change 40 lines; the tests that run a line must fail
 
 Everything happens in copies of the checkout in a temporary folder. Operators, bounds, constants, conditions, dropped
-calls and swapped arguments are changed. Texts, annotations and docstrings are not. `explained_changes.txt` has the
-changes that no test can catch, each with the reason; they are not tried.
+calls and swapped arguments are changed. Texts, annotations and docstrings are not. Some changes that survive change
+nothing that can be seen (`max(a, b)` of two equal numbers): read the line before you write a test.
 
 --by-name needs no map: it tries the test files whose names and imports are nearest to the changed module. Other files
 may catch what these do not, so its figure is a lower bound.
@@ -46,9 +46,9 @@ from pathlib import Path
 from queue import SimpleQueue
 
 from coverage import CoverageData
+from nearest import nearest, words_of
 
 ROOT = Path(__file__).resolve().parent.parent
-EXPLAINED = ROOT / "tests" / "explained_changes.txt"
 MAP = ROOT / ".coverage-mutate"
 """Not `.coverage.mutate`: coverage would take that for data of its own, and combine it."""
 WAVES = (12, 60, 400)
@@ -170,29 +170,6 @@ def mutants(path: Path) -> Iterator[Mutant]:
             yield Mutant(path.relative_to(ROOT).as_posix(), place.lineno, start, end, before, whole)
 
 
-def explained() -> dict[tuple[str, str], str]:
-    """Return the changes that no test can catch, each with its reason.
-
-    A change is `place: before  ->  after`, and the line of code that it is in. A place is `file.py::function`, or
-    `file.py` outside functions and classes.
-    """
-    lines = [line for line in EXPLAINED.read_text(encoding="utf-8").splitlines() if line and not line.startswith("#")]
-    entries = zip(lines[::3], lines[1::3], lines[2::3], strict=True)
-    return {(change, code.strip()): reason.strip() for change, code, reason in entries}
-
-
-def named(mutant: Mutant) -> tuple[str, str]:
-    """Return the name of a change in the list of explained changes."""
-    path = ROOT / mutant.path
-    inside = [name for name, lines in top_level(path).items() if mutant.line in lines]
-    return f"{'::'.join([mutant.path, *inside])}: {mutant.change}", code_of(path)[mutant.line - 1].strip()
-
-
-@functools.cache
-def code_of(path: Path) -> list[str]:
-    return path.read_text(encoding="utf-8").splitlines()
-
-
 @functools.cache
 def top_level(path: Path) -> dict[str, range]:
     """Return the lines of each function and class of a file."""
@@ -214,11 +191,9 @@ def lines_of(place: str) -> dict[Path, range]:
 
 
 def every(places: list[str]) -> list[Mutant]:
-    """Return all changes of these places that are not explained, see `lines_of`."""
+    """Return all changes of these places, see `lines_of`."""
     parts = [(path, lines) for place in places for path, lines in lines_of(place).items()]
-    known = explained()
-    found = (mutant for path, lines in parts for mutant in mutants(path) if mutant.line in lines)
-    return [mutant for mutant in found if named(mutant) not in known]
+    return [mutant for path, lines in parts for mutant in mutants(path) if mutant.line in lines]
 
 
 def sample(count: int, seed: int, places: list[str]) -> list[Mutant]:
@@ -256,12 +231,6 @@ def write_map(tests: list[str], jobs: int) -> int:
     return code
 
 
-def words_of(path: str) -> set[str]:
-    """Return the words of a path of a module or a test, those of its folders included."""
-    parts = Path(path).with_suffix("").parts[1:]
-    return {word for part in parts for word in part.removeprefix("test_").split("_") if word}
-
-
 def tests_of(mutant: Mutant, data: CoverageData) -> list[list[str]]:
     """Return the tests that run the line, in waves; the nearest names come first.
 
@@ -289,20 +258,9 @@ def in_function(mutant: Mutant) -> bool:
     return any(node.body[0].lineno <= mutant.line <= (node.end_lineno or 0) for node in functions)
 
 
-def nearest(mutant: Mutant) -> list[list[str]]:
+def by_name(mutant: Mutant) -> list[list[str]]:
     """Return the test files whose path shares most words with the module and that name its folder or it, in waves."""
-    words = words_of(mutant.path)
-    module = mutant.path.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
-    folder = module.rpartition(".")[0]
-
-    def distance(file: str) -> tuple[float, str]:
-        text = (ROOT / file).read_text(encoding="utf-8")
-        imports = 2 * (module in text) + (folder != "tracekit" and folder in text)
-        own = words_of(file)
-        return -(len(words & own) + imports + len(words & own) / len(words | own)), file
-
-    files = [path.relative_to(ROOT).as_posix() for path in sorted((ROOT / "tests").rglob("test_*.py"))]
-    waves = in_waves(sorted(files, key=distance), NEAREST)
+    waves = in_waves(nearest(mutant.path), NEAREST)
     return [*waves, [file for file in EVERYWHERE if all(file not in wave for wave in waves)]]
 
 
@@ -445,7 +403,7 @@ def main() -> int:
         chosen = every(places)
         random.Random(given.seed).shuffle(chosen)
     if given.what == "run":
-        return run(chosen, nearest if given.by_name else mapped(), given.jobs)
+        return run(chosen, by_name if given.by_name else mapped(), given.jobs)
     print(*chosen, sep="\n")
     return 0
 

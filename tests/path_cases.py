@@ -8,9 +8,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+from doors.analysis import analysis_path_build as _path_build
+from doors.analysis import analysis_path_doubts as _path_doubts
+from doors.analysis import analysis_path_gains as _path_gains
+from doors.analysis import analysis_path_waits as _path_waits
 from hypothesis import strategies as st
 
-from tracekit.analysis import _path_build, _path_doubts, _path_gains, _path_waits
 from tracekit.analysis.critical_path import Device, Graph, Host, Part, Waits
 from tracekit.columns.arrays import I64
 

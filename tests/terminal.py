@@ -5,9 +5,10 @@ from __future__ import annotations
 import os
 import pty
 import select
-import sys
+import termios
 import time
 
+from forked import forks
 from support import LONG_S
 
 
@@ -18,27 +19,27 @@ def at_a_terminal(
 
     errors: show stderr too, on which a busy machine sees a progress bar.
     """
-    child, terminal = pty.fork()
-    if child == 0:  # pragma: no cover - another process
-        own = {"TERM": "xterm", "COLUMNS": "", **environment}
-        command = 'stty rows $ROWS cols 80; unset COLUMNS LINES; exec "$0" -m tracekit $NAME "$@"'
-        command += "" if errors else " 2>/dev/null"
-        os.execve(
-            "/bin/sh",
-            ["sh", "-c", command, sys.executable, *words],
-            os.environ | own | {"ROWS": str(rows), "NAME": name},
-        )
-    found = b""
-    end = time.monotonic() + LONG_S
-    while time.monotonic() < end:
-        if not select.select([terminal], [], [], 1)[0]:
-            continue
-        try:
-            data = os.read(terminal, 1 << 16)
-        except OSError:  # the end, on Linux
-            break
-        if not data:
-            break
-        found += data
-    os.close(terminal)
-    return found.decode(), os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    own = {key: value for key, value in os.environ.items() if key not in ("COLUMNS", "LINES")}
+    leader, terminal = pty.openpty()
+    termios.tcsetwinsize(terminal, (rows, 80))
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    stderr = None if errors else nowhere
+    with forks().start(
+        name, *words, env=own | {"TERM": "xterm"} | environment, terminal=terminal, stderr=stderr
+    ) as job:
+        os.close(terminal)
+        os.close(nowhere)
+        found = b""
+        end = time.monotonic() + LONG_S
+        while time.monotonic() < end:
+            if not select.select([leader], [], [], 1)[0]:
+                continue
+            try:
+                data = os.read(leader, 1 << 16)
+            except OSError:  # the end, on Linux
+                break
+            if not data:
+                break
+            found += data
+        os.close(leader)
+        return found.decode(), job.wait()

@@ -8,6 +8,7 @@ import threading
 from concurrent.futures import Future, wait
 
 import pytest
+from small_limits import Limit, small
 from support import LONG_S
 
 from tracekit.safety.library_calls import interruptible, is_stuck
@@ -55,7 +56,7 @@ def test_a_request_to_stop_that_comes_too_early_comes_again(monkeypatch: pytest.
         return wait(futures, timeout)
 
     monkeypatch.setattr("tracekit.safety.library_calls.wait", interrupted)
-    monkeypatch.setattr("tracekit.safety.library_calls._MERCY_S", LONG_S)  # a busy machine asks late
+    small(monkeypatch, Limit.LIBRARY_CALL_MERCY_S, LONG_S)  # a busy machine asks late
     with pytest.raises(KeyboardInterrupt):
         interruptible(ask, stopped.wait)
     assert len(asked) == 3

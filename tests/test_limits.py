@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import zstandard
+from small_limits import Limit, small
 from support import LONG_S, sample
 from support import run_command as run
 
@@ -57,42 +58,42 @@ def database(folder: Path) -> bytes:
     with closing(sqlite3.connect(path)) as db, db:
         db.execute("create table CUPTI_ACTIVITY_KIND_KERNEL (_id_, start, end)")
         db.execute("create table pad (x)")
-        db.execute("insert into pad values (zeroblob(?))", (24 * MB,))
+        db.execute("insert into pad values (zeroblob(?))", (6 * MB,))
     return path.read_bytes()
 
 
 PACKED: dict[str, Callable[[Path], bytes]] = {
-    "events.gz": lambda _: zipped(events(24 * MB)),
-    "events.zst": lambda _: squeezed(events(24 * MB)),
-    "one-line.gz": lambda _: zipped(b'{"traceEvents":[{"name":"' + b"k" * 24 * MB),
-    "one-line.zst": lambda _: squeezed(b'{"traceEvents":[{"name":"' + b"k" * 24 * MB),
-    "blanks.gz": lambda _: zipped(b'{"traceEvents":[' + b" " * 24 * MB),
-    "blanks.zst": lambda _: squeezed(b'{"traceEvents":[' + b" " * 24 * MB),
+    "events.gz": lambda _: zipped(events(6 * MB)),
+    "events.zst": lambda _: squeezed(events(6 * MB)),
+    "one-line.gz": lambda _: zipped(b'{"traceEvents":[{"name":"' + b"k" * 6 * MB),
+    "one-line.zst": lambda _: squeezed(b'{"traceEvents":[{"name":"' + b"k" * 6 * MB),
+    "blanks.gz": lambda _: zipped(b'{"traceEvents":[' + b" " * 6 * MB),
+    "blanks.zst": lambda _: squeezed(b'{"traceEvents":[' + b" " * 6 * MB),
     "a-gibibyte.zst": lambda _: in_zeros(b'{"traceEvents":[\n' + EVENT),
-    "zeros.gz": lambda _: zipped(bytes(24 * MB)),
-    "zeros.zst": lambda _: squeezed(bytes(24 * MB)),
-    "members.gz": lambda _: zipped(events(MB)) + zipped(EVENT * 20_000) * 24,
-    "frames.zst": lambda _: squeezed(events(MB)) + squeezed(EVENT * 20_000) * 24,
-    "depth.gz": lambda _: zipped(b'{"traceEvents":[{"args":' + b"[" * 24 * MB),
-    "depth.zst": lambda _: squeezed(b'{"traceEvents":[{"args":' + b'{"a":' * 5 * MB),
-    "width.gz": lambda _: zipped(b'{"traceEvents":[{"args":{' + b'"a":1,' * 4 * MB),
-    "csv.gz": lambda _: zipped(CSV.read_bytes() + CSV.read_bytes().splitlines(True)[-1] * 200_000),
-    "csv.zst": lambda _: squeezed(CSV.read_bytes() + CSV.read_bytes().splitlines(True)[-1] * 200_000),
-    "columns.gz": lambda _: zipped(CSV.read_bytes() + b'"x",' * 6 * MB),
-    "utf-16.gz": lambda _: zipped(b"\xff\xfe" + events(12 * MB).decode().encode("utf-16-le")),
+    "zeros.gz": lambda _: zipped(bytes(6 * MB)),
+    "zeros.zst": lambda _: squeezed(bytes(6 * MB)),
+    "members.gz": lambda _: zipped(events(MB // 4)) + zipped(EVENT * 20_000) * 6,
+    "frames.zst": lambda _: squeezed(events(MB // 4)) + squeezed(EVENT * 20_000) * 6,
+    "depth.gz": lambda _: zipped(b'{"traceEvents":[{"args":' + b"[" * 6 * MB),
+    "depth.zst": lambda _: squeezed(b'{"traceEvents":[{"args":' + b'{"a":' * (5 * MB // 4)),
+    "width.gz": lambda _: zipped(b'{"traceEvents":[{"args":{' + b'"a":1,' * MB),
+    "csv.gz": lambda _: zipped(CSV.read_bytes() + CSV.read_bytes().splitlines(True)[-1] * 50_000),
+    "csv.zst": lambda _: squeezed(CSV.read_bytes() + CSV.read_bytes().splitlines(True)[-1] * 50_000),
+    "columns.gz": lambda _: zipped(CSV.read_bytes() + b'"x",' * (3 * MB // 2)),
+    "utf-16.gz": lambda _: zipped(b"\xff\xfe" + events(3 * MB).decode().encode("utf-16-le")),
     "database.gz": lambda folder: zipped(database(folder)),
     "database.zst": lambda folder: squeezed(database(folder)),
-    "folded.gz": lambda _: zipped(b"main;a;b 1\n" * 2_000_000),
-    "recorder.gz": lambda _: zipped(sample("recorder-log/rank0.jsonl").read_bytes() + b"\n" * 24 * MB),
-    "protobuf.gz": lambda _: zipped(sample("paddle-pb/gpu.paddle_trace.pb").read_bytes() + b"\x0a\x00" * 12 * MB),
+    "folded.gz": lambda _: zipped(b"main;a;b 1\n" * 500_000),
+    "recorder.gz": lambda _: zipped(sample("recorder-log/rank0.jsonl").read_bytes() + b"\n" * 6 * MB),
+    "protobuf.gz": lambda _: zipped(sample("paddle-pb/gpu.paddle_trace.pb").read_bytes() + b"\x0a\x00" * 3 * MB),
 }
 
 
 @pytest.fixture
 def _small(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A packed input may have 4 MiB by default, or 20 times its size."""
-    monkeypatch.setattr(limits, "UNPACKED_BYTES", 4 * MB)
-    monkeypatch.setattr(limits, "EXPANSION", 20)
+    """A packed input may have 1 MiB by default, or 20 times its size."""
+    small(monkeypatch, Limit.UNPACKED_BYTES, MB)
+    small(monkeypatch, Limit.EXPANSION, 20)
 
 
 @pytest.mark.usefixtures("_small")
@@ -105,7 +106,7 @@ def test_a_packed_bomb_ends_at_the_default_with_a_sentence(name: str, tmp_path: 
     text = done.stdout + done.stderr
     told = [line for line in text.splitlines() if line.startswith(("INCOMPLETE", "error:"))]
     assert len(told) == 1, text
-    unpacked = "unpacks from" in told[0] and "to more than 4 MiB (--max-read-bytes allows more)" in told[0]
+    unpacked = "unpacks from" in told[0] and "to more than 1 MiB (--max-read-bytes allows more)" in told[0]
     unknown = "not a known profile format" in told[0]  # nothing but the head of it was read
     damaged = "no record of it can be read" in told[0]
     assert unpacked or unknown or damaged, text

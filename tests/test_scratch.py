@@ -13,11 +13,11 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from small_limits import Limit, small
 from support import LONG_S, sample
 from support import run_command as run
 
 from tracekit.errors import ScratchError
-from tracekit.inputs import order
 from tracekit.safety.scratch import scratch_file, scratch_folder, writing
 
 resource = pytest.importorskip("resource")
@@ -43,7 +43,7 @@ def scratch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     folder = tmp_path / "scratch"
     folder.mkdir()
     monkeypatch.setattr(tempfile, "tempdir", str(folder))
-    monkeypatch.setattr(order, "SORT_ROWS", 2)
+    small(monkeypatch, Limit.SORT_ROWS, 2)
     return folder
 
 

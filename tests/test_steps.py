@@ -11,6 +11,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from small_limits import Limit, small
 from support import corpus, sample
 
 import tracekit
@@ -184,7 +185,7 @@ def test_real_traces_have_every_kernel_of_a_launch_in_a_step_in_that_step(name: 
 
 
 def test_device_work_far_behind_its_launch_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(steps, "PENDING_LAUNCHES", 2)
+    small(monkeypatch, Limit.PENDING_LAUNCHES, 2)
     kinds = ["step", *["runtime"] * 4, *["kernel"] * 4]
     ids = [None, 1, 2, 3, 4, 1, 2, 3, 4]
     work = [k == "kernel" for k in kinds]

@@ -9,7 +9,7 @@ from pathlib import Path
 import orjson
 import pytest
 from support import corpus_root, sample, without_corpus
-from viewed import REAL, WITH_EVENTS
+from viewed import REAL, WITH_EVENTS, read_once
 from viewers import chromium_page, perfetto
 
 import tracekit
@@ -24,7 +24,7 @@ def shown(text: str) -> str:
 
 
 def check(source: Path, target: Path) -> None:
-    trace = tracekit.read(source)
+    trace = read_once(source)
     if not trace.events.num_rows:
         return
     tracekit.convert(source, target)

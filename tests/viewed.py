@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import functools
 from pathlib import Path
 
 import pytest
 from support import SAMPLES, corpus_root, sample, without_corpus
 
+import tracekit
 from tracekit.formats import READERS
+from tracekit.trace import Trace
 
 WITH_EVENTS = sorted(
     f"{folder.name}/{path.name}"
@@ -37,3 +40,9 @@ def file_named(name: str) -> Path:
     if not REAL:
         without_corpus("the corpus of real files is not here (TRACEKIT_CORPUS names the folder)")
     return corpus_root() / name.removeprefix(_REAL)
+
+
+@functools.cache
+def read_once(path: Path) -> Trace:
+    """Return one of these files as a Trace, read once in a run of the tests: a Trace is never changed."""
+    return tracekit.read(path)

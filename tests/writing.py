@@ -12,13 +12,13 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pytest
+from doors.readers import archive_conform as _conform
 from hypothesis import strategies as st
 from strategies import tables
 from support import LONG_S, ROOT, files_limited
 
 from tracekit import schema
 from tracekit.errors import OutputError
-from tracekit.readers.archive import _conform
 from tracekit.readers.builder import event_batch
 from tracekit.trace import Run
 from tracekit.writers import WRITERS

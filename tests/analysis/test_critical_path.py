@@ -6,12 +6,13 @@ from typing import Any
 
 import numpy as np
 import pytest
+from doors.analysis import analysis_path_waits as _path_waits
+from doors.analysis import pieces_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from path_cases import COPY, GEMM, LAUNCH, OP, RANGE, SYNC, cases, device, edges_of, host, ints, slow_end, waits
+from small_limits import Limit, small
 
-from tracekit.analysis import _path_doubts, _path_waits
-from tracekit.analysis._path_nodes import pieces_of
 from tracekit.analysis.critical_path import MOST_SPAN, Graph, Lag, Part, Waits, build, upper_bound, upper_bounds, walk
 
 
@@ -204,7 +205,7 @@ def test_of_too_many_calls_that_wait_for_all_streams_the_longest_are_followed(
     streams: int, pairs: int, calls: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A call of 90 ns, and one of 10 ns long after it; each is held against each stream."""
-    monkeypatch.setattr(_path_waits, "_MOST_WIDE", pairs)
+    small(monkeypatch, Limit.PATH_WIDE_WAIT_PAIRS, pairs)
     rows = host((0, 0, 10, LAUNCH), (0, 10, 100, SYNC), (0, 1_000, 1_005, LAUNCH), (0, 1_005, 1_015, SYNC))
     work = device(*((s, a, b, GEMM, n) for s in range(streams) for a, b, n in ((5, 90, 0), (1_003, 1_010, 2))))
     nodes = build(rows, work, waits((1, Waits.ALL, 10), (3, Waits.ALL, 1_005))).nodes
@@ -224,22 +225,22 @@ def test_of_too_many_pauses_of_threads_the_longest_are_looked_at(
     pairs: int, goes_on: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Each of four pauses is held against both threads."""
-    monkeypatch.setattr(_path_waits, "_MOST_PAIRS", pairs)
+    small(monkeypatch, Limit.PATH_WAIT_PAIRS, pairs)
     nodes = build(host(*((t, a * 1_000, b * 1_000, n) for t, a, b, n in TURNS)), device()).nodes
     assert sorted((nodes.starts[nodes.woken_head] // 1_000).tolist()) == goes_on
     assert nodes.unseen == 4 - len(goes_on)
 
 
 def test_of_too_many_waits_of_threads_the_longest_stay(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_path_waits, "_MOST", 2)
+    small(monkeypatch, Limit.PATH_WAITS, 2)
     nodes = build(host(*((t, a * 1_000, b * 1_000, n) for t, a, b, n in TURNS)), device()).nodes
     assert sorted((nodes.starts[nodes.woken_head] // 1_000).tolist()) == [110, 300]
     assert nodes.unseen == 0
 
 
 def test_the_number_of_waits_not_looked_at_is_that_of_calls_and_of_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_path_waits, "_MOST_PAIRS", 2)
-    monkeypatch.setattr(_path_waits, "_MOST_WIDE", 1)
+    small(monkeypatch, Limit.PATH_WAIT_PAIRS, 2)
+    small(monkeypatch, Limit.PATH_WIDE_WAIT_PAIRS, 1)
     rows = host(*((t, a * 1_000, b * 1_000, n) for t, a, b, n in TURNS))
     both = waits((0, Waits.ALL, 10), (2, Waits.ALL, 300_010))
     assert build(rows, device((0, 5, 90, GEMM, -1)), both).nodes.unseen == 1 + 3
@@ -255,7 +256,7 @@ def test_of_too_many_waits_of_streams_the_longest_stay_and_those_that_were_told(
 
     A second kernel ends 5 us before the second copy begins.
     """
-    monkeypatch.setattr(_path_doubts, "_MOST_GUESSED", most)
+    small(monkeypatch, Limit.PATH_GUESSED_PAUSES, most)
     kernels, copies = ((10, 25), (32, 90), (92, 125)), ((26, 40), (91, 100), (126, 130))
     pairs = [((0, *kernel, GEMM), (1, *copy, COPY)) for kernel, copy in zip(kernels, copies, strict=True)]
     works = [*(work for pair in pairs for work in pair), (2, 6, 86, GEMM)]

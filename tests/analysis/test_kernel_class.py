@@ -5,6 +5,7 @@ import re
 
 import numpy as np
 import pytest
+from small_limits import Limit, small
 
 from tracekit.analysis import kernel_class
 from tracekit.analysis.kernel_class import RULES, KernelClass, class_codes, classify, parse_rules
@@ -124,7 +125,7 @@ def test_a_name_of_any_length_costs_no_more_than_its_beginning() -> None:
 
 
 def test_a_word_counts_where_all_of_it_is_in_what_is_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(kernel_class, "LONGEST_NAME", 8)
+    small(monkeypatch, Limit.KERNEL_CLASS_NAME, 8)
     assert [str(c) for c in classify(["abcdgemm", "abcdegemm"])] == ["gemm", "other"]
 
 

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from small_limits import Limit, small
 
-from tracekit.analysis import lanes as lanes_
 from tracekit.analysis.lanes import LaneAssigner
 
 Rows: TypeAlias = list[tuple[int, int, int]]  # lane, start, dur
@@ -74,7 +74,7 @@ def test_many_slices_at_once_give_the_first_fit_too(seed: int) -> None:
 @pytest.mark.parametrize("few", [0, 1, 16])
 def test_the_first_fit_is_found_in_the_tree_of_tracks_too(few: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Slices in any order of their lengths, on tracks of which all, or all but one, are in the tree."""
-    monkeypatch.setattr(lanes_, "_FEW", few)
+    small(monkeypatch, Limit.FEW_LANES, few)
     for seed in range(60):
         chance = random.Random(seed)
         span, longest = chance.choice([(6, 6), (20, 12), (60, 40)])

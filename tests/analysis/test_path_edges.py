@@ -12,10 +12,12 @@ from statistics import median
 from typing import Any, NamedTuple
 
 import pytest
+from doors.analysis import Device, Host, Nodes, Waits
+from doors.analysis import analysis_path_build as _path_build
+from doors.analysis import analysis_path_doubts as _path_doubts
+from doors.analysis import analysis_path_waits as _path_waits
 from path_cases import few_ns, window
 
-from tracekit.analysis import _path_build, _path_doubts, _path_waits
-from tracekit.analysis._path_nodes import Device, Host, Nodes, Waits
 from tracekit.analysis.critical_path import Graph, Lag, Part, build_nodes, connected, walk
 
 

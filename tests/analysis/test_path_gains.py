@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from path_cases import COPY, GEMM, LAUNCH, OP, SYNC, cases, device, few_ns, host, slow_end, waits, window
+from small_limits import Limit, small
 
-from tracekit.analysis import _path_gains
 from tracekit.analysis.critical_path import SHORT_PAUSE, Graph, Waits, build, upper_bounds
 
 
@@ -102,7 +102,7 @@ def test_sets_that_are_evaluated_one_by_one_save_what_they_do_together(monkeypat
     together = upper_bounds(graph, masks).tolist()
     assert len(set(together)) > 2
     for cells in (1, 2 * graph.nodes.starts.size, 4 * graph.nodes.starts.size):
-        monkeypatch.setattr(_path_gains, "_CELLS", cells)
+        small(monkeypatch, Limit.PATH_GAIN_CELLS, cells)
         assert upper_bounds(graph, masks).tolist() == together
 
 

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from small_limits import Limit, small
 
 from tracekit.analysis import resample
 from tracekit.analysis.resample import bootstrap, bootstrap_difference, relative_difference_of_few, statistic
@@ -112,7 +113,7 @@ def test_the_draws_of_a_mean_have_the_distribution_of_all_resamples() -> None:
 def test_how_many_resamples_are_drawn_at_once_changes_nothing(chunk: int, monkeypatch: pytest.MonkeyPatch) -> None:
     values = np.arange(7.0)
     at_once = resample._draws(values, None, 100, np.random.default_rng(1))
-    monkeypatch.setattr(resample, "_CHUNK", chunk)
+    small(monkeypatch, Limit.RESAMPLE_CHUNK, chunk)
     assert resample._draws(values, None, 100, np.random.default_rng(1)).tolist() == at_once.tolist()
 
 

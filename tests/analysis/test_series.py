@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from small_limits import Limit, small
 
 from tracekit.analysis import series
 from tracekit.analysis.series import Rule, change_points, judge
@@ -167,7 +168,7 @@ def test_the_chance_of_a_split_is_the_share_of_orders_that_split_as_well() -> No
 def test_how_many_copies_are_shuffled_at_once_changes_nothing(chunk: int, monkeypatch: pytest.MonkeyPatch) -> None:
     values = np.random.default_rng(1).integers(0, 9, 30)
     at_once = change_points(values, significance=1, permutations=99)
-    monkeypatch.setattr(series, "_CHUNK", chunk)
+    small(monkeypatch, Limit.SERIES_CHUNK, chunk)
     assert change_points(values, significance=1, permutations=99) == at_once
 
 

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from small_limits import Limit, small
 
 from tracekit.analysis import statistics
 from tracekit.analysis.statistics import DEFAULT_PERCENTILES, Grouped, grouped, moments, nearest_rank
@@ -143,7 +144,7 @@ def test_the_deviation_is_the_same_however_long_a_block_is(rows: list[tuple[int,
     rows = [(group, value >> 7) for group, value in rows]  # sums below 2^63
     whole = of(rows, 5)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(statistics, "_BLOCK", block)
+        small(patch, Limit.STATISTICS_BLOCK, block)
         cut = of(rows, 5)
     assert cut.pstd.tolist() == whole.pstd.tolist()
     assert np.array_equal(cut.std, whole.std, equal_nan=True)

@@ -13,6 +13,7 @@ from pathlib import Path
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
+from small_limits import Limit, small
 from support import ROOT, sample
 from writing import newer_schema
 
@@ -246,7 +247,7 @@ def test_among_several_the_bad_one_is_named_and_nothing_of_it_is_kept(tmp_path: 
 
 
 def test_rows_that_do_not_fit_are_an_error_not_a_loss(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tracekit.writers._parquet.MOST_TOTALS_TEXT", 100)
+    small(monkeypatch, Limit.PARQUET_TOTALS_TEXT, 100)
     with pytest.raises(OutputError, match="does not fit"):
         archive.add(tmp_path, [SUMMED, LOG], run="r")
     assert files(tmp_path) == []

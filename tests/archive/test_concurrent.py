@@ -13,20 +13,20 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from doors.stores import Entry, Label, Listing, Problem, Store, Stored, entry_of, files_of, listing, open_store, settle
+from doors.stores import archive_list as _list
+from doors.stores import archive_prune as _prune
+from doors.stores import archive_settle as _settle
+from doors.stores import archive_store as _store
+from doors.stores import archive_verify as _verify
+from doors.stores import query_engine as _engine
 from filelock import FileLock, Timeout
 from support import ROOT, sample
 
 from tracekit import archive, conversion, pipeline
-from tracekit.archive import _list, _prune, _settle, _store, _verify
-from tracekit.archive._entry import Entry
-from tracekit.archive._list import Listing, entry_of, listing
-from tracekit.archive._revisions import Label
-from tracekit.archive._settle import files_of, settle
-from tracekit.archive._store import Store, Stored, open_store
-from tracekit.archive._verify import Problem
 from tracekit.errors import InputError
 from tracekit.inputs import InputOptions
-from tracekit.query import _engine, query
+from tracekit.query import query
 from tracekit.readers.source import Source
 from tracekit.trace import Ledger
 

@@ -9,9 +9,9 @@ import time
 from pathlib import Path
 
 import pytest
+from doors.stores import Owner
+from small_limits import Limit, small
 
-from tracekit.batch import _claims
-from tracekit.batch._claims import Owner
 from tracekit.errors import OutputError
 
 _LIVES = """
@@ -94,8 +94,8 @@ def test_clearing_keeps_our_own_claims_and_folder(tmp_path: Path) -> None:
 def test_a_batch_of_another_machine_is_dead_after_a_time_without_a_refresh(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(_claims, "DEAD_AFTER_S", 1.0)
-    monkeypatch.setattr(_claims, "REFRESH_S", 0.3)
+    small(monkeypatch, Limit.CLAIM_DEAD_AFTER_S, 1.0)
+    small(monkeypatch, Limit.CLAIM_REFRESH_S, 0.3)
     work = tmp_path / ".work"
     with Owner(work) as owner:
         with Owner(work) as far:
@@ -115,8 +115,8 @@ def test_a_batch_of_another_machine_is_dead_after_a_time_without_a_refresh(
 
 
 def test_a_living_batch_refreshes_its_claims(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_claims, "DEAD_AFTER_S", 1.0)
-    monkeypatch.setattr(_claims, "REFRESH_S", 0.2)
+    small(monkeypatch, Limit.CLAIM_DEAD_AFTER_S, 1.0)
+    small(monkeypatch, Limit.CLAIM_REFRESH_S, 0.2)
     work = tmp_path / ".work"
     with Owner(work) as one, Owner(work) as two:
         assert one.claim("run")

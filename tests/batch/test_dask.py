@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from batch_trees import content, finished, started, tree, undisturbed
+from small_limits import Limit, small
 from support import ROOT, wait_until
 
 from tracekit import batch
@@ -94,7 +95,7 @@ def test_a_scheduler_of_another_process_is_reached_by_its_address(
 
 def test_a_missing_scheduler_and_a_missing_dask_are_errors(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     root = tree(tmp_path / "tree", 1)
-    monkeypatch.setattr("tracekit.workers.dask.CONNECT_S", 1)
+    small(monkeypatch, Limit.DASK_CONNECT_S, 1)
     with pytest.raises(InputError, match="no scheduler answers"):
         batch.run([root], tmp_path / "out", dask="tcp://127.0.0.1:9")
     assert not (tmp_path / "out" / ".work").exists()

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 from pathlib import Path
 
 import orjson
 import pytest
+from forked import forks
 from support import run_command as run
 from support import sample
 
@@ -115,20 +115,15 @@ def test_text_summary_is_stable_and_report_opens_nothing(tmp_path: Path) -> None
     assert b"<html" in (tmp_path / "r.html").read_bytes()[:200]
 
 
-def process(*words: object, **more: object) -> subprocess.CompletedProcess[bytes]:
-    command = [sys.executable, "-m", "tracekit", *map(str, words)]
-    return subprocess.run(command, capture_output=True, timeout=300, check=False, **more)  # type: ignore[call-overload,no-any-return]
-
-
 def test_stdin_is_an_input() -> None:
-    done = process("inspect", "-", "--format", "json", input=GOOD.read_bytes())
+    done = forks().run("inspect", "-", "--format", "json", stdin=GOOD.read_bytes())
     assert done.returncode == 0, done.stderr
     assert orjson.loads(done.stdout)["inputs"][0]["format"] == "nvprof-csv"
 
 
 def test_stdin_out_of_order_converts_too(tmp_path: Path) -> None:
     appended = sample("nvprof-csv/appended-runs.csv").read_bytes()
-    done = process("convert", "-", "-o", tmp_path / "x.json", input=appended)
+    done = forks().run("convert", "-", "-o", tmp_path / "x.json", stdin=appended)
     assert done.returncode == 0, done.stderr
 
 
@@ -140,29 +135,10 @@ def test_a_closed_pipe_ends_quietly() -> None:
 
 @pytest.mark.parametrize("words", [(), ("--all",)])
 def test_summary_fits_80_columns_at_a_terminal(words: tuple[str, ...]) -> None:
-    import pty
-
-    leader, follower = pty.openpty()
-    env = {**os.environ, "COLUMNS": "80", "LINES": "40", "NO_COLOR": "1", "PAGER": ""}
-    child = subprocess.Popen(
-        [sys.executable, "-m", "tracekit", "summary", str(GOOD), *words],
-        stdout=follower,
-        stderr=subprocess.DEVNULL,
-        env=env,
-    )
-    os.close(follower)
-    text = b""
-    while True:
-        try:
-            chunk = os.read(leader, 65536)
-        except OSError:
-            break
-        if not chunk:
-            break
-        text += chunk
-    os.close(leader)
-    assert child.wait(300) == 0
-    lines = text.decode().replace("\r\n", "\n").split("\n")
+    at_a_terminal = pytest.importorskip("terminal").at_a_terminal
+    text, code = at_a_terminal(str(GOOD), *words, rows=40, errors=False, NO_COLOR="1", PAGER="")
+    assert code == 0
+    lines = text.replace("\r\n", "\n").split("\n")
     assert max(map(len, lines)) <= 80
     assert any("hidden" in line for line in lines) == bool(words)
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import os
 import shutil
-import subprocess
-import sys
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from support import LONG_S, ROOT, has_otf2, sample, wait_until
+from forked import Forks
+from support import ROOT, has_otf2, sample, wait_until
 
 from tracekit import cli
 from tracekit.writers import WRITERS
@@ -42,26 +42,24 @@ class Watched:
     """A folder in which commands run whose network events are written down."""
 
     folder: Path
+    site: Path
+    started: Forks
 
     @property
     def environment(self) -> dict[str, str]:
         """For each process: with the watch, and with nothing of the user's."""
-        path = os.pathsep.join((str(self.folder / "site"), str(ROOT)))
         return {
             **os.environ,
-            "PYTHONPATH": path,
+            "PYTHONPATH": _python_path(self.site),
             "WATCHED": str(self.folder / "events.txt"),
             "XDG_CACHE_HOME": str(self.folder / "cache"),
         }
 
     def run(self, *words: object, code: int = 0) -> str:
         """Run one command, which must end with this exit code. Return what it printed."""
-        command = [sys.executable, "-m", "tracekit", *map(str, words)]
-        done = subprocess.run(
-            command, cwd=self.folder, env=self.environment, capture_output=True, text=True, timeout=LONG_S, check=False
-        )
+        done = self.started.run(*words, cwd=self.folder, env=self.environment)
         assert done.returncode == code, done.stderr
-        return done.stdout
+        return done.stdout.decode()
 
     @property
     def events(self) -> list[str]:
@@ -69,13 +67,32 @@ class Watched:
         return (self.folder / "events.txt").read_text().splitlines()
 
 
+def _python_path(site: Path) -> str:
+    return os.pathsep.join((str(site), str(ROOT)))
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of the watch."""
+    folder = tmp_path_factory.mktemp("site")
+    (folder / "sitecustomize.py").write_text(_WATCH)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def watched(site: Path) -> Iterator[Forks]:
+    """A process under watch from its start, which starts the commands."""
+    unused = site / "events.txt"
+    with Forks({**os.environ, "PYTHONPATH": _python_path(site), "WATCHED": str(unused)}) as started:
+        yield started
+    assert not unused.exists()  # of what commands import, nothing is asked of the network
+
+
 @pytest.fixture
-def watch(tmp_path: Path) -> Watched:
+def watch(tmp_path: Path, site: Path, watched: Forks) -> Watched:
     """An empty folder under watch."""
-    (tmp_path / "site").mkdir()
-    (tmp_path / "site" / "sitecustomize.py").write_text(_WATCH)
     (tmp_path / "events.txt").touch()
-    return Watched(tmp_path)
+    return Watched(tmp_path, site, watched)
 
 
 def test_a_url_is_seen_by_the_watch(watch: Watched) -> None:
@@ -123,12 +140,8 @@ def test_a_batch_and_an_archive_stay_on_the_machine(watch: Watched) -> None:
 
 
 def test_open_can_be_reached_from_this_machine_alone(watch: Watched) -> None:
-    words = [sys.executable, "-m", "tracekit", "open", str(CSV), "--no-browser"]
-    with subprocess.Popen(
-        words, cwd=watch.folder, env=watch.environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
-    ) as server:
+    with watch.started.start("open", CSV, "--no-browser", cwd=watch.folder, env=watch.environment):
         wait_until(lambda: bool(watch.events))
-        server.kill()
     assert all("'127.0.0.1'" in line for line in watch.events)
 
 

@@ -6,20 +6,18 @@ import csv
 import io
 import json
 import re
-import subprocess
-import sys
 import time
 import unicodedata
 from pathlib import Path
 
 import pyarrow as pa
 import pytest
+from doors.pages import cli_common as _common
+from forked import forks
 from hypothesis import given
 from hypothesis import strategies as st
-from support import LONG_S
 from support import run_command as run
 
-from tracekit.cli import _common
 from tracekit.readers.builder import event_batch
 from tracekit.text.spreadsheet import AS_TEXT, FORMULA, cell_text
 from tracekit.trace import Run
@@ -102,10 +100,10 @@ def test_a_progress_bar_shows_the_name_of_a_file_as_it_is(monkeypatch: pytest.Mo
 def test_a_traceback_for_developers_has_nothing_that_a_terminal_obeys(tmp_path: Path) -> None:
     bad = tmp_path / f"{EVIL}.json"
     bad.write_text("no profile")
-    command = [sys.executable, "-m", "tracekit", "summary", str(bad), "--debug"]
-    done = subprocess.run(command, capture_output=True, text=True, encoding="utf-8", timeout=LONG_S, check=False)
-    assert (done.returncode, "Traceback" in done.stderr, "\\x1b[31m" in done.stderr) == (1, True, True)
-    assert not {c for c in done.stderr if unicodedata.category(c) in ("Cc", "Cf") and c != "\n"}
+    done = forks().run("summary", bad, "--debug")
+    said = done.stderr.decode("utf-8")
+    assert (done.returncode, "Traceback" in said, "\\x1b[31m" in said) == (1, True, True)
+    assert not {c for c in said if unicodedata.category(c) in ("Cc", "Cf") and c != "\n"}
 
 
 def test_a_binary_result_does_not_go_to_a_terminal(tmp_path: Path) -> None:

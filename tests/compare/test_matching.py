@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import pytest
 from compare_runs import LAYERS, Launch, steps, trace
+from doors.compare import NameGroup, Profile, Signature, bare_name, match, profile_of
 from hypothesis import given
 from hypothesis import strategies as st
 
 from tracekit.analysis.kernel_class import KernelClass
-from tracekit.compare._match import NameGroup, match
-from tracekit.compare._profile import Profile, profile_of
-from tracekit.compare._signature import Signature, bare_name
 
 MM, ADD, RELU, GEMM_B, SOFTMAX = LAYERS
 FUSED: Launch = ("CompiledFxGraph", "triton_poi_fused_add_relu_0", 40_000, 20)

@@ -7,15 +7,23 @@ from importlib import import_module
 from typing import Any
 
 from compare_runs import trace
+from doors.compare import (
+    METRICS,
+    Limits,
+    Profile,
+    Sides,
+    device_parts,
+    match,
+    measure,
+    parse_metric,
+    profile_of,
+    rounded,
+    step_parts,
+)
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from strategies import traces as any_traces
 
-from tracekit.compare._match import match
-from tracekit.compare._measure import METRICS, Limits, Sides, measure, parse_metric
-from tracekit.compare._parts import rounded
-from tracekit.compare._profile import Profile, profile_of
-from tracekit.compare._report import device_parts, step_parts
 from tracekit.errors import TracekitError
 from tracekit.trace import Trace
 

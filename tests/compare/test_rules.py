@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import pytest
+from doors.compare import MET, METRICS, UNKNOWN, VIOLATED, Change, judge_rule, parse_metric, parse_rule
 
-from tracekit.compare._measure import METRICS, UNKNOWN, Change, parse_metric
-from tracekit.compare._rules import MET, VIOLATED, judge_rule, parse_rule
 from tracekit.errors import UsageError
 
 

@@ -9,13 +9,13 @@ from pathlib import Path
 
 import pytest
 from compare_runs import LAYERS, repeats, steps, write
+from doors.compare import RunInput, unique_runs
 from support import sample
 
 import tracekit
 from tracekit import archive, pipeline
 from tracekit.columns.arrow import pc
 from tracekit.compare import FASTER, MET, SAME, SLOWER, UNKNOWN, VIOLATED, Change, Comparison, compare, report_of
-from tracekit.compare._inputs import RunInput, unique_runs
 from tracekit.errors import AllInputsError, InputError, UsageError
 from tracekit.report import Flame, Report, ReportTable
 from tracekit.trace import Trace

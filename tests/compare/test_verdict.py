@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from doors.compare import FASTER, SAME, SLOWER, UNKNOWN, Limits, changed, parse_metric
 
 from tracekit.compare import LEVEL, MIN_VALUES
-from tracekit.compare._measure import FASTER, SAME, SLOWER, UNKNOWN, Limits, changed, parse_metric
 
 STEP = parse_metric("step.mean")
 TRIALS = 200

@@ -15,7 +15,7 @@ import pytest
 from support import sample
 from viewers import perfetto
 
-from tracekit.doctor import diagnose, repair
+from tracekit.doctor import Diagnosis, diagnose, repair
 
 Damage = Callable[[bytes, random.Random], bytes]
 
@@ -153,9 +153,9 @@ def named(path: Path) -> set[str]:
     return {each.defect.code for each in diagnose(str(path)).findings}
 
 
-def check_repair(path: Path, folder: Path) -> None:
+def check_repair(path: Path, folder: Path, before: Diagnosis | None = None) -> None:
     """Repair a file that has events, and look at it with Perfetto's engine too."""
-    before = diagnose(str(path))
+    before = before or diagnose(str(path))
     done = repair(str(path), folder / "repaired.json.gz")
     assert done.after is not None
     assert [each.defect.code for each in done.after.findings] == []
@@ -174,12 +174,12 @@ def check_repair(path: Path, folder: Path) -> None:
 def test_a_defect_is_named_and_repaired(name: str, code: str, damage: Damage, tmp_path: Path) -> None:
     for seed in range(2):
         path = damaged(name, damage, tmp_path, seed)
-        assert code in named(path)
         found = diagnose(str(path))
+        assert code in {each.defect.code for each in found.findings}
         assert all(each.count > 0 for each in found.findings)
         if found.events:
             (tmp_path / f"{seed}").mkdir()
-            check_repair(path, tmp_path / f"{seed}")
+            check_repair(path, tmp_path / f"{seed}", found)
 
 
 ONE = "WHERE rowid = (SELECT rowid FROM {kernel} LIMIT 1 OFFSET 5)"

@@ -99,7 +99,7 @@ class Server:
 
     def __init__(self, shim: Path) -> None:
         environment = {**os.environ, "LD_PRELOAD": str(shim), "OPENBLAS_NUM_THREADS": "1", "COLUMNS": "200"}
-        environment["PYTHONPATH"] = os.pathsep.join([str(ROOT), environment.get("PYTHONPATH", "")])
+        environment["PYTHONPATH"] = os.pathsep.join([str(ROOT), str(ROOT / "tests"), environment.get("PYTHONPATH", "")])
         environment.pop("TRACEKIT_DEBUG", None)
         environment["ARROW_DEFAULT_MEMORY_POOL"] = "system"
         self._process = subprocess.Popen(

@@ -21,6 +21,10 @@ import time
 from contextlib import suppress
 from pathlib import Path
 
+import pytest
+from leaving import keep_libraries
+from small_limits import Limit, small
+
 RULE = struct.Struct("10i256s256s256s")
 """places, calls, number, action, argument, sticky, after, pid, count, fired; root, source, log: as in shim.c."""
 _ANSWER_S = 0.3
@@ -71,12 +75,8 @@ def _wait(child: int, job: dict[str, object]) -> int | None:
 
 def prepare() -> None:
     """Make blocks of input small."""
-    from tracekit.readers import _streams
-
-    _streams.BLOCK_BYTES = _SMALL_BLOCK
-    from tracekit.readers import source
-
-    source._BUFFER_BYTES = _SMALL_BLOCK
+    for limit in (Limit.BLOCK_OF_FILE_BYTES, Limit.BUFFER_OF_FILE_BYTES):
+        small(pytest.MonkeyPatch(), limit, _SMALL_BLOCK)
 
 
 def _learn(modules: Path) -> None:
@@ -122,6 +122,7 @@ def become(job: dict[str, object]) -> None:
 
 
 if __name__ == "__main__":
+    keep_libraries()
     prepare()
     print("ready", flush=True)
     if (job := serve()) is not None:

@@ -6,10 +6,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from doors.profiler import NoteOnce
 from recorder.programs import forget_launcher
 
 from tracekit import recorder
-from tracekit.profiler._notes import NoteOnce
 
 FACES = ("cuda", "singa", "paddle._profiler", "paddle._tracer", "_window")
 

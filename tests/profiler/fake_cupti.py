@@ -15,8 +15,7 @@ import types
 from types import SimpleNamespace
 
 import pytest
-
-from tracekit.profiler import _cupti
+from doors.profiler import profiler_cupti as _cupti
 
 
 class ActivityKind(enum.IntEnum):

@@ -6,12 +6,12 @@ import math
 import statistics
 
 import pytest
+from doors.profiler import BENCHMARK, Benchmark, Perf, perf_text
 from hypothesis import given
 from hypothesis import strategies as st
 
 from tracekit import recorder
 from tracekit.profiler.paddle import Profiler
-from tracekit.profiler.paddle._benchmark import BENCHMARK, Benchmark, Perf, perf_text
 
 MS = 1_000_000
 
@@ -210,7 +210,7 @@ def test_timings_nest() -> None:
 
 def test_the_published_layout() -> None:
     """The first Perf Summary of Paddle's guide: title, ratio, units, cells centred in 15."""
-    from tracekit.profiler.paddle._benchmark import Figures
+    from doors.profiler import Figures
 
     perf = Perf(
         Figures(0.01236, 0.01277, math.inf), Figures(0.03228, 0.02624, 0.02544), Figures(30.98171, 39.30185, 38.11149),

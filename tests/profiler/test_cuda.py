@@ -12,6 +12,8 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
+from doors.profiler import Collected, CuptiUnavailableError, Work, layout_of, microseconds, write_log
+from doors.profiler import profiler_cupti as _cupti
 from profiler.fake_cupti import ActivityKind, FakeCupti, install
 from recorder.reading import read_log
 from support import missing
@@ -19,10 +21,8 @@ from viewers import perfetto
 
 import tracekit
 from tracekit import pipeline, recorder
-from tracekit.profiler import _cupti, cuda, paddle
-from tracekit.profiler._cupti import Collected, CuptiUnavailableError, Work
+from tracekit.profiler import cuda, paddle
 from tracekit.profiler.cuda import cuda_profiler
-from tracekit.profiler.cuda._legacy_log import layout_of, microseconds, write_log
 
 
 @pytest.fixture

@@ -13,10 +13,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from doors.profiler import Collector, load
 from recorder.programs import run
 
 import tracekit
-from tracekit.profiler._cupti import Collector, load
 
 ON_DEVICE = '''
 import ctypes, json, sys, time
@@ -192,7 +192,7 @@ def test_work_on_a_real_device(mode: str, tmp_path: Path) -> None:
 @pytest.mark.device
 def test_the_time_here_is_the_time_of_the_log() -> None:
     """CUPTI's clock, moved to the wall clock, is the wall clock."""
-    from tracekit.profiler._cupti import clock_offset
+    from doors.profiler import clock_offset
 
     module = load()
     offset = clock_offset(module.get_timestamp)

@@ -7,6 +7,7 @@ import threading
 from pathlib import Path
 
 import pytest
+from doors.profiler import report_text
 from profiler.fake_cupti import FakeCupti, install
 from support import corpus
 from views.tables import trace
@@ -14,7 +15,6 @@ from views.tables import trace
 import tracekit
 import tracekit.profiler.fluid as profiler
 from tracekit import recorder
-from tracekit.profiler.fluid._report import report_text
 from tracekit.trace import Trace
 from tracekit.writers import WRITERS
 

@@ -11,6 +11,10 @@ import types
 from pathlib import Path
 
 import pytest
+from doors.profiler import profiler_cupti as _cupti
+from doors.profiler import profiler_gpu_rows as _gpu_rows
+from doors.profiler import profiler_window as _window
+from doors.profiler import read_cpu, use_between
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from profiler.fake_cupti import FakeCupti, install
@@ -18,8 +22,7 @@ from recorder.reading import read_log
 
 import tracekit.profiler.paddle as profiler
 from tracekit import pipeline, recorder
-from tracekit.profiler import _cupti, _gpu_rows, _window, singa
-from tracekit.profiler._cpu import read_cpu, use_between
+from tracekit.profiler import singa
 
 
 def nothing(_: object) -> None:

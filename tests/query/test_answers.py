@@ -6,7 +6,6 @@ import csv
 import io
 import json
 from decimal import Decimal
-from importlib import import_module
 from pathlib import Path
 
 import numpy as np
@@ -15,6 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from small_limits import Limit, small
 from strategies import rows_of, traces
 from support import sample
 
@@ -69,7 +69,7 @@ def test_files_folders_archives_and_their_mixture(tmp_path: Path) -> None:
 
 
 def test_only_the_files_that_a_filter_leaves_are_opened(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(import_module("tracekit.query._checks"), "CHECKED_ROWS", 0)
+    small(monkeypatch, Limit.QUERY_CHECKED_ROWS, 0)
     one_, other = (archive.add(tmp_path, p, run=r, date="2026-01-01") for p, r in ((CSV, "r"), (LOG, "s")))
     path = Path(other.path)
     data = bytearray(path.read_bytes())
@@ -388,5 +388,5 @@ def test_a_damaged_page_of_totals_is_an_error_and_never_another_figure(tmp_path:
 
 
 def test_a_query_that_is_no_text_is_refused() -> None:
-    with pytest.raises(UsageError, match="not text"):
+    with pytest.raises(UsageError, match="not valid UTF-8"):
         query(CSV, "SELECT '\udce6'")

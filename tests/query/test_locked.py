@@ -7,10 +7,11 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
+from doors.stores import query_engine as _engine
 from support import sample
 
 from tracekit.errors import MissingExtraError, TracekitError, UsageError
-from tracekit.query import _engine, query
+from tracekit.query import query
 
 duckdb = pytest.importorskip("duckdb")
 CSV = sample("nvprof-csv/gpu-and-api-trace.csv")

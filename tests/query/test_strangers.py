@@ -6,13 +6,13 @@ import json
 import struct
 import zlib
 from collections.abc import Callable
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from small_limits import Limit, small
 from support import run_command, sample
 
 from tracekit import archive
@@ -108,7 +108,7 @@ def test_a_stranger_among_good_files_costs_that_file_only(tmp_path: Path) -> Non
 def test_the_answer_says_when_rows_were_not_checked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = archive.add(tmp_path / "a", CSV, run="r").path
     assert run_command("query", tmp_path / "a", COUNT).stderr == ""
-    monkeypatch.setattr(import_module("tracekit.query._checks"), "CHECKED_ROWS", 100)
+    small(monkeypatch, Limit.QUERY_CHECKED_ROWS, 100)
     shown = run_command("query", tmp_path / "a", COUNT)
     assert f"note: {path}: checksums and rows were not checked" in shown.stderr
 
@@ -135,7 +135,7 @@ def test_bytes_that_are_no_text_among_unchecked_rows_end_in_a_sentence(
 ) -> None:
     change, check = REFUSED["a name that is no text"]
     remade(Path(archive.add(tmp_path / "a", CSV, run="r").path), change, **check)
-    monkeypatch.setattr(import_module("tracekit.query._checks"), "CHECKED_ROWS", 100)
+    small(monkeypatch, Limit.QUERY_CHECKED_ROWS, 100)
     shown = run_command("query", tmp_path / "a", sql, "--format", form, "-o", tmp_path / "out", code=1)
     assert "not UTF-8" in shown.stderr
     assert not (tmp_path / "out").exists()

@@ -12,14 +12,14 @@ from decimal import Decimal
 import numpy as np
 import pyarrow as pa
 import pytest
+from doors.readers import PAD, Cells, Text
+from doors.readers import amd_cells as amd
+from doors.readers import ncu_cells as ncu
 from hypothesis import given
 from hypothesis import strategies as st
 
 from tracekit import schema
-from tracekit.readers.amd import _cells as amd
 from tracekit.readers.builder import RowBuilder
-from tracekit.readers.cuda_profile._cells import PAD, Cells, Text
-from tracekit.readers.ncu import _cells as ncu
 
 CELL = st.one_of(
     st.integers(0, 10**18).map(str),

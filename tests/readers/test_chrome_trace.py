@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from small_limits import Limit, small
 from strategies import rows_of, tables
 from support import claimed_alone, corpus, corpus_verdicts, sample, sure_readers
 from trace_event_cases import Event, args_of, ledger_adds_up, ns, plain, rows, sure_of_text
@@ -17,9 +18,7 @@ from trace_event_cases import Event, args_of, ledger_adds_up, ns, plain, rows, s
 import tracekit
 from tracekit.api import inspect
 from tracekit.errors import SchemaError, TracekitError, UsageError
-from tracekit.readers.engine import pairing
-from tracekit.readers.trace_event import pairs, stream
-from tracekit.safety import spill
+from tracekit.readers.trace_event import stream
 from tracekit.trace import Trace
 
 OTHERS = [
@@ -444,12 +443,12 @@ def test_pairs_are_the_same_on_disk_and_in_memory(
     path = write(tmp_path_factory.mktemp("pairs") / "x.json", [whole, *events])
     with pytest.MonkeyPatch.context() as patch:
         want = tracekit.read(path, format="chrome-trace")
-        patch.setattr(spill, "CHUNK_ROWS", chunk)
-        patch.setattr(spill, "PIECE_ROWS", 3)
-        patch.setattr(spill, "FAN_IN", 2)
-        patch.setattr(pairs, "LONG_ROWS", long)
+        small(patch, Limit.SPILL_CHUNK_ROWS, chunk)
+        small(patch, Limit.SPILL_PIECE_ROWS, 3)
+        small(patch, Limit.SPILL_FAN_IN, 2)
+        small(patch, Limit.PAIRS_LONG_ROWS, long)
         # One slab an event: rows come to the disk little by little.
-        patch.setattr(stream, "SLAB_BYTES", 64)
+        small(patch, Limit.JSON_SLAB_BYTES, 64)
         found = tracekit.read(path, format="chrome-trace")
 
     def key(row: Event) -> int:
@@ -464,10 +463,10 @@ def test_pairs_are_the_same_on_disk_and_in_memory(
 def test_more_open_ranges_than_wait_are_given_without_an_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     events = [b(f"r{n}", n) for n in range(100)] + [e(f"r{n}", 200 - n) for n in reversed(range(100))]
     path = write(tmp_path / "x", events)
-    monkeypatch.setattr(spill, "CHUNK_ROWS", 20)
-    monkeypatch.setattr(spill, "PIECE_ROWS", 10)
-    monkeypatch.setattr(pairs, "LONG_ROWS", 30)
-    monkeypatch.setattr(pairing, "MOST_OPEN", 60)
+    small(monkeypatch, Limit.SPILL_CHUNK_ROWS, 20)
+    small(monkeypatch, Limit.SPILL_PIECE_ROWS, 10)
+    small(monkeypatch, Limit.PAIRS_LONG_ROWS, 30)
+    small(monkeypatch, Limit.PAIRS_OPEN, 60)
     trace = tracekit.read(path)
     ledger = trace.ledgers[0]
     unknown = trace.events.column("dur_ns").null_count
@@ -499,8 +498,8 @@ def test_the_first_time_that_is_too_long_is_none_on_every_way_of_reading(args: s
 @pytest.mark.parametrize("inner", ["x" * 40, 'say \\"hi\\" \\\\', '},{\\"name\\":[', "é}]"])
 def test_an_event_that_is_too_long_is_one_event(inner: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """It is longer than several limits, its text has what looks like events, and it ends at any place of a block."""
-    monkeypatch.setattr(stream, "MOST_CARRIED", 1 << 20)
-    monkeypatch.setattr(stream, "SLAB_BYTES", 1 << 17)
+    small(monkeypatch, Limit.JSON_CARRIED_BYTES, 1 << 20)
+    small(monkeypatch, Limit.JSON_SLAB_BYTES, 1 << 17)
     short = '{{"ph":"X","name":"{}","ts":1,"dur":1,"pid":1,"tid":1}}'
     for extra in range(3):
         text = f"{inner * ((3 << 20) // len(inner.encode()))}{'y' * extra}"

@@ -5,12 +5,10 @@ from __future__ import annotations
 import json
 
 import pytest
+from doors.readers import is_json, pieces, repaired
+from doors.readers import trace_event_resync as _resync
 from hypothesis import given
 from hypothesis import strategies as st
-
-from tracekit.readers.trace_event import _resync
-from tracekit.readers.trace_event._repair import is_json, repaired
-from tracekit.readers.trace_event._resync import pieces
 
 WHOLE = b'{"name":"gemm","ph":"X","args":{"name":"inside"},"n":1}'
 ROW = b'5600391803247,"dur":443072,"args":{"name":"[CUDA memcpy HtoD]"}}'

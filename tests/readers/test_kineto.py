@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from small_limits import Limit, small
 from support import claimed_alone, corpus, sample, sure_readers
 from trace_event_cases import Event, args_of, ledger_adds_up, ns, plain, rows, sums_by_category, sure_of_text
 from viewers import perfetto
@@ -537,7 +538,7 @@ def test_blanks_and_line_ends_do_not_matter(tmp_path: Path) -> None:
 def test_slabs_do_not_change_what_is_read(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     name = corpus("generated/torch/sched1.pt.trace.json")
     whole = rows(tracekit.read(name))
-    monkeypatch.setattr("tracekit.readers.trace_event.stream.SLAB_BYTES", 701)
+    small(monkeypatch, Limit.JSON_SLAB_BYTES, 701)
     assert rows(tracekit.read(name)) == whole
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from small_limits import Limit, small
 from trace_event_cases import Event, ledger_adds_up, rows
 
 import tracekit
@@ -123,7 +124,7 @@ def test_a_list_of_events_may_begin_behind_the_head(tmp_path: Path) -> None:
 
 def test_a_word_at_the_border_of_two_blocks_is_found_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Wherever the word stands: blocks end before, within and behind it."""
-    monkeypatch.setattr(late, "BLOCK_BYTES", 4096)
+    small(monkeypatch, Limit.LATE_TABLE_BLOCK_BYTES, 4096)
     path = tmp_path / "x"
     for shift in range(0, 40, 3):
         path.write_bytes(b"[" + b" " * (HEAD_BYTES + 3 * 4096 - 20 + shift) + b'"py-spy"' + b" " * 9000)

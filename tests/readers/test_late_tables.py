@@ -6,6 +6,7 @@ import gzip
 from pathlib import Path
 
 import pytest
+from small_limits import Limit, small
 from support import SAMPLES, sample
 
 import tracekit
@@ -119,7 +120,7 @@ def test_a_log_without_a_table_is_not_a_profile(tmp_path: Path) -> None:
 def test_a_log_that_talks_of_tables_all_the_time_is_asked_about_so_many_places(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(late, "MOST_WINDOWS", 3)
+    small(monkeypatch, Limit.LATE_TABLE_WINDOWS, 3)
     asked = []
     whole = late.heads_behind
 

@@ -16,6 +16,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from small_limits import Limit, small
 from support import corpus, missing, sample
 
 from tracekit.errors import TracekitError
@@ -203,7 +204,7 @@ def test_many_hostile_names_cost_no_more_than_a_few() -> None:
 def test_a_batch_of_distinct_large_names_stays_within_its_budget(
     demangler: Demangler, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(_names, "BATCH_TEXT_BYTES", 1000)
+    small(monkeypatch, Limit.DEMANGLED_BATCH_BYTES, 1000)
     names = [f"_ZN{k}{'x' * k}1fEv" for k in range(100, 120)]
     column, raw = demangler.columns(pa.array(names))
     assert sum(len(n) for n in column.to_pylist() if not n.startswith("_Z")) <= 1000
@@ -212,7 +213,7 @@ def test_a_batch_of_distinct_large_names_stays_within_its_budget(
 
 
 def test_a_full_cache_changes_nothing(demangler: Demangler, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_names, "CACHED_NAMES", 3)
+    small(monkeypatch, Limit.CACHED_NAMES, 3)
     names = [f"_Z1{chr(97 + k)}v" for k in range(20)] * 2
     column, _ = demangler.columns(pa.array(names))
     assert column.to_pylist() == [f"{n[3]}()" for n in names]

@@ -12,14 +12,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from doors.readers import Lines
 from hypothesis import event, given, settings
 from hypothesis import strategies as st
+from small_limits import Limit, small
 from support import SAMPLES, corpus_next, run_command, sample, sure_readers
 
 import tracekit
 from tracekit.doctor.noted import class_of_note
 from tracekit.errors import ParseError
-from tracekit.readers.ncu._lines import Lines
 from tracekit.trace import Trace
 
 Row = dict[str, Any]
@@ -401,8 +402,8 @@ def test_short_rows_are_read_by_blocks_as_by_lines(end: str, tmp_path: Path, mon
     path.write_text(short_rows(400, end))
     taken = []
     of_lines = Lines.block
-    monkeypatch.setattr("tracekit.readers.ncu._launches._MOST_HELD", 20)
-    monkeypatch.setattr("tracekit.readers.printed.pasted._BLOCK_BYTES", 5_000)
+    small(monkeypatch, Limit.NCU_HELD_LAUNCHES, 20)
+    small(monkeypatch, Limit.PASTED_BLOCK_BYTES, 5_000)
     monkeypatch.setattr(Lines, "block", lambda *args: taken.append(of_lines(*args)) or taken[-1])
     fast = tracekit.read(path)
     assert sum(taken) > 600
@@ -511,8 +512,8 @@ def test_blocks_give_what_their_lines_give(
         return taken[-1]
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("tracekit.readers.ncu._launches._MOST_HELD", 20)
-        patch.setattr("tracekit.readers.printed.pasted._BLOCK_BYTES", draw(st.sampled_from([3000, 20_000, 60_000])))
+        small(patch, Limit.NCU_HELD_LAUNCHES, 20)
+        small(patch, Limit.PASTED_BLOCK_BYTES, draw(st.sampled_from([3000, 20_000, 60_000])))
         patch.setattr(Lines, "block", watched)
         fast = tracekit.read(path, format="ncu")
         event(f"blocks at once: {any(taken)}")
@@ -536,8 +537,8 @@ def test_most_of_a_long_table_is_read_by_blocks(kind: str, tmp_path: Path, monke
     taken = []
     of_lines = Lines.block
     monkeypatch.setattr(Lines, "block", lambda *args: taken.append(of_lines(*args)) or taken[-1])
-    monkeypatch.setattr("tracekit.readers.ncu._launches._MOST_HELD", 20)
-    monkeypatch.setattr("tracekit.readers.printed.pasted._BLOCK_BYTES", 20_000)
+    small(monkeypatch, Limit.NCU_HELD_LAUNCHES, 20)
+    small(monkeypatch, Limit.PASTED_BLOCK_BYTES, 20_000)
     trace = tracekit.read(path)
     assert sum(taken) > len(body) / 2
     assert len(rows_of(trace, "launches")) == 900

@@ -20,6 +20,7 @@ from _protobuf import message, varint
 from hypothesis import given
 from hypothesis import strategies as st
 from planting import all_bytes
+from small_limits import Limit, small
 from support import read_sample, run_command, sample, shared_reports
 
 import tracekit
@@ -28,7 +29,6 @@ from tracekit.columns.varints import signed
 from tracekit.errors import ParseError, TracekitError
 from tracekit.readers.engine.wire import BYTES, VARINT, WireError, checked_varint
 from tracekit.readers.nsys.report import messages as wire
-from tracekit.readers.nsys.report import store as report_store
 from tracekit.readers.nsys.report.tables import ReportTables
 from tracekit.readers.source import open_source
 from tracekit.readers.sqlite.database import CellType
@@ -604,7 +604,7 @@ def test_rows_that_do_not_fit_into_memory_are_the_same_from_a_file(
     path = tmp_path / "a.nsys-rep"
     shutil.copy(sample("nsys-report/two-processes.nsys-rep"), path)
     before = tracekit.read(path).events
-    monkeypatch.setattr(report_store, "MEMORY_BYTES", 1 << 10)
+    small(monkeypatch, Limit.NSYS_REPORT_MEMORY_BYTES, 1 << 10)
     assert tracekit.read(path).events.equals(before)
 
 

@@ -11,6 +11,7 @@ from unittest import mock
 
 import pyarrow as pa
 import pytest
+from doors.readers import Session, strip_suffix, suffixes
 from hypothesis import given
 from hypothesis import strategies as st
 from nvprof_cases import (
@@ -33,8 +34,6 @@ from tracekit.errors import ParseError
 from tracekit.readers.base import Confidence, Head
 from tracekit.readers.nvprof import csv as nvprof_csv
 from tracekit.readers.nvprof import text as nvprof_text
-from tracekit.readers.nvprof._names import strip_suffix, suffixes
-from tracekit.readers.nvprof._session import Session
 
 EXPECTED: dict[str, Any] = json.loads(sample("expected.json").read_text("utf-8"))
 CSV_SAMPLES = [n for n in EXPECTED if n.startswith("nvprof-csv/")]

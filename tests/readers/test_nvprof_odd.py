@@ -7,16 +7,12 @@ from pathlib import Path
 from unittest import mock
 
 import pytest
+from doors.readers import Header, OpenTable, ProfiledRun, RowError, Session, Table, plain_number
+from doors.readers import nvprof_cells as cells
 from nvprof_cases import API_3, GPU_20, PREAMBLE, UNITS_20, Got, copy, kernel, read
 from support import sample
 
 from tracekit.errors import ParseError
-from tracekit.readers.engine.cells import RowError
-from tracekit.readers.nvprof import _cells as cells
-from tracekit.readers.nvprof._lines import Header, Table
-from tracekit.readers.nvprof._row import plain_number
-from tracekit.readers.nvprof._session import Session
-from tracekit.readers.nvprof._state import OpenTable, ProfiledRun
 
 TWO = (
     "==1== NVPROF is profiling process 1, command: ./a\n==2== NVPROF is profiling process 2, command: ./a\n"

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from doors.readers import cut_cells
 from hypothesis import given
 from hypothesis import strategies as st
 from nvprof_cases import PREAMBLE, read, strip_ids
@@ -17,7 +18,6 @@ from support import corpus, sample
 
 import tracekit
 from tracekit.errors import ParseError
-from tracekit.readers.nvprof._text_tables import cut_cells
 
 EXPECTED: dict[str, Any] = json.loads(sample("expected.json").read_text("utf-8"))
 TEXT_SAMPLES = [n for n in EXPECTED if n.startswith("nvprof-text/")]

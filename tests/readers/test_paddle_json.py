@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from small_limits import Limit, small
 from support import corpus, sample, sure_readers
 from trace_event_cases import Event, args_of, ledger_adds_up, ns, plain, rows, sums_by_category
 
@@ -166,7 +167,7 @@ def test_memory_rows_are_signed_and_steps_have_their_number() -> None:
 def test_slabs_do_not_change_what_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
     path = corpus("generated/paddle3/all.0.json")
     whole = rows(tracekit.read(path))
-    monkeypatch.setattr("tracekit.readers.trace_event.stream.SLAB_BYTES", 997)
+    small(monkeypatch, Limit.JSON_SLAB_BYTES, 997)
     assert rows(tracekit.read(path)) == whole
 
 

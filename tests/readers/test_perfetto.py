@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from small_limits import Limit, small
 from support import SAMPLES, corpus_next, sample, sure_readers
 from viewers import perfetto
 
@@ -537,8 +538,6 @@ def test_gzip_changes_nothing(tmp_path: Path) -> None:
 
 def test_a_trace_on_disk_is_that_of_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Rows that do not fit into memory: the same events, from slices that are open over many pieces."""
-    from tracekit.readers.perfetto import _reading, _slices
-    from tracekit.safety import spill
 
     one, two = Sequence(3, (11, message((11, 9)))), Sequence(4, (11, message((11, 10))))
     packets = [one.event(0, BEGIN, "outermost"), two.event(1, BEGIN, "other")]
@@ -548,9 +547,9 @@ def test_a_trace_on_disk_is_that_of_memory(tmp_path: Path, monkeypatch: pytest.M
         packets += [one.event(13 + 5 * at, END)] if at % 9 else []
     packets += [one.event(9000, END)] * 3 + [two.event(9000, END)]
     whole = read(tmp_path, *packets)
-    monkeypatch.setattr(_reading, "_CHUNK_ROWS", 16)
-    monkeypatch.setattr(_slices, "_PIECE_ROWS", 8)
-    monkeypatch.setattr(spill, "PIECE_ROWS", 3)
+    small(monkeypatch, Limit.PERFETTO_ROWS_IN_MEMORY, 16)
+    small(monkeypatch, Limit.PERFETTO_SLICE_ROWS, 8)
+    small(monkeypatch, Limit.SPILL_PIECE_ROWS, 3)
     pieces = read(tmp_path, *packets)
     key = ["ts_ns", "event_id", "kind"]
     for trace in (whole, pieces):

@@ -13,11 +13,11 @@ from typing import Any
 
 import pytest
 import zstandard
+from small_limits import Limit, small
 from support import SAMPLES, sample
 
 import tracekit
 from tracekit.readers.packets import framing
-from tracekit.readers.perfetto import _reading
 from tracekit.trace import Trace
 
 MAKE = runpy.run_path(str(SAMPLES / "_perfetto.py"))
@@ -66,8 +66,8 @@ def test_where_blocks_end_changes_nothing(
     packets = program(seed, named_ends=named_ends)
     want = facts(read(tmp_path, *packets))
     for size, in_memory in ((1, 1 << 19), (7, 1 << 19), (50, 1 << 19), (7, 20)):
-        monkeypatch.setattr(framing, "_MOST_PACKETS", size)
-        monkeypatch.setattr(_reading, "_CHUNK_ROWS", in_memory)
+        small(monkeypatch, Limit.PACKETS_OF_A_BLOCK, size)
+        small(monkeypatch, Limit.PERFETTO_ROWS_IN_MEMORY, in_memory)
         assert facts(read(tmp_path, *packets)) == want, (size, in_memory)
 
 
@@ -80,7 +80,7 @@ def test_packets_are_found_by_columns_as_one_by_one(tmp_path: Path, monkeypatch:
         name = "\n" * draw.choice((1, 9, 70, 127, 300)) if at % 97 else "\n\x05" * 9000
         packets.append(one.event(at, INSTANT, "", (23, name)))
     want = facts(read(tmp_path, *packets))
-    monkeypatch.setattr(framing, "_FEW_BYTES", 1 << 30)
+    small(monkeypatch, Limit.FEW_BYTES_OF_PACKETS, 1 << 30)
     assert facts(read(tmp_path, *packets)) == want
     assert want[1] == 800
 

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import orjson
 import pyarrow as pa
+from doors.readers import SHAPES, TYPES, columns_of, split
 from hypothesis import given
 from hypothesis import strategies as st
 from strategies import texts
-
-from tracekit.readers.perfetto._own_args import SHAPES, TYPES, columns_of, split
 
 NUMBERS = st.one_of(st.integers(-3, 300), st.integers(-(1 << 63), (1 << 63) - 1))
 NAMES = st.sampled_from([*TYPES, *SHAPES, "args_text", "External id", "step (2)"])

@@ -8,22 +8,23 @@ from fractions import Fraction
 from pathlib import Path
 
 import pytest
+from doors.readers import RowError
+from doors.readers import cuda_profile_columns as cuda
+from doors.readers import ncu_values as ncu
+from doors.readers import nvprof_row as nvprof
+from doors.readers import torch_columns as torch
 from hypothesis import given
 from hypothesis import strategies as st
+from small_limits import Limit, small
 
 from tracekit.errors import ParseError
 from tracekit.readers.base import ReadOptions
-from tracekit.readers.cuda_profile import _columns as cuda
 from tracekit.readers.engine import cells
-from tracekit.readers.engine.cells import RowError
-from tracekit.readers.ncu import _values as ncu
-from tracekit.readers.nvprof import _row as nvprof
 from tracekit.readers.printed import locale
 from tracekit.readers.printed.lines import Printed, printed
 from tracekit.readers.printed.locale import NumberCells, as_csv, as_printed
 from tracekit.readers.printed.numbers import COMMA, POINT, STYLES, Style, choose, styles_of
 from tracekit.readers.source import open_source
-from tracekit.readers.torch import _columns as torch
 from tracekit.trace import Ledger
 from tracekit.units import MAX_NS
 
@@ -197,7 +198,7 @@ def test_the_user_may_name_the_decimal_separator(tmp_path: Path) -> None:
 
 
 def test_a_line_that_is_too_long_is_no_row(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(locale, "_LONGEST_ROW", 10)
+    small(monkeypatch, Limit.LOCALE_ROW_CHARACTERS, 10)
     assert reread("row 12,345\nrow 123,45\nrow 12,3456\nrow 123,456\n", tmp_path) == (
         "row 12.345\nrow 123.45\nrow 12,3456\nrow 123,456\n", True
     )  # fmt: skip

@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
+from small_limits import Limit, small
 from support import run_command
 
 import tracekit
@@ -106,8 +107,8 @@ def test_one_report_without_resolution_is_enough(tmp_path: Path) -> None:
 
 
 def test_rows_in_several_batches_are_held_against_each_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tracekit.readers.engine.rows.ROWS_AT_ONCE", 1)
-    monkeypatch.setattr("tracekit.readers.engine.rows.BATCH_ROWS", 1)
+    small(monkeypatch, Limit.NSYS_STATS_ROWS_AT_ONCE, 1)
+    small(monkeypatch, Limit.NSYS_STATS_BATCH_ROWS, 1)
     assert is_unordered(read(tmp_path, UNORDERED["all are printed 0"]))
     assert is_unordered(read(tmp_path, UNORDERED["ms for kernels of 100 us"]))
     assert not is_unordered(read(tmp_path, ORDERED["ns"]))

@@ -10,13 +10,13 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from small_limits import Limit, small
 from strategies import rows_of
 
 import tracekit
 from tracekit.errors import ParseError, UnsupportedVersionError
 from tracekit.readers import source
 from tracekit.readers.base import Confidence, Head
-from tracekit.readers.recorder_log import _state
 from tracekit.readers.recorder_log.reader import sniff
 from tracekit.recorder import log_format as log
 from tracekit.trace import Trace
@@ -484,7 +484,7 @@ def test_sniffer() -> None:
 
 
 def test_too_many_open_ranges_are_closed_and_told(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_state, "OPEN_KEPT", 10)
+    small(monkeypatch, Limit.LOG_OPEN_RANGES, 10)
     trace = read(
         file,
         log.range_line(thread=0, items=[n for i in range(30) for n in (1, i + 1)]),
@@ -496,7 +496,7 @@ def test_too_many_open_ranges_are_closed_and_told(file: Path, monkeypatch: pytes
 
 
 def test_threads_beyond_the_limit_are_told(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_state, "THREADS_KEPT", 3)
+    small(monkeypatch, Limit.LOG_THREADS, 3)
     trace = read(file, *[log.range_line(thread=n, items=[1, 5, -1, 6]) for n in range(8)], end(16))
     assert trace.ledgers[0].dropped == {"too-many-threads": 8}
     assert trace.events.num_rows == 4

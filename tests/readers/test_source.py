@@ -16,9 +16,9 @@ import pytest
 import zstandard
 from hypothesis import given
 from hypothesis import strategies as st
+from small_limits import Limit, small
 
 from tracekit.errors import InputError, MissingExtraError, ParseError
-from tracekit.readers import source as sources
 from tracekit.readers.source import Source, open_source
 from tracekit.trace import Ledger
 
@@ -124,7 +124,7 @@ def test_bytes_that_are_not_utf8_are_replaced_and_noted(tmp_path: Path) -> None:
 
 
 def test_a_line_beyond_the_limit_costs_that_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sources, "MAX_LINE_BYTES", 100)
+    small(monkeypatch, Limit.LINE_BYTES, 100)
     path = tmp_path / "x"
     path.write_bytes(b"a\n" + b"x" * 1000 + b"\nb\nc")
     ledger = Ledger()

@@ -11,13 +11,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from doors.readers import host_kind, size_bytes, time_ns
+from doors.readers import torch_columns_columns_of as columns_of
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from support import SAMPLES, corpus, corpus_next, missing, run_command, sample, sure_readers
 
 import tracekit
-from tracekit.readers.torch._columns import columns_of, size_bytes, time_ns
-from tracekit.readers.torch._kinds import host_kind
 from tracekit.trace import Trace
 
 Row = dict[str, Any]

@@ -7,6 +7,7 @@ import random
 from pathlib import Path
 
 import pytest
+from small_limits import Limit, small
 
 from tracekit.api import read
 from tracekit.readers.trace_event import patterns
@@ -74,7 +75,7 @@ def test_events_are_those_of_a_reader_that_parses_each_shape(
 ) -> None:
     path = tmp_path / "a.json"
     path.write_text(head + events(random.Random(f"{head} {most}"), 1500) + "]}")
-    monkeypatch.setattr(patterns, "MOST_PATTERNS", most)
+    small(monkeypatch, Limit.NAME_PATTERNS, most)
     renamed = []
     monkeypatch.setattr(Event, "renamed", lambda self, raw, real=Event.renamed: renamed.append(raw) or real(self, raw))
     found = read(path)

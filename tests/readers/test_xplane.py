@@ -14,13 +14,14 @@ from typing import Any
 
 import numpy as np
 import pytest
+from doors.readers import scan
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from small_limits import Limit, small
 from support import SAMPLES, corpus_next, sample, sure_readers
 
 import tracekit
 from tracekit.errors import ParseError, TracekitError
-from tracekit.readers.xplane._scan import scan
 from tracekit.trace import Trace
 
 MAKE = runpy.run_path(str(SAMPLES / "_xplane.py"))
@@ -170,10 +171,10 @@ def test_a_long_line_is_read_in_pieces(tmp_path: Path, monkeypatch: pytest.Monke
     plane.line(1, "main", LONG_AGO, [plane.event(f"f{n % 7}", n * 1000, 500, n=n) for n in range(1000)])
     path = written(tmp_path / "x.xplane.pb", plane)
     whole = tracekit.read(path).events.to_pylist()
-    monkeypatch.setattr("tracekit.readers.xplane._lines._PIECE_BYTES", 999)
+    small(monkeypatch, Limit.XPLANE_PIECE_BYTES, 999)
     assert tracekit.read(path).events.to_pylist() == whole
     # No place can be guessed: fields are followed one by one.
-    monkeypatch.setattr("tracekit.readers.xplane._lines._NEAR", 0)
+    small(monkeypatch, Limit.XPLANE_NEAR_BYTES, 0)
     assert tracekit.read(path).events.to_pylist() == whole
     assert len(whole) == 1000
 
@@ -185,7 +186,7 @@ def test_long_args_are_made_in_several_batches(tmp_path: Path, monkeypatch: pyte
         plane.line(line, f"thread {line}", LONG_AGO, events)
     path = written(tmp_path / "x.xplane.pb", plane)
     whole = tracekit.read(path)
-    monkeypatch.setattr("tracekit.readers.xplane._members._MOST_TEXT", 2000)
+    small(monkeypatch, Limit.XPLANE_TEXT_BYTES, 2000)
     halves = tracekit.read(path)
     assert halves.events.to_pylist() == whole.events.to_pylist()
     assert halves.ledgers[0] == whole.ledgers[0]
@@ -308,7 +309,7 @@ def test_few_stats_in_memory_change_nothing(tmp_path: Path, monkeypatch: pytest.
     whole = tracekit.read(path).events.to_pylist()
     monkeypatch.setattr("tracekit.readers.xplane._batch.scan", all_odd)
     for most in (1, 3, 1 << 16):
-        monkeypatch.setattr("tracekit.readers.xplane._cells._MOST_CELLS", most)
+        small(monkeypatch, Limit.XPLANE_CELLS, most)
         assert tracekit.read(path).events.to_pylist() == whole
 
 

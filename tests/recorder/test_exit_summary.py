@@ -8,9 +8,8 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from doors.recorder import recorder_exit_summary as es
 from recorder import programs
-
-from tracekit.recorder import _exit_summary as es
 
 PROGRAM = """
 import sys

@@ -14,6 +14,11 @@ from pathlib import Path
 
 import orjson
 import pytest
+from doors.recorder import recorder_clock as _clock
+from doors.recorder import recorder_modes as _modes
+from doors.recorder import recorder_recorder as _recorder
+from doors.recorder import recorder_session as _session
+from doors.recorder import recorder_values as _values
 from hypothesis import given
 from hypothesis import strategies as st
 from recorder.programs import run
@@ -21,7 +26,7 @@ from recorder.reading import Log, read_log
 from support import wait_until
 
 from tracekit import recorder
-from tracekit.recorder import _clock, _modes, _recorder, _session, _values, log_format
+from tracekit.recorder import log_format
 
 Finish = Callable[[], Log]
 

@@ -12,12 +12,14 @@ from concurrent.futures import ThreadPoolExecutor
 from enum import StrEnum
 
 import pytest
+from doors.recorder import recorder_jsonl as _jsonl
+from doors.recorder import recorder_session as _session
 from hypothesis import example, given
 from hypothesis import strategies as st
 from recorder.reading import Log, Seen, read_log
+from small_limits import Limit, small
 
 from tracekit import recorder
-from tracekit.recorder import _jsonl, _ranges, _session
 
 Finish = Callable[[], Log]
 
@@ -469,8 +471,7 @@ def test_a_range_that_somebody_has_is_not_used_for_another_name(recorded: Finish
 
 
 def test_forgotten_names_get_new_ids_and_kept_ranges_go_on(recorded: Finish, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_ranges, "MAX_NAMES", 10)
-    monkeypatch.setattr(_session, "MAX_NAMES", 10)
+    small(monkeypatch, Limit.RECORDED_NAMES, 10)
     kept = recorder.range("kept")
     with kept:
         for n in range(35):
@@ -519,7 +520,7 @@ def test_an_offset_shortens_long_times_and_changes_none(base: int) -> None:
 def test_a_batch_longer_than_a_line_is_cut_into_lines(monkeypatch: pytest.MonkeyPatch) -> None:
     import orjson
 
-    monkeypatch.setattr(_jsonl, "ITEMS_A_LINE", 10)
+    small(monkeypatch, Limit.LOG_ITEMS_A_LINE, 10)
     items = [value for n in range(25) for value in (1, 1000 + n)]
     extras = [(1, 1003, "3"), (1, 1014, None), (1, 1024, "24")]
     rows = [orjson.loads(line) for line in _jsonl.range_lines(0, items, extras)]

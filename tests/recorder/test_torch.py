@@ -17,11 +17,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from doors.recorder import torch_module_calls as _module_calls
 from recorder.reading import Log, Seen
 from support import missing
 
 from tracekit import pipeline, recorder
-from tracekit.recorder.torch import _module_calls, watch
+from tracekit.recorder.torch import watch
 
 try:
     import torch

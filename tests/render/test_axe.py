@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 import importlib.util
 import json
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -57,15 +59,26 @@ def index(folder: Path) -> Path:
     return batch.run([folder / "tree"], folder / "out", jobs=1, budgets=["step_p50 <= 1us"]).page
 
 
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Callable[[Callable[[Path], Path]], Path]:
+    """Make a page once for all widths and schemes."""
+
+    @functools.cache
+    def page(make: Callable[[Path], Path]) -> Path:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(batch, "LocalEngine", Here)
+            return make(tmp_path_factory.mktemp(make.__name__))
+
+    return page
+
+
 @pytest.mark.viewer
 @pytest.mark.parametrize("make", [report, totals, comparison, index])
 @pytest.mark.parametrize(("width", "scheme"), [(1300, "light"), (420, "dark")])
 def test_a_page_breaks_no_rule(
-    make: object, width: int, scheme: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    make: Callable[[Path], Path], width: int, scheme: str, made: Callable[[Callable[[Path], Path]], Path]
 ) -> None:
-    monkeypatch.setattr(batch, "LocalEngine", Here)
-    assert callable(make)
     script = f"{WAIT}.then(() => {RUN % axe()})"
-    seen = chromium_page(make(tmp_path), width=width, scheme=scheme, script=script)
+    seen = chromium_page(made(make), width=width, scheme=scheme, script=script)
     assert seen.value == [], json.dumps(seen.value, indent=1)
     assert (seen.console, seen.page_errors, seen.requests, seen.overflow_px) == ([], [], [], 0)

@@ -2,11 +2,11 @@ from __future__ import annotations
 
 import re
 
+from doors.pages import HEIGHT, MOST_BARS, WIDTH, chart, series_lines
 from hypothesis import given
 from hypothesis import strategies as st
 
 from tracekit.pipeline import render
-from tracekit.render._series import HEIGHT, MOST_BARS, WIDTH, chart, series_lines
 from tracekit.report import Report, Section, Series
 from tracekit.units import Unit
 

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from small_limits import Limit, small
 from support import SAMPLES, TEMPLATES
 from timelines import Drawn, PageTimeline, a_timeline, drawn, read_page
 from views.tables import Row, event_rows, trace
@@ -133,7 +134,7 @@ def test_what_is_beyond_the_budget_is_counted_where_it_is_missing(large: Timelin
 
 
 def test_a_million_rows_make_no_million_stretches(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tracekit.render.page._budget.MOST_STRETCHES", 40)
+    small(monkeypatch, Limit.PAGE_STRETCHES, 40)
     kernels = [
         {"kind": "kernel", "name": "k", "ts_ns": 7 * n, "dur_ns": 9_000 + n, "device": 0, "stream": 7 + n % 2, "pid": 1}
         for n in range(1_200)

@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from small_limits import Limit, small
 from support import ROOT
 
 from benchmarks.ranks import make
@@ -59,6 +60,6 @@ def test_a_cluster_whose_worker_is_killed_gives_the_report_of_processes(tmp_path
 
 def test_a_missing_scheduler_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     make(tmp_path, 2, 600)
-    monkeypatch.setattr("tracekit.workers.dask.CONNECT_S", 1)
+    small(monkeypatch, Limit.DASK_CONNECT_S, 1)
     with pytest.raises(InputError, match="no scheduler answers"):
         shares.summary([tmp_path], USUAL, dask="tcp://127.0.0.1:9")

@@ -13,6 +13,7 @@ from typing import Self
 import numpy as np
 import pyarrow as pa
 import pytest
+from small_limits import Limit, small
 from support import corpus, sample
 from typer.testing import CliRunner
 
@@ -278,7 +279,7 @@ def test_a_group_without_one_of_its_ranks_is_made_of_the_others(
 
 
 def test_many_ranks_are_compared_apart(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(shares, "MOST_TOGETHER", 4)
+    small(monkeypatch, Limit.RANKS_TOGETHER, 4)
     done = CliRunner().invoke(app, ["summary", str(run), "--by", "rank", "--view", "kernel"])
     assert done.exit_code == 0, done.output
     assert "5 inputs read rank by rank" in done.output
@@ -297,7 +298,7 @@ def test_options_that_need_all_events_are_refused(run: Path, shown: ViewOptions)
 
 
 def test_too_many_durations_are_rounded_and_said_so(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tracekit.shares._tallies.MOST_VALUES", 40)
+    small(monkeypatch, Limit.RANK_VALUES, 40)
     exact = together([run], USUAL)["kernel"].tables[0]
     made = shares.summary([run], USUAL, views=["kernel"])
     found = made.report.sections[0].tables[0]
@@ -327,7 +328,7 @@ def test_the_command_reads_many_ranks_in_processes(run: Path, tmp_path: Path) ->
 def test_a_few_inputs_are_read_together_and_many_apart(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     few = CliRunner().invoke(app, ["summary", str(run)])
     assert "read rank by rank" not in few.output
-    monkeypatch.setattr(shares, "MOST_TOGETHER", 4)
+    small(monkeypatch, Limit.RANKS_TOGETHER, 4)
     many = CliRunner().invoke(app, ["summary", str(run), "--view", "kernel"])
     assert many.exit_code == 0, many.output
     assert "5 inputs read rank by rank" in many.output

@@ -7,6 +7,7 @@ import stat
 from pathlib import Path
 
 import pytest
+from small_limits import Limit, small
 
 from tracekit.inputs import Input
 from tracekit.show import kept
@@ -138,7 +139,7 @@ def test_the_oldest_go_first_when_there_is_too_much(folder: Path) -> None:
 
 
 def test_what_is_too_large_is_not_kept(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(kept, "MOST_BYTES", 100)
+    small(monkeypatch, Limit.KEPT_TRACE_BYTES, 100)
     with kept.entry(folder, "k", "a", Maker("x" * 1000)) as made:
         assert made.path.stat().st_size == 1000
     assert names(folder) == set()

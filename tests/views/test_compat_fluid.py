@@ -10,6 +10,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from doors.compat import Role, descending, numbered, role_of
 from hypothesis import given
 from hypothesis import strategies as st
 from support import corpus, run_command, sample
@@ -17,8 +18,6 @@ from views.tables import Row, dicts, event_rows, on_trace, statistics, trace
 
 import tracekit
 from tracekit import pipeline
-from tracekit.compat.fluid._names import Role, numbered, role_of
-from tracekit.compat.fluid._std_sort import descending
 from tracekit.compat.fluid.view import VIEW
 from tracekit.errors import UsageError
 from tracekit.report import Report, ReportTable

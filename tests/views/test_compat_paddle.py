@@ -16,18 +16,19 @@ from typing import Any
 import numpy as np
 import paddle_case
 import pytest
+from doors.compat import forest
+from doors.compat import paddle_order as _order
+from doors.profiler import Timing
 from hypothesis import given
 from hypothesis import strategies as st
+from small_limits import Limit, small
 from support import GOLDENS, SAMPLES, corpus, corpus_root
 from views.tables import dicts, event_rows, on_trace, trace
 
 import tracekit
 from tracekit import pipeline
-from tracekit.compat.paddle import _order
-from tracekit.compat.paddle._tree import forest
 from tracekit.errors import UsageError
 from tracekit.index.trace_index import TraceIndex
-from tracekit.profiler.paddle._benchmark import Timing
 from tracekit.recorder import log_format as lf
 from tracekit.render.base import RenderOptions
 from tracekit.report import Section
@@ -143,7 +144,7 @@ def test_devices_copies_collectives_and_memory_on_several_threads_as_paddle_prin
     path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # The trace is random: kernels last over others of their stream, as no program's do. Paddle counts them all.
-    monkeypatch.setattr("tracekit.analysis.covered.LEAST", 1 << 30)
+    small(monkeypatch, Limit.COVERED_LEAST_RANGES, 1 << 30)
     seed = re.match(r"random-(\d+)\.", path.name)
     assert seed is not None
     tracekit.write(paddle_case.random_trace(int(seed[1])), tmp_path / "random.pb")

@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from small_limits import Limit, small
 from support import corpus, sample
 from views.tables import NAMES, Row, dicts, on_trace, trace
 
@@ -165,7 +166,7 @@ def test_waits_that_are_too_many_are_left_out_the_shortest_first(monkeypatch: py
 
     every, notes = shown()
     assert (every["kernel"], notes) == (sum(60 + 10 * i for i in range(8)), [])
-    monkeypatch.setattr("tracekit.analysis._path_waits._MOST_WIDE", 4 * 3)  # four streams: three calls
+    small(monkeypatch, Limit.PATH_WIDE_WAIT_PAIRS, 4 * 3)  # four streams: three calls
     fewer, notes = shown()
     assert notes == ["too many waits to follow: the shortest 5 are ignored"]
     assert fewer["kernel"] == sum(60 + 10 * i for i in range(5, 8))
@@ -178,7 +179,7 @@ def test_pauses_of_threads_that_are_too_many_are_left_out(monkeypatch: pytest.Mo
 
     rows = [host(2_000_000 * i + 1_000_000 * (t - 1), 1_000_000, t) for i in range(6) for t in (1, 2)]
     assert not [note for note in PATH(trace(*rows), ViewOptions()).notes if "too many" in note]
-    monkeypatch.setattr("tracekit.analysis._path_waits._MOST_PAIRS", 2 * 4)  # two threads: four pauses
+    small(monkeypatch, Limit.PATH_WAIT_PAIRS, 2 * 4)  # two threads: four pauses
     [note] = [note for note in PATH(trace(*rows), ViewOptions()).notes if "too many" in note]
     assert note == "too many waits to follow: the shortest 7 are ignored"
 

@@ -9,6 +9,8 @@ from statistics import median_low
 from typing import Any
 
 import pytest
+from doors.pages import heat_map, shade
+from doors.pages import steps_heat as _heat
 from hypothesis import given
 from hypothesis import strategies as st
 from render.reports import HOSTILE
@@ -16,13 +18,11 @@ from viewers import chromium_page
 from views.tables import dicts, on_trace, trace
 
 from tracekit.pipeline import render
-from tracekit.render._heat import heat_map, shade
 from tracekit.report import Heat, Report, Section
 from tracekit.trace import Run, SourceFacts
 from tracekit.units import Unit
 from tracekit.views import VIEWS
 from tracekit.views.base import ViewOptions
-from tracekit.views.steps import _heat
 
 STEPS = on_trace(VIEWS["steps"])
 

@@ -14,6 +14,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from small_limits import Limit, small
 from strategies import rows_of, tables
 from viewers import perfetto
 from writing import dense_tables
@@ -23,8 +24,8 @@ from tracekit import schema
 from tracekit.inputs.order import in_order
 from tracekit.readers.builder import event_batch, totals_batch
 from tracekit.trace import Ledger, Run, SourceFacts
+from tracekit.writers import WRITERS
 from tracekit.writers.base import Stream, WriteOptions, Written
-from tracekit.writers.chrome import _trace as trace
 from tracekit.writers.json_text import OWN_KEYS
 from tracekit.writers.tracks.texts import quoted
 
@@ -36,7 +37,7 @@ def written(
 ) -> Written:
     parts = [p for b in batches for p in (b.to_batches() if isinstance(b, pa.Table) else [b])]
     stream = Stream(run or Run(), iter(parts), (Ledger(path="in.csv", format="test"),))
-    return trace.write(stream, path, WriteOptions(force=force, viewer=viewer, version="9.9"))
+    return WRITERS["chrome"].write(stream, path, WriteOptions(force=force, viewer=viewer, version="9.9"))
 
 
 def loaded(path: Path, **options: Any) -> dict[str, Any]:
@@ -422,7 +423,7 @@ def test_marks_counters_memory_and_asynchronous_work(tmp_path: Path) -> None:
 
 
 def test_names_that_come_late_are_written_again_at_the_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(trace, "BATCH_ROWS", 1)
+    small(monkeypatch, Limit.CHROME_BATCH_ROWS, 1)
     run = Run()
 
     def batches() -> Any:
@@ -432,7 +433,7 @@ def test_names_that_come_late_are_written_again_at_the_end(tmp_path: Path, monke
         run.threads[0, 3, 1 << 40], run.ids["tid", 0, 1 << 40] = "main", "0xffffffffffffffff"
 
     path = tmp_path / "t.json"
-    trace.write(Stream(run, batches()), path, WriteOptions())
+    WRITERS["chrome"].write(Stream(run, batches()), path, WriteOptions())
     names: dict[tuple[str, int], str] = {}
     last = None
     for event in loaded(path)["traceEvents"]:
@@ -526,7 +527,7 @@ def test_speedscope_gets_no_lane_without_slices(tmp_path: Path) -> None:
 def test_chrome_is_warned_of_a_trace_that_it_cannot_open(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     batch = rows(3, ts_ns=np.arange(3), dur_ns=np.ones(3, np.int64))
     assert written(tmp_path / "t.json", batch, viewer="chrome").notes == []
-    monkeypatch.setattr(trace, "MOST_EVENTS", 2)
+    small(monkeypatch, Limit.CHROME_EVENTS, 2)
     (note,) = written(tmp_path / "t.json", batch, viewer="chrome").notes
     assert note.startswith("3 events in 0 MB: chrome://tracing fails above about a million events")
     assert written(tmp_path / "t.json", batch, viewer="perfetto").notes == []

@@ -14,14 +14,15 @@ import pyarrow as pa
 import pytest
 from hypothesis import given
 from lanes import in_time_order, is_counter, is_writable, lane_of, on_device, rows
+from small_limits import Limit, small
 from strategies import rows_of, tables
 from writing import dense_tables
 
 import tracekit
 from tracekit.readers.builder import totals_batch
 from tracekit.trace import Ledger, Run, SourceFacts
+from tracekit.writers import WRITERS
 from tracekit.writers.base import Stream, WriteOptions, Written
-from tracekit.writers.firefox import _profile
 from tracekit.writers.json_text import OWN_KEYS, parsed
 
 RESERVED = OWN_KEYS | {"type", "cause", "stack", "category", "innerWindowID"}
@@ -32,7 +33,7 @@ SAMPLE = Path(__file__).parents[2] / "sample_traces"
 def written(path: Path, *batches: pa.RecordBatch | pa.Table, run: Run | None = None) -> Written:
     parts = [p for b in batches for p in (b.to_batches() if isinstance(b, pa.Table) else [b])]
     stream = Stream(run or Run(), iter(parts), (Ledger(path="in.csv", format="test"),))
-    return _profile.write(stream, path, WriteOptions(force=True, version="9.9"))
+    return WRITERS["firefox"].write(stream, path, WriteOptions(force=True, version="9.9"))
 
 
 def expected_fields(row: dict[str, Any]) -> dict[str, Any]:
@@ -118,8 +119,12 @@ def test_times_are_exact_to_the_ns(tmp_path: Path) -> None:
     assert any("99 days" in note for note in made.facts["notes"])
 
 
+EXACT_NS = 1_000_000 << 33
+"""99 days, as the note says: 2 ** 33 ms."""
+
+
 def test_a_double_holds_every_ns_up_to_the_limit_that_the_note_names() -> None:
-    for ns in (_profile.EXACT_NS - 1, _profile.EXACT_NS - 12_345):
+    for ns in (EXACT_NS - 1, EXACT_NS - 12_345):
         whole, rest = divmod(ns, 1_000_000)
         assert round(float(f"{whole}.{rest:06d}") * 1_000_000) == ns
         assert float(f"{whole}.{rest:06d}") != float(f"{whole}.{rest - 1:06d}")
@@ -202,7 +207,7 @@ def test_names_known_late_and_the_order_of_processes_are_right(tmp_path: Path) -
         yield rows(1, ts_ns=np.array([200]), dur_ns=np.array([9]), kind="runtime", pid=5, tid=3)
         run.devices[0, 0], run.streams[0, 0, 7], run.threads[0, 5, 3] = "Tesla P4", "copies", "main"
 
-    _profile.write(Stream(run, batches()), tmp_path / "t.json", WriteOptions(force=True))
+    WRITERS["firefox"].write(Stream(run, batches()), tmp_path / "t.json", WriteOptions(force=True))
     threads = profiles.loaded(tmp_path / "t.json")["threads"]
     assert [(thread["processName"], thread["name"]) for thread in threads] == [
         ("process 5", "main (thread 3)"),
@@ -215,7 +220,7 @@ def test_long_texts_are_written_in_several_pieces(tmp_path: Path, monkeypatch: p
     args = pa.array([json.dumps({"text": "x" * (i % 70)}) for i in range(300)])
     batch = rows(300, ts_ns=np.arange(300), dur_ns=np.ones(300, int), stream=np.arange(300) % 3, args=args)
     written(tmp_path / "a.json", batch)
-    monkeypatch.setattr("tracekit.writers.firefox._markers.CHUNK_BYTES", 200)
+    small(monkeypatch, Limit.FIREFOX_CHUNK_BYTES, 200)
     written(tmp_path / "b.json", batch)
     assert (tmp_path / "a.json").read_bytes() == (tmp_path / "b.json").read_bytes()
     check_rows(tmp_path / "b.json", [batch])

@@ -5,13 +5,16 @@ from __future__ import annotations
 import gzip
 import json
 import math
+import tempfile
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 import pytest
 import zstandard
+from doors.writers import jsonl_cut
 from hypothesis import given
+from small_limits import Limit, small
 from strategies import rows_of, traces
 from writing import check_full_disk, peak_kilobytes
 
@@ -19,8 +22,6 @@ from tracekit import pipeline, schema
 from tracekit.errors import OutputExistsError
 from tracekit.readers.builder import event_batch, totals_batch
 from tracekit.trace import Ledger, Run, SourceFacts, Trace
-from tracekit.writers import _jsonl as jsonl
-from tracekit.writers._jsonl import json_lines
 from tracekit.writers.base import Stream, WriteOptions
 from tracekit.writers.jsonl import WRITER
 
@@ -34,6 +35,13 @@ def written(target: Path, *batches: pa.RecordBatch) -> list[str]:
     run = Run(sources=[SourceFacts("x.csv", "nvprof-csv")])
     WRITER.write(Stream(run, iter(batches), (Ledger(path="x.csv", read=2, kept=2),)), target, WriteOptions())
     return target.read_text(encoding="utf-8").split("\n")
+
+
+def lines_of(batch: pa.RecordBatch) -> list[bytes]:
+    """Return the lines of the rows of a batch."""
+    with tempfile.TemporaryDirectory() as folder:
+        written(Path(folder) / "a.jsonl", batch)
+        return (Path(folder) / "a.jsonl").read_bytes().splitlines()[1:-1]
 
 
 def test_a_file_is_header_totals_events_end(tmp_path: Path) -> None:
@@ -61,7 +69,7 @@ def test_text_is_escaped_as_json_and_not_beyond(tmp_path: Path) -> None:
 def test_numbers_that_json_lacks_are_named() -> None:
     values = np.array([math.nan, math.inf, -math.inf, -0.0, 0.1, 1e22])
     batch = event_batch(6, {"ts_ns": 0, "event_id": 0, "kind": "counter", "source": 0, "value": values})
-    found = [json.loads(line)["value"] for line in bytes(json_lines(batch)).splitlines()]
+    found = [json.loads(line)["value"] for line in lines_of(batch)]
     assert [repr(v) for v in found] == ["'NaN'", "'Infinity'", "'-Infinity'", "-0.0", "0.1", "1e+22"]
 
 
@@ -84,7 +92,7 @@ def test_args_are_an_object_or_the_text_that_is_none(text: str, value: object) -
         batch = event_batch(
             len(texts), {"ts_ns": 0, "event_id": 0, "kind": "mark", "source": 0, "args": pa.array(texts)}
         )
-        lines = bytes(json_lines(batch)).splitlines()
+        lines = lines_of(batch)
         assert len(lines) == len(texts)
         assert json.loads(lines[0])["args"] == value
 
@@ -92,7 +100,7 @@ def test_args_are_an_object_or_the_text_that_is_none(text: str, value: object) -
 def test_halves_that_only_together_are_json_stay_text() -> None:
     texts = ['{"a":1', '"b":2}']
     batch = event_batch(2, {"ts_ns": 0, "event_id": 0, "kind": "mark", "source": 0, "args": pa.array(texts)})
-    assert [json.loads(line)["args"] for line in bytes(json_lines(batch)).splitlines()] == texts
+    assert [json.loads(line)["args"] for line in lines_of(batch)] == texts
 
 
 @given(trace=traces())
@@ -123,13 +131,13 @@ def test_packed_forms_hold_the_same_text_and_repeat(tmp_path: Path) -> None:
 
 
 def test_long_texts_are_written_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(jsonl, "BYTES_AT_ONCE", 1 << 12)
     texts = [json.dumps({"a": "x" * 700}), None, "{}"] * 5
     columns = {"ts_ns": np.arange(15), "event_id": 0, "kind": "mark", "source": 0, "name": "n" * 500}
     batch = event_batch(15, columns | {"args": pa.array(texts)})
-    parts = list(jsonl._cut(batch))
-    assert len(parts) > 3
-    assert b"".join(json_lines(part) for part in parts) == bytes(json_lines(batch))
+    whole = lines_of(batch)
+    small(monkeypatch, Limit.JSONL_BYTES_AT_ONCE, 1 << 12)
+    assert len(list(jsonl_cut(batch))) > 3
+    assert lines_of(batch) == whole
 
 
 def test_an_existing_file_stays_without_force(tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ from hypothesis import given
 from lanes import in_time_order, is_counter, is_writable, lane_of, rows
 from strategies import rows_of, tables
 from support import files_limited, need_otf2, run_command, sample
-from viewed import EVERY_FILE, file_named
+from viewed import EVERY_FILE, file_named, read_once
 from writing import dense_tables, peak_kilobytes, write
 
 import tracekit
@@ -79,7 +79,7 @@ def test_slices_that_meet_or_overlap_enter_and_leave_in_order(tmp_path: Path, ta
 
 
 def check_same(source: Path, folder: Path) -> None:
-    trace = tracekit.read(source)
+    trace = read_once(source)
     if not trace.events.num_rows:
         return
     for name in ("x.json", "x.firefox.json", "x.otf2"):

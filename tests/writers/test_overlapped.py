@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
+from small_limits import Limit, small
 from support import LONG_S, files_limited, sample
 from writing import _crossing
 
@@ -92,8 +93,8 @@ def growing(run: Run, made: list[int]) -> Iterator[pa.RecordBatch]:
 def test_the_writer_sees_names_as_they_were_when_its_batch_was_made(
     to: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("tracekit.writers.chrome._trace.BATCH_ROWS", 1)
-    monkeypatch.setattr("tracekit.writers.perfetto._trace.BATCH_ROWS", 1)
+    small(monkeypatch, Limit.CHROME_BATCH_ROWS, 1)
+    small(monkeypatch, Limit.PERFETTO_BATCH_ROWS, 1)
     begin = threading.Event()
     made: list[int] = []
 

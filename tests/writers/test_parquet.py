@@ -9,13 +9,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from small_limits import Limit, small
 from writing import check_full_disk, peak_kilobytes
 
 from tracekit import schema
 from tracekit.errors import OutputError, OutputExistsError
 from tracekit.readers.builder import event_batch, totals_batch
 from tracekit.trace import Ledger, Run, SourceFacts, concat
-from tracekit.writers import _parquet as parquet
 from tracekit.writers.base import Stream, WriteOptions
 from tracekit.writers.parquet import WRITER
 
@@ -73,7 +73,7 @@ def test_totals_alone_are_the_table_of_the_file(tmp_path: Path) -> None:
 
 
 def test_totals_too_large_for_the_footer_are_counted_and_noted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tracekit.writers._parquet.MOST_TOTALS_TEXT", 100)
+    small(monkeypatch, Limit.PARQUET_TOTALS_TEXT, 100)
     batch = totals_batch(3, {"source": 0, "run": 0, "section": "kernels", "order": np.arange(3)})
     done = WRITER.write(Stream(Run(), iter([batch, events(1)])), tmp_path / "a.parquet", WriteOptions())
     assert (done.events, done.totals, done.left_out) == (1, 0, {"totals-too-large": 3})
@@ -105,7 +105,7 @@ def names_by_group(path: Path) -> list[list[str]]:
 def test_row_groups_have_a_fixed_size_and_their_own_dictionaries(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(parquet, "ROWS_PER_GROUP", 131_072)
+    small(monkeypatch, Limit.PARQUET_ROWS_PER_GROUP, 131_072)
     path = write(tmp_path / "a.parquet", *(events(70_000, i * 70_000, f"k{i}") for i in range(4)))
     facts = pq.read_metadata(path)
     assert [facts.row_group(i).num_rows for i in range(facts.num_row_groups)] == [131_072, 131_072, 17_856]
@@ -154,12 +154,10 @@ def test_a_write_that_fails_leaves_what_was_there(tmp_path: Path) -> None:
 
 
 def test_a_full_disk_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from tracekit.writers import _parquet as parquet
-
-    def full(self: object, data: object) -> int:
+    def full(*_: object, **__: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(parquet._Counted, "write", full)
+    monkeypatch.setattr(pq.ParquetWriter, "write_table", full)
     with pytest.raises(OutputError, match="the disk is full"):
         write(tmp_path / "a.parquet", events(1))
     assert not list(tmp_path.iterdir())

@@ -15,16 +15,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from lanes import in_time_order, is_counter, is_writable, lane_of, on_device, rows
+from small_limits import Limit, small
 from strategies import rows_of, tables
 from writing import dense_tables
 
 import tracekit
 from tracekit.readers.builder import totals_batch
 from tracekit.trace import Ledger, Run, SourceFacts
+from tracekit.writers import WRITERS
 from tracekit.writers.base import Stream, WriteOptions, Written
 from tracekit.writers.json_text import OWN_KEYS, parsed
-from tracekit.writers.perfetto import _packets
-from tracekit.writers.perfetto import _trace as trace
 from tracekit.writers.tracks.order import Items, order_packets
 
 HOST_NUMBERS = ("device", "context", "stream")
@@ -34,7 +34,7 @@ NUMBERS = ("correlation", "step", "bytes", "registers", "static_smem_bytes", "dy
 def written(path: Path, *batches: pa.RecordBatch | pa.Table, run: Run | None = None, force: bool = True) -> Written:
     parts = [p for b in batches for p in (b.to_batches() if isinstance(b, pa.Table) else [b])]
     stream = Stream(run or Run(), iter(parts), (Ledger(path="in.csv", format="test"),))
-    return trace.write(stream, path, WriteOptions(force=force, version="9.9"))
+    return WRITERS["perfetto"].write(stream, path, WriteOptions(force=force, version="9.9"))
 
 
 def text(value: Any) -> Any:
@@ -116,8 +116,8 @@ def test_every_row_comes_back(tmp_path: Path, table: pa.Table, size: int) -> Non
     path = tmp_path / "t.pftrace"
     batches = in_time_order(table)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(trace, "BATCH_ROWS", size)
-        patch.setattr(_packets, "CHUNK_BYTES", 200)
+        small(patch, Limit.PERFETTO_BATCH_ROWS, size)
+        small(patch, Limit.PERFETTO_CHUNK_BYTES, 200)
         result = written(path, *batches)
     check_rows(path, batches)
     assert result.events + sum(result.left_out.values()) == sum(batch.num_rows for batch in batches)
@@ -238,7 +238,7 @@ def test_each_kernel_of_a_launch_has_an_arrow_of_its_own(tmp_path: Path, monkeyp
     arrows = [(start.name, end.name) for start, end in pftrace.decode(path).arrows()]
     assert arrows == [("graph", "a"), ("graph", "b"), ("graph", "c")]
     # Where the launch is written before any of its kernels is known, one of them can still have an arrow.
-    monkeypatch.setattr(trace, "BATCH_ROWS", 1)
+    small(monkeypatch, Limit.PERFETTO_BATCH_ROWS, 1)
     result = written(path, calls, kernels)
     made = pftrace.decode(path)
     assert [(start.name, end.name) for start, end in made.arrows()] == [("graph", "a")]
@@ -250,7 +250,7 @@ def test_each_kernel_of_a_launch_has_an_arrow_of_its_own(tmp_path: Path, monkeyp
 def test_an_arrow_of_the_input_from_device_work_is_on_the_slices(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, size: int
 ) -> None:
-    monkeypatch.setattr(trace, "BATCH_ROWS", size)
+    small(monkeypatch, Limit.PERFETTO_BATCH_ROWS, size)
     points = ['{"ph":"s"}', '{"ph":"f","bp":"e"}', '{"ph":"f","bp":"e"}']
     batch = rows(5, ts_ns=np.array([0, 5, 20, 21, 22]), dur_ns=pa.array([10, None, 30, None, None]),
                  kind=pa.array(["kernel", "flow", "operator", "flow", "flow"]), name=pa.array([*"kxoxx"]), pid=1,
@@ -265,7 +265,7 @@ def test_an_arrow_of_the_input_from_device_work_is_on_the_slices(
 
 
 def test_names_that_come_late_are_written_again_at_the_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(trace, "BATCH_ROWS", 1)
+    small(monkeypatch, Limit.PERFETTO_BATCH_ROWS, 1)
     run = Run()
 
     def batches() -> Any:
@@ -276,7 +276,7 @@ def test_names_that_come_late_are_written_again_at_the_end(tmp_path: Path, monke
         run.threads[0, 3, 1 << 40], run.ids["tid", 0, 1 << 40] = "main", "0xffffffffffffffff"
 
     path = tmp_path / "t.pftrace"
-    trace.write(Stream(run, batches()), path, WriteOptions())
+    WRITERS["perfetto"].write(Stream(run, batches()), path, WriteOptions())
     tracks = pftrace.decode(path).tracks.values()
     assert {track.get("process", track.get("name")) for track in tracks} == {
         "GPU 0 Tesla P4 (process 3)", "main (thread 0xffffffffffffffff)", "python (process 3)", "stream 7 copies",
@@ -310,7 +310,7 @@ def test_what_cannot_be_held_is_counted_and_noted(tmp_path: Path) -> None:
 def test_slices_that_stay_open_over_many_batches_end_where_they_should(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(trace, "BATCH_ROWS", 2)
+    small(monkeypatch, Limit.PERFETTO_BATCH_ROWS, 2)
     rng = np.random.default_rng(5)
     starts = np.sort(rng.integers(0, 400, 300))
     dur = np.where(rng.random(300) < 0.2, 1000, rng.integers(0, 60, 300))

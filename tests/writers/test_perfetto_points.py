@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pytest
+from doors.writers import POINTS, Points
 from hypothesis import given
 from support import run_command
 from writing import dense_tables
@@ -14,7 +15,6 @@ from writing import dense_tables
 from tracekit.inputs.order import in_order
 from tracekit.trace import Run
 from tracekit.writers.base import Written
-from tracekit.writers.perfetto._points import POINTS, Points
 from tracekit.writers.tracks.batch import END, SLICE, Loader
 
 

@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from hypothesis import given, settings
-from viewed import EVERY_FILE, file_named
+from viewed import EVERY_FILE, file_named, read_once
 from viewers import perfetto
 from writing import as_in_json, dense_tables
 
@@ -67,7 +67,7 @@ def check_same(json_path: Path, path: Path, *, arrows: bool = True) -> dict[str,
 
 
 def check_file(source: Path, folder: Path) -> None:
-    trace = tracekit.read(source)
+    trace = read_once(source)
     if not trace.events.num_rows:
         return
     for name in ("x.json", "x.pftrace"):

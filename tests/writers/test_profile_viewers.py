@@ -10,7 +10,7 @@ import profiles
 import pytest
 from npm_viewers import firefox_profile, speedscope_profile
 from support import SHARE, sample
-from viewed import EVERY_FILE, file_named
+from viewed import EVERY_FILE, file_named, read_once
 
 import tracekit
 
@@ -23,7 +23,7 @@ OPENED = (
 
 
 def written(source: Path, folder: Path) -> tuple[Path, Path, Path]:
-    trace = tracekit.read(source)
+    trace = read_once(source)
     names = ("x.json", "x.firefox.json.gz", "x.speedscope.json")
     for name in names:
         tracekit.write(trace, folder / name)
@@ -32,7 +32,7 @@ def written(source: Path, folder: Path) -> tuple[Path, Path, Path]:
 
 def check_same(source: Path, folder: Path) -> None:
     """The slices of each lane are the same in the three files, so their sums are."""
-    if not tracekit.read(source).events.num_rows:
+    if not read_once(source).events.num_rows:
         return
     chrome, firefox, speedscope = written(source, folder)
     expected = profiles.chrome(chrome)

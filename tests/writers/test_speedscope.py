@@ -10,21 +10,25 @@ from typing import Any
 import numpy as np
 import profiles
 import pyarrow as pa
+import pytest
 from hypothesis import given
 from lanes import in_time_order, is_counter, is_writable, lane_of, rows
+from small_limits import Limit, small
 from strategies import rows_of, tables
 from writing import dense_tables
 
 import tracekit
 from tracekit.trace import Run, SourceFacts
+from tracekit.writers import WRITERS
 from tracekit.writers.base import Stream, WriteOptions, Written
-from tracekit.writers.speedscope import _profile
 
 SAMPLE = Path(__file__).parents[2] / "sample_traces"
 
 
 def written(path: Path, *batches: pa.RecordBatch, run: Run | None = None) -> Written:
-    return _profile.write(Stream(run or Run(), iter(batches)), path, WriteOptions(force=True, version="9.9"))
+    return WRITERS["speedscope"].write(
+        Stream(run or Run(), iter(batches)), path, WriteOptions(force=True, version="9.9")
+    )
 
 
 def check_rows(path: Path, batches: list[pa.RecordBatch], made: Written) -> None:
@@ -57,12 +61,9 @@ def test_slices_that_meet_or_overlap_open_and_close_in_order(tmp_path: Path, tab
 @given(table=dense_tables())
 def test_slices_that_are_open_between_batches_end_when_they_should(tmp_path: Path, table: pa.Table) -> None:
     batches = [batch.slice(at, 1) for batch in in_time_order(table) for at in range(batch.num_rows)]
-    before = _profile.BATCH_ROWS
-    _profile.BATCH_ROWS = 1
-    try:
+    with pytest.MonkeyPatch.context() as patch:
+        small(patch, Limit.SPEEDSCOPE_BATCH_ROWS, 1)
         check_rows(tmp_path / "t.json", batches, written(tmp_path / "t.json", *batches))
-    finally:
-        _profile.BATCH_ROWS = before
 
 
 def test_the_file_of_a_sample_stays_as_it_is(tmp_path: Path, golden: Callable[[str, str], None]) -> None:

@@ -1,0 +1,1 @@
+"""The private parts that tests use, each named once: one module an area, with the reason."""

@@ -1,0 +1,10 @@
+"""The longest path is held against an oracle of its own, part by part: graph, waits, doubts."""
+
+# ruff: noqa: F401 - imported for the tests
+from __future__ import annotations
+
+from tracekit.analysis import _path_build as analysis_path_build
+from tracekit.analysis import _path_doubts as analysis_path_doubts
+from tracekit.analysis import _path_gains as analysis_path_gains
+from tracekit.analysis import _path_waits as analysis_path_waits
+from tracekit.analysis._path_nodes import Device, Host, Nodes, Waits, pieces_of

@@ -1,0 +1,7 @@
+"""The parts of a batch, and the points at which Perfetto's tracks change, have oracles of their own."""
+
+# ruff: noqa: F401 - imported for the tests
+from __future__ import annotations
+
+from tracekit.writers._jsonl import _cut as jsonl_cut
+from tracekit.writers.perfetto._points import POINTS, Points
