@@ -146,9 +146,9 @@ def kernel_view(rows: str) -> Timed:
     import numpy as np
     import pyarrow as pa
 
-    from tracekit import schema
     from tracekit.index.trace_index import TraceIndex
-    from tracekit.trace import Trace
+    from tracekit.model import schema
+    from tracekit.model.trace import Trace
     from tracekit.views import VIEWS
     from tracekit.views.base import ViewOptions
 

@@ -16,8 +16,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.truth.cluster import Cluster, simulate
-from tracekit.analysis.clocks.breaks import LEAST_IN_PART
-from tracekit.analysis.clocks.meetings import Relation, relate
+from tracekit.analysis.clocks.matched_collectives import LEAST_IN_PART, Relation, relate
 
 SETTINGS = ("usual", "few", "coarse", "groups", "even")
 """usual: each rank has a habit, it always leaves up to the mean jitter later; few: 10 to 50 collectives; coarse: clocks

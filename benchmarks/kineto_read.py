@@ -102,10 +102,10 @@ def ours(path: str) -> dict[str, Any]:
     import pyarrow as pa
     import pyarrow.compute as pc
 
+    from tracekit.model.trace import Ledger
     from tracekit.readers.base import ReadOptions
-    from tracekit.readers.kineto.reader import read
+    from tracekit.readers.kineto import read
     from tracekit.readers.source import open_source
-    from tracekit.trace import Ledger
 
     pa.set_cpu_count(1)
     started, cpu = time.perf_counter(), time.process_time()

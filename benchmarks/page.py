@@ -23,10 +23,10 @@ import pyarrow.compute as pc
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from tracekit import pipeline
-from tracekit.columns import arrow
 from tracekit.inputs import USUAL
+from tracekit.model import arrow
+from tracekit.model.trace import Trace
 from tracekit.render.base import RenderOptions
-from tracekit.trace import Trace
 from tracekit.views import VIEWS
 
 _PART = re.compile(r'<script type="[a-z/]+" (?:class|id)="([\w-]+)"[^>]*>([^<]*)</script>')

@@ -81,7 +81,7 @@ def chunks(rows: int) -> Iterator[Any]:
 
 def write_case(target: Path, rows: int, *, streamed: bool) -> dict[str, float]:
     """CPU seconds of writing from memory, or the peak memory of writing while the events are made."""
-    from tracekit.trace import Run
+    from tracekit.model.trace import Run
     from tracekit.writers import WRITERS
     from tracekit.writers.base import Stream, WriteOptions
 

@@ -42,9 +42,9 @@ def trace_class() -> Any:
 def ours(path: Path) -> tuple[float, int]:
     """CPU seconds of reading all columns, and the number of rows."""
     from tracekit.formats import READERS
+    from tracekit.model.trace import Ledger
     from tracekit.readers.base import ReadOptions
     from tracekit.readers.source import open_source
-    from tracekit.trace import Ledger
 
     begin = time.process_time()
     with open_source(str(path)) as source:

@@ -204,10 +204,10 @@ def _class() -> Any:
 def read(path: Path) -> int:
     """Read a file in batches. Return its rows."""
     from tracekit.formats import READERS
+    from tracekit.model.trace import Ledger
     from tracekit.readers.base import ReadOptions
     from tracekit.readers.sniff import identify
     from tracekit.readers.source import open_source
-    from tracekit.trace import Ledger
 
     with open_source(str(path)) as source:
         opened = identify(source, READERS.values()).read(source, ReadOptions(), Ledger())

@@ -131,10 +131,10 @@ def ours(path: str) -> dict[str, Any]:
     import pyarrow.compute as pc
 
     from tracekit.formats import READERS
+    from tracekit.model.trace import Ledger
     from tracekit.readers.base import ReadOptions
     from tracekit.readers.sniff import identify
     from tracekit.readers.source import open_source
-    from tracekit.trace import Ledger
 
     rows = total = 0
     with open_source(path) as source:

@@ -28,9 +28,10 @@ from typer.core import TyperArgument, TyperCommand, TyperGroup
 from typer.testing import CliRunner
 
 import tracekit
-from tracekit import compat, pipeline, schema
+from tracekit import compat, pipeline
 from tracekit.cli import app
 from tracekit.formats import READERS, page_module
+from tracekit.model import schema
 from tracekit.views import VIEWS
 from tracekit.writers import WRITERS
 

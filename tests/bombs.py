@@ -285,7 +285,7 @@ def parquets(draw: Draw, size: int, number: int) -> Made:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    from tracekit import schema
+    from tracekit.model import schema
 
     length = draw.choice([1, 5000])
     count = size // (20 if length == 1 else 125)  # of long names, 40 times as many bytes as asked for

@@ -8,9 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from tracekit import pipeline, schema
+from tracekit import pipeline
+from tracekit.model import schema
+from tracekit.model.trace import Ledger, Run, SourceFacts, Trace, concat
 from tracekit.readers.builder import RowBuilder
-from tracekit.trace import Ledger, Run, SourceFacts, Trace, concat
 
 Row = dict[str, Any]
 # (operator, kernel, ns, grid)

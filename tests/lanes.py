@@ -9,8 +9,8 @@ import numpy as np
 import pyarrow as pa
 
 from tracekit.inputs.order import in_order
+from tracekit.model.schema import API_CALLS, DEVICE_WORK
 from tracekit.readers.builder import event_batch
-from tracekit.schema import API_CALLS, DEVICE_WORK
 
 
 def rows(count: int, **columns: Any) -> pa.RecordBatch:

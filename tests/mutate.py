@@ -1,7 +1,7 @@
 """Change the package at one place at a time, and report which changes the tests catch.
 
     python tests/mutate.py run --count 40 --seed 7 --by-name   change 40 lines; the nearest test files must fail
-    python tests/mutate.py run --every --by-name tracekit/units.py tracekit/analysis/lanes.py::_place
+    python tests/mutate.py run --every --by-name tracekit/model/units.py tracekit/analysis/lanes.py::_place
                                                                every change of these places
     python tests/mutate.py show --count 40 --seed 7            print the changes alone
     python tests/mutate.py map                                 once: which test runs which line (all tests: --jobs 2)

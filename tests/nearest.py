@@ -28,7 +28,7 @@ def text_of(file: str) -> str:
 
 
 def module_of(path: str) -> str:
-    """Return the name by which a file is imported: `tracekit.units`, and `views.tables` of one below tests/."""
+    """Return the name by which a file is imported: `tracekit.model.units`, and `views.tables` of one below tests/."""
     return path.removesuffix(".py").removesuffix("/__init__").removeprefix("tests/").replace("/", ".")
 
 

@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from tracekit import schema
 from tracekit.formats import READERS
+from tracekit.model import schema
+from tracekit.model.trace import Ledger, Run, Trace, concat
 from tracekit.readers.base import ReadOptions
 from tracekit.readers.sniff import identify
 from tracekit.readers.source import open_source
-from tracekit.trace import Ledger, Run, Trace, concat
 
 PREAMBLE = """\
 ==4242== NVPROF is profiling process 4242, command: ./train --lr 0.1, --steps 3

@@ -7,9 +7,9 @@ import random
 from pathlib import Path
 from typing import Any
 
-from tracekit import schema
+from tracekit.model import schema
+from tracekit.model.trace import Run, SourceFacts, Trace, concat
 from tracekit.readers.builder import RowBuilder
-from tracekit.trace import Run, SourceFacts, Trace, concat
 
 MS = 1_000_000
 _BASE = 1_700_000_000_000_000_000

@@ -14,8 +14,9 @@ from doors.analysis import analysis_path_gains as _path_gains
 from doors.analysis import analysis_path_waits as _path_waits
 from hypothesis import strategies as st
 
-from tracekit.analysis.critical_path import Device, Graph, Host, Part, Waits
-from tracekit.columns.arrays import I64
+from tracekit.analysis.critical_path import Graph
+from tracekit.analysis.path_graph import Device, Host, Part, Waits
+from tracekit.model.arrow import I64
 
 OP, LAUNCH, SYNC, GEMM, COPY, RANGE = range(6)
 PART = {OP: Part.HOST, LAUNCH: Part.LAUNCH, SYNC: Part.SYNC, GEMM: Part.KERNEL, COPY: Part.COPY, RANGE: Part.HOST}
@@ -83,8 +84,16 @@ def cases(draw: st.DrawFn, scale: int = 1) -> tuple[Host, Device, Waits, dict[st
 
 
 LIMITS: dict[Any, dict[str, int]] = {
-    _path_waits: {"TOLERANCE": 2, "LEAST_FREE": 3, "LONG": 9, "LEAST_TIMES": 2, "SOON": 3, "_ENOUGH_PAUSES": 2},
-    _path_doubts: {"LEAST_LAG": 5, "LEAST_LAG_TOLD": 2, "SOON": 6},
+    _path_waits: {
+        "TOLERANCE": 2,
+        "LEAST_FREE": 3,
+        "LONG": 9,
+        "LEAST_TIMES": 2,
+        "SOON": 3,
+        "_ENOUGH_PAUSES": 2,
+        "PAUSE": 4,
+    },
+    _path_doubts: {"LEAST_LAG": 5, "LEAST_LAG_TOLD": 2, "SOON": 6, "SHORT_PAUSE": 3},
     _path_build: {"PAUSE": 4},
     _path_gains: {"SHORT_PAUSE": 3},
 }

@@ -109,9 +109,9 @@ def planted(name: str, text: str, folder: Path) -> Path:
 
 def without_guard(patch: pytest.MonkeyPatch) -> None:
     """Read and write as a version that knew no credentials."""
-    patch.setattr("tracekit.privacy.guard.SUSPECT", "(?:no text has this)")
-    patch.setattr("tracekit.privacy.guard.masked_value", lambda value, *_: value)
-    patch.setattr("tracekit.privacy.guard.masked", lambda text, *_: text)
+    patch.setattr("tracekit.safety.anonymize.SUSPECT", "(?:no text has this)")
+    patch.setattr("tracekit.safety.anonymize.masked_value", lambda value, *_: value)
+    patch.setattr("tracekit.safety.anonymize.masked", lambda text, *_: text)
 
 
 def _text_columns(db: sqlite3.Connection) -> list[tuple[str, str]]:

@@ -10,8 +10,9 @@ from typing import Any
 import pyarrow as pa
 from hypothesis import strategies as st
 
-from tracekit import credentials, schema
-from tracekit.trace import Trace
+from tracekit import credentials
+from tracekit.model import schema
+from tracekit.model.trace import Trace
 
 BIG = 1 << 62
 

@@ -19,10 +19,11 @@ from typer.testing import CliRunner, Result
 import tracekit
 from tracekit import cli
 from tracekit.formats import READERS
-from tracekit.readers.base import Confidence, Head
+from tracekit.model.trace import Trace
+from tracekit.readers.base import Confidence
+from tracekit.readers.head import Head
 from tracekit.readers.sniff import votes
 from tracekit.readers.source import open_source
-from tracekit.trace import Trace
 
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGE = Path(tracekit.__file__).parent

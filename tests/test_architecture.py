@@ -14,92 +14,72 @@ PACKAGE = ROOT / "tracekit"
 
 # A part is a file or folder of the package; what it may import of tracekit besides itself.
 MAY: dict[str, set[str]] = {
-    "credentials": set(), "units": set(), "_version": set(), "recorder": set(), "messages": set(), "plugins": set(),
-    "columns": set(),  # array types, narrow calls of pyarrow, members of `args`
+    "_version": set(), "credentials": set(), "recorder": set(), "messages": set(), "plugins": set(),
     "errors": {"credentials"},
-    "safety": {"columns", "trace", "errors"},  # limits on what reading costs; rows in temporary folders
     "options": {"errors"},
-    "analysis": {"columns.arrays", "columns.arrow"},
-    "text": {"errors", "units"},
-    "schema": {"columns", "errors", "units"},
-    "report": {"columns", "text.display", "errors", "units"},
-    "trace": {"columns", "credentials", "text.display", "schema", "units", "errors"},
-    "index": {"columns", "options", "trace", "schema", "report", "analysis", "units", "errors"},
-    "readers": {
-        "columns", "plugins", "trace", "schema", "units", "options", "errors", "messages", "recorder.log_format",
-        "safety",
-    },
+    "model": {"credentials", "errors"},  # what everything passes: schema, trace, report, units, Arrow, texts
+    "analysis": {"model.arrow"},
+    "safety": {"credentials", "errors", "model"},
+    "workers": {"safety.limits", "errors"},
+    "index": {"options", "model", "analysis", "errors"},
+    "readers": {"plugins", "model", "options", "errors", "messages", "recorder.log_format", "safety"},
     "formats": {"plugins", "readers"},  # all readers as data
     "writers": {
-        "columns", "plugins", "trace", "schema", "analysis", "units", "options", "errors", "messages",
-        "safety.limits", "safety.scratch", "safety.spill", "safety.unfinished",
-        "text.spreadsheet",  # a cell of a name, as a form of a report has it
+        "plugins", "model", "analysis", "options", "errors", "messages", "safety.limits", "safety.scratch",
+        "safety.spill", "safety.unfinished",
     },
-    "views": {
-        "columns", "plugins", "text.names", "index", "trace", "schema", "report", "analysis", "units",
-        "options", "errors",
-    },
-    "render": {
-        "columns", "plugins", "text", "report", "units", "errors",
-        "analysis.intervals",  # pixels have exact shares
-    },
+    "views": {"plugins", "index", "model", "analysis", "options", "errors"},
+    "render": {"plugins", "model", "errors", "analysis.intervals"},  # pixels have exact shares
     "compat": {
-        "columns", "text.display", "views", "index", "trace", "schema", "report", "render.base", "render.cells",
-        "messages", "analysis", "plugins", "units", "options", "errors",
+        "views", "index", "model", "render.base", "render.cells", "messages", "analysis", "plugins", "options",
+        "errors",
     },
-    "privacy": {"columns", "credentials", "trace"},
     "inputs": {
-        "columns", "analysis", "text.display", "index", "formats", "readers", "writers.base", "trace", "schema",
-        "options", "units", "errors", "credentials", "privacy", "safety",
+        "analysis", "index", "formats", "readers", "writers.base", "model", "options", "errors", "credentials",
+        "safety",
     },
-    "conversion": {"columns", "writers", "inputs", "trace", "privacy", "schema", "options", "errors", "_version"},
+    "conversion": {"writers", "inputs", "model", "safety.anonymize", "options", "errors", "_version"},
     "pipeline": {
-        "columns", "conversion", "formats", "writers", "views", "compat", "index", "render", "inputs",
-        "trace", "schema", "report", "units", "options", "errors", "_version",
+        "conversion", "formats", "readers", "writers", "views", "compat", "index", "render", "inputs",
+        "model", "options", "errors", "_version",
     },
     "profiler": {
-        "columns", "recorder", "pipeline", "inputs", "trace", "messages", "report", "render.base", "views.base",
-        "units", "options", "safety.scratch", "text.display", "errors",
+        "recorder", "pipeline", "inputs", "model", "messages", "render.base", "views.base", "options",
+        "safety.scratch", "errors",
     },
-    "explain": {"columns", "pipeline", "trace", "report", "views", "index", "analysis", "units", "options", "errors"},
-    "archive": {"columns", "safety.scratch", "privacy", "pipeline", "inputs", "trace", "errors"},
+    "explanation": {"pipeline", "views", "index", "model", "analysis", "options", "errors"},
+    "archive": {"safety", "pipeline", "inputs", "model", "errors"},
     "doctor": {
-        "columns", "analysis", "text.display", "readers", "writers.base", "inputs", "conversion", "privacy",
-        "credentials",
-        "trace", "schema", "units", "options", "errors", "_version",
+        "analysis", "formats", "readers", "writers.base", "inputs", "conversion", "safety", "credentials", "model",
+        "options", "errors", "_version",
     },
-    "query": {
-        "columns", "archive", "pipeline", "inputs", "schema", "trace", "report", "render", "writers.base", "units",
-        "privacy", "safety", "text.spreadsheet", "errors", "_version",
+    "queries": {
+        "archive", "pipeline", "inputs", "model", "render", "writers.base", "safety", "errors", "_version",
         "readers.archive.check",  # archived files are read in place
     },
     "batch": {
-        "columns", "analysis", "archive", "pipeline", "inputs", "readers.source", "writers.base", "render", "report",
-        "privacy", "trace", "units", "credentials", "workers", "safety", "errors", "_version",
+        "analysis", "archive", "conversion", "pipeline", "inputs", "readers.source", "writers.base", "render", "model",
+        "credentials", "workers", "safety", "errors", "_version",
     },
-    "workers": {"safety.limits", "errors"},
-    "shares": {
-        "columns", "analysis", "conversion", "pipeline", "inputs", "index", "views", "report", "trace", "schema",
-        "workers", "options", "safety", "errors", "_version",
+    "rank_summaries": {
+        "analysis", "conversion", "pipeline", "inputs", "index", "views", "model", "workers", "options",
+        "safety", "errors", "_version",
     },
-    "show": {"plugins", "safety", "inputs", "render.page", "errors", "_version"},
-    "compare": {
-        "columns", "archive", "pipeline", "inputs", "index", "trace", "schema", "report", "analysis", "views.base",
-        "views.steps.steps", "units", "errors", "_version",
+    "viewer": {"plugins", "safety", "inputs", "render.page", "errors", "_version"},
+    "comparison": {
+        "archive", "pipeline", "inputs", "index", "model", "analysis", "views.base", "views.steps.steps", "errors",
+        "_version",
     },
     "cli": {
-        "shares",
-        "compare", "archive", "batch", "query", "show", "doctor", "conversion", "pipeline", "explain", "inputs",
-        "formats", "writers", "plugins", "schema", "views", "compat", "render", "report", "trace",
-        "index.topology", "units", "options", "errors", "_version", "credentials", "privacy", "safety", "text.display",
+        "rank_summaries", "comparison", "archive", "batch", "queries", "viewer", "doctor", "conversion", "pipeline",
+        "explanation", "formats", "inputs", "index.topology", "readers", "writers", "plugins", "views", "compat",
+        "render", "model", "options", "errors", "_version", "credentials", "safety",
     },
     "api": {
-        "columns", "archive", "compare", "query", "explain", "pipeline", "inputs", "index.topology",
-        "trace", "report", "privacy", "views.base", "writers.base", "render.base", "safety", "errors",
+        "archive", "comparison", "conversion", "queries", "explanation", "pipeline", "inputs", "index.topology",
+        "model", "views.base", "writers.base", "render.base", "safety", "errors",
     },
-    "__init__": {
-        "api", "archive", "inputs", "privacy", "trace", "report", "views.base", "errors", "_version",
-    },
+    "__init__": {"api", "archive", "inputs", "model", "views.base", "safety", "errors", "_version"},
     "__main__": {"cli"},
 }  # fmt: skip
 

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tracekit.columns import args
+from tracekit.model import args
 
 CONTAINERS = {
     "array": lambda texts: pa.array(texts, pa.string()),

@@ -8,8 +8,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from tracekit.columns import arrow
-from tracekit.columns.arrow import pc
+from tracekit.model import arrow
+from tracekit.model.arrow import pc
 
 
 def test_the_examples_run() -> None:

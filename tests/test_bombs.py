@@ -18,7 +18,7 @@ from bombs import EACH, KB, KINDS, MB
 
 import tracekit
 from tracekit.errors import TracekitError, UnknownFormatError
-from tracekit.readers.sqlite.pages import repeated_page
+from tracekit.readers.sqlite.database import repeated_page
 
 pytestmark = pytest.mark.skipif(
     sys.platform != "linux", reason="the limits of the system that hold a child are its own"

@@ -16,7 +16,8 @@ import pytest
 from logged import EPOCH, MS, PID, US, Range, program, shifted, write_kineto, write_log
 from support import corpus, corpus_root
 
-from tracekit.pipeline import read, view
+from tracekit.conversion import read
+from tracekit.pipeline import view
 
 NVTX = """
     select coalesce(text, (select value from StringIds where id = textId)), start, end, globalTid & 0xffffff

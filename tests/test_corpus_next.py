@@ -19,7 +19,7 @@ from support import corpus_root, sure_readers, without_corpus
 
 import tracekit
 from tracekit.errors import TracekitError
-from tracekit.trace import Trace
+from tracekit.model.trace import Trace
 
 pytestmark = pytest.mark.corpus
 

@@ -13,10 +13,10 @@ import pytest
 from support import run_command, sample
 
 import tracekit
+from tracekit.conversion import read
 from tracekit.doctor import diagnose, repair
 from tracekit.errors import TracekitError
 from tracekit.inputs import InputOptions
-from tracekit.pipeline import read
 
 Event = dict[str, Any]
 

@@ -20,7 +20,7 @@ from support import corpus_root, run_command, without_corpus
 
 import tracekit
 from tracekit.credentials import MASK, SUSPECT, is_secret_key, masked, masked_value
-from tracekit.credentials.words import KEY_KINDS
+from tracekit.credentials.shapes import KEY_KINDS
 from tracekit.errors import TracekitError
 
 SECRET = "zQ9plantXyz77"

@@ -9,7 +9,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tracekit.columns import digits
+from tracekit.model import digits
 
 
 def test_the_examples_run() -> None:

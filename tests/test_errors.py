@@ -20,9 +20,9 @@ from support import ROOT, run_command, sample
 import tracekit
 from tracekit import archive, batch, cli, errors
 from tracekit.errors import COMMAND_LINE, PYTHON, Option, PerSurface, Place, Sentence, TracekitError, sentence
+from tracekit.model.trace import Ledger
 from tracekit.render.base import RenderOptions
 from tracekit.safety.limits import Limits
-from tracekit.trace import Ledger
 
 CSV = sample("nvprof-csv/gpu-and-api-trace.csv")
 NAMES = ["out --force", "--from NAME", "a --strict b", "x --option decimal=,", "--max-read-bytes SIZE", "view --view A"]

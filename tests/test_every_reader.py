@@ -17,10 +17,10 @@ import tracekit
 from tracekit.api import inspect
 from tracekit.errors import ParseError, UnknownFormatError
 from tracekit.formats import READERS
+from tracekit.model.trace import Trace
 from tracekit.readers.base import Confidence, Reader, ReadOptions
 from tracekit.readers.sniff import votes
 from tracekit.readers.source import open_source
-from tracekit.trace import Trace
 
 FOLDERS = sorted(p.name for p in SAMPLES.iterdir() if p.is_dir() and p.name in READERS)
 FILES = sorted(
@@ -156,7 +156,7 @@ def test_sniffers_are_pure_and_never_raise_on_any_bytes() -> None:
     from hypothesis import given
     from hypothesis import strategies as st
 
-    from tracekit.readers.base import Head
+    from tracekit.readers.head import Head
 
     @given(st.binary(max_size=300), st.text(max_size=20))
     def check(data: bytes, name: str) -> None:

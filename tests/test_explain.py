@@ -13,10 +13,10 @@ from support import ROOT, sample
 import tracekit
 from tracekit import pipeline
 from tracekit.errors import UsageError
-from tracekit.explain import explain, value_of
+from tracekit.explanation import explain, value_of
 from tracekit.index.trace_index import TraceIndex
-from tracekit.report import ReportTable
-from tracekit.trace import Trace
+from tracekit.model.report import ReportTable
+from tracekit.model.trace import Trace
 from tracekit.views import VIEWS
 from tracekit.views.base import ViewOptions
 

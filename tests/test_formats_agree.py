@@ -15,9 +15,9 @@ from benchmarks.truth.machine import Rank, World
 from benchmarks.truth.training import Plan, train
 from tracekit import pipeline
 from tracekit.inputs.selection import Selection
-from tracekit.report import Finding
-from tracekit.schema import API_CALLS, DEVICE_WORK, Kind
-from tracekit.trace import Trace
+from tracekit.model.report import Finding
+from tracekit.model.schema import API_CALLS, DEVICE_WORK, Kind
+from tracekit.model.trace import Trace
 from tracekit.views.base import ViewOptions
 
 ILLS = ("", "item each layer", "pageable")

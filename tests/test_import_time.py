@@ -79,7 +79,7 @@ def test_convert_loads_the_reader_of_its_input_alone(tmp_path: Path) -> None:
 
 def test_declarations_of_formats_and_targets_load_no_data_library() -> None:
     loaded = loaded_after(DECLARED)
-    assert not loaded & {*HEAVY, "orjson", "msgspec", "sqlite3", "tracekit.schema", "tracekit.trace"}
+    assert not loaded & {*HEAVY, "orjson", "msgspec", "sqlite3", "tracekit.schema", "tracekit.model.trace"}
 
 
 def test_help_loads_no_data_library() -> None:

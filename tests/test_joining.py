@@ -18,7 +18,7 @@ from tracekit.cli import app
 from tracekit.errors import UsageError
 from tracekit.inputs.clocks.placement import Align
 from tracekit.inputs.options import parse_align
-from tracekit.trace import Trace
+from tracekit.model.trace import Trace
 
 MS = 1_000_000
 

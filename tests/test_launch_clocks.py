@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 
 import tracekit
 from tracekit.cli import app
-from tracekit.trace import Trace
+from tracekit.model.trace import Trace
 
 ROCPROF = {
     "decode": ("rocprof/v3_decode_hip_api_trace.csv", "rocprof/v3_decode_kernel_trace.csv"),

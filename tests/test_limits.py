@@ -21,10 +21,10 @@ from support import run_command as run
 
 import tracekit
 from tracekit.errors import LimitError
+from tracekit.model.trace import Ledger
 from tracekit.readers.source import open_source
 from tracekit.safety import limits
 from tracekit.safety.limits import Limits, applied, size_of, size_text
-from tracekit.trace import Ledger
 
 MB = 1 << 20
 CSV = sample("nvprof-csv/gpu-and-api-trace.csv")

@@ -24,9 +24,10 @@ from benchmarks.truth import kineto, nsys
 from benchmarks.truth.machine import Range, Rank, World
 from benchmarks.truth.training import Plan, train
 from tracekit import Trace
-from tracekit.pipeline import read, view
+from tracekit.conversion import read
+from tracekit.model.report import Finding
+from tracekit.pipeline import view
 from tracekit.recorder import log_format
-from tracekit.report import Finding
 
 HOST, PERF = "node7", 7_000_000_000_000
 OWN = ("user_range", "step", "dataloader", "optimizer", "forward", "backward")

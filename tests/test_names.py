@@ -13,12 +13,12 @@ from hypothesis import strategies as st
 from support import corpus
 
 import tracekit
+from tracekit.model import names
+from tracekit.model.display import cell_width
+from tracekit.model.names import LEAST_WIDTH, short_names
+from tracekit.model.report import Column, Report, ReportTable, Section
+from tracekit.model.units import Unit
 from tracekit.render.page.data import SHORT, packed
-from tracekit.report import Column, Report, ReportTable, Section
-from tracekit.text import names
-from tracekit.text.display import cell_width
-from tracekit.text.names import LEAST_WIDTH, short_names
-from tracekit.units import Unit
 
 WORDS = st.sampled_from(["gemm", "at", "native", "AddFunctor", "MulFunctor", "float", "128", "false", "char*", "T2"])
 

@@ -29,8 +29,9 @@ from support import ROOT, corpus, sample
 
 import tracekit
 from tracekit import Trace
+from tracekit.conversion import convert, read
 from tracekit.inputs import InputOptions
-from tracekit.pipeline import convert, read, view
+from tracekit.pipeline import view
 
 
 def processes(trace: Trace) -> set[tuple[int, int]]:

@@ -14,21 +14,11 @@ from hypothesis import given
 from render.reports import HOSTILE, reports, sample
 from timelines import a_timeline
 
+from tracekit.model import display
+from tracekit.model.report import LINES_SHOWN, ROWS_SHOWN, Bar, Column, Finding, Report, ReportTable, Section, Series
+from tracekit.model.units import Unit
 from tracekit.render import RENDERERS
 from tracekit.render.base import RenderOptions
-from tracekit.report import (
-    LINES_SHOWN,
-    ROWS_SHOWN,
-    Bar,
-    Column,
-    Finding,
-    Report,
-    ReportTable,
-    Section,
-    Series,
-)
-from tracekit.text import display
-from tracekit.units import Unit
 
 LINES = 2 * LINES_SHOWN + 2
 WIDEST = 2 * display.SCREEN
@@ -151,6 +141,6 @@ def test_show_prints_what_the_command_prints(capsys: pytest.CaptureFixture[str])
 
 
 def test_without_the_renderers_a_report_shows_its_outline() -> None:
-    code = "from tracekit.report import Report; Report('t', '1').show()"
+    code = "from tracekit.model.report import Report; Report('t', '1').show()"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == "report t: 0 sections\n"

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from tracekit.errors import OutOfOrderError
 from tracekit.inputs import order as runs
 from tracekit.inputs.run_facts import join_runs
+from tracekit.model.trace import Run, SourceFacts
 from tracekit.readers.builder import event_batch, totals_batch
-from tracekit.trace import Run, SourceFacts
 
 
 def batch(rows: list[tuple[int, int]], source: int = 0) -> pa.RecordBatch:

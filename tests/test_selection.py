@@ -5,8 +5,8 @@ import pytest
 
 from tracekit.errors import UsageError
 from tracekit.inputs.selection import Selection, parse_duration, parse_steps, parse_times
+from tracekit.model.trace import Ledger
 from tracekit.readers.builder import RowBuilder, totals_batch
-from tracekit.trace import Ledger
 
 
 def four() -> pa.RecordBatch:

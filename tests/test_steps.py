@@ -15,12 +15,12 @@ from small_limits import Limit, small
 from support import corpus, sample
 
 import tracekit
-from tracekit import schema
 from tracekit.inputs import steps
 from tracekit.inputs.selection import Selection
+from tracekit.model import schema
+from tracekit.model.schema import API_CALLS, DEVICE_WORK
+from tracekit.model.trace import Ledger
 from tracekit.readers.builder import event_batch
-from tracekit.schema import API_CALLS, DEVICE_WORK
-from tracekit.trace import Ledger
 
 Row = dict[str, Any]
 WITH_STEPS = [

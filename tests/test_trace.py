@@ -4,10 +4,10 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from tracekit import schema
 from tracekit.errors import SchemaError, TracekitError
+from tracekit.model import schema
+from tracekit.model.trace import Ledger, Run, SourceFacts, Trace, concat, text_codes
 from tracekit.readers.builder import IdTable, RowBuilder, event_batch, map_texts, totals_batch
-from tracekit.trace import Ledger, Run, SourceFacts, Trace, concat, text_codes
 
 
 def events(*rows: tuple[int, int | None, str]) -> pa.Table:
@@ -179,6 +179,6 @@ class TestDisplay:
     def test_the_examples_run(self) -> None:
         import doctest
 
-        from tracekit import trace
+        from tracekit.model import trace
 
         assert doctest.testmod(trace).failed == 0

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from tracekit import units
+from tracekit.model import units
 
 
 def test_examples_in_docstrings_run() -> None:

@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tracekit.columns.varints import Packed, varint
+from tracekit.model.digits import Packed, varint
 
 
 @given(st.lists(st.one_of(st.integers(0, (1 << 64) - 1), st.integers(0, 9).map(lambda n: (1 << 7 * n) - 1))))

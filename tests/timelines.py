@@ -11,8 +11,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from tracekit.columns.arrays import F64, I64
-from tracekit.report.timeline import COMMUNICATION, Lane, LaneEvents, Timeline
+from tracekit.model.arrow import F64, I64
+from tracekit.model.timeline import COMMUNICATION, Lane, LaneEvents, Timeline
 
 NONE = np.zeros(0, np.int64)
 

@@ -11,7 +11,9 @@ from unittest.mock import patch
 
 import pyarrow as pa
 
-from tracekit import schema
+from tracekit.model import schema
+from tracekit.model.schema import Kind
+from tracekit.model.trace import Ledger, Run
 from tracekit.readers.base import ReadOptions
 from tracekit.readers.engine import cells, rows, text
 from tracekit.readers.engine.spec import (
@@ -28,8 +30,6 @@ from tracekit.readers.engine.spec import (
     TextSpec,
 )
 from tracekit.readers.source import open_source
-from tracekit.schema import Kind
-from tracekit.trace import Ledger, Run
 
 
 def _by_name(header: TableHeader, name: str, is_range: bool) -> Named:

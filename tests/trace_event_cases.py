@@ -12,8 +12,8 @@ from typing import Any
 from support import sure_of
 
 from tracekit.api import inspect
-from tracekit.readers.base import Head
-from tracekit.trace import Trace
+from tracekit.model.trace import Trace
+from tracekit.readers.head import Head
 
 Event = dict[str, Any]
 

@@ -10,7 +10,7 @@ from support import SAMPLES, corpus_root, sample, without_corpus
 
 import tracekit
 from tracekit.formats import READERS
-from tracekit.trace import Trace
+from tracekit.model.trace import Trace
 
 WITH_EVENTS = sorted(
     f"{folder.name}/{path.name}"

@@ -17,10 +17,10 @@ from hypothesis import strategies as st
 from strategies import tables
 from support import LONG_S, ROOT, files_limited
 
-from tracekit import schema
 from tracekit.errors import OutputError
+from tracekit.model import schema
+from tracekit.model.trace import Run
 from tracekit.readers.builder import event_batch
-from tracekit.trace import Run
 from tracekit.writers import WRITERS
 from tracekit.writers.base import Stream, WriteOptions
 from tracekit.writers.tracks.texts import quoted

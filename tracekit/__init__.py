@@ -12,9 +12,7 @@ Public names are loaded on first use, so that `import tracekit.recorder` inside 
 
 from __future__ import annotations
 
-import sys
 from importlib import import_module
-from types import ModuleType
 from typing import TYPE_CHECKING
 
 from tracekit._version import __version__
@@ -41,9 +39,9 @@ if TYPE_CHECKING:
     )
     from tracekit.inputs import InputOptions
     from tracekit.inputs.selection import Selection
-    from tracekit.privacy.anonymous import Anonymizer
-    from tracekit.report import Report
-    from tracekit.trace import Trace
+    from tracekit.model.report import Report
+    from tracekit.model.trace import Trace
+    from tracekit.safety.anonymize import Anonymizer
     from tracekit.views.base import ViewOptions
 
 __all__ = [
@@ -85,11 +83,11 @@ __all__ = [
 ]
 
 _CLASSES = {
-    "Anonymizer": "tracekit.privacy.anonymous",
+    "Anonymizer": "tracekit.safety.anonymize",
     "InputOptions": "tracekit.inputs",
-    "Report": "tracekit.report",
+    "Report": "tracekit.model.report",
     "Selection": "tracekit.inputs.selection",
-    "Trace": "tracekit.trace",
+    "Trace": "tracekit.model.trace",
     "ViewOptions": "tracekit.views.base",
 }
 _CLASSES |= dict.fromkeys((name for name in __all__ if name.endswith("Error")), "tracekit.errors")
@@ -108,31 +106,3 @@ def __getattr__(name: str) -> object:
 
 def __dir__() -> list[str]:
     return sorted(__all__)
-
-
-class _PublicFunction:
-    """A function of `tracekit.api` whose name is also that of a module of tracekit.
-
-    When Python imports a module it also sets that name on the package, so `tracekit.report` would be the function or
-    the module, depending on what was imported before. It is always the function; modules are imported by their names
-    (`from tracekit.report import Report`).
-    """
-
-    def __init__(self, name: str) -> None:
-        self._name = name
-
-    def __get__(self, package: ModuleType | None, _: type | None = None) -> object:
-        return getattr(import_module("tracekit.api"), self._name)
-
-    def __set__(self, package: ModuleType, module: object) -> None:
-        """Keep the function."""
-
-
-class _Package(ModuleType):
-    compare = _PublicFunction("compare")
-    explain = _PublicFunction("explain")
-    query = _PublicFunction("query")
-    report = _PublicFunction("report")
-
-
-sys.modules[__name__].__class__ = _Package

@@ -14,21 +14,21 @@ from pathlib import Path
 import pyarrow as pa
 
 from tracekit import pipeline
-from tracekit.compare import Comparison
-from tracekit.compare import compare as _compare
+from tracekit.comparison import Comparison
+from tracekit.comparison import compare as _compare
+from tracekit.conversion import Conversion, Inspection
 from tracekit.errors import UsageError
-from tracekit.explain import explain as _explain
+from tracekit.explanation import explain as _explain
 from tracekit.index.topology import parse as parse_topology
 from tracekit.inputs import ALL, InputOptions, PathLike
 from tracekit.inputs.clocks.placement import Align
 from tracekit.inputs.options import parse_align
 from tracekit.inputs.selection import Selection
-from tracekit.pipeline import Conversion, Inspection
-from tracekit.privacy.anonymous import Anonymizer
+from tracekit.model.report import Report, Section
+from tracekit.model.trace import Trace
 from tracekit.render.base import RenderOptions
-from tracekit.report import Report, Section
+from tracekit.safety.anonymize import Anonymizer
 from tracekit.safety.limits import Limits, applied, size_of
-from tracekit.trace import Trace
 from tracekit.views.base import ViewOptions
 from tracekit.writers.base import WHOLE, Shape, Written
 
@@ -307,7 +307,7 @@ def query(inputs: PathLike | Sequence[PathLike], sql: str, *, format: str = "", 
 
     Raises: TracekitError; MissingExtraError without DuckDB.
     """
-    from tracekit.query import query as answered
+    from tracekit.queries import query as answered
 
     return answered(inputs, sql, InputOptions(format=format, strict=strict))
 

@@ -13,9 +13,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from tracekit import schema
 from tracekit._version import __version__
-from tracekit.columns.tables import sorted_by_start
 from tracekit.errors import (
     Failure,
     Option,
@@ -30,9 +28,11 @@ from tracekit.inputs import USUAL, InputOptions, Inputs, PathLike, refuse_inputs
 from tracekit.inputs.covered import RECORD, without_impossible
 from tracekit.inputs.inventory import StockJson, incomplete_stock, take_stock
 from tracekit.inputs.stages import Stage, through
+from tracekit.model import schema
+from tracekit.model.tables import sorted_by_start
+from tracekit.model.trace import Ledger, Run, Trace, concat
 from tracekit.options import no_such
-from tracekit.privacy.guard import masked_copy, masked_rows
-from tracekit.trace import Ledger, Run, Trace, concat
+from tracekit.safety.anonymize import masked_copy, masked_rows
 from tracekit.writers import WRITERS
 from tracekit.writers.base import WHOLE, Shape, Stream, WriteOptions, Writer, Written
 from tracekit.writers.overlapped import write_overlapped
@@ -119,7 +119,7 @@ def convert(
     if Path(target).exists() and not force and not shape.split:
         raise OutputExistsError(str(target))
     if shape != WHOLE:
-        from tracekit.writers.split.shape import shaped
+        from tracekit.writers.split.limit import shaped
 
         writer = shaped(writer, shape)
     wanted = WriteOptions(force=force, viewer=viewer, version=__version__, label=label)

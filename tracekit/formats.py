@@ -220,8 +220,8 @@ FORMATS = (
         suffixes=(".pt.trace.json", ".pt.trace.json.gz", ".json", ".json.gz"),
         marks=Marks(
             json=(
-                Mark(Place("tracekit.readers.kineto.reader:has_header"), Strength.HEADER),
-                Mark(Place("tracekit.readers.kineto.reader:has_events")),
+                Mark(Place("tracekit.readers.kineto:has_header"), Strength.HEADER),
+                Mark(Place("tracekit.readers.kineto:has_events")),
             ),
             late=_KINETO_LATE,
             phases="XiICMstf",
@@ -230,7 +230,7 @@ FORMATS = (
         record="event",
         trace_events=True,
         sniff=None,
-        read=Place("tracekit.readers.kineto.reader:read"),
+        read=Place("tracekit.readers.kineto:read"),
     ),
     Reader(
         name="mxnet-table",
@@ -469,8 +469,8 @@ FORMATS = (
         ),
         options=(DECIMAL,),
         gives="totals",
-        sniff=Place("tracekit.readers.singa.reader:sniff"),
-        read=Place("tracekit.readers.singa.reader:read"),
+        sniff=Place("tracekit.readers.singa:sniff"),
+        read=Place("tracekit.readers.singa:read"),
     ),
     Reader(
         name="theano",
@@ -511,8 +511,8 @@ FORMATS = (
         marks=Marks(in_logs=True, words=("| depth",), late=(rb"\|\s*DEPTH",)),
         gives="totals",
         record="line",
-        sniff=Place("tracekit.readers.timemory.reader:sniff"),
-        read=Place("tracekit.readers.timemory.reader:read"),
+        sniff=Place("tracekit.readers.timemory:sniff"),
+        read=Place("tracekit.readers.timemory:read"),
     ),
     Reader(
         name="torch-memory",

@@ -8,7 +8,6 @@ from pathlib import Path
 
 from tracekit import compat as upstreams
 from tracekit._version import __version__
-from tracekit.columns import arrow
 from tracekit.compat.base import Compat
 from tracekit.conversion import Conversion as Conversion
 from tracekit.conversion import Inspection as Inspection
@@ -22,11 +21,12 @@ from tracekit.formats import READERS
 from tracekit.index.rank_groups import dimensions
 from tracekit.index.trace_index import TraceIndex, index_of
 from tracekit.inputs import USUAL, InputOptions, PathLike, expand, refuse_inputs
+from tracekit.model import arrow
+from tracekit.model.report import Headline, Report, Section
+from tracekit.model.trace import JOINED_INTO, Trace
 from tracekit.options import no_such, unknown_option
 from tracekit.render import RENDERERS
 from tracekit.render.base import RenderOptions, first_lines
-from tracekit.report import Headline, Report, Section
-from tracekit.trace import JOINED_INTO, Trace
 from tracekit.views import SUMMARY, VIEWS, by_group
 from tracekit.views.base import View, ViewOptions, computed
 from tracekit.views.check import check_options

@@ -12,7 +12,7 @@ import tracekit
 from benchmarks.truth import kineto, nsys, nvprof
 from benchmarks.truth.machine import Rank, World, window
 from benchmarks.truth.scenarios import HEALTHY, ILLS
-from tracekit.report import Finding
+from tracekit.model.report import Finding
 
 SUFFIXES = {"kineto": "pt.trace.json", "nsys": "sqlite", "nvprof": "csv"}
 

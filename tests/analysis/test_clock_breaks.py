@@ -11,12 +11,10 @@ import pytest
 
 from benchmarks.clocks import UNSEEN, trial
 from benchmarks.truth.cluster import NOISES, simulate
-from tracekit.analysis.clocks import breaks, meetings
-from tracekit.analysis.clocks.breaks import Part, parts
-from tracekit.analysis.clocks.habits import Habits, find
+from tracekit.analysis.clocks import matched_collectives
 from tracekit.analysis.clocks.line import limit, robust
-from tracekit.analysis.clocks.meetings import relate
-from tracekit.columns.arrays import F64
+from tracekit.analysis.clocks.matched_collectives import Habits, Part, find, parts, relate
+from tracekit.model.arrow import F64
 
 CLUSTERS = 15
 
@@ -24,16 +22,16 @@ CLUSTERS = 15
 @pytest.mark.parametrize("setting", UNSEEN)
 def test_what_is_stated_holds_where_the_estimator_was_not_made_for_it(setting: str) -> None:
     rows = np.array([row for seed in range(CLUSTERS) for row in trial(setting, seed)])
-    error, drift, _, stated, in_drift, inside, fewest, breaks = rows.T
+    error, drift, _, stated, in_drift, inside, fewest, matched_collectives = rows.T
     assert inside.all()
     wrong = (error > stated) | (drift > in_drift)
     if setting == "late rank":
         wrong = wrong[fewest > 2]  # of two, or one alone, nobody knows that it is the late one
     assert np.count_nonzero(wrong) <= (4 if setting == "small step" else 1)
-    assert not (breaks == 3).any()  # no break is seen where there is none
+    assert not (matched_collectives == 3).any()  # no break is seen where there is none
     if setting in ("step", "slew"):
-        assert (breaks == 1).any()
-        assert not (breaks == 0).any()
+        assert (matched_collectives == 1).any()
+        assert not (matched_collectives == 0).any()
 
 
 @pytest.mark.parametrize("noise", NOISES)
@@ -84,7 +82,7 @@ def slow_parts(x: F64, y: F64, noise: float, first: int, last: int) -> list[int]
     costs = {at: cost(first, at) + cost(at, last) for at in range(first + 8, last - 7)}
     best = min(costs, key=lambda at: costs[at], default=0)
     if (
-        max(sums) <= breaks._FAR * deviation * math.sqrt(len(rest))
+        max(sums) <= matched_collectives.FAR_FROM_BEFORE * deviation * math.sqrt(len(rest))
         or not costs
         or costs[best] >= cost(first, last) - 12 * deviation**2
     ):
@@ -101,7 +99,7 @@ def test_parts_are_cut_where_sums_of_what_is_left_go_too_far_and_two_lines_fit_b
     y = rng.normal(0, 1_000, count) + 1_000 * jump * (np.arange(count) >= at)
     y += (rng.random(count) < 0.05) * 40_000
     for least in (1.0, 2_500.0):
-        noise = max(breaks._noise(x, y), least)
+        noise = max(matched_collectives._noise(x, y), least)
         found = parts(x, y, middle, least)
         assert [each.first for each in found] == slow_parts(x, y, noise, 0, count)
         assert [each.last for each in found] == [*(each.first for each in found[1:]), count]
@@ -133,12 +131,12 @@ def test_noise_is_measured_from_neighbours_on_any_line() -> None:
     y = np.where(np.arange(41) % 2, 100.0, -100.0)
     want = pytest.approx(1.4826 * 200 / math.sqrt(2), rel=1e-6)
     for slope in (0.0, 3e-5, -0.5):
-        assert breaks._noise(x, y + slope * x) == want
-    assert breaks._noise(np.zeros(41), y) == want
-    assert breaks._noise(np.arange(41.0), y + 1_000 * np.arange(41)) == want
+        assert matched_collectives._noise(x, y + slope * x) == want
+    assert matched_collectives._noise(np.zeros(41), y) == want
+    assert matched_collectives._noise(np.arange(41.0), y + 1_000 * np.arange(41)) == want
     # Two at one time have a step, and no slope.
     twice = np.repeat(x, 2)
-    assert breaks._noise(twice, np.repeat(y, 2) + 1e-4 * twice) == 0
+    assert matched_collectives._noise(twice, np.repeat(y, 2) + 1e-4 * twice) == 0
 
 
 def test_differences_too_few_for_two_parts_are_one() -> None:
@@ -289,7 +287,7 @@ def test_limits_may_contradict_by_the_noise_of_device_times(off: int, noise: int
     apart = np.rint(np.random.default_rng(5).normal(0, noise, 200)).astype(np.int64)
     low, high = np.full(200, -10 * noise), np.full(200, 10 * noise)
     low[[10, 190]], high[100] = off, -off
-    found = meetings._relation(times, apart, low, high, 2, lambda assumed: assumed, 0, 0, 0.0)
+    found = matched_collectives._relation(times, apart, low, high, 2, lambda assumed: assumed, 0, 0, 0.0)
     assert (found is not None) == agree
     if found is not None:
         assert found.wrong == 0

@@ -11,9 +11,8 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from tracekit.analysis.clocks import launches
-from tracekit.analysis.clocks.bounds import OPEN, solve
-from tracekit.analysis.clocks.launches import Calls, DeviceClock, Work, device_clock
+from tracekit.analysis.clocks import bounds
+from tracekit.analysis.clocks.bounds import OPEN, Calls, DeviceClock, Work, device_clock, solve
 
 BASE = 1_790_000_000_000_000_000
 
@@ -136,7 +135,7 @@ def columns(rows: Sequence[Sequence[int]], count: int) -> list[Any]:
 
 
 def test_examples_of_the_documentation() -> None:
-    outcome = doctest.testmod(launches)
+    outcome = doctest.testmod(bounds)
     assert outcome.attempted >= 1
     assert outcome.failed == 0
 

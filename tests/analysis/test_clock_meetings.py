@@ -10,11 +10,10 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from tracekit.analysis.clocks import meetings
-from tracekit.analysis.clocks.breaks import Part
+from tracekit.analysis.clocks import matched_collectives
 from tracekit.analysis.clocks.line import Line, fit
-from tracekit.analysis.clocks.meetings import HABIT, Relation, align, relate
-from tracekit.columns.arrays import I64
+from tracekit.analysis.clocks.matched_collectives import HABIT, Part, Relation, align, relate
+from tracekit.model.arrow import I64
 
 BASE = 1_790_000_000_000_000_000
 ENDS = st.dictionaries(st.tuples(st.integers(0, 14), st.integers(0, 2)), st.integers(0, 10**6), max_size=45)
@@ -211,7 +210,7 @@ def relation(
         return 10.0
 
     times = BASE + np.arange(apart.size) * 1_000_000_000
-    return meetings._relation(times, apart, low, high, resolution, allowance, 0, unsure, loose), assumed
+    return matched_collectives._relation(times, apart, low, high, resolution, allowance, 0, unsure, loose), assumed
 
 
 @pytest.mark.parametrize(("resolution", "unsure"), [(2, 0), (2, 500), (64, 0)])
@@ -253,7 +252,7 @@ def test_a_jump_that_is_no_break_makes_time_and_drift_less_certain(jump: int) ->
     line = fit(BASE + np.arange(200) * 1_000_000_000, apart)
     assert found is not None
     assert line is not None
-    bend = meetings._straight(BASE + np.arange(200) * 1_000_000_000, apart, 1)[2]
+    bend = matched_collectives._straight(BASE + np.arange(200) * 1_000_000_000, apart, 1)[2]
     assert (bend > 200) == bool(jump)
     assert (found.breaks, found.line) == ((), line)
     assert found.uncertainty == line.uncertainty + math.ceil(10 + bend)
@@ -277,7 +276,7 @@ def test_three_meetings_that_contradict_one_clock_take_it_apart(side: int) -> No
 @example([0, 1, 3], 3_000_000)
 @given(st.lists(st.integers(0, 400), max_size=7), st.sampled_from([1, 6, 250_000, 3_000_000]))
 def test_the_resolution_is_the_largest_step_of_all_times_up_to_a_millisecond(steps: list[int], step: int) -> None:
-    found = meetings._resolution(BASE + column(steps) * step + 5)
+    found = matched_collectives._resolution(BASE + column(steps) * step + 5)
     if len(steps) < 3:
         assert found == 1
         return
@@ -288,8 +287,8 @@ def test_the_resolution_is_the_largest_step_of_all_times_up_to_a_millisecond(ste
 def parted(monkeypatch: pytest.MonkeyPatch, y: I64, *found: Part) -> tuple[slice, tuple[tuple[int, int], ...], float]:
     """The longest part of differences 1 s from each other, of which these parts were found."""
     shifted = [replace(part, shift=part.shift - int(np.median(y))) for part in found]
-    monkeypatch.setattr(meetings, "parts", lambda *_: shifted)
-    return meetings._straight(BASE + np.arange(y.size) * 1_000_000_000, y, 1)
+    monkeypatch.setattr(matched_collectives, "parts", lambda *_: shifted)
+    return matched_collectives._straight(BASE + np.arange(y.size) * 1_000_000_000, y, 1)
 
 
 def test_a_jump_is_stated_for_the_middle_between_two_parts(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -335,12 +334,12 @@ def test_a_small_jump_is_no_break_but_part_of_the_uncertainty(
 
 def test_a_bend_is_what_parts_leave_of_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
     """A bend of 50 us is the most that is no break; the one line here is 0."""
-    monkeypatch.setattr(meetings, "robust", lambda *_: (0.0, 0.0))
+    monkeypatch.setattr(matched_collectives, "robust", lambda *_: (0.0, 0.0))
     y = np.zeros(40, np.int64)
     for far, is_break in ((50_000, False), (50_001, True)):
         inside, breaks, bend = parted(monkeypatch, y, Part(0, 20, far, 0.0), Part(20, 40, far, 0.0))
         assert bool(breaks) == is_break
         assert is_break or (inside, bend) == (slice(0, 40), far)
-    monkeypatch.setattr(meetings, "robust", lambda *_: (-300.0, -1e-6))
+    monkeypatch.setattr(matched_collectives, "robust", lambda *_: (-300.0, -1e-6))
     _, _, bend = parted(monkeypatch, y, Part(0, 20, 100.0, -1e-6), Part(20, 40, 200.0, -1e-6))
     assert bend == pytest.approx(500)

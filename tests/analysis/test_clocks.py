@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tracekit.analysis.clocks import LEAST_MEETINGS, Clocks, align, bounds, line, meetings
-from tracekit.analysis.clocks.meetings import relate
+from tracekit.analysis.clocks import LEAST_MEETINGS, Clocks, align, bounds, line, matched_collectives
+from tracekit.analysis.clocks.matched_collectives import relate
 
 BASE = 1_700_000_000_000_000_000
 
@@ -21,7 +21,7 @@ def met(ends: list[list[int]]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:  # 
     return meeting.ravel(), clock.ravel(), of.ravel()
 
 
-@pytest.mark.parametrize("module", [bounds, line, meetings])
+@pytest.mark.parametrize("module", [bounds, line, matched_collectives])
 def test_examples_of_the_documentation(module: ModuleType) -> None:
     outcome = doctest.testmod(module)
     assert outcome.attempted >= 1

@@ -7,7 +7,7 @@ import pytest
 
 from benchmarks.clocks import SETTINGS, trial
 from benchmarks.truth.cluster import simulate
-from tracekit.analysis.clocks.meetings import relate
+from tracekit.analysis.clocks.matched_collectives import relate
 
 CLUSTERS = 60
 

@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 from path_cases import COPY, GEMM, LAUNCH, OP, RANGE, SYNC, cases, device, edges_of, host, ints, slow_end, waits
 from small_limits import Limit, small
 
-from tracekit.analysis.critical_path import MOST_SPAN, Graph, Lag, Part, Waits, build, upper_bound, upper_bounds, walk
+from tracekit.analysis.critical_path import MOST_SPAN, Graph, Lag, build, upper_bound, upper_bounds, walk
+from tracekit.analysis.path_graph import Part, Waits
 
 
 def told(graph: Graph) -> list[tuple[int, int, int, int]]:

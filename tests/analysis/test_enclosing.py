@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tracekit.analysis import enclosing
-from tracekit.analysis.enclosing import innermost
+from tracekit.analysis import nesting
+from tracekit.analysis.nesting import innermost
 
 TIME = st.one_of(st.integers(-5, 20), st.sampled_from([-(1 << 63), (1 << 63) - 1]))
 RANGES = st.lists(st.tuples(st.integers(0, 2), TIME, TIME), max_size=12)
@@ -26,7 +26,7 @@ def slow(ranges: list[tuple[int, int, int]], lane: int, at: int) -> int:
 
 
 def test_examples_of_the_documentation() -> None:
-    outcome = doctest.testmod(enclosing)
+    outcome = doctest.testmod(nesting)
     assert outcome.attempted >= 1
     assert outcome.failed == 0
 

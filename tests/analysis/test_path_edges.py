@@ -18,7 +18,8 @@ from doors.analysis import analysis_path_doubts as _path_doubts
 from doors.analysis import analysis_path_waits as _path_waits
 from path_cases import few_ns, window
 
-from tracekit.analysis.critical_path import Graph, Lag, Part, build_nodes, connected, walk
+from tracekit.analysis.critical_path import Graph, Lag, connected, walk
+from tracekit.analysis.path_graph import Part, build_nodes
 
 
 @pytest.fixture(autouse=True, scope="module")

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from path_cases import COPY, GEMM, LAUNCH, OP, SYNC, cases, device, few_ns, host, slow_end, waits, window
 from small_limits import Limit, small
 
-from tracekit.analysis.critical_path import SHORT_PAUSE, Graph, Waits, build, upper_bounds
+from tracekit.analysis.critical_path import SHORT_PAUSE, Graph, build, upper_bounds
+from tracekit.analysis.path_graph import Waits
 
 
 def bound(graph: Graph, *names: int, **options: bool) -> int:

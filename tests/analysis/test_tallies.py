@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tracekit.analysis import tallies
+from tracekit.analysis import value_counts
 from tracekit.analysis.statistics import DEFAULT_PERCENTILES, Grouped, grouped
-from tracekit.analysis.tallies import added, rounded, statistics, tally
+from tracekit.analysis.value_counts import added, rounded, statistics, tally
 
 VALUES = st.one_of(st.integers(0, 9), st.integers(0, 1 << 20), st.integers(0, 1 << 58))
 ROWS = st.lists(st.tuples(st.integers(0, 3), VALUES), max_size=30)
@@ -27,7 +27,7 @@ def same(found: Grouped, expected: Grouped, but: tuple[str, ...] = ()) -> None:
 
 
 def test_examples_of_the_documentation() -> None:
-    assert doctest.testmod(tallies).failed == 0
+    assert doctest.testmod(value_counts).failed == 0
 
 
 @settings(max_examples=200)

@@ -22,8 +22,8 @@ from tracekit import archive
 from tracekit.errors import InputError, OutputError, ParseError, TracekitError, UsageError
 from tracekit.inputs import InputOptions, stored_name
 from tracekit.inputs.selection import Selection
+from tracekit.model.trace import Run, SourceFacts
 from tracekit.readers.builder import totals_batch
-from tracekit.trace import Run, SourceFacts
 
 CSV = sample("nvprof-csv/gpu-and-api-trace.csv")
 LOG = sample("recorder-log/rank0.jsonl")

@@ -26,9 +26,9 @@ from support import ROOT, sample
 from tracekit import archive, conversion, pipeline
 from tracekit.errors import InputError
 from tracekit.inputs import InputOptions
-from tracekit.query import query
+from tracekit.model.trace import Ledger
+from tracekit.queries import query
 from tracekit.readers.source import Source
-from tracekit.trace import Ledger
 
 LOG = sample("recorder-log/rank0.jsonl")
 

@@ -14,7 +14,7 @@ from support import sample
 import tracekit
 from tracekit import archive, pipeline
 from tracekit.errors import InputError, MissingExtraError, OutputError
-from tracekit.query import query
+from tracekit.queries import query
 
 CSV = sample("nvprof-csv/gpu-and-api-trace.csv")
 SUMMED = sample("paddle-summary/gpu.txt")

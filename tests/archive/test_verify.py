@@ -18,7 +18,7 @@ from support import sample
 import tracekit
 from tracekit import archive
 from tracekit.errors import InputError, TracekitError, UsageError
-from tracekit.trace import Ledger, Run, SourceFacts
+from tracekit.model.trace import Ledger, Run, SourceFacts
 from tracekit.writers import WRITERS
 from tracekit.writers.base import Stream, WriteOptions
 

@@ -17,7 +17,7 @@ from tracekit.errors import OutputError
 _LIVES = """
 import sys
 from pathlib import Path
-from tracekit.batch._claims import Owner
+from tracekit.batch._store import Owner
 with Owner(Path(sys.argv[1])) as owner:
     print(owner.name, owner.claim("run"), flush=True)
     sys.stdin.readline()

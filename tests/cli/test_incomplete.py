@@ -10,9 +10,9 @@ from support import run_command
 
 import tracekit
 from tracekit.inputs.selection import Selection
+from tracekit.model.units import Unit
 from tracekit.render import RENDERERS
 from tracekit.render.base import RenderOptions
-from tracekit.units import Unit
 
 SENTENCE = "INCOMPLETE: 2 of 100 records of run.json could not be read"
 FORMS = ("text", "json", "csv", "markdown")

@@ -13,7 +13,7 @@ from typer.core import TyperGroup
 from tracekit import compat
 from tracekit.cli import app
 from tracekit.formats import READERS
-from tracekit.schema import KINDS
+from tracekit.model.schema import KINDS
 from tracekit.views import VIEWS
 from tracekit.writers import WRITERS
 

@@ -10,9 +10,9 @@ from support import run_command, sample
 
 from tracekit import pipeline
 from tracekit.inputs import USUAL
+from tracekit.model.report import Report
 from tracekit.render import RENDERERS
 from tracekit.render.base import RenderOptions
-from tracekit.report import Report
 
 INPUT = sample("nvprof-csv/gpu-and-api-trace.csv")
 

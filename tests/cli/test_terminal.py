@@ -18,9 +18,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support import run_command as run
 
+from tracekit.model.display import AS_TEXT, FORMULA, cell_text
+from tracekit.model.trace import Run
 from tracekit.readers.builder import event_batch
-from tracekit.text.spreadsheet import AS_TEXT, FORMULA, cell_text
-from tracekit.trace import Run
 from tracekit.writers import WRITERS
 from tracekit.writers.base import Stream, WriteOptions
 

@@ -25,7 +25,7 @@ from hypothesis import strategies as st
 from strategies import traces as any_traces
 
 from tracekit.errors import TracekitError
-from tracekit.trace import Trace
+from tracekit.model.trace import Trace
 
 Row = dict[str, Any]
 

@@ -14,11 +14,11 @@ from support import sample
 
 import tracekit
 from tracekit import archive, pipeline
-from tracekit.columns.arrow import pc
-from tracekit.compare import FASTER, MET, SAME, SLOWER, UNKNOWN, VIOLATED, Change, Comparison, compare, report_of
+from tracekit.comparison import FASTER, MET, SAME, SLOWER, UNKNOWN, VIOLATED, Change, Comparison, compare, report_of
 from tracekit.errors import AllInputsError, InputError, UsageError
-from tracekit.report import Flame, Report, ReportTable
-from tracekit.trace import Trace
+from tracekit.model.arrow import pc
+from tracekit.model.report import Flame, Report, ReportTable
+from tracekit.model.trace import Trace
 
 
 def table(report: Report, name: str) -> ReportTable:

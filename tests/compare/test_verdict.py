@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from doors.compare import FASTER, SAME, SLOWER, UNKNOWN, Limits, changed, parse_metric
 
-from tracekit.compare import LEVEL, MIN_VALUES
+from tracekit.comparison import LEVEL, MIN_VALUES
 
 STEP = parse_metric("step.mean")
 TRIALS = 200

@@ -8,7 +8,7 @@ import re
 from support import PACKAGE, ROOT
 
 from tracekit.doctor.defects import DEFECTS
-from tracekit.doctor.noted import NOTED, ROWS, class_of_note
+from tracekit.doctor.note_classes import NOTED, ROWS, class_of_note
 
 
 def codes(method: str) -> set[str]:

@@ -3,8 +3,8 @@
 # ruff: noqa: F401 - imported for the tests
 from __future__ import annotations
 
-from tracekit.analysis import _path_build as analysis_path_build
-from tracekit.analysis import _path_doubts as analysis_path_doubts
-from tracekit.analysis import _path_gains as analysis_path_gains
-from tracekit.analysis import _path_waits as analysis_path_waits
-from tracekit.analysis._path_nodes import Device, Host, Nodes, Waits, pieces_of
+from tracekit.analysis import critical_path as analysis_path_doubts
+from tracekit.analysis import critical_path as analysis_path_gains
+from tracekit.analysis import path_graph as analysis_path_build
+from tracekit.analysis import path_graph as analysis_path_waits
+from tracekit.analysis.path_graph import Device, Host, Nodes, Waits, pieces_of

@@ -3,9 +3,9 @@
 # ruff: noqa: F401 - imported for the tests
 from __future__ import annotations
 
-from tracekit.compare._inputs import RunInput, unique_runs
-from tracekit.compare._match import NameGroup, match
-from tracekit.compare._measure import (
+from tracekit.comparison._inputs import RunInput, unique_runs
+from tracekit.comparison._match import NameGroup, match
+from tracekit.comparison._measure import (
     FASTER,
     METRICS,
     SAME,
@@ -18,8 +18,6 @@ from tracekit.compare._measure import (
     measure,
     parse_metric,
 )
-from tracekit.compare._parts import rounded
-from tracekit.compare._profile import Profile, profile_of
-from tracekit.compare._report import device_parts, step_parts
-from tracekit.compare._rules import MET, VIOLATED, judge_rule, parse_rule
-from tracekit.compare._signature import Signature, bare_name
+from tracekit.comparison._profile import Profile, Signature, bare_name, profile_of
+from tracekit.comparison._report import device_parts, rounded, step_parts
+from tracekit.comparison._rules import MET, VIOLATED, judge_rule, parse_rule

@@ -4,6 +4,5 @@
 from __future__ import annotations
 
 from tracekit.cli import _common as cli_common
-from tracekit.render._heat import heat_map, shade
-from tracekit.render._series import HEIGHT, MOST_BARS, WIDTH, chart, series_lines
-from tracekit.views.steps import _heat as steps_heat
+from tracekit.render.figures import HEIGHT, MOST_BARS, WIDTH, chart, heat_map, series_lines, shade
+from tracekit.views.steps import steps as steps_heat

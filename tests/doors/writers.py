@@ -4,4 +4,4 @@
 from __future__ import annotations
 
 from tracekit.writers._jsonl import _cut as jsonl_cut
-from tracekit.writers.perfetto._points import POINTS, Points
+from tracekit.writers.perfetto._events import POINTS, Points

@@ -15,7 +15,7 @@ from views.tables import trace
 import tracekit
 import tracekit.profiler.fluid as profiler
 from tracekit import recorder
-from tracekit.trace import Trace
+from tracekit.model.trace import Trace
 from tracekit.writers import WRITERS
 
 

@@ -15,7 +15,8 @@ from viewers import perfetto
 
 from tracekit import recorder
 from tracekit.profiler import mini_caffe
-from tracekit.profiler.mini_caffe import CrossedRangeError, Profiler, ProfilerError
+from tracekit.profiler.mini_caffe import Profiler, ProfilerError
+from tracekit.recorder import CrossedRangeError
 
 
 @pytest.fixture(autouse=True)

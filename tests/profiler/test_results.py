@@ -9,8 +9,8 @@ from support import sample
 
 import tracekit.profiler.paddle as profiler
 from tracekit.errors import TracekitError
+from tracekit.model.schema import Kind
 from tracekit.profiler.paddle import TracerEventType
-from tracekit.schema import Kind
 
 
 def recorded(steps: int = 2) -> profiler.Profiler:

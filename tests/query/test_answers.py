@@ -19,13 +19,14 @@ from strategies import rows_of, traces
 from support import sample
 
 import tracekit
-from tracekit import archive, schema
+from tracekit import archive
 from tracekit.errors import InputError, TracekitError, UsageError
 from tracekit.inputs import InputOptions, stored_name
-from tracekit.query import ARCHIVE_COLUMNS, ask, query, render, write
+from tracekit.model import schema
+from tracekit.model.trace import Trace
+from tracekit.queries import ARCHIVE_COLUMNS, ask, query, render, write
 from tracekit.readers.builder import event_batch
 from tracekit.render.base import RenderOptions
-from tracekit.trace import Trace
 
 CSV = sample("nvprof-csv/gpu-and-api-trace.csv")
 LOG = sample("recorder-log/rank0.jsonl")

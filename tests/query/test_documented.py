@@ -13,7 +13,7 @@ from support import ROOT, sample
 import tracekit
 from tracekit import archive
 from tracekit.analysis.intervals import union_length
-from tracekit.query import query
+from tracekit.queries import query
 
 TEXT = (ROOT / "docs" / "queries.md").read_text(encoding="utf-8")
 QUERIES = {

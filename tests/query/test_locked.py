@@ -11,7 +11,7 @@ from doors.stores import query_engine as _engine
 from support import sample
 
 from tracekit.errors import MissingExtraError, TracekitError, UsageError
-from tracekit.query import query
+from tracekit.queries import query
 
 duckdb = pytest.importorskip("duckdb")
 CSV = sample("nvprof-csv/gpu-and-api-trace.csv")

@@ -18,7 +18,7 @@ from support import run_command, sample
 from tracekit import archive
 from tracekit.errors import TracekitError
 from tracekit.inputs import InputOptions
-from tracekit.query import ask, query
+from tracekit.queries import ask, query
 
 pytest.importorskip("duckdb")
 CSV = sample("nvprof-csv/gpu-and-api-trace.csv")

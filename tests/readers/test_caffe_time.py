@@ -17,9 +17,10 @@ from support import SAMPLES, sample
 import tracekit
 from tracekit.errors import ParseError, TracekitError
 from tracekit.formats import READERS
-from tracekit.readers.base import Confidence, Head
+from tracekit.model.trace import Trace
+from tracekit.readers.base import Confidence
+from tracekit.readers.head import Head
 from tracekit.readers.printed.prefix import Logged, logged
-from tracekit.trace import Trace
 
 Row = dict[str, Any]
 EXPECTED: dict[str, Any] = json.loads((SAMPLES / "expected_printed_profiles.json").read_text("utf-8"))

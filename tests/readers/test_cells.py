@@ -18,7 +18,7 @@ from doors.readers import ncu_cells as ncu
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tracekit import schema
+from tracekit.model import schema
 from tracekit.readers.builder import RowBuilder
 
 CELL = st.one_of(

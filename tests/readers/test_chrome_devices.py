@@ -11,7 +11,7 @@ from support import sure_readers
 from trace_event_cases import Event, args_of, ledger_adds_up, rows
 
 import tracekit
-from tracekit.trace import Trace
+from tracekit.model.trace import Trace
 
 HOST, LAYER_BITS = 4711, 5
 

@@ -18,8 +18,8 @@ from trace_event_cases import Event, args_of, ledger_adds_up, ns, plain, rows, s
 import tracekit
 from tracekit.api import inspect
 from tracekit.errors import SchemaError, TracekitError, UsageError
+from tracekit.model.trace import Trace
 from tracekit.readers.trace_event import stream
-from tracekit.trace import Trace
 
 OTHERS = [
     "tensorflow/tf_2.21_timeline.json",

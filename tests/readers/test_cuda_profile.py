@@ -15,7 +15,7 @@ from support import SAMPLES, corpus, read_sample, sample, sure_readers
 import tracekit
 from tracekit.api import inspect
 from tracekit.errors import ParseError, TracekitError, UnknownFormatError
-from tracekit.trace import Trace
+from tracekit.model.trace import Trace
 
 HEAD = b"# CUDA_PROFILE_LOG_VERSION 2.0\n# CUDA_DEVICE 0 Tesla C2050\n# CUDA_CONTEXT 1\n"
 

@@ -8,7 +8,7 @@ import pytest
 from support import sample
 
 import tracekit
-from tracekit.trace import Trace
+from tracekit.model.trace import Trace
 
 OPTIONAL = {
     "nsys, sum in columns": ("nsys-stats-csv/columns.txt", "131,457", "131,4…", "min_ns"),

@@ -16,13 +16,15 @@ from support import SAMPLES
 from writing import newer_schema
 
 import tracekit
-from tracekit import pipeline, schema
+from tracekit import pipeline
 from tracekit.errors import ParseError, UnknownFormatError, UnsupportedVersionError
 from tracekit.formats import READERS
+from tracekit.model import schema
+from tracekit.model.trace import Ledger, Run, SourceFacts, Trace
 from tracekit.readers.archive.events_jsonl import sniff
-from tracekit.readers.base import Confidence, Head
+from tracekit.readers.base import Confidence
 from tracekit.readers.builder import event_batch
-from tracekit.trace import Ledger, Run, SourceFacts, Trace
+from tracekit.readers.head import Head
 
 ROW = {"ts_ns": 5, "dur_ns": 2, "event_id": 9, "name": "gemm", "kind": "kernel", "source": 0}
 
@@ -121,7 +123,7 @@ def test_the_fast_and_the_slow_path_give_the_same_rows(tmp_path: Path, monkeypat
         path = write(Trace(table), tmp_path / "a.jsonl")
         fast = rows_of(tracekit.read(path).events)
         with monkeypatch.context() as patch:
-            broken = "tracekit.readers.archive._events_jsonl._columns"
+            broken = "tracekit.readers.archive.events_jsonl._columns"
             patch.setattr(broken, lambda *_: (_ for _ in ()).throw(ValueError))
             assert rows_of(tracekit.read(path).events) == fast
 

@@ -21,8 +21,9 @@ from support import ROOT, SAMPLE_FILES, corpus_next, run_command
 import tracekit
 from tracekit.errors import TracekitError, UnknownFormatError
 from tracekit.formats import READERS
-from tracekit.readers.base import Confidence, Head
+from tracekit.readers.base import Confidence
 from tracekit.readers.foreign import FOREIGN, foreign_format
+from tracekit.readers.head import Head
 from tracekit.readers.sniff import votes
 
 XML = b'<?xml version="1.0" encoding="UTF-8"?>\n'

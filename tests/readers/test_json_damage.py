@@ -16,7 +16,7 @@ from support import run_command
 
 import tracekit
 from tracekit.doctor import diagnose
-from tracekit.trace import Ledger, Trace
+from tracekit.model.trace import Ledger, Trace
 
 ARGS = (
     {},

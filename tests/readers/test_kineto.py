@@ -19,7 +19,7 @@ from viewers import perfetto
 import tracekit
 from tracekit.errors import ParseError, SchemaError, TracekitError
 from tracekit.inputs.selection import Selection
-from tracekit.trace import Trace
+from tracekit.model.trace import Trace
 
 REAL = [
     "kineto/hta_cpu_only_rank34.json.gz",

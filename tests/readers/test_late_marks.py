@@ -13,11 +13,11 @@ from trace_event_cases import Event, ledger_adds_up, rows
 
 import tracekit
 from tracekit.api import inspect
+from tracekit.model.trace import Trace
 from tracekit.readers.printed import late
 from tracekit.readers.source import HEAD_BYTES, open_source
 from tracekit.safety import limits
 from tracekit.safety.limits import Limits, applied
-from tracekit.trace import Trace
 
 START = 1704161511420000
 LONG = 3000

@@ -19,8 +19,8 @@ from support import SAMPLES, read_sample, run_command, sure_readers
 import tracekit
 from tracekit.errors import ParseError
 from tracekit.formats import READERS
+from tracekit.model.trace import Trace
 from tracekit.readers.printed.numbers import DECIMAL
-from tracekit.trace import Trace
 
 
 @dataclass(frozen=True)

@@ -20,9 +20,9 @@ from small_limits import Limit, small
 from support import corpus, missing, sample
 
 from tracekit.errors import TracekitError
+from tracekit.model.trace import Ledger
 from tracekit.readers import names as _names
 from tracekit.readers.names import Demangler, is_mangled, provably_small
-from tracekit.trace import Ledger
 
 if sys.platform == "win32":
     pytest.skip("no C++ demangler on Windows: names stay raw there", allow_module_level=True)
@@ -155,7 +155,7 @@ def test_a_name_that_demangles_to_138_mb_stays_raw_with_a_note_and_costs_neither
         f"""
         import os, resource
         from tracekit.readers.names import Demangler
-        from tracekit.trace import Ledger
+        from tracekit.model.trace import Ledger
         names = {[doubling(21), doubling(29), doubling(300), by_template(20)]!r}
         ledger = Ledger()
         demangler = Demangler(ledger)

@@ -19,9 +19,9 @@ from small_limits import Limit, small
 from support import SAMPLES, corpus_next, run_command, sample, sure_readers
 
 import tracekit
-from tracekit.doctor.noted import class_of_note
+from tracekit.doctor.note_classes import class_of_note
 from tracekit.errors import ParseError
-from tracekit.trace import Trace
+from tracekit.model.trace import Trace
 
 Row = dict[str, Any]
 OURS = ("details.csv", "raw.csv", "summary.csv", "excel.csv", "details.txt")

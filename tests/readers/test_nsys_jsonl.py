@@ -15,8 +15,8 @@ from support import sample
 import tracekit
 from tracekit.api import inspect
 from tracekit.errors import TracekitError, UsageError
+from tracekit.model.trace import Trace
 from tracekit.safety.limits import Limits, applied
-from tracekit.trace import Trace
 
 PROCESS = 282_065_551_491_072
 THREAD = str(PROCESS + 35_201)

@@ -25,15 +25,15 @@ from support import read_sample, run_command, sample, shared_reports
 
 import tracekit
 from tracekit.api import inspect
-from tracekit.columns.varints import signed
 from tracekit.errors import ParseError, TracekitError
+from tracekit.model.digits import signed
+from tracekit.model.trace import Ledger, Trace
 from tracekit.readers.engine.wire import BYTES, VARINT, WireError, checked_varint
 from tracekit.readers.nsys.report import messages as wire
 from tracekit.readers.nsys.report.tables import ReportTables
 from tracekit.readers.source import open_source
 from tracekit.readers.sqlite.database import CellType
 from tracekit.safety.limits import Limits, applied
-from tracekit.trace import Ledger, Trace
 from tracekit.writers import WRITERS
 
 SAMPLES = ("layout-of-2022.nsys-rep", "two-processes.nsys-rep")

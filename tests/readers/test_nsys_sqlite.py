@@ -19,9 +19,9 @@ from support import corpus, corpus_verdicts, run_command, sample
 
 import tracekit
 from tracekit.api import inspect
-from tracekit.doctor.noted import class_of_note
+from tracekit.doctor.note_classes import class_of_note
 from tracekit.errors import TracekitError, UsageError
-from tracekit.trace import Trace
+from tracekit.model.trace import Trace
 
 C = "CUPTI_ACTIVITY_KIND_"
 REAL = [

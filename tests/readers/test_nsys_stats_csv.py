@@ -15,7 +15,7 @@ from support import run_command, sample, sure_readers
 import tracekit
 from tracekit.api import inspect
 from tracekit.errors import ParseError, TracekitError
-from tracekit.trace import Trace
+from tracekit.model.trace import Trace
 
 TRACE = (
     b"Start (ns),Duration (ns),CorrId,GrdX,GrdY,GrdZ,BlkX,BlkY,BlkZ,Reg/Trd,StcSMem (MB),DymSMem (MB),Bytes (MB),"

@@ -31,7 +31,8 @@ from support import corpus, sample
 
 import tracekit
 from tracekit.errors import ParseError
-from tracekit.readers.base import Confidence, Head
+from tracekit.readers.base import Confidence
+from tracekit.readers.head import Head
 from tracekit.readers.nvprof import csv as nvprof_csv
 from tracekit.readers.nvprof import text as nvprof_text
 

@@ -19,8 +19,8 @@ from support import corpus, sample
 import tracekit
 from tracekit.api import inspect
 from tracekit.errors import TracekitError
+from tracekit.model.trace import Trace
 from tracekit.readers.nvprof import sqlite
-from tracekit.trace import Trace
 
 PREFIX = "CUPTI_ACTIVITY_KIND_"
 SAMPLES = ["version-8.nvvp", "version-11-markers.nvprof"]
@@ -211,7 +211,8 @@ def test_any_column_may_be_missing(copy: Path, tmp_path: Path) -> None:
 
 
 def test_no_table_of_strings_and_no_tables_at_all() -> None:
-    from tracekit.readers.base import Confidence, Head
+    from tracekit.readers.base import Confidence
+    from tracekit.readers.head import Head
 
     assert sqlite.sniff(Head("x", b"SQLite format 3\0", tables=frozenset({"StringTable"}))) is Confidence.NO
     head = Head("x", b"SQLite format 3\0", tables=frozenset({"StringTable", "Version"}))

@@ -16,7 +16,7 @@ from support import claimed_alone, corpus, corpus_root, sample
 import tracekit
 from tracekit.api import inspect
 from tracekit.errors import ParseError, TracekitError
-from tracekit.units import TIME_EXPONENT
+from tracekit.model.units import TIME_EXPONENT
 
 FOLDERS = ("generated/paddle26", "generated/paddle3", "paddle_profiler")
 UNKNOWN = "- / - / - / - / -"

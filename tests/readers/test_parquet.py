@@ -16,13 +16,15 @@ from support import SHARE, sample
 from writing import Columns, newer_schema
 
 import tracekit
-from tracekit import pipeline, schema
+from tracekit import pipeline
 from tracekit.errors import InputError, ParseError, TracekitError, UnknownFormatError, UnsupportedVersionError
+from tracekit.model import schema
+from tracekit.model.trace import Ledger, Run, SourceFacts, Trace, concat
 from tracekit.readers.archive.parquet import sniff
-from tracekit.readers.base import Confidence, Head
+from tracekit.readers.base import Confidence
 from tracekit.readers.builder import event_batch, totals_batch
+from tracekit.readers.head import Head
 from tracekit.readers.source import Source, open_source
-from tracekit.trace import Ledger, Run, SourceFacts, Trace, concat
 
 COLUMNS = {
     "ts_ns": np.array([-5, 0, 7]), "dur_ns": pa.array([1, None, 0]), "event_id": np.arange(3),

@@ -11,10 +11,10 @@ from support import sample
 
 import tracekit
 from tracekit.formats import READERS
+from tracekit.model.trace import Ledger
 from tracekit.readers.base import ReadOptions
 from tracekit.readers.printed.pasted import Plain
 from tracekit.readers.source import open_source
-from tracekit.trace import Ledger
 
 MARK = re.compile(r"Function profiling\s*$")
 

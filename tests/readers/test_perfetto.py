@@ -18,7 +18,7 @@ from viewers import perfetto
 
 import tracekit
 from tracekit.errors import ParseError
-from tracekit.trace import Trace
+from tracekit.model.trace import Trace
 
 MAKE = runpy.run_path(str(SAMPLES / "_perfetto.py"))
 message, packet, snapshot, Sequence = MAKE["message"], MAKE["packet"], MAKE["snapshot"], MAKE["Sequence"]

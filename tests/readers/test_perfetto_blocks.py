@@ -17,8 +17,8 @@ from small_limits import Limit, small
 from support import SAMPLES, sample
 
 import tracekit
+from tracekit.model.trace import Trace
 from tracekit.readers.packets import framing
-from tracekit.trace import Trace
 
 MAKE = runpy.run_path(str(SAMPLES / "_perfetto.py"))
 message, packet, Sequence, annotation, Fixed = (

@@ -13,7 +13,7 @@ from viewed import WITH_EVENTS
 
 import tracekit
 from tracekit.errors import TracekitError
-from tracekit.trace import Trace
+from tracekit.model.trace import Trace
 
 LARGEST = (1 << 63) - 1
 

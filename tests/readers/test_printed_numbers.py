@@ -18,6 +18,8 @@ from hypothesis import strategies as st
 from small_limits import Limit, small
 
 from tracekit.errors import ParseError
+from tracekit.model.trace import Ledger
+from tracekit.model.units import MAX_NS
 from tracekit.readers.base import ReadOptions
 from tracekit.readers.engine import cells
 from tracekit.readers.printed import locale
@@ -25,8 +27,6 @@ from tracekit.readers.printed.lines import Printed, printed
 from tracekit.readers.printed.locale import NumberCells, as_csv, as_printed
 from tracekit.readers.printed.numbers import COMMA, POINT, STYLES, Style, choose, styles_of
 from tracekit.readers.source import open_source
-from tracekit.trace import Ledger
-from tracekit.units import MAX_NS
 
 BLANKS = "'\u2019\u00a0\u2009\u202f"
 SEPARATORS = {POINT: "," + BLANKS, COMMA: "." + BLANKS}

@@ -10,7 +10,7 @@ from small_limits import Limit, small
 from support import run_command
 
 import tracekit
-from tracekit.trace import Trace
+from tracekit.model.trace import Trace
 
 NSYS = "Start ({unit}),Duration (ns),CorrId,Bytes (MB),Device,Ctx,Strm,Name\n"
 NVPROF = (

@@ -15,11 +15,12 @@ from strategies import rows_of
 
 import tracekit
 from tracekit.errors import ParseError, UnsupportedVersionError
+from tracekit.model.trace import Trace
 from tracekit.readers import source
-from tracekit.readers.base import Confidence, Head
+from tracekit.readers.base import Confidence
+from tracekit.readers.head import Head
 from tracekit.readers.recorder_log.reader import sniff
 from tracekit.recorder import log_format as log
-from tracekit.trace import Trace
 
 EPOCH = 1_767_225_600_000_000_000
 PERF = 123_456_000_000_000

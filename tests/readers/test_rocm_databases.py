@@ -17,7 +17,7 @@ from support import SAMPLES, corpus_next, run_command, sample, sure_readers
 
 import tracekit
 from tracekit.errors import ParseError
-from tracekit.trace import Trace
+from tracekit.model.trace import Trace
 
 Rows = list[dict[str, Any]]
 SUMS = {

@@ -17,10 +17,10 @@ import pytest
 from support import SAMPLES, corpus_next, run_command, sample, sure_readers
 
 import tracekit
-from tracekit.columns import arrow
 from tracekit.errors import ParseError
+from tracekit.model import arrow
+from tracekit.model.trace import Trace
 from tracekit.readers.sqlite.cupti import Extra, args_of
-from tracekit.trace import Trace
 
 MIB = 1 << 20
 ONE = "rocpd/4242_results.db"

@@ -10,7 +10,7 @@ from support import SAMPLES, corpus_next, run_command, sample, sure_readers
 
 import tracekit
 from tracekit.errors import ParseError
-from tracekit.trace import Trace
+from tracekit.model.trace import Trace
 
 REAL = {
     "v1_spatter_results.csv": (520, 13_534_918_164), "v1_gunrock_results.csv": (56, 9_025_354),

@@ -12,7 +12,7 @@ from support import run_command, sample, sure_readers
 
 import tracekit
 from tracekit.errors import ParseError
-from tracekit.trace import Trace
+from tracekit.model.trace import Trace
 
 ONE = "rocprof-json/4242_results.json"
 DATABASE = "rocpd/4242_results.db"

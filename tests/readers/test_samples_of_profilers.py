@@ -14,8 +14,8 @@ from support import SAMPLES, corpus_next, run_command, sample, sure_readers
 
 import tracekit
 from tracekit.errors import ParseError
-from tracekit.report import Flame
-from tracekit.trace import Trace
+from tracekit.model.report import Flame
+from tracekit.model.trace import Trace
 
 OURS = (
     "folded/py-spy.folded", "folded/powershell.txt", "speedscope/py-spy.speedscope.json", "firefox/samply.json",

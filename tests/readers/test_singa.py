@@ -16,9 +16,10 @@ from support import SAMPLES, corpus, sample
 import tracekit
 from tracekit.errors import ParseError, TracekitError
 from tracekit.formats import READERS
+from tracekit.model.trace import Trace
 from tracekit.profiler import singa
-from tracekit.readers.base import Confidence, Head
-from tracekit.trace import Trace
+from tracekit.readers.base import Confidence
+from tracekit.readers.head import Head
 
 Row = dict[str, Any]
 EXPECTED: dict[str, Any] = json.loads((SAMPLES / "expected_printed_profiles.json").read_text("utf-8"))

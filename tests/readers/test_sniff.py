@@ -17,7 +17,8 @@ import tracekit
 from tracekit.errors import AmbiguousFormatError, UnknownFormatError
 from tracekit.formats import READERS
 from tracekit.plugins import PluginWarning
-from tracekit.readers.base import Confidence, Head, Mark, Marks, Reader, Strength
+from tracekit.readers.base import Confidence, Mark, Marks, Reader, Strength
+from tracekit.readers.head import Head
 from tracekit.readers.sniff import identify, votes
 from tracekit.readers.source import open_source
 

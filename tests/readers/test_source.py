@@ -19,8 +19,8 @@ from hypothesis import strategies as st
 from small_limits import Limit, small
 
 from tracekit.errors import InputError, MissingExtraError, ParseError
+from tracekit.model.trace import Ledger
 from tracekit.readers.source import Source, open_source
-from tracekit.trace import Ledger
 
 
 def text_of(path: Path, ledger: Ledger | None = None, size: int = 64) -> bytes:

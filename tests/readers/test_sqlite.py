@@ -12,9 +12,9 @@ import pyarrow as pa
 import pytest
 
 from tracekit.errors import ParseError
+from tracekit.model.trace import Ledger
 from tracekit.readers.source import open_source
 from tracekit.readers.sqlite.database import Block, CellType, Database
-from tracekit.trace import Ledger
 
 COLUMNS = {"a": CellType.INTEGER, "r": CellType.REAL, "t": CellType.TEXT, "b": CellType.HEX, "gone": CellType.INTEGER}
 

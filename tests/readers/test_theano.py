@@ -18,10 +18,11 @@ from support import SAMPLES, corpus, corpus_root, sample
 import tracekit
 from tracekit.errors import ParseError, TracekitError, UnknownFormatError
 from tracekit.formats import READERS
-from tracekit.readers.base import Confidence, Head
+from tracekit.model.trace import Trace
+from tracekit.readers.base import Confidence
+from tracekit.readers.head import Head
 from tracekit.readers.sniff import votes
 from tracekit.readers.source import open_source
-from tracekit.trace import Trace
 
 Row = dict[str, Any]
 EXPECTED: dict[str, Any] = json.loads((SAMPLES / "expected_printed_profiles.json").read_text("utf-8"))

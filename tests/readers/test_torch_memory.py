@@ -19,7 +19,7 @@ from support import SAMPLES, corpus_next, run_command, sample, sure_readers
 
 import tracekit
 from tracekit.errors import ParseError
-from tracekit.trace import Trace
+from tracekit.model.trace import Trace
 
 MIB = 1 << 20
 

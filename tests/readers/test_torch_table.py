@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from support import SAMPLES, corpus, corpus_next, missing, run_command, sample, sure_readers
 
 import tracekit
-from tracekit.trace import Trace
+from tracekit.model.trace import Trace
 
 Row = dict[str, Any]
 EXPECTED: dict[str, Any] = json.loads((SAMPLES / "expected_torch.json").read_text("utf-8"))

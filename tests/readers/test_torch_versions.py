@@ -16,7 +16,7 @@ import pytest
 from support import GOLDENS, run_command
 
 import tracekit
-from tracekit.trace import Trace
+from tracekit.model.trace import Trace
 
 FOLDER = GOLDENS / "torch"
 VERSIONS = sorted((path.name[: -len(".txt.gz")] for path in FOLDER.glob("*.txt.gz")), key=lambda v: v.split("."))

@@ -10,7 +10,7 @@ import pytest
 from small_limits import Limit, small
 
 from tracekit.api import read
-from tracekit.readers.trace_event import patterns
+from tracekit.readers.trace_event import columns
 from tracekit.readers.trace_event.plan import Event
 from tracekit.readers.trace_event.scan import Scan
 
@@ -81,10 +81,10 @@ def test_events_are_those_of_a_reader_that_parses_each_shape(
     found = read(path)
     assert len(renamed) > 20
 
-    def parsed(self: patterns.Patterns, scan: Scan, code: int) -> Event:
+    def parsed(self: columns.Patterns, scan: Scan, code: int) -> Event:
         return Event(scan.object(int(scan.sample[code])))
 
-    monkeypatch.setattr(patterns.Patterns, "event", parsed)
+    monkeypatch.setattr(columns.Patterns, "event", parsed)
     expected = read(path)
     assert found.events.to_pylist() == expected.events.to_pylist()
     assert found.events.num_rows > 500
@@ -98,7 +98,7 @@ def test_one_event_is_parsed_for_all_names(head: str, tmp_path: Path, monkeypatc
     event = '{"ph":"X","cat":"kernel","name":"k%d","ts":%d,"dur":1,"pid":0,"tid":7,' + args + "}"
     path.write_text(head + ",\n".join(event % (i, i, i) for i in range(800)) + "]}")
     parsed = []
-    monkeypatch.setattr(patterns, "Event", lambda text: parsed.append(text) or Event(text))
+    monkeypatch.setattr(columns, "Event", lambda text: parsed.append(text) or Event(text))
     rows = read(path).events.to_pylist()
     assert [row["name"] for row in rows] == [f"k{i}" for i in range(800)]
     assert [row["ts_ns"] for row in rows] == [1000 * i for i in range(800)]

@@ -22,7 +22,7 @@ from support import SAMPLES, corpus_next, sample, sure_readers
 
 import tracekit
 from tracekit.errors import ParseError, TracekitError
-from tracekit.trace import Trace
+from tracekit.model.trace import Trace
 
 MAKE = runpy.run_path(str(SAMPLES / "_xplane.py"))
 message, Plane = MAKE["message"], MAKE["Plane"]
@@ -259,7 +259,7 @@ def test_columns_have_what_one_event_after_the_other_gives(
     path = written(tmp_path_factory.mktemp("drawn") / "x.xplane.pb", host, gpu)
     fast = tracekit.read(path, format="xplane")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("tracekit.readers.xplane._batch.scan", all_odd)
+        patch.setattr("tracekit.readers.xplane.reader.scan", all_odd)
         slow = tracekit.read(path, format="xplane")
     assert fast.events.to_pylist() == slow.events.to_pylist()
     assert fast.totals.to_pylist() == slow.totals.to_pylist()
@@ -277,7 +277,7 @@ def test_events_have_the_stats_and_the_other_name_of_their_name(
     plane.name("stats", hlo="y", kernel_details="regs:38")
     events = [plane.event(name, 1000 * at, 1000) for at, name in enumerate(("both", "short", "same", "stats", "plain"))]
     plane.line(1, "main", LONG_AGO, [*events, plane.event("both", 9001, 1002, hlo="own", more=1)])
-    monkeypatch.setattr("tracekit.readers.xplane._batch.scan", scanned)
+    monkeypatch.setattr("tracekit.readers.xplane.reader.scan", scanned)
     trace = tracekit.read(written(tmp_path / "x.xplane.pb", plane))
     assert [(row["name"], row["args"]) for row in rows(trace)] == [
         ("both", {"hlo": "x", "none": "nothing", "display_name": "other"}), ("short", {"display_name": "brief"}),
@@ -296,7 +296,7 @@ def test_ids_that_a_column_holds_are_in_it_and_others_in_args(
     values = [0, 1, most, -1, "7", 1.5, *([most + 1] if most < 1 << 32 else [])]
     plane = Plane(0, "/host:CPU")
     plane.line(1, "main", LONG_AGO, [plane.event("f", 1000 * at, 1000, **{key: v}) for at, v in enumerate(values)])
-    monkeypatch.setattr("tracekit.readers.xplane._batch.scan", scanned)
+    monkeypatch.setattr("tracekit.readers.xplane.reader.scan", scanned)
     found = rows(tracekit.read(written(tmp_path / "x.xplane.pb", plane)))
     assert [row[column] for row in found] == [0, 1, most, *[None] * (len(values) - 3)]
     assert [row["args"].get(key) for row in found] == [None, None, None, *values[3:]]
@@ -307,7 +307,7 @@ def test_few_stats_in_memory_change_nothing(tmp_path: Path, monkeypatch: pytest.
     plane.line(1, "main", LONG_AGO, [plane.event("f", 1000 * at, 1000, n=at % 5, s="x") for at in range(30)])
     path = written(tmp_path / "x.xplane.pb", plane)
     whole = tracekit.read(path).events.to_pylist()
-    monkeypatch.setattr("tracekit.readers.xplane._batch.scan", all_odd)
+    monkeypatch.setattr("tracekit.readers.xplane.reader.scan", all_odd)
     for most in (1, 3, 1 << 16):
         small(monkeypatch, Limit.XPLANE_CELLS, most)
         assert tracekit.read(path).events.to_pylist() == whole

@@ -23,8 +23,8 @@ from support import LONG_S, run_command
 
 import tracekit
 from tracekit import recorder
+from tracekit.model.trace import Trace
 from tracekit.recorder import log_format
-from tracekit.trace import Trace
 
 KILLS = 4
 NO_END = (

@@ -7,9 +7,9 @@ from typing import Any
 from hypothesis import strategies as st
 from timelines import a_timeline
 
-from tracekit.report import Bar, Column, Report, ReportTable, Section
-from tracekit.trace import Ledger
-from tracekit.units import Unit
+from tracekit.model.report import Bar, Column, Report, ReportTable, Section
+from tracekit.model.trace import Ledger
+from tracekit.model.units import Unit
 
 HOSTILE = (
     "<img src=x onerror=alert(1)>", "</script><script>alert(1)</script>", "a|b", "a\\|b", "`tick`", "x``y", "\\",

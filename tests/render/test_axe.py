@@ -15,7 +15,7 @@ from support import sample
 from viewers import chromium_page, missing
 
 from tracekit import batch, pipeline
-from tracekit.compare import compare, report_of
+from tracekit.comparison import compare, report_of
 
 RUN = """(() => { %s;
   const told = (each) => [each.id, each.help, each.nodes.slice(0, 3).map((node) => node.html.slice(0, 200))];

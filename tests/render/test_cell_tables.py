@@ -9,12 +9,12 @@ import pytest
 from render.reports import ledger, sample
 from viewers import chromium_page
 
+from tracekit.model.report import Column, Report, ReportTable
+from tracekit.model.units import Unit
 from tracekit.render import RENDERERS
 from tracekit.render.base import RenderOptions
 from tracekit.render.page import batch_page
 from tracekit.render.page.batch_page import BatchPage, Link
-from tracekit.report import Column, Report, ReportTable
-from tracekit.units import Unit
 
 pytestmark = pytest.mark.viewer
 

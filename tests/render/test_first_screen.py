@@ -12,12 +12,12 @@ from render.reports import HOSTILE
 from support import SAMPLE_FILES, SAMPLES, read_sample
 
 import tracekit
+from tracekit.model.display import cell_width, visible
+from tracekit.model.report import DeviceTime, Finding, Headline, Report, StepTime, TimePart, TopName, TopNames
 from tracekit.render import first_screen
 from tracekit.render.base import RenderOptions
 from tracekit.render.first_screen import LINES, text
 from tracekit.render.screen import screen
-from tracekit.report import DeviceTime, Finding, Headline, Report, StepTime, TimePart, TopName, TopNames
-from tracekit.text.display import cell_width, visible
 
 EVERY = [path.relative_to(SAMPLES).as_posix() for path in SAMPLE_FILES]
 _STYLES = re.compile("\x1b\\[[0-9]+m")

@@ -16,8 +16,8 @@ from views.tables import trace as trace_of
 
 import tracekit
 from tracekit import pipeline
-from tracekit.report import Report
-from tracekit.units import percent, sentence_span
+from tracekit.model.report import Report
+from tracekit.model.units import percent, sentence_span
 
 pytestmark = pytest.mark.viewer
 

@@ -12,12 +12,11 @@ from support import sample
 from viewers import chromium_page
 
 from tracekit import pipeline
-from tracekit.index.host.paths import call_paths
-from tracekit.index.host.tree import host
+from tracekit.index.host_tree import call_paths, host
 from tracekit.index.trace_index import index_of
+from tracekit.model.report import Flame, Report, Section
 from tracekit.render import RENDERERS
 from tracekit.render.base import RenderOptions
-from tracekit.report import Flame, Report, Section
 
 SHOWN = "window.tracekit.flame.drawn.shown"
 

@@ -26,13 +26,13 @@ from timelines import a_timeline, read_page
 from viewers import PageResult, chromium_page, one_browser
 
 from tracekit.errors import UsageError
+from tracekit.model.display import UNKNOWN, typical_time_unit, visible
+from tracekit.model.report import Bar, Column, Report, ReportTable, Section
+from tracekit.model.units import TIME_EXPONENT, Unit, percent, rounded, short_span
 from tracekit.render import RENDERERS
 from tracekit.render.base import RenderOptions
 from tracekit.render.page import batch_page, shell
 from tracekit.render.page.batch_page import BatchPage
-from tracekit.report import Bar, Column, Report, ReportTable, Section
-from tracekit.text.display import UNKNOWN, typical_time_unit, visible
-from tracekit.units import TIME_EXPONENT, Unit, percent, rounded, short_span
 from tracekit.views import VIEWS
 
 ATTACKS = (

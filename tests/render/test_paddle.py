@@ -9,9 +9,9 @@ import pytest
 
 from tracekit import compat
 from tracekit.errors import UsageError
+from tracekit.model.report import Column, Report, ReportTable, Section
+from tracekit.model.units import Unit
 from tracekit.render.base import RenderOptions
-from tracekit.report import Column, Report, ReportTable, Section
-from tracekit.units import Unit
 
 SIDE = {"total": 2_000_000, "avg": 1_000_000, "max": 1_500_000, "min": 500_000, "ratio": 0.25}
 

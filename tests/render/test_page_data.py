@@ -17,11 +17,11 @@ from hypothesis import strategies as st
 from render.reports import reports, sample
 
 from tracekit.errors import ParseError
+from tracekit.model.report import Bar, Column, Curve, Evidence, Finding, Heat, Report, ReportTable, Section, Series
+from tracekit.model.units import Unit
 from tracekit.render import RENDERERS
 from tracekit.render.base import RenderOptions
 from tracekit.render.page.data import PAGE_HEAD, is_page, packed, report_in
-from tracekit.report import Bar, Column, Curve, Evidence, Finding, Heat, Report, ReportTable, Section, Series
-from tracekit.units import Unit
 
 
 def rendered(report: Report, form: str = "html") -> str:

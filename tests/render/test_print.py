@@ -11,11 +11,11 @@ from support import sample
 from viewers import chromium_page
 
 from tracekit import pipeline
+from tracekit.model.report import Column, Report, ReportTable, Section
+from tracekit.model.units import Unit
 from tracekit.render import RENDERERS
 from tracekit.render.base import RenderOptions
 from tracekit.render.page.tables import FIRST_ROWS
-from tracekit.report import Column, Report, ReportTable, Section
-from tracekit.units import Unit
 
 pytestmark = pytest.mark.viewer
 

@@ -21,12 +21,12 @@ from render.reports import HOSTILE, reports, sample
 from support import ROOT
 
 from tracekit.errors import UsageError
+from tracekit.model.display import UNKNOWN, visible
+from tracekit.model.report import Column, Report, ReportTable, Section
+from tracekit.model.units import Unit, format_bytes, format_rate, format_ratio
 from tracekit.render import RENDERERS
 from tracekit.render.base import RenderOptions
 from tracekit.render.markdown import code, plain
-from tracekit.report import Column, Report, ReportTable, Section
-from tracekit.text.display import UNKNOWN, visible
-from tracekit.units import Unit, format_bytes, format_rate, format_ratio
 
 FORMS = ("text", "json", "csv", "markdown")
 

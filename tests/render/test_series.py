@@ -6,9 +6,9 @@ from doors.pages import HEIGHT, MOST_BARS, WIDTH, chart, series_lines
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tracekit.model.report import Report, Section, Series
+from tracekit.model.units import Unit
 from tracekit.pipeline import render
-from tracekit.report import Report, Section, Series
-from tracekit.units import Unit
 
 VALUES = st.lists(st.none() | st.integers(0, 1 << 60), max_size=30)
 

@@ -18,12 +18,12 @@ from views.tables import Row, event_rows, trace
 
 from tracekit import pipeline
 from tracekit.index.trace_index import TraceIndex
+from tracekit.model.report import Report, Section
+from tracekit.model.timeline import Lane, LaneEvents, Timeline
+from tracekit.model.trace import Trace
 from tracekit.render import RENDERERS
 from tracekit.render.base import RenderOptions
-from tracekit.render.page.still import HEIGHT, MOST_CHARACTERS, MOST_ROWS, still
-from tracekit.report import Report, Section
-from tracekit.report.timeline import Lane, LaneEvents, Timeline
-from tracekit.trace import Trace
+from tracekit.render.page.static_timeline import HEIGHT, MOST_CHARACTERS, MOST_ROWS, still
 from tracekit.views import VIEWS
 from tracekit.views.base import ViewOptions
 
@@ -117,7 +117,7 @@ def test_the_picture_of_a_sample_is_that_of_its_events(name: str) -> None:
 
 @given(heights=st.lists(st.integers(0, HEIGHT), min_size=1, max_size=60))
 def test_an_outline_holds_the_heights_of_its_columns(heights: list[int]) -> None:
-    from tracekit.render.page import still as module
+    from tracekit.render.page import static_timeline as module
 
     assert columns(module._path(np.array(heights, np.int64)), len(heights)) == heights
 

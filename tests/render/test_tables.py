@@ -16,12 +16,12 @@ import pytest
 from render.reports import HOSTILE, sample
 from viewers import PageResult, chromium_page, one_browser
 
+from tracekit.model.display import UNKNOWN, visible
+from tracekit.model.report import Cell, Column, Evidence, Report, ReportTable, Section
+from tracekit.model.units import Unit, format_bytes, format_ns, format_rate, format_ratio
 from tracekit.render import RENDERERS
 from tracekit.render.base import RenderOptions
 from tracekit.render.page.tables import cell_link, table_html
-from tracekit.report import Cell, Column, Evidence, Report, ReportTable, Section
-from tracekit.text.display import UNKNOWN, visible
-from tracekit.units import Unit, format_bytes, format_ns, format_rate, format_ratio
 
 ATTACKS = (
     "<img src=x onerror='window.pwned=1'>", "</script><script>window.pwned=2</script>", "<!--<script>", "{{7*7}}",

@@ -11,13 +11,13 @@ from hypothesis import strategies as st
 from render.reports import HOSTILE, ledger, reports, sample
 
 from tracekit.errors import UsageError
+from tracekit.model.display import cell_width, cut_middle, visible
+from tracekit.model.report import Bar, Column, Report, ReportTable, Section
+from tracekit.model.units import Unit
 from tracekit.render import RENDERERS
 from tracekit.render.base import RenderOptions
 from tracekit.render.cells import wrapped
 from tracekit.render.page.tables import table_html
-from tracekit.report import Bar, Column, Report, ReportTable, Section
-from tracekit.text.display import cell_width, cut_middle, visible
-from tracekit.units import Unit
 
 TEXT = RENDERERS["text"].render
 STYLE = re.compile(r"\x1b\[[0-9;]*m")

@@ -15,9 +15,9 @@ from viewers import perfetto
 import tracekit
 from tracekit import pipeline
 from tracekit.index.trace_index import TraceIndex
+from tracekit.model.timeline import Timeline
+from tracekit.model.trace import Trace
 from tracekit.render.base import RenderOptions
-from tracekit.report.timeline import Timeline
-from tracekit.trace import Trace
 from tracekit.views import VIEWS
 from tracekit.views.base import ViewOptions
 

@@ -18,14 +18,14 @@ from views.tables import Row, event_rows, trace
 
 import tracekit
 from tracekit.index.trace_index import TraceIndex
+from tracekit.model.display import visible
+from tracekit.model.report import Finding, Report, ReportTable, Section
+from tracekit.model.timeline import CriticalPath, Timeline
+from tracekit.model.trace import Trace
 from tracekit.pipeline import report
 from tracekit.render import RENDERERS
 from tracekit.render.base import RenderOptions
-from tracekit.render.page import pack
-from tracekit.report import Finding, Report, ReportTable, Section
-from tracekit.report.timeline import CriticalPath, Timeline
-from tracekit.text.display import visible
-from tracekit.trace import Trace
+from tracekit.render.page import timeline
 from tracekit.views import VIEWS
 from tracekit.views.base import ViewOptions
 
@@ -334,7 +334,7 @@ def test_groups_hold_their_lanes_in_order() -> None:
 
 @given(values=st.lists(st.integers(0, (1 << 53) - 1), max_size=20))
 def test_planes_hold_whole_numbers_of_53_bits(values: list[int]) -> None:
-    raw = pack.planes(np.array(values, np.int64))
+    raw = timeline.planes(np.array(values, np.int64))
     assert len(raw) == 1 + raw[0] * len(values)
     rest = np.frombuffer(raw[1:], np.uint8).reshape(raw[0], len(values))
     assert [sum(int(rest[k, i]) << (8 * k) for k in range(raw[0])) for i in range(len(values))] == values
@@ -342,7 +342,7 @@ def test_planes_hold_whole_numbers_of_53_bits(values: list[int]) -> None:
 
 @given(values=st.lists(st.integers(-(1 << 53), 1 << 53), max_size=20))
 def test_zigzag_gives_small_numbers_for_small_steps_of_either_sign(values: list[int]) -> None:
-    folded = pack.zigzag(np.array(values, np.int64)).tolist()
+    folded = timeline.zigzag(np.array(values, np.int64)).tolist()
     assert folded == [2 * v if v >= 0 else -2 * v - 1 for v in values]
 
 
@@ -366,9 +366,9 @@ def test_the_page_of_a_sample_holds_its_trace(name: str) -> None:
 
 def test_numbers_without_strings_are_packed_smaller_and_those_with_strings_as_small_as_ever() -> None:
     random = np.random.default_rng(3)
-    noise = pack.planes(np.floor(10 ** random.uniform(2, 5, 1 << 16)).astype(np.int64))
-    repeated = pack.planes(np.tile(random.integers(0, 60_000, 997), 66))
+    noise = timeline.planes(np.floor(10 ** random.uniform(2, 5, 1 << 16)).astype(np.int64))
+    repeated = timeline.planes(np.tile(random.integers(0, 60_000, 997), 66))
     for raw in (noise, repeated, b"", b"x" * 1000):
-        assert zlib.decompress(pack.deflated(raw)) == raw
-    assert len(pack.deflated(noise)) < len(zlib.compress(noise, 6))
-    assert pack.deflated(repeated) == zlib.compress(repeated, 6)
+        assert zlib.decompress(timeline.deflated(raw)) == raw
+    assert len(timeline.deflated(noise)) < len(zlib.compress(noise, 6))
+    assert timeline.deflated(repeated) == zlib.compress(repeated, 6)

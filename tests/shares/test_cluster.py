@@ -12,7 +12,7 @@ from small_limits import Limit, small
 from support import ROOT
 
 from benchmarks.ranks import make
-from tracekit import pipeline, shares
+from tracekit import pipeline, rank_summaries
 from tracekit.errors import InputError
 from tracekit.inputs import USUAL
 
@@ -53,7 +53,7 @@ def test_a_cluster_whose_worker_is_killed_gives_the_report_of_processes(tmp_path
         check=False,
     )
     assert ran.returncode == 0, ran.stderr
-    here = shares.summary([tmp_path / "run"], USUAL, jobs=2)
+    here = rank_summaries.summary([tmp_path / "run"], USUAL, jobs=2)
     assert json.loads(ran.stdout) == json.loads(pipeline.render(here.report, "json"))
     assert "5 of 6 ranks" in ran.stdout
 
@@ -62,4 +62,4 @@ def test_a_missing_scheduler_is_an_error(tmp_path: Path, monkeypatch: pytest.Mon
     make(tmp_path, 2, 600)
     small(monkeypatch, Limit.DASK_CONNECT_S, 1)
     with pytest.raises(InputError, match="no scheduler answers"):
-        shares.summary([tmp_path], USUAL, dask="tcp://127.0.0.1:9")
+        rank_summaries.summary([tmp_path], USUAL, dask="tcp://127.0.0.1:9")

@@ -20,13 +20,13 @@ from typer.testing import CliRunner
 import tracekit
 from benchmarks.ranks import make
 from benchmarks.truth.cluster import simulate, write_kineto
-from tracekit import pipeline, shares
+from tracekit import pipeline, rank_summaries
 from tracekit.cli import app
 from tracekit.errors import AllInputsError, UsageError
 from tracekit.index import topology
 from tracekit.inputs import USUAL, Input, InputOptions
 from tracekit.inputs.options import parse_align
-from tracekit.report import Section
+from tracekit.model.report import Section
 from tracekit.views.base import ViewOptions
 from tracekit.workers.local import Answer, Task
 
@@ -54,24 +54,24 @@ class Here:
 @pytest.fixture(autouse=True)
 def here(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     if "processes" not in request.node.name:
-        monkeypatch.setattr(shares, "LocalWorkers", Here)
+        monkeypatch.setattr(rank_summaries, "LocalWorkers", Here)
 
 
 def together(files: Sequence[Path], options: InputOptions) -> dict[str, Section]:
     """The same views of all events in memory."""
-    columns = pipeline.columns_of(shares.SHARED)
-    how = replace(options, columns=columns, args_of=pipeline.args_of(shares.SHARED), partial=True)
+    columns = pipeline.columns_of(rank_summaries.SHARED)
+    how = replace(options, columns=columns, args_of=pipeline.args_of(rank_summaries.SHARED), partial=True)
     trace = pipeline.read(list(files), how)
-    return {name: pipeline.view(trace, name, PLAIN) for name in shares.SHARED}
+    return {name: pipeline.view(trace, name, PLAIN) for name in rank_summaries.SHARED}
 
 
-def same_as_together(files: Sequence[Path], options: InputOptions = USUAL) -> shares.Summary:
-    made = shares.summary(list(files), options, views=shares.SHARED, shown=PLAIN)
+def same_as_together(files: Sequence[Path], options: InputOptions = USUAL) -> rank_summaries.Summary:
+    made = rank_summaries.summary(list(files), options, views=rank_summaries.SHARED, shown=PLAIN)
     compare(made, together(files, options))
     return made
 
 
-def compare(made: shares.Summary, expected: Mapping[str, Section], by: Sequence[str] = ("",)) -> None:
+def compare(made: rank_summaries.Summary, expected: Mapping[str, Section], by: Sequence[str] = ("",)) -> None:
     """The tables and notes are the same, but for the parts that need all events at once."""
     not_shown = {(view, name + end) for view, name in NOT_SHOWN for end in by}
     for found in made.report.sections:
@@ -151,10 +151,10 @@ BREAKS: dict[str, Callable[[Path], None]] = {
 def test_a_broken_rank_costs_its_own_figures_alone(run: Path, tmp_path: Path, how: str) -> None:
     """The figures are those of the other ranks, and every part of the output says how many there are."""
     files = copy_of(run, tmp_path)
-    rest = shares.summary([path for path in files if "00002" not in path.name], USUAL)
+    rest = rank_summaries.summary([path for path in files if "00002" not in path.name], USUAL)
     broken = next(path for path in files if "00002" in path.name)
     BREAKS[how](broken)
-    made = shares.summary([], USUAL, given=[Input(str(path)) for path in files])
+    made = rank_summaries.summary([], USUAL, given=[Input(str(path)) for path in files])
     assert [Path(failure.name).name for failure in made.failures] == [broken.name]
     assert (made.read, made.ranks) == (4, 5)
     text = "4 of 5 ranks: rank 2 is missing; every figure is of the others"
@@ -177,7 +177,7 @@ def test_a_rank_whose_file_was_cut_counts_as_far_as_it_goes(run: Path, tmp_path:
 
 def test_a_rank_that_no_file_has_is_named(run: Path) -> None:
     files = [path for path in sorted(run.iterdir()) if "00001" not in path.name and "00004" not in path.name]
-    made = shares.summary(files, USUAL)
+    made = rank_summaries.summary(files, USUAL)
     assert (made.read, made.ranks, made.failures) == (3, 5, ())
     assert made.report.notes[0] == "3 of 5 ranks: ranks 1, 4 are missing; every figure is of the others"
 
@@ -186,7 +186,7 @@ def test_a_rank_in_two_files_is_refused_by_name(run: Path, tmp_path: Path) -> No
     files = copy_of(run, tmp_path)
     again = tmp_path / "again.json.gz"
     shutil.copy(files[3], again)
-    made = shares.summary([*files, again], USUAL)
+    made = rank_summaries.summary([*files, again], USUAL)
     assert [str(failure.error) for failure in made.failures] == [
         f"{again}: rank 3 is also in {files[3]}; ranks that are read apart need a file each"
     ]
@@ -196,7 +196,7 @@ def test_a_rank_in_two_files_is_refused_by_name(run: Path, tmp_path: Path) -> No
 def test_one_file_by_two_names_is_read_once(run: Path, tmp_path: Path) -> None:
     files = copy_of(run, tmp_path)
     (tmp_path / "link.json.gz").hardlink_to(files[0])
-    made = shares.summary([*files, tmp_path / "link.json.gz"], USUAL)
+    made = rank_summaries.summary([*files, tmp_path / "link.json.gz"], USUAL)
     assert made.failures == ()
     assert any("same file" in note for note in made.report.notes)
 
@@ -205,12 +205,12 @@ def test_no_readable_input_is_an_error(tmp_path: Path) -> None:
     for name in "ab":
         (tmp_path / name).write_text("nothing")
     with pytest.raises(AllInputsError) as caught:
-        shares.summary([tmp_path / "a", tmp_path / "b"], USUAL)
+        rank_summaries.summary([tmp_path / "a", tmp_path / "b"], USUAL)
     assert len(caught.value.failures) == 2
 
 
 def test_views_that_need_all_events_say_so(run: Path) -> None:
-    made = shares.summary([run], USUAL, views=["idle", "kernel"])
+    made = rank_summaries.summary([run], USUAL, views=["idle", "kernel"])
     assert made.report.sections[0].tables == ()
     assert made.report.sections[0].notes[0].startswith("needs all events at once")
     assert made.report.sections[1].tables
@@ -233,15 +233,15 @@ def six(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
 
 
 def by_group_together(files: Sequence[Path], shown: ViewOptions) -> dict[str, Section]:
-    how = replace(pipeline.for_summary(USUAL, "", shares.SHARED, by_ranks=True), partial=True)
-    made = pipeline.summary(pipeline.read(list(files), how), views=shares.SHARED, options=shown)
+    how = replace(pipeline.for_summary(USUAL, "", rank_summaries.SHARED, by_ranks=True), partial=True)
+    made = pipeline.summary(pipeline.read(list(files), how), views=rank_summaries.SHARED, options=shown)
     return {each.view: each for each in made.sections}
 
 
 @pytest.mark.parametrize("by", BY)
 def test_tables_by_group_are_those_of_all_events(six: list[Path], by: str) -> None:
     shown = BY[by]
-    made = shares.summary(six, USUAL, views=shares.SHARED, shown=shown)
+    made = rank_summaries.summary(six, USUAL, views=rank_summaries.SHARED, shown=shown)
     noun = "" if shown.each else f"_by_{shown.by}{'_group' if shown.by == 'tp' else ''}"
     compare(made, by_group_together(six, shown), [noun and f"{noun}_{what}" for what in ("time", "rate")])
     assert any(table.columns for section in made.report.sections for table in section.tables)
@@ -256,23 +256,23 @@ def test_groups_of_ranks_read_apart_need_files_of_their_own(six: list[Path], tmp
     both = tmp_path / "both.jsonl"
     pipeline.write(replace(trace, events=events), both)
     files = [both, *six[2:]]
-    made = shares.summary(files, USUAL, views=["kernel"], shown=BY["tp"])
+    made = rank_summaries.summary(files, USUAL, views=["kernel"], shown=BY["tp"])
     assert made.report.sections[0].tables == by_group_together(files, BY["tp"])["kernel"].tables
     with pytest.raises(UsageError, match="ranks of rank 0 and rank 1 are in one file"):
-        shares.summary(files, USUAL, views=["kernel"], shown=BY["rank"])
+        rank_summaries.summary(files, USUAL, views=["kernel"], shown=BY["rank"])
 
 
 def test_a_group_without_one_of_its_ranks_is_made_of_the_others(
     six: list[Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The file is gone between the look and the tables."""
-    work = shares.work
+    work = rank_summaries.work
 
-    def gone(task: shares.Task) -> shares.Answer:
-        return shares.lost(task, "gone") if task.share and task.number == 3 else work(task)
+    def gone(task: rank_summaries.Task) -> rank_summaries.Answer:
+        return rank_summaries.lost(task, "gone") if task.share and task.number == 3 else work(task)
 
-    monkeypatch.setattr(shares, "work", gone)
-    made = shares.summary(six, USUAL, views=["kernel"], shown=BY["each dp"])
+    monkeypatch.setattr(rank_summaries, "work", gone)
+    made = rank_summaries.summary(six, USUAL, views=["kernel"], shown=BY["each dp"])
     expected = by_group_together([path for path in six if path != six[3]], BY["each dp"])["kernel"]
     assert made.report.sections[0].tables == expected.tables
     assert made.report.notes[0] == "5 of 6 ranks: rank 3 is missing; every figure is of the others"
@@ -294,13 +294,13 @@ def test_many_ranks_are_compared_apart(run: Path, monkeypatch: pytest.MonkeyPatc
 @pytest.mark.parametrize("shown", [ViewOptions(compat="paddle"), ViewOptions(thread_sep=True)])
 def test_options_that_need_all_events_are_refused(run: Path, shown: ViewOptions) -> None:
     with pytest.raises(UsageError, match="read apart"):
-        shares.summary([run], USUAL, shown=shown)
+        rank_summaries.summary([run], USUAL, shown=shown)
 
 
 def test_too_many_durations_are_rounded_and_said_so(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     small(monkeypatch, Limit.RANK_VALUES, 40)
     exact = together([run], USUAL)["kernel"].tables[0]
-    made = shares.summary([run], USUAL, views=["kernel"])
+    made = rank_summaries.summary([run], USUAL, views=["kernel"])
     found = made.report.sections[0].tables[0]
     for column, other in zip(found.columns, exact.columns, strict=True):
         if not re.fullmatch(r"p\d+", column.name):

@@ -10,9 +10,9 @@ import pytest
 from small_limits import Limit, small
 
 from tracekit.inputs import Input
-from tracekit.show import kept
-from tracekit.show.inputs import key_of, state
-from tracekit.show.kept import Made
+from tracekit.viewer import cache
+from tracekit.viewer.cache import Made
+from tracekit.viewer.inputs import key_of, state
 
 
 class Maker:
@@ -31,7 +31,7 @@ class Maker:
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.setenv("HOME", str(tmp_path))
-    found = kept.cache_folder()
+    found = cache.cache_folder()
     assert found is not None
     assert tmp_path in found.parents
     return found
@@ -44,7 +44,7 @@ def names(folder: Path) -> set[str]:
 def test_a_file_is_made_once_and_says_the_same_each_time(folder: Path) -> None:
     make = Maker()
     for _ in range(3):
-        with kept.entry(folder, "k", "run.html", make) as made:
+        with cache.entry(folder, "k", "run.html", make) as made:
             assert (made.path.read_text(), made.said) == ("made", ["said 1"])
             assert made.path == folder / "k" / "run.html"
     assert (make.count, names(folder)) == (1, {"k"})
@@ -52,16 +52,16 @@ def test_a_file_is_made_once_and_says_the_same_each_time(folder: Path) -> None:
 
 def test_another_key_or_name_is_another_file(folder: Path) -> None:
     for key, name, text in (("k", "a", "1"), ("l", "a", "2"), ("l", "b", "3")):
-        with kept.entry(folder, key, name, Maker(text)) as made:
+        with cache.entry(folder, key, name, Maker(text)) as made:
             assert made.path.read_text() == text
 
 
 def test_what_must_not_be_kept_is_gone_afterwards(folder: Path) -> None:
     for key, keep in (("k", False), ("", True)):
-        with kept.entry(folder, key, "a", Maker(keep=keep)) as made:
+        with cache.entry(folder, key, "a", Maker(keep=keep)) as made:
             assert made.path.exists()
         assert names(folder) == set()
-    with kept.entry(None, "k", "a", Maker()) as made:
+    with cache.entry(None, "k", "a", Maker()) as made:
         assert stat.S_IMODE(made.path.parent.stat().st_mode) == 0o700
     assert not made.path.parent.exists()
 
@@ -71,17 +71,17 @@ def test_a_failure_leaves_nothing(folder: Path) -> None:
         target.write_text("half")
         raise KeyboardInterrupt
 
-    with pytest.raises(KeyboardInterrupt), kept.entry(folder, "k", "a", fail):
+    with pytest.raises(KeyboardInterrupt), cache.entry(folder, "k", "a", fail):
         pass
     assert names(folder) == set()
 
 
 def test_folders_and_files_are_for_the_user_alone(folder: Path) -> None:
-    with kept.entry(folder, "k", "a", Maker()) as made:
+    with cache.entry(folder, "k", "a", Maker()) as made:
         assert stat.S_IMODE(made.path.stat().st_mode) == 0o600
         assert stat.S_IMODE(made.path.parent.stat().st_mode) == 0o700
     folder.chmod(0o777)
-    assert kept.cache_folder() == folder
+    assert cache.cache_folder() == folder
     assert stat.S_IMODE(folder.stat().st_mode) == 0o700
 
 
@@ -89,58 +89,58 @@ def test_a_folder_of_somebody_else_is_not_used(folder: Path, monkeypatch: pytest
     folder.rmdir()
     (tmp_path / "theirs").mkdir()
     folder.symlink_to(tmp_path / "theirs")
-    assert kept.cache_folder() is None
+    assert cache.cache_folder() is None
     folder.unlink()
     folder.mkdir()
     monkeypatch.setattr(os, "getuid", lambda: os.stat(folder).st_uid + 1)
-    assert kept.cache_folder() is None
+    assert cache.cache_folder() is None
 
 
 def test_without_a_place_nothing_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
-    assert kept.cache_folder() is None
+    assert cache.cache_folder() is None
 
 
 def test_a_damaged_entry_is_made_again(folder: Path) -> None:
-    with kept.entry(folder, "k", "a", Maker()):
+    with cache.entry(folder, "k", "a", Maker()):
         pass
     (folder / "k" / "said.json").write_text("{")
     make = Maker("again")
-    with kept.entry(folder, "k", "a", make) as made:
+    with cache.entry(folder, "k", "a", make) as made:
         assert made.path.read_text() == "again"
     assert make.count == 1
 
 
 def test_of_two_makers_at_the_same_time_one_wins(folder: Path) -> None:
     def slow(target: Path) -> Made:
-        with kept.entry(folder, "k", "a", Maker("quick")):
+        with cache.entry(folder, "k", "a", Maker("quick")):
             pass
         return Maker("slow")(target)
 
-    with kept.entry(folder, "k", "a", slow) as made:
+    with cache.entry(folder, "k", "a", slow) as made:
         assert made.path.read_text() == "quick"
     assert names(folder) == {"k"}
 
 
 def test_the_oldest_go_first_when_there_is_too_much(folder: Path) -> None:
     for number in range(5):
-        with kept.entry(folder, f"k{number}", "a", Maker("x" * 1000)):
+        with cache.entry(folder, f"k{number}", "a", Maker("x" * 1000)):
             pass
         os.utime(folder / f"k{number}", (number, number))
-    with kept.entry(folder, "k0", "a", Maker()):  # used again: the newest now
+    with cache.entry(folder, "k0", "a", Maker()):  # used again: the newest now
         pass
-    kept.prune(folder, most_bytes=1 << 30, most_entries=4)
+    cache.prune(folder, most_bytes=1 << 30, most_entries=4)
     assert names(folder) == {"k0", "k2", "k3", "k4"}
-    kept.prune(folder, most_bytes=3000)
+    cache.prune(folder, most_bytes=3000)
     assert names(folder) == {"k0", "k4"}
-    kept.prune(folder, spare="k4", most_bytes=0)
+    cache.prune(folder, spare="k4", most_bytes=0)
     assert names(folder) == {"k4"}
 
 
 def test_what_is_too_large_is_not_kept(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     small(monkeypatch, Limit.KEPT_TRACE_BYTES, 100)
-    with kept.entry(folder, "k", "a", Maker("x" * 1000)) as made:
+    with cache.entry(folder, "k", "a", Maker("x" * 1000)) as made:
         assert made.path.stat().st_size == 1000
     assert names(folder) == set()
 
@@ -150,7 +150,7 @@ def test_the_rest_of_a_killed_maker_goes_after_a_day(folder: Path) -> None:
         (folder / name).mkdir()
         at = (folder / name).stat().st_mtime - age
         os.utime(folder / name, (at, at))
-    with kept.entry(folder, "k", "a", Maker()):
+    with cache.entry(folder, "k", "a", Maker()):
         assert names(folder) == {"k", ".new"}
 
 

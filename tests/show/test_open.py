@@ -25,9 +25,9 @@ from support import LONG_S, run_command, sample
 from viewers import PageResult, chromium_page, missing, perfetto
 
 from tracekit.inputs import Input
-from tracekit.show import browser, inputs
-from tracekit.show import perfetto as perfetto_ui
-from tracekit.show.server import Ended, Patience, Server
+from tracekit.viewer import browser, inputs
+from tracekit.viewer import perfetto as perfetto_ui
+from tracekit.viewer.server import Ended, Patience, Server
 
 LONG = Patience(visit_s=LONG_S, again_s=LONG_S, stuck_s=LONG_S)
 RUN = sample("nvprof-csv/gpu-and-api-trace.csv")

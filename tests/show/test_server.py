@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 from support import LONG_S, missing
 
 from tracekit.errors import OutputError
-from tracekit.show.server import Ended, Patience, Server
-from tracekit.show.site import Site, resource
+from tracekit.viewer.server import Ended, Patience, Server
+from tracekit.viewer.site import Site, resource
 
 LONG = Patience(visit_s=LONG_S, again_s=LONG_S, request_s=LONG_S, stuck_s=LONG_S)
 SHORT = Patience(visit_s=LONG_S, again_s=0.05, request_s=LONG_S, stuck_s=LONG_S)

@@ -12,7 +12,7 @@ from benchmarks.truth.machine import MS, World
 from benchmarks.truth.scenarios import VARIANTS
 from benchmarks.truth.score import healthy_case, ill_case, write
 from benchmarks.truth.training import Plan, train
-from tracekit.schema import Kind
+from tracekit.model.schema import Kind
 
 
 @pytest.mark.parametrize("variant", VARIANTS)

@@ -9,11 +9,11 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from tracekit import schema
 from tracekit.index.trace_index import TraceIndex
+from tracekit.model import schema
+from tracekit.model.report import ReportTable, Section
+from tracekit.model.trace import Ledger, Run, SourceFacts, Trace, concat
 from tracekit.readers.builder import RowBuilder
-from tracekit.report import ReportTable, Section
-from tracekit.trace import Ledger, Run, SourceFacts, Trace, concat
 from tracekit.views.base import View, ViewOptions
 
 Row = dict[str, Any]

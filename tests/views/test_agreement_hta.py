@@ -27,8 +27,8 @@ from tracekit import pipeline
 from tracekit.analysis.intervals import merge, union_length
 from tracekit.index import gaps, grouping, launches
 from tracekit.index.trace_index import TraceIndex
-from tracekit.schema import DEVICE_WORK, Kind
-from tracekit.trace import Trace
+from tracekit.model.schema import DEVICE_WORK, Kind
+from tracekit.model.trace import Trace
 from tracekit.views import VIEWS
 from tracekit.views.base import ViewOptions
 

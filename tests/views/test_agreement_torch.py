@@ -19,8 +19,8 @@ from tracekit import pipeline
 from tracekit.analysis.nesting import nest
 from tracekit.index import gaps, grouping
 from tracekit.index.trace_index import TraceIndex
-from tracekit.schema import Kind
-from tracekit.trace import text_codes
+from tracekit.model.schema import Kind
+from tracekit.model.trace import text_codes
 
 RUNS = ("plain", "sched1", "ddp_rank0", "ddp_rank1")
 HOST = {

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from views.tables import on_trace, trace
 
+from tracekit.model.trace import Run, SourceFacts, Trace
 from tracekit.pipeline import render, summary
 from tracekit.render.base import RenderOptions
-from tracekit.trace import Run, SourceFacts, Trace
 from tracekit.views import VIEWS
 from tracekit.views.base import ViewOptions
 

@@ -13,7 +13,7 @@ from views.tables import dicts, on_trace, statistics, trace
 
 import tracekit
 from tracekit.api import read
-from tracekit.report import Section
+from tracekit.model.report import Section
 from tracekit.views import VIEWS
 from tracekit.views.base import ViewOptions
 

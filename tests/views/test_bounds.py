@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from views.tables import on_trace, trace
 
-from tracekit.report import Finding
-from tracekit.trace import Trace
+from tracekit.model.report import Finding
+from tracekit.model.trace import Trace
 from tracekit.views import VIEWS
 from tracekit.views.base import ViewOptions
 

@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from views.device_rows import Row, end, in_order, launch_of, parts, span, traces, work_by_device
 from views.tables import dicts, on_trace, trace
 
-from tracekit.report import Bar, Section
-from tracekit.trace import Run, SourceFacts, Trace
+from tracekit.model.report import Bar, Section
+from tracekit.model.trace import Run, SourceFacts, Trace
 from tracekit.views import VIEWS
 from tracekit.views.base import ViewOptions
 from tracekit.views.device import breakdown as module

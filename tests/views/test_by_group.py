@@ -20,12 +20,11 @@ from tracekit import pipeline
 from tracekit.errors import UsageError
 from tracekit.index.topology import parse
 from tracekit.inputs.selection import Selection
-from tracekit.render.page.read_back import page_report
-from tracekit.report import ReportTable, Section
-from tracekit.trace import Run, SourceFacts, Trace
+from tracekit.model.report import ReportTable, Section
+from tracekit.model.trace import Run, SourceFacts, Trace
+from tracekit.render.page.data import page_report
 from tracekit.views.base import ViewOptions
-from tracekit.views.by_group import WHOLE
-from tracekit.views.spread import spread
+from tracekit.views.by_group import WHOLE, spread
 
 VIEWS = tuple(name for name in pipeline.TABLE_VIEWS if name not in WHOLE)
 

@@ -18,11 +18,11 @@ from views.tables import dicts, on_trace, trace
 
 import tracekit
 from tracekit import Trace
-from tracekit.explain import explain
-from tracekit.index.host.by_time import by_time
-from tracekit.index.host.tree import host
+from tracekit.conversion import read
+from tracekit.explanation import explain
+from tracekit.index.host_tree import by_time, host
 from tracekit.index.trace_index import index_of
-from tracekit.pipeline import read, view
+from tracekit.pipeline import view
 from tracekit.views import VIEWS
 from tracekit.views.base import ViewOptions
 

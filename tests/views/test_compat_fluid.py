@@ -20,8 +20,8 @@ import tracekit
 from tracekit import pipeline
 from tracekit.compat.fluid.view import VIEW
 from tracekit.errors import UsageError
-from tracekit.report import Report, ReportTable
-from tracekit.trace import Run, SourceFacts, Trace
+from tracekit.model.report import Report, ReportTable
+from tracekit.model.trace import Run, SourceFacts, Trace
 from tracekit.views.base import ViewOptions
 
 PADDLE18 = "generated/paddle18_fluid"

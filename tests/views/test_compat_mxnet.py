@@ -14,11 +14,11 @@ from views.tables import Row, dicts, event_rows, on_trace, statistics, trace
 
 import tracekit
 from tracekit import pipeline
-from tracekit.compat.mxnet.view import VIEW
+from tracekit.compat.mxnet import VIEW
 from tracekit.errors import UsageError
+from tracekit.model.report import ReportTable
+from tracekit.model.trace import Run, SourceFacts, Trace
 from tracekit.render.base import RenderOptions
-from tracekit.report import ReportTable
-from tracekit.trace import Run, SourceFacts, Trace
 from tracekit.views.base import ViewOptions
 
 ORDERS = ("total", "avg", "min", "max", "count")

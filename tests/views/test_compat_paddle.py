@@ -29,10 +29,10 @@ import tracekit
 from tracekit import pipeline
 from tracekit.errors import UsageError
 from tracekit.index.trace_index import TraceIndex
+from tracekit.model.report import Section
+from tracekit.model.trace import SourceFacts, Trace
 from tracekit.recorder import log_format as lf
 from tracekit.render.base import RenderOptions
-from tracekit.report import Section
-from tracekit.trace import SourceFacts, Trace
 from tracekit.views import VIEWS
 from tracekit.views.base import ViewOptions
 
@@ -308,7 +308,7 @@ def test_flops_are_counted_from_shapes_and_unknown_where_attributes_decide() -> 
     made = trace(
         shaped("elementwise_add dygraph", 0, '"X":[[2,3]],"Y":[[3]]'), shaped("gelu", 10, '"X":[[4,4]]'),
         shaped("matmul", 20, '"x":[[2,3]],"y":[[3,4]]'), shaped("relu dygraph", 30, '"x":[[2]]'),
-        run=tracekit.trace.Run(0, [SourceFacts("a", "paddle-pb")]),
+        run=tracekit.model.trace.Run(0, [SourceFacts("a", "paddle-pb")]),
     )  # fmt: skip
     found = section(made, "operator")
     assert {row["name"]: row["flops"] for row in dicts(found)} == {

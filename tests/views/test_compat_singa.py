@@ -16,9 +16,9 @@ from views.tables import Row, dicts, event_rows, trace
 import tracekit
 from tracekit import pipeline
 from tracekit.errors import UsageError
+from tracekit.model.trace import Trace
 from tracekit.pipeline import render, summary, view
 from tracekit.profiler import singa
-from tracekit.trace import Trace
 from tracekit.views.base import ViewOptions
 
 SINGA = ViewOptions(compat="singa")

@@ -12,8 +12,8 @@ from support import corpus, sample
 
 import tracekit
 from tracekit.errors import TracekitError
+from tracekit.model.trace import Trace
 from tracekit.pipeline import render, summary, view
-from tracekit.trace import Trace
 from tracekit.views.base import ViewOptions
 
 THEANO = ViewOptions(compat="theano")

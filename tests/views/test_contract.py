@@ -20,12 +20,12 @@ from tracekit import compat, pipeline
 from tracekit.errors import TracekitError, UsageError
 from tracekit.formats import READERS
 from tracekit.index.trace_index import index_of
+from tracekit.model.display import cell_width
+from tracekit.model.report import Section
+from tracekit.model.schema import KINDS
+from tracekit.model.trace import Trace
 from tracekit.pipeline import render, report_of, summary
 from tracekit.render.base import RenderOptions
-from tracekit.report import Section
-from tracekit.schema import KINDS
-from tracekit.text.display import cell_width
-from tracekit.trace import Trace
 from tracekit.views import VIEWS, specs
 from tracekit.views.base import View, ViewOptions
 

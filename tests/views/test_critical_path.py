@@ -12,8 +12,8 @@ from views.tables import NAMES, Row, dicts, on_trace, trace
 from tracekit.api import read
 from tracekit.index import owners as _owners
 from tracekit.index.trace_index import TraceIndex
+from tracekit.model.trace import Run, SourceFacts, Trace
 from tracekit.pipeline import render, summary
-from tracekit.trace import Run, SourceFacts, Trace
 from tracekit.views import VIEWS
 from tracekit.views.base import ViewOptions
 from tracekit.views.path import graph

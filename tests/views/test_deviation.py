@@ -6,7 +6,7 @@ import pytest
 from views.tables import dicts, trace
 
 import tracekit
-from tracekit.trace import Trace
+from tracekit.model.trace import Trace
 from tracekit.views import VIEWS
 
 TIMES = (10, 20, 30)

@@ -5,7 +5,7 @@ from typing import Any
 from hypothesis import given
 from views.tables import dicts, event_rows, on_trace, trace, union
 
-from tracekit.trace import Ledger, Run, SourceFacts
+from tracekit.model.trace import Ledger, Run, SourceFacts
 from tracekit.views import VIEWS
 from tracekit.views.base import ViewOptions
 

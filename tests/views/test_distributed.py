@@ -16,9 +16,9 @@ from views.tables import dicts, on_trace, trace
 from tracekit.api import read
 from tracekit.index.collectives import plain
 from tracekit.index.topology import parse
+from tracekit.model.report import Section
+from tracekit.model.trace import Run, SourceFacts
 from tracekit.pipeline import view
-from tracekit.report import Section
-from tracekit.trace import Run, SourceFacts
 from tracekit.views import VIEWS
 from tracekit.views.base import ViewOptions
 

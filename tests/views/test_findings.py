@@ -17,12 +17,12 @@ from views.test_ranks import collective
 
 from tracekit.api import read
 from tracekit.errors import TracekitError, UsageError
+from tracekit.model.display import cell_width
+from tracekit.model.report import Finding, Section
+from tracekit.model.trace import Ledger, Run, SourceFacts, Trace
+from tracekit.model.units import format_span
 from tracekit.pipeline import render, report_of, summary, view
 from tracekit.render.base import RenderOptions
-from tracekit.report import Finding, Section
-from tracekit.text.display import cell_width
-from tracekit.trace import Ledger, Run, SourceFacts, Trace
-from tracekit.units import format_span
 from tracekit.views import SUMMARY, VIEWS
 from tracekit.views.base import ViewOptions
 from tracekit.views.findings.findings import RULES, THRESHOLDS

@@ -9,12 +9,12 @@ from views.test_findings import FINDINGS, MS, US, found, one, step
 
 from tracekit.errors import UsageError
 from tracekit.index import owners as owners_of
-from tracekit.index.host import loaders
-from tracekit.index.host import pauses as host_pauses
+from tracekit.index import pauses as host_pauses
+from tracekit.index import pauses as loaders
 from tracekit.index.trace_index import TraceIndex
+from tracekit.model.trace import Trace
 from tracekit.pipeline import render, report_of
 from tracekit.render.base import RenderOptions
-from tracekit.trace import Trace
 from tracekit.views.base import ViewOptions
 
 
@@ -198,7 +198,7 @@ def test_a_loader_of_the_users_own_name() -> None:
     assert not found(made, "data loading")
     section = FINDINGS(made, ViewOptions(values={"loader": "my_rea"}))
     assert section.findings[0].rule == "data loading"
-    assert loaders.find(TraceIndex(made), "my_rea").size == 20
+    assert loaders.find_loaders(TraceIndex(made), "my_rea").size == 20
     with pytest.raises(UsageError, match="not a valid regular expression"):
         FINDINGS(made, ViewOptions(values={"loader": "("}))
 

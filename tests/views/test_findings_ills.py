@@ -9,8 +9,8 @@ from views.hosts import call, op, work
 from views.tables import Row, dicts, trace
 from views.test_findings import FINDINGS, MS, US, found, one, step, with_devices
 
+from tracekit.model.trace import Ledger, Note
 from tracekit.pipeline import view
-from tracekit.trace import Ledger, Note
 from tracekit.views.base import ViewOptions
 
 MIB = 1 << 20

@@ -13,8 +13,8 @@ from views.tables import trace as trace_of
 import tracekit
 from tracekit import pipeline
 from tracekit.inputs.selection import Selection
-from tracekit.report import Headline, Report, ReportTable, TopNames
-from tracekit.schema import Kind
+from tracekit.model.report import Headline, Report, ReportTable, TopNames
+from tracekit.model.schema import Kind
 from tracekit.views.base import ViewOptions
 
 EVERY = sorted(

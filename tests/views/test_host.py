@@ -10,10 +10,9 @@ from hypothesis import given
 from views.hosts import RANGES, around, call, launch_of, op, programs, work
 from views.tables import trace
 
-from tracekit.index.host.paths import NO_NAME, call_paths
-from tracekit.index.host.tree import host
+from tracekit.index.host_tree import NO_NAME, call_paths, host
 from tracekit.index.trace_index import TraceIndex
-from tracekit.trace import Run, SourceFacts
+from tracekit.model.trace import Run, SourceFacts
 
 
 @given(rows=programs())

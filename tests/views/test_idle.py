@@ -10,8 +10,8 @@ from views.tables import dicts, on_trace, statistics, trace
 from views.test_breakdown import call, work
 
 from tracekit.index import gaps as _gaps
-from tracekit.report import Bar, Section
-from tracekit.trace import Trace
+from tracekit.model.report import Bar, Section
+from tracekit.model.trace import Trace
 from tracekit.views import VIEWS
 from tracekit.views.base import ViewOptions
 from tracekit.views.device import idle

@@ -10,8 +10,8 @@ from views.device_rows import Row, end, in_order, launch_of, length, traces, wor
 from views.tables import dicts, on_trace, statistics, trace
 from views.test_breakdown import call, work
 
-from tracekit.report import Section
-from tracekit.trace import Trace
+from tracekit.model.report import Section
+from tracekit.model.trace import Trace
 from tracekit.views import VIEWS
 from tracekit.views.base import ViewOptions
 from tracekit.views.device import launch

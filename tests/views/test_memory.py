@@ -12,7 +12,7 @@ from views.hosts import Row, op
 from views.tables import dicts, on_trace, trace
 
 from tracekit.api import read
-from tracekit.report import Section
+from tracekit.model.report import Section
 from tracekit.views import VIEWS
 from tracekit.views.base import ViewOptions
 

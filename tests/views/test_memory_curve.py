@@ -17,10 +17,10 @@ from viewers import chromium_page
 from views.tables import on_trace, trace
 
 from tracekit.api import read
+from tracekit.model.report import Curve, Report, Section
+from tracekit.model.trace import Run, SourceFacts
+from tracekit.model.units import Unit
 from tracekit.pipeline import render
-from tracekit.report import Curve, Report, Section
-from tracekit.trace import Run, SourceFacts
-from tracekit.units import Unit
 from tracekit.views import VIEWS
 from tracekit.views.base import ViewOptions
 

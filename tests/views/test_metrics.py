@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from views.tables import dicts, on_trace, trace
 
-from tracekit.trace import Run, SourceFacts
+from tracekit.model.trace import Run, SourceFacts
 from tracekit.views import VIEWS
 from tracekit.views.base import ViewOptions
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from views.tables import dicts, event_rows, on_trace, statistics, trace
 
 from tracekit.errors import TracekitError
-from tracekit.trace import Run, SourceFacts
+from tracekit.model.trace import Run, SourceFacts
 from tracekit.views import VIEWS, specs
 from tracekit.views.base import ViewOptions
 from tracekit.views.tables import kernel

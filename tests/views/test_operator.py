@@ -12,7 +12,7 @@ from views.hosts import around, call, launch_of, op, programs, work
 from views.tables import dicts, on_trace, trace
 
 from tracekit.api import read
-from tracekit.trace import Run, SourceFacts
+from tracekit.model.trace import Run, SourceFacts
 from tracekit.views import VIEWS
 from tracekit.views.base import ViewOptions
 

@@ -7,7 +7,7 @@ from hypothesis import given
 from views.tables import dicts, event_rows, on_trace, trace, union
 
 from tracekit.errors import TracekitError
-from tracekit.trace import Run, SourceFacts
+from tracekit.model.trace import Run, SourceFacts
 from tracekit.views import VIEWS
 from tracekit.views.base import ViewOptions
 

@@ -11,11 +11,11 @@ from support import corpus, sample
 from views.tables import Row, dicts, event_rows, on_trace, trace
 
 from tracekit.api import read
-from tracekit.index import meetings, owners
+from tracekit.index import matched_collectives, owners
 from tracekit.index.trace_index import TraceIndex
+from tracekit.model.report import Section
+from tracekit.model.trace import Run, SourceFacts, Trace
 from tracekit.pipeline import render, summary
-from tracekit.report import Section
-from tracekit.trace import Run, SourceFacts, Trace
 from tracekit.views import VIEWS
 from tracekit.views.base import ViewOptions
 
@@ -56,7 +56,7 @@ def job(ranks: int, late: dict[int, int], *, offset: int = 0, rounds: int = 30, 
 def test_collectives_are_numbered_by_their_first_start() -> None:
     places = (("0", 900), ("1", 150), ("0", 1_900), ("1", 1_150))
     index = TraceIndex(trace(*(collective(r, at + r, at + 50, group=group) for r in (0, 1) for group, at in places)))
-    met = meetings.find(index, owners.find(index))
+    met = matched_collectives.find(index, owners.find(index))
     assert [met.starts[met.meeting == i].tolist() for i in range(met.count)] == [
         [150, 151], [900, 901], [1_150, 1_151], [1_900, 1_901],
     ]  # fmt: skip

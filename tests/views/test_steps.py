@@ -9,9 +9,9 @@ from support import corpus, sample
 from views.tables import dicts, event_rows, on_trace, trace, union
 
 from tracekit.api import read
+from tracekit.model.report import Series
+from tracekit.model.trace import Run, SourceFacts, Trace
 from tracekit.pipeline import render, summary
-from tracekit.report import Series
-from tracekit.trace import Run, SourceFacts, Trace
 from tracekit.views import VIEWS
 from tracekit.views.base import ViewOptions
 

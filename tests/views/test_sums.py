@@ -11,10 +11,11 @@ from hypothesis import strategies as st
 from views.hosts import op, programs
 from views.tables import Row, dicts, event_rows, on_trace, trace
 
-from tracekit import compat, schema
+from tracekit import compat
+from tracekit.model import schema
+from tracekit.model.report import Section
+from tracekit.model.trace import Trace, concat
 from tracekit.pipeline import view_named
-from tracekit.report import Section
-from tracekit.trace import Trace, concat
 from tracekit.views import VIEWS
 from tracekit.views.base import ViewOptions
 

@@ -17,9 +17,9 @@ import tracekit
 from tracekit import pipeline
 from tracekit.analysis.nesting import nest
 from tracekit.errors import UsageError
+from tracekit.model.trace import Trace
 from tracekit.pipeline import render, summary, view
 from tracekit.render.base import RenderOptions
-from tracekit.trace import Trace
 from tracekit.views.base import ViewOptions
 
 ALL = ViewOptions(values={"n_ops": 1000, "n_apply": 1000})

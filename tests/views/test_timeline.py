@@ -14,10 +14,10 @@ from timelines import Drawn, drawn
 from views.tables import Row, dicts, event_rows, on_trace, trace, union
 
 from tracekit.errors import UsageError
+from tracekit.model.report import Bar, Section
+from tracekit.model.timeline import Timeline
+from tracekit.model.trace import Ledger, Run, SourceFacts, Trace
 from tracekit.pipeline import render, report
-from tracekit.report import Bar, Section
-from tracekit.report.timeline import Timeline
-from tracekit.trace import Ledger, Run, SourceFacts, Trace
 from tracekit.views import VIEWS
 from tracekit.views.base import ViewOptions
 from tracekit.views.timeline import timeline

@@ -16,7 +16,7 @@ import tracekit
 from tracekit import pipeline
 from tracekit.index import trace_index
 from tracekit.index.trace_index import TraceIndex, index_of, join
-from tracekit.trace import Trace
+from tracekit.model.trace import Trace
 
 
 def test_a_report_builds_each_mask_and_encodes_each_column_once(monkeypatch: pytest.MonkeyPatch) -> None:

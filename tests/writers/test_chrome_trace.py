@@ -20,10 +20,10 @@ from viewers import perfetto
 from writing import dense_tables
 
 import tracekit
-from tracekit import schema
 from tracekit.inputs.order import in_order
+from tracekit.model import schema
+from tracekit.model.trace import Ledger, Run, SourceFacts
 from tracekit.readers.builder import event_batch, totals_batch
-from tracekit.trace import Ledger, Run, SourceFacts
 from tracekit.writers import WRITERS
 from tracekit.writers.base import Stream, WriteOptions, Written
 from tracekit.writers.json_text import OWN_KEYS

@@ -16,10 +16,10 @@ from hypothesis import given
 from strategies import tables
 from writing import check_full_disk, peak_kilobytes
 
-from tracekit import schema
 from tracekit.errors import OutputExistsError
+from tracekit.model import schema
+from tracekit.model.trace import Run
 from tracekit.readers.builder import event_batch, totals_batch
-from tracekit.trace import Run
 from tracekit.writers.base import Stream, WriteOptions, Written
 from tracekit.writers.csv import WRITER
 

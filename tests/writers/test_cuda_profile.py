@@ -12,8 +12,8 @@ from support import corpus, sample
 
 import tracekit
 from tracekit.errors import OutputExistsError
+from tracekit.model.trace import Run, SourceFacts, Trace
 from tracekit.readers.builder import RowBuilder
-from tracekit.trace import Run, SourceFacts, Trace
 from tracekit.writers.base import Written
 
 LOGS = [

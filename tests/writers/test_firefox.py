@@ -19,8 +19,8 @@ from strategies import rows_of, tables
 from writing import dense_tables
 
 import tracekit
+from tracekit.model.trace import Ledger, Run, SourceFacts
 from tracekit.readers.builder import totals_batch
-from tracekit.trace import Ledger, Run, SourceFacts
 from tracekit.writers import WRITERS
 from tracekit.writers.base import Stream, WriteOptions, Written
 from tracekit.writers.json_text import OWN_KEYS, parsed

@@ -10,10 +10,10 @@ import pytest
 from support import corpus, sample
 
 import tracekit
-from tracekit import schema
 from tracekit.messages import messages
+from tracekit.model import schema
+from tracekit.model.trace import Run, Trace, concat
 from tracekit.readers.builder import RowBuilder
-from tracekit.trace import Run, Trace, concat
 
 CLASSES = messages("profile")
 

@@ -18,10 +18,11 @@ from small_limits import Limit, small
 from strategies import rows_of, traces
 from writing import check_full_disk, peak_kilobytes
 
-from tracekit import pipeline, schema
+from tracekit import pipeline
 from tracekit.errors import OutputExistsError
+from tracekit.model import schema
+from tracekit.model.trace import Ledger, Run, SourceFacts, Trace
 from tracekit.readers.builder import event_batch, totals_batch
-from tracekit.trace import Ledger, Run, SourceFacts, Trace
 from tracekit.writers.base import Stream, WriteOptions
 from tracekit.writers.jsonl import WRITER
 

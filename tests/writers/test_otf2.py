@@ -21,10 +21,10 @@ from writing import dense_tables, peak_kilobytes, write
 
 import tracekit
 from tracekit.errors import MissingExtraError, OutputError, OutputExistsError, UsageError
-from tracekit.trace import Run, SourceFacts
+from tracekit.model.trace import Run, SourceFacts
 from tracekit.writers import WRITERS
 from tracekit.writers.base import Shape, Stream, WriteOptions, Written
-from tracekit.writers.split.shape import shaped
+from tracekit.writers.split.limit import shaped
 
 RUN = "recorder-log/rank0.jsonl"
 

@@ -18,8 +18,8 @@ from writing import _crossing
 
 import tracekit
 from tracekit.errors import OutputError, ParseError
+from tracekit.model.trace import Run, SourceFacts
 from tracekit.readers.builder import event_batch
-from tracekit.trace import Run, SourceFacts
 from tracekit.writers import WRITERS, overlapped
 from tracekit.writers.base import Stream, WriteOptions, Written
 from tracekit.writers.overlapped import write_overlapped

@@ -14,10 +14,10 @@ from hypothesis import strategies as st
 from support import corpus, sample
 
 import tracekit
-from tracekit import schema
 from tracekit.messages import STAND_IN, messages
+from tracekit.model import schema
+from tracekit.model.trace import Run, Trace, concat
 from tracekit.readers.builder import RowBuilder
-from tracekit.trace import Run, Trace, concat
 
 CLASSES = messages("nodetree")
 ROUND = (

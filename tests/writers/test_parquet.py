@@ -12,10 +12,10 @@ import pytest
 from small_limits import Limit, small
 from writing import check_full_disk, peak_kilobytes
 
-from tracekit import schema
 from tracekit.errors import OutputError, OutputExistsError
+from tracekit.model import schema
+from tracekit.model.trace import Ledger, Run, SourceFacts, concat
 from tracekit.readers.builder import event_batch, totals_batch
-from tracekit.trace import Ledger, Run, SourceFacts, concat
 from tracekit.writers.base import Stream, WriteOptions
 from tracekit.writers.parquet import WRITER
 

@@ -20,12 +20,12 @@ from strategies import rows_of, tables
 from writing import dense_tables
 
 import tracekit
+from tracekit.model.trace import Ledger, Run, SourceFacts
 from tracekit.readers.builder import totals_batch
-from tracekit.trace import Ledger, Run, SourceFacts
 from tracekit.writers import WRITERS
 from tracekit.writers.base import Stream, WriteOptions, Written
 from tracekit.writers.json_text import OWN_KEYS, parsed
-from tracekit.writers.tracks.order import Items, order_packets
+from tracekit.writers.tracks.nested import Items, order_packets
 
 HOST_NUMBERS = ("device", "context", "stream")
 NUMBERS = ("correlation", "step", "bytes", "registers", "static_smem_bytes", "dynamic_smem_bytes")

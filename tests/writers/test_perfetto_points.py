@@ -13,7 +13,7 @@ from support import run_command
 from writing import dense_tables
 
 from tracekit.inputs.order import in_order
-from tracekit.trace import Run
+from tracekit.model.trace import Run
 from tracekit.writers.base import Written
 from tracekit.writers.tracks.batch import END, SLICE, Loader
 

@@ -17,8 +17,8 @@ from writing import as_in_json, dense_tables
 
 import tracekit
 from tracekit.inputs.order import in_order
+from tracekit.model.trace import Run
 from tracekit.readers.builder import event_batch
-from tracekit.trace import Run
 from tracekit.writers import WRITERS
 from tracekit.writers.base import Stream, WriteOptions
 

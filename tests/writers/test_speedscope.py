@@ -18,7 +18,7 @@ from strategies import rows_of, tables
 from writing import dense_tables
 
 import tracekit
-from tracekit.trace import Run, SourceFacts
+from tracekit.model.trace import Run, SourceFacts
 from tracekit.writers import WRITERS
 from tracekit.writers.base import Stream, WriteOptions, Written
 

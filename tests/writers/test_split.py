@@ -21,12 +21,12 @@ from writing import dense_tables
 
 import tracekit
 from tracekit.errors import OutputError, OutputExistsError, UsageError
+from tracekit.model.trace import Ledger, Run, SourceFacts
 from tracekit.readers.builder import totals_batch
-from tracekit.trace import Ledger, Run, SourceFacts
 from tracekit.writers import WRITERS
 from tracekit.writers.base import Shape, Stream, WriteOptions, Written
+from tracekit.writers.split.limit import shaped
 from tracekit.writers.split.plan import parse_split
-from tracekit.writers.split.shape import shaped
 
 Row = dict[str, Any]
 

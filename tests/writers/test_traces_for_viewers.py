@@ -8,7 +8,7 @@ import pytest
 from writing import check_full_disk, peak_kilobytes
 
 from tracekit.errors import OutputError, OutputExistsError
-from tracekit.trace import Run
+from tracekit.model.trace import Run
 from tracekit.writers import WRITERS
 from tracekit.writers.base import Stream, WriteOptions
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from tracekit.analysis.segments import order_by_lane, run_starts
-from tracekit.columns.arrays import I64, Mask
+from tracekit.model.arrow import I64, Mask
 
 LEAST = 2
 """Whole later ranges that a range lasts over: one alone may be due to rounded times or to launches that overlap."""

@@ -24,7 +24,7 @@ from tracekit.analysis.segments import (
     group_bounds,
     sort_within,
 )
-from tracekit.columns.arrays import I64, U64, Mask, Numbers
+from tracekit.model.arrow import I64, U64, Mask, Numbers
 
 Ranges: TypeAlias = tuple[I64, I64]
 

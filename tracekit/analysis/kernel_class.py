@@ -22,7 +22,7 @@ from enum import StrEnum
 
 import numpy as np
 
-from tracekit.columns.arrays import I64
+from tracekit.model.arrow import I64
 
 __all__ = ["RULES", "KernelClass", "Rule", "class_codes", "classify", "parse_rules"]
 

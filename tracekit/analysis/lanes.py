@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tracekit.analysis.segments import as_int64, check_same_length, order_by_lane, previous_greater, run_starts
-from tracekit.columns.arrays import I64, Numbers
+from tracekit.model.arrow import I64, Numbers
 
 __all__ = ["LaneAssigner"]
 

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tracekit.analysis.segments import as_int64
-from tracekit.columns.arrays import I64, Mask, Numbers
+from tracekit.model.arrow import I64, Mask, Numbers
 
 __all__ = ["Links", "link", "one_key"]
 

@@ -19,7 +19,7 @@ from typing import Literal, TypeAlias
 
 import numpy as np
 
-from tracekit.columns.arrays import F64, Numbers
+from tracekit.model.arrow import F64, Numbers
 
 __all__ = [
     "LEAST_VALUES",

@@ -13,7 +13,7 @@ from typing import TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from tracekit.columns.arrays import I32, I64, Numbers
+from tracekit.model.arrow import I32, I64, Numbers
 
 Index: TypeAlias = npt.NDArray[np.intp]
 

@@ -19,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tracekit.analysis.segments import as_int64
-from tracekit.columns.arrays import F64, I64, Mask, Numbers
+from tracekit.model.arrow import F64, I64, Mask, Numbers
 
 __all__ = ["RULE", "ChangePoint", "Judged", "Rule", "change_points", "judge"]
 

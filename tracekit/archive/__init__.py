@@ -14,8 +14,7 @@ from __future__ import annotations
 from tracekit.archive._add import Added, add
 from tracekit.archive._entry import Entry, clock_date
 from tracekit.archive._list import Listing, arrow_file, entries, entry_at, find, is_archive, listing, read
-from tracekit.archive._prune import Pruned, prune
-from tracekit.archive._verify import Problem, Verification, verify
+from tracekit.archive._upkeep import Problem, Pruned, Verification, prune, verify
 
 __all__ = [
     "Added",

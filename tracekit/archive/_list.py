@@ -13,12 +13,20 @@ from pathlib import Path
 from pyarrow import fs
 
 from tracekit import pipeline
-from tracekit.archive._entry import VERIFY, Entry, checked_date, day_of, id_of, read_entry, run_of
-from tracekit.archive._folder import names_in
-from tracekit.archive._revisions import by_revision, superseded
-from tracekit.archive._store import TABLES, Store, Stored, open_store
+from tracekit.archive._entry import (
+    VERIFY,
+    Entry,
+    by_revision,
+    checked_date,
+    day_of,
+    id_of,
+    read_entry,
+    run_of,
+    superseded,
+)
+from tracekit.archive._store import TABLES, Store, Stored, names_in, open_store
 from tracekit.errors import Failure, InputError, TracekitError
-from tracekit.trace import Trace
+from tracekit.model.trace import Trace
 
 REMOTE_READERS = 16
 """Footers read at the same time: each waits for the network."""

@@ -17,15 +17,12 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from tracekit.batch import index
-from tracekit.batch._budgets import Budget, broken, parse
-from tracekit.batch._claims import Owner
-from tracekit.batch._engines import DaskEngine, LocalEngine
-from tracekit.batch._hidden import hidden_root, refuse_mixed, run_key
-from tracekit.batch._scan import RootScan, absolute_roots, scan, settle_links
+from tracekit.batch._scan import RootScan, absolute_roots, hidden_root, refuse_mixed, run_key, scan, settle_links
 from tracekit.batch._store import (
     FORM_VERSION,
     RESULT_NAME,
     OutputFolder,
+    Owner,
     PathReason,
     Result,
     RootJson,
@@ -33,12 +30,13 @@ from tracekit.batch._store import (
     key_of,
     write_text,
 )
-from tracekit.batch._work import Outcome, lost_outcome
+from tracekit.batch._work import DaskEngine, LocalEngine, Outcome, lost_outcome
+from tracekit.batch.index import Budget, broken, parse
 from tracekit.batch.plan import PlannedRun, RunOptions, Task, plan_runs, reason_of, touched_result
+from tracekit.conversion import writer_for
 from tracekit.errors import Option, OutputError, UsageError, sentence
-from tracekit.pipeline import writer_for
-from tracekit.privacy.anonymous import Anonymizer
 from tracekit.render.base import RenderOptions
+from tracekit.safety.anonymize import Anonymizer
 from tracekit.safety.limits import applied, cpus, in_force
 from tracekit.workers.local import Workers
 

@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
+import pickle
 import shutil
+import signal
 import socket
+import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
 from tracekit import archive, pipeline
 from tracekit._version import __version__
-from tracekit.batch._figures import figures_of
-from tracekit.batch._hidden import hidden_result, own
-from tracekit.batch._scan import FileState
+from tracekit.batch._scan import FileState, hidden_result, own
 from tracekit.batch._store import (
     FORM_VERSION,
     RESULT_NAME,
@@ -27,6 +29,7 @@ from tracekit.batch._store import (
     SourceJson,
     json_text,
 )
+from tracekit.batch.index import figures_of
 from tracekit.batch.plan import Task, file_state_json, sha256_of, tool_digest
 from tracekit.errors import (
     COMMAND_LINE,
@@ -40,9 +43,12 @@ from tracekit.errors import (
     UsageError,
 )
 from tracekit.inputs import InputOptions, stored_name
-from tracekit.report import Report
+from tracekit.model.report import Report
+from tracekit.model.trace import Ledger, Trace
+from tracekit.safety import guard
 from tracekit.safety.limits import applied, in_force, size_text
-from tracekit.trace import Ledger, Trace
+from tracekit.workers.dask import DaskWorkers
+from tracekit.workers.local import DIED, LocalWorkers
 
 ASSETS = "../../assets"
 """Path from a run's folder to the assets that all pages share."""
@@ -407,3 +413,65 @@ def _umask() -> int:
     mask = os.umask(0)
     os.umask(mask)
     return mask
+
+
+# Runs with a limit on memory or time: each is done in a process of its own, which the worker watches.
+
+
+def work_limited(task: Task) -> Outcome:
+    """Do one run, within the limits of the batch. A run that was ended for a limit has failed; nothing is raised."""
+    limits = task.options.limits
+    if not (limits.memory or limits.seconds):
+        return work(task)
+    program = guard.python_words("from tracekit.batch._work import child; child()")
+    try:
+        ended = guard.watched(program, memory=limits.memory, seconds=limits.seconds, given=pickle.dumps(task))
+    except OSError as err:
+        return Outcome(task.key, "", "failed", f"{err.filename or 'the system'}: {err.strerror or err}")
+    reason = guard.reason_of_end(ended, limits)
+    if reason is None and not ended.code:
+        key, made, status, error = json.loads(ended.output)
+        return Outcome(key, made, status, error)
+    text = DIED.format(task="run").replace(" twice", "") if reason is None else f"the run was ended: it {reason}"
+    return lost_outcome(task, Path(task.work, f"lost-{task.key}"), text, again=reason is None)
+
+
+def child() -> None:
+    """Do the run that stdin has, and print its outcome."""
+    signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
+    answer = os.dup(sys.stdout.fileno())
+    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # nothing else may print there
+    task: Task = pickle.load(sys.stdin.buffer)  # the worker wrote it
+    guard.obey(task.options.limits.memory)
+    made = work(task)
+    with os.fdopen(answer, "w", encoding="ascii") as out:
+        json.dump([made.key, made.made, made.status, made.error], out)
+
+
+# The workers of a batch: processes of this machine, or a Dask cluster.
+
+
+class LocalEngine(LocalWorkers[Task, Outcome]):
+    """Workers that are processes of this machine."""
+
+    def __init__(self, jobs: int) -> None:
+        super().__init__(jobs, work_limited, "run")
+
+
+class DaskEngine(DaskWorkers[Task, Outcome]):
+    """The workers of a Dask cluster. OUT and the roots must be on shared file systems."""
+
+    def __init__(self, address: str) -> None:
+        super().__init__(
+            address,
+            work_limited,
+            key=lambda task: f"{Path(task.work).name}-{task.key}",
+            mismatch=_mismatch,
+            needs="all workers need this tracekit, and OUT at the same path",
+            kept="finished runs are kept; start the scheduler and this batch again",
+            noun="run",
+        )
+
+
+def _mismatch(task: Task) -> tuple[Callable[..., str | None], tuple[object, ...]]:
+    return worker_mismatch, (task.work, task.version, task.tool)

@@ -5,6 +5,8 @@ Both are made from `runs/` and `roots/` in OUT alone, so every batch that shares
 
 from __future__ import annotations
 
+import operator
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,8 +17,6 @@ import numpy as np
 
 from tracekit._version import __version__
 from tracekit.analysis.series import change_points
-from tracekit.batch._budgets import Budget, broken, parse
-from tracekit.batch._figures import KEY_FIGURES
 from tracekit.batch._store import (
     FORM_VERSION,
     Number,
@@ -29,11 +29,185 @@ from tracekit.batch._store import (
     read_json,
     write_text,
 )
+from tracekit.errors import Option, UsageError, sentence
+from tracekit.model.report import Column, Report, ReportTable, Series
+from tracekit.model.trace import Trace
+from tracekit.model.units import (
+    BYTE_FACTOR,
+    TIME_EXPONENT,
+    Unit,
+    format_bytes,
+    format_ratio,
+    format_span,
+    split_quantity,
+    to_bytes,
+    to_ns,
+)
 from tracekit.render.base import RenderOptions
 from tracekit.render.page import batch_page, shell
 from tracekit.render.page.batch_page import BatchPage, Link, Trend
-from tracekit.report import Column, ReportTable, Series
-from tracekit.units import Unit
+
+# The key figures of a run, read from the tables of its report: page and report always agree.
+
+
+@dataclass(frozen=True, slots=True)
+class KeyFigure:
+    """One key figure. has_chart: the page draws it over time."""
+
+    name: str
+    title: str
+    unit: Unit
+    has_chart: bool
+
+
+KEY_FIGURES = (
+    KeyFigure("span", "Span", Unit.NS, True),
+    KeyFigure("steps", "Steps", Unit.COUNT, False),
+    KeyFigure("step_p50", "Step p50", Unit.NS, True),
+    KeyFigure("busy", "Device busy", Unit.RATIO, True),
+    KeyFigure("kernel_time", "Kernels", Unit.NS, True),
+    KeyFigure("kernel_calls", "Kernel calls", Unit.COUNT, False),
+    KeyFigure("operator_time", "Operators", Unit.NS, True),
+    KeyFigure("exposed_comm", "Exposed comm.", Unit.NS, True),
+    KeyFigure("peak_memory", "Peak memory", Unit.BYTES, True),
+)
+"""span: first start to last end, where one clock covers everything. steps: their number; step_p50: the median time.
+busy: time with work on a device divided by its span, all devices together. kernel_time, operator_time: sums of
+durations. exposed_comm: communication not hidden by computation. peak_memory: allocated bytes, of the highest device.
+A figure that the trace does not have is null."""
+
+
+def figures_of(trace: Trace, report: Report) -> dict[str, Number]:
+    """Return the key figures of a run by name."""
+    tables = {(section.view, table.name): table for section in report.sections for table in section.tables}
+    devices = tables.get(("device", "devices"))
+    kinds = tables.get(("overview", "kinds"))
+    all_steps = _where(tables.get(("steps", "step_times")), "which", "all")
+    allocated = _where(tables.get(("memory", "memory")), "type", "allocated")
+    busy, span = _sum(devices, "busy_time"), _sum(devices, "span")
+    return {
+        "span": _span(trace),
+        "steps": _sum(all_steps, "steps"),
+        "step_p50": max(_cells(all_steps, "p50"), default=None),
+        "busy": busy / span if busy is not None and span and not report.incomplete else None,
+        "kernel_time": _sum(_where(kinds, "kind", "kernel"), "total"),
+        "kernel_calls": _sum(_where(kinds, "kind", "kernel"), "calls"),
+        "operator_time": _sum(_where(kinds, "kind", "operator"), "total"),
+        "exposed_comm": _sum(tables.get(("breakdown", "devices")), "exposed_comm"),
+        "peak_memory": max(_cells(allocated, "peak"), default=None),
+    }
+
+
+def _span(trace: Trace) -> int | None:
+    run = trace.run
+    if run.origin_ns is None and (len(run.sources) > 1 or any(len(s.facts.get("runs", ())) > 1 for s in run.sources)):
+        return None  # several clocks
+    span = trace.span()
+    return None if span is None else span[1] - span[0]
+
+
+_RowsOf = tuple[ReportTable, Sequence[int]] | None
+
+
+def _where(table: ReportTable | None, column: str, value: str) -> _RowsOf:
+    if table is None or all(c.name != column for c in table.columns):
+        return None
+    return table, [i for i, cell in enumerate(table.column(column).values) if cell == value]
+
+
+def _cells(rows: ReportTable | _RowsOf, column: str) -> list[int | float]:
+    """Return the numbers of a column, of all rows or of the chosen ones; none without such a table or column."""
+    if rows is None:
+        return []
+    table, chosen = (rows, range(len(rows))) if isinstance(rows, ReportTable) else rows
+    if all(c.name != column for c in table.columns):
+        return []
+    values = table.column(column).values
+    return [value for i in chosen if isinstance(value := values[i], (int, float))]
+
+
+def _sum(rows: ReportTable | _RowsOf, column: str) -> Number:
+    cells = _cells(rows, column)
+    return sum(cells) if cells else None
+
+
+# Budgets: limits for key figures, such as "step_p50 <= 120ms". A root has its own, which hold for all its runs.
+
+
+_TEXT = re.compile(r"\s*(?P<figure>\w+)\s*(?P<op>>=|<=|>|<)\s*(?P<limit>[^<>=]+)")
+_HOLDS = {"<=": operator.le, "<": operator.lt, ">=": operator.ge, ">": operator.gt}
+
+
+@dataclass(frozen=True, slots=True)
+class Budget:
+    """A limit that a key figure is to keep. limit: ns, bytes, a count, or a ratio (0..1)."""
+
+    text: str
+    figure: KeyFigure
+    op: str
+    limit: int | float
+
+    def broken_by(self, result: Result) -> str:
+        """Return a sentence if a run breaks this budget; "" if it keeps it, or if its figure is not known."""
+        value = result["figures"].get(self.figure.name)
+        if value is None or _HOLDS[self.op](value, self.limit):
+            return ""
+        return f"{self.figure.title.lower()} {_amount(value, self.figure.unit)}; the budget is {self.text}"
+
+
+def parse(text: str) -> Budget:
+    """Return the budget in a text. Raises: UsageError, with the names of the figures or the units."""
+    found = _TEXT.fullmatch(text)
+    figure = next((f for f in KEY_FIGURES if found and f.name == found["figure"]), None)
+    if found is None or figure is None:
+        names = ", ".join(f.name for f in KEY_FIGURES)
+        raise UsageError(
+            sentence(Option("budget", repr(text)), ": not a budget"),
+            hint=f'FIGURE <= LIMIT, such as "step_p50 <= 120ms"; FIGURE: {names}',
+        )
+    try:
+        limit = _limit(found["limit"].strip(), figure.unit)
+    except ValueError:
+        raise UsageError(
+            sentence(Option("budget", repr(text)), f": not a limit for {figure.name}"),
+            hint=f"give {_UNITS[figure.unit]}",
+        ) from None
+    return Budget(" ".join((figure.name, found["op"], found["limit"].strip())), figure, found["op"], limit)
+
+
+def broken(budgets: Sequence[Budget], result: Result) -> list[str]:
+    """Return a sentence for each budget that a run breaks."""
+    return [text for text in (budget.broken_by(result) for budget in budgets) if text]
+
+
+_UNITS = {
+    Unit.NS: "a time in ns, us, ms or s",
+    Unit.BYTES: "a size in B, KiB, MiB or GiB",
+    Unit.COUNT: "a whole number",
+    Unit.RATIO: "a share in %",
+}
+
+
+def _limit(text: str, unit: Unit) -> int | float:
+    number, word = split_quantity(text)
+    if unit is Unit.NS and word in TIME_EXPONENT:
+        return to_ns(number, word)
+    if unit is Unit.BYTES and (binary := word.replace("iB", "B")) in BYTE_FACTOR:
+        return to_bytes(number, binary)
+    if unit is Unit.COUNT and not word and number == int(number):
+        return int(number)
+    if unit is Unit.RATIO and word == "%":
+        return float(number) / 100
+    raise ValueError(text)
+
+
+def _amount(value: int | float, unit: Unit) -> str:
+    if unit is Unit.NS:
+        return format_span(round(value))
+    if unit is Unit.RATIO:
+        return f"{format_ratio(value)} %"
+    return format_bytes(round(value)) if unit is Unit.BYTES else f"{value:,}"
+
 
 MAX_TRENDS = 40
 """Kinds of runs that the page draws, the largest kinds first; index.json has all numbers."""

@@ -19,16 +19,15 @@ from pathlib import Path
 from urllib.parse import quote
 
 from tracekit._version import __version__
-from tracekit.batch._hidden import mark_of, run_key, with_real_paths, with_token_paths
-from tracekit.batch._scan import Candidate, FileState, RootScan
+from tracekit.batch._scan import Candidate, FileState, RootScan, mark_of, run_key, with_real_paths, with_token_paths
 from tracekit.batch._store import FileJson, OptionsJson, OutputFolder, Result, SourceJson, key_of, kind_of
 from tracekit.credentials import masked
 from tracekit.errors import TracekitError, UnknownFormatError
 from tracekit.inputs import exported, names_databases, reader_for
-from tracekit.privacy.anonymous import Anonymizer
 from tracekit.readers.source import open_source
 from tracekit.render.base import RenderOptions
 from tracekit.render.page import shell
+from tracekit.safety.anonymize import Anonymizer
 from tracekit.safety.limits import Limits
 
 MAX_NAME_BYTES = 200

@@ -18,10 +18,8 @@ from typing import TYPE_CHECKING, Annotated, TextIO
 
 import typer
 
-from tracekit.cli import _names
-from tracekit.cli._sharing import Align, Anonymize, AnonymizeKey, AnonymizeNames, RankFrom, anonymizer
 from tracekit.cli.process.limited import limits_in_force
-from tracekit.cli.process.stdout import STDOUT, escape_what_streams_lack, name_stdout
+from tracekit.cli.process.terminal import STDOUT, escape_what_streams_lack, name_stdout
 from tracekit.cli.process.terminal import draws_bars as draws_bars
 from tracekit.cli.process.terminal import in_color as in_color
 from tracekit.cli.process.terminal import one_line as one_line
@@ -36,9 +34,176 @@ from tracekit.plugins import PluginWarning
 
 if TYPE_CHECKING:
     from tracekit.errors import Failure
+    from tracekit.index.topology import Topology
     from tracekit.inputs import InputOptions
     from tracekit.inputs.selection import Selection
-    from tracekit.trace import Ledger
+    from tracekit.model.trace import Ledger
+    from tracekit.safety.anonymize import Anonymizer
+
+# Names for shell completion, from the registries; a registry is loaded only while a shell completes.
+
+
+Names = list[tuple[str, str]]
+"""Each name, with the words that a shell shows beside it."""
+
+
+def _beginning(incomplete: str, names: dict[str, str]) -> Names:
+    return [(name, words) for name, words in names.items() if name.startswith(incomplete)]
+
+
+def formats(incomplete: str) -> Names:
+    """Return the formats that can be read."""
+    from tracekit.formats import READERS
+
+    return _beginning(incomplete, {reader.name: reader.title for reader in READERS.values()})
+
+
+def targets(incomplete: str) -> Names:
+    """Return the targets that can be written."""
+    from tracekit.writers import WRITERS
+
+    return _beginning(incomplete, {writer.name: writer.title for writer in WRITERS.values()})
+
+
+def kinds(incomplete: str) -> Names:
+    """Return the kinds of events."""
+    from tracekit.model.schema import KINDS
+
+    return _beginning(incomplete, dict.fromkeys(sorted(KINDS), ""))
+
+
+def views(incomplete: str) -> Names:
+    """Return the views, and `all`."""
+    from tracekit import compat
+    from tracekit.views import VIEWS
+
+    titles = {view.name: view.title for view in VIEWS.values()}
+    return _beginning(incomplete, {**titles, **dict.fromkeys(compat.VIEWS, ""), "all": "every table"})
+
+
+def compats(incomplete: str) -> Names:
+    """Return the profilers whose figures and layout can be printed."""
+    from tracekit.compat import names
+
+    return _beginning(incomplete, dict.fromkeys(names(), ""))
+
+
+def sort_keys(incomplete: str) -> Names:
+    """Return the keys of the columns of all views; a leading "-" stays."""
+    from tracekit.views import VIEWS
+
+    minus = "-" if incomplete.startswith("-") else ""
+    titles = {f"{minus}{spec.key}": spec.meaning for view in VIEWS.values() for spec in view.shows}
+    return _beginning(incomplete, titles)
+
+
+def options(incomplete: str) -> Names:
+    """Return the options of the formats and views, as `KEY=`."""
+    from tracekit.formats import READERS
+    from tracekit.views import VIEWS
+
+    of_formats = (spec for reader in READERS.values() for spec in reader.options)
+    specs = (*of_formats, *(spec for view in VIEWS.values() for spec in view.options))
+    return _beginning(incomplete, {f"{spec.key}=": spec.help for spec in specs})
+
+
+def forms(incomplete: str) -> Names:
+    """Return the forms of tables."""
+    from tracekit.render import RENDERERS
+
+    return _beginning(incomplete, dict.fromkeys((name for name in RENDERERS if name != "html"), ""))
+
+
+# Options of reading with a panel of their own: what makes an output safe to share, and how several inputs meet.
+
+
+SHARING = "Safe to share"
+SEVERAL = "Several inputs"
+
+Align = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="HOW",
+        help="How to align clocks: auto, none, wall-clock, ranges, collectives or launches. "
+        "INPUT=HOW or INPUT=+12ms is for one input.",
+        rich_help_panel=SEVERAL,
+    ),
+]
+RankFrom = Annotated[
+    str,
+    typer.Option(
+        metavar="REGEX",
+        help="Take the rank of an input from its name: the first group, such as 'rank(\\d+)'.",
+        rich_help_panel=SEVERAL,
+    ),
+]
+
+By = Annotated[
+    str,
+    typer.Option(
+        metavar="DIMENSION",
+        help="Compare by rank, host, tp, pp, dp, ep or pp-rank: median, minimum and maximum of each row, and where.",
+        rich_help_panel=SEVERAL,
+    ),
+]
+Each = Annotated[
+    bool,
+    typer.Option("--each", help="With --by: show the table of each group instead.", rich_help_panel=SEVERAL),
+]
+TopologyText = Annotated[
+    str,
+    typer.Option(
+        "--topology",
+        metavar="SIZES|FILE",
+        help="The groups of ranks, such as tp=8,pp=4,dp=32: Megatron-LM's order tp-cp-ep-dp-pp, unless order=tp-pp-dp "
+        "is added. Or a CSV, JSON or TOML file with the columns rank, tp, pp, dp, ep, host.",
+        rich_help_panel=SEVERAL,
+    ),
+]
+
+Anonymize = Annotated[
+    bool,
+    typer.Option(
+        "--anonymize",
+        help="Replace paths, hosts, users, commands, environments and addresses by stable tokens.",
+        rich_help_panel=SHARING,
+    ),
+]
+AnonymizeNames = Annotated[
+    bool,
+    typer.Option(
+        "--anonymize-names", help="Like --anonymize, and replace the names of events too.", rich_help_panel=SHARING
+    ),
+]
+AnonymizeKey = Annotated[
+    str,
+    typer.Option(metavar="FILE|TEXT", help="Make the same tokens in every run with this key.", rich_help_panel=SHARING),
+]
+
+
+@functools.cache
+def anonymizer(key: str, *, wanted: bool, names: bool) -> Anonymizer | None:
+    """Return what replaces private texts, the same one for all inputs of a command; None where nothing is wanted.
+
+    key: a file that has the key, or the key itself. Raises: UsageError for a key alone.
+    """
+    from tracekit.safety.anonymize import Anonymizer, key_of
+
+    if wanted or names:
+        return Anonymizer(key_of(key), names=names)
+    if key:
+        raise UsageError("--anonymize-key without --anonymize", hint="add --anonymize")
+    return None
+
+
+def by_options(by: str, topology: str, *, each: bool) -> Topology | None:
+    """Return the topology that the user names, None for none. Raises: UsageError for --each without --by."""
+    from tracekit.index.topology import parse
+
+    if each and not by:
+        raise UsageError("--each without --by", hint="add --by, such as --by rank")
+    return parse(topology) if topology else None
+
 
 FILTERS = "Filters"
 EXIT_FAILED, EXIT_USAGE, EXIT_GATE, EXIT_INTERRUPTED = 1, 2, 3, 130
@@ -65,7 +230,7 @@ class Reading:
             "--from",
             metavar="FORMAT",
             help="Read the inputs as this format; `tracekit formats` lists them.",
-            autocompletion=_names.formats,
+            autocompletion=formats,
         ),
     ] = ""
     strict: Annotated[bool, typer.Option("--strict", help="Stop at the first note, as an error.")] = False
@@ -76,7 +241,7 @@ class Reading:
             "--option",
             metavar="KEY=VALUE",
             help="Set an option of a format or a view; `tracekit formats` lists them.",
-            autocompletion=_names.options,
+            autocompletion=options,
         ),
     ] = None
     name: Annotated[
@@ -90,7 +255,7 @@ class Reading:
         typer.Option(
             metavar="KIND",
             help="Keep events of this kind, such as kernel; repeat it for several.",
-            autocompletion=_names.kinds,
+            autocompletion=kinds,
         ),
     ] = None
     rank: Annotated[

@@ -15,8 +15,6 @@ from tracekit.cli._common import (
     Reading,
     example,
     finish,
-    one_line,
-    output_width,
     progress,
     runnable,
     say,
@@ -25,16 +23,17 @@ from tracekit.cli._common import (
 )
 from tracekit.cli.process.limited import limit_parameters
 from tracekit.cli.process.startup import PlainGroup
+from tracekit.cli.process.terminal import one_line, output_width
 from tracekit.cli.process.terminal import show as show_text
 from tracekit.errors import UsageError
-from tracekit.text.display import plural
-from tracekit.units import format_bytes
+from tracekit.model.display import plural
+from tracekit.model.units import format_bytes
 
 if TYPE_CHECKING:
     from datetime import date
 
     from tracekit.archive import Entry
-    from tracekit.report import ReportTable
+    from tracekit.model.report import ReportTable
 
 archive = typer.Typer(
     name="archive",
@@ -69,7 +68,7 @@ def add(
 ) -> None:
     """Archive the inputs as one run. The same sources under the same run are archived once."""
     from tracekit import archive as archives
-    from tracekit.trace import incomplete
+    from tracekit.model.trace import incomplete
 
     with progress(f"archiving {reading.inputs[0]}") as update:
         done = archives.add(
@@ -146,8 +145,8 @@ def _print_json(value: object) -> None:
 def _print_table(title: str, table: ReportTable, form: str) -> None:
     from tracekit import pipeline
     from tracekit._version import __version__
+    from tracekit.model.report import Report, Section
     from tracekit.render.base import RenderOptions
-    from tracekit.report import Report, Section
 
     if form not in ("text", "csv", "spreadsheet", "markdown"):
         raise UsageError(
@@ -158,8 +157,8 @@ def _print_table(title: str, table: ReportTable, form: str) -> None:
 
 
 def _listing(found: Sequence[Entry]) -> ReportTable:
-    from tracekit.report import Column, ReportTable
-    from tracekit.units import Unit
+    from tracekit.model.report import Column, ReportTable
+    from tracekit.model.units import Unit
 
     size = sum(entry.bytes for entry in found)
     title = f"{plural(len(found), 'run')}, {format_bytes(size)}"

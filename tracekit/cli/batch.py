@@ -9,9 +9,19 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tracekit.cli._common import PageArgsMb, PageEvents, PageMb, example, finish, say
-from tracekit.cli._sharing import Anonymize, AnonymizeKey, AnonymizeNames, anonymizer
-from tracekit.text.display import plural
+from tracekit.cli._common import (
+    Anonymize,
+    AnonymizeKey,
+    AnonymizeNames,
+    PageArgsMb,
+    PageEvents,
+    PageMb,
+    anonymizer,
+    example,
+    finish,
+    say,
+)
+from tracekit.model.display import plural
 
 if TYPE_CHECKING:
     from tracekit.batch import BatchResult, Progress

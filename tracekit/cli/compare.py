@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tracekit.cli._common import EXIT_GATE, example, finish, form_of, output_width, print_error, progress, say, show
+from tracekit.cli._common import EXIT_GATE, example, finish, form_of, print_error, progress, say
+from tracekit.cli.process.terminal import output_width, show
 from tracekit.errors import OutputExistsError, UsageError
 
 if TYPE_CHECKING:
@@ -71,8 +72,8 @@ def compare(
 ) -> None:
     """Compare runs: faster, slower or the same, with what certainty, and the parts of the change to the ns."""
     from tracekit import pipeline
-    from tracekit.compare import MET, VIOLATED, Limits, report_of
-    from tracekit.compare import compare as compare_runs
+    from tracekit.comparison import MET, VIOLATED, Limits, report_of
+    from tracekit.comparison import compare as compare_runs
     from tracekit.inputs import refuse_inputs
     from tracekit.render.base import RenderOptions
     from tracekit.writers.base import new_file
@@ -145,7 +146,7 @@ def _sides(
 
 
 def _percent(option: str, text: str) -> float:
-    from tracekit.units import split_quantity
+    from tracekit.model.units import split_quantity
 
     try:
         number, unit = split_quantity(text)

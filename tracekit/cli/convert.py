@@ -8,17 +8,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tracekit.cli import _names
-from tracekit.cli._common import (
-    Reading,
-    example,
-    finish,
-    progress,
-    say,
-    show_bytes,
-    tell_incomplete,
-    tell_ledger,
-)
+from tracekit.cli import _common
+from tracekit.cli._common import Reading, example, finish, progress, say, tell_incomplete, tell_ledger
+from tracekit.cli.process.terminal import show_bytes
 from tracekit.errors import TracekitError, UsageError
 from tracekit.options import no_such
 from tracekit.safety.scratch import scratch_folder, scratch_read, writing
@@ -26,8 +18,8 @@ from tracekit.safety.scratch import scratch_folder, scratch_read, writing
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from tracekit.conversion import Conversion
     from tracekit.errors import Failure
-    from tracekit.pipeline import Conversion
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +51,7 @@ def convert(
         typer.Option(
             metavar="TARGET",
             help="Write this target, such as chrome, in place of that of the suffix. `tracekit formats` lists them.",
-            autocompletion=_names.targets,
+            autocompletion=_common.targets,
         ),
     ] = "",
     viewer: Annotated[
@@ -131,7 +123,7 @@ def _convert(reading: Reading, inputs: list[str], output: str, wanted: _Wanted, 
 
 
 def _tell_incomplete(done: Conversion, lost: list[str]) -> None:
-    from tracekit.trace import incomplete
+    from tracekit.model.trace import incomplete
 
     sentences = incomplete(done.ledgers, done.run)
     tell_incomplete(sentences)

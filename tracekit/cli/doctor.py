@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tracekit.cli import _names
-from tracekit.cli._common import EXIT_GATE, example, finish, output_width, progress, show
+from tracekit.cli import _common
+from tracekit.cli._common import EXIT_GATE, example, finish, progress
+from tracekit.cli.process.terminal import output_width, show
 from tracekit.errors import TracekitError, UsageError
 
 if TYPE_CHECKING:
@@ -27,12 +28,14 @@ def doctor(
             "--from",
             metavar="FORMAT",
             help="Read the inputs as this format; `tracekit formats` lists them.",
-            autocompletion=_names.formats,
+            autocompletion=_common.formats,
         ),
     ] = "",
     option: Annotated[
         list[str] | None,
-        typer.Option("--option", metavar="KEY=VALUE", help="Set an option of a format.", autocompletion=_names.options),
+        typer.Option(
+            "--option", metavar="KEY=VALUE", help="Set an option of a format.", autocompletion=_common.options
+        ),
     ] = None,
     fix: Annotated[bool, typer.Option("--fix", help="Write a trace without the defects to -o.")] = False,
     output: Annotated[

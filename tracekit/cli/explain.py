@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tracekit.cli._common import Reading, example, finish, output_width, progress, show
+from tracekit.cli._common import Reading, example, finish, progress
+from tracekit.cli.process.terminal import output_width, show
 
 if TYPE_CHECKING:
     pass
@@ -23,7 +24,7 @@ def explain(
     """Explain why two numbers differ. The last two arguments are cells: VIEW.COLUMN or VIEW.ROW.COLUMN."""
     from tracekit import pipeline
     from tracekit.errors import UsageError
-    from tracekit.explain import explain as explained
+    from tracekit.explanation import explain as explained
     from tracekit.render.base import RenderOptions
 
     if len(reading.inputs) < 3:

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tracekit.cli import _names
-from tracekit.cli._common import example, paged
+from tracekit.cli import _common
+from tracekit.cli._common import example
+from tracekit.cli.process.terminal import paged
 
 if TYPE_CHECKING:
     from tracekit.options import OptionSpec
@@ -23,7 +24,7 @@ def formats(
     view: Annotated[
         str,
         typer.Option(
-            metavar="NAME", help="List the columns and options of this view only.", autocompletion=_names.views
+            metavar="NAME", help="List the columns and options of this view only.", autocompletion=_common.views
         ),
     ] = "",
 ) -> None:

@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from tracekit.cli._common import Reading, example, finish, one_line, progress, show
+from tracekit.cli._common import Reading, example, finish, progress
+from tracekit.cli.process.terminal import one_line, show
 from tracekit.errors import UsageError
-from tracekit.units import format_span
+from tracekit.model.units import format_span
 
 if TYPE_CHECKING:
     from tracekit.inputs.inventory import StockJson

@@ -16,9 +16,9 @@ from tracekit.errors import TracekitError, UsageError
 if TYPE_CHECKING:
     from tracekit.errors import Failure
     from tracekit.inputs import Input
-    from tracekit.show.inputs import Kind, Ready
-    from tracekit.show.kept import Made
-    from tracekit.show.site import Site
+    from tracekit.viewer.cache import Made
+    from tracekit.viewer.inputs import Kind, Ready
+    from tracekit.viewer.site import Site
 
 _NOT_ABOUT_CONTENT = frozenset({"inputs", "debug", "anonymize", "anonymize_names", "anonymize_key"})
 
@@ -42,8 +42,8 @@ def open(
     """
     from tracekit.inputs import expand
     from tracekit.safety.guard import costs_end
-    from tracekit.show import inputs as shown
-    from tracekit.show import site as sites
+    from tracekit.viewer import inputs as shown
+    from tracekit.viewer import site as sites
 
     items = expand(shown.pages_for_folders(reading.inputs))
     found = shown.ready(items)
@@ -81,8 +81,8 @@ def _refuse_options(reading: Reading, found: Ready, kind: Kind) -> None:
 @contextmanager
 def _made(reading: Reading, items: list[Input], kind: Kind) -> Iterator[tuple[Made, list[Failure], list[str]]]:
     """Give the file that is made of the inputs, or was before, with the inputs that failed and those incomplete."""
-    from tracekit.show import inputs as shown
-    from tracekit.show import kept
+    from tracekit.viewer import cache
+    from tracekit.viewer import inputs as shown
 
     anonymous = reading.anonymize or reading.anonymize_names
     options = {f.name: getattr(reading, f.name) for f in fields(reading) if f.name not in _NOT_ABOUT_CONTENT}
@@ -93,7 +93,7 @@ def _made(reading: Reading, items: list[Input], kind: Kind) -> Iterator[tuple[Ma
     lost: list[str] = []
 
     def make(target: Path) -> Made:
-        made = kept.Made(target)
+        made = cache.Made(target)
         make_it = _make_page if kind == "page" else _make_trace
         make_it(reading, made, failures, lost)
         # A file that somebody still writes to is shown as it was read, and read again the next time.
@@ -101,7 +101,7 @@ def _made(reading: Reading, items: list[Input], kind: Kind) -> Iterator[tuple[Ma
         return made
 
     name = shown.name_of(items, kind, anonymous=anonymous)
-    with kept.entry(kept.cache_folder(), key, name, make) as made:
+    with cache.entry(cache.cache_folder(), key, name, make) as made:
         yield made, failures, lost
 
 
@@ -118,7 +118,7 @@ def _make_page(reading: Reading, made: Made, failures: list[Failure], lost: list
 
 def _make_trace(reading: Reading, made: Made, failures: list[Failure], lost: list[str]) -> None:
     from tracekit import conversion
-    from tracekit.trace import incomplete
+    from tracekit.model.trace import incomplete
 
     with progress(f"converting {reading.inputs[0]}") as update:
         done = conversion.convert(reading.inputs, made.path, reading.input_options(update), to="perfetto")
@@ -131,7 +131,7 @@ def _make_trace(reading: Reading, made: Made, failures: list[Failure], lost: lis
 
 
 def _site(path: Path, name: str, kind: Kind, *, ours: bool) -> Site:
-    from tracekit.show import perfetto, site
+    from tracekit.viewer import perfetto, site
 
     if kind == "page":
         return site.page(path, name)
@@ -145,8 +145,8 @@ def _site(path: Path, name: str, kind: Kind, *, ours: bool) -> Site:
 
 def _serve(site: Site, *, browser: bool, port: int, keep: bool) -> None:
     """Serve a site until it is no longer needed. Raises: TracekitError where nobody came."""
-    from tracekit.show import browser as browsers
-    from tracekit.show.server import Ended, Server
+    from tracekit.viewer import browser as browsers
+    from tracekit.viewer.server import Ended, Server
 
     server = Server(site, port=port)
     try:

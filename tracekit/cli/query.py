@@ -9,17 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tracekit.cli._common import (
-    example,
-    finish,
-    form_of,
-    output_width,
-    progress,
-    say,
-    show,
-    show_bytes,
-    tell_incomplete,
-)
+from tracekit.cli._common import example, finish, form_of, progress, say, tell_incomplete
+from tracekit.cli.process.terminal import output_width, show, show_bytes
 from tracekit.errors import OutputExistsError, UsageError
 from tracekit.safety.scratch import scratch_file, scratch_folder
 
@@ -49,9 +40,9 @@ def query(
 ) -> None:
     """Query the inputs in SQL. DuckDB can read the inputs, and nothing else: pip install 'tracekit-gpu[query]'."""
     from tracekit.inputs import InputOptions, refuse_inputs
-    from tracekit.query import ask, render, write
+    from tracekit.model.trace import incomplete
+    from tracekit.queries import ask, render, write
     from tracekit.render.base import RenderOptions
-    from tracekit.trace import incomplete
     from tracekit.writers.base import new_file
 
     with suppress(UnicodeError):  # in the C locale, Python leaves the bytes of a word that are not ASCII

@@ -8,10 +8,14 @@ from typing import Annotated
 import typer
 
 from tracekit.cli._common import (
+    By,
+    Each,
     PageArgsMb,
     PageEvents,
     PageMb,
     Reading,
+    TopologyText,
+    by_options,
     example,
     finish,
     progress,
@@ -19,7 +23,6 @@ from tracekit.cli._common import (
     tell_incomplete,
     tell_ledger,
 )
-from tracekit.cli._sharing import By, Each, TopologyText, by_options
 
 
 @example("tracekit report run.csv -o run.html")

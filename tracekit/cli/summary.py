@@ -8,23 +8,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tracekit.cli import _names
-from tracekit.cli._common import (
-    Reading,
-    draws_bars,
-    example,
-    finish,
-    in_color,
-    output_width,
-    progress,
-    say,
-    show,
-)
-from tracekit.cli._sharing import By, Each, TopologyText, by_options
+from tracekit.cli import _common
+from tracekit.cli._common import By, Each, Reading, TopologyText, by_options, example, finish, progress, say
+from tracekit.cli.process.terminal import draws_bars, in_color, output_width, show
 
 if TYPE_CHECKING:
-    from tracekit.report import Report
-    from tracekit.shares import Summary
+    from tracekit.model.report import Report
+    from tracekit.rank_summaries import Summary
     from tracekit.views.base import ViewOptions
 
 TERMINAL_ROWS = 20
@@ -39,7 +29,7 @@ def summary(
         typer.Option(
             metavar="NAME",
             help="Show this view, such as kernel; repeat it for several, or say all. `tracekit formats` lists them.",
-            autocompletion=_names.views,
+            autocompletion=_common.views,
         ),
     ] = None,
     every: Annotated[
@@ -51,7 +41,7 @@ def summary(
             "--format",
             metavar="FORM",
             help="Print text, json, csv, spreadsheet or markdown.",
-            autocompletion=_names.forms,
+            autocompletion=_common.forms,
         ),
     ] = "text",
     sort: Annotated[
@@ -59,7 +49,7 @@ def summary(
         typer.Option(
             metavar="COLUMN",
             help="Sort by this column, largest first; -COLUMN sorts smallest first.",
-            autocompletion=_names.sort_keys,
+            autocompletion=_common.sort_keys,
         ),
     ] = "",
     unit: Annotated[str, typer.Option(metavar="UNIT", help="Print all times in one unit: s, ms, us or ns.")] = "",
@@ -82,7 +72,7 @@ def summary(
         typer.Option(
             metavar="NAME",
             help="Print the figures and the layout of another profiler, such as paddle. `tracekit formats` lists them.",
-            autocompletion=_names.compats,
+            autocompletion=_common.compats,
         ),
     ] = "",
     jobs: Annotated[
@@ -103,7 +93,7 @@ def summary(
     from tracekit import pipeline
     from tracekit.errors import UsageError
     from tracekit.render.base import RenderOptions
-    from tracekit.render.page.read_back import page_report, part_of
+    from tracekit.render.page.data import page_report, part_of
     from tracekit.views.base import ViewOptions
 
     if unit not in ("", "s", "ms", "us", "ns"):
@@ -155,16 +145,20 @@ def _read_apart(
 
         if not several(reading.inputs):
             return None
-    from tracekit import shares
+    from tracekit import rank_summaries
     from tracekit.inputs.paths import expand
 
     items = expand(reading.inputs)
-    if jobs is None and not dask and not shares.fits(len(items), [*views, *(["all"] if every else [])], options):
+    if (
+        jobs is None
+        and not dask
+        and not rank_summaries.fits(len(items), [*views, *(["all"] if every else [])], options)
+    ):
         return None
     with progress(f"reading {len(items):,} inputs") as update:
         how = reading.input_options(update)
         of_formats = {key: text for key, text in how.options.items() if key not in options.values}
-        return shares.summary(
+        return rank_summaries.summary(
             reading.inputs,
             replace(how, options=of_formats),
             views=views,

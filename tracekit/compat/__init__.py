@@ -47,7 +47,7 @@ def load(name: str) -> Compat:
         if name in _others():
             return _others()[name]
         raise no_such(Option("compat"), name, "profiler", names())
-    found = import_module(f"tracekit.compat.{name}.compat").COMPAT
+    found = import_module(f"tracekit.compat.{name}").COMPAT
     if not isinstance(found, Compat):  # pragma: no cover - a folder of ours has one
-        raise TypeError(f"tracekit.compat.{name}.compat.COMPAT is no Compat")
+        raise TypeError(f"tracekit.compat.{name}.COMPAT is no Compat")
     return found

@@ -6,11 +6,11 @@ from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from tracekit.errors import Option, UsageError, sentence
-from tracekit.units import TIME_EXPONENT
+from tracekit.model.units import TIME_EXPONENT
 
 if TYPE_CHECKING:
+    from tracekit.model.report import ReportTable
     from tracekit.render.base import RenderOptions
-    from tracekit.report import ReportTable
 
 Row: TypeAlias = dict[str, Any]
 """The cells of a row by the names of their columns."""

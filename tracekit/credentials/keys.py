@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from functools import lru_cache
 
-from tracekit.credentials.shapes import MASK, late
-from tracekit.credentials.words import (
+from tracekit.credentials.shapes import (
     ALWAYS,
     COUNTS,
     KEY_KINDS,
+    MASK,
     NO_PASS,
     NO_TOKEN,
     NO_VALUE,
@@ -17,6 +17,7 @@ from tracekit.credentials.words import (
     PROSE,
     SUFFIXES,
     TOKEN_SUFFIXES,
+    late,
 )
 
 MOST_KEY = 60

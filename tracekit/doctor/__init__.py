@@ -6,9 +6,9 @@ JSON traces the tracks that viewers see (`_raw`). `defects` lists the classes. `
 
 from __future__ import annotations
 
-from tracekit.doctor._diagnosis import DoctorOptions as DoctorOptions
-from tracekit.doctor._diagnosis import diagnose as diagnose
-from tracekit.doctor._repair import Repair as Repair
-from tracekit.doctor._repair import repair as repair
+from tracekit.doctor.diagnosis import DoctorOptions as DoctorOptions
+from tracekit.doctor.diagnosis import diagnose as diagnose
 from tracekit.doctor.findings import Diagnosis as Diagnosis
 from tracekit.doctor.findings import Finding as Finding
+from tracekit.doctor.repair import Repair as Repair
+from tracekit.doctor.repair import repair as repair

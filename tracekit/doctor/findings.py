@@ -8,11 +8,11 @@ import numpy as np
 import pyarrow as pa
 
 from tracekit.analysis.intervals import union_length
-from tracekit.columns import arrow
-from tracekit.columns.arrays import I64, Mask
 from tracekit.credentials import masked
 from tracekit.doctor.defects import DEFECTS, Defect
-from tracekit.trace import LedgerJson
+from tracekit.model import arrow
+from tracekit.model.arrow import I64, Mask
+from tracekit.model.trace import LedgerJson
 
 EXAMPLES = 3
 _NONE = np.empty(0, np.int64)

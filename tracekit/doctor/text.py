@@ -5,10 +5,10 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Iterator, Sequence
 
-from tracekit.doctor._repair import Repair
 from tracekit.doctor.findings import Diagnosis, Example, Finding
-from tracekit.text.display import plural, shortened, visible
-from tracekit.units import percent, short_span
+from tracekit.doctor.repair import Repair
+from tracekit.model.display import plural, shortened, visible
+from tracekit.model.units import percent, short_span
 
 _LABEL = 12
 _LEAST = 60

@@ -13,13 +13,13 @@ from dataclasses import dataclass
 import numpy as np
 import orjson
 
-from tracekit.analysis.intervals import I64
 from tracekit.index import grouping, rank_groups
 from tracekit.index.kernel_classes import communicates
 from tracekit.index.topology import Topology
 from tracekit.index.trace_index import TraceIndex, join
-from tracekit.report import Cell
-from tracekit.schema import Kind
+from tracekit.model.arrow import I64
+from tracekit.model.report import Cell
+from tracekit.model.schema import Kind
 
 _HOST_KINDS = frozenset({Kind.OPERATOR, Kind.USER_RANGE, Kind.USER_RANGE_NATIVE, Kind.PYTHON_OP})
 ARGS_OF = _HOST_KINDS | {Kind.COMMUNICATION, Kind.KERNEL}

@@ -7,17 +7,18 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from tracekit.analysis.enclosing import innermost
-from tracekit.analysis.intervals import I64, clip, coverage, gaps, merge
+from tracekit.analysis.intervals import clip, coverage, gaps, merge
+from tracekit.analysis.nesting import innermost
 from tracekit.analysis.segments import rows_by
 from tracekit.index import devices as _devices
 from tracekit.index import grouping
+from tracekit.index import launches as host_waits
 from tracekit.index.devices import Device, Devices
-from tracekit.index.host import waits as host_waits
 from tracekit.index.launches import Launched, launches_of
 from tracekit.index.trace_index import TraceIndex, join
-from tracekit.report import Cell
-from tracekit.schema import API_CALLS, Kind
+from tracekit.model.arrow import I64
+from tracekit.model.report import Cell
+from tracekit.model.schema import API_CALLS, Kind
 
 SHORT_GAP_NS = 30_000
 """A queued gap no longer than this is what starting a kernel takes (HTA's consecutive_kernel_delay: 30, of us)."""

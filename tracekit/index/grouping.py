@@ -13,11 +13,11 @@ import numpy as np
 import pyarrow as pa
 
 from tracekit.analysis.statistics import DEFAULT_PERCENTILES, Grouped, grouped
-from tracekit.columns import arrow
-from tracekit.columns.arrays import I64, Mask
 from tracekit.errors import Option, TracekitError, sentence
-from tracekit.report import Cell
-from tracekit.trace import text_codes
+from tracekit.model import arrow
+from tracekit.model.arrow import I64, Mask
+from tracekit.model.report import Cell
+from tracekit.model.trace import text_codes
 
 INT64_MAX = (1 << 63) - 1
 

@@ -18,11 +18,11 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from tracekit.analysis.intervals import I64
 from tracekit.analysis.kernel_class import RULES, KernelClass, Rule, class_codes, parse_rules
 from tracekit.errors import UsageError
 from tracekit.index.trace_index import TraceIndex
-from tracekit.schema import Kind
+from tracekit.model.arrow import I64
+from tracekit.model.schema import Kind
 
 VARIABLE = "TRACEKIT_KERNEL_CLASSES"
 MOST_BYTES = 1 << 20

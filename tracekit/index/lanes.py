@@ -12,13 +12,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tracekit.columns.arrays import I64, Mask, Rows
 from tracekit.index import grouping
 from tracekit.index.sources import facts_by_source, rank_label, source_label, source_labels
 from tracekit.index.trace_index import TraceIndex
-from tracekit.report import Cell, integer_of
-from tracekit.schema import DEVICE_WORK
-from tracekit.trace import Run
+from tracekit.model.arrow import I64, Mask, Rows
+from tracekit.model.report import Cell, integer_of
+from tracekit.model.schema import DEVICE_WORK
+from tracekit.model.trace import Run
 
 COLUMNS = frozenset({"kind", "dur_ns", "source", "rank", "pid", "tid", "device", "context", "stream"})
 

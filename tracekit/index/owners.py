@@ -11,9 +11,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from tracekit.analysis.intervals import I64
 from tracekit.index import grouping
-from tracekit.index.clocks import by_input, sources_of_several_runs
+from tracekit.index.devices import by_input, sources_of_several_runs
 from tracekit.index.sources import (
     clock_groups,
     facts_by_source,
@@ -23,9 +22,10 @@ from tracekit.index.sources import (
     source_labels,
 )
 from tracekit.index.trace_index import TraceIndex, join
-from tracekit.report import Cell, Column
-from tracekit.schema import DEVICE_WORK, Kind
-from tracekit.units import Unit
+from tracekit.model.arrow import I64
+from tracekit.model.report import Cell, Column
+from tracekit.model.schema import DEVICE_WORK, Kind
+from tracekit.model.units import Unit
 
 COLUMNS = frozenset({"kind", "source", "rank", "pid"})
 Mask = npt.NDArray[np.bool_]

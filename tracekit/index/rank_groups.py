@@ -14,14 +14,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tracekit.columns import arrow
-from tracekit.columns.arrays import I64
 from tracekit.errors import Option, UsageError, sentence
 from tracekit.index import owners as _owners
 from tracekit.index import topology as _topology
 from tracekit.index.sources import facts_by_source, source_label, source_labels
 from tracekit.index.topology import HOST, RANK, Labels, Topology
 from tracekit.index.trace_index import TraceIndex, join
+from tracekit.model import arrow
+from tracekit.model.arrow import I64
 from tracekit.options import no_such
 
 COLUMNS = _owners.COLUMNS

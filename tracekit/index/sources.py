@@ -8,9 +8,9 @@ from pathlib import Path
 
 import numpy as np
 
-from tracekit.analysis.intervals import I64
 from tracekit.index.trace_index import TraceIndex, join
-from tracekit.trace import NAME_TABLES, Key, Ledger, Run, SourceFacts, Trace
+from tracekit.model.arrow import I64
+from tracekit.model.trace import NAME_TABLES, Key, Ledger, Run, SourceFacts, Trace
 
 SEVERAL_NOTES = ("clocks-not-comparable", "clocks-by-wall-clock", "same-bytes", "process-twice", "not-profiles")
 """Codes of notes on several inputs that the first screen has too: their clocks, what counts twice, what is not read."""

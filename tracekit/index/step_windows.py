@@ -14,14 +14,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tracekit.analysis.intervals import I64
 from tracekit.analysis.segments import rows_by
 from tracekit.index import grouping
 from tracekit.index.devices import Device, Devices
 from tracekit.index.launches import Launched
 from tracekit.index.trace_index import TraceIndex
-from tracekit.report import Cell
-from tracekit.schema import Kind
+from tracekit.model.arrow import I64
+from tracekit.model.report import Cell
+from tracekit.model.schema import Kind
 
 COLUMNS = frozenset({"step", "name"})
 

@@ -6,12 +6,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tracekit.analysis.intervals import I64, Ranges, merge
+from tracekit.analysis.intervals import Ranges, merge
 from tracekit.analysis.nesting import nest
 from tracekit.analysis.segments import rows_by
 from tracekit.index import owners as _owners
 from tracekit.index.trace_index import TraceIndex, join
-from tracekit.schema import DEVICE_WORK, Kind
+from tracekit.model.arrow import I64
+from tracekit.model.schema import DEVICE_WORK, Kind
 
 COLUMNS = _owners.COLUMNS | {"ts_ns", "dur_ns", "tid"}
 HINT = (

@@ -8,7 +8,7 @@ A join is a function that takes the index, and what else it depends on, decorate
 The first caller computes it and every later one gets the same object. A Trace is frozen, so nothing here goes stale.
 
 `give` puts in the result of a join that was computed elsewhere: over the files of a run of many ranks, each where it is
-(`tracekit.shares`). Then the trace has few rows, and only views whose joins were all given are right.
+(`tracekit.rank_summaries`). Then the trace has few rows, and only views whose joins were all given are right.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from tracekit.columns import arrow
-from tracekit.columns.arrays import I32, I64, Codes, Mask, Rows
 from tracekit.index.grouping import Key, plural
-from tracekit.report import Cell
-from tracekit.trace import Ledger, Run, Trace
+from tracekit.model import arrow
+from tracekit.model.arrow import I32, I64, Codes, Mask, Rows
+from tracekit.model.report import Cell
+from tracekit.model.trace import Ledger, Run, Trace
 
 P = ParamSpec("P")
 T = TypeVar("T")

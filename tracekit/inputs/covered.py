@@ -14,16 +14,14 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 import pyarrow as pa
 
-from tracekit import schema
 from tracekit.analysis.covered import covers
-from tracekit.columns import arrow
-from tracekit.columns.args import with_member
-from tracekit.columns.arrays import I64, Mask, Rows
-from tracekit.columns.arrow import Column, pc
-from tracekit.schema import DEVICE_WORK
-from tracekit.text.display import shortened, visible
-from tracekit.trace import Ledger, Run, SourceFacts
-from tracekit.units import format_span
+from tracekit.model import arrow, schema
+from tracekit.model.args import with_member
+from tracekit.model.arrow import I64, Column, Mask, Rows, pc
+from tracekit.model.display import shortened, visible
+from tracekit.model.schema import DEVICE_WORK
+from tracekit.model.trace import Ledger, Run, SourceFacts
+from tracekit.model.units import format_span
 
 CODE = "covered-work"
 NAME = 60

@@ -15,14 +15,13 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
-from tracekit import schema
 from tracekit.analysis.segments import rows_by
-from tracekit.columns import arrow
 from tracekit.inputs.clocks.one_process import LARGEST_PID
 from tracekit.inputs.clocks.same_process import FIRST_ORDINARY_PID, differ
 from tracekit.inputs.paths import Input
 from tracekit.inputs.stages import Stage
-from tracekit.trace import Ledger, Note, Run
+from tracekit.model import arrow, schema
+from tracekit.model.trace import Ledger, Note, Run
 
 HEAD_BYTES = 1 << 12
 """Files of one size are compared whole where these first bytes are the same."""

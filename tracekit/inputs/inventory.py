@@ -12,13 +12,12 @@ from typing import NotRequired, TypedDict
 import numpy as np
 import pyarrow as pa
 
-from tracekit import schema
-from tracekit.columns import arrow
-from tracekit.columns.arrays import I64
 from tracekit.inputs import covered
 from tracekit.inputs.clocks.launches import MOST_ROWS, LaunchLook, contradictions, within
 from tracekit.inputs.covered import StreamWork
-from tracekit.trace import TIMES, Ledger, LedgerJson, Note, Run, SourceFacts, incomplete
+from tracekit.model import arrow, schema
+from tracekit.model.arrow import I64
+from tracekit.model.trace import TIMES, Ledger, LedgerJson, Note, Run, SourceFacts, incomplete
 
 _LATEST = 64
 """Rows that are kept to find the last time."""

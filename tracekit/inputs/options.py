@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from tracekit.errors import Option, UsageError, sentence
 from tracekit.inputs.clocks.placement import AUTO, METHODS, NONE, Align
 from tracekit.inputs.selection import Selection, parse_offset
-from tracekit.privacy.anonymous import Anonymizer
+from tracekit.safety.anonymize import Anonymizer
 
 ALL = Selection()
 

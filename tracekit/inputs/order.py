@@ -9,10 +9,9 @@ from collections.abc import Iterable, Iterator, Sequence
 
 import pyarrow as pa
 
-from tracekit import schema
-from tracekit.columns import arrow
-from tracekit.columns.arrays import I64
 from tracekit.errors import OutOfOrderError
+from tracekit.model import arrow, schema
+from tracekit.model.arrow import I64
 from tracekit.safety import spill
 
 SORT_ROWS = 1 << 18

@@ -15,12 +15,13 @@ from tracekit.credentials import masked
 from tracekit.errors import InputError, Option, OutputError, TracekitError, UnknownFormatError, UsageError
 from tracekit.formats import READERS
 from tracekit.inputs.sessions import session_of
-from tracekit.readers.base import Head, Reader
+from tracekit.model.display import plural
+from tracekit.model.trace import Ledger, Note
+from tracekit.readers.base import Reader
+from tracekit.readers.head import Head
 from tracekit.readers.sniff import identify
 from tracekit.readers.source import Source, open_source
 from tracekit.readers.zipped import members
-from tracekit.text.display import plural
-from tracekit.trace import Ledger, Note
 
 PathLike = str | Path
 

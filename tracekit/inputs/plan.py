@@ -12,7 +12,7 @@ from tracekit.inputs.duplicates import same_bytes, without_copies
 from tracekit.inputs.options import InputOptions
 from tracekit.inputs.prescan import Prescan, choices
 from tracekit.inputs.reading import InputFiles
-from tracekit.trace import Ledger, Note
+from tracekit.model.trace import Ledger, Note
 
 __all__ = ["RunPlan", "plan_run"]
 

@@ -14,18 +14,17 @@ from typing import TypeAlias
 import numpy as np
 import pyarrow as pa
 
-from tracekit import schema
-from tracekit.analysis.clocks.meetings import Relation
-from tracekit.columns import arrow
-from tracekit.columns.arrays import I64
+from tracekit.analysis.clocks.matched_collectives import Relation
 from tracekit.errors import Option, TracekitError, UsageError, sentence
 from tracekit.inputs.clocks import launches, survey
 from tracekit.inputs.clocks.launches import LaunchLook
 from tracekit.inputs.clocks.one_process import LOG, Joins, SurveyedInput, find_joins, is_log
 from tracekit.inputs.clocks.placement import AUTO, COLLECTIVES, LAUNCHES, MOST_APART_NS, Align, keys_of
+from tracekit.model import arrow, schema
+from tracekit.model.arrow import I64
+from tracekit.model.schema import Kind
+from tracekit.model.trace import Ledger, Run, Trace, concat
 from tracekit.readers.base import Opened
-from tracekit.schema import Kind
-from tracekit.trace import Ledger, Run, Trace, concat
 
 ARCHIVES = ("parquet", "events-jsonl")
 """Formats whose files may have been made from a recorder's log."""
@@ -95,7 +94,7 @@ class Prescan:
 
         followers: inputs whose rows are those of another one's process: they go where that goes.
         """
-        from tracekit.index import collectives, meetings
+        from tracekit.index import collectives, matched_collectives
 
         asked = [
             number
@@ -107,7 +106,9 @@ class Prescan:
         met: list[_InputCollectives] = []
         for number in asked:
             with suppress(TracekitError):
-                met += _collectives_of(number, self.open(number, number, meetings.COLUMNS, collectives.ARGS_OF))
+                met += _collectives_of(
+                    number, self.open(number, number, matched_collectives.COLUMNS, collectives.ARGS_OF)
+                )
         return _related(met)
 
     def launches(self, choices: Sequence[str | int], followers: Collection[int]) -> dict[int, LaunchLook]:
@@ -144,12 +145,12 @@ def choices(align: Align, names: Names) -> list[str | int]:
 
 def _collectives_of(number: int, opened: Opened) -> Iterator[_InputCollectives]:
     from tracekit.analysis.kernel_class import KernelClass, class_codes
-    from tracekit.index import meetings
+    from tracekit.index import matched_collectives
     from tracekit.index.kernel_classes import rules
 
     collective = list(KernelClass).index(KernelClass.COLLECTIVE)
     in_force = rules()
-    keep = [name for name in schema.EVENTS.names if name in meetings.COLUMNS | {"event_id"}]
+    keep = [name for name in schema.EVENTS.names if name in matched_collectives.COLUMNS | {"event_id"}]
     parts: list[pa.RecordBatch] = []
     ranks = set[int]()
     count = 0
@@ -182,8 +183,8 @@ def _related(every: Sequence[_InputCollectives]) -> tuple[dict[int, Relation], i
     Inputs that state no rank, or the same rank as another, are not known to be of one run; nor are those whose wall
     clocks are far from that of most.
     """
-    from tracekit.analysis.clocks.meetings import relate
-    from tracekit.index import meetings, owners
+    from tracekit.analysis.clocks.matched_collectives import relate
+    from tracekit.index import matched_collectives, owners
     from tracekit.index.trace_index import index_of
 
     taken = [rank for each in every for rank in each.ranks]
@@ -203,7 +204,7 @@ def _related(every: Sequence[_InputCollectives]) -> tuple[dict[int, Relation], i
         tables.append(each.rows.set_column(at, schema.EVENTS.field("source"), source))
     trace = Trace(pa.concat_tables(tables, promote_options="default").unify_dictionaries(), run=run, ledgers=ledgers)
     index = index_of(trace)
-    found = meetings.find(index, owners.find(index, join_ranks=True))
+    found = matched_collectives.find(index, owners.find(index, join_ranks=True))
     rows = np.flatnonzero(found.together[found.meeting]) if found.count else np.empty(0, np.int64)
     numbers = np.array([each.number for each in met], np.int64)
     origin = np.array([each.run.origin_ns or 0 for each in met], np.int64)

@@ -10,17 +10,16 @@ from itertools import chain
 import pyarrow as pa
 
 from tracekit import options as declared
-from tracekit import schema
-from tracekit.columns import arrow
-from tracekit.columns.arrow import pc
 from tracekit.errors import Option, TracekitError, sentence
 from tracekit.inputs import covered, steps
 from tracekit.inputs.options import InputOptions, rank_in
 from tracekit.inputs.paths import Input, reader_for, stored_name
 from tracekit.inputs.stages import Stage, through
+from tracekit.model import arrow, schema
+from tracekit.model.arrow import pc
+from tracekit.model.trace import Ledger
 from tracekit.readers.base import Opened, Reader, ReadOptions
 from tracekit.readers.source import Source, open_source
-from tracekit.trace import Ledger
 
 __all__ = ["InputFiles", "args_looked_at", "columns_looked_at", "columns_of"]
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import fields
 from pathlib import Path
 
-from tracekit.trace import Run, SourceFacts
+from tracekit.model.trace import Run, SourceFacts
 
 __all__ = ["join_runs", "label_as_named"]
 

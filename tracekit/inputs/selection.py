@@ -10,14 +10,12 @@ from typing import TypeAlias
 import numpy as np
 import pyarrow as pa
 
-from tracekit import schema
-from tracekit.columns import arrow
-from tracekit.columns.arrays import Mask
-from tracekit.columns.arrow import Column, pc
 from tracekit.errors import Option, UsageError, sentence
+from tracekit.model import arrow, schema
+from tracekit.model.arrow import Column, Mask, pc
+from tracekit.model.trace import Ledger
+from tracekit.model.units import MAX_NS, TIME_EXPONENT, split_quantity, to_ns
 from tracekit.options import no_such
-from tracekit.trace import Ledger
-from tracekit.units import MAX_NS, TIME_EXPONENT, split_quantity, to_ns
 
 Bounds: TypeAlias = tuple[int | None, int | None]
 """First and end of a half-open range, None for open."""

@@ -18,14 +18,12 @@ from dataclasses import dataclass, field
 import numpy as np
 import pyarrow as pa
 
-from tracekit import schema
-from tracekit.analysis.enclosing import innermost
 from tracekit.analysis.links import link
-from tracekit.columns import arrow
-from tracekit.columns.arrays import I64, Mask
-from tracekit.columns.arrow import pc
-from tracekit.schema import API_CALLS, DEVICE_WORK, Kind
-from tracekit.trace import Ledger
+from tracekit.analysis.nesting import innermost
+from tracekit.model import arrow, schema
+from tracekit.model.arrow import I64, Mask, pc
+from tracekit.model.schema import API_CALLS, DEVICE_WORK, Kind
+from tracekit.model.trace import Ledger
 
 COLUMNS = frozenset({"kind", "source", "pid", "tid", "device", "stream", "correlation", "step", "ts_ns", "dur_ns"})
 """Columns of EVENTS that the step of a row depends on."""

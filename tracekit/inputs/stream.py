@@ -40,11 +40,11 @@ from tracekit.inputs.reading import InputFiles
 from tracekit.inputs.run_facts import join_runs, label_as_named
 from tracekit.inputs.selection import SelectionBounds, first_rows
 from tracekit.inputs.stages import AnyStage, Stage, WholeStage, described, through
-from tracekit.privacy.guard import Guard
+from tracekit.model.trace import ARCHIVED_LEDGERS, STRICT, Ledger, Note, Run, is_cut
 from tracekit.readers.base import Opened
 from tracekit.readers.builder import bounded_names
 from tracekit.readers.source import Source
-from tracekit.trace import ARCHIVED_LEDGERS, STRICT, Ledger, Note, Run, is_cut
+from tracekit.safety.anonymize import Guard
 from tracekit.writers.base import Stream
 
 __all__ = ["Inputs"]

@@ -25,8 +25,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from tracekit.profiler._notes import PREFIX, error_text, print_note
-from tracekit.profiler._window import Window, save_logs
+from tracekit.profiler._window import PREFIX, Window, error_text, print_note, save_logs
 
 _CHILD: Final = """
 import json, sys

@@ -8,8 +8,11 @@ A range that was open when the window began is not in it.
 from __future__ import annotations
 
 import contextlib
+import heapq
 import json
 import os
+import socket
+import sys
 import tempfile
 import time
 import weakref
@@ -18,19 +21,216 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from shutil import rmtree
-from typing import TYPE_CHECKING, BinaryIO, Final, Protocol
+from typing import TYPE_CHECKING, BinaryIO, Final, NamedTuple, Protocol
 
 from tracekit import recorder
+from tracekit.errors import TracekitError
+from tracekit.model.display import encodable
 from tracekit.profiler import _cupti
-from tracekit.profiler._cpu import CpuReading, CpuUse, read_cpu, use_between
-from tracekit.profiler._gpu_rows import write_rows
-from tracekit.profiler._notes import NoteOnce, print_note
+from tracekit.profiler._cupti import Call, Collected, Work
 from tracekit.recorder import log_format
+from tracekit.recorder.descriptors import print_line
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from tracekit.trace import Trace
+    from tracekit.model.trace import Trace
+
+# Load of the processors: by this process, and of the whole machine.
+#
+# Process: its processor time over elapsed time, so 1.0 is one core and more is possible. System: (all - idle) / all of
+# the machine's processor time, 0 to 1, from /proc/stat on Linux (man 5 proc); elsewhere unknown. These are the two
+# figures of Paddle's Device Summary (CPU(Process), CPU(System)).
+
+
+_STAT = Path("/proc/stat")
+
+
+class CpuReading(NamedTuple):
+    """Clocks read together: ns of the monotonic clock and of this process's processors; ticks of the machine's."""
+
+    elapsed_ns: int
+    process_ns: int
+    busy_ticks: int
+    all_ticks: int
+
+
+class CpuUse(NamedTuple):
+    """Shares between two readings; None: unknown. process may pass 1, system does not."""
+
+    process: float | None
+    system: float | None
+
+
+def read_cpu(stat: Path = _STAT) -> CpuReading:
+    """Read the clocks; ticks are 0 where the system does not show them."""
+    busy, every = _ticks(stat)
+    return CpuReading(time.perf_counter_ns(), time.process_time_ns(), busy, every)
+
+
+def _ticks(stat: Path) -> tuple[int, int]:
+    try:
+        with stat.open("rb") as file:
+            words = file.readline().split()
+        # user nice system idle iowait irq softirq steal; user and nice include guests already
+        ticks = [int(word) for word in words[1:9]]
+    except (OSError, ValueError):
+        return 0, 0
+    if words[0] != b"cpu" or len(ticks) < 4:
+        return 0, 0
+    return sum(ticks) - sum(ticks[3:5]), sum(ticks)
+
+
+def use_between(first: CpuReading, last: CpuReading) -> CpuUse:
+    """Return the load from one reading to a later one.
+
+    >>> use_between(CpuReading(0, 0, 10, 100), CpuReading(1000, 1500, 40, 160))
+    CpuUse(process=1.5, system=0.5)
+    """
+    elapsed = last.elapsed_ns - first.elapsed_ns
+    ticks = last.all_ticks - first.all_ticks
+    process = (last.process_ns - first.process_ns) / elapsed if elapsed > 0 else None
+    busy = last.busy_ticks - first.busy_ticks
+    return CpuUse(process, min(max(busy / ticks, 0.0), 1.0) if ticks > 0 else None)
+
+
+# A region's GPU work as a file beside the log: JSON Lines with the schema's names (tracekit's events-jsonl).
+#
+# Times are ns since the Unix epoch, as in the recorder's log, so the two files share one clock.
+
+
+LONGEST_MANGLED: Final = 4096
+LONGEST_NAME: Final = 64 * 1024
+Row = dict[str, object]
+
+
+def write_rows(collected: Collected, path: Path) -> None:
+    """Write the file whole. Raises: OSError."""
+    # The host says beside the process id that this is the process of the log.
+    facts = {"tool": "CUPTI", "host": socket.gethostname(), **({"lost": collected.lost} if collected.lost else {})}
+    run = {
+        "origin_ns": 0,
+        "sources": [{"path": path.name, "format": "events-jsonl", "facts": facts}],
+        "devices": [[0, number, name] for number, name in sorted(collected.devices.items())],
+    }
+    names: dict[str, str] = {}
+    pid = os.getpid()
+    rows = heapq.merge(
+        ((work.start_ns, _work_row(work, pid, names)) for work in collected.work),
+        ((call.start_ns, _call_row(call)) for call in collected.calls),
+        key=lambda timed: timed[0],
+    )
+    count = 0
+    with path.open("w", encoding="utf-8", newline="\n") as file:
+        file.write(_line({"tracekit": "events-jsonl", "schema": 1, "run": run}))
+        for count, (_, row) in enumerate(rows, 1):
+            file.write(_line({"event_id": count - 1, "source": 0, **row}))
+        file.write(_line({"tracekit": "end", "events": count, "totals": 0, "run": run, "ledger": []}))
+
+
+def _line(value: Row) -> str:
+    return json.dumps(value, separators=(",", ":"), ensure_ascii=True) + "\n"
+
+
+def _work_row(work: Work, pid: int, names: dict[str, str]) -> Row:
+    name = names.get(work.name)
+    if name is None:
+        name = names[work.name] = demangled(work.name)
+    row: Row = {"ts_ns": work.start_ns, "dur_ns": work.end_ns - work.start_ns, "name": name}
+    if name != work.name:
+        row["raw_name"] = work.name
+    row |= {
+        "kind": work.kind,
+        "pid": pid,
+        "device": work.device,
+        "context": work.context,
+        "stream": work.stream,
+        "correlation": work.correlation,
+    }
+    for axes, values in (("grid", work.grid), ("block", work.block)):
+        if values is not None:
+            row |= {f"{axes}_{axis}": value for axis, value in zip("xyz", values, strict=True)}
+    optional = {
+        "registers": work.registers,
+        "static_smem_bytes": work.static_smem,
+        "dynamic_smem_bytes": work.dynamic_smem,
+        "bytes": work.size,
+        "copy_kind": work.copy_kind or None,
+    }
+    row |= {key: value for key, value in optional.items() if value is not None}
+    if work.kind != "kernel":
+        args: Row = {"async": work.is_async}
+        args |= {key: text for key, text in (("src", work.source_memory), ("dst", work.target_memory)) if text}
+        row["args"] = args
+    return row
+
+
+def _call_row(call: Call) -> Row:
+    return {
+        "ts_ns": call.start_ns,
+        "dur_ns": call.end_ns - call.start_ns,
+        "name": call.name,
+        "kind": call.kind,
+        "pid": call.pid,
+        "tid": call.tid,
+        "correlation": call.correlation,
+    }
+
+
+def demangled(name: str) -> str:
+    """Return a C++ symbol as people write it; any other text, and one that is too long, as it is.
+
+    >>> demangled("_Z6vecaddPiS_")
+    'vecadd(int*, int*)'
+    """
+    if not name.startswith("_Z") or len(name) > LONGEST_MANGLED:
+        return name
+    try:
+        import cxxfilt
+
+        readable = str(cxxfilt.demangle(name))
+    except Exception:  # noqa: BLE001 - no such package (Windows), no library, no symbol
+        return name
+    return readable if len(readable) <= LONGEST_NAME else name
+
+
+# Output of the faces: tables on stdout, notes on stderr.
+
+
+PREFIX: Final = "tracekit.profiler: "
+"""Each note begins with it."""
+
+
+def show(text: str) -> None:
+    """Write a table where the framework's own profiler prints it: on stdout, now."""
+    line = text if text.endswith("\n") else text + "\n"
+    sys.stdout.write(encodable(line, getattr(sys.stdout, "encoding", None)))
+    sys.stdout.flush()
+
+
+def print_note(text: str) -> None:
+    """Write one line to stderr, if there is a stderr."""
+    print_line(PREFIX + text)
+
+
+def error_text(error: Exception) -> str:
+    """Return an exception in words: with its type, unless its message is written for people."""
+    if isinstance(error, TracekitError | OSError | ImportError):
+        return str(error)
+    return f"{type(error).__name__}: {error}"
+
+
+class NoteOnce:
+    """Prints each note once in its life."""
+
+    def __init__(self) -> None:
+        self._printed: set[str] = set()
+
+    def __call__(self, text: str) -> None:
+        if text not in self._printed:
+            self._printed.add(text)
+            print_note(text)
+
 
 GPU_SUFFIX: Final = f".gpu{log_format.SUFFIX}"
 FRAMEWORK_SUFFIX: Final = ".framework.pb"
@@ -136,7 +336,7 @@ def _joined(trace: Trace) -> Trace:
     import numpy as np
     import pyarrow as pa
 
-    from tracekit.columns import arrow
+    from tracekit.model import arrow
 
     names = defaultdict(str, {ledger.source: Path(ledger.path).name for ledger in trace.ledgers})
     source = trace.events.column("source").to_numpy().copy()
@@ -163,7 +363,7 @@ def _steps_of_calls(events: pa.Table) -> pa.Int32Array:
     import numpy as np
     import pyarrow as pa
 
-    from tracekit.columns import arrow
+    from tracekit.model import arrow
 
     step = arrow.ints(events.column("step"), -1)
     start = events.column("ts_ns").to_numpy()
@@ -390,3 +590,58 @@ class WindowRecording:
                 recorder.start(None)
         elif self.shared is not None:
             self.shared.cut(self.folder.path / f"{self.stem}.shared{log_format.SUFFIX}")
+
+
+# Calls of a watched model in a window: what `tracekit.recorder.torch.watch` and its like record of layers and phases.
+#
+# The faces that time operators or layers themselves (SINGA, Mini-Caffe) fill their tables from these, where the program
+# only watches its model.
+
+
+PHASES: Final = ("forward", "backward", "optimizer")
+_LAYER_ENDINGS: Final = (".forward", ".backward")
+
+
+class WatchedCall(NamedTuple):
+    """A phase of a watched loop, or the forward or backward of a layer. Times are ns on the clock of the log.
+
+    step: -1 outside of any. phase: the kind of the phase, "" for a layer. inner: it has none of these within it.
+    """
+
+    name: str
+    phase: str
+    tid: int
+    step: int
+    start_ns: int
+    end_ns: int
+    inner: bool
+
+
+def watched_calls(window: Window) -> list[WatchedCall]:
+    """Return the calls of a window, thread by thread, outer ones before those within them.
+
+    A window that cannot be read has none, and a note says so.
+    """
+    from tracekit.errors import TracekitError
+
+    columns = ["name", "kind", "tid", "step", "ts_ns", "dur_ns"]
+    try:
+        events = window.read().events
+    except TracekitError as error:
+        print_note(f"watched calls are lost: {error}")
+        return []
+    rows = [
+        row
+        for row in events.select(columns).to_pylist()
+        if row["dur_ns"] is not None
+        and (row["kind"] in PHASES or (row["kind"] == "user_range" and str(row["name"]).endswith(_LAYER_ENDINGS)))
+    ]
+    rows.sort(key=lambda row: (row["tid"], row["ts_ns"], -row["dur_ns"]))
+    calls: list[WatchedCall] = []
+    for number, row in enumerate(rows, 1):
+        end = row["ts_ns"] + row["dur_ns"]
+        inner = number == len(rows) or rows[number]["tid"] != row["tid"] or rows[number]["ts_ns"] >= end
+        phase = row["kind"] if row["kind"] in PHASES else ""
+        step = -1 if row["step"] is None else row["step"]
+        calls.append(WatchedCall(row["name"], phase, row["tid"], step, row["ts_ns"], end, inner))
+    return calls

@@ -37,9 +37,7 @@ from pathlib import Path
 from typing import ClassVar, NamedTuple
 
 from tracekit import recorder
-from tracekit.profiler._notes import print_note
-from tracekit.profiler._watched import watched_calls
-from tracekit.profiler._window import LogFolder, Window, WindowRecording
+from tracekit.profiler._window import LogFolder, Window, WindowRecording, print_note, watched_calls
 from tracekit.recorder import CrossedRangeError
 
 __all__ = ["CrossedRangeError", "Profiler", "ProfilerError"]

@@ -48,9 +48,16 @@ from typing import Final
 
 from tracekit import recorder
 from tracekit.profiler import _cupti
-from tracekit.profiler._notes import NoteOnce, print_note, show
-from tracekit.profiler._watched import WatchedCall, watched_calls
-from tracekit.profiler._window import LogFolder, Window, WindowRecording
+from tracekit.profiler._window import (
+    LogFolder,
+    NoteOnce,
+    WatchedCall,
+    Window,
+    WindowRecording,
+    print_note,
+    show,
+    watched_calls,
+)
 
 __all__ = ["Device", "create_cpu", "create_cuda_gpu", "create_cuda_gpu_on", "get_default_device"]
 

@@ -19,8 +19,8 @@ from tracekit.readers.head import Head as Head
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from tracekit.model.trace import Ledger, Run
     from tracekit.readers.source import Source
-    from tracekit.trace import Ledger, Run
 
 T = TypeVar("T")
 

@@ -11,11 +11,9 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from tracekit import schema
-from tracekit.columns import arrow
-from tracekit.columns.arrays import Mask
-from tracekit.columns.arrow import Chunked, Column, DictColumn, pc
-from tracekit.trace import Ledger, Run
+from tracekit.model import arrow, schema
+from tracekit.model.arrow import Chunked, Column, DictColumn, Mask, pc
+from tracekit.model.trace import Ledger, Run
 
 Values: TypeAlias = (
     "Column | Chunked | npt.NDArray[np.generic] | Sequence[str | int | float | None] | str | int | float | None"

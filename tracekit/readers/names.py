@@ -24,11 +24,11 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from tracekit.columns import arrow
-from tracekit.columns.arrow import Column, DictColumn, pc
+from tracekit.model import arrow
+from tracekit.model.arrow import Column, DictColumn, pc
+from tracekit.model.trace import Ledger
 from tracekit.readers._demangle_child import LONGEST
 from tracekit.readers.builder import map_texts
-from tracekit.trace import Ledger
 
 CHILD_STARTS = 8
 """A child that dies (CPU time, a crash of the demangler) is replaced; not more often than this for one input."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 
-from tracekit.schema import Kind
+from tracekit.model.schema import Kind
 
 _COPY = re.compile(r"Copy(Host|Device)To(Host|Device)(?:2D|Rect|P2P)?", re.ASCII)
 _COPIES = frozenset(

@@ -10,9 +10,10 @@ from itertools import chain
 
 from tracekit.errors import AmbiguousFormatError, UnknownFormatError
 from tracekit.plugins import PluginWarning
-from tracekit.readers._streams import GZIP_MAGIC, ZSTD_MAGIC
-from tracekit.readers.base import Confidence, Head, Marks, Reader, Strength
+from tracekit.readers.base import Confidence, Marks, Reader, Strength
+from tracekit.readers.head import Head
 from tracekit.readers.source import SQLITE_MAGIC, Source
+from tracekit.readers.streams import GZIP_MAGIC, ZSTD_MAGIC
 from tracekit.readers.trace_event.marks import EVENT_LIST, PHASE, claimants
 
 

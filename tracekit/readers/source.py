@@ -10,6 +10,7 @@ import codecs
 import io
 import itertools
 import os
+import re
 import stat
 import sys
 from collections.abc import Iterator
@@ -21,10 +22,10 @@ from typing import TYPE_CHECKING, BinaryIO, Self
 import numpy as np
 
 from tracekit.errors import InputError, LimitError, MissingExtraError, ParseError, ScratchError, Stop, TracekitError
+from tracekit.model.trace import Ledger
 from tracekit.readers import zipped
-from tracekit.readers._encoding import as_utf8, cleaned, encoding_of, is_text, of_windows
-from tracekit.readers._remote import cannot_open, needs_package
-from tracekit.readers._streams import (
+from tracekit.readers.head import Head
+from tracekit.readers.streams import (
     BLOCK_BYTES,
     DAMAGE,
     Bounded,
@@ -40,13 +41,191 @@ from tracekit.readers._streams import (
     salvaged,
     unpacked,
 )
-from tracekit.readers.head import Head
 from tracekit.safety.limits import in_force
 from tracekit.safety.scratch import cannot_read_back, scratch_directory
-from tracekit.trace import Ledger
 
 if TYPE_CHECKING:
     from tracekit.safety.unfinished import Unfinished
+
+# Text as bytes: its encoding, whether it is text at all, and clean UTF-8 out of it, with every repair noted.
+
+
+_GROUP_OF_WINDOWS = re.compile(rb"(?<=\d)[\xa0\x92](?=\d{3})")
+_MICRO_OF_WINDOWS = re.compile(rb"(?<=[\d ;,\t(\"])\xb5(?=s\b)")
+
+
+def of_windows(data: bytes) -> bytes:
+    r"""Return the same bytes with the signs of numbers in Windows-1252 as UTF-8, where nothing else can be meant.
+
+    >>> of_windows(b"1\xa0234 us, 12 \xb5s").decode()
+    "1'234 us, 12 µs"
+    """
+    return _MICRO_OF_WINDOWS.sub("\N{MICRO SIGN}".encode(), _GROUP_OF_WINDOWS.sub(b"'", data))
+
+
+def encoding_of(head: bytes) -> str:
+    """Return "utf-16-le", "utf-16-be", or "" for UTF-8: PowerShell's `>` writes UTF-16 with a byte order mark."""
+    if head.startswith(codecs.BOM_UTF16_LE):
+        return "utf-16-le"
+    if head.startswith(codecs.BOM_UTF16_BE):
+        return "utf-16-be"
+    sample = head[:2048]
+    if len(sample) >= 8 and b"\0\0" not in sample:
+        if sample[1::2].count(0) > 0.8 * len(sample) / 2 and not sample[0::2].count(0):
+            return "utf-16-le"
+        if sample[0::2].count(0) > 0.8 * len(sample) / 2 and not sample[1::2].count(0):
+            return "utf-16-be"
+    return ""
+
+
+def is_text(head: bytes) -> bool:
+    """Return whether the beginning of an input is text, but for a few bytes."""
+    # A text log padded with NUL after a crash is text still.
+    head = head.rstrip(b"\0")
+    bad = head.count(b"\0") + head.decode("utf-8", "replace").count("\ufffd")
+    return bad <= 2 + len(head) // 20
+
+
+def as_utf8(chunks: Iterator[bytes], ledger: Ledger) -> Iterator[bytes]:
+    """Yield the same text as UTF-8 without a byte order mark, lines ended by a newline."""
+    first, seen, returns = True, False, False
+    decoder: codecs.IncrementalDecoder | None = None
+    for chunk in chunks:
+        data = chunk
+        if first:
+            first = False
+            if encoding := encoding_of(data):
+                decoder = codecs.getincrementaldecoder(encoding)("replace")
+                ledger.note("utf-16", "the text is UTF-16 (PowerShell's > writes it so); it was read as such")
+            else:
+                data = data.removeprefix(codecs.BOM_UTF8)
+        if decoder is not None:
+            data = decoder.decode(data).replace("\ufeff", "").encode("utf-8", "replace")
+        if not seen:
+            seen = True
+            returns = b"\r" in data and b"\n" not in data
+            if returns:
+                ledger.note("cr-line-ends", "lines end with a carriage return alone; they were read as lines")
+        yield data.replace(b"\r", b"\n") if returns else data
+    if decoder is not None and (rest := decoder.decode(b"", final=True)):
+        yield rest.encode("utf-8", "replace")
+
+
+def cleaned(data: bytes, offset: int, ledger: Ledger) -> bytes:
+    """Return the same text with U+FFFD for each byte that is no UTF-8."""
+    if data.isascii():
+        return data
+    try:
+        data.decode("utf-8")
+    except UnicodeDecodeError as err:
+        data = of_windows(data)
+        text = data.decode("utf-8", "replace")
+        if "\ufffd" not in text:
+            ledger.note("windows-1252", "numbers have signs of Windows-1252", where=f"byte {offset + err.start}")
+            return data
+        ledger.note("not-utf-8", "bytes that are not UTF-8 were replaced by U+FFFD", where=f"byte {offset + err.start}")
+        return text.encode("utf-8")
+    return data
+
+
+# Why an input at a URL could not be opened, in one sentence: fsspec says "file not found" for each failure of HTTP.
+
+
+_STATUS = {
+    401: ("the server asks for a login", "check the login in the environment"),
+    403: ("the server refuses access", "check that this login may read it"),
+    404: ("no such file on the server", "check the address"),
+    407: ("the proxy asks for a login", "check the login of the proxy"),
+    410: ("the file is no longer on the server", "check the address"),
+    429: ("the server asks to wait", "try again later"),
+}
+_BY_KIND = {
+    "TooManyRedirects": ("the server redirects in a circle", "check the address"),
+    "RedirectClientError": ("the server redirects to an address that is not of the web", "check the address"),
+    "ContentLengthError": ("the connection ended before the file did", "try again"),
+    "TransferEncodingError": ("the connection ended before the file did", "try again"),
+    "PayloadEncodingError": ("its content is not compressed as the server says", "ask who runs the server"),
+    "HttpProcessingError": ("the answer is not HTTP", "check that a web server answers on this port"),
+    "ServerDisconnectedError": ("the server closed the connection without an answer", "try again"),
+}
+"""By the name of a class of aiohttp, special ones first: some have the status 400, which no server sent."""
+_OTHER = (("the server refuses", "check the address"), ("the server failed", "try again later"))
+
+
+def cannot_open(name: str, err: Exception) -> InputError:
+    """Return the error for a URL, by the status of the server, or by what stopped the connection."""
+    why, hint = _wrong_address(name) or _reason(name, err)
+    return InputError(f"cannot be opened ({why})", path=name, hint=hint)
+
+
+def needs_package(name: str, err: ImportError) -> TracekitError:
+    """Return the error for a URL whose library is not installed: one of ours, or that of another store."""
+    if name.startswith(("http://", "https://", "s3://")):
+        return MissingExtraError(f"reading {name}", "remote")
+    why = (str(err).strip().splitlines() or ["a package is missing"])[0]
+    return InputError(f"cannot be opened ({why})", path=name, hint="pip install the package of this kind of store")
+
+
+def _wrong_address(name: str) -> tuple[str, str] | None:
+    """Return what is wrong with the text of a URL; libraries fail in odd ways there."""
+    from urllib.parse import urlsplit
+
+    try:
+        parts = urlsplit(name)
+        web = parts.scheme in ("http", "https")
+        why = "it has no host" if web and not (parts.port or parts.netloc) else ""
+    except ValueError as err:  # a port beyond 65535, brackets that do not close
+        why = str(err)
+    return (f"the address is not valid: {why}", "check the address") if why else None
+
+
+def _reason(name: str, err: Exception) -> tuple[str, str]:
+    import socket
+    import ssl
+
+    causes = _causes(err)
+    kinds = {kind.__name__ for cause in causes for kind in type(cause).__mro__}
+    if known := next((reason for kind, reason in _BY_KIND.items() if kind in kinds), None):
+        return known
+    for cause in causes:
+        status = getattr(cause, "status", None)
+        if isinstance(status, int):
+            why, hint = _STATUS.get(status) or _OTHER[status >= 500]
+            return f"{why}: HTTP {status}", hint
+    for cause in causes:
+        if isinstance(cause, socket.gaierror):
+            return "its host has no address in the network", "check the name of the host"
+        if isinstance(cause, ConnectionRefusedError):
+            return "the host refuses the connection", "check that the server runs on this port"
+        if isinstance(cause, TimeoutError):
+            return "the host does not answer", "check the network"
+        if isinstance(cause, ssl.SSLError):
+            known_as = [getattr(each, key, "") for key in ("verify_message", "reason") for each in causes]
+            why = next(filter(None, known_as), "no TLS")
+            return f"no secure connection: {why}", "check that the server uses https and a certificate known here"
+        if isinstance(cause, ConnectionResetError):
+            return "the connection was reset", "check whether the server uses http or https on this port"
+        if isinstance(cause, FileNotFoundError) and not cause.__cause__:
+            return "no such file", "check the address"
+    if "Protocol not known" in str(err):
+        return f"no known kind of address: {name.partition(':')[0]}", "https:// and s3:// are known"
+    # fsspec's own error is often the address alone.
+    texts = [(str(cause).strip().splitlines() or [""])[0] for cause in causes]
+    text = next((text for text in texts if text not in ("", name)), type(causes[-1]).__name__)
+    return text, "check the address and the login"
+
+
+def _causes(err: BaseException) -> list[BaseException]:
+    """Return the error and what led to it; libraries keep the error of the system in `os_error` or as the cause."""
+    found: list[BaseException] = []
+    queue: list[object] = [err]
+    while queue:
+        each = queue.pop(0)
+        if isinstance(each, BaseException) and each not in found:
+            found.append(each)
+            queue += [getattr(each, "os_error", None), each.__cause__, each.__context__]
+    return found
+
 
 HEAD_BYTES = 64 << 10
 TAIL_BYTES = 256 << 10
@@ -338,7 +517,7 @@ class Source:
     def _sqlite_tables(self) -> frozenset[str]:
         import sqlite3
 
-        from tracekit.readers.sqlite.pages import refuse_repeated_pages
+        from tracekit.readers.sqlite.database import refuse_repeated_pages
 
         try:
             path = self.plain_path()

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from tracekit.schema import Kind
+from tracekit.model.schema import Kind
 
 CALL = r"(?:, seq = [0-9]+)?, op_id = [0-9]+(?:, sizes = [^\n]*?)?(?:, input_op_ids = [^\n]*)?$"
 """The end of a text, behind the name; for RE2 as well."""

@@ -15,7 +15,7 @@ from tracekit.safety.limits import size_text
 if TYPE_CHECKING:
     from zipfile import ZipExtFile, ZipInfo
 
-    from tracekit.readers._streams import Stream
+    from tracekit.readers.streams import Stream
 
 _MAGIC = b"PK\x03\x04"
 _ENCRYPTED = 0x1 | 0x40 | 0x2000

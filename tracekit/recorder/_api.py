@@ -6,7 +6,7 @@ import functools
 from collections.abc import Callable
 from typing import ParamSpec, TypeVar, overload
 
-from tracekit.recorder import _clock, _ranges, _values, log_format
+from tracekit.recorder import _process, _ranges, _values, log_format
 from tracekit.recorder._jsonl import CounterItem, MarkItem, StepItem
 from tracekit.recorder._overlap import OpenRange
 from tracekit.recorder._session import SESSION, PushedRange
@@ -47,7 +47,7 @@ def mark(
     """Record that something happened now."""
     if _ranges.is_off():
         return
-    now = _clock.now()
+    now = _process.now()
     range_ = _ranges.get_range(name, kind, category, color)
     if range_ is _ranges.NO_RANGE:
         return
@@ -62,7 +62,7 @@ def counter(name: str, value: object, *, category: str | None = None) -> None:
     """Record a counter's value, an integer or float; NumPy and torch scalars are taken too."""
     if _ranges.is_off():
         return
-    now = _clock.now()
+    now = _process.now()
     number = _values.number_of(value, SESSION.count)
     if number is None:
         return
@@ -122,7 +122,7 @@ def pop(name: str | None = None, *, strict: bool = False) -> None:
         if strict:
             raise CrossedRangeError(f"range {wanted!r} is closed while {stack[-1].name!r} inside it is open")
         SESSION.count("range_crossed")
-        stack.pop().cut(_clock.now())
+        stack.pop().cut(_process.now())
     stack.pop().__exit__(None, None, None)
 
 
@@ -153,7 +153,7 @@ class Step:
         return self
 
     def __exit__(self, error: object, value: object, traceback: object) -> None:
-        now = _clock.now()
+        now = _process.now()
         range_, self._range = self._range, None
         if range_ is not None and range_.generation == SESSION.generation:
             range_.end_here(now)
@@ -174,7 +174,7 @@ def step(number: int | None = None, *, name: str = "step") -> Step:
 def set_step(number: int) -> int:
     """Set the step that the process is in from now on (-1: in none); return now."""
     number = _step_number(number)
-    now = _clock.now()
+    now = _process.now()
     SESSION.last_step = number
     if SESSION.logging:
         SESSION.events.append(StepItem(number, now, _ranges.thread_state().index))

@@ -7,8 +7,9 @@ import os
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Final, NamedTuple
 
-from tracekit.recorder import _clock, _process, log_format
-from tracekit.recorder._orjson import orjson
+from tracekit.recorder import _process, log_format
+from tracekit.recorder import _process as _clock
+from tracekit.recorder._process import orjson
 from tracekit.recorder.descriptors import LostFileError, OwnFile
 
 ITEMS_A_LINE: Final = 4096

@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable
 
 from tracekit.recorder import _values
-from tracekit.recorder._orjson import orjson
+from tracekit.recorder._process import orjson
 from tracekit.recorder._ranges import PayloadRange, Range, enter_aside, exit_aside, set_class
 from tracekit.recorder._session import SESSION, asyncio_calls
 

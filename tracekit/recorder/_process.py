@@ -9,11 +9,53 @@ import signal
 import socket
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
+from typing import NamedTuple
 
-from tracekit.recorder import _clock, descriptors, log_format
-from tracekit.recorder._orjson import orjson
+from tracekit.recorder import descriptors, log_format
+from tracekit.recorder.clock_pairs import read_together
+
+__all__ = ["orjson"]
+
+# The two clocks of a log: the monotonic one stamps events, the wall clock gives the time of day.
+
+
+now = _perf_counter_ns = time.perf_counter_ns
+_time_ns = time.time_ns
+ANCHOR_PERIOD_NS = 5_000_000_000
+
+
+class Anchor(NamedTuple):
+    """At `perf_ns` +- `uncertainty_ns` of the monotonic clock the wall clock showed `epoch_ns`."""
+
+    perf_ns: int
+    epoch_ns: int
+    uncertainty_ns: int
+
+
+def read_anchor() -> Anchor:
+    """Read both clocks together."""
+    pair = read_together(_perf_counter_ns, _wall_clock, 3)
+    return Anchor(pair.outer, pair.inner, abs(pair.apart) // 2 + 1)
+
+
+def _wall_clock() -> int:
+    try:
+        epoch = time.time_ns()
+    except Exception:  # noqa: BLE001 - a program may put its own clock in its place
+        epoch = _time_ns()
+    return epoch if type(epoch) is int else _time_ns()
+
+
+# The package orjson; None where Python cannot load it, as in subinterpreters since Python 3.12.
+
+
+try:
+    import orjson
+except ImportError:
+    orjson = None  # type: ignore[assignment]
 
 RANK_VARIABLES = (
     ("RANK", "WORLD_SIZE"),  # torchrun and most other launchers
@@ -60,7 +102,7 @@ def log_path(target: str | os.PathLike[str], *, rank: int | None, pid: int, atte
 
 
 def head(
-    anchor: _clock.Anchor, *, process: str | None, rank: int | None, world_size: int | None, forked: bool
+    anchor: Anchor, *, process: str | None, rank: int | None, world_size: int | None, forked: bool
 ) -> log_format.Line:
     """Return the log's header for this process."""
     command = [part for part in getattr(sys, "argv", []) if isinstance(part, str)]

@@ -13,7 +13,8 @@ from collections import Counter
 from pathlib import Path
 from typing import Final
 
-from tracekit.recorder import _clock, _modes, _nvtx, _process, _ranges, log_format
+from tracekit.recorder import _modes, _nvtx, _process, _ranges, log_format
+from tracekit.recorder import _process as _clock
 from tracekit.recorder._jsonl import (
     ITEMS_A_LINE,
     AsyncItem,

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from tracekit.recorder import log_format
-from tracekit.recorder._orjson import orjson
+from tracekit.recorder._process import orjson
 
 Count = Callable[[str], None]
 """Takes a note code of log_format.NOTE_CODES, once for each case."""

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from tracekit.model.report import Report, show_with
 from tracekit.plugins import Registry
 from tracekit.render.base import Renderer, RenderOptions
-from tracekit.report import Report, show_with
 
 _MODULES = {
     "csv": "csv",

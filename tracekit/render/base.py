@@ -6,8 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from tracekit.errors import UsageError
-from tracekit.report import Report
-from tracekit.text.display import visible
+from tracekit.model.display import visible
+from tracekit.model.report import Report
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,9 +6,9 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from tracekit.report import Cell, Column, ReportTable
-from tracekit.text.display import cell_texts, cell_width, head, is_words, time_unit_of, titled, visible
-from tracekit.units import Unit
+from tracekit.model.display import cell_texts, cell_width, head, is_words, time_unit_of, titled, visible
+from tracekit.model.report import Cell, Column, ReportTable
+from tracekit.model.units import Unit
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,10 +15,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
+from tracekit.model.report import Cell, Column, Report, Section
+from tracekit.model.units import Unit
 from tracekit.render.base import Renderer, RenderOptions
 from tracekit.render.cells import finite
-from tracekit.report import Cell, Column, Report, Section
-from tracekit.units import Unit
 
 END = "\r\n"
 _SUFFIX = {Unit.NS: "_ns", Unit.BYTES: "_bytes", Unit.BYTES_PER_S: "_bytes_per_s"}

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from tracekit.render import _prose
+from tracekit.model.display import cell_width, head, visible
+from tracekit.model.names import short_names
+from tracekit.model.report import Headline, Report, Section, TopNames
+from tracekit.model.units import percent
+from tracekit.render import prose
 from tracekit.render.base import RenderOptions
 from tracekit.render.cells import padded, wrapped
 from tracekit.render.screen import Screen, Share, ShareBar, screen, span_text, top_title
-from tracekit.report import Headline, Report, Section, TopNames
-from tracekit.text.display import cell_width, head, visible
-from tracekit.text.names import short_names
-from tracekit.units import percent
 
 LINES = 40
 """The most lines."""
@@ -188,7 +188,7 @@ def _more(report: Report, width: int, paint: _Paint) -> Iterator[str]:
         yield from _clamped(
             "--all shows all of these; `tracekit report` makes a page with the timeline", width, 1, indent=0
         )
-    for line in _prose.ledger_lines(report.ledgers)[:2]:
+    for line in prose.ledger_lines(report.ledgers)[:2]:
         yield from (paint.dim(each) for each in _clamped(line, width, 2, indent=0))
 
 

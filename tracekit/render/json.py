@@ -23,10 +23,10 @@ import re
 from dataclasses import asdict
 from typing import Any
 
-from tracekit.render._prose import omitted_line
+from tracekit.model.report import Finding, Headline, Report, ReportTable, Section
 from tracekit.render.base import Renderer, RenderOptions
 from tracekit.render.cells import finite
-from tracekit.report import Finding, Headline, Report, ReportTable, Section
+from tracekit.render.prose import omitted_line
 
 # In a JSON text these occur only within strings, where the escape means the same.
 _UNSAFE = re.compile(

@@ -8,12 +8,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from tracekit.render import _prose
+from tracekit.model.display import UNKNOWN, visible
+from tracekit.model.report import Report, ReportTable, Section
 from tracekit.render import cells as _cells
+from tracekit.render import prose
 from tracekit.render.base import Renderer, RenderOptions
 from tracekit.render.cells import Shown
-from tracekit.report import Report, ReportTable, Section
-from tracekit.text.display import UNKNOWN, visible
 
 _MARKS = re.compile(r"[\\`*_\[\]<>|&~#$]")
 _LIST_MARK = re.compile(r"^([+-](?=[\s-]|$)|\d+[.)](?=\s|$))")
@@ -25,14 +25,14 @@ def render(report: Report, options: RenderOptions) -> str:
     lines = [line for text in report.incomplete for line in (f"**{plain(text)}**", "")]
     lines += [f"# {plain(report.title)}", ""]
     lines += [f"- {plain(key)}: {plain(text)}" for key, text in report.facts]
-    telling, names = _prose.nothing_to_show(report.sections)
+    telling, names = prose.nothing_to_show(report.sections)
     own = {id(section) for section in telling}
     for section in report.sections:
         if section.tables or section.figures or id(section) in own:
             lines += ["", f"## {plain(section.title)}", *_section(section, options)]
     if names:
         lines += ["", plain(f"{names[:1].upper()}{names[1:]}.")]
-    footer = [*report.notes, *_prose.ledger_lines(report.ledgers)]
+    footer = [*report.notes, *prose.ledger_lines(report.ledgers)]
     if footer:
         lines += ["", "---", "", *(f"- {plain(note)}" for note in footer)]
     return "\n".join(lines) + "\n"
@@ -44,10 +44,10 @@ def _section(section: Section, options: RenderOptions) -> Iterator[str]:
             yield from ("", f"### {plain(table.title)}")
         yield from ("", *_table(table, options))
     for finding in section.findings:
-        yield from ("", f"**{plain(_prose.finding_title(finding))}**", "")
-        yield from (f"- {word}: {plain(text)}" for word, text in _prose.finding_lines(finding))
-    notes = [line for figure in section.figures for line in _prose.figure_lines(figure)]
-    notes += [line for table in section.tables if (line := _prose.omitted_line(table))]
+        yield from ("", f"**{plain(prose.finding_title(finding))}**", "")
+        yield from (f"- {word}: {plain(text)}" for word, text in prose.finding_lines(finding))
+    notes = [line for figure in section.figures for line in prose.figure_lines(figure)]
+    notes += [line for table in section.tables if (line := prose.omitted_line(table))]
     notes += section.notes
     if notes:
         yield from ("", *(f"- {plain(note)}" for note in notes))

@@ -10,11 +10,11 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from tracekit.render._palette import color_of
-from tracekit.report import DeviceTime, Finding, Headline, Report, StepTime, TopNames
-from tracekit.text.display import plural, visible
-from tracekit.text.names import short_names
-from tracekit.units import format_ns, percent, sentence_span, short_span
+from tracekit.model.display import plural, visible
+from tracekit.model.names import short_names
+from tracekit.model.report import DeviceTime, Finding, Headline, Report, StepTime, TopNames
+from tracekit.model.units import format_ns, percent, sentence_span, short_span
+from tracekit.render.figures import color_of
 
 BARS = 4
 """The most bars; a line says how many more groups there are."""

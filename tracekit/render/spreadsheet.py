@@ -6,10 +6,10 @@ characters are shown as escapes. Numbers are the same. Programs that read names 
 
 from __future__ import annotations
 
+from tracekit.model.display import cell_text
+from tracekit.model.report import Report
 from tracekit.render import csv
 from tracekit.render.base import Renderer, RenderOptions
-from tracekit.report import Report
-from tracekit.text.spreadsheet import cell_text
 
 
 def render(report: Report, options: RenderOptions) -> str:  # noqa: ARG001 - numbers are exact whatever the options

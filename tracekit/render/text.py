@@ -12,13 +12,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from tracekit.render import _prose
+from tracekit.model.display import UNKNOWN, cell_width, cut_middle, plural, visible
+from tracekit.model.names import short_names
+from tracekit.model.report import Report, ReportTable, Section
 from tracekit.render import cells as _cells
+from tracekit.render import prose
 from tracekit.render.base import Renderer, RenderOptions
 from tracekit.render.cells import Shown, padded, wrapped
-from tracekit.report import Report, ReportTable, Section
-from tracekit.text.display import UNKNOWN, cell_width, cut_middle, plural, visible
-from tracekit.text.names import short_names
 
 LEAST_WIDTH = 40
 _FIRST_TO_GO = 1_000
@@ -40,13 +40,13 @@ def render(report: Report, options: RenderOptions) -> str:
     for section in report.sections:
         if section.tables or section.figures:
             lines += ["", *_section(section, printed, width, options)]
-    with_reason, names = _prose.nothing_to_show(report.sections)
+    with_reason, names = prose.nothing_to_show(report.sections)
     empty = [f"{s.title}: {'; '.join(s.notes)}" for s in with_reason] + ([names] if names else [])
     if empty:
         lines.append("")
         for text in empty:
             lines += wrapped(visible(text), width, indent=2)
-    footer = [*report.notes, *_prose.ledger_lines(report.ledgers)]
+    footer = [*report.notes, *prose.ledger_lines(report.ledgers)]
     if footer:
         lines.append("")
         for note in footer:
@@ -76,13 +76,13 @@ def _section(section: Section, printed: set[str], width: int, options: RenderOpt
         yield from _table(table, width, options)
     for finding in section.findings:
         yield ""
-        yield from _styled(wrapped(_prose.finding_title(finding), width, indent=2), _BOLD, options)
-        for word, text in _prose.finding_lines(finding):
+        yield from _styled(wrapped(prose.finding_title(finding), width, indent=2), _BOLD, options)
+        for word, text in prose.finding_lines(finding):
             yield from wrapped(f"{_GAP}{padded(word, _BLOCK_TITLE, right=False)}{_GAP}{text}", width, indent=_HANGING)
     if section.findings and section.notes:
         yield ""
     for figure in section.figures:
-        for line in _prose.figure_lines(figure):
+        for line in prose.figure_lines(figure):
             yield from wrapped(f"{_GAP}{line}", width, indent=4)
     for note in (n for n in section.notes if n not in printed):
         printed.add(note)
@@ -93,7 +93,7 @@ def _table(table: ReportTable, width: int, options: RenderOptions) -> Iterator[s
     columns = [_empty_goes_first(column) for column in _cells.shown_columns(table, options.time_unit)]
     name = next((i for i, column in enumerate(columns) if column.is_text), None)
     if name is not None:
-        steps = _prose.levels(table)
+        steps = prose.levels(table)
         if any(steps):
             texts = [_GAP * step + text for step, text in zip(steps, columns[name].texts, strict=True)]
             columns[name] = replace(columns[name], texts=texts)
@@ -111,7 +111,7 @@ def _table(table: ReportTable, width: int, options: RenderOptions) -> Iterator[s
         kept, widths = layout
         yield from _rows(kept, widths, options)
         hidden = [c for c in columns if c not in kept]
-    below = [text] if (text := _prose.omitted_line(table)) else []
+    below = [text] if (text := prose.omitted_line(table)) else []
     if hidden:
         names = ", ".join(c.name for c in hidden)
         below.append(f"{plural(len(hidden), 'column')} hidden ({names}): widen the terminal or use --format csv")

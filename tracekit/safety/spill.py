@@ -17,10 +17,10 @@ from typing import TYPE_CHECKING, BinaryIO, Self, TypeAlias, TypeVar
 import numpy as np
 import pyarrow as pa
 
-from tracekit.columns import arrow
-from tracekit.columns.arrays import I64, Mask
+from tracekit.model import arrow
+from tracekit.model.arrow import I64, Mask
+from tracekit.model.trace import concat
 from tracekit.safety.scratch import StoredRows, scratch_directory, stored_rows
-from tracekit.trace import concat
 
 if TYPE_CHECKING:
     from tracekit.safety.unfinished import Unfinished

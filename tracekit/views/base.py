@@ -6,14 +6,14 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeVar
 
-from tracekit.analysis.intervals import I64
 from tracekit.index.topology import Topology
 from tracekit.index.trace_index import TraceIndex
+from tracekit.model.arrow import I64
+from tracekit.model.report import Cell, Column, Role, Section, without_shares
+from tracekit.model.schema import Kind
+from tracekit.model.units import Unit
 from tracekit.options import OptionSpec
 from tracekit.options import value as option_value
-from tracekit.report import Cell, Column, Role, Section, without_shares
-from tracekit.schema import Kind
-from tracekit.units import Unit
 
 T = TypeVar("T")
 

@@ -9,8 +9,8 @@ from tracekit.analysis.statistics import Grouped
 from tracekit.index import grouping
 from tracekit.index.sources import source_label, source_labels
 from tracekit.index.trace_index import Picked, TraceIndex, join, notes_on_rows
-from tracekit.report import Cell, Column, Section
-from tracekit.schema import Kind
+from tracekit.model.report import Cell, Column, Section
+from tracekit.model.schema import Kind
 from tracekit.views import specs, tabulate, totals
 from tracekit.views.base import ColumnSpec, View, ViewOptions
 from tracekit.views.quantities import named

@@ -12,15 +12,14 @@ from collections.abc import Collection, Iterable, Mapping
 
 import numpy as np
 
-from tracekit.columns import arrow
-from tracekit.columns.arrays import I64, Mask
-from tracekit.columns.arrow import pc
 from tracekit.index import grouping
-from tracekit.index.clocks import by_clock, by_input
+from tracekit.index.devices import by_clock, by_input
 from tracekit.index.sources import source_label, source_labels, spans, synthetic_sources
 from tracekit.index.trace_index import TraceIndex
-from tracekit.report import Cell
-from tracekit.schema import DEVICE_WORK, Kind
+from tracekit.model import arrow
+from tracekit.model.arrow import I64, Mask, pc
+from tracekit.model.report import Cell
+from tracekit.model.schema import DEVICE_WORK, Kind
 from tracekit.views import specs
 from tracekit.views.base import Define, Quantity, ViewOptions
 

@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from tracekit.analysis.statistics import DEFAULT_PERCENTILES, Grouped
-from tracekit.columns.arrays import I64
-from tracekit.units import Unit
+from tracekit.model.arrow import I64
+from tracekit.model.units import Unit
 from tracekit.views.base import ColumnSpec
 
 

@@ -9,8 +9,8 @@ from itertools import compress
 from tracekit.analysis.statistics import Grouped
 from tracekit.errors import UsageError
 from tracekit.index.trace_index import TraceIndex
-from tracekit.report import Cell, Column, ReportTable, Section
-from tracekit.units import Unit
+from tracekit.model.report import Cell, Column, ReportTable, Section
+from tracekit.model.units import Unit
 from tracekit.views import specs
 from tracekit.views.base import ViewOptions
 

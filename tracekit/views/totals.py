@@ -12,13 +12,13 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypedDict, TypeVar
 
-from tracekit.columns import arrow
 from tracekit.index.grouping import INT64_MAX, kind_mask, plural, too_long
 from tracekit.index.sources import source_label, source_labels
 from tracekit.index.trace_index import TraceIndex
-from tracekit.report import Cell, Column, Section
-from tracekit.schema import DEVICE_WORK
-from tracekit.units import Unit
+from tracekit.model import arrow
+from tracekit.model.report import Cell, Column, Section
+from tracekit.model.schema import DEVICE_WORK
+from tracekit.model.units import Unit
 from tracekit.views import specs
 from tracekit.views.base import ViewOptions
 from tracekit.views.tabulate import nothing, option_notes, ratios

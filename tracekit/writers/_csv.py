@@ -9,12 +9,10 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.csv
 
-from tracekit import schema
-from tracekit.columns import arrow
-from tracekit.text.spreadsheet import AS_TEXT, FORMULA, cell_text
-from tracekit.writers._compressed import compressed
+from tracekit.model import arrow, schema
+from tracekit.model.display import AS_TEXT, FORMULA, cell_text
 from tracekit.writers.base import Stream, WriteOptions, Written, new_file
-from tracekit.writers.gzipped import Sink
+from tracekit.writers.gzipped import Sink, compressed
 
 
 def write(stream: Stream, target: Path, options: WriteOptions, *, spreadsheet: bool = False) -> Written:

@@ -12,11 +12,10 @@ import numpy as np
 import orjson
 import pyarrow as pa
 
-from tracekit import schema
-from tracekit.columns import arrow
-from tracekit.columns.arrow import Column, pc
-from tracekit.writers._compressed import compressed
+from tracekit.model import arrow, schema
+from tracekit.model.arrow import Column, pc
 from tracekit.writers.base import Stream, WriteOptions, Written, new_file
+from tracekit.writers.gzipped import compressed
 from tracekit.writers.json_text import facts_json
 
 ROWS_AT_ONCE = 1 << 14

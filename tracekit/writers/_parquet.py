@@ -14,15 +14,53 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from isal import isal_zlib
 
-from tracekit import schema
-from tracekit.columns import arrow
-from tracekit.trace import concat
-from tracekit.writers._row_groups import compact, row_groups
+from tracekit.model import arrow, schema
+from tracekit.model.arrow import Column
+from tracekit.model.tables import compact_texts
+from tracekit.model.trace import concat
 from tracekit.writers.base import Stream, WriteOptions, Written, new_file
 from tracekit.writers.json_text import facts_json
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
+
+# Batches of any size become groups of a fixed number of rows, whose dictionaries hold only the texts in use.
+
+
+def compact(table: pa.Table) -> pa.Table:
+    """Return the same rows in one chunk, with the dictionaries that these rows need, in order of first use.
+
+    The bytes of a file then depend on its rows alone, not on how a reader cut its batches.
+    """
+    if not table.num_rows:
+        return table
+    one = table.unify_dictionaries().combine_chunks()
+    columns: list[Column] = []
+    for column in one.columns:
+        array: Column = column.chunks[0]
+        if pa.types.is_dictionary(array.type):
+            array = compact_texts(arrow.encoded(array))
+        columns.append(array)
+    return pa.Table.from_arrays(columns, schema=one.schema)
+
+
+def row_groups(batches: Iterator[pa.RecordBatch], rows: int) -> Iterator[pa.Table]:
+    """Yield the rows in tables of exactly `rows` rows, the last one shorter."""
+    pending: list[pa.RecordBatch] = []
+    count = 0
+    for batch in batches:
+        start = 0
+        while count + batch.num_rows - start >= rows:
+            take = rows - count
+            pending.append(batch.slice(start, take))
+            yield compact(pa.Table.from_batches(pending))
+            pending, count, start = [], 0, start + take
+        if start < batch.num_rows:
+            pending.append(batch.slice(start))
+            count += batch.num_rows - start
+    if count:
+        yield compact(pa.Table.from_batches(pending))
+
 
 ROWS_PER_GROUP = 1 << 19
 """Dictionaries are written once for each group: four times the rows would save 2 %, with 150 MB more memory."""

@@ -20,7 +20,7 @@ from tracekit.safety.unfinished import unfinished_file
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from tracekit.trace import Ledger, Run
+    from tracekit.model.trace import Ledger, Run
 
 
 @dataclass(slots=True)

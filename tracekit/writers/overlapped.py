@@ -18,8 +18,8 @@ from queue import Empty, Queue
 
 import pyarrow as pa
 
+from tracekit.model.trace import NAME_TABLES, Run
 from tracekit.safety.limits import cpus
-from tracekit.trace import NAME_TABLES, Run
 from tracekit.writers.base import Stream, WriteOptions, Writer, Written
 
 AHEAD = 2

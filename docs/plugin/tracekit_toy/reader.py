@@ -14,13 +14,14 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from tracekit.options import OptionSpec
-from tracekit.readers.base import Confidence, Head, Marks, Opened, Reader, ReadOptions
+from tracekit.readers.base import Confidence, Marks, Opened, Reader, ReadOptions
+from tracekit.readers.head import Head
 
 if TYPE_CHECKING:  # each command imports this module: what reading needs waits inside the functions
     import pyarrow as pa
 
+    from tracekit.model.trace import Ledger
     from tracekit.readers.source import Source
-    from tracekit.trace import Ledger
 
 UNIT = OptionSpec("unit", str, "us", "The unit of the times in a toy log.", choices=("us", "ns"))
 
@@ -32,15 +33,15 @@ def sniff(head: Head) -> Confidence:
 
 def read(source: Source, options: ReadOptions, ledger: Ledger) -> Opened:
     """Return the kernels, block by block: memory does not grow with the file."""
-    from tracekit.trace import Run, SourceFacts
+    from tracekit.model.trace import Run, SourceFacts
 
     run = Run(sources=[SourceFacts(source.name, "toy-log", facts={"tool": "Toy 1"})])
     return Opened(run, _batches(source, options, ledger), ordered=True, ledgers=(ledger,))
 
 
 def _batches(source: Source, options: ReadOptions, ledger: Ledger) -> Iterator[pa.RecordBatch]:
+    from tracekit.model.schema import Kind
     from tracekit.readers.builder import event_batch
-    from tracekit.schema import Kind
 
     factor = 1000 if options.value(UNIT) == "us" else 1
     for block in source.line_blocks(ledger):

@@ -8,10 +8,10 @@ from __future__ import annotations
 import numpy as np
 
 from tracekit.index.trace_index import TraceIndex
+from tracekit.model.report import Section
+from tracekit.model.schema import Kind
+from tracekit.model.units import Unit
 from tracekit.options import OptionSpec
-from tracekit.report import Section
-from tracekit.schema import Kind
-from tracekit.units import Unit
 from tracekit.views import tabulate
 from tracekit.views.base import ColumnSpec, View, ViewOptions
 

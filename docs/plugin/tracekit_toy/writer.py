@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tracekit.schema import is_totals
+from tracekit.model.schema import is_totals
 from tracekit.writers.base import Stream, WriteOptions, Writer, Written, new_file
 
 

@@ -9,10 +9,10 @@ import toy_tables as toys
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tracekit.model.units import TIME_EXPONENT
 from tracekit.readers.engine import cells, layout
 from tracekit.readers.engine.cells import RowError
 from tracekit.readers.printed.numbers import COMMA, POINT
-from tracekit.units import TIME_EXPONENT
 
 # --- cells ---
 

@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from tracekit.analysis.clocks.meetings import LEAST_MEETINGS as LEAST_MEETINGS
-from tracekit.analysis.clocks.meetings import Clocks as Clocks
-from tracekit.analysis.clocks.meetings import align as align
+from tracekit.analysis.clocks.matched_collectives import LEAST_MEETINGS as LEAST_MEETINGS
+from tracekit.analysis.clocks.matched_collectives import Clocks as Clocks
+from tracekit.analysis.clocks.matched_collectives import align as align

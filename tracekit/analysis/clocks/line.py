@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from tracekit.analysis.statistics import nearest_rank
-from tracekit.columns.arrays import F64, I64
+from tracekit.model.arrow import F64, I64
 
 __all__ = ["LEAST", "LEAST_FOR_DRIFT", "Line", "fit", "limit"]
 

@@ -14,10 +14,10 @@ from typing import Annotated
 import typer
 
 from tracekit.errors import TracekitError, UsageError
+from tracekit.model.units import split_quantity
 from tracekit.safety import guard
 from tracekit.safety.guard import reason_of_end
 from tracekit.safety.limits import Limits, applied, size_of
-from tracekit.units import split_quantity
 
 PANEL = "Limits, for untrusted files"
 

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from tracekit.compat.fixed_width import fixed_width, padded, rows_of, time_unit
+from tracekit.model.report import Cell, Report, ReportTable
+from tracekit.model.units import TIME_EXPONENT
 from tracekit.render.base import Renderer, RenderOptions
-from tracekit.report import Cell, Report, ReportTable
-from tracekit.units import TIME_EXPONENT
 
 _WIDTH, _MEMORY_NAME, _MEMORY_CELL, _PART = 12, 55, 18, 25
 _MORE_NAME = 8

@@ -11,20 +11,46 @@ from collections import Counter
 
 import numpy as np
 
-from tracekit.compat.fluid._names import COPY, Role, role_of
-from tracekit.compat.fluid._printed import EVENT_SECTION, Printed, number, printed_reports, tables_of_printed
-from tracekit.compat.fluid._ranges import COLUMNS, Ranges, ranges_of
-from tracekit.compat.fluid._shows import SHOWS
-from tracekit.compat.fluid._tables import tables_of
+from tracekit.compat.fluid.names import COPY, Role, role_of
+from tracekit.compat.fluid.printed import EVENT_SECTION, Printed, number, printed_reports, tables_of_printed
+from tracekit.compat.fluid.ranges import COLUMNS, Ranges, ranges_of
+from tracekit.compat.fluid.tables import tables_of
 from tracekit.index import grouping
 from tracekit.index.sources import source_label, source_labels
 from tracekit.index.trace_index import TraceIndex
-from tracekit.report import Cell, Column, ReportTable, Section
-from tracekit.units import Unit
-from tracekit.views import tabulate
-from tracekit.views.base import View, ViewOptions
+from tracekit.model.report import Cell, Column, ReportTable, Section
+from tracekit.model.units import Unit
+from tracekit.views import specs, tabulate
+from tracekit.views.base import ColumnSpec, View, ViewOptions
 from tracekit.views.named import thread_columns
 from tracekit.views.totals import TotalsRow, cell
+
+# Columns of the tables of this folder.
+
+
+SHOWS = (
+    specs.NAME,
+    *specs.STATISTICS,
+    *specs.THREADS,
+    specs.SOURCE,
+    specs.RUN,
+    specs.SECTION,
+    ColumnSpec("thread", "Thread", Unit.ID, "The number of the thread."),
+    ColumnSpec("gpu_time", "GPU time", Unit.NS, "The device work of the range."),
+    ColumnSpec("part", "Part", Unit.TEXT, "The part of the time: computation, framework overhead or copies."),
+    ColumnSpec("key", "Key", Unit.TEXT, "The name of a line of the report's head."),
+    ColumnSpec("value", "Value", Unit.TEXT, "The text of that line."),
+    ColumnSpec("total", "Total (ns)", Unit.NUMBER, "The sum of the durations, in ns as printed."),
+    ColumnSpec("avg", "Ave (ns)", Unit.NUMBER, "The mean duration, in ns as printed."),
+    ColumnSpec("level", "Level", Unit.COUNT, "The depth of the row."),
+    ColumnSpec("cpu_time", "CPU Time", Unit.NS, "The time of the range on the host."),
+    ColumnSpec("cpu_ratio", "CPU Ratio", Unit.RATIO, "The host time, as a share of the total."),
+    ColumnSpec("gpu_ratio", "GPU Ratio", Unit.RATIO, "The device work, as a share of the total."),
+    ColumnSpec("allocs", "Alloc Calls", Unit.COUNT, "The number of allocations."),
+    ColumnSpec("alloc_size", "Alloc Size (bytes)", Unit.NUMBER, "The sum of the allocated bytes."),
+    ColumnSpec("frees", "Free Calls", Unit.COUNT, "The number of frees."),
+    ColumnSpec("free_size", "Free Size (bytes)", Unit.NUMBER, "The sum of the freed bytes."),
+)
 
 NAME, TITLE = "fluid", "Events (fluid's Profiling Report)"
 SORTS = ("name", "calls", "total", "gpu_time", "avg", "min", "max", "std", "p50", "p95", "p99", "ratio")

@@ -14,9 +14,9 @@ from types import MappingProxyType
 from typing import Final
 
 from tracekit.compat.fixed_width import Row, fixed_width, rows_of, time_unit
+from tracekit.model.display import in_pipes, visible
+from tracekit.model.report import Report, Section
 from tracekit.render.base import Renderer, RenderOptions
-from tracekit.report import Report, Section
-from tracekit.text.display import in_pipes, visible
 
 _DIVISOR: Mapping[str, float] = MappingProxyType({"s": 1e9, "ms": 1e6, "us": 1e3, "ns": 1.0})
 _CPU: Final = "CPU Total / Avg / Max / Min / Ratio(%)"

@@ -12,9 +12,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from tracekit.compat.fixed_width import Row, rows_of
+from tracekit.model.display import visible
+from tracekit.model.report import Report, ReportTable
 from tracekit.render.base import Renderer, RenderOptions
-from tracekit.report import Report, ReportTable
-from tracekit.text.display import visible
 
 _INDENTS = {
     "Optimizer time": 4,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from tracekit.analysis.clocks.meetings import Relation
+from tracekit.analysis.clocks.matched_collectives import Relation
 from tracekit.inputs.clocks import placement
 from tracekit.inputs.clocks.launches import LaunchLook, launched_pairs, place_by_launches
 from tracekit.inputs.clocks.one_process import Joins
@@ -13,9 +13,9 @@ from tracekit.inputs.clocks.placement import AUTO, CLOCK, Clocked, Placed, clock
 from tracekit.inputs.duplicates import ProcessesTwice
 from tracekit.inputs.paths import Input
 from tracekit.inputs.stages import Stage
+from tracekit.model.display import plural
+from tracekit.model.trace import JOINED_INTO, Ledger, Note, Run
 from tracekit.readers.base import Opened
-from tracekit.text.display import plural
-from tracekit.trace import JOINED_INTO, Ledger, Note, Run
 
 
 @dataclass(frozen=True, slots=True)

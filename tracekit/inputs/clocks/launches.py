@@ -23,17 +23,14 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 import pyarrow as pa
 
-from tracekit import schema
-from tracekit.analysis.clocks.bounds import OPEN, Bounds
-from tracekit.analysis.clocks.launches import Calls, DeviceClock, Work, device_clock
+from tracekit.analysis.clocks.bounds import OPEN, Bounds, Calls, DeviceClock, Work, device_clock
 from tracekit.analysis.clocks.line import Line
 from tracekit.analysis.links import one_key
 from tracekit.analysis.segments import rows_by
-from tracekit.columns import arrow
-from tracekit.columns.arrays import I64, Mask
-from tracekit.columns.arrow import Column
 from tracekit.inputs.clocks.placement import AUTO, LAUNCHES, OFFSET, OWN, REFERENCE, Clocked, Placed
-from tracekit.schema import API_CALLS, DEVICE_WORK
+from tracekit.model import arrow, schema
+from tracekit.model.arrow import I64, Column, Mask
+from tracekit.model.schema import API_CALLS, DEVICE_WORK
 
 COLUMNS = frozenset({"ts_ns", "dur_ns", "kind", "name", "pid", "device", "correlation", "copy_kind"})
 """Columns of EVENTS that are looked at."""

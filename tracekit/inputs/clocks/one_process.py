@@ -18,10 +18,6 @@ from typing import TypeAlias
 import numpy as np
 import pyarrow as pa
 
-from tracekit import schema
-from tracekit.columns import arrow
-from tracekit.columns.arrays import I64, Mask
-from tracekit.columns.arrow import Column, pc
 from tracekit.inputs.clocks.same_process import Side, Verdict, decide
 from tracekit.inputs.clocks.shared_ranges import NO_THREAD, Ranges
 from tracekit.inputs.clocks.survey import (
@@ -33,8 +29,10 @@ from tracekit.inputs.clocks.survey import (
     states_own_ids,
     with_threads,
 )
-from tracekit.schema import Kind
-from tracekit.trace import JOINED_INTO, Json, Ledger, Note, Run, SourceFacts
+from tracekit.model import arrow, schema
+from tracekit.model.arrow import I64, Column, Mask, pc
+from tracekit.model.schema import Kind
+from tracekit.model.trace import JOINED_INTO, Json, Ledger, Note, Run, SourceFacts
 
 LOG = "recorder-log"
 """The format of the recorder's logs."""

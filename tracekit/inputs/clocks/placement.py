@@ -17,13 +17,12 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 import pyarrow as pa
 
-from tracekit import schema
 from tracekit.analysis.clocks.line import Line
-from tracekit.analysis.clocks.meetings import Relation
-from tracekit.columns import arrow
-from tracekit.text.display import plural
-from tracekit.trace import Ledger, Note
-from tracekit.units import format_span
+from tracekit.analysis.clocks.matched_collectives import Relation
+from tracekit.model import arrow, schema
+from tracekit.model.display import plural
+from tracekit.model.trace import Ledger, Note
+from tracekit.model.units import format_span
 
 AUTO, NONE, WALL, RANGES, COLLECTIVES = "auto", "none", "wall-clock", "ranges", "collectives"
 LAUNCHES = "launches"

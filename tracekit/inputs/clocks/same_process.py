@@ -12,7 +12,6 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from tracekit.analysis.clocks.line import Line
-from tracekit.columns.arrays import I64
 from tracekit.inputs.clocks.shared_ranges import (
     FEWEST,
     Ranges,
@@ -24,8 +23,9 @@ from tracekit.inputs.clocks.shared_ranges import (
     share,
 )
 from tracekit.inputs.clocks.survey import Process
-from tracekit.text.display import plural
-from tracekit.units import format_span
+from tracekit.model.arrow import I64
+from tracekit.model.display import plural
+from tracekit.model.units import format_span
 
 FIRST_ORDINARY_PID = 300
 """Linux gives smaller process ids once after a start: to the system's own processes, and to those of a container."""

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from tracekit.analysis.clocks.line import Line, fit
-from tracekit.columns.arrays import I64, Mask
+from tracekit.model.arrow import I64, Mask
 
 NO_THREAD = np.iinfo(np.int64).min
 """The thread of a range that is on none: it may overlap others."""

@@ -8,13 +8,11 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 import pyarrow as pa
 
-from tracekit import schema
-from tracekit.columns import arrow
-from tracekit.columns.arrays import I64, Mask
-from tracekit.columns.arrow import Chunked, Column
 from tracekit.inputs.clocks.shared_ranges import NO_THREAD, Ranges
-from tracekit.schema import Kind
-from tracekit.trace import Run
+from tracekit.model import arrow, schema
+from tracekit.model.arrow import I64, Chunked, Column, Mask
+from tracekit.model.schema import Kind
+from tracekit.model.trace import Run
 
 COLUMNS = frozenset(
     {"ts_ns", "dur_ns", "event_id", "name", "kind", "rank", "pid", "tid", "device", "stream", "step", "args"}

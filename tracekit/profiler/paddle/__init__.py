@@ -39,16 +39,16 @@ from typing import TYPE_CHECKING
 from tracekit.profiler._window import Window
 from tracekit.profiler.paddle._profiler import (
     Profiler,
+    ProfilerState,
     ProfilerTarget,
     export_chrome_tracing,
     export_protobuf,
+    make_scheduler,
     supported_targets,
 )
-from tracekit.profiler.paddle._record_event import RecordEvent
+from tracekit.profiler.paddle._record_event import RecordEvent, TracerEventType
 from tracekit.profiler.paddle._result import ProfilerResult
-from tracekit.profiler.paddle._schedule import ProfilerState, make_scheduler
 from tracekit.profiler.paddle._summary import SortedKeys, SummaryView
-from tracekit.profiler.paddle._types import TracerEventType
 
 if TYPE_CHECKING:
     from tracekit.profiler.paddle._loaded import LoadedResult

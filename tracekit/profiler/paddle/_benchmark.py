@@ -20,7 +20,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from tracekit.text.display import in_pipes
+from tracekit.model.display import in_pipes
 
 SKIPPED: Final = 10
 STEPS: Final = "steps/s"

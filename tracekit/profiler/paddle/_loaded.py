@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tracekit import pipeline
+from tracekit.model.trace import Trace
 from tracekit.profiler.paddle._nodes import HostNode, trees_of
-from tracekit.trace import Trace
 
 
 @dataclass(frozen=True, repr=False)

@@ -10,12 +10,12 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
-from tracekit.profiler.paddle._types import TracerEventType, TracerMemEventType
+from tracekit.profiler.paddle._record_event import TracerEventType, TracerMemEventType
 from tracekit.safety.scratch import scratch_folder, writing
 
 if TYPE_CHECKING:
     from tracekit.messages import Message
-    from tracekit.trace import Trace
+    from tracekit.model.trace import Trace
 
 ROOT_END_NS: Final = (1 << 64) - 1
 

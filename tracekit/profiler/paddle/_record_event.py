@@ -5,11 +5,45 @@ from __future__ import annotations
 import functools
 import weakref
 from collections.abc import Callable
+from enum import Enum
 from typing import Final, ParamSpec, TypeVar
 from warnings import warn
 
 from tracekit import recorder
-from tracekit.profiler.paddle._types import TracerEventType
+
+# Types of Paddle's events, with Paddle's numbers.
+
+
+class TracerEventType(Enum):
+    """Type of a range, a call or the work of a device."""
+
+    Operator = 0
+    Dataloader = 1
+    ProfileStep = 2
+    CudaRuntime = 3
+    Kernel = 4
+    Memcpy = 5
+    Memset = 6
+    UserDefined = 7
+    OperatorInner = 8
+    Forward = 9
+    Backward = 10
+    Optimization = 11
+    Communication = 12
+    PythonOp = 13
+    PythonUserDefined = 14
+    DygraphKernelLaunch = 15
+    StaticKernelLaunch = 16
+
+
+class TracerMemEventType(Enum):
+    """Type of a memory event."""
+
+    Allocate = 0
+    Free = 1
+    ReservedAllocate = 2
+    ReservedFree = 3
+
 
 P = ParamSpec("P")
 R = TypeVar("R")

@@ -10,11 +10,10 @@ from dataclasses import dataclass, replace
 from enum import Enum
 from typing import TYPE_CHECKING, Final
 
-from tracekit.profiler._cpu import CpuReading, CpuUse, use_between
-from tracekit.profiler._window import Window, read_windows
+from tracekit.profiler._window import CpuReading, CpuUse, Window, read_windows, use_between
 
 if TYPE_CHECKING:
-    from tracekit.report import Section
+    from tracekit.model.report import Section
 
 TIME_UNITS: Final = ("s", "ms", "us", "ns")
 
@@ -142,8 +141,8 @@ def cpu_use(windows: Sequence[Window]) -> CpuUse:
 
 
 def _with_cpu(section: Section, use: CpuUse) -> Section:
-    from tracekit.report import Cell, Column, ReportTable
-    from tracekit.units import Unit
+    from tracekit.model.report import Cell, Column, ReportTable
+    from tracekit.model.units import Unit
 
     names: list[Cell] = ["CPU(Process)", "CPU(System)"]
     columns = (

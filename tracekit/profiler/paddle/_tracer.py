@@ -20,7 +20,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Final, Protocol
 
-from tracekit.profiler._notes import NoteOnce
+from tracekit.profiler._window import NoteOnce
 from tracekit.profiler.paddle._benchmark import BENCHMARK
 
 HOOK: Final = "tracekit"

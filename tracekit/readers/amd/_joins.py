@@ -9,9 +9,8 @@ import numpy as np
 import orjson
 import pyarrow as pa
 
-from tracekit.columns import arrow
-from tracekit.columns.arrays import I64
-from tracekit.columns.arrow import Column, DictColumn, pc
+from tracekit.model import arrow
+from tracekit.model.arrow import I64, Column, DictColumn, pc
 from tracekit.readers.builder import bounded
 from tracekit.readers.sqlite.cupti import SqlContext, coded, integers
 from tracekit.readers.sqlite.database import CellType, quoted

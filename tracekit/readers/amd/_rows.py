@@ -1,22 +1,163 @@
-"""Rows of rocpd's tables as columns of EVENTS."""
+"""The tables of rocprof, rocprofv2 and rocprofv3: their columns, and rows as columns of EVENTS."""
 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TypeAlias
 
 import numpy as np
+import orjson
 import pyarrow as pa
 
-from tracekit.columns import arrow
-from tracekit.columns.arrays import F64, I64, Mask
-from tracekit.columns.arrow import Column, DictColumn, pc
+from tracekit.model import arrow
+from tracekit.model.arrow import F64, I64, Column, DictColumn, Mask, pc
+from tracekit.model.schema import Kind
 from tracekit.readers import rocm
 from tracekit.readers.amd._joins import Group, Kernel, Numbers, numbers_of
+from tracekit.readers.builder import RowBuilder, Values
 from tracekit.readers.sqlite import cupti as cuda
 from tracekit.readers.sqlite.cupti import Columns, Extra, args_of, as_is, coded, integers
 from tracekit.readers.sqlite.database import Block, CellType
-from tracekit.schema import Kind
+
+# Columns of texts as columns of EVENTS: numbers, agents, what goes into args; and sums of counters.
+
+
+_INTEGER = r"^[0-9]{1,18}$"
+_AGENT = r"^(?:Agent |GPU |CPU )?([0-9]{1,9})$"
+WHOLE = re.compile(r"[0-9]{1,18}")
+
+
+def number(text: str) -> float:
+    """Return a text as a number, NaN for another text."""
+    try:
+        return float(text)
+    except ValueError:
+        return float("nan")
+
+
+def whole(column: Column | None) -> Column | None:
+    """Return a column of texts as integers, null where a text is none; None for a missing column."""
+    return None if column is None else integers_of(column)
+
+
+def integers_of(column: Column) -> Column:
+    """Return a column of texts as integers, null where a text is none."""
+    good = pc.match_substring_regex(column, pattern=_INTEGER)
+    return pc.if_else(good, column, None).cast(pa.int64())
+
+
+def small(column: Column | None) -> Column | None:
+    """Return a column of texts as int32, null beyond that."""
+    return None if column is None else _int32(column)
+
+
+def _int32(column: Column) -> Column:
+    values = integers_of(column)
+    return pc.if_else(pc.less(values, 1 << 31), values, None).cast(pa.int32())
+
+
+def agent(column: Column | None) -> Column | None:
+    """Return the numbers of agents: `4` or `Agent 4`."""
+    return None if column is None else _agent(column)
+
+
+def _agent(column: Column) -> Column:
+    return _int32(pc.replace_substring_regex(column, pattern=_AGENT, replacement=r"\1"))
+
+
+def args(cells: dict[str, Column], keys: list[str]) -> Column | None:
+    """Return a JSON object of these cells for each row, without cells that are empty or 0."""
+    parts = []
+    for key in keys:
+        if (column := cells.get(key)) is None:
+            continue
+        encoded = arrow.encoded(column)
+        members = [_member(key, text) for text in arrow.texts(encoded.dictionary)]
+        if any(members):
+            parts.append(arrow.take(arrow.array(members, pa.string()), arrow.ints(encoded.indices)))
+    if not parts:
+        return None
+    joined = arrow.joined(parts, ",")
+    return pc.if_else(pc.equal(joined, ""), None, pc.binary_join_element_wise("{", joined, "}", ""))
+
+
+def _member(key: str, text: str) -> str | None:
+    if text in ("", "0"):
+        return None
+    return f'"{key}":{int(text) if WHOLE.fullmatch(text) else orjson.dumps(text).decode()}'
+
+
+@dataclass(slots=True)
+class _Sum:
+    calls: int
+    low: float
+    high: float
+    total: float
+
+
+@dataclass(slots=True)
+class Counters:
+    """The counters of one input: `add` takes values, `rows` returns what they come to."""
+
+    _sums: dict[tuple[int | None, str, str], _Sum] = field(default_factory=dict)
+
+    def __len__(self) -> int:
+        return len(self._sums)
+
+    def add(self, counter: Column | str, kernel: Column, device: Column | None, values: F64) -> int:
+        """Take the values of launches; return how many of them are no numbers, which do not count.
+
+        counter: name for each value, or one for all. kernel: names. device: numbers, None where none is known.
+        """
+        count = len(values)
+        counters = arrow.array([counter], pa.string()) if isinstance(counter, str) else counter.cast(pa.string())
+        if isinstance(counter, str):
+            counters = arrow.take(counters, np.zeros(count, np.int64))
+        table = pa.table(
+            {
+                "device": arrow.nulls(count, pa.int32()) if device is None else device.cast(pa.int32()),
+                "counter": counters,
+                "kernel": kernel.cast(pa.string()),
+                "value": arrow.array(values),
+            }
+        ).filter(arrow.array(np.isfinite(values)))
+        groups = table.group_by(["device", "counter", "kernel"], use_threads=False)
+        for row in groups.aggregate(
+            [("value", "count"), ("value", "min"), ("value", "max"), ("value", "sum")]
+        ).to_pylist():
+            key = row["device"], row["counter"] or "", row["kernel"] or ""
+            calls, low, high, total = (row[f"value_{kind}"] for kind in ("count", "min", "max", "sum"))
+            if (one := self._sums.get(key)) is None:
+                self._sums[key] = _Sum(calls, low, high, total)
+                continue
+            one.calls, one.total = one.calls + calls, one.total + total
+            one.low, one.high = min(one.low, low), max(one.high, high)
+        return count - table.num_rows
+
+    def rows(self, builder: RowBuilder, source: int) -> int:
+        """Add a row of TOTALS for each device, kernel and counter; return the number of values in all."""
+        for (device, counter, kernel), one in self._sums.items():
+            builder.add(
+                source=source,
+                run=0,
+                section="metrics",
+                order=len(builder),
+                name=kernel,
+                kind=str(Kind.KERNEL),
+                calls=one.calls,
+                value_min=one.low,
+                value_max=one.high,
+                value_avg=one.total / one.calls,
+                device=device,
+                args=orjson.dumps({"metric": counter, "total": one.total}).decode(),
+            )
+        return sum(one.calls for one in self._sums.values())
+
+
+# Rows of rocpd's tables as columns of EVENTS.
+
 
 _COPY = re.compile(r"(HOST|DEVICE)_?TO_?(HOST|DEVICE)", re.ASCII | re.IGNORECASE)
 _KINDS = (
@@ -305,3 +446,229 @@ def samples(group: Group, block: Block, known: Samples) -> Columns:
         columns["value"] = arrow.take(arrow.array([*known.values.tolist(), None], pa.float64()), at)
         columns["name"] = names if shown is None else arrow.encoded(pc.coalesce(names, shown.cast(pa.string())))
     return columns
+
+
+_TIMES = ("Start_Timestamp", "End_Timestamp")
+Cells: TypeAlias = dict[str, Column]
+Make: TypeAlias = Callable[[Cells, Column], dict[str, Values]]
+
+
+@dataclass(frozen=True, slots=True)
+class Form:
+    """A kind of table. needed: columns by which it is found. start, end: columns of times; the same for moments.
+
+    make: returns the columns of EVENTS of cells and durations, None for a table whose rows are no events.
+    """
+
+    name: str
+    tool: str
+    needed: frozenset[str]
+    start: str = ""
+    end: str = ""
+    make: Make | None = None
+
+
+def _place(cells: Cells) -> dict[str, Values]:
+    correlation = whole(cells.get("Correlation_Id", cells.get("Correlation_ID")))
+    stream = cells.get("Stream_Id", cells.get("Queue_Id", cells.get("Queue_ID")))
+    return {
+        "pid": whole(cells.get("Process_Id", cells.get("PID"))),
+        "device": agent(cells.get("Agent_Id", cells.get("GPU_ID"))),
+        "stream": whole(stream),
+        "correlation": None if correlation is None else pc.if_else(pc.greater(correlation, 0), correlation, None),
+    }
+
+
+def _kernels(cells: Cells, _: Column) -> dict[str, Values]:
+    keys = ["Dispatch_Id", "Thread_Id", "Scratch_Size", "Private_Segment_Size", "Accum_VGPR_Count", "SGPR_Count"]
+    keys += ["Queue_Id"] if "Stream_Id" in cells else []
+    columns = _place(cells) | {
+        "kind": Kind.KERNEL,
+        "name": arrow.encoded(cells["Kernel_Name"]),
+        "registers": small(cells.get("VGPR_Count")),
+        "static_smem_bytes": whole(cells.get("LDS_Block_Size", cells.get("Group_Segment_Size"))),
+        "args": args(cells, keys),
+    }
+    for axis in "XYZ":
+        threads, items = small(cells.get(f"Workgroup_Size_{axis}")), whole(cells.get(f"Grid_Size_{axis}"))
+        columns[f"block_{axis.lower()}"] = threads
+        if threads is not None and items is not None:
+            size = pc.if_else(pc.greater(threads, 0), threads.cast(pa.int64()), None)
+            blocks = pc.add(pc.divide(pc.subtract(items, 1), size), 1)
+            columns[f"grid_{axis.lower()}"] = pc.if_else(pc.less(blocks, 1 << 31), blocks, None).cast(pa.int32())
+    return columns
+
+
+def _calls(cells: Cells, durations: Column) -> dict[str, Values]:
+    pairs = pc.binary_join_element_wise(cells["Domain"], cells["Function"], "\n")
+    encoded = arrow.encoded(pairs)
+    kinds = [region_kind(*text.split("\n", 1), message=True) for text in arrow.texts(encoded.dictionary)]
+    kind = arrow.take(arrow.array([str(k) for k in kinds], pa.string()), arrow.ints(encoded.indices))
+    moment = pc.and_(pc.equal(kind, str(Kind.USER_RANGE)), pc.equal(durations, 0))
+    return _place(cells) | {
+        "kind": arrow.encoded(pc.if_else(moment, str(Kind.MARK), kind)),
+        "tid": whole(cells.get("Thread_Id")),
+        "name": arrow.encoded(cells["Function"]),
+    }
+
+
+def _copies(cells: Cells, _: Column) -> dict[str, Values]:
+    names = arrow.encoded(cells["Direction"])
+    kinds = [copy_kind(text) for text in arrow.texts(names.dictionary)]
+    target, origin = agent(cells.get("Destination_Agent_Id")), agent(cells.get("Source_Agent_Id"))
+    direction = arrow.take(arrow.array(kinds, pa.string()), arrow.ints(names.indices))
+    to_host = pc.fill_null(pc.equal(direction, "DtoH"), False)
+    device = origin if target is None else target if origin is None else pc.if_else(to_host, origin, target)
+    if target is not None and origin is not None:
+        peers = pc.and_(pc.equal(direction, "DtoD"), pc.not_equal(target, origin))
+        direction = pc.if_else(pc.fill_null(peers, False), "PtoP", direction)
+    return _place(cells) | {
+        "kind": Kind.MEMCPY,
+        "name": names,
+        "copy_kind": arrow.encoded(direction),
+        "device": device,
+        "args": args(cells, ["Source_Agent_Id", "Destination_Agent_Id"]),
+    }
+
+
+def _memory(cells: Cells, _: Column) -> dict[str, Values]:
+    size = whole(cells.get("Allocation_Size"))
+    return _place(cells) | {
+        "kind": Kind.MEMORY,
+        "tid": whole(cells.get("Thread_Id")),
+        "name": arrow.encoded(cells["Operation"]),
+        "bytes": None if size is None else pc.if_else(pc.greater(size, 0), size, None),
+        "args": args(cells, ["Address", "Alloc_Flags"]),
+    }
+
+
+def kernel_names(column: Column) -> Column:
+    """Return names of kernels without quotation marks and the ending of a kernel descriptor."""
+    plain = pc.replace_substring_regex(column, pattern=r'^"(.*)"$', replacement=r"\1")
+    names: Column = pc.replace_substring_regex(plain, pattern=rocm.DESCRIPTOR, replacement="")
+    return names
+
+
+def results(cells: Cells, _: Column) -> dict[str, Values]:
+    """Return the columns of kernels of rocprof 1."""
+    known = ("Index", "KernelName", "gpu-id", "queue-id", "pid", "BeginNs", "EndNs", "DurationNs")
+    names = kernel_names(cells["KernelName"])
+    encoded = arrow.encoded(names)
+    found = [rocm.activity(text) for text in arrow.texts(encoded.dictionary)]
+    kinds = arrow.array([str(one[0] if one else Kind.KERNEL) for one in found], pa.string())
+    return {
+        "kind": arrow.encoded(arrow.take(kinds, arrow.ints(encoded.indices))),
+        "name": encoded,
+        "raw_name": _other_spelling(names, cells["KernelName"]),
+        "pid": whole(cells.get("pid")),
+        "device": agent(cells.get("gpu-id")),
+        "stream": whole(cells.get("queue-id")),
+        "registers": small(cells.get("arch_vgpr", cells.get("vgpr"))),
+        "args": args(cells, [name for name in cells if name not in known]),
+    }
+
+
+def _other_spelling(names: Column, given: Column) -> DictColumn:
+    plain = pc.replace_substring_regex(given, pattern=r'^"(.*)"$', replacement=r"\1")
+    return arrow.encoded(pc.if_else(pc.equal(names, plain), None, plain))
+
+
+def _dispatches(cells: Cells, _: Column) -> dict[str, Values]:
+    known = {"GPU_ID", "Queue_ID", "PID", "Kernel_Name", "Correlation_ID", "Arch_VGPR", "XCC_Index", *_TIMES}
+    names = kernel_names(cells["Kernel_Name"])
+    return _place(cells) | {
+        "kind": Kind.KERNEL,
+        "name": arrow.encoded(names),
+        "raw_name": _other_spelling(names, cells["Kernel_Name"]),
+        "registers": small(cells.get("Arch_VGPR")),
+        "args": args(cells, [name for name in cells if name not in known]),
+    }
+
+
+def activities(names: Column, operations: Column) -> dict[str, DictColumn]:
+    """Return name, kind and direction of commands: kernels have names, others an operation alone."""
+    shown = pc.if_else(pc.equal(names, ""), operations, names)
+    pairs = arrow.encoded(pc.binary_join_element_wise(operations, names, "\n"))
+    found = [_command(*text.split("\n", 1)) for text in arrow.texts(pairs.dictionary)]
+    codes = arrow.ints(pairs.indices)
+    return {
+        "name": arrow.encoded(shown),
+        "kind": arrow.encoded(arrow.take(arrow.array([str(kind) for kind, _ in found], pa.string()), codes)),
+        "copy_kind": arrow.encoded(arrow.take(arrow.array([way for _, way in found], pa.string()), codes)),
+    }
+
+
+def _command(operation: str, name: str) -> tuple[Kind, str | None]:
+    """Return kind and direction of a command. A Task with a name is a kernel that a graph started."""
+    if name and operation in ("Task", "KernelExecution", "KernelDispatch", ""):
+        return rocm.activity(name) or (Kind.KERNEL, None)
+    if (way := copy_kind(operation)) is not None and operation.startswith("MEMORY_COPY"):
+        return Kind.MEMCPY, way
+    return rocm.activity(operation) or (Kind.KERNEL if name else Kind.OTHER, None)
+
+
+def _activities(cells: Cells, durations: Column) -> dict[str, Values]:
+    names = cells.get("Kernel_Name", arrow.array([""] * len(durations), pa.string()))
+    return {**_place(cells), **activities(names, cells["Operation"])}
+
+
+def _ranges(cells: Cells, _: Column) -> dict[str, Values]:
+    return {
+        "kind": Kind.MARK,
+        "dur_ns": None,
+        "name": arrow.encoded(pc.if_else(pc.equal(cells["Message"], ""), None, cells["Message"])),
+        "args": args(cells, ["ROCTX_ID"]),
+    }
+
+
+_V3 = frozenset(_TIMES)
+_V2 = ("Start_Timestamp", "Stop_Timestamp")
+_MOMENT = ("Timestamp", "Timestamp")
+_ROCTX = frozenset({"Domain", "ROCTX_ID", "Message"})
+FORMS = (
+    Form("counters", "rocprofv3", frozenset({"Counter_Name", "Counter_Value", "Kernel_Name", "Dispatch_Id"})),
+    Form("kernels", "rocprofv3", _V3 | {"Kind", "Kernel_Name", "Dispatch_Id"}, *_TIMES, _kernels),
+    Form("calls", "rocprofv3", _V3 | {"Domain", "Function", "Process_Id", "Thread_Id"}, *_TIMES, _calls),
+    Form("copies", "rocprofv3", _V3 | {"Kind", "Direction"}, *_TIMES, _copies),
+    Form("memory", "rocprofv3", _V3 | {"Kind", "Operation"}, *_TIMES, _memory),
+    Form("samples", "rocprofv3", frozenset({"Sample_Timestamp", "Exec_Mask", "Dispatch_Id", "Instruction"})),
+    Form("results", "rocprof", frozenset({"Index", "KernelName"}), "BeginNs", "EndNs", results),
+    Form("dispatches", "rocprofv2", frozenset({"Dispatch_ID", "GPU_ID", "Kernel_Name"}), *_TIMES, _dispatches),
+    Form("calls", "rocprofv2", _V3 | {"Domain", "Function", "Correlation_ID"}, *_TIMES, _calls),
+    Form("commands", "rocprofv2", frozenset({"Domain", "Operation", "Correlation_ID", *_V2}), *_V2, _activities),
+    Form("ranges", "rocprofv2", _ROCTX, *_MOMENT, _ranges),
+    Form("sums", "rocprof or rocprofv3", frozenset({"Name", "Calls", "TotalDurationNs", "AverageNs", "Percentage"})),
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Counted:
+    """A table with a column for each counter. kernel, device: columns of the launch. others: no counters."""
+
+    kernel: str
+    device: str
+    others: frozenset[str]
+
+
+def _words(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
+COUNTED = {
+    "results": Counted(
+        "KernelName",
+        "gpu-id",
+        _words(
+            "Index KernelName gpu-id queue-id queue-index pid tid grd wgr lds scr vgpr arch_vgpr accum_vgpr sgpr fbar "
+            "wave_size sig obj DispatchNs BeginNs EndNs CompleteNs DurationNs"
+        ),
+    ),
+    "dispatches": Counted(
+        "Kernel_Name",
+        "GPU_ID",
+        _words(
+            "Dispatch_ID GPU_ID Queue_ID PID TID Grid_Size Workgroup_Size LDS_Per_Workgroup Scratch_Per_Workitem "
+            "Arch_VGPR Accum_VGPR SGPR Wave_Size Kernel_Name Start_Timestamp End_Timestamp Correlation_ID XCC_Index"
+        ),
+    ),
+}

@@ -6,11 +6,10 @@ from collections.abc import Callable, Mapping
 
 import pyarrow as pa
 
-from tracekit import schema
-from tracekit.columns import arrow
-from tracekit.columns.arrow import Column, pc
+from tracekit.model import arrow, schema
+from tracekit.model.arrow import Column, pc
+from tracekit.model.trace import Ledger, Run, SourceFacts
 from tracekit.readers.builder import event_batch, map_texts, totals_batch
-from tracekit.trace import Ledger, Run, SourceFacts
 
 Columns = dict[str, Column]
 Upgrade = Callable[[str, Columns], Columns]

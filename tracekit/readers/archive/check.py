@@ -5,12 +5,12 @@ from __future__ import annotations
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from tracekit import schema
 from tracekit.errors import ParseError, first_line
-from tracekit.readers.archive import _parquet
+from tracekit.model import schema
+from tracekit.model.trace import Ledger
+from tracekit.readers.archive import parquet as _parquet
 from tracekit.readers.base import ReadOptions
 from tracekit.readers.source import open_source
-from tracekit.trace import Ledger
 
 
 def check_rows(name: str) -> None:

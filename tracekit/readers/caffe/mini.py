@@ -20,8 +20,8 @@ from tracekit.readers.base import Opened, ReadOptions
 from tracekit.readers.trace_event.marks import PHASE
 
 if TYPE_CHECKING:
+    from tracekit.model.trace import Ledger
     from tracekit.readers.source import Source
-    from tracekit.trace import Ledger
 
 NAME = "mini-caffe"
 _CAT = rb'"cat"\s*:\s*"category"'

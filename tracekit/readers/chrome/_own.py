@@ -13,18 +13,17 @@ from pathlib import PurePath
 import numpy as np
 import pyarrow as pa
 
-from tracekit.columns import arrow
-from tracekit.columns.arrays import I64, Mask
+from tracekit.model import arrow
+from tracekit.model.arrow import I64, Mask
+from tracekit.model.schema import KINDS, Kind
+from tracekit.model.trace import SourceFacts
 from tracekit.readers.builder import event_batch
 from tracekit.readers.trace_event import events
 from tracekit.readers.trace_event.columns import SCRATCH, Planner
 from tracekit.readers.trace_event.events import Reading
 from tracekit.readers.trace_event.look import BEGIN, END
 from tracekit.readers.trace_event.pairs import Pairs
-from tracekit.readers.trace_event.plan import FACT, PAIRED, Build, Member, members_of
-from tracekit.readers.trace_event.rows import Rows
-from tracekit.schema import KINDS, Kind
-from tracekit.trace import SourceFacts
+from tracekit.readers.trace_event.plan import FACT, PAIRED, Build, Member, Rows, members_of
 
 _SHAPES = (("grid", ("grid_x", "grid_y", "grid_z")), ("block", ("block_x", "block_y", "block_z")))
 _SIZES = ("bytes", "registers", "static_smem_bytes", "dynamic_smem_bytes")

@@ -7,6 +7,7 @@ import re
 from contextlib import suppress
 
 from tracekit.errors import Option, sentence
+from tracekit.model.trace import Ledger
 from tracekit.readers.base import Opened, ReadOptions
 from tracekit.readers.chrome._own import OwnReading, own_facts
 from tracekit.readers.chrome._producers import ANY, ASCEND, FLUID, TRACEKIT, VIZTRACER, dialect_of
@@ -17,7 +18,6 @@ from tracekit.readers.trace_event import events
 from tracekit.readers.trace_event.events import Reading
 from tracekit.readers.trace_event.generic import ChromeReading
 from tracekit.readers.trace_event.look import Dialect
-from tracekit.trace import Ledger
 
 _TEXT_TIME = re.compile(rb'"(ts|dur)"\s*:\s*"((?:0|[1-9][0-9]{0,17})(?:\.[0-9]{1,18})?)"')
 _VIZTRACER = re.compile(VIZTRACER_METADATA + rb"\s*:\s*(\{[^{}]{0,900}\})")

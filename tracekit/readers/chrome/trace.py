@@ -33,8 +33,8 @@ from tracekit.readers.base import Opened, ReadOptions
 from tracekit.readers.options import TIME_UNIT
 
 if TYPE_CHECKING:
+    from tracekit.model.trace import Ledger
     from tracekit.readers.source import Source
-    from tracekit.trace import Ledger
 
 
 def read(source: Source, options: ReadOptions, ledger: Ledger) -> Opened:

@@ -8,11 +8,438 @@ from __future__ import annotations
 import csv
 import re
 from collections.abc import Iterator
+from dataclasses import dataclass, field
+from decimal import Decimal, InvalidOperation
+from functools import lru_cache
 
 import numpy as np
+import orjson
+import pyarrow as pa
 
-from tracekit.columns.arrays import I64, Mask
-from tracekit.readers.cuda_profile._cells import Cells, Text
+from tracekit.model import arrow
+from tracekit.model.arrow import I64, U64, Bytes, Column, DictColumn, Mask, pc
+from tracekit.model.units import MAX_NS, to_ns
+
+# Cells of a block of text by their places: numbers and texts of many cells at once, exact.
+#
+# A cell is a start and an end in a padded copy of the text. Numbers are read eight characters at a time: one 64-bit
+# word
+# is fetched for each cell, and multiplications combine its digits, for all cells together. A cell of an unusual form
+# (more decimals, an exponent, a sign, junk) is reported as not read, for an exact path that goes cell by cell. Source
+# of
+# the eight-digit step: the well-known SWAR conversion ("simd within a register").
+
+
+PAD = 16
+_ALL = (1 << 64) - 1
+_KEEP = np.array([_ALL ^ (_ALL >> (8 * n)) for n in range(9)], np.uint64)
+"""Masks of the last n characters of a word: a word holds its last character in the highest byte."""
+_FIRST = np.array([(1 << (8 * n)) - 1 for n in range(9)], np.uint64)
+
+
+def _u(value: int) -> np.uint64:
+    return np.uint64(value)
+
+
+_ZEROS, _HIGH = _u(0x3030303030303030), _u(0xF0F0F0F0F0F0F0F0)
+_SIX, _TOP = _u(0x0606060606060606), _u(0x8080808080808080)
+
+
+@dataclass(frozen=True, slots=True)
+class Cells:
+    """Some cells of one text: `starts` and `ends` are int64 of shape (n,), places in the padded text."""
+
+    text: Text
+    starts: I64
+    ends: I64
+
+    def __len__(self) -> int:
+        return len(self.starts)
+
+    def take(self, rows: I64 | Mask) -> Cells:
+        """Return some of the cells."""
+        return Cells(self.text, self.starts[rows], self.ends[rows])
+
+    def one(self, row: int) -> str:
+        """Return the text of one cell."""
+        return self.text.data[self.starts[row] - PAD : self.ends[row] - PAD].decode("utf-8", "replace")
+
+    def integers(self) -> tuple[I64, Mask]:
+        """Return the values of cells of 1 to 16 digits, and the mask of these cells."""
+        return self.text.digits(self.starts, self.ends)
+
+    def thousands(self) -> tuple[I64, Mask]:
+        """Return 1000 x the value of decimals with up to three places (us to ns), and the mask of these cells."""
+        text, starts, ends = self.text, self.starts, self.ends
+        limit = (1 << 62) // 1000 - 1
+        dot = ends - 4
+        if bool(((text.bytes[dot] == ord(".")) & (dot > starts)).all()):  # as the profiler prints them
+            return self._fraction(dot, 3, limit)
+        whole, ok = text.digits(starts, ends)
+        ok &= whole < limit
+        whole = whole * 1000
+        for places in (3, 2, 1):
+            dot = ends - places - 1
+            chosen = ~ok & (text.bytes[dot] == ord(".")) & (dot > starts)
+            if chosen.any():
+                whole[chosen], ok[chosen] = self.take(chosen)._fraction(dot[chosen], places, limit)
+        return whole, ok
+
+    def _fraction(self, dot: I64, places: int, limit: int) -> tuple[I64, Mask]:
+        """Return what `thousands` does, for cells with a dot before their last `places` characters."""
+        before, before_ok = self.text.digits(self.starts, dot)
+        after, after_ok = self.text.digits(dot + 1, self.ends)
+        return before * 1000 + after * 10 ** (3 - places), before_ok & after_ok & (before < limit)
+
+    def hexadecimal(self) -> tuple[I64, Mask]:
+        """Return the values of cells of 1 to 16 hexadecimal digits below 2^62, and the mask of these cells."""
+        length = self.ends - self.starts
+        ok = (length >= 1) & (length <= PAD)
+        low, low_ok = self.text.hex8(self.ends, np.clip(length, 0, 8))
+        high, high_ok = self.text.hex8(self.ends - 8, np.clip(length - 8, 0, 8))
+        value = (high << _u(32)) | low
+        return value.astype(np.int64), ok & low_ok & high_ok & (value < _u(1 << 62))
+
+    def texts(self) -> DictColumn:
+        """Return the cells as text. Cells point into the text, so only the distinct ones are copied."""
+        count = len(self.starts)
+        length = (self.ends - self.starts).astype(np.int32)
+        views = np.zeros((count, 4), "<u4")
+        views[:, 0] = length
+        first = self.text.words(self.starts)
+        views[:, 1] = (first & _FIRST[np.minimum(length, 4)]).astype(np.uint32)
+        views[:, 3] = self.starts
+        short = np.flatnonzero(length <= 12)
+        if len(short):
+            places, size = self.starts[short], length[short]
+            # Arrow keeps texts up to 12 bytes inside the view: four bytes above, eight here.
+            rest = self.text.words(places + 4) & _FIRST[np.clip(size - 4, 0, 8)]
+            views[short, 2] = (rest & _u(0xFFFFFFFF)).astype(np.uint32)
+            views[short, 3] = (rest >> _u(32)).astype(np.uint32)
+        column: Column = pa.Array.from_buffers(
+            pa.string_view(), count, [None, arrow.buffer(views), pa.py_buffer(self.text.padded)]
+        )
+        encoded = arrow.encoded(column)
+        return pa.DictionaryArray.from_arrays(encoded.indices, encoded.dictionary.cast(pa.string()))
+
+
+class Text:
+    """A block of text, padded so that a word can be fetched at each of its places."""
+
+    def __init__(self, data: bytes) -> None:
+        self.data = data
+        self.padded = b"\n" * PAD + data + b"\n" * PAD
+        self.bytes: Bytes = np.frombuffer(self.padded, np.uint8)
+        self._commas: I64 | None = None
+        self._words: U64 = np.ndarray((len(self.padded) - 7,), "<u8", self.padded, 0, (1,))
+
+    def commas(self) -> I64:
+        """Return the places of all commas."""
+        if self._commas is None:
+            self._commas = np.flatnonzero(self.bytes == ord(","))
+        return self._commas
+
+    def words(self, places: I64) -> U64:
+        """Return the eight characters from each place on, the first in the lowest byte."""
+        words: U64 = self._words[places]
+        return words
+
+    def same(self, places: I64, text: bytes) -> Mask:
+        """Return the mask of the places where this text begins."""
+        out = np.ones(len(places), np.bool_)
+        # The padding behind the end holds line ends only, and `text` has none.
+        last = len(self._words) - 1
+        inside = not len(places) or int(places.max()) + len(text) <= last
+        for at in range(0, len(text), 8):
+            part = text[at : at + 8]
+            wanted = _u(int.from_bytes(part.ljust(8, b"\0"), "little"))
+            here = places + at if at else places
+            words = self.words(here if inside else np.minimum(here, last))
+            out &= (words if len(part) == 8 else words & _FIRST[len(part)]) == wanted
+        return out
+
+    def digits(self, starts: I64, ends: I64) -> tuple[I64, Mask]:
+        """Return the values of 1 to 16 digits between the places, and the mask of the places that have such."""
+        length = ends - starts
+        ok = (length >= 1) & (length <= PAD)
+        value, low_ok = self._digits8(ends, np.clip(length, 0, 8))
+        ok &= low_ok
+        if bool((length > 8).any()):
+            high, high_ok = self._digits8(ends - 8, np.clip(length - 8, 0, 8))
+            ok &= high_ok
+            value = value + high * _u(100_000_000)
+        return value.astype(np.int64), ok
+
+    def _digits8(self, ends: I64, count: I64) -> tuple[U64, Mask]:
+        keep = _KEEP[count]
+        word = (self._words[ends - 8] & keep) | (_ZEROS & ~keep)
+        fine = ((word & _HIGH) == _ZEROS) & (((word + _SIX) & _HIGH) == _ZEROS)
+        word = word - _ZEROS
+        word = word * _u(10) + (word >> _u(8))
+        pairs = _u(0x000000FF000000FF)
+        low = (word & pairs) * _u(0x000F424000000064)
+        high = ((word >> _u(16)) & pairs) * _u(0x0000271000000001)
+        return (low + high) >> _u(32), fine
+
+    def hex8(self, ends: I64, count: I64) -> tuple[U64, Mask]:
+        """Return the values of the last `count` (0 to 8) hexadecimal digits before the places, and the mask of such."""
+        keep = _KEEP[count]
+        word = (self._words[ends - 8] & keep) | (_ZEROS & ~keep)
+        lower = word | _u(0x2020202020202020)
+        off = word ^ _ZEROS
+        no_digit = (((off & ~_TOP) + _u(0x7676767676767676)) | off) & _TOP
+        is_letter = _letters(lower)
+        fine = ((no_digit ^ _TOP) | is_letter) == _TOP
+        nibbles = (word & _u(0x0F0F0F0F0F0F0F0F)) + (is_letter >> _u(7)) * _u(9)
+        nibbles = ((nibbles & _u(0x000F000F000F000F)) << _u(4)) | ((nibbles >> _u(8)) & _u(0x000F000F000F000F))
+        nibbles = ((nibbles & _u(0x000000FF000000FF)) << _u(8)) | ((nibbles >> _u(16)) & _u(0x000000FF000000FF))
+        return ((nibbles & _u(0xFFFF)) << _u(16)) | (nibbles >> _u(32)), fine
+
+
+def _letters(word: U64) -> U64:
+    """Return a high bit for each byte that is a..f. Bit 5 of each byte must be set."""
+    plain = word & ~_TOP
+    from_a = plain + _u(0x1F1F1F1F1F1F1F1F)  # >= 'a' (0x61) sets the high bit
+    after_f = plain + _u(0x1919191919191919)  # > 'f' (0x66) sets the high bit
+    return from_a & ~after_f & ~word & _TOP
+
+
+# Columns of a CUDA profiler log: their meaning, and the values of one block of rows.
+
+
+INTEGERS = {
+    **{f"{shape}{axis}": f"grid_{axis.lower()}" for shape in ("gridsize", "ndrangesize") for axis in "XYZ"},
+    **{f"{shape}{axis}": f"block_{axis.lower()}" for shape in ("threadblocksize", "workgroupsize") for axis in "XYZ"},
+    **dict.fromkeys(("stasmemperblock", "stapmemperblock", "stapmemperworkgroup"), "static_smem_bytes"),
+    **dict.fromkeys(("dynsmemperblock", "dynsmemperworkgroup"), "dynamic_smem_bytes"),
+    **dict.fromkeys(("regperthread", "regperworkitem"), "registers"),
+    "streamid": "stream",
+    "memtransfersize": "bytes",
+}
+"""Column of the log -> column of the schema; all others go into `args` as printed.
+
+OpenCL has words of its own for the same things: the Visual Profiler imports an OpenCL log if they are replaced
+(uob-hpc.github.io/2015/05/27/nvvp-import-opencl).
+"""
+SHAPES = ("gridsize", "threadblocksize", "ndrangesize", "workgroupsize")
+"""Key-value logs of version 1 have one key for a shape: `gridsize=[ 16, 16 ] threadblocksize=[ 16, 16, 1 ]`."""
+INT32 = frozenset({"grid_x", "grid_y", "grid_z", "block_x", "block_y", "block_z", "registers"})
+TIMES = ("gputime", "cputime", "timestamp", "gpustarttimestamp", "gpuendtimestamp")
+NUMBER = re.compile(r"-?(0|[1-9]\d{0,17})(\.\d{1,20})?([eE][+-]?\d{1,3})?", re.ASCII)
+COPY = re.compile(r"memcpy(HtoD|DtoH|DtoD|HtoH|HtoA|AtoH|AtoD|DtoA|AtoA|PtoP|Peer)\w*", re.IGNORECASE | re.ASCII)
+OTHER_COPY = re.compile(r"memcopy|memcpy(?!_)\w*", re.IGNORECASE | re.ASCII)
+"""memcopy: any copy, in logs of CUDA 1.x (README of the CUDA Visual Profiler 1.0)."""
+MEMSET = re.compile(r"memset(?!_)\w*", re.IGNORECASE | re.ASCII)
+"""memset128, memset32_post; but a kernel of the user that is declared extern "C" may be called memset_kernel."""
+
+
+def exact(column: str, text: str) -> int:
+    """Return the integer value of one odd cell: ns of a time, else the number. Raises: ValueError."""
+    text = text.strip()
+    if column in ("gpustarttimestamp", "gpuendtimestamp"):
+        if not re.fullmatch(r"[0-9a-fA-F]{1,16}", text):
+            raise ValueError(f"not hexadecimal ns: {text[:40]!r}")
+        value = int(text, 16)
+    elif column in TIMES:
+        value = to_ns(text, "us")
+    else:
+        try:
+            number = Decimal(text)
+        except InvalidOperation as err:
+            raise ValueError(f"not a number: {text[:40]!r}") from err
+        if not number.is_finite() or number.adjusted() > 20 or number != number.to_integral_value():
+            raise ValueError(f"not a whole number: {text[:40]!r}")
+        value = int(number)
+    if not 0 <= value < MAX_NS:
+        raise ValueError(f"not a possible value: {text[:40]!r}")
+    return value
+
+
+def below_ns(text: str) -> bool:
+    """Return whether a time in us has digits below 1 ns. Hexadecimal stamps have none."""
+    try:
+        ns = Decimal(text.strip()).scaleb(3)
+    except ArithmeticError:  # not a number, or an exponent too large
+        return False
+    return ns != ns.to_integral_value()
+
+
+@dataclass(slots=True)
+class Block:
+    """The rows of one block of lines.
+
+    values: column -> int64 of shape (n,), and the mask of the rows that have a value. texts: column -> rows and their
+    texts. bad: row -> the reason why it is not an event. odd: row and column of cells that the column cannot hold.
+    rounded: rows with a time that has digits below 1 ns.
+    """
+
+    count: int
+    values: dict[str, tuple[I64, Mask]] = field(default_factory=dict)
+    texts: dict[str, list[tuple[I64, Column]]] = field(default_factory=dict)
+    bad: dict[int, str] = field(default_factory=dict)
+    odd: set[tuple[int, str]] = field(default_factory=set)
+    rounded: set[int] = field(default_factory=set)
+
+    def add(self, rows: I64, column: str, cells: Cells) -> None:
+        """Add the cells of some rows to a column. Empty cells are nulls."""
+        full = cells.ends > cells.starts
+        if not full.all():
+            rows, cells = rows[full], cells.take(full)
+        if not len(rows):
+            return
+        if column in SHAPES:
+            rows, cells = self._add_shape(rows, column, cells)
+        if column not in TIMES and column not in INTEGERS:
+            self.texts.setdefault(column, []).append((rows, cells.texts()))
+            return
+        if column in ("gpustarttimestamp", "gpuendtimestamp"):
+            numbers, ok = cells.hexadecimal()
+        elif column in TIMES:
+            numbers, ok = cells.thousands()
+        else:
+            numbers, ok = cells.integers()
+            if INTEGERS[column] in INT32:
+                ok &= numbers < 1 << 31
+        for at in np.flatnonzero(~ok).tolist():
+            self.add_one(int(rows[at]), column, cells.one(at))
+        if not ok.all():
+            rows, numbers = rows[ok], numbers[ok]
+        values, present = self._numbers(column)
+        values[rows] = numbers
+        present[rows] = True
+
+    def _add_shape(self, rows: I64, column: str, cells: Cells) -> tuple[I64, Cells]:
+        """Add shapes `x, y, z` or `x, y` to the columns of their parts, and return the other cells."""
+        places = cells.text.commas()
+        first = np.searchsorted(places, cells.starts)
+        count = np.searchsorted(places, cells.ends) - first
+        rest = np.ones(len(rows), np.bool_)
+        for parts in (2, 3):
+            chosen = np.flatnonzero(count == parts - 1)
+            if not len(chosen):
+                continue
+            cuts = places[first[chosen][:, None] + np.arange(parts - 1)]
+            begins = np.column_stack([cells.starts[chosen], cuts + 1])
+            begins[:, 1:] += cells.text.bytes[begins[:, 1:]] == ord(" ")
+            ends = np.column_stack([cuts, cells.ends[chosen]])
+            read = [Cells(cells.text, begins[:, at], ends[:, at]).integers() for at in range(parts)]
+            good = np.logical_and.reduce([ok & (numbers < 1 << 31) for numbers, ok in read])
+            for axis, (numbers, _) in zip("XYZ", read, strict=False):
+                values, present = self._numbers(column + axis)
+                values[rows[chosen[good]]] = numbers[good]
+                present[rows[chosen[good]]] = True
+            rest[chosen[good]] = False
+        return rows[rest], cells.take(rest)
+
+    def add_one(self, row: int, column: str, text: str) -> None:
+        """Add one odd cell to a column, exactly. A bad time makes the row bad; another bad cell is kept as text."""
+        if not text.strip():
+            return
+        if column in TIMES or column in INTEGERS:
+            try:
+                value = exact(column, text)
+            except ValueError as err:
+                if column in TIMES and column != "cputime":
+                    self.bad[row] = f"{column}: {err}"
+                    return
+            else:
+                if INTEGERS.get(column) not in INT32 or value < 1 << 31:
+                    values, present = self._numbers(column)
+                    values[row], present[row] = value, True
+                    if column in TIMES and below_ns(text):
+                        self.rounded.add(row)
+                    return
+            self.odd.add((row, column))
+        elif column in SHAPES and (match := re.fullmatch(r" *(\d{1,9}), ?(\d{1,9})(?:, ?(\d{1,9}))? *", text)):
+            for axis, number in zip("XYZ", match.groups(), strict=True):
+                if number is not None:
+                    self.add_one(row, column + axis, number)
+            return
+        self.texts.setdefault(column, []).append((np.array([row]), arrow.array([text])))
+
+    def _numbers(self, column: str) -> tuple[I64, Mask]:
+        if column not in self.values:
+            self.values[column] = np.zeros(self.count, np.int64), np.zeros(self.count, np.bool_)
+        return self.values[column]
+
+    def number(self, column: str, rows: I64) -> tuple[I64, Mask]:
+        """Return the values of some rows, and the mask of those present. rows: ascending, each at most once."""
+        if column not in self.values:
+            return np.zeros(len(rows), np.int64), np.zeros(len(rows), np.bool_)
+        values, present = self.values[column]
+        return (values, present) if len(rows) == self.count else (values[rows], present[rows])
+
+    def nullable(self, column: str, kind: pa.DataType, rows: I64) -> Column | None:
+        """Return a column with nulls, None when it has no value at all."""
+        values, present = self.number(column, rows)
+        return arrow.array(values, kind, mask=~present) if present.any() else None
+
+    def text(self, column: str, rows: I64) -> DictColumn:
+        """Return a text column of some rows."""
+        codes = np.full(self.count, -1, np.int32)
+        words: list[str] = []
+        known: dict[str, int] = {}
+        for part_rows, part in self.texts.get(column, ()):
+            encoded = arrow.encoded(part)
+            distinct = arrow.texts(encoded.dictionary)
+            new = np.empty(len(distinct), np.int32)
+            for at, word in enumerate(distinct):
+                if word not in known:
+                    known[word] = len(words)
+                    words.append(word)
+                new[at] = known[word]
+            codes[part_rows] = new[arrow.codes(encoded)]
+        chosen = codes if len(rows) == self.count else codes[rows]
+        return pa.DictionaryArray.from_arrays(arrow.array(chosen, mask=chosen < 0), arrow.array(words, pa.string()))
+
+
+def args_of(block: Block, rows: I64, dur_ns: I64, *, stamps: tuple[str, ...] = ()) -> Column | None:
+    """Return the JSON objects of the values without a column of their own, null where nothing is left.
+
+    Whole ns: cputime_ns; gputime_ns if it differs from the time stamps; gpustarttimestamp_ns and timestamp_ns of the
+    `stamps` that are not the start. All other members have the name of the log and hold the number as printed, or a
+    string if it is not a JSON number.
+    """
+    parts: dict[str, Column] = {}
+    for column in ("cputime", "gputime", *stamps):
+        values, present = block.number(column, rows)
+        if column == "gputime":
+            present = present & (values != dur_ns)
+        if present.any():
+            parts[f"{column}_ns"] = arrow.array(values, mask=~present).cast(pa.string())
+    for column in block.texts:
+        if column == "method":
+            continue
+        encoded = block.text(column, rows)
+        words = [w if NUMBER.fullmatch(w) else orjson.dumps(w).decode() for w in arrow.texts(encoded.dictionary)]
+        if encoded.null_count < len(encoded):
+            name = column
+            while name in parts:  # a counter with the name of a member that is made here
+                name += "_"
+            parts[name] = arrow.array(words, pa.string()).take(encoded.indices)
+    if not parts:
+        return None
+    # Not null_handling="skip": with it Arrow leaves out a row in which all parts are null (seen with 26.0.1).
+    ended = [
+        pc.fill_null(pc.binary_join_element_wise(_member(name, part), ",", ""), "") for name, part in parts.items()
+    ]
+    joined = pc.utf8_rtrim(pc.binary_join_element_wise(*ended, ""), ",")
+    joined = pc.if_else(pc.equal(joined, ""), pa.scalar(None, pa.string()), joined)
+    return pc.binary_join_element_wise("{", joined, "}", "")
+
+
+def _member(name: str, values: Column) -> Column:
+    return pc.binary_join_element_wise(orjson.dumps(name).decode() + ":", values, "")
+
+
+@lru_cache(maxsize=4096)
+def copy_kind(method: str) -> str | None:
+    """Return the direction of a copy (HtoD, PtoP ...) by its method, "" if unknown, None for other work."""
+    match = COPY.fullmatch(method)
+    if match is None:
+        return "" if OTHER_COPY.fullmatch(method) else None
+    return {"peer": "PtoP"}.get(match[1].lower(), match[1][0].upper() + "to" + match[1][3].upper())
+
 
 MOST_FIELDS = 200
 SHAPES_A_BLOCK = 24

@@ -16,9 +16,9 @@ import orjson
 import pyarrow as pa
 import pyarrow.csv as pacsv
 
-from tracekit.columns import arrow
-from tracekit.columns.arrays import Mask
-from tracekit.columns.arrow import Column, DictColumn, pc
+from tracekit.model import arrow
+from tracekit.model.arrow import Column, DictColumn, Mask, pc
+from tracekit.model.schema import EVENTS
 from tracekit.readers.builder import Values
 from tracekit.readers.engine.cells import INT62, SKIP, KeptValue, RowError
 from tracekit.readers.engine.csv_bytes import NEWLINE, has_bare_points, has_hexadecimal, has_plain_quotes
@@ -26,7 +26,6 @@ from tracekit.readers.engine.layout import split
 from tracekit.readers.engine.spec import Named, PlacedColumn, TableHeader
 from tracekit.readers.names import Demangler
 from tracekit.readers.printed.numbers import POINT
-from tracekit.schema import EVENTS
 
 _ROWS_FOR_STYLE = 64
 _BYTES_FOR_STYLE = 1 << 14

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import TypeAlias
 
+from tracekit.model.units import TIME_EXPONENT, to_ns
 from tracekit.readers.printed.numbers import Style
-from tracekit.units import TIME_EXPONENT, to_ns
 
 TIMES = {
     **dict.fromkeys(("ns", "nsec"), "ns"),

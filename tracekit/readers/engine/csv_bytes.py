@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from tracekit.columns.arrays import Bytes
+from tracekit.model.arrow import Bytes
 
 NEWLINE, _RETURN, _QUOTE, _POINT = b'\n\r".'
 CELL_STARTS = b',;\t"\n'

@@ -27,8 +27,8 @@ from typing import Generic, TypeAlias, TypeVar
 
 import numpy as np
 
-from tracekit.columns.arrays import I32, I64, Mask
-from tracekit.trace import Ledger
+from tracekit.model.arrow import I32, I64, Mask
+from tracekit.model.trace import Ledger
 
 MOST_OPEN = 1 << 16
 """Begins of one lane that wait for their end. Of more, the outermost get none: memory is bounded."""

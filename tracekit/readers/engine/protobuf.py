@@ -15,11 +15,11 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from tracekit.columns import arrow
-from tracekit.columns.arrow import DictColumn
+from tracekit.model import arrow
+from tracekit.model.arrow import DictColumn
+from tracekit.model.trace import Ledger
+from tracekit.model.units import MAX_NS
 from tracekit.readers.engine.torn import drop_torn
-from tracekit.trace import Ledger
-from tracekit.units import MAX_NS
 
 MAX_MESSAGE_BYTES = 64 << 20
 """A larger inner message is skipped: the largest of real files have some kilobytes."""

@@ -19,6 +19,7 @@ import orjson
 import pyarrow as pa
 
 from tracekit.errors import Option, Sentence, sentence
+from tracekit.model.trace import PLACES_KEPT, Ledger, Run
 from tracekit.readers.base import ReadOptions
 from tracekit.readers.builder import BATCH_ROWS, RowBuilder, event_batch
 from tracekit.readers.engine.blocks import ColumnBlock, ParsePlan, first_numbers, parse_plan
@@ -26,7 +27,6 @@ from tracekit.readers.engine.cells import KeptValue, RowError
 from tracekit.readers.engine.spec import Named, SumRow, TableHeader
 from tracekit.readers.names import Demangler
 from tracekit.readers.printed.numbers import ANY_NUMBER, COMMA, DECIMAL, POINT, Style, choose, styles_of
-from tracekit.trace import PLACES_KEPT, Ledger, Run
 
 ROWS_AT_ONCE = 1 << 12
 """Rows of a table that are held until the style of its numbers is chosen."""

@@ -11,8 +11,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 
+from tracekit.model.trace import Run
 from tracekit.readers.engine.cells import NAME, PRINTED_TEXT, Cell, Spread
-from tracekit.trace import Run
 
 UNIT = re.compile(r"^((?:.*\S)?)\s*\(([A-Za-z/%µ]+)\)$")
 """`Start (ns)`, `Time(%)`: a column and its unit."""

@@ -25,14 +25,15 @@ from dataclasses import dataclass, field
 import numpy as np
 import pyarrow as pa
 
-from tracekit.readers.base import Head, ReadOptions
+from tracekit.model.trace import Ledger, Run
+from tracekit.readers.base import ReadOptions
 from tracekit.readers.engine.layout import Places, boxed, places, row, split, titles
 from tracekit.readers.engine.rows import TableRows, has_numbers
 from tracekit.readers.engine.spec import Heading, TableHeader, TextSpec
+from tracekit.readers.head import Head
 from tracekit.readers.printed.late import heads
 from tracekit.readers.printed.prefix import LINE_TAG
 from tracekit.readers.source import LineBlock, Source
-from tracekit.trace import Ledger, Run
 
 QUOTED_LINES = 100
 """Lines of a row whose quoted name has line ends, at most."""

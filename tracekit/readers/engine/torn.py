@@ -5,7 +5,7 @@ One code for all readers, because `doctor` and programs that read ledgers look f
 
 from __future__ import annotations
 
-from tracekit.trace import Ledger
+from tracekit.model.trace import Ledger
 
 TORN = "torn-row"
 """The code of the note."""

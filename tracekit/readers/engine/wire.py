@@ -18,8 +18,8 @@ from typing import NamedTuple, Protocol, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from tracekit.columns.arrays import I64, Bytes, Mask
-from tracekit.columns.varints import SEVEN, STEPS, numbers_of, signed, varint_at
+from tracekit.model.arrow import I64, Bytes, Mask
+from tracekit.model.digits import SEVEN, STEPS, numbers_of, signed, varint_at
 
 Words: TypeAlias = npt.NDArray[np.uint64]
 PAD = 24

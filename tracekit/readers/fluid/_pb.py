@@ -8,10 +8,13 @@ from collections.abc import Iterator
 import orjson
 import pyarrow as pa
 
-from tracekit.columns.arrow import Values
 from tracekit.errors import ParseError
 from tracekit.messages import PLACES, Message, messages
-from tracekit.readers.base import Confidence, Head, Opened, ReadOptions
+from tracekit.model.arrow import Values
+from tracekit.model.schema import Kind
+from tracekit.model.trace import Ledger, Run, SourceFacts
+from tracekit.model.units import MAX_NS
+from tracekit.readers.base import Confidence, Opened, ReadOptions
 from tracekit.readers.builder import BATCH_ROWS, event_batch
 from tracekit.readers.engine.protobuf import (
     EPOCH_NS,
@@ -26,12 +29,10 @@ from tracekit.readers.engine.protobuf import (
     text_column,
     walk,
 )
-from tracekit.readers.fluid._kinds import host_kind
+from tracekit.readers.fluid.report import host_kind
+from tracekit.readers.head import Head
 from tracekit.readers.names import Demangler
 from tracekit.readers.source import Source
-from tracekit.schema import Kind
-from tracekit.trace import Ledger, Run, SourceFacts
-from tracekit.units import MAX_NS
 
 _EVENT_FIELDS = {1: 2, 2: 0, 3: 0, 4: 0, 5: 0, 6: 0, 7: 2, 8: 0, 9: 2}
 _MEMORY_FIELDS = {1: 0, 2: 0, 3: 0, 4: 0, 5: 0, 6: 0, 7: 2, 8: 2}

@@ -10,8 +10,11 @@ from itertools import count, pairwise
 
 import pyarrow as pa
 
-from tracekit.readers.base import Confidence, Head, Opened, ReadOptions
+from tracekit.model.schema import Kind
+from tracekit.model.trace import Ledger, Run, SourceFacts
+from tracekit.readers.base import Confidence, Opened, ReadOptions
 from tracekit.readers.engine.torn import drop_torn
+from tracekit.readers.head import Head
 from tracekit.readers.printed.late import heads
 from tracekit.readers.printed.lines import (
     CUT_NUMBER,
@@ -26,8 +29,6 @@ from tracekit.readers.printed.locale import NumberCells, as_printed
 from tracekit.readers.printed.numbers import LOCAL_NUMBER
 from tracekit.readers.printed.pasted import Plain, RankRows, closes, read_reports
 from tracekit.readers.source import Source
-from tracekit.schema import Kind
-from tracekit.trace import Ledger, Run, SourceFacts
 
 _TITLE = re.compile(r"Profile Statistics[:.]")
 _MARK = re.compile(r"(?:Profile Statistics[:.]|Name\s+Total Count\s+(?:Time \(ms\)|Min Use)\s.*\S)\s*$")

@@ -22,18 +22,18 @@ from tracekit.readers.base import Opened, ReadOptions
 from tracekit.readers.options import MEMORY_UNIT
 
 if TYPE_CHECKING:
+    from tracekit.model.trace import Ledger
     from tracekit.readers.source import Source
-    from tracekit.trace import Ledger
 
 NAME = "mxnet"
 
 
 def read(source: Source, options: ReadOptions, ledger: Ledger) -> Opened:
     """Return the events."""
+    from tracekit.model.schema import Kind
     from tracekit.readers.trace_event import events
     from tracekit.readers.trace_event.generic import read_generic
     from tracekit.readers.trace_event.look import Dialect
-    from tracekit.schema import Kind
 
     kinds = {"operator": Kind.OPERATOR, "category": Kind.OPERATOR, "MXNET_C_API": Kind.OTHER}
     opened = read_generic(source, options, ledger, Dialect(NAME, "MXNet profiler", kinds))

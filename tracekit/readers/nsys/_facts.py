@@ -11,14 +11,93 @@ from dataclasses import dataclass, field
 import numpy as np
 import pyarrow as pa
 
-from tracekit.columns import arrow
-from tracekit.columns.arrow import Column, pc
-from tracekit.readers.nsys._codes import BITS
-from tracekit.readers.nsys._strings import process_number, string
-from tracekit.readers.sqlite.cupti import Context, distinct_rows
+from tracekit.model import arrow
+from tracekit.model.arrow import Column, DictColumn, pc
+from tracekit.model.trace import Ledger
+from tracekit.model.units import MAX_NS
+from tracekit.readers.builder import bounded
+from tracekit.readers.sqlite import cupti
+from tracekit.readers.sqlite.cupti import Context, distinct_rows, texts_by_number
 from tracekit.readers.sqlite.database import Block
-from tracekit.trace import Ledger
-from tracekit.units import MAX_NS
+
+# Numbers in the exports of Nsight Systems: global ids, types of NVTX events, kinds of memory and of copies.
+#
+# Source: the ENUM_ tables in the SQLite exports.
+
+
+BITS = 0xFFFFFF
+"""globalTid: machine (hardware and VM, 8 bits each), process and thread (24 bits each)."""
+
+CATEGORY, MARK, THREAD, PUSH_POP, START_END, DOMAIN = 33, 34, 39, 59, 60, 75
+"""ENUM_NSYS_EVENT_TYPE of NVTX events."""
+MEMORY = {0: "Pageable", 1: "Pinned", 2: "Device", 3: "Array", 4: "Managed", 5: "Device Static", 6: "Managed Static"}
+"""ENUM_CUDA_MEM_KIND: one less than the numbers of CUPTI and nvprof."""
+UNIFIED = (11, 12, 13)
+COPY_KINDS = cupti.COPY_KINDS | dict(zip(UNIFIED, ("HtoD", "DtoH", "DtoD"), strict=True))
+OPEN_RANGE = "a range did not end before the profile did: it has no duration"
+
+
+def copy_name(kind: int) -> str:
+    """Return the name of a copy, as nvprof and older versions of nsys print it."""
+    memory = "CUDA Unified Memory" if kind in UNIFIED else "CUDA"
+    return f"[{memory} memcpy {COPY_KINDS[kind]}]" if kind in COPY_KINDS else "[CUDA memcpy]"
+
+
+def color(argb: int) -> str:
+    """Return a color as NVTX writes it, `#FF00AA00`."""
+    return f"#{argb & 0xFFFFFFFF:08X}"
+
+
+# Strings and ids of Nsight Systems' exports: texts of StringIds, process and thread of a global id.
+
+
+_CACHED = 1 << 20
+
+
+def string(ctx: Context, number: int | None) -> str | None:
+    """Return a text of StringIds, None for a missing number or an empty text."""
+    if number is None:
+        return None
+    text = ctx.strings.get(number)
+    if text is None:
+        text = bounded(ctx.db.text("StringIds", number) or "", ctx.ledger)
+        if len(ctx.strings) >= _CACHED:
+            ctx.strings.clear()
+        ctx.strings[number] = text
+    return text or None
+
+
+def strings(ctx: Context, numbers: Column) -> DictColumn:
+    """Return the texts of a column of numbers."""
+    return texts_by_number(numbers, lambda number: string(ctx, number))
+
+
+def tid_of(ids: Column | None) -> Column | None:
+    """Return the threads of global ids."""
+    return None if ids is None else pc.bit_wise_and(ids, BITS)
+
+
+def pid_of(ctx: Context, ids: Column | None, *, threads: bool = False) -> Column | None:
+    """Return the processes of global ids. Adds them to `ctx.seen`, with their threads if `threads`.
+
+    If the export has several machines, the process is a number of process and machine, and `Run.ids` has its text.
+    """
+    if ids is None:
+        return None
+    distinct = arrow.ints(pc.unique(ids).drop_null()).tolist()
+    ctx.seen.update(distinct if threads else [number & ~BITS for number in distinct])
+    if len(ctx.machines) < 2:
+        return pc.bit_wise_and(pc.shift_right(ids, 24), BITS)
+    for number in distinct:
+        text = f"{number >> 24 & BITS} on machine {number >> 48 & 0xFFFF}"
+        ctx.run.ids[("pid", ctx.options.source, process_number(ctx, number))] = text
+    return pc.bit_wise_and(pc.shift_right(ids, 24), (1 << 40) - 1)
+
+
+def process_number(ctx: Context, number: int) -> int:
+    """Return the value of the column pid for a global id."""
+    return number >> 24 & (BITS if len(ctx.machines) < 2 else (1 << 40) - 1)
+
 
 _META = {
     "tool_version": "EXPORT_PRODUCT_VERSION",

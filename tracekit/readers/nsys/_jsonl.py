@@ -3,23 +3,326 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from typing import TypeAlias
 
 import orjson
 import pyarrow as pa
 
-from tracekit.readers.base import Confidence, Head, Opened, ReadOptions
+from tracekit.model.schema import Kind
+from tracekit.model.trace import MOST_DROPPED, Ledger, Run, SourceFacts
+from tracekit.model.units import MAX_NS
+from tracekit.readers import torch_ranges
+from tracekit.readers.base import Confidence, Opened, ReadOptions
 from tracekit.readers.builder import BATCH_ROWS, RowBuilder
 from tracekit.readers.engine.torn import drop_torn
+from tracekit.readers.head import Head
 from tracekit.readers.names import Demangler
-from tracekit.readers.nsys._codes import BITS, CATEGORY, DOMAIN, MARK, OPEN_RANGE, PUSH_POP, START_END, THREAD
-from tracekit.readers.nsys._facts import note_warnings
-from tracekit.readers.nsys._json import Members, ObjectError, Tables, call, integer, nvtx, work
+from tracekit.readers.nsys._facts import (
+    BITS,
+    CATEGORY,
+    COPY_KINDS,
+    DOMAIN,
+    MARK,
+    MEMORY,
+    OPEN_RANGE,
+    PUSH_POP,
+    START_END,
+    THREAD,
+    UNIFIED,
+    color,
+    copy_name,
+    note_warnings,
+)
 from tracekit.readers.source import Source
-from tracekit.readers.sqlite.lost import with_lost_work
-from tracekit.schema import Kind
-from tracekit.trace import MOST_DROPPED, Ledger, Run, SourceFacts
+from tracekit.readers.sqlite.cupti import GRID, NO_ID, SYNC_NAMES, call_kind, call_name, with_lost_work
+
+# Rows of EVENTS from objects in Nsight Systems' JSON lines. 64-bit numbers are texts, names are places in an array.
+
+
+SMEM = {"staticSharedMemory": "static_smem_bytes", "dynamicSharedMemory": "dynamic_smem_bytes"}
+_INT = re.compile(r"-?\d{1,20}", re.ASCII)
+_DROPPED = ("gridId",)
+_NOTHING = {"returnValue": 0, "returnValue32": 0, "greenContextId": 0, "eventId": NO_ID, "eventSyncId": NO_ID}
+"""Members with these numbers are left out: a call that succeeded, no green context, no event."""
+
+Members: TypeAlias = dict[str, object]
+
+
+class ObjectError(Exception):
+    """An object that cannot become an event; its text says why."""
+
+
+@dataclass(slots=True)
+class Tables:
+    """Texts and names from other lines.
+
+    texts: by place. separate: texts of lines of their own, by number. domains: by (process, number). categories: by
+    (process, domain, number). threads: by global id. processes: by pid. warnings: level and text.
+    """
+
+    texts: list[object] | None = None
+    separate: dict[int, str] = field(default_factory=dict)
+    domains: dict[tuple[int, int], str] = field(default_factory=dict)
+    categories: dict[tuple[int, int, int], str] = field(default_factory=dict)
+    threads: dict[int, str] = field(default_factory=dict)
+    processes: dict[int, str] = field(default_factory=dict)
+    warnings: list[tuple[str, str]] = field(default_factory=list)
+
+    def take(self, line: Members) -> None:
+        """Take texts, the name of a process or a warning from a line; other lines have none."""
+        data, message, named = line.get("data"), line.get("DiagnosticEvent"), line.get("CommEvent")
+        if isinstance(data, list) and "Type" not in line:
+            self.texts = data
+        elif line.get("type") == "String":
+            number, value = integer(line.get("id")), line.get("value")
+            if number is not None and isinstance(value, str):
+                self.separate[number] = value
+        elif isinstance(message, dict):
+            level, text = message.get("Level"), message.get("Text")
+            if isinstance(level, str) and isinstance(text, str):
+                self.warnings.append((level, text))
+        elif isinstance(named, dict):
+            process, name = integer(named.get("GlobalPid")), named.get("Commname")
+            if process is not None and isinstance(name, str) and name and not name.isdigit():
+                self.processes.setdefault(process >> 24 & BITS, name)
+
+    def text(self, place: object) -> str | None:
+        """Return the text at a place, None when there is none."""
+        number = integer(place)
+        if number is None:
+            return None
+        if self.texts is None or not 0 <= number < len(self.texts):
+            return self.separate.get(number) or None
+        text = self.texts[number]
+        return text if isinstance(text, str) and text else None
+
+    def define(self, kind: int, members: Members) -> None:
+        """Add the name of a domain, a category or a thread."""
+        label = members.get("Text") or self.text(members.get("TextId"))
+        thread = integer(members.get("GlobalTid")) or 0
+        if not isinstance(label, str) or not label:
+            return
+        domain, category = integer(members.get("DomainId")) or 0, integer(members.get("Category")) or 0
+        if kind == THREAD:
+            self.threads[thread] = label
+        elif kind == DOMAIN:
+            self.domains[(thread >> 24, domain)] = label
+        else:
+            self.categories[(thread >> 24, domain, category)] = label
+
+
+def integer(value: object) -> int | None:
+    """Return a number, which may be written as a text; None for other values and beyond 64 bits."""
+    if isinstance(value, str) and _INT.fullmatch(value):
+        value = int(value)
+    if isinstance(value, bool) or not isinstance(value, int) or not -(1 << 63) <= value < 1 << 63:
+        return None
+    return value
+
+
+def _take(members: Members, key: str, limit: int = 1 << 63) -> int | None:
+    """Take a number out of the members. One beyond the limit stays there."""
+    value = integer(members.get(key))
+    if value is None or abs(value) >= limit:
+        return None
+    del members[key]
+    return value
+
+
+def _start(members: Members, key: str) -> int:
+    """Take a start out of the members. Raises: ObjectError."""
+    start = integer(members.pop(key, None))
+    if start is None or abs(start) >= MAX_NS:
+        raise ObjectError(f"{key} is not a time")
+    return start
+
+
+def _optional_duration(members: Members, start: int, key: str) -> int | None:
+    """Take an end out of the members and return the duration, None without an end. Raises: ObjectError."""
+    value = members.pop(key, None)
+    if value is None:
+        return None
+    end = integer(value)
+    if end is None or abs(end) >= MAX_NS:
+        raise ObjectError(f"{key} is not a time")
+    if end < start:
+        raise ObjectError("it ends before it starts")
+    return end - start
+
+
+def _duration(members: Members, start: int) -> int:
+    """Take endNs out of the members and return the duration. Raises: ObjectError."""
+    duration = _optional_duration(members, start, "endNs")
+    if duration is None:
+        raise ObjectError("it has no endNs")
+    return duration
+
+
+def _args(members: Mapping[str, object]) -> str | None:
+    """Return the remaining members as JSON. Raises: ObjectError for what no library could write."""
+    left = {
+        key: value
+        for key, value in members.items()
+        if value is not None
+        and value != ""
+        and key not in _DROPPED
+        and (key not in _NOTHING or integer(value) != _NOTHING[key])
+    }
+    try:
+        return orjson.dumps(left).decode() if left else None
+    except orjson.JSONEncodeError as err:
+        raise ObjectError("it nests too deep") from err
+
+
+def call(members: Members, tables: Tables) -> Members:
+    """Return the row of a TraceProcessEvent or CudaApiEvent. Raises: ObjectError."""
+    ts = _start(members, "startNs")
+    dur = _duration(members, ts)
+    thread = integer(members.pop("globalTid", None))
+    raw = tables.text(members.pop("name", None))
+    event_class = integer(members.pop("eventClass", None))
+    correlation = integer(members.pop("correlationId", None))
+    name = None if raw is None else call_name(raw)
+    kind = Kind.OTHER
+    if event_class in (0, 1):
+        kind = Kind.RUNTIME if event_class == 0 else Kind.DRIVER
+    elif raw is not None and re.match(r"cuda[A-Z_]|cu[A-Z]", raw) and event_class in (None, 26):
+        kind = call_kind(raw)
+    row: Members = {"ts_ns": ts, "dur_ns": dur, "kind": kind, "name": name, "raw_name": raw if raw != name else None}
+    if thread is not None:
+        row |= {"pid": thread >> 24 & BITS, "tid": thread & BITS}
+    if correlation is not None and correlation > 0:
+        row["correlation"] = correlation
+    if kind is Kind.OTHER and event_class is not None:
+        members["eventClass"] = event_class
+    row["args"] = _args(members)
+    return row
+
+
+def work(members: Members, tables: Tables, names: Demangler) -> Members | None:
+    """Return the row of a CudaEvent, None for one without duration (an event record). Raises: ObjectError."""
+    what = next((key for key in ("kernel", "memcpy", "memset", "sync") if isinstance(members.get(key), dict)), None)
+    part = members.pop(what) if what is not None else None
+    if not isinstance(part, dict):
+        return None
+    ts = _start(members, "startNs")
+    dur = _duration(members, ts)
+    members.pop("eventClass", None)
+    row: Members = {"ts_ns": ts, "dur_ns": dur}
+    process = integer(members.pop("globalPid", None))
+    row["pid"] = None if process is None else process >> 24 & BITS
+    row["device"] = _take(members, "deviceId", 1 << 31)
+    row["context"], row["stream"] = _take(members, "contextId"), _take(members, "streamId")
+    correlation = integer(members.pop("correlationId", None))
+    row["correlation"] = correlation if correlation is not None and correlation > 0 else None
+    if what == "kernel":
+        _kernel(row, part, tables, names)
+    elif what == "memcpy":
+        _copy(row, part)
+    elif what == "memset":
+        _memset(row, part)
+    else:
+        _sync(row, part)
+    row["args"] = _args(part | members)
+    return row
+
+
+def _kernel(row: Members, part: Members, tables: Tables, names: Demangler) -> None:
+    texts = [tables.text(part.pop(key, None)) for key in ("demangledName", "shortName", "mangledName")]
+    shown = next((text for text in texts if text), None)
+    category = tables.text(part.get("eventCategory"))
+    if category is not None:
+        part["eventCategory"] = category if category not in texts else None
+    row["kind"] = Kind.KERNEL
+    if shown is not None:
+        name, raw_name = names.one(shown)
+        mangled = texts[2] if texts[2] != name else None
+        row |= {"name": name, "raw_name": raw_name or mangled}
+    row |= {target: _take(part, key, 1 << 31) for target, key in GRID.items()}
+    row |= {target: _take(part, key) for key, target in SMEM.items()}
+
+
+def _size(part: Members) -> int | None:
+    return _take(part, "sizebytes") if "sizebytes" in part else _take(part, "bytes")
+
+
+def _memory(part: Members, key: str, target: str) -> None:
+    number = integer(part.get(key))
+    if number is not None and number in MEMORY:
+        del part[key]
+        part[target] = MEMORY[number]
+
+
+def _copy(row: Members, part: Members) -> None:
+    kind = integer(part.get("copyKind"))
+    row |= {"kind": Kind.MEMCPY, "name": "[CUDA memcpy]", "bytes": _size(part)}
+    if kind is not None and kind in COPY_KINDS:
+        del part["copyKind"]
+        row |= {"copy_kind": COPY_KINDS[kind], "name": copy_name(kind)}
+        if kind in UNIFIED:
+            part["unified_memory"] = True
+    _memory(part, "srcKind", "src_mem_type")
+    _memory(part, "dstKind", "dst_mem_type")
+
+
+def _memset(row: Members, part: Members) -> None:
+    row |= {"kind": Kind.MEMSET, "name": "[CUDA memset]", "bytes": _size(part)}
+    _memory(part, "memKind", "mem_type")
+
+
+def _sync(row: Members, part: Members) -> None:
+    """Name a wait by what it waits for: the numbers of syncType changed from version to version."""
+    has_event = integer(part.get("eventId")) not in (None, NO_ID)
+    if row["stream"] == NO_ID:
+        row["stream"] = None
+    has_stream = row["stream"] is not None
+    row |= {"kind": Kind.SYNC, "name": SYNC_NAMES[(2 if has_stream else 1) if has_event else (3 if has_stream else 4)]}
+
+
+def nvtx(members: Members, kind: int, tables: Tables, number: int) -> Members:
+    """Return the row of an NvtxEvent. number: line, the id of a range without one. Raises: ObjectError."""
+    ts = _start(members, "Timestamp")
+    dur = _optional_duration(members, ts, "EndTimestamp")
+    thread = integer(members.pop("GlobalTid", None))
+    text = members.pop("Text", None)
+    name = text if isinstance(text, str) and text else tables.text(members.get("TextId"))
+    members.pop("TextId", None)
+    for key in ("Type", "NsTime"):
+        members.pop(key, None)
+    process = 0 if thread is None else thread >> 24
+    domain, category = integer(members.pop("DomainId", None)) or 0, integer(members.pop("Category", None)) or 0
+    if domain:
+        members["domain"] = tables.domains.get((process, domain), domain)
+    if category:
+        members["category"] = tables.categories.get((process, domain, category), category)
+    argb = integer(members.pop("Color", None))
+    if argb:
+        members["color"] = color(argb)
+    row: Members = {"ts_ns": ts, "dur_ns": None if kind == MARK else dur, "name": name}
+    row["kind"] = Kind.MARK if kind == MARK else Kind.USER_RANGE
+    if name:
+        short, recorded, numbered = torch_ranges.split(name)
+        if recorded:
+            row |= {"name": short, "raw_name": name}
+        if kind not in (MARK, START_END):
+            found = torch_ranges.range_of(short, recorded=recorded, numbered=numbered)
+            row |= {"kind": found.kind, "step": found.step}
+    if thread is not None:
+        row |= {"pid": thread >> 24 & BITS, "tid": thread & BITS}
+    if kind == START_END:
+        members["id"] = integer(members.pop("RangeId", None)) or number
+        if thread is not None:
+            members["tid"] = row.pop("tid")
+        end = integer(members.pop("EndGlobalTid", None))
+        if end is not None and end != thread and end:
+            members["end_tid"] = end & BITS
+    if dur is None and kind != MARK:
+        members["unfinished"] = True
+    row["args"] = _args(members)
+    return row
+
 
 _EVENT = re.compile(rb'^\s*\{.*"(?:TraceProcessEvent|CudaApiEvent|CudaEvent|NvtxEvent)"\s*:\s*\{')
 _TEXTS = re.compile(rb'^\s*\{\s*"data"\s*:\s*\[\s*"')

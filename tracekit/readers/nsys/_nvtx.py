@@ -12,12 +12,12 @@ import numpy as np
 import orjson
 import pyarrow as pa
 
-from tracekit.columns import arrow
-from tracekit.columns.arrays import I64, Mask
-from tracekit.columns.arrow import Column, DictColumn, pc
+from tracekit.model import arrow
+from tracekit.model.arrow import I64, Column, DictColumn, Mask, pc
+from tracekit.model.schema import Kind
 from tracekit.readers import torch_ranges
 from tracekit.readers.builder import Values
-from tracekit.readers.nsys._codes import (
+from tracekit.readers.nsys._facts import (
     BITS,
     CATEGORY,
     DOMAIN,
@@ -27,12 +27,15 @@ from tracekit.readers.nsys._codes import (
     START_END,
     THREAD,
     color,
+    pid_of,
+    process_number,
+    string,
+    strings,
+    tid_of,
 )
-from tracekit.readers.nsys._strings import pid_of, process_number, string, strings, tid_of
 from tracekit.readers.sqlite import cupti as cuda
 from tracekit.readers.sqlite.cupti import Columns, Context, Extra, args_of, as_is, coded, distinct_rows, integers
 from tracekit.readers.sqlite.database import Block, CellType
-from tracekit.schema import Kind
 
 MPI = "MPI"
 """Name of the domain of the MPI calls that nsys traces."""

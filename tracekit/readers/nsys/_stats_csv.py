@@ -5,16 +5,17 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from tracekit.readers.base import Confidence, Head, Opened, ReadOptions
+from tracekit.model.trace import Ledger, Run, SourceFacts
+from tracekit.readers.base import Confidence, Opened, ReadOptions
 from tracekit.readers.engine import text
 from tracekit.readers.engine.layout import places, split, titles
 from tracekit.readers.engine.rows import has_numbers
 from tracekit.readers.engine.spec import TableHeader
+from tracekit.readers.head import Head
 from tracekit.readers.nsys._tables import EMPTY, LONGEST_MESSAGE, MESSAGE, NSYS, REPORT, heading
 from tracekit.readers.printed.prefix import LINE_TAG
 from tracekit.readers.printed.starts import with_order
 from tracekit.readers.source import Source
-from tracekit.trace import Ledger, Run, SourceFacts
 
 _LOG_TAG = re.compile(rb"\[[^]\[{}\"]{1,60}\](?:[\s<:]|$)")
 """`[3/8] `, `[1,0]<stdout>:`, `[2026-01-01 10:00:00] `: no JSON, though it begins as JSON may."""

@@ -9,6 +9,9 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
+from tracekit.model.schema import Kind
+from tracekit.model.trace import Run
+from tracekit.model.units import TIME_EXPONENT
 from tracekit.readers.engine.cells import (
     BYTES,
     COUNT,
@@ -53,9 +56,6 @@ from tracekit.readers.engine.spec import (
 )
 from tracekit.readers.printed.numbers import Style
 from tracekit.readers.sqlite.cupti import call_kind, call_name
-from tracekit.schema import Kind
-from tracekit.trace import Run
-from tracekit.units import TIME_EXPONENT
 
 # --- columns ---
 

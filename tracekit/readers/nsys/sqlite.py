@@ -39,12 +39,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tracekit.readers.base import Confidence, Head, Opened, ReadOptions
+from tracekit.readers.base import Confidence, Opened, ReadOptions
+from tracekit.readers.head import Head
 from tracekit.readers.options import OSRT
 
 if TYPE_CHECKING:
+    from tracekit.model.trace import Ledger
     from tracekit.readers.source import Source
-    from tracekit.trace import Ledger
 
 SIGNATURE = (
     "NVTX_EVENTS",

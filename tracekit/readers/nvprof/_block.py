@@ -17,9 +17,10 @@ import orjson
 import pyarrow as pa
 import pyarrow.csv as pacsv
 
-from tracekit.columns import arrow
-from tracekit.columns.arrays import F64, I64, Mask
-from tracekit.columns.arrow import Column, DictColumn, pc
+from tracekit.model import arrow
+from tracekit.model.arrow import F64, I64, Column, DictColumn, Mask, pc
+from tracekit.model.schema import TEXT, Kind
+from tracekit.model.units import BYTE_FACTOR, TIME_EXPONENT
 from tracekit.readers.builder import Values, event_batch, map_texts
 from tracekit.readers.engine.cells import RowError
 from tracekit.readers.engine.csv_bytes import CELL_STARTS, has_hexadecimal
@@ -27,8 +28,6 @@ from tracekit.readers.nvprof._lines import NARROW
 from tracekit.readers.nvprof._names import UNIFIED, api_kind, device_kind, suffixes, trimmed
 from tracekit.readers.nvprof._row import ARGS, INTEGERS, KNOWN, SIZES, size_bytes, unified_memory_cell
 from tracekit.readers.nvprof._state import FastPlan, OpenTable, State
-from tracekit.schema import TEXT, Kind
-from tracekit.units import BYTE_FACTOR, TIME_EXPONENT
 
 LIMIT = float(1 << 50)
 

@@ -11,10 +11,9 @@ from functools import lru_cache
 
 import numpy as np
 
-from tracekit.columns import arrow
-from tracekit.columns.arrays import I64, Mask
-from tracekit.columns.arrow import Column, pc
-from tracekit.schema import Kind
+from tracekit.model import arrow
+from tracekit.model.arrow import I64, Column, Mask, pc
+from tracekit.model.schema import Kind
 
 SUFFIX = re.compile(r"^(.*\S) +\[(\d{1,18})\]$", re.DOTALL | re.ASCII)
 LAUNCH = re.compile(r"^(\w+) \((.*\S) +\[(\d{1,18})\]\)$", re.DOTALL | re.ASCII)

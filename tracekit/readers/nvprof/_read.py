@@ -8,7 +8,9 @@ from collections.abc import Iterator, Sequence
 import pyarrow as pa
 
 from tracekit.errors import Option, ParseError, sentence
-from tracekit.readers.base import Confidence, Head, Opened, ReadOptions
+from tracekit.model.trace import Ledger
+from tracekit.readers.base import Confidence, Opened, ReadOptions
+from tracekit.readers.head import Head
 from tracekit.readers.nvprof._cells import decimal_of, text_cells
 from tracekit.readers.nvprof._lines import (
     HEADLESS,
@@ -29,7 +31,6 @@ from tracekit.readers.printed.numbers import LOCAL_NUMBER
 from tracekit.readers.printed.prefix import LINE_TAG
 from tracekit.readers.printed.starts import with_order
 from tracekit.readers.source import SQLITE_MAGIC, LineBlock, Source
-from tracekit.trace import Ledger
 
 _VALUE = rf"[ \t]{LOCAL_NUMBER}(?:%|[mun]?s|[KMG]?B)[ \t]"
 _CELLS = NumberCells(

@@ -13,12 +13,12 @@ from functools import partial
 
 import orjson
 
+from tracekit.model.schema import Kind
+from tracekit.model.units import BYTE_FACTOR, TIME_EXPONENT, split_quantity, to_bytes, to_ns
 from tracekit.readers.engine.cells import RowError
 from tracekit.readers.nvprof._names import UNIFIED, api_kind, device_kind, strip_launch, strip_suffix
 from tracekit.readers.nvprof._state import OpenTable, State
 from tracekit.readers.printed.numbers import BLANKS
-from tracekit.schema import Kind
-from tracekit.units import BYTE_FACTOR, TIME_EXPONENT, split_quantity, to_bytes, to_ns
 
 ARGS = {
     "SrcMemType": "src_mem_type",

@@ -10,13 +10,13 @@ from typing import TypeVar
 import pyarrow as pa
 import pyarrow.csv as pacsv
 
+from tracekit.model.trace import Ledger, Run, SourceFacts
 from tracekit.readers.base import ReadOptions
 from tracekit.readers.builder import IdTable, RowBuilder
 from tracekit.readers.engine.cells import RowError
 from tracekit.readers.names import Demangler
 from tracekit.readers.nvprof._lines import ORDINAL, Header
 from tracekit.readers.printed.numbers import DECIMAL
-from tracekit.trace import Ledger, Run, SourceFacts
 
 MIXED = (
     "rows of several processes are mixed line by line and do not name their process: their pid is empty "

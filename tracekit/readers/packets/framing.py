@@ -8,14 +8,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tracekit.columns.arrays import I64, Bytes
-from tracekit.columns.varints import varint_at
 from tracekit.errors import ParseError
+from tracekit.model.arrow import I64, Bytes
+from tracekit.model.digits import varint_at
+from tracekit.model.trace import Ledger
 from tracekit.readers.engine.torn import TORN
 from tracekit.readers.engine.wire import Fields, Words, padded, scan, varints, words_of
 from tracekit.readers.packets.fields import COMPRESSED, ZSTD_COMPRESSED
 from tracekit.readers.source import Source
-from tracekit.trace import Ledger
 
 BLOCK_BYTES = 4 << 20
 MOST_PACKET_BYTES = 64 << 20

@@ -9,8 +9,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from tracekit.columns import arrow
-from tracekit.columns.arrow import Column
+from tracekit.model import arrow
+from tracekit.model.arrow import Column
 
 BEGIN, END, WHOLE, MARK, COUNTER, FLOW = range(6)
 """`what` of a row: begin and end of a slice, a slice with its duration, a moment, a value, a point of an arrow."""

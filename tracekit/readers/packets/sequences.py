@@ -12,8 +12,8 @@ from itertools import count
 
 import numpy as np
 
-from tracekit.columns.arrays import I32, I64, Mask
-from tracekit.columns.varints import signed
+from tracekit.model.arrow import I32, I64, Mask
+from tracekit.model.digits import signed
 from tracekit.readers.engine.wire import WireMessage, scan
 from tracekit.readers.packets import fields as numbers
 from tracekit.readers.packets.framing import Block

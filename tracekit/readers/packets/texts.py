@@ -6,13 +6,12 @@ import numpy as np
 import orjson
 import pyarrow as pa
 
-from tracekit.columns import arrow
-from tracekit.columns.arrays import I32, I64, Bytes
-from tracekit.columns.arrow import Column
+from tracekit.model import arrow
+from tracekit.model.arrow import I32, I64, Bytes, Column
+from tracekit.model.trace import Ledger
 from tracekit.readers.builder import MOST_NAME, bounded
 from tracekit.readers.engine.protobuf import plain
 from tracekit.readers.engine.wire import Picked, Words
-from tracekit.trace import Ledger
 
 NONE = -1
 

@@ -10,8 +10,10 @@ import numpy as np
 import orjson
 import pyarrow as pa
 
-from tracekit.columns import arrow
-from tracekit.columns.arrays import Mask
+from tracekit.model import arrow
+from tracekit.model.arrow import Mask
+from tracekit.model.trace import Ledger
+from tracekit.model.units import MAX_NS
 from tracekit.readers.engine.wire import Fields, Picked, WireMessage, scan
 from tracekit.readers.packets import fields as numbers
 from tracekit.readers.packets.framing import Block
@@ -21,8 +23,6 @@ from tracekit.readers.packets.texts import NONE, Texts
 from tracekit.readers.packets.times import Timed
 from tracekit.readers.perfetto._args import Members, json_of
 from tracekit.readers.perfetto._tracks import Tracks
-from tracekit.trace import Ledger
-from tracekit.units import MAX_NS
 
 _IDS = {1: "event_id", 5: "context", 8: "render_target", 9: "render_pass", 10: "submission_id", 12: "command_buffer"}
 _CATEGORIES = {0: "other", 1: "graphics", 2: "compute"}

@@ -12,9 +12,8 @@ import numpy as np
 import orjson
 import pyarrow as pa
 
-from tracekit.columns import arrow
-from tracekit.columns.arrays import I64, Mask
-from tracekit.columns.arrow import Column
+from tracekit.model import arrow
+from tracekit.model.arrow import I64, Column, Mask
 from tracekit.readers.engine.protobuf import INT32_MAX, INT64_MAX
 from tracekit.readers.engine.wire import Fields, Picked, scan
 from tracekit.readers.packets.framing import Block

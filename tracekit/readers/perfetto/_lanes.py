@@ -9,9 +9,10 @@ from collections.abc import Iterator
 import numpy as np
 import pyarrow as pa
 
-from tracekit.columns import arrow
-from tracekit.columns.arrays import I64, Mask
-from tracekit.columns.arrow import Column, DictColumn, pc
+from tracekit.model import arrow
+from tracekit.model.arrow import I64, Column, DictColumn, Mask, pc
+from tracekit.model.schema import KINDS, Kind
+from tracekit.model.trace import Ledger
 from tracekit.readers.base import ReadOptions
 from tracekit.readers.builder import IdTable, Values, chosen, event_batch
 from tracekit.readers.names import Demangler
@@ -33,8 +34,6 @@ from tracekit.readers.perfetto._held import args_with_held, columns_held
 from tracekit.readers.perfetto._own import Own
 from tracekit.readers.perfetto._tracks import Lane, Tracks
 from tracekit.readers.rocm import DESCRIPTOR
-from tracekit.schema import KINDS, Kind
-from tracekit.trace import Ledger
 
 _BY_CATEGORY = {
     "hip_api": Kind.RUNTIME,

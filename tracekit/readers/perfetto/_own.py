@@ -13,17 +13,16 @@ import numpy as np
 import orjson
 import pyarrow as pa
 
-from tracekit.columns import arrow
-from tracekit.columns.arrays import I64, Mask
-from tracekit.columns.arrow import Column, pc
+from tracekit.model import arrow
+from tracekit.model.arrow import I64, Column, Mask, pc
+from tracekit.model.trace import Run, SourceFacts
+from tracekit.model.units import MAX_NS
 from tracekit.readers.builder import Values
 from tracekit.readers.engine.protobuf import INT64_MAX
 from tracekit.readers.engine.wire import WireMessage
 from tracekit.readers.packets.rows import LAST
 from tracekit.readers.perfetto._own_args import SMALL, TEXTS, WIDE, columns_of
 from tracekit.readers.perfetto._tracks import Key, Tracks
-from tracekit.trace import Run, SourceFacts
-from tracekit.units import MAX_NS
 
 _NARROW = ("source", "rank", "device")
 _MOST_NARROW = 1 << 30

@@ -13,8 +13,8 @@ import numpy as np
 import orjson
 import pyarrow as pa
 
-from tracekit.columns import arrow
-from tracekit.columns.arrow import Column, pc
+from tracekit.model import arrow
+from tracekit.model.arrow import Column, pc
 from tracekit.readers.engine.protobuf import INT32_MAX, INT64_MAX
 
 SHAPES = {"grid": ("grid_x", "grid_y", "grid_z"), "block": ("block_x", "block_y", "block_z")}

@@ -10,10 +10,10 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 
+from tracekit.model.trace import Run
 from tracekit.readers.builder import FIRST_TEXT_ID, IdTable
 from tracekit.readers.engine.protobuf import INT32_MAX
 from tracekit.readers.engine.wire import WireMessage
-from tracekit.trace import Run
 
 Key = tuple[str, int, int, str]
 """Kind of a track, and what identifies it: uuid; thread (pid, tid); process (pid); async (pid, id, scope)."""

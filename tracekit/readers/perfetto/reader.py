@@ -38,26 +38,295 @@ and the Rust crate tracing-perfetto.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import closing
 from typing import TYPE_CHECKING
 
-from tracekit.readers.base import Confidence, Head, Opened, ReadOptions
+import numpy as np
+import pyarrow as pa
+
+from tracekit.model import arrow
+from tracekit.model.arrow import Mask
+from tracekit.model.digits import varint_at
+from tracekit.model.trace import Ledger, Run, SourceFacts
+from tracekit.readers.base import Confidence, Opened, ReadOptions
+from tracekit.readers.engine.wire import WireMessage
+from tracekit.readers.head import Head
+from tracekit.readers.packets import fields as numbers
+from tracekit.readers.packets.framing import Block, Packets
+from tracekit.readers.packets.rows import ENDED, FLOW, LOOSE, SCHEMA
+from tracekit.readers.packets.sequences import Sequences
+from tracekit.readers.packets.texts import Texts
+from tracekit.readers.packets.times import BAD, Times
+from tracekit.readers.perfetto._gpu import Gpu
+from tracekit.readers.perfetto._lanes import Lanes
+from tracekit.readers.perfetto._own import Facts, Own, facts_of
+from tracekit.readers.perfetto._slices import STORED, Blocks, Slices
+from tracekit.readers.perfetto._track_events import TrackEvents
+from tracekit.readers.perfetto._tracks import Tracks
+from tracekit.readers.source import Source
+from tracekit.safety.spill import Sorter, Spill, by_columns
 
 if TYPE_CHECKING:
+    from tracekit.model.trace import Ledger
     from tracekit.readers.source import Source
-    from tracekit.trace import Ledger
+
+# Recognition of a Perfetto trace by its first packets.
+
+
+_WIRES = {
+    **dict.fromkeys((3, 8, 10, 13, 41, 42, 58, 79, 87, 98), 0),
+    **dict.fromkeys((2, 6, 11, 12, 43, 44, 45, 50, 52, 53, 59, 60, 69, 71, 89, 128, 133), 2),
+    **{number: 2 for number in numbers.TYPES if number not in (1, 123)},
+    1: 2,
+    33: 2,
+    36: 2,
+}
+_SURE = frozenset({6, 10, 11, 13, 33, 36, 43, 44, 50, 52, 53, 58, 59, 60, 69, 89, 133})
+"""Fields that make a packet of what might be the message of another format."""
+_MOST_PACKETS = 64
+_ENOUGH = 3
+"""Packets after which the file may be damaged."""
 
 
 def sniff(head: Head) -> Confidence:
-    """Return YES if the file begins with packets whose fields are those of TracePacket."""
-    if head.data[:1] != b"\x0a":
-        return Confidence.NO
-    from tracekit.readers.perfetto import _sniff
+    """Return YES where all packets of the head have only fields of TracePacket, and most have one that marks them."""
+    data, place = head.data, 0
+    packets = sure = 0
+    while place < len(data) and packets < _MOST_PACKETS:
+        if data[place] != 0x0A:
+            if packets < _ENOUGH:
+                return Confidence.NO
+            break
+        length, start = varint_at(data, place + 1)
+        if length < 0:
+            break
+        end = start + length
+        found = _fields(data, start, min(end, len(data)), whole=end <= len(data))
+        if found is None or (end > len(data) and head.complete and not packets):
+            return Confidence.NO
+        packets += 1
+        sure += not _SURE.isdisjoint(found)
+        place = end
+    return Confidence.YES if packets and 2 * sure >= packets else Confidence.NO
 
-    return _sniff.sniff(head)
+
+def _fields(data: bytes, place: int, end: int, *, whole: bool) -> set[int] | None:
+    """Return the numbers of the fields of a packet, None for what is no packet."""
+    found: set[int] = set()
+    while place < end:
+        tag, place = varint_at(data, place)
+        if tag < 0:
+            return None if whole else found
+        number, wire = tag >> 3, tag & 7
+        if _WIRES.get(number) != wire:
+            return None
+        value, place = varint_at(data, place)
+        if value < 0 and whole:
+            return None
+        found.add(number)
+        if wire == 2:
+            place += max(value, 0)
+    return None if whole and place != end else found
+
+
+# A Perfetto trace from its packets to our rows.
+
+
+_CHUNK_ROWS = 1 << 19
+"""Rows that wait in memory for the end of the file; more are on disk."""
+_EPOCH_NS = 10**18
+"""Times without a clock from September 2001 on are Unix time."""
+_MOST_NAMED = 8
 
 
 def read(source: Source, options: ReadOptions, ledger: Ledger) -> Opened:
     """Return the events. Raises: ParseError for a file that begins with no packet."""
-    from tracekit.readers.perfetto import _reading
+    run = Run(sources=[SourceFacts(source.name, "perfetto", facts={"tool": "Perfetto"})])
+    return Opened(run, _Reading(source, options, ledger, run).batches(), ordered=False, ledgers=(ledger,))
 
-    return _reading.read(source, options, ledger)
+
+class _Reading:
+    """One reading of one file."""
+
+    def __init__(self, source: Source, options: ReadOptions, ledger: Ledger, run: Run) -> None:
+        self.packets = Packets(source, ledger)
+        self.options, self.ledger, self.run = options, ledger, run
+        self.texts = Texts(ledger)
+        self.tracks = Tracks(run, options.source)
+        self.sequences = Sequences(self.texts)
+        self.times = Times()
+        self.events = TrackEvents(self.texts, self.tracks, self.times, ledger)
+        self.gpu = Gpu(self.texts, self.tracks, ledger)
+        self._rows = 0
+        self._own_facts: Facts | None = None
+        self._first_ns: int | None = None
+        self._unread: dict[int, int] = {}
+
+    def batches(self) -> Iterator[pa.RecordBatch]:
+        """Yield the rows; the run has its names afterwards."""
+        with closing(Spill(SCHEMA)) as spill, closing(Spill(STORED)) as stored:
+            blocks = Blocks(stored, _CHUNK_ROWS, self.texts.code(""))
+            arrows = Sorter(spill, by_columns("number", "ts", "seq"), _CHUNK_ROWS)
+            waiting = Sorter(spill, by_columns("seq"), _CHUNK_ROWS)
+            for block in self.packets.blocks():
+                for table in self._tables(block):
+                    self._sort(self._numbered(table), blocks, arrows, waiting)
+            for table in waiting.tables():
+                self._sort(self._converted(table), blocks, arrows, None)
+            self._describe()
+            facts = self._own_facts
+            own = None if facts is None else Own(facts, self.tracks, self.run, self.options.source)
+            lanes = Lanes(self.tracks, self.texts, self.options, self.ledger, own)
+            try:
+                yield from self._slices(blocks, lanes)
+                yield from lanes.arrows(arrows.tables())
+            finally:
+                lanes.close()
+            lanes.name_run()
+
+    def _slices(self, blocks: Blocks, lanes: Lanes) -> Iterator[pa.RecordBatch]:
+        slices = Slices(lanes, self.ledger)
+        with closing(Spill(LOOSE)) as spill, closing(Spill(ENDED)) as found:
+            loose = Sorter(spill, by_columns("track", "ts", "seq"), _CHUNK_ROWS)
+            for table in blocks.loose():
+                loose.add(table)
+            ends = Sorter(found, by_columns("place"), _CHUNK_ROWS)
+            for table in slices.ended(loose.tables()):
+                ends.add(table)
+            yield from slices.batches(blocks, ends)
+
+    def _tables(self, block: Block) -> list[pa.Table]:
+        stated = self.sequences.read(block)
+        timed = self.times.read(block, stated)
+        fields = block.fields
+        taken = self._take_facts(block)
+        self.ledger.facts += int(np.count_nonzero(taken))
+        bad = np.unique(fields.bad)
+        if len(bad):
+            taken[bad] = True
+            text = "dropped: packets that are no protobuf messages"
+            self.ledger.drop("damaged", len(bad), where=f"packet {block.number + int(bad[0])}", text=text)
+        # A packet has one type. The last one counts where a file says otherwise, as in protobuf.
+        events = fields.of(numbers.TRACK_EVENT, 2).one_each(taken)
+        taken[events.row] = True
+        tables = self.gpu.tables(block, stated, timed, taken)
+        self._count_others(block, taken)
+        if not len(events):
+            return tables
+        own = self.times.from_zero
+        return tables + self.events.tables(block, stated, timed, events, may_be_own=own)
+
+    def _take_facts(self, block: Block) -> Mask:
+        """Take what descriptors say, and the facts of a file of our own. Return the packets of the latter."""
+        fields = block.fields
+        own = np.zeros(block.count, np.bool_)
+        bundles = fields.of(numbers.CHROME_EVENTS, 2)
+        for row, at, end in zip(bundles.row.tolist(), bundles.at.tolist(), bundles.ends.tolist(), strict=True):
+            facts = facts_of(block.data[at:end].tobytes())
+            if facts is not None:
+                self._own_facts, own[row] = facts, True
+        for kind, take in (
+            (numbers.DESCRIPTOR, self.tracks.describe),
+            (numbers.PROCESS_TREE, self.tracks.name_tree),
+            (numbers.PROCESS, lambda data: self.tracks.name_process(WireMessage(data))),
+            (numbers.THREAD, lambda data: self.tracks.name_thread(WireMessage(data))),
+        ):
+            found = fields.of(kind, 2)
+            for at, end in zip(found.at.tolist(), found.ends.tolist(), strict=True):
+                take(block.data[at:end].tobytes())
+        return own
+
+    def _count_others(self, block: Block, counted: Mask) -> None:
+        """Count the packets of other types."""
+        fields, ledger = block.fields, self.ledger
+        own = np.flatnonzero(~counted[fields.row])
+        own = own[~np.isin(fields.number[own], list(numbers.BESIDE))]
+        rows, first = np.unique(fields.row[own], return_index=True)
+        kinds = fields.number[own][first]
+        counted[rows] = True
+        for kind, count in zip(*(each.tolist() for each in np.unique(kinds, return_counts=True)), strict=True):
+            if kind in numbers.FACTS:
+                ledger.facts += count
+            else:
+                self._unread[kind] = self._unread.get(kind, 0) + count
+                ledger.ignore(f"{_type(kind)} packets", count)
+        ledger.facts += int(np.count_nonzero(~counted))
+
+    def _numbered(self, table: pa.Table) -> pa.Table:
+        first = self._rows
+        self._rows += table.num_rows
+        seq = arrow.array(np.arange(first, self._rows))
+        return table.set_column(SCHEMA.get_field_index("seq"), SCHEMA.field("seq"), seq)
+
+    def _sort(self, table: pa.Table, blocks: Blocks, arrows: Sorter, waiting: Sorter | None) -> None:
+        """Give rows to the sorter that they belong to; drop those whose time is not known."""
+        clock, ts = arrow.ints(table.column("clock")), arrow.ints(table.column("ts"))
+        waits = clock >= 0
+        if waiting is not None and waits.any():
+            waiting.add(table.filter(arrow.array(waits)))
+            table, ts = table.filter(arrow.array(~waits)), ts[~waits]
+        elif waits.any():
+            text = "dropped: their clock is in no snapshot"
+            self._drop(table.filter(arrow.array(waits)), "clock-unknown", text)
+            table, ts = table.filter(arrow.array(~waits)), ts[~waits]
+        bad = ts == BAD
+        if bad.any():
+            self._drop(
+                table.filter(arrow.array(bad)), "bad-time", "dropped: their time is out of range, lost or not stated"
+            )
+            table, ts = table.filter(arrow.array(~bad)), ts[~bad]
+        if not len(ts):
+            return
+        least = int(ts.min())
+        self._first_ns = least if self._first_ns is None else min(least, self._first_ns)
+        flows = arrow.ints(table.column("what")) == FLOW
+        if flows.any():
+            arrows.add(table.filter(arrow.array(flows)))
+            table = table.filter(arrow.array(~flows))
+        if table.num_rows:
+            blocks.add(table)
+
+    def _drop(self, table: pa.Table, code: str, text: str) -> None:
+        primary = arrow.bools(table.column("primary"))
+        first = int(arrow.ints(table.column("packet"))[0])
+        if count := int(np.count_nonzero(primary)):
+            self.ledger.drop(code, count, where=f"packet {first}", text=text)
+
+    def _converted(self, table: pa.Table) -> pa.Table:
+        """Return rows with their time on the clock of the trace, as far as all snapshots of the file say it."""
+        clocks = self.times.clocks
+        code, ts = arrow.ints(table.column("clock")).copy(), arrow.ints(table.column("ts")).copy()
+        alone = not self.times.snapshots and len(self.times.waiting) == 1 and self._first_ns is None
+        for number, clock in enumerate(self.times.waiting):
+            mine = code == number
+            if clocks.knows(clock):
+                ts[mine] = clocks.convert(clock, ts[mine])
+            elif alone:
+                text = "no snapshot says what the clock of the events is: their times are as they are"
+                self.ledger.note("clock-not-stated", text)
+            else:
+                continue
+            code[mine] = -1
+        for name, values in (("clock", code), ("ts", ts)):
+            table = table.set_column(SCHEMA.get_field_index(name), SCHEMA.field(name), arrow.array(values))
+        return table
+
+    def _describe(self) -> None:
+        ledger, run = self.ledger, self.run
+        run.origin_ns = self.times.clocks.unix_offset()
+        if run.origin_ns is None and not self.times.snapshots and (self._first_ns or 0) >= _EPOCH_NS:
+            run.origin_ns = 0
+        if unread := {kind: count for kind, count in self._unread.items() if kind in numbers.EVENT_TYPES}:
+            shown = ", ".join(f"{_type(kind)} ({count:,})" for kind, count in sorted(unread.items())[:_MOST_NAMED])
+            ledger.note("packets-not-read", f"packets that tracekit does not read: {shown}", sum(unread.values()))
+        if self.sequences.lost:
+            ledger.note("data-loss", "packets were lost before these, the producer says", self.sequences.lost)
+        if self.events.unread:
+            shown = ", ".join(f"{number} ({count:,})" for number, count in sorted(self.events.unread.items()))
+            text = f"fields of track events that tracekit does not read, by number: {shown[:200]}"
+            ledger.note("fields-not-read", text, sum(self.events.unread.values()))
+
+
+def _type(number: int) -> str:
+    return numbers.TYPES.get(number, f"type {number}")

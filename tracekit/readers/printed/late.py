@@ -14,10 +14,10 @@ from itertools import islice
 
 import pyarrow as pa
 
-from tracekit.columns.arrow import pc
+from tracekit.model.arrow import pc
+from tracekit.model.trace import Ledger
 from tracekit.readers.head import Head
 from tracekit.readers.source import HEAD_BYTES, Source
-from tracekit.trace import Ledger
 
 BEFORE_BYTES = 16 << 10
 BEHIND_BYTES = 48 << 10

@@ -14,10 +14,10 @@ import numpy as np
 import orjson
 import pyarrow as pa
 
+from tracekit.model.trace import Ledger
+from tracekit.model.units import MAX_NS, TIME_EXPONENT
 from tracekit.readers.builder import RowBuilder, Values, totals_batch
 from tracekit.readers.source import LineBlock, Source
-from tracekit.trace import Ledger
-from tracekit.units import MAX_NS, TIME_EXPONENT
 
 FLUSH_ROWS = 1 << 13
 NUMBER = r"[-+]?(?:\d{1,40}(?:\.\d{0,40})?|\.\d{1,40})(?:[eE][-+]?\d{1,3})?"

@@ -18,11 +18,11 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from tracekit.errors import Option, ParseError, sentence
+from tracekit.model.trace import Ledger
 from tracekit.readers.base import ReadOptions
 from tracekit.readers.head import Head
 from tracekit.readers.printed.numbers import ANY_NUMBER, BLANKS, COMMA, DECIMAL, LOCAL_NUMBER, POINT, Style
 from tracekit.readers.source import LineBlock, Source
-from tracekit.trace import Ledger
 
 _RARE = tuple(blank.encode() for blank in BLANKS if not blank.isascii())
 _MOST_TOKENS = 100_000

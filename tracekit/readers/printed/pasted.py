@@ -17,12 +17,12 @@ from typing import Protocol, TypeVar
 import pyarrow as pa
 
 from tracekit.errors import ParseError
+from tracekit.model.trace import Ledger
 from tracekit.readers.base import ReadOptions
 from tracekit.readers.builder import Values
 from tracekit.readers.printed.lines import TextLine, TotalRows, is_notebook, lines_of
 from tracekit.readers.printed.prefix import MPIRUN_TAG
 from tracekit.readers.source import Source
-from tracekit.trace import Ledger
 
 _RANK = re.compile(MPIRUN_TAG, re.ASCII)
 _LONGEST_TITLE = 4096

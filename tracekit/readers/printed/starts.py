@@ -12,10 +12,9 @@ from dataclasses import dataclass, field
 import numpy as np
 import pyarrow as pa
 
-from tracekit import schema
-from tracekit.columns import arrow
-from tracekit.columns.arrays import I64, Rows
-from tracekit.trace import TIMES, Ledger, Run
+from tracekit.model import arrow, schema
+from tracekit.model.arrow import I64, Rows
+from tracekit.model.trace import TIMES, Ledger, Run
 
 NO_ORDER = "order not known (the printed starts have too few digits)"
 _NOTE = f"{NO_ORDER}: work of one stream would overlap, so only durations and counts are used"

@@ -7,7 +7,7 @@ from typing import Self
 
 import numpy as np
 
-from tracekit.columns.arrays import I64, Mask
+from tracekit.model.arrow import I64, Mask
 from tracekit.readers.engine.pairing import NESTED, match, take_turns
 
 _NONE = np.empty(0, np.int64)

@@ -9,11 +9,11 @@ from decimal import Decimal
 import pyarrow as pa
 
 from tracekit.errors import ParseError
+from tracekit.model.trace import Ledger, Run, SourceFacts
 from tracekit.readers.base import Opened, ReadOptions
 from tracekit.readers.samples._lines import COMMENTS, LINE
 from tracekit.readers.samples._stacks import SECTION, Stacks
 from tracekit.readers.source import Source
-from tracekit.trace import Ledger, Run, SourceFacts
 
 _LINE = re.compile(LINE, re.ASCII)
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 
-from tracekit.readers.base import Confidence, Head
+from tracekit.readers.base import Confidence
+from tracekit.readers.head import Head
 
 LINE = r"(\S(?:.*[^ \t\n])?)[ \t]++(\d{1,18}(?:\.\d{1,9})?)"
 """Frames, blanks and a number."""

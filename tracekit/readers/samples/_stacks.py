@@ -10,11 +10,11 @@ import orjson
 import pyarrow as pa
 
 from tracekit.errors import ParseError
+from tracekit.model.schema import Kind
+from tracekit.model.trace import Ledger
+from tracekit.model.units import MAX_NS, TIME_EXPONENT
 from tracekit.readers.base import ReadOptions
 from tracekit.readers.printed.lines import TotalRows
-from tracekit.schema import Kind
-from tracekit.trace import Ledger
-from tracekit.units import MAX_NS, TIME_EXPONENT
 
 SECTION = "samples"
 MOST_FRAMES = 2000

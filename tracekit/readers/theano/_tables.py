@@ -3,12 +3,519 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
-from tracekit.readers.printed.lines import Printed, TextLine, printed
-from tracekit.readers.theano import _patterns as patterns
-from tracekit.readers.theano._out import Block, Out
-from tracekit.schema import Kind
-from tracekit.units import MAX_NS
+from tracekit.model.schema import Kind
+from tracekit.model.trace import Ledger
+from tracekit.model.units import MAX_NS
+from tracekit.readers.engine.torn import drop_torn
+from tracekit.readers.printed.lines import ANY_NUMBER, NUMBER, Printed, TextLine, printed
+from tracekit.readers.printed.pasted import RankRows
+
+# Patterns for the lines of a Theano profile. `words` are the words of a line with single blanks between them.
+#
+# Sources: theano/compile/profiling.py of Theano 0.6 to 1.0.5, Theano-PyMC 1.1.2, Aesara 2 and PyTensor 2 to 3;
+# print_profile() of theano/gof/opt.py; profile_printer() of theano/scan_module/scan_op.py.
+
+
+FUNCTION, SCAN = "Function profiling", "Scan Op profiling"
+CLASS, OPS, APPLY = "Class", "Ops", "Apply"
+MEMORY, OPTIMIZER, OVERHEAD = "Memory Profile", "Optimizer Profile", "Scan overhead"
+
+_TIME = rf"(?P<time>{ANY_NUMBER})s"
+_PERCENT = rf"(?: \((?P<percent>{ANY_NUMBER})%\))?"
+_JOINED = r"(?: (?:Class|Ops|Apply))?"
+"""A copy that lost its empty lines has the name of the next table at the end of a line."""
+
+
+@dataclass(frozen=True, slots=True)
+class FactLine:
+    """A line of a block's head. name: ours, the same for all versions; raw_name has the words of the line."""
+
+    name: str
+    pattern: re.Pattern[str]
+    start: re.Pattern[str]
+
+
+def _fact(name: str, start: str, rest: str) -> FactLine:
+    return FactLine(name, re.compile(f"(?P<label>{start}){rest}{_JOINED}", re.ASCII), re.compile(start, re.ASCII))
+
+
+FACTS: tuple[FactLine, ...] = (
+    _fact(
+        "Time in calls to Function.__call__", r"Time in (?P<calls>\d{1,18}) calls to Function\.__call__", f": {_TIME}"
+    ),
+    _fact("Time in Function.fn.__call__", r"Time in Function\.(?:fn|vm)\.__call__", f": {_TIME}{_PERCENT}"),
+    _fact("Time in thunks", "Time in thunks", f": {_TIME}{_PERCENT}"),
+    _fact("Total compile time", "Total compil(?:e|ation) time", f": {_TIME}"),
+    _fact("Number of Apply nodes", "Number of Apply nodes", r": (?P<count>-?\d{1,18})"),
+    _fact("Optimizer time", r"\w{1,40} (?:[Oo]ptimizer|rewrite) time", f": {_TIME}"),
+    _fact("Validate time", r"\w{1,40} validate time", f": {_TIME}"),
+    _fact("Linker time", r"\w{1,40} Linker time \(includes C, CUDA code generation/compiling\)", f": {_TIME}"),
+    _fact("C-cache preloading", "C-cache preloading", f":? {_TIME}"),
+    _fact("Import time", "Import time", f":? {_TIME}"),
+    _fact("Node make_thunk time", "Node make_thunk time", f":? {_TIME}"),
+    _fact("Time in all calls of grad()", r"Time in all call to \w{1,40}\.grad\(\)", f" {_TIME}"),
+    _fact("Time since import", r"Time since \w{1,40} import", f" {_TIME}"),
+    _fact(
+        "Time in calls of the op",
+        r"Time in (?P<calls>\d{1,18})(?:\.0)? calls of the op \(for a total of (?P<steps>\d{1,18})(?:\.0)? steps\)",
+        f" {_TIME}",
+    ),
+    _fact("Total time spent in calling the VM", "Total time spent in calling the VM", f" {_TIME}{_PERCENT}"),
+    _fact("Total overhead (computing slices..)", r"Total overhead \(computing slices ?\.\.\)", f" {_TIME}{_PERCENT}"),
+)
+"""The words of Aesara and PyTensor are here too; the first word of some lines names the program."""
+
+TOOL = re.compile(r"(?:Time since (theano|aesara|pytensor) import|(Theano|Aesara|PyTensor) (?:validate|Linker) time)\b")
+TOOLS = {"theano": "Theano", "aesara": "Aesara", "pytensor": "PyTensor"}
+MESSAGE = re.compile(r"Message: (.*)")
+SCAN_HEAD = re.compile(r"Scan Op profiling(?: \( ?(.*?) ?\))?$")
+SUM = re.compile(r"Sum of all(?: ?\(\d{1,9}\))? printed profiles at exit\b")
+THUNK_NODE = re.compile(rf"Node (?P<name>\S.*) time (?P<time>{ANY_NUMBER})s", re.ASCII | re.DOTALL)
+
+TABLE = re.compile(r"<% time> <sum %> <apply time> <time per call> .*<(Class|Op|Apply) name>")
+TABLE_OF = {"Class": CLASS, "Op": OPS, "Apply": APPLY}
+ROW_START = re.compile(r"-?\d{1,3}(?:\.\d{1,9})?(?:%|\.?…%?|\.{2,3}%?)\s")
+_SHARES = rf"(?P<percent>{NUMBER})%\s+(?P<sum>{NUMBER})%\s+(?P<time>{ANY_NUMBER})s\s+(?P<each>{ANY_NUMBER})s\s+"
+GROUP_ROW = re.compile(
+    rf"{_SHARES}(?:(?P<impl>C\s*Py|Py\s*C|C|Py)\s+)?(?P<calls>\d{{1,18}})\s+(?P<nodes>\d{{1,18}})\s+(?P<name>\S.*)",
+    re.ASCII,
+)
+"""A row of Class and of Ops."""
+APPLY_ROW = re.compile(rf"{_SHARES}(?P<calls>\d{{1,18}})\s+(?P<id>\d{{1,18}})\s+(?P<name>\S.*)", re.ASCII)
+FLOPS = re.compile(rf"(?P<mflops>{ANY_NUMBER})\s+(?P<gflops>{ANY_NUMBER})\s+(?P<name>\S.*)", re.ASCII)
+VARIABLE = re.compile(r"(input|output) (\d{1,9}): (dtype=.*)", re.ASCII)
+REMAINDER = re.compile(
+    r"\.\.\. ?\(remaining (?P<count>\d{1,18}) (?P<what>Classes|Ops|Apply instances) account for "
+    rf"(?P<percent>{ANY_NUMBER})%{{1,2}} ?\((?P<time>{ANY_NUMBER})s\) of the runtime\){_JOINED}",
+    re.ASCII,
+)
+REMAINDER_OF = {"Classes": CLASS, "Ops": OPS, "Apply instances": APPLY}
+NO_TIME = re.compile(
+    r"No (?:execution|node) time accumulated|Profile(?:Mode|Stats)\.summary_(?:class|ops|nodes): total time 0"
+)
+
+OVERHEAD_ROW = re.compile(
+    rf"(?:total\s+)?(?P<time>{ANY_NUMBER})s\s+(?P<fct>{ANY_NUMBER})s\s+(?P<op>{ANY_NUMBER})s\s+"
+    rf"(?P<fct_percent>{ANY_NUMBER})%\s+(?P<op_percent>{ANY_NUMBER})%(?:\s+(?P<name>\S.*))?",
+    re.ASCII,
+)
+OVERHEAD_TALK = re.compile(
+    r"(?:One|No) scan (?:node )?(?:do not )?ha(?:ve|s) its inner profile enabled|The node took 0s, so we can ?not"
+)
+
+PEAK_HEAD = re.compile(r"Max peak memory (.*)")
+PEAK = re.compile(r"(CPU|GPU|CPU \+ GPU): (\d{1,15})KB(?: \((\d{1,15})KB\))?", re.ASCII)
+OLD_PEAK = re.compile(
+    r"((?:Max if |Memory saved if |Max Memory allocated on the GPU).{1,80}?): "
+    r"(?:(\d{1,15})KB(?: \((\d{1,15})KB\))?|(unknown))",
+    re.ASCII,
+)
+MIN_PEAK = re.compile(
+    r"(Minimum peak from all valid apply node order) is (\d{1,15})KB(?: ?\(took (\S{1,40})s to compute\))?"
+)
+PEAK_START = re.compile(r"(?:CPU|GPU|CPU \+ GPU): \d|Max if |Max Memory allocated|Memory saved if |Minimum peak from")
+MEMORY_ROW = re.compile(
+    r"(?:(?P<bytes>\d{1,18})B|(?P<unknown>Unknown)|\{node_outputs_size:9d\}B)\s+"
+    r"(?P<shapes>\[.*?\])\s(?P<code>[civ](?:\s[civ])*)\s+(?P<name>\S.*)",
+    re.ASCII,
+)
+MEMORY_START = re.compile(r"(?:\d{1,18}B|Unknown|\{node_outputs_size:9d\}B)\s+\[")
+MEMORY_REST = re.compile(
+    r"\.\.\. ?\(remaining (?P<count>\d{1,18}) Apply account for (?P<bytes>\d{1,18})B/(?P<all>\d{1,18})B "
+    r"\(\(?(?P<percent>[\d.]{1,20})%\)?\) of the Apply with dense outputs sizes\)",
+    re.ASCII,
+)
+MEMORY_TALK = (
+    "(Sparse variables are ignored",
+    "(For values in brackets",
+    "This list is based on all functions",
+    "<Sum apply outputs (bytes)>",
+    "<created/inplace/view> is taken",
+    "Apply nodes marked 'inplace' or 'view'",
+)
+MEMORY_SMALL = re.compile(r"All Apply nodes have output sizes that take less than (\d{1,18})B\.")
+
+_TEXT = r"""(?:'(?:[^'\\]++|\\.)*+'|"(?:[^"\\]++|\\.)*+"|None)"""
+OPTIMIZER_HEAD = re.compile(
+    rf"(?P<class>\w{{1,80}})(?: (?P<name>\S{{1,200}}))? time (?P<time>{ANY_NUMBER})s for "
+    r"(?P<before>-?\d{1,18})/(?P<after>-?\d{1,18}) nodes before/after (?:optimization|rewriting)",
+    re.ASCII,
+)
+OPTIMIZER_ROW = re.compile(
+    rf"(?P<time>{ANY_NUMBER})s - \((?P<name>{_TEXT}), (?P<class>{_TEXT}), (?P<index>-?\d{{1,18}})"
+    rf"(?:, (?P<before>-?\d{{1,18}}), (?P<after>-?\d{{1,18}}))?\)(?: - (?P<validate>{ANY_NUMBER})s)?"
+)
+"""Without the last time in the sum of several profiles."""
+OPTIMIZER_START = re.compile(rf"{ANY_NUMBER}s - \(['\"]")
+OPTIMIZER_LEGEND = "time - (name, class, index"
+
+TIPS = "Here are tips to potentially make your code run faster"
+TIPS_TALK = ("(if you think of new ones", "Test them first")
+TIP = ("- ", "Sorry, no tip for today", "Install CuDNN to do ", "We don't know if amdlibm will accelerate")
+GLOBAL_STATS = re.compile(r"\(?['\"]?Global stats: |\(?['\"]?Time elasped since \w+ import = ")
+MARK = re.compile(rf"(?:{FUNCTION}\s*$|{SCAN}|<% time> <sum %>)")
+"""The begin of the report in a line with the heading of a block or the header of a table."""
+PROFILE_MODE = re.compile(r"ProfileMode\.(?:print_(?:diff_)?summary|long_print)\(\)")
+"""Theano's profiler before 0.6, of which there are many layouts."""
+MODULE_PATH = re.compile(r"[A-Za-z_]\w*(?:\.\w+)+", re.ASCII)
+CLASS_NAME = re.compile(r"<class '(.+)'>")
+WARNING = re.compile(r"\b\w*Warning: |^warnings\.warn\(|^WARNING\b")
+
+
+def is_open(name: str) -> bool:
+    """Return whether a name has open brackets, as in a constant of several lines.
+
+    >>> is_open("Dot(TensorConstant{[[1. 0.]")
+    True
+    """
+    return sum(map(name.count, "([{")) > sum(map(name.count, ")]}"))
+
+
+def unquoted(text: str) -> str | None:
+    """Return the text of a printed Python string; None for None."""
+    if text == "None":
+        return None
+    return re.sub(r"\\(.)", r"\1", text[1:-1])
+
+
+# Blocks of a Theano profile, and the rows and damaged lines of one reading.
+
+
+_PREFIX = {"function": "", "sum": "Sum of all: ", "scan": "Scan Op: "}
+
+
+@dataclass(slots=True)
+class Block:
+    """One block of a profile.
+
+    kind: function, sum or scan. seen: the tables so far. thunks: its `Time in thunks`. over: its tips have ended it.
+    """
+
+    number: int
+    kind: str = "function"
+    message: str | None = None
+    thunks: Printed | None = None
+    seen: set[str] = field(default_factory=set)
+    over: bool = False
+
+
+@dataclass(slots=True)
+class _WaitingRow:
+    """A row that waits for the lines below it. section: None for a row of section `header`."""
+
+    block: Block
+    section: str | None
+    name: str
+    kind: Kind
+    args: Mapping[str, object]
+    more: dict[str, object]
+    below: dict[str, list[str]] = field(default_factory=dict)
+
+
+MOST_LINES = 50
+"""Most lines of a name."""
+MOST_BELOW = 1 << 20
+"""Most characters of the lines below a row (inputs, outputs, details) that are kept with it."""
+
+
+class Out:
+    """The rows and damaged lines of one reading. found: the number of rows with a time or size.
+
+    A row whose `args` include the lines below it waits for them (`hold`). Methods that keep or drop a line return True,
+    because the line belongs to the profile.
+    """
+
+    def __init__(self, rows: RankRows, ledger: Ledger) -> None:
+        self.ledger = ledger
+        self.rows = rows
+        self.found = 0
+        self._waiting: _WaitingRow | None = None
+        self._below = 0
+        self._name: list[str] = []
+
+    def flush(self) -> None:
+        """Add the waiting row. Lines that did not close its name were not part of it."""
+        if self._name:
+            self.ledger.ignore("other output", len(self._name))
+            self._name = []
+        if self._waiting is not None:
+            row, self._waiting = self._waiting, None
+            args = {**row.args, **row.below}
+            if row.section is not None:
+                self.row(row.block, row.section, row.name, row.kind, args, **row.more)
+            else:
+                self.header(row.block, row.name, args, **row.more)
+                self.ledger.kept += 1
+
+    def hold(
+        self,
+        block: Block,
+        name: str,
+        args: Mapping[str, object],
+        *,
+        section: str | None = None,
+        kind: Kind = Kind.OTHER,
+        **more: object,
+    ) -> bool:
+        """Keep a row until the lines below it are read. Without a section it becomes a row of section `header`."""
+        self.flush()
+        self._waiting, self._below = _WaitingRow(block, section, name, kind, args, more), 0
+        return True
+
+    def below(self, key: str, text: str) -> bool | None:
+        """Add a line to the waiting row, under a key of its `args`; None without such a row, False when it is full."""
+        if self._waiting is None:
+            return None
+        self._below += len(text) + 1
+        if self._below > MOST_BELOW:
+            return False
+        self._waiting.below.setdefault(key, []).append(text)
+        self.ledger.merged += 1
+        return True
+
+    def continues_name(self, text: str) -> bool:
+        """Add a line to the name of the waiting row while its brackets are open; return whether it was added."""
+        row = self._waiting
+        if row is None or row.section is None or row.below:
+            return False
+        whole = "\n".join([row.name, *self._name, text.rstrip()])
+        if len(self._name) >= MOST_LINES or not is_open("\n".join([row.name, *self._name])):
+            return False
+        self._name.append(text.rstrip())
+        if not is_open(whole):
+            row.name = whole
+            self.ledger.merged += len(self._name)
+            self._name = []
+            self.note_joined()
+        return True
+
+    def note_joined(self) -> None:
+        """Note that a name had several lines."""
+        self.ledger.note("names-joined", "names whose brackets are closed on a later line: the lines were joined")
+
+    def take_back_blank(self, key: str) -> None:
+        """Remove a blank line at the end of a key: it belongs to the lines that follow."""
+        lines = self._waiting.below.get(key, []) if self._waiting is not None else []
+        if lines and not lines[-1]:
+            lines.pop()
+            self.ledger.merged -= 1
+            self.ledger.ignore("blank lines")
+
+    def row(
+        self,
+        block: Block,
+        section: str,
+        name: str,
+        kind: Kind,
+        args: Mapping[str, object] | None = None,
+        **more: object,
+    ) -> bool:
+        """Add a row of a table; the sections of a sum and of a scan have names of their own."""
+        self.flush()
+        self.rows.add(block.number, _PREFIX[block.kind] + section, name, str(kind), args, **more)
+        self.found += 1
+        self.ledger.kept += 1
+        return True
+
+    def header(self, block: Block, name: str, args: Mapping[str, object] | None = None, **more: object) -> None:
+        """Add a row of section `header`, without counting a line."""
+        self.flush()
+        marked = {**(args or {}), "sum": True} if block.kind == "sum" else args
+        self.rows.add(block.number, "header", name, str(Kind.OTHER), marked, **more)
+
+    def words(self, block: Block, name: str, text: str) -> bool:
+        """Add a line of words as a row of section `header`."""
+        self.header(block, name, value_text=text)
+        self.ledger.kept += 1
+        return True
+
+    def torn(self, line: TextLine) -> bool:
+        """Drop the last line, which was cut."""
+        drop_torn(self.ledger, line.where)
+        return True
+
+    def bad(self, line: TextLine) -> bool:
+        """Drop a line that begins like a row and does not end like one."""
+        if line.torn:
+            return self.torn(line)
+        why = "dropped: lines that begin like a row and do not end like one"
+        self.ledger.drop("bad-row", where=line.where, text=why)
+        return True
+
+    def bad_time(self, line: TextLine) -> bool:
+        """Drop a line whose time is not a number."""
+        why = "dropped: times that are not numbers, or beyond 146 years"
+        self.ledger.drop("bad-time", where=line.where, text=why)
+        return True
+
+
+# Rows of Memory Profile and of Optimizer Profile (PyTensor's Rewriter Profile).
+
+
+_PEAKS = f"{MEMORY}: peaks"
+_HEAD = f"{OPTIMIZER} head"
+
+
+class Memory:
+    """Peaks of memory under several settings, then the nodes with the largest outputs."""
+
+    def __init__(self, out: Out) -> None:
+        self._out = out
+        self._setting = ""
+
+    def line(self, block: Block, words: str, line: TextLine) -> bool:
+        """Take a line of the section."""
+        out = self._out
+        if small := MEMORY_SMALL.fullmatch(words):
+            out.header(block, "All Apply nodes have smaller outputs", bytes=int(small[1]))
+            out.ledger.kept += 1
+        elif words.startswith(MEMORY_TALK):
+            out.ledger.ignore("explanations")
+        elif found := PEAK.fullmatch(words):
+            args = {"linker_c_py_bytes": int(found[3]) << 10} if found[3] else None
+            name = f"{self._setting or 'Max peak memory'}: {found[1]}"
+            out.row(block, _PEAKS, name, Kind.MEMORY, args, bytes=int(found[2]) << 10)
+        elif found := OLD_PEAK.fullmatch(words):
+            more: dict[str, object] = {"bytes": int(found[2]) << 10} if found[2] else {"value_text": found[4]}
+            args = {"linker_c_py_bytes": int(found[3]) << 10} if found[3] else None
+            out.row(block, _PEAKS, found[1], Kind.MEMORY, args, **more)
+        elif found := MIN_PEAK.fullmatch(words):
+            computed = {"computed_in_s": found[3]} if found[3] else None
+            out.row(block, _PEAKS, found[1], Kind.MEMORY, computed, bytes=int(found[2]) << 10)
+        elif PEAK_HEAD.match(words) and len(words) < 200:
+            self._setting = words
+            out.ledger.ignore("headings")
+        elif MEMORY_START.match(words):
+            self._node(block, line)
+        elif PEAK_START.match(words):
+            out.bad(line)
+        else:
+            return False
+        return True
+
+    def _node(self, block: Block, line: TextLine) -> None:
+        out = self._out
+        found = MEMORY_ROW.fullmatch(line.text.strip())
+        if found is None or line.torn:
+            out.bad(line)
+            return
+        args = {"shapes": found["shapes"], "created_inplace_view": " ".join(found["code"].split())}
+        more: dict[str, object] = {"bytes": int(found["bytes"])} if found["bytes"] else {}
+        if found["unknown"]:
+            more["value_text"] = "Unknown"
+        elif not found["bytes"]:
+            why = "sizes that the profiler did not print: Theano-PyMC 1.1.2 prints a placeholder instead"
+            out.ledger.note("size-not-printed", why, where=line.where)
+        out.hold(block=block, section=MEMORY, name=found["name"], kind=Kind.MEMORY, args=args, **more)
+
+    def remainder(self, block: Block, found: re.Match[str]) -> bool:
+        """Take the line with the bytes of the remaining nodes and of all nodes."""
+        count = int(found["count"])
+        args = {"remaining": count, "percent": found["percent"], "bytes_of_all": int(found["all"])}
+        name = f"(remaining {count} Apply)"
+        return self._out.row(block, MEMORY, name, Kind.MEMORY, args, bytes=int(found["bytes"]))
+
+
+class Optimizer:
+    """Steps of the optimizer. Steps within a step are indented and have their own section."""
+
+    def __init__(self, out: Out) -> None:
+        self._out = out
+        self._steps: list[tuple[int, str]] = []
+        self._margin = 0
+
+    def begin(self, heading: TextLine) -> None:
+        """Begin a section. A notebook may have indented all of it, as its heading shows."""
+        self._steps = []
+        self._margin = _indent(heading.text)
+
+    def is_inside(self, line: TextLine) -> bool:
+        """Return whether a line is indented more than the heading."""
+        return _indent(line.text) > self._margin
+
+    def detail(self, block: Block, line: TextLine) -> bool:
+        """Keep a line between the steps with the step above it; False if there is no more room."""
+        text = self._text(line)
+        taken = self._out.below("details", text)
+        if taken is None:
+            return self._out.words(block, f"{OPTIMIZER}: text", text) if text else False
+        return taken
+
+    def ends_before_blank(self) -> None:
+        """Remove a blank line at the end: it belongs to the lines that follow."""
+        self._out.take_back_blank("details")
+
+    def line(self, block: Block, words: str, line: TextLine) -> bool:
+        """Take a line of the section, except its details."""
+        if _HEAD not in block.seen and (found := OPTIMIZER_HEAD.fullmatch(words)):
+            return self._head(block, found, line)
+        if not OPTIMIZER_START.match(words):
+            return False
+        out = self._out
+        found = OPTIMIZER_ROW.fullmatch(words)
+        if found is None or (line.torn and not found["validate"]):
+            return out.bad(line)
+        try:
+            time = printed(found["time"])
+        except ValueError:
+            return out.bad_time(line)
+        name = unquoted(found["name"]) or "None"
+        parent = self._parent(name, line)
+        args: dict[str, object] = {
+            "class": unquoted(found["class"]),
+            "index": int(found["index"]),
+            "s": found["time"],
+        }
+        args["indent"] = max(_indent(line.text) - self._margin, 0)
+        if found["before"]:
+            args |= {"nodes_before": int(found["before"]), "nodes_after": int(found["after"])}
+        if found["validate"]:
+            args["validate_s"] = found["validate"]
+        section = f"{OPTIMIZER}: {parent}" if parent else OPTIMIZER
+        return out.hold(block=block, section=section, name=name, kind=Kind.OTHER, args=args, total_ns=time.rounded())
+
+    def _parent(self, name: str, line: TextLine) -> str:
+        """Return the steps around this one, by its indentation; "" for none."""
+        indent = _indent(line.text)
+        if not indent:
+            why = "the optimizer's profile lost its indentation: steps within steps are counted beside them"
+            self._out.ledger.note("nesting-lost", why, where=line.where)
+        while self._steps and self._steps[-1][0] >= indent:
+            self._steps.pop()
+        parent = self._steps[-1][1] if self._steps else ""
+        self._steps.append((indent, f"{parent} / {name}" if parent else name))
+        return parent
+
+    def _head(self, block: Block, found: re.Match[str], line: TextLine) -> bool:
+        try:
+            time = printed(found["time"])
+        except ValueError:
+            return self._out.bad_time(line)
+        block.seen.add(_HEAD)
+        args: dict[str, object] = {"class": found["class"], "name": found["name"]}
+        if int(found["before"]) >= 0:
+            # The sum of several profiles has -1 for both.
+            args |= {"nodes_before": int(found["before"]), "nodes_after": int(found["after"])}
+        return self._out.hold(
+            block=block,
+            name="Time of the optimizer's steps",
+            args=args,
+            total_ns=time.rounded(),
+            value_text=self._text(line),
+        )
+
+    def _text(self, line: TextLine) -> str:
+        text = line.text.rstrip()
+        return text[min(self._margin, _indent(text)) :]
+
+
+def _indent(text: str) -> int:
+    text = text.expandtabs()
+    return len(text) - len(text.lstrip())
+
 
 _OVERHEAD_START = re.compile(r"(?:total )?-?[\d.]{1,40}s -?[\d.]{1,40}s ")
 
@@ -31,16 +538,16 @@ class TimeTables:
         out = self._out
         out.flush()
         # Names keep their own blanks, so the line itself is matched.
-        found = (patterns.APPLY_ROW if table == patterns.APPLY else patterns.GROUP_ROW).fullmatch(line.text.strip())
+        found = (APPLY_ROW if table == APPLY else GROUP_ROW).fullmatch(line.text.strip())
         if found is None or line.torn:
             return out.bad(line)
         name = found["name"]
         args: dict[str, object] = {"percent": found["percent"], "cumulative_percent": found["sum"], "s": found["time"]}
-        if table == patterns.APPLY:
+        if table == APPLY:
             args["id"] = int(found["id"])
             if self.with_flops:
                 args |= {"mflops": None, "gflops_per_s": None}
-            if self.with_flops and (flops := patterns.FLOPS.fullmatch(name)):
+            if self.with_flops and (flops := FLOPS.fullmatch(name)):
                 name = flops["name"]
                 args |= {"mflops": flops["mflops"], "gflops_per_s": flops["gflops"]}
         else:
@@ -54,7 +561,7 @@ class TimeTables:
         if "rounded-times" not in out.ledger.notes:
             why = "times of tables have three digits or a thousandth of a second: sums are no more exact"
             out.ledger.note("rounded-times", why, where=line.where)
-        if table == patterns.CLASS and (old := patterns.CLASS_NAME.fullmatch(name)):
+        if table == CLASS and (old := CLASS_NAME.fullmatch(name)):
             more["raw_name"], name = name, old[1]
         return out.hold(block=block, section=table, name=name, kind=Kind.OPERATOR, args=args, **more)
 
@@ -72,7 +579,7 @@ class TimeTables:
 
     def variable(self, words: str, line: TextLine) -> bool:
         """Take a line of an input or output of the row above."""
-        found = patterns.VARIABLE.fullmatch(words)
+        found = VARIABLE.fullmatch(words)
         if found is None:
             return False
         taken = None if line.torn else self._out.below(f"{found[1]}s", found[3])
@@ -114,9 +621,9 @@ class TimeTables:
 
 def overhead(block: Block, words: str, line: TextLine, out: Out) -> bool:
     """Take a row of `Scan overhead`, whose times have one decimal of a second. Its total has its own section."""
-    if patterns.OVERHEAD_TALK.match(words):
+    if OVERHEAD_TALK.match(words):
         return out.words(block, "Scan overhead: remark", line.text.strip())
-    found = patterns.OVERHEAD_ROW.fullmatch(words)
+    found = OVERHEAD_ROW.fullmatch(words)
     total = words.startswith("total ")
     if found is None or (not total and (found["name"] is None or line.torn)):
         return bool(_OVERHEAD_START.match(words)) and out.bad(line)
@@ -131,7 +638,7 @@ def overhead(block: Block, words: str, line: TextLine, out: Out) -> bool:
         time = printed(found["time"])
     except ValueError:
         return out.bad_time(line)
-    section = f"{patterns.OVERHEAD}: total" if total else patterns.OVERHEAD
+    section = f"{OVERHEAD}: total" if total else OVERHEAD
     name = "total" if total else found["name"]
     return out.row(block, section, name, Kind.OTHER, args, total_ns=time.rounded())
 

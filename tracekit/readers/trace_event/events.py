@@ -15,19 +15,17 @@ from dataclasses import dataclass, field
 import numpy as np
 import pyarrow as pa
 
-from tracekit.columns import arrow
-from tracekit.columns.arrays import I64, Mask
-from tracekit.columns.arrow import Column, pc
+from tracekit.model import arrow
+from tracekit.model.arrow import I64, Column, Mask, pc
+from tracekit.model.schema import Kind
+from tracekit.model.trace import Ledger, Run, SourceFacts
 from tracekit.readers.base import ReadOptions
 from tracekit.readers.builder import FIRST_TEXT_ID, IdTable, Values, event_batch
 from tracekit.readers.printed.late import AROUND_BYTES, BLOCK_BYTES, SEARCH_SHARE, text_around
 from tracekit.readers.source import Source
 from tracekit.readers.trace_event.columns import Planner
-from tracekit.readers.trace_event.plan import FACT, MOVABLE, Build
-from tracekit.readers.trace_event.rows import Rows, fact_rows
+from tracekit.readers.trace_event.plan import FACT, MOVABLE, Build, Rows, fact_rows
 from tracekit.readers.trace_event.stream import Events
-from tracekit.schema import Kind
-from tracekit.trace import Ledger, Run, SourceFacts
 
 TOP = frozenset({"ph", "cat", "name", "pid", "tid", "ts", "dur", "args"})
 """Members beside args that have columns, or a place in `kind`."""

@@ -8,7 +8,9 @@ from contextlib import closing
 import numpy as np
 import pyarrow as pa
 
-from tracekit.columns import arrow
+from tracekit.model import arrow
+from tracekit.model.schema import Kind
+from tracekit.model.trace import Ledger
 from tracekit.readers import rocm
 from tracekit.readers.base import Opened, ReadOptions
 from tracekit.readers.builder import RowBuilder
@@ -18,10 +20,7 @@ from tracekit.readers.trace_event.columns import SCRATCH, Planner
 from tracekit.readers.trace_event.events import Reading
 from tracekit.readers.trace_event.look import BEGIN, Dialect, Look
 from tracekit.readers.trace_event.pairs import Pairs
-from tracekit.readers.trace_event.plan import PAIRED, SEVERAL, Build
-from tracekit.readers.trace_event.rows import Rows
-from tracekit.schema import Kind
-from tracekit.trace import Ledger
+from tracekit.readers.trace_event.plan import PAIRED, SEVERAL, Build, Rows
 
 
 def _device_work(name: str) -> tuple[Kind, str | None]:

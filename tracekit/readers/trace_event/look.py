@@ -6,11 +6,10 @@ import re
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
+from tracekit.model.schema import Kind
 from tracekit.readers.trace_event import events
 from tracekit.readers.trace_event.events import Reading
-from tracekit.readers.trace_event.plan import MOVABLE, PAIRED, SEVERAL, Build, Member
-from tracekit.readers.trace_event.rows import Rows
-from tracekit.schema import Kind
+from tracekit.readers.trace_event.plan import MOVABLE, PAIRED, SEVERAL, Build, Member, Rows
 
 BEGIN, END = "begin", "end"
 _SYNC = {"B": BEGIN, "E": END}

@@ -9,8 +9,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 
-from tracekit.readers.base import Head, Mark, Strength
-from tracekit.readers.head import begun
+from tracekit.readers.base import Mark, Strength
+from tracekit.readers.head import Head, begun
 
 EVENT_LIST = rb'"traceEvents"\s*:'
 PHASE = rb'"ph"\s*:\s*"[A-Za-z()]"'

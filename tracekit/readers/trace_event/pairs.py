@@ -18,15 +18,13 @@ from collections.abc import Generator, Iterator
 import numpy as np
 import pyarrow as pa
 
-from tracekit import schema
-from tracekit.columns import arrow
-from tracekit.columns.arrays import I64, Mask
-from tracekit.columns.arrow import Column
+from tracekit.model import arrow, schema
+from tracekit.model.arrow import I64, Column, Mask
+from tracekit.model.trace import Ledger, concat
 from tracekit.readers.builder import event_batch
 from tracekit.readers.engine import pairing
-from tracekit.readers.trace_event.rows import Rows
+from tracekit.readers.trace_event.plan import Rows
 from tracekit.safety.spill import Sorter, Spill, by_columns
-from tracekit.trace import Ledger, concat
 
 BATCH_ROWS = 1 << 16
 LONG_ROWS = 1 << 16

@@ -21,9 +21,8 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from tracekit.columns import arrow, digits
-from tracekit.columns.arrays import I32, I64, Bytes, Mask
-from tracekit.columns.arrow import Column
+from tracekit.model import arrow, digits
+from tracekit.model.arrow import I32, I64, Bytes, Column, Mask
 
 QUOTE, BACKSLASH = 0x22, 0x5C
 LONGEST_RUN = 18

@@ -15,13 +15,14 @@ from dataclasses import dataclass, field
 import msgspec
 import numpy as np
 
-from tracekit.columns.arrays import I64
 from tracekit.errors import ParseError
+from tracekit.model.arrow import I64
+from tracekit.model.trace import Ledger
 from tracekit.readers.engine.torn import TORN
 from tracekit.readers.head import begun
 from tracekit.readers.source import Source
-from tracekit.readers.trace_event import _resync as resync
-from tracekit.readers.trace_event._repair import (
+from tracekit.readers.trace_event import resync
+from tracekit.readers.trace_event.resync import (
     defect,
     events_in,
     has_exponents,
@@ -31,9 +32,70 @@ from tracekit.readers.trace_event._repair import (
     valid_utf8,
     with_large_numbers_as_text,
 )
-from tracekit.readers.trace_event._tail import LONGEST_FACT, OUR_FACTS, TOO_DEEP, fact_of, facts_behind
 from tracekit.readers.trace_event.scan import Scan, inside_strings, object_end, scan
-from tracekit.trace import Ledger
+
+# The members behind the list of events of a trace. They are read ahead, since a run's clock and rank may be there.
+
+
+TAIL_BYTES = 1 << 20
+LONGEST_FACT = 64 << 10
+DEEPEST_FACT = 100
+"""orjson stops at 254, json at 1000; facts of real files nest five deep."""
+TOO_DEEP = object()
+OUR_FACTS = "tracekit"
+"""Our own member, which lists all lanes, may be longer: up to the MiB that is looked at ahead."""
+
+_LIST_END = re.compile(rb"[}\[]\s*+,?\s*+\]")
+_Members = msgspec.json.Decoder(dict[str, msgspec.Raw])
+
+
+def facts_behind(source: Source) -> dict[str, object]:
+    """Return the members behind the list of events at the top level, as far as the last MiB shows them."""
+    tail = source.tail(TAIL_BYTES).rstrip(b"\0 \t\r\n").decode("utf-8", "replace").encode()
+    if not tail.endswith(b"}"):
+        return {}
+    found: dict[str, msgspec.Raw] = {}
+    for match in list(_LIST_END.finditer(tail))[-256:][::-1]:
+        members = _members_behind(tail[match.end() :])
+        if members is not None and "traceEvents" not in members:
+            found = members
+    facts: dict[str, object] = {}
+    for key, raw in found.items():
+        if len(bytes(raw)) <= LONGEST_FACT or key == OUR_FACTS:
+            value = fact_of(raw)
+            if value is not TOO_DEEP:  # else a note is made when the events have been read
+                facts[key] = value
+    return facts
+
+
+def fact_of(raw: msgspec.Raw) -> object:
+    """Return the value of a member, TOO_DEEP for one that no JSON library of ours could write again."""
+    try:
+        value: object = msgspec.json.decode(raw)
+    except (msgspec.DecodeError, RecursionError):
+        return TOO_DEEP
+    level = [value]
+    for _ in range(DEEPEST_FACT):
+        level = [
+            v
+            for node in level
+            if isinstance(node, (dict, list))
+            for v in (node.values() if isinstance(node, dict) else node)
+        ]
+        if not level:
+            return value
+    return TOO_DEEP
+
+
+def _members_behind(text: bytes) -> dict[str, msgspec.Raw] | None:
+    text = text.lstrip()
+    if text[:1] not in (b",", b"}"):
+        return None
+    try:
+        return _Members.decode(b"{" + text.removeprefix(b","))
+    except (msgspec.DecodeError, RecursionError):
+        return None
+
 
 SLAB_BYTES = 2 << 20
 MOST_CARRIED = 16 << 20
@@ -55,7 +117,6 @@ _AGAIN = {
     "array": re.compile(rb'\A[,;\s]*\[\s*\{\s*"(?:name|ph|cat|pid|tid|ts|dur|args)"\s*:'),
 }
 """A second trace behind the first, as `cat` makes it, by the form of the first."""
-_Members = msgspec.json.Decoder(dict[str, msgspec.Raw])
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,11 +14,10 @@ import numpy as np
 import orjson
 import pyarrow as pa
 
-from tracekit.columns import arrow
-from tracekit.columns.arrays import I32, I64, U64, Bytes, Mask, Rows
-from tracekit.columns.arrow import Column, pc
+from tracekit.model import arrow
+from tracekit.model.arrow import I32, I64, U64, Bytes, Column, Mask, Rows, pc
 from tracekit.readers.engine.protobuf import INT32_MAX, INT64_MAX
-from tracekit.readers.xplane._kinds import DETAILS, details
+from tracekit.readers.xplane._planes import DETAILS, details
 from tracekit.readers.xplane._scan import DOUBLE, REFERENCE, SIGNED, TEXT, UNSIGNED, Scanned
 
 _END, _DERIVED, _START_PS, _LENGTH_PS = 1, 2, 3, 1003

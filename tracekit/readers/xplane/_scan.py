@@ -12,8 +12,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tracekit.columns.arrays import I64, U64, Bytes
-from tracekit.columns.varints import BLOCK, Packed
+from tracekit.model.arrow import I64, U64, Bytes
+from tracekit.model.digits import BLOCK, Packed
 
 ID, OFFSET, LENGTH, STATS, OCCURRENCES = 0x08, 0x10, 0x18, 0x22, 0x28
 """Fields of an event, with their wire types: what their first byte is."""

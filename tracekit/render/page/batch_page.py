@@ -8,13 +8,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from tracekit.render._series import Chart, chart
+from tracekit.model.display import visible
+from tracekit.model.report import ReportTable, Series
+from tracekit.model.units import Unit, short_span
 from tracekit.render.base import RenderOptions
+from tracekit.render.figures import Chart, chart
 from tracekit.render.page import shell
-from tracekit.render.page._sheet import MOST_ROWS, Sheet, sheet
-from tracekit.report import ReportTable, Series
-from tracekit.text.display import visible
-from tracekit.units import Unit, short_span
+from tracekit.render.page.shell import MOST_ROWS, Sheet, sheet
 
 
 @dataclass(frozen=True, slots=True)

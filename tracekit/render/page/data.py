@@ -4,7 +4,7 @@ One JSON object, deflated, in base64: `{"texts": [...], "shown": {PLACE: TEXT}, 
 `report` has every field by name; timelines have a form of their own and are not in it. A column has "t", places in
 `texts` or null, if it holds text alone, else "v": a number; a whole number beyond 2^53 as its digits, which a script
 reads as BigInt; a text as `[place]`; null where nothing is known. `shown` has the texts that a page shows with escapes
-(`\\x1b`), `short` those of long names.
+(`\x1b`), `short` those of long names.
 
 A page may come from anywhere: `report_in` takes nothing on trust, neither sizes nor types.
 """
@@ -23,13 +23,14 @@ import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass, replace
 from functools import cache
+from pathlib import Path
 
-from tracekit.errors import ParseError
-from tracekit.report import Cell, Column, Curve, Heat, Report, ReportTable, Section
-from tracekit.report.timeline import CriticalPath, Timeline
-from tracekit.text.display import visible
-from tracekit.text.names import short_names
-from tracekit.units import Unit
+from tracekit.errors import Option, ParseError, UsageError, sentence
+from tracekit.model.display import visible
+from tracekit.model.names import short_names
+from tracekit.model.report import Cell, Column, Curve, Heat, Report, ReportTable, Section, first_rows
+from tracekit.model.timeline import CriticalPath, Timeline
+from tracekit.model.units import Unit
 
 FORMAT = 1
 """Version of the form of the data. A page of another version is refused by name."""
@@ -354,3 +355,39 @@ def _hints(kind: type) -> dict[str, object]:
     """Return the fields of a dataclass of `report` with their kinds."""
     hints = typing.get_type_hints(kind)
     return {each.name: hints[each.name] for each in fields(kind)}
+
+
+# Pages as inputs: the report that a page holds, and parts of it.
+
+
+def page_report(inputs: Sequence[str]) -> Report | None:
+    """Return the report that a page of `tracekit report` holds, without its timeline; None where there is no page.
+
+    Raises: UsageError for a page among other inputs; ParseError for one that is cut off or was changed.
+    """
+    for path in inputs:
+        try:
+            with Path(path).open("rb") as file:
+                if not is_page(file.read(PAGE_HEAD)):
+                    continue
+                if len(inputs) > 1:
+                    raise UsageError(f"{path}: a page of tracekit is read alone", hint="give the traces themselves")
+                file.seek(0)
+                return report_in(file.read(MOST_OF_PAGE), path)
+        except (OSError, ValueError):  # no file: what else it is shows when it is read
+            continue
+    return None
+
+
+def part_of(report: Report, views: Sequence[str] = (), top: int = 0) -> Report:
+    """Return some sections of a report, in the wanted order, with the first rows of each table; top: 0 for all.
+
+    Raises: UsageError for a view that the report does not have.
+    """
+    if views and "all" not in views:
+        have = {section.view: section for section in report.sections}
+        for name in views:
+            if name not in have:
+                raise UsageError(sentence(Option("view", name), ": no such view on this page"), choices=have)
+        report = replace(report, sections=tuple(have[name] for name in dict.fromkeys(views)))
+    return report if not top else replace(report, sections=tuple(first_rows(each, top) for each in report.sections))

@@ -11,24 +11,20 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from tracekit.render import _prose
-from tracekit.render._curve import CurveBox, curve_box
-from tracekit.render._heat import HeatMap, heat_map
-from tracekit.render._palette import color_of
-from tracekit.render._series import Chart, chart
+from tracekit.model.display import visible
+from tracekit.model.report import Bar, Column, Curve, Finding, Flame, Heat, Report, ReportTable, Section, Series
+from tracekit.model.timeline import CriticalPath, Timeline
+from tracekit.model.units import Unit, format_bytes, format_span, percent, short_span
+from tracekit.render import prose
 from tracekit.render.base import Renderer, RenderOptions
+from tracekit.render.figures import Chart, CurveBox, HeatMap, chart, color_of, curve_box, heat_map
 from tracekit.render.page import shell
-from tracekit.render.page._sheet import sheet
 from tracekit.render.page.data import packed
-from tracekit.render.page.shell import Use
-from tracekit.render.page.still import Still, still
+from tracekit.render.page.shell import Use, sheet
+from tracekit.render.page.static_timeline import Still, still
 from tracekit.render.page.tables import cell_link, table_html
 from tracekit.render.page.timeline import TimelineData, timeline_data
 from tracekit.render.screen import screen as words_of
-from tracekit.report import Bar, Column, Curve, Finding, Flame, Heat, Report, ReportTable, Section, Series
-from tracekit.report.timeline import CriticalPath, Timeline
-from tracekit.text.display import visible
-from tracekit.units import Unit, format_bytes, format_span, percent, short_span
 
 LEAST_CONTENTS = 4
 """Pages with at least this many sections have a table of contents."""
@@ -110,7 +106,7 @@ class _Page:
 def render(report: Report, options: RenderOptions) -> str:
     """Return the page. Raises: UsageError for an unknown unit of time."""
     page = _Page(report)
-    telling, _ = _prose.nothing_to_show(report.sections)
+    telling, _ = prose.nothing_to_show(report.sections)
     for number, section in enumerate(report.sections):
         _add(page, report, number, options, telling=any(section is each for each in telling))
     return shell.written(
@@ -129,7 +125,7 @@ def render(report: Report, options: RenderOptions) -> str:
         empty=page.empty,
         without=page.without,
         ledger=sheet(_ledger(report.ledgers)) if report.ledgers else None,
-        account=[_sentence(line) for line in _prose.ledger_lines(report.ledgers)],
+        account=[_sentence(line) for line in prose.ledger_lines(report.ledgers)],
         notes=list(map(visible, report.notes)),
         incomplete=list(map(visible, report.incomplete)),
     )
@@ -192,9 +188,9 @@ def _add(page: _Page, report: Report, number: int, options: RenderOptions, *, te
 
 
 def _claim(report: Report, finding: Finding, mark: int | None) -> Claim:
-    cells = tuple((_prose.evidence_text(each), cell_link(report, each)) for each in finding.evidence)
-    lines = ((word, cells if word == "evidence" else ((text, ""),)) for word, text in _prose.finding_lines(finding))
-    return Claim(_prose.finding_title(finding), tuple(lines), mark)
+    cells = tuple((prose.evidence_text(each), cell_link(report, each)) for each in finding.evidence)
+    lines = ((word, cells if word == "evidence" else ((text, ""),)) for word, text in prose.finding_lines(finding))
+    return Claim(prose.finding_title(finding), tuple(lines), mark)
 
 
 def _anchor(page: _Page, section: Section) -> str:
@@ -261,7 +257,7 @@ def _flame(figure: Flame) -> dict[str, object]:
 _COUNTS = {name: name.capitalize() for name in ("read", "kept", "merged", "facts", "ignored", "filtered", "dropped")}
 
 
-def _ledger(ledgers: Sequence[_prose.Ledger]) -> ReportTable:
+def _ledger(ledgers: Sequence[prose.Ledger]) -> ReportTable:
     """Return what became of the records of each input, as one more table."""
     counts = _COUNTS | {"events_out": "Events", "totals_out": "Totals"}
     return ReportTable(
@@ -271,7 +267,7 @@ def _ledger(ledgers: Sequence[_prose.Ledger]) -> ReportTable:
             Column("path", "Input", Unit.TEXT, [Path(str(ledger.get("path", ""))).name for ledger in ledgers]),
             Column("format", "Format", Unit.TEXT, [str(ledger.get("format", "")) for ledger in ledgers]),
             *(
-                Column(name, title, Unit.COUNT, [_prose.count_of(ledger, name) for ledger in ledgers])
+                Column(name, title, Unit.COUNT, [prose.count_of(ledger, name) for ledger in ledgers])
                 for name, title in counts.items()
             ),
         ),

@@ -10,12 +10,12 @@ import html
 import math
 from collections.abc import Sequence
 
-from tracekit.render._prose import levels
+from tracekit.model.display import cell_texts, escaped, is_words, plural, typical_time_unit
+from tracekit.model.report import Cell, Column, Evidence, Report, ReportTable
+from tracekit.model.units import Unit
 from tracekit.render.cells import columns_to_scale
 from tracekit.render.page.data import PROSE
-from tracekit.report import Cell, Column, Evidence, Report, ReportTable
-from tracekit.text.display import cell_texts, escaped, is_words, plural, typical_time_unit
-from tracekit.units import Unit
+from tracekit.render.prose import levels
 
 FIRST_ROWS = 10
 """Rows of a table that are in the page as HTML."""

@@ -12,12 +12,12 @@ import numpy as np
 
 from tracekit.analysis.intervals import union_length_by
 from tracekit.index import grouping
-from tracekit.index.clocks import by_input, sources_of_several_runs
+from tracekit.index.devices import by_input, sources_of_several_runs
 from tracekit.index.sources import source_label, source_labels, spans, synthetic_sources
 from tracekit.index.trace_index import TraceIndex
-from tracekit.report import Cell, Column, Section
-from tracekit.schema import DEVICE_WORK, Kind
-from tracekit.units import Unit
+from tracekit.model.report import Cell, Column, Section
+from tracekit.model.schema import DEVICE_WORK, Kind
+from tracekit.model.units import Unit
 from tracekit.views import specs, tabulate, totals
 from tracekit.views.base import ColumnSpec, View, ViewOptions
 from tracekit.views.quantities import of_devices

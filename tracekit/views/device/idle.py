@@ -27,17 +27,16 @@ from dataclasses import replace
 
 import numpy as np
 
-from tracekit.analysis.enclosing import innermost
-from tracekit.analysis.intervals import I64
+from tracekit.analysis.nesting import innermost
 from tracekit.index import devices as _devices
 from tracekit.index import grouping, launches
-from tracekit.index.clocks import since_origin
-from tracekit.index.devices import Devices
+from tracekit.index.devices import Devices, since_origin
 from tracekit.index.gaps import CAUSES, THREAD, Gaps, find_gaps, keys_of, times_of
 from tracekit.index.trace_index import TraceIndex
-from tracekit.report import Bar, Cell, Column, ReportTable, Section
-from tracekit.schema import API_CALLS, DEVICE_WORK, HOST_RANGES, USER_RANGES, Kind
-from tracekit.units import Unit
+from tracekit.model.arrow import I64
+from tracekit.model.report import Bar, Cell, Column, ReportTable, Section
+from tracekit.model.schema import API_CALLS, DEVICE_WORK, HOST_RANGES, USER_RANGES, Kind
+from tracekit.model.units import Unit
 from tracekit.views import specs, tabulate, totals
 from tracekit.views.base import ColumnSpec, View, ViewOptions
 

@@ -25,7 +25,6 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from tracekit.analysis.intervals import I64
 from tracekit.analysis.statistics import Grouped
 from tracekit.index import devices as _devices
 from tracekit.index import grouping
@@ -33,9 +32,10 @@ from tracekit.index import launches as _launches
 from tracekit.index.devices import Device, Devices
 from tracekit.index.launches import Launched
 from tracekit.index.trace_index import TraceIndex
-from tracekit.report import Column, ReportTable, Section
-from tracekit.schema import API_CALLS, DEVICE_WORK
-from tracekit.units import Unit, format_span
+from tracekit.model.arrow import I64
+from tracekit.model.report import Column, ReportTable, Section
+from tracekit.model.schema import API_CALLS, DEVICE_WORK
+from tracekit.model.units import Unit, format_span
 from tracekit.views import specs, tabulate, totals
 from tracekit.views.base import ColumnSpec, View, ViewOptions
 from tracekit.views.tabulate import shares_of

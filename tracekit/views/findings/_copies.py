@@ -8,17 +8,14 @@ import numpy as np
 
 from tracekit.analysis.intervals import Ranges
 from tracekit.analysis.kernel_class import LONGEST_NAME
-from tracekit.columns import args, arrow
-from tracekit.columns.arrays import I64, Mask
-from tracekit.columns.arrow import Chunked, pc
-from tracekit.report import Evidence, Finding
-from tracekit.schema import Kind
-from tracekit.units import Unit
+from tracekit.model import args, arrow
+from tracekit.model.arrow import I64, Chunked, Mask, pc
+from tracekit.model.report import Evidence, Finding
+from tracekit.model.schema import Kind
+from tracekit.model.units import Unit
 from tracekit.views.device import breakdown
-from tracekit.views.findings import _around
-from tracekit.views.findings._bounds import how, sure
-from tracekit.views.findings._facts import Facts, RuleResult, row_of
-from tracekit.views.findings._words import named, percent, span
+from tracekit.views.findings import _facts
+from tracekit.views.findings._facts import Facts, RuleResult, how, named, percent, row_of, span, sure
 from tracekit.views.findings.rule import Rule, threshold
 from tracekit.views.memory import manipulation
 
@@ -85,7 +82,7 @@ def tiny_copies(facts: Facts) -> RuleResult:
         if mine.size < max(1.0, facts.thresholds["tiny_copies"]):
             continue
         calls = facts.calls_of(mine)
-        around = _around.operators(facts, calls, facts.launches_but(calls))
+        around = _facts.operators(facts, calls, facts.launches_but(calls))
         bound = facts.bound(owner, np.concatenate((mine, calls, around)))
         if bound.share < max(facts.thresholds["copy_share"], facts.thresholds["least_share"]):
             continue

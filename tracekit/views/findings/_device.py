@@ -8,16 +8,14 @@ import numpy as np
 
 from tracekit.analysis.intervals import Ranges
 from tracekit.analysis.kernel_class import LONGEST_NAME
-from tracekit.columns import arrow
-from tracekit.columns.arrays import I64, Mask
 from tracekit.index.kernel_classes import communicates
-from tracekit.report import Evidence, Finding
-from tracekit.schema import Kind
-from tracekit.units import Unit
+from tracekit.model import arrow
+from tracekit.model.arrow import I64, Mask
+from tracekit.model.report import Evidence, Finding
+from tracekit.model.schema import Kind
+from tracekit.model.units import Unit
 from tracekit.views.device import breakdown
-from tracekit.views.findings._bounds import Bound, how, sure
-from tracekit.views.findings._facts import Facts, RuleResult, row_of
-from tracekit.views.findings._words import named, percent, span
+from tracekit.views.findings._facts import Bound, Facts, RuleResult, how, named, percent, row_of, span, sure
 from tracekit.views.findings.rule import Rule, threshold
 from tracekit.views.tables import kernel
 

@@ -1,8 +1,6 @@
-"""Facts for the rules of the view `findings`: owners, steps, graphs, device work, and upper bounds of savings.
+"""Operators that do nothing but what some calls do: `aten::item` holds a copy, the wait for it, and no other launch.
 
-An upper bound comes from the critical path (analysis/critical_path): the graph of the owner's window is evaluated again
-as if the rows took no time. Without host rows there is no such graph. Then the bound is the time in which at least one
-of the rows ran: the savings cannot exceed that either, and the finding says so.
+If the calls were not there, their operators would not be there either.
 """
 
 from __future__ import annotations
@@ -14,26 +12,127 @@ from functools import cached_property
 import numpy as np
 
 from tracekit.analysis.critical_path import SHORT_PAUSE, Path, upper_bounds
-from tracekit.analysis.enclosing import innermost
 from tracekit.analysis.intervals import Ranges, length, merge, union, union_length
+from tracekit.analysis.nesting import innermost
 from tracekit.analysis.segments import distinct, rows_by
 from tracekit.analysis.series import judge
-from tracekit.columns.arrays import I32, I64, Mask
 from tracekit.index import devices as _devices
 from tracekit.index import gaps as _gaps
 from tracekit.index import launches
 from tracekit.index import owners as _owners
+from tracekit.index import pauses as _loaders
+from tracekit.index import pauses as _pauses
 from tracekit.index import steps as _steps
-from tracekit.index.host import loaders as _loaders
-from tracekit.index.host import pauses as _pauses
-from tracekit.index.host.pauses import Pauses
+from tracekit.index.pauses import Pauses
 from tracekit.index.sources import synthetic_sources
 from tracekit.index.trace_index import Picked, TraceIndex
-from tracekit.report import Cell, Evidence, Finding, Section
-from tracekit.schema import DEVICE_WORK, Kind
-from tracekit.views.findings._bounds import Bound
+from tracekit.model.arrow import I32, I64, Mask
+from tracekit.model.names import short_names
+from tracekit.model.report import Cell, Evidence, Finding, Section
+from tracekit.model.schema import API_CALLS, DEVICE_WORK, Kind
+from tracekit.model.units import sentence_span
 from tracekit.views.path import graph as _path_graph
 from tracekit.views.path.graph import OwnGraph
+
+# Upper bounds of savings, the confidence that they allow, and the reason for it.
+
+
+_UNLINKED = (
+    "much of the device work names no launch call, so the upper bound is the time in which at least one of them ran"
+)
+_DOUBTFUL = (
+    "the trace does not show which stream waits for which; the upper bound holds whether work that began as that of "
+    "another stream ended waited for it or not"
+)
+_NOT_ON_PATH = "the trace has no host calls, so the upper bound is the time in which at least one of them ran"
+LOWER = {"high": "medium", "medium": "low", "low": "low"}
+"""The confidence one level lower."""
+
+
+@dataclass(frozen=True, slots=True)
+class Bound:
+    """An upper bound of savings. share: of the window. on_path: from the critical path, else from device time alone.
+
+    doubtful: it would be smaller if no stream had waited for another but where a row or a call says so. unlinked: much
+    device work names no launch call.
+    """
+
+    ns: int
+    share: float
+    on_path: bool
+    doubtful: bool = False
+    unlinked: bool = False
+
+
+def sure(bound: Bound, confidence: str) -> str:
+    """Return the confidence of a finding: low unless its upper bound is from the path, lower where that is doubtful."""
+    if not bound.on_path:
+        return "low"
+    return LOWER[confidence] if bound.doubtful or bound.unlinked else confidence
+
+
+def how(bound: Bound) -> str:
+    """Return the end of the reason for the confidence: what the upper bound rests on, where that is not the path."""
+    if not bound.on_path:
+        return f"; {_NOT_ON_PATH}"
+    if bound.unlinked:
+        return f"; {_UNLINKED}"
+    return f"; {_DOUBTFUL}" if bound.doubtful else ""
+
+
+# Names, shares and times in the sentences of `findings`.
+
+
+def named(text: str, most: int = 60) -> str:
+    """Return a name for a sentence: whole, or without what says least."""
+    return short_names([text], most)[0]
+
+
+def percent(share: float) -> str:
+    """Return a share for a sentence.
+
+    >>> percent(0.49111)
+    '49.11 %'
+    """
+    return f"{100 * share:.2f} %"
+
+
+def whole_percent(share: float) -> str:
+    """Return a share for a sentence in which a glance is enough; neither "0 %" for some nor "100 %" for less than all.
+
+    >>> whole_percent(0.7605), whole_percent(0.001), whole_percent(0.999)
+    ('76 %', '<1 %', '>99 %')
+    """
+    text = f"{100 * share:.0f}"
+    if text == "0" and share > 0:
+        return "<1 %"
+    return ">99 %" if text == "100" and share < 1 else f"{text} %"
+
+
+span = sentence_span
+"""A time for a sentence; the exact one is in the evidence."""
+
+
+def size(amount: float) -> str:
+    """Return a size for a sentence, in binary units.
+
+    >>> size(25165824), size(100)
+    ('24.00 MiB', '100 bytes')
+    """
+    for unit, scale in (("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)):
+        if abs(amount) >= scale:
+            return f"{amount / scale:.2f} {unit}"
+    return f"{amount:.0f} bytes"
+
+
+# Facts for the rules of the view `findings`: owners, steps, graphs, device work, and upper bounds of savings.
+#
+# An upper bound comes from the critical path (analysis/critical_path): the graph of the owner's window is evaluated
+# again
+# as if the rows took no time. Without host rows there is no such graph. Then the bound is the time in which at least
+# one
+# of the rows ran: the savings cannot exceed that either, and the finding says so.
+
 
 OWNERS = 8
 """The most ranks whose critical path is computed."""
@@ -173,7 +272,7 @@ class Facts:
     @cached_property
     def loads(self) -> I64:
         """Rows of EVENTS that load data."""
-        return _loaders.find(self.index, self.loader)
+        return _loaders.find_loaders(self.index, self.loader)
 
     def pauses(self, owner: int) -> Pauses | None:
         """Return the pauses of the owner's host; None where no thread is known to launch."""
@@ -403,3 +502,83 @@ class Facts:
 def row_of(device: _devices.Device) -> dict[str, Cell]:
     """Return the values of the rows of a device in the columns that name it."""
     return {"name": device.name, "rank": device.rank, "pid": device.pid}
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ReadBack:
+    """Calls that wait, and what goes with them; rows of EVENTS. copies: device work that brings values to the host."""
+
+    calls: I64
+    operators: I64
+    copies: I64
+
+
+def operators(facts: Facts, calls: I64, others: I64) -> I64:
+    """Return the operators that hold one of these calls, on its thread, and none of the others."""
+    ranges = np.flatnonzero(facts.kinds(*OPERATORS) & facts.index.has("dur_ns") & facts.index.has("tid"))
+    holds = _count(facts, ranges, calls) > 0
+    ranges = ranges[holds]
+    found: I64 = ranges[_count(facts, ranges, others) == 0]
+    return found
+
+
+def read_back(facts: Facts, calls: I64) -> ReadBack:
+    """Return calls that wait with their operators, and the copies to the host that they wait for."""
+    launch = facts.launched.launch
+    linked = np.flatnonzero(launch >= 0)
+    work, by = facts.devices.rows[linked], launch[linked]
+    reads = _to_host(facts, work)
+    others = distinct(by[~reads], facts.index.events.num_rows, but=by[reads])
+    around = operators(facts, calls, others)
+    copies, their_calls = work[reads], by[reads]
+    # A copy goes with a wait that is its own call, in the same operator, or the next call of its thread.
+    together = np.isin(their_calls, calls) | np.isin(their_calls, _before(facts, calls))
+    together |= np.isin(their_calls, _inside(facts, their_calls, around))
+    return ReadBack(np.union1d(calls, their_calls[together]), around, copies[together])
+
+
+def _to_host(facts: Facts, work: I64) -> Mask:
+    """Return for each of these rows of device work whether it is a copy from the device to the host."""
+    codes, kinds = facts.index.texts("copy_kind")
+    found: Mask = np.isin(codes[work], [place for place, kind in enumerate(kinds) if kind == "DtoH"])
+    return found
+
+
+def _before(facts: Facts, calls: I64) -> I64:
+    """Return for each of these calls the call before it on its thread; none for the first of a thread."""
+    every = np.flatnonzero(facts.kinds(*API_CALLS) & facts.index.has("tid"))
+    lanes = _gaps.keys_of(facts.index, every, _gaps.THREAD)
+    order = np.lexsort((facts.starts[every], lanes))
+    every, lanes = every[order], lanes[order]
+    at = np.flatnonzero(np.isin(every, calls))
+    at = at[at > 0]
+    found: I64 = every[at - 1][lanes[at - 1] == lanes[at]]
+    return found
+
+
+def _inside(facts: Facts, calls: I64, ranges: I64) -> I64:
+    """Return those of the calls that begin in one of the ranges, on the same thread."""
+    if not ranges.size or not calls.size:
+        return calls[:0]
+    lanes = _gaps.keys_of(facts.index, np.concatenate((ranges, calls)), _gaps.THREAD)
+    starts, ends = facts.starts[ranges], facts.starts[ranges] + facts.lengths[ranges]
+    at = innermost(lanes[: ranges.size], starts, ends, lanes[ranges.size :], facts.starts[calls])
+    found: I64 = calls[at >= 0]
+    return found
+
+
+def _count(facts: Facts, ranges: I64, calls: I64) -> I64:
+    """Return how many of the calls begin in each of the ranges, on the same thread."""
+    found = np.zeros(ranges.size, np.int64)
+    if not ranges.size or not calls.size:
+        return found
+    lanes = _gaps.keys_of(facts.index, np.concatenate((ranges, calls)), _gaps.THREAD)
+    of_range, of_call = lanes[: ranges.size], lanes[ranges.size :]
+    starts, ends = facts.starts[ranges], facts.starts[ranges] + facts.lengths[ranges]
+    rows_of = dict(rows_by(of_range))
+    for lane, at in rows_by(of_call):
+        if lane not in rows_of:
+            continue
+        mine, begun = rows_of[lane], np.sort(facts.starts[calls[at]])
+        found[mine] = np.searchsorted(begun, ends[mine], "left") - np.searchsorted(begun, starts[mine], "left")
+    return found

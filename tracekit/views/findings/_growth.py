@@ -7,14 +7,13 @@ import math
 import numpy as np
 
 from tracekit.analysis.segments import rows_by
-from tracekit.columns.arrays import F64, I64
 from tracekit.index.grouping import group_by
 from tracekit.index.lanes import device_label
-from tracekit.report import Finding
-from tracekit.schema import Kind
-from tracekit.units import Unit
-from tracekit.views.findings._facts import Facts, RuleResult
-from tracekit.views.findings._words import size
+from tracekit.model.arrow import F64, I64
+from tracekit.model.report import Finding
+from tracekit.model.schema import Kind
+from tracekit.model.units import Unit
+from tracekit.views.findings._facts import Facts, RuleResult, size
 from tracekit.views.findings.rule import Rule, threshold
 from tracekit.views.memory import memory
 

@@ -6,21 +6,32 @@ import re
 
 import numpy as np
 
-from tracekit.analysis.critical_path import Part
-from tracekit.analysis.enclosing import innermost
 from tracekit.analysis.intervals import Ranges, clip, difference, gaps, length, merge
+from tracekit.analysis.nesting import innermost
+from tracekit.analysis.path_graph import Part
 from tracekit.analysis.series import judge
-from tracekit.columns.arrays import I64, Mask
 from tracekit.index import gaps as _gaps
 from tracekit.index.devices import Device
-from tracekit.report import Finding
-from tracekit.schema import API_CALLS, Kind
-from tracekit.units import Unit
+from tracekit.model.arrow import I64, Mask
+from tracekit.model.report import Finding
+from tracekit.model.schema import API_CALLS, Kind
+from tracekit.model.units import Unit
 from tracekit.views.device import idle, launch
-from tracekit.views.findings import _around
-from tracekit.views.findings._bounds import Bound, how, sure
-from tracekit.views.findings._facts import NO_PATH, NO_WORK, OPERATORS, Facts, RuleResult, row_of
-from tracekit.views.findings._words import named, span, whole_percent
+from tracekit.views.findings import _facts
+from tracekit.views.findings._facts import (
+    NO_PATH,
+    NO_WORK,
+    OPERATORS,
+    Bound,
+    Facts,
+    RuleResult,
+    how,
+    named,
+    row_of,
+    span,
+    sure,
+    whole_percent,
+)
 from tracekit.views.findings.rule import Rule, threshold
 from tracekit.views.tables import api
 
@@ -49,7 +60,7 @@ def needless_sync(facts: Facts) -> RuleResult:
         # A wait behind which the device has work left keeps nothing waiting; where no launch is known, nor is this.
         if linked and idle < facts.thresholds["sync_share"] * (high - low):
             continue
-        gone = _around.read_back(facts, calls)
+        gone = _facts.read_back(facts, calls)
         bound = facts.without(owner, calls, np.concatenate((gone.calls, gone.operators, gone.copies)))
         if bound.share < max(facts.thresholds["sync_share"], facts.thresholds["least_share"]):
             continue

@@ -7,17 +7,15 @@ import re
 import numpy as np
 
 from tracekit.analysis.intervals import Ranges, intersection, length, merge
-from tracekit.columns.arrays import I64
 from tracekit.errors import Option, UsageError, sentence
 from tracekit.index import gaps as _gaps
+from tracekit.model.arrow import I64
+from tracekit.model.report import Evidence, Finding
+from tracekit.model.schema import API_CALLS, Kind
+from tracekit.model.units import Unit
 from tracekit.options import OptionSpec
-from tracekit.report import Evidence, Finding
-from tracekit.schema import API_CALLS, Kind
-from tracekit.units import Unit
 from tracekit.views.base import ViewOptions
-from tracekit.views.findings._bounds import how, sure
-from tracekit.views.findings._facts import Facts, RuleResult
-from tracekit.views.findings._words import percent, span
+from tracekit.views.findings._facts import Facts, RuleResult, how, percent, span, sure
 from tracekit.views.findings.rule import Rule, threshold
 from tracekit.views.tables import model, user_defined
 

@@ -10,15 +10,13 @@ import numpy as np
 from tracekit.analysis.intervals import merge
 from tracekit.analysis.links import one_key
 from tracekit.analysis.segments import rows_by
-from tracekit.columns.arrays import I64, Mask
 from tracekit.index import gaps as _gaps
-from tracekit.index.host.waits import named as named_like
-from tracekit.report import Finding
-from tracekit.schema import API_CALLS, Kind
-from tracekit.units import Unit
-from tracekit.views.findings._bounds import LOWER
-from tracekit.views.findings._facts import NO_LINKS, NO_WORK, Facts, RuleResult
-from tracekit.views.findings._words import percent
+from tracekit.index.launches import named as named_like
+from tracekit.model.arrow import I64, Mask
+from tracekit.model.report import Finding
+from tracekit.model.schema import API_CALLS, Kind
+from tracekit.model.units import Unit
+from tracekit.views.findings._facts import LOWER, NO_LINKS, NO_WORK, Facts, RuleResult, percent
 from tracekit.views.findings.rule import Rule, threshold
 from tracekit.views.tables import api
 

@@ -8,13 +8,11 @@ import numpy as np
 
 from tracekit.analysis.intervals import merge, union_length_by
 from tracekit.index.grouping import group_by, plural
-from tracekit.index.host.pauses import Pauses
-from tracekit.report import Finding
-from tracekit.units import Unit
+from tracekit.index.pauses import Pauses
+from tracekit.model.report import Finding
+from tracekit.model.units import Unit
 from tracekit.views.device import idle
-from tracekit.views.findings._bounds import Bound
-from tracekit.views.findings._facts import NO_LINKS, NO_PATH, NO_WORK, Facts, RuleResult
-from tracekit.views.findings._words import named, percent, span
+from tracekit.views.findings._facts import NO_LINKS, NO_PATH, NO_WORK, Bound, Facts, RuleResult, named, percent, span
 from tracekit.views.findings.rule import Rule, threshold
 
 _COLLECTS = re.compile(r"(?:^|[^a-z])gc(?![a-z])|garbage", re.IGNORECASE)

@@ -8,19 +8,17 @@ import numpy as np
 
 from tracekit.analysis.intervals import Ranges, clip, intersection, length, merge, union
 from tracekit.analysis.segments import rows_by
-from tracekit.columns.arrays import I64, Mask
-from tracekit.index import collectives, meetings
+from tracekit.index import collectives, matched_collectives
 from tracekit.index.grouping import group_by
 from tracekit.index.lanes import device_label
-from tracekit.report import Finding
-from tracekit.schema import Kind
-from tracekit.units import Unit
-from tracekit.views.findings._bounds import Bound, how
-from tracekit.views.findings._facts import NO_WORK, OWNERS, Facts, RuleResult
-from tracekit.views.findings._words import percent, span
+from tracekit.model.arrow import I64, Mask
+from tracekit.model.report import Finding
+from tracekit.model.schema import Kind
+from tracekit.model.units import Unit
+from tracekit.views.findings._facts import NO_WORK, OWNERS, Bound, Facts, RuleResult, how, percent, span
 from tracekit.views.findings.rule import Rule, threshold
 from tracekit.views.ranks import ranks
-from tracekit.views.ranks.stragglers import clocks_of, on_one_clock, skews_of, stragglers
+from tracekit.views.ranks.ranks import clocks_of, on_one_clock, skews_of, stragglers
 
 LEAST_SHARED = 10
 """Pieces of device work: a process with fewer does not share the device."""
@@ -33,11 +31,11 @@ _PASSES = re.compile(r"(?:^|[^a-z])i?(?:send|recv)_?(?![a-z])|nccl(?:Group)?(?:S
 def straggler(facts: Facts) -> RuleResult:
     """Return ranks that come last to collectives more often than chance. The owners of `facts` are ranks."""
     owners = facts.owners
-    every = meetings.find(facts.index, owners)
+    every = matched_collectives.find(facts.index, owners)
     if not every.count:
         return RuleResult(why_not="needs collectives on two or more ranks")
     clocks = clocks_of(owners, every)
-    met = meetings.only(every, on_one_clock(owners, every, clocks))
+    met = matched_collectives.only(every, on_one_clock(owners, every, clocks))
     if not met.count:
         return RuleResult(why_not="the clocks of the ranks could not be aligned")
     skews = skews_of(met, clocks)

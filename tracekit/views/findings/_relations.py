@@ -10,9 +10,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from tracekit.analysis.intervals import intersection, length
-from tracekit.report import Finding
-from tracekit.views.findings._bounds import LOWER
-from tracekit.views.findings._facts import RuleResult
+from tracekit.model.report import Finding
+from tracekit.views.findings._facts import LOWER, RuleResult
 from tracekit.views.findings._lost import RULE
 
 MOST = 0.5

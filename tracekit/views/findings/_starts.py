@@ -9,13 +9,11 @@ import numpy as np
 from tracekit.analysis.intervals import Ranges, length, merge, union_length
 from tracekit.analysis.segments import rows_by
 from tracekit.analysis.series import judge
-from tracekit.index.host.waits import named as named_like
-from tracekit.report import Finding
-from tracekit.schema import API_CALLS
-from tracekit.units import Unit
-from tracekit.views.findings._bounds import how, sure
-from tracekit.views.findings._facts import NO_PATH, NO_WORK, Facts, RuleResult
-from tracekit.views.findings._words import named, span
+from tracekit.index.launches import named as named_like
+from tracekit.model.report import Finding
+from tracekit.model.schema import API_CALLS
+from tracekit.model.units import Unit
+from tracekit.views.findings._facts import NO_PATH, NO_WORK, Facts, RuleResult, how, named, span, sure
 from tracekit.views.findings.rule import Rule, threshold
 from tracekit.views.steps import steps
 from tracekit.views.tables import api

@@ -9,16 +9,14 @@ from __future__ import annotations
 import numpy as np
 
 from tracekit.analysis.intervals import Ranges
-from tracekit.columns import arrow
-from tracekit.columns.arrays import F64, I64
 from tracekit.index.kernel_classes import communicates
-from tracekit.report import Finding
-from tracekit.schema import Kind
-from tracekit.units import Unit
-from tracekit.views.findings._bounds import how, sure
+from tracekit.model import arrow
+from tracekit.model.arrow import F64, I64
+from tracekit.model.report import Finding
+from tracekit.model.schema import Kind
+from tracekit.model.units import Unit
 from tracekit.views.findings._device import multiprocessors, properties_of
-from tracekit.views.findings._facts import Facts, RuleResult
-from tracekit.views.findings._words import named, percent, span
+from tracekit.views.findings._facts import Facts, RuleResult, how, named, percent, span, sure
 from tracekit.views.findings.rule import Rule, threshold
 from tracekit.views.tables import kernel
 

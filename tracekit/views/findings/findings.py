@@ -19,13 +19,13 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 
-from tracekit.columns import arrow
-from tracekit.index import collectives, grouping, meetings
+from tracekit.index import collectives, grouping, matched_collectives
 from tracekit.index import owners as _owners
 from tracekit.index import steps as _steps
 from tracekit.index.trace_index import TraceIndex
-from tracekit.report import Column, Finding, ReportTable, Section
-from tracekit.units import Unit
+from tracekit.model import arrow
+from tracekit.model.report import Column, Finding, ReportTable, Section
+from tracekit.model.units import Unit
 from tracekit.views import tabulate
 from tracekit.views.base import ColumnSpec, View, ViewOptions
 from tracekit.views.findings import (
@@ -81,7 +81,7 @@ _CAUSES = tuple(
 )
 _VIEWS = {view.name: view for rule in RULES for view in rule.evidence}
 """Views whose cells are evidence."""
-_COLUMNS = frozenset({"event_id", "args"} | graph.COLUMNS | meetings.COLUMNS | _steps.COLUMNS).union(
+_COLUMNS = frozenset({"event_id", "args"} | graph.COLUMNS | matched_collectives.COLUMNS | _steps.COLUMNS).union(
     *(rule.columns for rule in RULES), *(view.columns for view in _VIEWS.values())
 )
 

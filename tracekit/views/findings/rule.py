@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from tracekit.model.schema import Kind
+from tracekit.model.units import Unit
 from tracekit.options import OptionSpec
-from tracekit.schema import Kind
-from tracekit.units import Unit
 from tracekit.views.base import View
 from tracekit.views.findings._facts import Facts, RuleResult
 

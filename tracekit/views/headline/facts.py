@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from tracekit.index.clocks import by_clock
+from tracekit.index.devices import by_clock
 from tracekit.index.trace_index import index_of
-from tracekit.trace import TIMES, SourceFacts, Trace
-from tracekit.units import format_span
+from tracekit.model.trace import TIMES, SourceFacts, Trace
+from tracekit.model.units import format_span
 
 
 def _some(values: Sequence[str], most: int) -> str:

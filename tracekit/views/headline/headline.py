@@ -17,11 +17,11 @@ import numpy as np
 from tracekit.analysis.segments import rows_by
 from tracekit.analysis.statistics import nearest_rank
 from tracekit.errors import COMMAND_LINE
-from tracekit.index.clocks import by_clock
+from tracekit.index.devices import by_clock
 from tracekit.index.grouping import plural
 from tracekit.index.sources import FIRST_SCREEN_NOTES, synthetic_sources
 from tracekit.index.trace_index import TraceIndex
-from tracekit.report import (
+from tracekit.model.report import (
     Cell,
     DeviceTime,
     Headline,
@@ -32,11 +32,11 @@ from tracekit.report import (
     TopName,
     TopNames,
 )
-from tracekit.schema import DEVICE_WORK
-from tracekit.trace import Ledger
+from tracekit.model.schema import DEVICE_WORK
+from tracekit.model.trace import Ledger
 from tracekit.views import specs
 from tracekit.views.device import breakdown
-from tracekit.views.device.parts import DeviceParts, device_parts
+from tracekit.views.device.breakdown import DeviceParts, device_parts
 from tracekit.views.headline.facts import why_not
 from tracekit.views.steps import steps as _steps
 from tracekit.views.tables.model import ON_NO_THREAD

@@ -11,12 +11,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from tracekit.columns import arrow
 from tracekit.index import grouping
 from tracekit.index.trace_index import Picked, TraceIndex
-from tracekit.report import Cell, Column, Section
-from tracekit.schema import Kind
-from tracekit.units import Unit
+from tracekit.model import arrow
+from tracekit.model.report import Cell, Column, Section
+from tracekit.model.schema import Kind
+from tracekit.model.units import Unit
 from tracekit.views import specs, tabulate
 from tracekit.views import totals as _totals
 from tracekit.views.base import ColumnSpec, View, ViewOptions

@@ -18,23 +18,174 @@ from itertools import pairwise
 import numpy as np
 import pyarrow as pa
 
-from tracekit.analysis.enclosing import innermost
-from tracekit.analysis.intervals import I64
-from tracekit.columns import arrow
-from tracekit.columns.arrow import Chunked, pc
+from tracekit.analysis.nesting import innermost
 from tracekit.index import grouping
-from tracekit.index.clocks import since_origin
-from tracekit.index.host import tree as _host
+from tracekit.index import host_tree as _host
+from tracekit.index.devices import since_origin
 from tracekit.index.lanes import device_label, owner_labels
-from tracekit.index.sources import synthetic_sources
+from tracekit.index.sources import source_label, source_labels, synthetic_sources
 from tracekit.index.trace_index import TraceIndex
-from tracekit.report import Cell, Column, Curve, ReportTable, Section
-from tracekit.schema import HOST_RANGES, Kind
-from tracekit.units import Unit
+from tracekit.model import arrow
+from tracekit.model.arrow import I64, Chunked, Mask, pc
+from tracekit.model.report import Cell, Column, Curve, ReportTable, Section
+from tracekit.model.schema import HOST_RANGES, Kind
+from tracekit.model.units import Unit
 from tracekit.views import specs, tabulate
 from tracekit.views.base import ColumnSpec, View, ViewOptions
-from tracekit.views.memory import _totals
-from tracekit.views.memory._curve import FIGURES, TYPES, curves, extracted
+from tracekit.views.totals import in_file_order, totals_rows, whole_number
+
+# Curves of the memory that is held, by place: the running total of each type, over time.
+#
+# The running total is what the file gives (PyTorch's Total Allocated and Total Reserved, Paddle's current values), else
+# the sum of what was allocated and freed since the first row. Where the file names the memory of a row (Nsight Systems:
+# device, pinned, ...), each kind of memory has a total of its own. A column of the curve shows its greatest total.
+
+
+MOST_COLUMNS = 200
+FIGURES = 8
+"""The most places whose curve is drawn."""
+TYPES = ("allocated", "reserved")
+_RUNNING_TOTALS = (
+    ("allocated", "Total Allocated"),
+    ("reserved", "Total Reserved"),
+    ("allocated", "current_allocated"),
+    ("reserved", "current_reserved"),
+)
+
+
+def extracted(args: Chunked, pattern: str) -> Chunked:
+    """Return what the group `found` of a pattern matches in each text, null for none."""
+    found = pc.struct_field(pc.extract_regex(args, pattern), "found")
+    return pc.if_else(pc.equal(pc.binary_length(found), 0), pa.scalar(None, pa.string()), found)
+
+
+def curves(times: I64, sizes: I64, kinds: I64, places: I64, labels: list[str], args: Chunked) -> list[Curve]:
+    """Return the curve of each place that has rows at more than one time.
+
+    Arrays of shape (n,): times: ns after time 0; sizes: signed bytes; kinds: numbers in TYPES; places: numbers in
+    `labels`. Raises: TracekitError where a total exceeds int64.
+    """
+    stated = {word: _stated(args, [key for of, key in _RUNNING_TOTALS if of == word]) for word in TYPES}
+    encoded = arrow.encoded(extracted(args, r'"mem_type":\s*"(?P<found>[^"\\]{1,60})"').combine_chunks())
+    memory, words = arrow.ints(encoded.indices, -1), [*arrow.texts(encoded.dictionary), ""]
+    found = []
+    for place, label in enumerate(labels):
+        mine = np.flatnonzero(places == place)
+        mine = mine[np.argsort(times[mine], kind="stable")]
+        if not mine.size or times[mine[0]] == times[mine[-1]]:
+            continue
+        layers: list[tuple[str, I64, I64]] = []
+        counted = []
+        for kind, word in enumerate(TYPES):
+            values, known = stated[word]
+            of_file = mine[known[mine]]
+            if of_file.size:
+                layers.append((word, times[of_file], values[of_file]))
+                continue
+            own = mine[kinds[mine] == kind]
+            for code in np.unique(memory[own]).tolist():
+                rows = own[memory[own] == code]
+                name = f"{word}, {words[code]}" if words[code] else word
+                layers.append((name, times[rows], _running(sizes[rows])))
+                counted.append(name)
+        layers = [layer for layer in layers if layer[2].any()]  # a total that is 0 all along says nothing
+        if not layers:
+            continue
+        edges = _edges(int(times[mine[0]]), int(times[mine[-1]]))
+        names = [name for name, _, _ in layers]
+        tops = [_tops(at, values, edges) for _, at, values in layers]
+        counted = [name for name in names if name in counted]
+        remark = f"counted from the first row on: {'; '.join(counted)}" if counted else ""
+        found.append(Curve(f"Memory over time, {label}", Unit.BYTES, edges, names, tops, remark))
+    return found
+
+
+def _stated(args: Chunked, keys: list[str]) -> tuple[I64, Mask]:
+    """Return the running values of the file, and which rows have one. The first key that a row has counts."""
+    values, known = np.zeros(len(args), np.int64), np.zeros(len(args), np.bool_)
+    for key in keys:
+        texts = extracted(args, rf'"{key}":\s*"?(?P<found>\d{{1,18}})')
+        new = texts.is_valid().to_numpy() & ~known
+        values[new] = arrow.ints(pc.cast(texts, pa.int64()))[new]
+        known |= new
+    return values, known
+
+
+def _running(sizes: I64) -> I64:
+    grouping.sums(np.zeros(sizes.size, np.int64), 1, np.abs(sizes), "sizes")  # raises where a total exceeds int64
+    total: I64 = np.cumsum(sizes)
+    return total
+
+
+def _edges(begin: int, end: int) -> list[int]:
+    """Return the edges of the columns in whole ns; the last edge is 1 ns behind the end."""
+    span = end + 1 - begin
+    count = min(MOST_COLUMNS, span)
+    return [begin + span * column // count for column in range(count + 1)]
+
+
+def _tops(at: I64, values: I64, edges: list[int]) -> list[int | None]:
+    """Return the greatest running total in each column, None before the first row. A total is held until the next."""
+    bounds = np.searchsorted(at, np.array(edges, np.int64)).tolist()
+    tops: list[int | None] = []
+    for column, edge in enumerate(edges[:-1]):
+        first, last = bounds[column], bounds[column + 1]
+        held = first > 0 and not (first < last and int(at[first]) == edge)
+        here = values[first - held : last]
+        tops.append(int(here.max()) if here.size else None)
+    return tops
+
+
+# Memory as a profiler's own tables have it: rows of TOTALS of kind memory, as printed.
+
+
+def count_totals(index: TraceIndex) -> int:
+    """Return how many rows of TOTALS are of memory."""
+    return int(grouping.kind_mask(index.totals, {Kind.MEMORY}).sum()) if index.totals.num_rows else 0
+
+
+def section(index: TraceIndex, options: ViewOptions, view: str, title: str) -> Section:
+    """Return the rows of TOTALS of kind memory in the order of the file, or a section that says what is needed."""
+    rows = in_file_order(totals_rows(index, {Kind.MEMORY}))
+    if not rows:
+        return tabulate.nothing(view, title, "memory", options)
+    labels = source_labels(index)
+    sources: list[Cell] = [source_label(labels, row["source"]) for row in rows]
+    optional = [
+        Column("place", "Place", Unit.TEXT, [_text(row["args"].get("place")) for row in rows], 1, "place"),
+        Column("type", "Type", Unit.TEXT, [_text(row["args"].get("type")) for row in rows], 2),
+        Column("allocations", "Allocations", Unit.COUNT, [row["calls"] for row in rows], 1),
+        Column("frees", "Frees", Unit.COUNT, [whole_number(row["args"].get("frees")) for row in rows], 2),
+        Column(
+            "allocated", "Allocated", Unit.BYTES, [whole_number(row["args"].get("allocated_bytes")) for row in rows], 2
+        ),
+        Column("freed", "Freed", Unit.BYTES, [whole_number(row["args"].get("freed_bytes")) for row in rows], 3),
+        Column("min", "Min", Unit.NUMBER, [row["value_min"] for row in rows], 2),
+        Column("max", "Max", Unit.NUMBER, [row["value_max"] for row in rows], 1),
+        Column("avg", "Avg", Unit.NUMBER, [row["value_avg"] for row in rows], 2),
+        Column("unit", "Unit", Unit.TEXT, [row["unit"] for row in rows], 1),
+    ]
+    apart = [
+        Column("section", "Section", Unit.TEXT, [row["section"] for row in rows], 3),
+        Column("run", "Run", Unit.ID, [row["run"] for row in rows], 0, "place"),
+        Column("source", "Source", Unit.TEXT, sources, 2, "place"),
+    ]
+    sizes: list[Cell] = [row["bytes"] for row in rows]
+    columns = [
+        Column("name", "Name", Unit.TEXT, [row["name"] for row in rows], 0),
+        *([Column("increased", "Bytes", Unit.BYTES, sizes, 0)] if any(s is not None for s in sizes) else []),
+        *(c for c in optional if any(v is not None for v in c.values)),
+        *(c for c in apart if len(set(c.values)) > 1),
+    ]
+    places: list[tuple[Cell, ...]] = [(i,) for i in range(len(rows))]
+    table = tabulate.finish("memory", title, columns, options, own_order="", blocks=places, top_each=False)
+    note = "from totals that the profiler had summed itself, as printed: peaks, sizes, or what each row increased"
+    return Section(view, title, (table,), notes=(note, *tabulate.option_notes(options, table)))
+
+
+def _text(value: object) -> Cell:
+    return value if isinstance(value, str) else None
+
 
 _TITLE = "Memory"
 _COLUMNS = _host.COLUMNS | {"name", "args", "bytes", "device", "rank", "value"}
@@ -71,7 +222,7 @@ def compute(index: TraceIndex, options: ViewOptions) -> Section:
     found = _rows(index)
     counters = _counters(index, found, options)
     if not found.rows.size and counters is None:
-        return _totals.section(index, options, VIEW.name, _TITLE)
+        return section(index, options, VIEW.name, _TITLE)
     tables, notes = [], []
     drawn: list[Curve] = []
     if found.rows.size:
@@ -92,7 +243,7 @@ def compute(index: TraceIndex, options: ViewOptions) -> Section:
         verb = "has" if found.unsized == 1 else "have"
         notes.append(f"{grouping.plural('row', found.unsized)} {verb} no size and counts for nothing")
     tables += [counters] if counters is not None else []
-    beside = _totals.count(index)
+    beside = count_totals(index)
     if beside:
         notes.append(f"counted from events, not from the {grouping.plural('row', beside)} of totals beside them")
     if any(tabulate.sort_key(options, t.column_names())[0] in t.column_names() for t in tables):

@@ -21,16 +21,17 @@ from typing import overload
 
 import numpy as np
 
-from tracekit.analysis.critical_path import Lag, Part, Path, upper_bounds
-from tracekit.columns.arrays import I64, Codes, Mask
+from tracekit.analysis.critical_path import Lag, Path, upper_bounds
+from tracekit.analysis.path_graph import Part
 from tracekit.index import grouping
 from tracekit.index import owners as _owners
 from tracekit.index import steps as _steps
 from tracekit.index.steps import Steps
 from tracekit.index.trace_index import TraceIndex
-from tracekit.report import Cell, Column, ReportTable, Section
-from tracekit.report.timeline import CriticalPath
-from tracekit.units import Unit, format_span
+from tracekit.model.arrow import I64, Codes, Mask
+from tracekit.model.report import Cell, Column, ReportTable, Section
+from tracekit.model.timeline import CriticalPath
+from tracekit.model.units import Unit, format_span
 from tracekit.views import specs, tabulate
 from tracekit.views.base import ColumnSpec, View, ViewOptions
 from tracekit.views.path import graph as _path_graph

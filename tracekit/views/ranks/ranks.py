@@ -15,27 +15,151 @@ collectives (kernels that wait inside a collective look busy).
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
+from typing import TypeVar
 
 import numpy as np
+import numpy.typing as npt
 
-from tracekit.analysis.clocks import Clocks
+from tracekit.analysis.clocks import Clocks, align
 from tracekit.analysis.intervals import union_length_by
 from tracekit.analysis.statistics import grouped
-from tracekit.columns.arrays import I64, Mask
-from tracekit.index import collectives, grouping, meetings
+from tracekit.index import collectives, grouping, matched_collectives
 from tracekit.index import owners as _owners
 from tracekit.index import steps as _steps
-from tracekit.index.clocks import by_clock, origins
-from tracekit.index.meetings import Meetings
+from tracekit.index.devices import by_clock, origins
+from tracekit.index.matched_collectives import Meetings
 from tracekit.index.sources import synthetic_sources
 from tracekit.index.trace_index import TraceIndex, join, notes_on_rows
-from tracekit.report import Cell, Column, ReportTable, Section
-from tracekit.schema import DEVICE_WORK, Kind
-from tracekit.units import Unit, format_span
+from tracekit.model.arrow import I64, Mask
+from tracekit.model.report import Cell, Column, ReportTable, Section
+from tracekit.model.schema import DEVICE_WORK, Kind
+from tracekit.model.units import Unit, format_span
 from tracekit.views import specs, tabulate
 from tracekit.views.base import ColumnSpec, View, ViewOptions
-from tracekit.views.ranks.stragglers import Skews, clocks_of, on_one_clock, skews_of, stragglers
+
+# Skews of collectives on one clock, and the test that names stragglers, for the view `ranks`.
+
+
+CHANCE = 0.01
+LEAST_LATE = 5
+
+T = TypeVar("T", bound=np.generic)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Skews:
+    """The skew of each meeting, shape (m,), ns on one clock. sure: the lateness exceeds the uncertainty of the clocks.
+
+    late: the time from the last but one start to the last. waits: the wait of each row of the meetings, shape (n,).
+    """
+
+    first: I64
+    skew: I64
+    transfer: I64
+    latest: I64
+    late: I64
+    sure: Mask
+    judged: Mask
+    waits: I64
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Straggler:
+    """An owner that came last in `last` of `trials` meetings.
+
+    median: of the ns from the last but one start to its own; late: their sum. meetings: the numbers of the meetings.
+    """
+
+    owner: int
+    last: int
+    trials: int
+    median: int
+    late: int
+    meetings: I64
+
+
+def clocks_of(owners: _owners.Owners, met: Meetings) -> Clocks:
+    """Return the offsets between the owners' clocks, from the ends of collectives."""
+    rows = met.together[met.meeting]
+    return align(met.meeting[rows], met.owner[rows], met.ends[rows], len(owners))
+
+
+def _each(met: Meetings, values: npt.NDArray[T], reduce: np.ufunc) -> npt.NDArray[T]:
+    """Return one value for each meeting: the values of its rows, reduced."""
+    if not met.count:
+        return values[:0]
+    found: npt.NDArray[T] = reduce.reduceat(values, np.searchsorted(met.meeting, np.arange(met.count)))
+    return found
+
+
+def on_one_clock(owners: _owners.Owners, met: Meetings, clocks: Clocks) -> Mask:
+    """Return for each meeting whether all its rows are on aligned clocks, or on one and the same clock."""
+    clock = np.array(owners.clocks, np.int64)[met.owner]
+    same: Mask = _each(met, clock, np.minimum) == _each(met, clock, np.maximum)
+    return same | _each(met, clocks.known[met.owner], np.logical_and).astype(np.bool_)
+
+
+def skews_of(met: Meetings, clocks: Clocks) -> Skews:
+    """Return the skew of each meeting, and the owner that came last."""
+    starts, ends = clocks.corrected(met.owner, met.starts), clocks.corrected(met.owner, met.ends)
+    order = np.lexsort((starts, met.meeting))
+    bounds = np.searchsorted(met.meeting[order], np.arange(met.count + 1))
+    first, last = order[bounds[:-1]], order[bounds[1:] - 1]
+    before_last = order[bounds[1:] - 2]
+    end = _each(met, ends, np.maximum)
+    unsure = clocks.uncertainty[met.owner]
+    judged = _each(met, clocks.known[met.owner], np.logical_and)
+    late = starts[last] - starts[before_last]
+    return Skews(
+        starts[first],
+        starts[last] - starts[first],
+        np.maximum(end - starts[last], 0),
+        met.owner[last],
+        late,
+        judged & (late > unsure[last] + unsure[before_last]),
+        judged,
+        starts[last][met.meeting] - starts,
+    )
+
+
+def stragglers(owners: _owners.Owners, met: Meetings, skews: Skews) -> list[Straggler]:
+    """Return the owners that came last significantly more often than by chance, most often first."""
+    came = np.bincount(skews.latest[skews.sure], minlength=len(owners))
+    here = np.unique(met.owner).tolist()
+    sizes = np.array([n for *_, n in met.names], np.int64)[met.kind]
+    in_sure = np.bincount(met.owner[skews.sure[met.meeting]], minlength=len(owners))
+    found = []
+    for o in sorted(here, key=lambda owner: (-came[owner], owner)):
+        mine = skews.sure & (skews.latest == o)
+        trials = int(in_sure[o])
+        if came[o] < LEAST_LATE:
+            continue
+        # The smallest meeting of an owner has the largest probability that it is last by chance.
+        share = 1 / int(sizes[np.unique(met.meeting[met.owner == o])].min())
+        if _tail(int(came[o]), trials, share) * len(here) > CHANCE:
+            continue
+        delays = grouped(np.zeros(int(came[o]), np.int64), 1, skews.late[mine])
+        median, late = int(delays.percentile(50)[0]), int(delays.total[0])
+        found.append(Straggler(o, int(came[o]), trials, median, late, np.flatnonzero(mine)))
+    return found
+
+
+def _tail(least: int, trials: int, share: float) -> float:
+    """Return the probability of at least `least` successes in so many trials."""
+    if share >= 1:
+        return 1.0
+    logs = [
+        math.lgamma(trials + 1)
+        - math.lgamma(k + 1)
+        - math.lgamma(trials - k + 1)
+        + k * math.log(share)
+        + (trials - k) * math.log1p(-share)
+        for k in range(least, trials + 1)
+    ]
+    return min(1.0, sum(map(math.exp, logs)))
+
 
 SHOWN = 10
 """Number of collectives with the largest skew in the list, unless --top names another number."""
@@ -44,7 +168,7 @@ STRAGGLER = "straggler: "
 """The beginning of a note on a rank that came last more often than by chance."""
 
 _TITLE = "Ranks"
-_COLUMNS = meetings.COLUMNS | _steps.COLUMNS
+_COLUMNS = matched_collectives.COLUMNS | _steps.COLUMNS
 
 
 def compute(index: TraceIndex, options: ViewOptions) -> Section:
@@ -56,9 +180,9 @@ def compute(index: TraceIndex, options: ViewOptions) -> Section:
         what = "one" if load.present.size else "none with device work, steps or collectives"
         needs = f"needs several ranks (inputs or processes); this trace has {what}"
         return Section(VIEW.name, _TITLE, notes=(needs, *tabulate.option_notes(options)))
-    every = meetings.find(index, owners)
+    every = matched_collectives.find(index, owners)
     clocks = clocks_of(owners, every)
-    met = meetings.only(every, on_one_clock(owners, every, clocks))
+    met = matched_collectives.only(every, on_one_clock(owners, every, clocks))
     tables = [_balance(owners, load, options)]
     notes: list[str] = []
     if strangers := every.count - met.count:
@@ -106,7 +230,7 @@ def loads(index: TraceIndex, owners: _owners.Owners) -> Loads:
     """Return the mean step time and the device time of each owner."""
     steps = _steps.find(index, owners)
     work = index.pick(DEVICE_WORK)
-    communication, _ = meetings.communication(index, owners)
+    communication, _ = matched_collectives.communication(index, owners)
     present = np.unique(np.concatenate((owners.codes[communication], owners.codes[work.rows], steps.owner)))
     owner = owners.codes[work.rows]
     ends = work.starts + work.durations

@@ -5,7 +5,7 @@ Columns as in the view kernel; ratio is of the sum over all rows, or of those of
 
 from __future__ import annotations
 
-from tracekit.schema import API_CALLS, Kind
+from tracekit.model.schema import API_CALLS, Kind
 from tracekit.views.named import NamedTable
 
 TABLE = NamedTable(

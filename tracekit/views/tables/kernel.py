@@ -7,7 +7,7 @@ percentiles, and several runs in one file stay apart.
 
 from __future__ import annotations
 
-from tracekit.schema import Kind
+from tracekit.model.schema import Kind
 from tracekit.views import specs
 from tracekit.views.named import NamedTable
 

@@ -15,8 +15,8 @@ from math import isfinite
 
 from tracekit.index.sources import source_label, source_labels
 from tracekit.index.trace_index import TraceIndex
-from tracekit.report import Cell, Column, ReportTable, Section
-from tracekit.units import Unit
+from tracekit.model.report import Cell, Column, ReportTable, Section
+from tracekit.model.units import Unit
 from tracekit.views import specs, tabulate
 from tracekit.views.base import ColumnSpec, View, ViewOptions
 from tracekit.views.totals import TotalsRow, fields, in_file_order, totals_rows, with_all

@@ -24,17 +24,18 @@ from typing import TypeAlias
 
 import numpy as np
 
-from tracekit.analysis.enclosing import innermost
-from tracekit.analysis.intervals import I64, Ranges, difference, intersection, length, merge
+from tracekit.analysis.intervals import Ranges, difference, intersection, length, merge
+from tracekit.analysis.nesting import innermost
 from tracekit.analysis.segments import rows_by
 from tracekit.index import grouping
+from tracekit.index import host_tree as _host
 from tracekit.index import owners as _owners
-from tracekit.index.host import tree as _host
-from tracekit.index.host.by_time import ByTime, by_time
+from tracekit.index.host_tree import ByTime, by_time
 from tracekit.index.trace_index import Picked, TraceIndex
-from tracekit.report import Cell, Column, Section
-from tracekit.schema import Kind
-from tracekit.units import Unit, format_span
+from tracekit.model.arrow import I64, Mask
+from tracekit.model.report import Cell, Column, Section
+from tracekit.model.schema import Kind
+from tracekit.model.units import Unit, format_span
 from tracekit.views import specs, tabulate
 from tracekit.views.base import ColumnSpec, Quantity, View, ViewOptions
 from tracekit.views.named import from_totals
@@ -249,7 +250,7 @@ class _Block:
             self.notes.append(f"{prefix}phases overlap each other (on several threads): their ratios do not add up")
 
 
-def _span(index: TraceIndex, mine: _host.Mask) -> Ranges:
+def _span(index: TraceIndex, mine: Mask) -> Ranges:
     start: I64 = index.starts[mine]
     ends = _host.ends_of(start, index.lengths[mine])
     return start.min(keepdims=True), ends.max(keepdims=True)

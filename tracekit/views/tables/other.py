@@ -14,12 +14,12 @@ from dataclasses import replace
 import numpy as np
 import pyarrow as pa
 
-from tracekit.columns.arrow import Chunked, pc
 from tracekit.index import grouping
 from tracekit.index.trace_index import TraceIndex
-from tracekit.report import Cell, Column, ReportTable, Section
-from tracekit.schema import Kind
-from tracekit.units import Unit
+from tracekit.model.arrow import Chunked, pc
+from tracekit.model.report import Cell, Column, ReportTable, Section
+from tracekit.model.schema import Kind
+from tracekit.model.units import Unit
 from tracekit.views import specs, tabulate, totals
 from tracekit.views.base import ViewOptions
 from tracekit.views.named import NamedTable

@@ -13,14 +13,15 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from tracekit.analysis.intervals import I64, union_length_by
-from tracekit.columns import arrow
+from tracekit.analysis.intervals import union_length_by
 from tracekit.index import grouping
-from tracekit.index.clocks import by_clock
+from tracekit.index.devices import by_clock
 from tracekit.index.sources import source_label, source_labels, spans, synthetic_sources
 from tracekit.index.trace_index import TraceIndex, join
-from tracekit.report import Cell, Column, ReportTable, Section
-from tracekit.units import Unit, format_span
+from tracekit.model import arrow
+from tracekit.model.arrow import I64
+from tracekit.model.report import Cell, Column, ReportTable, Section
+from tracekit.model.units import Unit, format_span
 from tracekit.views import specs, tabulate
 from tracekit.views import totals as _totals
 from tracekit.views.base import ColumnSpec, View, ViewOptions

@@ -12,9 +12,9 @@ from dataclasses import dataclass, field
 from tracekit.index.grouping import INT64_MAX, plural
 from tracekit.index.sources import source_label, source_labels
 from tracekit.index.trace_index import TraceIndex
-from tracekit.report import Cell, Column, Flame, ReportTable, Section
-from tracekit.schema import Kind
-from tracekit.units import Unit
+from tracekit.model.report import Cell, Column, Flame, ReportTable, Section
+from tracekit.model.schema import Kind
+from tracekit.model.units import Unit
 from tracekit.views import specs, tabulate
 from tracekit.views.base import ColumnSpec, View, ViewOptions
 from tracekit.views.totals import frames_of, in_file_order, totals_rows

@@ -8,16 +8,16 @@ each thread has a block. From TOTALS without percentiles.
 from __future__ import annotations
 
 from tracekit.index import grouping
-from tracekit.index.host import tree as host
+from tracekit.index import host_tree as host
 from tracekit.index.trace_index import TraceIndex
-from tracekit.report import Cell, Column, Section
-from tracekit.schema import Kind
-from tracekit.units import Unit
+from tracekit.model.report import Cell, Column, Section
+from tracekit.model.schema import Kind
+from tracekit.model.units import Unit
 from tracekit.views import specs, tabulate
 from tracekit.views.base import View, ViewOptions
 from tracekit.views.named import from_totals, thread_columns, thread_keys
-from tracekit.views.tables import _ranges
-from tracekit.views.tables._range_quantities import of_ranges
+from tracekit.views.tables import ranges
+from tracekit.views.tables.ranges import of_ranges
 from tracekit.views.totals import both_note, count_totals
 
 _TITLE = "User ranges"
@@ -44,7 +44,7 @@ def compute(index: TraceIndex, options: ViewOptions) -> Section:
         )
     threads = thread_keys(picked) if options.thread_sep else []
     groups = grouping.group_by(picked.key("name"), picked.key("kind"), *threads)
-    charged = _ranges.charge(host.host(index), picked, groups).figures()
+    charged = ranges.charge(host.host(index), picked, groups).figures()
     blocks: list[tuple[Cell, ...]] = list(zip(*groups.labels[2:], strict=True)) if threads else []
     columns = [
         Column("name", "Name", Unit.TEXT, groups.labels[0], 0),
@@ -52,14 +52,14 @@ def compute(index: TraceIndex, options: ViewOptions) -> Section:
         *(thread_columns(index, blocks) if threads else []),
         *charged.columns(blocks),
     ]
-    table = _ranges.with_loose(tabulate.finish("user_ranges", _TITLE, columns, options, blocks=blocks), charged)
-    notes = [_ranges.SELF_NOTE] if charged.device is not None else []
+    table = ranges.with_loose(tabulate.finish("user_ranges", _TITLE, columns, options, blocks=blocks), charged)
+    notes = [ranges.SELF_NOTE] if charged.device is not None else []
     notes += [tabulate.PERCENTILE_NOTE, *charged.notes("user range"), *both_note(index, _KINDS, "user range")]
     return Section(VIEW.name, _TITLE, (table,), notes=(*notes, *tabulate.option_notes(options, table)))
 
 
 _SHOWS = (
-    *_ranges.SHOWS,
+    *ranges.SHOWS,
     specs.KIND,
 )
 

@@ -9,13 +9,13 @@ import numpy as np
 import orjson
 import pyarrow as pa
 
-from tracekit.columns import arrow
-from tracekit.columns.arrays import I64
 from tracekit.index import owners as _owners
 from tracekit.index.trace_index import TraceIndex
-from tracekit.report import Finding
-from tracekit.schema import Kind
-from tracekit.trace import Key, Trace
+from tracekit.model import arrow
+from tracekit.model.arrow import I64
+from tracekit.model.report import Finding
+from tracekit.model.schema import Kind
+from tracekit.model.trace import Key, Trace
 
 _PLACE = ("ts_ns", "dur_ns", "source", "rank", "pid", "step")
 """Columns that a mark has from its event."""

@@ -6,25 +6,451 @@ duration are on lanes of their own, arrows and counters beside the lanes: every 
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
 import numpy as np
 
-from tracekit.columns.arrays import I64, Rows
-from tracekit.columns.arrow import Chunked
+from tracekit.analysis.intervals import coverage, merge, union_length_by
+from tracekit.analysis.lanes import LaneAssigner
+from tracekit.analysis.links import one_key
+from tracekit.analysis.nesting import innermost, nest
+from tracekit.analysis.segments import order_by_lane, rows_by
+from tracekit.index import grouping
 from tracekit.index import lanes as _lanes
 from tracekit.index import launches as _launches
-from tracekit.index.clocks import by_clock, origins
+from tracekit.index.devices import by_clock, by_input, origins
 from tracekit.index.grouping import plural
 from tracekit.index.kernel_classes import communicates
+from tracekit.index.lanes import device_label, owner_labels
 from tracekit.index.sources import source_label, source_labels, spans, synthetic_sources
 from tracekit.index.trace_index import TraceIndex
-from tracekit.report import Section
-from tracekit.report.timeline import COMMUNICATION, Argument, LaneEvents, Timeline
-from tracekit.schema import Kind, describe
+from tracekit.model import args, arrow
+from tracekit.model.arrow import F64, I64, Chunked, Mask, Rows
+from tracekit.model.report import Bar, Cell, Section, integer_of
+from tracekit.model.schema import API_CALLS, DEVICE_WORK, USER_RANGES, Kind, describe
+from tracekit.model.timeline import COMMUNICATION, LAYERS, Argument, Counter, Lane, LaneEvents, Timeline
+from tracekit.model.units import Unit
 from tracekit.views import tabulate
 from tracekit.views.base import View, ViewOptions
-from tracekit.views.timeline import _arrows, _counters
-from tracekit.views.timeline._device_time import device_time
-from tracekit.views.timeline._layout import lay_out
+
+# Arrows on the timeline: from a launch call to its work, and arrows of the input (s, t and f of trace event files).
+#
+# A point of an arrow is of the innermost event of its thread or stream that runs at its time; an end without "bp": "e"
+# is
+# of the next event that begins. Points of one input with the same name, cat and id are one arrow; each end leads back
+# to
+# the point before it that begins or continues the arrow. An arrow that repeats a launch is left out.
+
+
+_PHASES = ("s", "t", "f")
+_FEW_LANES = 64
+
+
+def launch_places(index: TraceIndex, events: LaneEvents) -> tuple[I64, I64]:
+    """Return the places of launch calls and of the work of each, by the latter."""
+    work = index.pick(DEVICE_WORK).rows
+    found = _launches.launches_of(index, work)
+    linked = found.launch >= 0
+    calls, done = events.places_of(found.launch[linked]), events.places_of(work[linked])
+    known = np.flatnonzero((calls >= 0) & (done >= 0))
+    known = known[np.argsort(done[known])]
+    return calls[known], done[known]
+
+
+def flow_places(index: TraceIndex, events: LaneEvents, launches: tuple[I64, I64]) -> tuple[I64, I64, int]:
+    """Return the places at both ends of the input's arrows, by the former, and how many points are of no arrow.
+
+    Those have no other end, or no event runs there.
+    """
+    none = np.zeros(0, np.int64)
+    points = np.flatnonzero(index.kind_mask({Kind.FLOW}) & index.has("correlation"))
+    if not points.size:
+        return none, none, 0
+    column = index.events.column("args").take(points).combine_chunks().dictionary_encode()
+    phases, cats = (args.texts(column, key) for key in ("ph", "cat"))
+    phase = _renumbered(*phases)
+    enclosing = _renumbered(*args.texts(column, "bp"), of=("e",)) == 0
+    points, phase, cat, enclosing = (each[phase >= 0] for each in (points, phase, cats[0], enclosing))
+    ids = (index.ints("source"), index.texts("name")[0], index.ints("correlation"))
+    codes = one_key([*(each[points].astype(np.int64, copy=False) for each in ids), cat], points.size)
+    order = np.lexsort((phase, index.starts[points], codes))
+    points, phase, enclosing, codes = (each[order] for each in (points, phase, enclosing, codes))
+    here = np.arange(points.size)
+    before = np.maximum.accumulate(np.where(phase != 2, here, -1))  # the last point that begins or continues, or itself
+    before = np.where(phase == 2, before, np.append(-1, before[:-1]))
+    ends = np.flatnonzero(phase > 0)
+    before = before[ends]
+    linked = (before >= 0) & (codes[before] == codes[ends])
+    place = _places(index, events, points, enclosing | (phase != 2))
+    sources, targets = place[before[linked]], place[ends[linked]]
+    whole = (sources >= 0) & (targets >= 0)
+    used = np.zeros(points.size, np.bool_)
+    used[before[linked][whole]] = used[ends[linked][whole]] = True
+    drawn = whole & (sources != targets)
+    sources, targets = sources[drawn], targets[drawn]
+    size = max(len(events), 1)
+    launched_by = np.full(size, -1, np.int64)  # of each place with work, of which there is one launch at most
+    launched_by[launches[1]] = launches[0]
+    new = launched_by[targets] != sources
+    pairs = np.unique(sources[new] * size + targets[new])
+    return pairs // size, pairs % size, int(np.count_nonzero(~used))
+
+
+def _renumbered(codes: I64, texts: Sequence[str], of: Sequence[str] = _PHASES) -> I64:
+    """Return the place of each row's text in `of`, -1 for any other."""
+    number = np.array([*(of.index(text) if text in of else -1 for text in texts), -1], np.int64)
+    found: I64 = number[codes]
+    return found
+
+
+def _places(index: TraceIndex, events: LaneEvents, points: Rows, enclosing: Mask) -> I64:
+    """Return the place of the event of each point, -1 for none."""
+    timed = np.flatnonzero(index.has("dur_ns"))
+    lanes = _lanes_of(index, np.concatenate((timed, points)))
+    of_events, of_points = lanes[: timed.size], lanes[timed.size :]
+    mine = np.isin(of_events, of_points)
+    timed, of_events = timed[mine], of_events[mine]
+    starts, at = index.starts[timed], index.starts[points]
+    found = np.full(points.size, -1, np.int64)
+    lanes = np.unique(of_points)
+    for lane in lanes.tolist() if lanes.size <= _FEW_LANES else [None]:  # lane by lane, in less memory
+        asked = np.flatnonzero(of_points == lane) if lane is not None else np.arange(points.size)
+        inside = np.flatnonzero(of_events == lane) if lane is not None else np.arange(timed.size)
+        begins = starts[inside]
+        ends = begins + index.lengths[timed[inside]]
+        at_once = innermost(of_events[inside], begins, ends, of_points[asked], at[asked])
+        found[asked] = np.append(inside, -1)[at_once]
+    after, rows_of = np.flatnonzero(~enclosing), dict(rows_by(of_events))
+    for lane, places in rows_by(of_points[after]):
+        asked = after[places]
+        inside = rows_of.get(lane, after[:0])
+        next_ = np.searchsorted(starts[inside], at[asked])  # rows come by start, of equal starts the longer first
+        found[asked] = np.append(inside, -1)[next_]
+    known = np.flatnonzero(found >= 0)
+    found[known] = events.places_of(timed[found[known]])
+    return found
+
+
+def _lanes_of(index: TraceIndex, rows: Rows) -> I64:
+    """Return the number of the thread or stream of each row. A row that names a device is on a stream."""
+    on_device = index.kind_mask(DEVICE_WORK)[rows] | index.has("device")[rows]
+
+    def key(column: str, side: bool) -> grouping.Key:
+        found = index.key(column, rows)
+        return grouping.Key(np.where(on_device == side, found.codes, 0), found.labels)
+
+    makers: list[Callable[[], grouping.Key]] = [
+        lambda: index.key("source", rows),
+        lambda: index.key("pid", rows),
+        lambda: grouping.Key(on_device.astype(np.int64), [False, True]),
+        lambda: key("device", True),
+        lambda: key("stream", True),
+        lambda: key("tid", False),
+    ]
+    return grouping.numbered(make() for make in makers)
+
+
+# Tracks over time: a counter for each name, owner, process and device, and the memory that is held on each device.
+
+
+_BYTES = frozenset({"Total Allocated", "Total Reserved"})
+"""Counters of PyTorch: the running totals that its rows of kind memory have in their args."""
+
+
+def tracks(index: TraceIndex, shift: I64) -> tuple[Counter, ...]:
+    """Return a track for each counter. shift: shape (clocks,), ns to take off the times of each clock."""
+    return (*_counters(index, shift), *_memory(index, shift))
+
+
+def _counters(index: TraceIndex, shift: I64) -> Iterator[Counter]:
+    rows = np.flatnonzero(index.kind_mask({Kind.COUNTER}) & index.has("value"))
+    columns = ("source", "rank", "pid", "device", "name")
+    groups = grouping.group_by(*(index.key(column, rows) for column in columns))
+    sources, ranks, _, devices, names = groups.labels
+    places = _counter_places(index, sources, ranks, devices)
+    column = index.events.column("value")
+    for number, mine in enumerate(_parted(groups, rows)):
+        name = str(names[number] or "")
+        values = _whole(arrow.floats(arrow.take(column, mine)))
+        yield Counter(name, "bytes" if name in _BYTES else "", places[number], _times(index, mine, shift), values)
+
+
+def _memory(index: TraceIndex, shift: I64) -> Iterator[Counter]:
+    """Return what is held at each place: the sum of all rows of kind memory so far, never below zero.
+
+    What was allocated before the first row and is freed in the trace counts from the first row on. A file whose own
+    counters have these totals (PyTorch's) has no second track.
+    """
+    sized = np.flatnonzero(index.kind_mask({Kind.MEMORY}) & index.has("bytes"))
+    codes, names = index.texts("name")
+    known = np.array([name in _BYTES for name in names] + [False], np.bool_)
+    counted = np.unique(index.ints("source")[index.kind_mask({Kind.COUNTER}) & known[codes]])
+    rows = sized[~np.isin(index.ints("source")[sized], counted)]
+    if not rows.size:
+        return
+    reserved = np.array([name.lower().startswith("reserved") for name in names] + [False], np.bool_)
+    place, words = args.texts(index.events.column("args").take(rows), "place")
+    groups = grouping.group_by(
+        *(index.key(column, rows) for column in ("source", "rank", "device")),
+        grouping.Key(place + 1, [None, *words]),
+        grouping.Key(reserved[codes[rows]].astype(np.int64), ("allocated", "reserved")),
+    )
+    sources, ranks, devices, stated, types = groups.labels
+    places = _counter_places(index, sources, ranks, devices)
+    size = index.ints("bytes")
+    for number, mine in enumerate(_parted(groups, rows)):
+        held = np.cumsum(size[mine])
+        held -= min(int(held.min()), 0)
+        where = stated[number] or ("host" if devices[number] is None else "")
+        label = " ".join(filter(None, (f"memory {types[number]}", str(where))))
+        yield Counter(label, "bytes", places[number], _times(index, mine, shift), held)
+
+
+def _counter_places(index: TraceIndex, sources: list[Cell], ranks: list[Cell], devices: list[Cell]) -> list[str]:
+    """Return owner and device of each group, as the lanes of that device are called."""
+    owners = owner_labels(index, [(integer_of(source), rank) for source, rank in zip(sources, ranks, strict=True)])
+    return [
+        " · ".join(filter(None, (owners[integer_of(source), rank], "" if device is None else device_label(device))))
+        for source, rank, device in zip(sources, ranks, devices, strict=True)
+    ]
+
+
+def _parted(groups: grouping.Groups, rows: I64) -> Iterator[I64]:
+    """Return the rows of each group, in order of time."""
+    order = np.argsort(groups.codes, kind="stable")
+    bounds = np.searchsorted(groups.codes[order], np.arange(groups.count + 1)).tolist()
+    for number in range(groups.count):
+        yield rows[order[bounds[number] : bounds[number + 1]]]
+
+
+def _times(index: TraceIndex, rows: I64, shift: I64) -> I64:
+    found: I64 = index.starts[rows] - shift[by_clock(index).codes[rows]]
+    return found
+
+
+def _whole(values: F64) -> I64 | F64:
+    """Return values as integers where all of them are whole and exact."""
+    if np.isfinite(values).all() and (np.abs(values) < 1 << 53).all() and (values == np.floor(values)).all():
+        return values.astype(np.int64)
+    return values
+
+
+# The time of each device in parts, and how busy it was in each part of the span: plain unions, no names.
+#
+# A device has: kernels (the union over its streams), exposed copies (while no kernel ran), exposed memsets (while
+# neither ran), and idle: the rest of the span. So the parts add up to the span exactly. The span is that of the view
+# `device`: first start to last end of all rows of the same input (process, where a file holds several runs), host
+# rows included; the share of kernels is that view's utilization.
+
+
+BINS = 500
+BARS = 8
+SERIES = 16
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceTime:
+    """bars: of all devices together where there are several, then of each. utilization: as in report.Timeline."""
+
+    bars: tuple[Bar, ...] = ()
+    utilization: tuple[tuple[str, list[float]], ...] = ()
+    notes: tuple[str, ...] = ()
+
+
+def device_time(index: TraceIndex, clocks: I64, shift: I64, begin: int, end: int) -> DeviceTime:
+    """Return the time of each device that worked.
+
+    clocks: the clock of each row of EVENTS. shift: for each clock what is taken off its starts in the picture; begin,
+    end: the picture's span, so shifted.
+    """
+    picked = index.pick(DEVICE_WORK)
+    made_up = synthetic_sources(index)
+    source = picked.key("source")
+    known = np.array([label not in made_up for label in source.labels], np.bool_)[source.codes]
+    if not known.any():
+        return DeviceTime()
+    rows = picked.rows[known]
+    inputs = by_input(index)
+    place = grouping.Key(inputs.codes[picked.rows], range(inputs.count))
+    keys = (source, picked.key("rank"), picked.key("device"), place)
+    groups = grouping.group_by(*(grouping.Key(key.codes[known], key.labels) for key in keys))
+    devices = sorted(range(groups.count), key=lambda g: _order(groups, inputs, g))
+    starts = picked.starts[known]
+    ends = starts + picked.durations[known]
+    kernel, memcpy = (index.kind_mask({kind})[rows] for kind in (Kind.KERNEL, Kind.MEMCPY))
+
+    def union(of: Mask) -> list[int]:
+        lengths: list[int] = union_length_by(groups.codes[of], groups.count, starts[of], ends[of]).tolist()
+        return lengths
+
+    kernels, copies, busy = union(kernel), union(kernel | memcpy), union(np.ones(starts.size, np.bool_))
+    whole = _spans(index, inputs)
+    names = _names(index, groups, inputs)
+    bars = []
+    totals = [0, 0, 0, 0]
+    for g in devices:
+        span = whole[integer_of(groups.labels[3][g])]
+        parts = (kernels[g], copies[g] - kernels[g], busy[g] - copies[g], span - busy[g])
+        totals = [total + part for total, part in zip(totals, parts, strict=True)]
+        model = index.run.devices.get((groups.labels[0][g], groups.labels[2][g]), "")
+        bars.append(_bar(f"Time of {names[g]} {model}".rstrip(), parts))
+    if not sum(totals):
+        return DeviceTime(notes=("all device work took no time at all: there is no share to show",))
+    notes = []
+    what = "devices" if set(inputs.labels[1]) == {None} else "runs on devices"
+    if len(bars) > BARS:
+        notes.append(f"device time is shown for all {len(bars):,} {what} together and for the first {BARS}")
+    if len(bars) > 1:
+        bars = [_bar(f"Time of all {len(bars):,} {what}", totals), *bars[:BARS]]
+    if len(devices) > SERIES:
+        notes.append(f"utilization over time is drawn for the first {SERIES} of {len(devices):,} devices")
+    series = []
+    for g in devices[:SERIES]:
+        mine = (groups.codes == g) & kernel
+        off = shift[clocks[rows[groups.codes == g][0]]]
+        series.append((names[g], _busy_shares(starts[mine] - off, ends[mine] - off, begin, end)))
+    return DeviceTime(tuple(bars), tuple(series), tuple(notes))
+
+
+def _bar(title: str, parts: Sequence[int]) -> Bar:
+    words = ("kernels", "exposed copies", "exposed memsets", "idle")
+    shown = [(word, part) for word, part in zip(words, parts, strict=True) if part or word in ("kernels", "idle")]
+    return Bar(title, Unit.NS, tuple(shown))
+
+
+def _busy_shares(starts: I64, ends: I64, begin: int, end: int) -> list[float]:
+    """Return the share of each bin that kernels cover; BINS equal bins, fewer where the span has fewer ns."""
+    count = min(BINS, end - begin)
+    if count <= 0:
+        return []
+    edges = np.array([begin + (end - begin) * i // count for i in range(count + 1)], np.int64)
+    shares: list[float] = (coverage(*merge(starts, ends), edges) / np.diff(edges)).tolist()
+    return shares
+
+
+def _spans(index: TraceIndex, inputs: grouping.Groups) -> list[int]:
+    start: I64 = index.starts
+    length = index.lengths
+    first, last = spans(inputs.codes, inputs.count, start, start + length)
+    lengths: list[int] = (last - first).tolist()
+    return lengths
+
+
+def _order(groups: grouping.Groups, inputs: grouping.Groups, g: int) -> tuple[object, ...]:
+    source, rank, device, place = (labels[g] for labels in groups.labels)
+    cells = (source, rank, inputs.labels[1][integer_of(place)], device)
+    return tuple((cell is None, cell if cell is not None else 0) for cell in cells)
+
+
+def _names(index: TraceIndex, groups: grouping.Groups, inputs: grouping.Groups) -> list[str]:
+    """Return what each device is called, with its rank, input or run where there are several."""
+    sources, ranks, devices, places = groups.labels
+    owners = owner_labels(index, zip(map(integer_of, sources), ranks, strict=True))
+    out = []
+    for source, rank, device, place in zip(sources, ranks, devices, places, strict=True):
+        pid = inputs.labels[1][integer_of(place)]
+        run = "" if pid is None else f"process {pid}"
+        out.append(" · ".join(filter(None, (owners[integer_of(source), rank], run, device_label(device)))))
+    return out
+
+
+# Lanes, layers and rows of the events of a timeline.
+#
+# The order of work keeps memory small: events are put in order by lane and layer at once, and then each layer alone
+# gets
+# its rows. Events nested in others are on rows below them. Only layers whose events overlap in part (threads that share
+# an id, work that ends in any order) take the slow way, which gives each such event the first row that is free.
+
+
+_CALLS = API_CALLS | {Kind.SYNC, Kind.MEMORY, Kind.OVERHEAD}
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """order: shape (n,), rows of EVENTS by place. first: shape (rows + 1,), the place of each row's first event."""
+
+    lanes: tuple[Lane, ...]
+    order: Rows
+    first: I64
+
+
+def lay_out(index: TraceIndex, rows: Rows, starts: I64, lengths: I64) -> Layout:
+    """Return the places of these rows of EVENTS, which come by start, of equal starts the longer first.
+
+    starts, lengths: columns of EVENTS, ns.
+    """
+    found = _lanes.find(index, rows)
+    kinds, words = index.texts("kind")
+    layer_of = np.array([_layer(word) for word in words], np.uint8)
+    layered = np.array([not place.on_device and not place.instants for place in found.places], np.uint8)
+    parts = found.codes * len(LAYERS)
+    parts += layer_of[kinds[rows]] * layered[found.codes]
+    order = order_by_lane(parts)
+    parts = parts[order]
+    narrow = np.int32 if index.events.num_rows < 1 << 31 else np.int64
+    order = rows[order].astype(narrow)
+    begins = np.flatnonzero(np.diff(parts, prepend=-1))
+    ends = np.append(begins[1:], order.size)
+    codes = parts[begins].tolist()
+    del parts
+    layers: list[list[tuple[str, int]]] = [[] for _ in found.places]
+    overlaps = [0] * len(found.places)
+    first: list[I64] = []
+    for code, begin, end in zip(codes, begins.tolist(), ends.tolist(), strict=True):
+        lane, layer = divmod(code, len(LAYERS))
+        mine = order[begin:end]
+        level, odd = _levels(starts[mine], lengths[mine])
+        count = np.ones(1, np.int64) * mine.size
+        if level is not None:
+            count = np.bincount(level)
+            order[begin:end] = mine[order_by_lane(level)]
+        first.append(begin + np.cumsum(count) - count)
+        layers[lane].append((LAYERS[layer] if layered[lane] else "", count.size))
+        overlaps[lane] += odd
+    every = zip(found.places, found.labels, found.groups, layers, overlaps, found.hosts, strict=True)
+    lanes = tuple(
+        Lane(label, group, tuple(own), place.on_device, place.overlay, place.instants, odd, _ids(place), host)
+        for place, label, group, own, odd, host in every
+    )
+    return Layout(lanes, order, np.concatenate([*first, np.array([order.size])]))
+
+
+def _ids(place: _lanes.Place) -> tuple[tuple[str, int | str | None], ...]:
+    cells = (place.source, place.rank, place.pid, place.device, place.context, place.stream, place.tid)
+    words = ("source", "rank", "process", "device", "context", "stream", "thread")
+    return tuple((word, None if cell is None else _id(cell)) for word, cell in zip(words, cells, strict=True))
+
+
+def _id(cell: Cell) -> int | str:
+    return cell if isinstance(cell, int) else str(cell)
+
+
+def _layer(kind: str) -> int:
+    if kind in USER_RANGES:
+        return 0
+    if kind == Kind.PYTHON_OP:
+        return 1
+    return 3 if kind in _CALLS else 2
+
+
+def _levels(starts: I64, lengths: I64) -> tuple[I64 | None, int]:
+    """Return the row of each event of a layer, None where all are on one, and how many overlap others in part."""
+    ends = starts + lengths
+    if (starts[1:] >= ends[:-1]).all():
+        return None, 0
+    one = np.zeros(starts.size, np.int64)
+    tree = nest(one, starts, ends)
+    if (tree.crosses < 0).all():
+        return tree.depth, 0
+    del tree
+    track = LaneAssigner().assign(one, starts, lengths)
+    depth = nest(track, starts, ends).depth
+    height = np.zeros(int(track.max()) + 1, np.int64)
+    np.maximum.at(height, track, depth + 1)
+    levels: I64 = depth + (np.cumsum(height) - height)[track]
+    return levels, int(np.count_nonzero(track))
+
 
 UNNAMED = "(no name)"
 LONGEST = 1 << 53
@@ -133,8 +559,8 @@ def _figure(
         shift=shift + begin,
         ids=index.ints("event_id"),
     )
-    launches = _arrows.launch_places(index, events)
-    sources, targets, lost = _arrows.flow_places(index, events, launches)
+    launches = launch_places(index, events)
+    sources, targets, lost = flow_places(index, events, launches)
     points = plural("flow event", lost)
     notes = [f"not drawn: {points} of the input without a partner, or without an event at its time"] if lost else []
     figure = Timeline(
@@ -148,7 +574,7 @@ def _figure(
         launches=launches,
         flows=(sources, targets),
         steps=_steps(index, events),
-        counters=_counters.tracks(index, shift + begin),
+        counters=tracks(index, shift + begin),
         utilization=utilization,
         args=_arguments(index),
         members=_members(index),

@@ -13,13 +13,10 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from tracekit.columns import arrow
-from tracekit.columns.arrays import I64, Mask, Rows
-from tracekit.columns.arrow import Column, pc
-from tracekit.trace import Run
+from tracekit.model import arrow
+from tracekit.model.arrow import I64, Column, Mask, Rows, pc
+from tracekit.model.trace import Run
 from tracekit.writers.base import Written
-from tracekit.writers.chrome._headings import Headings
-from tracekit.writers.chrome._members import Members, gathered
 from tracekit.writers.tracks.arrows import BOUND, Launches, inside_points
 from tracekit.writers.tracks.batch import (
     ASYNC,
@@ -34,14 +31,122 @@ from tracekit.writers.tracks.batch import (
     STEP,
     UNDRAWN,
     Batch,
+    Codes,
     Loader,
+    Present,
+    classes,
     launch_columns,
+    number_pieces,
+    own_numbers,
+    value_codes,
 )
-from tracekit.writers.tracks.codes import Codes, classes, value_codes
 from tracekit.writers.tracks.digits import Micros, Piece, fixed_rows
-from tracekit.writers.tracks.fields import Present, number_pieces, own_numbers
-from tracekit.writers.tracks.lanes import Lane
-from tracekit.writers.tracks.texts import quoted
+from tracekit.writers.tracks.lanes import Heading, Lane, Lanes
+from tracekit.writers.tracks.texts import merged, number_text, quoted
+
+# Names and order of processes and threads, as M events.
+
+
+class Headings:
+    """The M events of a file: each is written when its lane appears, and again where its name has changed."""
+
+    def __init__(self, lanes: Lanes) -> None:
+        self._lanes = lanes
+        self._places: dict[int, str] = {}
+
+    def place(self, track: int) -> str:
+        """Return the pid and tid of a track as members of an event."""
+        found = self._lanes.tracks[track]
+        return f'"pid":{found.lane.process.number},"tid":{found.number}'
+
+    def introduce(self, number: int, *, thread: bool) -> list[str]:
+        """Return the M events that introduce the process of a track and, where asked, the track itself.
+
+        Events that are in the file already are not repeated. thread: the track holds slices or marks, not only rows
+        that belong to the process as a whole.
+        """
+        track = self._lanes.tracks[number]
+        process = track.lane.process
+        place = self._places.setdefault(process.number, self.place(number))
+        heading = self._lanes.process_heading(process)
+        out = _changes("process", place, process.introduced, heading)
+        process.introduced = heading
+        if thread:
+            heading = self._lanes.track_heading(track)
+            out += _changes("thread", self.place(number), track.introduced, heading)
+            track.introduced = heading
+        return out
+
+    def renamed(self) -> list[str]:
+        """Return the M events of processes and tracks whose name has changed since they were introduced."""
+        out: list[str] = []
+        for number, track in enumerate(self._lanes.tracks):
+            if track.lane.process.introduced is not None:
+                out += self.introduce(number, thread=track.introduced is not None)
+        return out
+
+
+def _changes(what: str, place: str, before: Heading | None, now: Heading) -> list[str]:
+    """Return the M events of a heading, of the parts that differ from the one before."""
+    out = []
+    if before is None or before[0] != now[0]:
+        out.append(f'{{"ph":"M","name":"{what}_name",{place},"args":{{"name":{quoted(now[0])}}}}},\n')
+    if before is None or before[1] != now[1]:
+        out.append(f'{{"ph":"M","name":"{what}_sort_index",{place},"args":{{"sort_index":{now[1]}}}}},\n')
+    return out
+
+
+# The members of an event's args that are no columns of numbers, as JSON text.
+
+
+@dataclass(slots=True)
+class Members:
+    """Text of the members of each row, "" for a row without any; None where no row has any."""
+
+    texts: Column | None = None
+    present: Mask | None = None
+
+
+def gathered(batch: Batch) -> Members:
+    """Return the members of args that are not columns; each distinct text of args is converted once."""
+    texts: Column | None = None
+    if batch.args.null_count < batch.count:
+        args = batch.encoded_args()
+        converted = arrow.array([merged(text) for text in arrow.texts(args.dictionary)], pa.string())
+        texts = pc.fill_null(converted.take(args.indices), "")
+    single = _of_single_rows(batch)
+    if single:
+        few = arrow.array([single.get(row, "") for row in range(batch.count)], pa.string())
+        texts = few if texts is None else pc.binary_join_element_wise(few, texts, "")
+    if texts is None:
+        return Members()
+    return Members(texts, arrow.bools(pc.not_equal(texts, "")))
+
+
+def _of_single_rows(batch: Batch) -> dict[int, str]:
+    """Return row -> members that only a few rows have, each followed by a comma."""
+    out = {row: f'"dur_ns":{duration},' for row, duration in batch.negative.items()}
+    counters = batch.phase == COUNTER
+    for row in np.flatnonzero(batch.has_value & ~counters & (batch.phase != NOT_WRITTEN)).tolist():
+        out[row] = out.get(row, "") + f'"value":{number_text(float(batch.value[row]))},'
+    for row in np.flatnonzero(counters).tolist():
+        out[row] = _of_counter(batch, row, out.get(row, ""))
+    return out
+
+
+def _of_counter(batch: Batch, row: int, others: str) -> str:
+    """Put the value of a counter alone into its args: each other number there would become a series."""
+    text = f'"value":{number_text(float(batch.value[row]))}}},"tracekit":{{' + others
+    if batch.has_dur[row] and '"dur_ns":' not in text:
+        text += f'"dur_ns":{batch.dur[row]},'
+    if batch.text("name", row) is None:
+        text += '"name":null,'
+    for name in ("raw_name", "copy_kind"):
+        value = batch.text(name, row)
+        if value is not None:
+            text += f'"{name}":{quoted(value)},'
+    return text
+
 
 OPENING = {
     SLICE: '"ph":"X"',

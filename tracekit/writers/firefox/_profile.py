@@ -5,13 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 from tracekit.writers.base import Stream, WriteOptions, Written
-from tracekit.writers.firefox._counters import Counters
-from tracekit.writers.firefox._document import Document
-from tracekit.writers.firefox._markers import MarkerMaker
+from tracekit.writers.firefox._document import Counters, Document, MarkerMaker
 from tracekit.writers.tracks.batch import Loader, event_tables
 from tracekit.writers.tracks.lanes import Lanes, Track
-from tracekit.writers.tracks.output import file_facts, viewer_file
-from tracekit.writers.tracks.spool import Spool
+from tracekit.writers.tracks.output import Spool, file_facts, viewer_file
 
 BATCH_ROWS = 64 << 10
 """Small batches are joined up to this many rows, because each batch has a fixed cost."""

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from dataclasses import field as dataclass_field
 from pathlib import Path
 from typing import Any, BinaryIO, TypeAlias
 
 import pyarrow as pa
 
-from tracekit import schema
-from tracekit.columns.varints import delimited, varint
 from tracekit.messages import EVENT_TYPES, PLACES, Message, messages
-from tracekit.schema import DEVICE_WORK, Kind
+from tracekit.model import schema
+from tracekit.model.digits import delimited, varint
+from tracekit.model.schema import DEVICE_WORK, Kind
 from tracekit.writers.base import Stream, WriteOptions, Written, new_file
 from tracekit.writers.json_text import args_of
 
@@ -36,10 +37,10 @@ class _State:
     origin: int
     first: int | None = None
     last: int = 0
-    live: dict[AllocationKey, Message] = field(default_factory=dict)
-    processes: set[tuple[int, int | None]] = field(default_factory=set)
-    lost: set[str] = field(default_factory=set)
-    classes: dict[str, type[Message]] = field(default_factory=lambda: messages("profile"))
+    live: dict[AllocationKey, Message] = dataclass_field(default_factory=dict)
+    processes: set[tuple[int, int | None]] = dataclass_field(default_factory=set)
+    lost: set[str] = dataclass_field(default_factory=set)
+    classes: dict[str, type[Message]] = dataclass_field(default_factory=lambda: messages("profile"))
 
     def extend(self, start: int, end: int) -> None:
         self.first = start if self.first is None else min(self.first, start)

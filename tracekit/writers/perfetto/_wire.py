@@ -14,10 +14,9 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from tracekit.columns import arrow
-from tracekit.columns.arrays import F64, I32, I64, Bytes, Mask, Rows
-from tracekit.columns.arrow import Column
-from tracekit.columns.varints import delimited, varint
+from tracekit.model import arrow
+from tracekit.model.arrow import F64, I32, I64, Bytes, Column, Mask, Rows
+from tracekit.model.digits import delimited, varint
 
 BINARY = pa.large_binary()
 Words: TypeAlias = npt.NDArray[np.uint64]

@@ -8,16 +8,29 @@ from pathlib import Path
 
 import numpy as np
 
+from tracekit.model.arrow import I64, Column
 from tracekit.writers.base import Stream, WriteOptions, Written
 from tracekit.writers.gzipped import Sink
 from tracekit.writers.json_text import facts_json
-from tracekit.writers.speedscope._events import event_texts
 from tracekit.writers.tracks.batch import COUNTER, NOT_WRITTEN, SLICE, Loader, event_tables
+from tracekit.writers.tracks.digits import Piece, fixed_rows
 from tracekit.writers.tracks.lanes import Lanes
 from tracekit.writers.tracks.nested import EVENTS, NestedEvents
-from tracekit.writers.tracks.output import file_facts, title, viewer_file
-from tracekit.writers.tracks.spool import Spool
+from tracekit.writers.tracks.output import Spool, file_facts, title, viewer_file
 from tracekit.writers.tracks.texts import quoted
+
+# The begins and ends of slices, as events of an evented profile.
+
+
+def event_texts(frame: I64, start: I64 | None, end: I64 | None) -> Column:
+    """Return the events of each slice, a comma after each: its begin, its end, or both where nothing is between."""
+    pieces: list[Piece] = []
+    if start is not None:
+        pieces += [b'{"type":"O","frame":', frame, b',"at":', start, b"},"]
+    if end is not None:
+        pieces += [b'{"type":"C","frame":', frame, b',"at":', end, b"},"]
+    return fixed_rows([(len(frame), pieces)])
+
 
 BATCH_ROWS = 64 << 10
 """Small batches are joined up to this many rows, because each batch has a fixed cost."""

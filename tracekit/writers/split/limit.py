@@ -1,8 +1,4 @@
-"""A trace with fewer events, for viewers that take no more: the longest are kept.
-
-Events without a duration (marks, counter values, flow events) go first, then the shortest ranges; of equal ones
-the later go first. Steps go last of all. A note says how many events went, and how much of the summed time they had.
-"""
+"""A writer in another shape: several pieces in place of one file, or the longest events alone."""
 
 from __future__ import annotations
 
@@ -14,13 +10,20 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
-from tracekit.columns import arrow
-from tracekit.columns.arrays import I64
-from tracekit.errors import OutputExistsError
-from tracekit.schema import Kind
-from tracekit.units import format_span
-from tracekit.writers.base import Stream, WriteOptions, Writer, Written
-from tracekit.writers.split._stored import Stored, folder_beside
+from tracekit.errors import Option, OutputExistsError, UsageError, sentence
+from tracekit.model import arrow
+from tracekit.model.arrow import I64
+from tracekit.model.schema import Kind
+from tracekit.model.units import format_span
+from tracekit.writers.base import Shape, Stream, WriteOptions, Writer, Written
+from tracekit.writers.split.pieces import pieces
+from tracekit.writers.split.plan import Stored, folder_beside, megabytes, parse_split
+
+# A trace with fewer events, for viewers that take no more: the longest are kept.
+#
+# Events without a duration (marks, counter values, flow events) go first, then the shortest ranges; of equal ones
+# the later go first. Steps go last of all. A note says how many events went, and how much of the summed time they had.
+
 
 REASON = "over-the-limit"
 _AIM = 0.97
@@ -154,3 +157,40 @@ def _rank(batch: pa.RecordBatch) -> I64:
     if Kind.STEP in texts:
         rank[arrow.codes(kinds) == texts.index(Kind.STEP)] = _STEP
     return rank
+
+
+def shaped(writer: Writer, shape: Shape) -> Writer:
+    """Return a writer that writes in that shape. Raises: UsageError."""
+    if writer.folder:
+        raise UsageError(
+            sentence(
+                Option("split"),
+                ", ",
+                Option("max-events"),
+                ", ",
+                Option("max-mb"),
+                f": not for {writer.name}, which is a folder",
+            ),
+            hint=sentence(
+                Option("to", "perfetto"),
+                " makes a file; ",
+                Option("time"),
+                " and ",
+                Option("step"),
+                " choose a part of the trace",
+            ),
+        )
+    if shape.split and (shape.max_events or shape.max_mb):
+        split, most = Option("split"), sentence(Option("max-events"), " or ", Option("max-mb"))
+        raise UsageError(
+            sentence(split, " with ", most, ": only one of them"), hint=sentence(split, " leaves nothing out")
+        )
+    if shape.split:
+        return pieces(writer, parse_split(shape.split))
+    if shape.max_events < 0:
+        raise UsageError(sentence(Option("max-events", str(shape.max_events)), ": must be above 0"))
+    try:
+        most_bytes = megabytes(shape.max_mb) if shape.max_mb else 0
+    except ValueError as err:
+        raise UsageError(sentence(Option("max-mb", shape.max_mb), f": {err}"), hint=Option("max-mb", "100")) from err
+    return limited(writer, most_events=shape.max_events, most_bytes=most_bytes)

@@ -14,7 +14,7 @@ from typing import TypeAlias, TypeVar
 import numpy as np
 
 from tracekit.analysis.links import link
-from tracekit.columns.arrays import I64, Rows
+from tracekit.model.arrow import I64, Rows
 
 K = TypeVar("K")
 V = TypeVar("V")

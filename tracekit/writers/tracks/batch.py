@@ -10,22 +10,121 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
 from itertools import pairwise
+from typing import TypeAlias
 
 import numpy as np
 import pyarrow as pa
 
-from tracekit import schema
 from tracekit.analysis.lanes import LaneAssigner
-from tracekit.columns import arrow
-from tracekit.columns.arrays import F64, I64, Bytes, Mask, Rows
-from tracekit.columns.arrow import Column, DictColumn, pc
-from tracekit.schema import API_CALLS, DEVICE_WORK, Kind
-from tracekit.trace import Run
+from tracekit.model import arrow, schema
+from tracekit.model.arrow import F64, I64, Bytes, Column, DictColumn, Mask, Rows, pc
+from tracekit.model.schema import API_CALLS, DEVICE_WORK, Kind
+from tracekit.model.trace import Run
 from tracekit.writers.base import Written
 from tracekit.writers.json_text import parsed
 from tracekit.writers.tracks.arrows import BOUND, Flows
-from tracekit.writers.tracks.codes import Codes, Integers, classes, integers, value_codes
+from tracekit.writers.tracks.digits import Piece
 from tracekit.writers.tracks.lanes import LaneKey, Lanes
+
+# Small codes for rows that agree in several columns, found without sorting where the columns are narrow.
+
+
+_NARROW = 1 << 17
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Integers:
+    """A column of integers as numpy. values: shape (n,), 0 where null. valid: shape (n,), None when no row is null."""
+
+    values: Rows
+    valid: Mask | None
+    all_null: bool
+
+    def mask(self) -> Mask:
+        """Return which rows have a value, shape (n,)."""
+        if self.all_null:
+            return np.zeros(len(self.values), np.bool_)
+        return np.ones(len(self.values), np.bool_) if self.valid is None else self.valid
+
+
+def integers(column: Column) -> Integers:
+    """Return a column of integers as numpy, or the codes of a dictionary column."""
+    if isinstance(column, pa.DictionaryArray):
+        column = column.indices
+    if column.null_count == len(column):
+        return Integers(np.zeros(len(column), np.int32), None, True)
+    if column.null_count == 0:
+        return Integers(column.to_numpy(zero_copy_only=False), None, False)
+    return Integers(column.fill_null(0).to_numpy(zero_copy_only=False), arrow.valid(column), False)
+
+
+Codes: TypeAlias = tuple[Rows, int]
+"""Codes of shape (n,), all in 0 .. size - 1, and the size."""
+
+
+def value_codes(column: Integers, where: Mask | None = None) -> Codes | None:
+    """Return codes that are equal exactly where the values are equal; None where all rows agree.
+
+    Null counts as one more value, and so does every row outside `where`.
+    """
+    if column.all_null:
+        return None
+    known = column.valid if where is None else where if column.valid is None else column.valid & where
+    if known is not None and not known.any():
+        return None
+    values = column.values if known is None else column.values[known]
+    low, high = int(values.min()), int(values.max())
+    if low == high and known is None:
+        return None
+    shifted: Rows
+    if high - low < 1 << 40:
+        shifted, size = values.astype(np.int64) - low, high - low + 1
+    else:
+        distinct, shifted = np.unique(values, return_inverse=True)
+        size = len(distinct)
+    if known is None:
+        return shifted, size
+    codes = np.zeros(len(column.values), np.int64)
+    codes[known] = shifted + 1
+    return codes, size + 1
+
+
+def classes(columns: list[Codes | None], rows: int) -> tuple[Rows, I64]:
+    """Return the class of each row, shape (rows,), and the first row of each class.
+
+    Rows of one class agree in all columns. Classes are numbered in order of their first row where they are few.
+    """
+    codes: Rows = np.zeros(rows, np.int64)
+    size = 1
+    for column in columns:
+        if column is None:
+            continue
+        more, width = column
+        if size * width > _NARROW and size > 1:
+            codes, first = _dense(codes, size, rows)
+            size = len(first)
+        if size * width >= 1 << 62:
+            distinct, more = np.unique(more, return_inverse=True)
+            width = len(distinct)
+        codes = codes * width + more
+        size *= width
+    if size == 1:
+        return codes, np.zeros(1, np.int64)
+    return _dense(codes, size, rows)
+
+
+def _dense(codes: Rows, size: int, rows: int) -> tuple[I64, I64]:
+    if size > max(_NARROW, 2 * rows):
+        _, first, inverse = np.unique(codes, return_index=True, return_inverse=True)
+        return inverse.astype(np.int64, copy=False), first.astype(np.int64, copy=False)
+    table = np.full(size, -1, np.int64)
+    table[codes[::-1]] = np.arange(rows - 1, -1, -1)  # written from the last row to the first, the first stays
+    present = np.flatnonzero(table >= 0)
+    first = table[present]
+    order = np.argsort(first)
+    table[present[order]] = np.arange(len(present))
+    return table[codes], first[order]
+
 
 SLICE, INSTANT, LONE_INSTANT, COUNTER, ASYNC, START, STEP, END, BOUND_END, UNDRAWN, NOT_WRITTEN = range(11)
 SHAPES = (("grid", ("grid_x", "grid_y", "grid_z")), ("block", ("block_x", "block_y", "block_z")))
@@ -394,3 +493,53 @@ def _value(column: Integers, row: int) -> int | None:
     if column.all_null or (column.valid is not None and not column.valid[row]):
         return None
     return int(column.values[row])
+
+
+# The columns of numbers that the rows of a batch write beside name and time, as pieces of JSON objects.
+
+
+_DEVICE_SIDE = ("device", "context", "stream")
+
+Present: TypeAlias = list[tuple[str, Mask | None]]
+"""Columns of numbers, and which rows write them (None: all rows)."""
+
+
+def own_numbers(batch: Batch) -> Present:
+    """Return the columns of numbers that some rows write, without the numbers that the lane has already."""
+    out: Present = []
+    some_host = not batch.on_device.all()
+    for name in NUMBERS:
+        column = batch.columns[name]
+        if column.all_null:
+            continue
+        mask = column.valid
+        if name in _DEVICE_SIDE:
+            if not some_host:
+                continue
+            mask = ~batch.on_device if mask is None else mask & ~batch.on_device
+        elif name == "tid":
+            mask = batch.on_device if mask is None else mask & batch.on_device
+        if mask is None or mask.any():
+            out.append((name, mask))
+    return out
+
+
+def number_pieces(batch: Batch, names: list[str], rows: Rows) -> list[Piece]:
+    """Return the pieces of the columns of numbers, commas between them; launch shapes as [x,y,z]."""
+    pieces: list[Piece] = []
+    rest = list(names)
+    while rest:
+        name = rest[0]
+        key, columns = name, [name]
+        for shape, parts in SHAPES:
+            if name == parts[0] and tuple(rest[:3]) == parts:
+                key, columns = shape, list(parts)
+        values = [batch.columns[c].values[rows] for c in columns]
+        pieces.append(f'{"," if pieces else ""}"{key}":{"[" if len(values) > 1 else ""}'.encode())
+        pieces.append(values[0])
+        for value in values[1:]:
+            pieces += [b",", value]
+        if len(values) > 1:
+            pieces.append(b"]")
+        rest = rest[len(columns) :]
+    return pieces

@@ -16,9 +16,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from tracekit.columns import arrow
-from tracekit.columns.arrays import Bytes, Numbers, Rows
-from tracekit.columns.arrow import Column, pc
+from tracekit.model import arrow
+from tracekit.model.arrow import Bytes, Column, Numbers, Rows, pc
 
 Words: TypeAlias = npt.NDArray[np.uint32]
 Unsigned: TypeAlias = npt.NDArray[np.unsignedinteger]

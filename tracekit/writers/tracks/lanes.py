@@ -14,8 +14,8 @@ from typing import TypeAlias
 
 import numpy as np
 
-from tracekit.columns.arrays import Mask
-from tracekit.trace import Run
+from tracekit.model.arrow import Mask
+from tracekit.model.trace import Run
 
 LaneKey: TypeAlias = tuple[bool, int, int | None, int | None, int | None, int | None, int | None, int | None]
 """(on a device, source, rank, pid, device, context, stream, tid); those of the other side are None."""

@@ -39,7 +39,7 @@ def facts_text(facts: Mapping[str, object]) -> str:
     return facts_json(facts).replace("\x7f", "\\u007f")
 
 
-def number(value: float) -> str:
+def number_text(value: float) -> str:
     """Return a JSON number that reads back as the same double; NaN and infinity become strings.
 
     >>> number(0.1), number(float("inf"))

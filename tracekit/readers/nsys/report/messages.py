@@ -12,9 +12,8 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from tracekit.columns import arrow
-from tracekit.columns.arrays import I64, Mask
-from tracekit.columns.arrow import Column
+from tracekit.model import arrow
+from tracekit.model.arrow import I64, Column, Mask
 from tracekit.readers.engine import wire
 from tracekit.readers.engine.wire import BYTES, FIXED32, FIXED64, VARINT, Picked, WireError, fields_of
 from tracekit.readers.packets.texts import slices

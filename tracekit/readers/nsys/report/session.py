@@ -9,7 +9,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator
 
-from tracekit.columns.varints import signed
+from tracekit.model.digits import signed
 from tracekit.readers.engine.protobuf import plain
 from tracekit.readers.engine.wire import BYTES, VARINT
 from tracekit.readers.nsys.report import layout

@@ -7,20 +7,19 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import pyarrow as pa
 
-from tracekit.columns import arrow
-from tracekit.columns.arrow import Column, pc
 from tracekit.errors import ParseError
+from tracekit.model import arrow
+from tracekit.model.arrow import Column, pc
+from tracekit.model.trace import Ledger
 from tracekit.readers.builder import BATCH_ROWS
 from tracekit.readers.engine.wire import WireError
 from tracekit.readers.nsys.report import layout
 from tracekit.readers.nsys.report.container import Container
-from tracekit.readers.nsys.report.decode import Decoder, NotNanoseconds
+from tracekit.readers.nsys.report.decode import Decoder, NotNanoseconds, TableStore
 from tracekit.readers.nsys.report.session import Row, info_rows, meta_of
-from tracekit.readers.nsys.report.store import TableStore
 from tracekit.readers.source import Source
 from tracekit.readers.sqlite.database import Block, Cells, CellType
 from tracekit.safety.limits import in_force
-from tracekit.trace import Ledger
 
 _MOST_NAMED = 6
 """Kinds that the note about what is not understood names; the ledger has all of them."""

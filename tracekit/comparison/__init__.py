@@ -1,0 +1,187 @@
+"""Compare two sides of runs: what changed, by how much, with what certainty, and the parts of the change.
+
+Rules: `docs/compare.md`. `compare` returns a Comparison, `report_of` its Report for all renderers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+from tracekit.analysis.series import ChangePoint, change_points
+from tracekit.comparison._inputs import LoadedRuns, LoadOptions, find_runs, load, unique_runs
+from tracekit.comparison._match import NameGroup, match
+from tracekit.comparison._measure import (
+    FASTER,
+    LEVEL,
+    METRICS,
+    MIN_VALUES,
+    SAME,
+    SLOWER,
+    UNKNOWN,
+    Change,
+    Limits,
+    Sides,
+    measure,
+    parse_metric,
+)
+from tracekit.comparison._profile import Profile
+from tracekit.comparison._report import Comparison, History, history_of, report_of
+from tracekit.comparison._rules import MET, VIOLATED, CheckedRule, GateRule, check, parse_rule
+from tracekit.errors import Option, UsageError, sentence
+from tracekit.model.schema import Kind
+
+__all__ = [
+    "FASTER",
+    "LEVEL",
+    "MET",
+    "METRICS",
+    "MIN_VALUES",
+    "SAME",
+    "SLOWER",
+    "UNKNOWN",
+    "VIOLATED",
+    "Change",
+    "ChangePoint",
+    "CheckedRule",
+    "Comparison",
+    "GateRule",
+    "History",
+    "Limits",
+    "NameGroup",
+    "change_points",
+    "compare",
+    "parse_rule",
+    "report_of",
+]
+
+
+def compare(
+    base: str | Sequence[str],
+    new: str | Sequence[str] = (),
+    *,
+    rules: Sequence[str | GateRule] = (),
+    limits: Limits | None = None,
+    history: bool = False,
+    format: str = "",
+    one_run: bool = False,
+    partial: bool = False,
+    progress: Callable[[float], None] | None = None,
+) -> Comparison:
+    """Return the comparison of two sides, each named as on the command line of `tracekit compare`.
+
+    rules: gates, as texts or parsed. history: the base is a series in order of time, searched for change points; only
+    its runs after the last change point are compared. Without `new` the result is the history alone.
+    partial: name the runs that cannot be read in the result; without it, the first one raises.
+    Raises: TracekitError.
+    """
+    words = [[side] if isinstance(side, str) else list(side) for side in (base, new)]
+    parsed = [parse_rule(rule) if isinstance(rule, str) else rule for rule in rules]
+    if not words[1] and not history:
+        raise UsageError("NEW is missing", hint="tracekit compare BASE NEW")
+    if not words[1] and parsed:
+        hint = sentence("tracekit compare BASE NEW ", Option("fail-on", takes="RULE"))
+        raise UsageError(sentence(Option("fail-on"), " needs NEW: a rule limits a change"), hint=hint)
+    unique = [unique_runs(find_runs(side, LoadOptions(format, one_run)) if side else []) for side in words]
+    found = [runs for runs, _ in unique]
+    new_ids = {run.entry.id for run in found[1] if run.entry}
+    if len(words[0]) == 1 and any(run.entry and run.entry.id not in new_ids for run in found[0]):
+        # A new entry may have the tag of the baseline already: it is not compared with itself.
+        found[0] = [run for run in found[0] if not run.entry or run.entry.id not in new_ids]
+    total = sum(map(len, found))
+    done = 0
+    sides: list[LoadedRuns] = []
+    for runs, (_, notes) in zip(found, unique, strict=True):
+
+        def side_progress(share: float, before: int = done, count: int = len(runs)) -> None:
+            if progress is not None:
+                progress((before + share * count) / total)
+
+        options = LoadOptions(format, one_run, partial, side_progress)
+        loaded = load(runs, options) if runs else LoadedRuns([], [], [])
+        sides.append(replace(loaded, notes=[*notes, *loaded.notes]))
+        done += len(runs)
+    trend = None
+    if history:
+        trend = history_of(sides[0].profiles, sides[0].runs)
+        if trend.since and sides[1].profiles:
+            sides[0] = replace(sides[0], profiles=sides[0].profiles[trend.since :], runs=sides[0].runs[trend.since :])
+    names = (", ".join(words[0]), ", ".join(words[1]))
+    failures = tuple(failure for side in sides for failure in side.failures)
+    if not sides[1].profiles:
+        return Comparison(None, (), None, (), trend, tuple(sides[0].notes), names=names, failures=failures)
+    return replace(_compared(sides, parsed, limits or Limits(), trend), names=names, failures=failures)
+
+
+def _compared(sides: list[LoadedRuns], rules: list[GateRule], limits: Limits, trend: History | None) -> Comparison:
+    base, new = (tuple(side.profiles) for side in sides)
+    by_step = all(run.step_count for run in (*base, *new))
+    names = [{key for run in runs for key in (run.steady if by_step else run.whole)} for runs in (base, new)]
+    signed = [{k: s for run in reversed(runs) for k, s in run.signatures.items()} for runs in (base, new)]
+    groups = match(names[0], names[1], signed[0], signed[1], base[0].sequences, new[0].sequences)
+    both = Sides(base, new, tuple(groups), by_step)
+    changes = tuple(measure(both, parse_metric(text), limits) for text in METRICS)
+    main = None if both.incomplete else _main(both, changes)
+    checked = tuple(check(rule, both, limits) for rule in rules)
+    notes = [note for side in sides for note in side.notes]
+    return Comparison(both, changes, main, checked, trend, (*notes, *_notes(both, names)), limits)
+
+
+def _main(sides: Sides, changes: Sequence[Change]) -> Change | None:
+    """Return the change that the verdict is about: the step, else device work, else operators."""
+    runs = (*sides.base, *sides.new)
+    wanted = "step.mean" if sides.by_step else ""
+    if not wanted and all(run.whole for run in runs):
+        wanted = "device.total"
+    if not wanted and all(any(kind == "operator" for kind, _ in run.whole_host) for run in runs):
+        wanted = "operator.total"
+    return next((change for change in changes if change.metric.text == wanted), None)
+
+
+def _notes(sides: Sides, names: list[set[tuple[str, str]]]) -> list[str]:
+    notes = []
+    formats = [sorted({f for run in runs for f in run.formats}) for runs in (sides.base, sides.new)]
+    if formats[0] != formats[1]:
+        notes.append(
+            f"different formats: {', '.join(formats[0])} and {', '.join(formats[1])}; tools differ in names "
+            "and times, so a difference may come from the tools"
+        )
+    for runs, side in ((sides.base, "base"), (sides.new, "new")):
+        lacking = sum(not run.step_count for run in runs)
+        if lacking and any(run.step_count for run in (*sides.base, *sides.new)):
+            notes.append(f"{lacking} of {len(runs)} runs of {side} have no steps: amounts are per run")
+        warm = sum(run.warm_up for run in runs)
+        if warm and sides.by_step:
+            notes.append(f"{side}: {warm} warm-up {'step' if warm == 1 else 'steps'} skipped (as in the view `steps`)")
+        empty = [run.label for run in runs if not (run.whole or run.whole_host or run.step_count or run.totals)]
+        if empty:
+            notes.append(f"{side}: nothing to compare in {', '.join(empty[:3])}{' ...' if len(empty) > 3 else ''}")
+        if any(run.from_totals for run in runs):
+            notes.append(f"{side}: device work is from totals summed by the profiler")
+    sections = [{section for run in runs for section, _ in run.totals} for runs in (sides.base, sides.new)]
+    if not all(run.totals for run in (*sides.base, *sides.new)) and (sections[0] or sections[1]):
+        alone = ", ".join(sorted(sections[0] | sections[1]))
+        notes.append(f"tables of totals that only some runs have are not compared: {alone}")
+    if sides.by_step:
+        outside = {k for run in (*sides.base, *sides.new) for k in run.whole} - names[0] - names[1]
+        if outside:
+            notes.append(
+                f"{len(outside):,} {'name' if len(outside) == 1 else 'names'} of device work not compared (only in "
+                "warm-up or outside of steps)"
+            )
+    if sides.by_runs and min(len(sides.base), len(sides.new)) < MIN_VALUES:
+        notes.append(
+            f"fewer than {MIN_VALUES} runs on a side: the intervals (by Student's t) are wide; more runs make them "
+            "narrower"
+        )
+    if not sides.by_runs and any(_measures(run) for run in (*sides.base, *sides.new)):
+        notes.append(
+            "one run a side: the intervals include variation within the runs, and not between runs; repeat the "
+            "runs to include it"
+        )
+    return notes
+
+
+def _measures(run: Profile) -> bool:
+    """Return whether a run has something to measure: steps or kernels."""
+    return bool(run.step_count or any(kind == Kind.KERNEL for kind, _ in run.whole))

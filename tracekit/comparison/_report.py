@@ -1,0 +1,637 @@
+"""Comparison -> Report: verdict, rules, metrics, parts of the change, matched names, runs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from itertools import accumulate, pairwise
+from math import lcm
+from typing import TypeVar
+
+import numpy as np
+
+from tracekit._version import __version__
+from tracekit.analysis.series import ChangePoint, change_points
+from tracekit.comparison._inputs import RunInput
+from tracekit.comparison._match import NameGroup
+from tracekit.comparison._measure import (
+    LEVEL,
+    METRICS,
+    UNKNOWN,
+    Change,
+    Limits,
+    Metric,
+    Sides,
+    measure_names,
+    metric_of_run,
+    parse_metric,
+    weights,
+)
+from tracekit.comparison._profile import PATH, Amount, Profile
+from tracekit.comparison._rules import CheckedRule, describe, describe_single, percent
+from tracekit.errors import Failure
+from tracekit.model.report import Cell, Column, Flame, Report, ReportTable, Section, Series, without_shares
+from tracekit.model.units import Unit, format_span
+
+# Parts of a change, in integer ns; they add up to the change exactly.
+#
+# A figure of a side is a mean over runs or steps, so it may be a fraction of ns. Each part is the difference of two
+# rounded sums: all names up to and including it, and all names before it. So the parts add up to the rounded whole,
+# each
+# part is less than 1 ns off its exact value, and a name without time has 0.
+
+
+Name = TypeVar("Name")
+
+
+@dataclass(frozen=True, slots=True)
+class ChangePart:
+    """One group of names. base, new: ns per step or run. group: None for the rest."""
+
+    label: str
+    group: NameGroup | None
+    base: int
+    new: int
+
+    @property
+    def difference(self) -> int:
+        """Return new minus base."""
+        return self.new - self.base
+
+
+@dataclass(frozen=True, slots=True)
+class ChangeParts:
+    """The parts of a change. rows: largest difference first, the rest last. base, new: the sums of the rows."""
+
+    rows: tuple[ChangePart, ...]
+    base: int
+    new: int
+
+
+def rounded(parts: Sequence[Fraction]) -> list[int]:
+    """Return integers that add up to the rounded sum, each less than 1 off.
+
+    >>> rounded([Fraction(1, 3), Fraction(1, 3), Fraction(1, 3)])
+    [0, 1, 0]
+    """
+    scale = lcm(*(part.denominator for part in parts)) if parts else 1
+    sums = list(accumulate(part.numerator * (scale // part.denominator) for part in parts))
+    # All halves go the same way, that of the sum: 1/2 + 1 as 0 + 2 would be 1 off.
+    whole = sums[-1] if sums else 0
+    down = round(Fraction(whole, scale)) != (2 * whole + scale) // (2 * scale)
+    ends = [-((scale - 2 * done) // (2 * scale)) if down else (2 * done + scale) // (2 * scale) for done in sums]
+    return [now - before for before, now in pairwise([0, *ends])]
+
+
+def split(
+    sides: Sides,
+    groups: Sequence[NameGroup],
+    ns: Callable[[Profile], Mapping[tuple[str, str], int]],
+    rest: tuple[str, Callable[[Profile], int]] | None = None,
+) -> ChangeParts:
+    """Return the parts by group. ns: the integer ns of each name in a run. rest: the label and ns of the rest."""
+    columns: list[list[int]] = []
+    for runs, names in (
+        (sides.base, [group.base for group in groups]),
+        (sides.new, [group.new for group in groups]),
+    ):
+        share = weights(runs, by_step=sides.by_step, by_runs=sides.by_runs)
+        exact = [Fraction(0)] * (len(groups) + (rest is not None))
+        for run, weight in zip(runs, share, strict=True):
+            amounts = ns(run)
+            for place, keys in enumerate(names):
+                exact[place] += weight * sum(amounts.get(key, 0) for key in keys)
+            if rest is not None:
+                exact[-1] += weight * rest[1](run)
+        columns.append(rounded(exact))
+    rows = [ChangePart(group.label, group, base, new) for group, base, new in zip(groups, *columns, strict=False)]
+    rows.sort(key=lambda part: (-abs(part.difference), -part.base, part.label))
+    if rest is not None:
+        rows.append(ChangePart(rest[0], None, columns[0][-1], columns[1][-1]))
+    return ChangeParts(tuple(rows), sum(columns[0]), sum(columns[1]))
+
+
+def cut(parts: ChangeParts, top: int) -> tuple[list[ChangePart], int]:
+    """Return the rows to show, one of them for all others, and the number of others."""
+    named = [part for part in parts.rows if part.group is not None]
+    rest = [part for part in parts.rows if part.group is None]
+    if not top or len(named) <= top:
+        return [*named, *rest], 0
+    out = named[top:]
+    others = ChangePart(
+        f"({len(out):,} more names)", None, sum(part.base for part in out), sum(part.new for part in out)
+    )
+    return [*named[:top], others, *rest], len(out)
+
+
+# The change of the host's call paths as a flame graph.
+
+
+MOST_PATHS = 4_000
+"""Call paths of the flame graph, those with the most time."""
+
+
+def flame(whole: ChangeParts, per: str) -> Flame:
+    """Return the call paths as a flame graph: each with the paths above it, which may have no time of their own."""
+    largest = sorted(whole.rows, key=lambda part: -max(part.base, part.new))[:MOST_PATHS]
+    place: dict[str, int] = {}
+    for part in largest:
+        names = part.label.split(PATH)
+        for depth in range(len(names)):
+            place.setdefault(PATH.join(names[: depth + 1]), len(place))
+    base, new = [0] * len(place), [0] * len(place)
+    for part in largest:
+        base[place[part.label]], new[place[part.label]] = part.base, part.new
+    left_out = len(whole.rows) - len(largest)
+    return Flame(
+        title=f"Host time of {per} by call path",
+        names=[text.rpartition(PATH)[2] for text in place],
+        parents=[place.get(text.rpartition(PATH)[0], -1) for text in place],
+        base=base,
+        new=new,
+        left_out=f"{left_out:,} call paths with less time are left out" if left_out else "",
+    )
+
+
+# History: a metric over runs in order of time, with its change points.
+
+
+_MIN_RUNS_AROUND = 4
+"""Runs on each side of a change point."""
+
+
+@dataclass(frozen=True, slots=True)
+class History:
+    """A metric over runs. labels, dates, values: one for each run, in order; a value is None without the metric.
+
+    points: the changes of level, each with the index of its first run.
+    """
+
+    metric: Metric
+    labels: tuple[str, ...]
+    dates: tuple[str | None, ...]
+    values: tuple[int | None, ...]
+    points: tuple[tuple[int, ChangePoint], ...]
+
+    @property
+    def since(self) -> int:
+        """Return the index of the first run after the last change of level, 0 for no change."""
+        return self.points[-1][0] if self.points else 0
+
+
+def history_of(profiles: Sequence[Profile], runs: Sequence[RunInput]) -> History:
+    """Return the history of step times; without steps, of device work; without that, of operators."""
+    name = "step.mean"
+    if not any(run.step_count for run in profiles):
+        name = "device.total" if any(run.whole for run in profiles) else "operator.total"
+    metric = parse_metric(name)
+    values: list[int | None] = []
+    for run in profiles:
+        value = metric_of_run(run, metric, None, by_step=False)
+        values.append(None if value is None else round(value))
+    known = [number for number, value in enumerate(values) if value is not None]
+    points = change_points(np.array([values[number] for number in known], np.float64), least=_MIN_RUNS_AROUND)
+    return History(
+        metric,
+        tuple(run.label for run in runs),
+        tuple(run.entry.date.isoformat() if run.entry else None for run in runs),
+        tuple(values),
+        tuple((known[point.at], point) for point in points),
+    )
+
+
+def section_of(history: History) -> Section:
+    """Return the section of a history: table, series and notes."""
+    ratios: list[Cell] = []
+    before: int | None = None
+    for value in history.values:
+        ratios.append(value / before - 1 if value is not None and before else None)
+        before = value if value is not None else before
+    levels = {number: _change_text(point) for number, point in history.points}
+    columns = [
+        Column("run", "Run", Unit.TEXT, list(history.labels), 0),
+        Column("date", "Date", Unit.TEXT, list(history.dates), 1),
+        Column("value", history.metric.text, Unit.NS, list(history.values), 0),
+        Column("change", "Since previous run", Unit.RATIO, ratios, 1),
+        Column("said", "Level", Unit.TEXT, [levels.get(number) for number in range(len(history.labels))], 0),
+    ]
+    if not any(history.dates):
+        del columns[1]
+    series = Series(
+        f"{history.metric.text} by run",
+        Unit.NS,
+        list(history.labels),
+        list(history.values),
+        marks=tuple((number, "change point") for number in levels),
+    )
+    notes = []
+    for number, point in history.points:
+        notes.append(
+            f"since {history.labels[number]}: {format_span(round(point.before))} -> {format_span(round(point.after))} "
+            f"({_change_text(point)}; probability by chance: at most {100 * point.chance:.1f} %)"
+        )
+    count = sum(value is not None for value in history.values)
+    if not history.points:
+        few = f"; at least {2 * _MIN_RUNS_AROUND} runs are needed" if count < 2 * _MIN_RUNS_AROUND else ""
+        notes.append(f"no change point in {count:,} {'run' if count == 1 else 'runs'}{few}")
+    lacking = len(history.values) - count
+    if lacking:
+        notes.append(f"{lacking:,} {'run has' if lacking == 1 else 'runs have'} no {history.metric.text}")
+    return Section("compare", "History", (ReportTable("history", "History", tuple(columns)),), (series,), tuple(notes))
+
+
+def _change_text(point: ChangePoint) -> str:
+    if not point.before:
+        return "changed"
+    return f"{'up' if point.after > point.before else 'down'} {100 * (point.after / point.before - 1):+.2f} %"
+
+
+MIN_SHARE = 0.01
+"""Share of the time below which a name has no interval of its own."""
+_TOTAL = Metric("total", "device", "total", None, Unit.NS)
+IDLE = "(no device work)"
+_HOST_WORDS = {
+    "operator": ("Operators by self time", "self time of operators on the host, without launches and waits"),
+    "api": ("API calls", "time of API calls"),
+    "path": ("Call paths by self time", "self time of ranges and API calls, by call path"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """The result of `compare`.
+
+    sides: None for a history alone. changes: one for each of METRICS. main: the change that the verdict is about.
+    """
+
+    sides: Sides | None
+    changes: tuple[Change, ...]
+    main: Change | None
+    checked: tuple[CheckedRule, ...]
+    history: History | None
+    notes: tuple[str, ...]
+    limits: Limits = Limits()  # noqa: RUF009 - frozen
+    names: tuple[str, str] = ("", "")
+    failures: tuple[Failure, ...] = ()
+    """Runs that could not be read, among others that could."""
+
+    @property
+    def incomplete(self) -> tuple[str, ...]:
+        """Return a sentence for each input that lost too many of its records to be compared."""
+        return self.sides.incomplete if self.sides is not None else ()
+
+    @property
+    def verdict(self) -> str:
+        """Return "slower", "faster", "same" or "not enough data"."""
+        return self.main.verdict if self.main is not None else UNKNOWN
+
+    def report(self, *, top: int = 0) -> Report:
+        """Return the tables of the comparison. top: names in each table, 0 for all."""
+        return report_of(self, top=top)
+
+
+def report_of(comparison: Comparison, *, top: int = 0) -> Report:
+    """Return the report. top: names in each table, 0 for all; one row has the sum of the others."""
+    sections: list[Section] = []
+    facts: list[tuple[str, str]] = []
+    ledgers: list[Mapping[str, object]] = []
+    notes: list[str] = []
+    title = "Comparison"
+    if comparison.sides is not None:
+        title = f"{comparison.names[0]} against {comparison.names[1]}"
+        facts = [
+            ("verdict", _verdict(comparison)),
+            ("base", _side_text(comparison.sides.base)),
+            ("new", _side_text(comparison.sides.new)),
+        ]
+        sections = _sections(comparison, comparison.sides, top)
+        for run in (*comparison.sides.base, *comparison.sides.new):
+            ledgers += [ledger.to_json() for ledger in run.ledgers]
+            notes += [f"{run.label}: {note}" for ledger in run.ledgers for note in ledger.notes.values()]
+    if comparison.history is not None:
+        past = section_of(comparison.history)
+        sections.append(past if comparison.sides is not None else replace(past, notes=(*past.notes, *comparison.notes)))
+    if lost := comparison.incomplete:
+        sections = list(map(without_shares, sections))
+    unique = tuple(dict.fromkeys(notes))
+    return Report(title, __version__, tuple(facts), tuple(sections), tuple(ledgers), unique, lost)
+
+
+def _verdict(comparison: Comparison) -> str:
+    if comparison.incomplete:
+        return f"{UNKNOWN}: too many records are missing or could not be read"
+    if comparison.main is None:
+        return f"{UNKNOWN}: not all runs have steps, device work or operators"
+    if comparison.main.single and comparison.verdict != UNKNOWN:
+        return describe_single(comparison.main)
+    why = f" ({comparison.main.why})" if comparison.main.why else ""
+    if comparison.verdict == UNKNOWN and not why:
+        why = f": a change of more than {100 * comparison.limits.same:g} % is possible; more runs are needed"
+    return f"{comparison.verdict}: {describe(comparison.main)}{why}"
+
+
+def _side_text(runs: Sequence[Profile]) -> str:
+    steps = sum(run.step_count for run in runs)
+    count = f"{len(runs):,} {'run' if len(runs) == 1 else 'runs'}"
+    step_text = f"{steps:,} {'step' if steps == 1 else 'steps'} after warm-up" if steps else "no steps"
+    labels = [run.label for run in runs[:3]] + ([f"{len(runs) - 3:,} more"] if len(runs) > 3 else [])
+    return f"{count}, {step_text}: {', '.join(labels)}"
+
+
+def _sections(comparison: Comparison, sides: Sides, top: int) -> list[Section]:
+    per = "a step after warm-up" if sides.by_step else "a run"
+    out = [_verdict_section(comparison, sides)]
+    if comparison.checked:
+        out.append(Section("compare", "Rules", (_rules(comparison.checked),)))
+    out.append(_metrics(comparison))
+    if sides.by_step and any(run.steady for run in (*sides.base, *sides.new)):
+        out.append(_step_section(sides, top))
+    if sides.groups:
+        out.append(_device_section(sides, comparison.limits, top, per))
+    for kind in _HOST_WORDS:
+        out += _host_sections(sides, top, per, kind)
+    out += _total_sections(sides, top)
+    matched = [group for group in sides.groups if group.how != "same"]
+    if matched:
+        out.append(_matches(matched))
+    out.append(_runs(sides))
+    return out
+
+
+def _verdict_section(comparison: Comparison, sides: Sides) -> Section:
+    notes = list(comparison.notes)
+    if comparison.history is not None and comparison.history.since:
+        first = comparison.history.labels[comparison.history.since]
+        notes.append(f"base: the runs since the last change of level, starting with {first}")
+    notes.append(
+        f"intervals contain the true change with {100 * LEVEL:g} % probability; changes below "
+        f"{100 * comparison.limits.least:g} % do not count; same: within {100 * comparison.limits.same:g} %"
+    )
+    main = comparison.main
+    columns = (
+        Column("verdict", "Verdict", Unit.TEXT, [comparison.verdict], 0),
+        Column("metric", "Metric", Unit.TEXT, [main.metric.text if main else None], 0),
+        Column("base_runs", "Base runs", Unit.COUNT, [len(sides.base)], 2),
+        Column("new_runs", "New runs", Unit.COUNT, [len(sides.new)], 2),
+        Column("difference", "Difference", Unit.NS, [main.difference if main else None], 1),
+        *_change_columns([main])[:-1],
+        Column("values", "From", Unit.TEXT, [_value_count(main) if main else None], 3),
+        Column("why", "Why", Unit.TEXT, [main.why or None if main else "nothing that both sides have"], 4),
+    )
+    return Section("compare", "Verdict", (ReportTable("verdict", "Verdict", columns),), notes=tuple(notes))
+
+
+def _rules(checked: Sequence[CheckedRule]) -> ReportTable:
+    columns = (
+        Column("rule", "Rule", Unit.TEXT, [each.rule.text for each in checked], 0),
+        Column("state", "State", Unit.TEXT, [each.state for each in checked], 0),
+        Column("change", "Change", Unit.RATIO, [each.change.ratio for each in checked], 0),
+        Column("text", "Why", Unit.TEXT, [each.text for each in checked], 1),
+    )
+    return ReportTable("rules", "Rules", columns)
+
+
+def _metrics(comparison: Comparison) -> Section:
+    tables, lacking = [], []
+    for unit, name, title in (
+        (Unit.NS, "metrics", "Times"),
+        (Unit.BYTES, "memory", "Memory"),
+        (Unit.COUNT, "counts", "Counts"),
+    ):
+        chosen = [c for c in comparison.changes if c.metric.unit is unit]
+        lacking += [c.metric.text for c in chosen if c.base is None and c.new is None]
+        chosen = [c for c in chosen if c.base is not None or c.new is not None]
+        if chosen:
+            tables.append(_metric_table(name, title, unit, chosen))
+    notes = []
+    whys: dict[str, list[str]] = {}
+    for c in comparison.changes:
+        if c.why and (c.base is not None or c.new is not None):
+            whys.setdefault(c.why, []).append(c.metric.text)
+    notes += [f"{', '.join(metrics)}: {why}" for why, metrics in whys.items()]
+    if lacking:
+        notes.append(f"neither side has: {', '.join(lacking)}")
+    return Section("compare", "Metrics", tuple(tables), notes=tuple(notes))
+
+
+def _metric_table(name: str, title: str, unit: Unit, changes: Sequence[Change]) -> ReportTable:
+    shown = Unit.NUMBER if unit is Unit.COUNT else unit
+
+    def cell(value: float | None) -> Cell:
+        if value is None:
+            return None
+        return round(value, 3) if unit is Unit.COUNT else round(value)
+
+    differences = [
+        None if c.base is None or c.new is None else cell(c.new - c.base) if unit is Unit.COUNT else c.difference
+        for c in changes
+    ]
+    columns = (
+        Column("metric", "Metric", Unit.TEXT, [c.metric.text for c in changes], 0),
+        Column("base", "Base", shown, [cell(c.base) for c in changes], 0),
+        Column("new", "New", shown, [cell(c.new) for c in changes], 0),
+        Column("difference", "Difference", shown, differences, 1),
+        *_change_columns(changes),
+        Column("values", "From", Unit.TEXT, [_value_count(c) for c in changes], 3),
+        Column("meaning", "Meaning", Unit.TEXT, [METRICS[c.metric.text][1] for c in changes], 5),
+    )
+    return ReportTable(name, title, columns)
+
+
+def _value_count(change: Change) -> str | None:
+    return f"{change.count[0]:,} and {change.count[1]:,} {change.values}" if change.values else None
+
+
+def _change_columns(changes: Sequence[Change | None]) -> tuple[Column, ...]:
+    return (
+        Column("change", "Change", Unit.RATIO, [c.ratio if c else None for c in changes], 0),
+        Column("low", "Low", Unit.RATIO, [c.low if c else None for c in changes], 2),
+        Column("high", "High", Unit.RATIO, [c.high if c else None for c in changes], 2),
+        Column("verdict", "Verdict", Unit.TEXT, [c.verdict if c else None for c in changes], 0),
+    )
+
+
+def _part_columns(parts: Sequence[ChangePart], whole: ChangeParts) -> tuple[Column, ...]:
+    change = whole.new - whole.base
+    return (
+        Column("name", "Name", Unit.TEXT, [part.label for part in parts], 0),
+        Column("match", "Match", Unit.TEXT, [part.group.how if part.group else None for part in parts], 1),
+        Column("base", "Base", Unit.NS, [part.base for part in parts], 0),
+        Column("new", "New", Unit.NS, [part.new for part in parts], 0),
+        Column("difference", "Difference", Unit.NS, [part.difference for part in parts], 0),
+        Column(
+            "share", "Of the change", Unit.RATIO, [part.difference / change if change else None for part in parts], 3
+        ),
+    )
+
+
+def _adds_up(what: str, whole: ChangeParts) -> str:
+    difference = whole.new - whole.base
+    sign = "+" if difference > 0 else ""
+    ratio = f" ({percent(whole.new / whole.base - 1)})" if whole.base > 0 else ""
+    return (
+        f"{what}: {format_span(whole.base)} -> {format_span(whole.new)}, {sign}{format_span(difference)}{ratio}; "
+        "the rows add up exactly"
+    )
+
+
+def step_parts(sides: Sides) -> ChangeParts:
+    """Return the parts of the mean step: device work by name, and the time without device work."""
+    return split(
+        sides,
+        sides.groups,
+        lambda run: {key: amount.charged for key, amount in run.steady.items()},
+        (IDLE, lambda run: run.step_total - sum(amount.charged for amount in run.steady.values())),
+    )
+
+
+def device_parts(sides: Sides) -> ChangeParts:
+    """Return the parts of the device time of a step or a run, by name."""
+    return split(
+        sides, sides.groups, lambda run: {k: a.total for k, a in (run.steady if sides.by_step else run.whole).items()}
+    )
+
+
+def _step_section(sides: Sides, top: int) -> Section:
+    whole = step_parts(sides)
+    rows, _ = cut(whole, top)
+    notes = (
+        _adds_up("mean step", whole),
+        "where kernels or copies overlap, the time counts for the one that began first",
+    )
+    table = ReportTable("step_parts", "Step time by name", _part_columns(rows, whole))
+    return Section("compare", "What the step is made of", (table,), notes=notes)
+
+
+def _device_section(sides: Sides, limits: Limits, top: int, per: str) -> Section:
+    whole = device_parts(sides)
+    rows, _ = cut(whole, top)
+    large = [
+        part.group
+        for part in whole.rows
+        if part.group and part.group.base and part.group.new and part.base and _is_large(part, whole)
+    ]
+    # Each interval may be wrong. All of them together are as sure as one (Bonferroni).
+    level = 1 - (1 - LEVEL) / max(1, len(large))
+    change_of_group = {
+        group: measure_names(sides, _TOTAL, frozenset(group.base), frozenset(group.new), limits, level=level)
+        for group in large
+    }
+    changes = [change_of_group.get(part.group) if part.group else None for part in rows]
+    calls = [_calls(sides, part.group) for part in rows]
+    first, second, *others = _part_columns(rows, whole)
+    columns = (
+        first,
+        Column("kind", "Kind", Unit.TEXT, [part.group.kind if part.group else None for part in rows], 4),
+        second,
+        Column("base_calls", "Base calls", Unit.NUMBER, [before for before, _ in calls], 4),
+        Column("new_calls", "New calls", Unit.NUMBER, [after for _, after in calls], 4),
+        *others,
+        *_change_columns(changes),
+    )
+    notes = [_adds_up(f"device time of {per}", whole)]
+    if large:
+        notes.append(f"intervals of names: all {len(large)} together are as sure as one; names below 1 % have none")
+    title = "Device time by name"
+    return Section("compare", title, (ReportTable("device_parts", title, columns),), notes=tuple(notes))
+
+
+def _is_large(part: ChangePart, whole: ChangeParts) -> bool:
+    return part.base >= MIN_SHARE * whole.base or part.new >= MIN_SHARE * whole.new
+
+
+def _calls(sides: Sides, group: NameGroup | None) -> tuple[float | None, float | None]:
+    if group is None:
+        return None, None
+    out = []
+    for runs, keys in ((sides.base, group.base), (sides.new, group.new)):
+        share = weights(runs, by_step=sides.by_step, by_runs=sides.by_runs)
+        none = Amount(0, 0)
+        calls = sum(
+            weight * sum((run.steady if sides.by_step else run.whole).get(key, none).calls for key in keys)
+            for run, weight in zip(runs, share, strict=True)
+        )
+        out.append(round(float(calls), 3))
+    return out[0], out[1]
+
+
+def _named_groups(base: set[str], new: set[str], kind: str) -> list[NameGroup]:
+    groups = []
+    for name in sorted(base | new):
+        key = (kind, name)
+        how = "same" if name in base and name in new else "gone" if name in base else "new"
+        groups.append(NameGroup((key,) if name in base else (), (key,) if name in new else (), how))
+    return groups
+
+
+def _host_sections(sides: Sides, top: int, per: str, kind: str) -> list[Section]:
+    def amounts(run: Profile) -> dict[tuple[str, str], int]:
+        found = run.steady_host if sides.by_step else run.whole_host
+        return {key: amount.total for key, amount in found.items() if key[0] == kind}
+
+    base, new = ({key[1] for run in runs for key in amounts(run)} for runs in (sides.base, sides.new))
+    if not (base or new):
+        return []
+    whole = split(sides, _named_groups(base, new, kind), amounts)
+    rows, _ = cut(whole, top)
+    title, what = _HOST_WORDS[kind]
+    table = ReportTable(f"{kind}_parts", title, _part_columns(rows, whole))
+    drawn = (flame(whole, per),) if kind == "path" else ()
+    return [Section("compare", title, (table,), drawn, (_adds_up(f"{what}, {per}", whole),))]
+
+
+def _total_sections(sides: Sides, top: int) -> list[Section]:
+    """Return the tables summed by profilers, each on its own, since one may repeat the time of another."""
+    runs = (*sides.base, *sides.new)
+    if any(not run.totals for run in runs):
+        return []
+    plain = Sides(sides.base, sides.new, (), by_step=False)
+    tables, notes = [], []
+    for number, section in enumerate(sorted({section for run in runs for section, _ in run.totals})):
+        names = [{n for run in side for s, n in run.totals if s == section} for side in (sides.base, sides.new)]
+
+        def amounts(run: Profile, section: str = section) -> dict[tuple[str, str], int]:
+            return {key: amount.total for key, amount in run.totals.items() if key[0] == section}
+
+        whole = split(plain, _named_groups(names[0], names[1], section), amounts)
+        rows, _ = cut(whole, top)
+        tables.append(ReportTable(f"totals_{number}", section, _part_columns(rows, whole)))
+        notes.append(_adds_up(section, whole))
+    return [Section("compare", "Tables of the profiler", tuple(tables), notes=tuple(notes))]
+
+
+def _matches(groups: Sequence[NameGroup]) -> Section:
+    columns = (
+        Column("match", "Match", Unit.TEXT, [group.how for group in groups], 0),
+        Column("base", "Base", Unit.TEXT, [" + ".join(n for _, n in group.base) or None for group in groups], 0),
+        Column("new", "New", Unit.TEXT, [" + ".join(n for _, n in group.new) or None for group in groups], 0),
+        Column("why", "What agrees", Unit.TEXT, [group.why or None for group in groups], 1),
+    )
+    return Section("compare", "Names of one side alone", (ReportTable("matches", "Matches", columns),))
+
+
+def _runs(sides: Sides) -> Section:
+    runs = [("base", run) for run in sides.base] + [("new", run) for run in sides.new]
+    columns = (
+        Column("side", "Side", Unit.TEXT, [side for side, _ in runs], 0),
+        Column("run", "Run", Unit.TEXT, [run.label for _, run in runs], 0),
+        Column("format", "Format", Unit.TEXT, [", ".join(run.formats) for _, run in runs], 4),
+        Column("steps", "Steps", Unit.COUNT, [run.step_count for _, run in runs], 1),
+        Column("warm_up", "Warm-up", Unit.COUNT, [run.warm_up for _, run in runs], 2),
+        Column(
+            "step",
+            "Mean step",
+            Unit.NS,
+            [round(run.step_total / run.step_count) if run.step_count else None for _, run in runs],
+            1,
+        ),
+        Column(
+            "device",
+            "Device time, whole run",
+            Unit.NS,
+            [sum(a.total for a in run.whole.values()) if run.whole else None for _, run in runs],
+            2,
+        ),
+    )
+    return Section("compare", "Runs", (ReportTable("runs", "Runs", columns),))

@@ -1,0 +1,165 @@
+"""Rules of --fail-on: METRIC OP THRESHOLD, such as "step.p50 > 3%".
+
+The threshold limits the change, new minus base: in percent of the base, or in the metric's own unit (ns to s, B to
+TiB, plain numbers for counts). The state of a rule is
+
+* "violated": the change is beyond the threshold, and its whole interval is beyond zero. A threshold that requires an
+  improvement ("step.p50 > -5%" requires 5 % less) needs the whole interval beyond the threshold;
+* "met": the change is not beyond the threshold;
+* "not enough data": there is no interval, or the change is beyond the threshold but may be no change.
+
+Where one run a side gives no interval, the change itself decides; below 3 % it may be no change.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from dataclasses import dataclass
+
+from tracekit.comparison._measure import (
+    LEVEL,
+    ONE_RUN_EACH,
+    SAME,
+    UNKNOWN,
+    Change,
+    Limits,
+    Metric,
+    Sides,
+    measure,
+    metric_hint,
+    parse_metric,
+)
+from tracekit.errors import Option, UsageError, sentence
+from tracekit.model.units import (
+    BYTE_FACTOR,
+    TIME_EXPONENT,
+    Unit,
+    format_bytes,
+    format_span,
+    split_quantity,
+    to_bytes,
+    to_ns,
+)
+
+VIOLATED, MET = "violated", "met"
+_RULE = re.compile(r'(?P<metric>.*\S)\s*(?P<op>>=|<=|>|<)\s*(?P<threshold>[^<>="\]]+)', re.DOTALL)
+
+
+@dataclass(frozen=True, slots=True)
+class GateRule:
+    """One rule. threshold: a ratio (0.03) if relative, else ns, bytes or a count."""
+
+    text: str
+    metric: Metric
+    op: str
+    threshold: float
+    relative: bool
+
+
+@dataclass(frozen=True, slots=True)
+class CheckedRule:
+    """The state of a rule, "violated", "met" or "not enough data", with a sentence."""
+
+    rule: GateRule
+    state: str
+    text: str
+    change: Change
+
+
+def parse_rule(text: str) -> GateRule:
+    """Return the rule in a text. Raises: UsageError, with the grammar or the list of metrics."""
+    found = _RULE.fullmatch(text.strip())
+    if found is None:
+        raise UsageError(
+            sentence(Option("fail-on", repr(text)), ": not a rule"),
+            hint=f'METRIC > THRESHOLD, such as "step.p50 > 3%"; METRIC: {metric_hint()}',
+        )
+    metric = parse_metric(found["metric"])
+    try:
+        number, unit = split_quantity(found["threshold"])
+        binary = unit.replace("iB", "B")
+        if not math.isfinite(float(number)):
+            raise ValueError("infinite: nothing could violate it")
+        if unit == "%":
+            return GateRule(text.strip(), metric, found["op"], float(number) / 100, relative=True)
+        if metric.unit is Unit.NS and unit in TIME_EXPONENT:
+            return GateRule(text.strip(), metric, found["op"], to_ns(number, unit), relative=False)
+        if metric.unit is Unit.BYTES and binary in BYTE_FACTOR:
+            return GateRule(text.strip(), metric, found["op"], to_bytes(number, binary), relative=False)
+        if metric.unit is Unit.COUNT and not unit:
+            return GateRule(text.strip(), metric, found["op"], float(number), relative=False)
+    except ValueError:
+        pass
+    units = {Unit.NS: "ns, us, ms or s", Unit.BYTES: "B, KiB, MiB or GiB", Unit.COUNT: "a plain number"}
+    raise UsageError(
+        sentence(Option("fail-on", repr(text)), f": not a threshold for {metric.text}"),
+        hint=f"give a change in %, or in {units[metric.unit]}",
+    )
+
+
+def check(rule: GateRule, sides: Sides, limits: Limits) -> CheckedRule:
+    """Return the state of a rule."""
+    return judge_rule(rule, measure(sides, rule.metric, limits))
+
+
+def judge_rule(rule: GateRule, change: Change) -> CheckedRule:
+    """Return the state of a rule for this change."""
+    if change.ratio is None or change.base is None or change.new is None:
+        return CheckedRule(rule, UNKNOWN, change.why or "nothing to compare", change)
+    text = f"{describe(change)} ({ONE_RUN_EACH})" if change.single else describe(change)
+    low, high = (change.ratio, change.ratio) if change.single else (change.low, change.high)
+    if low is None or high is None:
+        return CheckedRule(rule, UNKNOWN, f"{text}; {change.why}", change)
+    scale = 1.0 if rule.relative else change.base
+    value, low, high = ((x * scale) for x in (change.ratio, low, high))
+    if not rule.relative:
+        value = change.new - change.base
+    up = rule.op.startswith(">")
+    sign = 1 if up else -1
+    beyond = sign * value > sign * rule.threshold or ("=" in rule.op and value == rule.threshold)
+    if not beyond:
+        return CheckedRule(rule, MET, text, change)
+    nearest = low if up else high
+    floor = min(0.0, sign * rule.threshold)
+    proven = sign * nearest > floor or (change.low == change.high == change.ratio)
+    if change.single:
+        proven = change.verdict not in (UNKNOWN, SAME)
+    if proven:
+        return CheckedRule(rule, VIOLATED, text, change)
+    return CheckedRule(rule, UNKNOWN, f"{text}: it may be no change", change)
+
+
+def percent(ratio: float) -> str:
+    """Return a ratio with its sign in percent: "+3.00 %"."""
+    return f"{100 * ratio:+.2f} %"
+
+
+def amount(value: float, unit: Unit) -> str:
+    """Return a value of a metric with its unit."""
+    if unit is Unit.NS:
+        return format_span(round(value))
+    return format_bytes(round(value)) if unit is Unit.BYTES else f"{round(value, 3):,}".removesuffix(".0")
+
+
+def describe(change: Change) -> str:
+    """Return "step.p50 10.1 ms -> 11.2 ms, +10.89 % (96.5 % interval +9.10 % to +12.30 %, from 10 and 10 runs)"."""
+    if change.base is None or change.new is None:
+        return f"{change.metric.text}: {change.why}"
+    unit = change.metric.unit
+    text = f"{change.metric.text} {amount(change.base, unit)} -> {amount(change.new, unit)}"
+    if change.ratio is not None:
+        text += f", {percent(change.ratio)}"
+    if change.low is None or change.high is None:
+        return text
+    counts = f"{change.count[0]:,} and {change.count[1]:,} {change.values}"
+    if change.low == change.high:
+        return f"{text} (equal in all, from {counts})"
+    return f"{text} ({100 * LEVEL:g} % interval {percent(change.low)} to {percent(change.high)}, from {counts})"
+
+
+def describe_single(change: Change) -> str:
+    """Return "slower by 100 % (one run each: no estimate of noise): step.p50 10.1 ms -> 20.2 ms, +100.00 %"."""
+    size = f"{100 * abs(change.ratio or 0):.2f}".rstrip("0").rstrip(".")
+    by = "" if change.verdict == SAME else f" by {size} %"
+    return f"{change.verdict}{by} ({ONE_RUN_EACH}): {describe(change)}"

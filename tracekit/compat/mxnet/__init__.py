@@ -1,1 +1,0 @@
-"""MXNet's aggregate statistics: its tables, and its layout."""

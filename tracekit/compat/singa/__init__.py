@@ -1,1 +1,0 @@
-"""SINGA's time profiling: its tables, and its layout."""

@@ -1,1 +1,0 @@
-"""The tables of PyTorch's profilers: `key_averages().table()`, and its layout."""

@@ -1,0 +1,302 @@
+"""Names for pyarrow's types, and the calls whose published types are wrong or too wide.
+
+`pc` is `pyarrow.compute` with narrow types: a function of columns returns a column of the same container. Take it from
+here (`from tracekit.model.arrow import pc`). Take `array` and `nulls` from here as well: pyarrow-stubs calls every
+column made of a numpy array a column of bool. A column of a batch is a `Column`, a column of a table is `Chunked`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import IO, Any, Protocol, TypeAlias, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute
+
+# Names for the types of numpy arrays, for the whole package.
+
+
+I32: TypeAlias = npt.NDArray[np.int32]
+I64: TypeAlias = npt.NDArray[np.int64]
+U64: TypeAlias = npt.NDArray[np.uint64]
+F64: TypeAlias = npt.NDArray[np.float64]
+Mask: TypeAlias = npt.NDArray[np.bool_]
+Bytes: TypeAlias = npt.NDArray[np.uint8]
+Rows: TypeAlias = npt.NDArray[np.signedinteger]
+"""Row numbers, of whatever width numpy chose."""
+Codes: TypeAlias = npt.NDArray[np.signedinteger]
+"""Numbers of names or classes, of a width that holds them all."""
+Numbers: TypeAlias = npt.NDArray[np.generic]
+"""Numbers of any type, which a function converts itself."""
+
+Column: TypeAlias = "pa.Array[Any]"
+DictColumn: TypeAlias = "pa.DictionaryArray[Any, Any]"
+Chunked: TypeAlias = "pa.ChunkedArray[Any]"
+Values: TypeAlias = "pa.Array[Any] | pa.ChunkedArray[Any]"
+Value: TypeAlias = "pa.Scalar[Any] | bool | int | float | str | bytes | None"
+
+V = TypeVar("V", "pa.Array[Any]", "pa.ChunkedArray[Any]")
+Tabular = TypeVar("Tabular", "pa.Array[Any]", "pa.ChunkedArray[Any]", pa.RecordBatch, pa.Table)
+G = TypeVar("G", bound=np.generic)
+
+
+class Result(Protocol):
+    """A scalar that a function of a whole column returns."""
+
+    def as_py(self) -> Any:
+        """Return the value as a Python object, None for null."""
+
+
+class _Compute(Protocol):
+    """The functions of `pyarrow.compute` that the package calls. Nulls stay null unless a function says otherwise."""
+
+    def add(self, left: V | Value, right: V | Value) -> V: ...
+    def add_checked(self, left: V | Value, right: V | Value) -> V: ...
+    def subtract(self, left: V | Value, right: V | Value) -> V: ...
+    def multiply(self, left: V | Value, right: V | Value) -> V: ...
+    def divide(self, left: V | Value, right: V | Value) -> V: ...
+    def bit_wise_and(self, left: V | Value, right: V | Value) -> V: ...
+    def shift_left(self, left: V | Value, right: V | Value) -> V: ...
+    def shift_right(self, left: V | Value, right: V | Value) -> V: ...
+
+    def equal(self, left: V | Value, right: V | Value) -> V: ...
+    def not_equal(self, left: V | Value, right: V | Value) -> V: ...
+    def less(self, left: V | Value, right: V | Value) -> V: ...
+    def less_equal(self, left: V | Value, right: V | Value) -> V: ...
+    def greater(self, left: V | Value, right: V | Value) -> V: ...
+    def greater_equal(self, left: V | Value, right: V | Value) -> V: ...
+
+    def and_(self, left: V | Value, right: V | Value) -> V: ...
+    def or_(self, left: V | Value, right: V | Value) -> V: ...
+    def invert(self, values: V) -> V: ...
+    def is_null(self, values: V) -> V: ...
+    def is_in(self, values: V, value_set: Column) -> V: ...
+    def index_in(self, values: V, value_set: Column, *, skip_nulls: bool = False) -> V: ...
+
+    def if_else(self, cond: V, left: V | Value, right: V | Value) -> V: ...
+    def coalesce(self, *values: V | Value) -> V: ...
+    def fill_null(self, values: V, fill_value: V | Value) -> V: ...
+    def replace_with_mask(self, values: V, mask: Column, replacements: Column) -> V: ...
+    def cast(self, values: V, target_type: pa.DataType | str) -> V: ...
+    def unique(self, values: Column) -> Column: ...
+
+    def ends_with(self, strings: V, pattern: str, *, ignore_case: bool = False) -> V: ...
+    def starts_with(self, strings: V, pattern: str, *, ignore_case: bool = False) -> V: ...
+    def find_substring_regex(self, strings: V, pattern: str, *, ignore_case: bool = False) -> V: ...
+    def match_substring(self, strings: V, pattern: str, *, ignore_case: bool = False) -> V: ...
+    def match_substring_regex(self, strings: V, pattern: str, *, ignore_case: bool = False) -> V: ...
+    def replace_substring_regex(self, strings: V, pattern: str, replacement: str) -> V: ...
+    def extract_regex(self, strings: V, pattern: str) -> V: ...
+    def struct_field(self, values: V, indices: str | int) -> V: ...
+    def binary_length(self, strings: V) -> V: ...
+    def list_value_length(self, lists: V) -> V: ...
+    def utf8_length(self, strings: V) -> V: ...
+    def utf8_lpad(self, strings: V, width: int, padding: str = " ") -> V: ...
+    def utf8_rtrim(self, strings: V, characters: str) -> V: ...
+    def ascii_rtrim(self, strings: V, characters: str) -> V: ...
+    def binary_join(self, lists: Column, separator: str) -> Column: ...
+    def binary_join_element_wise(self, *strings: V | Value, null_handling: str = "emit_null") -> V: ...
+
+    def any(self, values: Values) -> Result: ...
+    def max(self, values: Values) -> Result: ...
+    def min(self, values: Values) -> Result: ...
+    def min_max(self, values: Values) -> Result: ...
+    def sum(self, values: Values) -> Result: ...
+
+
+_untyped: Any = pyarrow.compute
+pc: _Compute = _untyped
+
+
+def release_memory() -> None:
+    """Give freed memory back to the system: for use after a stage that freed much, and before one that needs much."""
+    pa.default_memory_pool().release_unused()
+
+
+def array(values: object, type: pa.DataType | None = None, *, mask: Mask | Column | None = None) -> Column:
+    """Return `pa.array(values)`; rows where `mask` is true become null.
+
+    >>> array(np.array([3, 4]), mask=np.array([False, True])).to_pylist()
+    [3, None]
+    """
+    untyped: Any = values
+    column: Column = pa.array(untyped, type, mask=mask)
+    return column
+
+
+def nulls(size: int, type: pa.DataType) -> Column:
+    """Return a column of nulls."""
+    untyped: Any = type
+    column: Column = pa.nulls(size, untyped)
+    return column
+
+
+def take(data: Tabular, rows: Rows) -> Tabular:
+    """Return the rows of a column, batch or table in the order of `rows`."""
+    return data.take(array(rows))
+
+
+def in_one(column: Chunked) -> Column:
+    """Return a column of a table in one piece."""
+    whole: Column = pa.concat_arrays(column.chunks) if column.num_chunks else nulls(0, column.type)
+    return whole
+
+
+def encoded(column: Column) -> DictColumn:
+    """Return the column as a dictionary column; one that is a dictionary already is returned as it is."""
+    return column if isinstance(column, pa.DictionaryArray) else column.dictionary_encode()
+
+
+def codes(column: Column) -> I32:
+    """Return the dictionary codes of a column, -1 for null."""
+    indices = encoded(column).indices
+    numbers: Rows = (indices.fill_null(-1) if indices.null_count else indices).to_numpy(zero_copy_only=False)
+    return numbers.astype(np.int32, copy=False)
+
+
+def ints(values: Values, null: int = 0) -> I64:
+    """Return an integer column as int64, with `null` in the place of a null. The result may be read-only.
+
+    >>> ints(array([1, None, 3]), -1)
+    array([ 1, -1,  3])
+    """
+    return _filled(values, null).astype(np.int64, copy=False)
+
+
+def floats(values: Values, null: float = np.nan) -> F64:
+    """Return a column of floats as float64, with `null` in the place of a null. The result may be read-only."""
+    return _filled(values, null).astype(np.float64, copy=False)
+
+
+def bools(values: Values) -> Mask:
+    """Return a column of bool, null as False."""
+    return _filled(values, False).astype(np.bool_, copy=False)
+
+
+def valid(values: Values) -> Mask:
+    """Return for each row whether it has a value."""
+    if not values.null_count:
+        return np.ones(len(values), np.bool_)
+    return bools(values.is_valid())
+
+
+def _filled(values: Values, null: float) -> npt.NDArray[np.generic]:
+    filled: Values = _untyped.fill_null(values, null) if values.null_count else values
+    numbers: npt.NDArray[np.generic] = filled.to_numpy(zero_copy_only=False)
+    return numbers
+
+
+def texts(values: Values) -> list[str]:
+    """Return the values of a text column that has no null.
+
+    >>> texts(array(["a", "b"]))
+    ['a', 'b']
+    """
+    found: list[Any] = values.to_pylist()
+    return found
+
+
+def binaries(values: Values) -> list[bytes]:
+    """Return the values of a binary column that has no null."""
+    found: list[Any] = values.to_pylist()
+    return found
+
+
+def optional_texts(values: Values) -> list[str | None]:
+    """Return the values of a text column, None for null."""
+    found: list[str | None] = values.to_pylist()
+    return found
+
+
+def joined(columns: Sequence[Column], between: str) -> Column:
+    """Return the texts of each row, joined without the nulls: "" for a row of nulls, which Arrow itself leaves out."""
+    empty = ~np.logical_or.reduce([valid(column) for column in columns])
+    first = pc.if_else(array(empty), "", columns[0]) if empty.any() else columns[0]
+    return pc.binary_join_element_wise(first, *columns[1:], between, null_handling="skip")
+
+
+def count(mask: Values) -> int:
+    """Return the number of true rows."""
+    return int(pc.sum(mask).as_py() or 0)
+
+
+def bounds(values: Values) -> tuple[int, int] | None:
+    """Return the least and the greatest value of an integer column, None when it has no value.
+
+    >>> bounds(array([5, None, 2]))
+    (2, 5)
+    """
+    found: dict[str, int | None] = pc.min_max(values).as_py()
+    least, greatest = found["min"], found["max"]
+    return None if least is None or greatest is None else (least, greatest)
+
+
+def text_parts(column: Column) -> tuple[I64, Bytes]:
+    """Return the offsets (n + 1) of a text or binary column into its bytes, and the bytes. Neither is copied if it can.
+
+    >>> text_parts(array(["ab", "c"]))[0]
+    array([0, 2, 3])
+    """
+    _, ends, data = column.buffers()
+    wide = pa.types.is_large_string(column.type) or pa.types.is_large_binary(column.type)
+    offsets = view(ends, np.int64) if wide else view(ends, np.int32)
+    if not len(offsets):
+        return np.zeros(1, np.int64), view(data, np.uint8)
+    return offsets[column.offset : column.offset + len(column) + 1].astype(np.int64, copy=False), view(data, np.uint8)
+
+
+def text_column(offsets: I32 | I64, data: Bytes, type: pa.DataType | None = None) -> Column:
+    """Return the text column (binary or large, as `type` says) with these offsets (n + 1) into these bytes; no copy.
+
+    >>> text_column(np.array([0, 2, 3], np.int32), np.frombuffer(b"abc", np.uint8)).to_pylist()
+    ['ab', 'c']
+    """
+    buffers = [None, buffer(offsets), buffer(data)]
+    column: Column = pa.Array.from_buffers(type or pa.string(), len(offsets) - 1, buffers)
+    return column
+
+
+def byte_file(data: bytes) -> IO[bytes]:
+    """Return bytes as a file for pyarrow's own readers; no copy. The published types allow Python's files only.
+
+    >>> byte_file(b"a,b").read()
+    b'a,b'
+    """
+    untyped: Any = pa.BufferReader(data)
+    file: IO[bytes] = untyped
+    return file
+
+
+def buffer(values: npt.NDArray[np.generic]) -> pa.Buffer:
+    """Return the memory of a contiguous numpy array as an Arrow buffer."""
+    untyped: Any = values
+    return pa.py_buffer(untyped)
+
+
+_DTYPES = {
+    pa.bool_(): np.bool_,
+    pa.int8(): np.int8,
+    pa.int32(): np.int32,
+    pa.int64(): np.int64,
+    pa.float64(): np.float64,
+}
+
+
+def dtype_of(type: pa.DataType) -> npt.DTypeLike:
+    """Return NumPy's type of a column of ours, `object` for texts. `to_pandas_dtype` of pyarrow 21 imports pandas."""
+    return _DTYPES.get(type, np.object_)
+
+
+def stored(column: Column, dtype: type[G]) -> npt.NDArray[G]:
+    """Return the memory of a column of numbers, without a copy. What is below a null is of no meaning."""
+    return view(column.buffers()[1], dtype)[column.offset : column.offset + len(column)]
+
+
+def view(memory: pa.Buffer | None, dtype: type[G]) -> npt.NDArray[G]:
+    """Return the numbers in an Arrow buffer without a copy; none for a buffer that is not there."""
+    if memory is None:
+        return np.empty(0, dtype)
+    untyped: Any = memory
+    return np.frombuffer(untyped, dtype)

@@ -1,0 +1,66 @@
+"""SQL over the rows of any input, by DuckDB (extra `query`). Columns and examples: `docs/queries.md`.
+
+    tracekit.query("run.csv", "SELECT kind, sum(dur_ns) AS total_ns FROM events GROUP BY kind").to_pandas()
+
+Two views, `events` and `totals`, have the columns of `tracekit.schema`, and `entry`, `date` and `run_name`: the archive
+entry of a row (null for other inputs). tracekit reads the inputs and passes them to DuckDB. DuckDB itself cannot open a
+file, load an extension or change a setting, and runs only one SELECT.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from tracekit.errors import Failure
+from tracekit.inputs import USUAL, InputOptions, PathLike
+from tracekit.model.trace import Ledger
+from tracekit.queries._engine import answered, checked_sql
+from tracekit.queries._results import FORMS, plain, render, write
+from tracekit.queries._tables import ARCHIVE_COLUMNS, tables
+
+_TOTALS = re.compile(r"totals|query|u&", re.IGNORECASE)
+"""Signs that a query reads `totals`: its name, or a way to build a name: query_table('to' || 'tals'), U&"..."."""
+
+__all__ = ["ARCHIVE_COLUMNS", "FORMS", "Answer", "ask", "query", "render", "write"]
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """The rows of an answer as a stream: `reader` yields each batch once.
+
+    ledgers: of the inputs that were read. failures: inputs that could not be read, among others that could.
+    unchecked: archived files whose checksums and rows were not checked: they have many, or are on another machine.
+    """
+
+    reader: pa.RecordBatchReader
+    ledgers: tuple[Ledger, ...] = ()
+    failures: tuple[Failure, ...] = ()
+    unchecked: tuple[str, ...] = ()
+
+
+@contextmanager
+def ask(inputs: PathLike | Sequence[PathLike], sql: str, options: InputOptions = USUAL) -> Iterator[Answer]:
+    """Return a context with the answer to one SELECT over inputs: files of any format, folders, archives, URLs.
+
+    Of archived files, only the columns and row groups that the query needs are read. Other inputs are first converted
+    to one temporary file. Memory does not grow with the inputs: DuckDB uses a temporary folder for large intermediate
+    results.
+    Raises: UsageError for anything but a SELECT over these views; MissingExtraError without DuckDB; TracekitError.
+    """
+    checked_sql(sql)
+    with (
+        tables(inputs, totals=_TOTALS.search(sql) is not None, options=options) as found,
+        answered(found.events, found.totals, sql) as reader,
+    ):
+        yield Answer(plain(reader), found.ledgers, found.failures, found.unchecked)
+
+
+def query(inputs: PathLike | Sequence[PathLike], sql: str, options: InputOptions = USUAL) -> pa.Table:
+    """Return the whole answer as a table. The arguments are those of `ask`. Raises: TracekitError."""
+    with ask(inputs, sql, options) as answer:
+        return answer.reader.read_all()

@@ -1,0 +1,207 @@
+"""The two tables of a query. Archived files are read in place; other inputs are converted to a temporary file."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import pyarrow as pa
+import pyarrow.dataset as ds
+import pyarrow.parquet as pq
+from pyarrow.fs import FileSystem
+
+from tracekit import archive, pipeline
+from tracekit.archive import Entry
+from tracekit.errors import AllInputsError, Failure, InputError, ParseError, ScratchError, TracekitError
+from tracekit.inputs import InputOptions, PathLike
+from tracekit.model import schema
+from tracekit.model.arrow import array
+from tracekit.model.trace import Ledger
+from tracekit.queries._checks import VERIFY, Checks
+from tracekit.queries._engine import SCRATCH
+from tracekit.safety.scratch import scratch_folder, writing
+
+ArrowField: TypeAlias = "pa.Field[pa.DataType]"
+ARCHIVE_COLUMNS: tuple[ArrowField, ...] = (
+    pa.field("entry", pa.string()),
+    pa.field("date", pa.date32()),
+    pa.field("run_name", pa.string()),
+)
+"""The archive entry of a row; null for other inputs. (TOTALS has a column `run` of its own, a number.)"""
+
+EVENTS = pa.schema([*schema.EVENTS, *ARCHIVE_COLUMNS])
+TOTALS = pa.schema([*schema.TOTALS, *ARCHIVE_COLUMNS])
+_FORMAT = ds.ParquetFileFormat(
+    default_fragment_scan_options=ds.ParquetFragmentScanOptions(page_checksum_verification=True)
+)
+
+
+@dataclass(frozen=True, slots=True)
+class QueryTables:
+    """EVENTS as a dataset, TOTALS as a table (empty if the query does not read them), ledgers and failures.
+
+    unchecked: archived files whose rows were not checked.
+    """
+
+    events: ds.Dataset
+    totals: pa.Table
+    ledgers: tuple[Ledger, ...]
+    failures: tuple[Failure, ...]
+    unchecked: tuple[str, ...]
+
+
+@contextmanager
+def tables(
+    inputs: PathLike | Sequence[PathLike],
+    *,
+    totals: bool,
+    options: InputOptions,
+) -> Iterator[QueryTables]:
+    """Return a context with what the inputs give. totals: whether the query reads them.
+
+    Raises: TracekitError.
+    """
+    words = [inputs] if isinstance(inputs, (str, Path)) else list(inputs)
+    bad: list[Failure] = []
+    entries, others = _archived_and_others(words, options.format, bad)
+    ledgers: list[Ledger] = []
+    checks, refused = Checks(), 0
+    with scratch_folder(SCRATCH) as folder:
+        fragments: list[tuple[FileSystem, ds.Fragment]] = []
+        summed: list[pa.Table] = []
+        for number, entry in enumerate(entries):
+            # An older schema, or rows rewritten by another program, need the reader and not a plain scan.
+            path = entry.path
+            try:
+                if not checks.is_plain(entry):
+                    path = str(folder / f"{number}.parquet")
+                    with writing(folder):
+                        pipeline.convert(entry.path, path, InputOptions(format="parquet", strict=options.strict))
+            except ScratchError:
+                raise
+            except TracekitError as err:
+                bad.append(Failure(entry.path, err))
+                refused += 1
+                continue
+            if entry.table == "events":
+                fragments.append(_fragment(path, entry))
+            if totals and entry.totals:
+                summed.append(_with_origin(_totals(path), entry))
+                if summed[-1].num_rows != entry.totals:
+                    text = f"it has {summed[-1].num_rows:,} totals, but its ledgers count {entry.totals:,}"
+                    raise ParseError(entry.path, "", text, hint=VERIFY)
+            ledgers += entry.ledgers
+        if others:
+            path = str(folder / "others.parquet")
+            with writing(folder):
+                done = pipeline.convert(others, path, replace(options, partial=True), to="parquet")
+            bad += done.failures
+            ledgers += done.ledgers
+            if done.written.events or not done.written.totals:
+                fragments.append(_fragment(path, None))
+            if totals and done.written.totals:
+                summed.append(_with_origin(_totals(path), None))
+        if bad and not options.partial:
+            raise bad[0].error
+        if not others and refused == len(entries):
+            raise AllInputsError(bad)
+        summed_up = pa.concat_tables([TOTALS.empty_table(), *summed])
+        yield QueryTables(_dataset(fragments), summed_up, tuple(ledgers), tuple(bad), tuple(checks.unchecked))
+
+
+def _archived_and_others(
+    words: Sequence[PathLike], format: str, bad: list[Failure]
+) -> tuple[list[Entry], list[PathLike]]:
+    """Return the archived files that the words name, and the other words."""
+    entries: list[Entry] = []
+    others: list[PathLike] = []
+    for word in words:
+        text = str(word)
+        if format not in ("", "parquet"):
+            others.append(word)
+        elif (entry := archive.entry_at(text)) is not None:
+            entries.append(entry)
+        elif _may_be_archive(text) and archive.is_archive(text):
+            found = archive.listing(text)
+            bad += found.failures
+            entries += _unique(found.entries, bad)
+        else:
+            others.append(word)
+    return entries, others
+
+
+def _unique(found: Sequence[Entry], bad: list[Failure]) -> list[Entry]:
+    """Return each entry once, since two files (copied, moved, added at the same moment) may have the same rows."""
+    kept: dict[str, Entry] = {}
+    for entry in sorted(found, key=_misplaced):
+        first = kept.setdefault(entry.id, entry)
+        if first is not entry:
+            error = InputError(
+                f"skipped (a copy of {first.path})", path=entry.path, hint="`tracekit archive verify` lists all copies"
+            )
+            bad.append(Failure(entry.path, error))
+    return [entry for entry in found if kept[entry.id] is entry]
+
+
+def _misplaced(entry: Entry) -> bool:
+    return not entry.name.startswith(f"{entry.table}/date={entry.date.isoformat()}/")
+
+
+def _may_be_archive(text: str) -> bool:
+    """Return whether to look for an archive: in a local folder, or a URL whose last part has no suffix."""
+    if "://" in text:
+        return "." not in text.rstrip("/").rpartition("/")[2]
+    return Path(text).is_dir()
+
+
+def _fragment(path: str, entry: Entry | None) -> tuple[FileSystem, ds.Fragment]:
+    filesystem, inside = archive.arrow_file(path)
+    constants = ds.scalar(True)
+    if entry is not None:
+        constants = (
+            (ds.field("entry") == entry.id)
+            & (ds.field("date") == pa.scalar(entry.date, pa.date32()))
+            & (ds.field("run_name") == entry.run)
+        )
+    return filesystem, _FORMAT.make_fragment(inside, filesystem=filesystem, partition_expression=constants)
+
+
+def _dataset(fragments: list[tuple[FileSystem, ds.Fragment]]) -> ds.Dataset:
+    """Return all fragments as one dataset: a union over file systems."""
+    if not fragments:
+        return ds.dataset(EVENTS.empty_table())
+    by_system: dict[str, list[ds.Fragment]] = {}
+    systems: dict[str, FileSystem] = {}
+    for filesystem, fragment in fragments:
+        key = filesystem.type_name
+        systems[key] = filesystem
+        by_system.setdefault(key, []).append(fragment)
+    parts = [ds.FileSystemDataset(files, EVENTS, _FORMAT, filesystem=systems[key]) for key, files in by_system.items()]
+    children: Any = parts  # pyarrow-stubs knows paths alone
+    return parts[0] if len(parts) == 1 else ds.dataset(children)
+
+
+def _totals(path: str) -> pa.Table:
+    """Return the TOTALS of a file by tracekit: its table, or the table in its footer beside events."""
+    filesystem, inside = archive.arrow_file(path)
+    try:
+        with filesystem.open_input_file(inside) as file:
+            parquet = pq.ParquetFile(file, page_checksum_verification=True)
+            facts = parquet.metadata.metadata or {}
+            if facts[b"tracekit.table"] == b"totals":
+                return parquet.read().select(schema.TOTALS.names)
+            with pa.ipc.open_stream(base64.b64decode(facts[b"tracekit.totals"], validate=True)) as stream:
+                return stream.read_all().select(schema.TOTALS.names)
+    except (pa.ArrowException, OSError, ValueError, KeyError) as err:
+        raise ParseError(path, "", f"its totals cannot be read ({err})", hint="is the file whole?") from err
+
+
+def _with_origin(table: pa.Table, entry: Entry | None) -> pa.Table:
+    values = (entry.id, entry.date, entry.run) if entry is not None else (None, None, None)
+    for field, value in zip(ARCHIVE_COLUMNS, values, strict=True):
+        table = table.append_column(field, array([value] * table.num_rows, field.type))
+    return table

@@ -1,1 +1,0 @@
-"""Reader of PyTorch's Kineto traces."""

@@ -1,1 +1,0 @@
-"""Reader of SINGA's printed profiles."""

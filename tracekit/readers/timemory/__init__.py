@@ -1,1 +1,0 @@
-"""Reader of the tables that timemory prints, and rocprof-sys and Omnitrace with it."""

@@ -1,0 +1,198 @@
+"""Sentences that the renderers for people share: the fate of the records, a figure in words, a finding."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping, Sequence
+
+from tracekit.model.display import plural, visible
+from tracekit.model.report import (
+    Bar,
+    Cell,
+    CriticalPath,
+    Curve,
+    Evidence,
+    Figure,
+    Finding,
+    Flame,
+    Heat,
+    ReportTable,
+    Section,
+    Series,
+)
+from tracekit.model.units import Unit, format_bytes, format_rate, format_ratio, format_span
+from tracekit.render.figures import series_lines
+
+LEDGERS_SHOWN = 4
+_COUNT = re.compile(r"(?<![\w.])[0-9][0-9,]* ", re.ASCII)
+_NEEDS = ("needs ", "No findings: ")
+NAMED = 2
+"""Views with nothing to show that each get a line; more of them share one line, unless they say more than a need."""
+
+Ledger = Mapping[str, object]
+"""A ledger in JSON: counts by name, and counts by reason for `ignored` and `dropped`."""
+
+
+def ledger_lines(ledgers: Sequence[Ledger]) -> list[str]:
+    """Return one line for each input; many inputs get one line for all and one for each with dropped records."""
+    if not ledgers:
+        return []
+    if len(ledgers) == 1:
+        return [_account(ledgers[0])]
+    if len(ledgers) <= LEDGERS_SHOWN:
+        return [_named(ledger) for ledger in ledgers]
+    losing = [ledger for ledger in ledgers if ledger.get("dropped")]
+    lines = [f"{len(ledgers):,} inputs: {_account(_sum(ledgers))}"]
+    lines += [_named(ledger) for ledger in losing[:LEDGERS_SHOWN]]
+    if len(losing) > LEDGERS_SHOWN:
+        lines.append(f"and {len(losing) - LEDGERS_SHOWN:,} more inputs with dropped records")
+    return lines
+
+
+def _named(ledger: Ledger) -> str:
+    return f"{visible(str(ledger.get('path', '')))}: {_account(ledger)}"
+
+
+def count_of(ledger: Ledger, name: str) -> int:
+    """Return a count of a ledger; of counts by reason their sum, 0 where it has none."""
+    value = ledger.get(name)
+    return (
+        sum(_reasons(ledger, name).values()) if isinstance(value, Mapping) else value if isinstance(value, int) else 0
+    )
+
+
+def _reasons(ledger: Ledger, name: str) -> dict[str, int]:
+    value = ledger.get(name)
+    pairs = value.items() if isinstance(value, Mapping) else ()
+    return {str(reason): count for reason, count in pairs if isinstance(count, int)}
+
+
+def _account(ledger: Ledger) -> str:
+    """Return "read 66 records: 61 kept, 5 ignored (header 1, preamble 4), nothing dropped"."""
+    read = count_of(ledger, "read")
+    parts = [f"{count_of(ledger, 'kept'):,} kept"]
+    for name, one in (("merged", "merged"), ("facts", "header row")):
+        if count := count_of(ledger, name):
+            parts.append(f"{count:,} merged" if name == "merged" else plural(count, one))
+    for name in ("ignored", "filtered", "dropped"):
+        why = ", ".join(f"{visible(reason)} {count:,}" for reason, count in sorted(_reasons(ledger, name).items()))
+        if count := count_of(ledger, name):
+            parts.append(f"{count:,} {name}{f' ({why})' if why else ''}")
+        elif name == "dropped":
+            parts.append("nothing dropped")
+    return f"read {read:,} {'record' if read == 1 else 'records'}: {', '.join(parts)}"
+
+
+def _sum(ledgers: Sequence[Ledger]) -> dict[str, object]:
+    names = ("read", "kept", "merged", "facts", "filtered")
+    out: dict[str, object] = {name: sum(count_of(ledger, name) for ledger in ledgers) for name in names}
+    for name in ("ignored", "dropped"):
+        merged: dict[str, int] = {}
+        for ledger in ledgers:
+            for reason, count in _reasons(ledger, name).items():
+                merged[reason] = merged.get(reason, 0) + count
+        out[name] = merged
+    return out
+
+
+def nothing_to_show(sections: Sequence[Section]) -> tuple[list[Section], str]:
+    """Return the sections without tables and figures that keep their own notes, and a line that names the others.
+
+    A section keeps its notes if they count something beyond what the view needs (such as rows without a duration), if
+    no section has a result, or if few sections are without one.
+    """
+    empty = [s for s in sections if not (s.tables or s.figures)]
+    plain = [s for s in empty if not s.notes or (s.notes[0].startswith(_NEEDS) and not _counts(s.notes[1:]))]
+    if len(plain) <= NAMED or len(empty) == len(sections):
+        return empty, ""
+    names = ", ".join(f"{s.title} ({s.view})" for s in plain)
+    gathered = {id(s) for s in plain}
+    return [s for s in empty if id(s) not in gathered], f"nothing to show: {names}; --view NAME shows what each needs"
+
+
+def _counts(notes: Sequence[str]) -> bool:
+    return any(_COUNT.search(note) for note in notes)
+
+
+def levels(table: ReportTable) -> list[int]:
+    """Return the indentation of each row's name: with a column "level", rows belong to the row above them."""
+    for column in table.columns:
+        if column.name == "level" and column.unit is Unit.COUNT:
+            return [value if isinstance(value, int) and 0 <= value <= 8 else 0 for value in column.values]
+    return [0] * len(table)
+
+
+def omitted_line(table: ReportTable) -> str:
+    """Return the number of rows that were cut as a sentence, "" for none."""
+    if not table.omitted:
+        return ""
+    counted = "; ratios include them" if any(c.unit is Unit.RATIO for c in table.columns) else ""
+    return f"{plural(table.omitted, 'more row')} not shown{counted}"
+
+
+def figure_lines(figure: Figure) -> list[str]:
+    """Return a figure in words: the parts of a bar, the size of a timeline or a series; tables have a critical path."""
+    if isinstance(figure, CriticalPath):
+        return []
+    if isinstance(figure, Series):
+        return series_lines(figure)
+    if isinstance(figure, Bar):
+        whole = sum(value for _, value in figure.parts)
+        shares = [f" ({format_ratio(value / whole)} %)" if whole else "" for _, value in figure.parts]
+        parts = [
+            f"{visible(label)}: {_amount(value, figure.unit)}{share}"
+            for (label, value), share in zip(figure.parts, shares, strict=True)
+        ]
+        return [visible(figure.title), *parts]
+    more = figure.left_out if isinstance(figure, Flame) else figure.remark if isinstance(figure, (Heat, Curve)) else ""
+    return [f"{figure!r}: drawn in the html report", *([visible(more)] if more else [])]
+
+
+def finding_title(finding: Finding) -> str:
+    """Return rule, owner and claim of a finding: "data loading (rank 1): ..."."""
+    owner = f" ({visible(finding.owner)})" if finding.owner else ""
+    return f"{finding.rule}{owner}: {visible(finding.claim)}"
+
+
+def finding_lines(finding: Finding) -> list[tuple[str, str]]:
+    """Return the lines below a finding's title: (word, text)."""
+    share = format_ratio(finding.share) if math.isfinite(finding.share) else "-"
+    of = f" of {format_span(finding.window_ns)}" if finding.window_ns else ""
+    lines = [
+        (
+            "could save",
+            f"up to {format_span(finding.saving_ns)} ({share} %{of})" if finding.saving_ns else "nothing by itself",
+        ),
+        ("confidence", f"{finding.confidence}: {visible(finding.because)}"),
+    ]
+    if finding.part_of:
+        lines.append(("part of", f"{visible(finding.part_of)}: see there first"))
+    if finding.evidence:
+        lines.append(("evidence", "; ".join(map(evidence_text, finding.evidence))))
+    if finding.events:
+        lines.append(("first events", ", ".join(map(str, finding.events))))
+    return [*lines, ("fix", visible(finding.advice)), ("check", visible(finding.check))]
+
+
+def evidence_text(each: Evidence) -> str:
+    """Return a cell that a finding rests on, with its value."""
+    return f"{visible(each.cell)} = {_value(each.value, each.unit)}"
+
+
+def _value(value: Cell, unit: Unit) -> str:
+    if value is None or (isinstance(value, float) and not math.isfinite(value)):
+        return "-"
+    if isinstance(value, str) or unit in (Unit.TEXT, Unit.ID):
+        return visible(str(value))
+    if unit is Unit.RATIO:
+        return f"{format_ratio(value)} %"
+    if unit is Unit.BYTES_PER_S:
+        return format_rate(value)
+    return _amount(value, unit) if isinstance(value, int) else f"{value:,}"
+
+
+def _amount(value: int, unit: Unit) -> str:
+    if unit is Unit.NS:
+        return format_span(value)
+    return format_bytes(value) if unit is Unit.BYTES else f"{value:,}"

@@ -1,1 +1,0 @@
-"""Texts for people: cells, names and their short forms."""
