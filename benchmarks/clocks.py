@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.truth.cluster import Cluster, simulate
-from tracekit.analysis.clocks.matched_collectives import LEAST_IN_PART, Relation, relate
+from tracekit.analysis.clocks.matched_collectives import LEAST_IN_PART, ClockRelation, relate
 
 SETTINGS = ("usual", "few", "coarse", "groups", "even")
 """usual: each rank has a habit, it always leaves up to the mean jitter later; few: 10 to 50 collectives; coarse: clocks
@@ -60,7 +60,7 @@ def drawn(setting: str, seed: int) -> Cluster:
     return simulate(seed, **common, collectives=many, **more)
 
 
-def errors(cluster: Cluster, reference: int, clock: int, found: Relation) -> tuple[int, float, int]:
+def errors(cluster: Cluster, reference: int, clock: int, found: ClockRelation) -> tuple[int, float, int]:
     """Return how far corrected times are off at most, and the drift, and the error in the middle of the span."""
     span = cluster.shown_from(reference, np.array([found.line.first, found.line.middle, found.line.last]))
     corrected = found.line.corrected(cluster.shown(clock, span))

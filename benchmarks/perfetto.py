@@ -83,7 +83,7 @@ def write_case(target: Path, rows: int, *, streamed: bool) -> dict[str, float]:
     """CPU seconds of writing from memory, or the peak memory of writing while the events are made."""
     from tracekit.model.trace import Run
     from tracekit.writers import WRITERS
-    from tracekit.writers.base import Stream, WriteOptions
+    from tracekit.writers.base import RowStream, WriteOptions
 
     if target.suffix == ".objects":
         import perfetto_objects
@@ -95,7 +95,7 @@ def write_case(target: Path, rows: int, *, streamed: bool) -> dict[str, float]:
     writer = WRITERS["perfetto" if ".pftrace" in target.name else "chrome"]
     batches = chunks(rows) if streamed else iter(list(chunks(rows)))
     begin = time.process_time()
-    written = writer.write(Stream(Run(), batches), target, WriteOptions(force=True))
+    written = writer.write(RowStream(Run(), batches), target, WriteOptions(force=True))
     cpu = time.process_time() - begin
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     return {"cpu": cpu, "rss_mb": peak, "bytes": target.stat().st_size, "events": written.events}

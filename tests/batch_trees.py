@@ -15,7 +15,7 @@ from doors.stores import Outcome, work
 from support import ROOT, sample
 
 from tracekit import batch
-from tracekit.batch.plan import Task
+from tracekit.batch.plan import RunTask
 
 RUNS = (
     ("kineto", "kineto/gpu.pt.trace.json"),
@@ -75,7 +75,7 @@ class Here:
     def __exit__(self, *_: object) -> None:
         pass
 
-    def run(self, tasks: Iterator[Task], lost: Callable[[Task, str], Outcome]) -> Iterator[Outcome]:
+    def run(self, tasks: Iterator[RunTask], lost: Callable[[RunTask, str], Outcome]) -> Iterator[Outcome]:
         yield from map(work, tasks)
 
 

@@ -14,31 +14,38 @@ from doors.analysis import analysis_path_gains as _path_gains
 from doors.analysis import analysis_path_waits as _path_waits
 from hypothesis import strategies as st
 
-from tracekit.analysis.critical_path import Graph
-from tracekit.analysis.path_graph import Device, Host, Part, Waits
+from tracekit.analysis.critical_path import PathGraph
+from tracekit.analysis.path_graph import PathDevice, PathHost, PathPart, Waits
 from tracekit.model.arrow import I64
 
 OP, LAUNCH, SYNC, GEMM, COPY, RANGE = range(6)
-PART = {OP: Part.HOST, LAUNCH: Part.LAUNCH, SYNC: Part.SYNC, GEMM: Part.KERNEL, COPY: Part.COPY, RANGE: Part.HOST}
+PART = {
+    OP: PathPart.HOST,
+    LAUNCH: PathPart.LAUNCH,
+    SYNC: PathPart.SYNC,
+    GEMM: PathPart.KERNEL,
+    COPY: PathPart.COPY,
+    RANGE: PathPart.HOST,
+}
 
 
 def ints(values: Any) -> np.ndarray[Any, np.dtype[np.int64]]:
     return np.array(list(values), np.int64)
 
 
-def host(*rows: tuple[int, int, int, int], processes: int = 0) -> Host:
+def host(*rows: tuple[int, int, int, int], processes: int = 0) -> PathHost:
     """(thread, start, end, name); a RANGE is not active."""
     threads = max((r[0] for r in rows), default=0) + 1
-    return Host(
+    return PathHost(
         ints(r[0] for r in rows), ints(r[1] for r in rows), ints(r[2] for r in rows), ints(r[3] for r in rows),
         ints(PART[r[3]] for r in rows), np.array([r[3] != RANGE for r in rows], np.bool_),
         np.arange(threads) if processes else np.zeros(threads, np.int64),
     )  # fmt: skip
 
 
-def device(*rows: tuple[int, int, int, int, int]) -> Device:
+def device(*rows: tuple[int, int, int, int, int]) -> PathDevice:
     """(stream, start, end, name, launch)."""
-    return Device(
+    return PathDevice(
         *(ints(r[i] for r in rows) for i in range(4)), ints(PART[r[3]] for r in rows), ints(r[4] for r in rows)
     )
 
@@ -56,7 +63,7 @@ TIMES = st.integers(0, 60)
 
 
 @st.composite
-def cases(draw: st.DrawFn, scale: int = 1) -> tuple[Host, Device, Waits, dict[str, Any]]:
+def cases(draw: st.DrawFn, scale: int = 1) -> tuple[PathHost, PathDevice, Waits, dict[str, Any]]:
     """Anything that a trace could say, true or not: ranges that overlap in part, work before its launch, odd waits."""
     rows = draw(st.lists(st.tuples(st.integers(0, 2), TIMES, st.integers(0, 30), st.integers(0, 5)), max_size=12))
     made = host(*((t, a * scale, (a + d) * scale, n) for t, a, d, n in rows))
@@ -109,7 +116,7 @@ def few_ns() -> Iterator[None]:
         yield
 
 
-def window(seed: int) -> tuple[Host, Device, Waits, dict[str, Any]]:
+def window(seed: int) -> tuple[PathHost, PathDevice, Waits, dict[str, Any]]:
     """As `cases`, closer together in time, and quicker to draw; seed: the same one gives the same window."""
     rng = np.random.default_rng(seed)
     first, most = int(rng.choice([-20, 0, 40])), int(rng.choice([8, 16, 30]))
@@ -119,11 +126,11 @@ def window(seed: int) -> tuple[Host, Device, Waits, dict[str, Any]]:
 
     threads, rows, work = int(rng.integers(1, 5)), int(rng.integers(0, 14)), int(rng.integers(0, 12))
     starts, names, begins = times(rows), rng.integers(0, 6, rows), times(work)
-    made = Host(
+    made = PathHost(
         rng.integers(0, threads, rows), starts, starts + rng.integers(0, most // 2, rows), names,
         rng.integers(0, 6, rows), names != RANGE, rng.integers(0, rng.integers(1, 3), threads),
     )  # fmt: skip
-    on = Device(
+    on = PathDevice(
         rng.integers(0, 3, work), begins, begins + rng.integers(0, most // 2, work), rng.integers(0, 6, work),
         rng.integers(0, 6, work), rng.integers(-1, rows, work),
     )  # fmt: skip
@@ -140,7 +147,7 @@ def window(seed: int) -> tuple[Host, Device, Waits, dict[str, Any]]:
     return made, on, found, {"main": int(rng.integers(0, threads + 1)), "begin": None, "end": None, **cut}
 
 
-def edges_of(graph: Graph, without: Collection[int] = ()) -> dict[int, list[tuple[int, int]]]:
+def edges_of(graph: PathGraph, without: Collection[int] = ()) -> dict[int, list[tuple[int, int]]]:
     """For each node its (tail, slack)s, from the graph's columns. without: waits that all but a chain's first lose."""
     nodes, out = graph.nodes, {}
     for v in range(nodes.starts.size):
@@ -158,7 +165,7 @@ def edges_of(graph: Graph, without: Collection[int] = ()) -> dict[int, list[tupl
 
 
 def slow_end(
-    graph: Graph, free: set[int], *, pauses: bool = False, certain: bool = False, without: Collection[int] = ()
+    graph: PathGraph, free: set[int], *, pauses: bool = False, certain: bool = False, without: Collection[int] = ()
 ) -> int:
     """When all has ended if nodes of these names take no time: the longest path, node by node, in times not gains.
 

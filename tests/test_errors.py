@@ -19,7 +19,7 @@ from support import ROOT, run_command, sample
 
 import tracekit
 from tracekit import archive, batch, cli, errors
-from tracekit.errors import COMMAND_LINE, PYTHON, Option, PerSurface, Place, Sentence, TracekitError, sentence
+from tracekit.errors import COMMAND_LINE, PYTHON, NamedPath, Option, PerSurface, Sentence, TracekitError, sentence
 from tracekit.model.trace import Ledger
 from tracekit.render.base import RenderOptions
 from tracekit.safety.limits import Limits
@@ -150,7 +150,7 @@ def test_a_note_that_becomes_an_error_says_arguments_in_python() -> None:
 
 def every_kind(path: str) -> Iterator[TracekitError]:
     """Give an error of every public class about a path."""
-    stop = errors.Stop("limit-of-time", sentence("was read (", Option("max-time"), ")"), sentence("wait"))
+    stop = errors.StopReading("limit-of-time", sentence("was read (", Option("max-time"), ")"), sentence("wait"))
     for kind in (
         TracekitError,
         errors.InputError,
@@ -215,7 +215,7 @@ def test_a_credential_is_masked_on_both_surfaces_and_options_stay_parts() -> Non
     # The option's name shows that its value is secret, and a password may be in two parts of a sentence.
     assert "abc123" not in TracekitError(Option("api-key", "abc123")).worded(COMMAND_LINE)
     assert "abc123" not in str(TracekitError(Option("api-key", "abc123")))
-    assert "abc123" not in str(TracekitError(sentence("train.py --api-key ", Place("abc123"))))
+    assert "abc123" not in str(TracekitError(sentence("train.py --api-key ", NamedPath("abc123"))))
     path = tracekit.InputError("no such file", path="https://me:pw@host/x").path
     assert path == "https://masked@host/x"
 
@@ -229,8 +229,8 @@ def test_a_sentence_is_joined_flat() -> None:
     made = sentence("a ", sentence("b ", Option("to", "x")), "", " c")
     assert made == Sentence(("a b ", Option("to", "x"), " c"))
     assert not sentence("")
-    assert sentence(Place("p"), ": q").about("r").worded(PYTHON) == "r: q"
-    assert sentence(Place("p"), ": q").without_place() == sentence("q")
+    assert sentence(NamedPath("p"), ": q").about("r").worded(PYTHON) == "r: q"
+    assert sentence(NamedPath("p"), ": q").without_place() == sentence("q")
 
 
 # What the raise sites name, by reading them: most of these errors need a machine or a file of their own.

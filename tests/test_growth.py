@@ -9,7 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from doors.readers import Header, OpenTable, ProfiledRun, Table
+from doors.readers import NvprofHeader, OpenTable, ProfiledRun, Table
 from support import run_command as run
 
 FEW = 60
@@ -159,7 +159,7 @@ def test_the_unit_of_a_column_is_found_without_a_search() -> None:
 
     def compared(count: int) -> int:
         columns = tuple(Name(f"c{i}") for i in range(count))
-        table = OpenTable(Header(Table.TRACE, columns), ProfiledRun(0, None, {}), "", 1, units=("ms",) * count)
+        table = OpenTable(NvprofHeader(Table.TRACE, columns), ProfiledRun(0, None, {}), "", 1, units=("ms",) * count)
         Name.compared = 0
         assert {table.unit(Name(column)) for column in columns} == {"ms"}
         return Name.compared

@@ -48,7 +48,7 @@ def test_convert_loads_no_view_and_no_other_target(tmp_path: Path) -> None:
     loaded = loaded_by("convert", str(CSV), "-o", str(tmp_path / "run.json"))
     assert (tmp_path / "run.json").exists()
     assert not loaded & {"pandas", "jinja2", "ssl", "sqlite3", "importlib.metadata", "tracekit.pipeline"}
-    assert not parts(loaded, "views", "render", "compat", "index", "report")
+    assert not parts(loaded, "views", "render", "compat", "index", "model.report")
 
 
 def test_a_view_loads_no_other_views_and_no_upstream() -> None:
@@ -79,7 +79,7 @@ def test_convert_loads_the_reader_of_its_input_alone(tmp_path: Path) -> None:
 
 def test_declarations_of_formats_and_targets_load_no_data_library() -> None:
     loaded = loaded_after(DECLARED)
-    assert not loaded & {*HEAVY, "orjson", "msgspec", "sqlite3", "tracekit.schema", "tracekit.model.trace"}
+    assert not loaded & {*HEAVY, "orjson", "msgspec", "sqlite3", "tracekit.model.schema", "tracekit.model.trace"}
 
 
 def test_help_loads_no_data_library() -> None:

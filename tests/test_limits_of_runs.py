@@ -15,7 +15,7 @@ from support import run_command as run
 import tracekit
 from tracekit import archive, batch
 from tracekit.safety import guard
-from tracekit.safety.guard import Ended, reason_of_end
+from tracekit.safety.guard import ProcessEnded, reason_of_end
 from tracekit.safety.limits import Limits
 
 CSV = sample("nvprof-csv/gpu-and-api-trace.csv")
@@ -134,11 +134,11 @@ def test_the_time_of_a_command_ends_with_its_costly_part() -> None:
 
 def test_a_library_that_stops_the_process_for_want_of_memory_is_named() -> None:
     limits = Limits(memory=1 << 30)
-    assert reason_of_end(Ended(-6), limits) == (
+    assert reason_of_end(ProcessEnded(-6), limits) == (
         "was stopped by SIGABRT: a library needed more memory than 1 GiB (--max-memory)"
     )
-    assert reason_of_end(Ended(-6), Limits()) is None
-    assert reason_of_end(Ended(1), limits) is None
+    assert reason_of_end(ProcessEnded(-6), Limits()) is None
+    assert reason_of_end(ProcessEnded(1), limits) is None
 
 
 @pytest.mark.parametrize("words", [["summary", "a.csv", "--max-memory", "4GiB"], ["batch", "t", "-o", "o", "--jobs=1"]])

@@ -24,7 +24,7 @@ LINES = 2 * LINES_SHOWN + 2
 WIDEST = 2 * display.SCREEN
 
 
-@pytest.mark.parametrize("module", [import_module("tracekit.report"), display])
+@pytest.mark.parametrize("module", [import_module("tracekit.model.report"), display])
 def test_the_examples_run(module) -> None:
     assert doctest.testmod(module).failed == 0
 
@@ -79,7 +79,7 @@ def test_every_report_fits_a_screen_and_is_harmless(made: Report) -> None:
         lines = repr(shown).split("\n")
         assert len(lines) <= LINES
         assert max(map(len, lines)) <= WIDEST
-        assert all(line == display.visible(line) for line in lines)
+        assert all(line == display.escape_controls(line) for line in lines)
         page(shown)
 
 
@@ -89,7 +89,7 @@ def test_names_of_a_trace_are_text_in_html_and_in_a_terminal(text: str) -> None:
     for each in (*shown, Report(text, "1", ((text, text),), shown[1:]), finding(text)):
         assert "script" not in page(each).seen
         assert repr(each).replace("\n", "").isprintable() or "\u200d" in text or "\u200c" in text
-    assert display.visible("<b>") in page(table(1, name="<b>")).text
+    assert display.escape_controls("<b>") in page(table(1, name="<b>")).text
 
 
 def test_a_long_and_wide_table_says_how_much_it_hides() -> None:

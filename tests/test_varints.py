@@ -6,22 +6,22 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tracekit.model.digits import Packed, varint
+from tracekit.model.digits import PackedDigits, varint
 
 
 @given(st.lists(st.one_of(st.integers(0, (1 << 64) - 1), st.integers(0, 9).map(lambda n: (1 << 7 * n) - 1))))
 def test_every_number_comes_back_with_its_size(values: list[int]) -> None:
     data = [varint(value) for value in values]
     sizes = np.array([len(each) for each in data], np.int64)
-    found, width = Packed(b"".join(data)).numbers(np.cumsum(sizes) - sizes)
+    found, width = PackedDigits(b"".join(data)).numbers(np.cumsum(sizes) - sizes)
     assert found.tolist() == values
     assert width.tolist() == sizes.tolist()
 
 
 @given(st.binary(max_size=40))
 def test_any_bytes_give_what_following_them_gives(data: bytes) -> None:
-    found, width = Packed(data).numbers(np.arange(len(data)))
-    words = Packed(data).words(np.arange(len(data)))
+    found, width = PackedDigits(data).numbers(np.arange(len(data)))
+    words = PackedDigits(data).words(np.arange(len(data)))
     for at in range(len(data)):
         behind = data[at:] + bytes(16)
         assert int(words[at]) == int.from_bytes(behind[:8], "little")

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from tracekit.model.arrow import F64, I64
-from tracekit.model.timeline import COMMUNICATION, Lane, LaneEvents, Timeline
+from tracekit.model.timeline import COMMUNICATION, LaneEvents, Timeline, TimelineLane
 
 NONE = np.zeros(0, np.int64)
 
@@ -49,7 +49,7 @@ def a_timeline(names: tuple[str, ...] = ("gemm", "relu"), *, far: int = 1, lanes
     place = np.arange(count)
     kinds = ("kernel", "runtime")
     return Timeline(
-        lanes=tuple(Lane(label, "", (("", 1),), on_device=i % 2 == 0) for i, label in enumerate(labels)),
+        lanes=tuple(TimelineLane(label, "", (("", 1),), on_device=i % 2 == 0) for i, label in enumerate(labels)),
         names=[name for name in names for _ in kinds],
         kind_of=[kind for _ in names for kind in range(len(kinds))],
         kinds=kinds,

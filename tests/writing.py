@@ -22,7 +22,7 @@ from tracekit.model import schema
 from tracekit.model.trace import Run
 from tracekit.readers.builder import event_batch
 from tracekit.writers import WRITERS
-from tracekit.writers.base import Stream, WriteOptions
+from tracekit.writers.base import RowStream, WriteOptions
 from tracekit.writers.tracks.texts import quoted
 
 _CHILD = """
@@ -48,7 +48,7 @@ def newer_schema(
 def write(target: Path, to: str, count: int, *, crossing: bool = False) -> None:
     """Write that many batches of 50,000 events."""
     batches = _crossing(count) if crossing else _batches(count)
-    WRITERS[to].write(Stream(Run(), batches), target, WriteOptions(force=True))
+    WRITERS[to].write(RowStream(Run(), batches), target, WriteOptions(force=True))
 
 
 def _batches(count: int) -> Iterator[pa.RecordBatch]:

@@ -30,7 +30,7 @@ from tracekit.render.base import RenderOptions
 from tracekit.safety.anonymize import Anonymizer
 from tracekit.safety.limits import Limits, applied, size_of
 from tracekit.views.base import ViewOptions
-from tracekit.writers.base import WHOLE, Shape, Written
+from tracekit.writers.base import WHOLE, OutputSubset, Written
 
 TraceLike = Trace | PathLike | Sequence[PathLike]
 """A trace, or what `read` accepts."""
@@ -246,7 +246,7 @@ def convert(
         align=_align(align),
         rank_from=rank_from,
     )
-    shape = Shape(split, max_events, max_mb)
+    shape = OutputSubset(split, max_events, max_mb)
     if findings:
         if shape != WHOLE:
             raise UsageError("findings: not with split, max_events or max_mb", hint="convert twice")

@@ -16,11 +16,11 @@ import pyarrow as pa
 from tracekit._version import __version__
 from tracekit.errors import (
     Failure,
+    NamedPath,
     Option,
     OutOfOrderError,
     OutputError,
     OutputExistsError,
-    Place,
     UsageError,
     sentence,
 )
@@ -34,7 +34,7 @@ from tracekit.model.trace import Ledger, Run, Trace, concat
 from tracekit.options import no_such
 from tracekit.safety.anonymize import masked_copy, masked_rows
 from tracekit.writers import WRITERS
-from tracekit.writers.base import WHOLE, Shape, Stream, WriteOptions, Writer, Written
+from tracekit.writers.base import WHOLE, OutputSubset, RowStream, WriteOptions, Writer, Written
 from tracekit.writers.overlapped import write_overlapped
 
 BATCH_ROWS = 1 << 16
@@ -107,7 +107,7 @@ def convert(
     force: bool = False,
     viewer: str = "",
     label: Callable[[Run, int | None], str] | None = None,
-    shape: Shape = WHOLE,
+    shape: OutputSubset = WHOLE,
 ) -> Conversion:
     """Convert inputs into one file, as a stream: memory does not grow with the input.
 
@@ -144,12 +144,12 @@ def write(trace: Trace, target: PathLike, *, to: str = "", force: bool = False, 
     # A trace may be made by hand. Ledgers of its own: what a file did not take is no fact of the trace.
     writer, ledgers = writer_for(target, to), tuple(map(copy, trace.ledgers))
     stages = [_Timeline(writer, ledgers).stage()]
-    stream = Stream(masked_copy(trace.run), through(batches, stages), ledgers)
+    stream = RowStream(masked_copy(trace.run), through(batches, stages), ledgers)
     options = WriteOptions(force, viewer, __version__)
     return _counted(write_overlapped(writer, stream, Path(target), options), stream)
 
 
-def _counted(written: Written, stream: Stream) -> Written:
+def _counted(written: Written, stream: RowStream) -> Written:
     """Put what was written into the ledger of a single source."""
     if len(stream.ledgers) == 1:
         stream.ledgers[0].written = written.events + written.totals
@@ -184,7 +184,7 @@ class _Timeline:
         if self._totals and not self._events and self.writer.holds == "events":
             path = self.ledgers[0].path if self.ledgers else "the trace"
             raise UsageError(
-                sentence(Place(path), f" has only totals, no events: {self.writer.name} needs a timeline"),
+                sentence(NamedPath(path), f" has only totals, no events: {self.writer.name} needs a timeline"),
                 hint=sentence("`tracekit summary` shows the totals; ", Option("to", "parquet"), " keeps them"),
             )
 

@@ -82,7 +82,7 @@ class Option:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class NamedPath:
     """The input or output in a sentence: a path, a URL, or the name that a user gave."""
 
     path: str
@@ -96,7 +96,7 @@ class PerSurface:
     python: str = ""
 
 
-Part: TypeAlias = str | Option | Place | PerSurface
+Part: TypeAlias = str | Option | NamedPath | PerSurface
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,12 +124,12 @@ class Sentence:
 
     def about(self, path: str) -> Sentence:
         """Return the sentence with another name of the input or output that it is about."""
-        return Sentence(tuple(Place(path) if isinstance(part, Place) else part for part in self.parts))
+        return Sentence(tuple(NamedPath(path) if isinstance(part, NamedPath) else part for part in self.parts))
 
     def without_place(self) -> Sentence:
         """Return the sentence without the input or output that it begins with: the reason alone."""
         match self.parts:
-            case (Place(), str() as text, *others) if text.startswith(": "):
+            case (NamedPath(), str() as text, *others) if text.startswith(": "):
                 return sentence(text.removeprefix(": "), *others)
         return self
 
@@ -156,7 +156,7 @@ def _worded(part: Part, surface: Surface) -> str:
             return part
         case Option():
             return part.worded(surface)
-        case Place():
+        case NamedPath():
             return part.path
         case PerSurface():
             return part.command_line if surface is COMMAND_LINE else part.python
@@ -168,8 +168,8 @@ def _without_credentials(part: Part) -> Part:
             return masked(part)
         case Option():
             return part.without_credentials()
-        case Place():
-            return Place(masked(part.path))
+        case NamedPath():
+            return NamedPath(masked(part.path))
         case PerSurface():
             return PerSurface(masked(part.command_line), masked(part.python))
 
@@ -211,7 +211,7 @@ class TracekitError(Exception):
     def __init__(
         self, message: Text, *, path: str | Path | None = None, hint: Text = "", choices: Iterable[str] = ()
     ) -> None:
-        fact = sentence(message) if path is None else sentence(Place(str(path)), ": ", message)
+        fact = sentence(message) if path is None else sentence(NamedPath(str(path)), ": ", message)
         self.sentence = fact.without_credentials()
         super().__init__(self.sentence.worded(PYTHON))
         self.choices = tuple(choices)
@@ -229,7 +229,7 @@ class TracekitError(Exception):
     @property
     def path(self) -> str:
         """The input or output that the error is about, "" for none."""
-        return next((part.path for part in self.sentence.parts if isinstance(part, Place)), "")
+        return next((part.path for part in self.sentence.parts if isinstance(part, NamedPath)), "")
 
     @property
     def option(self) -> str:
@@ -325,7 +325,7 @@ class OutputExistsError(TracekitError):
     advice = sentence("choose another name, or ", Option("force"), " to replace it")
 
     def __init__(self, path: str) -> None:
-        super().__init__(sentence(Place(path), " exists already"))
+        super().__init__(sentence(NamedPath(path), " exists already"))
 
 
 class OutputError(TracekitError):
@@ -333,7 +333,7 @@ class OutputError(TracekitError):
 
 
 @dataclass(frozen=True, slots=True)
-class Stop:
+class StopReading:
     """The reason why the rest of an input is not read.
 
     code: of the note. text: follows the name of the input. hint: what to do.
@@ -351,8 +351,8 @@ class Stop:
 class LimitError(TracekitError):
     """An input costs more than a limit allows, and cannot be read in part. stop: the limit."""
 
-    def __init__(self, name: str, stop: Stop) -> None:
-        whole = sentence(Place(name), " ", stop.text, ": it was not read, because it can only be read as a whole")
+    def __init__(self, name: str, stop: StopReading) -> None:
+        whole = sentence(NamedPath(name), " ", stop.text, ": it was not read, because it can only be read as a whole")
         super().__init__(whole, hint=stop.hint)
         self.stop = stop
 

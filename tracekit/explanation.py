@@ -32,7 +32,7 @@ _MAX_SHOWN = 10
 
 
 @dataclass(frozen=True, slots=True)
-class _Cell:
+class _ExplainedCell:
     address: str
     value: Cell
     unit: Unit
@@ -76,7 +76,7 @@ def explain(trace: Trace, left: str, right: str) -> Report:
     return pipeline.report_of(trace, [Section("explain", f"{left} and {right}", tuple(tables), notes=tuple(notes))])
 
 
-def _cell(trace: Trace, address: str) -> _Cell:
+def _cell(trace: Trace, address: str) -> _ExplainedCell:
     view, dot, rest = address.partition(".")
     row_text, _, column = rest.rpartition(".")
     if not dot or not column:
@@ -99,7 +99,7 @@ def _cell(trace: Trace, address: str) -> _Cell:
             hint = f"name one row: {view}.ROW.{column}"
         raise UsageError(f"{address}: this cell cannot be explained (it is not defined by time ranges)", hint=hint)
     unit = table.column(column).unit
-    return _Cell(address, row[column] if row else value_of(quantity), unit, quantity)
+    return _ExplainedCell(address, row[column] if row else value_of(quantity), unit, quantity)
 
 
 def _rows(table: ReportTable) -> list[Mapping[str, Cell]]:
@@ -273,7 +273,7 @@ def _rows_at(quantity: Quantity, clock: int, at: int) -> list[int]:
     return rows
 
 
-def _remarks(a: _Cell, b: _Cell) -> list[str]:
+def _remarks(a: _ExplainedCell, b: _ExplainedCell) -> list[str]:
     notes = []
     if a.unit != b.unit:
         notes.append(f"the cells have different units ({a.unit}, {b.unit}): the steps compare their times")
@@ -293,5 +293,5 @@ def _remarks(a: _Cell, b: _Cell) -> list[str]:
     return notes
 
 
-def _plain(cell: _Cell) -> str:
+def _plain(cell: _ExplainedCell) -> str:
     return f"{cell.value} {cell.unit}" if cell.unit != Unit.COUNT else str(cell.value)

@@ -126,7 +126,7 @@ Named = id 1 int, name 2 string, display_name 4 string, stats 5 *string
 _TABLES = MappingProxyType({"nodetree": _NODETREE, "profile": _PROFILE, "pprof": _PPROF, "xplane": _XPLANE})
 
 
-class Message(Protocol):
+class ProtobufMessage(Protocol):
     """A message of protobuf. Its fields are attributes, with the names of the tables."""
 
     DESCRIPTOR: ClassVar[Any]
@@ -146,7 +146,7 @@ class Message(Protocol):
 
 
 @lru_cache(maxsize=4)
-def messages(table: str) -> dict[str, type[Message]]:
+def messages(table: str) -> dict[str, type[ProtobufMessage]]:
     """Return the message classes of "nodetree", "profile", "pprof" or "xplane" by name, in a pool of our own."""
     from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 

@@ -13,7 +13,7 @@ from benchmarks.clocks import UNSEEN, trial
 from benchmarks.truth.cluster import NOISES, simulate
 from tracekit.analysis.clocks import matched_collectives
 from tracekit.analysis.clocks.line import limit, robust
-from tracekit.analysis.clocks.matched_collectives import Habits, Part, find, parts, relate
+from tracekit.analysis.clocks.matched_collectives import ExitBias, MatchedPart, find, parts, relate
 from tracekit.model.arrow import F64
 
 CLUSTERS = 15
@@ -56,9 +56,9 @@ def test_a_jump_beyond_what_clocks_can_show_is_found_exactly(count: int) -> None
     for at in range(8, count - 7, max(1, count // 20)):
         for jump in (7_000.0, -2e9):
             y = noise + jump * (np.arange(count) >= at)
-            want = [Part(0, at, *middle(x[:at], y[:at])), Part(at, count, *middle(x[at:], y[at:]))]
+            want = [MatchedPart(0, at, *middle(x[:at], y[:at])), MatchedPart(at, count, *middle(x[at:], y[at:]))]
             assert parts(x, y, middle, 1_000.0) == want
-    assert parts(x, noise, middle, 1_000.0) == [Part(0, count, *middle(x, noise))]
+    assert parts(x, noise, middle, 1_000.0) == [MatchedPart(0, count, *middle(x, noise))]
     # Seven differences are no part, on either side.
     for at in (7, count - 7):
         cuts = [each.first for each in parts(x, noise + 7_000.0 * (np.arange(count) >= at), middle, 1_000.0)]
@@ -142,7 +142,7 @@ def test_noise_is_measured_from_neighbours_on_any_line() -> None:
 def test_differences_too_few_for_two_parts_are_one() -> None:
     for count in (0, 1, 15):
         x = np.arange(count) * 1.0
-        assert parts(x, x * 1e9, lambda *_: (5.0, 2.0), 1.0) == [Part(0, count, 5.0, 2.0)]
+        assert parts(x, x * 1e9, lambda *_: (5.0, 2.0), 1.0) == [MatchedPart(0, count, 5.0, 2.0)]
 
 
 @pytest.mark.parametrize("jump", [30_000.0, -4e6, 2e9])
@@ -256,8 +256,8 @@ def test_ranks_of_a_host_are_on_one_clock_up_to_a_millisecond_apart(apart: int, 
 def test_the_allowance_for_habits() -> None:
     """The scatter of the middle of two ranks is that of one over the root of two; of more, of their median."""
 
-    def habits(freedom: int, members: tuple[int, int], apart: int = 0, other: int = 0) -> Habits:
-        return Habits(np.zeros(0, np.int64), np.array(members), np.array([apart, other]), 100.0, freedom)
+    def habits(freedom: int, members: tuple[int, int], apart: int = 0, other: int = 0) -> ExitBias:
+        return ExitBias(np.zeros(0, np.int64), np.array(members), np.array([apart, other]), 100.0, freedom)
 
     enough = 100 * math.sqrt(1.57 / 4 + 1.57 / 3)
     for assumed in (1e9, 1.0):

@@ -12,14 +12,14 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from tracekit.analysis.clocks import bounds
-from tracekit.analysis.clocks.bounds import OPEN, Calls, DeviceClock, Work, device_clock, solve
+from tracekit.analysis.clocks.bounds import OPEN, DeviceClock, LaunchCalls, LaunchedRows, device_clock, solve
 
 BASE = 1_790_000_000_000_000_000
 
 
 def program(
     seed: int, *, count: int = 400, seconds: float = 2.0, syncs: bool = True, copies: bool = True
-) -> tuple[Calls, Work]:
+) -> tuple[LaunchCalls, LaunchedRows]:
     """One stream: launches with delays of 3 us and more, waits for the device, copies to the host. One true clock."""
     rng = np.random.default_rng(seed)
     at, free = 0, 0
@@ -41,18 +41,18 @@ def program(
             at = max(start + 1_000, free + 2_000 + int(rng.exponential(5_000)))
             calls.append((count + key, start, at, True, False))
     keys, starts, ends, all_work, own_work = (np.array(column) for column in zip(*calls, strict=True))
-    made = Calls(keys, starts + BASE, ends + BASE, all_work, own_work)
+    made = LaunchCalls(keys, starts + BASE, ends + BASE, all_work, own_work)
     keys, starts, ends, to_hosts = (np.array(column) for column in zip(*work, strict=True))
-    return made, Work(keys, starts + BASE, ends + BASE, to_hosts)
+    return made, LaunchedRows(keys, starts + BASE, ends + BASE, to_hosts)
 
 
-def shown(work: Work, offset: int, drift: float) -> Work:
+def shown(work: LaunchedRows, offset: int, drift: float) -> LaunchedRows:
     """The work as a device shows it whose clock is ahead by `offset`, and gains `drift` ns in each ns."""
     ahead = [offset + np.rint(drift * (times - BASE)).astype(np.int64) for times in (work.starts, work.ends)]
-    return Work(work.keys, work.starts + ahead[0], work.ends + ahead[1], work.to_host)
+    return LaunchedRows(work.keys, work.starts + ahead[0], work.ends + ahead[1], work.to_host)
 
 
-def found(calls: Calls, work: Work) -> DeviceClock:
+def found(calls: LaunchCalls, work: LaunchedRows) -> DeviceClock:
     made = device_clock(calls, work)
     assert made is not None
     return made
@@ -108,7 +108,7 @@ def test_it_is_what_each_launch_and_each_wait_says(
             least.append((end, max(ended) - end))
             waited.add(key)
 
-    made = device_clock(Calls(*columns(calls, 5)), Work(*columns(work, 4)), slack)
+    made = device_clock(LaunchCalls(*columns(calls, 5)), LaunchedRows(*columns(work, 4)), slack)
     if not most:
         assert made is None
         return
@@ -184,25 +184,27 @@ def test_without_waits_only_one_side_is_known() -> None:
 def test_a_short_synchronization_says_nothing() -> None:
     """It may be of another device, which had nothing to do."""
     no, yes = np.array([False, False]), np.array([False, True])
-    calls = Calls(np.array([1, 2]), np.array([0, 5_000]), np.array([4_000, 6_000]), yes, no)
-    clock = found(calls, Work(np.array([1]), np.array([8_000]), np.array([900_000]), np.array([False])))
+    calls = LaunchCalls(np.array([1, 2]), np.array([0, 5_000]), np.array([4_000, 6_000]), yes, no)
+    clock = found(calls, LaunchedRows(np.array([1]), np.array([8_000]), np.array([900_000]), np.array([False])))
     assert clock.waits == clock.late == 0
 
 
 def test_work_of_other_calls_says_nothing() -> None:
     calls, work = program(7)
-    other = Work(work.keys + 10**6, work.starts, work.ends, work.to_host)
+    other = LaunchedRows(work.keys + 10**6, work.starts, work.ends, work.to_host)
     assert device_clock(calls, other) is None
     none = np.empty(0, np.int64)
-    assert device_clock(Calls(none, none, none, none == 0, none == 0), work) is None
+    assert device_clock(LaunchCalls(none, none, none, none == 0, none == 0), work) is None
 
 
 def test_contradictions_are_said() -> None:
     """A wait ends before its work, and a kernel before its call, by more than any drift makes."""
     no, copy = np.zeros(4, np.bool_), np.array([True, False, True, False])
     at = np.array([0, 100_000, 200_000, 300_000])
-    calls = Calls(np.arange(4), at, at + 50_000, no, copy)
-    work = Work(np.arange(4), at + np.array([0, -90_000, 0, -90_000]), at + np.array([150_000, 0, 150_000, 0]), copy)
+    calls = LaunchCalls(np.arange(4), at, at + 50_000, no, copy)
+    work = LaunchedRows(
+        np.arange(4), at + np.array([0, -90_000, 0, -90_000]), at + np.array([150_000, 0, 150_000, 0]), copy
+    )
     clock = found(calls, work)
     assert clock.bounds is None
     assert clock.least_shift is None
@@ -210,8 +212,8 @@ def test_contradictions_are_said() -> None:
 
 
 def test_one_call_has_its_work_and_work_of_other_calls_has_none() -> None:
-    calls = Calls(*(np.array([value]) for value in (7, 100, 160)), np.array([False]), np.array([False]))
+    calls = LaunchCalls(*(np.array([value]) for value in (7, 100, 160)), np.array([False]), np.array([False]))
     keys, starts = np.array([3, 7, 9]), np.array([0, 130, 900])
-    clock = found(calls, Work(keys, starts, starts + 10, np.zeros(3, np.bool_)))
+    clock = found(calls, LaunchedRows(keys, starts, starts + 10, np.zeros(3, np.bool_)))
     assert (clock.pairs, clock.calls, clock.waits, clock.early) == (1, 1, 0, 0)
-    assert device_clock(calls, Work(keys[::2], starts[::2], starts[::2], np.zeros(2, np.bool_))) is None
+    assert device_clock(calls, LaunchedRows(keys[::2], starts[::2], starts[::2], np.zeros(2, np.bool_))) is None

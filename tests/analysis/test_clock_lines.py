@@ -9,13 +9,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tracekit.analysis.clocks import line as module
-from tracekit.analysis.clocks.line import LEAST, LEAST_FOR_DRIFT, Line, fit, limit, robust
+from tracekit.analysis.clocks.line import LEAST, LEAST_FOR_DRIFT, ClockLine, fit, limit, robust
 
 BASE = 1_790_000_000_000_000_000
 
 
-def line(*, offset: int = 0, drift: float = 0.0, middle: int = BASE) -> Line:
-    return Line(offset, drift, middle, 1, 0.0, 1, BASE, BASE, 1)
+def line(*, offset: int = 0, drift: float = 0.0, middle: int = BASE) -> ClockLine:
+    return ClockLine(offset, drift, middle, 1, 0.0, 1, BASE, BASE, 1)
 
 
 @settings(max_examples=200, deadline=None)

@@ -11,8 +11,8 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from tracekit.analysis.clocks import matched_collectives
-from tracekit.analysis.clocks.line import Line, fit
-from tracekit.analysis.clocks.matched_collectives import HABIT, Part, Relation, align, relate
+from tracekit.analysis.clocks.line import ClockLine, fit
+from tracekit.analysis.clocks.matched_collectives import HABIT, ClockRelation, MatchedPart, align, relate
 from tracekit.model.arrow import I64
 
 BASE = 1_790_000_000_000_000_000
@@ -23,7 +23,7 @@ def column(values: list[int] | list[tuple[int, ...]]) -> I64:
     return np.array(values, np.int64)
 
 
-def line_of(ahead: dict[int, int], at: dict[int, int], resolution: int = 1) -> Line | None:
+def line_of(ahead: dict[int, int], at: dict[int, int], resolution: int = 1) -> ClockLine | None:
     """The line through the differences of two clocks, over meetings in order of time."""
     shared = sorted(ahead.keys() & at.keys(), key=lambda meeting: (at[meeting], meeting))
     return fit(column([at[m] for m in shared]), column([ahead[m] - at[m] for m in shared]), resolution)
@@ -71,7 +71,7 @@ def rows_of(seed: int, pairs: list[tuple[int, int]]) -> list[tuple[int, int, int
     return rows
 
 
-def related(rows: list[tuple[int, int, int, int]], n_clocks: int) -> tuple[int, list[Relation | None]]:
+def related(rows: list[tuple[int, int, int, int]], n_clocks: int) -> tuple[int, list[ClockRelation | None]]:
     return relate(*column(list(zip(*rows, strict=True))), n_clocks)  # type: ignore[call-arg]
 
 
@@ -201,7 +201,7 @@ def test_a_clock_that_was_set_leads_on_from_the_part_that_holds_only() -> None:
 
 def relation(
     apart: I64, low: I64, high: I64, resolution: int = 2, unsure: int = 0, loose: float = 0.0
-) -> tuple[Relation | None, list[float]]:
+) -> tuple[ClockRelation | None, list[float]]:
     """The relation of differences 1 s from each other, and what is assumed of habits; they look like 10 ns."""
     assumed: list[float] = []
 
@@ -284,7 +284,9 @@ def test_the_resolution_is_the_largest_step_of_all_times_up_to_a_millisecond(ste
     assert found == min(want or 1, 1_000_000)
 
 
-def parted(monkeypatch: pytest.MonkeyPatch, y: I64, *found: Part) -> tuple[slice, tuple[tuple[int, int], ...], float]:
+def parted(
+    monkeypatch: pytest.MonkeyPatch, y: I64, *found: MatchedPart
+) -> tuple[slice, tuple[tuple[int, int], ...], float]:
     """The longest part of differences 1 s from each other, of which these parts were found."""
     shifted = [replace(part, shift=part.shift - int(np.median(y))) for part in found]
     monkeypatch.setattr(matched_collectives, "parts", lambda *_: shifted)
@@ -295,12 +297,12 @@ def test_a_jump_is_stated_for_the_middle_between_two_parts(monkeypatch: pytest.M
     """30 differences, then 10 that go up by 2 us a second; times of parts are from the 20th difference."""
     seconds = np.arange(40) - 20
     y = np.where(seconds < 10, 0, 100_000 + 2_000 * seconds)
-    parts = Part(0, 30, 0.0, 0.0), Part(30, 40, 100_000.0, 2e-6)
+    parts = MatchedPart(0, 30, 0.0, 0.0), MatchedPart(30, 40, 100_000.0, 2e-6)
     inside, breaks, bend = parted(monkeypatch, y, *parts)
     assert breaks == ((BASE + 30_000_000_000, 100_000 + 2_000 * 19 // 2),)
     assert (inside, bend) == (slice(0, 28), 0.0)
     # Of the longer second part the first two differences are left out, and no others.
-    parts = Part(0, 12, 0.0, 0.0), Part(12, 40, 7e6, 0.0)
+    parts = MatchedPart(0, 12, 0.0, 0.0), MatchedPart(12, 40, 7e6, 0.0)
     y = np.where(np.arange(40) < 12, 0, 7_000_000)
     inside, breaks, _ = parted(monkeypatch, y, *parts)
     assert (inside, breaks) == (slice(14, 40), ((BASE + 12_000_000_000, 7_000_000),))
@@ -309,7 +311,7 @@ def test_a_jump_is_stated_for_the_middle_between_two_parts(monkeypatch: pytest.M
         y[12] = 7_000_000 + far
         assert parted(monkeypatch, y, *parts)[0] == slice(first, 40)
     # In the middle it is two on each side, and differences of a slew, too few for a part.
-    parts = Part(0, 8, 0.0, 0.0), Part(8, 32, 7e6, 1e-4), Part(32, 40, 9e6, 0.0)
+    parts = MatchedPart(0, 8, 0.0, 0.0), MatchedPart(8, 32, 7e6, 1e-4), MatchedPart(32, 40, 9e6, 0.0)
     y = np.repeat([0, 7_000_000, 9_000_000], [8, 24, 8])
     y[8:32] += seconds[8:32] * 100_000
     y[[8, 30, 31]] += [-90_000, 40_000, 90_000]
@@ -327,7 +329,7 @@ def test_a_small_jump_is_no_break_but_part_of_the_uncertainty(
 ) -> None:
     """Up to 2 us, or twice the usual distance of two neighbours."""
     y = np.where(np.arange(40) < 20, 0, jump) + np.where(np.arange(40) % 2, noise, -noise)
-    _, breaks, bend = parted(monkeypatch, y, Part(0, 20, 0.0, 0.0), Part(20, 40, float(jump), 0.0))
+    _, breaks, bend = parted(monkeypatch, y, MatchedPart(0, 20, 0.0, 0.0), MatchedPart(20, 40, float(jump), 0.0))
     assert breaks == (((BASE + 20_000_000_000, jump),) if is_break else ())
     assert is_break == (bend == 0)
 
@@ -337,9 +339,9 @@ def test_a_bend_is_what_parts_leave_of_one_line(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(matched_collectives, "robust", lambda *_: (0.0, 0.0))
     y = np.zeros(40, np.int64)
     for far, is_break in ((50_000, False), (50_001, True)):
-        inside, breaks, bend = parted(monkeypatch, y, Part(0, 20, far, 0.0), Part(20, 40, far, 0.0))
+        inside, breaks, bend = parted(monkeypatch, y, MatchedPart(0, 20, far, 0.0), MatchedPart(20, 40, far, 0.0))
         assert bool(breaks) == is_break
         assert is_break or (inside, bend) == (slice(0, 40), far)
     monkeypatch.setattr(matched_collectives, "robust", lambda *_: (-300.0, -1e-6))
-    _, _, bend = parted(monkeypatch, y, Part(0, 20, 100.0, -1e-6), Part(20, 40, 200.0, -1e-6))
+    _, _, bend = parted(monkeypatch, y, MatchedPart(0, 20, 100.0, -1e-6), MatchedPart(20, 40, 200.0, -1e-6))
     assert bend == pytest.approx(500)

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tracekit.analysis.clocks import LEAST_MEETINGS, Clocks, align, bounds, line, matched_collectives
+from tracekit.analysis.clocks import LEAST_MEETINGS, RankClocks, align, bounds, line, matched_collectives
 from tracekit.analysis.clocks.matched_collectives import relate
 
 BASE = 1_700_000_000_000_000_000
@@ -80,7 +80,9 @@ def test_ends_that_scatter_by_two_us_give_a_skew_of_50_ms_and_20_ppm_exactly_eno
 @pytest.mark.parametrize("drift", [2e-4, -2e-4])
 def test_times_of_a_clock_that_drifts_for_hours_are_corrected_to_the_ns(drift: float) -> None:
     since = np.arange(-(10**13), 10**13, 10**12)
-    clock = Clocks(0, np.ones(2, np.bool_), np.array([0, 70]), np.array([0, drift]), np.zeros(2), np.full(2, 9), BASE)
+    clock = RankClocks(
+        0, np.ones(2, np.bool_), np.array([0, 70]), np.array([0, drift]), np.zeros(2), np.full(2, 9), BASE
+    )
     shown = BASE + since + 70 + np.rint(drift * since).astype(np.int64)
     assert np.abs(clock.corrected(np.ones(20, np.int64), shown) - BASE - since).max() <= 1
 

@@ -13,11 +13,11 @@ from hypothesis import strategies as st
 from path_cases import COPY, GEMM, LAUNCH, OP, RANGE, SYNC, cases, device, edges_of, host, ints, slow_end, waits
 from small_limits import Limit, small
 
-from tracekit.analysis.critical_path import MOST_SPAN, Graph, Lag, build, upper_bound, upper_bounds, walk
-from tracekit.analysis.path_graph import Part, Waits
+from tracekit.analysis.critical_path import MOST_SPAN, Lag, PathGraph, build, upper_bound, upper_bounds, walk
+from tracekit.analysis.path_graph import PathPart, Waits
 
 
-def told(graph: Graph) -> list[tuple[int, int, int, int]]:
+def told(graph: PathGraph) -> list[tuple[int, int, int, int]]:
     path = walk(graph)
     columns = (path.starts, path.ends, path.names, path.parts)
     return [(int(a), int(b), int(n), int(p)) for a, b, n, p in zip(*columns, strict=True)]
@@ -31,8 +31,8 @@ def test_a_launched_kernel_and_a_synchronization_by_hand() -> None:
         waits((2, Waits.ALL, 15)),
     )
     assert told(graph) == [
-        (0, 10, OP, Part.HOST), (10, 15, LAUNCH, Part.LAUNCH), (15, 20, Lag.LAUNCH, Part.LAUNCH),
-        (20, 60, GEMM, Part.KERNEL), (60, 63, SYNC, Part.SYNC), (63, 70, OP, Part.HOST),
+        (0, 10, OP, PathPart.HOST), (10, 15, LAUNCH, PathPart.LAUNCH), (15, 20, Lag.LAUNCH, PathPart.LAUNCH),
+        (20, 60, GEMM, PathPart.KERNEL), (60, 63, SYNC, PathPart.SYNC), (63, 70, OP, PathPart.HOST),
     ]  # fmt: skip
     assert [upper_bound(graph, [name]) for name in (OP, LAUNCH, GEMM, SYNC)] == [17, 5, 40, 3]
     assert upper_bound(graph, [OP, GEMM]) == 57
@@ -71,7 +71,8 @@ def test_a_blocking_copy_holds_the_host_until_its_own_end() -> None:
         host((0, 0, 50, LAUNCH), (0, 50, 60, OP)), device((0, 10, 45, COPY, 0)), waits((0, Waits.ANY, 0), works=(0,))
     )
     assert told(graph) == [
-        (0, 10, LAUNCH, Part.LAUNCH), (10, 45, COPY, Part.COPY), (45, 50, LAUNCH, Part.LAUNCH), (50, 60, OP, Part.HOST),
+        (0, 10, LAUNCH, PathPart.LAUNCH), (10, 45, COPY, PathPart.COPY), (45, 50, LAUNCH, PathPart.LAUNCH), (50, 60, OP,
+        PathPart.HOST),
     ]  # fmt: skip
     assert upper_bound(graph, [COPY]) == 35
 
@@ -113,9 +114,9 @@ def test_a_stream_waits_for_a_stream() -> None:
     assert upper_bound(alone, [GEMM]) == 0
     joined = build(rows, work, waits(streams=((1, 7, 0, 6),)))
     assert told(joined)[-3:] == [
-        (5, 100, GEMM, Part.KERNEL),
-        (100, 101, Lag.WAIT, Part.IDLE),
-        (101, 150, COPY, Part.COPY),
+        (5, 100, GEMM, PathPart.KERNEL),
+        (100, 101, Lag.WAIT, PathPart.IDLE),
+        (101, 150, COPY, PathPart.COPY),
     ]
     # The launch of the second one ends at 15, which would then hold it up.
     assert upper_bound(joined, [GEMM]) == 150 - (15 + 49)
@@ -164,8 +165,8 @@ def test_work_that_began_as_that_of_another_stream_ended_may_have_waited_for_it(
     work = device((0, 5_000, 100_000, GEMM, 0), (1, 101_000, 150_000, COPY, 2))
     guessed = build(host(*calls), work)
     assert told(guessed)[-2:] == [
-        (100_000, 101_000, Lag.WAIT, Part.IDLE),
-        (101_000, 150_000, COPY, Part.COPY),
+        (100_000, 101_000, Lag.WAIT, PathPart.IDLE),
+        (101_000, 150_000, COPY, PathPart.COPY),
     ]
     assert upper_bound(guessed, [GEMM]) == 150_000 - (10_000 + 49_000)
     # Without a wait the launch could be all that held the copy up, so its own time saves as much as before it.
@@ -313,7 +314,7 @@ def test_a_call_that_returned_as_the_window_began_holds_nothing_in_it() -> None:
     """Its work seems to end 1 ns later: clocks of host and device differ."""
     rows = host((0, 0, 5, LAUNCH), (0, 5, 10, SYNC), (0, 10, 20, OP))
     graph = build(rows, device((0, 5, 11, GEMM, 0)), waits((1, Waits.ALL, 5)), begin=10)
-    assert told(graph) == [(10, 20, OP, Part.HOST)]
+    assert told(graph) == [(10, 20, OP, PathPart.HOST)]
     assert upper_bound(graph, [OP]) == 9
 
 
@@ -335,7 +336,7 @@ def test_work_that_began_before_its_launch_call_does_not_depend_on_that_call() -
     rows = host((0, 0, 100, OP), (1, 0, 20, RANGE), (1, 40, 50, LAUNCH))
     for launch in (2, -1):
         graph = build(rows, device((0, 30, 120, GEMM, launch)))
-        assert told(graph) == [(0, 30, OP, Part.HOST), (30, 120, GEMM, Part.KERNEL)]
+        assert told(graph) == [(0, 30, OP, PathPart.HOST), (30, 120, GEMM, PathPart.KERNEL)]
 
 
 def test_a_thread_that_begins_with_a_wait_keeps_it_when_waits_are_left_out() -> None:
@@ -372,7 +373,7 @@ def test_a_window_cuts_host_ranges_and_takes_what_was_launched_in_it() -> None:
     work = device((0, 12, 30, GEMM, 1), (0, 95, 120, GEMM, 3))
     graph = build(rows, work, begin=15, end=50)
     assert (graph.begin, graph.end) == (15, 50)
-    assert told(graph) == [(15, 20, LAUNCH, Part.LAUNCH), (20, 50, OP, Part.HOST)]
+    assert told(graph) == [(15, 20, LAUNCH, PathPart.LAUNCH), (20, 50, OP, PathPart.HOST)]
     assert build(rows, work, begin=15, end=95).end == 120
 
 
@@ -407,7 +408,7 @@ def test_nothing_gives_an_empty_path() -> None:
 
 def test_one_kernel_alone_is_the_whole_path() -> None:
     graph = build(host(), device((0, 5, 15, GEMM, -1)))
-    assert (told(graph), upper_bound(graph, [GEMM])) == ([(5, 15, GEMM, Part.KERNEL)], 10)
+    assert (told(graph), upper_bound(graph, [GEMM])) == ([(5, 15, GEMM, PathPart.KERNEL)], 10)
 
 
 def test_columns_are_checked() -> None:

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tracekit.analysis import nesting
-from tracekit.analysis.nesting import Tree, nest
+from tracekit.analysis.nesting import NestingTree, nest
 
 Rows: TypeAlias = list[tuple[int, int, int]]  # lane, start, end
 
@@ -40,7 +40,7 @@ def nested_rows(draw: st.DrawFn) -> Rows:
     return draw(st.permutations(rows))
 
 
-def tree_of(rows: Rows) -> Tree:
+def tree_of(rows: Rows) -> NestingTree:
     lanes, starts, ends = (np.array([row[i] for row in rows], np.int64) for i in range(3))
     return nest(lanes, starts, ends)
 

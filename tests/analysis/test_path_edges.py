@@ -12,14 +12,14 @@ from statistics import median
 from typing import Any, NamedTuple
 
 import pytest
-from doors.analysis import Device, Host, Nodes, Waits
+from doors.analysis import PathDevice, PathHost, PathNodes, Waits
 from doors.analysis import analysis_path_build as _path_build
 from doors.analysis import analysis_path_doubts as _path_doubts
 from doors.analysis import analysis_path_waits as _path_waits
 from path_cases import few_ns, window
 
-from tracekit.analysis.critical_path import Graph, Lag, connected, walk
-from tracekit.analysis.path_graph import Part, build_nodes
+from tracekit.analysis.critical_path import Lag, PathGraph, connected, walk
+from tracekit.analysis.path_graph import PathPart, build_nodes
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -73,7 +73,9 @@ class Pause(NamedTuple):
 class Slow:
     """The window of a graph, made row by row, work by work and instant by instant."""
 
-    def __init__(self, host: Host, device: Device, waits: Waits, main: int, begin: int | None, end: int | None) -> None:
+    def __init__(
+        self, host: PathHost, device: PathDevice, waits: Waits, main: int, begin: int | None, end: int | None
+    ) -> None:
         columns = (host.threads, host.starts, host.ends, host.active)
         self.rows = [Row(*row) for row in zip(*(column.tolist() for column in columns), strict=True)]
         self.processes = host.processes.tolist()
@@ -269,7 +271,7 @@ def _runs(instants: set[int]) -> list[tuple[int, int]]:
     return list(zip(begins, sorted(t + 1 for t in instants if t + 1 not in instants), strict=True))
 
 
-def key(nodes: Nodes, at: int) -> tuple[str, int, int]:
+def key(nodes: PathNodes, at: int) -> tuple[str, int, int]:
     """(host, thread, end) or (device, row, start)"""
     if at < nodes.devices_from:
         return "host", int(nodes.chain[at]), int(nodes.ends[at])
@@ -282,7 +284,7 @@ def test_nodes_and_their_edges_are_what_rows_works_and_instants_say(seed: int) -
         check_nodes(*window(case))
 
 
-def check_nodes(host: Host, device: Device, waits: Waits, options: dict[str, Any]) -> None:
+def check_nodes(host: PathHost, device: PathDevice, waits: Waits, options: dict[str, Any]) -> None:
     slow = Slow(host, device, waits, **options)
     nodes = build_nodes(host, device, waits, **options)
     low = nodes.devices_from
@@ -339,7 +341,7 @@ def check_nodes(host: Host, device: Device, waits: Waits, options: dict[str, Any
     assert nodes.ordered.tolist() == [False] * low + [at in told for at in place]
 
 
-def slow_edges(nodes: Nodes, launch: list[int]) -> list[list[tuple[int, int]]]:
+def slow_edges(nodes: PathNodes, launch: list[int]) -> list[list[tuple[int, int]]]:
     """For each node the tails of its edges, as (tail, number of the join), -1 for the chain's and -2 for the launch.
 
     The binding one ended last. If several ended together, it is the join on a host thread, else the edge on the
@@ -358,7 +360,7 @@ def slow_edges(nodes: Nodes, launch: list[int]) -> list[list[tuple[int, int]]]:
     return found
 
 
-def forward(nodes: Nodes, tail: int, head: int) -> bool:
+def forward(nodes: PathNodes, tail: int, head: int) -> bool:
     """Whether the tail ended before the head began; nodes that touch are in order of (start, end, number)."""
     before, after = ((int(nodes.starts[v]), int(nodes.ends[v]), v) for v in (tail, head))
     return tail >= 0 and before[1] <= after[0] and (before[1] < after[0] or before < after)
@@ -372,7 +374,7 @@ class Doubt(NamedTuple):
     likely: bool
 
 
-def slow_doubts(nodes: Nodes, known: list[int]) -> list[Doubt]:
+def slow_doubts(nodes: PathNodes, known: list[int]) -> list[Doubt]:
     """known: when all that a node is known to wait for had ended."""
     starts, ends = nodes.starts.tolist(), nodes.ends.tolist()
     works = sorted(range(nodes.devices_from, len(starts)), key=lambda v: (ends[v], v))
@@ -403,7 +405,7 @@ def test_the_edge_whose_tail_ended_last_binds_and_the_others_have_slack(seed: in
         check_graph(nodes, options["main"])
 
 
-def check_graph(nodes: Nodes, main: int) -> None:
+def check_graph(nodes: PathNodes, main: int) -> None:
     edges = slow_edges(nodes, nodes.launch.tolist())
     graph = connected(nodes, main=main)
     starts, ends, chain = nodes.starts.tolist(), nodes.ends.tolist(), nodes.chain.tolist()
@@ -441,7 +443,7 @@ def check_graph(nodes: Nodes, main: int) -> None:
     assert list(zip(*(column.tolist() for column in columns), strict=True)) == slow_path(graph)
 
 
-def slow_path(graph: Graph) -> list[tuple[int, int, int, int, int]]:
+def slow_path(graph: PathGraph) -> list[tuple[int, int, int, int, int]]:
     nodes, low = graph.nodes, graph.nodes.devices_from
     found, at = list[tuple[int, int, int, int, int]](), graph.sink
     while at >= 0:
@@ -455,6 +457,6 @@ def slow_path(graph: Graph) -> list[tuple[int, int, int, int, int]]:
         else:
             lag = Lag.LAUNCH if tail < low <= at else Lag.WAIT
         found.append((start, end, int(nodes.names[at]), int(nodes.parts[at]), at))
-        found.append((since, start, int(lag), int(Part.LAUNCH if lag == Lag.LAUNCH else Part.IDLE), -1))
+        found.append((since, start, int(lag), int(PathPart.LAUNCH if lag == Lag.LAUNCH else PathPart.IDLE), -1))
         at = tail
     return [part for part in reversed(found) if part[0] < part[1]]

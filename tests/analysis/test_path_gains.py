@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 from path_cases import COPY, GEMM, LAUNCH, OP, SYNC, cases, device, few_ns, host, slow_end, waits, window
 from small_limits import Limit, small
 
-from tracekit.analysis.critical_path import SHORT_PAUSE, Graph, build, upper_bounds
+from tracekit.analysis.critical_path import SHORT_PAUSE, PathGraph, build, upper_bounds
 from tracekit.analysis.path_graph import Waits
 
 
-def bound(graph: Graph, *names: int, **options: bool) -> int:
+def bound(graph: PathGraph, *names: int, **options: bool) -> int:
     return int(upper_bounds(graph, [np.isin(graph.nodes.names, names)], **options)[0])
 
 

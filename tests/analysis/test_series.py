@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from small_limits import Limit, small
 
 from tracekit.analysis import series
-from tracekit.analysis.series import Rule, change_points, judge
+from tracekit.analysis.series import SeriesRule, change_points, judge
 
 TIMES = st.lists(st.integers(0, 10_000), max_size=40)
 
@@ -65,8 +65,8 @@ def test_of_too_few_values_only_the_median_is_known() -> None:
         assert (of.warm_up, of.median, of.mad, of.low, of.high) == (0, median, 0, median, median)
         assert of.outliers.tolist() == [False] * len(values)
         assert not of.known
-    assert judge(np.array([3]), Rule(least_values=0)).known
-    assert not judge(np.array([], np.int64), Rule(least_values=0)).known
+    assert judge(np.array([3]), SeriesRule(least_values=0)).known
+    assert not judge(np.array([], np.int64), SeriesRule(least_values=0)).known
 
 
 @given(st.lists(st.integers(-20, 20), min_size=5, max_size=40), st.integers(1_000_000, 1 << 40))
@@ -92,11 +92,17 @@ def test_examples(values: list[int], warm_up: int, outliers: list[int]) -> None:
 def test_the_rule_is_data() -> None:
     values = np.array([120, 100, 101, 99, 100])
     assert judge(values).warm_up == 1
-    assert judge(values, Rule(least_share=0.5)).warm_up == 0
-    assert judge(values, Rule(mads=30)).warm_up == 0
-    assert judge(values[:2], Rule(least_values=2)).known
+    assert judge(values, SeriesRule(least_share=0.5)).warm_up == 0
+    assert judge(values, SeriesRule(mads=30)).warm_up == 0
+    assert judge(values[:2], SeriesRule(least_values=2)).known
     values = np.array([500, 400, 300, 100, 101, 99, 100, 100, 102, 100])
-    assert [judge(values, Rule(most_warm_up=share)).warm_up for share in (0, 0.1, 0.29, 0.3, 1)] == [0, 1, 2, 3, 3]
+    assert [judge(values, SeriesRule(most_warm_up=share)).warm_up for share in (0, 0.1, 0.29, 0.3, 1)] == [
+        0,
+        1,
+        2,
+        3,
+        3,
+    ]
 
 
 def test_a_change_is_found_where_it_is_and_its_size_told() -> None:

@@ -13,7 +13,19 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from doors.stores import Entry, Label, Listing, Problem, Store, Stored, entry_of, files_of, listing, open_store, settle
+from doors.stores import (
+    Entry,
+    Label,
+    Listing,
+    Problem,
+    Store,
+    StoredEntry,
+    entry_of,
+    files_of,
+    listing,
+    open_store,
+    settle,
+)
 from doors.stores import archive_list as _list
 from doors.stores import archive_prune as _prune
 from doors.stores import archive_settle as _settle
@@ -322,7 +334,7 @@ def test_a_file_that_goes_between_the_list_and_its_reading_is_settled_by_the_lat
     [entry] = archive.entries(root)
     read: list[str] = []
 
-    def removed_before(store: Store, stored: Stored) -> Entry:
+    def removed_before(store: Store, stored: StoredEntry) -> Entry:
         read.append(stored.name)
         if len(read) == 1:
             monkeypatch.setattr(_settle, "entry_of", entry_of)
@@ -340,7 +352,7 @@ def test_a_file_that_goes_between_the_list_and_its_reading_is_settled_by_the_lat
     "listing", [lambda store, _: store.files("events/*"), lambda store, id: files_of(store, "same", id)]
 )
 def test_a_list_has_the_file_that_took_the_place_of_one_that_went_meanwhile(
-    listing: Callable[[Store, str], Sequence[Stored]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    listing: Callable[[Store, str], Sequence[StoredEntry]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     root = tmp_path / "a"
     archive.add(root, LOG, run="same", tags={"one": "1"})
@@ -349,7 +361,7 @@ def test_a_list_has_the_file_that_took_the_place_of_one_that_went_meanwhile(
     kind = type(open_store(root))
     stored = kind._stored
 
-    def removed_before(store: Store, name: str) -> Stored | None:
+    def removed_before(store: Store, name: str) -> StoredEntry | None:
         looked_at.append(name)
         if len(looked_at) == 1:
             monkeypatch.setattr(kind, "_stored", stored)
@@ -370,7 +382,7 @@ def test_a_run_is_listed_and_found_by_the_file_that_takes_the_place_of_the_liste
     entry_id = archive.add(root, LOG, run="same", tags={"one": "1"}).id
     read: list[str] = []
 
-    def replaced_before(store: Store, stored: Stored) -> Entry:
+    def replaced_before(store: Store, stored: StoredEntry) -> Entry:
         read.append(stored.name)
         if len(read) % 2:
             # Another process: the list has the file of before.
@@ -420,7 +432,7 @@ def test_verify_takes_two_files_that_are_one_a_moment_later_for_one(
     assert [problem.code for problem in archive.verify(root).problems] == ["twice"]
     came = _verify._came_meanwhile
 
-    def settled_before(store: Store, checked: dict[str, Entry | Problem | None]) -> list[Stored]:
+    def settled_before(store: Store, checked: dict[str, Entry | Problem | None]) -> list[StoredEntry]:
         archive.add(root, LOG, run="same")  # the add of another process ends
         return came(store, checked)
 
@@ -459,9 +471,9 @@ def test_an_entry_whose_day_changes_while_it_is_listed_is_found(
     root = tmp_path / "a"
     archive.add(root, LOG, run="same", tags={"one": "1"})
     [entry] = archive.entries(root)
-    listed: list[list[Stored]] = []
+    listed: list[list[StoredEntry]] = []
 
-    def without(store: Store, run: str, entry_id: str) -> list[Stored]:
+    def without(store: Store, run: str, entry_id: str) -> list[StoredEntry]:
         listed.append(files_of(store, run, entry_id) if listed else [])
         return listed[-1]
 

@@ -20,7 +20,7 @@ from tracekit import archive
 from tracekit.errors import InputError, TracekitError, UsageError
 from tracekit.model.trace import Ledger, Run, SourceFacts
 from tracekit.writers import WRITERS
-from tracekit.writers.base import Stream, WriteOptions
+from tracekit.writers.base import RowStream, WriteOptions
 
 CSV = sample("nvprof-csv/gpu-and-api-trace.csv")
 LOG = sample("recorder-log/rank0.jsonl")
@@ -111,7 +111,7 @@ def test_rows_that_the_ledgers_do_not_tell_are_found(tmp_path: Path) -> None:
         done = archive.add(root, CSV, run="r", date="2026-01-01")
         label = f'{{"id":"{done.id}","run":"r","date":"2026-01-01","date_from":"given","tags":{{}}}}'
         part = root / "part"
-        stream = Stream(run, iter(trace.events.to_batches()), (ledger,))
+        stream = RowStream(run, iter(trace.events.to_batches()), (ledger,))
         WRITERS["parquet"].write(stream, part, WriteOptions(label=lambda *_, text=label: text))
         import hashlib
 

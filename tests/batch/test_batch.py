@@ -18,7 +18,7 @@ from timelines import read_page
 from viewers import chromium_page
 
 from tracekit import archive, batch, inputs
-from tracekit.batch.plan import Task
+from tracekit.batch.plan import RunTask
 from tracekit.errors import InputError, UsageError
 from tracekit.readers.source import Source
 
@@ -433,7 +433,7 @@ def test_a_file_that_disappears_before_it_is_read_is_tried_again_by_the_next_bat
     data = files[1].read_bytes()
 
     class Late(Here):
-        def run(self, tasks: Iterator[Task], lost: Callable[[Task, str], Outcome]) -> Iterator[Outcome]:
+        def run(self, tasks: Iterator[RunTask], lost: Callable[[RunTask, str], Outcome]) -> Iterator[Outcome]:
             for task in tasks:
                 files[1].unlink()
                 yield work(task)

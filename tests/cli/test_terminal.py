@@ -22,7 +22,7 @@ from tracekit.model.display import AS_TEXT, FORMULA, cell_text
 from tracekit.model.trace import Run
 from tracekit.readers.builder import event_batch
 from tracekit.writers import WRITERS
-from tracekit.writers.base import Stream, WriteOptions
+from tracekit.writers.base import RowStream, WriteOptions
 
 EVIL = "k\x1b[31m\x9b2J\u202e\u2066\x07\r\x7f"
 FORMULAS = ("=1+1", "+cmd|' /C calc'!A0", "-2+3", "@SUM(A1)", "\t=1", "\r=1", "a;=1", " =1", "\uff1d1")
@@ -176,7 +176,7 @@ def test_the_target_leaves_numbers_and_harmless_names_alone(tmp_path: Path) -> N
         },
     )
     for name in ("csv", "spreadsheet"):
-        WRITERS[name].write(Stream(Run(), iter([batch])), tmp_path / name, WriteOptions())
+        WRITERS[name].write(RowStream(Run(), iter([batch])), tmp_path / name, WriteOptions())
     plain, made = ([*csv.DictReader(io.StringIO((tmp_path / n).read_text()))] for n in ("csv", "spreadsheet"))
     assert [row["name"] for row in made] == ["a-b", "-5", "'=x"]
     assert [row["args"] for row in made] == ["""{"a;'=":1}"""] * 3

@@ -9,9 +9,9 @@ from typing import Any
 from compare_runs import trace
 from doors.compare import (
     METRICS,
-    Limits,
     Profile,
     Sides,
+    VerdictLimits,
     device_parts,
     match,
     measure,
@@ -104,13 +104,13 @@ def test_the_parts_of_a_comparison_add_up(base: list[list[Row]], new: list[list[
             exact /= len(side)
         assert abs(sum(column) - exact) <= Fraction(1, 2)
     assert sum(part.difference for part in device.rows) == device.new - device.base
-    said = measure(sides, parse_metric("device.total"), Limits())
+    said = measure(sides, parse_metric("device.total"), VerdictLimits())
     if said.difference is not None:
         assert said.difference == device.new - device.base
     if by_step:
         steps = step_parts(sides)
         assert sum(part.difference for part in steps.rows) == steps.new - steps.base
-        assert measure(sides, parse_metric("step.mean"), Limits()).difference == steps.new - steps.base
+        assert measure(sides, parse_metric("step.mean"), VerdictLimits()).difference == steps.new - steps.base
         assert all(part.base >= 0 and part.new >= 0 for part in steps.rows)
         for run in (*left, *right):
             charged = sum(amount.charged for amount in run.steady.values())
@@ -137,7 +137,7 @@ def test_a_name_that_takes_the_time_of_another_changes_nothing_in_the_whole() ->
 
 
 def test_the_public_names_are_there() -> None:
-    module = import_module("tracekit.compare")
+    module = import_module("tracekit.comparison")
     assert all(hasattr(module, name) for name in module.__all__)
 
 
@@ -155,7 +155,7 @@ def test_any_rows_of_the_schema_are_compared(base: Trace, new: Trace) -> None:
     device = device_parts(both)
     assert sum(part.difference for part in device.rows) == device.new - device.base
     for text in METRICS:
-        found = measure(both, parse_metric(text), Limits())
+        found = measure(both, parse_metric(text), VerdictLimits())
         assert found.low is None or found.high is None or found.low <= found.high
 
 

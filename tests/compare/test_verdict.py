@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from doors.compare import FASTER, SAME, SLOWER, UNKNOWN, Limits, changed, parse_metric
+from doors.compare import FASTER, SAME, SLOWER, UNKNOWN, VerdictLimits, changed, parse_metric
 
 from tracekit.comparison import LEVEL, MIN_VALUES
 
@@ -18,7 +18,7 @@ def verdicts(effect: float, *, runs: int = 10, noise: float = 0.02, seed: int = 
     for _ in range(TRIALS):
         base = 1e6 * (1 + noise * rng.standard_normal(runs))
         new = 1e6 * (1 + effect) * (1 + noise * rng.standard_normal(runs))
-        found.append(changed(STEP, "runs", base, new, "mean", Limits()).verdict)
+        found.append(changed(STEP, "runs", base, new, "mean", VerdictLimits()).verdict)
     return found
 
 
@@ -50,12 +50,12 @@ def test_many_quiet_runs_are_the_same_and_few_noisy_ones_are_not_known() -> None
 
 def test_a_change_below_the_minimum_effect_is_no_change() -> None:
     base, new = np.full(8, 1000.0), np.full(8, 1005.0)
-    assert changed(STEP, "runs", base, new, "mean", Limits()).verdict == SAME
-    assert changed(STEP, "runs", base, new, "mean", Limits(least=0.004)).verdict == SLOWER
+    assert changed(STEP, "runs", base, new, "mean", VerdictLimits()).verdict == SAME
+    assert changed(STEP, "runs", base, new, "mean", VerdictLimits(least=0.004)).verdict == SLOWER
 
 
 def test_fewer_than_five_values_give_no_interval() -> None:
-    found = changed(STEP, "steps", np.full(4, 1000.0), np.full(9, 2000.0), "mean", Limits())
+    found = changed(STEP, "steps", np.full(4, 1000.0), np.full(9, 2000.0), "mean", VerdictLimits())
     assert (found.verdict, found.low, found.ratio) == (UNKNOWN, None, 1.0)
     assert "4 steps of base and 9 of new" in found.why
 
@@ -66,14 +66,16 @@ def test_few_runs_seldom_differ_by_chance(base: int, new: int) -> None:
     told = 0
     for _ in range(1000):
         sides = [1e6 * (1 + 0.02 * rng.standard_normal(n)) for n in (base, new)]
-        told += changed(STEP, "runs", *sides, "mean", Limits()).verdict in (SLOWER, FASTER)
+        told += changed(STEP, "runs", *sides, "mean", VerdictLimits()).verdict in (SLOWER, FASTER)
     assert told <= 50
 
 
 def test_one_new_run_against_ten_shows_a_large_change() -> None:
     rng = np.random.default_rng(4)
     found = [
-        changed(STEP, "runs", 1e6 * (1 + 0.01 * rng.standard_normal(10)), np.array([1.1e6]), "mean", Limits()).verdict
+        changed(
+            STEP, "runs", 1e6 * (1 + 0.01 * rng.standard_normal(10)), np.array([1.1e6]), "mean", VerdictLimits()
+        ).verdict
         for _ in range(100)
     ]
     assert found.count(SLOWER) >= 95
@@ -81,14 +83,14 @@ def test_one_new_run_against_ten_shows_a_large_change() -> None:
 
 def test_a_percentile_needs_values_beyond_it() -> None:
     values = np.arange(1.0, 100.0)
-    assert changed(STEP, "steps", values[:99], values, "p95", Limits()).low is None
+    assert changed(STEP, "steps", values[:99], values, "p95", VerdictLimits()).low is None
     many = np.arange(1.0, 101.0)
-    assert changed(STEP, "steps", many, many, "p95", Limits()).low is not None
+    assert changed(STEP, "steps", many, many, "p95", VerdictLimits()).low is not None
 
 
 @pytest.mark.parametrize(("base", "new"), [(0.0, 0.0), (0.0, 5.0), (5.0, 0.0)])
 def test_zeros_divide_nothing(base: float, new: float) -> None:
-    found = changed(STEP, "runs", np.full(6, base), np.full(6, new), "mean", Limits())
+    found = changed(STEP, "runs", np.full(6, base), np.full(6, new), "mean", VerdictLimits())
     if base == 0 and new > 0:
         assert (found.ratio, found.verdict, found.why) == (None, UNKNOWN, "the base is zero")
     else:

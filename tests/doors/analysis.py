@@ -7,4 +7,4 @@ from tracekit.analysis import critical_path as analysis_path_doubts
 from tracekit.analysis import critical_path as analysis_path_gains
 from tracekit.analysis import path_graph as analysis_path_build
 from tracekit.analysis import path_graph as analysis_path_waits
-from tracekit.analysis.path_graph import Device, Host, Nodes, Waits, pieces_of
+from tracekit.analysis.path_graph import PathDevice, PathHost, PathNodes, Waits, pieces_of

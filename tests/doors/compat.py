@@ -3,7 +3,7 @@
 # ruff: noqa: F401 - imported for the tests
 from __future__ import annotations
 
-from tracekit.compat.fluid.names import Role, numbered, role_of
+from tracekit.compat.fluid.names import FluidRole, numbered, role_of
 from tracekit.compat.fluid.tables import descending
 from tracekit.compat.paddle import tree as paddle_order
 from tracekit.compat.paddle.tree import forest

@@ -6,18 +6,18 @@ from __future__ import annotations
 from tracekit.readers.amd import _rows as amd_cells
 from tracekit.readers.archive import _conform as archive_conform
 from tracekit.readers.cuda_profile import _rows as cuda_profile_columns
-from tracekit.readers.cuda_profile._rows import PAD, Cells, Text
+from tracekit.readers.cuda_profile._rows import PAD, LogCells, LogText
 from tracekit.readers.engine.cells import RowError
 from tracekit.readers.ncu import _launches as ncu_cells
 from tracekit.readers.ncu import _launches as ncu_values
-from tracekit.readers.ncu.reader import Lines
+from tracekit.readers.ncu.reader import NcuLines
 from tracekit.readers.nsys import _tables as nsys_tables
 from tracekit.readers.nvprof import _cells as nvprof_cells
 from tracekit.readers.nvprof import _row as nvprof_row
-from tracekit.readers.nvprof._lines import Header, Table
+from tracekit.readers.nvprof._lines import NvprofHeader, Table
 from tracekit.readers.nvprof._names import strip_suffix, suffixes
 from tracekit.readers.nvprof._row import plain_number
-from tracekit.readers.nvprof._session import Session
+from tracekit.readers.nvprof._session import NvprofSession
 from tracekit.readers.nvprof._state import OpenTable, ProfiledRun
 from tracekit.readers.nvprof._text_tables import cut_cells
 from tracekit.readers.perfetto._own_args import SHAPES, TYPES, columns_of, split

@@ -11,7 +11,7 @@ from tracekit.archive import _upkeep as archive_verify
 from tracekit.archive._add import files_of, settle
 from tracekit.archive._entry import Entry, Label
 from tracekit.archive._list import Listing, entry_of, listing
-from tracekit.archive._store import Store, Stored, open_store
+from tracekit.archive._store import Store, StoredEntry, open_store
 from tracekit.archive._upkeep import Problem
 from tracekit.batch._store import Owner
 from tracekit.batch._work import Outcome, work

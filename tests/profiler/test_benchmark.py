@@ -210,10 +210,11 @@ def test_timings_nest() -> None:
 
 def test_the_published_layout() -> None:
     """The first Perf Summary of Paddle's guide: title, ratio, units, cells centred in 15."""
-    from doors.profiler import Figures
+    from doors.profiler import BenchmarkFigures
 
     perf = Perf(
-        Figures(0.01236, 0.01277, math.inf), Figures(0.03228, 0.02624, 0.02544), Figures(30.98171, 39.30185, 38.11149),
+        BenchmarkFigures(0.01236, 0.01277, math.inf), BenchmarkFigures(0.03228, 0.02624, 0.02544),
+        BenchmarkFigures(30.98171, 39.30185, 38.11149),
         38.304, "steps/s", 14, 10,
     )  # fmt: skip
     assert perf_text(perf).splitlines() == [

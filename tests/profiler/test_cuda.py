@@ -12,7 +12,7 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-from doors.profiler import Collected, CuptiUnavailableError, Work, layout_of, microseconds, write_log
+from doors.profiler import Collected, CuptiUnavailableError, CuptiWork, layout_of, microseconds, write_log
 from doors.profiler import profiler_cupti as _cupti
 from profiler.fake_cupti import ActivityKind, FakeCupti, install
 from recorder.reading import read_log
@@ -149,8 +149,8 @@ def test_the_options_name_the_columns(gpu: FakeCupti, tmp_path: Path, capsys: py
 
 
 def test_directions_and_kinds_of_host_memory(tmp_path: Path) -> None:
-    def copy(kind: str, source: str, target: str) -> Work:
-        return Work("memcpy", f"memcpy{kind}", 10, 20, 0, 1, 7, 1, size=8, copy_kind=kind, source_memory=source,
+    def copy(kind: str, source: str, target: str) -> CuptiWork:
+        return CuptiWork("memcpy", f"memcpy{kind}", 10, 20, 0, 1, 7, 1, size=8, copy_kind=kind, source_memory=source,
                     target_memory=target)  # fmt: skip
 
     copies = [copy("HtoD", "pinned", "device"), copy("DtoH", "device", "pageable"), copy("DtoD", "device", "device")]

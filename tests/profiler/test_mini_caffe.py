@@ -21,7 +21,7 @@ from tracekit.recorder import CrossedRangeError
 
 @pytest.fixture(autouse=True)
 def fresh(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Profiler, "_state", mini_caffe._State())
+    monkeypatch.setattr(Profiler, "_state", mini_caffe._CaffeState())
 
 
 def dumped(path: Path) -> list[dict]:
@@ -127,7 +127,7 @@ TREES = st.recursive(
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
 @given(tree=TREES)
 def test_any_nesting_of_any_names_comes_back(tree: list, tmp_path: Path) -> None:
-    Profiler._state = mini_caffe._State()
+    Profiler._state = mini_caffe._CaffeState()
     expected = []
 
     def run(scopes: list, above: str) -> None:

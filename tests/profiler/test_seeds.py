@@ -346,7 +346,7 @@ def test_singa(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[st
 
 def test_mini_caffe(monkeypatch: pytest.MonkeyPatch) -> None:
     """The C++ of the document, each call as it stands there."""
-    monkeypatch.setattr(mini_caffe.Profiler, "_state", mini_caffe._State())
+    monkeypatch.setattr(mini_caffe.Profiler, "_state", mini_caffe._CaffeState())
     code = re.search(r"(?s)caffe::Profiler \*profiler = .*?DumpProfile\(\"profile.json\"\);", document("TurnON"))[0]
     python = code.replace("caffe::Profiler *profiler = caffe::Profiler::Get();", "profiler = Profiler.Get()")
     python = python.replace("->", ".").replace(";", "").replace("//", "#").replace("\n...", "\npass")

@@ -139,7 +139,7 @@ def test_a_device_that_is_never_printed_leaves_no_word(capfd: pytest.CaptureFixt
 
 @pytest.fixture
 def profiler(monkeypatch: pytest.MonkeyPatch) -> Iterator[Profiler]:
-    monkeypatch.setattr(mini_caffe.Profiler, "_state", mini_caffe._State())
+    monkeypatch.setattr(mini_caffe.Profiler, "_state", mini_caffe._CaffeState())
     yield Profiler.Get()
     if mini_caffe.Profiler._state.running:
         Profiler.disable()

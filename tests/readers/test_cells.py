@@ -12,7 +12,7 @@ from decimal import Decimal
 import numpy as np
 import pyarrow as pa
 import pytest
-from doors.readers import PAD, Cells, Text
+from doors.readers import PAD, LogCells, LogText
 from doors.readers import amd_cells as amd
 from doors.readers import ncu_cells as ncu
 from hypothesis import given
@@ -32,13 +32,13 @@ CELL = st.one_of(
 LIMIT = 1 << 62
 
 
-def cells_of(words: list[str]) -> Cells:
+def cells_of(words: list[str]) -> LogCells:
     starts, ends, at = [], [], PAD
     for word in words:
         starts.append(at)
         ends.append(at + len(word.encode()))
         at = ends[-1] + 1
-    return Cells(Text(",".join(words).encode()), np.array(starts, np.int64), np.array(ends, np.int64))
+    return LogCells(LogText(",".join(words).encode()), np.array(starts, np.int64), np.array(ends, np.int64))
 
 
 @given(st.lists(CELL, min_size=1, max_size=60))
@@ -95,7 +95,7 @@ def test_some_cells_can_be_taken() -> None:
 
 @given(st.text("ab=[ ", min_size=1, max_size=60), st.text("ab=[ ", min_size=1, max_size=40))
 def test_a_text_stands_where_python_finds_it_also_at_the_end(data: str, wanted: str) -> None:
-    text = Text(data.encode())
+    text = LogText(data.encode())
     places = np.arange(PAD, PAD + len(data))
     assert text.same(places, wanted.encode()).tolist() == [data.startswith(wanted, at) for at in range(len(data))]
 

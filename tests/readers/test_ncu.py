@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from doors.readers import Lines
+from doors.readers import NcuLines
 from hypothesis import event, given, settings
 from hypothesis import strategies as st
 from small_limits import Limit, small
@@ -401,13 +401,13 @@ def test_short_rows_are_read_by_blocks_as_by_lines(end: str, tmp_path: Path, mon
     path = tmp_path / "x.csv"
     path.write_text(short_rows(400, end))
     taken = []
-    of_lines = Lines.block
+    of_lines = NcuLines.block
     small(monkeypatch, Limit.NCU_HELD_LAUNCHES, 20)
     small(monkeypatch, Limit.PASTED_BLOCK_BYTES, 5_000)
-    monkeypatch.setattr(Lines, "block", lambda *args: taken.append(of_lines(*args)) or taken[-1])
+    monkeypatch.setattr(NcuLines, "block", lambda *args: taken.append(of_lines(*args)) or taken[-1])
     fast = tracekit.read(path)
     assert sum(taken) > 600
-    monkeypatch.setattr(Lines, "block", lambda *_: 0)
+    monkeypatch.setattr(NcuLines, "block", lambda *_: 0)
     slow = tracekit.read(path)
     assert repr(fast.totals.to_pylist()) == repr(slow.totals.to_pylist())
     assert fast.ledgers[0] == slow.ledgers[0]
@@ -505,19 +505,19 @@ def test_blocks_give_what_their_lines_give(
     path = tmp_path_factory.mktemp("blocks") / "x.csv"
     path.write_text(end.join(lines) + draw(st.sampled_from(["", end])), encoding="utf-8", newline="")
     taken = []
-    of_lines = Lines.block
+    of_lines = NcuLines.block
 
-    def watched(reading: Lines, block: bytes) -> int:
+    def watched(reading: NcuLines, block: bytes) -> int:
         taken.append(of_lines(reading, block))
         return taken[-1]
 
     with pytest.MonkeyPatch.context() as patch:
         small(patch, Limit.NCU_HELD_LAUNCHES, 20)
         small(patch, Limit.PASTED_BLOCK_BYTES, draw(st.sampled_from([3000, 20_000, 60_000])))
-        patch.setattr(Lines, "block", watched)
+        patch.setattr(NcuLines, "block", watched)
         fast = tracekit.read(path, format="ncu")
         event(f"blocks at once: {any(taken)}")
-        patch.setattr(Lines, "block", lambda *_: 0)
+        patch.setattr(NcuLines, "block", lambda *_: 0)
         slow = tracekit.read(path, format="ncu")
     assert repr(fast.totals.to_pylist()) == repr(slow.totals.to_pylist())
     assert fast.ledgers[0] == slow.ledgers[0]
@@ -535,8 +535,8 @@ def test_most_of_a_long_table_is_read_by_blocks(kind: str, tmp_path: Path, monke
     path = tmp_path / "x.csv"
     path.write_text("\n".join([*table[:first], *body]) + "\n", encoding="utf-8")
     taken = []
-    of_lines = Lines.block
-    monkeypatch.setattr(Lines, "block", lambda *args: taken.append(of_lines(*args)) or taken[-1])
+    of_lines = NcuLines.block
+    monkeypatch.setattr(NcuLines, "block", lambda *args: taken.append(of_lines(*args)) or taken[-1])
     small(monkeypatch, Limit.NCU_HELD_LAUNCHES, 20)
     small(monkeypatch, Limit.PASTED_BLOCK_BYTES, 20_000)
     trace = tracekit.read(path)

@@ -11,7 +11,7 @@ from unittest import mock
 
 import pyarrow as pa
 import pytest
-from doors.readers import Session, strip_suffix, suffixes
+from doors.readers import NvprofSession, strip_suffix, suffixes
 from hypothesis import given
 from hypothesis import strategies as st
 from nvprof_cases import (
@@ -126,7 +126,7 @@ def test_sample_gives_what_is_expected(name: str) -> None:
 def test_columns_and_rows_read_the_same(name: str, tmp_path: Path) -> None:
     data = sample(name).read_bytes()
     fast = read(tmp_path, data)
-    with mock.patch.object(Session, "block", return_value=None):
+    with mock.patch.object(NvprofSession, "block", return_value=None):
         slow = read(tmp_path, data)
     assert fast.events == slow.events
     assert fast.ledger.ignored == slow.ledger.ignored
@@ -504,7 +504,7 @@ def test_a_row_of_units_may_have_more_commas_than_the_header(tmp_path: Path) -> 
 
 def test_a_trace_without_copies_has_no_unit_of_size_and_is_read_by_columns(tmp_path: Path) -> None:
     table = PREAMBLE + GPU_20 + UNITS_20.replace("KB,GB/s", ",") + kernel() * 40
-    with mock.patch.object(Session, "line", autospec=True, side_effect=Session.line) as by_line:
+    with mock.patch.object(NvprofSession, "line", autospec=True, side_effect=NvprofSession.line) as by_line:
         got = read(tmp_path, table + copy(size="4.000000KB"))
     assert by_line.call_count == 6
     assert len(got.events) == 41

@@ -7,7 +7,7 @@ from pathlib import Path
 from unittest import mock
 
 import pytest
-from doors.readers import Header, OpenTable, ProfiledRun, RowError, Session, Table, plain_number
+from doors.readers import NvprofHeader, NvprofSession, OpenTable, ProfiledRun, RowError, Table, plain_number
 from doors.readers import nvprof_cells as cells
 from nvprof_cases import API_3, GPU_20, PREAMBLE, UNITS_20, Got, copy, kernel, read
 from support import sample
@@ -30,7 +30,7 @@ WIDE_ROW = '1.500000,2.500000,1,1,1,"T (0)","7","good"\n'
 def both_ways(folder: Path, text: str) -> Got:
     """Read by columns and by rows: both must give the same."""
     fast = read(folder, text)
-    with mock.patch.object(Session, "block", return_value=None):
+    with mock.patch.object(NvprofSession, "block", return_value=None):
         slow = read(folder, text)
     assert fast.events == slow.events
     assert fast.ledger.dropped == slow.ledger.dropped
@@ -247,7 +247,7 @@ def test_a_hexadecimal_grid_costs_its_cell_on_both_paths(tmp_path: Path) -> None
 
 def test_addresses_in_names_and_cells_leave_the_columnar_path(tmp_path: Path) -> None:
     rows = (kernel(name="f<0x12>(int)") + copy()) * 40
-    with mock.patch.object(Session, "line", autospec=True, side_effect=Session.line) as by_line:
+    with mock.patch.object(NvprofSession, "line", autospec=True, side_effect=NvprofSession.line) as by_line:
         got = read(tmp_path, PREAMBLE + GPU_20 + UNITS_20 + rows)
     assert by_line.call_count == 5
     assert [(r["grid_x"], r["registers"], r["correlation"]) for r in got.events[:2]] == [(4, 16, 7), (None, None, 9)]
@@ -315,18 +315,18 @@ def test_the_first_clear_fraction_says_the_decimal_separator(text: str, width: i
     ("Start Duration", False, "1 2 3", None), ("Device Kernel Min", False, "T a b 2", "T a,b 2"),
 ])  # fmt: skip
 def test_a_name_without_quotes_is_joined_again(columns: str, quoted: bool, values: str, found: str | None) -> None:
-    header = Header(Table.TRACE, tuple(columns.split()), ",", quoted=quoted)
+    header = NvprofHeader(Table.TRACE, tuple(columns.split()), ",", quoted=quoted)
     wanted = None if found is None else found.split()
     assert cells.with_rejoined_name(values.split(), header) == wanted
 
 
-NARROW_TRACE = Header(Table.TRACE, ("Start", "Duration", "Name"), ",")
-WIDE_TRACE = Header(Table.TRACE, ("Start", "Duration", "A", "B", "C", "D", "E", "Name"), ",", quoted=True)
-SHEETS_TRACE = Header(Table.TRACE, ("Start", "Duration", "A", "B", "Name"), ";")
-QUOTED_TRACE = Header(Table.TRACE, ("Start", "Duration", "A", "B", "Name"), ",", quoted=True)
-SUMS = Header(Table.SUMMARY, ("Time(%)", "Time", "Calls", "Avg", "Min", "Max", "Name"), ",", quoted=True)
-COUNTS = Header(Table.COUNTERS, ("Device", "Kernel", "Invocations", "Event Name"), ",", quoted=True)
-UNIFIED = Header(Table.UNIFIED, ("Device", "Count", "Avg Size", "Total Size", "Name"), ",")
+NARROW_TRACE = NvprofHeader(Table.TRACE, ("Start", "Duration", "Name"), ",")
+WIDE_TRACE = NvprofHeader(Table.TRACE, ("Start", "Duration", "A", "B", "C", "D", "E", "Name"), ",", quoted=True)
+SHEETS_TRACE = NvprofHeader(Table.TRACE, ("Start", "Duration", "A", "B", "Name"), ";")
+QUOTED_TRACE = NvprofHeader(Table.TRACE, ("Start", "Duration", "A", "B", "Name"), ",", quoted=True)
+SUMS = NvprofHeader(Table.SUMMARY, ("Time(%)", "Time", "Calls", "Avg", "Min", "Max", "Name"), ",", quoted=True)
+COUNTS = NvprofHeader(Table.COUNTERS, ("Device", "Kernel", "Invocations", "Event Name"), ",", quoted=True)
+UNIFIED = NvprofHeader(Table.UNIFIED, ("Device", "Count", "Avg Size", "Total Size", "Name"), ",")
 
 
 @pytest.mark.parametrize(("header", "text", "torn", "code"), [
@@ -350,10 +350,10 @@ UNIFIED = Header(Table.UNIFIED, ("Device", "Count", "Avg Size", "Total Size", "N
     (COUNTS, '"T (0)","k",1', False, "short-row"), (COUNTS, '"T","k",1', False, ""), (COUNTS, "T (0),k,1", False, ""),
     (COUNTS, '"T (0)"', False, ""), (UNIFIED, "T (0),1.500000,2.500000", False, "short-row"),
     (UNIFIED, "T (0),1.500000", False, ""),
-    (Header(Table.TRACE, ("Start", "Name"), ","), "1.500000,2.500000,3", False, ""),
+    (NvprofHeader(Table.TRACE, ("Start", "Name"), ","), "1.500000,2.500000,3", False, ""),
 ])  # fmt: skip
 def test_a_line_is_a_damaged_row_only_where_it_begins_like_one(
-    header: Header, text: str, torn: bool, code: str
+    header: NvprofHeader, text: str, torn: bool, code: str
 ) -> None:
     found = cells.drop_reason(text, header, torn=torn)
     assert ("" if found is None else found[0]) == code
@@ -364,10 +364,10 @@ def test_a_line_is_a_damaged_row_only_where_it_begins_like_one(
         assert says in found[1]
 
 
-TEXT_TRACE = Header(Table.TRACE, ("Start", "Duration", "Name"), ends=(8, 18, 24))
-TEXT_SUMS = Header(Table.SUMMARY, ("Time(%)", "Time", "Name"), ends=(8, 18, 24))
-TYPED_SUMS = Header(Table.SUMMARY, ("Type", "Time(%)", "Time", "Name"), ends=(16, 24, 34, 40))
-TEXT_COUNTS = Header(Table.COUNTERS, ("Invocations", "Event Name"), ends=(12, 30))
+TEXT_TRACE = NvprofHeader(Table.TRACE, ("Start", "Duration", "Name"), ends=(8, 18, 24))
+TEXT_SUMS = NvprofHeader(Table.SUMMARY, ("Time(%)", "Time", "Name"), ends=(8, 18, 24))
+TYPED_SUMS = NvprofHeader(Table.SUMMARY, ("Type", "Time(%)", "Time", "Name"), ends=(16, 24, 34, 40))
+TEXT_COUNTS = NvprofHeader(Table.COUNTERS, ("Invocations", "Event Name"), ends=(12, 30))
 
 
 @pytest.mark.parametrize(("header", "text", "torn", "begins"), [
@@ -384,7 +384,7 @@ TEXT_COUNTS = Header(Table.COUNTERS, ("Invocations", "Event Name"), ends=(12, 30
     (TYPED_SUMS, " API calls:  9", True, True), (TYPED_SUMS, "loss: 9", True, False), (TYPED_SUMS, "  9", True, True),
 ])  # fmt: skip
 def test_a_line_of_text_is_a_damaged_row_only_where_it_begins_like_one(
-    header: Header, text: str, torn: bool, begins: bool
+    header: NvprofHeader, text: str, torn: bool, begins: bool
 ) -> None:
     found = cells.drop_reason(text, header, torn=torn)
     assert (found is not None) == begins
@@ -398,11 +398,11 @@ def test_a_line_of_text_is_a_damaged_row_only_where_it_begins_like_one(
     (TEXT_SUMS, "9.5%", False), (TYPED_SUMS, "API calls:  9.5%", True), (TEXT_COUNTS, " 12  inst", True),
     (TEXT_COUNTS, "12 inst", False), (TEXT_COUNTS, "x  inst", False),
 ])  # fmt: skip
-def test_a_piece_of_a_line_begins_a_row(header: Header, text: str, found: bool) -> None:
+def test_a_piece_of_a_line_begins_a_row(header: NvprofHeader, text: str, found: bool) -> None:
     assert cells.begins_row(text, header) == found
 
 
-def opened(header: Header, *concurrent: OpenTable, units: tuple[str, ...] | None = None) -> OpenTable:
+def opened(header: NvprofHeader, *concurrent: OpenTable, units: tuple[str, ...] | None = None) -> OpenTable:
     return OpenTable(header, ProfiledRun(1, None, {}), "", 1, pid=7, units=units, concurrent=concurrent)
 
 
@@ -426,7 +426,7 @@ def test_units_of_the_only_table_without_them_leave_it_to_its_process() -> None:
 
 
 def test_units_belong_to_the_table_of_their_width() -> None:
-    wider = Header(Table.TRACE, ("Start", "Duration", "Name", "Stream"), ",")
+    wider = NvprofHeader(Table.TRACE, ("Start", "Duration", "Name", "Stream"), ",")
     older = opened(NARROW_TRACE)
     assert after_units("s,us,,", older, opened(wider, older)) == (True, [("", 7), ("s", 7)])
     assert after_units("s,us,,", opened(NARROW_TRACE)) == (True, [("s", 7)])
@@ -434,9 +434,9 @@ def test_units_belong_to_the_table_of_their_width() -> None:
         assert after_units(text, opened(NARROW_TRACE), torn=torn) == (found, [("", 7)])
 
 
-SHORT_SUMS = Header(Table.SUMMARY, ("Time(%)", "Time", "Calls", "Name"), ",")
-EACH_CALL = Header(Table.PER_CALL, ("Device", "Kernel", "Min"), ",")
-QUOTED_NARROW = Header(Table.TRACE, ("Start", "Duration", "Name"), ",", quoted=True)
+SHORT_SUMS = NvprofHeader(Table.SUMMARY, ("Time(%)", "Time", "Calls", "Name"), ",")
+EACH_CALL = NvprofHeader(Table.PER_CALL, ("Device", "Kernel", "Min"), ",")
+QUOTED_NARROW = NvprofHeader(Table.TRACE, ("Start", "Duration", "Name"), ",", quoted=True)
 
 
 @pytest.mark.parametrize(("header", "text", "row"), [
@@ -449,14 +449,14 @@ QUOTED_NARROW = Header(Table.TRACE, ("Start", "Duration", "Name"), ",", quoted=T
     (UNIFIED, "T,3,,x,k", True), (UNIFIED, "T (0),x,,1.5,k", False), (EACH_CALL, "T,k,x", True),
     (EACH_CALL, ",k,1", False), (COUNTS, '"T","k",1,i', True), (COUNTS, '"T","k",x,i', False),
 ])  # fmt: skip
-def test_a_line_of_cells_is_a_row_where_its_first_cells_say_so(header: Header, text: str, row: bool) -> None:
+def test_a_line_of_cells_is_a_row_where_its_first_cells_say_so(header: NvprofHeader, text: str, row: bool) -> None:
     values = text.replace('"', "").split(",")
     found = cells.csv_cells(values, text, opened(header))
     assert found == (dict(zip(header.columns, values, strict=True)) if row else None)
 
 
 def test_cells_of_padding_are_left_out_and_a_quoted_number_shows_the_decimal_separator() -> None:
-    padded = Header(Table.SUMMARY, ("Time(%)", "Time", "Calls (host)", "", "Name"), ",")
+    padded = NvprofHeader(Table.SUMMARY, ("Time(%)", "Time", "Calls (host)", "", "Name"), ",")
     assert cells.csv_cells(["", " 1.5", "3", "zz", "k "], "", opened(padded)) == {
         "Time(%)": "", "Time": "1.5", "Calls (host)": "3", "Name": "k",
     }  # fmt: skip
@@ -466,8 +466,8 @@ def test_cells_of_padding_are_left_out_and_a_quoted_number_shows_the_decimal_sep
         assert table.decimal == decimal
 
 
-LAUNCHES = Header(Table.TRACE, ("Start", "Duration", "Grid Size", "Regs*", "Name"), ends=(8, 18, 30, 36, 44))
-EACH_TEXT = Header(Table.PER_CALL, ("Device", "Context", "Stream", "Name"), ends=(12, 20, 28, 34))
+LAUNCHES = NvprofHeader(Table.TRACE, ("Start", "Duration", "Grid Size", "Regs*", "Name"), ends=(8, 18, 30, 36, 44))
+EACH_TEXT = NvprofHeader(Table.PER_CALL, ("Device", "Context", "Stream", "Name"), ends=(12, 20, 28, 34))
 
 
 @pytest.mark.parametrize(("header", "text", "found"), [
@@ -484,7 +484,7 @@ EACH_TEXT = Header(Table.PER_CALL, ("Device", "Context", "Stream", "Name"), ends
     (EACH_TEXT, "T  1  7  k", "T 1 7 k"), (EACH_TEXT, "3  x  7  k", None),
 ])  # fmt: skip
 def test_a_line_of_a_text_table_is_a_row_where_its_cells_have_their_forms(
-    header: Header, text: str, found: str | None
+    header: NvprofHeader, text: str, found: str | None
 ) -> None:
     row = cells.text_cells(text, header)
     assert (None if row is None else list(row.values())) == (None if found is None else found.split(" "))
@@ -513,9 +513,9 @@ def test_a_carriage_return_hides_what_is_before_it_but_not_in_a_name() -> None:
     (NARROW_TRACE, '1,2,"a== b', False), (NARROW_TRACE, '1,"2"== b,"c"', False),
     (NARROW_TRACE, "1,2,a== b", False), (NARROW_TRACE, 'x,2,"a== b"', False), (NARROW_TRACE, '1,x,"a== b"', False),
     (NARROW_TRACE, '1,2,3,"a== b"', False), (SUMS, '1,2,3,4,5,6,"a== b"', False), (TEXT_TRACE, '1,2,"a== b"', False),
-    (Header(Table.TRACE, ("Start", "Duration"), ","), '1,"2== b"', False),
+    (NvprofHeader(Table.TRACE, ("Start", "Duration"), ","), '1,"2== b"', False),
 ])  # fmt: skip
-def test_a_row_may_hold_a_text_like_a_line_of_nvprof(header: Header, text: str, found: bool) -> None:
+def test_a_row_may_hold_a_text_like_a_line_of_nvprof(header: NvprofHeader, text: str, found: bool) -> None:
     assert cells.is_row_with_prefix(text, header) == found
 
 

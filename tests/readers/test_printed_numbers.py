@@ -23,7 +23,7 @@ from tracekit.model.units import MAX_NS
 from tracekit.readers.base import ReadOptions
 from tracekit.readers.engine import cells
 from tracekit.readers.printed import locale
-from tracekit.readers.printed.lines import Printed, printed
+from tracekit.readers.printed.lines import PrintedLines, printed
 from tracekit.readers.printed.locale import NumberCells, as_csv, as_printed
 from tracekit.readers.printed.numbers import COMMA, POINT, STYLES, Style, choose, styles_of
 from tracekit.readers.source import open_source
@@ -242,12 +242,12 @@ def test_a_file_with_commas_and_points_is_left_alone(text: str, tmp_path: Path) 
 
 # --- times with a range ---
 
-TIMES = st.builds(Printed, st.integers(-50, 50).map(Decimal), st.integers(0, 20).map(lambda n: Decimal(n) / 2))
+TIMES = st.builds(PrintedLines, st.integers(-50, 50).map(Decimal), st.integers(0, 20).map(lambda n: Decimal(n) / 2))
 
 
 @given(TIMES, TIMES)
-def test_two_prints_of_one_time_narrow_each_other(one: Printed, other: Printed) -> None:
-    def inside(ns: Decimal, time: Printed) -> bool:
+def test_two_prints_of_one_time_narrow_each_other(one: PrintedLines, other: PrintedLines) -> None:
+    def inside(ns: Decimal, time: PrintedLines) -> bool:
         return time.ns - time.off <= ns <= time.ns + time.off
 
     halves = [Decimal(n) / 2 for n in range(-160, 161)]

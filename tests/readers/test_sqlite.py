@@ -14,7 +14,7 @@ import pytest
 from tracekit.errors import ParseError
 from tracekit.model.trace import Ledger
 from tracekit.readers.source import open_source
-from tracekit.readers.sqlite.database import Block, CellType, Database
+from tracekit.readers.sqlite.database import CellType, Database, RowBlock
 
 COLUMNS = {"a": CellType.INTEGER, "r": CellType.REAL, "t": CellType.TEXT, "b": CellType.HEX, "gone": CellType.INTEGER}
 
@@ -28,13 +28,13 @@ def made(path: Path, rows: list[tuple[Any, ...]], *, script: str = "create table
     return path
 
 
-def blocks(path: Path, size: int = 4) -> tuple[list[Block], Ledger]:
+def blocks(path: Path, size: int = 4) -> tuple[list[RowBlock], Ledger]:
     ledger = Ledger()
     with open_source(str(path)) as source, Database(source, ledger) as db:
         return list(db.blocks("x", COLUMNS, size)), ledger
 
 
-def cells(found: list[Block]) -> list[tuple[Any, ...]]:
+def cells(found: list[RowBlock]) -> list[tuple[Any, ...]]:
     return [row for b in found for row in zip(*(b.columns[c].to_pylist() for c in "artb"), strict=True)]
 
 

@@ -11,7 +11,7 @@ from small_limits import Limit, small
 
 from tracekit.api import read
 from tracekit.readers.trace_event import columns
-from tracekit.readers.trace_event.plan import Event
+from tracekit.readers.trace_event.plan import EventPlan
 from tracekit.readers.trace_event.scan import Scan
 
 NAMES = (
@@ -77,12 +77,14 @@ def test_events_are_those_of_a_reader_that_parses_each_shape(
     path.write_text(head + events(random.Random(f"{head} {most}"), 1500) + "]}")
     small(monkeypatch, Limit.NAME_PATTERNS, most)
     renamed = []
-    monkeypatch.setattr(Event, "renamed", lambda self, raw, real=Event.renamed: renamed.append(raw) or real(self, raw))
+    monkeypatch.setattr(
+        EventPlan, "renamed", lambda self, raw, real=EventPlan.renamed: renamed.append(raw) or real(self, raw)
+    )
     found = read(path)
     assert len(renamed) > 20
 
-    def parsed(self: columns.Patterns, scan: Scan, code: int) -> Event:
-        return Event(scan.object(int(scan.sample[code])))
+    def parsed(self: columns.Patterns, scan: Scan, code: int) -> EventPlan:
+        return EventPlan(scan.object(int(scan.sample[code])))
 
     monkeypatch.setattr(columns.Patterns, "event", parsed)
     expected = read(path)
@@ -98,7 +100,7 @@ def test_one_event_is_parsed_for_all_names(head: str, tmp_path: Path, monkeypatc
     event = '{"ph":"X","cat":"kernel","name":"k%d","ts":%d,"dur":1,"pid":0,"tid":7,' + args + "}"
     path.write_text(head + ",\n".join(event % (i, i, i) for i in range(800)) + "]}")
     parsed = []
-    monkeypatch.setattr(columns, "Event", lambda text: parsed.append(text) or Event(text))
+    monkeypatch.setattr(columns, "Event", lambda text: parsed.append(text) or EventPlan(text))
     rows = read(path).events.to_pylist()
     assert [row["name"] for row in rows] == [f"k{i}" for i in range(800)]
     assert [row["ts_ns"] for row in rows] == [1000 * i for i in range(800)]

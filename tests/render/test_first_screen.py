@@ -12,7 +12,7 @@ from render.reports import HOSTILE
 from support import SAMPLE_FILES, SAMPLES, read_sample
 
 import tracekit
-from tracekit.model.display import cell_width, visible
+from tracekit.model.display import cell_width, escape_controls
 from tracekit.model.report import DeviceTime, Finding, Headline, Report, StepTime, TimePart, TopName, TopNames
 from tracekit.render import first_screen
 from tracekit.render.base import RenderOptions
@@ -135,4 +135,4 @@ def test_hostile_text_stays_in_its_lines(names: list[str], width: int) -> None:
     lines = text(report, RenderOptions(width=width)).split("\n")
     assert len(lines) <= LINES + 1
     assert max(map(cell_width, lines)) <= width
-    assert all(visible(line) == line for line in lines)
+    assert all(escape_controls(line) == line for line in lines)

@@ -26,7 +26,7 @@ from timelines import a_timeline, read_page
 from viewers import PageResult, chromium_page, one_browser
 
 from tracekit.errors import UsageError
-from tracekit.model.display import UNKNOWN, typical_time_unit, visible
+from tracekit.model.display import UNKNOWN, escape_controls, typical_time_unit
 from tracekit.model.report import Bar, Column, Report, ReportTable, Section
 from tracekit.model.units import TIME_EXPONENT, Unit, percent, rounded, short_span
 from tracekit.render import RENDERERS
@@ -194,7 +194,7 @@ def test_every_cell_of_any_report_that_fits_on_paper_is_in_the_page_as_text(repo
                 if value is None:
                     assert cell == UNKNOWN
                 elif isinstance(value, str):
-                    assert cell == visible(value)
+                    assert cell == escape_controls(value)
                 elif column.unit is Unit.NS:
                     unit = heads[place][0].rsplit(" ", 1)[-1]
                     assert Decimal(cell.replace(",", "")).scaleb(TIME_EXPONENT[unit]) == value
@@ -227,8 +227,8 @@ def test_names_of_a_timeline_cannot_leave_their_script_block(name: str) -> None:
     assert len(data) == 3 + len(re.findall('class="(?:tl-|packed)', text))
     assert set(page.run()) <= ours()
     found = read_page(text)
-    assert set(found.names) == {visible(name)}
-    assert [lane["label"] for lane in found.head["lanes"]] == [visible(name)]
+    assert set(found.names) == {escape_controls(name)}
+    assert [lane["label"] for lane in found.head["lanes"]] == [escape_controls(name)]
 
 
 def test_very_long_names_are_cut_on_the_timeline_with_their_length_and_whole_in_the_table() -> None:
@@ -492,4 +492,4 @@ def test_hostile_text_is_shown_and_does_nothing(tmp_path: Path) -> None:
     found = opened(tmp_path, report, script)
     assert found.value["pwned"] is None
     assert found.value["images"] == 0
-    assert found.value["cells"] == [visible(name) for name in ATTACKS]
+    assert found.value["cells"] == [escape_controls(name) for name in ATTACKS]

@@ -21,7 +21,7 @@ from render.reports import HOSTILE, reports, sample
 from support import ROOT
 
 from tracekit.errors import UsageError
-from tracekit.model.display import UNKNOWN, visible
+from tracekit.model.display import UNKNOWN, escape_controls
 from tracekit.model.report import Column, Report, ReportTable, Section
 from tracekit.model.units import Unit, format_bytes, format_rate, format_ratio
 from tracekit.render import RENDERERS
@@ -143,7 +143,7 @@ def _shown(column: Column, cell: Any, title: str) -> str:
     if column.unit in (Unit.COUNT, Unit.NUMBER):
         text = f"{cell:,}"
         return text[:-2] if text.endswith(".0") else text
-    return visible(str(cell))
+    return escape_controls(str(cell))
 
 
 @given(report=reports())
@@ -164,12 +164,12 @@ def test_markdown_holds_every_cell(report: Report) -> None:
 def test_markdown_names_and_texts_are_no_marks(text: str) -> None:
     parser = MarkdownIt("commonmark").enable("table")
     (table,) = _markdown_tables(f"| a |\n| --- |\n| {code(text)} |")
-    assert [cell.strip() for cell in table[1]] == [visible(text).strip()]
+    assert [cell.strip() for cell in table[1]] == [escape_controls(text).strip()]
     inline = parser.parse(f"x {plain(text)} x")
     assert len(inline) == 3
     children = inline[1].children or []
     assert {t.type for t in children} <= {"text", "text_special"}
-    assert "".join(t.content for t in children).split() == f"x {visible(text)} x".split()
+    assert "".join(t.content for t in children).split() == f"x {escape_controls(text)} x".split()
 
 
 @given(text=st.sampled_from((*HOSTILE, "1. x", "- x", "+ x", "12) x", "---", "- [ ] x")) | st.text(max_size=20))
@@ -180,7 +180,7 @@ def test_markdown_list_items_hold_one_line_of_text(text: str) -> None:
         "bullet_list_close",
     ]  # fmt: skip
     texts = ["".join(c.content for c in t.children or []) for t in tokens if t.type == "inline"]
-    assert [x.split() for x in texts if x.split()] == [x for x in (visible(text).split(), ["end"]) if x]
+    assert [x.split() for x in texts if x.split()] == [x for x in (escape_controls(text).split(), ["end"]) if x]
 
 
 def test_markdown_refuses_a_unit_that_is_none() -> None:

@@ -19,7 +19,7 @@ from views.tables import Row, event_rows, trace
 from tracekit import pipeline
 from tracekit.index.trace_index import TraceIndex
 from tracekit.model.report import Report, Section
-from tracekit.model.timeline import Lane, LaneEvents, Timeline
+from tracekit.model.timeline import LaneEvents, Timeline, TimelineLane
 from tracekit.model.trace import Trace
 from tracekit.render import RENDERERS
 from tracekit.render.base import RenderOptions
@@ -128,7 +128,7 @@ def busy_lanes(count: int, events: int) -> Timeline:
     total = count * events
     place = np.arange(total)
     return Timeline(
-        lanes=tuple(Lane(f"stream {i}", f"GPU {i // 4}", (("", 1),), on_device=True) for i in range(count)),
+        lanes=tuple(TimelineLane(f"stream {i}", f"GPU {i // 4}", (("", 1),), on_device=True) for i in range(count)),
         names=["a", "b"],
         kind_of=[0, 1],
         kinds=("kernel", "memcpy"),
@@ -191,9 +191,9 @@ def test_a_row_of_a_device_is_busy_where_any_of_its_streams_is() -> None:
 
 def test_many_lanes_and_many_rows_of_a_lane_cost_one_look(monkeypatch: pytest.MonkeyPatch) -> None:
     """A file of a stranger can have a million of either, and each drawn row looked at all lanes."""
-    asked: list[Lane] = []
-    depth = Lane.depth
-    monkeypatch.setattr(Lane, "depth", property(lambda lane: asked.append(lane) or depth.__get__(lane)))
+    asked: list[TimelineLane] = []
+    depth = TimelineLane.depth
+    monkeypatch.setattr(TimelineLane, "depth", property(lambda lane: asked.append(lane) or depth.__get__(lane)))
     figure = busy_lanes(400, 5)
     assert still(figure) is not None
     assert len(asked) == len(figure.lanes)

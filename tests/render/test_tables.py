@@ -16,7 +16,7 @@ import pytest
 from render.reports import HOSTILE, sample
 from viewers import PageResult, chromium_page, one_browser
 
-from tracekit.model.display import UNKNOWN, visible
+from tracekit.model.display import UNKNOWN, escape_controls
 from tracekit.model.report import Cell, Column, Evidence, Report, ReportTable, Section
 from tracekit.model.units import Unit, format_bytes, format_ns, format_rate, format_ratio
 from tracekit.render import RENDERERS
@@ -106,7 +106,7 @@ def shown(column: Column, value: Cell, unit: str) -> str:
     if value is None or (isinstance(value, float) and not math.isfinite(value)):
         return UNKNOWN
     if isinstance(value, str):
-        return visible(value)
+        return escape_controls(value)
     texts = {
         Unit.NS: lambda: format_ns(int(value), unit), Unit.COUNT: lambda: f"{value:,}", Unit.ID: lambda: str(value),
         Unit.BYTES: lambda: format_bytes(int(value)), Unit.RATIO: lambda: format_ratio(value),
@@ -307,7 +307,7 @@ def test_a_table_leaves_the_page_as_csv_json_and_tsv_with_the_numbers_of_summary
     )
     assert "may read one that begins with" in found["said"][3]
     assert "may read one that begins with" not in found["said"][0]
-    assert [line.split("\t")[0] for line in found["tsv1"].splitlines()[1:]] == [visible(name) for name in names]
+    assert [line.split("\t")[0] for line in found["tsv1"].splitlines()[1:]] == [escape_controls(name) for name in names]
     assert all(line.count("\t") == 9 for line in found["tsv0"].splitlines())
     rows = list(csv.reader(io.StringIO(found["some"])))
     assert "total_ns" not in rows[0]
@@ -425,8 +425,8 @@ def test_hostile_names_do_nothing_in_cells_tooltips_menus_and_links(tmp_path: Pa
         tmp_path, Report("t", "0", sections=(Section("v", "V", (table,)),)), "return document.scripts.length"
     )
     assert found["pwned"] is None
-    assert found["cells"] == [[visible(name)] * 4 for name in names]
-    assert found["menu"] == ["Name", *(visible(name) for name in ATTACKS[:3])]
+    assert found["cells"] == [[escape_controls(name)] * 4 for name in names]
+    assert found["menu"] == ["Name", *(escape_controls(name) for name in ATTACKS[:3])]
     assert found["images"] == shell.value - 1  # the data is no script
     assert found["titles"] > 0
     assert not set(found["file"]) & set("<>/\\:'\"= ")

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from render.reports import HOSTILE, ledger, reports, sample
 
 from tracekit.errors import UsageError
-from tracekit.model.display import cell_width, cut_middle, visible
+from tracekit.model.display import cell_width, cut_middle, escape_controls
 from tracekit.model.report import Bar, Column, Report, ReportTable, Section
 from tracekit.model.units import Unit
 from tracekit.render import RENDERERS
@@ -188,11 +188,11 @@ class TestWidths:
 
     @pytest.mark.parametrize("text", HOSTILE)
     def test_visible_text_is_one_line_of_harmless_characters(self, text: str) -> None:
-        assert all(c.isprintable() or c in "\u200d\u200c" for c in visible(text))
-        assert visible(visible(text)) == visible(text)
+        assert all(c.isprintable() or c in "\u200d\u200c" for c in escape_controls(text))
+        assert escape_controls(escape_controls(text)) == escape_controls(text)
 
     def test_spaces_of_other_scripts_and_private_characters_stay(self) -> None:
-        assert visible("a\u3000b\xa0c\ue0b0") == "a\u3000b\xa0c\ue0b0"
+        assert escape_controls("a\u3000b\xa0c\ue0b0") == "a\u3000b\xa0c\ue0b0"
 
 
 def test_rows_below_others_are_indented_by_their_level() -> None:

@@ -18,7 +18,7 @@ from views.tables import Row, event_rows, trace
 
 import tracekit
 from tracekit.index.trace_index import TraceIndex
-from tracekit.model.display import visible
+from tracekit.model.display import escape_controls
 from tracekit.model.report import Finding, Report, ReportTable, Section
 from tracekit.model.timeline import CriticalPath, Timeline
 from tracekit.model.trace import Trace
@@ -44,7 +44,9 @@ def page_of(figure: Timeline, events: int = 2_000_000, mb: float = 32, args_mb: 
 
 
 def shown(each: Drawn) -> Drawn:
-    return each._replace(lane=visible(each.lane), kind=visible(each.kind), name=visible(each.name))
+    return each._replace(
+        lane=escape_controls(each.lane), kind=escape_controls(each.kind), name=escape_controls(each.name)
+    )
 
 
 @given(rows=event_rows())
@@ -357,7 +359,7 @@ def test_the_page_of_a_sample_holds_its_trace(name: str) -> None:
     kinds = made.events.column("kind").to_pylist()
     begin = int(page.head["begin"])
     expected = Counter(
-        (start - begin, max(length or 0, 0), kind, visible(name or "(no name)"))
+        (start - begin, max(length or 0, 0), kind, escape_controls(name or "(no name)"))
         for name, start, length, kind in zip(names, starts, lengths, kinds, strict=True)
         if length is not None or kind not in ("flow", "counter")
     )

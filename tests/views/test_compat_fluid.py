@@ -10,7 +10,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from doors.compat import Role, descending, numbered, role_of
+from doors.compat import FluidRole, descending, numbered, role_of
 from hypothesis import given
 from hypothesis import strategies as st
 from support import corpus, run_command, sample
@@ -189,9 +189,9 @@ def fluid_run(**facts: Any) -> Run:
 
 
 def test_names_have_the_roles_of_their_last_part() -> None:
-    assert role_of("a/compute/GpuMemcpySync:GPU->CPU") is Role.ORDINARY
-    assert role_of("ParallelExecutor::Run") is Role.SPECIAL
-    assert role_of("mul/mul%x%") is Role.UNIQUE
+    assert role_of("a/compute/GpuMemcpySync:GPU->CPU") is FluidRole.ORDINARY
+    assert role_of("ParallelExecutor::Run") is FluidRole.SPECIAL
+    assert role_of("mul/mul%x%") is FluidRole.UNIQUE
 
 
 def test_outputs_become_numbers_in_the_order_in_which_they_are_met() -> None:

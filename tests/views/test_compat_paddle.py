@@ -18,7 +18,7 @@ import paddle_case
 import pytest
 from doors.compat import forest
 from doors.compat import paddle_order as _order
-from doors.profiler import Timing
+from doors.profiler import BenchmarkTiming
 from hypothesis import given
 from hypothesis import strategies as st
 from small_limits import Limit, small
@@ -217,7 +217,7 @@ def test_the_case_study_gives_its_published_perf_summary_under_compat_and_only_t
 
 @given(costs=st.lists(st.tuples(st.integers(1, 10**9), st.integers(1, 10**9)), min_size=11, max_size=30))
 def test_the_perf_summary_is_that_of_the_timer(tmp_path: Path, costs: list[tuple[int, int]]) -> None:
-    timing = Timing()
+    timing = BenchmarkTiming()
     for reader, rest in costs:
         timing.read(reader)
         timing.step(reader + rest, None)
@@ -382,7 +382,7 @@ def test_nodes_are_visited_from_the_root_the_last_child_first(seed: int, count: 
 
 def test_a_minimum_of_nothing_is_infinite_as_published() -> None:
     rising = [(10 + i, 1) for i in range(12)]
-    timing = Timing()
+    timing = BenchmarkTiming()
     for reader, rest in rising:
         timing.read(reader)
         timing.step(reader + rest, None)

@@ -25,7 +25,7 @@ from tracekit.model import schema
 from tracekit.model.trace import Ledger, Run, SourceFacts
 from tracekit.readers.builder import event_batch, totals_batch
 from tracekit.writers import WRITERS
-from tracekit.writers.base import Stream, WriteOptions, Written
+from tracekit.writers.base import RowStream, WriteOptions, Written
 from tracekit.writers.json_text import OWN_KEYS
 from tracekit.writers.tracks.texts import quoted
 
@@ -36,7 +36,7 @@ def written(
     path: Path, *batches: pa.RecordBatch | pa.Table, run: Run | None = None, viewer: str = "", force: bool = True
 ) -> Written:
     parts = [p for b in batches for p in (b.to_batches() if isinstance(b, pa.Table) else [b])]
-    stream = Stream(run or Run(), iter(parts), (Ledger(path="in.csv", format="test"),))
+    stream = RowStream(run or Run(), iter(parts), (Ledger(path="in.csv", format="test"),))
     return WRITERS["chrome"].write(stream, path, WriteOptions(force=force, viewer=viewer, version="9.9"))
 
 
@@ -433,7 +433,7 @@ def test_names_that_come_late_are_written_again_at_the_end(tmp_path: Path, monke
         run.threads[0, 3, 1 << 40], run.ids["tid", 0, 1 << 40] = "main", "0xffffffffffffffff"
 
     path = tmp_path / "t.json"
-    WRITERS["chrome"].write(Stream(run, batches()), path, WriteOptions())
+    WRITERS["chrome"].write(RowStream(run, batches()), path, WriteOptions())
     names: dict[tuple[str, int], str] = {}
     last = None
     for event in loaded(path)["traceEvents"]:

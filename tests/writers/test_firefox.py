@@ -22,7 +22,7 @@ import tracekit
 from tracekit.model.trace import Ledger, Run, SourceFacts
 from tracekit.readers.builder import totals_batch
 from tracekit.writers import WRITERS
-from tracekit.writers.base import Stream, WriteOptions, Written
+from tracekit.writers.base import RowStream, WriteOptions, Written
 from tracekit.writers.json_text import OWN_KEYS, parsed
 
 RESERVED = OWN_KEYS | {"type", "cause", "stack", "category", "innerWindowID"}
@@ -32,7 +32,7 @@ SAMPLE = Path(__file__).parents[2] / "sample_traces"
 
 def written(path: Path, *batches: pa.RecordBatch | pa.Table, run: Run | None = None) -> Written:
     parts = [p for b in batches for p in (b.to_batches() if isinstance(b, pa.Table) else [b])]
-    stream = Stream(run or Run(), iter(parts), (Ledger(path="in.csv", format="test"),))
+    stream = RowStream(run or Run(), iter(parts), (Ledger(path="in.csv", format="test"),))
     return WRITERS["firefox"].write(stream, path, WriteOptions(force=True, version="9.9"))
 
 
@@ -207,7 +207,7 @@ def test_names_known_late_and_the_order_of_processes_are_right(tmp_path: Path) -
         yield rows(1, ts_ns=np.array([200]), dur_ns=np.array([9]), kind="runtime", pid=5, tid=3)
         run.devices[0, 0], run.streams[0, 0, 7], run.threads[0, 5, 3] = "Tesla P4", "copies", "main"
 
-    WRITERS["firefox"].write(Stream(run, batches()), tmp_path / "t.json", WriteOptions(force=True))
+    WRITERS["firefox"].write(RowStream(run, batches()), tmp_path / "t.json", WriteOptions(force=True))
     threads = profiles.loaded(tmp_path / "t.json")["threads"]
     assert [(thread["processName"], thread["name"]) for thread in threads] == [
         ("process 5", "main (thread 3)"),

@@ -23,7 +23,7 @@ import tracekit
 from tracekit.errors import MissingExtraError, OutputError, OutputExistsError, UsageError
 from tracekit.model.trace import Run, SourceFacts
 from tracekit.writers import WRITERS
-from tracekit.writers.base import Shape, Stream, WriteOptions, Written
+from tracekit.writers.base import OutputSubset, RowStream, WriteOptions, Written
 from tracekit.writers.split.limit import shaped
 
 RUN = "recorder-log/rank0.jsonl"
@@ -41,7 +41,7 @@ def without_otf2(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def written(path: Path, *batches: pa.RecordBatch, run: Run | None = None) -> Written:
-    return WRITERS["otf2"].write(Stream(run or Run(), iter(batches)), path, WriteOptions(force=True, version="9.9"))
+    return WRITERS["otf2"].write(RowStream(run or Run(), iter(batches)), path, WriteOptions(force=True, version="9.9"))
 
 
 def held(name: str | None) -> str:
@@ -211,7 +211,7 @@ def test_an_archive_that_appears_meanwhile_is_not_replaced(tmp_path: Path) -> No
 
     before = list(tmp_path.iterdir())
     with pytest.raises(OutputExistsError):
-        WRITERS["otf2"].write(Stream(Run(), batches()), target, WriteOptions())
+        WRITERS["otf2"].write(RowStream(Run(), batches()), target, WriteOptions())
     assert before == []
     assert list(tmp_path.iterdir()) == [target]
     assert len(profiles.otf2_archive(target).slices) == 50_000
@@ -255,7 +255,7 @@ def test_memory_does_not_grow_with_the_trace(tmp_path: Path) -> None:
 def test_stdout_and_pieces_are_refused() -> None:
     said = run_command("convert", sample(RUN), "-o", "-", "--to", "otf2", code=2).output
     assert "otf2 is a folder, and stdout takes one file" in said
-    for shape in (Shape(split="step"), Shape(max_events=3), Shape(max_mb="1")):
+    for shape in (OutputSubset(split="step"), OutputSubset(max_events=3), OutputSubset(max_mb="1")):
         with pytest.raises(UsageError, match="not for otf2, which is a folder"):
             shaped(WRITERS["otf2"], shape)
 

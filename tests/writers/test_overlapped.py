@@ -21,7 +21,7 @@ from tracekit.errors import OutputError, ParseError
 from tracekit.model.trace import Run, SourceFacts
 from tracekit.readers.builder import event_batch
 from tracekit.writers import WRITERS, overlapped
-from tracekit.writers.base import Stream, WriteOptions, Written
+from tracekit.writers.base import RowStream, WriteOptions, Written
 from tracekit.writers.overlapped import write_overlapped
 
 BESIDE = [name for name, writer in WRITERS.items() if writer.names_only]
@@ -42,7 +42,7 @@ def batch(number: int) -> pa.RecordBatch:
 def slow_writer(to: str, first: threading.Event) -> object:
     """Return a writer that begins when all batches have been made but the waiting ones."""
 
-    def write(stream: Stream, target: Path, options: WriteOptions) -> Written:
+    def write(stream: RowStream, target: Path, options: WriteOptions) -> Written:
         assert first.wait(LONG_S)
         return WRITERS[to].write(stream, target, options)
 
@@ -109,7 +109,7 @@ def test_the_writer_sees_names_as_they_were_when_its_batch_was_made(
         run = Run(sources=[SourceFacts("x", "test")])
         target = tmp_path / name
         made = Watched()
-        written = write_overlapped(writer, Stream(run, growing(run, made)), target, WriteOptions())  # type: ignore[arg-type]
+        written = write_overlapped(writer, RowStream(run, growing(run, made)), target, WriteOptions())  # type: ignore[arg-type]
         assert written.events == 6
         files.append(target.read_bytes())
     assert files[0] == files[1]
@@ -126,7 +126,7 @@ def failing(after: int, error: BaseException) -> Iterator[pa.RecordBatch]:
 @pytest.mark.parametrize("error", [ParseError("x", "line 3", "bad"), KeyboardInterrupt(), MemoryError()])
 def test_an_error_of_the_reader_comes_out_as_it_is(to: str, after: int, error: BaseException, tmp_path: Path) -> None:
     with pytest.raises(type(error)) as raised:
-        write_overlapped(WRITERS[to], Stream(Run(), failing(after, error)), tmp_path / "out", WriteOptions())
+        write_overlapped(WRITERS[to], RowStream(Run(), failing(after, error)), tmp_path / "out", WriteOptions())
     assert raised.value is error
     assert not list(tmp_path.iterdir())
 
@@ -142,7 +142,7 @@ def test_a_full_disk_ends_the_reader_too(to: str, tmp_path: Path) -> None:
             made.append(1)
             yield each
 
-    stream = Stream(Run(), batches())
+    stream = RowStream(Run(), batches())
     with files_limited(0x1000), pytest.raises(OutputError) as raised:
         write_overlapped(WRITERS[to], stream, target, WriteOptions(force=True))
     assert str(raised.value).startswith(str(target))
@@ -152,13 +152,13 @@ def test_a_full_disk_ends_the_reader_too(to: str, tmp_path: Path) -> None:
 
 
 def test_a_writer_that_takes_no_more_batches_ends_the_reader() -> None:
-    def write(stream: Stream, target: Path, options: WriteOptions) -> Written:
+    def write(stream: RowStream, target: Path, options: WriteOptions) -> Written:
         return Written(target, events=next(stream.batches).num_rows)
 
     made: list[int] = []
     endless = iter(lambda: made.append(1) or batch(len(made)), None)
     writer = replace(WRITERS["chrome"], write=write)
-    assert write_overlapped(writer, Stream(Run(), endless), Path("x"), WriteOptions()).events == 1
+    assert write_overlapped(writer, RowStream(Run(), endless), Path("x"), WriteOptions()).events == 1
     assert len(made) <= overlapped.AHEAD + 3
 
 
@@ -170,7 +170,7 @@ def test_one_core_means_one_thread(tmp_path: Path, monkeypatch: pytest.MonkeyPat
         threads.update(threading.enumerate())
         yield batch(1)
 
-    write_overlapped(WRITERS["chrome"], Stream(Run(), batches()), tmp_path / "out", WriteOptions())
+    write_overlapped(WRITERS["chrome"], RowStream(Run(), batches()), tmp_path / "out", WriteOptions())
     assert not [thread for thread in threads if thread.name == "tracekit-write"]
 
 

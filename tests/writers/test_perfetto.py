@@ -23,9 +23,9 @@ import tracekit
 from tracekit.model.trace import Ledger, Run, SourceFacts
 from tracekit.readers.builder import totals_batch
 from tracekit.writers import WRITERS
-from tracekit.writers.base import Stream, WriteOptions, Written
+from tracekit.writers.base import RowStream, WriteOptions, Written
 from tracekit.writers.json_text import OWN_KEYS, parsed
-from tracekit.writers.tracks.nested import Items, order_packets
+from tracekit.writers.tracks.nested import TrackItems, order_packets
 
 HOST_NUMBERS = ("device", "context", "stream")
 NUMBERS = ("correlation", "step", "bytes", "registers", "static_smem_bytes", "dynamic_smem_bytes")
@@ -33,7 +33,7 @@ NUMBERS = ("correlation", "step", "bytes", "registers", "static_smem_bytes", "dy
 
 def written(path: Path, *batches: pa.RecordBatch | pa.Table, run: Run | None = None, force: bool = True) -> Written:
     parts = [p for b in batches for p in (b.to_batches() if isinstance(b, pa.Table) else [b])]
-    stream = Stream(run or Run(), iter(parts), (Ledger(path="in.csv", format="test"),))
+    stream = RowStream(run or Run(), iter(parts), (Ledger(path="in.csv", format="test"),))
     return WRITERS["perfetto"].write(stream, path, WriteOptions(force=force, version="9.9"))
 
 
@@ -153,7 +153,7 @@ def laminar(draw: st.DrawFn) -> list[tuple[int, int, int]]:
 def order_of(spans: list[tuple[int, int, int]], until: int) -> Any:
     track, start, end = (np.array([span[n] for span in spans], np.int64) for n in range(3))
     none = np.zeros(len(spans), np.bool_)
-    return order_packets(Items(track, start, end, none, none), until)
+    return order_packets(TrackItems(track, start, end, none, none), until)
 
 
 @given(spans=laminar())
@@ -276,7 +276,7 @@ def test_names_that_come_late_are_written_again_at_the_end(tmp_path: Path, monke
         run.threads[0, 3, 1 << 40], run.ids["tid", 0, 1 << 40] = "main", "0xffffffffffffffff"
 
     path = tmp_path / "t.pftrace"
-    WRITERS["perfetto"].write(Stream(run, batches()), path, WriteOptions())
+    WRITERS["perfetto"].write(RowStream(run, batches()), path, WriteOptions())
     tracks = pftrace.decode(path).tracks.values()
     assert {track.get("process", track.get("name")) for track in tracks} == {
         "GPU 0 Tesla P4 (process 3)", "main (thread 0xffffffffffffffff)", "python (process 3)", "stream 7 copies",

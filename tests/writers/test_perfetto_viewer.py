@@ -20,7 +20,7 @@ from tracekit.inputs.order import in_order
 from tracekit.model.trace import Run
 from tracekit.readers.builder import event_batch
 from tracekit.writers import WRITERS
-from tracekit.writers.base import Stream, WriteOptions
+from tracekit.writers.base import RowStream, WriteOptions
 
 pytestmark = pytest.mark.viewer
 
@@ -82,7 +82,7 @@ def test_a_file_is_the_same_in_both_formats(name: str, tmp_path: Path) -> None:
 
 def written(path: Path, batches: list[pa.RecordBatch], run: Run | None = None) -> Path:
     to = "perfetto" if ".pftrace" in path.name else "chrome"
-    WRITERS[to].write(Stream(run or Run(), iter(batches)), path, WriteOptions(force=True))
+    WRITERS[to].write(RowStream(run or Run(), iter(batches)), path, WriteOptions(force=True))
     return path
 
 
@@ -156,7 +156,7 @@ def test_overlapping_kernels_are_whole_and_a_late_name_is_taken(tmp_path: Path) 
         yield rows(2, ts_ns=np.array([100, 150]), dur_ns=np.array([100, 100]), device=0, stream=7, name="k")
         run.devices[0, 0], run.streams[0, 0, 7] = "Tesla P4", "copies"
 
-    WRITERS["perfetto"].write(Stream(run, batches()), tmp_path / "t.pftrace", WriteOptions())
+    WRITERS["perfetto"].write(RowStream(run, batches()), tmp_path / "t.pftrace", WriteOptions())
     seen = perfetto(tmp_path / "t.pftrace", [SLICES])
     assert [(row["ts"], row["dur"]) for row in seen["sql"][0]] == [(0, 100), (50, 100)]
     assert seen["processes"] == [{"pid": 1, "name": "GPU 0 Tesla P4"}]

@@ -20,14 +20,14 @@ from writing import dense_tables
 import tracekit
 from tracekit.model.trace import Run, SourceFacts
 from tracekit.writers import WRITERS
-from tracekit.writers.base import Stream, WriteOptions, Written
+from tracekit.writers.base import RowStream, WriteOptions, Written
 
 SAMPLE = Path(__file__).parents[2] / "sample_traces"
 
 
 def written(path: Path, *batches: pa.RecordBatch, run: Run | None = None) -> Written:
     return WRITERS["speedscope"].write(
-        Stream(run or Run(), iter(batches)), path, WriteOptions(force=True, version="9.9")
+        RowStream(run or Run(), iter(batches)), path, WriteOptions(force=True, version="9.9")
     )
 
 

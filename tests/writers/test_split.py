@@ -24,7 +24,7 @@ from tracekit.errors import OutputError, OutputExistsError, UsageError
 from tracekit.model.trace import Ledger, Run, SourceFacts
 from tracekit.readers.builder import totals_batch
 from tracekit.writers import WRITERS
-from tracekit.writers.base import Shape, Stream, WriteOptions, Written
+from tracekit.writers.base import OutputSubset, RowStream, WriteOptions, Written
 from tracekit.writers.split.limit import shaped
 from tracekit.writers.split.plan import parse_split
 
@@ -39,7 +39,7 @@ class Collector:
         self.totals: dict[str, int] = {}
         self.writer = replace(WRITERS["jsonl"], write=self._write)
 
-    def _write(self, stream: Stream, target: Path, options: WriteOptions) -> Written:
+    def _write(self, stream: RowStream, target: Path, options: WriteOptions) -> Written:
         held: list[Row] = []
         totals = 0
         for batch in stream.batches:
@@ -53,10 +53,10 @@ class Collector:
 
 
 def convert(
-    folder: Path, shape: Shape, *batches: pa.RecordBatch, run: Run | None = None, force: bool = True
+    folder: Path, shape: OutputSubset, *batches: pa.RecordBatch, run: Run | None = None, force: bool = True
 ) -> tuple[list[list[Row]], Written]:
     collector = Collector()
-    stream = Stream(run or Run(), iter(batches), (Ledger(path="in.csv", format="test"),))
+    stream = RowStream(run or Run(), iter(batches), (Ledger(path="in.csv", format="test"),))
     made = shaped(collector.writer, shape).write(stream, folder / "run.jsonl", WriteOptions(force=force, version="9"))
     return [collector.files[name] for name in sorted(collector.files) if (folder / name).exists()], made
 
@@ -108,7 +108,7 @@ def check_pieces(given_rows: list[Row], pieces: list[list[Row]], folder: Path) -
 @given(table=dense_tables(), how=st.sampled_from(["events=1", "events=3", "time=7ns", "time=1us"]))
 def test_every_event_is_in_the_pieces_once(tmp_path: Path, table: pa.Table, how: str) -> None:
     batches = in_time_order(table)
-    pieces, made = convert(tmp_path, Shape(how), *batches)
+    pieces, made = convert(tmp_path, OutputSubset(how), *batches)
     check_pieces([row for batch in batches for row in rows_of(pa.Table.from_batches([batch]))], pieces, tmp_path)
     assert made.events == table.num_rows
 
@@ -116,7 +116,7 @@ def test_every_event_is_in_the_pieces_once(tmp_path: Path, table: pa.Table, how:
 @given(table=tables("events", max_rows=10), most=st.integers(1, 9))
 def test_pieces_have_at_most_the_number_of_events(tmp_path: Path, table: pa.Table, most: int) -> None:
     batches = in_time_order(table)
-    pieces, _ = convert(tmp_path, Shape(f"events={most}"), *batches)
+    pieces, _ = convert(tmp_path, OutputSubset(f"events={most}"), *batches)
     check_pieces([row for batch in batches for row in rows_of(pa.Table.from_batches([batch]))], pieces, tmp_path)
     for piece in pieces[:-1]:
         new = [row["ts_ns"] for row in piece if (cut_of(row) or {"part": 1})["part"] == 1]
@@ -127,7 +127,7 @@ def test_pieces_have_at_most_the_number_of_events(tmp_path: Path, table: pa.Tabl
 def test_a_range_over_three_pieces_has_three_parts_and_its_args(tmp_path: Path) -> None:
     batch = rows(4, ts_ns=np.array([0, 10, 25, 40]), dur_ns=np.array([45, 20, 1, 10]), name=pa.array(list("abcd")),
                  args=pa.array(['{"x":1}', "no JSON", None, "{}"]))  # fmt: skip
-    pieces, made = convert(tmp_path, Shape("time=20ns"), batch)
+    pieces, made = convert(tmp_path, OutputSubset("time=20ns"), batch)
     assert [[(row["name"], row["ts_ns"], row["dur_ns"]) for row in piece] for piece in pieces] == [
         [("a", 0, 20), ("b", 10, 10)],
         [("a", 20, 20), ("b", 20, 10), ("c", 25, 1)],
@@ -144,13 +144,13 @@ def test_a_range_over_three_pieces_has_three_parts_and_its_args(tmp_path: Path) 
 
 def test_windows_without_a_start_make_no_piece_of_their_own(tmp_path: Path) -> None:
     batch = rows(3, ts_ns=np.array([5, 10**15, 10**15 + 3]), dur_ns=np.array([2 * 10**15, 1, 1]))
-    pieces, _ = convert(tmp_path, Shape("time=1us"), batch)
+    pieces, _ = convert(tmp_path, OutputSubset("time=1us"), batch)
     assert [len(piece) for piece in pieces] == [1, 3]
 
 
 def test_pieces_by_size_fit(tmp_path: Path) -> None:
     batches = [rows(5000, ts_ns=np.arange(5000) + 5000 * i, dur_ns=np.full(5000, 3)) for i in range(4)]
-    pieces, _ = convert(tmp_path, Shape("mb=0.1"), *batches)
+    pieces, _ = convert(tmp_path, OutputSubset("mb=0.1"), *batches)
     sizes = [entry["bytes"] for entry in index_of(tmp_path)["pieces"]]
     assert max(sizes) <= 100_000
     assert min(sizes[:-1]) >= 70_000
@@ -158,7 +158,9 @@ def test_pieces_by_size_fit(tmp_path: Path) -> None:
 
 
 def test_events_of_one_instant_stay_in_one_piece_whatever_its_size(tmp_path: Path) -> None:
-    pieces, _ = convert(tmp_path, Shape("mb=0.0003"), rows(9, ts_ns=np.array([1] * 8 + [2]), dur_ns=np.ones(9, int)))
+    pieces, _ = convert(
+        tmp_path, OutputSubset("mb=0.0003"), rows(9, ts_ns=np.array([1] * 8 + [2]), dur_ns=np.ones(9, int))
+    )
     assert [len(piece) for piece in pieces] == [8, 1]
 
 
@@ -166,14 +168,16 @@ def test_pieces_by_step_begin_where_the_first_rank_begins_it(tmp_path: Path) -> 
     batch = rows(6, ts_ns=np.array([0, 10, 12, 20, 22, 30]), dur_ns=np.full(6, 5), rank=pa.array([0, 0, 1, 0, 1, 0]),
                  kind=pa.array(["kernel", "step", "step", "step", "step", "kernel"]),
                  step=pa.array([None, 1, 1, 2, 2, 2]))  # fmt: skip
-    pieces, _ = convert(tmp_path, Shape("step"), batch)
+    pieces, _ = convert(tmp_path, OutputSubset("step"), batch)
     assert [len(piece) for piece in pieces] == [1, 2, 3]
     assert [entry["step"] for entry in index_of(tmp_path)["pieces"]] == [None, "1", "2"]
 
 
 def test_pieces_by_rank_are_not_cut(tmp_path: Path) -> None:
     batch = rows(5, ts_ns=np.arange(5), dur_ns=np.full(5, 100), rank=pa.array([3, 0, None, 3, 0]))
-    pieces, _ = convert(tmp_path, Shape("rank"), batch, totals_batch(2, {"name": "x", "source": 0, "section": "s"}))
+    pieces, _ = convert(
+        tmp_path, OutputSubset("rank"), batch, totals_batch(2, {"name": "x", "source": 0, "section": "s"})
+    )
     assert [[row["ts_ns"] for row in piece] for piece in pieces] == [[1, 4], [0, 3], [2]]
     found = index_of(tmp_path)["pieces"]
     assert [(entry["rank"], entry["from_ns"], entry["to_ns"]) for entry in found] == [
@@ -187,24 +191,24 @@ def test_totals_are_in_the_first_piece_alone(tmp_path: Path) -> None:
     collector = Collector()
     batch = rows(3, ts_ns=np.arange(3), dur_ns=np.ones(3, int))
     totals = totals_batch(2, {"name": "x", "source": 0, "section": "s"})
-    stream = Stream(Run(), iter([batch, totals]))
-    made = shaped(collector.writer, Shape("events=1")).write(stream, tmp_path / "run.jsonl", WriteOptions())
+    stream = RowStream(Run(), iter([batch, totals]))
+    made = shaped(collector.writer, OutputSubset("events=1")).write(stream, tmp_path / "run.jsonl", WriteOptions())
     assert list(collector.totals.values()) == [2, 0, 0]
     assert made.totals == 2
 
 
 def test_an_old_index_gives_way_with_its_pieces_and_nothing_else(tmp_path: Path) -> None:
     batch = rows(4, ts_ns=np.arange(4), dur_ns=np.ones(4, int))
-    convert(tmp_path, Shape("events=1"), batch, force=False)
+    convert(tmp_path, OutputSubset("events=1"), batch, force=False)
     (tmp_path / "run.0009.jsonl").write_bytes(b"mine")
     with pytest.raises(OutputExistsError):
-        convert(tmp_path, Shape("events=2"), batch, force=False)
-    convert(tmp_path, Shape("events=2"), batch)
+        convert(tmp_path, OutputSubset("events=2"), batch, force=False)
+    convert(tmp_path, OutputSubset("events=2"), batch)
     names = sorted(path.name for path in tmp_path.iterdir())
     assert names == ["run.0001.jsonl", "run.0002.jsonl", "run.0009.jsonl", "run.index.json"]
     (tmp_path / "run.index.json").unlink()
     with pytest.raises(OutputExistsError, match=r"run\.0001\.jsonl"):
-        convert(tmp_path, Shape("events=2"), batch, force=False)
+        convert(tmp_path, OutputSubset("events=2"), batch, force=False)
     assert not (tmp_path / "run.index.json").exists()
 
 
@@ -213,23 +217,23 @@ def test_a_piece_never_replaces_an_input(tmp_path: Path) -> None:
     source.write_bytes(b"mine")
     run = Run(sources=[SourceFacts(str(source), "test")])
     with pytest.raises(OutputError, match="is an input and cannot be replaced"):
-        convert(tmp_path, Shape("events=1"), rows(1, ts_ns=np.array([1])), run=run)
+        convert(tmp_path, OutputSubset("events=1"), rows(1, ts_ns=np.array([1])), run=run)
     assert source.read_bytes() == b"mine"
     assert list(tmp_path.iterdir()) == [source]
 
 
-@pytest.mark.parametrize("shape", [Shape("events=20000"), Shape(max_events=50_000)])
-def test_a_full_disk_leaves_nothing_behind(tmp_path: Path, shape: Shape) -> None:
+@pytest.mark.parametrize("shape", [OutputSubset("events=20000"), OutputSubset(max_events=50_000)])
+def test_a_full_disk_leaves_nothing_behind(tmp_path: Path, shape: OutputSubset) -> None:
     def batches() -> Any:
         for i in range(4):
             yield rows(20_000, ts_ns=np.arange(20_000) + i * 20_000, dur_ns=np.full(20_000, 5))
 
     writer = shaped(WRITERS["chrome"], shape)
-    writer.write(Stream(Run(), batches()), tmp_path / "warm.json", WriteOptions(force=True))
+    writer.write(RowStream(Run(), batches()), tmp_path / "warm.json", WriteOptions(force=True))
     for path in tmp_path.iterdir():
         path.unlink()
     with files_limited(0x8000), pytest.raises(OutputError) as raised:
-        writer.write(Stream(Run(), batches()), tmp_path / "run.json", WriteOptions(force=True))
+        writer.write(RowStream(Run(), batches()), tmp_path / "run.json", WriteOptions(force=True))
     assert str(raised.value).startswith(str(tmp_path / "run"))
     assert list(tmp_path.iterdir()) == []
 
@@ -253,22 +257,22 @@ def test_what_cannot_be_split_is_refused(tmp_path: Path) -> None:
     batch = rows(3, ts_ns=np.array([0, 10, 10**12]), dur_ns=np.ones(3, int))
     for how, reason in (("step", "the trace has no steps"), ("rank", "the trace has no ranks")):
         with pytest.raises(UsageError, match=reason):
-            convert(tmp_path, Shape(how), batch)
+            convert(tmp_path, OutputSubset(how), batch)
     many = rows(10_001, ts_ns=np.arange(10_001))
     for how in ("events=1", "time=1ns"):
         with pytest.raises(UsageError, match="more than 9,999 pieces"):
-            convert(tmp_path, Shape(how), many)
+            convert(tmp_path, OutputSubset(how), many)
     with pytest.raises(UsageError, match="cuda-csv is written whole"):
-        shaped(WRITERS["cuda-csv"], Shape("step"))
+        shaped(WRITERS["cuda-csv"], OutputSubset("step"))
     with pytest.raises(UsageError, match="only one of them"):
-        shaped(WRITERS["chrome"], Shape("step", max_events=3))
+        shaped(WRITERS["chrome"], OutputSubset("step", max_events=3))
     assert list(tmp_path.iterdir()) == []
 
 
 @given(table=dense_tables(), most=st.integers(1, 12))
 def test_a_limit_keeps_the_longest_and_counts_the_others(tmp_path: Path, table: pa.Table, most: int) -> None:
     batches = in_time_order(table)
-    [kept], made = convert(tmp_path, Shape(max_events=most), *batches)
+    [kept], made = convert(tmp_path, OutputSubset(max_events=most), *batches)
     given_rows: list[Row] = [row for batch in batches for row in rows_of(pa.Table.from_batches([batch]))]
     assert len(kept) == min(most, len(given_rows))
     assert made.left_out == ({"over-the-limit": len(given_rows) - most} if len(given_rows) > most else {})
@@ -284,7 +288,7 @@ def test_a_limit_keeps_the_longest_and_counts_the_others(tmp_path: Path, table: 
 def test_the_note_of_a_limit_says_what_went(tmp_path: Path) -> None:
     batch = rows(5, ts_ns=np.arange(5), dur_ns=pa.array([100, None, 300, 2, 100], pa.int64()),
                  kind=pa.array(["kernel", "mark", "kernel", "step", "kernel"]))  # fmt: skip
-    [kept], made = convert(tmp_path, Shape(max_events=3), batch)
+    [kept], made = convert(tmp_path, OutputSubset(max_events=3), batch)
     assert [row["ts_ns"] for row in kept] == [0, 2, 3]
     [note] = made.notes
     assert note.endswith("1 without a duration (marks, counter values); 1 ranges of at most 100 ns, "
@@ -293,7 +297,7 @@ def test_the_note_of_a_limit_says_what_went(tmp_path: Path) -> None:
 
 def test_a_file_of_at_most_so_many_mb(tmp_path: Path) -> None:
     batch = rows(5000, ts_ns=np.arange(5000), dur_ns=np.arange(5000))
-    [kept], made = convert(tmp_path, Shape(max_mb="0.1"), batch)
+    [kept], made = convert(tmp_path, OutputSubset(max_mb="0.1"), batch)
     assert 800 <= len(kept) <= 1000
     assert (tmp_path / "run.jsonl").stat().st_size <= 100_000
     assert min(row["dur_ns"] for row in kept) == 5000 - len(kept)

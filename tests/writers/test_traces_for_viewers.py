@@ -10,7 +10,7 @@ from writing import check_full_disk, peak_kilobytes
 from tracekit.errors import OutputError, OutputExistsError
 from tracekit.model.trace import Run
 from tracekit.writers import WRITERS
-from tracekit.writers.base import Stream, WriteOptions
+from tracekit.writers.base import RowStream, WriteOptions
 
 FILES = {"chrome": "t.json", "firefox": "t.json", "perfetto": "t.pftrace", "speedscope": "t.json"}
 
@@ -22,9 +22,9 @@ def test_an_existing_file_needs_force_and_zstd_is_refused(tmp_path: Path, target
     path = tmp_path / FILES[target]
     path.write_bytes(b"old")
     with pytest.raises(OutputExistsError):
-        WRITERS[target].write(Stream(Run(), iter([])), path, WriteOptions(force=False))
+        WRITERS[target].write(RowStream(Run(), iter([])), path, WriteOptions(force=False))
     with pytest.raises(OutputError, match=refusal):
-        WRITERS[target].write(Stream(Run(), iter([])), Path(f"{path}.zst"), WriteOptions(force=True))
+        WRITERS[target].write(RowStream(Run(), iter([])), Path(f"{path}.zst"), WriteOptions(force=True))
     assert path.read_bytes() == b"old"
     assert list(tmp_path.iterdir()) == [path]
 

@@ -28,17 +28,17 @@ from enum import IntEnum
 
 import numpy as np
 
-from tracekit.analysis.path_graph import Device, Host, Nodes, Part, Waits, build_nodes, in_order
+from tracekit.analysis.path_graph import PathDevice, PathHost, PathNodes, PathPart, Waits, build_nodes, in_order
 from tracekit.model.arrow import I64, Codes, Mask, Numbers, Rows
 
 __all__ = [
     "SHORT_PAUSE",
-    "Device",
-    "Graph",
-    "Host",
     "Lag",
-    "Part",
     "Path",
+    "PathDevice",
+    "PathGraph",
+    "PathHost",
+    "PathPart",
     "Waits",
     "build",
     "build_nodes",
@@ -110,7 +110,7 @@ class Doubts:
         )
 
 
-def find(nodes: Nodes, ready: I64) -> Doubts:
+def find(nodes: PathNodes, ready: I64) -> Doubts:
     """Return the doubts of a graph. ready: when all that each node is known to wait for had ended, shape (n,)."""
     parts = _of_streams(nodes, ready), _of_threads(nodes)
     first = np.cumsum(np.concatenate([[0], *(np.diff(part.first) for part in parts)]))
@@ -124,7 +124,7 @@ def find(nodes: Nodes, ready: I64) -> Doubts:
     )
 
 
-def _of_threads(nodes: Nodes) -> Doubts:
+def _of_threads(nodes: PathNodes) -> Doubts:
     head, tail = nodes.woken_head, nodes.woken_tail
     forward = np.flatnonzero(in_order(nodes, tail, head))
     order = forward[np.lexsort((nodes.ends[tail[forward]], head[forward]))]
@@ -134,7 +134,7 @@ def _of_threads(nodes: Nodes) -> Doubts:
     return Doubts(head[last], np.arange(count + 1), tail[last], lags, sure, nodes.woken_long[last])
 
 
-def _of_streams(nodes: Nodes, ready: I64) -> Doubts:
+def _of_streams(nodes: PathNodes, ready: I64) -> Doubts:
     low = nodes.devices_from
     starts, ends, ordered = nodes.starts[low:], nodes.ends[low:], nodes.ordered[low:]
     known = ready[low:]
@@ -469,7 +469,7 @@ class Lag(IntEnum):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Graph:
+class PathGraph:
     """Nodes with their edges; all arrays of nodes have the shape (n,), those of joins (m,).
 
     bind: the tail of the binding edge; -1 where nothing is known that the node waited for. chain_slack: of the edge
@@ -480,7 +480,7 @@ class Graph:
     path with the one that ends last: sink, -1 for a graph without nodes.
     """
 
-    nodes: Nodes
+    nodes: PathNodes
     bind: I64
     chain_slack: I64
     launch: I64
@@ -505,7 +505,7 @@ class Graph:
 class Path:
     """The parts of the path in order of time, without a gap from the graph's begin to its end; shape (k,).
 
-    parts: `Part`. names: the code of the node's name, or a `Lag` where `node` is -1.
+    parts: `PathPart`. names: the code of the node's name, or a `Lag` where `node` is -1.
     """
 
     starts: I64
@@ -516,14 +516,14 @@ class Path:
 
 
 def build(
-    host: Host,
-    device: Device,
+    host: PathHost,
+    device: PathDevice,
     waits: Waits | None = None,
     *,
     main: int = 0,
     begin: int | None = None,
     end: int | None = None,
-) -> Graph:
+) -> PathGraph:
     """Return the graph of a window.
 
     main: the thread on which the run ends, where it does not end on a device. begin, end: ns; host ranges are cut to
@@ -533,7 +533,7 @@ def build(
     return connected(build_nodes(host, device, waits or Waits.none(), main=main, begin=begin, end=end), main=main)
 
 
-def connected(nodes: Nodes, *, main: int) -> Graph:
+def connected(nodes: PathNodes, *, main: int) -> PathGraph:
     """Return the graph of these nodes, as `build` does; `nodes.launch` is then without edges back in time.
 
     For large graphs: the caller can let go of what `build_nodes` needed.
@@ -542,7 +542,7 @@ def connected(nodes: Nodes, *, main: int) -> Graph:
     count = nodes.starts.size
     if not count:
         none = np.zeros(0, np.int64)
-        return Graph(
+        return PathGraph(
             nodes, none, none, none, none, none, none, none, none, Doubts.none(), nodes.begin, nodes.begin, none, -1
         )
     finals = _last(nodes, main)
@@ -577,7 +577,7 @@ def connected(nodes: Nodes, *, main: int) -> Graph:
     doubts = find(nodes, ready)
     likely = bind.copy()
     likely[doubts.heads[doubts.likely]] = doubts.tails[doubts.first[:-1][doubts.likely]]
-    return Graph(
+    return PathGraph(
         nodes,
         likely,
         np.where(follows & (bind != here - 1), gap, 0),
@@ -595,14 +595,14 @@ def connected(nodes: Nodes, *, main: int) -> Graph:
     )
 
 
-def _last(nodes: Nodes, main: int) -> I64:
+def _last(nodes: PathNodes, main: int) -> I64:
     """Return the last nodes of the main thread and of each chain of a device; of every chain where there is neither."""
     final = np.flatnonzero(np.append(nodes.chain[1:] != nodes.chain[:-1], True))
     able = (nodes.chain[final] == main) | (final >= nodes.devices_from)
     return final[able] if able.any() else final
 
 
-def walk(graph: Graph) -> Path:
+def walk(graph: PathGraph) -> Path:
     """Return the path, from the sink back along the binding edges; loops over changes of thread or stream alone."""
     nodes, count = graph.nodes, graph.nodes.starts.size
     if graph.sink < 0:
@@ -644,7 +644,7 @@ def _paired(lags: Codes, nodes: Codes) -> Codes:
     return every
 
 
-def _lags(nodes: Nodes, tails: I64, heads: I64) -> tuple[I64, I64]:
+def _lags(nodes: PathNodes, tails: I64, heads: I64) -> tuple[I64, I64]:
     """Return what lies between each tail and head on the path: the lag, and the class of its time."""
     of_tail, of_head = tails >= nodes.devices_from, heads >= nodes.devices_from
     same = (nodes.chain[tails] == nodes.chain[heads]) & (tails >= 0)
@@ -653,7 +653,7 @@ def _lags(nodes: Nodes, tails: I64, heads: I64) -> tuple[I64, I64]:
         [int(Lag.BEFORE), int(Lag.STREAM), int(Lag.THREAD), int(Lag.LAUNCH)],
         int(Lag.WAIT),
     )
-    return lag, np.where(lag == Lag.LAUNCH, int(Part.LAUNCH), int(Part.IDLE))
+    return lag, np.where(lag == Lag.LAUNCH, int(PathPart.LAUNCH), int(PathPart.IDLE))
 
 
 def _nonempty(path: Path) -> Path:
@@ -661,19 +661,19 @@ def _nonempty(path: Path) -> Path:
     return Path(path.starts[keep], path.ends[keep], path.names[keep], path.parts[keep], path.node[keep])
 
 
-def upper_bound(graph: Graph, names: Collection[int], *, without: Collection[int] = ()) -> int:
+def upper_bound(graph: PathGraph, names: Collection[int], *, without: Collection[int] = ()) -> int:
     """Return the ns by which the window would end earlier if all nodes of these names took no time: at most so much.
 
-    names: codes of names, as in `Host.names` and `Device.names`. without: numbers of waits that would not happen
-    (rows of `Waits`): the host would go on at once. Between 0 and the span; without `without`, at most the time that
-    these names take on the path.
+    names: codes of names, as in `PathHost.names` and `PathDevice.names`. without: numbers of waits that would not
+    happen (rows of `Waits`): the host would go on at once. Between 0 and the span; without `without`, at most the time
+    that these names take on the path.
     """
     mask = np.isin(graph.nodes.names, np.array(sorted(names), np.int64))
     return int(upper_bounds(graph, [mask], without=without)[0])
 
 
 def upper_bounds(
-    graph: Graph,
+    graph: PathGraph,
     masks: Sequence[Numbers],
     *,
     without: Collection[int] = (),
@@ -709,7 +709,7 @@ def upper_bounds(
     return found
 
 
-def _contracted(graph: Graph, stays: Mask, doubts: Doubts) -> Contracted:
+def _contracted(graph: PathGraph, stays: Mask, doubts: Doubts) -> Contracted:
     nodes = graph.nodes
     return Contracted.of(
         nodes.chain,

@@ -24,7 +24,7 @@ import numpy as np
 
 from tracekit.model.arrow import I64
 
-__all__ = ["RULES", "KernelClass", "Rule", "class_codes", "classify", "parse_rules"]
+__all__ = ["RULES", "ClassRule", "KernelClass", "class_codes", "classify", "parse_rules"]
 
 LONGEST_NAME = 4096
 """Characters of a name that are looked at: template arguments behind them add nothing, and names of 142 MB exist."""
@@ -49,7 +49,7 @@ class KernelClass(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Rule:
+class ClassRule:
     """One line of the table: a kernel whose name has a match of `pattern` (a regular expression) is of this class."""
 
     kernel_class: KernelClass
@@ -57,63 +57,63 @@ class Rule:
 
 
 # "(?<![a-z])" and "(?![a-z])" mean "at the border of a word": names join words by "_", "::", digits and capitals.
-RULES: tuple[Rule, ...] = (
+RULES: tuple[ClassRule, ...] = (
     # TorchInductor names a kernel after all operators fused into it, so its prefix decides, and the operators do not.
-    Rule(KernelClass.ATTENTION, r"^triton_\w*(?:flex_attention|sdpa)"),
-    Rule(KernelClass.CONV, r"^triton_tem_\w*conv"),
-    Rule(KernelClass.GEMM, r"^triton_(?:tem_|mm|bmm)"),
-    Rule(KernelClass.NORMALIZATION, r"^triton_(?:red|per)_\w*(?:_norm|softmax)"),
-    Rule(KernelClass.REDUCTION, r"^triton_(?:red|per|split_scan)_"),
-    Rule(KernelClass.ELEMENTWISE, r"^triton_(?:poi|for)_"),
-    Rule(
+    ClassRule(KernelClass.ATTENTION, r"^triton_\w*(?:flex_attention|sdpa)"),
+    ClassRule(KernelClass.CONV, r"^triton_tem_\w*conv"),
+    ClassRule(KernelClass.GEMM, r"^triton_(?:tem_|mm|bmm)"),
+    ClassRule(KernelClass.NORMALIZATION, r"^triton_(?:red|per)_\w*(?:_norm|softmax)"),
+    ClassRule(KernelClass.REDUCTION, r"^triton_(?:red|per|split_scan)_"),
+    ClassRule(KernelClass.ELEMENTWISE, r"^triton_(?:poi|for)_"),
+    ClassRule(
         KernelClass.COLLECTIVE,
         r"^(?:void )?(?:\w+::)*(?:nccl|rccl|msccl|xccl|oneccl|hccl|hcom_|bkcl|gloo|mpi_|ucc_|nvshmem)"
         r"|(?<![a-z])deep_ep(?![a-z])|cross_device_reduce|multimem_\w*(?:reduce|gather)"
         r"|(?<![a-z])(?:one|two)_?shot_?all_?reduce|(?<![a-z])all_?reduce(?:_|kernel|<|\(|$)"
         r"|(?<![a-z])(?:all_?gather|reduce_?scatter|all_?to_?all)(?:_kernel|kernel|v?<|v?\(|v?$)",
     ),
-    Rule(KernelClass.ATTENTION, r"flash|fmha|(?<![a-z])mha(?![a-z])|attention|attn|(?<![a-z])mla_"),
-    Rule(
+    ClassRule(KernelClass.ATTENTION, r"flash|fmha|(?<![a-z])mha(?![a-z])|attention|attn|(?<![a-z])mla_"),
+    ClassRule(
         KernelClass.OPTIMIZER,
         r"adam|adagrad|adadelta|rmsprop|(?<![a-z])(?:sgd|lamb|lars|lion)(?![a-z])|sgdkernel|momentum|optimizer",
     ),
-    Rule(
+    ClassRule(
         KernelClass.NORMALIZATION,
         r"(?:batch|layer|rms|group|instance)_?norm|(?<![a-z])bn_|softmax|gammabeta|rowwisemoments|welford"
         r"|(?<![a-z])lrn(?![a-z])",
     ),
-    Rule(
+    ClassRule(
         KernelClass.CONV,
         r"(?<![a-z])\d?d?conv(?!ert)|convolv|convolution|fprop|dgrad|wgrad|winograd|implicit_?gemm|im2col|col2im|depthwise"
         r"|scudnn|(?<![a-z])igemm_(?:fwd|bwd|wrw)|cudnn\w*::compute\w*offsets|(?<![a-z])fft2d_",
     ),
-    Rule(KernelClass.REDUCTION, r"(?<![a-z])(?:dotc?|nrm2|asum)_kernel"),
-    Rule(
+    ClassRule(KernelClass.REDUCTION, r"(?<![a-z])(?:dotc?|nrm2|asum)_kernel"),
+    ClassRule(
         KernelClass.GEMM,
         r"(?<!fb)gemm|gemv|matmul|cijk_|nvjet_|splitkreduce|cublas|(?<![a-z])(?:mm|bmm|addmm|fc|syrk|trsm|trmm)(?![a-z])"
         r"|marlin|cutlass",
     ),
-    Rule(KernelClass.SORT, r"sort|topk|top_k|onesweep|radix|(?<![a-z])unique"),
-    Rule(
+    ClassRule(KernelClass.SORT, r"sort|topk|top_k|onesweep|radix|(?<![a-z])unique"),
+    ClassRule(
         KernelClass.RNG,
         r"(?<![a-z])distribution_|philox|(?:cu|hip|roc)rand|dropout|bernoulli|randperm|(?<![a-z])rng(?![a-z])"
         r"|random",
     ),
-    Rule(
+    ClassRule(
         KernelClass.EMBEDDING_INDEX,
         r"embedding|(?<![a-z])index_(?:select|put|add|copy|fill|elementwise|kernel)|indexselect|indexing"
         r"|index_elementwise|gather|scatter|lookup|(?<![a-z])take(?![a-z])|one_?hot|::index\b|bucketize",
     ),
-    Rule(
+    ClassRule(
         KernelClass.COPY_LIKE,
         r"catarray|copy|transpose|permute|nchwtonhwc|nhwctonchw|(?<![a-z])concat|fillfunctor|(?<![a-z])memset|memcpy"
         r"|(?<![a-z])cat(?![a-z])|(?<![a-z])(?:pad|split|slice|roll|flip)(?![a-z])|contiguous|tensortransform",
     ),
-    Rule(
+    ClassRule(
         KernelClass.REDUCTION,
         r"reduc|(?<![a-z])(?:sum|mean|argmax|argmin|cumsum|cumprod|prod|amax|amin)(?![a-z])|scan|norm(?![a-z])|pool",
     ),
-    Rule(
+    ClassRule(
         KernelClass.ELEMENTWISE,
         r"elementwise|pointwise|vectorized|unrolled|functor|relu|gelu|silu|sigmoid|tanh|threshold|activation|(?<![a-z])bias"
         r"|eigen|(?<![a-z])(?:add|sub|mul|div|divide|neg|exp|log\d*|sqrt|rsqrt|pow|clamp|clip|where|eq|gt|ge|lt|le|cast)"
@@ -123,7 +123,7 @@ RULES: tuple[Rule, ...] = (
 """The rules; the first that fits decides."""
 
 
-def classify(names: Iterable[str | None], rules: Sequence[Rule] = RULES) -> list[KernelClass]:
+def classify(names: Iterable[str | None], rules: Sequence[ClassRule] = RULES) -> list[KernelClass]:
     """Return the class of each name; OTHER for None and for a name that fits no rule. For distinct names, not for rows.
 
     >>> [str(c) for c in classify(["ncclDevKernel_AllReduce_Sum_f32_RING_LL", "ampere_sgemm_128x64_nn", None])]
@@ -140,7 +140,7 @@ def classify(names: Iterable[str | None], rules: Sequence[Rule] = RULES) -> list
     return found
 
 
-def class_codes(names: Sequence[str | None], codes: I64, rules: Sequence[Rule] = RULES) -> I64:
+def class_codes(names: Sequence[str | None], codes: I64, rules: Sequence[ClassRule] = RULES) -> I64:
     """Return shape (n,): for each row the place of its class in `list(KernelClass)`.
 
     names: the names by code. codes: shape (n,); -1 for a row without a name. Only names in use are classified.
@@ -152,13 +152,13 @@ def class_codes(names: Sequence[str | None], codes: I64, rules: Sequence[Rule] =
     return places[codes]
 
 
-def parse_rules(data: Mapping[str, object]) -> tuple[Rule, ...]:
+def parse_rules(data: Mapping[str, object]) -> tuple[ClassRule, ...]:
     """Return the rules of a user's table: {class: pattern or list of patterns}, in the order given.
 
     Raises: ValueError, in words for the user, for an unknown class or a pattern that is not valid.
 
     >>> parse_rules({"collective": "^my_ring_"})
-    (Rule(kernel_class=<KernelClass.COLLECTIVE: 'collective'>, pattern='^my_ring_'),)
+    (ClassRule(kernel_class=<KernelClass.COLLECTIVE: 'collective'>, pattern='^my_ring_'),)
     """
     rules = []
     for name, patterns in data.items():
@@ -174,5 +174,5 @@ def parse_rules(data: Mapping[str, object]) -> tuple[Rule, ...]:
                 re.compile(pattern, re.IGNORECASE)
             except (re.error, RecursionError, OverflowError) as err:
                 raise ValueError(f"{name}: {pattern!r} is not a valid regular expression: {err}") from err
-            rules.append(Rule(kernel_class, pattern))
+            rules.append(ClassRule(kernel_class, pattern))
     return tuple(rules)

@@ -27,7 +27,7 @@ from tracekit.analysis.segments import (
 )
 from tracekit.model.arrow import I64, Numbers
 
-__all__ = ["Tree", "innermost", "nest"]
+__all__ = ["NestingTree", "innermost", "nest"]
 
 # The innermost range that runs on a lane at a given time, found for many times at once.
 
@@ -78,7 +78,7 @@ def innermost(
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Tree:
+class NestingTree:
     """The result of `nest`; int64 arrays of shape (n,), in the order of the input.
 
     parent: row of the innermost event that holds this one whole; -1 for a root.
@@ -97,7 +97,7 @@ class Tree:
     crosses: I64
 
 
-def nest(lanes: Numbers, starts: Numbers, ends: Numbers) -> Tree:
+def nest(lanes: Numbers, starts: Numbers, ends: Numbers) -> NestingTree:
     """Return the tree of each lane.
 
     lanes: shape (n,), any int64. starts, ends: shape (n,), ns, any order; a range with end < start counts as empty.
@@ -131,7 +131,7 @@ def nest(lanes: Numbers, starts: Numbers, ends: Numbers) -> Tree:
     self_ns = last - first
     children = np.flatnonzero(parent >= 0)
     np.subtract.at(self_ns, parent[children], self_ns[children] - shared[children])
-    return Tree(
+    return NestingTree(
         _unsorted(_rows(parent, order), order),
         _unsorted(depth, order),
         _unsorted(self_ns, order),

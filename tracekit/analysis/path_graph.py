@@ -30,7 +30,7 @@ LOWEST = -(1 << 63)
 _FEW_LANES = 64
 
 
-class Part(IntEnum):
+class PathPart(IntEnum):
     """The classes of time on the path."""
 
     HOST = 0
@@ -41,7 +41,7 @@ class Part(IntEnum):
     IDLE = 5
 
 
-class Stop(Protocol):
+class PathStop(Protocol):
     """Waits of threads: each thread does nothing from `froms` to `untils`. All of shape (n,)."""
 
     @property
@@ -58,11 +58,11 @@ class Stop(Protocol):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Host:
+class PathHost:
     """Ranges and calls on host threads, shape (n,), any order; ranges of one thread should nest.
 
-    threads: 0 .. t - 1. starts, ends: ns. names: codes, 0 or more. parts: `Part`. active: false for a range in which a
-    thread may also be waiting (a step, a range of the user's program). processes: of each thread, shape (t,).
+    threads: 0 .. t - 1. starts, ends: ns. names: codes, 0 or more. parts: `PathPart`. active: false for a range in
+    which a thread may also be waiting (a step, a range of the user's program). processes: of each thread, shape (t,).
     """
 
     threads: I64
@@ -81,8 +81,11 @@ class Host:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Device:
-    """Work on streams, shape (m,), any order. streams: 0 .. s - 1. launch: row of `Host` that launched it, else -1."""
+class PathDevice:
+    """Work on streams, shape (m,), any order.
+
+    streams: 0 .. s - 1. launch: row of `PathHost` that launched it, else -1.
+    """
 
     streams: I64
     starts: I64
@@ -102,12 +105,11 @@ class Device:
 class Waits:
     """Calls that wait for device work, shape (w,), and streams that wait for streams, shape (v,).
 
-    calls: row of `Host`. streams: the stream that it waits for, ALL of the graph, or ANY for an unknown one. before:
-    ns; it waits for work that was launched before. works: the one device row that it waits for; -1 for none.
+    calls: row of `PathHost`. streams: the stream that it waits for, ALL of the graph, or ANY for an unknown one.
+    before: ns; it waits for work that was launched before. works: the one device row that it waits for; -1 for none.
     stream_heads: the stream that waits; stream_after: ns; work launched there from then on waits. stream_tails: the
-    stream that it waits for; stream_before: ns; it waits for work launched there before then.
-    orders: rows of `Host`, shape (o,): calls that tell a stream to wait, for what is not known; order_streams: that
-    stream, or ANY.
+    stream that it waits for; stream_before: ns; it waits for work launched there before then. orders: rows of
+    `PathHost`, shape (o,): calls that tell a stream to wait, for what is not known; order_streams: that stream, or ANY.
     """
 
     calls: I64
@@ -132,12 +134,12 @@ class Waits:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Nodes:
+class PathNodes:
     """Nodes chain by chain, in order on each, none overlapping another of its chain; shape (n,).
 
-    chain: a thread, or a stream (several chains where its work overlaps). row: of `Host`, or of
-    `Device`. launch: the node that the launch depends on, -1 for none. devices_from: the first node on a device. begin:
-    of the window. join_head, join_tail, join_wait: edges of waits; -1 as wait: between two streams. woken_head,
+    chain: a thread, or a stream (several chains where its work overlaps). row: of `PathHost`, or of
+    `PathDevice`. launch: the node that the launch depends on, -1 for none. devices_from: the first node on a device.
+    begin: of the window. join_head, join_tail, join_wait: edges of waits; -1 as wait: between two streams. woken_head,
     woken_tail: a thread that was free seems to have waited for another, woken_long: for long. ordered: a call told the
     stream to wait before this work. unseen: how many waits were not looked at, since there are too many.
     """
@@ -161,7 +163,7 @@ class Nodes:
     unseen: int
 
 
-def in_order(nodes: Nodes, tail: I64, head: I64) -> Mask:
+def in_order(nodes: PathNodes, tail: I64, head: I64) -> Mask:
     """Return which edges run forward in time; nodes that touch in one instant compare by (start, end, number)."""
     before: Mask = nodes.ends[tail] < nodes.starts[head]
     touch = np.flatnonzero((tail >= 0) & (nodes.ends[tail] == nodes.starts[head]))
@@ -179,10 +181,10 @@ def _check(**columns: Numbers) -> None:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Works:
-    """Device work of the window in order of lane and start. rows: of `Device`. streams: as given; lanes: disjoint.
+    """Device work of the window in order of lane and start. rows: of `PathDevice`. streams: as given; lanes: disjoint.
 
-    launch: row of `Host`, -1 where unknown or where the work began before its call. called: when the call began, the
-    lowest int64 where that is unknown. release: up to when the launch call held it, ns.
+    launch: row of `PathHost`, -1 where unknown or where the work began before its call. called: when the call began,
+    the lowest int64 where that is unknown. release: up to when the launch call held it, ns.
     """
 
     rows: I64
@@ -194,10 +196,10 @@ class Works:
     called: I64
     release: I64
     place: I64
-    """Place of each row of `Device`; -1 for rows outside the window."""
+    """Place of each row of `PathDevice`; -1 for rows outside the window."""
 
     @classmethod
-    def of(cls, host: Host, device: Device, low: int, high: int) -> Works:
+    def of(cls, host: PathHost, device: PathDevice, low: int, high: int) -> Works:
         """Return the work that runs in the window, or was launched there."""
         ends = np.maximum(device.starts, device.ends)
         launch = np.where(_began(host, device), device.launch, -1)
@@ -229,7 +231,7 @@ class Works:
         return {stream: at[np.argsort(self.starts[at], kind="stable")] for stream, at in rows_by(self.streams)}
 
 
-def _began(host: Host, device: Device) -> Mask:
+def _began(host: PathHost, device: PathDevice) -> Mask:
     """Return which work began no earlier than its launch call; other work cannot depend on that call."""
     if not host.starts.size:
         return np.zeros(device.starts.size, np.bool_)
@@ -263,7 +265,7 @@ def _disjoint(lanes: I64, starts: I64, ends: I64) -> I64:
 
 
 @dataclass(slots=True, eq=False)
-class Pieces:
+class PathPieces:
     """Stretches of host threads, each in one innermost range; by lane and start."""
 
     lanes: I64
@@ -271,7 +273,7 @@ class Pieces:
     ends: I64
     rows: I64
 
-    def without(self, stops: Sequence[Stop], threads: int) -> Pieces:
+    def without(self, stops: Sequence[PathStop], threads: int) -> PathPieces:
         """Return the pieces that lie in no wait."""
         edge = np.zeros(self.starts.size + 1, np.int64)
         bounds = np.searchsorted(self.lanes, np.arange(threads + 1))
@@ -279,10 +281,10 @@ class Pieces:
             np.add.at(edge, search(bounds, self.starts, stop.threads, stop.froms, "left"), 1)
             np.add.at(edge, search(bounds, self.starts, stop.threads, stop.untils, "left"), -1)
         keep = np.cumsum(edge)[:-1] <= 0
-        return Pieces(self.lanes[keep], self.starts[keep], self.ends[keep], self.rows[keep])
+        return PathPieces(self.lanes[keep], self.starts[keep], self.ends[keep], self.rows[keep])
 
 
-def pieces_of(lanes: I64, starts: I64, ends: I64, split_lanes: I64, split_times: I64) -> Pieces:
+def pieces_of(lanes: I64, starts: I64, ends: I64, split_lanes: I64, split_times: I64) -> PathPieces:
     """Cut threads wherever a range begins or ends and at the splits; rows: the innermost range of each piece.
 
     The innermost range is the open one that began last, so ranges that overlap in part do no harm. Threads are cut one
@@ -298,10 +300,10 @@ def pieces_of(lanes: I64, starts: I64, ends: I64, split_lanes: I64, split_times:
         found.rows = mine[found.rows]
         parts.append(found)
     columns = ([getattr(part, name) for part in parts] for name in ("lanes", "starts", "ends", "rows"))
-    return Pieces(*map(np.concatenate, columns))
+    return PathPieces(*map(np.concatenate, columns))
 
 
-def _pieces_at_once(lanes: I64, starts: I64, ends: I64, split_lanes: I64, split_times: I64) -> Pieces:
+def _pieces_at_once(lanes: I64, starts: I64, ends: I64, split_lanes: I64, split_times: I64) -> PathPieces:
     n = starts.size
     # No column stays longer than it is needed.
     lane = narrow(np.concatenate((lanes, lanes, split_lanes)))
@@ -325,7 +327,7 @@ def _pieces_at_once(lanes: I64, starts: I64, ends: I64, split_lanes: I64, split_
     own = np.flatnonzero(opens)
     owner[own] = own
     real = np.flatnonzero((lane[1:] == lane[:-1]) & (time[1:] > time[:-1]) & (owner[:-1] >= 0)) if time.size else order
-    return Pieces(lane[real].astype(np.int64), time[real], time[real + 1], order[owner[real]].astype(np.int64))
+    return PathPieces(lane[real].astype(np.int64), time[real], time[real + 1], order[owner[real]].astype(np.int64))
 
 
 def search(bounds: I64, values: I64, lanes: I64, times: I64, side: Literal["left", "right"]) -> I64:
@@ -409,7 +411,7 @@ class ThreadStops:
     long: Mask
 
 
-def cut_copies(host: Host, device: Device, waits: Waits) -> tuple[Device, I64]:
+def cut_copies(host: PathHost, device: PathDevice, waits: Waits) -> tuple[PathDevice, I64]:
     """Return the device work with copies cut where the call that waited for them returned, and the row of each piece.
 
     The first piece keeps the row's place; pieces behind the end are the rest of their copies.
@@ -430,7 +432,7 @@ def cut_copies(host: Host, device: Device, waits: Waits) -> tuple[Device, I64]:
     def more(column: I64, of_rest: I64) -> I64:
         return np.concatenate((column, of_rest))
 
-    cut_device = Device(
+    cut_device = PathDevice(
         more(device.streams, device.streams[row]),
         more(device.starts, at),
         more(ends, device.ends[row]),
@@ -441,7 +443,7 @@ def cut_copies(host: Host, device: Device, waits: Waits) -> tuple[Device, I64]:
     return cut_device, more(rows, row)
 
 
-def for_devices(host: Host, work: Works, waits: Waits, low: int, high: int) -> tuple[list[WorkStops], int]:
+def for_devices(host: PathHost, work: Works, waits: Waits, low: int, high: int) -> tuple[list[WorkStops], int]:
     """Return the waits of calls, one for each stream that a call waits for, and how many calls were not looked at."""
     found = []
     copies = np.flatnonzero(waits.works >= 0)
@@ -486,7 +488,7 @@ def for_devices(host: Host, work: Works, waits: Waits, low: int, high: int) -> t
     return [stops for stops in found if stops.threads.size], wide.size - looked.size
 
 
-def told_to_wait(host: Host, work: Works, waits: Waits) -> Mask:
+def told_to_wait(host: PathHost, work: Works, waits: Waits) -> Mask:
     """Return for each place whether a call told its stream to wait, after the launch of the work before it there."""
     found = np.zeros(work.rows.size, np.bool_)
     at, stream = host.starts[waits.orders], waits.order_streams.copy()
@@ -529,13 +531,13 @@ def streams_for_streams(work: Works, waits: Waits) -> tuple[I64, I64]:
 
 
 def between_threads(
-    host: Host, timed: I64, first: I64, last: I64, low: int, main: int
+    host: PathHost, timed: I64, first: I64, last: I64, low: int, main: int
 ) -> tuple[list[ThreadStops], int]:
     """Return the waits of threads for other threads of their process, as far as the schedule tells.
 
     The number is that of the pauses that were not looked at.
     """
-    seen = [_Seen.of(thread, timed[at], host, first, last) for thread, at in rows_by(host.threads[timed])]
+    seen = [_SeenWaits.of(thread, timed[at], host, first, last) for thread, at in rows_by(host.threads[timed])]
     if len(seen) < 2:
         return [], 0
     pauses = [_pauses(each.runs, low) for each in seen]
@@ -571,7 +573,7 @@ def between_threads(
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Seen:
+class _SeenWaits:
     """A thread in the window. runs: its work, merged; cover: all its ranges, merged; edges: of all, ascending."""
 
     thread: int
@@ -580,10 +582,10 @@ class _Seen:
     edges: I64
 
     @staticmethod
-    def of(thread: int, mine: I64, host: Host, first: I64, last: I64) -> _Seen:
+    def of(thread: int, mine: I64, host: PathHost, first: I64, last: I64) -> _SeenWaits:
         """mine: the thread's ranges."""
         active = mine[host.active[mine]]
-        return _Seen(
+        return _SeenWaits(
             thread,
             merge(first[active], last[active]),
             merge(first[mine], last[mine]),
@@ -600,7 +602,7 @@ def _longest(lengths: I64, most: int) -> Mask:
     return longest
 
 
-def _woke(other: _Seen, froms: I64, untils: I64, bare: Mask, main: Mask) -> I64:
+def _woke(other: _SeenWaits, froms: I64, untils: I64, bare: Mask, main: Mask) -> I64:
     """Return when a thread may have let others go on that paused; the pause's start where it did not.
 
     bare: pauses in which the thread that pauses is in no range. main: pauses of the main thread.
@@ -650,7 +652,9 @@ PAUSE = 20_000
 """ns: work that begins later than this after the work before it on its stream was held up by something else."""
 
 
-def build_nodes(host: Host, device: Device, waits: Waits, *, main: int, begin: int | None, end: int | None) -> Nodes:
+def build_nodes(
+    host: PathHost, device: PathDevice, waits: Waits, *, main: int, begin: int | None, end: int | None
+) -> PathNodes:
     """Return the nodes of a window, and the edges of waits between them; arguments as in `critical_path.build`."""
     host.check()
     device.check(host.threads.size)
@@ -712,7 +716,7 @@ def build_nodes(host: Host, device: Device, waits: Waits, *, main: int, begin: i
         woken_heads.append(head[known])
         woken_tails.append(tail[known])
         long.append(pause.long[known])
-    return Nodes(
+    return PathNodes(
         np.concatenate((free.starts, work.starts)),
         np.concatenate((free.ends, work.ends)),
         np.concatenate((host.names[free.rows], device.names[work.rows])),
@@ -733,7 +737,7 @@ def build_nodes(host: Host, device: Device, waits: Waits, *, main: int, begin: i
     )
 
 
-def _window(host: Host, device: Device, main: int, begin: int | None, end: int | None) -> tuple[int, int]:
+def _window(host: PathHost, device: PathDevice, main: int, begin: int | None, end: int | None) -> tuple[int, int]:
     own = host.threads == main
     starts = np.concatenate((host.starts[own] if own.any() else host.starts, device.starts))
     ends = np.concatenate((host.ends, device.ends))

@@ -21,14 +21,14 @@ import numpy.typing as npt
 from tracekit.analysis.segments import as_int64
 from tracekit.model.arrow import F64, I64, Mask, Numbers
 
-__all__ = ["RULE", "ChangePoint", "Judged", "Rule", "change_points", "judge"]
+__all__ = ["RULE", "ChangePoint", "Judged", "SeriesRule", "change_points", "judge"]
 
 _CHUNK = 1 << 21
 """Values of shuffled copies that are in memory at once, about."""
 
 
 @dataclass(frozen=True, slots=True)
-class Rule:
+class SeriesRule:
     """Limits for an outlier.
 
     mads, least_share: distance from the median, in MAD and as a share of the median; both must be exceeded.
@@ -41,7 +41,7 @@ class Rule:
     most_warm_up: float = 0.5
 
 
-RULE = Rule()
+RULE = SeriesRule()
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -61,7 +61,7 @@ class Judged:
     known: bool
 
 
-def judge(values: Numbers, rule: Rule = RULE) -> Judged:
+def judge(values: Numbers, rule: SeriesRule = RULE) -> Judged:
     """Return the warm-up and the outliers of values in their order, shape (n,), int64 (ns, say).
 
     Raises: TypeError for values that are no integers.
@@ -90,7 +90,7 @@ def _median(values: I64) -> int:
     return int(np.partition(values, middle)[middle])
 
 
-def _limits(values: I64, rule: Rule) -> tuple[int, int, int, int]:
+def _limits(values: I64, rule: SeriesRule) -> tuple[int, int, int, int]:
     median = _median(values)
     mad = _median(np.abs(values - median))
     room = max(round(rule.mads * mad), round(rule.least_share * abs(median)))

@@ -16,11 +16,11 @@ from tracekit.analysis.segments import INT64_MAX, as_groups, as_int64, check_sam
 from tracekit.analysis.statistics import DEFAULT_PERCENTILES, Grouped, moments, rank_of
 from tracekit.model.arrow import I64, Numbers
 
-__all__ = ["Tally", "added", "rounded", "statistics", "tally"]
+__all__ = ["ValueCounts", "added", "rounded", "statistics", "tally"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Tally:
+class ValueCounts:
     """Counts of the values of `groups` groups, by value.
 
     group, value, count: shape (n,), in order of (group, value), no two alike. calls, low, high: shape (groups,), 0 for
@@ -40,7 +40,7 @@ class Tally:
     bits: int = 0
 
 
-def tally(codes: Numbers, n_groups: int, values: Numbers) -> Tally:
+def tally(codes: Numbers, n_groups: int, values: Numbers) -> ValueCounts:
     """Return how often each value occurs in each group. codes, values: shape (n,), as for `grouped`; values >= 0.
 
     Raises: ValueError for a value below zero, and as `grouped` does.
@@ -60,7 +60,7 @@ def tally(codes: Numbers, n_groups: int, values: Numbers) -> Tally:
     return _counted(n_groups, of, ordered, np.ones(ordered.size, np.int64))
 
 
-def _counted(groups: int, group: I64, value: I64, count: I64) -> Tally:
+def _counted(groups: int, group: I64, value: I64, count: I64) -> ValueCounts:
     """Return the tally of rows in order of (group, value)."""
     group, value, count = _distinct(group, value, count)
     bounds = np.searchsorted(group, np.arange(groups + 1))
@@ -79,7 +79,7 @@ def _counted(groups: int, group: I64, value: I64, count: I64) -> Tally:
         for g, begin, end in zip(there.tolist(), first.tolist(), (last + 1).tolist(), strict=True):
             pairs = list(zip(value[begin:end].tolist(), count[begin:end].tolist(), strict=True))
             total[g], squares[g] = sum(v * n for v, n in pairs), sum(v * v * n for v, n in pairs)
-    return Tally(groups, group, value, count, calls, low, high, tuple(total), tuple(squares))
+    return ValueCounts(groups, group, value, count, calls, low, high, tuple(total), tuple(squares))
 
 
 def _distinct(group: I64, value: I64, count: I64) -> tuple[I64, I64, I64]:
@@ -91,7 +91,7 @@ def _distinct(group: I64, value: I64, count: I64) -> tuple[I64, I64, I64]:
     return group[first], value[first], np.add.reduceat(count, first)
 
 
-def added(parts: Sequence[tuple[Tally, I64]], n_groups: int) -> Tally:
+def added(parts: Sequence[tuple[ValueCounts, I64]], n_groups: int) -> ValueCounts:
     """Return the tally of all parts together. Beside each: the group of the result that each of its groups is.
 
     Parts that are rounded to different numbers of bits become as coarse as the coarsest.
@@ -118,7 +118,7 @@ def added(parts: Sequence[tuple[Tally, I64]], n_groups: int) -> Tally:
     order = _order(group, n_groups, value)
     group, value, count = _distinct(group[order], value[order], count[order])
     low[calls == 0] = 0
-    return Tally(n_groups, group, value, count, calls, low, high, tuple(total), tuple(squares), bits)
+    return ValueCounts(n_groups, group, value, count, calls, low, high, tuple(total), tuple(squares), bits)
 
 
 def _order(group: I64, n_groups: int, value: I64) -> I64:
@@ -128,7 +128,7 @@ def _order(group: I64, n_groups: int, value: I64) -> I64:
     return np.argsort((group << bits) | value)
 
 
-def rounded(of: Tally, bits: int) -> Tally:
+def rounded(of: ValueCounts, bits: int) -> ValueCounts:
     """Return a tally of fewer values: each keeps that many leading bits, and is too low by 2^(1 - bits) at most."""
     group, value, count = _distinct(of.group, _leading(of.value, bits), of.count)
     return replace(of, group=group, value=value, count=count, bits=bits)
@@ -141,7 +141,7 @@ def _leading(value: I64, bits: int) -> I64:
     return (value >> shift) << shift
 
 
-def statistics(of: Tally, percentiles: Sequence[float] = DEFAULT_PERCENTILES) -> Grouped:
+def statistics(of: ValueCounts, percentiles: Sequence[float] = DEFAULT_PERCENTILES) -> Grouped:
     """Return the statistics of each group, as `statistics.grouped` does of all values.
 
     Raises: OverflowError where a total exceeds int64.

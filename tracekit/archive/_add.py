@@ -28,7 +28,7 @@ from tracekit.archive._entry import (
     unchanged,
 )
 from tracekit.archive._list import entry_at, entry_of
-from tracekit.archive._store import Store, Stored, open_store, remote_errors, version_of
+from tracekit.archive._store import Store, StoredEntry, open_store, remote_errors, version_of
 from tracekit.errors import Failure, InputError, OutputError, SchemaError, TracekitError, UsageError
 from tracekit.inputs import ALL, USUAL, Input, InputOptions, PathLike, expand
 from tracekit.inputs.selection import Selection
@@ -43,17 +43,17 @@ from tracekit.safety.anonymize import Anonymizer
 # over another. If a tag has two values, that of the later revision stays.
 
 
-def files_of(store: Store, run: str, entry_id: str) -> list[Stored]:
+def files_of(store: Store, run: str, entry_id: str) -> list[StoredEntry]:
     """Return the files of an entry: usually one, several after adds at the same moment."""
     return store.below(f"run={quote(run, safe='')}", f"{entry_id}-*.parquet")
 
 
-def _names_of(files: Iterable[Stored]) -> set[str]:
+def _names_of(files: Iterable[StoredEntry]) -> set[str]:
     """Return the names of files."""
     return {stored.name for stored in files}
 
 
-def readable(store: Store, files: Iterable[Stored]) -> list[Entry]:
+def readable(store: Store, files: Iterable[StoredEntry]) -> list[Entry]:
     """Return the entries of the files that are whole and still there.
 
     Raises: InputError where the system cannot read one: it may be whole, so it must not count as damaged.
@@ -149,7 +149,7 @@ class _Request:
     modified: Date | None
     """The day of the last change of the oldest input; None if that is unknown."""
 
-    def label(self, store: Store, run: Run, first_ns: int | None) -> tuple[Label, list[Stored]]:
+    def label(self, store: Store, run: Run, first_ns: int | None) -> tuple[Label, list[StoredEntry]]:
         """Return the label of a run that was read, and the files that it replaces. Raises: UsageError for no date."""
         entry_id = identity([str(s.sha256) for s in run.sources], self.run, self.reading)
         existing = files_of(store, self.run, entry_id)
@@ -221,7 +221,7 @@ def add(
     with store.workspace(workspace) as folder:
         part = folder / ".trace.part"  # not *.parquet: readers of the tree must not find it
         label: Label | None = None
-        replaced: list[Stored] = []
+        replaced: list[StoredEntry] = []
 
         def text(facts: Run, first_ns: int | None) -> str:
             nonlocal label, replaced
@@ -369,7 +369,7 @@ def _existing(store: Store, request: _Request, items: Sequence[Input]) -> Entry 
     return _existing_as_requested(store, request, files_of(store, request.run, entry_id))
 
 
-def _existing_as_requested(store: Store, request: _Request, existing: Sequence[Stored]) -> Entry | None:
+def _existing_as_requested(store: Store, request: _Request, existing: Sequence[StoredEntry]) -> Entry | None:
     """Return the entry of the only existing file, if that is undamaged, whole, and has the requested tags and date.
 
     One whose reading ended at a limit is not whole: it is read again, perhaps with another limit.
@@ -384,7 +384,7 @@ def _is_cut(entry: Entry) -> bool:
     return any(code.startswith("limit-of-") for ledger in entry.ledgers for code in ledger.notes)
 
 
-def _is_undamaged(store: Store, stored: Stored) -> bool:
+def _is_undamaged(store: Store, stored: StoredEntry) -> bool:
     """Return whether the digest in a file's name is right. A remote file is not read here, only by `verify`."""
     if store.remote:
         return True

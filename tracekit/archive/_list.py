@@ -24,7 +24,7 @@ from tracekit.archive._entry import (
     run_of,
     superseded,
 )
-from tracekit.archive._store import TABLES, Store, Stored, names_in, open_store
+from tracekit.archive._store import TABLES, Store, StoredEntry, names_in, open_store
 from tracekit.errors import Failure, InputError, TracekitError
 from tracekit.model.trace import Trace
 
@@ -98,19 +98,19 @@ def listing(
     return Listing(sorted(out, key=lambda entry: (entry.date, entry.run, entry.id)), tuple(failures))
 
 
-def _may_hold_runs(stored: Stored) -> bool:
+def _may_hold_runs(stored: StoredEntry) -> bool:
     """Return whether an unreadable place is a folder of an archive, so that its runs would be missing."""
     top, _, inside = stored.name.partition("/")
     return stored.name == "." or (top in TABLES and (not inside or inside.startswith("date=")))
 
 
-def _opened(store: Store, chosen: list[Stored]) -> list[Entry | Failure]:
+def _opened(store: Store, chosen: list[StoredEntry]) -> list[Entry | Failure]:
     """Return the entries of files, without the runs that were removed since these were listed.
 
     If a file is gone, another process may have put a newer one in its place, which the list lacks: that is read.
     """
 
-    def read(stored: Stored) -> Entry | Failure | None:
+    def read(stored: StoredEntry) -> Entry | Failure | None:
         try:
             return entry_of(store, stored)
         except TracekitError as err:
@@ -132,7 +132,7 @@ def _opened(store: Store, chosen: list[Stored]) -> list[Entry | Failure]:
     return opened
 
 
-def entry_of(store: Store, stored: Stored) -> Entry:
+def entry_of(store: Store, stored: StoredEntry) -> Entry:
     """Return the entry of one file. Raises: InputError, ParseError."""
     if stored.problem:
         raise InputError(stored.problem, path=stored.path, hint=VERIFY)

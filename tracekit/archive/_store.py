@@ -78,7 +78,7 @@ OBJECT_STORES = frozenset({"s3", "s3a", "gs", "gcs", "abfs", "abfss", "az", "mem
 
 
 @dataclass(frozen=True, slots=True)
-class Stored:
+class StoredEntry:
     """One file. name: relative to the archive, with /. path: what every command takes as an input. modified: Unix s.
 
     problem: why it cannot be read (a folder without permission, a broken link, a pipe), "" for a regular file.
@@ -99,10 +99,10 @@ class Store(Protocol):
     root: str
     remote: bool
 
-    def files(self, pattern: str = "*") -> list[Stored]:
+    def files(self, pattern: str = "*") -> list[StoredEntry]:
         """Return the files whose relative name matches, sorted by name; * also matches /."""
 
-    def below(self, run: str, pattern: str) -> list[Stored]:
+    def below(self, run: str, pattern: str) -> list[StoredEntry]:
         """Return the matching files in the folders of a run ("run=NAME"), of any table and date."""
 
     def open(self, name: str) -> BinaryIO:
@@ -143,13 +143,13 @@ def open_store(root: str | Path, *, create: bool = False) -> Store:
     if not path.is_dir():
         reason = "not a folder" if path.exists() else "no such archive"
         raise InputError(reason, path=root, hint="`tracekit archive add ARCHIVE INPUT...` makes one")
-    store = _Local(path)
+    store = _LocalFolder(path)
     if create:
         store.remove_dead_workspaces()
     return store
 
 
-class _Local:
+class _LocalFolder:
     """A folder of this machine."""
 
     remote = False
@@ -158,22 +158,22 @@ class _Local:
         self.root = str(path)
         self._path = path
 
-    def files(self, pattern: str = "*") -> list[Stored]:
-        found: list[Stored] = []
+    def files(self, pattern: str = "*") -> list[StoredEntry]:
+        found: list[StoredEntry] = []
 
         def note_problem(err: OSError) -> None:
             path = Path(str(err.filename))
             if not isinstance(err, FileNotFoundError):  # another process has just removed it
                 name = path.relative_to(self._path).as_posix()
                 reason = f"cannot be read ({err.strerror or err})"
-                found.append(Stored(name, str(path), 0, problem=reason, unknown=True))
+                found.append(StoredEntry(name, str(path), 0, problem=reason, unknown=True))
 
         # Links too, as `below` does: the runs of old days may be on another disk.
         for folder, inner, names in os.walk(self._path, onerror=note_problem, followlinks=True):
             for path in [path for name in inner if self._leads_back(path := Path(folder, name))]:
                 inner.remove(path.name)
                 name = path.relative_to(self._path).as_posix()
-                found.append(Stored(name, str(path), 0, problem="a link to a folder above it"))
+                found.append(StoredEntry(name, str(path), 0, problem="a link to a folder above it"))
             found += self._listed(Path(folder).relative_to(self._path).as_posix(), names, pattern)
         return sorted(found, key=lambda each: each.name)
 
@@ -185,7 +185,7 @@ class _Local:
         within = [parent for parent in path.parents if parent.is_relative_to(self._path)]
         return any(parent.resolve().is_relative_to(target) for parent in within)
 
-    def below(self, run: str, pattern: str) -> list[Stored]:
+    def below(self, run: str, pattern: str) -> list[StoredEntry]:
         folders = [
             f"{table}/{day}/{run}"
             for table in TABLES
@@ -199,7 +199,7 @@ class _Local:
         ]
         return sorted(found, key=lambda each: each.name)
 
-    def _listed(self, folder: str, names: Iterable[str], pattern: str) -> list[Stored]:
+    def _listed(self, folder: str, names: Iterable[str], pattern: str) -> list[StoredEntry]:
         """Return the matching files of a list of names.
 
         If one is gone by now, another process may have put a new file in its place that the list lacks: list again.
@@ -212,20 +212,20 @@ class _Local:
                 return there
             names = [name for name in names_in(self._path / folder) if not (self._path / folder / name).is_dir()]
 
-    def _stored(self, name: str) -> Stored | None:
+    def _stored(self, name: str) -> StoredEntry | None:
         """Return what is known of a file; None if another process has just removed it."""
         path = self._path / name
         try:
             facts = path.stat()
         except FileNotFoundError:
             if path.is_symlink():
-                return Stored(name, str(path), 0, problem="a link to a missing file")
+                return StoredEntry(name, str(path), 0, problem="a link to a missing file")
             return None
         except OSError as err:
-            return Stored(name, str(path), 0, problem=f"cannot be read ({err.strerror or err})", unknown=True)
+            return StoredEntry(name, str(path), 0, problem=f"cannot be read ({err.strerror or err})", unknown=True)
         if not stat.S_ISREG(facts.st_mode):  # opening a pipe would wait for its writer
-            return Stored(name, str(path), 0, problem="not a regular file")
-        return Stored(name, str(path), facts.st_size, facts.st_mtime)
+            return StoredEntry(name, str(path), 0, problem="not a regular file")
+        return StoredEntry(name, str(path), facts.st_size, facts.st_mtime)
 
     def open(self, name: str) -> BinaryIO:
         try:
@@ -357,7 +357,7 @@ class _Remote:
         handler: Callable[[object], fs.FileSystemHandler] = fs.FSSpecHandler  # pyarrow-stubs calls it abstract
         return fs.PyFileSystem(handler(self._fs)), self._path
 
-    def files(self, pattern: str = "*") -> list[Stored]:
+    def files(self, pattern: str = "*") -> list[StoredEntry]:
         with self._translated_errors():
             self._fs.invalidate_cache()
             try:
@@ -374,10 +374,10 @@ class _Remote:
             if name and fnmatch.fnmatchcase(name, pattern):
                 changed = facts.get("LastModified") or facts.get("mtime") or facts.get("created")
                 modified = changed.timestamp() if hasattr(changed, "timestamp") else float(changed or 0)
-                out.append(Stored(name, f"{self.root}/{name}", int(facts["size"]), modified))
+                out.append(StoredEntry(name, f"{self.root}/{name}", int(facts["size"]), modified))
         return sorted(out, key=lambda each: each.name)
 
-    def below(self, run: str, pattern: str) -> list[Stored]:
+    def below(self, run: str, pattern: str) -> list[StoredEntry]:
         return self.files(f"*/date=*/{run}/{pattern}")
 
     def open(self, name: str) -> BinaryIO:

@@ -23,7 +23,7 @@ from tracekit.archive._entry import (
     superseded,
 )
 from tracekit.archive._list import listing
-from tracekit.archive._store import WORKSPACE, Store, Stored, open_store, version_of
+from tracekit.archive._store import WORKSPACE, Store, StoredEntry, open_store, version_of
 from tracekit.errors import COMMAND_LINE, Failure, SchemaError, TracekitError, UsageError
 from tracekit.inputs import InputOptions
 from tracekit.model.trace import Ledger
@@ -218,7 +218,7 @@ def _by_id(entries: Iterable[Entry]) -> dict[str, list[Entry]]:
     return of_id
 
 
-def _came_meanwhile(store: Store, checked: dict[str, Entry | Problem | None]) -> list[Stored]:
+def _came_meanwhile(store: Store, checked: dict[str, Entry | Problem | None]) -> list[StoredEntry]:
     """Return the files that adds have put in the place of files that were checked, or were gone by then.
 
     Those replaced are marked as gone: two files of one run, put at the same moment, are one a moment later.
@@ -234,7 +234,7 @@ def _came_meanwhile(store: Store, checked: dict[str, Entry | Problem | None]) ->
     return [stored for name, stored in there.items() if checked.get(name) is None]
 
 
-def _checked(store: Store, stored: Stored) -> Entry | Problem | None:
+def _checked(store: Store, stored: StoredEntry) -> Entry | Problem | None:
     """Return the entry of a file, its problem, or None for a file that was removed meanwhile."""
     if stored.problem:
         return Problem(stored.path, "unreadable", stored.problem)
@@ -255,7 +255,7 @@ def _checked(store: Store, stored: Stored) -> Entry | Problem | None:
         return Problem(stored.path, "unreadable", err.worded(COMMAND_LINE))
 
 
-def _content(stored: Stored, path: Path) -> Entry | Problem | None:
+def _content(stored: StoredEntry, path: Path) -> Entry | Problem | None:
     """Return the entry of a file by its content, or its problem; None without a file."""
     name = NAME.fullmatch(stored.name)
     try:
@@ -284,7 +284,7 @@ def _content(stored: Stored, path: Path) -> Entry | Problem | None:
     return Problem(stored.path, "wrong-name", f"by its content its name is {right}")
 
 
-def _folder(stored: Stored) -> str:
+def _folder(stored: StoredEntry) -> str:
     return stored.name.rpartition("/")[0]
 
 

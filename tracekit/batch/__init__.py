@@ -24,15 +24,15 @@ from tracekit.batch._store import (
     OutputFolder,
     Owner,
     PathReason,
-    Result,
     RootJson,
+    RunResult,
     json_text,
     key_of,
     write_text,
 )
 from tracekit.batch._work import DaskEngine, LocalEngine, Outcome, lost_outcome
 from tracekit.batch.index import Budget, broken, parse
-from tracekit.batch.plan import PlannedRun, RunOptions, Task, plan_runs, reason_of, touched_result
+from tracekit.batch.plan import PlannedRun, RunOptions, RunTask, plan_runs, reason_of, touched_result
 from tracekit.conversion import writer_for
 from tracekit.errors import Option, OutputError, UsageError, sentence
 from tracekit.render.base import RenderOptions
@@ -183,7 +183,7 @@ def run_with(roots: Sequence[str | Path], out: str | Path, wanted: BatchOptions)
     archive_place, anonymize, run_pattern = _archive_place(wanted.archive, output), wanted.anonymize, wanted.run_pattern
     given = in_force()
     options = RunOptions(archive_place, tuple(sorted(set(wanted.to))), wanted.strict, wanted.page, anonymize, given)
-    engine: Workers[Task, Outcome] = DaskEngine(wanted.dask) if wanted.dask else LocalEngine(wanted.jobs or cpus())
+    engine: Workers[RunTask, Outcome] = DaskEngine(wanted.dask) if wanted.dask else LocalEngine(wanted.jobs or cpus())
     refuse_mixed(output, anonymize)
     output.make()
     with applied(replace(given, seconds=0)), Owner(output.work) as owner:  # the time is that of each run
@@ -226,7 +226,7 @@ def run_with(roots: Sequence[str | Path], out: str | Path, wanted: BatchOptions)
     )
 
 
-def _with_status(named: Sequence[tuple[str, Result]], status: str) -> tuple[tuple[str, tuple[str, ...]], ...]:
+def _with_status(named: Sequence[tuple[str, RunResult]], status: str) -> tuple[tuple[str, tuple[str, ...]], ...]:
     return tuple((name, index.reasons_of(result)) for name, result in named if result["status"] == status)
 
 
@@ -307,7 +307,7 @@ class _BatchWork:
         self._report = progress or (lambda _: None)
         self._progress = Progress(0, len(plans), 0, sum(map(_size, plans)))
 
-    def run(self, engine: Workers[Task, Outcome]) -> dict[str, int]:
+    def run(self, engine: Workers[RunTask, Outcome]) -> dict[str, int]:
         """Do all runs, and move each result to its place as it comes. Return counts by reason."""
         if not self._plans:
             return {}
@@ -322,7 +322,7 @@ class _BatchWork:
                 time.sleep(POLL_S)
                 self._waiting, self._elsewhere = self._elsewhere, deque()
 
-    def _tasks(self) -> Iterator[Task]:
+    def _tasks(self) -> Iterator[RunTask]:
         while self._waiting:
             plan = self._waiting.popleft()
             if not self._owner.claim(plan.key):
@@ -358,5 +358,5 @@ def _size(plan: PlannedRun) -> int:
     return sum(file.size for file in plan.files)
 
 
-def _lost(task: Task, reason: str) -> Outcome:
+def _lost(task: RunTask, reason: str) -> Outcome:
     return lost_outcome(task, Path(task.work, f"lost-{task.key}"), reason)

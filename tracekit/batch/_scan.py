@@ -15,8 +15,8 @@ from tracekit.batch._store import (
     OutputFolder,
     PathReason,
     ReasonJson,
-    Result,
     RootJson,
+    RunResult,
     SourceJson,
     read_json,
 )
@@ -71,7 +71,7 @@ def refuse_mixed(out: OutputFolder, anonymizer: Anonymizer | None) -> None:
     )
 
 
-def with_real_paths(result: Result, names: Iterable[str], anonymizer: Anonymizer | None) -> Result:
+def with_real_paths(result: RunResult, names: Iterable[str], anonymizer: Anonymizer | None) -> RunResult:
     """Return a result with the paths of these files in the place of their tokens: the plan compares by path."""
     if anonymizer is None:
         return result
@@ -79,18 +79,18 @@ def with_real_paths(result: Result, names: Iterable[str], anonymizer: Anonymizer
     return _renamed(result, lambda path: real.get(path, path))
 
 
-def with_token_paths(result: Result, anonymizer: Anonymizer | None) -> Result:
+def with_token_paths(result: RunResult, anonymizer: Anonymizer | None) -> RunResult:
     """Return a result with tokens in the place of the paths of its files."""
     return result if anonymizer is None else _renamed(result, anonymizer.file)
 
 
-def _renamed(result: Result, new: Callable[[str], str]) -> Result:
+def _renamed(result: RunResult, new: Callable[[str], str]) -> RunResult:
     sources: list[SourceJson] = [{**each, "path": new(each["path"])} for each in result["sources"]]
     others: list[FileJson] = [{**each, "path": new(each["path"])} for each in result["others"]]
     return {**result, "sources": sources, "others": others}
 
 
-def hidden_result(result: Result, folder: str, anonymizer: Anonymizer | None) -> Result:
+def hidden_result(result: RunResult, folder: str, anonymizer: Anonymizer | None) -> RunResult:
     """Return a result as it is written into OUT. folder: the run's own, as an absolute path."""
     if anonymizer is None:
         return result

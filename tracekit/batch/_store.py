@@ -219,7 +219,7 @@ class ArchivedJson(TypedDict):
     bytes: int
 
 
-class Result(TypedDict):
+class RunResult(TypedDict):
     """The documented object of result.json (docs/batch.md). kind: only where the name of the run is a token."""
 
     form: int
@@ -273,7 +273,7 @@ class RootJson(TypedDict):
     notes: list[PathReason]
 
 
-_Form = TypeVar("_Form", Result, RootJson)
+_Form = TypeVar("_Form", RunResult, RootJson)
 
 
 @dataclass(frozen=True, slots=True)
@@ -305,7 +305,7 @@ class OutputFolder:
         except OSError as err:
             raise OutputError(f"cannot be written ({err.strerror or err})", path=self.path) from err
 
-    def results(self) -> dict[str, Result]:
+    def results(self) -> dict[str, RunResult]:
         """Return every complete result by key, sorted."""
         found = {}
         for folder in sorted(self.runs.iterdir()) if self.runs.is_dir() else ():
@@ -313,9 +313,9 @@ class OutputFolder:
                 found[folder.name] = result
         return found
 
-    def result(self, key: str) -> Result | None:
+    def result(self, key: str) -> RunResult | None:
         """Return the result of a run; None where there is no complete one of this form."""
-        return read_json(self.runs / key / RESULT_NAME, Result)
+        return read_json(self.runs / key / RESULT_NAME, RunResult)
 
     def commit(self, made: Path, key: str, trash: Path) -> None:
         """Move a finished folder to its place. The previous one goes to `trash` first, on the same file system.

@@ -25,12 +25,12 @@ from tracekit.batch._store import (
     ArchivedJson,
     ReasonJson,
     RecordsJson,
-    Result,
+    RunResult,
     SourceJson,
     json_text,
 )
 from tracekit.batch.index import figures_of
-from tracekit.batch.plan import Task, file_state_json, sha256_of, tool_digest
+from tracekit.batch.plan import RunTask, file_state_json, sha256_of, tool_digest
 from tracekit.errors import (
     COMMAND_LINE,
     AllInputsError,
@@ -87,7 +87,7 @@ class _RunState:
     again: bool = False
 
 
-def work(task: Task) -> Outcome:
+def work(task: RunTask) -> Outcome:
     """Do one run in a new folder below `task.work`. A failure is part of the result: this function raises nothing.
 
     A failure of the machine, unlike one of the input files, marks the run for a retry by the next batch.
@@ -129,7 +129,7 @@ def worker_mismatch(work_folder: str, version: str, tool: str) -> str | None:
     return None
 
 
-def _done(task: Task, made: Path) -> Outcome:
+def _done(task: RunTask, made: Path) -> Outcome:
     state = _RunState()
     task = replace(task, files=tuple(_current(Path(task.folder, file.path), file) for file in task.files))
     digests = [sha256_of(Path(task.folder, file.path)) for file in task.files]
@@ -165,7 +165,7 @@ def _done(task: Task, made: Path) -> Outcome:
     return Outcome(task.key, str(made), result["status"])
 
 
-def _reasons_of(task: Task, state: _RunState, err: TracekitError) -> list[tuple[str, str]]:
+def _reasons_of(task: RunTask, state: _RunState, err: TracekitError) -> list[tuple[str, str]]:
     """Return the reason of each file that cannot be read, or else the error of the whole run."""
     failures: list[Failure] = []
     if len(task.files) > 1 and not state.again and not state.reasons:
@@ -193,7 +193,7 @@ def _current(path: Path, file: FileState) -> FileState:
     return replace(file, size=facts.st_size, mtime_ns=facts.st_mtime_ns)
 
 
-def _changed_meanwhile(task: Task, digests: Sequence[str]) -> list[str]:
+def _changed_meanwhile(task: RunTask, digests: Sequence[str]) -> list[str]:
     changed = []
     for file, sha256 in zip(task.files, digests, strict=True):
         path = Path(task.folder, file.path)
@@ -208,13 +208,13 @@ def _changed_meanwhile(task: Task, digests: Sequence[str]) -> list[str]:
     return changed
 
 
-def _make(task: Task, made: Path, state: _RunState) -> None:
+def _make(task: RunTask, made: Path, state: _RunState) -> None:
     """Archive, report, convert. Files that cannot be read become reasons, as long as one file can be read."""
     with contextlib.ExitStack() as own:
         _make_of(task, made, state, own)
 
 
-def _make_of(task: Task, made: Path, state: _RunState, own: contextlib.ExitStack) -> None:
+def _make_of(task: RunTask, made: Path, state: _RunState, own: contextlib.ExitStack) -> None:
     paths = [str(Path(task.folder, file.path)) for file in task.files]
     failures: list[Failure] = []
     source: str | list[str]
@@ -258,7 +258,7 @@ def _make_of(task: Task, made: Path, state: _RunState, own: contextlib.ExitStack
     state.report = report
 
 
-def _read(paths: list[str], task: Task, failures: list[Failure]) -> tuple[Trace, list[str]]:
+def _read(paths: list[str], task: RunTask, failures: list[Failure]) -> tuple[Trace, list[str]]:
     """Return the trace of the files that can be read completely, and their paths."""
     good = list(paths)
     while True:
@@ -273,7 +273,7 @@ def _read(paths: list[str], task: Task, failures: list[Failure]) -> tuple[Trace,
             raise AllInputsError(trace.failures)
 
 
-def _result(task: Task, made: Path, state: _RunState, digests: Sequence[str]) -> Result:
+def _result(task: RunTask, made: Path, state: _RunState, digests: Sequence[str]) -> RunResult:
     """Return the result of a run, as it is written. The same bytes always give the same result."""
     trace, report = state.trace, state.report
     failed = {path for path, _ in state.reasons if path}
@@ -285,7 +285,7 @@ def _result(task: Task, made: Path, state: _RunState, digests: Sequence[str]) ->
     status = "failed" if not good else "ok" if whole else "partial"
     date, date_from = _date(task, state) if good else (_file_date(task), "file")
     outputs = [path for path in sorted(made.iterdir()) if path.name != RESULT_NAME]
-    result: Result = {
+    result: RunResult = {
         "form": FORM_VERSION,
         "tracekit": __version__,
         "tool": task.tool,
@@ -326,13 +326,13 @@ def _result(task: Task, made: Path, state: _RunState, digests: Sequence[str]) ->
     return hidden_result(result, task.folder, task.options.anonymize)
 
 
-def _name_in_trace(task: Task, file: FileState) -> str:
+def _name_in_trace(task: RunTask, file: FileState) -> str:
     """Return the name of a file as the trace has it."""
     stored, tokens = stored_name(str(Path(task.folder, file.path))), task.options.anonymize
     return stored if tokens is None else tokens.file(stored)
 
 
-def _lost(task: Task, ledgers: Sequence[Ledger]) -> list[ReasonJson]:
+def _lost(task: RunTask, ledgers: Sequence[Ledger]) -> list[ReasonJson]:
     """Return a sentence for each input whose records could not all be read: how many, and the reasons."""
     lost: list[ReasonJson] = []
     for ledger in ledgers:
@@ -345,7 +345,7 @@ def _lost(task: Task, ledgers: Sequence[Ledger]) -> list[ReasonJson]:
     return lost
 
 
-def _is_of(ledger: Ledger, task: Task, file: FileState) -> bool:
+def _is_of(ledger: Ledger, task: RunTask, file: FileState) -> bool:
     return ledger.path.endswith(file.path) or ledger.path == _name_in_trace(task, file)
 
 
@@ -353,7 +353,7 @@ def _archived(entry: archive.Entry, root: str) -> ArchivedJson:
     return {"id": entry.id, "name": entry.path[len(root) :].lstrip("/"), "bytes": entry.bytes}
 
 
-def _without_work_folder(text: str, made: Path, task: Task) -> str:
+def _without_work_folder(text: str, made: Path, task: RunTask) -> str:
     """Return a reason without the paths of this batch's unfinished folders."""
     return text.replace(f"{made}/", "").replace(f"{task.work}/", "")
 
@@ -374,7 +374,7 @@ def _records(ledgers: Sequence[Ledger]) -> RecordsJson:
     }
 
 
-def _date(task: Task, state: _RunState) -> tuple[str, str]:
+def _date(task: RunTask, state: _RunState) -> tuple[str, str]:
     """Return the day of a run and its source ("trace", "file" or "given"), by the archive's rule."""
     if state.entry is not None:
         return state.entry.date.isoformat(), state.entry.date_from
@@ -386,7 +386,7 @@ def _date(task: Task, state: _RunState) -> tuple[str, str]:
     return _file_date(task), "file"
 
 
-def _file_date(task: Task) -> str:
+def _file_date(task: RunTask) -> str:
     return datetime.fromtimestamp(min(file.mtime_ns for file in task.files) // 10**9, UTC).date().isoformat()
 
 
@@ -399,7 +399,7 @@ def _start(trace: Trace | None) -> int | None:
     return trace.run.origin_ns + int(first)
 
 
-def lost_outcome(task: Task, made: Path, reason: str, *, again: bool = True) -> Outcome:
+def lost_outcome(task: RunTask, made: Path, reason: str, *, again: bool = True) -> Outcome:
     """Return the outcome of a run whose process was ended. again: the next batch does the run again."""
     shutil.rmtree(made, ignore_errors=True)
     made.mkdir()
@@ -418,7 +418,7 @@ def _umask() -> int:
 # Runs with a limit on memory or time: each is done in a process of its own, which the worker watches.
 
 
-def work_limited(task: Task) -> Outcome:
+def work_limited(task: RunTask) -> Outcome:
     """Do one run, within the limits of the batch. A run that was ended for a limit has failed; nothing is raised."""
     limits = task.options.limits
     if not (limits.memory or limits.seconds):
@@ -441,7 +441,7 @@ def child() -> None:
     signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
     answer = os.dup(sys.stdout.fileno())
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # nothing else may print there
-    task: Task = pickle.load(sys.stdin.buffer)  # the worker wrote it
+    task: RunTask = pickle.load(sys.stdin.buffer)  # the worker wrote it
     guard.obey(task.options.limits.memory)
     made = work(task)
     with os.fdopen(answer, "w", encoding="ascii") as out:
@@ -451,14 +451,14 @@ def child() -> None:
 # The workers of a batch: processes of this machine, or a Dask cluster.
 
 
-class LocalEngine(LocalWorkers[Task, Outcome]):
+class LocalEngine(LocalWorkers[RunTask, Outcome]):
     """Workers that are processes of this machine."""
 
     def __init__(self, jobs: int) -> None:
         super().__init__(jobs, work_limited, "run")
 
 
-class DaskEngine(DaskWorkers[Task, Outcome]):
+class DaskEngine(DaskWorkers[RunTask, Outcome]):
     """The workers of a Dask cluster. OUT and the roots must be on shared file systems."""
 
     def __init__(self, address: str) -> None:
@@ -473,5 +473,5 @@ class DaskEngine(DaskWorkers[Task, Outcome]):
         )
 
 
-def _mismatch(task: Task) -> tuple[Callable[..., str | None], tuple[object, ...]]:
+def _mismatch(task: RunTask) -> tuple[Callable[..., str | None], tuple[object, ...]]:
     return worker_mismatch, (task.work, task.version, task.tool)

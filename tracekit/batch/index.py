@@ -22,8 +22,8 @@ from tracekit.batch._store import (
     Number,
     OutputFolder,
     ReasonJson,
-    Result,
     RootJson,
+    RunResult,
     json_text,
     kind_of,
     read_json,
@@ -147,7 +147,7 @@ class Budget:
     op: str
     limit: int | float
 
-    def broken_by(self, result: Result) -> str:
+    def broken_by(self, result: RunResult) -> str:
         """Return a sentence if a run breaks this budget; "" if it keeps it, or if its figure is not known."""
         value = result["figures"].get(self.figure.name)
         if value is None or _HOLDS[self.op](value, self.limit):
@@ -175,7 +175,7 @@ def parse(text: str) -> Budget:
     return Budget(" ".join((figure.name, found["op"], found["limit"].strip())), figure, found["op"], limit)
 
 
-def broken(budgets: Sequence[Budget], result: Result) -> list[str]:
+def broken(budgets: Sequence[Budget], result: RunResult) -> list[str]:
     """Return a sentence for each budget that a run breaks."""
     return [text for text in (budget.broken_by(result) for budget in budgets) if text]
 
@@ -214,11 +214,11 @@ MAX_TRENDS = 40
 
 
 @dataclass(frozen=True, slots=True)
-class _Row:
+class _IndexRow:
     """One run of the index. gone: its files no longer exist. budgets: those of its root."""
 
     key: str
-    result: Result
+    result: RunResult
     gone: bool
     budgets: tuple[Budget, ...] = ()
 
@@ -264,12 +264,12 @@ def forget(out: OutputFolder, trash: Path, *, all_gone: bool) -> int:
     return len(gone)
 
 
-def reasons_of(result: Result) -> tuple[str, ...]:
+def reasons_of(result: RunResult) -> tuple[str, ...]:
     """Return why a run, or a part of it, failed: one sentence each."""
     return tuple(_sentence(each) for each in result["reasons"])
 
 
-def losses_of(result: Result) -> tuple[str, ...]:
+def losses_of(result: RunResult) -> tuple[str, ...]:
     """Return a sentence for each input of a run whose records could not all be read; earlier versions have none."""
     return tuple(_sentence(each) for each in result.get("lost", []))
 
@@ -284,19 +284,19 @@ def _roots(out: OutputFolder) -> list[RootJson]:
     return sorted((root for root in found if root is not None), key=lambda root: root["root"])
 
 
-def _rows(out: OutputFolder) -> list[_Row]:
+def _rows(out: OutputFolder) -> list[_IndexRow]:
     """Return all runs, oldest first."""
     roots = {root["root"]: root for root in _roots(out)}
     runs = {name: set(root["runs"]) for name, root in roots.items()}
     budgets = {name: tuple(map(parse, root.get("budgets", []))) for name, root in roots.items()}
     rows = [
-        _Row(key, result, key not in runs.get(result["root"], {key}), budgets.get(result["root"], ()))
+        _IndexRow(key, result, key not in runs.get(result["root"], {key}), budgets.get(result["root"], ()))
         for key, result in out.results().items()
     ]
     return sorted(rows, key=lambda row: row.order)
 
 
-def _json(rows: Sequence[_Row], roots: Sequence[RootJson]) -> dict[str, object]:
+def _json(rows: Sequence[_IndexRow], roots: Sequence[RootJson]) -> dict[str, object]:
     lost = list(_incomplete(rows))
     return {
         **({"incomplete": lost} if lost else {}),
@@ -309,7 +309,7 @@ def _json(rows: Sequence[_Row], roots: Sequence[RootJson]) -> dict[str, object]:
     }
 
 
-def _incomplete(rows: Sequence[_Row]) -> Iterator[str]:
+def _incomplete(rows: Sequence[_IndexRow]) -> Iterator[str]:
     """Yield the sentence above the page, if runs have inputs that lost too many records."""
     names = [row.result["run"] for row in rows if row.incomplete]
     if names:
@@ -323,7 +323,7 @@ def _incomplete(rows: Sequence[_Row]) -> Iterator[str]:
 _ONLY_IN_RESULT = {"form", "tracekit", "tool", "options", "again", "sources", "others", "outputs"}
 
 
-def _run_json(row: _Row) -> dict[str, object]:
+def _run_json(row: _IndexRow) -> dict[str, object]:
     result = row.result
     return {
         **{name: value for name, value in result.items() if name not in _ONLY_IN_RESULT},
@@ -337,7 +337,7 @@ def _run_json(row: _Row) -> dict[str, object]:
     }
 
 
-def _kind(result: Result) -> str:
+def _kind(result: RunResult) -> str:
     """Return the kind of a run: equal for runs that repeat each other."""
     return result.get("kind") or kind_of(result["run"])
 
@@ -354,7 +354,7 @@ class _Counts(TypedDict):
     dropped: int
 
 
-def _counts(rows: Sequence[_Row]) -> _Counts:
+def _counts(rows: Sequence[_IndexRow]) -> _Counts:
     status = [row.result["status"] for row in rows]
     return {
         "runs": len(rows),
@@ -369,7 +369,7 @@ def _counts(rows: Sequence[_Row]) -> _Counts:
     }
 
 
-def _page(rows: Sequence[_Row], roots: Sequence[RootJson]) -> BatchPage:
+def _page(rows: Sequence[_IndexRow], roots: Sequence[RootJson]) -> BatchPage:
     newest = list(reversed(rows))
     reasons = [(row, reason) for row in newest for reason in _reasons(row)]
     figures = [f for f in KEY_FIGURES if any(row.result["figures"].get(f.name) is not None for row in rows)]
@@ -417,31 +417,31 @@ def _page(rows: Sequence[_Row], roots: Sequence[RootJson]) -> BatchPage:
     )
 
 
-def _reasons(row: _Row) -> list[str]:
+def _reasons(row: _IndexRow) -> list[str]:
     """Return why a run failed, is only partly there, or is beyond a budget."""
     reasons = [_short_reason(row, reason) for reason in (*row.result["reasons"], *row.result.get("lost", []))]
     return [*(reasons or row.incomplete), *(f"over budget: {text}" for text in row.over)]
 
 
-def _short_reason(row: _Row, reason: ReasonJson) -> str:
+def _short_reason(row: _IndexRow, reason: ReasonJson) -> str:
     """Return a reason with the file's path relative to the run, which the same row names."""
     home = f"{row.result['root']}/{row.result['inside']}/"
     text = reason["reason"].replace(home, "")
     return text if not reason["file"] or reason["file"] in text else f"{reason['file']}: {text}"
 
 
-def _status(row: _Row) -> str:
+def _status(row: _IndexRow) -> str:
     more = {"over budget": bool(row.over), "files gone": row.gone}
     return ", ".join([row.result["status"], *(words for words, holds in more.items() if holds)])
 
 
-def _dropped_column(rows: Sequence[_Row]) -> Iterator[Column]:
+def _dropped_column(rows: Sequence[_IndexRow]) -> Iterator[Column]:
     """Yield the column of dropped records if any run has some."""
     if any(row.dropped for row in rows):
         yield Column("dropped", "Records dropped", Unit.COUNT, [row.dropped or None for row in rows])
 
 
-def _facts(rows: Sequence[_Row]) -> Iterator[tuple[str, str]]:
+def _facts(rows: Sequence[_IndexRow]) -> Iterator[tuple[str, str]]:
     counts = _counts(rows)
     yield "runs", f"{counts['runs']:,}"
     for name, count in (
@@ -464,12 +464,12 @@ def _facts(rows: Sequence[_Row]) -> Iterator[tuple[str, str]]:
     yield "records", f"{read:,} read, {dropped}"
 
 
-def _report_link(row: _Row) -> str | None:
+def _report_link(row: _IndexRow) -> str | None:
     has_one = any(each["path"] == "report.html" for each in row.result["outputs"])
     return f"runs/{quote(row.key)}/report.html" if has_one else None
 
 
-def _links(row: _Row) -> Iterator[Link]:
+def _links(row: _IndexRow) -> Iterator[Link]:
     for each in row.result["outputs"]:
         if each["path"] != "report.html":
             yield Link(each["path"], f"runs/{quote(row.key)}/{quote(each['path'])}")
@@ -479,7 +479,7 @@ def _links(row: _Row) -> Iterator[Link]:
 
 
 def _lists(
-    rows: Sequence[_Row], roots: Sequence[RootJson], problems: Sequence[str]
+    rows: Sequence[_IndexRow], roots: Sequence[RootJson], problems: Sequence[str]
 ) -> Iterator[tuple[str, tuple[str, ...]]]:
     beside = [f"{row.result['run']}: {other['path']}" for row in rows for other in row.result["others"]]
     unknown = [f"{root['root']}/{name}" for root in roots for name in root["unknown"]]
@@ -496,9 +496,9 @@ def _lists(
             yield f"{len(lines):,} {what}", tuple(lines)
 
 
-def _trends(rows: Sequence[_Row]) -> tuple[tuple[Trend, ...], list[str]]:
+def _trends(rows: Sequence[_IndexRow]) -> tuple[tuple[Trend, ...], list[str]]:
     """Return the trends of kinds with several runs, and the kinds that are not drawn."""
-    kinds: dict[str, list[_Row]] = {}
+    kinds: dict[str, list[_IndexRow]] = {}
     for row in rows:
         kinds.setdefault(_kind(row.result), []).append(row)
     several = sorted((k for k, mine in kinds.items() if len(mine) > 1), key=lambda k: (-len(kinds[k]), k))
@@ -514,7 +514,7 @@ def _trends(rows: Sequence[_Row]) -> tuple[tuple[Trend, ...], list[str]]:
     return tuple(trends), several[MAX_TRENDS:]
 
 
-def _charts(rows: Sequence[_Row]) -> Iterator[Series]:
+def _charts(rows: Sequence[_IndexRow]) -> Iterator[Series]:
     for figure in KEY_FIGURES:
         values: list[Number] = [row.result["figures"].get(figure.name) for row in rows]
         known = [value for value in values if value is not None]

@@ -20,7 +20,7 @@ from urllib.parse import quote
 
 from tracekit._version import __version__
 from tracekit.batch._scan import Candidate, FileState, RootScan, mark_of, run_key, with_real_paths, with_token_paths
-from tracekit.batch._store import FileJson, OptionsJson, OutputFolder, Result, SourceJson, key_of, kind_of
+from tracekit.batch._store import FileJson, OptionsJson, OutputFolder, RunResult, SourceJson, key_of, kind_of
 from tracekit.credentials import masked
 from tracekit.errors import TracekitError, UnknownFormatError
 from tracekit.inputs import exported, names_databases, reader_for
@@ -75,7 +75,7 @@ class RunOptions:
 
 
 @dataclass(frozen=True, slots=True)
-class Task:
+class RunTask:
     """One run for a worker, maybe on another machine. All paths are absolute.
 
     files: the profiles. others: files beside them that are not read, as `_profiles_and_others` says.
@@ -114,9 +114,9 @@ class PlannedRun:
     why: str = ""
     touched: bool = False
 
-    def task(self, out: OutputFolder, work: Path, options: RunOptions) -> Task:
+    def task(self, out: OutputFolder, work: Path, options: RunOptions) -> RunTask:
         """Return the task for a worker."""
-        return Task(
+        return RunTask(
             key=self.key,
             name=self.name if options.anonymize is None else self.key,
             kind="" if options.anonymize is None else options.anonymize.token("run", kind_of(self.name)),
@@ -142,7 +142,7 @@ def tool_digest() -> str:
 
 def plan_runs(
     scans: Sequence[RootScan],
-    results: Mapping[str, Result],
+    results: Mapping[str, RunResult],
     out: OutputFolder,
     options: RunOptions,
     *,
@@ -174,11 +174,11 @@ def _key(candidate: Candidate, options: RunOptions) -> str:
     return run_key(options.anonymize, candidate.root, candidate.inside)
 
 
-def _real(old: Result, files: Sequence[FileState], options: RunOptions) -> Result:
+def _real(old: RunResult, files: Sequence[FileState], options: RunOptions) -> RunResult:
     return with_real_paths(old, (file.path for file in files), options.anonymize)
 
 
-def reason_of(plan: PlannedRun, old: Result | None, out: OutputFolder, options: RunOptions) -> tuple[str, bool]:
+def reason_of(plan: PlannedRun, old: RunResult | None, out: OutputFolder, options: RunOptions) -> tuple[str, bool]:
     """Return why a run must be done ("" if it need not be), and whether its files were only touched."""
     if old is None:
         return "new", False
@@ -208,7 +208,7 @@ def _differs(file: FileState, old: FileJson) -> bool:
     return (file.size, file.mtime_ns) != (old["size"], old["mtime_ns"])
 
 
-def _has_outputs(old: Result, key: str, out: OutputFolder) -> bool:
+def _has_outputs(old: RunResult, key: str, out: OutputFolder) -> bool:
     """Return whether all outputs of a result still exist. An archive outside of OUT is not checked."""
     places = [(out.runs / key / each["path"], each["bytes"]) for each in old["outputs"]]
     if old["archive"] and old["options"]["archive"] == "archive":
@@ -219,12 +219,12 @@ def _has_outputs(old: Result, key: str, out: OutputFolder) -> bool:
         return False
 
 
-def touched_result(old: Result, plan: PlannedRun, options: RunOptions) -> Result:
+def touched_result(old: RunResult, plan: PlannedRun, options: RunOptions) -> RunResult:
     """Return a result with the present times of its files."""
     real = _real(old, plan.candidate.files, options)
     times = {file.path: file.mtime_ns for file in plan.files}
     sources: list[SourceJson] = [{**source, "mtime_ns": times[source["path"]]} for source in real["sources"]]
-    new: Result = {**real, "sources": sources, "others": list(map(file_state_json, plan.others))}
+    new: RunResult = {**real, "sources": sources, "others": list(map(file_state_json, plan.others))}
     return with_token_paths(new, options.anonymize)
 
 
@@ -243,7 +243,7 @@ def sha256_of(path: Path) -> str:
 
 
 def _profiles_and_others(
-    candidate: Candidate, old: Result | None
+    candidate: Candidate, old: RunResult | None
 ) -> tuple[tuple[FileState, ...], tuple[FileState, ...]]:
     """Return the profiles of a candidate, and its other files. Files unchanged since the old result are not opened.
 

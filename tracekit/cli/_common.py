@@ -215,7 +215,7 @@ PageArgsMb = Annotated[float, typer.Option(metavar="MB", min=0, help="The most M
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class ReadArguments:
     """The inputs and how to read them: the same words in every command. `runnable` turns the fields into options."""
 
     inputs: Annotated[
@@ -329,9 +329,9 @@ def runnable(command: Callable[..., None], limits: Sequence[inspect.Parameter] =
     """
     parameters, takes_reading = _parameters(command)
     parameters += limits
-    of_reading = [field.name for field in fields(Reading)]
+    of_reading = [field.name for field in fields(ReadArguments)]
     added = {each.name for each in limits}
-    make: Callable[..., Reading] = Reading  # typer has checked the types of the words
+    make: Callable[..., ReadArguments] = ReadArguments  # typer has checked the types of the words
 
     @functools.wraps(command)
     def run(**words: typing.Any) -> None:
@@ -390,15 +390,17 @@ def _parameters(command: Callable[..., None]) -> tuple[list[inspect.Parameter], 
     And whether it takes a Reading.
     """
     hints = typing.get_type_hints(command, include_extras=True)
-    takes_reading = Reading in hints.values()
-    shared = typing.get_type_hints(Reading, include_extras=True) if takes_reading else {}
+    takes_reading = ReadArguments in hints.values()
+    shared = typing.get_type_hints(ReadArguments, include_extras=True) if takes_reading else {}
     keyword = inspect.Parameter.KEYWORD_ONLY
     parameters: list[inspect.Parameter] = []
     for name, own in inspect.signature(command).parameters.items():
-        if hints[name] is not Reading:
+        if hints[name] is not ReadArguments:
             parameters.append(own.replace(annotation=hints[name], kind=keyword))
             continue
-        for field, default in zip(fields(Reading), inspect.signature(Reading).parameters.values(), strict=True):
+        for field, default in zip(
+            fields(ReadArguments), inspect.signature(ReadArguments).parameters.values(), strict=True
+        ):
             parameters.append(
                 inspect.Parameter(field.name, keyword, default=default.default, annotation=shared[field.name])
             )

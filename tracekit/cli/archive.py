@@ -12,7 +12,7 @@ import typer
 
 from tracekit.cli._common import (
     EXIT_FAILED,
-    Reading,
+    ReadArguments,
     example,
     finish,
     progress,
@@ -58,7 +58,7 @@ ShortForm = Annotated[str, typer.Option("--format", metavar="FORM", help="text o
 @example("tracekit archive add profiles run.csv --run nightly --tag gpu=H200")
 def add(
     root: Root,
-    reading: Reading,
+    reading: ReadArguments,
     run: Annotated[str, typer.Option(metavar="NAME", help="Name of the run; by default that of the first input.")] = "",
     tag: Annotated[list[str] | None, typer.Option(metavar="KEY=VALUE", help="Add a tag; repeatable.")] = None,
     date: Annotated[

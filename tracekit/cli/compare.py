@@ -72,7 +72,7 @@ def compare(
 ) -> None:
     """Compare runs: faster, slower or the same, with what certainty, and the parts of the change to the ns."""
     from tracekit import pipeline
-    from tracekit.comparison import MET, VIOLATED, Limits, report_of
+    from tracekit.comparison import MET, VIOLATED, VerdictLimits, report_of
     from tracekit.comparison import compare as compare_runs
     from tracekit.inputs import refuse_inputs
     from tracekit.render.base import RenderOptions
@@ -82,7 +82,7 @@ def compare(
     if unit not in ("", "s", "ms", "us", "ns"):
         raise UsageError(f"--unit {unit}: not a unit", hint="one of: s, ms, us, ns")
     first, second = _sides(words or [], base or [], new or [], baseline, history=history)
-    limits = Limits(_percent("--min-effect", min_effect), _percent("--same-within", same_within))
+    limits = VerdictLimits(_percent("--min-effect", min_effect), _percent("--same-within", same_within))
     if output != "-" and Path(output).exists() and not force:
         raise OutputExistsError(output)
     refuse_inputs(output, [*first, *second])

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from tracekit.cli import _common
-from tracekit.cli._common import Reading, example, finish, progress, say, tell_incomplete, tell_ledger
+from tracekit.cli._common import ReadArguments, example, finish, progress, say, tell_incomplete, tell_ledger
 from tracekit.cli.process.terminal import show_bytes
 from tracekit.errors import TracekitError, UsageError
 from tracekit.options import no_such
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class _Wanted:
+class _WantedOutput:
     """The options of the output."""
 
     to: str
@@ -39,7 +39,7 @@ VIEWERS = ("chrome", "perfetto", "speedscope")
 
 @example("tracekit convert run.csv -o run.json.gz", "then open run.json.gz in ui.perfetto.dev")
 def convert(
-    reading: Reading,
+    reading: ReadArguments,
     output: Annotated[
         str,
         typer.Option(
@@ -84,7 +84,7 @@ def convert(
         raise UsageError("--split: stdout takes one file", hint="name a file with -o")
     if findings and (split or max_events or max_mb):
         raise UsageError("--findings: not with --split, --max-events or --max-mb", hint="convert twice")
-    wanted = _Wanted(to, viewer, split, max_events, max_mb, findings)
+    wanted = _WantedOutput(to, viewer, split, max_events, max_mb, findings)
     lost: list[str] = []
     failures: Sequence[Failure]
     if not _names_folder(output, to) and (output.endswith("/") or (Path(output).is_dir() and output != "-")):
@@ -107,9 +107,11 @@ def _names_folder(output: str, to: str) -> bool:
     return writer.folder and to in ("", writer.name)
 
 
-def _convert(reading: Reading, inputs: list[str], output: str, wanted: _Wanted, *, force: bool) -> Conversion:
+def _convert(
+    reading: ReadArguments, inputs: list[str], output: str, wanted: _WantedOutput, *, force: bool
+) -> Conversion:
     from tracekit import conversion
-    from tracekit.writers.base import Shape
+    from tracekit.writers.base import OutputSubset
 
     with progress(f"converting {inputs[0]}") as update:
         if wanted.findings:
@@ -118,7 +120,7 @@ def _convert(reading: Reading, inputs: list[str], output: str, wanted: _Wanted, 
             return pipeline.convert_with_findings(
                 inputs, output, reading.input_options(update), to=wanted.to, viewer=wanted.viewer, force=force
             )
-        how, shape = reading.input_options(update), Shape(wanted.split, wanted.max_events, wanted.max_mb)
+        how, shape = reading.input_options(update), OutputSubset(wanted.split, wanted.max_events, wanted.max_mb)
         return conversion.convert(inputs, output, how, to=wanted.to, viewer=wanted.viewer, force=force, shape=shape)
 
 
@@ -145,7 +147,9 @@ def _tell(done: Conversion, lost: list[str]) -> Sequence[Failure]:
     return done.failures
 
 
-def _one_each(reading: Reading, folder: Path, lost: list[str], wanted: _Wanted, *, force: bool) -> Sequence[Failure]:
+def _one_each(
+    reading: ReadArguments, folder: Path, lost: list[str], wanted: _WantedOutput, *, force: bool
+) -> Sequence[Failure]:
     failures: list[Failure] = []
     from tracekit import conversion
     from tracekit.errors import Failure
@@ -174,7 +178,7 @@ def _one_each(reading: Reading, folder: Path, lost: list[str], wanted: _Wanted, 
     return failures
 
 
-def _to_stdout(reading: Reading, lost: list[str], wanted: _Wanted) -> Sequence[Failure]:
+def _to_stdout(reading: ReadArguments, lost: list[str], wanted: _WantedOutput) -> Sequence[Failure]:
     if not wanted.to:
         raise UsageError("-o -: stdout has no suffix", hint="pass --to, for example --to jsonl")
     from tracekit import conversion

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tracekit.cli._common import Reading, example, finish, progress
+from tracekit.cli._common import ReadArguments, example, finish, progress
 from tracekit.cli.process.terminal import output_width, show
 
 if TYPE_CHECKING:
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 @example("tracekit explain run.csv kernel.total device.kernel_time")
 def explain(
-    reading: Reading,
+    reading: ReadArguments,
     format_: Annotated[
         str, typer.Option("--format", metavar="FORM", help="text, json, csv, spreadsheet, markdown.")
     ] = "text",

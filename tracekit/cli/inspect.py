@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from tracekit.cli._common import Reading, example, finish, progress
+from tracekit.cli._common import ReadArguments, example, finish, progress
 from tracekit.cli.process.terminal import one_line, show
 from tracekit.errors import UsageError
 from tracekit.model.units import format_span
@@ -21,7 +21,7 @@ _REASONS: tuple[Literal["ignored", "dropped"], ...] = ("ignored", "dropped")
 
 @example("tracekit inspect run.csv --format json")
 def inspect(
-    reading: Reading,
+    reading: ReadArguments,
     format_: Annotated[str, typer.Option("--format", metavar="FORM", help="Print text or json.")] = "text",
 ) -> None:
     """Show what each input is, what is in it, and its ledger: records read = kept + merged + ... + dropped."""

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tracekit.cli._common import Reading, example, finish, ledger_lines, progress, say
+from tracekit.cli._common import ReadArguments, example, finish, ledger_lines, progress, say
 from tracekit.errors import TracekitError, UsageError
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ _NOT_ABOUT_CONTENT = frozenset({"inputs", "debug", "anonymize", "anonymize_names
 
 @example("tracekit open run.csv", "tracekit open run.csv --trace")
 def open(
-    reading: Reading,
+    reading: ReadArguments,
     trace: Annotated[
         bool | None,
         typer.Option("--trace/--page", help="Show the trace in Perfetto, or (by default) the page of the report."),
@@ -63,12 +63,12 @@ def open(
         finish(failures, lost)
 
 
-def _refuse_options(reading: Reading, found: Ready, kind: Kind) -> None:
+def _refuse_options(reading: ReadArguments, found: Ready, kind: Kind) -> None:
     """Refuse what needs the events of a file that is shown as it is. Raises: UsageError."""
     what = "a page of tracekit" if found.kind == "page" else "a Perfetto trace"
     if found.kind != kind:
         raise UsageError(f"--{kind}: {reading.inputs[0]} is {what}", hint="name the profile that it was made of")
-    for field, default in zip(fields(reading), fields(Reading), strict=True):
+    for field, default in zip(fields(reading), fields(ReadArguments), strict=True):
         given = getattr(reading, field.name)
         if field.name not in ("inputs", "debug") and given != default.default and given not in (None, []):
             option = "from" if field.name == "format" else field.name.replace("_", "-")
@@ -79,7 +79,7 @@ def _refuse_options(reading: Reading, found: Ready, kind: Kind) -> None:
 
 
 @contextmanager
-def _made(reading: Reading, items: list[Input], kind: Kind) -> Iterator[tuple[Made, list[Failure], list[str]]]:
+def _made(reading: ReadArguments, items: list[Input], kind: Kind) -> Iterator[tuple[Made, list[Failure], list[str]]]:
     """Give the file that is made of the inputs, or was before, with the inputs that failed and those incomplete."""
     from tracekit.viewer import cache
     from tracekit.viewer import inputs as shown
@@ -105,7 +105,7 @@ def _made(reading: Reading, items: list[Input], kind: Kind) -> Iterator[tuple[Ma
         yield made, failures, lost
 
 
-def _make_page(reading: Reading, made: Made, failures: list[Failure], lost: list[str]) -> None:
+def _make_page(reading: ReadArguments, made: Made, failures: list[Failure], lost: list[str]) -> None:
     from tracekit import pipeline
 
     with progress(f"reading {reading.inputs[0]}") as update:
@@ -116,7 +116,7 @@ def _make_page(reading: Reading, made: Made, failures: list[Failure], lost: list
     made.said += [*trace.incomplete, *ledger_lines(trace.ledgers)]
 
 
-def _make_trace(reading: Reading, made: Made, failures: list[Failure], lost: list[str]) -> None:
+def _make_trace(reading: ReadArguments, made: Made, failures: list[Failure], lost: list[str]) -> None:
     from tracekit import conversion
     from tracekit.model.trace import incomplete
 
@@ -146,7 +146,7 @@ def _site(path: Path, name: str, kind: Kind, *, ours: bool) -> Site:
 def _serve(site: Site, *, browser: bool, port: int, keep: bool) -> None:
     """Serve a site until it is no longer needed. Raises: TracekitError where nobody came."""
     from tracekit.viewer import browser as browsers
-    from tracekit.viewer.server import Ended, Server
+    from tracekit.viewer.server import Server, ServerEnded
 
     server = Server(site, port=port)
     try:
@@ -164,6 +164,6 @@ def _serve(site: Site, *, browser: bool, port: int, keep: bool) -> None:
         return
     finally:
         server.close()
-    if ended is Ended.UNUSED:
+    if ended is ServerEnded.UNUSED:
         raise TracekitError("nobody opened the address in time", hint="run the command again, or add --keep")
     say(f"{ended.value}: the server has ended")

@@ -13,7 +13,7 @@ from tracekit.cli._common import (
     PageArgsMb,
     PageEvents,
     PageMb,
-    Reading,
+    ReadArguments,
     TopologyText,
     by_options,
     example,
@@ -27,7 +27,7 @@ from tracekit.cli._common import (
 
 @example("tracekit report run.csv -o run.html")
 def report(
-    reading: Reading,
+    reading: ReadArguments,
     output: Annotated[str, typer.Option("-o", "--output", metavar="OUT", help="Write this page.")] = "report.html",
     force: Annotated[bool, typer.Option("--force", help="Replace an existing file.")] = False,
     by: By = "",

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from tracekit.cli import _common
-from tracekit.cli._common import By, Each, Reading, TopologyText, by_options, example, finish, progress, say
+from tracekit.cli._common import By, Each, ReadArguments, TopologyText, by_options, example, finish, progress, say
 from tracekit.cli.process.terminal import draws_bars, in_color, output_width, show
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ TERMINAL_ROWS = 20
 
 @example("tracekit summary run.csv --view kernel --top 10")
 def summary(
-    reading: Reading,
+    reading: ReadArguments,
     view: Annotated[
         list[str] | None,
         typer.Option(
@@ -133,7 +133,7 @@ def summary(
 
 
 def _read_apart(
-    reading: Reading, views: list[str], options: ViewOptions, jobs: int | None, dask: str, *, every: bool
+    reading: ReadArguments, views: list[str], options: ViewOptions, jobs: int | None, dask: str, *, every: bool
 ) -> Summary | None:
     """Return the summary of ranks that are read apart; None where the inputs are read together. Raises: UsageError."""
     from tracekit.errors import UsageError
@@ -183,7 +183,7 @@ def _print(made: Report, form: str, unit: str, *, one_screen: bool, pager: bool,
     show(text, pager=pager, form=form)
 
 
-def _refuse_of_page(reading: Reading, given: list[str]) -> None:
+def _refuse_of_page(reading: ReadArguments, given: list[str]) -> None:
     """Refuse what needs the events. Raises: UsageError."""
     from dataclasses import fields
 

@@ -20,8 +20,8 @@ from tracekit.comparison._measure import (
     SLOWER,
     UNKNOWN,
     Change,
-    Limits,
     Sides,
+    VerdictLimits,
     measure,
     parse_metric,
 )
@@ -47,8 +47,8 @@ __all__ = [
     "Comparison",
     "GateRule",
     "History",
-    "Limits",
     "NameGroup",
+    "VerdictLimits",
     "change_points",
     "compare",
     "parse_rule",
@@ -61,7 +61,7 @@ def compare(
     new: str | Sequence[str] = (),
     *,
     rules: Sequence[str | GateRule] = (),
-    limits: Limits | None = None,
+    limits: VerdictLimits | None = None,
     history: bool = False,
     format: str = "",
     one_run: bool = False,
@@ -110,10 +110,12 @@ def compare(
     failures = tuple(failure for side in sides for failure in side.failures)
     if not sides[1].profiles:
         return Comparison(None, (), None, (), trend, tuple(sides[0].notes), names=names, failures=failures)
-    return replace(_compared(sides, parsed, limits or Limits(), trend), names=names, failures=failures)
+    return replace(_compared(sides, parsed, limits or VerdictLimits(), trend), names=names, failures=failures)
 
 
-def _compared(sides: list[LoadedRuns], rules: list[GateRule], limits: Limits, trend: History | None) -> Comparison:
+def _compared(
+    sides: list[LoadedRuns], rules: list[GateRule], limits: VerdictLimits, trend: History | None
+) -> Comparison:
     base, new = (tuple(side.profiles) for side in sides)
     by_step = all(run.step_count for run in (*base, *new))
     names = [{key for run in runs for key in (run.steady if by_step else run.whole)} for runs in (base, new)]

@@ -71,7 +71,7 @@ _MIN_BEYOND = 5
 
 
 @dataclass(frozen=True, slots=True)
-class Metric:
+class ComparedMetric:
     """One of METRICS, or a metric of one name, such as what "kernel", field "avg". text: the user's spelling."""
 
     text: str
@@ -81,16 +81,16 @@ class Metric:
     unit: Unit
 
 
-def parse_metric(text: str) -> Metric:
+def parse_metric(text: str) -> ComparedMetric:
     """Return the metric of "step.p50" or 'kernel["name"].avg'. Raises: UsageError with the list of metrics."""
     text = text.strip()
     if text in METRICS:
         what, _, field = text.partition(".")
-        return Metric(text, what, field, None, METRICS[text][0])
+        return ComparedMetric(text, what, field, None, METRICS[text][0])
     found = _NAMED.fullmatch(text)
     if found and found["what"] in NAMED and found["field"] in NAMED[found["what"]]:
         unit = Unit.COUNT if found["field"] == "calls" else Unit.NS
-        return Metric(text, found["what"], found["field"], found["name"].replace('\\"', '"'), unit)
+        return ComparedMetric(text, found["what"], found["field"], found["name"].replace('\\"', '"'), unit)
     raise UsageError(f"{text}: not a metric", hint=metric_hint())
 
 
@@ -128,7 +128,7 @@ class Change:
     single: the verdict is that of the change of one run a side, without an interval.
     """
 
-    metric: Metric
+    metric: ComparedMetric
     base: float | None
     new: float | None
     ratio: float | None = None
@@ -149,14 +149,14 @@ class Change:
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class VerdictLimits:
     """Limits of the verdict. least: the smallest change that counts. same: an interval within it is "same"."""
 
     least: float = 0.01
     same: float = 0.03
 
 
-def measure(sides: Sides, metric: Metric, limits: Limits, *, level: float = LEVEL) -> Change:
+def measure(sides: Sides, metric: ComparedMetric, limits: VerdictLimits, *, level: float = LEVEL) -> Change:
     """Return the change of a metric."""
     base, new = _keys_of(sides, metric)
     if metric.what in NAMED and not base and not new:
@@ -166,7 +166,13 @@ def measure(sides: Sides, metric: Metric, limits: Limits, *, level: float = LEVE
 
 
 def measure_names(
-    sides: Sides, metric: Metric, base: frozenset[Key], new: frozenset[Key], limits: Limits, *, level: float = LEVEL
+    sides: Sides,
+    metric: ComparedMetric,
+    base: frozenset[Key],
+    new: frozenset[Key],
+    limits: VerdictLimits,
+    *,
+    level: float = LEVEL,
 ) -> Change:
     """Return the change of a metric over these names of each side."""
     change = _measured(sides, metric, base, new, limits, level=level)
@@ -174,7 +180,13 @@ def measure_names(
 
 
 def _measured(
-    sides: Sides, metric: Metric, base: frozenset[Key], new: frozenset[Key], limits: Limits, *, level: float
+    sides: Sides,
+    metric: ComparedMetric,
+    base: frozenset[Key],
+    new: frozenset[Key],
+    limits: VerdictLimits,
+    *,
+    level: float,
 ) -> Change:
     left = [metric_of_run(run, metric, base, by_step=sides.by_step) for run in sides.base]
     right = [metric_of_run(run, metric, new, by_step=sides.by_step) for run in sides.new]
@@ -210,7 +222,7 @@ def _direction(change: Change) -> str:
     return words[0] if change.ratio is not None and change.ratio > 0 else words[1]
 
 
-def _of_one_run_each(change: Change, limits: Limits) -> Change:
+def _of_one_run_each(change: Change, limits: VerdictLimits) -> Change:
     """Return the change with a verdict where one run a side gives no interval."""
     if change.ratio is None or change.low is not None:
         return change
@@ -250,13 +262,13 @@ def _counted(count: int, values: str) -> str:
     return f"{count:,} {values[:-1] if count == 1 else values}"
 
 
-def _is_certain(metric: Metric, known: list[list[float]]) -> bool:
+def _is_certain(metric: ComparedMetric, known: list[list[float]]) -> bool:
     """Return whether a metric needs no interval: bytes and counts that are equal in all runs of a side."""
     return metric.unit is not Unit.NS and all(len(set(side)) == 1 for side in known)
 
 
 def changed(
-    metric: Metric, values: str, base: F64, new: F64, which: str, limits: Limits, *, level: float = LEVEL
+    metric: ComparedMetric, values: str, base: F64, new: F64, which: str, limits: VerdictLimits, *, level: float = LEVEL
 ) -> Change:
     """Return the change between two samples. which: the statistic, as in `analysis.resample`."""
     count = (base.size, new.size)
@@ -291,7 +303,7 @@ def changed(
     return Change(metric, *points, ratio, low, high, values, count, verdict(metric, ratio, low, high, limits))
 
 
-def verdict(metric: Metric, ratio: float, low: float, high: float, limits: Limits) -> str:
+def verdict(metric: ComparedMetric, ratio: float, low: float, high: float, limits: VerdictLimits) -> str:
     """Return the verdict on a change with this interval."""
     words = (SLOWER, FASTER) if metric.unit is Unit.NS else (MORE, LESS)
     if abs(ratio) >= limits.least and (low > 0 or high < 0):
@@ -309,7 +321,7 @@ def _ratio(base: float | None, new: float | None) -> float | None:
     return new / base - 1 if base > 0 else 0.0 if new == base == 0 else None
 
 
-def _keys_of(sides: Sides, metric: Metric) -> tuple[frozenset[Key], frozenset[Key]]:
+def _keys_of(sides: Sides, metric: ComparedMetric) -> tuple[frozenset[Key], frozenset[Key]]:
     """Return the names of each side that a metric counts. The replacement of a name counts as the name."""
     if metric.what in HOST:
         names = {key for run in (*sides.base, *sides.new) for key in run.whole_host if key[0] == metric.what}
@@ -325,14 +337,14 @@ def _keys_of(sides: Sides, metric: Metric) -> tuple[frozenset[Key], frozenset[Ke
     )
 
 
-def _amounts(run: Profile, metric: Metric, *, by_step: bool) -> dict[Key, Amount]:
+def _amounts(run: Profile, metric: ComparedMetric, *, by_step: bool) -> dict[Key, Amount]:
     if metric.what in HOST:
         host = run.steady_host if by_step else run.whole_host
         return {key: amount for key, amount in host.items() if key[0] == metric.what}
     return dict(run.steady if by_step else run.whole)
 
 
-def metric_of_run(run: Profile, metric: Metric, keys: frozenset[Key] | None, *, by_step: bool) -> float | None:
+def metric_of_run(run: Profile, metric: ComparedMetric, keys: frozenset[Key] | None, *, by_step: bool) -> float | None:
     """Return the metric of one run, None where it has none. keys: the names that count, None for all."""
     if metric.what == "step":
         return statistic(run.steps, _STATISTIC[metric.field]) if run.steps.size else None
@@ -356,7 +368,7 @@ def metric_of_run(run: Profile, metric: Metric, keys: frozenset[Key] | None, *, 
 
 
 def _values_within(
-    side: Sequence[Profile], metric: Metric, keys: frozenset[Key], *, by_step: bool
+    side: Sequence[Profile], metric: ComparedMetric, keys: frozenset[Key], *, by_step: bool
 ) -> tuple[str, F64] | None:
     """Return the values within the runs of a side, "steps" or "calls"; None without any."""
     if by_step or metric.what == "step":
@@ -375,7 +387,7 @@ def _values_within(
     return None
 
 
-def _by_step(run: Profile, metric: Metric, keys: frozenset[Key]) -> F64 | None:
+def _by_step(run: Profile, metric: ComparedMetric, keys: frozenset[Key]) -> F64 | None:
     if metric.what == "step":
         return run.steps
     if metric.text in ("device.busy", "device.idle"):

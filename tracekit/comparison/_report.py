@@ -20,9 +20,9 @@ from tracekit.comparison._measure import (
     METRICS,
     UNKNOWN,
     Change,
-    Limits,
-    Metric,
+    ComparedMetric,
     Sides,
+    VerdictLimits,
     measure_names,
     metric_of_run,
     parse_metric,
@@ -168,7 +168,7 @@ class History:
     points: the changes of level, each with the index of its first run.
     """
 
-    metric: Metric
+    metric: ComparedMetric
     labels: tuple[str, ...]
     dates: tuple[str | None, ...]
     values: tuple[int | None, ...]
@@ -249,7 +249,7 @@ def _change_text(point: ChangePoint) -> str:
 
 MIN_SHARE = 0.01
 """Share of the time below which a name has no interval of its own."""
-_TOTAL = Metric("total", "device", "total", None, Unit.NS)
+_TOTAL = ComparedMetric("total", "device", "total", None, Unit.NS)
 IDLE = "(no device work)"
 _HOST_WORDS = {
     "operator": ("Operators by self time", "self time of operators on the host, without launches and waits"),
@@ -271,7 +271,7 @@ class Comparison:
     checked: tuple[CheckedRule, ...]
     history: History | None
     notes: tuple[str, ...]
-    limits: Limits = Limits()  # noqa: RUF009 - frozen
+    limits: VerdictLimits = VerdictLimits()  # noqa: RUF009 - frozen
     names: tuple[str, str] = ("", "")
     failures: tuple[Failure, ...] = ()
     """Runs that could not be read, among others that could."""
@@ -504,7 +504,7 @@ def _step_section(sides: Sides, top: int) -> Section:
     return Section("compare", "What the step is made of", (table,), notes=notes)
 
 
-def _device_section(sides: Sides, limits: Limits, top: int, per: str) -> Section:
+def _device_section(sides: Sides, limits: VerdictLimits, top: int, per: str) -> Section:
     whole = device_parts(sides)
     rows, _ = cut(whole, top)
     large = [

@@ -23,9 +23,9 @@ from tracekit.comparison._measure import (
     SAME,
     UNKNOWN,
     Change,
-    Limits,
-    Metric,
+    ComparedMetric,
     Sides,
+    VerdictLimits,
     measure,
     metric_hint,
     parse_metric,
@@ -51,7 +51,7 @@ class GateRule:
     """One rule. threshold: a ratio (0.03) if relative, else ns, bytes or a count."""
 
     text: str
-    metric: Metric
+    metric: ComparedMetric
     op: str
     threshold: float
     relative: bool
@@ -98,7 +98,7 @@ def parse_rule(text: str) -> GateRule:
     )
 
 
-def check(rule: GateRule, sides: Sides, limits: Limits) -> CheckedRule:
+def check(rule: GateRule, sides: Sides, limits: VerdictLimits) -> CheckedRule:
     """Return the state of a rule."""
     return judge_rule(rule, measure(sides, rule.metric, limits))
 

@@ -27,7 +27,7 @@ from tracekit.model.schema import Kind
 from tracekit.model.units import TIME_EXPONENT, Unit
 from tracekit.render.base import Renderer, RenderOptions
 from tracekit.views import specs, tabulate
-from tracekit.views.base import ColumnSpec, View, ViewOptions
+from tracekit.views.base import View, ViewColumn, ViewOptions
 from tracekit.views.totals import TotalsRow, cell, fields, totals_rows
 
 # Durations, counters and memory of a trace by category and name: what MXNet's aggregate statistics are made of.
@@ -56,7 +56,7 @@ class Durations:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Samples:
+class MxnetSamples:
     """Values of counters, in order of time, in groups of (category, name)."""
 
     groups: Groups
@@ -64,18 +64,18 @@ class Samples:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Rows:
+class MxnetRows:
     """The rows of a trace. categories: all that occur, those of marks too."""
 
     durations: Durations
-    counters: Samples
-    memory: Samples
+    counters: MxnetSamples
+    memory: MxnetSamples
     categories: frozenset[str]
     is_mxnet: bool
     notes: tuple[str, ...]
 
 
-def mxnet_rows(index: TraceIndex) -> Rows:
+def mxnet_rows(index: TraceIndex) -> MxnetRows:
     """Return the rows of a trace."""
     events = index.events
     mxnet = [n for n, facts in facts_by_source(index).items() if facts.facts.get("tool") == TOOL]
@@ -107,7 +107,7 @@ def mxnet_rows(index: TraceIndex) -> Rows:
     known = {str(category.labels[code]) for code in np.unique(category.codes[marks]).tolist()}
     for part in (durations, counters, memory):
         known |= {str(label) for label in part.groups.labels[0]}
-    return Rows(durations, counters, memory, frozenset(known), bool(mxnet), tuple(notes))
+    return MxnetRows(durations, counters, memory, frozenset(known), bool(mxnet), tuple(notes))
 
 
 def _codes_of(key: Key, texts: frozenset[str] | tuple[str, ...]) -> list[int]:
@@ -136,12 +136,12 @@ def _grouped(events: pa.Table, category: Key, rows: I64) -> Groups:
     return group_by(Key(category.codes[rows], category.labels), Key(name.codes, labels))
 
 
-def _samples(events: pa.Table, category: Key, rows: I64) -> Samples:
+def _samples(events: pa.Table, category: Key, rows: I64) -> MxnetSamples:
     values = arrow.floats(events.column("value"), 0.0)[rows]
-    return Samples(_grouped(events, category, rows), values)
+    return MxnetSamples(_grouped(events, category, rows), values)
 
 
-def _in_use(events: pa.Table) -> Samples:
+def _in_use(events: pa.Table) -> MxnetSamples:
     """Return the bytes in use after each allocation and free, by device, of a trace that has no counter of them."""
     rows = np.flatnonzero(kind_mask(events, [Kind.MEMORY]) & events.column("bytes").is_valid().to_numpy())
     device = key_of(events, "device", rows)
@@ -156,17 +156,17 @@ def _in_use(events: pa.Table) -> Samples:
         values[mine] = np.cumsum(sizes[mine])
         where = "cpu/0" if number is None else f"gpu/{number}"
         labels.append(f"Memory: {where}{f' (input {source_number})' if several else ''}")
-    return Samples(Groups(groups.codes, groups.count, ([MEMORY[0]] * groups.count, labels)), values)
+    return MxnetSamples(Groups(groups.codes, groups.count, ([MEMORY[0]] * groups.count, labels)), values)
 
 
-def last_of(samples: Samples) -> F64:
+def last_of(samples: MxnetSamples) -> F64:
     """Return the last value of each group; rows are in order of time."""
     last = np.zeros(samples.groups.count, np.int64)
     last[samples.groups.codes] = np.arange(len(samples.values))
     return samples.values[last] if len(samples.values) else np.zeros(samples.groups.count)
 
 
-def bounds_of(samples: Samples) -> tuple[I64, F64, F64, F64]:
+def bounds_of(samples: MxnetSamples) -> tuple[I64, F64, F64, F64]:
     """Return count, minimum, maximum and mean of each group, of the samples as they are."""
     count = np.bincount(samples.groups.codes, minlength=samples.groups.count)
     low, high = np.full(samples.groups.count, np.inf), np.full(samples.groups.count, -np.inf)
@@ -183,17 +183,17 @@ SHOWS = (
     specs.NAME,
     *specs.STATISTICS,
     specs.RUN,
-    ColumnSpec("category", "Category", Unit.TEXT, "The category of the events."),
-    ColumnSpec("source", "Source", Unit.ID, "The number of the input."),
-    ColumnSpec("last", "Last", Unit.NUMBER, "The last value of the counter."),
-    ColumnSpec("last", "Last", Unit.BYTES, "The bytes that were held at the end."),
-    ColumnSpec("avg", "Mean", Unit.NUMBER, "The mean of the samples."),
-    ColumnSpec("avg", "Mean", Unit.BYTES, "The mean of the samples."),
-    ColumnSpec("min", "Min", Unit.NUMBER, "The smallest sample."),
-    ColumnSpec("min", "Min", Unit.BYTES, "The smallest number of bytes that were held."),
-    ColumnSpec("max", "Max", Unit.NUMBER, "The largest sample."),
-    ColumnSpec("max", "Peak", Unit.BYTES, "The largest number of bytes that were held."),
-    ColumnSpec("count", "Total Count", Unit.COUNT, "The number of events, as MXNet prints it."),
+    ViewColumn("category", "Category", Unit.TEXT, "The category of the events."),
+    ViewColumn("source", "Source", Unit.ID, "The number of the input."),
+    ViewColumn("last", "Last", Unit.NUMBER, "The last value of the counter."),
+    ViewColumn("last", "Last", Unit.BYTES, "The bytes that were held at the end."),
+    ViewColumn("avg", "Mean", Unit.NUMBER, "The mean of the samples."),
+    ViewColumn("avg", "Mean", Unit.BYTES, "The mean of the samples."),
+    ViewColumn("min", "Min", Unit.NUMBER, "The smallest sample."),
+    ViewColumn("min", "Min", Unit.BYTES, "The smallest number of bytes that were held."),
+    ViewColumn("max", "Max", Unit.NUMBER, "The largest sample."),
+    ViewColumn("max", "Peak", Unit.BYTES, "The largest number of bytes that were held."),
+    ViewColumn("count", "Total Count", Unit.COUNT, "The number of events, as MXNet prints it."),
 )
 
 # The tables of `--compat mxnet`: one a category, with the figures that MXNet prints, defects and all.
@@ -215,7 +215,7 @@ RUN = "run"
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class MxnetLine:
     """One row: times in ns, of memory in the printed unit. keys: what rows are ordered by, in KEYS' order."""
 
     name: str
@@ -241,7 +241,7 @@ def order_of(options: ViewOptions) -> tuple[str, bool]:
     return key, options.sorted_by.startswith("-")
 
 
-def sorted_lines(lines: Sequence[Line], key: str, *, ascending: bool) -> list[Line]:
+def sorted_lines(lines: Sequence[MxnetLine], key: str, *, ascending: bool) -> list[MxnetLine]:
     """Return the rows in MXNet's order."""
     by_name = sorted(lines, key=lambda line: line.name.encode(), reverse=True)
     return sorted(by_name, key=lambda line: line.key(key) * (1 if ascending else -1))
@@ -254,7 +254,7 @@ def tables_of(index: TraceIndex, options: ViewOptions) -> tuple[list[ReportTable
     """
     key, ascending = order_of(options)
     rows = mxnet_rows(index)
-    lines: dict[str, list[Line]] = {category: [] for category in rows.categories}
+    lines: dict[str, list[MxnetLine]] = {category: [] for category in rows.categories}
     stats = statistics(rows.durations.groups, rows.durations.ns)
     figures = zip(
         *rows.durations.groups.labels,
@@ -262,7 +262,7 @@ def tables_of(index: TraceIndex, options: ViewOptions) -> tuple[list[ReportTable
         strict=True,
     )
     for category, name, count, total, low, high in figures:
-        lines[str(category)].append(Line(str(name), count, total, low, high, total / count))
+        lines[str(category)].append(MxnetLine(str(name), count, total, low, high, total / count))
     for category, line in _counter_lines(rows.counters, 1000.0):
         lines[category].append(line)
     unit = next((u for f in facts_by_source(index).values() if (u := f.facts.get("memory_unit")) in UNITS), "kB")
@@ -282,11 +282,11 @@ def tables_of(index: TraceIndex, options: ViewOptions) -> tuple[list[ReportTable
     return tables, notes
 
 
-def _counter_lines(samples: Samples, scale: float) -> list[tuple[str, Line]]:
+def _counter_lines(samples: MxnetSamples, scale: float) -> list[tuple[str, MxnetLine]]:
     counts, lows, highs, _ = bounds_of(samples)
     columns = (*samples.groups.labels, counts.tolist(), last_of(samples).tolist(), lows.tolist(), highs.tolist())
     return [
-        (str(category), Line(str(name), count, last * scale, low * scale, high * scale, _half(high - low) * scale))
+        (str(category), MxnetLine(str(name), count, last * scale, low * scale, high * scale, _half(high - low) * scale))
         for category, name, count, last, low, high in zip(*columns, strict=True)
     ]
 
@@ -301,7 +301,7 @@ def _ns(value: float) -> int | None:
     return round(value) if abs(value) < INT64_MAX else None
 
 
-def _table(category: str, lines: Sequence[Line], unit: str, top: int) -> ReportTable:
+def _table(category: str, lines: Sequence[MxnetLine], unit: str, top: int) -> ReportTable:
     kept = lines[:top] if top > 0 else lines
     columns = [
         Column("name", "Name", Unit.TEXT, [line.name for line in kept]),
@@ -374,7 +374,7 @@ def _run_table(source: int, run: int) -> ReportTable:
     return ReportTable(RUN, "Profile Statistics", columns)
 
 
-def _printed_line(row: TotalsRow) -> Line:
+def _printed_line(row: TotalsRow) -> MxnetLine:
     """Return the row; what it lacks is 0: MXNet prints all figures, so it was written by someone else."""
     timed = row["total_ns"] is not None
     names = ("total_ns", "min_ns", "max_ns", "avg_ns") if timed else ("value_min", "value_max", "value_avg")
@@ -383,7 +383,7 @@ def _printed_line(row: TotalsRow) -> Line:
         figures.insert(0, cell(row["args"].get("last", 0)))
     scale = 1000.0 if row["kind"] == "counter" and not timed else 1
     known = (scale * f if isinstance(f, (int, float)) and math.isfinite(f) else 0 for f in figures)
-    return Line(row["name"] or "", row["calls"] or 0, *known)
+    return MxnetLine(row["name"] or "", row["calls"] or 0, *known)
 
 
 # mxnet: a report made with `--compat mxnet`, as the table of MXNet's `profiler.dumps()`.
@@ -495,7 +495,7 @@ def compute(index: TraceIndex, options: ViewOptions) -> Section:
 
 
 def _from_events(
-    durations: Durations, counters: Samples, memory: Samples, options: ViewOptions
+    durations: Durations, counters: MxnetSamples, memory: MxnetSamples, options: ViewOptions
 ) -> list[ReportTable | None]:
     return [_times(durations, options), _counters(counters, options), _memory(memory, options)]
 
@@ -514,7 +514,7 @@ def _named(categories: Sequence[Cell], names: Sequence[Cell]) -> list[Column]:
     return [Column("name", "Name", Unit.TEXT, names), Column("category", "Category", Unit.TEXT, categories, 1)]
 
 
-def _counters(samples: Samples, options: ViewOptions) -> ReportTable | None:
+def _counters(samples: MxnetSamples, options: ViewOptions) -> ReportTable | None:
     if not samples.groups.count:
         return None
     count, low, high, mean = bounds_of(samples)
@@ -529,7 +529,7 @@ def _counters(samples: Samples, options: ViewOptions) -> ReportTable | None:
     return tabulate.finish("counters", "Counters", columns, options, own_order="calls")
 
 
-def _memory(samples: Samples, options: ViewOptions) -> ReportTable | None:
+def _memory(samples: MxnetSamples, options: ViewOptions) -> ReportTable | None:
     if not samples.groups.count:
         return None
     count, low, high, mean = bounds_of(samples)

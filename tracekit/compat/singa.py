@@ -15,17 +15,17 @@ from tracekit.errors import Option, UsageError, sentence
 from tracekit.index import grouping
 from tracekit.index.grouping import group_by, plural
 from tracekit.index.sources import source_label, source_labels
-from tracekit.index.trace_index import Picked, TraceIndex
+from tracekit.index.trace_index import PickedRows, TraceIndex
 from tracekit.model import arrow
 from tracekit.model.arrow import I64
-from tracekit.model.display import visible
+from tracekit.model.display import escape_controls
 from tracekit.model.report import Cell, Column, Report, ReportTable, Section
 from tracekit.model.schema import DEVICE_WORK, Kind
 from tracekit.model.units import Unit
 from tracekit.options import OptionSpec
 from tracekit.render.base import Renderer, RenderOptions
 from tracekit.views import specs, tabulate
-from tracekit.views.base import ColumnSpec, View, ViewOptions
+from tracekit.views.base import View, ViewColumn, ViewOptions
 from tracekit.views.totals import TotalsRow, totals_rows
 
 # SINGA's figures from EVENTS: iterations, phases, and the operators of the graph.
@@ -54,7 +54,7 @@ class Iterations:
 
 
 @dataclass(frozen=True, slots=True)
-class Graph:
+class SingaGraph:
     """One process. names, kinds: of each operator (g,), in order of first start. times: (g, iterations), ns.
 
     seen: (g, iterations): whether the operator ran then. phases: time of each phase, (iterations,).
@@ -73,7 +73,7 @@ class Graph:
     outside: int
 
 
-def graphs(index: TraceIndex) -> list[Graph]:
+def graphs(index: TraceIndex) -> list[SingaGraph]:
     """Return the graph of each process that has events."""
     picked = _operators(index)
     if not picked.rows.size:
@@ -87,7 +87,7 @@ def graphs(index: TraceIndex) -> list[Graph]:
     return made
 
 
-def _operators(index: TraceIndex) -> Picked:
+def _operators(index: TraceIndex) -> PickedRows:
     for kinds in (_OPERATORS, DEVICE_WORK, _RANGES):
         picked = index.pick(kinds)
         if picked.rows.size:
@@ -95,20 +95,20 @@ def _operators(index: TraceIndex) -> Picked:
     return picked
 
 
-def _roots(picked: Picked) -> Picked:
+def _roots(picked: PickedRows) -> PickedRows:
     """Return the events that are within no other, thread by thread."""
     lanes = group_by(*(picked.key(c) for c in ("source", "rank", "pid", "tid", "device", "stream")))
     tree = nest(lanes.codes, picked.starts, picked.starts + picked.durations)
     return _part(picked, np.flatnonzero(tree.depth == 0))
 
 
-def _part(picked: Picked, which: npt.NDArray[np.int64]) -> Picked:
-    return Picked(
+def _part(picked: PickedRows, which: npt.NDArray[np.int64]) -> PickedRows:
+    return PickedRows(
         picked.index, picked.rows[which], picked.starts[which], picked.durations[which], picked.untimed, picked.negative
     )
 
 
-def _of_process(index: TraceIndex, kinds: Collection[Kind], source: int, rank: int | None) -> Picked:
+def _of_process(index: TraceIndex, kinds: Collection[Kind], source: int, rank: int | None) -> PickedRows:
     picked = index.pick(kinds)
     mine = index.ints("source")[picked.rows] == source
     if rank is not None:
@@ -116,7 +116,7 @@ def _of_process(index: TraceIndex, kinds: Collection[Kind], source: int, rank: i
     return _part(picked, np.flatnonzero(mine))
 
 
-def _graph(index: TraceIndex, picked: Picked, source: int, rank: int | None) -> Graph:
+def _graph(index: TraceIndex, picked: PickedRows, source: int, rank: int | None) -> SingaGraph:
     steps = _of_process(index, [Kind.STEP], source, rank)
     iterations, place = _iterations(index, picked, steps)
     inside = np.flatnonzero(place >= 0)
@@ -134,7 +134,7 @@ def _graph(index: TraceIndex, picked: Picked, source: int, rank: int | None) -> 
             times = np.zeros(iterations.numbers.size, np.int64)
             np.add.at(times, at[at >= 0], found.durations[at >= 0])
             phases[str(kind)] = times
-    return Graph(
+    return SingaGraph(
         source,
         rank,
         iterations,
@@ -148,7 +148,7 @@ def _graph(index: TraceIndex, picked: Picked, source: int, rank: int | None) -> 
     )
 
 
-def _iterations(index: TraceIndex, picked: Picked, steps: Picked) -> tuple[Iterations, I64]:
+def _iterations(index: TraceIndex, picked: PickedRows, steps: PickedRows) -> tuple[Iterations, I64]:
     """Return the iterations, and of each event which one it is in, -1 for none."""
     own = _steps_of(index, picked)
     if (own >= 0).any():
@@ -170,11 +170,11 @@ def _iterations(index: TraceIndex, picked: Picked, steps: Picked) -> tuple[Itera
     return Iterations(numbers, starts, ends), place
 
 
-def _steps_of(index: TraceIndex, picked: Picked) -> I64:
+def _steps_of(index: TraceIndex, picked: PickedRows) -> I64:
     return arrow.ints(index.events.column("step"), -1)[picked.rows]
 
 
-def _place(index: TraceIndex, picked: Picked, iterations: Iterations, steps: Picked) -> I64:
+def _place(index: TraceIndex, picked: PickedRows, iterations: Iterations, steps: PickedRows) -> I64:
     own = _steps_of(index, picked)
     if (own >= 0).any():
         at = np.minimum(np.searchsorted(iterations.numbers, own), iterations.numbers.size - 1)
@@ -185,7 +185,7 @@ def _place(index: TraceIndex, picked: Picked, iterations: Iterations, steps: Pic
     return np.zeros(picked.rows.size, np.int64)
 
 
-def _nodes(picked: Picked, op: I64, place: I64) -> tuple[I64, I64]:
+def _nodes(picked: PickedRows, op: I64, place: I64) -> tuple[I64, I64]:
     """Return the operator of the graph of each event, numbered by first start, and the first event of each."""
     if not op.size:
         return np.zeros(0, np.int64), np.zeros(0, np.int64)
@@ -206,7 +206,7 @@ def _nodes(picked: Picked, op: I64, place: I64) -> tuple[I64, I64]:
     return node, by_start[np.sort(first)]
 
 
-def forward_nodes(graph: Graph, times: I64) -> int:
+def forward_nodes(graph: SingaGraph, times: I64) -> int:
     """Return how many operators are of the forward pass: those before the first "Backward" that took any time."""
     for number, name in enumerate(graph.names):
         if "Backward" in name and times[number] > 0:
@@ -218,7 +218,7 @@ def forward_nodes(graph: Graph, times: I64) -> int:
 
 
 @dataclass(slots=True)
-class Printed:
+class SingaPrinted:
     """One `Time Profiling:`. phases, operators: rows of TOTALS, `args` a dict. several: its input has more of them.
 
     divided: (measured iterations, all iterations, divisor), where the profile names them, as tracekit's face does.
@@ -235,9 +235,9 @@ class Printed:
     operators: list[TotalsRow] = field(default_factory=list)
 
 
-def printed_profiles(index: TraceIndex) -> list[Printed]:
+def printed_profiles(index: TraceIndex) -> list[SingaPrinted]:
     """Return the profiles in the order of the files."""
-    made: dict[tuple[int, int], Printed] = {}
+    made: dict[tuple[int, int], SingaPrinted] = {}
     for row in sorted(totals_rows(index), key=lambda row: (row["source"], row["order"])):
         name, section = row["name"], row["section"]
         verbosity = section == "header" and name == "Verbosity"
@@ -245,7 +245,7 @@ def printed_profiles(index: TraceIndex) -> list[Printed]:
             continue
         if section == "Operators" and not isinstance(row["args"].get("op_id"), int):
             continue
-        found = made.setdefault((row["source"], row["run"]), Printed(row["source"], row["run"], row["rank"]))
+        found = made.setdefault((row["source"], row["run"]), SingaPrinted(row["source"], row["run"], row["rank"]))
         if verbosity:
             found.below_blank = bool(row["args"].get("below_blank"))
             found.dist_only = row["value_text"] == "2 or 3"
@@ -271,20 +271,20 @@ def _divided(args: Mapping[str, object]) -> tuple[int, int, int] | None:
 
 
 SHOWS = (
-    ColumnSpec("name", "Name", Unit.TEXT, "The name of the phase or operator."),
-    ColumnSpec("of", "Of", Unit.TEXT, "The profile of the row, where there are several."),
-    ColumnSpec("op_id", "Id", Unit.ID, "The number of the operator in the graph."),
+    ViewColumn("name", "Name", Unit.TEXT, "The name of the phase or operator."),
+    ViewColumn("of", "Of", Unit.TEXT, "The profile of the row, where there are several."),
+    ViewColumn("op_id", "Id", Unit.ID, "The number of the operator in the graph."),
     specs.KIND,
     specs.CALLS,
-    ColumnSpec("avg", "Per iteration", Unit.NS, "The mean time of an iteration."),
+    ViewColumn("avg", "Per iteration", Unit.NS, "The mean time of an iteration."),
     specs.MIN,
     specs.MAX,
     *specs.PERCENTILES,
     specs.STD,
     specs.RATIO,
-    ColumnSpec("text", "As printed", Unit.TEXT, "The value as printed, where it is not a number."),
-    ColumnSpec("s", "Time (s)", Unit.NUMBER, "The time that SINGA prints, in seconds."),
-    ColumnSpec(
+    ViewColumn("text", "As printed", Unit.TEXT, "The value as printed, where it is not a number."),
+    ViewColumn("s", "Time (s)", Unit.NUMBER, "The time that SINGA prints, in seconds."),
+    ViewColumn(
         "below_blank", "Below blank", Unit.COUNT, "The number of empty lines that SINGA prints above the table: 1 or 0."
     ),
 )
@@ -297,7 +297,7 @@ SHOWS = (
 
 def render(report: Report, options: RenderOptions) -> str:  # noqa: ARG001 - SINGA prints seconds, and no others
     """Return the lines of all profiles of the report."""
-    lines = [visible(line) for section in report.sections for table in section.tables for line in _lines(table)]
+    lines = [escape_controls(line) for section in report.sections for table in section.tables for line in _lines(table)]
     return "\n".join(lines) + "\n" if lines else ""
 
 
@@ -358,7 +358,7 @@ SKIP_ITERATIONS = OptionSpec(
 
 
 @dataclass(frozen=True, slots=True)
-class _Line:
+class _SingaLine:
     """A row: time of an average iteration, ns; spread: of the iterations that it ran in."""
 
     name: str
@@ -378,8 +378,8 @@ class _Profile:
     """
 
     of: str
-    phases: list[_Line]
-    operators: list[_Line]
+    phases: list[_SingaLine]
+    operators: list[_SingaLine]
     below_blank: bool = True
     left_out: int = 0
     all_ns: float | None = None
@@ -413,7 +413,7 @@ def compute(index: TraceIndex, options: ViewOptions) -> Section:
     return Section("singa", _TITLE, tuple(tables), notes=(*notes, *tabulate.option_notes(options)))
 
 
-def _from_print(found: Printed, labels: dict[int, str], options: ViewOptions, notes: list[str]) -> _Profile:
+def _from_print(found: SingaPrinted, labels: dict[int, str], options: ViewOptions, notes: list[str]) -> _Profile:
     label = source_label(labels, found.source)
     label = label if found.rank is None else f"{label} rank {found.rank}"
     label = f"{label} ({found.run})" if found.several else label
@@ -448,14 +448,14 @@ def _from_print(found: Printed, labels: dict[int, str], options: ViewOptions, no
     if first and not phases and options.compat != "singa" and not found.dist_only:
         for name, part in (("Forward", operators[:first]), ("Backward", operators[first:])):
             time = sum(o.avg or 0.0 for o in part)
-            phases.append(_Line(f"{name} Propagation", None, name.lower(), 1, time))
+            phases.append(_SingaLine(f"{name} Propagation", None, name.lower(), 1, time))
         notes.append("phases are sums of operators: backward begins with the first whose name contains Backward")
     return _Profile(label, phases, operators, found.below_blank, divided=found.divided)
 
 
-def _printed_line(row: TotalsRow, grow: float) -> _Line:
+def _printed_line(row: TotalsRow, grow: float) -> _SingaLine:
     avg = None if row["avg_ns"] is None else row["avg_ns"] * grow
-    return _Line(
+    return _SingaLine(
         row["name"] or "",
         op_id if isinstance(op_id := row["args"].get("op_id"), int) else None,
         row["kind"] or "",
@@ -465,7 +465,7 @@ def _printed_line(row: TotalsRow, grow: float) -> _Line:
     )
 
 
-def _from_events(graph: Graph, labels: dict[int, str], options: ViewOptions, notes: list[str]) -> _Profile:
+def _from_events(graph: SingaGraph, labels: dict[int, str], options: ViewOptions, notes: list[str]) -> _Profile:
     label = source_label(labels, graph.source)
     label = label if graph.rank is None else f"{label} rank {graph.rank}"
     count = int(graph.iterations.numbers.size)
@@ -501,7 +501,7 @@ def _from_events(graph: Graph, labels: dict[int, str], options: ViewOptions, not
         avg = int(of_node.total[number]) / divisor
         spread = _spread(of_node, number) if options.compat != "singa" else None
         calls = int(of_node.calls[number])
-        operators.append(_Line(graph.names[number], number, graph.kinds[number], calls, avg, spread=spread))
+        operators.append(_SingaLine(graph.names[number], number, graph.kinds[number], calls, avg, spread=spread))
     phases = _phases(graph, skip, measured, of_node.total, nodes, durations, graph.iteration[counted])
     all_ns = sum(of_node.total.tolist()) / divisor if measured else None
     return _Profile(label, phases, operators, left_out=left_out, all_ns=all_ns)
@@ -514,8 +514,8 @@ def _spread(stats: Grouped, number: int) -> dict[str, Cell]:
 
 
 def _phases(
-    graph: Graph, skip: int, measured: int, totals: I64, nodes: I64, durations: I64, iteration: I64
-) -> list[_Line]:
+    graph: SingaGraph, skip: int, measured: int, totals: I64, nodes: I64, durations: I64, iteration: I64
+) -> list[_SingaLine]:
     """Return forward, backward, optimizer where the trace has them, and the whole iteration."""
     if not measured:
         return []
@@ -537,7 +537,9 @@ def _phases(
         name = "Iteration" if kind == "iteration" else f"{kind.capitalize()} Propagation"
         name = "Optimizer" if kind == "optimizer" else name
         made.append(
-            _Line(name, None, kind, int(times.size), int(stats.total[0]) / int(times.size), spread=_spread(stats, 0))
+            _SingaLine(
+                name, None, kind, int(times.size), int(stats.total[0]) / int(times.size), spread=_spread(stats, 0)
+            )
         )
     return made
 
@@ -629,13 +631,13 @@ def _divided_columns(profile: _Profile, rows: int) -> list[Column]:
     return [Column(key, key.capitalize(), Unit.COUNT, [value] * rows, 9) for key, value in values]
 
 
-def _two_passes(phases: list[_Line]) -> list[_Line]:
+def _two_passes(phases: list[_SingaLine]) -> list[_SingaLine]:
     """Return forward, and as backward the rest of the iteration, whatever it was."""
     forward = next((p for p in phases if p.kind == "forward"), None)
     time = forward.avg or 0.0 if forward else 0.0
     return [
-        _Line("Forward Propagation", None, "forward", None, time),
-        _Line("Backward Propagation", None, "backward", None, (phases[-1].avg or 0.0) - time),
+        _SingaLine("Forward Propagation", None, "forward", None, time),
+        _SingaLine("Backward Propagation", None, "backward", None, (phases[-1].avg or 0.0) - time),
     ]
 
 

@@ -17,7 +17,7 @@ from tracekit.model.schema import Kind
 from tracekit.model.units import Unit
 from tracekit.render.base import Renderer, RenderOptions
 from tracekit.views import specs, tabulate
-from tracekit.views.base import ColumnSpec, View, ViewOptions
+from tracekit.views.base import View, ViewColumn, ViewOptions
 from tracekit.views.totals import HEADER, TotalsRow, cell, frames_of, in_file_order, totals_rows, whole_number
 
 # Rows of PyTorch's printed tables as its reader keeps them, table by table.
@@ -28,7 +28,7 @@ MEMORY = "memory"
 
 
 @dataclass(frozen=True, slots=True)
-class Printed:
+class TorchPrinted:
     """One table. layout: its columns, widths, sides and the lines around it. rows: without those of memory."""
 
     source: int
@@ -46,14 +46,14 @@ class Printed:
         return _printed_texts(self.layout.get(place))
 
 
-def printed_tables(index: TraceIndex) -> list[Printed]:
+def printed_tables(index: TraceIndex) -> list[TorchPrinted]:
     """Return the tables of all inputs in the order of the files."""
-    layouts: dict[tuple[int, int], Printed] = {}
+    layouts: dict[tuple[int, int], TorchPrinted] = {}
     for source, facts in facts_by_source(index).items():
         known = facts.facts.get("tables") if facts.format == FORMAT else None
         for layout in known if isinstance(known, list) else ():
             if isinstance(layout, dict) and isinstance(layout.get("run"), int):
-                layouts[source, layout["run"]] = Printed(source, layout, [], {})
+                layouts[source, layout["run"]] = TorchPrinted(source, layout, [], {})
     for row in in_file_order(totals_rows(index)):
         table = layouts.get((row["source"], row["run"]))
         if table is None or row["section"] == HEADER:
@@ -136,30 +136,30 @@ SHOWS = (
     specs.DEVICE_ID,
     specs.BYTES,
     specs.RATIO,
-    ColumnSpec("requested", "Requested", Unit.BYTES, "The part of the bytes that the program asked for."),
-    ColumnSpec("self", "CPU self", Unit.NS, "The host time that no range or call inside took."),
-    ColumnSpec("total", "CPU total", Unit.NS, "The sum of the durations on the host."),
-    ColumnSpec("avg", "CPU avg", Unit.NS, "The mean duration on the host, as printed."),
-    ColumnSpec("self_ratio", "CPU self ratio", Unit.RATIO, "The share of the sum of the self times of the table."),
-    ColumnSpec("device_self", "Device self", Unit.NS, "The device time that PyTorch gives to the row alone."),
-    ColumnSpec("device_total", "Device total", Unit.NS, "The device time of the row and of all rows within it."),
-    ColumnSpec("memory", "CPU memory", Unit.BYTES, "What the row itself allocated on the host, less what it freed."),
-    ColumnSpec("device_memory", "Device memory", Unit.BYTES, "What the row itself allocated on the device."),
-    ColumnSpec("flops", "FLOPs", Unit.COUNT, "The number of floating-point operations, where the table has it."),
-    ColumnSpec("flop_rate", "FLOPs per s", Unit.COUNT, "The same divided by the time of the row: PyTorch 1.8 and 1.9."),
+    ViewColumn("requested", "Requested", Unit.BYTES, "The part of the bytes that the program asked for."),
+    ViewColumn("self", "CPU self", Unit.NS, "The host time that no range or call inside took."),
+    ViewColumn("total", "CPU total", Unit.NS, "The sum of the durations on the host."),
+    ViewColumn("avg", "CPU avg", Unit.NS, "The mean duration on the host, as printed."),
+    ViewColumn("self_ratio", "CPU self ratio", Unit.RATIO, "The share of the sum of the self times of the table."),
+    ViewColumn("device_self", "Device self", Unit.NS, "The device time that PyTorch gives to the row alone."),
+    ViewColumn("device_total", "Device total", Unit.NS, "The device time of the row and of all rows within it."),
+    ViewColumn("memory", "CPU memory", Unit.BYTES, "What the row itself allocated on the host, less what it freed."),
+    ViewColumn("device_memory", "Device memory", Unit.BYTES, "What the row itself allocated on the device."),
+    ViewColumn("flops", "FLOPs", Unit.COUNT, "The number of floating-point operations, where the table has it."),
+    ViewColumn("flop_rate", "FLOPs per s", Unit.COUNT, "The same divided by the time of the row: PyTorch 1.8 and 1.9."),
     *(
-        ColumnSpec(key, title, Unit.TEXT, f"The column {title}, as printed.")
+        ViewColumn(key, title, Unit.TEXT, f"The column {title}, as printed.")
         for key, title in _PRINTED
         if key != "name"
     ),
-    ColumnSpec("stack", "Stack", Unit.TEXT, "The frames that were printed below the row."),
-    ColumnSpec("column", "Column", Unit.TEXT, "The head of a column of the printed table."),
-    ColumnSpec("width", "Width", Unit.COUNT, "The number of characters of the column."),
-    ColumnSpec("side", "Side", Unit.TEXT, "The alignment of the column."),
-    ColumnSpec(
+    ViewColumn("stack", "Stack", Unit.TEXT, "The frames that were printed below the row."),
+    ViewColumn("column", "Column", Unit.TEXT, "The head of a column of the printed table."),
+    ViewColumn("width", "Width", Unit.COUNT, "The number of characters of the column."),
+    ViewColumn("side", "Side", Unit.TEXT, "The alignment of the column."),
+    ViewColumn(
         "place", "Place", Unit.TEXT, "The place of a line outside of the rows: above, totals, or the ends of lines."
     ),
-    ColumnSpec("line", "Line", Unit.TEXT, "A line as printed."),
+    ViewColumn("line", "Line", Unit.TEXT, "A line as printed."),
 )
 
 # The state of PyTorch's allocator when a snapshot was taken, and what each stack allocated: rows of TOTALS.
@@ -354,7 +354,7 @@ def _texts(titles: list[str], row: TotalsRow) -> dict[str, str]:
     return texts | {"stack": "\n".join(stack_of(row))}
 
 
-def _memory(table: Printed, place: int, where: str) -> int | None:
+def _memory(table: TorchPrinted, place: int, where: str) -> int | None:
     return table.memory.get((str(place), where)) if where else None
 
 
@@ -367,7 +367,7 @@ def _whole(value: Cell) -> Cell:
     return round(value) if isinstance(value, float) else value
 
 
-def _as_printed(table: Printed, options: ViewOptions) -> list[ReportTable]:
+def _as_printed(table: TorchPrinted, options: ViewOptions) -> list[ReportTable]:
     """Return the layout of a table, the lines around it, and its rows with their cells as printed."""
     titles = table.titles
     widths = table.layout.get("widths")

@@ -9,6 +9,6 @@ from __future__ import annotations
 from tracekit.doctor.diagnosis import DoctorOptions as DoctorOptions
 from tracekit.doctor.diagnosis import diagnose as diagnose
 from tracekit.doctor.findings import Diagnosis as Diagnosis
-from tracekit.doctor.findings import Finding as Finding
+from tracekit.doctor.findings import FoundDefect as FoundDefect
 from tracekit.doctor.repair import Repair as Repair
 from tracekit.doctor.repair import repair as repair

@@ -12,7 +12,7 @@ import pyarrow as pa
 from tracekit import options as declared
 from tracekit.doctor import raw as _raw
 from tracekit.doctor.defects import OF_JSON_TEXT
-from tracekit.doctor.findings import Diagnosis, Finding
+from tracekit.doctor.findings import Diagnosis, FoundDefect
 from tracekit.doctor.note_classes import findings_of_notes
 from tracekit.doctor.raw import FullLedger
 from tracekit.doctor.rows import RowChecks
@@ -21,7 +21,7 @@ from tracekit.inputs import order
 from tracekit.inputs.paths import reader_for, refuse_unknown_options, stored_name
 from tracekit.model.arrow import I64
 from tracekit.model.trace import Ledger
-from tracekit.readers.base import Opened, Reader, ReadOptions
+from tracekit.readers.base import Reader, ReadOptions, ReadResult
 from tracekit.readers.source import Source, open_source
 
 _ARCHIVES = ("parquet", "events-jsonl")
@@ -46,7 +46,7 @@ USUAL = DoctorOptions()
 
 
 @dataclass(slots=True)
-class Reading:
+class DoctorReading:
     """One input that is open. ledger: complete when `rows` is exhausted."""
 
     name: str
@@ -54,7 +54,7 @@ class Reading:
     reader: Reader
     options: DoctorOptions
     ledger: FullLedger
-    opened: Opened
+    opened: ReadResult
     sort: bool
     count: int = 0
 
@@ -86,7 +86,7 @@ def sources(name: str) -> Iterator[Source]:
         yield source
 
 
-def begin(source: Source, name: str, options: DoctorOptions, *, sort: bool) -> Reading:
+def begin(source: Source, name: str, options: DoctorOptions, *, sort: bool) -> DoctorReading:
     """Return the reading of an input. Raises: TracekitError."""
     refuse_unknown_options(options.options)
     reader = reader_for(source, options.format)
@@ -102,7 +102,7 @@ def begin(source: Source, name: str, options: DoctorOptions, *, sort: bool) -> R
             facts.path, facts.opened = stored_name(name), name
         if facts.size_bytes is None:
             facts.size_bytes = source.size_bytes()
-    return Reading(name, source, reader, options, ledger, opened, sort)
+    return DoctorReading(name, source, reader, options, ledger, opened, sort)
 
 
 @dataclass(slots=True)
@@ -165,7 +165,7 @@ def examine(source: Source, name: str, options: DoctorOptions) -> Examined:
     return Examined(diagnosis, checks, ledger, raw, reader, bad_points, sort)
 
 
-def _tracks(source: Source, ledger: Ledger, raw: FullLedger) -> tuple[list[Finding], I64]:
+def _tracks(source: Source, ledger: Ledger, raw: FullLedger) -> tuple[list[FoundDefect], I64]:
     """Return the defects of the tracks in the file, and the points of bad arrows."""
     try:
         return _raw.check(source, raw, per_unit=1 if ledger.notes.keys() & {"ns-in-us", "ns-guessed"} else 1000)

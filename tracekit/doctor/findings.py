@@ -30,7 +30,7 @@ class Example:
 
 
 @dataclass(slots=True)
-class Finding:
+class FoundDefect:
     """The records of one input that have one defect.
 
     count: records, or other places where it occurs. time_ns: ns that these records cover (their union), None where the
@@ -109,13 +109,13 @@ class Gathered:
         """Return the numbers of the records."""
         return np.concatenate(self._numbers) if self._numbers else _NONE
 
-    def finding(self, word: str, span_ns: int) -> Finding | None:
+    def finding(self, word: str, span_ns: int) -> FoundDefect | None:
         """Return the finding, None without rows. word: what the format calls a record. span_ns: of the trace."""
         if not self._numbers:
             return None
         rows = self.numbers()
         time = union_length(np.concatenate(self._starts), np.concatenate(self._ends))
-        return Finding(
+        return FoundDefect(
             DEFECTS[self.code],
             len(rows),
             [Example(f"{word} {number}", masked(name)) for number, name in self.examples],
@@ -134,8 +134,8 @@ class Diagnosis:
 
     path: str
     format: str
-    findings: list[Finding]
-    remarks: list[Finding]
+    findings: list[FoundDefect]
+    remarks: list[FoundDefect]
     events: int
     totals: int
     span_ns: int

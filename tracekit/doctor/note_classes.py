@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Sequence
 
 from tracekit.doctor.defects import DEFECTS, Defect
-from tracekit.doctor.findings import EXAMPLES, Example, Finding
+from tracekit.doctor.findings import EXAMPLES, Example, FoundDefect
 from tracekit.model.trace import Ledger
 
 # The class of each note of the readers. One without a class is a remark: nothing is wrong with the file.
@@ -86,13 +86,15 @@ _OF_TRACKS = frozenset(
 """Notes that only the second reading of a JSON trace makes, or that it alone makes of every format."""
 
 
-def findings_of_notes(ledgers: Sequence[Ledger], found: Iterable[Finding]) -> tuple[list[Finding], list[Finding]]:
+def findings_of_notes(
+    ledgers: Sequence[Ledger], found: Iterable[FoundDefect]
+) -> tuple[list[FoundDefect], list[FoundDefect]]:
     """Return all defects and all remarks, of the rows and of the notes in the ledgers.
 
     ledgers: the reader's; for a JSON trace also that of the second reading.
     """
     every = {each.defect.code: each for each in found}
-    remarks: list[Finding] = []
+    remarks: list[FoundDefect] = []
     for number, ledger in enumerate(ledgers):
         codes = ledger.notes if not number else [code for code in ledger.notes if code in _missing(ledgers[0], ledger)]
         for code in codes:
@@ -101,7 +103,7 @@ def findings_of_notes(ledgers: Sequence[Ledger], found: Iterable[Finding]) -> tu
             if defect is None:
                 continue
             text = note.text.removeprefix("dropped: ")
-            finding = Finding(defect, note.count, [Example(where) for where in note.places[:EXAMPLES]], text=text)
+            finding = FoundDefect(defect, note.count, [Example(where) for where in note.places[:EXAMPLES]], text=text)
             if defect.code == "remark":
                 remarks.append(finding)
             elif (known := every.get(defect.code)) is None:
@@ -111,9 +113,9 @@ def findings_of_notes(ledgers: Sequence[Ledger], found: Iterable[Finding]) -> tu
                 known.examples = [*known.examples, *finding.examples][:EXAMPLES]
                 known.text = "; ".join(dict.fromkeys(filter(None, (known.text, text))))
         if (reservation := ledger.reservation) and not number and "lost-bytes" not in ledger.notes:
-            every["events-lost"] = Finding(DEFECTS["events-lost"], 1, [], text=reservation)
+            every["events-lost"] = FoundDefect(DEFECTS["events-lost"], 1, [], text=reservation)
     if empty := ledgers[0].ignored.get("empty object", 0):
-        every["empty-object"] = Finding(DEFECTS["empty-object"], empty)
+        every["empty-object"] = FoundDefect(DEFECTS["empty-object"], empty)
     order = {code: place for place, code in enumerate(DEFECTS)}
     ranked = sorted(every.values(), key=lambda each: order[each.defect.code])
     defects = [each for each in ranked if not each.defect.remark]

@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from tracekit.analysis.lanes import LaneAssigner
 from tracekit.analysis.links import one_key
-from tracekit.doctor.findings import EXAMPLES, Finding, Gathered, gather
+from tracekit.doctor.findings import EXAMPLES, FoundDefect, Gathered, gather
 from tracekit.errors import Sentence
 from tracekit.inputs import order
 from tracekit.model import arrow
@@ -30,7 +30,7 @@ from tracekit.readers.engine.torn import TORN
 from tracekit.readers.source import Source
 from tracekit.readers.trace_event import events
 from tracekit.readers.trace_event.generic import ChromeReading
-from tracekit.readers.trace_event.look import Dialect, Look
+from tracekit.readers.trace_event.look import Dialect, FilePrescan
 from tracekit.readers.trace_event.plan import Build
 
 # A ledger that keeps the place of every note, for the list of changes of a repair.
@@ -64,7 +64,7 @@ _NONE = np.iinfo(np.int64).min
 
 
 @dataclass(slots=True)
-class Flows:
+class RawFlows:
     """Takes rows in order of start, with their tracks."""
 
     _ends: dict[int, int] = field(default_factory=dict)
@@ -208,7 +208,7 @@ _MOST_ID = (1 << 32) - 1
 _TEXT_NAMES = ("process_name", "thread_name")
 
 
-class RawLook(Look):
+class RawLook(FilePrescan):
     """Notes what viewers stumble over, and then reads the event as of any producer."""
 
     def __call__(self, build: Build) -> None:
@@ -232,7 +232,7 @@ class RawChecks:
     ids: dict[tuple[str, int, int], str]
     _found: dict[str, Gathered] = field(default_factory=dict)
     _wide: dict[int, Gathered] = field(default_factory=dict)
-    _flows: Flows = field(default_factory=Flows)
+    _flows: RawFlows = field(default_factory=RawFlows)
     _assigner: LaneAssigner = field(default_factory=LaneAssigner)
     _rounded: LaneAssigner | None = None
     _last_rounded: int = -(1 << 63)
@@ -255,7 +255,7 @@ class RawChecks:
         self._round(batch, slices, track, crossing)
         self._flows.see(batch, track)
 
-    def findings(self, word: str) -> list[Finding]:
+    def findings(self, word: str) -> list[FoundDefect]:
         """Return the defects of all rows."""
         span = self._last_ns - (self._first_ns or 0)
         found = [each.finding(word, span) for each in self._every()]
@@ -313,7 +313,7 @@ class RawChecks:
         return [found]
 
 
-def check(source: Source, ledger: FullLedger, *, per_unit: int) -> tuple[list[Finding], I64]:
+def check(source: Source, ledger: FullLedger, *, per_unit: int) -> tuple[list[FoundDefect], I64]:
     """Return the defects that the tracks of a trace in JSON have in viewers, and all flow events with defects.
 
     Its notes are in the ledger.

@@ -21,7 +21,7 @@ from tracekit._version import __version__
 from tracekit.conversion import writer_for
 from tracekit.doctor.diagnosis import USUAL, DoctorOptions, Examined, begin, examine, sources
 from tracekit.doctor.findings import Diagnosis
-from tracekit.doctor.rows import Group
+from tracekit.doctor.rows import RowGroup
 from tracekit.errors import Option, OutputExistsError, UsageError, sentence
 from tracekit.inputs import refuse_inputs, steps
 from tracekit.model import arrow, schema
@@ -30,7 +30,7 @@ from tracekit.model.arrow import I64, Column, Mask
 from tracekit.model.schema import Kind
 from tracekit.readers.source import Source
 from tracekit.safety.anonymize import Guard
-from tracekit.writers.base import Stream, WriteOptions, Writer, new_file
+from tracekit.writers.base import RowStream, WriteOptions, Writer, new_file
 
 # The repairs of rows: which rows change, how, and a line in the list of changes for each.
 
@@ -66,7 +66,7 @@ class Changes:
     codes: set[str]
     rows: dict[str, I64]
     points: I64
-    groups: Sequence[Group]
+    groups: Sequence[RowGroup]
     word: str
     line: Line
     counts: dict[str, int] = field(default_factory=dict)
@@ -161,7 +161,7 @@ class Changes:
             self.line(line | ({"before": value} if column else {}))
 
 
-def _shifts(groups: Sequence[Group]) -> tuple[I64, I64] | None:
+def _shifts(groups: Sequence[RowGroup]) -> tuple[I64, I64] | None:
     """Return the first start of each group and the ns by which it is moved, None for a single group.
 
     The largest group stays; those before and behind it are moved next to it, in their order.
@@ -338,7 +338,7 @@ def _write(
     with closing(reading.rows()) as rows:
         batches = steps.marked(rows, reading.ledger) if examined.reader.steps else rows
         guard = Guard(reading.opened.run, ledgers)
-        stream = Stream(reading.opened.run, changes.apply(map(guard.rows, batches)), ledgers)
+        stream = RowStream(reading.opened.run, changes.apply(map(guard.rows, batches)), ledgers)
         written = writer.write(stream, done.output, WriteOptions(force=force, version=__version__))
         guard.facts(last=True)
     for code, places in reading.ledger.every.items():

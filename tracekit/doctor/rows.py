@@ -17,7 +17,7 @@ from tracekit.analysis.lanes import LaneAssigner
 from tracekit.analysis.links import one_key
 from tracekit.credentials import masked
 from tracekit.doctor.defects import DEFECTS
-from tracekit.doctor.findings import EXAMPLES, Example, Finding, Gathered, gather
+from tracekit.doctor.findings import EXAMPLES, Example, FoundDefect, Gathered, gather
 from tracekit.inputs.covered import CODE, StreamWork, text_of
 from tracekit.model import arrow, schema
 from tracekit.model.arrow import I64, Column, Mask, Rows
@@ -37,7 +37,7 @@ _NONE = np.iinfo(np.int64).min
 
 
 @dataclass(slots=True)
-class Group:
+class RowGroup:
     """Events without a gap of a week. first_ns: the first start; last_ns: the last end; example: its first event."""
 
     first_ns: int
@@ -60,7 +60,7 @@ class RowChecks:
     totals: int = 0
     streams: StreamWork = field(default_factory=StreamWork)
     """Sees the same rows before `see` does."""
-    groups: list[Group] = field(default_factory=list)
+    groups: list[RowGroup] = field(default_factory=list)
     forsaken: I64 = field(default_factory=lambda: np.empty(0, np.int64))
     """Numbers of the launches all of whose work starts before them, once `findings` was called."""
     _found: dict[str, Gathered] = field(default_factory=dict)
@@ -99,7 +99,7 @@ class RowChecks:
         """Return the ns from the first start to the last end."""
         return self.groups[-1].last_ns - self.groups[0].first_ns if self.groups else 0
 
-    def findings(self, word: str) -> list[Finding]:
+    def findings(self, word: str) -> list[FoundDefect]:
         """Return the defects of all rows."""
         self._link()
         if not self._fine:
@@ -108,7 +108,7 @@ class RowChecks:
         found = [each.finding(word, span) for each in self._found.values()]
         return [each for each in (*found, self._far(word), self._covered(word, span)) if each is not None]
 
-    def _covered(self, word: str, span: int) -> Finding | None:
+    def _covered(self, word: str, span: int) -> FoundDefect | None:
         """Return the work that lasts over whole later work of its stream."""
         covers = sorted(self.streams.covers(), key=lambda each: -each.length_ns)
         if not covers:
@@ -135,18 +135,18 @@ class RowChecks:
                 continue
             if at and len(self.groups) < MOST_GROUPS:
                 number, name = _event(batch, start)
-                self.groups.append(Group(int(ts[start]), int(ends[start]), 0, (number, name)))
+                self.groups.append(RowGroup(int(ts[start]), int(ends[start]), 0, (number, name)))
             group = self.groups[-1]
             group.count += stop - start
             group.last_ns = max(group.last_ns, int(ends[stop - 1]))
 
-    def _far(self, word: str) -> Finding | None:
+    def _far(self, word: str) -> FoundDefect | None:
         if len(self.groups) < 2:
             return None
         main = max(self.groups, key=lambda group: group.count)
         others = [group for group in self.groups if group is not main]
         examples = [Example(f"{word} {g.example[0]}", masked(g.example[1])) for g in others[:EXAMPLES]]
-        return Finding(DEFECTS["clock-reset"], sum(group.count for group in others), examples)
+        return FoundDefect(DEFECTS["clock-reset"], sum(group.count for group in others), examples)
 
     def _cross(self, batch: pa.RecordBatch, dur: I64, timed: Mask, work: Mask, host: Mask) -> None:
         """Find slices that cross others of their stream or thread. Rows without one may run side by side."""

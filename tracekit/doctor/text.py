@@ -5,9 +5,9 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Iterator, Sequence
 
-from tracekit.doctor.findings import Diagnosis, Example, Finding
+from tracekit.doctor.findings import Diagnosis, Example, FoundDefect
 from tracekit.doctor.repair import Repair
-from tracekit.model.display import plural, shortened, visible
+from tracekit.model.display import escape_controls, plural, shortened
 from tracekit.model.units import percent, short_span
 
 _LABEL = 12
@@ -18,7 +18,7 @@ def diagnosis_text(found: Diagnosis, width: int) -> str:
     """Return what is wrong with an input, class by class. width: columns of the terminal, 0 for 80."""
     wide = max(width or 80, _LEAST)
     rows = [plural(count, noun) for count, noun in ((found.events, "event"), (found.totals, "total")) if count]
-    head = f"{visible(found.path)} ({found.format}, {' and '.join(rows) or 'no events'})"
+    head = f"{escape_controls(found.path)} ({found.format}, {' and '.join(rows) or 'no events'})"
     if found.is_clean:
         lines = [f"{head}: no defects"]
     else:
@@ -36,17 +36,17 @@ def repair_text(done: Repair, width: int) -> str:
     """Return the summary of a repair: the ledger of the records, and what was changed."""
     wide = max(width or 80, _LEAST)
     parts = [("kept", done.kept), ("changed", done.changed), ("merged", done.merged), ("facts", done.facts)]
-    lines = [f"{visible(str(done.output))}: {plural(done.written, 'event')} written"]
+    lines = [f"{escape_controls(str(done.output))}: {plural(done.written, 'event')} written"]
     lines += [f"  records read    {done.read:>14,}"]
     lines += [f"    {name:<14}{count:>14,}" for name, count in parts if count]
     for name, reasons in (("ignored", done.ignored), ("dropped", done.dropped)):
-        lines += [f"    {name:<14}{count:>14,}  {visible(reason)}" for reason, count in sorted(reasons.items())]
+        lines += [f"    {name:<14}{count:>14,}  {escape_controls(reason)}" for reason, count in sorted(reasons.items())]
     for code, count in sorted(done.changes.items()):
         lines.append(f"  changes         {count:>14,}  {code}")
     lost = [each for each in done.before.findings if not each.defect.fix]
     for finding in lost:
         lines += _wrapped("lost", f"{finding.defect.title}: they cannot be restored", wide)
-    lines.append(f"  every change: {visible(str(done.ledger))}")
+    lines.append(f"  every change: {escape_controls(str(done.ledger))}")
     return "\n".join(lines) + "\n"
 
 
@@ -54,12 +54,12 @@ def _kinds(count: int) -> str:
     return "1 kind of defect" if count == 1 else f"{count} kinds of defects"
 
 
-def _finding(finding: Finding, width: int) -> Iterator[str]:
+def _finding(finding: FoundDefect, width: int) -> Iterator[str]:
     defect = finding.defect
     yield f"  {defect.title}: {finding.count:,}{_time(finding)}"
     yield from _wrapped("what", defect.meaning, width)
     if finding.text:
-        yield from _wrapped("here", visible(finding.text), width)
+        yield from _wrapped("here", escape_controls(finding.text), width)
     if finding.examples:
         yield from _wrapped("first", _places(finding.examples), width)
     for viewer, text in finding.viewers().items():
@@ -67,7 +67,7 @@ def _finding(finding: Finding, width: int) -> Iterator[str]:
     yield from _wrapped("--fix", defect.fix or "they cannot be restored", width)
 
 
-def _time(finding: Finding) -> str:
+def _time(finding: FoundDefect) -> str:
     if not finding.time_ns:
         return ""
     share = f", {percent(round(finding.share * 10**6), 10**6)} % of the time" if finding.share is not None else ""
@@ -75,11 +75,11 @@ def _time(finding: Finding) -> str:
 
 
 def _places(examples: Sequence[Example]) -> str:
-    return ", ".join(shortened(visible(str(each)), 60) for each in examples)
+    return ", ".join(shortened(escape_controls(str(each)), 60) for each in examples)
 
 
-def _remark(finding: Finding) -> str:
-    text = visible(finding.text or finding.defect.meaning)
+def _remark(finding: FoundDefect) -> str:
+    text = escape_controls(finding.text or finding.defect.meaning)
     times = f", {finding.count:,} times" if finding.count > 1 else ""
     where = f" (first at {_places(finding.examples[:1])})" if finding.examples else ""
     return f"{text.rstrip('.')}{times}{where}"

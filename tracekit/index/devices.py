@@ -94,7 +94,7 @@ Mask = npt.NDArray[np.bool_]
 
 
 @dataclass(frozen=True, slots=True)
-class Device:
+class IndexedDevice:
     """One device. index: positions of its work in `Devices.rows`, ascending by start. begin, end: its span, ns.
 
     place: the group of `Devices.places` (input, or run) that it belongs to. pid: of its run, else None.
@@ -121,10 +121,10 @@ class Devices:
     starts: I64
     ends: I64
     places: grouping.Groups
-    devices: tuple[Device, ...]
+    devices: tuple[IndexedDevice, ...]
     notes: tuple[str, ...]
 
-    def identity(self, chosen: list[Device]) -> list[Column]:
+    def identity(self, chosen: list[IndexedDevice]) -> list[Column]:
         """Return the columns that name the device of each row of a table; there is a row for each of `chosen`."""
         labels = source_labels(self.index)
         columns = [Column("name", "Device", Unit.TEXT, [d.name for d in chosen], 0, "place")]
@@ -168,7 +168,7 @@ def find(index: TraceIndex) -> Devices:
     return Devices(index, rows, starts, ends, places, devices, tuple(notes))
 
 
-def _each(index: TraceIndex, groups: grouping.Groups, places: grouping.Groups) -> tuple[Device, ...]:
+def _each(index: TraceIndex, groups: grouping.Groups, places: grouping.Groups) -> tuple[IndexedDevice, ...]:
     start: I64 = index.starts
     length = index.lengths
     first, last = spans(places.codes, places.count, start, start + length)
@@ -186,5 +186,5 @@ def _each(index: TraceIndex, groups: grouping.Groups, places: grouping.Groups) -
         label = " · ".join(filter(None, (owners[source, ranks[g]], run, name)))
         positions = order[bounds[g] : bounds[g + 1]]
         span = int(first[where]), int(last[where])
-        found.append(Device(source, ranks[g], numbers[g], pid, where, positions, *span, name, label))
+        found.append(IndexedDevice(source, ranks[g], numbers[g], pid, where, positions, *span, name, label))
     return tuple(sorted(found, key=lambda d: [(c is None, c or 0) for c in (d.source, d.rank, d.pid, d.device)]))

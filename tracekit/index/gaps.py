@@ -13,8 +13,8 @@ from tracekit.analysis.segments import rows_by
 from tracekit.index import devices as _devices
 from tracekit.index import grouping
 from tracekit.index import launches as host_waits
-from tracekit.index.devices import Device, Devices
-from tracekit.index.launches import Launched, launches_of
+from tracekit.index.devices import Devices, IndexedDevice
+from tracekit.index.launches import LaunchedWork, launches_of
 from tracekit.index.trace_index import TraceIndex, join
 from tracekit.model.arrow import I64
 from tracekit.model.report import Cell
@@ -44,7 +44,7 @@ class Gaps:
     """
 
     lane: I64
-    owners: list[tuple[Device, Cell, Cell]]
+    owners: list[tuple[IndexedDevice, Cell, Cell]]
     starts: I64
     ends: I64
     after: I64
@@ -60,7 +60,7 @@ def find_gaps(index: TraceIndex, *, by_stream: bool = False) -> Gaps:
     devices = _devices.find(index)
     launched = launches_of(index, devices.rows)
     pieces: list[tuple[I64, I64, I64, I64]] = []
-    owners: list[tuple[Device, Cell, Cell]] = []
+    owners: list[tuple[IndexedDevice, Cell, Cell]] = []
     for device in devices.devices:
         for context, stream, positions in _lanes(devices, device) if by_stream else [(None, None, device.positions)]:
             pieces.append(_gaps_of(devices, positions, None if by_stream else (device.begin, device.end)))
@@ -75,7 +75,7 @@ def find_gaps(index: TraceIndex, *, by_stream: bool = False) -> Gaps:
     return Gaps(lane, owners, starts, ends, after, before, cause, launch, middle)
 
 
-def _lanes(devices: Devices, device: Device) -> list[tuple[Cell, Cell, I64]]:
+def _lanes(devices: Devices, device: IndexedDevice) -> list[tuple[Cell, Cell, I64]]:
     """Return the streams of a device: context, stream, positions of its work."""
     rows = devices.rows[device.positions]
     keys = (devices.index.key(c, rows) for c in ("context", "stream"))
@@ -100,7 +100,7 @@ def _gaps_of(devices: Devices, positions: I64, span: tuple[int, int] | None) -> 
 
 
 def _causes(
-    devices: Devices, launched: Launched, starts: I64, ends: I64, after: I64, launch: I64, begun: I64, late: Mask
+    devices: Devices, launched: LaunchedWork, starts: I64, ends: I64, after: I64, launch: I64, begun: I64, late: Mask
 ) -> I64:
     cause = np.full(starts.size, _UNKNOWN, np.int64)
     cause[after < 0] = _END
@@ -115,7 +115,7 @@ def _causes(
     return cause
 
 
-def _waited(devices: Devices, launched: Launched, starts: I64, until: I64, launch: I64, late: Mask) -> Mask:
+def _waited(devices: Devices, launched: LaunchedWork, starts: I64, until: I64, launch: I64, late: Mask) -> Mask:
     """Return for each late gap whether its launching thread waited as it began, or for half of the time until then."""
     index, found = devices.index, np.zeros(starts.size, np.bool_)
     calls = host_waits.blocking_calls(index, devices.rows, devices.ends, launched)
@@ -145,7 +145,7 @@ def _covered(begin: I64, end: I64, low: I64, high: I64) -> I64:
     return found
 
 
-def _behind_a_wait(devices: Devices, launched: Launched, after: I64, queued: Mask) -> Mask:
+def _behind_a_wait(devices: Devices, launched: LaunchedWork, after: I64, queued: Mask) -> Mask:
     """Return for each queued gap whether the work after it was queued behind a wait for another stream."""
     index, found = devices.index, np.zeros(after.size, np.bool_)
     some = np.flatnonzero(queued)

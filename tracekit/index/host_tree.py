@@ -19,7 +19,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tracekit.analysis.nesting import Tree, innermost, nest
+from tracekit.analysis.nesting import NestingTree, innermost, nest
 from tracekit.analysis.segments import narrow, rows_by
 from tracekit.index import grouping
 from tracekit.index.launches import launches_of
@@ -53,7 +53,7 @@ STACKS = frozenset({"kineto"})
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Host:
+class HostTree:
     """Ranges and calls that have a thread and a duration, n of them, and m rows of device work.
 
     rows: shape (n,), rows of EVENTS. starts, ends: ns. tree: parents are places in `rows`. is_call: leaves that launch
@@ -68,7 +68,7 @@ class Host:
     ends: I64
     lanes: I64
     is_call: Mask
-    tree: Tree
+    tree: NestingTree
     work: I64
     work_ns: I64
     launch: I64
@@ -147,7 +147,7 @@ def ends_of(starts: I64, durations: I64) -> I64:
 
 
 @join
-def host(index: TraceIndex) -> Host:
+def host(index: TraceIndex) -> HostTree:
     """Return the tree and the charges. Raises: TracekitError where device times add up to more than int64 holds."""
     ranges = index.kind_mask(HOST_RANGES) & ~_frames(index)
     calls = index.kind_mask(CALLS)
@@ -169,7 +169,7 @@ def host(index: TraceIndex) -> Host:
     owner = np.full(work.size, -1, np.int64)
     if work.size and rows.size:
         owner = _owners(index, launch, rows, lanes, starts, ends, is_call, tree)
-    return Host(index, rows, starts, ends, lanes, is_call, tree, work, work_ns, launch, owner, negative)
+    return HostTree(index, rows, starts, ends, lanes, is_call, tree, work, work_ns, launch, owner, negative)
 
 
 def lanes_of(index: TraceIndex, rows: I64) -> I64:
@@ -187,7 +187,7 @@ def _frames(index: TraceIndex) -> Mask:
 
 
 def _owners(
-    index: TraceIndex, launch: I64, rows: I64, lanes: I64, starts: I64, ends: I64, is_call: Mask, tree: Tree
+    index: TraceIndex, launch: I64, rows: I64, lanes: I64, starts: I64, ends: I64, is_call: Mask, tree: NestingTree
 ) -> I64:
     """Return the place of the range that each device event is charged to, -1 for none."""
     at = np.full(index.events.num_rows, -1, np.int64)
@@ -269,7 +269,7 @@ _OFFSET = "offset"
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ByTime:
-    """The estimate; m device events and n places, as in `Host`.
+    """The estimate; m device events and n places, as in `HostTree`.
 
     owner: shape (m,), the place that is charged, -1 for none. thread: shape (m,), some place of the launching thread,
     -1 where that is not known; a piece that has a thread and no owner is in no range. times: shape (m,), ns, when the
@@ -278,7 +278,7 @@ class ByTime:
     processes, have ranges.
     """
 
-    host: Host
+    host: HostTree
     owner: I64
     thread: I64
     times: I64
@@ -365,7 +365,7 @@ def by_time(index: TraceIndex) -> ByTime:
     return ByTime(found, owner, thread, times, by_call, speaking, int(np.count_nonzero(several)), unknown)
 
 
-def _threads(index: TraceIndex, found: Host, places: I64, asked: I64) -> tuple[I64, Mask]:
+def _threads(index: TraceIndex, found: HostTree, places: I64, asked: I64) -> tuple[I64, Mask]:
     """Return some place of the thread that launched each of these pieces, -1 where it is not known; and where several
     threads of the process could have."""
     rows, work = found.rows[places], found.work[asked]

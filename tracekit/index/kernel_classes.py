@@ -18,7 +18,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from tracekit.analysis.kernel_class import RULES, KernelClass, Rule, class_codes, parse_rules
+from tracekit.analysis.kernel_class import RULES, ClassRule, KernelClass, class_codes, parse_rules
 from tracekit.errors import UsageError
 from tracekit.index.trace_index import TraceIndex
 from tracekit.model.arrow import I64
@@ -28,7 +28,7 @@ VARIABLE = "TRACEKIT_KERNEL_CLASSES"
 MOST_BYTES = 1 << 20
 
 
-def rules() -> tuple[Rule, ...]:
+def rules() -> tuple[ClassRule, ...]:
     """Return the rules in force: the user's, then the package's. Raises: UsageError for a file that holds no rules."""
     name = os.environ.get(VARIABLE, "")
     if not name:
@@ -58,7 +58,7 @@ def kernel_classes(index: TraceIndex, rows: I64) -> I64:
     return found
 
 
-def _classes_of_names(index: TraceIndex, in_force: tuple[Rule, ...]) -> I64:
+def _classes_of_names(index: TraceIndex, in_force: tuple[ClassRule, ...]) -> I64:
     """Return the class of each name of a kernel; the last place is that of a row without a name."""
     codes, names = index.texts("name")
     by_name = np.zeros(len(names) + 1, np.int64)

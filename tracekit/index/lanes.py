@@ -24,7 +24,7 @@ COLUMNS = frozenset({"kind", "dur_ns", "source", "rank", "pid", "tid", "device",
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class LanePlace:
     """The ids of a lane; None: the file does not name it. `device`, `context`, `stream` are None on the host."""
 
     source: int
@@ -50,14 +50,14 @@ class Place:
 
 
 @dataclass(frozen=True, slots=True)
-class Lanes:
+class EventLanes:
     """Lanes in order. codes: shape (n,), the lane of each row. labels: without the words of groups: a text a lane.
 
     hosts: the machine of each lane, "" where the trace has no more than one.
     """
 
     codes: I64
-    places: list[Place]
+    places: list[LanePlace]
     labels: list[str]
     groups: list[str]
     hosts: list[str]
@@ -70,7 +70,7 @@ def _last(cell: Cell) -> tuple[bool, Cell]:
     return cell is None, cell if cell is not None else 0
 
 
-def find(index: TraceIndex, rows: Rows) -> Lanes:
+def find(index: TraceIndex, rows: Rows) -> EventLanes:
     """Return the lanes of these rows of EVENTS.
 
     A row is on a device if it is a kernel, copy or memset, or names a device. The thread of a device row and the stream
@@ -105,7 +105,7 @@ def find(index: TraceIndex, rows: Rows) -> Lanes:
         codes = groups.codes
         cells = [(*cells[integer_of(of)], cell) for of, cell in zip(*groups.labels, strict=True)]
     places = [
-        Place(int(source or 0), rank, pid, bool(side), device, context, stream, tid, bool(overlay), bool(instants))
+        LanePlace(int(source or 0), rank, pid, bool(side), device, context, stream, tid, bool(overlay), bool(instants))
         for source, rank, pid, side, device, context, stream, tid, overlay, instants in cells
     ]
     hosts = host_labels(index, {place.source for place in places})
@@ -115,7 +115,7 @@ def find(index: TraceIndex, rows: Rows) -> Lanes:
     rank_of[order] = np.arange(len(places))
     places = [places[i] for i in order]
     own = [hosts[place.source] for place in places]
-    return Lanes(rank_of[codes], places, _labels(index.run, places), _group_labels(index, places), own)
+    return EventLanes(rank_of[codes], places, _labels(index.run, places), _group_labels(index, places), own)
 
 
 def host_labels(index: TraceIndex, sources: Iterable[int]) -> dict[int, str]:
@@ -126,7 +126,7 @@ def host_labels(index: TraceIndex, sources: Iterable[int]) -> dict[int, str]:
     return {source: (stated[source] or "no host named") if several else "" for source in sorted(stated)}
 
 
-def _labels(run: Run, places: list[Place]) -> list[str]:
+def _labels(run: Run, places: list[LanePlace]) -> list[str]:
     contexts = _distinct(
         ((p.source, p.rank, p.pid, p.device), p.context) for p in places if p.on_device and p.context is not None
     )
@@ -144,7 +144,7 @@ def device_label(device: Cell) -> str:
     return "GPU" if device is None else f"GPU {device}"
 
 
-def _device_label(run: Run, place: Place, name_context: bool) -> str:
+def _device_label(run: Run, place: LanePlace, name_context: bool) -> str:
     parts = []
     if name_context and place.context is not None:
         parts.append(f"context {_own_id(run, 'context', place.source, place.context)}")
@@ -154,7 +154,7 @@ def _device_label(run: Run, place: Place, name_context: bool) -> str:
     return " ".join(filter(None, parts)) or device_label(place.device)
 
 
-def _host_label(run: Run, place: Place) -> str:
+def _host_label(run: Run, place: LanePlace) -> str:
     if place.tid is None:
         return "no thread named"
     return _named(
@@ -173,7 +173,7 @@ def _own_id(run: Run, column: str, source: int, number: Cell) -> str:
     return run.ids.get((column, source, number), str(number))
 
 
-def _group_labels(index: TraceIndex, places: list[Place]) -> list[str]:
+def _group_labels(index: TraceIndex, places: list[LanePlace]) -> list[str]:
     """Return the label of each lane's group: its owner and process where there are several, then device or host."""
     owners = owner_labels(index, [(p.source, p.rank) for p in places])
     pids = _distinct(((p.source, p.rank), p.pid) for p in places if p.pid is not None)

@@ -25,7 +25,7 @@ COLUMNS = frozenset({"ts_ns", "dur_ns", "kind", "source", "pid", "correlation"})
 
 
 @dataclass(frozen=True, slots=True)
-class Launched:
+class LaunchedWork:
     """Launch calls of m device rows. launch: shape (m,), the row of EVENTS of each one's call; -1 for an orphan.
 
     first: shape (m,): whether it is the first work of its call (by start); false for orphans. calls: API calls in the
@@ -54,7 +54,7 @@ class Launched:
         return out
 
 
-def launches_of(index: TraceIndex, rows: I64) -> Launched:
+def launches_of(index: TraceIndex, rows: I64) -> LaunchedWork:
     """Return the launch of each of these rows of EVENTS, device work in the order of the trace."""
     if np.array_equal(rows, index.pick(DEVICE_WORK).rows):
         return _launches_of_all(index)
@@ -62,11 +62,11 @@ def launches_of(index: TraceIndex, rows: I64) -> Launched:
 
 
 @join
-def _launches_of_all(index: TraceIndex) -> Launched:
+def _launches_of_all(index: TraceIndex) -> LaunchedWork:
     return _joined(index, index.pick(DEVICE_WORK).rows)
 
 
-def _joined(index: TraceIndex, rows: I64) -> Launched:
+def _joined(index: TraceIndex, rows: I64) -> LaunchedWork:
     calls = np.flatnonzero(index.kind_mask(API_CALLS))
     known = index.has("correlation")
     columns = (index.ints("source"), index.ints("pid"), index.has("pid"), index.ints("correlation"))
@@ -78,7 +78,7 @@ def _joined(index: TraceIndex, rows: I64) -> Launched:
     # Rows are in order of start: the first that names a call is its first work.
     first[linked[np.unique(launch[linked], return_index=True)[1]]] = True
     graphs = int(np.count_nonzero(found.work > 1))
-    return Launched(launch, first, int(calls.size), graphs, found.orphans, found.duplicates)
+    return LaunchedWork(launch, first, int(calls.size), graphs, found.orphans, found.duplicates)
 
 
 # Calls in which the host waits for a device, by name. The tables are data.
@@ -116,7 +116,7 @@ def named(index: TraceIndex, rows: I64, pattern: re.Pattern[str]) -> Mask:
     return found
 
 
-def blocking_calls(index: TraceIndex, work: I64, work_ends: I64, launched: Launched) -> I64:
+def blocking_calls(index: TraceIndex, work: I64, work_ends: I64, launched: LaunchedWork) -> I64:
     """Return the calls (rows of EVENTS, with a duration) in which the host waited for a device.
 
     work, work_ends: device rows and their ends, ns, with their launches. A copy's call that ends no earlier than the

@@ -32,7 +32,7 @@ _TOGETHER = re.compile(r"all_?reduce|all_?gather|reduce_?scatter|all_?to_?all|ba
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Meetings:
+class MatchedCollectives:
     """Rows that met rows of other owners, in order of (meeting, owner); shape (n,).
 
     rows: of EVENTS; meeting: 0 .. count - 1, in order of their first start; owner. kind: of each meeting, shape
@@ -102,7 +102,7 @@ class Candidates:
 
 
 @join
-def find(index: TraceIndex, owners: _owners.Owners) -> Meetings:
+def find(index: TraceIndex, owners: _owners.Owners) -> MatchedCollectives:
     """Return the collectives that rows of at least two owners took part in."""
     return matched(candidates(index, owners))
 
@@ -133,7 +133,7 @@ def candidates(index: TraceIndex, owners: _owners.Owners) -> Candidates:
     )
 
 
-def matched(of: Candidates) -> Meetings:
+def matched(of: Candidates) -> MatchedCollectives:
     """Return the collectives that at least two owners took part in."""
     rows, owner, starts, ends, seq = of.rows, of.owner, of.starts, of.ends, of.number
     operation, group, members, lane, queued = of.operation, of.group, of.members, of.lane, of.queued
@@ -180,7 +180,7 @@ def matched(of: Candidates) -> Meetings:
     code = {each: i for i, each in enumerate(names)}
     kind = np.array([code[each] for each in kinds], np.int64)
     together = np.array([_TOGETHER.search(name) is not None for name, _, _ in names], np.bool_)
-    return Meetings(
+    return MatchedCollectives(
         rows[at],
         number[meeting[at]],
         owner[at],
@@ -196,11 +196,11 @@ def matched(of: Candidates) -> Meetings:
     )
 
 
-def only(met: Meetings, keep: Mask) -> Meetings:
+def only(met: MatchedCollectives, keep: Mask) -> MatchedCollectives:
     """Return some of the meetings alone. keep: shape (count,)."""
     mine = keep[met.meeting]
     number = np.cumsum(keep) - 1
-    return Meetings(
+    return MatchedCollectives(
         met.rows[mine],
         number[met.meeting[mine]],
         met.owner[mine],

@@ -16,8 +16,8 @@ import numpy as np
 
 from tracekit.analysis.segments import rows_by
 from tracekit.index import grouping
-from tracekit.index.devices import Device, Devices
-from tracekit.index.launches import Launched
+from tracekit.index.devices import Devices, IndexedDevice
+from tracekit.index.launches import LaunchedWork
 from tracekit.index.trace_index import TraceIndex
 from tracekit.model.arrow import I64
 from tracekit.model.report import Cell
@@ -27,7 +27,7 @@ COLUMNS = frozenset({"step", "name"})
 
 
 @dataclass(frozen=True, slots=True)
-class Steps:
+class StepWindows:
     """Steps of one process in order: starts, ends: ns; numbers: that of the profiler, else the place in the order.
 
     order: number of the process at its place.
@@ -44,7 +44,7 @@ class Steps:
 class HostSteps:
     """Steps of each process, by (input, place) and pid. inside: how many lie within another and are left out."""
 
-    of: dict[tuple[int, int], dict[Cell, Steps]]
+    of: dict[tuple[int, int], dict[Cell, StepWindows]]
     inside: int
 
 
@@ -52,7 +52,7 @@ class HostSteps:
 class Windows:
     """Windows of steps on a device, begins[i] <= ends[i] <= begins[i + 1]. by_launch: else they are host ranges."""
 
-    steps: Steps
+    steps: StepWindows
     begins: I64
     ends: I64
     by_launch: bool
@@ -66,7 +66,7 @@ def host_steps(index: TraceIndex, places: grouping.Groups) -> HostSteps:
     place = grouping.Key(places.codes[picked.rows], range(places.count))
     groups = grouping.group_by(picked.key("source"), picked.key("pid"), place)
     numbers = index.events.column("step").take(picked.rows).to_pylist()
-    found: dict[tuple[int, int], dict[Cell, Steps]] = {}
+    found: dict[tuple[int, int], dict[Cell, StepWindows]] = {}
     inside = 0
     for g, mine in rows_by(groups.codes):
         starts = picked.starts[mine]
@@ -79,11 +79,11 @@ def host_steps(index: TraceIndex, places: grouping.Groups) -> HostSteps:
         kept = mine[own].tolist()
         names = [numbers[i] if numbers[i] is not None else place for place, i in enumerate(kept)]
         own_place = found.setdefault((source, where), {})
-        own_place[pid] = Steps(len(own_place), pid, starts[own], ends[own], names)
+        own_place[pid] = StepWindows(len(own_place), pid, starts[own], ends[own], names)
     return HostSteps(found, inside)
 
 
-def windows_on(devices: Devices, device: Device, steps: HostSteps, launched: Launched) -> list[Windows]:
+def windows_on(devices: Devices, device: IndexedDevice, steps: HostSteps, launched: LaunchedWork) -> list[Windows]:
     """Return the windows on the device, those of each process that launched work on it within its steps.
 
     Where no work of the device has a known launch: the host ranges, if one process alone has steps.
@@ -118,7 +118,7 @@ def windows_on(devices: Devices, device: Device, steps: HostSteps, launched: Lau
     return sorted(found, key=lambda windows: windows.steps.order)
 
 
-def _windows(steps: Steps, step: I64, starts: I64, ends: I64) -> Windows:
+def _windows(steps: StepWindows, step: I64, starts: I64, ends: I64) -> Windows:
     """step, starts, ends: of the work that was launched within a step."""
     n = steps.starts.size
     present = np.bincount(step, minlength=n) > 0

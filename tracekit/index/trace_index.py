@@ -117,17 +117,17 @@ class TraceIndex:
         codes, labels = self.once(("key", column), lambda: coded(self.events.column(column)))
         return Key((codes if rows is None else codes[rows]).astype(np.int64), labels)
 
-    def pick(self, kinds: Collection[str]) -> Picked:
+    def pick(self, kinds: Collection[str]) -> PickedRows:
         """Return the rows of these kinds that have a duration; a duration below zero counts as 0."""
         wanted = frozenset(kinds)
         return self.once(("pick", wanted), lambda: self._pick(wanted))
 
-    def _pick(self, kinds: frozenset[str]) -> Picked:
+    def _pick(self, kinds: frozenset[str]) -> PickedRows:
         mask, timed = self.kind_mask(kinds), self.has("dur_ns")
         rows = np.flatnonzero(mask & timed)
         negative = int(np.count_nonzero(self.ints("dur_ns")[rows] < 0))
         untimed = int(np.count_nonzero(mask & ~timed))
-        return Picked(self, rows, self.starts[rows], self.lengths[rows], untimed, negative)
+        return PickedRows(self, rows, self.starts[rows], self.lengths[rows], untimed, negative)
 
     def span(self) -> tuple[int, int] | None:
         """Return first start and last end in ns, None without events."""
@@ -163,7 +163,7 @@ class TraceIndex:
 
 
 @dataclass(frozen=True, slots=True)
-class Picked:
+class PickedRows:
     """Rows of EVENTS with a duration. rows: their numbers; starts, durations: ns; untimed, negative: what notes say."""
 
     index: TraceIndex

@@ -18,7 +18,7 @@ from tracekit.analysis.covered import covers
 from tracekit.model import arrow, schema
 from tracekit.model.args import with_member
 from tracekit.model.arrow import I64, Column, Mask, Rows, pc
-from tracekit.model.display import shortened, visible
+from tracekit.model.display import escape_controls, shortened
 from tracekit.model.schema import DEVICE_WORK
 from tracekit.model.trace import Ledger, Run, SourceFacts
 from tracekit.model.units import format_span
@@ -191,7 +191,7 @@ def note(covers: Iterable[Cover], ledgers: Iterable[Ledger]) -> None:
 
 def text_of(cover: Cover) -> str:
     """Return the sentence about work that lasts over others."""
-    name = shortened(visible(cover.name) or "(no name)", NAME)
+    name = shortened(escape_controls(cover.name) or "(no name)", NAME)
     return (
         f"{name}, {format_span(cover.length_ns)} from {cover.start_ns:,} ns on, lasts over {cover.later:,} whole later "
         f"kernels and copies of its stream {cover.stream}: this is impossible, so its duration is treated as unknown"

@@ -14,7 +14,7 @@ from typing import TypeAlias
 import numpy as np
 import pyarrow as pa
 
-from tracekit.analysis.clocks.matched_collectives import Relation
+from tracekit.analysis.clocks.matched_collectives import ClockRelation
 from tracekit.errors import Option, TracekitError, UsageError, sentence
 from tracekit.inputs.clocks import launches, survey
 from tracekit.inputs.clocks.launches import LaunchLook
@@ -24,7 +24,7 @@ from tracekit.model import arrow, schema
 from tracekit.model.arrow import I64
 from tracekit.model.schema import Kind
 from tracekit.model.trace import Ledger, Run, Trace, concat
-from tracekit.readers.base import Opened
+from tracekit.readers.base import ReadResult
 
 ARCHIVES = ("parquet", "events-jsonl")
 """Formats whose files may have been made from a recorder's log."""
@@ -63,7 +63,7 @@ class Prescan:
     open: reads one with these columns. formats: of each, "" where it cannot be read.
     """
 
-    open: Callable[[int, int, frozenset[str], frozenset[str] | None], Opened]
+    open: Callable[[int, int, frozenset[str], frozenset[str] | None], ReadResult]
     formats: Sequence[str]
 
     def joins(self) -> Joins:
@@ -71,14 +71,14 @@ class Prescan:
         names = {name for name in self.formats if name}
         if len(self.formats) < 2 or not {LOG, *ARCHIVES} & names or names == {LOG}:
             return Joins()
-        found: list[tuple[int, int, Opened]] = []
+        found: list[tuple[int, int, ReadResult]] = []
         first_source = 0
         for number in range(len(self.formats)):
             with suppress(TracekitError):
                 opened = self.open(number, first_source, survey.COLUMNS, survey.RANGE_KINDS)
                 found.append((number, first_source, opened))
                 first_source += max(1, len(opened.run.sources))
-        texts, pids = survey.Texts(), frozenset[int]()
+        texts, pids = survey.RangeTexts(), frozenset[int]()
         looked = []
         for number, source, opened in sorted(found, key=lambda each: not is_log(each[2].run)):
             if not (of_log := is_log(opened.run)) and not pids:
@@ -89,7 +89,7 @@ class Prescan:
                 pids |= seen.processes.keys() if of_log else frozenset()
         return find_joins(looked, {number: source for number, source, _ in found})
 
-    def relations(self, align: Align, followers: Collection[int]) -> tuple[dict[int, Relation], int]:
+    def relations(self, align: Align, followers: Collection[int]) -> tuple[dict[int, ClockRelation], int]:
         """Return what collectives say of each input's clock against that of one of them, and the number of that one.
 
         followers: inputs whose rows are those of another one's process: they go where that goes.
@@ -143,7 +143,7 @@ def choices(align: Align, names: Names) -> list[str | int]:
     return [align.of(name, first=not number) for number, name in enumerate(names)]
 
 
-def _collectives_of(number: int, opened: Opened) -> Iterator[_InputCollectives]:
+def _collectives_of(number: int, opened: ReadResult) -> Iterator[_InputCollectives]:
     from tracekit.analysis.kernel_class import KernelClass, class_codes
     from tracekit.index import matched_collectives
     from tracekit.index.kernel_classes import rules
@@ -177,7 +177,7 @@ def _collectives_of(number: int, opened: Opened) -> Iterator[_InputCollectives]:
         yield _InputCollectives(number, opened.run, rows_of_all, frozenset(ranks), int(starts.min()), int(starts.max()))
 
 
-def _related(every: Sequence[_InputCollectives]) -> tuple[dict[int, Relation], int]:
+def _related(every: Sequence[_InputCollectives]) -> tuple[dict[int, ClockRelation], int]:
     """Return what collectives say of each input's clock against that of one of them, and the number of that one.
 
     Inputs that state no rank, or the same rank as another, are not known to be of one run; nor are those whose wall

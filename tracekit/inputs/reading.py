@@ -18,7 +18,7 @@ from tracekit.inputs.stages import Stage, through
 from tracekit.model import arrow, schema
 from tracekit.model.arrow import pc
 from tracekit.model.trace import Ledger
-from tracekit.readers.base import Opened, Reader, ReadOptions
+from tracekit.readers.base import Reader, ReadOptions, ReadResult
 from tracekit.readers.source import Source, open_source
 
 __all__ = ["InputFiles", "args_looked_at", "columns_looked_at", "columns_of"]
@@ -77,7 +77,7 @@ class InputFiles:
         args_of: frozenset[str] | None,
         *,
         strict: bool,
-    ) -> tuple[Reader, Opened, list[Stage]]:
+    ) -> tuple[Reader, ReadResult, list[Stage]]:
         """Return the reader of an input, what it gives, and the stages for what its name says. Raises: TracekitError.
 
         columns, args_of: see `ReadOptions`.
@@ -106,7 +106,9 @@ class InputFiles:
                 facts.size_bytes = source.size_bytes()
         return reader, opened, stages
 
-    def look(self, number: int, first_source: int, columns: frozenset[str], args_of: frozenset[str] | None) -> Opened:
+    def look(
+        self, number: int, first_source: int, columns: frozenset[str], args_of: frozenset[str] | None
+    ) -> ReadResult:
         """Return an input whose first batch was read, for a look before its rows are read. Raises: TracekitError."""
         _, opened, stages = self.read(number, first_source, columns, args_of, strict=False)
         batches = through(opened.batches, stages)

@@ -27,14 +27,14 @@ MOST_BYTES = 4 << 20
 
 
 @dataclass(frozen=True, slots=True)
-class Session:
+class ProfilingSession:
     """A session. beside: the files that it names and that are in its folder. missing: databases that are not there."""
 
     beside: tuple[Path, ...]
     missing: tuple[str, ...]
 
 
-def session_of(path: Path) -> Session | None:
+def session_of(path: Path) -> ProfilingSession | None:
     """Return the session in a local file, None for any other file, also for one that cannot be read."""
     try:
         with path.open("rb") as file:
@@ -56,7 +56,7 @@ def session_of(path: Path) -> Session | None:
             beside[found] = None
         elif name.lower().endswith(_SUFFIXES) and name != path.name:
             missing[name] = None
-    return Session(tuple(beside), tuple(missing))
+    return ProfilingSession(tuple(beside), tuple(missing))
 
 
 def _file_name(text: str) -> str:

@@ -39,7 +39,7 @@ _NONE = np.iinfo(np.int64).min
 
 
 @dataclass(frozen=True, slots=True)
-class _Steps:
+class _StepRanges:
     """Steps in order of start, all of shape (n,). thread: tid, _NONE for null."""
 
     source: I64
@@ -52,11 +52,11 @@ class _Steps:
     def columns(self) -> tuple[I64, ...]:
         return self.source, self.pid, self.thread, self.start, self.end, self.number
 
-    def take(self, rows: Mask | I64) -> _Steps:
-        return _Steps(*(column[rows] for column in self.columns()))
+    def take(self, rows: Mask | I64) -> _StepRanges:
+        return _StepRanges(*(column[rows] for column in self.columns()))
 
-    def then(self, other: _Steps) -> _Steps:
-        return _Steps(*(np.concatenate(both) for both in zip(self.columns(), other.columns(), strict=True)))
+    def then(self, other: _StepRanges) -> _StepRanges:
+        return _StepRanges(*(np.concatenate(both) for both in zip(self.columns(), other.columns(), strict=True)))
 
 
 @dataclass(slots=True)
@@ -64,7 +64,7 @@ class Marker:
     """Sets `step`, batch by batch. `finish` returns the last batch."""
 
     ledger: Ledger | None = None
-    _open: _Steps = field(default_factory=lambda: _Steps(*([np.empty(0, np.int64)] * 6)))
+    _open: _StepRanges = field(default_factory=lambda: _StepRanges(*([np.empty(0, np.int64)] * 6)))
     _threads: dict[tuple[int, int, int], int] = field(default_factory=dict)
     """(source, pid, tid) -> start of its first step."""
     _launches: I64 = field(default_factory=lambda: np.empty((0, 4), np.int64))
@@ -142,7 +142,7 @@ class Marker:
             elif (source, pid, tid) not in self._threads and self.ledger is not None:
                 self.ledger.note("many-step-threads", f"the steps of more than {MOST_THREADS} threads were skipped")
         end = ts + np.minimum(np.maximum(dur, 0), np.iinfo(np.int64).max - np.maximum(ts, 0))
-        new = _Steps(places[0], places[1], places[2], ts, end, _values(batch, "step", -1)[rows])
+        new = _StepRanges(places[0], places[1], places[2], ts, end, _values(batch, "step", -1)[rows])
         self._open = self._open.then(new)
 
     def _at(self, source: I64, pid: I64, tid: I64, ts: I64, dur: I64) -> I64:
@@ -213,7 +213,7 @@ def marked_table(events: pa.Table) -> pa.Table:
     return done
 
 
-def _running(steps: _Steps, ts: I64, dur: I64) -> I64:
+def _running(steps: _StepRanges, ts: I64, dur: I64) -> I64:
     """Return the number of the step of one thread that runs at each time, -1 for none."""
     if (steps.start[1:] >= steps.end[:-1]).all():
         at = np.searchsorted(steps.start, ts, "right") - 1

@@ -41,11 +41,11 @@ from tracekit.inputs.run_facts import join_runs, label_as_named
 from tracekit.inputs.selection import SelectionBounds, first_rows
 from tracekit.inputs.stages import AnyStage, Stage, WholeStage, described, through
 from tracekit.model.trace import ARCHIVED_LEDGERS, STRICT, Ledger, Note, Run, is_cut
-from tracekit.readers.base import Opened
+from tracekit.readers.base import ReadResult
 from tracekit.readers.builder import bounded_names
 from tracekit.readers.source import Source
 from tracekit.safety.anonymize import Guard
-from tracekit.writers.base import Stream
+from tracekit.writers.base import RowStream
 
 __all__ = ["Inputs"]
 
@@ -108,7 +108,7 @@ class Inputs:
 
     # ---- all inputs
 
-    def each(self) -> Iterator[Opened]:
+    def each(self) -> Iterator[ReadResult]:
         """Yield the inputs one after the other, each on its own clock. Their facts say what they have in common."""
         plan = self._planned()
         if self._alone and not plan.repeated:
@@ -118,12 +118,12 @@ class Inputs:
         set_joined(inputs, plan.joins)
         return (self._with_clock(each, placed) for each in inputs)
 
-    def _with_clock(self, each: OpenedInput, placed: dict[int, Placed]) -> Opened:
+    def _with_clock(self, each: OpenedInput, placed: dict[int, Placed]) -> ReadResult:
         if each.number not in placed:
             return each.opened
         return replace(each.opened, batches=through(each.opened.batches, [facts_stage(each, placed[each.number])]))
 
-    def stream(self, *, order: bool, sort: bool = False, then: Sequence[Stage] = ()) -> Stream:
+    def stream(self, *, order: bool, sort: bool = False, then: Sequence[Stage] = ()) -> RowStream:
         """Return all inputs as one stream. order: rows come by start; sort: through the sort on disk, also where a
         format promises order. then: stages of the caller.
 
@@ -150,7 +150,7 @@ class Inputs:
         if not self._alone:
             run = Run()
             batches = self._merged(run, inputs, placed, wanted)
-        return Stream(run, batches, tuple(chain.from_iterable(told)))
+        return RowStream(run, batches, tuple(chain.from_iterable(told)))
 
     def _merged(
         self, run: Run, inputs: Sequence[OpenedInput], placed: dict[int, Placed], wanted: _Wanted
@@ -190,7 +190,7 @@ class Inputs:
             return {}
         return place_inputs(inputs, plan.joins, plan.evidence, self._files.shown_names(), told)
 
-    def _told(self, opened: Opened) -> tuple[Ledger, ...]:
+    def _told(self, opened: ReadResult) -> tuple[Ledger, ...]:
         """Return the ledgers that a user is shown: an archived file read as a whole speaks as its sources did."""
         if opened.original and self._options.selection:
             first = opened.run.sources[0]
@@ -238,7 +238,9 @@ class Inputs:
             opened = replace(opened, batches=through(batches, later))
             yield OpenedInput(number, item, opened, None if first is None else reading.first_start(first), unmarked)
 
-    def _open(self, number: int, item: Input, first_source: int, joins: Joins) -> tuple[Opened, list[AnyStage], bool]:
+    def _open(
+        self, number: int, item: Input, first_source: int, joins: Joins
+    ) -> tuple[ReadResult, list[AnyStage], bool]:
         """Return what the reader gives of an input, its stages, and whether `step` is still to be set after them."""
         how, files = self._options, self._files
         name = files.reader(number).name
@@ -297,7 +299,7 @@ class Inputs:
             stages.append(WholeStage("account, or leave the input out", partial(self._left_out, item, account)))
         return opened, stages, unmarked
 
-    def _ordering(self, opened: Opened, unmarked: bool, wanted: _Wanted) -> list[AnyStage]:
+    def _ordering(self, opened: ReadResult, unmarked: bool, wanted: _Wanted) -> list[AnyStage]:
         """Return the stages that bring rows into order of start, and set their steps, which need that order."""
         if not wanted.order:
             return []
@@ -325,7 +327,7 @@ class Inputs:
         kept = self._options.selection.apply(batch, ledger)
         return kept if kept.num_rows else None
 
-    def _close(self, opened: Opened, source: Source) -> None:
+    def _close(self, opened: ReadResult, source: Source) -> None:
         """Note at which limit the input was stopped, and whether it changed while it was read."""
         if (stop := source.stopped) is not None:
             for each in (opened.ledgers[0], *opened.original[:1]):
@@ -336,7 +338,7 @@ class Inputs:
             facts.sha256 = facts.sha256 or source.sha256()
         source.check_unchanged((opened.original or opened.ledgers)[0], exactly=exactly)
 
-    def _account(self, item: Input, opened: Opened, bounds: SelectionBounds) -> None:
+    def _account(self, item: Input, opened: ReadResult, bounds: SelectionBounds) -> None:
         """Check that the ledger adds up and that there was something to read. Raises: SchemaError."""
         ledger = opened.ledgers[0]
         for each in opened.ledgers:

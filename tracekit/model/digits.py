@@ -16,7 +16,7 @@ from tracekit.model.arrow import I32, I64, U64, Bytes, Mask
 #
 # A gather of eight unaligned bytes costs numpy four times as much as two aligned ones that are shifted together, and
 # numpy changes a number in place five times as fast as it makes a new one: so the steps here are many and cheap, some
-# 12 ns a number. Give `Packed` some thousand places at a time: then its columns stay in the processor's cache.
+# 12 ns a number. Give `PackedDigits` some thousand places at a time: then its columns stay in the processor's cache.
 # Source: the wire format of protobuf (protobuf.dev/programming-guides/encoding).
 
 
@@ -52,7 +52,7 @@ def varint(value: int) -> bytes:
 
 
 def varint_at(data: bytes, place: int) -> tuple[int, int]:
-    """Return a number and where it ends; -1 where the data ends within it.
+    r"""Return a number and where it ends; -1 where the data ends within it.
 
     >>> varint_at(b"?\xac\x02", 1), varint_at(b"\xac", 0)
     ((300, 3), (-1, 1))
@@ -129,7 +129,7 @@ def numbers_of(word: U64, behind: Callable[[I64], U64]) -> tuple[U64, I64]:
     return word, size
 
 
-class Packed:
+class PackedDigits:
     """Bytes from which words and varints can be taken at any place.
 
     bytes: the data with zeros behind it, which may be read too. size: of the data.
@@ -144,7 +144,7 @@ class Packed:
     def words(self, places: I64) -> U64:
         """Return the eight bytes from each place on, the first one lowest. places: 0 to `size` + 8.
 
-        >>> Packed(bytes(range(1, 12))).words(np.array([3])).tolist() == [0x0B0A090807060504]
+        >>> PackedDigits(bytes(range(1, 12))).words(np.array([3])).tolist() == [0x0B0A090807060504]
         True
         """
         shift = (places & 7).view(np.uint64)
@@ -165,7 +165,7 @@ class Packed:
 
         places: 0 to `size`. A negative number has its 64 bits.
 
-        >>> Packed(b"\\xac\\x02\\x05").numbers(np.array([0, 2]))
+        >>> PackedDigits(b"\\xac\\x02\\x05").numbers(np.array([0, 2]))
         (array([300,   5], dtype=uint64), array([2, 1]))
         """
         return numbers_of(self.words(places), lambda rows: self.words(places[rows] + 8))

@@ -1,4 +1,4 @@
-"""Values as text that is safe to show, and the small tables that objects show of themselves.
+r"""Values as text that is safe to show, and the small tables that objects show of themselves.
 
 Numbers keep all their digits: a time has every ns in its unit, which the title names. Text of the traces is hostile:
 what a terminal would obey, or what would reorder or hide a line, is shown as an escape (`\x1b`); HTML is escaped.
@@ -34,13 +34,13 @@ _EMOJI_STYLE = "\ufe0f"
 _GAP = "  "
 
 
-def visible(text: str) -> str:
+def escape_controls(text: str) -> str:
     """Return text in one line without anything that a terminal obeys: such characters become escapes.
 
     Escaped are controls (C0, DEL, C1), line and paragraph separators, invisible format characters such as those that
     turn the direction of text, unassigned characters (nobody knows their width) and lone surrogates.
 
-    >>> visible("a\\x1b[31m")
+    >>> escape_controls("a\\x1b[31m")
     'a\\\\x1b[31m'
     """
     return text if text.isprintable() else "".join(map(_visible, text))
@@ -88,7 +88,7 @@ def is_words(values: Iterable[Value], unit: Unit) -> bool:
 
 def titled(title: str, unit: Unit, time_unit: str) -> str:
     """Return the title of a column with its unit."""
-    shown = visible(title)
+    shown = escape_controls(title)
     if unit is Unit.NS:
         return f"{shown} ({time_unit})"
     return f"{shown} (%)" if unit is Unit.RATIO else shown
@@ -103,7 +103,7 @@ def cell_texts(values: Iterable[Value], unit: Unit, time_unit: str) -> list[str]
 
 
 def _plain(value: int | float | str) -> str:
-    return visible(str(value))
+    return escape_controls(str(value))
 
 
 def _count(value: int | float | str) -> str:
@@ -117,7 +117,7 @@ def _bytes(value: int | float | str) -> str:
 def _finite(text: Callable[[float], str]) -> Callable[[int | float | str], str]:
     def format_finite(value: int | float | str) -> str:
         if isinstance(value, str):
-            return visible(value)
+            return escape_controls(value)
         return text(float(value or 0)) if math.isfinite(value) else UNKNOWN  # -0.0 is 0
 
     return format_finite
@@ -126,7 +126,7 @@ def _finite(text: Callable[[float], str]) -> Callable[[int | float | str], str]:
 def _number(value: int | float | str) -> str:
     """Return every digit of a float; a whole number without its ".0". Text stays as it is."""
     if isinstance(value, str):
-        return visible(value)
+        return escape_controls(value)
     known = math.isfinite(value)
     return f"{value:,}".removesuffix(".0") if known else UNKNOWN
 
@@ -197,7 +197,7 @@ def html_facts(facts: Iterable[tuple[str, str]]) -> str:
 
 def escaped(text: str) -> str:
     """Return any text as HTML that shows it."""
-    return html.escape(visible(text))
+    return html.escape(escape_controls(text))
 
 
 def shortened(text: str, width: int) -> str:
@@ -291,7 +291,7 @@ LINES_SHOWN = 10
 
 def first_few(texts: list[str], noun: str) -> list[str]:
     """Return the first texts, shortened, and a line that counts the others."""
-    shown = [shortened(visible(text), 160) for text in texts[:LINES_SHOWN]]
+    shown = [shortened(escape_controls(text), 160) for text in texts[:LINES_SHOWN]]
     more = len(texts) - LINES_SHOWN
     return [*shown, f"... {plural(more, f'more {noun}')}"] if more > 0 else shown
 
@@ -331,4 +331,4 @@ def cell_text(text: str) -> str:
     """
     if _NUMBER.fullmatch(text):
         return text
-    return _FORMULA.sub(AS_TEXT, visible(text))
+    return _FORMULA.sub(AS_TEXT, escape_controls(text))

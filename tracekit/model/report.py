@@ -23,7 +23,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Literal
 
 from tracekit.model import display
-from tracekit.model.display import Value, encodable, html_facts, plural, shortened, visible
+from tracekit.model.display import Value, encodable, escape_controls, html_facts, plural, shortened
 from tracekit.model.timeline import CriticalPath as CriticalPath
 from tracekit.model.timeline import Timeline
 from tracekit.model.units import Unit, format_ratio, format_span
@@ -95,7 +95,7 @@ class Finding:
             ("fix", self.advice),
             ("check", self.check),
         ]
-        return [(visible(word), visible(text)) for word, text in facts]
+        return [(escape_controls(word), escape_controls(text)) for word, text in facts]
 
 
 @dataclass(frozen=True, slots=True)
@@ -309,7 +309,7 @@ class Series:
     marks: tuple[tuple[int, str], ...] = ()
 
     def __repr__(self) -> str:
-        return f"series {visible(self.title)} ({self.unit}), {plural(len(self.values), 'value')}"
+        return f"series {escape_controls(self.title)} ({self.unit}), {plural(len(self.values), 'value')}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -330,7 +330,7 @@ class Flame:
     unit: str = ""
 
     def __repr__(self) -> str:
-        return f"flame graph {visible(self.title)}, {plural(len(self.names), 'call path')}"
+        return f"flame graph {escape_controls(self.title)}, {plural(len(self.names), 'call path')}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -351,7 +351,7 @@ class Heat:
 
     def __repr__(self) -> str:
         size = f"{plural(len(self.rows), 'row')}, {plural(len(self.columns), 'column')}"
-        return f"heat map {visible(self.title)} ({self.unit}), {size}"
+        return f"heat map {escape_controls(self.title)} ({self.unit}), {size}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -370,7 +370,7 @@ class Curve:
     remark: str = ""
 
     def __repr__(self) -> str:
-        return f"curve {visible(self.title)} ({self.unit}), {plural(len(self.layers), 'total')}"
+        return f"curve {escape_controls(self.title)} ({self.unit}), {plural(len(self.layers), 'total')}"
 
 
 Figure = Timeline | Bar | Series | Flame | Heat | Curve | CriticalPath
@@ -391,9 +391,11 @@ class Section:
         lines = [_title_of(self)]
         for table in self.tables:
             lines += _table_lines(table)
-        lines += [f"finding {visible(finding.rule)}: {visible(finding.claim)}" for finding in self.findings]
+        lines += [
+            f"finding {escape_controls(finding.rule)}: {escape_controls(finding.claim)}" for finding in self.findings
+        ]
         lines += map(repr, self.figures)
-        return "\n".join(_one_screen([*lines, *(f"note: {visible(note)}" for note in self.notes)]))
+        return "\n".join(_one_screen([*lines, *(f"note: {escape_controls(note)}" for note in self.notes)]))
 
     def _repr_html_(self) -> str:
         parts = [f"<h4>{display.escaped(self.title)}</h4>", *map(_table_html, self.tables)]
@@ -438,8 +440,8 @@ class Report:
     headline: Headline | None = None
 
     def __repr__(self) -> str:
-        lines = [*self.incomplete, f"report {visible(self.title)}: {plural(len(self.sections), 'section')}"]
-        lines += [f"  {visible(word)}: {visible(text)}" for word, text in self.facts[:LINES_SHOWN]]
+        lines = [*self.incomplete, f"report {escape_controls(self.title)}: {plural(len(self.sections), 'section')}"]
+        lines += [f"  {escape_controls(word)}: {escape_controls(text)}" for word, text in self.facts[:LINES_SHOWN]]
         lines += [f"  {_title_of(section)}" for section in self.sections]
         return "\n".join(_one_screen(lines))
 
@@ -528,7 +530,9 @@ def _title_of(section: Section) -> str:
     tables = [plural(len(table) + table.omitted, "row") for table in section.tables]
     shown = ", ".join(tables) if tables else "no table"
     found = f", {plural(len(section.findings), 'finding')}" if section.findings else ""
-    return shortened(f"{visible(section.view)}, {visible(section.title)}: {shown}{found}", display.SCREEN)
+    return shortened(
+        f"{escape_controls(section.view)}, {escape_controls(section.title)}: {shown}{found}", display.SCREEN
+    )
 
 
 def _one_screen(lines: Sequence[str]) -> list[str]:
@@ -553,7 +557,9 @@ def _size(table: ReportTable) -> str:
 
 
 def _table_lines(table: ReportTable) -> list[str]:
-    lines = [f"table {visible(table.name)}, {shortened(visible(table.title), display.WORD)}: {_size(table)}"]
+    lines = [
+        f"table {escape_controls(table.name)}, {shortened(escape_controls(table.title), display.WORD)}: {_size(table)}"
+    ]
     lines += [f"  {line}" for line in display.text_table(list(_shown_columns(table)))]
     if (rest := len(table) + table.omitted - ROWS_SHOWN) > 0:
         lines.append(f"  ... {plural(rest, 'more row')}")

@@ -22,7 +22,7 @@ LAYERS = ("ranges", "python", "operators", "calls")
 
 
 @dataclass(frozen=True, slots=True)
-class Lane:
+class TimelineLane:
     """One lane.
 
     label: without the words of its group. group: the owner with its device or process. layers: (word, number of rows),
@@ -97,7 +97,7 @@ class LaneEvents:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Counter:
+class TimelineCounter:
     """Values over time: each holds until the next. times: ns after the begin; values: integers or floats."""
 
     label: str
@@ -128,7 +128,7 @@ class Timeline:
     JSON text what found no column.
     """
 
-    lanes: tuple[Lane, ...]
+    lanes: tuple[TimelineLane, ...]
     names: Sequence[str]
     kind_of: Sequence[int]
     kinds: tuple[str, ...]
@@ -138,7 +138,7 @@ class Timeline:
     launches: tuple[I64, I64]
     flows: tuple[I64, I64]
     steps: tuple[tuple[int, int, str], ...] = ()
-    counters: tuple[Counter, ...] = ()
+    counters: tuple[TimelineCounter, ...] = ()
     utilization: tuple[tuple[str, Sequence[float]], ...] = ()
     args: tuple[Argument, ...] = ()
     members: Chunked | None = None

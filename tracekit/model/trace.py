@@ -15,7 +15,7 @@ from tracekit.credentials import masked
 from tracekit.errors import Failure, Option, SchemaError, Sentence, TracekitError, command_line, sentence
 from tracekit.model import arrow, schema
 from tracekit.model.arrow import I64
-from tracekit.model.display import escaped, first_few, html_facts, plural, visible
+from tracekit.model.display import escape_controls, escaped, first_few, html_facts, plural
 from tracekit.model.tables import in_one_chunk, start_order, with_own_dictionaries
 from tracekit.model.units import format_span
 
@@ -173,13 +173,14 @@ class Ledger:
         file that was cut does not count: what came before it is whole.
         """
         if self.reservation:
-            return f"INCOMPLETE: {visible(Path(self.path).name)} {self.reservation}, so shares are unknown"
+            return f"INCOMPLETE: {escape_controls(Path(self.path).name)} {self.reservation}, so shares are unknown"
         dropped = sum(count for code, count in self.dropped.items() if not is_cut(code))
         data = self.kept + self.merged + self.filtered + dropped
         if dropped <= MOST_DROPPED * data:
             return ""
         return (
-            f"INCOMPLETE: {dropped:,} of {plural(data, 'record')} of {visible(Path(self.path).name)} could not be "
+            f"INCOMPLETE: {dropped:,} of {plural(data, 'record')} of "
+            f"{escape_controls(Path(self.path).name)} could not be "
             "read: times and counts cover the others only, and shares are unknown"
         )
 

@@ -66,7 +66,7 @@ class Activity(Protocol):
     dst_kind: int
 
 
-class Work(NamedTuple):
+class CuptiWork(NamedTuple):
     """One kernel, copy or memset. Times: ns since the Unix epoch. kind: kernel, memcpy or memset."""
 
     kind: str
@@ -89,7 +89,7 @@ class Work(NamedTuple):
     target_memory: str = ""
 
 
-class Call(NamedTuple):
+class CuptiCall(NamedTuple):
     """One call of the CUDA runtime or driver. Times: ns since the Unix epoch; kind: runtime or driver."""
 
     kind: str
@@ -104,8 +104,8 @@ class Call(NamedTuple):
 class Collected(NamedTuple):
     """The GPU work and CUDA calls of a region, by start; `lost`: number of records by reason."""
 
-    work: list[Work]
-    calls: list[Call]
+    work: list[CuptiWork]
+    calls: list[CuptiCall]
     devices: dict[int, str]
     lost: dict[str, int]
 
@@ -168,7 +168,7 @@ class Collector:
 
     def __init__(self, cupti: ModuleType, *, api: bool, wait: Callable[[], None] = synchronize) -> None:
         self._cupti, self._api, self._wait = cupti, api, wait
-        self._records: list[Work | Call] = []
+        self._records: list[CuptiWork | CuptiCall] = []
         self._devices: dict[int, str] = {}
         self._lost: Counter[str] = Counter()
         self._enabled: list[object] = []
@@ -205,8 +205,8 @@ class Collector:
         if dropped.value:
             self._lost["records that CUPTI had no room for"] += dropped.value
         records, self._records = self._records, []
-        work = sorted((r for r in records if isinstance(r, Work)), key=lambda r: r.start_ns)
-        calls = sorted((r for r in records if isinstance(r, Call)), key=lambda r: r.start_ns)
+        work = sorted((r for r in records if isinstance(r, CuptiWork)), key=lambda r: r.start_ns)
+        calls = sorted((r for r in records if isinstance(r, CuptiCall)), key=lambda r: r.start_ns)
         return Collected(work, _first_of_each(calls, work), dict(self._devices), dict(self._lost))
 
     def _disable(self) -> None:
@@ -247,15 +247,15 @@ class Collector:
             kind = "runtime" if is_runtime else "driver"
             plain = re.sub(r"_v\d+$", "", str(name))  # cudaLaunchKernel_v7000
             self._records.append(
-                Call(kind, plain, start, end, int(a.process_id), int(a.thread_id), int(a.correlation_id))
+                CuptiCall(kind, plain, start, end, int(a.process_id), int(a.thread_id), int(a.correlation_id))
             )
         elif a.kind in (kinds.CONCURRENT_KERNEL, kinds.KERNEL):
             self._records.append(self._kernel(a, start, end))
         elif a.kind in (kinds.MEMCPY, kinds.MEMCPY2, kinds.MEMSET):
             self._records.append(self._copy(a, start, end))
 
-    def _kernel(self, a: Activity, start: int, end: int) -> Work:
-        return Work(
+    def _kernel(self, a: Activity, start: int, end: int) -> CuptiWork:
+        return CuptiWork(
             "kernel",
             str(a.name),
             start,
@@ -268,13 +268,13 @@ class Collector:
             dynamic_smem=int(a.dynamic_shared_memory),
         )
 
-    def _copy(self, a: Activity, start: int, end: int) -> Work:
+    def _copy(self, a: Activity, start: int, end: int) -> CuptiWork:
         place = _place_of(a)
         is_async = bool(int(a.flags_) & 1)
         if a.kind == self._cupti.ActivityKind.MEMSET:
-            return Work("memset", "memset", start, end, *place, size=int(a.bytes), is_async=is_async)
+            return CuptiWork("memset", "memset", start, end, *place, size=int(a.bytes), is_async=is_async)
         copy_kind = _named(COPY_KINDS, a.copy_kind)
-        return Work(
+        return CuptiWork(
             "memcpy",
             f"memcpy{copy_kind}",
             start,
@@ -297,7 +297,7 @@ def _named(names: tuple[str, ...], number: int) -> str:
     return names[int(number)] if 0 <= int(number) < len(names) else ""
 
 
-def _first_of_each(calls: list[Call], work: list[Work]) -> list[Call]:
+def _first_of_each(calls: list[CuptiCall], work: list[CuptiWork]) -> list[CuptiCall]:
     """Return the calls without driver calls inside a runtime call, and without driver calls that start no work.
 
     The runtime calls the driver inside, with the same correlation. A launch through the driver itself (as Triton

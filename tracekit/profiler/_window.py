@@ -27,7 +27,7 @@ from tracekit import recorder
 from tracekit.errors import TracekitError
 from tracekit.model.display import encodable
 from tracekit.profiler import _cupti
-from tracekit.profiler._cupti import Call, Collected, Work
+from tracekit.profiler._cupti import Collected, CuptiCall, CuptiWork
 from tracekit.recorder import log_format
 from tracekit.recorder.descriptors import print_line
 
@@ -132,7 +132,7 @@ def _line(value: Row) -> str:
     return json.dumps(value, separators=(",", ":"), ensure_ascii=True) + "\n"
 
 
-def _work_row(work: Work, pid: int, names: dict[str, str]) -> Row:
+def _work_row(work: CuptiWork, pid: int, names: dict[str, str]) -> Row:
     name = names.get(work.name)
     if name is None:
         name = names[work.name] = demangled(work.name)
@@ -165,7 +165,7 @@ def _work_row(work: Work, pid: int, names: dict[str, str]) -> Row:
     return row
 
 
-def _call_row(call: Call) -> Row:
+def _call_row(call: CuptiCall) -> Row:
     return {
         "ts_ns": call.start_ns,
         "dur_ns": call.end_ns - call.start_ns,

@@ -28,7 +28,7 @@ from typing import Final
 
 from tracekit import recorder
 from tracekit.profiler import _cupti
-from tracekit.profiler._cupti import Collected, Work
+from tracekit.profiler._cupti import Collected, CuptiWork
 from tracekit.profiler._window import NoteOnce
 
 # The log of CUDA's command-line profiler, version 2.0, written from the records of CUPTI.
@@ -49,23 +49,23 @@ from tracekit.profiler._window import NoteOnce
 # Source: the Compute Command Line Profiler User Guide (options and columns), and real logs of version 1 and 2.
 
 
-Cell = Callable[[Work, int], object]
+Cell = Callable[[CuptiWork, int], object]
 """Makes a cell from a row's work and the start of the first work; None: the row has no such cell."""
 
 
 def _axis(shape_name: str, axis: int) -> Cell:
-    def cell(work: Work, _: int) -> object:
+    def cell(work: CuptiWork, _: int) -> object:
         shape = work.grid if shape_name == "grid" else work.block
         return None if shape is None else shape[axis]
 
     return cell
 
 
-def _direction(work: Work, _: int) -> object:
+def _direction(work: CuptiWork, _: int) -> object:
     return {"HtoD": 0, "DtoH": 1}.get(work.copy_kind)
 
 
-def _host_memory(work: Work, _: int) -> object:
+def _host_memory(work: CuptiWork, _: int) -> object:
     memory = work.source_memory if work.copy_kind.startswith("H") else work.target_memory
     return {"pageable": 0, "pinned": 1}.get(memory) if "H" in work.copy_kind else None
 
@@ -92,14 +92,14 @@ WITHOUT_COLUMN: Final = ("enableonstart", "conckerneltrace", "profilelogformat",
 
 
 @dataclass(frozen=True, slots=True)
-class Layout:
+class LogLayout:
     """Columns of a log. unknown: options that cannot be collected here (hardware counters among them)."""
 
     columns: tuple[tuple[str, Cell], ...]
     unknown: tuple[str, ...]
 
 
-def layout_of(config: Sequence[str]) -> Layout:
+def layout_of(config: Sequence[str]) -> LogLayout:
     """Return the columns that the options name. An option is a word, or a word and a value; # begins a remark.
 
     >>> [name for name, _ in layout_of(["streamid", "gpustarttimestamp", "conckerneltrace"]).columns]
@@ -111,10 +111,10 @@ def layout_of(config: Sequence[str]) -> Layout:
         asked = [word for word in asked if word != "gridsize"]
     columns = tuple(column for option, cells in OPTIONS.items() if option in asked for column in cells)
     unknown = tuple(dict.fromkeys(word for word in words if word not in OPTIONS and word not in WITHOUT_COLUMN))
-    return Layout(columns, unknown)
+    return LogLayout(columns, unknown)
 
 
-def write_log(collected: Collected, path: Path, *, mode: str, layout: Layout) -> set[str]:
+def write_log(collected: Collected, path: Path, *, mode: str, layout: LogLayout) -> set[str]:
     """Write the log whole, replacing a file there; return the names that the format could not hold as they are.
 
     mode: "kvp" or "csv". Raises: OSError.
@@ -130,14 +130,14 @@ def write_log(collected: Collected, path: Path, *, mode: str, layout: Layout) ->
     return renamed
 
 
-def _lines(collected: Collected, mode: str, layout: Layout, renamed: set[str]) -> Iterator[str]:
+def _lines(collected: Collected, mode: str, layout: LogLayout, renamed: set[str]) -> Iterator[str]:
     calls = {call.correlation: call.end_ns - call.start_ns for call in collected.calls}
     first_ns = min((work.start_ns for work in collected.work), default=0)
     before = [column for column in layout.columns if column[0] in BEFORE_TIMES]
     after = [column for column in layout.columns if column[0] not in BEFORE_TIMES]
     names = ["method", *(name for name, _ in before), "gputime", "cputime", *(name for name, _ in after)]
 
-    def place(work: Work) -> tuple[int, int]:
+    def place(work: CuptiWork) -> tuple[int, int]:
         return work.device, work.context
 
     blocks = {key: list(works) for key, works in groupby(sorted(collected.work, key=place), key=place)}
@@ -166,7 +166,7 @@ def _head(device: int, context: int, devices: Mapping[int, str], mode: str) -> I
         yield "# CUDA_PROFILE_CSV 1\n"
 
 
-def _method(work: Work, mode: str, renamed: set[str]) -> str:
+def _method(work: CuptiWork, mode: str, renamed: set[str]) -> str:
     if work.kind != "kernel":
         return work.name + ("async" if work.is_async else "")
     name = " ".join(work.name.split())

@@ -69,7 +69,7 @@ class _Layer(NamedTuple):
     name: str
 
 
-class _State:
+class _CaffeState:
     """State of the profiler of the process. Scopes belong to one thread, the one that turned it on."""
 
     def __init__(self) -> None:
@@ -219,7 +219,7 @@ def _trace(edges: list[_Edge]) -> Iterator[str]:
 class Profiler:
     """The profiler of the process, in Mini-Caffe's two spellings: of its C++ objects, and of its Python class."""
 
-    _state: ClassVar[_State] = _State()
+    _state: ClassVar[_CaffeState] = _CaffeState()
     _one: ClassVar[Profiler | None] = None
 
     @classmethod

@@ -26,11 +26,11 @@ from tracekit.queries._tables import ARCHIVE_COLUMNS, tables
 _TOTALS = re.compile(r"totals|query|u&", re.IGNORECASE)
 """Signs that a query reads `totals`: its name, or a way to build a name: query_table('to' || 'tals'), U&"..."."""
 
-__all__ = ["ARCHIVE_COLUMNS", "FORMS", "Answer", "ask", "query", "render", "write"]
+__all__ = ["ARCHIVE_COLUMNS", "FORMS", "QueryAnswer", "ask", "query", "render", "write"]
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class QueryAnswer:
     """The rows of an answer as a stream: `reader` yields each batch once.
 
     ledgers: of the inputs that were read. failures: inputs that could not be read, among others that could.
@@ -44,7 +44,7 @@ class Answer:
 
 
 @contextmanager
-def ask(inputs: PathLike | Sequence[PathLike], sql: str, options: InputOptions = USUAL) -> Iterator[Answer]:
+def ask(inputs: PathLike | Sequence[PathLike], sql: str, options: InputOptions = USUAL) -> Iterator[QueryAnswer]:
     """Return a context with the answer to one SELECT over inputs: files of any format, folders, archives, URLs.
 
     Of archived files, only the columns and row groups that the query needs are read. Other inputs are first converted
@@ -57,7 +57,7 @@ def ask(inputs: PathLike | Sequence[PathLike], sql: str, options: InputOptions =
         tables(inputs, totals=_TOTALS.search(sql) is not None, options=options) as found,
         answered(found.events, found.totals, sql) as reader,
     ):
-        yield Answer(plain(reader), found.ledgers, found.failures, found.unchecked)
+        yield QueryAnswer(plain(reader), found.ledgers, found.failures, found.unchecked)
 
 
 def query(inputs: PathLike | Sequence[PathLike], sql: str, options: InputOptions = USUAL) -> pa.Table:

@@ -25,13 +25,13 @@ SCRATCH = "tracekit-query-"
 Readable: TypeAlias = "pa.Table | ds.Dataset"
 
 
-class Relation(Protocol):
+class SqlRelation(Protocol):
     """DuckDB's answer before it is computed."""
 
     columns: list[str]
     types: list[SqlType]
 
-    def project(self, columns: str) -> Relation:
+    def project(self, columns: str) -> SqlRelation:
         """Return a SELECT of these columns from the answer, its rows in the same order."""
 
     def fetch_arrow_reader(self) -> pa.RecordBatchReader:
@@ -53,7 +53,7 @@ class Connection(Protocol):
     def execute(self, sql: str) -> object:
         """Run a statement."""
 
-    def sql(self, sql: str) -> Relation | None:
+    def sql(self, sql: str) -> SqlRelation | None:
         """Return the relation of a query."""
 
     def extract_statements(self, sql: str) -> list[Statement]:

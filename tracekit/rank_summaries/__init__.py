@@ -17,7 +17,7 @@ from uuid import uuid4
 import numpy as np
 
 from tracekit import pipeline
-from tracekit.analysis.clocks.matched_collectives import Relation, relate
+from tracekit.analysis.clocks.matched_collectives import ClockRelation, relate
 from tracekit.errors import AllInputsError, Failure, InputError, Option, UsageError, sentence
 from tracekit.index import rank_groups
 from tracekit.index.grouping import plural
@@ -34,9 +34,18 @@ from tracekit.model.report import Report, Section
 from tracekit.model.trace import Ledger
 from tracekit.options import no_such
 from tracekit.rank_summaries import _merge
-from tracekit.rank_summaries._groups import Groups
+from tracekit.rank_summaries._groups import SummaryGroups
 from tracekit.rank_summaries._merge import ROUNDED
-from tracekit.rank_summaries._worker import Answer, Look, Share, Task, lost, mismatch, shifted, work
+from tracekit.rank_summaries._worker import (
+    RankAnswer,
+    RankPrescan,
+    RankSummary,
+    RankTask,
+    lost,
+    mismatch,
+    shifted,
+    work,
+)
 from tracekit.safety.limits import cpus, in_force
 from tracekit.safety.scratch import scratch_folder
 from tracekit.views import SUMMARY, VIEWS, by_group
@@ -109,7 +118,7 @@ def summary(
     own = replace(options, progress=None, more_columns=None, partial=False, same_process=False, align=Align())
     own = replace(own, columns=pipeline.columns_of(SHARED), args_of=pipeline.args_of(SHARED))
     tables = tuple(_TABLES.values())
-    engine: Workers[Task, Answer] = _dask(dask) if dask else LocalWorkers(jobs or cpus(), work, "file")
+    engine: Workers[RankTask, RankAnswer] = _dask(dask) if dask else LocalWorkers(jobs or cpus(), work, "file")
     how = replace(shown, op_detail=False)
     grouped = _grouped(names, how, tables) if shown.by else None
     run = _Run(items, own, options.align, tables, options.progress or (lambda _: None), grouped)
@@ -172,11 +181,11 @@ def _with_below(found: Section) -> Section:
 
 def _grouped(
     names: Sequence[str], how: ViewOptions, tables: Sequence[FiguresKey]
-) -> Callable[[Mapping[int, Look]], Groups]:
+) -> Callable[[Mapping[int, RankPrescan]], SummaryGroups]:
     """Return what makes the groups of a run of its looks. Raises: UsageError for options that know no groups."""
     by_group.refuse(how)
     views = [VIEWS[name] for name in names if name in SHARED]
-    return lambda looks: Groups(looks, views, how, tables)
+    return lambda looks: SummaryGroups(looks, views, how, tables)
 
 
 def _names(views: Sequence[str], shown: ViewOptions) -> tuple[str, ...]:
@@ -195,7 +204,7 @@ def _names(views: Sequence[str], shown: ViewOptions) -> tuple[str, ...]:
     return tuple(views)
 
 
-def _dask(address: str) -> Workers[Task, Answer]:
+def _dask(address: str) -> Workers[RankTask, RankAnswer]:
     run = uuid4().hex[:12]
     return DaskWorkers(
         address,
@@ -218,11 +227,11 @@ class _Run:
         align: Align,
         tables: tuple[FiguresKey, ...],
         progress: Callable[[float], None],
-        grouped: Callable[[Mapping[int, Look]], Groups] | None,
+        grouped: Callable[[Mapping[int, RankPrescan]], SummaryGroups] | None,
     ) -> None:
         self._items, self._options, self._tables, self._progress = items, options, tables, progress
         self._grouped = grouped
-        self.groups: Groups | None = None
+        self.groups: SummaryGroups | None = None
         self._align = align
         self._choices = choices(align, [(item.name, item.label) for item in items])
         self._done = 0
@@ -233,7 +242,7 @@ class _Run:
         self.merged = _merge.Merged(tables)
         self.origin_ns: int | None = None
 
-    def read(self, engine: Workers[Task, Answer], folder: str) -> None:
+    def read(self, engine: Workers[RankTask, RankAnswer], folder: str) -> None:
         """Read all inputs. folder: for rows between two answers, "" where workers do not share one.
 
         Raises: AllInputsError where none can be read.
@@ -261,16 +270,18 @@ class _Run:
         if not len(self.merged):
             raise AllInputsError(self.failures)
 
-    def _tasks(self, *, share: bool, seen: Mapping[int, Look] | None = None, folder: str = "") -> Iterator[Task]:
+    def _tasks(
+        self, *, share: bool, seen: Mapping[int, RankPrescan] | None = None, folder: str = ""
+    ) -> Iterator[RankTask]:
         for number in range(len(self._items)) if seen is None else seen:
             item = self._items[number]
             look = None if seen is None else seen[number]
             line = None if seen is None else self._placed[number].line
             how = replace(self._options, first_source=number)
             left = in_force().sent()
-            yield Task(number, item.name, item.label, how, share, self._tables, line, folder, look, limits=left)
+            yield RankTask(number, item.name, item.label, how, share, self._tables, line, folder, look, limits=left)
 
-    def _answers(self, engine: Workers[Task, Answer], tasks: Iterator[Task]) -> Iterator[Answer]:
+    def _answers(self, engine: Workers[RankTask, RankAnswer], tasks: Iterator[RankTask]) -> Iterator[RankAnswer]:
         for answer in engine.run(tasks, lost):
             self._done += 1
             self._progress(min(1.0, self._done / (self._passes * len(self._items))))
@@ -278,7 +289,7 @@ class _Run:
                 self.failures.append(Failure(self._items[answer.number].name, answer.error))
             yield answer
 
-    def _check(self, looks: dict[int, Look]) -> None:
+    def _check(self, looks: dict[int, RankPrescan]) -> None:
         """Refuse inputs with a rank that another one has: nothing says which one counts."""
         if not looks:
             raise AllInputsError(self.failures)
@@ -299,7 +310,7 @@ class _Run:
             self._ranks[number] = look.ranks
             self._world = max(self._world, _world(look))
 
-    def _place(self, looks: Mapping[int, Look], relations: tuple[dict[int, Relation], int]) -> None:
+    def _place(self, looks: Mapping[int, RankPrescan], relations: tuple[dict[int, ClockRelation], int]) -> None:
         """Put all inputs on the clocks that they share."""
         self._ledgers = {number: Ledger(source=number) for number in looks}
         for number, ledger in self._ledgers.items():
@@ -314,14 +325,14 @@ class _Run:
         self.origin_ns, self._zero = zeros(starts, self._placed)
         self._origins = {number: look.run.origin_ns or 0 for number, look in looks.items()}
 
-    def _group(self, looks: Mapping[int, Look]) -> Sequence[int]:
+    def _group(self, looks: Mapping[int, RankPrescan]) -> Sequence[int]:
         """Find the groups of the ranks, where they are asked for, and return the order in which inputs are read."""
         if self._grouped is None:
             return list(looks)
         self.groups = self._grouped(looks)
         return self.groups.order
 
-    def _add(self, number: int, share: Share) -> None:
+    def _add(self, number: int, share: RankSummary) -> None:
         where = self._placed[number]
         by_ns = where.then_ns - self._zero[where.group]
         if where.line is None:
@@ -357,7 +368,7 @@ class _Run:
         return read, every, f"{text}; every figure is of the others"
 
 
-def _world(look: Look) -> int:
+def _world(look: RankPrescan) -> int:
     """Return the number of ranks of the job, as the input states it; 0 where it does not."""
     facts = look.run.sources[0].facts
     info = facts.get("distributedInfo")
@@ -365,14 +376,14 @@ def _world(look: Look) -> int:
     return size if isinstance(size, int) and not isinstance(size, bool) and 0 < size < 1 << 24 else 0
 
 
-def _look_of(share: Share) -> Look:
+def _look_of(share: RankSummary) -> RankPrescan:
     rows = share.rows
     ranks = frozenset(rank for rank in rows.column("rank").unique().to_pylist() if rank is not None)
     first = (arrow.bounds(rows.column("ts_ns")) or (None,))[0]
-    return Look(share.run, share.ledgers, first, 0, ranks, None, 0)
+    return RankPrescan(share.run, share.ledgers, first, 0, ranks, None, 0)
 
 
-def related(looks: Mapping[int, Look]) -> tuple[dict[int, Relation], int]:
+def related(looks: Mapping[int, RankPrescan]) -> tuple[dict[int, ClockRelation], int]:
     """Return what collectives say of each input's clock against that of one of them, and the number of that one.
 
     As `inputs.prescan` finds it: not for inputs that state no rank, or whose wall clocks are far from that of most.

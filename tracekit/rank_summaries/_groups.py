@@ -20,20 +20,24 @@ from tracekit.model.report import Section
 from tracekit.model.schema import Kind
 from tracekit.model.trace import Ledger, Run, Trace
 from tracekit.rank_summaries._merge import Merged
-from tracekit.rank_summaries._worker import Look, Share
+from tracekit.rank_summaries._worker import RankPrescan, RankSummary
 from tracekit.views.base import View, ViewOptions
 from tracekit.views.by_group import ByGroup
 from tracekit.views.named import FiguresKey
 
 
-class Groups:
+class SummaryGroups:
     """The groups of a run, and the tables of those whose inputs have all come.
 
     Raises: UsageError for a dimension that is not known, and for an input with ranks of several groups.
     """
 
     def __init__(
-        self, looks: Mapping[int, Look], views: Sequence[View], options: ViewOptions, tables: Sequence[FiguresKey]
+        self,
+        looks: Mapping[int, RankPrescan],
+        views: Sequence[View],
+        options: ViewOptions,
+        tables: Sequence[FiguresKey],
     ) -> None:
         groups = _found(looks, options)
         self._tables = tables
@@ -47,7 +51,7 @@ class Groups:
         self.order = sorted(self._of, key=lambda number: (self._of[number], number))
         """The numbers of the inputs, those of a group one after the other."""
 
-    def add(self, number: int, share: Share) -> None:
+    def add(self, number: int, share: RankSummary) -> None:
         """Add the share of an input."""
         group = self._of[number]
         self._merged.setdefault(group, Merged(self._tables)).add(number, share)
@@ -70,7 +74,7 @@ class Groups:
         return self._made.sections()
 
 
-def _found(looks: Mapping[int, Look], options: ViewOptions) -> RankGroups:
+def _found(looks: Mapping[int, RankPrescan], options: ViewOptions) -> RankGroups:
     """Return the groups of a trace that has a row for each rank of each input."""
     none: tuple[int | None, ...] = (None,)
     pairs = [(number, rank) for number, look in looks.items() for rank in (sorted(look.ranks) or none)]
@@ -90,7 +94,7 @@ def _found(looks: Mapping[int, Look], options: ViewOptions) -> RankGroups:
     return rank_groups.find(index_of(trace), options.by, options.topology)
 
 
-def _group_of_input(looks: Mapping[int, Look], groups: RankGroups) -> dict[int, int]:
+def _group_of_input(looks: Mapping[int, RankPrescan], groups: RankGroups) -> dict[int, int]:
     found: dict[int, int] = {}
     for group, sources in enumerate(groups.sources):
         for number in sources:

@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from tracekit.analysis.statistics import DEFAULT_PERCENTILES, Grouped
-from tracekit.analysis.value_counts import Tally, added, rounded, statistics, tally
+from tracekit.analysis.value_counts import ValueCounts, added, rounded, statistics, tally
 from tracekit.errors import Failure
 from tracekit.index import devices as _devices
 from tracekit.index import matched_collectives
@@ -27,7 +27,7 @@ from tracekit.model import arrow, schema
 from tracekit.model.arrow import I64
 from tracekit.model.report import Cell
 from tracekit.model.trace import Ledger, Run, Trace
-from tracekit.rank_summaries._worker import CollectiveShare, OperatorShare, Share
+from tracekit.rank_summaries._worker import CollectiveShare, OperatorShare, RankSummary
 from tracekit.views import named
 from tracekit.views.device.breakdown import DeviceParts, Parts, device_parts
 from tracekit.views.ranks import distributed, ranks
@@ -48,7 +48,7 @@ class Tallies:
 
     def __init__(self) -> None:
         self._numbers: dict[tuple[Cell, ...], int] = {}
-        self._waiting: list[tuple[Tally, np.ndarray[tuple[int, ...], np.dtype[np.int64]]]] = []
+        self._waiting: list[tuple[ValueCounts, np.ndarray[tuple[int, ...], np.dtype[np.int64]]]] = []
         self._rows = self._kept = 0
 
     @property
@@ -56,7 +56,7 @@ class Tallies:
         """Return the labels of each group."""
         return list(self._numbers)
 
-    def add(self, labels: tuple[list[Cell], ...], tally: Tally) -> list[int]:
+    def add(self, labels: tuple[list[Cell], ...], tally: ValueCounts) -> list[int]:
         """Add the tally of one input, and return the number that each of its groups has here."""
         numbers = [self._numbers.setdefault(key, len(self._numbers)) for key in zip(*labels, strict=True)]
         self._waiting.append((tally, np.array(numbers, np.int64)))
@@ -215,7 +215,7 @@ class Merged:
         self._negative_rows = 0
         self._operators = _Operators()
         self._collectives = [_Collectives() for _ in range(3)]
-        self._shares: dict[int, Share] = {}
+        self._shares: dict[int, RankSummary] = {}
         self.events = 0
 
     def __len__(self) -> int:
@@ -224,7 +224,7 @@ class Merged:
     def __contains__(self, number: int) -> bool:
         return number in self._shares
 
-    def add(self, number: int, share: Share) -> None:
+    def add(self, number: int, share: RankSummary) -> None:
         """Add the share of an input."""
         self.events += share.events
         for (key, tallies), mine in zip(self._named.items(), share.named, strict=True):
@@ -266,7 +266,7 @@ class Merged:
         self._give(index, shares, row_of, np.array(first[:-1], np.int64))
         return trace, index
 
-    def _give(self, index: TraceIndex, shares: list[Share], row_of: I64, first: I64) -> None:
+    def _give(self, index: TraceIndex, shares: list[RankSummary], row_of: I64, first: I64) -> None:
         for key, tallies in self._named.items():
             kinds, by_kind, percents = key
             labels = tuple([list(column) for column in zip(*tallies.labels, strict=True)] or [[], []])
@@ -291,7 +291,9 @@ class Merged:
         index.give(matched_collectives.find, matched_collectives.matched(every), joined)
         index.give(distributed.figures, self._communication(index, shares, row_of, first))
 
-    def _communication(self, index: TraceIndex, shares: list[Share], row_of: I64, first: I64) -> distributed.Figures:
+    def _communication(
+        self, index: TraceIndex, shares: list[RankSummary], row_of: I64, first: I64
+    ) -> distributed.RankFigures:
         own = _owners.find(index)
         hosts, devices = [], list[list[Cell]]()
         has_kernels = any(share.communication.has_kernels for share in shares)
@@ -303,7 +305,7 @@ class Merged:
             devices += mine or [_quiet(span) for span, *_ in share.devices]
         each = next((each.figures() for each in self._collectives if each.sums.of), None)
         negative = sum(share.communication.negative for share in shares)
-        return distributed.Figures(has_kernels, devices if has_kernels else [], sorted(hosts), each, negative)
+        return distributed.RankFigures(has_kernels, devices if has_kernels else [], sorted(hosts), each, negative)
 
 
 def _quiet(span: Parts) -> list[Cell]:
@@ -311,7 +313,7 @@ def _quiet(span: Parts) -> list[Cell]:
     return [0, int(span.compute[0]), 0, 0, None, 0.0 if span.span[0] else None]
 
 
-def _give_devices(index: TraceIndex, shares: Sequence[Share], untimed: int, negative: int) -> None:
+def _give_devices(index: TraceIndex, shares: Sequence[RankSummary], untimed: int, negative: int) -> None:
     """Give the notes on device work, and the parts of each device: those of an input are in one order everywhere."""
     found = _devices.find(index)
     notes = notes_on_rows("row of device work" if untimed != 1 else "row", untimed, negative)
@@ -324,7 +326,7 @@ def _give_devices(index: TraceIndex, shares: Sequence[Share], untimed: int, nega
     )
 
 
-def _give_steps(index: TraceIndex, shares: Sequence[Share]) -> None:
+def _give_steps(index: TraceIndex, shares: Sequence[RankSummary]) -> None:
     """Give the device time in each step. Steps are by owner and start; those of one input are in one order."""
     steps = _steps.find(index, _owners.find(index))
     source = index.ints("source")[steps.rows]
@@ -338,7 +340,7 @@ def _give_steps(index: TraceIndex, shares: Sequence[Share]) -> None:
 
 
 def _loads(
-    shares: Sequence[Share], of_share: Sequence[I64], joined: _owners.Owners, untimed: int, negative: int
+    shares: Sequence[RankSummary], of_share: Sequence[I64], joined: _owners.Owners, untimed: int, negative: int
 ) -> ranks.Loads:
     count = len(joined)
     found = {name: (np.zeros(count, np.int64), np.zeros(count, np.bool_)) for name in ranks.MEASURES}

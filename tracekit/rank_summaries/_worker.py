@@ -16,8 +16,8 @@ import pyarrow as pa
 
 from tracekit import conversion
 from tracekit._version import __version__
-from tracekit.analysis.clocks.line import Line
-from tracekit.analysis.value_counts import Tally, rounded, tally
+from tracekit.analysis.clocks.line import ClockLine
+from tracekit.analysis.value_counts import ValueCounts, rounded, tally
 from tracekit.errors import InputError, SchemaError, TracekitError
 from tracekit.index import collectives, grouping, matched_collectives
 from tracekit.index import owners as _owners
@@ -40,7 +40,7 @@ from tracekit.views.tables import operator, overview
 
 
 @dataclass(frozen=True, slots=True)
-class Task:
+class RankTask:
     """One input for a worker. number: its place among the inputs. share: else a look is asked for.
 
     named: tables of durations by name. line: corrects the clock of the input;
@@ -54,15 +54,15 @@ class Task:
     options: InputOptions
     share: bool
     named: tuple[FiguresKey, ...] = ()
-    line: Line | None = None
+    line: ClockLine | None = None
     folder: str = ""
-    seen: Look | None = None
+    seen: RankPrescan | None = None
     version: str = __version__
     limits: Limits = field(default_factory=Limits)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Look:
+class RankPrescan:
     """An input at first sight. ranks: that its rows state.
 
     first_ns, met_ns: start of its first row and of its first collective. candidates: its collectives.
@@ -82,7 +82,7 @@ class NamedShare:
     """Durations by name, as `views.named.NamedFigures`."""
 
     labels: tuple[list[Cell], ...]
-    tally: Tally
+    tally: ValueCounts
     untimed: int
     negative: int
 
@@ -94,8 +94,8 @@ class OperatorShare:
     work: device events.
     """
 
-    durations: Tally
-    below: Tally | None
+    durations: ValueCounts
+    below: ValueCounts | None
     figures: operator.OperatorFigures
     work: int
 
@@ -105,14 +105,14 @@ class CollectiveShare:
     """Collectives by operation and group, as `distributed.CollectiveFigures`."""
 
     labels: tuple[list[Cell], list[Cell]]
-    durations: Tally
+    durations: ValueCounts
     sized: list[int]
     sizes: list[int]
     spent: list[int]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Share:
+class RankSummary:
     """The tables of one input. rows: a few rows of EVENTS that have its owners, devices, spans and steps.
 
     owner_row: for each owner, the `event_id` of one of these rows. busy: device time in each step. devices: the parts
@@ -134,39 +134,41 @@ class Share:
     devices: tuple[tuple[Parts, Parts | None, int, int], ...]
     loads: ranks.Loads
     candidates: Candidates
-    communication: distributed.Figures
+    communication: distributed.RankFigures
     collectives: tuple[CollectiveShare | None, ...]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Answer:
+class RankAnswer:
     """The answer to a task: a look, a share, or the error that says why there is none."""
 
     number: int
-    look: Look | None = None
-    share: Share | None = None
+    look: RankPrescan | None = None
+    share: RankSummary | None = None
     error: TracekitError | None = None
 
 
-def work(task: Task) -> Answer:
+def work(task: RankTask) -> RankAnswer:
     """Do one task. It raises nothing: an error is an answer."""
     try:
         with applied(task.limits.received()):
-            return Answer(task.number, share=_share(task)) if task.share else Answer(task.number, look=_look(task))
+            return (
+                RankAnswer(task.number, share=_share(task)) if task.share else RankAnswer(task.number, look=_look(task))
+            )
     except TracekitError as err:
-        return Answer(task.number, error=err)
+        return RankAnswer(task.number, error=err)
     except (OSError, MemoryError) as err:
         what = getattr(err, "strerror", None) or type(err).__name__
         hint = "is the file there, and readable?"
-        return Answer(task.number, error=InputError(str(what), path=task.name, hint=hint))
+        return RankAnswer(task.number, error=InputError(str(what), path=task.name, hint=hint))
     except Exception as err:  # noqa: BLE001 - a bug of ours in one file costs that file
         text = f"tracekit failed: {type(err).__name__}: {err}"
-        return Answer(task.number, error=SchemaError(text, path=task.name))
+        return RankAnswer(task.number, error=SchemaError(text, path=task.name))
 
 
-def lost(task: Task, reason: str) -> Answer:
+def lost(task: RankTask, reason: str) -> RankAnswer:
     """Return the answer for a task whose worker died."""
-    return Answer(task.number, error=InputError(reason, path=task.name))
+    return RankAnswer(task.number, error=InputError(reason, path=task.name))
 
 
 def mismatch(version: str, name: str) -> str | None:
@@ -178,7 +180,7 @@ def mismatch(version: str, name: str) -> str | None:
     return None
 
 
-def _read(task: Task, columns: frozenset[str] | None, args_of: frozenset[str] | None) -> Trace:
+def _read(task: RankTask, columns: frozenset[str] | None, args_of: frozenset[str] | None) -> Trace:
     trace = conversion.read([task.name], replace(task.options, columns=columns, args_of=args_of))
     if len(trace.run.sources) > 1:
         hint = "name fewer files, and they are read together"
@@ -191,7 +193,7 @@ def _read(task: Task, columns: frozenset[str] | None, args_of: frozenset[str] | 
     return trace
 
 
-def _look(task: Task) -> Look:
+def _look(task: RankTask) -> RankPrescan:
     if task.folder:
         trace = _read(task, task.options.columns, task.options.args_of)
         _keep(trace, _kept_in(task))
@@ -201,15 +203,15 @@ def _look(task: Task) -> Look:
     ranks = np.unique(index.ints("rank")[index.has("rank")]).tolist()
     first = int(index.starts[0]) if index.starts.size else None
     if not ranks or trace.run.sources[0].format in WITHOUT_COLLECTIVES:
-        return Look(trace.run, trace.ledgers, first, 0, frozenset(ranks), None, 0)
+        return RankPrescan(trace.run, trace.ledgers, first, 0, frozenset(ranks), None, 0)
     owners = _owners.find(index, join_ranks=True)
     found = matched_collectives.candidates(index, owners)
     rows, _ = matched_collectives.communication(index, owners)
     met = int(index.starts[rows].min()) if rows.size else 0
-    return Look(trace.run, trace.ledgers, first, met, frozenset(ranks), found, len(owners))
+    return RankPrescan(trace.run, trace.ledgers, first, met, frozenset(ranks), found, len(owners))
 
 
-def _kept_in(task: Task) -> Path:
+def _kept_in(task: RankTask) -> Path:
     return Path(task.folder, f"{task.number}.arrow")
 
 
@@ -225,7 +227,7 @@ def _keep(trace: Trace, path: Path) -> None:
         path.unlink(missing_ok=True)
 
 
-def _kept(task: Task) -> Trace | None:
+def _kept(task: RankTask) -> Trace | None:
     """Return the trace that a look kept, None where there is none. Its file is removed."""
     if not task.folder or task.seen is None or not (path := _kept_in(task)).exists():
         return None
@@ -235,7 +237,7 @@ def _kept(task: Task) -> Trace | None:
     return Trace(events, run=task.seen.run, ledgers=task.seen.ledgers)
 
 
-def _share(task: Task) -> Share:
+def _share(task: RankTask) -> RankSummary:
     trace = _kept(task) or _read(task, task.options.columns, task.options.args_of)
     if task.line is not None:
         batches = map(clock_mover(trace.run.origin_ns or 0, task.line, 0), trace.events.to_batches())
@@ -245,7 +247,7 @@ def _share(task: Task) -> Share:
     rows, owner_row = _skeleton(index, owners)
     steps = _steps.find(index, _owners.find(index))
     pieces = index.pick(DEVICE_WORK)
-    return Share(
+    return RankSummary(
         _small(trace.run),
         trace.ledgers,
         trace.events.num_rows,
@@ -265,7 +267,7 @@ def _share(task: Task) -> Share:
     )
 
 
-def shifted(share: Share, by_ns: int) -> Share:
+def shifted(share: RankSummary, by_ns: int) -> RankSummary:
     """Return a share whose times are that much later."""
     at = schema.EVENTS.get_field_index("ts_ns")
     starts = arrow.array(arrow.ints(share.rows.column("ts_ns")) + by_ns)

@@ -139,7 +139,7 @@ class ReadOptions:
 
 
 @dataclass(frozen=True, slots=True)
-class Opened:
+class ReadResult:
     """The result of a reader.
 
     run: complete once `batches` is exhausted. batches: RecordBatches of schema.EVENTS or schema.TOTALS.
@@ -169,7 +169,7 @@ class Reader:
     title: str
     suffixes: tuple[str, ...]
     sniff: Callable[[Head], Confidence] | None
-    read: Callable[[Source, ReadOptions, Ledger], Opened]
+    read: Callable[[Source, ReadOptions, Ledger], ReadResult]
     gives: str = "events"
     """ "events", "totals" or "both": for the listing."""
     steps: bool = False

@@ -50,14 +50,14 @@ from tracekit.model.arrow import I64, Column, Mask
 from tracekit.model.schema import API_CALLS, Kind
 from tracekit.model.trace import Ledger, Run
 from tracekit.readers import rocm
-from tracekit.readers.base import Opened, ReadOptions
+from tracekit.readers.base import ReadOptions, ReadResult
 from tracekit.readers.builder import FIRST_TEXT_ID, Values, event_batch
 from tracekit.readers.names import Demangler
 from tracekit.readers.source import Source
 from tracekit.readers.trace_event import events
 from tracekit.readers.trace_event.columns import Planner
-from tracekit.readers.trace_event.events import Reading
-from tracekit.readers.trace_event.plan import CALL, DEVICE, HOST, MEMORY, MOVABLE, Build, Member, Rows
+from tracekit.readers.trace_event.events import EventReading
+from tracekit.readers.trace_event.plan import CALL, DEVICE, HOST, MEMORY, MOVABLE, Build, EventRows, Member
 
 if TYPE_CHECKING:
     from tracekit.model.trace import Ledger
@@ -102,7 +102,7 @@ def has_events(data: bytes) -> bool:
 # too, and do not make it one of several. Without any such call all processes with rows of the host count.
 
 
-class Hosts:
+class KinetoHosts:
     """The host processes of one file, by their label. first: the one that the file's rank is of."""
 
     def __init__(self, run: Run, source: int, ledger: Ledger) -> None:
@@ -167,7 +167,7 @@ class Hosts:
         hosts = np.array(found, np.int64)[place]
         return hosts, hosts >= 0
 
-    def move_arrows(self, rows: Rows) -> None:
+    def move_arrows(self, rows: EventRows) -> None:
         """Move arrows that end on a labelled device to the lane of its rows."""
         pid, known = rows.ints("pid")
         moved = rows.has(MOVABLE) & known & np.isin(pid, list(self.devices))
@@ -250,10 +250,10 @@ _DMA = {"DEVICE_TO_HOST": "DtoH", "HOST_TO_DEVICE": "HtoD", "DEVICE_TO_DEVICE": 
 _SHAPES = (("grid", ("grid_x", "grid_y", "grid_z")), ("block", ("block_x", "block_y", "block_z")))
 
 
-class Look:
+class KinetoPrescan:
     """Puts into a Build what an event is."""
 
-    def __init__(self, reading: Reading) -> None:
+    def __init__(self, reading: EventReading) -> None:
         self._reading = reading
         self._demangler = Demangler(reading.ledger, enabled=reading.options.demangle)
 
@@ -388,16 +388,16 @@ TIMELESS_NS = 10**12
 """In a trace with times beyond this, a device event at time 0 has no time: clocks count from boot or from 1970."""
 
 
-def read(source: Source, options: ReadOptions, ledger: Ledger) -> Opened:
+def read(source: Source, options: ReadOptions, ledger: Ledger) -> ReadResult:
     """Return the events."""
     reading = events.begin(source, options, ledger, "PyTorch profiler (Kineto)", "kineto")
     # torch 1.8 writes the tid of device rows as "stream 7".
     reading.tids = events.LaneIds(reading.run, "tid", options.source, before="stream ")
     reading.run.origin_ns = _origin(reading, events.first_time(source))
-    return Opened(reading.run, _Kineto(reading).batches(), False, (ledger,))
+    return ReadResult(reading.run, _Kineto(reading).batches(), False, (ledger,))
 
 
-def _origin(reading: Reading, first_us: int) -> int | None:
+def _origin(reading: EventReading, first_us: int) -> int | None:
     base = reading.facts.get("baseTimeNanoseconds")
     if base is None and 0 < first_us < events.EPOCH_FROM_US:
         return None
@@ -407,12 +407,12 @@ def _origin(reading: Reading, first_us: int) -> int | None:
 class _Kineto:
     """The state that spans the slabs of one file: the host's process, the devices, the rank."""
 
-    def __init__(self, reading: Reading) -> None:
+    def __init__(self, reading: EventReading) -> None:
         self.reading = reading
         info = reading.facts.get("distributedInfo")
         rank = info.get("rank") if isinstance(info, dict) else None
         self.rank = rank if isinstance(rank, int) and not isinstance(rank, bool) and 0 <= rank < 1 << 31 else None
-        self.hosts = Hosts(reading.run, reading.options.source, reading.ledger)
+        self.hosts = KinetoHosts(reading.run, reading.options.source, reading.ledger)
         self.devices: set[int] = {number for p in self._properties() if isinstance(number := p.get("id"), int)}
         self.contexts: dict[tuple[int, int], int | None] = {}
         """(device, stream) -> the context of its work, None where it is of several."""
@@ -422,8 +422,8 @@ class _Kineto:
         return [p for p in found if isinstance(p, dict)] if isinstance(found, list) else []
 
     def batches(self) -> Iterator[pa.RecordBatch]:
-        reading, waiting = self.reading, list[Rows]()
-        look = Look(reading)
+        reading, waiting = self.reading, list[EventRows]()
+        look = KinetoPrescan(reading)
         args_of = reading.options.args_of if reading.options.wants("args") else frozenset[str]()
         planner = Planner(look, reading.ledger, args_of=args_of)
         for slab, rows in enumerate(events.planned(reading, planner)):
@@ -440,7 +440,7 @@ class _Kineto:
         look.close()
         self._name_everything()
 
-    def _watch(self, rows: Rows) -> None:
+    def _watch(self, rows: EventRows) -> None:
         """Learn which process the host is, and which numbers are devices."""
         pid, has_pid = rows.ints("pid")
         self.hosts.see(pid[rows.has(CALL) & has_pid], pid[rows.has(HOST) & has_pid])
@@ -455,7 +455,7 @@ class _Kineto:
                 if self.contexts.setdefault((number, of), found) != found:
                     self.contexts[number, of] = None
 
-    def _arrow_contexts(self, rows: Rows) -> None:
+    def _arrow_contexts(self, rows: EventRows) -> None:
         """Ends of arrows on a device are in the context of the work that they point at; the file does not repeat it."""
         arrows = rows.has(MOVABLE)
         if not self.reading.options.wants("context") or not arrows.any():
@@ -471,7 +471,7 @@ class _Kineto:
             stated[at] = np.array([c is not None for c in found])[place]
             rows.columns["context"] = arrow.array(context, mask=~stated)
 
-    def _finished(self, rows: Rows) -> Iterator[pa.RecordBatch]:
+    def _finished(self, rows: EventRows) -> Iterator[pa.RecordBatch]:
         reading = self.reading
         reading.ledger.kept += rows.count
         rows = self._with_true_times(rows)
@@ -496,7 +496,7 @@ class _Kineto:
         yield reading.batch(rows, rank=rank)
         yield from counters
 
-    def _rank_of(self, rows: Rows, named: I64 | None) -> Column | int | None:
+    def _rank_of(self, rows: EventRows, named: I64 | None) -> Column | int | None:
         """Return the ranks of rows: from labels, else the rank of the file for its first process."""
         if named is not None:
             return arrow.array(named.astype(np.int32), mask=named < 0)
@@ -505,7 +505,7 @@ class _Kineto:
             return arrow.array(np.full(rows.count, self.rank, np.int32), mask=~known | (of != self.hosts.first))
         return self.rank
 
-    def _with_true_times(self, rows: Rows) -> Rows:
+    def _with_true_times(self, rows: EventRows) -> EventRows:
         ts, (dur, timed) = rows.columns["ts_ns"].to_numpy(), rows.ints("dur_ns")
         if not (ts == 0).any():
             return rows
@@ -519,7 +519,7 @@ class _Kineto:
         )
         return rows.take(~timeless)
 
-    def _memory(self, rows: Rows, rank: Column | int | None) -> Iterator[pa.RecordBatch]:
+    def _memory(self, rows: EventRows, rank: Column | int | None) -> Iterator[pa.RecordBatch]:
         """Make counters of the running totals; remove the device where the memory is the host's."""
         own = rows.has(MEMORY)
         if not own.any():

@@ -39,7 +39,7 @@ import pyarrow as pa
 from tracekit.errors import ParseError
 from tracekit.model.schema import Kind
 from tracekit.model.trace import Ledger, Run, SourceFacts
-from tracekit.readers.base import Confidence, Opened, ReadOptions
+from tracekit.readers.base import Confidence, ReadOptions, ReadResult
 from tracekit.readers.engine.torn import drop_torn
 from tracekit.readers.head import Head
 from tracekit.readers.printed.lines import ANY_NUMBER, TextLine, TotalRows, first_lines, printed, text_lines
@@ -69,7 +69,7 @@ _MOST_RANKS = 1 << 16
 
 
 @dataclass(slots=True)
-class _Block:
+class _SingaBlock:
     """One `Time Profiling:`. last: number of its last operator. below_blank: an empty line came before the heading.
 
     divided: measured iterations, all iterations and the divisor of the operators, where the profile names them.
@@ -126,17 +126,17 @@ def sniff(head: Head) -> Confidence:
 
 
 @dataclass(slots=True)
-class _Process:
+class _SingaProcess:
     """The blocks of a rank, or of all lines without a tag. group: the newest blocks, with consecutive headings.
 
     before: the previous group. Its lines may still come when the output of several processes is mixed.
     """
 
-    group: list[_Block] = field(default_factory=list)
-    before: list[_Block] = field(default_factory=list)
+    group: list[_SingaBlock] = field(default_factory=list)
+    before: list[_SingaBlock] = field(default_factory=list)
 
 
-class _Reading:
+class _SingaReading:
     """One reading of one file. found: the number of rows with a time."""
 
     def __init__(self, options: ReadOptions, ledger: Ledger) -> None:
@@ -144,7 +144,7 @@ class _Reading:
         self.rows = TotalRows(options.source, ledger)
         self.blocks = 0
         self.found = 0
-        self._processes: dict[int | None, _Process] = {}
+        self._processes: dict[int | None, _SingaProcess] = {}
         self._after_heading = False
         self._blank: set[int | None] = set()
 
@@ -181,11 +181,11 @@ class _Reading:
         self._after_heading = heading
         self._blank.discard(rank)
 
-    def _begin(self, rank: int | None) -> _Block:
+    def _begin(self, rank: int | None) -> _SingaBlock:
         if rank not in self._processes and len(self._processes) >= _MOST_RANKS:
             self._end_all()
-        process = self._processes.setdefault(rank, _Process())
-        block = _Block(self.blocks, rank)
+        process = self._processes.setdefault(rank, _SingaProcess())
+        block = _SingaBlock(self.blocks, rank)
         self.blocks += 1
         joins_group = self._after_heading and len(process.group) < _MOST_BESIDE
         if not (joins_group and process.group and process.group[-1].is_fresh()):
@@ -194,7 +194,7 @@ class _Reading:
         process.group.append(block)
         return block
 
-    def _end(self, blocks: list[_Block]) -> None:
+    def _end(self, blocks: list[_SingaBlock]) -> None:
         for block in blocks:
             if not block.is_fresh():
                 args: dict[str, bool | int] = {"below_blank": True} if block.below_blank else {}
@@ -243,7 +243,7 @@ class _Reading:
         kind = Kind.COMMUNICATION if "Dist" in name else Kind.OPERATOR
         self._row(block, "Operators", name, str(kind), found[3], line, {"op_id": number})
 
-    def _block(self, rank: int | None, fits: Callable[[_Block], bool]) -> _Block:
+    def _block(self, rank: int | None, fits: Callable[[_SingaBlock], bool]) -> _SingaBlock:
         """Return the block that a row belongs to: the first that it fits, newest group first."""
         process = self._processes.get(rank)
         if process is None:
@@ -266,7 +266,7 @@ class _Reading:
         self._row(block, "Propagation", f"{which} Propagation", str(kind), found[2], line, {})
 
     def _row(
-        self, block: _Block, section: str, name: str, kind: str, time: str, line: TextLine, args: dict[str, int]
+        self, block: _SingaBlock, section: str, name: str, kind: str, time: str, line: TextLine, args: dict[str, int]
     ) -> None:
         ledger = self.ledger
         self.found += 1
@@ -296,14 +296,14 @@ class _Reading:
 _CELLS = NumberCells(_LOCAL)
 
 
-def read(source: Source, options: ReadOptions, ledger: Ledger) -> Opened:
+def read(source: Source, options: ReadOptions, ledger: Ledger) -> ReadResult:
     """Return the totals. Raises: ParseError, at the end, when no line of a profile was found."""
     run = Run(sources=[SourceFacts(source.name, "singa", facts={"tool": "SINGA"})])
     source = as_printed(source, options, _CELLS)
-    return Opened(run, _batches(source, _Reading(options, ledger)), True, (ledger,))
+    return ReadResult(run, _batches(source, _SingaReading(options, ledger)), True, (ledger,))
 
 
-def _batches(source: Source, reading: _Reading) -> Iterator[pa.RecordBatch]:
+def _batches(source: Source, reading: _SingaReading) -> Iterator[pa.RecordBatch]:
     ledger = reading.ledger
     for line in text_lines(source, ledger):
         reading.line(line)

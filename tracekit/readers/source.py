@@ -21,7 +21,15 @@ from typing import TYPE_CHECKING, BinaryIO, Self
 
 import numpy as np
 
-from tracekit.errors import InputError, LimitError, MissingExtraError, ParseError, ScratchError, Stop, TracekitError
+from tracekit.errors import (
+    InputError,
+    LimitError,
+    MissingExtraError,
+    ParseError,
+    ScratchError,
+    StopReading,
+    TracekitError,
+)
 from tracekit.model.trace import Ledger
 from tracekit.readers import zipped
 from tracekit.readers.head import Head
@@ -29,8 +37,8 @@ from tracekit.readers.streams import (
     BLOCK_BYTES,
     DAMAGE,
     Bounded,
+    ByteStream,
     RawFile,
-    Stream,
     SupportsRead,
     cannot_open_file,
     cannot_unpack,
@@ -274,7 +282,7 @@ class Source:
         self._file: BinaryIO | None = None
         self._opened: list[io.BufferedReader] = []
         self.limits = in_force()
-        self.stopped: Stop | None = None
+        self.stopped: StopReading | None = None
         self.late: dict[frozenset[bytes], bytes] = {}
         self.printed: dict[frozenset[str], bytes] = {}
 
@@ -337,7 +345,7 @@ class Source:
             self._head = Head(Path(self.name).name, data, complete, is_text(data), tables)
         return self._head
 
-    def binary(self) -> Stream:
+    def binary(self) -> ByteStream:
         """Return the decompressed bytes as a stream. Raises: InputError. Its `read` raises LimitError at a limit."""
         file = self._file = self._open()
         packed, size = is_packed(file.peek(4)), self.size_bytes()
@@ -502,7 +510,7 @@ class Source:
         finally:
             self.stopped = stopped
 
-    def stop(self, stop: Stop) -> None:
+    def stop(self, stop: StopReading) -> None:
         """End the reading: the next block is the last."""
         self.stopped = self.stopped or stop
 

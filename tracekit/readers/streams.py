@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, BinaryIO, Protocol
 
 import zstandard
 
-from tracekit.errors import InputError, LimitError, Stop, TracekitError
+from tracekit.errors import InputError, LimitError, StopReading, TracekitError
 from tracekit.model.trace import Ledger
 from tracekit.options import did_you_mean
 from tracekit.safety.limits import Limits
@@ -108,7 +108,7 @@ class SupportsRead(Protocol):
         """Return up to `size` bytes, all that is left for a negative one; nothing at the end."""
 
 
-class Stream(SupportsRead, Protocol):
+class ByteStream(SupportsRead, Protocol):
     """Decompressed bytes of an input."""
 
     def close(self) -> None:
@@ -121,7 +121,7 @@ class Bounded(io.RawIOBase):
     stop: the reason for too many bytes. All bytes before the limit are given first.
     """
 
-    def __init__(self, stream: Stream, limits: Limits, most: int | None, stop: Stop, name: str) -> None:
+    def __init__(self, stream: ByteStream, limits: Limits, most: int | None, stop: StopReading, name: str) -> None:
         self._stream, self._limits, self._left, self._stop, self._name = stream, limits, most, stop, name
 
     def readable(self) -> bool:
@@ -158,7 +158,7 @@ def is_packed(magic: bytes) -> bool:
     return magic[:2] == GZIP_MAGIC or magic[:4] == ZSTD_MAGIC
 
 
-def unpacked(file: BinaryIO) -> Stream:
+def unpacked(file: BinaryIO) -> ByteStream:
     """Return the decompressed bytes of a file. Closing the stream closes the file."""
     magic = file.read(4)
     file.seek(0)
@@ -167,7 +167,7 @@ def unpacked(file: BinaryIO) -> Stream:
 
         stream = igzip.GzipFile(fileobj=file, mode="rb")
         stream.myfileobj = file  # closing the stream then closes the file, as for a name
-        opened: Stream = stream
+        opened: ByteStream = stream
         return opened
     return ZstdStream(file) if magic == ZSTD_MAGIC else file
 

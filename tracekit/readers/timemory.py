@@ -28,7 +28,7 @@ from tracekit.errors import ParseError
 from tracekit.model.schema import Kind
 from tracekit.model.trace import Ledger, Run, SourceFacts
 from tracekit.readers import rocm
-from tracekit.readers.base import Confidence, Opened, ReadOptions
+from tracekit.readers.base import Confidence, ReadOptions, ReadResult
 from tracekit.readers.engine.torn import TORN
 from tracekit.readers.head import Head
 from tracekit.readers.printed.lines import (
@@ -68,7 +68,7 @@ _MOST_DEPTH = 1 << 12
 
 
 @dataclass(slots=True)
-class _Table:
+class _TimemoryTable:
     """A table. columns: place by name. above: the labels over the next row, by thread."""
 
     run: int
@@ -97,15 +97,15 @@ def sniff(head: Head) -> Confidence:
     return Confidence.YES if any(heads(text[:4096]) is not None for text in lines) else Confidence.NO
 
 
-def read(source: Source, options: ReadOptions, ledger: Ledger) -> Opened:
+def read(source: Source, options: ReadOptions, ledger: Ledger) -> ReadResult:
     """Return the totals. Raises: ParseError where there is no table."""
     run = Run(sources=[SourceFacts(source.name, "timemory", facts={"tool": "timemory (rocprof-sys, Omnitrace)"})])
-    return Opened(run, _batches(source, options, ledger), True, (ledger,))
+    return ReadResult(run, _batches(source, options, ledger), True, (ledger,))
 
 
 def _batches(source: Source, options: ReadOptions, ledger: Ledger) -> Iterator[pa.RecordBatch]:
     rows = TotalRows(options.source, ledger)
-    table: _Table | None = None
+    table: _TimemoryTable | None = None
     run, title, closed = -1, "", True
     for line in text_lines(source, ledger):
         text = line.text
@@ -113,7 +113,7 @@ def _batches(source: Source, options: ReadOptions, ledger: Ledger) -> Iterator[p
         at = text.find("|")
         if columns is not None:
             run += 1
-            table, closed = _Table(run, columns, title), False
+            table, closed = _TimemoryTable(run, columns, title), False
             ledger.ignore("headings")
         elif at < 0 or not text.rstrip().endswith("|"):
             closed = True
@@ -133,7 +133,7 @@ def _batches(source: Source, options: ReadOptions, ledger: Ledger) -> Iterator[p
     yield from rows.take(everything=True)
 
 
-def _row(table: _Table, text: str, line: TextLine, rows: TotalRows, ledger: Ledger) -> None:
+def _row(table: _TimemoryTable, text: str, line: TextLine, rows: TotalRows, ledger: Ledger) -> None:
     """Add the total of a row. Labels may hold bars: the other cells are counted from the right."""
     others = len(table.columns) - 1
     parts = text.removesuffix("|").rsplit("|", others)

@@ -27,7 +27,7 @@ _STEP = re.compile(
 
 
 @dataclass(frozen=True, slots=True)
-class Range:
+class TorchRange:
     """The kind of a range, and the number of a step."""
 
     kind: Kind
@@ -46,19 +46,19 @@ def split(text: str) -> tuple[str, bool, bool]:
     return text[: end.start()], True, _OF_OPERATOR.match(end[0]) is not None
 
 
-def range_of(name: str, *, recorded: bool, numbered: bool) -> Range:
+def range_of(name: str, *, recorded: bool, numbered: bool) -> TorchRange:
     """Return the kind of a range with this name. recorded, numbered: as `split` has them.
 
     >>> range_of("step 12", recorded=False, numbered=False)
-    Range(kind=<Kind.STEP: 'step'>, step=12)
+    TorchRange(kind=<Kind.STEP: 'step'>, step=12)
     """
     if (step := _STEP.fullmatch(name)) is not None:
-        return Range(Kind.STEP, int(step[1]))
+        return TorchRange(Kind.STEP, int(step[1]))
     for start, kind in _PHASES:
         if name.startswith(start):
-            return Range(kind)
+            return TorchRange(kind)
     if not recorded:
-        return Range(Kind.USER_RANGE)
+        return TorchRange(Kind.USER_RANGE)
     if _COMMUNICATION.match(name):
-        return Range(Kind.COMMUNICATION)
-    return Range(Kind.OPERATOR if numbered or _OPERATOR.search(name) else Kind.USER_RANGE)
+        return TorchRange(Kind.COMMUNICATION)
+    return TorchRange(Kind.OPERATOR if numbered or _OPERATOR.search(name) else Kind.USER_RANGE)

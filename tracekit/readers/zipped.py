@@ -15,7 +15,7 @@ from tracekit.safety.limits import size_text
 if TYPE_CHECKING:
     from zipfile import ZipExtFile, ZipInfo
 
-    from tracekit.readers.streams import Stream
+    from tracekit.readers.streams import ByteStream
 
 _MAGIC = b"PK\x03\x04"
 _ENCRYPTED = 0x1 | 0x40 | 0x2000
@@ -46,7 +46,7 @@ def split(name: str) -> tuple[Path, str] | None:
 
 
 @contextmanager
-def opened(name: str, path: Path, member: str) -> Iterator[tuple[Stream, int]]:
+def opened(name: str, path: Path, member: str) -> Iterator[tuple[ByteStream, int]]:
     """Yield the bytes of a file in an archive, and its packed size. name: of the input. Raises: InputError."""
     archive = _directory(path)
     if archive is None:
@@ -59,7 +59,7 @@ def opened(name: str, path: Path, member: str) -> Iterator[tuple[Stream, int]]:
     with ExitStack() as stack:
         with _in_words(name):
             stream = stack.enter_context(_stream(name, path, found))
-        yield _Member(stream, name), found.compress_size
+        yield _ZipMember(stream, name), found.compress_size
 
 
 @contextmanager
@@ -79,7 +79,7 @@ def _in_words(name: str) -> Iterator[None]:
         raise InputError(f"cannot be unpacked ({why})", path=name, hint="copy the archive again") from err
 
 
-class _Member:
+class _ZipMember:
     """The bytes of a member. Its damage is one sentence with the member's name."""
 
     def __init__(self, stream: ZipExtFile, name: str) -> None:

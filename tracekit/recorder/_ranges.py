@@ -149,7 +149,7 @@ _NOWHERE: dict[Hashable, list[RangeState | OpenRange]] = {}
 
 if TYPE_CHECKING:
 
-    class _Local(threading.local):
+    class _ThreadRanges(threading.local):
         """The calling thread's state, its ranges by name, and the mark of its end."""
 
         state: ThreadState
@@ -157,9 +157,9 @@ if TYPE_CHECKING:
         end: ThreadEnd
 
 else:
-    _Local = threading.local  # a subclass would cost 15 ns a range
+    _ThreadRanges = threading.local  # a subclass would cost 15 ns a range
 
-_local = _Local()
+_local = _ThreadRanges()
 
 
 class Range(RangeState):
@@ -498,7 +498,7 @@ def set_class(active: type[Range], with_payload: type[PayloadRange], *, fresh: b
     if active is not Range and _running_loop is _nothing and (calls := asyncio_calls()):
         _running_loop, _running_task = calls
     if fresh:
-        _local = _Local()
+        _local = _ThreadRanges()
     for range_ in known_states():
         if forked:
             range_.pop = _nothing

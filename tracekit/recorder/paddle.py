@@ -53,7 +53,15 @@ from typing import Any, Final, NamedTuple, Protocol
 
 from tracekit.recorder import _process, _ranges
 from tracekit.recorder._session import SESSION
-from tracekit.recorder.hooks.loader import Attributes, Function, Loaders, Steps, Watch, check_verbosity, optimizers_of
+from tracekit.recorder.hooks.loader import (
+    Attributes,
+    Function,
+    Loaders,
+    LoaderSteps,
+    Watch,
+    check_verbosity,
+    optimizers_of,
+)
 
 __all__ = ["Watch", "watch"]
 
@@ -69,7 +77,7 @@ _SKIP_FILES: Final = "jit.sot.opcode_translator.skip_files"
 """The files whose functions Paddle's compiler does not look into."""
 
 
-class Watched(NamedTuple):
+class WatchedPaddle(NamedTuple):
     """The range of a watched call. before, after: called beside it."""
 
     name: str
@@ -79,12 +87,12 @@ class Watched(NamedTuple):
     after: Callable[[], None]
 
 
-class _Entry(NamedTuple):
+class _LayerEntry(NamedTuple):
     """A watched object. reference: returns it while it lives; owner: the class whose function is replaced."""
 
     reference: Callable[[], object]
     owner: type
-    range_: Watched
+    range_: WatchedPaddle
 
 
 class _Open(threading.local):
@@ -102,12 +110,12 @@ def aside(function: Callable[[], object]) -> None:
         SESSION.count(FAILED)
 
 
-class Calls:
+class LayerCalls:
     """The watched objects of this process, by function and identity."""
 
     def __init__(self) -> None:
         self.attributes = Attributes()
-        self._entries: dict[tuple[str, int], tuple[_Entry, ...]] = {}
+        self._entries: dict[tuple[str, int], tuple[_LayerEntry, ...]] = {}
         self._lock = threading.RLock()
         self._open = _Open()
         self._before_backward: tuple[Callable[[], None], ...] = ()
@@ -122,7 +130,7 @@ class Calls:
             skip.skip_file_names.add(folder)
             skip.setup_skip_files()
 
-    def watch(self, watched: object, name: str, range_: Watched) -> Callable[[], None]:
+    def watch(self, watched: object, name: str, range_: WatchedPaddle) -> Callable[[], None]:
         """Record the calls of an object's function; return a function that ends it.
 
         An object that two watches have is recorded once, by the first's name. Raises: TypeError, AttributeError where
@@ -131,7 +139,7 @@ class Calls:
         owner = next(cls for cls in type(watched).__mro__ if name in vars(cls))
         end_replacement = self.attributes.replace(owner, name, functools.partial(self._method, owner, name))
         key = name, id(watched)
-        entry = _Entry(weakref.ref(watched), owner, range_)
+        entry = _LayerEntry(weakref.ref(watched), owner, range_)
         with self._lock:
             self._entries[key] = (*self._alive(key, watched), entry)
 
@@ -146,7 +154,7 @@ class Calls:
 
         return end
 
-    def _alive(self, key: tuple[str, int], watched: object) -> tuple[_Entry, ...]:
+    def _alive(self, key: tuple[str, int], watched: object) -> tuple[_LayerEntry, ...]:
         """Return the entries of an object; those of a dead one with the same id are none of its."""
         return tuple(entry for entry in self._entries.get(key, ()) if entry.reference() is watched)
 
@@ -167,7 +175,7 @@ class Calls:
 
         return run
 
-    def _ranged(self, range_: Watched, function: Function, *args: object, **kwargs: object) -> object:
+    def _ranged(self, range_: WatchedPaddle, function: Function, *args: object, **kwargs: object) -> object:
         """Call a function in its range; an optimizer's or a backward pass in another one of its kind has none."""
         kind = range_.kind if range_.kind in ("optimizer", "backward") else None
         if kind is not None and kind in self._open.kinds:
@@ -201,7 +209,7 @@ class Calls:
             for begin in dict.fromkeys(self._before_backward):
                 begin()
 
-        range_ = Watched("backward", "backward", None, before, lambda: None)
+        range_ = WatchedPaddle("backward", "backward", None, before, lambda: None)
 
         @functools.wraps(function)
         def run(*args: object, **kwargs: object) -> object:
@@ -216,19 +224,19 @@ def _no() -> bool:
     return False
 
 
-CALLS: Final = Calls()
+CALLS: Final = LayerCalls()
 
 _LOADERS = Loaders(CALLS.attributes)
 
 
-class Model(Protocol):
+class WatchedLayer(Protocol):
     """A paddle.nn.Layer with the layers in it."""
 
     def named_sublayers(self, *, include_self: bool) -> Iterable[tuple[str, object]]:
         """Give the layers with their paths, itself as the first."""
 
 
-class Optimizer(Protocol):
+class WatchedPaddleOptimizer(Protocol):
     """A paddle.optimizer.Optimizer."""
 
     def step(self) -> object:
@@ -239,9 +247,9 @@ class Optimizer(Protocol):
 
 
 def watch(
-    model: Model,
+    model: WatchedLayer,
     *,
-    optimizer: Optimizer | Iterable[Optimizer] | None = None,
+    optimizer: WatchedPaddleOptimizer | Iterable[WatchedPaddleOptimizer] | None = None,
     dataloader: Iterable[object] | None = None,
     verbosity: int = 1,
     steps: bool = True,
@@ -261,7 +269,7 @@ def watch(
     optimizers = optimizers_of(optimizer, "paddle.optimizer.Optimizer", ("step", "minimize"))
     aside(CALLS.keep_out_of_compiled_code)
     watching = Watch(aside)
-    loop_steps = Steps(wanted=steps and (dataloader is not None or bool(optimizers)))
+    loop_steps = LoaderSteps(wanted=steps and (dataloader is not None or bool(optimizers)))
     by_calls = loop_steps if dataloader is None and optimizers else None
 
     def begin_step() -> None:
@@ -282,7 +290,7 @@ def watch(
             watching.at_end(CALLS.watch_backward(owner, begin_step))
         for watched in optimizers:
             after = end_step if watched is optimizers[-1] else _nothing
-            range_ = Watched("optimizer", "optimizer", type(watched).__name__, begin_step, after)
+            range_ = WatchedPaddle("optimizer", "optimizer", type(watched).__name__, begin_step, after)
             for name in ("step", "minimize"):
                 watching.at_end(CALLS.watch(watched, name, range_))
         watching.at_end(lambda: loop_steps.end(_process.now()))
@@ -292,10 +300,10 @@ def watch(
     return watching
 
 
-def _layer(path: str, layer: object, is_model: bool, before: Callable[[], None]) -> Watched:
+def _layer(path: str, layer: object, is_model: bool, before: Callable[[], None]) -> WatchedPaddle:
     if is_model:
-        return Watched("forward", "forward", None, before, _nothing)
-    return Watched(f"{path}.forward", None, type(layer).__name__, _nothing, _nothing)
+        return WatchedPaddle("forward", "forward", None, before, _nothing)
+    return WatchedPaddle(f"{path}.forward", None, type(layer).__name__, _nothing, _nothing)
 
 
 def _nothing() -> None:

@@ -61,7 +61,7 @@ from tracekit.recorder._session import SESSION
 from tracekit.recorder.hooks.loader import (
     Attributes,
     Loaders,
-    Steps,
+    LoaderSteps,
     Watch,
     check_verbosity,
     ignore_warning,
@@ -102,7 +102,7 @@ class Tensor(Protocol):
         """The node that made it."""
 
 
-class Part(NamedTuple):
+class ModelPart(NamedTuple):
     """The part of a graph that one call has made.
 
     lowest: the node with the lowest number, which runs last, None where only nodes without a number were made.
@@ -132,7 +132,7 @@ def nodes_of(result: object, tensor: type[Tensor]) -> Iterator[Node]:
             todo += [getattr(value, field.name, None) for field in dataclasses.fields(value)]
 
 
-def part_since(since: int, ends: Iterable[Node], inner: dict[Node, Part]) -> Part:
+def part_since(since: int, ends: Iterable[Node], inner: dict[Node, ModelPart]) -> ModelPart:
     """Return the part of the nodes from number `since` on that lead to `ends`.
 
     inner: the parts of calls inside, by the nodes of their results; these are not walked again.
@@ -158,7 +158,7 @@ def part_since(since: int, ends: Iterable[Node], inner: dict[Node, Part]) -> Par
             todo += [following for following, _ in node.next_functions if following is not None]
         if own < number:
             lowest, number = node, own
-    return Part(lowest, number, before)
+    return ModelPart(lowest, number, before)
 
 
 # The ranges that are open on a thread of a watched training loop: one stack, so that ranges always nest.
@@ -175,7 +175,7 @@ OPTIMIZER = "optimizer"
 MODULE_BACKWARD = "module backward"
 
 
-class Call:
+class ModuleCall:
     """One call of a watched module. since: number of the first autograd node that it may have made, on its thread.
 
     Nodes of the graph hold it by their hooks: it must not hold a node or tensor, or neither would ever be freed.
@@ -184,14 +184,14 @@ class Call:
     __slots__ = ("category", "is_watched", "name", "parent", "since")
 
     def __init__(
-        self, name: str, category: str, parent: Call | None, since: int, is_watched: Callable[[], bool]
+        self, name: str, category: str, parent: ModuleCall | None, since: int, is_watched: Callable[[], bool]
     ) -> None:
         self.name, self.category, self.parent, self.since = name, category, parent, since
         self.is_watched = is_watched
 
-    def inside(self, other: Call) -> bool:
+    def inside(self, other: ModuleCall) -> bool:
         """Return whether this call is part of the other."""
-        call: Call | None = self
+        call: ModuleCall | None = self
         while call is not None:
             if call is other:
                 return True
@@ -209,7 +209,7 @@ class OpenPhase:
 
     __slots__ = ("again", "call", "code", "end", "inner", "key", "lexical", "owner", "phase", "range_", "task")
 
-    def __init__(self, phase: str, key: object, range_: _ranges.Range, call: Call | None, task: int) -> None:
+    def __init__(self, phase: str, key: object, range_: _ranges.Range, call: ModuleCall | None, task: int) -> None:
         range_.__enter__()
         self.phase, self.key, self.range_, self.call, self.task = phase, key, range_, call, task
         self.end: Callable[[None, None, None], None] = range_.__exit__  # of the class that began it, as `with` has it
@@ -217,7 +217,7 @@ class OpenPhase:
         self.owner: object = None
         self.again = 0
         self.lexical = False
-        self.inner: dict[Node, Part] = {}
+        self.inner: dict[Node, ModelPart] = {}
 
 
 class Stack(threading.local):
@@ -234,7 +234,7 @@ class Stack(threading.local):
         kind: str | None,
         *,
         category: str | None = None,
-        call: Call | None = None,
+        call: ModuleCall | None = None,
         task: int = -1,
     ) -> OpenPhase:
         """Begin a range."""
@@ -324,7 +324,7 @@ class Module(Protocol):
     def _forward_hooks(self) -> object: ...
 
 
-class Handle(Protocol):
+class HookHandle(Protocol):
     """A hook of torch that can be removed."""
 
     def remove(self) -> None:
@@ -335,7 +335,7 @@ class _Caller(Protocol):
     def __call__(self, function: Callable[P, R], /, *args: P.args, **kwargs: P.kwargs) -> R: ...
 
 
-class Watched(NamedTuple):
+class WatchedTorch(NamedTuple):
     """A module of a watched model. hooks: its dict of forward hooks, by which it is recognised."""
 
     hooks: object
@@ -347,23 +347,23 @@ class Watched(NamedTuple):
     active: Callable[[], bool]
 
 
-class Calls:
+class ModuleCalls:
     """The watches of this process. Torch's process-wide hooks are set while there is one."""
 
     def __init__(self) -> None:
         self.stack = Stack()
         self.attributes = Attributes()
         self._lock = threading.RLock()
-        self._watched: dict[int, tuple[Watched, ...]] = {}
-        self._handles: list[Handle] = []
+        self._watched: dict[int, tuple[WatchedTorch, ...]] = {}
+        self._handles: list[HookHandle] = []
         self._warn_again: Callable[[], None] = lambda: None
         self._torch: Any = None
         self._compiles = False
-        self._codes: set[CodeType] = {Calls.aside.__code__}
+        self._codes: set[CodeType] = {ModuleCalls.aside.__code__}
         self._call: _Caller = _call
         self.before_backward: tuple[Callable[[], None], ...] = ()
 
-    def add(self, torch: Any, modules: Iterable[Watched]) -> Callable[[], None]:
+    def add(self, torch: Any, modules: Iterable[WatchedTorch]) -> Callable[[], None]:
         """Watch modules; return a function that ends it.
 
         A module that two watches have is recorded once, by the first's name.
@@ -458,7 +458,7 @@ class Calls:
             SESSION.count(FAILED)
             return None
 
-    def _begin_forward(self, module: Module, watched: Watched, frame: FrameType) -> None:
+    def _begin_forward(self, module: Module, watched: WatchedTorch, frame: FrameType) -> None:
         if _ranges.is_off():
             return
         stack = self.stack
@@ -470,7 +470,7 @@ class Calls:
         if watched.backward:
             parent = next((item.call for item in reversed(stack.items) if item.call is not None), None)
             since = self._torch._C._autograd._get_sequence_nr()
-            call = Call(watched.name, watched.class_name, parent, since, watched.active)
+            call = ModuleCall(watched.name, watched.class_name, parent, since, watched.active)
         if watched.root:
             around = stack.items[-1] if stack.items else None
             if around is not None and around.lexical and around.key is watched:
@@ -482,7 +482,7 @@ class Calls:
             name = f"{watched.name}.forward"
             stack.begin(FORWARD, watched, name, None, category=watched.class_name, call=call)
 
-    def _end_forward(self, watched: Watched, result: object) -> None:
+    def _end_forward(self, watched: WatchedTorch, result: object) -> None:
         stack = self.stack
         opened = stack.find(FORWARD, watched)
         if opened is None:
@@ -495,7 +495,7 @@ class Calls:
             around = next(forwards, None)
             self._find_backward(opened.call, opened, around, result)
 
-    def around(self, function: Callable[P, R], is_wanted: Callable[[], bool], watched: Watched) -> Callable[P, R]:
+    def around(self, function: Callable[P, R], is_wanted: Callable[[], bool], watched: WatchedTorch) -> Callable[P, R]:
         """Return the compiled call of a module that is compiled in place, with the range that its hooks cannot make."""
 
         def begin() -> OpenPhase | None:
@@ -527,7 +527,7 @@ class Calls:
 
     # Backward
 
-    def _find_backward(self, call: Call, opened: OpenPhase, around: OpenPhase | None, result: object) -> None:
+    def _find_backward(self, call: ModuleCall, opened: OpenPhase, around: OpenPhase | None, result: object) -> None:
         """Put hooks on the first and the last node that will run of those that this call has made."""
         ends = {node for node in nodes_of(result, self._torch.Tensor) if node._sequence_nr() >= call.since}
         if not ends:
@@ -540,24 +540,24 @@ class Calls:
         if part.lowest is not None:
             part.lowest.register_hook(self._end_of(call))
 
-    def _beginning_of(self, call: Call) -> Callable[[object], None]:
+    def _beginning_of(self, call: ModuleCall) -> Callable[[object], None]:
         def begin(_: object) -> None:
             self.aside(self._begin_backward, call)
 
         return self.not_traced(begin)
 
-    def _end_of(self, call: Call) -> Callable[[object, object], None]:
+    def _end_of(self, call: ModuleCall) -> Callable[[object, object], None]:
         def end(_: object, __: object) -> None:
             self.aside(self._end_backward, call)
 
         return self.not_traced(end)
 
-    def _end_backward(self, call: Call) -> None:
+    def _end_backward(self, call: ModuleCall) -> None:
         opened = self.stack.find(MODULE_BACKWARD, call)
         if opened is not None:
             self.stack.end(opened)
 
-    def _begin_backward(self, call: Call) -> None:
+    def _begin_backward(self, call: ModuleCall) -> None:
         if _ranges.is_off() or not call.is_watched():
             return
         if self.stack.find(MODULE_BACKWARD, call) is not None:  # another of its results, or a call inside began first
@@ -571,8 +571,8 @@ class Calls:
                 self.stack.end(last)
             else:
                 self.stack.cut()
-        missing: list[Call] = []
-        within: Call | None = call
+        missing: list[ModuleCall] = []
+        within: ModuleCall | None = call
         while within is not None and self.stack.find(MODULE_BACKWARD, within) is None:
             missing.append(within)
             within = within.parent
@@ -601,32 +601,32 @@ def _call(function: Callable[P, R], /, *args: P.args, **kwargs: P.kwargs) -> R:
     return function(*args, **kwargs)
 
 
-CALLS = Calls()
+CALLS = ModuleCalls()
 
 _LOADERS = Loaders(CALLS.attributes)
 
 
-class Model(Module, Protocol):
+class WatchedModule(Module, Protocol):
     """A torch.nn.Module with the modules in it."""
 
     def named_modules(self) -> Iterable[tuple[str, Module]]:
         """Give the modules with their paths, itself as the first."""
 
 
-class Optimizer(Protocol):
+class WatchedOptimizer(Protocol):
     """A torch.optim.Optimizer."""
 
-    def register_step_pre_hook(self, hook: Callable[..., None], /) -> Handle:
+    def register_step_pre_hook(self, hook: Callable[..., None], /) -> HookHandle:
         """Call the hook before each step."""
 
-    def register_step_post_hook(self, hook: Callable[..., None], /) -> Handle:
+    def register_step_post_hook(self, hook: Callable[..., None], /) -> HookHandle:
         """Call the hook behind each step."""
 
 
 def watch(
-    model: Model,
+    model: WatchedModule,
     *,
-    optimizer: Optimizer | Iterable[Optimizer] | None = None,
+    optimizer: WatchedOptimizer | Iterable[WatchedOptimizer] | None = None,
     dataloader: Iterable[object] | None = None,
     verbosity: int = 1,
     steps: bool = True,
@@ -646,7 +646,7 @@ def watch(
     hooks = ("register_step_pre_hook", "register_step_post_hook")
     optimizers = optimizers_of(optimizer, "torch.optim.Optimizer", hooks)
     watching = Watch(CALLS.aside)
-    loop_steps = Steps(wanted=steps and (dataloader is not None or bool(optimizers)))
+    loop_steps = LoaderSteps(wanted=steps and (dataloader is not None or bool(optimizers)))
     try:
         if dataloader is not None:
             watching.watch_loader(dataloader, _LOADERS, loop_steps)
@@ -661,7 +661,7 @@ def watch(
     return watching
 
 
-def _watch_model(watching: Watch, model: Model, torch: Any, steps: Steps | None, verbosity: int) -> None:
+def _watch_model(watching: Watch, model: WatchedModule, torch: Any, steps: LoaderSteps | None, verbosity: int) -> None:
     def begin_step() -> None:
         if steps is not None and watching.active and torch.is_grad_enabled():
             steps.begin(_process.now())
@@ -671,7 +671,7 @@ def _watch_model(watching: Watch, model: Model, torch: Any, steps: Steps | None,
         kind = type(module).__name__
         root = module is model
         modules.append(
-            Watched(
+            WatchedTorch(
                 hooks=module._forward_hooks,
                 name=path or kind,
                 class_name=kind,
@@ -700,7 +700,7 @@ def _watch_model(watching: Watch, model: Model, torch: Any, steps: Steps | None,
 
 
 def _watch_optimizer(
-    watching: Watch, optimizer: Optimizer, is_compiling: Callable[[], bool], steps: Steps | None
+    watching: Watch, optimizer: WatchedOptimizer, is_compiling: Callable[[], bool], steps: LoaderSteps | None
 ) -> None:
     stack, category = CALLS.stack, type(optimizer).__name__
 

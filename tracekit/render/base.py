@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from tracekit.errors import UsageError
-from tracekit.model.display import visible
+from tracekit.model.display import escape_controls
 from tracekit.model.report import Report
 
 
@@ -62,4 +62,4 @@ class Renderer:
 
 def first_lines(report: Report) -> str:
     """Return the lines above everything else, on inputs that lost too many records; "" for none."""
-    return "".join(f"{visible(text)}\n" for text in report.incomplete)
+    return "".join(f"{escape_controls(text)}\n" for text in report.incomplete)

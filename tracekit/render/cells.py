@@ -6,13 +6,13 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from tracekit.model.display import cell_texts, cell_width, head, is_words, time_unit_of, titled, visible
+from tracekit.model.display import cell_texts, cell_width, escape_controls, head, is_words, time_unit_of, titled
 from tracekit.model.report import Cell, Column, ReportTable
 from tracekit.model.units import Unit
 
 
 @dataclass(frozen=True, slots=True)
-class Shown:
+class ShownCell:
     """A column as text.
 
     key: the column's own name. title: `name` with its unit. right: a number, aligned right. is_text: may be cut.
@@ -45,18 +45,18 @@ def columns_to_scale(table: ReportTable) -> list[Sequence[Cell]]:
     ]
 
 
-def shown_columns(table: ReportTable, time_unit: str) -> list[Shown]:
+def shown_columns(table: ReportTable, time_unit: str) -> list[ShownCell]:
     """Return the columns of a table as text. Raises: UsageError for an unknown unit of time."""
     scales = columns_to_scale(table)
     return [_shown(column, scale, time_unit) for column, scale in zip(table.columns, scales, strict=True)]
 
 
-def _shown(column: Column, scale: Sequence[Cell], time_unit: str) -> Shown:
+def _shown(column: Column, scale: Sequence[Cell], time_unit: str) -> ShownCell:
     unit = time_unit_of(scale, time_unit) if column.unit is Unit.NS else ""
     texts = cell_texts(column.values, column.unit, unit)
     words = is_words(column.values, column.unit)
     title = titled(column.title, column.unit, unit)
-    return Shown(column.name, visible(column.title), title, texts, not words, words, column.priority)
+    return ShownCell(column.name, escape_controls(column.title), title, texts, not words, words, column.priority)
 
 
 def padded(text: str, width: int, *, right: bool) -> str:

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
-from tracekit.model.display import plural, visible
+from tracekit.model.display import escape_controls, plural
 from tracekit.model.report import Curve, Heat, Series
 from tracekit.model.units import Unit, format_bytes, format_ratio, format_span
 
@@ -93,17 +93,17 @@ def amount(value: int | float, unit: Unit) -> str:
 def series_lines(figure: Series) -> list[str]:
     """Return a series in words: number and range of the values, and the remarks on them."""
     known = [(value, place) for place, value in enumerate(figure.values) if value is not None]
-    title = visible(figure.title)
+    title = escape_controls(figure.title)
     if not known:
         return [f"{title}: all values are unknown"]
     most, last = max(known, key=lambda each: (each[0], -each[1]))
     least = min(value for value, _ in known)
     count = f"{len(known):,} {'value' if len(known) == 1 else 'values'}"
     line = f"{title}: {count}, {amount(least, figure.unit)} to {amount(most, figure.unit)}"
-    line += f" (the largest at {visible(str(figure.labels[last]))})" if most > least else ""
-    words = [f"{visible(word)} {amount(value, figure.unit)}" for word, value in figure.levels]
+    line += f" (the largest at {escape_controls(str(figure.labels[last]))})" if most > least else ""
+    words = [f"{escape_controls(word)} {amount(value, figure.unit)}" for word, value in figure.levels]
     for word in dict.fromkeys(word for _, word in figure.marks):
-        words.append(f"{visible(word)}: {sum(each == word for _, each in figure.marks):,}")
+        words.append(f"{escape_controls(word)}: {sum(each == word for _, each in figure.marks):,}")
     return [line, *([", ".join(words)] if words else [])]
 
 
@@ -125,11 +125,14 @@ def chart(figure: Series) -> Chart:
         word = marked.get(place) or next((marked[p] for p in places if p in marked), "")
         strokes.append(_stroke(figure, bar, bars, value, place, len(places), word, words, highest))
     levels = [
-        (f"{_y(value, highest):.1f}", f"{visible(word)} {amount(value, figure.unit)}") for word, value in figure.levels
+        (f"{_y(value, highest):.1f}", f"{escape_controls(word)} {amount(value, figure.unit)}")
+        for word, value in figure.levels
     ]
-    legend = tuple((visible(word), _MARKS[i % len(_MARKS)]) for i, word in enumerate(words))
+    legend = tuple((escape_controls(word), _MARKS[i % len(_MARKS)]) for i, word in enumerate(words))
     summary = "; ".join(series_lines(figure))
-    return Chart(visible(figure.title), tuple(strokes), tuple(levels), legend, summary, amount(highest, figure.unit))
+    return Chart(
+        escape_controls(figure.title), tuple(strokes), tuple(levels), legend, summary, amount(highest, figure.unit)
+    )
 
 
 def _y(value: int | float, highest: int | float) -> float:
@@ -149,8 +152,8 @@ def _stroke(
 ) -> Stroke:
     wide = WIDTH / bars
     y = min(_y(value, highest), HEIGHT - 0.8)
-    text = f"{visible(str(figure.labels[place]))}: {amount(value, figure.unit)}"
-    text += f", {visible(word)}" if word else ""
+    text = f"{escape_controls(str(figure.labels[place]))}: {amount(value, figure.unit)}"
+    text += f", {escape_controls(word)}" if word else ""
     text += f" (the largest of {shared:,})" if shared > 1 else ""
     color = _MARKS[words.index(word) % len(_MARKS)] if word else _PLAIN
     room = min(wide * 0.85, 40)
@@ -182,17 +185,17 @@ def curve_box(figure: Curve) -> CurveBox:
     peaks = [max((value for value in values if value is not None), default=0) for values in figure.values]
     top = max(peaks, default=0)
     order = sorted(range(len(peaks)), key=lambda layer: (-peaks[layer], layer))
-    names = [visible(name) for name in figure.layers]
+    names = [escape_controls(name) for name in figure.layers]
     colors = [color_of("", layer) for layer in range(len(names))]
     wide = WIDTH / max(len(figure.edges) - 1, 1)
     areas = tuple((colors[layer], _path(figure.values[layer], top, wide)) for layer in order)
     legend = [f"{name}, at most {_exact(peak, figure.unit)}" for name, peak in zip(names, peaks, strict=True)]
     begin, end = format_span(figure.edges[0]), format_span(figure.edges[-1] - 1)
-    title = visible(figure.title)
+    title = escape_controls(figure.title)
     return CurveBox(
         title,
         amount(top, figure.unit),
-        visible(figure.remark),
+        escape_controls(figure.remark),
         areas,
         _spans(figure, names, wide),
         tuple(zip(legend, colors, strict=True)),
@@ -265,18 +268,20 @@ class HeatMap:
 
 def heat_map(figure: Heat) -> HeatMap:
     """Return the table of a heat map."""
-    columns = list(map(visible, figure.columns))
+    columns = list(map(escape_controls, figure.columns))
     wide = len(columns)
     cells = [
         (shade(value, level), _text(columns[place % wide], value, level, figure.unit))
         for place, (value, level) in enumerate(zip(figure.values, figure.levels, strict=True))
     ]
-    rows = tuple((visible(label), tuple(cells[row * wide : (row + 1) * wide])) for row, label in enumerate(figure.rows))
+    rows = tuple(
+        (escape_controls(label), tuple(cells[row * wide : (row + 1) * wide])) for row, label in enumerate(figure.rows)
+    )
     used = {key for key, _ in cells}
     return HeatMap(
-        visible(figure.title),
+        escape_controls(figure.title),
         f"{plural(len(figure.rows), 'row')}, {plural(wide, 'column')}",
-        visible(figure.remark),
+        escape_controls(figure.remark),
         rows,
         (columns[0], columns[-1] if wide > 1 else "") if columns else ("", ""),
         tuple((key, word) for key, word in _LEGEND.items() if key in used),

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from tracekit.model.display import cell_width, head, visible
+from tracekit.model.display import cell_width, escape_controls, head
 from tracekit.model.names import short_names
 from tracekit.model.report import Headline, Report, Section, TopNames
 from tracekit.model.units import percent
 from tracekit.render import prose
 from tracekit.render.base import RenderOptions
 from tracekit.render.cells import padded, wrapped
-from tracekit.render.screen import Screen, Share, ShareBar, screen, span_text, top_title
+from tracekit.render.screen import Screen, ScreenShare, ShareBar, screen, span_text, top_title
 
 LINES = 40
 """The most lines."""
@@ -33,7 +33,11 @@ def text(report: Report, options: RenderOptions) -> str:
     it = screen(report, headline, options.time_unit)
     paint = _Paint(options.color)
     # The sentences on inputs that lost too many records are one line each in a file or a pipe.
-    lost = [paint.bold(line) for each in report.incomplete for line in wrapped(visible(each), options.width and width)]
+    lost = [
+        paint.bold(line)
+        for each in report.incomplete
+        for line in wrapped(escape_controls(each), options.width and width)
+    ]
     upper = [
         *lost,
         *_opening(it, width, paint),
@@ -129,7 +133,7 @@ def _legend(
 ) -> Iterator[str]:
     """Yield a line for each part where devices differ or names are long, else two parts a line."""
 
-    def mark(part: Share) -> str:
+    def mark(part: ScreenShare) -> str:
         return f"{paint.styled(*fills[part.name])} " if drawn else ""
 
     label = max(cell_width(part.label) for part in bar.parts)
@@ -172,7 +176,7 @@ def _top_names(top: TopNames, room: int, width: int, paint: _Paint, unit: str) -
     columns = [times, shares, [*calls, "calls"]]
     sizes = [max(map(len, column)) for column in columns]
     left = width - sum(sizes) - 2 * 4
-    names = short_names([visible(each.name) for each in shown], max(left, 8))
+    names = short_names([escape_controls(each.name) for each in shown], max(left, 8))
     lines = ["", paint.bold(head(top_title(top, count, unit), width))]
     for row in zip(times, shares, calls, names, strict=True):
         lines.append("  " + "  ".join([*(cell.rjust(size) for cell, size in zip(row, sizes, strict=False)), row[-1]]))
@@ -194,4 +198,4 @@ def _more(report: Report, width: int, paint: _Paint) -> Iterator[str]:
 
 def _section(section: Section) -> str:
     rows = sum(len(table) + table.omitted for table in section.tables)
-    return f"{visible(section.view)} ({rows:,})"
+    return f"{escape_controls(section.view)} ({rows:,})"

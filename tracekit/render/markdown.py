@@ -8,12 +8,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from tracekit.model.display import UNKNOWN, visible
+from tracekit.model.display import UNKNOWN, escape_controls
 from tracekit.model.report import Report, ReportTable, Section
 from tracekit.render import cells as _cells
 from tracekit.render import prose
 from tracekit.render.base import Renderer, RenderOptions
-from tracekit.render.cells import Shown
+from tracekit.render.cells import ShownCell
 
 _MARKS = re.compile(r"[\\`*_\[\]<>|&~#$]")
 _LIST_MARK = re.compile(r"^([+-](?=[\s-]|$)|\d+[.)](?=\s|$))")
@@ -62,7 +62,7 @@ def _table(table: ReportTable, options: RenderOptions) -> Iterator[str]:
         yield _row(list(row))
 
 
-def _texts(column: Shown) -> list[str]:
+def _texts(column: ShownCell) -> list[str]:
     if not column.is_text:
         return column.texts
     return [text if text == UNKNOWN else code(text) for text in column.texts]
@@ -74,7 +74,7 @@ def _row(cells: list[str]) -> str:
 
 def plain(text: str) -> str:
     """Return text that reads as written: every mark, tag and entity escaped, in one line."""
-    marked = _MARKS.sub(r"\\\g<0>", visible(text)).strip()
+    marked = _MARKS.sub(r"\\\g<0>", escape_controls(text)).strip()
     return _LIST_MARK.sub(lambda match: f"{match[0][:-1]}\\{match[0][-1]}", marked)
 
 
@@ -84,7 +84,7 @@ def code(text: str) -> str:
     A backslash before a pipe or at the end would remove the cell's border in some viewers, and backticks end a span:
     such a text is written in character references, which every viewer shows as the characters.
     """
-    text = visible(text)
+    text = escape_controls(text)
     if not text.strip() or text != text.strip() or _CODE_BREAKS.search(text):
         references = "".join(c if c.isalnum() or c == " " else f"&#{ord(c)};" for c in text)
         return f"<code>{references}</code>"

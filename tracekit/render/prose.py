@@ -6,21 +6,9 @@ import math
 import re
 from collections.abc import Mapping, Sequence
 
-from tracekit.model.display import plural, visible
-from tracekit.model.report import (
-    Bar,
-    Cell,
-    CriticalPath,
-    Curve,
-    Evidence,
-    Figure,
-    Finding,
-    Flame,
-    Heat,
-    ReportTable,
-    Section,
-    Series,
-)
+from tracekit.model.display import escape_controls, plural
+from tracekit.model.report import Bar, Cell, Curve, Evidence, Figure, Finding, Flame, Heat, ReportTable, Section, Series
+from tracekit.model.timeline import CriticalPath
 from tracekit.model.units import Unit, format_bytes, format_rate, format_ratio, format_span
 from tracekit.render.figures import series_lines
 
@@ -51,7 +39,7 @@ def ledger_lines(ledgers: Sequence[Ledger]) -> list[str]:
 
 
 def _named(ledger: Ledger) -> str:
-    return f"{visible(str(ledger.get('path', '')))}: {_account(ledger)}"
+    return f"{escape_controls(str(ledger.get('path', '')))}: {_account(ledger)}"
 
 
 def count_of(ledger: Ledger, name: str) -> int:
@@ -76,7 +64,9 @@ def _account(ledger: Ledger) -> str:
         if count := count_of(ledger, name):
             parts.append(f"{count:,} merged" if name == "merged" else plural(count, one))
     for name in ("ignored", "filtered", "dropped"):
-        why = ", ".join(f"{visible(reason)} {count:,}" for reason, count in sorted(_reasons(ledger, name).items()))
+        why = ", ".join(
+            f"{escape_controls(reason)} {count:,}" for reason, count in sorted(_reasons(ledger, name).items())
+        )
         if count := count_of(ledger, name):
             parts.append(f"{count:,} {name}{f' ({why})' if why else ''}")
         elif name == "dropped":
@@ -141,18 +131,18 @@ def figure_lines(figure: Figure) -> list[str]:
         whole = sum(value for _, value in figure.parts)
         shares = [f" ({format_ratio(value / whole)} %)" if whole else "" for _, value in figure.parts]
         parts = [
-            f"{visible(label)}: {_amount(value, figure.unit)}{share}"
+            f"{escape_controls(label)}: {_amount(value, figure.unit)}{share}"
             for (label, value), share in zip(figure.parts, shares, strict=True)
         ]
-        return [visible(figure.title), *parts]
+        return [escape_controls(figure.title), *parts]
     more = figure.left_out if isinstance(figure, Flame) else figure.remark if isinstance(figure, (Heat, Curve)) else ""
-    return [f"{figure!r}: drawn in the html report", *([visible(more)] if more else [])]
+    return [f"{figure!r}: drawn in the html report", *([escape_controls(more)] if more else [])]
 
 
 def finding_title(finding: Finding) -> str:
     """Return rule, owner and claim of a finding: "data loading (rank 1): ..."."""
-    owner = f" ({visible(finding.owner)})" if finding.owner else ""
-    return f"{finding.rule}{owner}: {visible(finding.claim)}"
+    owner = f" ({escape_controls(finding.owner)})" if finding.owner else ""
+    return f"{finding.rule}{owner}: {escape_controls(finding.claim)}"
 
 
 def finding_lines(finding: Finding) -> list[tuple[str, str]]:
@@ -164,27 +154,27 @@ def finding_lines(finding: Finding) -> list[tuple[str, str]]:
             "could save",
             f"up to {format_span(finding.saving_ns)} ({share} %{of})" if finding.saving_ns else "nothing by itself",
         ),
-        ("confidence", f"{finding.confidence}: {visible(finding.because)}"),
+        ("confidence", f"{finding.confidence}: {escape_controls(finding.because)}"),
     ]
     if finding.part_of:
-        lines.append(("part of", f"{visible(finding.part_of)}: see there first"))
+        lines.append(("part of", f"{escape_controls(finding.part_of)}: see there first"))
     if finding.evidence:
         lines.append(("evidence", "; ".join(map(evidence_text, finding.evidence))))
     if finding.events:
         lines.append(("first events", ", ".join(map(str, finding.events))))
-    return [*lines, ("fix", visible(finding.advice)), ("check", visible(finding.check))]
+    return [*lines, ("fix", escape_controls(finding.advice)), ("check", escape_controls(finding.check))]
 
 
 def evidence_text(each: Evidence) -> str:
     """Return a cell that a finding rests on, with its value."""
-    return f"{visible(each.cell)} = {_value(each.value, each.unit)}"
+    return f"{escape_controls(each.cell)} = {_value(each.value, each.unit)}"
 
 
 def _value(value: Cell, unit: Unit) -> str:
     if value is None or (isinstance(value, float) and not math.isfinite(value)):
         return "-"
     if isinstance(value, str) or unit in (Unit.TEXT, Unit.ID):
-        return visible(str(value))
+        return escape_controls(str(value))
     if unit is Unit.RATIO:
         return f"{format_ratio(value)} %"
     if unit is Unit.BYTES_PER_S:

@@ -10,7 +10,7 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from tracekit.model.display import plural, visible
+from tracekit.model.display import escape_controls, plural
 from tracekit.model.names import short_names
 from tracekit.model.report import DeviceTime, Finding, Headline, Report, StepTime, TopNames
 from tracekit.model.units import format_ns, percent, sentence_span, short_span
@@ -35,7 +35,7 @@ _KEYS = {"compute": "kernel", "exposed_comm": "communication", "exposed_copies":
 
 
 @dataclass(frozen=True, slots=True)
-class Share:
+class ScreenShare:
     """One part of a bar. percent: as text; width: in percent of the bar; amount, exact: the same time short and exact.
 
     over: the shares of single devices, "" for one device. full: the whole name where the label is shortened.
@@ -65,7 +65,7 @@ class ShareBar:
     title: str
     whole: str
     exact: str
-    parts: tuple[Share, ...]
+    parts: tuple[ScreenShare, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,14 +117,14 @@ class Screen:
 def screen(report: Report, headline: Headline, time_unit: str = "") -> Screen:
     """Return the words of the first screen. time_unit: of all times, "" for the best of each."""
     step, top = headline.step, headline.top
-    unknown = f"The time of the run is unknown: {visible(headline.run_note)}."
+    unknown = f"The time of the run is unknown: {escape_controls(headline.run_note)}."
     after = ""
     if step is not None:
         value, before, after, spread = step.median_ns, "A step takes", "(median)", _spread(step, time_unit)
     elif headline.run_ns is not None:
         value, before, spread = headline.run_ns, "The run took", "No training steps in this trace."
     elif top is not None and top.printed:
-        value, before, after, spread = top.total_ns, f"{visible(top.printed)}:", "(as printed)", unknown
+        value, before, after, spread = top.total_ns, f"{escape_controls(top.printed)}:", "(as printed)", unknown
     elif top is not None:
         what = noun(top)
         value, before, after, spread = top.total_ns, f"{what[:1].upper()}{what[1:]} took", "in total", unknown
@@ -147,10 +147,10 @@ def screen(report: Report, headline: Headline, time_unit: str = "") -> Screen:
     if not cards and top is not None:
         title, cards = f"Top {noun(top)}", _name_cards(top, time_unit)
     return Screen(
-        title=visible(report.title),
+        title=escape_controls(report.title),
         # A sentence says it of inputs; of several runs in one file the fact alone does.
         facts=tuple(_facts(report, clocks=not any("clock" in text for text in headline.reservations))),
-        reservations=tuple(map(visible, headline.reservations)),
+        reservations=tuple(map(escape_controls, headline.reservations)),
         value=number,
         unit=unit,
         exact=f"{value:,} ns" if value >= 0 else "",
@@ -160,10 +160,10 @@ def screen(report: Report, headline: Headline, time_unit: str = "") -> Screen:
         bars=tuple(bars),
         by_name=not headline.devices,
         more_bars=f"{plural(more, 'more group')} of devices: see --view breakdown" if more > 0 else "",
-        bar_note=visible(bar_note),
+        bar_note=escape_controls(bar_note),
         cards_title=title,
         cards=tuple(cards),
-        card_note="" if headline.findings else visible(_no_findings(headline.findings_note)),
+        card_note="" if headline.findings else escape_controls(_no_findings(headline.findings_note)),
     )
 
 
@@ -172,13 +172,13 @@ def _facts(report: Report, *, clocks: bool) -> Iterator[str]:
     form = dict(report.facts).get("format", "")
     for key, text in report.facts:
         if key in ("events", "totals"):
-            yield visible(f"{text} {key}")
+            yield escape_controls(f"{text} {key}")
         elif key == "clocks" and not clocks:
             continue
         elif key in ("span", "clocks"):
-            yield visible(f"{key} {text}")
+            yield escape_controls(f"{key} {text}")
         elif key != "tool" or text not in form:
-            yield visible(text)
+            yield escape_controls(text)
 
 
 def span_text(ns: int, unit: str) -> str:
@@ -193,7 +193,7 @@ def _in_sentence(ns: int, unit: str) -> str:
 
 def top_title(top: TopNames, count: int, unit: str) -> str:
     """Return the title of the table of the top names: "Top kernels (8 of 13, 3.05 ms in total)"."""
-    part = f", {visible(top.part)}" if top.part else ""
+    part = f", {escape_controls(top.part)}" if top.part else ""
     known = f"{top.count:,} printed" if top.printed else f"{top.count:,}"
     return f"Top {noun(top)}{part} ({count:,} of {known}, {_in_sentence(top.total_ns, unit)} in total)"
 
@@ -220,7 +220,7 @@ def _bar(each: DeviceTime, unit: str) -> ShareBar:
             low, middle, high = (f"{100 * share:.1f}" for share in (part.low, part.middle, part.high))
             over = f"{low} to {high} %, median {middle} %"
         parts.append(
-            Share(
+            ScreenShare(
                 part.name,
                 _LABELS[part.name],
                 percent(part.ns, each.window_ns),
@@ -230,23 +230,23 @@ def _bar(each: DeviceTime, unit: str) -> ShareBar:
                 over,
             )
         )
-    title = f"{visible(each.label)}, {_WINDOWS[each.window]}"
+    title = f"{escape_controls(each.label)}, {_WINDOWS[each.window]}"
     return ShareBar(title, _in_sentence(each.window_ns, unit), f"{each.window_ns:,} ns", tuple(parts))
 
 
 def _names_bar(top: TopNames, unit: str) -> ShareBar:
     """Return the bar of a trace without device time: its top names, and all others."""
     shown = top.names[:_NAMES_IN_BAR]
-    labels = short_names([visible(each.name) for each in shown], _NAME_WIDTH)
+    labels = short_names([escape_controls(each.name) for each in shown], _NAME_WIDTH)
     parts = [
-        Share(
+        ScreenShare(
             f"name{number}",
             label,
             percent(each.ns, top.total_ns),
             100 * each.ns / top.total_ns,
             span_text(each.ns, unit),
             f"{each.ns:,} ns",
-            full=visible(each.name),
+            full=escape_controls(each.name),
         )
         for number, (label, each) in enumerate(zip(labels, shown, strict=True))
     ]
@@ -255,7 +255,7 @@ def _names_bar(top: TopNames, unit: str) -> ShareBar:
     if count or (top.printed and rest > 0):
         words = "all others" if top.printed else f"{plural(count, 'other')}"
         parts.append(
-            Share(
+            ScreenShare(
                 "others",
                 words,
                 percent(rest, top.total_ns),
@@ -265,13 +265,13 @@ def _names_bar(top: TopNames, unit: str) -> ShareBar:
             )
         )
     what = noun(top)
-    title = f"{what[:1].upper()}{what[1:]}{f', {visible(top.part)}' if top.part else ''}, by name"
+    title = f"{what[:1].upper()}{what[1:]}{f', {escape_controls(top.part)}' if top.part else ''}, by name"
     return ShareBar(title, _in_sentence(top.total_ns, unit), f"{top.total_ns:,} ns", tuple(parts))
 
 
 def noun(top: TopNames) -> str:
     """Return what the top names are: "kernels", "operators (self time)"."""
-    return visible(f"{top.title} (self time)" if top.column == "self" else top.title)
+    return escape_controls(f"{top.title} (self time)" if top.column == "self" else top.title)
 
 
 def _windows(headline: Headline, unit: str) -> list[str]:
@@ -298,7 +298,7 @@ def _no_findings(note: str) -> str:
 
 
 def _finding(number: int, each: Finding, unit: str, window: str) -> Card:
-    owner = f" ({visible(each.owner)})" if each.owner else ""
+    owner = f" ({escape_controls(each.owner)})" if each.owner else ""
     known = each.saving_ns and math.isfinite(each.share)
     of = f" of {window}" if window else ""
     percents = [f"{_percent(each.share)} %{of}"] if known else []
@@ -306,12 +306,12 @@ def _finding(number: int, each: Finding, unit: str, window: str) -> Card:
     return Card(
         view="findings",
         number=number,
-        title=f"{visible(each.rule)}{owner}",
+        title=f"{escape_controls(each.rule)}{owner}",
         saving=f"up to {_in_sentence(each.saving_ns, unit)}" if each.saving_ns else "",
         percent=", ".join(percents + doubts),
-        claim=visible(each.claim),
-        rest=f"fix: {visible(each.advice)}",
-        exact=f"{each.saving_ns:,} ns; confidence {each.confidence}: {visible(each.because)}",
+        claim=escape_controls(each.claim),
+        rest=f"fix: {escape_controls(each.advice)}",
+        exact=f"{each.saving_ns:,} ns; confidence {each.confidence}: {escape_controls(each.because)}",
     )
 
 
@@ -322,7 +322,7 @@ def _percent(share: float) -> str:
 
 def _name_cards(top: TopNames, unit: str) -> list[Card]:
     shown = top.names[:3]
-    labels = short_names([visible(each.name) for each in shown], _NAME_WIDTH)
+    labels = short_names([escape_controls(each.name) for each in shown], _NAME_WIDTH)
     cards = []
     for label, each in zip(labels, shown, strict=True):
         calls = "calls unknown" if each.calls is None else plural(each.calls, "call")
@@ -335,7 +335,7 @@ def _name_cards(top: TopNames, unit: str) -> list[Card]:
                 span_text(each.ns, unit),
                 share,
                 calls,
-                whole if (whole := visible(each.name)) != label else "",
+                whole if (whole := escape_controls(each.name)) != label else "",
                 f"{each.ns:,} ns",
             )
         )

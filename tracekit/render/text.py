@@ -12,13 +12,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from tracekit.model.display import UNKNOWN, cell_width, cut_middle, plural, visible
+from tracekit.model.display import UNKNOWN, cell_width, cut_middle, escape_controls, plural
 from tracekit.model.names import short_names
 from tracekit.model.report import Report, ReportTable, Section
 from tracekit.render import cells as _cells
 from tracekit.render import prose
 from tracekit.render.base import Renderer, RenderOptions
-from tracekit.render.cells import Shown, padded, wrapped
+from tracekit.render.cells import ShownCell, padded, wrapped
 
 LEAST_WIDTH = 40
 _FIRST_TO_GO = 1_000
@@ -34,8 +34,10 @@ _BOLD, _DIM, _PLAIN = "\x1b[1m", "\x1b[2m", "\x1b[0m"
 def render(report: Report, options: RenderOptions) -> str:
     """Return the report as lines of text. Raises: UsageError for an unknown unit of time."""
     width = max(options.width, LEAST_WIDTH) if options.width > 0 else 0
-    lines = [line for text in report.incomplete for line in _styled(wrapped(visible(text), width), _BOLD, options)]
-    lines += [*_styled(wrapped(visible(report.title), width), _BOLD, options), *_facts(report, width)]
+    lines = [
+        line for text in report.incomplete for line in _styled(wrapped(escape_controls(text), width), _BOLD, options)
+    ]
+    lines += [*_styled(wrapped(escape_controls(report.title), width), _BOLD, options), *_facts(report, width)]
     printed: set[str] = set()
     for section in report.sections:
         if section.tables or section.figures:
@@ -45,12 +47,12 @@ def render(report: Report, options: RenderOptions) -> str:
     if empty:
         lines.append("")
         for text in empty:
-            lines += wrapped(visible(text), width, indent=2)
+            lines += wrapped(escape_controls(text), width, indent=2)
     footer = [*report.notes, *prose.ledger_lines(report.ledgers)]
     if footer:
         lines.append("")
         for note in footer:
-            lines += _styled(wrapped(visible(note), width, indent=2), _DIM, options)
+            lines += _styled(wrapped(escape_controls(note), width, indent=2), _DIM, options)
     return "\n".join(lines) + "\n"
 
 
@@ -59,20 +61,20 @@ def _styled(lines: list[str], style: str, options: RenderOptions) -> list[str]:
 
 
 def _facts(report: Report, width: int) -> Iterator[str]:
-    room = min(max((cell_width(visible(key)) for key, _ in report.facts), default=0), _BLOCK_TITLE)
+    room = min(max((cell_width(escape_controls(key)) for key, _ in report.facts), default=0), _BLOCK_TITLE)
     for key, text in report.facts:
-        title = padded(cut_middle(visible(key), room), room, right=False)
-        yield from wrapped(f"{_GAP}{title}{_GAP}{visible(text)}", width, indent=room + 2 * len(_GAP))
+        title = padded(cut_middle(escape_controls(key), room), room, right=False)
+        yield from wrapped(f"{_GAP}{title}{_GAP}{escape_controls(text)}", width, indent=room + 2 * len(_GAP))
 
 
 def _section(section: Section, printed: set[str], width: int, options: RenderOptions) -> Iterator[str]:
     """Yield title, tables, findings, figures and the notes that are not in `printed` yet."""
-    yield from _styled(wrapped(visible(section.title), width), _BOLD, options)
+    yield from _styled(wrapped(escape_controls(section.title), width), _BOLD, options)
     for number, table in enumerate(section.tables):
         if number:
             yield ""
         if table.title != section.title:
-            yield from wrapped(visible(table.title), width)
+            yield from wrapped(escape_controls(table.title), width)
         yield from _table(table, width, options)
     for finding in section.findings:
         yield ""
@@ -86,7 +88,7 @@ def _section(section: Section, printed: set[str], width: int, options: RenderOpt
             yield from wrapped(f"{_GAP}{line}", width, indent=4)
     for note in (n for n in section.notes if n not in printed):
         printed.add(note)
-        yield from _styled(wrapped(f"{_GAP}{visible(note)}", width, indent=4), _DIM, options)
+        yield from _styled(wrapped(f"{_GAP}{escape_controls(note)}", width, indent=4), _DIM, options)
 
 
 def _table(table: ReportTable, width: int, options: RenderOptions) -> Iterator[str]:
@@ -99,7 +101,7 @@ def _table(table: ReportTable, width: int, options: RenderOptions) -> Iterator[s
             columns[name] = replace(columns[name], texts=texts)
         columns.append(columns.pop(name))
         columns = [c for c in columns if c.key != "level" or not any(steps)]
-    hidden: list[Shown] = []
+    hidden: list[ShownCell] = []
     layout = _layout(columns, width)
     if layout is None:
         stacked = [_stacked(column) for column in columns]
@@ -119,17 +121,17 @@ def _table(table: ReportTable, width: int, options: RenderOptions) -> Iterator[s
         yield from _styled(wrapped(f"{_GAP}{text}", width, indent=4), _DIM, options)
 
 
-def _empty_goes_first(column: Shown) -> Shown:
+def _empty_goes_first(column: ShownCell) -> ShownCell:
     """Return a column; one that may be hidden and has no known cell is the first to be hidden."""
     is_empty = column.priority > 0 and all(text == UNKNOWN for text in column.texts)
     return replace(column, priority=_FIRST_TO_GO) if is_empty else column
 
 
-def _natural(column: Shown) -> int:
+def _natural(column: ShownCell) -> int:
     return max(map(cell_width, [*column.title.split("\n"), *column.texts]))
 
 
-def _stacked(column: Shown) -> Shown:
+def _stacked(column: ShownCell) -> ShownCell:
     """Return a column with its title in the two narrowest lines, if that makes the column narrower."""
     title = column.title
     places = [i for i, char in enumerate(title) if char == " "]
@@ -140,20 +142,20 @@ def _stacked(column: Shown) -> Shown:
     return made if _natural(made) < _natural(column) else column
 
 
-def _layout(columns: list[Shown], width: int) -> tuple[list[Shown], list[int]] | None:
+def _layout(columns: list[ShownCell], width: int) -> tuple[list[ShownCell], list[int]] | None:
     """Return the columns that fit and their widths; None if the columns that may not be hidden do not fit."""
     natural = {id(c): _natural(c) for c in columns}
     if not width:
         return columns, [natural[id(c)] for c in columns]
     last = columns[-1] if columns and columns[-1].is_text else None
 
-    def widths(kept: list[Shown], name: int, word: int) -> list[int]:
+    def widths(kept: list[ShownCell], name: int, word: int) -> list[int]:
         return [
             min(natural[id(c)], name) if c is last else min(natural[id(c)], word) if c.is_text else natural[id(c)]
             for c in kept
         ]
 
-    def free(kept: list[Shown], name: int, word: int) -> int:
+    def free(kept: list[ShownCell], name: int, word: int) -> int:
         return width - sum(widths(kept, name, word)) - len(_GAP) * (len(kept) - 1)
 
     kept = list(columns)
@@ -179,7 +181,7 @@ def _layout(columns: list[Shown], width: int) -> tuple[list[Shown], list[int]] |
     return kept, widths(kept, name, word)
 
 
-def _rows(columns: list[Shown], widths: list[int], options: RenderOptions) -> Iterator[str]:
+def _rows(columns: list[ShownCell], widths: list[int], options: RenderOptions) -> Iterator[str]:
     def line(texts: list[str]) -> str:
         cells = (padded(text, room, right=c.right) for text, c, room in zip(texts, columns, widths, strict=True))
         return _GAP.join(cells).rstrip()
@@ -197,7 +199,7 @@ def _rows(columns: list[Shown], widths: list[int], options: RenderOptions) -> It
         yield line(list(row))
 
 
-def _blocks(columns: list[Shown], width: int) -> Iterator[str]:
+def _blocks(columns: list[ShownCell], width: int) -> Iterator[str]:
     """Yield each row as lines "title  text", for tables whose columns do not fit side by side."""
     columns = [columns[-1], *columns[:-1]] if columns[-1].is_text else columns
     room = min(max(cell_width(c.title) for c in columns), _BLOCK_TITLE)

@@ -34,7 +34,7 @@ _SPARE_BYTES = 1 << 30
 
 
 @dataclass(frozen=True, slots=True)
-class Ended:
+class ProcessEnded:
     """The end of a watched process. over: "memory" or "time" where it was ended for that. output: what it printed."""
 
     code: int
@@ -96,7 +96,7 @@ def python_words(code: str) -> list[str]:
     return [sys.executable, "-P", "-c", f"import sys; sys.path[:] = {sys.path!r}; {code}"]
 
 
-def watched(words: Sequence[str], *, memory: int = 0, seconds: float = 0, given: bytes | None = None) -> Ended:
+def watched(words: Sequence[str], *, memory: int = 0, seconds: float = 0, given: bytes | None = None) -> ProcessEnded:
     """Run a program until it ends or costs too much; 0 for no limit. It has the streams and the terminal of this one.
 
     given: its stdin; what it prints is kept then. Its temporary files are in a folder of their own, which is gone
@@ -145,7 +145,7 @@ def costs_end() -> None:
         Path(tempfile.gettempdir(), _DONE).touch()
 
 
-def reason_of_end(ended: Ended, limits: Limits) -> str | None:
+def reason_of_end(ended: ProcessEnded, limits: Limits) -> str | None:
     """Return what a watched process did that ended it, None where it ended by itself."""
     if ended.over == "memory":
         return f"held more memory than {size_text(limits.memory)} (--max-memory)"
@@ -157,14 +157,14 @@ def reason_of_end(ended: Ended, limits: Limits) -> str | None:
     return None
 
 
-def _watch(process: subprocess.Popen[bytes], memory: int, until: float | None, done: Path) -> Ended:
+def _watch(process: subprocess.Popen[bytes], memory: int, until: float | None, done: Path) -> ProcessEnded:
     pause = _LOOK_S if _SYSTEM != "darwin" or not memory else _SLOW_LOOK_S
     over = ""
     killed_at = 0.0
     family = _Family(process.pid)
     while True:
         try:
-            return Ended(process.wait(pause), over)
+            return ProcessEnded(process.wait(pause), over)
         except subprocess.TimeoutExpired:
             pass
         now = time.monotonic()

@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 
-from tracekit.errors import Option, Stop, sentence
+from tracekit.errors import Option, StopReading, sentence
 
 UNPACKED_BYTES = 256 << 20
 EXPANSION = 250
@@ -68,29 +68,29 @@ class Limits:
             return self.read_bytes
         return max(UNPACKED_BYTES, EXPANSION * size) if packed else None
 
-    def at_most_bytes(self, size: int, most: int) -> Stop:
+    def at_most_bytes(self, size: int, most: int) -> StopReading:
         """Return the reason for an input of that size that gives more bytes than it may."""
         if self.read_bytes:
             text = sentence(f"has more than {size_text(most)} (", Option("max-read-bytes"), ")")
-            return Stop("limit-of-bytes", text, _MORE_BYTES)
+            return StopReading("limit-of-bytes", text, _MORE_BYTES)
         sizes = f"unpacks from {size_text(size)} to more than {size_text(most)} ("
         text = sentence(sizes, Option("max-read-bytes"), " allows more)")
-        return Stop("limit-of-bytes", text, _MORE_BYTES)
+        return StopReading("limit-of-bytes", text, _MORE_BYTES)
 
-    def at_most_events(self) -> Stop:
+    def at_most_events(self) -> StopReading:
         """Return the reason for an input with more rows than it may have."""
         number = "1 event" if self.read_events == 1 else f"{self.read_events:,} events"
         most = Option("max-read-events")
         text = sentence(f"has more than {number} (", most, ")")
-        return Stop("limit-of-events", text, sentence("a larger ", most, " reads more"))
+        return StopReading("limit-of-events", text, sentence("a larger ", most, " reads more"))
 
-    def late(self, share: float = READING_SHARE) -> Stop | None:
+    def late(self, share: float = READING_SHARE) -> StopReading | None:
         """Return the reason to stop reading once most of the time is over, or this share of it."""
         if not self.seconds or time.monotonic() - self.began < self.seconds * share:
             return None
         most = Option("max-time")
         text = sentence(f"was read for {share:.0%} of {self.seconds:g} s (", most, ")")
-        return Stop("limit-of-time", text, sentence("a larger ", most, " reads more"))
+        return StopReading("limit-of-time", text, sentence("a larger ", most, " reads more"))
 
 
 _MORE_BYTES = sentence(

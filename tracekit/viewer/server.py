@@ -43,7 +43,7 @@ _BEAT_S = 0.5
 """Seconds after which a thread looks again whether the server ends."""
 
 
-class Ended(Enum):
+class ServerEnded(Enum):
     """The reason why the server has ended by itself."""
 
     DELIVERED = "the page was delivered"
@@ -73,7 +73,7 @@ class _Life:
     visits: int = 0
     last: float = field(default_factory=time.monotonic)
     visited: bool = False
-    reason: Ended | None = None
+    reason: ServerEnded | None = None
     over: bool = False
 
     @contextmanager
@@ -90,18 +90,18 @@ class _Life:
                 self.last = time.monotonic()
                 self.changed.notify_all()
 
-    def done(self, reason: Ended) -> None:
+    def done(self, reason: ServerEnded) -> None:
         """Note that what the server is for has happened: it ends unless somebody comes again soon."""
         with self.changed:
             self.reason = reason
 
-    def wait(self, *, keep: bool) -> Ended:
+    def wait(self, *, keep: bool) -> ServerEnded:
         """Return when the site is no longer needed, or was closed. keep: never by itself."""
         with self.changed:
             while True:
                 rest = self._rest()
                 if self.over or (rest <= 0 and not keep):
-                    return self.reason or (Ended.IDLE if self.visited else Ended.UNUSED)
+                    return self.reason or (ServerEnded.IDLE if self.visited else ServerEnded.UNUSED)
                 # Not for long: Windows notices Ctrl-C between two waits only.
                 self.changed.wait(min(rest, _BEAT_S) if rest > 0 else _BEAT_S)
 
@@ -137,7 +137,7 @@ class Server:
         self._thread = threading.Thread(target=self._http.serve_forever, args=(_BEAT_S,), daemon=True)
         self._thread.start()
 
-    def wait(self, *, keep: bool = False) -> Ended:
+    def wait(self, *, keep: bool = False) -> ServerEnded:
         """Return when the site was delivered or closed, or nobody came. keep: only an exception ends the wait."""
         return self._life.wait(keep=keep)
 
@@ -301,14 +301,14 @@ def _handler(
                     self.wfile.write(data)
                     size -= len(data)
             if name == site.last and not size:
-                life.done(Ended.DELIVERED)
+                life.done(ServerEnded.DELIVERED)
             return None
 
         def _hold(self) -> None:
             """Stay connected for as long as the page is open, and tell it when the server ends."""
             self._begin(200, [("Content-Type", "text/event-stream")])
             self.wfile.write(b"retry: 1000\n\n")
-            life.done(Ended.CLOSED)
+            life.done(ServerEnded.CLOSED)
             while not life.over:
                 if select.select([self.connection], [], [], _BEAT_S)[0] and not self.connection.recv(1024):
                     return

@@ -19,7 +19,7 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
-class ColumnSpec:
+class ViewColumn:
     """A column that tables of a view can have. `--sort KEY`, help and the listings come from these declarations.
 
     unit: that of its cells. A view whose tables use one key for two units declares it twice. meaning: one sentence.
@@ -107,7 +107,7 @@ class View:
     kinds: frozenset[Kind]
     compute: Compute
     define: Define | None = None
-    shows: tuple[ColumnSpec, ...] = ()
+    shows: tuple[ViewColumn, ...] = ()
     options: tuple[OptionSpec[object], ...] = ()
     args_of: frozenset[Kind] | None = None
 

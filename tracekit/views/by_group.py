@@ -25,7 +25,7 @@ from tracekit.model.report import Cell, Column, ReportTable, Section
 from tracekit.model.trace import Trace
 from tracekit.model.units import Unit
 from tracekit.views import tabulate
-from tracekit.views.base import FINDINGS, ColumnSpec, View, ViewOptions, computed
+from tracekit.views.base import FINDINGS, View, ViewColumn, ViewOptions, computed
 from tracekit.views.tabulate import NEAREST_RANK
 
 # The spread of a table over groups of ranks: median, least and most of each row's figures, and which group has them.
@@ -47,15 +47,15 @@ _WORDS = {
 """Ends of the names of tables: figures of one unit are in one table."""
 
 SHOWS = (
-    ColumnSpec("by", "Group", Unit.TEXT, "The rank, host or group that the row is of, with --each.", "place"),
-    ColumnSpec("measure", "Measure", Unit.TEXT, "The column of the table that is compared over the groups."),
-    ColumnSpec("groups", "Groups", Unit.COUNT, "The number of ranks, hosts or groups that have the row."),
-    ColumnSpec("median", "Median", Unit.NUMBER, "The median over the groups, by nearest rank; in the measure's unit."),
-    ColumnSpec("min", "Min", Unit.NUMBER, "The least value of a group."),
-    ColumnSpec("min_at", "Min at", Unit.TEXT, "The group that has the least; the first of several."),
-    ColumnSpec("max", "Max", Unit.NUMBER, "The greatest value of a group."),
-    ColumnSpec("max_at", "Max at", Unit.TEXT, "The group that has the greatest; the first of several."),
-    ColumnSpec("max_over_median", "Max / median", Unit.NUMBER, "The greatest value, divided by the median."),
+    ViewColumn("by", "Group", Unit.TEXT, "The rank, host or group that the row is of, with --each.", "place"),
+    ViewColumn("measure", "Measure", Unit.TEXT, "The column of the table that is compared over the groups."),
+    ViewColumn("groups", "Groups", Unit.COUNT, "The number of ranks, hosts or groups that have the row."),
+    ViewColumn("median", "Median", Unit.NUMBER, "The median over the groups, by nearest rank; in the measure's unit."),
+    ViewColumn("min", "Min", Unit.NUMBER, "The least value of a group."),
+    ViewColumn("min_at", "Min at", Unit.TEXT, "The group that has the least; the first of several."),
+    ViewColumn("max", "Max", Unit.NUMBER, "The greatest value of a group."),
+    ViewColumn("max_at", "Max at", Unit.TEXT, "The group that has the greatest; the first of several."),
+    ViewColumn("max_over_median", "Max / median", Unit.NUMBER, "The greatest value, divided by the median."),
 )
 """The columns of such tables, beside the ones with names."""
 
@@ -316,7 +316,7 @@ _NUMBER = re.compile(r"-?\d[\d,.]*(?: (?:ns|us|ms|s|min|h)\b)?")
 
 
 @dataclass(slots=True)
-class _Found:
+class _GroupedSections:
     """The tables of one view by name, one for each group or None, and for each note the groups that have it."""
 
     tables: dict[str, list[ReportTable | None]] = field(default_factory=dict)
@@ -328,7 +328,7 @@ class ByGroup:
 
     def __init__(self, views: Sequence[View], groups: RankGroups, options: ViewOptions) -> None:
         self._views, self._groups, self._options = views, groups, options
-        self._found = {view.name: _Found() for view in views if view.name not in WHOLE}
+        self._found = {view.name: _GroupedSections() for view in views if view.name not in WHOLE}
         own = replace(options, by="", each=False)
         self.own = own if options.each else replace(own, sorted_by="", top=0, op_detail=False)
         """The options of the sections of a group."""
@@ -395,7 +395,7 @@ def _parts(trace: Trace, groups: RankGroups) -> Iterator[Trace]:
         yield Trace(events, totals, run, ledgers)
 
 
-def _section(view: View, found: _Found, groups: RankGroups, options: ViewOptions) -> Section:
+def _section(view: View, found: _GroupedSections, groups: RankGroups, options: ViewOptions) -> Section:
     made: list[ReportTable] = []
     notes: list[str] = []
     for tables in found.tables.values():
@@ -419,7 +419,7 @@ def _those(groups: RankGroups) -> str:
     return f"{count:,} {groups.noun}{'' if count == 1 else 's'}{rest}"
 
 
-def _notes(found: _Found, groups: RankGroups, options: ViewOptions) -> list[str]:
+def _notes(found: _GroupedSections, groups: RankGroups, options: ViewOptions) -> list[str]:
     """Return the notes of the groups; of several that differ in their numbers alone, the first."""
     alike: dict[str, list[tuple[str, list[int]]]] = {}
     for note, own in found.notes.items():

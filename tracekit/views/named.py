@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from tracekit.analysis.statistics import Grouped
 from tracekit.index import grouping
 from tracekit.index.sources import source_label, source_labels
-from tracekit.index.trace_index import Picked, TraceIndex, join, notes_on_rows
+from tracekit.index.trace_index import PickedRows, TraceIndex, join, notes_on_rows
 from tracekit.model.report import Cell, Column, Section
 from tracekit.model.schema import Kind
 from tracekit.views import specs, tabulate, totals
-from tracekit.views.base import ColumnSpec, View, ViewOptions
+from tracekit.views.base import View, ViewColumn, ViewOptions
 from tracekit.views.quantities import named
 
 
@@ -59,10 +59,10 @@ class NamedTable:
     columns: frozenset[str]
     show_kind: bool = False
     statistics: tuple[specs.Statistic, ...] = specs.STATISTICS
-    more: tuple[ColumnSpec, ...] = ()
+    more: tuple[ViewColumn, ...] = ()
 
     @property
-    def shows(self) -> tuple[ColumnSpec, ...]:
+    def shows(self) -> tuple[ViewColumn, ...]:
         """Return the columns that the table can have."""
         kind, threads = ((specs.KIND,), specs.THREADS) if self.show_kind else ((), ())
         return (specs.NAME, *kind, *self.statistics, specs.MEDIAN, *self.more, *threads, *specs.PLACED)
@@ -169,7 +169,7 @@ def table_name(what: str) -> str:
     return f"{what.replace(' ', '_').lower()}s"
 
 
-def thread_keys(picked: Picked) -> list[grouping.Key]:
+def thread_keys(picked: PickedRows) -> list[grouping.Key]:
     """Return the keys that tell threads apart."""
     return [picked.key(column) for column in ("source", "pid", "tid")]
 

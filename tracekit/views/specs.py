@@ -12,11 +12,11 @@ from dataclasses import dataclass
 from tracekit.analysis.statistics import DEFAULT_PERCENTILES, Grouped
 from tracekit.model.arrow import I64
 from tracekit.model.units import Unit
-from tracekit.views.base import ColumnSpec
+from tracekit.views.base import ViewColumn
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Statistic(ColumnSpec):
+class Statistic(ViewColumn):
     """A column of a table of durations by name, computed from the durations of each group.
 
     values: the cells, one a group. measure: what `Quantity` calls it, for `tracekit explain`. priority: see
@@ -58,8 +58,8 @@ def percents(declared: Iterable[Statistic]) -> tuple[int, ...]:
     return tuple(spec.percent for spec in declared if spec.percent is not None)
 
 
-NAME = ColumnSpec("name", "Name", Unit.TEXT, "The full name.")
-KIND = ColumnSpec("kind", "Kind", Unit.TEXT, "The kind of the events.")
+NAME = ViewColumn("name", "Name", Unit.TEXT, "The full name.")
+KIND = ViewColumn("kind", "Kind", Unit.TEXT, "The kind of the events.")
 CALLS = Statistic(
     "calls",
     "Calls",
@@ -133,7 +133,7 @@ RATIO = Statistic(
     totals="total_ns",
     of_whole=True,
 )
-MEDIAN = ColumnSpec("median", "Median", Unit.NS, "The median as the profiler printed it.")
+MEDIAN = ViewColumn("median", "Median", Unit.NS, "The median as the profiler printed it.")
 
 SPREAD: tuple[Statistic, ...] = (AVG, MIN, MAX, *PERCENTILES, STD)
 """Statistics of durations that are no sum."""
@@ -141,7 +141,7 @@ STATISTICS: tuple[Statistic, ...] = (CALLS, TOTAL, *SPREAD, RATIO)
 """Columns of a table of durations by name."""
 
 
-def measures(declared: Iterable[ColumnSpec]) -> dict[str, str]:
+def measures(declared: Iterable[ViewColumn]) -> dict[str, str]:
     """Return the measure of each statistic that is neither sum nor count nor share, by the key of its column."""
     return {
         spec.key: spec.measure
@@ -150,32 +150,32 @@ def measures(declared: Iterable[ColumnSpec]) -> dict[str, str]:
     }
 
 
-BYTES = ColumnSpec("bytes", "Bytes", Unit.BYTES, "The sum of the sizes of the events that have a size.")
-BANDWIDTH = ColumnSpec(
+BYTES = ViewColumn("bytes", "Bytes", Unit.BYTES, "The sum of the sizes of the events that have a size.")
+BANDWIDTH = ViewColumn(
     "bandwidth", "Bandwidth", Unit.BYTES_PER_S, "Bytes per second, over the events that have a size and a duration."
 )
 
-SOURCE = ColumnSpec("source", "Source", Unit.TEXT, "The input that the row comes from.", "place")
-RANK = ColumnSpec("rank", "Rank", Unit.ID, "The rank.", "place")
-RUN = ColumnSpec("run", "Run", Unit.ID, "The number of the run, where a file holds several.", "place")
-SECTION = ColumnSpec("section", "Section", Unit.TEXT, "The table of the file that the row comes from.")
-RANGE = ColumnSpec("range", "Range", Unit.TEXT, "The NVTX range that the profiler limited the row to.")
-DEVICE_ID = ColumnSpec("device", "Device", Unit.ID, "The number of the device.", "place")
+SOURCE = ViewColumn("source", "Source", Unit.TEXT, "The input that the row comes from.", "place")
+RANK = ViewColumn("rank", "Rank", Unit.ID, "The rank.", "place")
+RUN = ViewColumn("run", "Run", Unit.ID, "The number of the run, where a file holds several.", "place")
+SECTION = ViewColumn("section", "Section", Unit.TEXT, "The table of the file that the row comes from.")
+RANGE = ViewColumn("range", "Range", Unit.TEXT, "The NVTX range that the profiler limited the row to.")
+DEVICE_ID = ViewColumn("device", "Device", Unit.ID, "The number of the device.", "place")
 
 PLACED = (RANGE, SECTION, RUN, DEVICE_ID, RANK, SOURCE)
 """Columns that keep apart rows of TOTALS which may not be added up; a table has those in which its rows differ."""
 
-THREAD = ColumnSpec("thread", "Thread", Unit.TEXT, "The name of the thread.", "place")
-PID = ColumnSpec("pid", "Pid", Unit.ID, "The id of the process.", "place")
-TID = ColumnSpec("tid", "Tid", Unit.ID, "The id of the thread.", "place")
+THREAD = ViewColumn("thread", "Thread", Unit.TEXT, "The name of the thread.", "place")
+PID = ViewColumn("pid", "Pid", Unit.ID, "The id of the process.", "place")
+TID = ViewColumn("tid", "Tid", Unit.ID, "The id of the thread.", "place")
 THREADS = (THREAD, PID, TID)
 """Columns of tables with a block for each thread."""
 
-OWNER = (ColumnSpec("owner", "Rank", Unit.TEXT, "The rank, process or input, where there are several.", "place"),)
+OWNER = (ViewColumn("owner", "Rank", Unit.TEXT, "The rank, process or input, where there are several.", "place"),)
 """The column of tables with a block for each rank, process or input."""
 DEVICE = (
-    ColumnSpec("name", "Device", Unit.TEXT, "The name of the device.", "place"),
-    ColumnSpec("device", "Number", Unit.ID, "The number of the device.", "place"),
+    ViewColumn("name", "Device", Unit.TEXT, "The name of the device.", "place"),
+    ViewColumn("device", "Number", Unit.ID, "The number of the device.", "place"),
     PID,
     RANK,
     SOURCE,
@@ -183,6 +183,6 @@ DEVICE = (
 """Columns that say which device a row is about."""
 
 
-def by_key(declared: Iterable[ColumnSpec]) -> dict[str, ColumnSpec]:
+def by_key(declared: Iterable[ViewColumn]) -> dict[str, ViewColumn]:
     """Return the declarations of a view by key; of several with one key, the last."""
     return {spec.key: spec for spec in declared}

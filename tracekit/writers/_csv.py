@@ -11,11 +11,11 @@ import pyarrow.csv
 
 from tracekit.model import arrow, schema
 from tracekit.model.display import AS_TEXT, FORMULA, cell_text
-from tracekit.writers.base import Stream, WriteOptions, Written, new_file
+from tracekit.writers.base import RowStream, WriteOptions, Written, new_file
 from tracekit.writers.gzipped import Sink, compressed
 
 
-def write(stream: Stream, target: Path, options: WriteOptions, *, spreadsheet: bool = False) -> Written:
+def write(stream: RowStream, target: Path, options: WriteOptions, *, spreadsheet: bool = False) -> Written:
     written = Written(target)
     totals: list[pa.RecordBatch] = []
     change = without_formulas if spreadsheet else _unchanged

@@ -17,7 +17,7 @@ from tracekit.model.arrow import I64, Column, DictColumn, Mask, Rows, pc
 from tracekit.model.schema import EVENTS, Kind
 from tracekit.model.trace import Run
 from tracekit.safety.scratch import StoredRows, scratch_folder, stored_rows
-from tracekit.writers.base import Stream, WriteOptions, Written, new_file
+from tracekit.writers.base import RowStream, WriteOptions, Written, new_file
 from tracekit.writers.json_text import parsed
 
 # Members of the JSON objects in `args`, as columns of text. Objects with the same keys are read together.
@@ -139,7 +139,7 @@ class _Contents:
     misleading: int = 0
 
 
-def write(comma: bool, stream: Stream, target: Path, options: WriteOptions) -> Written:
+def write(comma: bool, stream: RowStream, target: Path, options: WriteOptions) -> Written:
     written = Written(target)
     contents = _Contents()
     with new_file(target, force=options.force) as out, scratch_folder() as folder:

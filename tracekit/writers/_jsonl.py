@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from tracekit.model import arrow, schema
 from tracekit.model.arrow import Column, pc
-from tracekit.writers.base import Stream, WriteOptions, Written, new_file
+from tracekit.writers.base import RowStream, WriteOptions, Written, new_file
 from tracekit.writers.gzipped import compressed
 from tracekit.writers.json_text import facts_json
 
@@ -30,7 +30,7 @@ Parts: TypeAlias = "list[Column | str]"
 """Texts from left to right: a column has one for each row, a str is the same in all rows."""
 
 
-def write(stream: Stream, target: Path, options: WriteOptions) -> Written:
+def write(stream: RowStream, target: Path, options: WriteOptions) -> Written:
     written = Written(target)
     head: dict[str, object] = {"tracekit": "events-jsonl", "schema": schema.VERSION, "version": options.version}
     with new_file(target, force=options.force) as file, compressed(file, target) as out:

@@ -18,7 +18,7 @@ from tracekit.model import arrow, schema
 from tracekit.model.arrow import Column
 from tracekit.model.tables import compact_texts
 from tracekit.model.trace import concat
-from tracekit.writers.base import Stream, WriteOptions, Written, new_file
+from tracekit.writers.base import RowStream, WriteOptions, Written, new_file
 from tracekit.writers.json_text import facts_json
 
 if TYPE_CHECKING:
@@ -82,7 +82,7 @@ LEVEL = 9
 MAY_BE_MISSING = frozenset({"tracekit.totals", "tracekit.archive"})
 
 
-class _Counted(io.RawIOBase):
+class _CountedBytes(io.RawIOBase):
     """Passes bytes on, and keeps their number and their CRC-32."""
 
     def __init__(self, file: BinaryIO) -> None:
@@ -104,7 +104,7 @@ class _Counted(io.RawIOBase):
         return self.count
 
 
-def write(stream: Stream, target: Path, options: WriteOptions) -> Written:
+def write(stream: RowStream, target: Path, options: WriteOptions) -> Written:
     written = Written(target)
     totals: list[pa.RecordBatch] = []
     first_ns: int | None = None
@@ -124,7 +124,7 @@ def write(stream: Stream, target: Path, options: WriteOptions) -> Written:
         groups = row_groups(events(), ROWS_PER_GROUP)
         first = next(groups, None)
         only_totals = compact(concat(totals, schema.TOTALS)) if first is None and totals else None
-        sink = _Counted(file)
+        sink = _CountedBytes(file)
         writer = _open(sink, schema.TOTALS if only_totals is not None else schema.EVENTS)
         try:
             if only_totals is not None:
@@ -148,7 +148,7 @@ def write(stream: Stream, target: Path, options: WriteOptions) -> Written:
     return written
 
 
-def _open(sink: _Counted, columns: pa.Schema) -> pq.ParquetWriter:
+def _open(sink: _CountedBytes, columns: pa.Schema) -> pq.ParquetWriter:
     packed = {name: how for name, how in ENCODINGS.items() if name in columns.names}
     untyped: Any = pq.ParquetWriter  # the stubs know no file of our own, and no list of dictionary columns
     writer: pq.ParquetWriter = untyped(
@@ -185,7 +185,7 @@ def _totals_text(totals: list[pa.RecordBatch], written: Written) -> str:
     return text
 
 
-def _facts(stream: Stream, options: WriteOptions, table: str, totals: str, label: str) -> dict[str, str]:
+def _facts(stream: RowStream, options: WriteOptions, table: str, totals: str, label: str) -> dict[str, str]:
     facts = {
         "tracekit.schema": str(schema.VERSION),
         "tracekit.table": table,
@@ -198,7 +198,7 @@ def _facts(stream: Stream, options: WriteOptions, table: str, totals: str, label
     return {key: text for key, text in facts.items() if text or key not in MAY_BE_MISSING}
 
 
-def _check(facts: dict[str, str], sink: _Counted, rows: int) -> str:
+def _check(facts: dict[str, str], sink: _CountedBytes, rows: int) -> str:
     crc = isal_zlib.crc32("".join(f"{text}\n" for text in facts.values()).encode())
     check = {"data_bytes": sink.count, "data_crc32": sink.crc, "facts_crc32": crc, "rows": rows}
     return json.dumps(check, separators=(",", ":"))

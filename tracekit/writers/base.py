@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
-from tracekit.errors import OutputError, OutputExistsError, PerSurface, Place, sentence
+from tracekit.errors import NamedPath, OutputError, OutputExistsError, PerSurface, sentence
 from tracekit.safety.unfinished import unfinished_file
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(slots=True)
-class Stream:
+class RowStream:
     """The input of a writer: EVENTS and TOTALS batches, EVENTS ordered by (ts_ns, -dur_ns).
 
     run and ledgers are complete once `batches` is exhausted.
@@ -50,7 +50,7 @@ class WriteOptions:
 
 
 @dataclass(frozen=True, slots=True)
-class Shape:
+class OutputSubset:
     """Pieces, or fewer events, in place of one whole file; "" and 0 for none.
 
     split: "step", "rank", "time=1s", "events=200000" or "mb=100": pieces of that size, and an index.
@@ -62,7 +62,7 @@ class Shape:
     max_mb: str = ""
 
 
-WHOLE = Shape()
+WHOLE = OutputSubset()
 
 
 @dataclass(slots=True)
@@ -112,7 +112,7 @@ class Writer:
     name: str
     title: str
     suffixes: tuple[str, ...]
-    write: Callable[[Stream, Path, WriteOptions], Written]
+    write: Callable[[RowStream, Path, WriteOptions], Written]
     holds: str = "events"
     fingerprint: bool = False
     names_only: bool = False
@@ -133,12 +133,12 @@ def new_file(target: Path, *, force: bool) -> Iterator[BinaryIO]:
     named, target = target, target.resolve() if target.is_symlink() else target
     if target.is_dir():
         raise OutputError(
-            sentence(Place(str(named)), " is a folder"),
+            sentence(NamedPath(str(named)), " is a folder"),
             hint="name a file, or end the name with / for one output per input",
         )
     if target.exists() and not target.is_file():
         raise OutputError(
-            sentence(Place(str(named)), " is not a regular file and cannot be replaced"),
+            sentence(NamedPath(str(named)), " is not a regular file and cannot be replaced"),
             hint=PerSurface("-o - writes to stdout"),
         )
     if target.exists() and not force:

@@ -17,20 +17,20 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tracekit.writers.base import Stream, WriteOptions, Writer, Written
+from tracekit.writers.base import RowStream, WriteOptions, Writer, Written
 
 if TYPE_CHECKING:
     from pathlib import Path
 
 
-def write(stream: Stream, target: Path, options: WriteOptions) -> Written:
+def write(stream: RowStream, target: Path, options: WriteOptions) -> Written:
     """Write the rows as they come."""
     from tracekit.writers import _csv
 
     return _csv.write(stream, target, options)
 
 
-def write_for_spreadsheet(stream: Stream, target: Path, options: WriteOptions) -> Written:
+def write_for_spreadsheet(stream: RowStream, target: Path, options: WriteOptions) -> Written:
     """Write the rows as they come, with no formula among the texts."""
     from tracekit.writers import _csv
 

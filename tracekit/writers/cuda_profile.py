@@ -22,20 +22,20 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tracekit.writers.base import Stream, WriteOptions, Writer, Written
+from tracekit.writers.base import RowStream, WriteOptions, Writer, Written
 
 if TYPE_CHECKING:
     from pathlib import Path
 
 
-def write_kvp(stream: Stream, target: Path, options: WriteOptions) -> Written:
+def write_kvp(stream: RowStream, target: Path, options: WriteOptions) -> Written:
     """Write the log with names before the values."""
     from tracekit.writers import _cuda_profile
 
     return _cuda_profile.write(False, stream, target, options)
 
 
-def write_csv(stream: Stream, target: Path, options: WriteOptions) -> Written:
+def write_csv(stream: RowStream, target: Path, options: WriteOptions) -> Written:
     """Write the log with commas between the values."""
     from tracekit.writers import _cuda_profile
 

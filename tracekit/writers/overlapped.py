@@ -20,14 +20,14 @@ import pyarrow as pa
 
 from tracekit.model.trace import NAME_TABLES, Run
 from tracekit.safety.limits import cpus
-from tracekit.writers.base import Stream, WriteOptions, Writer, Written
+from tracekit.writers.base import RowStream, WriteOptions, Writer, Written
 
 AHEAD = 2
 """Most batches that wait for the writer."""
 _NAMES = ("origin_ns", *NAME_TABLES)
 
 
-def write_overlapped(writer: Writer, stream: Stream, target: Path, options: WriteOptions) -> Written:
+def write_overlapped(writer: Writer, stream: RowStream, target: Path, options: WriteOptions) -> Written:
     """Write a stream as `writer.write` does, in a second thread while the next batches are made in this one.
 
     All is done in this thread where there is no second core, or where the writer needs more of the run than its names.
@@ -62,7 +62,7 @@ class _Parcel:
 class _SecondThread:
     """The thread that writes, and the way of the batches from the thread that makes them."""
 
-    def __init__(self, writer: Writer, stream: Stream, target: Path, options: WriteOptions) -> None:
+    def __init__(self, writer: Writer, stream: RowStream, target: Path, options: WriteOptions) -> None:
         self._run = stream.run
         self._seen = Run(sources=deepcopy(stream.run.sources))
         self._parcels: Queue[_Parcel] = Queue(AHEAD)
@@ -70,7 +70,7 @@ class _SecondThread:
         self._stop: BaseException | None = None
         self._written: Written | None = None
         self._failed: BaseException | None = None
-        copy = Stream(self._seen, self._received(), stream.ledgers)
+        copy = RowStream(self._seen, self._received(), stream.ledgers)
         self._thread = threading.Thread(target=self._write, args=(writer, copy, target, options), name="tracekit-write")
         for name, value in self._changed(self._seen).items():
             setattr(self._seen, name, value)
@@ -123,7 +123,7 @@ class _SecondThread:
 
     # ---- in the second thread
 
-    def _write(self, writer: Writer, stream: Stream, target: Path, options: WriteOptions) -> None:
+    def _write(self, writer: Writer, stream: RowStream, target: Path, options: WriteOptions) -> None:
         try:
             self._written = writer.write(stream, target, options)
         except BaseException as err:  # noqa: BLE001 - the other thread raises it

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from tracekit.options import OptionSpec
-from tracekit.readers.base import Confidence, Marks, Opened, Reader, ReadOptions
+from tracekit.readers.base import Confidence, Marks, Reader, ReadOptions, ReadResult
 from tracekit.readers.head import Head
 
 if TYPE_CHECKING:  # each command imports this module: what reading needs waits inside the functions
@@ -31,12 +31,12 @@ def sniff(head: Head) -> Confidence:
     return Confidence.YES if head.data.startswith(b"#toy 1") else Confidence.NO
 
 
-def read(source: Source, options: ReadOptions, ledger: Ledger) -> Opened:
+def read(source: Source, options: ReadOptions, ledger: Ledger) -> ReadResult:
     """Return the kernels, block by block: memory does not grow with the file."""
     from tracekit.model.trace import Run, SourceFacts
 
     run = Run(sources=[SourceFacts(source.name, "toy-log", facts={"tool": "Toy 1"})])
-    return Opened(run, _batches(source, options, ledger), ordered=True, ledgers=(ledger,))
+    return ReadResult(run, _batches(source, options, ledger), ordered=True, ledgers=(ledger,))
 
 
 def _batches(source: Source, options: ReadOptions, ledger: Ledger) -> Iterator[pa.RecordBatch]:

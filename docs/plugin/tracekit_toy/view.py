@@ -13,13 +13,13 @@ from tracekit.model.schema import Kind
 from tracekit.model.units import Unit
 from tracekit.options import OptionSpec
 from tracekit.views import tabulate
-from tracekit.views.base import ColumnSpec, View, ViewOptions
+from tracekit.views.base import View, ViewColumn, ViewOptions
 
 COLUMNS = frozenset({"ts_ns", "dur_ns", "kind", "name"})
 AT_LEAST = OptionSpec("at_least_ns", int, 0, "Shorter kernels do not count, in ns.", least=0)
-NAME = ColumnSpec("name", "Name", Unit.TEXT, "The name of the kernel.")
-CALLS = ColumnSpec("calls", "Calls", Unit.COUNT, "The number of calls that count.")
-MAX = ColumnSpec("max", "Max", Unit.NS, "The duration of the longest call.")
+NAME = ViewColumn("name", "Name", Unit.TEXT, "The name of the kernel.")
+CALLS = ViewColumn("calls", "Calls", Unit.COUNT, "The number of calls that count.")
+MAX = ViewColumn("max", "Max", Unit.NS, "The duration of the longest call.")
 
 
 def compute(index: TraceIndex, options: ViewOptions) -> Section:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 from tracekit.model.schema import is_totals
-from tracekit.writers.base import Stream, WriteOptions, Writer, Written, new_file
+from tracekit.writers.base import RowStream, WriteOptions, Writer, Written, new_file
 
 
-def write(stream: Stream, target: Path, options: WriteOptions) -> Written:
+def write(stream: RowStream, target: Path, options: WriteOptions) -> Written:
     """Write the events; rows without a duration have an empty last cell. Raises: OutputExistsError without `force`."""
     written = Written(target)
     # The file gets its name when it is complete: an error or a kill leaves what was there before.

@@ -3,5 +3,5 @@
 from __future__ import annotations
 
 from tracekit.analysis.clocks.matched_collectives import LEAST_MEETINGS as LEAST_MEETINGS
-from tracekit.analysis.clocks.matched_collectives import Clocks as Clocks
+from tracekit.analysis.clocks.matched_collectives import RankClocks as RankClocks
 from tracekit.analysis.clocks.matched_collectives import align as align

@@ -18,7 +18,7 @@ import numpy as np
 
 from tracekit.model.arrow import F64, I64, Mask
 
-__all__ = ["OPEN", "SHORTEST_WAIT_NS", "Bounds", "Calls", "DeviceClock", "Work", "device_clock", "solve"]
+__all__ = ["OPEN", "SHORTEST_WAIT_NS", "Bounds", "DeviceClock", "LaunchCalls", "LaunchedRows", "device_clock", "solve"]
 
 OPEN = 1 << 62
 """A limit that is not known: low = -OPEN, high = OPEN."""
@@ -168,7 +168,7 @@ SHORTEST_WAIT_NS = 20_000
 
 
 @dataclass(frozen=True, slots=True)
-class Calls:
+class LaunchCalls:
     """Calls of the host, shape (n,). keys: no two calls have the same. starts, ends: ns of the host's clock.
 
     all_work: it waits for all work that was launched before; own_work: it waits for the work that it launches.
@@ -182,7 +182,7 @@ class Calls:
 
 
 @dataclass(frozen=True, slots=True)
-class Work:
+class LaunchedRows:
     """Work of a device, shape (m,). keys: of the calls that launched it. starts, ends: ns of the device's clock.
 
     to_host: copies from device to host.
@@ -213,14 +213,14 @@ class DeviceClock:
     least_shift: int | None
 
 
-def device_clock(calls: Calls, work: Work, slack: int = 0) -> DeviceClock | None:
+def device_clock(calls: LaunchCalls, work: LaunchedRows, slack: int = 0) -> DeviceClock | None:
     """Return what launches and waits say of the device's clock, None where no work has its call.
 
     slack: ns by which printed times may be wrong.
 
     >>> no, yes = np.array([False]), np.array([True])
-    >>> calls = Calls(np.array([7]), np.array([100]), np.array([160]), no, yes)
-    >>> device_clock(calls, Work(np.array([7]), np.array([90]), np.array([130]), yes)).least_shift
+    >>> calls = LaunchCalls(np.array([7]), np.array([100]), np.array([160]), no, yes)
+    >>> device_clock(calls, LaunchedRows(np.array([7]), np.array([90]), np.array([130]), yes)).least_shift
     10
     """
     order = np.argsort(calls.keys, kind="stable")
@@ -248,7 +248,7 @@ def device_clock(calls: Calls, work: Work, slack: int = 0) -> DeviceClock | None
     )
 
 
-def _waits(calls: Calls, own: I64, ended: I64, to_host: Mask) -> tuple[I64, I64]:
+def _waits(calls: LaunchCalls, own: I64, ended: I64, to_host: Mask) -> tuple[I64, I64]:
     """Return the calls that waited, and by how much the device's clock is ahead at their ends at least.
 
     own: of each piece of work, its call; ended: its end.

@@ -18,7 +18,7 @@ import numpy as np
 from tracekit.analysis.statistics import nearest_rank
 from tracekit.model.arrow import F64, I64
 
-__all__ = ["LEAST", "LEAST_FOR_DRIFT", "Line", "fit", "limit"]
+__all__ = ["LEAST", "LEAST_FOR_DRIFT", "ClockLine", "fit", "limit"]
 
 LEAST = 3
 """With fewer differences there is no line: two points are always on one."""
@@ -33,7 +33,7 @@ _ROUNDS = 30
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class ClockLine:
     """A clock against a reference: at its time `middle` (ns of the reference) it is `offset` ns ahead.
 
     drift: ns that it gains in each ns. at_middle, in_drift: limits of the errors of both. uncertainty: ns, the limit of
@@ -65,14 +65,14 @@ class Line:
         gained: I64 = np.rint(rate * (moved - self.middle)).astype(np.int64)
         return moved - gained
 
-    def over(self, other: Line) -> Line:
+    def over(self, other: ClockLine) -> ClockLine:
         """Return this clock's line against the reference of another line. self: it is against the clock of `other`."""
         first, middle, last = other.corrected(np.array([self.first, self.middle, self.last])).tolist()
         ahead = self.offset + int(other.ahead(np.array([middle]))[0])
         drift = (1 + self.drift) * (1 + other.drift) - 1
         return replace(self, offset=ahead, drift=drift, middle=middle, first=first, last=last)
 
-    def reversed(self) -> Line:
+    def reversed(self) -> ClockLine:
         """Return the line of the reference against this clock."""
         times = np.array([self.first, self.middle, self.last])
         first, middle, last = (times + self.ahead(times)).tolist()
@@ -80,13 +80,14 @@ class Line:
         return replace(self, offset=-self.offset, drift=slower, middle=middle, first=first, last=last)
 
 
-def fit(times: I64, apart: I64, resolution: int = 1) -> Line | None:
+def fit(times: I64, apart: I64, resolution: int = 1) -> ClockLine | None:
     """Return the line through differences `apart` at these times of the reference, None for fewer than LEAST.
 
     times, apart: shape (n,), ns. resolution: ns between two times that the clocks can distinguish.
 
-    >>> fit(np.arange(0, 1_000_000, 100_000), np.full(10, 250))
-    Line(offset=250, drift=0.0, middle=450000, at_middle=1, in_drift=0.0, uncertainty=1, first=0, last=900000, count=10)
+    >>> line = fit(np.arange(0, 1_000_000, 100_000), np.full(10, 250))
+    >>> line.offset, line.drift, line.middle, line.uncertainty, line.first, line.last, line.count
+    (250, 0.0, 450000, 1, 0, 900000, 10)
     """
     if times.size < LEAST:
         return None
@@ -110,7 +111,7 @@ def fit(times: I64, apart: I64, resolution: int = 1) -> Line | None:
         most = wide * math.sqrt(covariance[0] + 2 * abs(covariance[1]) * reach + covariance[2] * reach**2)
     else:
         most = at_middle + in_drift * reach
-    return Line(
+    return ClockLine(
         offset=median + round(shift),
         drift=slope,
         middle=middle,

@@ -26,7 +26,7 @@ from functools import partial
 import numpy as np
 
 from tracekit.analysis.clocks.bounds import Bounds, solve
-from tracekit.analysis.clocks.line import LEAST, LEAST_FOR_DRIFT, Line, fit, limit, robust
+from tracekit.analysis.clocks.line import LEAST, LEAST_FOR_DRIFT, ClockLine, fit, limit, robust
 from tracekit.analysis.segments import as_groups, as_int64, check_same_length
 from tracekit.analysis.statistics import nearest_rank
 from tracekit.model.arrow import F64, I64, Mask, Numbers
@@ -34,10 +34,10 @@ from tracekit.model.arrow import F64, I64, Mask, Numbers
 __all__ = [
     "LEAST_IN_PART",
     "LEAST_MEETINGS",
-    "Clocks",
-    "Habits",
-    "Part",
-    "Relation",
+    "ClockRelation",
+    "ExitBias",
+    "MatchedPart",
+    "RankClocks",
     "align",
     "find",
     "parts",
@@ -69,7 +69,7 @@ Fit = Callable[[F64, F64], tuple[float, float]]
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class MatchedPart:
     """Differences from place `first` to before `last`, in order of time, that are about one line."""
 
     first: int
@@ -83,16 +83,16 @@ class Part:
         return line
 
 
-def parts(x: F64, y: F64, fit: Fit, least_noise: float) -> list[Part]:
+def parts(x: F64, y: F64, fit: Fit, least_noise: float) -> list[MatchedPart]:
     """Return the parts. x: times in order; y: differences; fit: returns shift and slope of the line through some.
 
     least_noise: the smallest deviation that the clocks can show. One part where nothing speaks for more.
     """
-    whole = [Part(0, x.size, *fit(x, y))]
+    whole = [MatchedPart(0, x.size, *fit(x, y))]
     if x.size < 2 * LEAST_IN_PART:
         return whole
     noise = max(_noise(x, y), least_noise)
-    found: list[Part] = []
+    found: list[MatchedPart] = []
     waiting = whole
     while waiting:
         part = waiting.pop()
@@ -113,13 +113,13 @@ def _noise(x: F64, y: F64) -> float:
     return float(1.4826 / np.sqrt(2) * np.median(np.abs(steps - slope * times)))
 
 
-def _left(x: F64, y: F64, part: Part, noise: float) -> F64:
+def _left(x: F64, y: F64, part: MatchedPart, noise: float) -> F64:
     here = slice(part.first, part.last)
     clipped: F64 = np.clip((y[here] - part.at(x[here])) / noise, -_CLIP, _CLIP)
     return clipped
 
 
-def _cut(x: F64, y: F64, part: Part, noise: float, fit: Fit) -> list[Part] | None:
+def _cut(x: F64, y: F64, part: MatchedPart, noise: float, fit: Fit) -> list[MatchedPart] | None:
     """Return the two parts of a part that is not one line, None where it is."""
     left = _left(x, y, part, noise)
     left = left - left.mean()
@@ -133,7 +133,7 @@ def _cut(x: F64, y: F64, part: Part, noise: float, fit: Fit) -> list[Part] | Non
     tried = list(range(low, high + 1, step))
     while True:
         for at in tried:
-            two = [Part(a, b, *fit(x[a:b], y[a:b])) for a, b in ((part.first, at), (at, part.last))]
+            two = [MatchedPart(a, b, *fit(x[a:b], y[a:b])) for a, b in ((part.first, at), (at, part.last))]
             of_two = sum(float((_left(x, y, each, noise) ** 2).sum()) for each in two)
             if of_two < limit:
                 best, limit = two, of_two
@@ -159,7 +159,7 @@ _PLAIN = 2.6
 
 
 @dataclass(frozen=True, slots=True)
-class Habits:
+class ExitBias:
     """The habits of ranks. late: shape (n,), ns that each row's rank is later than the middle one on its clock.
 
     members: of each clock, the ranks on it whose habit is known, 1 or more. apart: of each clock with two, the ns
@@ -188,7 +188,7 @@ class Habits:
         return max(wide, float(self.apart[clock] + self.apart[other]) / 2)
 
 
-def find(meeting: I64, clock: I64, member: I64, end: I64, n_clocks: int, hosts: I64) -> Habits:
+def find(meeting: I64, clock: I64, member: I64, end: I64, n_clocks: int, hosts: I64) -> ExitBias:
     """Return the habits. meeting, clock, member, end: shape (n,): a rank on a clock left a meeting at this time.
 
     hosts: shape (n_clocks,): clocks of one number are one clock, if their ends agree.
@@ -225,7 +225,7 @@ def find(meeting: I64, clock: I64, member: I64, end: I64, n_clocks: int, hosts: 
         here = np.unique(clock[rows])
         members[here] = count
         apart[here] = int(np.ptp(habit[known])) if count == 2 else 0
-    return Habits(late, members, apart, math.sqrt(squares / freedom) if freedom else 0.0, freedom)
+    return ExitBias(late, members, apart, math.sqrt(squares / freedom) if freedom else 0.0, freedom)
 
 
 LEAST_MEETINGS = LEAST
@@ -245,7 +245,7 @@ HABIT = 1.5
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Clocks:
+class RankClocks:
     """Clocks against clock number `reference`; arrays of shape (c,).
 
     known: whether there were enough meetings. offset: ns that a clock is ahead at the time `middle` of the reference;
@@ -270,7 +270,7 @@ class Clocks:
         return moved - gained
 
 
-def align(meetings: Numbers, clocks: Numbers, ends: Numbers, n_clocks: int) -> Clocks:
+def align(meetings: Numbers, clocks: Numbers, ends: Numbers, n_clocks: int) -> RankClocks:
     """Return the offset and the drift of each clock.
 
     meetings, clocks, ends: shape (n,): a process left this meeting at this time of its clock (ns). A clock is in a
@@ -304,7 +304,7 @@ def align(meetings: Numbers, clocks: Numbers, ends: Numbers, n_clocks: int) -> C
             continue
         known[other] = True
         offset[other], drift[other], uncertainty[other] = _fit(left[at], end[mine] - left[at], middle)
-    return Clocks(reference, known, offset, drift, uncertainty, count, middle)
+    return RankClocks(reference, known, offset, drift, uncertainty, count, middle)
 
 
 def _fit(times: I64, apart: I64, middle: int) -> tuple[int, float, int]:
@@ -319,7 +319,7 @@ def _fit(times: I64, apart: I64, middle: int) -> tuple[int, float, int]:
 
 
 @dataclass(frozen=True, slots=True)
-class Relation:
+class ClockRelation:
     """One clock against the reference. line: times of the reference; bounds: what the inequalities leave open.
 
     uncertainty: ns, of a corrected time within the line's span, over all clocks in between; in_drift: of the drift.
@@ -329,7 +329,7 @@ class Relation:
     of the part with most meetings, and holds within its own span alone.
     """
 
-    line: Line
+    line: ClockLine
     bounds: Bounds
     uncertainty: int
     in_drift: float
@@ -348,7 +348,7 @@ def relate(
     *,
     members: Numbers | None = None,
     hosts: Numbers | None = None,
-) -> tuple[int, list[Relation | None]]:
+) -> tuple[int, list[ClockRelation | None]]:
     """Return the reference, and for each clock its relation to that, None for the reference and where none is known.
 
     meetings, clocks, starts, ends: shape (n,): somebody on this clock came to this meeting and left it (ns of the
@@ -363,7 +363,7 @@ def relate(
     usual = find(meeting, clock, member, end, n_clocks, host)
     meeting, clock, start, end, leave = _one_of_each_clock(meeting, clock, start, end, end - usual.late)
     reference = int(np.bincount(clock, minlength=n_clocks).argmax())
-    found: list[Relation | None] = [None] * n_clocks
+    found: list[ClockRelation | None] = [None] * n_clocks
     resolutions = [_resolution(end[clock == number]) for number in range(n_clocks)]
     # Per meeting, on the reference's clock: the last to come, the first to leave, and where all leave.
     names, of = np.unique(meeting, return_inverse=True)
@@ -379,7 +379,7 @@ def relate(
         reached = [number for number, many in zip(waiting, shared, strict=True) if many >= LEAST_MEETINGS]
         if not reached:
             break
-        fresh: list[tuple[int, Relation]] = []
+        fresh: list[tuple[int, ClockRelation]] = []
         for number in reached:
             mine = np.flatnonzero(clock == number)
             mine = mine[known[of[mine]]]
@@ -444,7 +444,7 @@ def _relation(
     over: int,
     unsure: int,
     loose: float,
-) -> Relation | None:
+) -> ClockRelation | None:
     """Return the relation that differences of ends and the limits of each meeting show, None where they disagree.
 
     resolution: ns, the sum of those of both clocks. allowance: what habits may look like, from what is assumed of them
@@ -477,7 +477,7 @@ def _relation(
     # A habit may change on the way, or a clock jump by less than its noise.
     in_drift = line.in_drift + (habit + 4 * bend) / max(line.last - line.first, 1)
     sure = uncertainty + unsure, in_drift + loose
-    return Relation(line, bounds, *sure, over, bad, bool(against >= LEAST_MEETINGS), breaks)
+    return ClockRelation(line, bounds, *sure, over, bad, bool(against >= LEAST_MEETINGS), breaks)
 
 
 def _straight(times: I64, apart: I64, resolution: int) -> tuple[slice, tuple[tuple[int, int], ...], float]:

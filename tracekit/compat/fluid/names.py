@@ -20,7 +20,7 @@ BLOCK = re.compile(r"block_-?\d+")
 """A block of the program: the profile has such ranges, the report does not."""
 
 
-class Role(StrEnum):
+class FluidRole(StrEnum):
     """The role of an event in the report."""
 
     ORDINARY = "ordinary"
@@ -29,7 +29,7 @@ class Role(StrEnum):
     SPECIAL = "special"
 
 
-def role_of(name: str) -> Role:
+def role_of(name: str) -> FluidRole:
     """Return the role that the last part of a path says.
 
     >>> [str(role_of(name)) for name in ("mul", "mul/compute", "mul/mul%fc_0%", "StandaloneExecutor::run/default-0")]
@@ -37,10 +37,10 @@ def role_of(name: str) -> Role:
     """
     last = name.rpartition("/")[2]
     if last in INNER:
-        return Role.INNER
+        return FluidRole.INNER
     if last.count("%") >= 2:
-        return Role.UNIQUE
-    return Role.SPECIAL if name == SPECIAL else Role.ORDINARY
+        return FluidRole.UNIQUE
+    return FluidRole.SPECIAL if name == SPECIAL else FluidRole.ORDINARY
 
 
 def parent_of(name: str) -> str:
@@ -79,21 +79,21 @@ def _numbered(name: str, seen: dict[str, list[str]]) -> str:
     return shown
 
 
-def cut_of(name: str, role: Role) -> int:
+def cut_of(name: str, role: FluidRole) -> int:
     """Return how many characters of a path the report leaves out before what it prints.
 
     An inner part stands with the operator before it ("mul0/compute"), all else alone; a path that has fewer slashes is
     printed whole ("thread0::mul/compute").
     """
     at = name.rfind("/")
-    if role is Role.INNER and at >= 0:
+    if role is FluidRole.INNER and at >= 0:
         at = name.rfind("/", 0, at)
     return at + 1
 
 
-def printed_width(name: str, role: Role, *, detail: bool) -> int:
+def printed_width(name: str, role: FluidRole, *, detail: bool) -> int:
     """Return what a name, shown or not, counts for the width of its column, in bytes; detail: inner parts are shown."""
-    cut = cut_of(name, role) if role is Role.INNER and detail else name.rfind("/") + 1
+    cut = cut_of(name, role) if role is FluidRole.INNER and detail else name.rfind("/") + 1
     return len(name[cut:].encode())
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from tracekit.compat.fluid.names import COPY, Role, role_of
+from tracekit.compat.fluid.names import COPY, FluidRole, role_of
 from tracekit.compat.fluid.tables import (
     EVENTS,
     NEW,
@@ -42,7 +42,7 @@ _FORMAT = "fluid-report"
 
 
 @dataclass(slots=True)
-class Printed:
+class FluidPrinted:
     """One report of one file: its rows of TOTALS by section, args read."""
 
     source: int
@@ -69,14 +69,14 @@ class Printed:
         return bool(self.fact("Threads"))
 
 
-def printed_reports(index: TraceIndex) -> list[Printed]:
+def printed_reports(index: TraceIndex) -> list[FluidPrinted]:
     """Return the reports in a trace's TOTALS, in the order of files and text."""
     sources = {n for n, facts in facts_by_source(index).items() if facts.format == _FORMAT or "reports" in facts.facts}
-    found: dict[tuple[int, int], Printed] = {}
+    found: dict[tuple[int, int], FluidPrinted] = {}
     for row in totals_rows(index) if sources else ():
         if row["source"] not in sources:
             continue
-        report = found.setdefault((row["source"], row["run"]), Printed(row["source"], row["run"]))
+        report = found.setdefault((row["source"], row["run"]), FluidPrinted(row["source"], row["run"]))
         report.sections.setdefault(row["section"], []).append(row)
     return [found[key] for key in sorted(found)]
 
@@ -107,7 +107,7 @@ def _layouts(found: object) -> dict[int, dict[str, object]]:
 
 
 def _tables(
-    report: Printed, layout: dict[str, object], key: str, options: ViewOptions, suffix: str
+    report: FluidPrinted, layout: dict[str, object], key: str, options: ViewOptions, suffix: str
 ) -> Iterator[ReportTable]:
     rows = report.rows(EVENT_SECTION)
     order = report.text("Sorted by") or f"{ORDERS['']} in descending order in the same thread"
@@ -115,7 +115,7 @@ def _tables(
         order = f"{ORDERS[key]} in descending order in the same thread"
         rows = _sorted(rows, key)
     if not options.op_detail:
-        rows = [row for row in rows if role_of(_name(row)) is Role.ORDINARY or COPY in (row["name"] or "")]
+        rows = [row for row in rows if role_of(_name(row)) is FluidRole.ORDINARY or COPY in (row["name"] or "")]
     facts = {
         "Place": report.text("Place") or "All",
         "Sorted by": order,

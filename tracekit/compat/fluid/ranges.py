@@ -38,7 +38,7 @@ NOT_RANGES = (
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Ranges:
+class FluidRanges:
     """Ranges in the order of the report: the newest thread first, within a thread by end.
 
     rows: shape (n,), their numbers in EVENTS. names: the different ones; name: shape (n,), counts into them.
@@ -62,7 +62,7 @@ class Ranges:
         return len(self.rows)
 
 
-def ranges_of(index: TraceIndex) -> Ranges:
+def ranges_of(index: TraceIndex) -> FluidRanges:
     """Return the ranges of a trace. Raises: OverflowError for a range longer than int64 holds."""
     events = index.events
     dur = events.column("dur_ns")
@@ -87,7 +87,7 @@ def ranges_of(index: TraceIndex) -> Ranges:
         notes.append(f"skipped: {plural('range', cut)} without an end")
     if negative := int((durations < 0).sum()):
         notes.append(f"counted as 0: {plural('duration', negative)} below zero")
-    return Ranges(
+    return FluidRanges(
         rows[order],
         names,
         name[order],

@@ -15,7 +15,7 @@ import numpy as np
 from tracekit.compat.fluid.names import (
     COPY,
     SPECIAL,
-    Role,
+    FluidRole,
     cut_of,
     numbered,
     parent_of,
@@ -23,7 +23,7 @@ from tracekit.compat.fluid.names import (
     role_of,
     threaded,
 )
-from tracekit.compat.fluid.ranges import TOOL, Ranges, ranges_of
+from tracekit.compat.fluid.ranges import TOOL, FluidRanges, ranges_of
 from tracekit.errors import Option, UsageError, sentence
 from tracekit.index.grouping import Groups, kind_mask, statistics
 from tracekit.index.sources import facts_by_source
@@ -112,7 +112,7 @@ class Item:
     """One row. Times are ns; total, min and max are those of the state; ratio is null before the total is known."""
 
     name: str
-    role: Role
+    role: FluidRole
     calls: int
     total: int
     min: int
@@ -132,7 +132,7 @@ RANKS: Final[Mapping[str, Callable[[Item], float]]] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Shown:
+class FluidShown:
     """A row as it is printed: `name` without its path; `level` is how far it is indented."""
 
     level: int
@@ -141,7 +141,7 @@ class Shown:
 
 
 @dataclass(frozen=True, slots=True)
-class Block:
+class FluidBlock:
     """The rows of a thread, or of all. parts: those of each name, in order of their first end."""
 
     main: list[Item]
@@ -164,7 +164,7 @@ def ratio(part: float, whole: float) -> float | None:
     return float(np.float32(part / whole)) if whole else None
 
 
-def block_of(ranges: Ranges, rows: I64, name_of: Sequence[str], state: str) -> Block:
+def block_of(ranges: FluidRanges, rows: I64, name_of: Sequence[str], state: str) -> FluidBlock:
     """Return the rows of some ranges. name_of: what each of `of.names` is called here."""
     numbers: dict[str, int] = {}
     by_code = np.zeros(len(ranges.names), np.int64)
@@ -186,7 +186,7 @@ def block_of(ranges: Ranges, rows: I64, name_of: Sequence[str], state: str) -> B
     return tree_of(items)
 
 
-def tree_of(items: Sequence[Item]) -> Block:
+def tree_of(items: Sequence[Item]) -> FluidBlock:
     """Return items, which are sorted by their first end, as a block; main rows get the ratio of their total."""
     names = {item.name for item in items}
 
@@ -198,16 +198,16 @@ def tree_of(items: Sequence[Item]) -> Block:
     parts: dict[str, list[Item]] = {}
     for item in items:
         parts.setdefault(above(item), []).append(replace(item, ratio=ratio(item.total, total)))
-    return Block(parts.pop("", []), parts, total)
+    return FluidBlock(parts.pop("", []), parts, total)
 
 
-def width_of(blocks: Sequence[Block], *, detail: bool) -> int:
+def width_of(blocks: Sequence[FluidBlock], *, detail: bool) -> int:
     """Return how wide the column of names is, without what upstream adds to it."""
     items = [item for block in blocks for items in (block.main, *block.parts.values()) for item in items]
     return max((printed_width(item.name, item.role, detail=detail) for item in items), default=0)
 
 
-def shown(block: Block, *, key: str, detail: bool, top: int = 0) -> tuple[list[Shown], int]:
+def shown(block: FluidBlock, *, key: str, detail: bool, top: int = 0) -> tuple[list[FluidShown], int]:
     """Return the rows as they are printed, and how many main rows are left out where `top` is not 0.
 
     key: "" for the order of the first end, or one of RANKS. detail: inner parts of operators are shown; else copies
@@ -216,11 +216,11 @@ def shown(block: Block, *, key: str, detail: bool, top: int = 0) -> tuple[list[S
     children = block.parts if detail else _without_detail(block)
     main = _sorted(block.main, key)
     kept = main[:top] if top > 0 else main
-    out: list[Shown] = []
+    out: list[FluidShown] = []
     stack = [(0, item) for item in reversed(kept)]
     while stack:
         level, item = stack.pop()
-        out.append(Shown(level, item.name[cut_of(item.name, item.role) :], item))
+        out.append(FluidShown(level, item.name[cut_of(item.name, item.role) :], item))
         below = _sorted(children.get(item.name, []), key)
         stack += [(level + 1, part) for part in reversed(below)]
     return out, len(main) - len(kept)
@@ -230,17 +230,17 @@ def _sorted(items: list[Item], key: str) -> list[Item]:
     return [items[i] for i in descending([RANKS[key](item) for item in items])] if key else items
 
 
-def _without_detail(block: Block) -> dict[str, list[Item]]:
+def _without_detail(block: FluidBlock) -> dict[str, list[Item]]:
     found: dict[str, list[Item]] = {}
     roles = {item.name: (item.role, parent) for parent, items in block.parts.items() for item in items}
     for parent, item in block.every_part():
         if COPY in item.name:
             above = parent
-            while above in roles and roles[above][0] is not Role.ORDINARY:
+            while above in roles and roles[above][0] is not FluidRole.ORDINARY:
                 above = roles[above][1]
             moved = replace(item, name=f"{above}/{item.name.rpartition('/')[2]}")
             found.setdefault(above, []).append(moved)
-        elif item.role is Role.ORDINARY:
+        elif item.role is FluidRole.ORDINARY:
             found.setdefault(parent, []).append(item)
     return found
 
@@ -262,7 +262,7 @@ class Overhead:
     copies: tuple[tuple[str, int, int, float], ...]
 
 
-def overhead_of(block: Block, *, old: bool) -> Overhead:
+def overhead_of(block: FluidBlock, *, old: bool) -> Overhead:
     """Return the overhead. old: as Paddle before 2.0, from ratios, which it adds as single floats."""
     parts = list(block.every_part())
     counted = [item for _, item in parts] if old else [*block.main, *(item for _, item in parts)]
@@ -275,9 +275,9 @@ def overhead_of(block: Block, *, old: bool) -> Overhead:
             block.total, None, block.total * (share or 0.0), share, block.total * rest, rest, (both, *copies)
         )
     compute = sum(item.total for _, item in parts if "compute" in item.name and "compute/" not in item.name)
-    accumulated = sum(item.total for item in block.main if item.role is not Role.SPECIAL)
+    accumulated = sum(item.total for item in block.main if item.role is not FluidRole.SPECIAL)
     accumulated += sum(item.total for parent, item in parts if parent == SPECIAL)
-    special = any(item.role is Role.SPECIAL for item in block.main)
+    special = any(item.role is FluidRole.SPECIAL for item in block.main)
     share = ratio(compute, accumulated)
     left = None if share is None else float(np.float32(1) - np.float32(share))
     return Overhead(
@@ -338,7 +338,7 @@ def tables_of(index: TraceIndex, options: ViewOptions) -> tuple[list[ReportTable
     plain = [names.get(name, name) for name in ranges.names]
     detail = options.op_detail
     numbers = sorted(ranges.labels, reverse=True)
-    reports: list[tuple[list[Block], bool]] = []
+    reports: list[tuple[list[FluidBlock], bool]] = []
     if len(numbers) > 1:
         reports.append(([block_of(ranges, np.arange(len(ranges)), plain, state)], True))
     specials = frozenset({SPECIAL} & set(plain)) if len(numbers) > 1 else frozenset()
@@ -368,7 +368,7 @@ def tables_of(index: TraceIndex, options: ViewOptions) -> tuple[list[ReportTable
     return tables, [*ranges.notes, *notes]
 
 
-def _manner(index: TraceIndex, ranges: Ranges) -> tuple[str, str, list[str]]:
+def _manner(index: TraceIndex, ranges: FluidRanges) -> tuple[str, str, list[str]]:
     """Return layout and state, and notes where they are a guess.
 
     The profile itself says neither. Paddle 1.8 wrote whole us into it; a later one is written in the state All.
@@ -393,7 +393,7 @@ def _manner(index: TraceIndex, ranges: Ranges) -> tuple[str, str, list[str]]:
 
 
 def _report(
-    blocks: Sequence[Block],
+    blocks: Sequence[FluidBlock],
     *,
     merged: bool,
     key: str,
@@ -415,7 +415,7 @@ def _report(
     tables = [header_table(facts, suffix, title)]
     if len(blocks) == 1:
         tables += overhead_tables(overhead_of(blocks[0], old=layout == OLD), suffix)
-    rows: list[Shown] = []
+    rows: list[FluidShown] = []
     omitted = 0
     for block in blocks:
         found, left = shown(block, key=key, detail=detail, top=top)
@@ -471,7 +471,7 @@ def copies_table(rows: Sequence[tuple[str, int, int, float | None]], suffix: str
     return ReportTable(f"{COPIES}{suffix}", "GpuMemCpy Summary", columns)
 
 
-def _events_table(rows: Sequence[Shown], state: str, suffix: str, omitted: int) -> ReportTable:
+def _events_table(rows: Sequence[FluidShown], state: str, suffix: str, omitted: int) -> ReportTable:
     items = [row.item for row in rows]
     columns = [
         Column("level", "Level", Unit.COUNT, [row.level for row in rows], 7),

@@ -11,9 +11,9 @@ from collections import Counter
 
 import numpy as np
 
-from tracekit.compat.fluid.names import COPY, Role, role_of
-from tracekit.compat.fluid.printed import EVENT_SECTION, Printed, number, printed_reports, tables_of_printed
-from tracekit.compat.fluid.ranges import COLUMNS, Ranges, ranges_of
+from tracekit.compat.fluid.names import COPY, FluidRole, role_of
+from tracekit.compat.fluid.printed import EVENT_SECTION, FluidPrinted, number, printed_reports, tables_of_printed
+from tracekit.compat.fluid.ranges import COLUMNS, FluidRanges, ranges_of
 from tracekit.compat.fluid.tables import tables_of
 from tracekit.index import grouping
 from tracekit.index.sources import source_label, source_labels
@@ -21,7 +21,7 @@ from tracekit.index.trace_index import TraceIndex
 from tracekit.model.report import Cell, Column, ReportTable, Section
 from tracekit.model.units import Unit
 from tracekit.views import specs, tabulate
-from tracekit.views.base import ColumnSpec, View, ViewOptions
+from tracekit.views.base import View, ViewColumn, ViewOptions
 from tracekit.views.named import thread_columns
 from tracekit.views.totals import TotalsRow, cell
 
@@ -35,21 +35,21 @@ SHOWS = (
     specs.SOURCE,
     specs.RUN,
     specs.SECTION,
-    ColumnSpec("thread", "Thread", Unit.ID, "The number of the thread."),
-    ColumnSpec("gpu_time", "GPU time", Unit.NS, "The device work of the range."),
-    ColumnSpec("part", "Part", Unit.TEXT, "The part of the time: computation, framework overhead or copies."),
-    ColumnSpec("key", "Key", Unit.TEXT, "The name of a line of the report's head."),
-    ColumnSpec("value", "Value", Unit.TEXT, "The text of that line."),
-    ColumnSpec("total", "Total (ns)", Unit.NUMBER, "The sum of the durations, in ns as printed."),
-    ColumnSpec("avg", "Ave (ns)", Unit.NUMBER, "The mean duration, in ns as printed."),
-    ColumnSpec("level", "Level", Unit.COUNT, "The depth of the row."),
-    ColumnSpec("cpu_time", "CPU Time", Unit.NS, "The time of the range on the host."),
-    ColumnSpec("cpu_ratio", "CPU Ratio", Unit.RATIO, "The host time, as a share of the total."),
-    ColumnSpec("gpu_ratio", "GPU Ratio", Unit.RATIO, "The device work, as a share of the total."),
-    ColumnSpec("allocs", "Alloc Calls", Unit.COUNT, "The number of allocations."),
-    ColumnSpec("alloc_size", "Alloc Size (bytes)", Unit.NUMBER, "The sum of the allocated bytes."),
-    ColumnSpec("frees", "Free Calls", Unit.COUNT, "The number of frees."),
-    ColumnSpec("free_size", "Free Size (bytes)", Unit.NUMBER, "The sum of the freed bytes."),
+    ViewColumn("thread", "Thread", Unit.ID, "The number of the thread."),
+    ViewColumn("gpu_time", "GPU time", Unit.NS, "The device work of the range."),
+    ViewColumn("part", "Part", Unit.TEXT, "The part of the time: computation, framework overhead or copies."),
+    ViewColumn("key", "Key", Unit.TEXT, "The name of a line of the report's head."),
+    ViewColumn("value", "Value", Unit.TEXT, "The text of that line."),
+    ViewColumn("total", "Total (ns)", Unit.NUMBER, "The sum of the durations, in ns as printed."),
+    ViewColumn("avg", "Ave (ns)", Unit.NUMBER, "The mean duration, in ns as printed."),
+    ViewColumn("level", "Level", Unit.COUNT, "The depth of the row."),
+    ViewColumn("cpu_time", "CPU Time", Unit.NS, "The time of the range on the host."),
+    ViewColumn("cpu_ratio", "CPU Ratio", Unit.RATIO, "The host time, as a share of the total."),
+    ViewColumn("gpu_ratio", "GPU Ratio", Unit.RATIO, "The device work, as a share of the total."),
+    ViewColumn("allocs", "Alloc Calls", Unit.COUNT, "The number of allocations."),
+    ViewColumn("alloc_size", "Alloc Size (bytes)", Unit.NUMBER, "The sum of the allocated bytes."),
+    ViewColumn("frees", "Free Calls", Unit.COUNT, "The number of frees."),
+    ViewColumn("free_size", "Free Size (bytes)", Unit.NUMBER, "The sum of the freed bytes."),
 )
 
 NAME, TITLE = "fluid", "Events (fluid's Profiling Report)"
@@ -86,11 +86,13 @@ def _as_upstream(index: TraceIndex, options: ViewOptions) -> Section:
     return Section(NAME, TITLE, tuple(tables), notes=tuple(notes))
 
 
-def _from_events(index: TraceIndex, ranges: Ranges, options: ViewOptions) -> Section:
+def _from_events(index: TraceIndex, ranges: FluidRanges, options: ViewOptions) -> Section:
     kept = np.arange(len(ranges))
     notes = [tabulate.PERCENTILE_NOTE, *ranges.notes]
     if not options.op_detail:
-        inner = np.array([role_of(name) is not Role.ORDINARY and COPY not in name for name in ranges.names], np.bool_)
+        inner = np.array(
+            [role_of(name) is not FluidRole.ORDINARY and COPY not in name for name in ranges.names], np.bool_
+        )
         kept = np.flatnonzero(~inner[ranges.name])
         notes.append("inner parts of operators (compute, infer_shape, prepare_data) are not shown")
     keys = [grouping.Key(ranges.name[kept], ranges.names)]
@@ -124,7 +126,7 @@ def _from_events(index: TraceIndex, ranges: Ranges, options: ViewOptions) -> Sec
     return Section(NAME, TITLE, tables, notes=(*notes, *tabulate.option_notes(options, table)))
 
 
-def _overhead(ranges: Ranges, whole: int) -> list[ReportTable]:
+def _overhead(ranges: FluidRanges, whole: int) -> list[ReportTable]:
     """Return computation, the rest and copies, where ranges say so by name."""
     rows: list[tuple[str, int | None, int]] = []
 
@@ -149,7 +151,7 @@ def _overhead(ranges: Ranges, whole: int) -> list[ReportTable]:
     return [ReportTable("overhead", "Overhead: of the outermost ranges", columns)]
 
 
-def _beside(report: Printed, reports: list[Printed]) -> bool:
+def _beside(report: FluidPrinted, reports: list[FluidPrinted]) -> bool:
     """Return whether a report is repeated beside it: by thread where this is of all threads, or the other way round.
 
     A log may as well have a report of another run there: then calls differ, and both are shown.
@@ -161,22 +163,22 @@ def _beside(report: Printed, reports: list[Printed]) -> bool:
     return False
 
 
-def _calls(report: Printed) -> Counter[str]:
+def _calls(report: FluidPrinted) -> Counter[str]:
     found: Counter[str] = Counter()
     for row in report.rows(EVENT_SECTION):
         found[row["name"] or ""] += row["calls"] or 0
     return found
 
 
-def _chosen(report: Printed, options: ViewOptions) -> list[TotalsRow]:
+def _chosen(report: FluidPrinted, options: ViewOptions) -> list[TotalsRow]:
     rows = [row for row in report.rows(EVENT_SECTION) if row["total_ns"] is not None]
     if not options.op_detail:
-        rows = [row for row in rows if role_of(str(row["name"])) is Role.ORDINARY or COPY in (row["name"] or "")]
+        rows = [row for row in rows if role_of(str(row["name"])) is FluidRole.ORDINARY or COPY in (row["name"] or "")]
     return rows
 
 
 def _from_printed(
-    index: TraceIndex, found: list[tuple[Printed, TotalsRow]], options: ViewOptions, left: int
+    index: TraceIndex, found: list[tuple[FluidPrinted, TotalsRow]], options: ViewOptions, left: int
 ) -> Section:
     rows = [row for _, row in found]
     blocks: list[tuple[Cell, ...]] = [
@@ -185,7 +187,7 @@ def _from_printed(
     whole: dict[tuple[Cell, ...], int] = {}
     for row, block in zip(rows, blocks, strict=True):
         # A page on the web loses the blanks that a level is, but not the names of the parts.
-        if not row["args"].get("level") and role_of(str(row["name"])) is Role.ORDINARY:
+        if not row["args"].get("level") and role_of(str(row["name"])) is FluidRole.ORDINARY:
             whole[block] = whole.get(block, 0) + (row["total_ns"] or 0)
     labels = source_labels(index)
     gpu = [number(row["args"].get("gpu_time")) for row in rows]

@@ -21,43 +21,43 @@ from tracekit.compat.paddle.ranges import DEVICE_COLUMNS, OVERVIEW_COLUMNS, devi
 from tracekit.compat.paddle.tree import TREE_COLUMNS
 from tracekit.model.units import Unit
 from tracekit.views import VIEWS, specs
-from tracekit.views.base import ColumnSpec, Compute, View
+from tracekit.views.base import Compute, View, ViewColumn
 
 # Columns of the tables of this folder.
 
 
-LEVEL = ColumnSpec("level", "Level", Unit.COUNT, "The depth of the row, which Paddle prints as an indent.")
+LEVEL = ViewColumn("level", "Level", Unit.COUNT, "The depth of the row, which Paddle prints as an indent.")
 
 _CPU = (
-    ColumnSpec("cpu_total", "CPU total", Unit.NS, "The sum of the host times."),
-    ColumnSpec("cpu_avg", "CPU avg", Unit.NS, "The mean host time."),
-    ColumnSpec("cpu_max", "CPU max", Unit.NS, "The longest host time."),
-    ColumnSpec("cpu_min", "CPU min", Unit.NS, "The shortest host time."),
-    ColumnSpec("cpu_ratio", "CPU ratio", Unit.RATIO, "The host time, as a share of what Paddle divides by."),
+    ViewColumn("cpu_total", "CPU total", Unit.NS, "The sum of the host times."),
+    ViewColumn("cpu_avg", "CPU avg", Unit.NS, "The mean host time."),
+    ViewColumn("cpu_max", "CPU max", Unit.NS, "The longest host time."),
+    ViewColumn("cpu_min", "CPU min", Unit.NS, "The shortest host time."),
+    ViewColumn("cpu_ratio", "CPU ratio", Unit.RATIO, "The host time, as a share of what Paddle divides by."),
 )
 _GPU = (
-    ColumnSpec("gpu_total", "GPU total", Unit.NS, "The sum of the device times."),
-    ColumnSpec("gpu_avg", "GPU avg", Unit.NS, "The mean device time."),
-    ColumnSpec("gpu_max", "GPU max", Unit.NS, "The longest device time."),
-    ColumnSpec("gpu_min", "GPU min", Unit.NS, "The shortest device time."),
-    ColumnSpec("gpu_ratio", "GPU ratio", Unit.RATIO, "The device time, as a share of what Paddle divides by."),
+    ViewColumn("gpu_total", "GPU total", Unit.NS, "The sum of the device times."),
+    ViewColumn("gpu_avg", "GPU avg", Unit.NS, "The mean device time."),
+    ViewColumn("gpu_max", "GPU max", Unit.NS, "The longest device time."),
+    ViewColumn("gpu_min", "GPU min", Unit.NS, "The shortest device time."),
+    ViewColumn("gpu_ratio", "GPU ratio", Unit.RATIO, "The device time, as a share of what Paddle divides by."),
 )
 KERNEL = (specs.NAME, LEVEL, specs.CALLS, *_GPU)
 MODEL = (specs.NAME, LEVEL, specs.CALLS, *_CPU, *_GPU)
 RANGES = (*MODEL, specs.THREAD)
-OPERATOR = (*RANGES, ColumnSpec("flops", "FLOPs", Unit.COUNT, "The number of floating-point operations."))
+OPERATOR = (*RANGES, ViewColumn("flops", "FLOPs", Unit.COUNT, "The number of floating-point operations."))
 
 DEVICE = (
-    ColumnSpec("name", "Device", Unit.TEXT, "The name of the device."),
-    ColumnSpec("utilization", "Utilization", Unit.RATIO, "The share that Paddle prints."),
+    ViewColumn("name", "Device", Unit.TEXT, "The name of the device."),
+    ViewColumn("utilization", "Utilization", Unit.RATIO, "The share that Paddle prints."),
     specs.TOTAL,
 )
 
 OVERVIEW = (
-    ColumnSpec("name", "Event Type", Unit.TEXT, "The type of the events."),
+    ViewColumn("name", "Event Type", Unit.TEXT, "The type of the events."),
     LEVEL,
     specs.CALLS,
-    ColumnSpec("time", "Time", Unit.NS, "The time of the events."),
+    ViewColumn("time", "Time", Unit.NS, "The time of the events."),
     specs.RATIO,
 )
 
@@ -70,28 +70,28 @@ DISTRIBUTED = (
 
 MEMORY = (
     specs.NAME,
-    ColumnSpec("place", "Place", Unit.TEXT, "The device or the host."),
-    ColumnSpec("type", "Type", Unit.TEXT, "The type of the memory: allocated or reserved."),
-    ColumnSpec("allocated", "Peak allocated", Unit.BYTES, "The allocated bytes, or their peak."),
-    ColumnSpec("reserved", "Peak reserved", Unit.BYTES, "The peak of the reserved bytes."),
-    ColumnSpec("allocations", "Allocation Count", Unit.COUNT, "The number of allocations."),
-    ColumnSpec("frees", "Free Count", Unit.COUNT, "The number of frees."),
-    ColumnSpec("freed", "Free Size", Unit.BYTES, "The sum of the freed bytes."),
-    ColumnSpec("increased", "Increased Size", Unit.BYTES, "Allocated bytes minus freed bytes."),
+    ViewColumn("place", "Place", Unit.TEXT, "The device or the host."),
+    ViewColumn("type", "Type", Unit.TEXT, "The type of the memory: allocated or reserved."),
+    ViewColumn("allocated", "Peak allocated", Unit.BYTES, "The allocated bytes, or their peak."),
+    ViewColumn("reserved", "Peak reserved", Unit.BYTES, "The peak of the reserved bytes."),
+    ViewColumn("allocations", "Allocation Count", Unit.COUNT, "The number of allocations."),
+    ViewColumn("frees", "Free Count", Unit.COUNT, "The number of frees."),
+    ViewColumn("freed", "Free Size", Unit.BYTES, "The sum of the freed bytes."),
+    ViewColumn("increased", "Increased Size", Unit.BYTES, "Allocated bytes minus freed bytes."),
 )
 
 BENCHMARK = (
-    ColumnSpec("summary", "Summary", Unit.ID, "The number of the summary."),
+    ViewColumn("summary", "Summary", Unit.ID, "The number of the summary."),
     specs.NAME,
-    ColumnSpec("avg", "Avg", Unit.NUMBER, "The mean, as Paddle computes it."),
-    ColumnSpec("max", "Max", Unit.NUMBER, "The largest value."),
-    ColumnSpec("min", "Min", Unit.NUMBER, "The smallest value."),
-    ColumnSpec("reader_ratio", "Reader Ratio (%)", Unit.NUMBER, "The share of loading, in percent."),
-    ColumnSpec("unit", "IPS Unit", Unit.TEXT, "The unit of the speed."),
+    ViewColumn("avg", "Avg", Unit.NUMBER, "The mean, as Paddle computes it."),
+    ViewColumn("max", "Max", Unit.NUMBER, "The largest value."),
+    ViewColumn("min", "Min", Unit.NUMBER, "The smallest value."),
+    ViewColumn("reader_ratio", "Reader Ratio (%)", Unit.NUMBER, "The share of loading, in percent."),
+    ViewColumn("unit", "IPS Unit", Unit.TEXT, "The unit of the speed."),
 )
 
 
-def _as_printed(name: str, compute: Compute, columns: frozenset[str], shows: tuple[ColumnSpec, ...]) -> View:
+def _as_printed(name: str, compute: Compute, columns: frozenset[str], shows: tuple[ViewColumn, ...]) -> View:
     """Return the view of that name with Paddle's figures, and the columns that these need besides."""
     view = VIEWS[name]
     return replace(view, compute=compute, columns=view.columns | columns, shows=shows, options=())

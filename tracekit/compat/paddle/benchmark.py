@@ -17,7 +17,7 @@ from typing import Any, Final
 import numpy as np
 import orjson
 
-from tracekit.compat.paddle.tree import PADDLE_FORMATS, Columns
+from tracekit.compat.paddle.tree import PADDLE_FORMATS, PaddleColumns
 from tracekit.index.grouping import kind_mask, plural
 from tracekit.index.trace_index import TraceIndex
 from tracekit.model.arrow import I64
@@ -35,7 +35,7 @@ _PRINTED: Final = "Perf Summary"
 
 
 @dataclass(slots=True)
-class _Sum:
+class _BenchmarkSum:
     """Paddle's sum, maximum and minimum of one quantity."""
 
     total: float = 0.0
@@ -51,7 +51,7 @@ class _Sum:
 
 
 @dataclass(frozen=True, slots=True)
-class _Perf:
+class _PaddlePerf:
     """One Perf Summary. rows: (name, avg, max, min), costs in s; ratio in percent, None or 0: not printed."""
 
     rows: list[tuple[str, float | None, float | None, float | None]]
@@ -64,9 +64,9 @@ class _Timer:
     """The timer, fed with costs in ns."""
 
     iterations: int = 0
-    reader: _Sum = field(default_factory=_Sum)
-    batch: _Sum = field(default_factory=_Sum)
-    speed: _Sum = field(default_factory=_Sum)
+    reader: _BenchmarkSum = field(default_factory=_BenchmarkSum)
+    batch: _BenchmarkSum = field(default_factory=_BenchmarkSum)
+    speed: _BenchmarkSum = field(default_factory=_BenchmarkSum)
 
     def read(self, cost_ns: int) -> None:
         if self.iterations >= SKIPPED and cost_ns > 0:
@@ -79,7 +79,7 @@ class _Timer:
             self.batch.add(cost)
             self.speed.add(1.0 / cost if cost else math.inf)
 
-    def perf(self) -> _Perf | None:
+    def perf(self) -> _PaddlePerf | None:
         if self.iterations <= SKIPPED:
             return None
         rest = float(self.iterations - SKIPPED)
@@ -90,13 +90,13 @@ class _Timer:
         speed = rest / self.batch.total if self.batch.total else math.nan
         rows.append(("batch_cost", batch, self.batch.max, self.batch.min))
         rows.append(("ips", speed, self.speed.max, self.speed.min))
-        return _Perf(rows, reader / batch * 100 if batch else None)
+        return _PaddlePerf(rows, reader / batch * 100 if batch else None)
 
 
 def benchmark(index: TraceIndex, options: ViewOptions) -> Section:  # noqa: ARG001 - as all views
     """Return the Perf Summary of each process: table `perf`, and `facts` with the ratio and the unit of each."""
     require(index, "benchmark", BENCHMARK_COLUMNS)
-    columns = Columns(index)
+    columns = PaddleColumns(index)
     notes: list[str] = []
     found = [*_printed(index), *_timed(index, columns, notes)]
     if not found:
@@ -105,7 +105,7 @@ def benchmark(index: TraceIndex, options: ViewOptions) -> Section:  # noqa: ARG0
     return Section("benchmark", _TITLE, (_rows(found), _facts(found)), notes=tuple(notes))
 
 
-def _timed(index: TraceIndex, columns: Columns, notes: list[str]) -> Iterable[_Perf]:
+def _timed(index: TraceIndex, columns: PaddleColumns, notes: list[str]) -> Iterable[_PaddlePerf]:
     """Yield the figures of each process that has steps."""
     pid, known = columns.numbers("pid")
     usable = columns.timed & ~columns.of_format(*PADDLE_FORMATS)
@@ -125,7 +125,7 @@ def _timed(index: TraceIndex, columns: Columns, notes: list[str]) -> Iterable[_P
             yield perf
 
 
-def _filled(columns: Columns, steps: I64, reads: I64) -> _Timer:
+def _filled(columns: PaddleColumns, steps: I64, reads: I64) -> _Timer:
     steps = steps[np.lexsort((columns.event_id[steps], columns.end[steps]))]
     ends = columns.end[steps]
     begin = int(columns.start[np.concatenate((steps, reads))].min())
@@ -143,7 +143,7 @@ def _filled(columns: Columns, steps: I64, reads: I64) -> _Timer:
     return timer
 
 
-def _printed(index: TraceIndex) -> Iterable[_Perf]:
+def _printed(index: TraceIndex) -> Iterable[_PaddlePerf]:
     """Yield the figures of each printed summary among the totals."""
     totals = index.totals
     keys = ("source", "run", "section", "name", "avg_ns", "max_ns", "min_ns", "value_avg", "value_max", "value_min")
@@ -166,14 +166,14 @@ def _printed(index: TraceIndex) -> Iterable[_Perf]:
                 value = row[f"value_{key}" if is_speed else f"{key}_ns"]
                 cells.append(_absent(absent.get(key)) if value is None else value / scale)
             rows.append((row["name"], *cells))
-        yield _Perf(rows, ratio, unit)
+        yield _PaddlePerf(rows, ratio, unit)
 
 
 def _absent(text: object) -> float | None:
     return {"inf": math.inf, "-inf": -math.inf, "nan": math.nan}.get(str(text))
 
 
-def _rows(found: list[_Perf]) -> ReportTable:
+def _rows(found: list[_PaddlePerf]) -> ReportTable:
     rows = [(number, *row) for number, perf in enumerate(found) for row in perf.rows]
     titles = (
         ("summary", "Summary", Unit.ID),
@@ -186,7 +186,7 @@ def _rows(found: list[_Perf]) -> ReportTable:
     return ReportTable("perf", _TITLE, tuple(columns))
 
 
-def _facts(found: list[_Perf]) -> ReportTable:
+def _facts(found: list[_PaddlePerf]) -> ReportTable:
     ratios: list[Cell] = [perf.ratio for perf in found]
     columns = (
         Column("summary", "Summary", Unit.ID, list(range(len(found)))),

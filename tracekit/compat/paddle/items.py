@@ -33,7 +33,7 @@ from tracekit.views.tabulate import require
 
 
 @dataclass(frozen=True, slots=True)
-class Group:
+class ItemGroup:
     """Rows in groups, numbered as they are first seen. codes: the group of each row. first: a row of each group."""
 
     codes: I64
@@ -45,7 +45,7 @@ class Group:
         return self.first.size
 
 
-def group(seen: I64, *keys: I64) -> Group:
+def group(seen: I64, *keys: I64) -> ItemGroup:
     """Return the groups of rows that agree in all keys (none below -1); seen: when each row is seen."""
     codes = np.zeros(seen.size, np.int64)
     for key in keys:
@@ -56,11 +56,11 @@ def group(seen: I64, *keys: I64) -> Group:
     first = order[np.sort(at)]
     number = np.empty(at.size, np.int64)
     number[codes[first]] = np.arange(first.size)
-    return Group(number[codes] if codes.size else codes, first)
+    return ItemGroup(number[codes] if codes.size else codes, first)
 
 
 @dataclass(frozen=True, slots=True)
-class Times:
+class ItemTimes:
     """Calls and the sum, longest and shortest of durations in ns, of one item; ratio: None where it has no whole."""
 
     calls: int
@@ -69,10 +69,10 @@ class Times:
     min: int
     ratio: float | None = None
 
-    def over(self, whole: int | None) -> Times:
+    def over(self, whole: int | None) -> ItemTimes:
         """Return it with its ratio to a whole; 0 where the whole is 0, None where it is None."""
         ratio = None if whole is None else self.total / whole if whole else 0.0
-        return Times(self.calls, self.total, self.max, self.min, ratio)
+        return ItemTimes(self.calls, self.total, self.max, self.min, ratio)
 
     @property
     def avg(self) -> float:
@@ -80,7 +80,7 @@ class Times:
         return self.total / self.calls
 
 
-def times(groups: Group, values: I64) -> list[Times]:
+def times(groups: ItemGroup, values: I64) -> list[ItemTimes]:
     """Return the times of each group. Paddle's maximum begins at 0."""
     total, most = np.zeros(groups.count, np.int64), np.zeros(groups.count, np.int64)
     least = np.full(groups.count, np.iinfo(np.int64).max)
@@ -89,27 +89,27 @@ def times(groups: Group, values: I64) -> list[Times]:
     np.minimum.at(least, groups.codes, values)
     calls = np.bincount(groups.codes, minlength=groups.count)
     columns = (calls.tolist(), total.tolist(), most.tolist(), least.tolist())
-    return [Times(*row) for row in zip(*columns, strict=True)]
+    return [ItemTimes(*row) for row in zip(*columns, strict=True)]
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class SummaryLine:
     """One line of a table of times. level: its indent. cpu, gpu: None where Paddle prints dashes."""
 
     name: str
     calls: int | None
-    cpu: Times | None
-    gpu: Times | None
+    cpu: ItemTimes | None
+    gpu: ItemTimes | None
     level: int = 0
     thread: str = ""
     flops: int | None = None
 
 
-def line_columns(lines: Sequence[Line], *sides: str) -> list[Column]:
+def line_columns(lines: Sequence[SummaryLine], *sides: str) -> list[Column]:
     """Return the columns of times of these sides ("cpu", "gpu"): total, avg, max, min, ratio of each."""
     columns = []
     for side in sides:
-        sides_of_lines: list[Times | None] = [getattr(line, side) for line in lines]
+        sides_of_lines: list[ItemTimes | None] = [getattr(line, side) for line in lines]
         title = side.upper()
         # A maximum below its minimum is of no occurrence: Others has only totals.
         single = [t if t is not None and t.calls else None for t in sides_of_lines]
@@ -125,7 +125,7 @@ def line_columns(lines: Sequence[Line], *sides: str) -> list[Column]:
     return columns
 
 
-Sides = tuple[Times, Times]
+Sides = tuple[ItemTimes, ItemTimes]
 """CPU and GPU times of an item."""
 _KEYS: Mapping[str, tuple[Callable[[Sides], float], bool]] = MappingProxyType(
     {
@@ -190,7 +190,7 @@ _INPUTS: Mapping[str, tuple[str, ...]] = MappingProxyType(
 """Those whose count depends on attributes, where these inputs have shapes."""
 
 
-def flops(trees: Forest, ops: I64, items: Group) -> tuple[list[int | None], list[str]]:
+def flops(trees: Forest, ops: I64, items: ItemGroup) -> tuple[list[int | None], list[str]]:
     """Return the FLOPs of each item of operators, None where they are not known, and a note on these.
 
     ops: host events; items: their groups.
@@ -299,11 +299,11 @@ def model(index: TraceIndex, options: ViewOptions) -> Section:  # noqa: ARG001 -
     for name in (STEP, *PHASES):
         if name in items:
             cpu, gpu = items[name]
-            lines.append(Line(name, cpu.calls, _of_steps(cpu, total), gpu.over(whole), int(name != STEP)))
+            lines.append(SummaryLine(name, cpu.calls, _of_steps(cpu, total), gpu.over(whole), int(name != STEP)))
     rest = [total - sum(items[name][0].total for name in PHASES if name in items)]
     rest.append((whole or 0) - sum(items[name][1].total for name in PHASES if name in items))
-    cpu, gpu = (Times(0, ns, 0, 0) for ns in rest)
-    lines.append(Line("Others", None, _of_steps(cpu, total), gpu.over(whole), 1))
+    cpu, gpu = (ItemTimes(0, ns, 0, 0) for ns in rest)
+    lines.append(SummaryLine("Others", None, _of_steps(cpu, total), gpu.over(whole), 1))
     notes = list(trees.notes)
     if whole is None:
         notes.append(NO_STEP)
@@ -312,11 +312,13 @@ def model(index: TraceIndex, options: ViewOptions) -> Section:  # noqa: ARG001 -
     return Section("model", "Model Summary", (_table("model", "Model Summary", lines),), notes=tuple(notes))
 
 
-def _of_steps(times_of_item: Times, total: int) -> Times:
+def _of_steps(times_of_item: ItemTimes, total: int) -> ItemTimes:
     return times_of_item.over(total if total else None)
 
 
-def _table(name: str, title: str, lines: Sequence[Line], *, sides: Sequence[str] = ("cpu", "gpu")) -> ReportTable:
+def _table(
+    name: str, title: str, lines: Sequence[SummaryLine], *, sides: Sequence[str] = ("cpu", "gpu")
+) -> ReportTable:
     columns = [
         Column("name", "Name", Unit.TEXT, [line.name for line in lines]),
         Column("level", "Level", Unit.COUNT, [line.level for line in lines], 3),
@@ -358,7 +360,7 @@ def operator(index: TraceIndex, options: ViewOptions) -> Section:
     blocks: dict[int, list[int]] = {}
     for item, thread in enumerate(block[items.first].tolist()):
         blocks.setdefault(thread, []).append(item)
-    lines: list[Line] = []
+    lines: list[SummaryLine] = []
     omitted = 0
     names = [trees.names[code] for code in hosts.name[ops[items.first]].tolist()]
     for thread, members in blocks.items():
@@ -369,7 +371,7 @@ def operator(index: TraceIndex, options: ViewOptions) -> Section:
         for place in shown:
             item = members[place]
             cpu, on_gpu = cpu_times[item].over(cpu_whole), gpu_times[item].over(gpu_whole)
-            lines.append(Line(names[item], cpu.calls, cpu, on_gpu, 0, threads[thread], known[item]))
+            lines.append(SummaryLine(names[item], cpu.calls, cpu, on_gpu, 0, threads[thread], known[item]))
             if details is not None:
                 lines += details.below(item, cpu, on_gpu, threads[thread])
     table = _table("operators", "Operator Summary", lines)
@@ -383,7 +385,7 @@ def operator(index: TraceIndex, options: ViewOptions) -> Section:
 class _Details:
     """The rows below an operator: its children by name, the work that each launched, the work that it launched."""
 
-    def __init__(self, trees: Forest, ops: I64, items: Group, gpu: I64) -> None:
+    def __init__(self, trees: Forest, ops: I64, items: ItemGroup, gpu: I64) -> None:
         hosts, work = trees.hosts, trees.work
         self._names = trees.names
         is_op = hosts.is_kind("Operator")
@@ -407,14 +409,14 @@ class _Details:
         self._below_item = self._work(trees, direct, item_of[work.owner[direct]], items.count)
 
     @staticmethod
-    def _lines(trees: Forest, groups: Group, name: I64, above: I64, *, count: int) -> list[list[tuple[int, str]]]:
+    def _lines(trees: Forest, groups: ItemGroup, name: I64, above: I64, *, count: int) -> list[list[tuple[int, str]]]:
         """Return for each of `count` rows above the groups below it, as they are seen, with their names."""
         found: list[list[tuple[int, str]]] = [[] for _ in range(count)]
         for number, row in enumerate(groups.first.tolist()):
             found[above[row]].append((number, trees.names[name[row]]))
         return found
 
-    def _work(self, trees: Forest, rows: I64, above: I64, count: int) -> list[list[tuple[Times, str]]]:
+    def _work(self, trees: Forest, rows: I64, above: I64, count: int) -> list[list[tuple[ItemTimes, str]]]:
         """Return for each of `count` rows above the device work that it launched, by name."""
         name = trees.name[trees.work.rows[rows]]
         of = group(np.arange(rows.size), above, name)
@@ -422,16 +424,16 @@ class _Details:
         listed = self._lines(trees, of, name, above, count=count)
         return [[(spent[number], text) for number, text in below] for below in listed]
 
-    def below(self, item: int, cpu: Times, gpu: Times, thread: str) -> list[Line]:
+    def below(self, item: int, cpu: ItemTimes, gpu: ItemTimes, thread: str) -> list[SummaryLine]:
         """Return the lines below an operator."""
         lines = []
         for inner, name in self._inner[item]:
             own_cpu, own_gpu = self._cpu[inner], self._gpu[inner]
-            lines.append(Line(name, own_cpu.calls, own_cpu.over(cpu.total), own_gpu.over(gpu.total), 1, thread))
+            lines.append(SummaryLine(name, own_cpu.calls, own_cpu.over(cpu.total), own_gpu.over(gpu.total), 1, thread))
             for spent, text in self._below_inner[inner]:
-                lines.append(Line(text, spent.calls, None, spent.over(own_gpu.total), 2, thread))
+                lines.append(SummaryLine(text, spent.calls, None, spent.over(own_gpu.total), 2, thread))
         for spent, text in self._below_item[item]:
-            lines.append(Line(text, spent.calls, None, spent.over(gpu.total), 1, thread))
+            lines.append(SummaryLine(text, spent.calls, None, spent.over(gpu.total), 1, thread))
         return lines
 
 
@@ -452,7 +454,7 @@ def kernel(index: TraceIndex, options: ViewOptions) -> Section:
     order = ranked([(of, of) for of in spent], key if key in ("GPUAvg", "GPUMax", "GPUMin") else "GPUTotal")
     shown = _top(order, options)
     names = [trees.names[code] for code in name[items.first].tolist()]
-    lines = [Line(names[i], spent[i].calls, None, spent[i].over(whole)) for i in shown]
+    lines = [SummaryLine(names[i], spent[i].calls, None, spent[i].over(whole)) for i in shown]
     table = _table("kernels", "Kernel Summary", lines, sides=("gpu",))
     table = ReportTable(table.name, table.title, table.columns, len(order) - len(shown))
     return Section("kernel", "Kernel Summary", (table,), notes=trees.notes)
@@ -481,7 +483,7 @@ def memory_manipulation(index: TraceIndex, options: ViewOptions) -> Section:
     return Section("memory_manipulation", "Memory Manipulation Summary", (table,), notes=(*trees.notes, *notes))
 
 
-def _ranges(trees: Forest, rows: I64, block: I64) -> tuple[list[Line], list[str]]:
+def _ranges(trees: Forest, rows: I64, block: I64) -> tuple[list[SummaryLine], list[str]]:
     """Return a line for each name of ranges in each block, as they are seen; level: the block."""
     hosts = trees.hosts
     gpu = _all_gpu(trees)
@@ -492,7 +494,7 @@ def _ranges(trees: Forest, rows: I64, block: I64) -> tuple[list[Line], list[str]
     for item, row in enumerate(items.first.tolist()):
         cpu = cpu_times[item]
         name = trees.names[hosts.name[rows[row]]]
-        lines.append(Line(name, cpu.calls, _of_steps(cpu, total), gpu_times[item].over(whole), int(block[row])))
+        lines.append(SummaryLine(name, cpu.calls, _of_steps(cpu, total), gpu_times[item].over(whole), int(block[row])))
     return lines, [NO_STEP] if whole is None else []
 
 
@@ -512,17 +514,18 @@ def user_defined(index: TraceIndex, options: ViewOptions) -> Section:
     block = hosts.thread[rows] if options.thread_sep else np.zeros(rows.size, np.int64)
     found, notes = _ranges(trees, rows, block)
     threads = _thread_names(trees, options.thread_sep)
-    blocks: dict[int, list[Line]] = {}
+    blocks: dict[int, list[SummaryLine]] = {}
     for line in found:
         blocks.setdefault(line.level, []).append(line)
-    lines: list[Line] = []
+    lines: list[SummaryLine] = []
     omitted = 0
     for thread, members in blocks.items():
         order = ranked([(line.cpu, line.gpu) for line in members if line.cpu and line.gpu], key)
         shown = _top(order, options)
         omitted += len(order) - len(shown)
         lines += [
-            Line(members[i].name, members[i].calls, members[i].cpu, members[i].gpu, 0, threads[thread]) for i in shown
+            SummaryLine(members[i].name, members[i].calls, members[i].cpu, members[i].gpu, 0, threads[thread])
+            for i in shown
         ]
     table = _table("ranges", "UserDefined Summary", lines)
     table = ReportTable(table.name, table.title, table.columns, omitted)

@@ -14,7 +14,7 @@ from types import MappingProxyType
 from typing import Final
 
 from tracekit.compat.fixed_width import Row, fixed_width, rows_of, time_unit
-from tracekit.model.display import in_pipes, visible
+from tracekit.model.display import escape_controls, in_pipes
 from tracekit.model.report import Report, Section
 from tracekit.render.base import Renderer, RenderOptions
 
@@ -67,7 +67,7 @@ Overlap time:       |___________|
 """
 
 
-class _Table:
+class _PaddleTable:
     """Lines of one table: columns of fixed widths."""
 
     def __init__(self, widths: Sequence[int]) -> None:
@@ -129,7 +129,7 @@ def _times(row: Row, side: str, unit: str, calls: int | None) -> str:
 def _indented(row: Row, width: int = 0) -> str:
     """Return the name below its level, cut as Paddle cuts names below an operator."""
     indent = "  " * int(row["level"])
-    name: str = visible(str(row["name"] or ""))
+    name: str = escape_controls(str(row["name"] or ""))
     if width and row["level"] and len(name) + len(indent) > width:
         name = name[: width - 3 - len(indent)] + "..."
     return indent + name
@@ -140,7 +140,7 @@ def _wide(least: int, texts: Iterable[str]) -> int:
 
 
 def _device(section: Section, unit: str) -> list[str]:  # noqa: ARG001 - as all tables
-    table = _Table((30, 20))
+    table = _PaddleTable((30, 20))
     table.head("Device Summary", "", "Device", "Utilization (%)")
     for row in rows_of(section.tables[0]):
         table.row(row["name"], _ratio(row["utilization"]))
@@ -148,7 +148,7 @@ def _device(section: Section, unit: str) -> list[str]:  # noqa: ARG001 - as all 
 
 
 def _overview(section: Section, unit: str) -> list[str]:
-    table = _Table((25,) * 4)
+    table = _PaddleTable((25,) * 4)
     table.head("Overview Summary", unit, "Event Type", "Calls", "CPU Time", "Ratio (%)")
     host, work = section.tables
     for row in rows_of(host):
@@ -173,12 +173,12 @@ def _lines(section: Section, unit: str, sides: Sequence[str], *, name_width: int
     return out
 
 
-def _columns(lines: Sequence[tuple[str, list[str]]], name: int, *more: int) -> _Table:
+def _columns(lines: Sequence[tuple[str, list[str]]], name: int, *more: int) -> _PaddleTable:
     """Return a table as wide as its calls and times need."""
     texts = list(zip(*(cells for _, cells in lines), strict=True))
     count = len(texts) - len(more)
     calls = _wide(6, (text for text in texts[1] if text.isdigit()))
-    return _Table((name, calls, *(_wide(40, texts[i]) for i in range(2, count)), *more))
+    return _PaddleTable((name, calls, *(_wide(40, texts[i]) for i in range(2, count)), *more))
 
 
 def _model(section: Section, unit: str) -> list[str]:
@@ -191,14 +191,14 @@ def _model(section: Section, unit: str) -> list[str]:
 
 
 def _distributed(section: Section, unit: str) -> list[str]:
-    table = _Table((25,) * 3)
+    table = _PaddleTable((25,) * 3)
     table.head("Distribution Summary", unit, "Name", "Total Time", "Ratio (%)")
     for row in rows_of(section.tables[0]):
         table.row(_indented(row), _time(row["total"], unit), _ratio(row["ratio"]))
     return table.end(_DISTRIBUTED_NOTE)
 
 
-def _blocks(table: _Table, lines: Sequence[tuple[str, list[str]]]) -> None:
+def _blocks(table: _PaddleTable, lines: Sequence[tuple[str, list[str]]]) -> None:
     last = None
     for thread, cells in lines:
         if thread != last:
@@ -247,8 +247,8 @@ def _memory(section: Section, unit: str) -> list[str]:  # noqa: ARG001 - as all 
     out: list[str] = []
     peaks, items = section.tables
     for peak in rows_of(peaks):
-        table = _Table((50, 12, 15, 15, 15, 15, 15))
-        table.title(f"Memory Summary - {visible(str(peak['place']))}")
+        table = _PaddleTable((50, 12, 15, 15, 15, 15, 15))
+        table.title(f"Memory Summary - {escape_controls(str(peak['place']))}")
         for name in ("Allocated", "Reserved"):
             most = peak[name.lower()]
             table.lines.append(f"Peak {name} Memory: {'-' if most is None else most}")
@@ -258,7 +258,7 @@ def _memory(section: Section, unit: str) -> list[str]:  # noqa: ARG001 - as all 
         for row in rows_of(items):
             if row["place"] == peak["place"]:
                 sizes = [row[key] for key in ("allocations", "frees", "allocated", "freed", "increased")]
-                table.row(visible(row["name"]), row["type"], *sizes)
+                table.row(escape_controls(row["name"]), row["type"], *sizes)
         out += [*table.lines, "", ""]
     return out
 
@@ -270,12 +270,12 @@ def _benchmark(section: Section, unit: str) -> list[str]:  # noqa: ARG001 - its 
         out.append("Perf Summary".center(100, "="))
         if fact["reader_ratio"]:
             out.append(f"Reader Ratio: {fact['reader_ratio']:.3f}%")
-        out.append(f"Time Unit: s, IPS Unit: {visible(str(fact['unit']))}")
+        out.append(f"Time Unit: s, IPS Unit: {escape_controls(str(fact['unit']))}")
         out.append(in_pipes("", "avg", "max", "min"))
         for row in rows_of(perf):
             if row["summary"] == fact["summary"]:
                 cells = ("-" if row[key] is None else f"{row[key]:.5f}" for key in ("avg", "max", "min"))
-                out.append(in_pipes(visible(str(row["name"])), *cells))
+                out.append(in_pipes(escape_controls(str(row["name"])), *cells))
     return out
 
 

@@ -81,7 +81,7 @@ def matching(texts: ArrowColumn, pattern: str) -> Mask:
     return arrow.bools(pc.match_substring_regex(texts, pattern))
 
 
-class Columns:
+class PaddleColumns:
     """Columns as arrays of shape (rows of EVENTS,)."""
 
     def __init__(self, index: TraceIndex) -> None:
@@ -173,7 +173,7 @@ _BLUR_NS = 1000
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Nodes:
+class TreeNodes:
     """Host nodes, shape (n,) each, by thread, start, longest first."""
 
     thread: I64
@@ -214,7 +214,7 @@ def rows_below(parent: I64, depth: I64, marked: Mask) -> Mask:
     return found
 
 
-def around(thread: I64, start: I64, end: I64, nodes: Nodes) -> I64:
+def around(thread: I64, start: I64, end: I64, nodes: TreeNodes) -> I64:
     """Return the innermost node around each row, its ends included; -1 for none.
 
     Where one node ends as another begins, an instant there belongs to the first.
@@ -228,7 +228,7 @@ def around(thread: I64, start: I64, end: I64, nodes: Nodes) -> I64:
     return owner
 
 
-def _last_begun(thread: I64, at: I64, nodes: Nodes) -> I64:
+def _last_begun(thread: I64, at: I64, nodes: TreeNodes) -> I64:
     """Return for each row the last node of its thread that begins no later; -1 for none."""
     count = nodes.thread.size
     lanes = np.concatenate((nodes.thread, thread))
@@ -242,7 +242,7 @@ def _last_begun(thread: I64, at: I64, nodes: Nodes) -> I64:
     return node
 
 
-def _climb(node: I64, end: I64, nodes: Nodes) -> I64:
+def _climb(node: I64, end: I64, nodes: TreeNodes) -> I64:
     """Go up from each node until one ends no earlier than the row."""
     short = np.flatnonzero(node >= 0)
     while short.size:
@@ -253,7 +253,7 @@ def _climb(node: I64, end: I64, nodes: Nodes) -> I64:
 
 
 def as_written(
-    thread: I64, start: I64, end: I64, source: I64, record: I64, by_time: I64, nodes: Nodes, places: Places
+    thread: I64, start: I64, end: I64, source: I64, record: I64, by_time: I64, nodes: TreeNodes, places: Places
 ) -> I64:
     """Return the owners that the order of the file tells: the last node before the row, or the root.
 
@@ -280,7 +280,7 @@ def written_before(source: I64, record: I64, places: Places) -> I64:
     return node
 
 
-def _far(node: I64, start: I64, end: I64, nodes: Nodes, slack: int, *, missing: bool) -> Mask:
+def _far(node: I64, start: I64, end: I64, nodes: TreeNodes, slack: int, *, missing: bool) -> Mask:
     """Return whether a row sticks out of its node by more than `slack`; `missing` where there is no node."""
     far = np.full(node.size, missing, np.bool_)
     has = np.flatnonzero(node >= 0)
@@ -365,7 +365,7 @@ def _depth_first(parent: I64, level: I64) -> tuple[npt.NDArray[np.intp], I64, I6
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Hosts:
+class PaddleHosts:
     """Host events, shape (n,) each, by thread, start, longest first: what is below a node follows it.
 
     rows: in EVENTS. parent: a node, -1: the root of the thread. seen: the node's place in Paddle's order of visits.
@@ -428,12 +428,12 @@ class Forest:
     threads: (source, pid, tid). memory: empty unless it was asked for.
     """
 
-    columns: Columns
+    columns: PaddleColumns
     kind: I64
     name: I64
     names: list[str]
     threads: list[tuple[int, int | None, int]]
-    hosts: Hosts
+    hosts: PaddleHosts
     calls: Attached
     work: Attached
     memory: Attached
@@ -460,7 +460,7 @@ def forest(index: TraceIndex, *, launches: bool = False, memory: bool = False) -
 
     launches: tell launches of kernels from OperatorInner, which needs the column `args`.
     """
-    columns = Columns(index)
+    columns = PaddleColumns(index)
     kind = columns.kinds(launches=launches)
     name, names = columns.names()
     is_host, is_call = (kind >= 0) & (kind < HOST_TYPES), kind == CALL
@@ -486,7 +486,7 @@ def forest(index: TraceIndex, *, launches: bool = False, memory: bool = False) -
     return Forest(columns, kind, name, names, threads, hosts, calls, work, held, tuple(notes))
 
 
-def _lanes(columns: Columns, wanted: Mask) -> tuple[I64, list[tuple[int, int | None, int]]]:
+def _lanes(columns: PaddleColumns, wanted: Mask) -> tuple[I64, list[tuple[int, int | None, int]]]:
     """Return the thread of each wanted row, -1 for other rows; and the threads, by source and id."""
     tid, known = columns.numbers("tid")
     pid, has_pid = columns.numbers("pid")
@@ -503,7 +503,7 @@ def _lanes(columns: Columns, wanted: Mask) -> tuple[I64, list[tuple[int, int | N
     return lane, [(source, None if pid_ == -1 else pid_, tid_) for source, tid_, pid_ in found]
 
 
-def _hosts(columns: Columns, rows: I64, lane: I64, kind: I64, name: I64) -> tuple[Hosts, int]:
+def _hosts(columns: PaddleColumns, rows: I64, lane: I64, kind: I64, name: I64) -> tuple[PaddleHosts, int]:
     """Return the host events as trees, and how many ranges cross another."""
     order = np.lexsort((columns.event_id[rows], ~columns.end[rows], columns.start[rows], lane[rows]))
     rows = rows[order]
@@ -522,14 +522,14 @@ def _hosts(columns: Columns, rows: I64, lane: I64, kind: I64, name: I64) -> tupl
     first = np.searchsorted(thread, thread)
     beyond = np.searchsorted(thread, thread, "right")
     seen = beyond - (np.arange(rows.size) - first + below - depth)
-    hosts = Hosts(rows, thread, kind[rows], name[rows], start, end, parent, depth, seen, bool(blurred.any()))
+    hosts = PaddleHosts(rows, thread, kind[rows], name[rows], start, end, parent, depth, seen, bool(blurred.any()))
     return hosts, int(np.count_nonzero(crosses))
 
 
-def attach(columns: Columns, hosts: Hosts, rows: I64, lane: I64) -> Attached:
+def attach(columns: PaddleColumns, hosts: PaddleHosts, rows: I64, lane: I64) -> Attached:
     """Return rows, each with the host event that holds it, in Paddle's order. lane: thread of each row of EVENTS."""
     thread, start, end = lane[rows], columns.start[rows], columns.end[rows]
-    nodes = Nodes(hosts.thread, hosts.start, hosts.end, hosts.parent)
+    nodes = TreeNodes(hosts.thread, hosts.start, hosts.end, hosts.parent)
     owner = around(thread, start, end, nodes)
     in_order = columns.in_order_of_file()
     written = in_order[rows]
@@ -551,7 +551,7 @@ def attach(columns: Columns, hosts: Hosts, rows: I64, lane: I64) -> Attached:
     return Attached(rows, thread, owner).taken(np.lexsort((columns.event_id[rows], ~end, start, seen, thread)))
 
 
-def _work(columns: Columns, calls: Attached, kind: I64) -> tuple[Attached, int]:
+def _work(columns: PaddleColumns, calls: Attached, kind: I64) -> tuple[Attached, int]:
     """Return the device work with the owners of its calls, and how many rows have no call."""
     rows = np.flatnonzero((kind > CALL) & columns.timed)
     number, known = columns.numbers("correlation")

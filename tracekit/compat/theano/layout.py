@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from tracekit.compat.fixed_width import Row, rows_of
-from tracekit.model.display import visible
+from tracekit.model.display import escape_controls
 from tracekit.model.report import Report, ReportTable
 from tracekit.render.base import Renderer, RenderOptions
 
@@ -61,7 +61,7 @@ def render(report: Report, options: RenderOptions) -> str:  # noqa: ARG001 - The
     lines: list[str] = []
     for section in report.sections:
         for table in section.tables:
-            lines += map(visible, _PARTS[table.name](table)) if table.name in _PARTS else ()
+            lines += map(escape_controls, _PARTS[table.name](table)) if table.name in _PARTS else ()
     return "\n".join(lines) + "\n" if lines else ""
 
 

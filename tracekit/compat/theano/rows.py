@@ -17,7 +17,7 @@ from tracekit.analysis.statistics import Grouped
 from tracekit.index import grouping
 from tracekit.index.grouping import Key, group_by, plural, statistics, too_long
 from tracekit.index.sources import source_label, source_labels, spans
-from tracekit.index.trace_index import Picked, TraceIndex
+from tracekit.index.trace_index import PickedRows, TraceIndex
 from tracekit.model import arrow
 from tracekit.model.arrow import I64
 from tracekit.model.report import Cell, Column, ReportTable
@@ -32,7 +32,7 @@ from tracekit.views.totals import TotalsRow, cell, totals_rows
 # it printed. The rows of a trace are brought into the same form, so one view shows both.
 
 
-class Row(TotalsRow):
+class TheanoRow(TotalsRow):
     """A row as in TOTALS. spread: min, p50, p95, p99, max, std, avg of a call, ns, of rows that come from EVENTS."""
 
     spread: dict[str, int] | None
@@ -58,7 +58,7 @@ _FACTS = frozenset(
 
 
 @dataclass(slots=True)
-class Block:
+class PrintedBlock:
     """One function. kind: function, sum (of all functions) or scan. label: what tells it from others, in words."""
 
     source: int
@@ -66,13 +66,13 @@ class Block:
     rank: int | None = None
     kind: str = "function"
     label: str = ""
-    rows: list[Row] = field(default_factory=list)
+    rows: list[TheanoRow] = field(default_factory=list)
 
-    def fact(self, name: str) -> Row | None:
+    def fact(self, name: str) -> TheanoRow | None:
         """Return a row of the head."""
         return next((r for r in self.rows if r["section"] == "header" and r["name"] == name), None)
 
-    def table(self, section: str) -> list[Row]:
+    def table(self, section: str) -> list[TheanoRow]:
         """Return the rows of a section."""
         return [r for r in self.rows if r["section"] == section]
 
@@ -89,7 +89,7 @@ def row(
     value_avg: float | None = None,
     value_text: str | None = None,
     spread: dict[str, int] | None = None,
-) -> Row:
+) -> TheanoRow:
     """Return a row with all columns; columns that are not given are null."""
     return {
         "source": 0,
@@ -123,12 +123,12 @@ def row(
     }
 
 
-def printed_blocks(index: TraceIndex) -> list[Block]:
+def printed_blocks(index: TraceIndex) -> list[PrintedBlock]:
     """Return the contents of profiles of Theano, Aesara or PyTensor, in the order of the files."""
-    blocks: dict[tuple[int, int], Block] = {}
+    blocks: dict[tuple[int, int], PrintedBlock] = {}
     for printed in sorted(totals_rows(index), key=lambda row: (row["source"], row["order"])):
         block = blocks.setdefault(
-            (printed["source"], printed["run"]), Block(printed["source"], printed["run"], printed["rank"])
+            (printed["source"], printed["run"]), PrintedBlock(printed["source"], printed["run"], printed["rank"])
         )
         block.rows.append(_plain(printed, block))
     ours = {b.source for b in blocks.values() if any(_is_ours(r) for r in b.rows)}
@@ -139,11 +139,11 @@ def printed_blocks(index: TraceIndex) -> list[Block]:
     return made
 
 
-def _is_ours(row: Row) -> bool:
+def _is_ours(row: TheanoRow) -> bool:
     return row["section"] in _ANY or (row["section"] == "header" and row["name"] in _FACTS)
 
 
-def _plain(found: TotalsRow, block: Block) -> Row:
+def _plain(found: TotalsRow, block: PrintedBlock) -> TheanoRow:
     section = found["section"]
     for prefix, kind in zip(_PREFIXES, ("sum", "scan"), strict=True):
         if section.startswith(prefix):
@@ -161,7 +161,7 @@ def remaining(found: TotalsRow) -> int | None:
     return count if isinstance(count, int) else None
 
 
-def cut(section: str, rows: Sequence[Row], most: int | None) -> tuple[list[Row], Row | None]:
+def cut(section: str, rows: Sequence[TheanoRow], most: int | None) -> tuple[list[TheanoRow], TheanoRow | None]:
     """Return the first `most` rows of a table (None: all), and the row for the rest, None where a file was cut.
 
     The time of the rest is the sum of what is left out, with what the profiler had left out before; its share is of
@@ -212,7 +212,7 @@ _LANE = ("source", "pid", "tid", "device", "stream")
 
 
 @dataclass(frozen=True, slots=True)
-class _Work:
+class _TheanoWork:
     """Events that are nodes. own: self times. lane, kind, op, apply: the group of each row, and how many there are."""
 
     rows: I64
@@ -228,7 +228,9 @@ class _Work:
     ids: I64
 
 
-def event_blocks(index: TraceIndex, *, thread_sep: bool, n_ops: int, n_apply: int) -> tuple[list[Block], list[str]]:
+def event_blocks(
+    index: TraceIndex, *, thread_sep: bool, n_ops: int, n_apply: int
+) -> tuple[list[PrintedBlock], list[str]]:
     """Return one block for all events, or one for each thread and stream and their sum; and notes.
 
     Raises: TracekitError where the times add up to more than int64 holds.
@@ -264,7 +266,7 @@ def event_blocks(index: TraceIndex, *, thread_sep: bool, n_ops: int, n_apply: in
     return blocks, notes
 
 
-def _work(index: TraceIndex, picked: Picked) -> tuple[_Work, int]:
+def _work(index: TraceIndex, picked: PickedRows) -> tuple[_TheanoWork, int]:
     """Return the nodes, and how many cross one before them. On a device the threads that launched do not matter."""
     rows = picked.rows
     on_device = index.kind_mask(DEVICE_WORK)[rows]
@@ -279,7 +281,7 @@ def _work(index: TraceIndex, picked: Picked) -> tuple[_Work, int]:
     ops = group_by(picked.key("kind"), picked.key("name"))
     apply, ids = _apply(picked, lanes.codes, ops.codes)
     labels = _lane_labels(index, list(zip(*lanes.labels, strict=True)))
-    made = _Work(
+    made = _TheanoWork(
         rows,
         picked.starts,
         tree.self_ns,
@@ -310,7 +312,7 @@ def _lane_labels(index: TraceIndex, lanes: list[tuple[Cell, ...]]) -> list[str]:
     return [f"{n} ({i})" if made.count(n) > 1 else n for i, n in enumerate(made)] if len(made) <= MOST_BLOCKS else made
 
 
-def _apply(picked: Picked, lane: I64, op: I64) -> tuple[I64, I64]:
+def _apply(picked: PickedRows, lane: I64, op: I64) -> tuple[I64, I64]:
     """Return the apply node of each row, and the id of each node."""
     step = arrow.ints(picked.index.events.column("step"), -1)[picked.rows]
     order = np.lexsort((picked.starts, step, op, lane))
@@ -348,17 +350,17 @@ def _changes(*columns: I64) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
 
 def _block(
     index: TraceIndex,
-    work: _Work,
+    work: _TheanoWork,
     mask: np.ndarray[tuple[int], np.dtype[np.bool_]],
     label: str,
     kind: str,
     n_ops: int,
     n_apply: int,
-) -> Block:
+) -> PrintedBlock:
     chosen = np.flatnonzero(mask)
     own = work.own[chosen]
     seen = np.flatnonzero(np.bincount(work.apply[chosen], minlength=work.ids.size))
-    block = Block(0, 0, kind=kind, label=label)
+    block = PrintedBlock(0, 0, kind=kind, label=label)
     thunks = _sum(own)
     block.rows += _facts(index, work, label, thunks, seen.size)
     op_of_node = np.zeros(work.ids.size, np.int64)
@@ -375,7 +377,7 @@ def _block(
     return block
 
 
-def _facts(index: TraceIndex, work: _Work, label: str, thunks: int, nodes: int) -> list[Row]:
+def _facts(index: TraceIndex, work: _TheanoWork, label: str, thunks: int, nodes: int) -> list[TheanoRow]:
     """Return the head: the calls are steps, or the whole trace."""
     steps = index.pick([Kind.STEP])
     if steps.rows.size:
@@ -412,7 +414,7 @@ def _facts(index: TraceIndex, work: _Work, label: str, thunks: int, nodes: int) 
     ]
 
 
-def _lengths(index: TraceIndex, work: _Work) -> I64:
+def _lengths(index: TraceIndex, work: _TheanoWork) -> I64:
     found: I64 = np.maximum(index.ints("dur_ns")[work.rows], 0)
     return found
 
@@ -430,8 +432,8 @@ def _ordered(totals: I64, calls: I64, third: I64) -> I64:
 
 
 def _table(
-    section: str, codes: I64, own: I64, thunks: int, most: int, nodes: I64, names: list[str], work: _Work
-) -> list[Row]:
+    section: str, codes: I64, own: I64, thunks: int, most: int, nodes: I64, names: list[str], work: _TheanoWork
+) -> list[TheanoRow]:
     stats = statistics(grouping.Groups(codes, len(names), ()), own)
     present = np.flatnonzero(stats.present)
     order = present[_ordered(stats.total[present], stats.calls[present], nodes[present])]
@@ -448,7 +450,9 @@ def _table(
     return _shares(section, made, thunks, len(order), _sum(stats.total[order[most:]]))
 
 
-def _apply_rows(work: _Work, chosen: I64, thunks: int, most: int, op_of_node: I64, names: list[str]) -> list[Row]:
+def _apply_rows(
+    work: _TheanoWork, chosen: I64, thunks: int, most: int, op_of_node: I64, names: list[str]
+) -> list[TheanoRow]:
     """Return the nodes that took longest; only those get percentiles, as there may be millions."""
     nodes = work.apply[chosen]
     totals = np.zeros(work.ids.size, np.int64)
@@ -471,7 +475,7 @@ def _apply_rows(work: _Work, chosen: I64, thunks: int, most: int, op_of_node: I6
     return _shares(APPLY, made, thunks, int(found.size), _sum(totals[order[most:]]))
 
 
-def _row(section: str, name: str, stats: Grouped, group: int, args: dict[str, object]) -> Row:
+def _row(section: str, name: str, stats: Grouped, group: int, args: dict[str, object]) -> TheanoRow:
     spread = {
         "min": int(stats.min[group]),
         "p50": int(stats.percentile(50)[group]),
@@ -485,7 +489,7 @@ def _row(section: str, name: str, stats: Grouped, group: int, args: dict[str, ob
     return row(section, name, args, calls=calls, total_ns=time, avg_ns=time / calls, spread=spread)
 
 
-def _shares(section: str, rows: list[Row], thunks: int, count: int, rest_ns: int) -> list[Row]:
+def _shares(section: str, rows: list[TheanoRow], thunks: int, count: int, rest_ns: int) -> list[TheanoRow]:
     """Put shares of all time into the rows, and the last row, for what is left out, below them."""
     so_far = 0
     for found in rows:
@@ -517,7 +521,7 @@ _SECTIONS = {"Node make_thunk": "function", "Scan overhead": "scan_overhead", "S
 _FORMS = ("e", ".3f", "", "d")
 
 
-def tables(block: Block, most: dict[str, int | None], least_bytes: int | None) -> list[ReportTable]:
+def tables(block: PrintedBlock, most: dict[str, int | None], least_bytes: int | None) -> list[ReportTable]:
     """Return the tables of a block. most: rows of Class, Ops and Apply to show. least_bytes: of the memory's nodes."""
     out = []
     for part, found in groupby(block.rows, lambda r: _part(r, block)):
@@ -533,7 +537,7 @@ def tables(block: Block, most: dict[str, int | None], least_bytes: int | None) -
     return out
 
 
-def _part(row: Row, block: Block) -> str:
+def _part(row: TheanoRow, block: PrintedBlock) -> str:
     section, name = row["section"], row["name"] or ""
     if section != "header":
         if section in TABLES:
@@ -557,24 +561,24 @@ def form_of(text: str) -> str:
     return ""
 
 
-def _seconds(row: Row) -> float | None:
+def _seconds(row: TheanoRow) -> float | None:
     printed = number(row["args"].get("s"))
     return row["total_ns"] / 1e9 if printed is None and row["total_ns"] is not None else printed
 
 
-def _arg(rows: Sequence[Row], name: str) -> list[Cell]:
+def _arg(rows: Sequence[TheanoRow], name: str) -> list[Cell]:
     return [number(r["args"].get(name)) for r in rows]
 
 
-def _int(rows: Sequence[Row], name: str) -> list[Cell]:
+def _int(rows: Sequence[TheanoRow], name: str) -> list[Cell]:
     return [value if isinstance(value := r["args"].get(name), int) else None for r in rows]
 
 
-def _text(rows: Sequence[Row], name: str) -> list[Cell]:
+def _text(rows: Sequence[TheanoRow], name: str) -> list[Cell]:
     return [None if (value := r["args"].get(name)) is None else str(value) for r in rows]
 
 
-def _listed(row: Row, name: str) -> list[object]:
+def _listed(row: TheanoRow, name: str) -> list[object]:
     found = row["args"].get(name)
     return found if isinstance(found, list) else []
 
@@ -591,7 +595,7 @@ def _count(name: str, title: str, values: Sequence[Cell]) -> Column:
     return Column(name, title, Unit.COUNT, list(values))
 
 
-def _fact_columns(rows: list[Row]) -> list[Column]:
+def _fact_columns(rows: list[TheanoRow]) -> list[Column]:
     nodes = [None if r["value_avg"] is None else int(r["value_avg"]) for r in rows]
     forms = [form_of(str(r["args"]["s"])) if isinstance(r["args"].get("s"), str) else "e" for r in rows]
     return [
@@ -607,9 +611,9 @@ def _fact_columns(rows: list[Row]) -> list[Column]:
     ]
 
 
-def _timed(part: str, rows: list[Row], most: int | None) -> list[Column]:
+def _timed(part: str, rows: list[TheanoRow], most: int | None) -> list[Column]:
     shown, rest = cut(part, rows, most)
-    lines: list[Row] = []
+    lines: list[TheanoRow] = []
     below: list[Cell] = []
     for row in [*shown, *([rest] if rest else [])]:
         lines.append(row)
@@ -644,7 +648,7 @@ def _timed(part: str, rows: list[Row], most: int | None) -> list[Column]:
     return [*columns, _words("below", "Below", below)] if any(below) else columns
 
 
-def _memory(rows: list[Row], least: int | None) -> list[Column]:
+def _memory(rows: list[TheanoRow], least: int | None) -> list[Column]:
     if least is not None:
         rows = only_large(rows, least)
     kinds = {"header": "heading", "Memory Profile: peaks": "peak"}
@@ -668,7 +672,7 @@ def _memory(rows: list[Row], least: int | None) -> list[Column]:
     ]
 
 
-def only_large(rows: list[Row], least: int) -> list[Row]:
+def only_large(rows: list[TheanoRow], least: int) -> list[TheanoRow]:
     """Return the rows without nodes whose outputs take less than `least` bytes; those are in the last line then."""
     nodes = [r for r in rows if r["section"] == "Memory Profile" and remaining(r) is None]
     gone = [r for r in nodes if r["bytes"] is not None and r["bytes"] < least]
@@ -681,11 +685,11 @@ def only_large(rows: list[Row], least: int) -> list[Row]:
     args = {**last["args"], "remaining": len(gone) + (remaining(last) or 0)}
     args["percent"] = 100 * size / whole if whole else 0.0
     left_out = {id(r) for r in gone}
-    changed: Row = {**last, "bytes": size, "args": args}
+    changed: TheanoRow = {**last, "bytes": size, "args": args}
     return [changed if r is last else r for r in rows if id(r) not in left_out]
 
 
-def _scan_overhead(rows: list[Row]) -> list[Column]:
+def _scan_overhead(rows: list[TheanoRow]) -> list[Column]:
     names = [None if r["section"] != "Scan overhead" else r["name"] for r in rows]
     return [
         _number("s", "Scan op time (s)", [_seconds(r) if r["section"] != "header" else None for r in rows]),
@@ -698,9 +702,9 @@ def _scan_overhead(rows: list[Row]) -> list[Column]:
     ]
 
 
-def _optimizer(rows: list[Row]) -> list[Column]:
+def _optimizer(rows: list[TheanoRow]) -> list[Column]:
     """Steps with `s`, and lines of words between them."""
-    lines: list[Row] = []
+    lines: list[TheanoRow] = []
     words: list[Cell] = []
     for row in rows:
         lines.append(row)
@@ -722,11 +726,11 @@ def _optimizer(rows: list[Row]) -> list[Column]:
     ]
 
 
-def _texts(rows: list[Row]) -> list[Column]:
+def _texts(rows: list[TheanoRow]) -> list[Column]:
     return [_words("text", "Text", [r["value_text"] for r in rows])]
 
 
-_OTHERS: dict[str, Callable[[list[Row]], list[Column]]] = {
+_OTHERS: dict[str, Callable[[list[TheanoRow]], list[Column]]] = {
     "function": _fact_columns,
     "scan": _fact_columns,
     "globals": _fact_columns,

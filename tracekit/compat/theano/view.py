@@ -23,8 +23,8 @@ from tracekit.compat.theano.rows import (
     NO_NODES,
     OPS,
     WHAT,
-    Block,
-    Row,
+    PrintedBlock,
+    TheanoRow,
     cut,
     event_blocks,
     number,
@@ -40,7 +40,7 @@ from tracekit.model.schema import Kind
 from tracekit.model.units import Unit
 from tracekit.options import OptionSpec
 from tracekit.views import specs, tabulate
-from tracekit.views.base import ColumnSpec, View, ViewOptions
+from tracekit.views.base import View, ViewColumn, ViewOptions
 from tracekit.views.totals import TOTALS_NOTE, TotalsRow, cell, fields, summed, with_all
 
 # Columns of the tables of this folder.
@@ -50,59 +50,59 @@ SHOWS = (
     specs.NAME,
     specs.KIND,
     *specs.STATISTICS,
-    ColumnSpec("function", "Function", Unit.TEXT, "The name of the function."),
-    ColumnSpec("thread", "Thread", Unit.TEXT, "The name of the thread."),
-    ColumnSpec("fn", "In fn.__call__", Unit.NS, "The time in calls of the compiled function."),
-    ColumnSpec("thunks", "In thunks", Unit.NS, "The time in the nodes of the graph."),
-    ColumnSpec("nodes", "Nodes", Unit.COUNT, "The number of nodes."),
-    ColumnSpec("compile", "Compile", Unit.NS, "The time of compilation."),
-    ColumnSpec("optimizer", "Optimizer", Unit.NS, "The time in the graph optimizer."),
-    ColumnSpec("validate", "Validate", Unit.NS, "The time of validating the graph."),
-    ColumnSpec("linker", "Linker", Unit.NS, "The time in the linker."),
-    ColumnSpec("import", "Import", Unit.NS, "The time of importing compiled modules."),
-    ColumnSpec("make_thunk", "Make thunk", Unit.NS, "The time of making thunks."),
-    ColumnSpec("id", "Id", Unit.ID, "The number of the node in its function."),
-    ColumnSpec("sum_ratio", "Sum", Unit.RATIO, "The running sum of the ratios."),
-    ColumnSpec("mflops", "Mflops", Unit.NUMBER, "Millions of floating-point operations."),
-    ColumnSpec(
+    ViewColumn("function", "Function", Unit.TEXT, "The name of the function."),
+    ViewColumn("thread", "Thread", Unit.TEXT, "The name of the thread."),
+    ViewColumn("fn", "In fn.__call__", Unit.NS, "The time in calls of the compiled function."),
+    ViewColumn("thunks", "In thunks", Unit.NS, "The time in the nodes of the graph."),
+    ViewColumn("nodes", "Nodes", Unit.COUNT, "The number of nodes."),
+    ViewColumn("compile", "Compile", Unit.NS, "The time of compilation."),
+    ViewColumn("optimizer", "Optimizer", Unit.NS, "The time in the graph optimizer."),
+    ViewColumn("validate", "Validate", Unit.NS, "The time of validating the graph."),
+    ViewColumn("linker", "Linker", Unit.NS, "The time in the linker."),
+    ViewColumn("import", "Import", Unit.NS, "The time of importing compiled modules."),
+    ViewColumn("make_thunk", "Make thunk", Unit.NS, "The time of making thunks."),
+    ViewColumn("id", "Id", Unit.ID, "The number of the node in its function."),
+    ViewColumn("sum_ratio", "Sum", Unit.RATIO, "The running sum of the ratios."),
+    ViewColumn("mflops", "Mflops", Unit.NUMBER, "Millions of floating-point operations."),
+    ViewColumn(
         "gflops_per_s", "Gflops/s", Unit.NUMBER, "Thousands of millions of floating-point operations per second."
     ),
-    ColumnSpec("type", "Type", Unit.TEXT, "The implementation: C or Py."),
-    ColumnSpec("remaining", "Left out", Unit.COUNT, "The number of rows that are not shown."),
-    ColumnSpec("function_ratio", "In its function", Unit.RATIO, "The share of the time of its function."),
-    ColumnSpec("ops_ratio", "In its ops", Unit.RATIO, "The share of the time of its ops."),
-    ColumnSpec("within", "Within", Unit.TEXT, "The optimizer that this one belongs to."),
-    ColumnSpec("class", "Class", Unit.TEXT, "The class of the optimizer."),
-    ColumnSpec("nodes_before", "Nodes before", Unit.COUNT, "The number of nodes before the optimizer ran."),
-    ColumnSpec("nodes_after", "Nodes after", Unit.COUNT, "The number of nodes after the optimizer ran."),
-    ColumnSpec("bytes", "Bytes", Unit.BYTES, "The size of the outputs, or the peak of memory."),
-    ColumnSpec("c_py_bytes", "With linker c", Unit.BYTES, "The peak of memory with the linker c and py."),
-    ColumnSpec("shapes", "Shapes", Unit.TEXT, "The shapes of the outputs."),
-    ColumnSpec("made", "Created, inplace, view", Unit.TEXT, "The origin of each output: created, inplace or a view."),
-    ColumnSpec("percent", "%", Unit.NUMBER, "The share in percent, as Theano prints it."),
-    ColumnSpec("sum_percent", "sum %", Unit.NUMBER, "The running sum of the shares in percent."),
-    ColumnSpec("s", "Time (s)", Unit.NUMBER, "The time in seconds."),
-    ColumnSpec("s_per_call", "time per call (s)", Unit.NUMBER, "The time of a call in seconds."),
-    ColumnSpec("sign", "Sign", Unit.TEXT, "The sign at the beginning of the line."),
-    ColumnSpec("fact", "Fact", Unit.TEXT, "The name of a line of the head."),
-    ColumnSpec("label", "Label", Unit.TEXT, "The label of a line."),
-    ColumnSpec("text", "Text", Unit.TEXT, "The text of a line."),
-    ColumnSpec("steps", "Steps", Unit.COUNT, "The number of steps of a scan."),
-    ColumnSpec("form", "Form", Unit.TEXT, "The form of a line."),
-    ColumnSpec("below", "Below", Unit.TEXT, "The line below the table."),
-    ColumnSpec("level", "Level", Unit.COUNT, "The depth of the row."),
-    ColumnSpec("index", "Index", Unit.ID, "The place of the row."),
-    ColumnSpec("validate_s", "Validate (s)", Unit.TEXT, "The time of validation in seconds, as printed."),
-    ColumnSpec("line", "Line", Unit.TEXT, "The line as printed."),
-    ColumnSpec("computed_in_s", "Computed in (s)", Unit.TEXT, "The time of computing the memory profile, as printed."),
-    ColumnSpec("code", "created/inplace/view", Unit.TEXT, "The origin of each output, in Theano's letters."),
-    ColumnSpec("bytes_of_all", "Bytes of all", Unit.BYTES, "The size of all outputs."),
+    ViewColumn("type", "Type", Unit.TEXT, "The implementation: C or Py."),
+    ViewColumn("remaining", "Left out", Unit.COUNT, "The number of rows that are not shown."),
+    ViewColumn("function_ratio", "In its function", Unit.RATIO, "The share of the time of its function."),
+    ViewColumn("ops_ratio", "In its ops", Unit.RATIO, "The share of the time of its ops."),
+    ViewColumn("within", "Within", Unit.TEXT, "The optimizer that this one belongs to."),
+    ViewColumn("class", "Class", Unit.TEXT, "The class of the optimizer."),
+    ViewColumn("nodes_before", "Nodes before", Unit.COUNT, "The number of nodes before the optimizer ran."),
+    ViewColumn("nodes_after", "Nodes after", Unit.COUNT, "The number of nodes after the optimizer ran."),
+    ViewColumn("bytes", "Bytes", Unit.BYTES, "The size of the outputs, or the peak of memory."),
+    ViewColumn("c_py_bytes", "With linker c", Unit.BYTES, "The peak of memory with the linker c and py."),
+    ViewColumn("shapes", "Shapes", Unit.TEXT, "The shapes of the outputs."),
+    ViewColumn("made", "Created, inplace, view", Unit.TEXT, "The origin of each output: created, inplace or a view."),
+    ViewColumn("percent", "%", Unit.NUMBER, "The share in percent, as Theano prints it."),
+    ViewColumn("sum_percent", "sum %", Unit.NUMBER, "The running sum of the shares in percent."),
+    ViewColumn("s", "Time (s)", Unit.NUMBER, "The time in seconds."),
+    ViewColumn("s_per_call", "time per call (s)", Unit.NUMBER, "The time of a call in seconds."),
+    ViewColumn("sign", "Sign", Unit.TEXT, "The sign at the beginning of the line."),
+    ViewColumn("fact", "Fact", Unit.TEXT, "The name of a line of the head."),
+    ViewColumn("label", "Label", Unit.TEXT, "The label of a line."),
+    ViewColumn("text", "Text", Unit.TEXT, "The text of a line."),
+    ViewColumn("steps", "Steps", Unit.COUNT, "The number of steps of a scan."),
+    ViewColumn("form", "Form", Unit.TEXT, "The form of a line."),
+    ViewColumn("below", "Below", Unit.TEXT, "The line below the table."),
+    ViewColumn("level", "Level", Unit.COUNT, "The depth of the row."),
+    ViewColumn("index", "Index", Unit.ID, "The place of the row."),
+    ViewColumn("validate_s", "Validate (s)", Unit.TEXT, "The time of validation in seconds, as printed."),
+    ViewColumn("line", "Line", Unit.TEXT, "The line as printed."),
+    ViewColumn("computed_in_s", "Computed in (s)", Unit.TEXT, "The time of computing the memory profile, as printed."),
+    ViewColumn("code", "created/inplace/view", Unit.TEXT, "The origin of each output, in Theano's letters."),
+    ViewColumn("bytes_of_all", "Bytes of all", Unit.BYTES, "The size of all outputs."),
 )
 
 # The other tables of a profile of Theano: memory, scans, the optimizer; and those of Theano from other totals.
 
 
-def printed_tables(blocks: Sequence[Block], least_bytes: int | None) -> list[ReportTable]:
+def printed_tables(blocks: Sequence[PrintedBlock], least_bytes: int | None) -> list[ReportTable]:
     """Return the tables that a profile has beside those of times by class, op and node; only those with rows."""
     made = []
     for name, title, sections, columns in (
@@ -112,7 +112,7 @@ def printed_tables(blocks: Sequence[Block], least_bytes: int | None) -> list[Rep
         ("scan", "Overhead of scans", ("Scan overhead", "Scan overhead: total"), _scans),
         ("optimizer", "Steps of the optimizer", ("Optimizer Profile",), _steps),
     ):
-        lines: list[tuple[Block, Row]] = []
+        lines: list[tuple[PrintedBlock, TheanoRow]] = []
         for block in blocks:
             rows = [r for r in block.rows if r["section"] in sections]
             if name == "optimizer":
@@ -129,19 +129,19 @@ def printed_tables(blocks: Sequence[Block], least_bytes: int | None) -> list[Rep
     return made
 
 
-def _name(rows: Sequence[Row], title: str) -> Column:
+def _name(rows: Sequence[TheanoRow], title: str) -> Column:
     return Column("name", title, Unit.TEXT, [r["name"] for r in rows], 0)
 
 
-def _times(rows: Sequence[Row], title: str = "Total") -> Column:
+def _times(rows: Sequence[TheanoRow], title: str = "Total") -> Column:
     return Column("total", title, Unit.NS, [r["total_ns"] for r in rows], 0)
 
 
-def _durations(rows: Sequence[Row]) -> list[Column]:
+def _durations(rows: Sequence[TheanoRow]) -> list[Column]:
     return [_name(rows, "Node"), _times(rows)]
 
 
-def _peaks(rows: Sequence[Row]) -> list[Column]:
+def _peaks(rows: Sequence[TheanoRow]) -> list[Column]:
     linker: list[Cell] = [cell(r["args"].get("linker_c_py_bytes")) for r in rows]
     return [
         _name(rows, "Peak"),
@@ -150,7 +150,7 @@ def _peaks(rows: Sequence[Row]) -> list[Column]:
     ]
 
 
-def _outputs(rows: Sequence[Row]) -> list[Column]:
+def _outputs(rows: Sequence[TheanoRow]) -> list[Column]:
     sizes = [r["bytes"] for r in rows]
     whole = next((size for r in rows if isinstance(size := r["args"].get("bytes_of_all"), int) and size), None)
     ratios: list[Cell] = [size / whole if size is not None and whole else None for size in sizes]
@@ -167,7 +167,7 @@ def _outputs(rows: Sequence[Row]) -> list[Column]:
     return [*columns, Column("ratio", "Ratio", Unit.RATIO, ratios, 1)] if lone else columns
 
 
-def _scans(rows: Sequence[Row]) -> list[Column]:
+def _scans(rows: Sequence[TheanoRow]) -> list[Column]:
     def share(name: str) -> list[Cell]:
         found = [number(r["args"].get(name)) for r in rows]
         return [None if value is None else value / 100 for value in found]
@@ -180,7 +180,7 @@ def _scans(rows: Sequence[Row]) -> list[Column]:
     ]
 
 
-def _steps(rows: Sequence[Row]) -> list[Column]:
+def _steps(rows: Sequence[TheanoRow]) -> list[Column]:
     steps = list(rows)
     return [
         _name(steps, "Step"),
@@ -192,7 +192,7 @@ def _steps(rows: Sequence[Row]) -> list[Column]:
     ]
 
 
-def summed_block(index: TraceIndex, most: int | None) -> Block | None:
+def summed_block(index: TraceIndex, most: int | None) -> PrintedBlock | None:
     """Return class = kind and op = name of rows that another profiler had summed; None where there are none.
 
     Rows of different runs, tables and ranges may hold the same time, so for each input and kind only one set of them
@@ -210,7 +210,7 @@ def summed_block(index: TraceIndex, most: int | None) -> Block | None:
             best[place[:2]] = found_rows
     chosen = [r for found_rows in best.values() for r in found_rows]
     whole = total(chosen)
-    made = Block(0, 0, label="totals")
+    made = PrintedBlock(0, 0, label="totals")
     for section in (CLASS, OPS):
         groups: dict[str, list[TotalsRow]] = {}
         for found in chosen:
@@ -227,7 +227,7 @@ def summed_block(index: TraceIndex, most: int | None) -> Block | None:
     return made
 
 
-def _group(section: str, name: str, rows: list[TotalsRow], whole: int) -> Row:
+def _group(section: str, name: str, rows: list[TotalsRow], whole: int) -> TheanoRow:
     time = total(rows)
     known = with_all(sum, [r["calls"] for r in rows])
     args: dict[str, object] = {"percent": 100 * time / whole if whole else None, "apply_nodes": len(rows)}
@@ -334,17 +334,17 @@ def _limits(options: ViewOptions) -> dict[str, int | None]:
     return {CLASS: least(options.value(N_OPS)), OPS: least(options.value(N_OPS)), APPLY: least(options.value(N_APPLY))}
 
 
-def _functions(blocks: Sequence[Block]) -> ReportTable:
+def _functions(blocks: Sequence[PrintedBlock]) -> ReportTable:
     blocks = [b for b in blocks if b.fact("Message")]
 
     def times(fact: str) -> list[Cell]:
         return [None if (r := b.fact(fact)) is None else r["total_ns"] for b in blocks]
 
-    def calls(b: Block) -> Cell:
+    def calls(b: PrintedBlock) -> Cell:
         found = b.fact("Time in calls to Function.__call__") or b.fact("Time in calls of the op")
         return None if found is None else found["calls"]
 
-    def nodes(b: Block) -> Cell:
+    def nodes(b: PrintedBlock) -> Cell:
         found = b.fact("Number of Apply nodes")
         return None if found is None or found["value_avg"] is None else int(found["value_avg"])
 
@@ -376,9 +376,11 @@ def _functions(blocks: Sequence[Block]) -> ReportTable:
     return ReportTable("functions", "Functions", tuple(kept))
 
 
-def _timed(name: str, section: str, blocks: Sequence[Block], most: int | None, options: ViewOptions) -> ReportTable:
+def _timed(
+    name: str, section: str, blocks: Sequence[PrintedBlock], most: int | None, options: ViewOptions
+) -> ReportTable:
     """Return Class, Ops or Apply of all blocks, block by block, each with what is left out of it as its last row."""
-    lines: list[tuple[Block, Row, int, int]] = []
+    lines: list[tuple[PrintedBlock, TheanoRow, int, int]] = []
     for block in blocks:
         rows = [r for r in block.rows if r["section"] == section or r["args"].get("of") == section]
         shown, rest = cut(
@@ -394,7 +396,7 @@ def _timed(name: str, section: str, blocks: Sequence[Block], most: int | None, o
         if rest is not None and remaining(rest):
             lines.append((block, rest, whole, whole))
 
-    def cells(get: Callable[[Row], object]) -> list[Cell]:
+    def cells(get: Callable[[TheanoRow], object]) -> list[Cell]:
         return [cell(get(r)) for _, r, _, _ in lines]
 
     columns = [
@@ -431,22 +433,22 @@ def _timed(name: str, section: str, blocks: Sequence[Block], most: int | None, o
     return ReportTable(name, {CLASS: "Class", OPS: "Ops", APPLY: "Apply"}[section], tuple(kept))
 
 
-def _avg(found: Row) -> Cell:
+def _avg(found: TheanoRow) -> Cell:
     if found["spread"]:
         return int(found["spread"]["avg"])
     return None if found["avg_ns"] is None else round(found["avg_ns"])
 
 
-def _type(found: Row) -> Cell:
+def _type(found: TheanoRow) -> Cell:
     """Return what Theano says of a node: C, Py; other traces have none."""
     return None if found["spread"] else cell(found["args"].get("implementation"))
 
 
-def _number(found: Row, name: str) -> float | None:
+def _number(found: TheanoRow, name: str) -> float | None:
     return number(found["args"].get(name))
 
 
-def _sorted(rows: list[Row], options: ViewOptions) -> list[Row]:
+def _sorted(rows: list[TheanoRow], options: ViewOptions) -> list[TheanoRow]:
     """Return the rows of one function by the key of --sort: numbers largest first; else as they stand."""
     key = options.sorted_by.removeprefix("-")
     places = {
@@ -459,7 +461,7 @@ def _sorted(rows: list[Row], options: ViewOptions) -> list[Row]:
     }
     inner = {"nodes": "apply_nodes", "id": "id", "kind": "kind", "thread": "thread"}
 
-    def value(found: Row) -> Cell:
+    def value(found: TheanoRow) -> Cell:
         if places.get(key):
             return fields(found, (places[key],))[0]
         if key in inner:
@@ -471,7 +473,7 @@ def _sorted(rows: list[Row], options: ViewOptions) -> list[Row]:
         return rows
     words = isinstance(value(known[0]), str) or key == "id"
 
-    def place(found: Row) -> tuple[float, str]:
+    def place(found: TheanoRow) -> tuple[float, str]:
         got = value(found)
         return (got, "") if isinstance(got, (int, float)) else (0.0, str(got))
 

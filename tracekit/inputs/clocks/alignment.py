@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from tracekit.analysis.clocks.matched_collectives import Relation
+from tracekit.analysis.clocks.matched_collectives import ClockRelation
 from tracekit.inputs.clocks import placement
 from tracekit.inputs.clocks.launches import LaunchLook, launched_pairs, place_by_launches
 from tracekit.inputs.clocks.one_process import Joins
@@ -15,7 +15,7 @@ from tracekit.inputs.paths import Input
 from tracekit.inputs.stages import Stage
 from tracekit.model.display import plural
 from tracekit.model.trace import JOINED_INTO, Ledger, Note, Run
-from tracekit.readers.base import Opened
+from tracekit.readers.base import ReadResult
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +27,7 @@ class OpenedInput:
 
     number: int
     item: Input
-    opened: Opened
+    opened: ReadResult
     first_ns: int | None
     unmarked: bool
 
@@ -40,14 +40,14 @@ class AlignmentEvidence:
     device work of inputs, by number. choices: what the user says of each input; empty where nothing was looked for.
     """
 
-    relations: tuple[Mapping[int, Relation], int] = field(default_factory=lambda: ({}, -1))
+    relations: tuple[Mapping[int, ClockRelation], int] = field(default_factory=lambda: ({}, -1))
     launches: Mapping[int, LaunchLook] = field(default_factory=dict)
     choices: Sequence[str | int] = ()
 
 
 def opened_elsewhere(number: int, item: Input, run: Run, first_ns: int | None) -> OpenedInput:
     """Return an input that was read elsewhere: what is known of it decides its clock, and it has no rows here."""
-    return OpenedInput(number, item, Opened(run, iter(()), True, ()), first_ns, False)
+    return OpenedInput(number, item, ReadResult(run, iter(()), True, ()), first_ns, False)
 
 
 def place_inputs(

@@ -23,8 +23,8 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 import pyarrow as pa
 
-from tracekit.analysis.clocks.bounds import OPEN, Bounds, Calls, DeviceClock, Work, device_clock
-from tracekit.analysis.clocks.line import Line
+from tracekit.analysis.clocks.bounds import OPEN, Bounds, DeviceClock, LaunchCalls, LaunchedRows, device_clock
+from tracekit.analysis.clocks.line import ClockLine
 from tracekit.analysis.links import one_key
 from tracekit.analysis.segments import rows_by
 from tracekit.inputs.clocks.placement import AUTO, LAUNCHES, OFFSET, OWN, REFERENCE, Clocked, Placed
@@ -99,18 +99,18 @@ class LaunchLook:
         (self._calls if calls else self._work).append(tuple(column[rows] for column in columns))
 
     @property
-    def calls(self) -> Rows:
+    def calls(self) -> LaunchRows:
         """The calls. `marks`: bits: it launches, it waits for all work, it waits for its own copy."""
         return _rows(self._calls)
 
     @property
-    def work(self) -> Rows:
+    def work(self) -> LaunchRows:
         """The device work. `marks`: 1 for a copy from device to host."""
         return _rows(self._work)
 
 
 @dataclass(frozen=True, slots=True)
-class Rows:
+class LaunchRows:
     """Rows in columns of shape (n,). pid, device, correlation: UNKNOWN for null. starts, ends: ns."""
 
     pid: I64
@@ -120,15 +120,15 @@ class Rows:
     ends: I64
     marks: I64
 
-    def take(self, rows: I64 | Mask) -> Rows:
+    def take(self, rows: I64 | Mask) -> LaunchRows:
         """Return some of the rows."""
-        return Rows(*(getattr(self, name)[rows] for name in Rows.__slots__))
+        return LaunchRows(*(getattr(self, name)[rows] for name in LaunchRows.__slots__))
 
 
-def _rows(parts: list[tuple[I64, ...]]) -> Rows:
+def _rows(parts: list[tuple[I64, ...]]) -> LaunchRows:
     if not parts:
-        return Rows(*([np.empty(0, np.int64)] * 6))
-    return Rows(*(np.concatenate(column) for column in zip(*parts, strict=True)))
+        return LaunchRows(*([np.empty(0, np.int64)] * 6))
+    return LaunchRows(*(np.concatenate(column) for column in zip(*parts, strict=True)))
 
 
 def look(batches: Iterable[pa.RecordBatch]) -> LaunchLook:
@@ -198,15 +198,15 @@ def _least_delay(clock: DeviceClock) -> int:
     return OPEN if clock.bounds is None else clock.bounds.steady_high
 
 
-def _keys(calls: Rows, work: Rows) -> tuple[I64, I64]:
+def _keys(calls: LaunchRows, work: LaunchRows) -> tuple[I64, I64]:
     columns = [np.concatenate(pair) for pair in ((calls.pid, work.pid), (calls.correlation, work.correlation))]
     key = one_key(columns, columns[0].size)
     return key[: calls.pid.size], key[calls.pid.size :]
 
 
 def clock_of(
-    calls: Rows,
-    work: Rows,
+    calls: LaunchRows,
+    work: LaunchRows,
     keys: tuple[I64, I64],
     host_origin_ns: int = 0,
     device_origin_ns: int = 0,
@@ -225,8 +225,10 @@ def clock_of(
     # Synchronizing waits for the device of its own process: for another one it would not.
     alone = np.unique(work.device).size == 1 and np.unique(calls.pid).size == 1
     waits = ((calls.marks & WAITER) != 0) & alone
-    own = Calls(key, calls.starts + host_origin_ns, calls.ends + host_origin_ns, waits, (calls.marks & _COPIER) != 0)
-    theirs = Work(work_key, work.starts + device_origin_ns, work.ends + device_origin_ns, work.marks == 1)
+    own = LaunchCalls(
+        key, calls.starts + host_origin_ns, calls.ends + host_origin_ns, waits, (calls.marks & _COPIER) != 0
+    )
+    theirs = LaunchedRows(work_key, work.starts + device_origin_ns, work.ends + device_origin_ns, work.marks == 1)
     return device_clock(own, theirs, (step or step_of(calls.starts)) + step_of(work.starts) - 2)
 
 
@@ -238,7 +240,7 @@ def step_of(times: I64) -> int:
 
 
 @dataclass(frozen=True, slots=True)
-class Launched:
+class LaunchClocks:
     """An input with device work, and the input with its launch calls, by their numbers."""
 
     host: int
@@ -246,7 +248,7 @@ class Launched:
     clock: DeviceClock
 
 
-def launched_pairs(looks: Mapping[int, LaunchLook], inputs: Mapping[int, Clocked]) -> list[Launched]:
+def launched_pairs(looks: Mapping[int, LaunchLook], inputs: Mapping[int, Clocked]) -> list[LaunchClocks]:
     """Return which inputs have the launch calls of which others' work.
 
     Where the user names the method for an input with device work, or for all, it need not be proved that both are of
@@ -264,12 +266,12 @@ def launched_pairs(looks: Mapping[int, LaunchLook], inputs: Mapping[int, Clocked
                 every.append((host, met))
         same = [each for each in every if each[1].same] or (every if named else [])
         if len(same) == 1:
-            found.append(Launched(same[0][0], device, same[0][1].clock))
+            found.append(LaunchClocks(same[0][0], device, same[0][1].clock))
     return found
 
 
 def place_by_launches(
-    launched: Sequence[Launched], inputs: Mapping[int, Clocked], placed: Mapping[int, Placed]
+    launched: Sequence[LaunchClocks], inputs: Mapping[int, Clocked], placed: Mapping[int, Placed]
 ) -> dict[int, Placed]:
     """Return all inputs on their clocks: an input that launches relate to another one is on the clock of that one."""
     out = dict(placed)
@@ -313,7 +315,7 @@ def _plus(limit: int | None, by_ns: int) -> int | None:
     return None if limit is None else limit + by_ns
 
 
-def _line(each: Launched, bounds: Bounds, inputs: Mapping[int, Clocked]) -> Line:
+def _line(each: LaunchClocks, bounds: Bounds, inputs: Mapping[int, Clocked]) -> ClockLine:
     """Return the device's clock against the host's: the line that is applied."""
     clock = each.clock
     open_low, open_high = bounds.low <= -OPEN // 2, bounds.high >= OPEN // 2
@@ -331,7 +333,9 @@ def _line(each: Launched, bounds: Bounds, inputs: Mapping[int, Clocked]) -> Line
     in_drift = max(bounds.fastest - drift, drift - bounds.slowest)
     at_middle = max(bounds.high - ahead, ahead - bounds.low)
     uncertainty = at_middle + math.ceil(in_drift * (bounds.last - bounds.first) / 2)
-    return Line(ahead, drift, bounds.middle, at_middle, in_drift, uncertainty, bounds.first, bounds.last, clock.pairs)
+    return ClockLine(
+        ahead, drift, bounds.middle, at_middle, in_drift, uncertainty, bounds.first, bounds.last, clock.pairs
+    )
 
 
 def within(found: LaunchLook) -> dict[tuple[int, int], DeviceClock]:
@@ -402,7 +406,7 @@ class DeviceLine:
 
     pid: int
     device: int
-    line: Line
+    line: ClockLine
     clock: DeviceClock
 
     def facts(self) -> dict[str, object]:
@@ -435,7 +439,7 @@ def repairs(clocks: Mapping[tuple[int, int], DeviceClock]) -> list[DeviceLine]:
         if clock.least_shift is None:
             ahead, drift = clock.bounds.inside, (clock.bounds.slowest + clock.bounds.fastest) / 2
         middle, first, last = clock.bounds.middle, clock.bounds.first, clock.bounds.last
-        out.append(DeviceLine(pid, device, Line(ahead, drift, middle, 0, 0.0, 0, first, last, clock.pairs), clock))
+        out.append(DeviceLine(pid, device, ClockLine(ahead, drift, middle, 0, 0.0, 0, first, last, clock.pairs), clock))
     return out
 
 

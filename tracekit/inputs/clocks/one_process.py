@@ -18,13 +18,13 @@ from typing import TypeAlias
 import numpy as np
 import pyarrow as pa
 
-from tracekit.inputs.clocks.same_process import Side, Verdict, decide
-from tracekit.inputs.clocks.shared_ranges import NO_THREAD, Ranges
+from tracekit.inputs.clocks.same_process import ProcessSide, Verdict, decide
+from tracekit.inputs.clocks.shared_ranges import NO_THREAD, ProcessRanges
 from tracekit.inputs.clocks.survey import (
     KINDS,
     MOST_RANGES,
-    Process,
     Survey,
+    SurveyedProcess,
     is_step,
     states_own_ids,
     with_threads,
@@ -60,8 +60,8 @@ class Joined:
     trace_source: int
     log_name: str
     trace_name: str
-    log_process: Process
-    trace_process: Process
+    log_process: SurveyedProcess
+    trace_process: SurveyedProcess
     verdict: Verdict
     log_origin_ns: int
     alone: bool
@@ -81,13 +81,13 @@ class Joined:
         """Return times of the log, ns after its time 0, on the trace's clock; still after the log's time 0."""
         return self.verdict.moved(times + self.log_origin_ns) - self.log_origin_ns
 
-    def steps_on_clock_of_trace(self) -> Ranges:
+    def steps_on_clock_of_trace(self) -> ProcessRanges:
         """Return the ranges of the log on the trace's clock, ns after the log's time 0."""
         ranges = self.log_process.ranges
         starts = self.on_clock_of_trace(ranges.starts)
         ends = self.on_clock_of_trace(ranges.starts + np.maximum(ranges.lengths, 0))
         lengths = np.where(ranges.lengths >= 0, ends - starts, ranges.lengths)
-        return Ranges(starts, lengths, ranges.threads, ranges.names, ranges.records, ranges.steps)
+        return ProcessRanges(starts, lengths, ranges.threads, ranges.names, ranges.records, ranges.steps)
 
     def duplicates(self) -> tuple[I64, I64]:
         """Return the places of the ranges that both have, in the log and in the trace, by records of the trace."""
@@ -206,7 +206,7 @@ class Joins:
                 run.processes[each.trace_source, each.pid] = run.processes.pop((source, each.pid))
 
 
-def _steps(every: Ranges, which: Mask, joined: Joined, shift_ns: int) -> pa.RecordBatch:
+def _steps(every: ProcessRanges, which: Mask, joined: Joined, shift_ns: int) -> pa.RecordBatch:
     ranges = every.take(which)
     count = len(ranges.starts)
     given: dict[str, Column] = {
@@ -368,7 +368,7 @@ class SurveyedInput:
         """The name of the input for people."""
         return self.facts.label or Path(self.facts.path).name
 
-    def threads_in(self, process: Process, other: Process) -> dict[int, int]:
+    def threads_in(self, process: SurveyedProcess, other: SurveyedProcess) -> dict[int, int]:
         """Return the thread of another file for each thread of a log that has it by another id there.
 
         nvprof names a thread by the lower half of its id in the thread library, the log by that of the system.
@@ -382,14 +382,14 @@ class SurveyedInput:
                         found[tid] = ident
         return found
 
-    def side(self, process: Process) -> Side | None:
+    def side(self, process: SurveyedProcess) -> ProcessSide | None:
         """Return what is known of one of its processes, None where the file has several logs of that process id."""
         facts = self._facts_of(process.pid)
         if facts is None:
             return None
         host = facts.get("host") or facts.get("host_name") or ""
         drift = facts.get("clock_drift_ns")
-        return Side(
+        return ProcessSide(
             process, host if isinstance(host, str) else "", self.run.origin_ns, drift if isinstance(drift, int) else 0
         )
 
@@ -446,7 +446,7 @@ def _weight(found: tuple[SurveyedInput, Verdict]) -> tuple[int, int]:
     return timed, sum(process.device_work for process in trace.survey.processes.values())
 
 
-def _verdict(log: SurveyedInput, process: Process, trace: SurveyedInput) -> Verdict | None:
+def _verdict(log: SurveyedInput, process: SurveyedProcess, trace: SurveyedInput) -> Verdict | None:
     other = trace.survey.processes.get(process.pid)
     if other is None or not 0 < process.pid <= LARGEST_PID:
         return None
@@ -468,7 +468,7 @@ def _verdict(log: SurveyedInput, process: Process, trace: SurveyedInput) -> Verd
     return decide(ours, theirs, one_program=bool(threads))
 
 
-def _joined(log: SurveyedInput, process: Process, trace: SurveyedInput, verdict: Verdict) -> Joined:
+def _joined(log: SurveyedInput, process: SurveyedProcess, trace: SurveyedInput, verdict: Verdict) -> Joined:
     other = trace.survey.processes[process.pid]
     threads = log.threads_in(process, other)
     return Joined(

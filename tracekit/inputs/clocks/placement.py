@@ -17,8 +17,8 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 import pyarrow as pa
 
-from tracekit.analysis.clocks.line import Line
-from tracekit.analysis.clocks.matched_collectives import Relation
+from tracekit.analysis.clocks.line import ClockLine
+from tracekit.analysis.clocks.matched_collectives import ClockRelation
 from tracekit.model import arrow, schema
 from tracekit.model.display import plural
 from tracekit.model.trace import Ledger, Note
@@ -94,7 +94,7 @@ class Placed:
     group: int
     method: str
     against: str = ""
-    line: Line | None = None
+    line: ClockLine | None = None
     then_ns: int = 0
     uncertainty_ns: int | None = None
     in_drift: float = 0.0
@@ -178,7 +178,7 @@ def between_text(possible_ns: tuple[int | None, int | None]) -> str:
     return f"any offset from {low:+,} to {high:+,} ns is possible"
 
 
-def place(inputs: Sequence[Clocked], relations: Mapping[int, Relation], reference: int) -> dict[int, Placed]:
+def place(inputs: Sequence[Clocked], relations: Mapping[int, ClockRelation], reference: int) -> dict[int, Placed]:
     """Return every input on a clock. relations: of inputs to the reference, from collectives, by their numbers.
 
     Inputs with a wall clock share it: group 0. An input without one joins them where collectives relate it to one that
@@ -234,7 +234,7 @@ def place(inputs: Sequence[Clocked], relations: Mapping[int, Relation], referenc
     return placed
 
 
-def _anchor(of: Mapping[int, Clocked], relations: Mapping[int, Relation], reference: int) -> int | None:
+def _anchor(of: Mapping[int, Clocked], relations: Mapping[int, ClockRelation], reference: int) -> int | None:
     """Return the input whose wall clock is that of the reference's group, the reference where none has one."""
     if not relations:
         return None
@@ -246,7 +246,7 @@ def _anchor(of: Mapping[int, Clocked], relations: Mapping[int, Relation], refere
 
 def _given(each: Clocked, offset_ns: int, inputs: Sequence[Clocked], placed: Mapping[int, Placed]) -> Placed:
     """Return an input that the user moves: on the wall clock, or against time 0 of the first input that stays."""
-    line = Line(-offset_ns, 0.0, 0, 0, 0.0, 0, 0, 0, 0)
+    line = ClockLine(-offset_ns, 0.0, 0, 0, 0.0, 0, 0, 0, 0)
     if each.origin_ns is not None:
         return Placed(each.number, 0, OFFSET, line=line)
     first = next((other for other in inputs if other.number in placed), None)
@@ -256,16 +256,16 @@ def _given(each: Clocked, offset_ns: int, inputs: Sequence[Clocked], placed: Map
     return Placed(each.number, base.group, OFFSET, first.name, line, first.origin_ns or 0)
 
 
-def _valid(relation: Relation | None) -> tuple[int, int] | None:
+def _valid(relation: ClockRelation | None) -> tuple[int, int] | None:
     return (relation.line.first, relation.line.last) if relation is not None and relation.breaks else None
 
 
-def _agreement(relation: Relation) -> int:
+def _agreement(relation: ClockRelation) -> int:
     """Return how far two wall clocks that collectives do not contradict may be from each other."""
     return max(abs(relation.bounds.low), abs(relation.bounds.high))
 
 
-def clock_mover(origin_ns: int, line: Line | None, by_ns: int) -> Callable[[pa.RecordBatch], pa.RecordBatch]:
+def clock_mover(origin_ns: int, line: ClockLine | None, by_ns: int) -> Callable[[pa.RecordBatch], pa.RecordBatch]:
     """Return the function that moves every row of a batch onto another clock.
 
     origin_ns: of the rows' clock; line: of that clock; by_ns: added to what comes out. Start and end of a row are moved

@@ -11,18 +11,18 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from tracekit.analysis.clocks.line import Line
+from tracekit.analysis.clocks.line import ClockLine
 from tracekit.inputs.clocks.shared_ranges import (
     FEWEST,
-    Ranges,
-    Shared,
+    ProcessRanges,
+    SharedRanges,
     find_clock,
     find_line,
     find_offset,
     on_line,
     share,
 )
-from tracekit.inputs.clocks.survey import Process
+from tracekit.inputs.clocks.survey import SurveyedProcess
 from tracekit.model.arrow import I64
 from tracekit.model.display import plural
 from tracekit.model.units import format_span
@@ -44,22 +44,24 @@ twice has the same ranges, but not at the same distances."""
 
 
 @dataclass(frozen=True, slots=True)
-class Side:
+class ProcessSide:
     """One process of one file.
 
     host: "" where the file states none. origin_ns: Unix time of the file's time 0, None where it is not known.
     drift_ns: of a log, how far the wall clock went from the log's own over its whole time.
     """
 
-    process: Process
+    process: SurveyedProcess
     host: str
     origin_ns: int | None
     drift_ns: int = 0
 
-    def moved(self, ns: int | None) -> Ranges:
+    def moved(self, ns: int | None) -> ProcessRanges:
         """Return the ranges with their starts on the wall clock; as in the file where that is not known."""
         ranges = self.process.ranges
-        return Ranges(ranges.starts + (ns or 0), *(getattr(ranges, name) for name in Ranges.__slots__[1:]))
+        return ProcessRanges(
+            ranges.starts + (ns or 0), *(getattr(ranges, name) for name in ProcessRanges.__slots__[1:])
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,17 +78,17 @@ class Verdict:
     text: str
     offset_ns: int = 0
     uncertainty_ns: int | None = None
-    shared: Shared | None = None
+    shared: SharedRanges | None = None
     trace_origin_ns: int = 0
     origin_given: bool = False
-    line: Line | None = None
+    line: ClockLine | None = None
 
     def moved(self, times: I64) -> I64:
         """Return wall clock times of the log as those of the trace."""
         return times + self.offset_ns if self.line is None else self.line.corrected(times)
 
 
-def decide(log: Side, trace: Side, *, one_program: bool = False) -> Verdict:
+def decide(log: ProcessSide, trace: ProcessSide, *, one_program: bool = False) -> Verdict:
     """Return whether a log and a trace with the same process id are of one process.
 
     one_program: threads have the same ids in the thread library too, which are places in the program's memory.
@@ -135,7 +137,7 @@ def decide(log: Side, trace: Side, *, one_program: bool = False) -> Verdict:
     return verdict
 
 
-def _on_line(line: Line, shared: Shared, origin_ns: int) -> Verdict:
+def _on_line(line: ClockLine, shared: SharedRanges, origin_ns: int) -> Verdict:
     """Return the verdict on files whose ranges meet on a line: the interval is that of what it leaves."""
     more, uncertainty = shared.offset()
     line = replace(line, offset=line.offset - more)
@@ -146,7 +148,7 @@ def _on_line(line: Line, shared: Shared, origin_ns: int) -> Verdict:
     return Verdict(True, text, -line.offset, max(uncertainty, 1), shared, origin_ns, line=line)
 
 
-def _verdict(log: Side, trace: Side, shared: Shared, drift: int, origin_ns: int) -> Verdict:
+def _verdict(log: ProcessSide, trace: ProcessSide, shared: SharedRanges, drift: int, origin_ns: int) -> Verdict:
     pid = trace.process.pid
     one_host = bool(log.host) and bool(trace.host)
     fewest = FEWEST_OF_ONE_HOST if one_host else FEWEST
@@ -165,7 +167,7 @@ def _verdict(log: Side, trace: Side, shared: Shared, drift: int, origin_ns: int)
     return Verdict(True, "same host and process id", drift, None, agree, origin_ns)
 
 
-def _by_ranges_alone(trace: Side, ours: Ranges) -> Verdict:
+def _by_ranges_alone(trace: ProcessSide, ours: ProcessRanges) -> Verdict:
     """Decide where no wall clock joins the files: by ranges that meet at one offset."""
     pid = trace.process.pid
     theirs = trace.moved(trace.origin_ns)
@@ -191,7 +193,7 @@ def differ(host: str, other: str) -> bool:
     return parts[:shorter] != others[:shorter] or (shorter > 1 and parts != others)
 
 
-def _drift(log: Side, at_ns: int) -> int:
+def _drift(log: ProcessSide, at_ns: int) -> int:
     """Return how far the wall clock has gone from the log's at a time, if it went evenly."""
     span = log.process.last - log.process.first
     if not log.drift_ns or span <= 0 or log.origin_ns is None:

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tracekit.analysis.clocks.line import Line, fit
+from tracekit.analysis.clocks.line import ClockLine, fit
 from tracekit.model.arrow import I64, Mask
 
 NO_THREAD = np.iinfo(np.int64).min
@@ -35,7 +35,7 @@ FEWEST = 8
 
 
 @dataclass(frozen=True, slots=True)
-class Ranges:
+class ProcessRanges:
     """Host ranges and marks of one process, in columns of shape (n,).
 
     starts: ns. lengths: ns, -1 for a mark and where no end is known. threads: tid or NO_THREAD. names: the same number
@@ -49,10 +49,10 @@ class Ranges:
     records: I64
     steps: I64
 
-    def take(self, rows: I64 | Mask) -> Ranges:
+    def take(self, rows: I64 | Mask) -> ProcessRanges:
         """Return some of the ranges."""
         columns = (self.starts, self.lengths, self.threads, self.names, self.records, self.steps)
-        return Ranges(*(column[rows] for column in columns))
+        return ProcessRanges(*(column[rows] for column in columns))
 
     def within(self, first: int, last: int) -> I64:
         """Return the places of the ranges that lie within a time, ends included."""
@@ -61,7 +61,7 @@ class Ranges:
 
 
 @dataclass(frozen=True, slots=True)
-class Shared:
+class SharedRanges:
     """Pairs of ranges, shape (n,) each: places in the two files. timed: pairs that have durations.
 
     common: how many ranges of the file that has fewer of them could have a partner. met, inside: how many have a
@@ -108,14 +108,14 @@ class Shared:
         return (low + high) // 2, (high - low + 1) // 2
 
 
-def share(first: Ranges, second: Ranges, offset_ns: int = 0) -> Shared:
+def share(first: ProcessRanges, second: ProcessRanges, offset_ns: int = 0) -> SharedRanges:
     """Return the pairs of two files. offset_ns: added to the times of the first."""
     keys, others = keys_of(first, second)
     ours, theirs = np.isin(keys, others), np.isin(others, keys)
     left, right = np.flatnonzero(ours), np.flatnonzero(theirs)
     if not left.size or not right.size:
         none = np.empty(0, np.int64)
-        return Shared(none, none, 0, 0, 0, 0, 0, 0)
+        return SharedRanges(none, none, 0, 0, 0, 0, 0, 0)
     ends = [(r.starts + np.maximum(r.lengths, 0)) for r in (first, second)]
     # A file may be of a part of the time alone: only what lies in both could have a partner.
     begin = max(int(first.starts[left].min()) + offset_ns, int(second.starts[right].min())) - APART_NS
@@ -145,10 +145,10 @@ def share(first: Ranges, second: Ranges, offset_ns: int = 0) -> Shared:
     timed = np.concatenate((timed, np.ones(int(within.sum()), np.bool_)))
     low, high = _bounds(keys[at][timed], starts[timed], stops[timed])
     common = min(left.size, right.size)
-    return Shared(at, to, int(np.count_nonzero(timed)), common, *met, low + offset_ns, high + offset_ns)
+    return SharedRanges(at, to, int(np.count_nonzero(timed)), common, *met, low + offset_ns, high + offset_ns)
 
 
-def keys_of(first: Ranges, second: Ranges) -> tuple[I64, I64]:
+def keys_of(first: ProcessRanges, second: ProcessRanges) -> tuple[I64, I64]:
     """Return one number for each thread and name, the same in both files."""
     threads = np.unique(np.concatenate((first.threads, second.threads)), return_inverse=True)[1]
     names = np.concatenate((first.names, second.names))
@@ -247,8 +247,8 @@ PLACES = (0.0, 0.5, 0.9)
 
 
 def find_line(
-    first: Ranges, second: Ranges, offset_ns: int, *, at: float = 0.0, apart_ns: int = APART_NS
-) -> Line | None:
+    first: ProcessRanges, second: ProcessRanges, offset_ns: int, *, at: float = 0.0, apart_ns: int = APART_NS
+) -> ClockLine | None:
     """Return the clock of the first file against that of the second, None where their ranges show none.
 
     offset_ns: to add to the times of the first, right at this share `at` of the second. apart_ns: how far from each
@@ -282,7 +282,9 @@ def find_line(
     return line
 
 
-def find_clock(first: Ranges, second: Ranges, most_ns: int, fewest: int) -> tuple[Line, Shared] | None:
+def find_clock(
+    first: ProcessRanges, second: ProcessRanges, most_ns: int, fewest: int
+) -> tuple[ClockLine, SharedRanges] | None:
     """Return the one line on which ranges of both lie within one another, and these; None where none or several do.
 
     Nothing is known of the offset but that it is at most most_ns. Fewer pairs than `fewest` are no proof.
@@ -294,7 +296,7 @@ def find_clock(first: Ranges, second: Ranges, most_ns: int, fewest: int) -> tupl
     for at in PLACES if right.size >= fewest else ():
         begin = int(at * right.size)
         offsets = _offsets(first, second, left, right[begin : begin + 2 * FIRST_RANGES], most_ns)
-        found: list[tuple[Line, Shared]] = []
+        found: list[tuple[ClockLine, SharedRanges]] = []
         for offset in offsets:
             line = find_line(first, second, offset, at=at, apart_ns=USUALLY_APART_NS)
             if line is None or any(abs(line.offset - other.offset) <= WINDOW_NS for other, _ in found):
@@ -309,7 +311,7 @@ def find_clock(first: Ranges, second: Ranges, most_ns: int, fewest: int) -> tupl
     return None
 
 
-def _fits(first: Ranges, second: Ranges, keys: I64, shared: Shared) -> bool:
+def _fits(first: ProcessRanges, second: ProcessRanges, keys: I64, shared: SharedRanges) -> bool:
     """Return whether starts of pairs differ much more evenly than those of one range and of the next of its partner.
 
     An even loop of another run also meets this one, but no better than the next turn would.
@@ -334,7 +336,7 @@ def _scatter(keys: I64, apart: I64) -> float:
     return float(np.median(np.abs(apart[order] - middle[key])))
 
 
-def _offsets(first: Ranges, second: Ranges, left: I64, right: I64, most_ns: int) -> list[int]:
+def _offsets(first: ProcessRanges, second: ProcessRanges, left: I64, right: I64, most_ns: int) -> list[int]:
     """Return the offsets of the first file at which most of these neighbouring ranges of the second have a partner."""
     keys, others = keys_of(first, second)
     every = _differences(first, second, keys, others, left, right)
@@ -350,7 +352,7 @@ def _offsets(first: Ranges, second: Ranges, left: I64, right: I64, most_ns: int)
     return out
 
 
-def _differences(first: Ranges, second: Ranges, keys: I64, others: I64, left: I64, right: I64) -> I64:
+def _differences(first: ProcessRanges, second: ProcessRanges, keys: I64, others: I64, left: I64, right: I64) -> I64:
     """Return starts of the second less starts of the first, ascending, of ranges of one name and of like durations."""
     found: list[I64] = []
     budget = MOST_DIFFERENCES
@@ -370,15 +372,15 @@ def _alike(lengths: I64, others: I64) -> Mask:
     return alike
 
 
-def on_line(ranges: Ranges, line: Line) -> Ranges:
+def on_line(ranges: ProcessRanges, line: ClockLine) -> ProcessRanges:
     """Return the ranges with their times on the clock that the line is against."""
     starts = line.corrected(ranges.starts)
     ends = line.corrected(ranges.starts + np.maximum(ranges.lengths, 0))
     lengths = np.where(ranges.lengths >= 0, ends - starts, ranges.lengths)
-    return Ranges(starts, lengths, ranges.threads, ranges.names, ranges.records, ranges.steps)
+    return ProcessRanges(starts, lengths, ranges.threads, ranges.names, ranges.records, ranges.steps)
 
 
-def find_offset(first: Ranges, second: Ranges) -> int | None:
+def find_offset(first: ProcessRanges, second: ProcessRanges) -> int | None:
     """Return the one offset at which ranges of one name lie within one another, None where none or several do.
 
     A loop that repeats itself evenly meets itself at several offsets.

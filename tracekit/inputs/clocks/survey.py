@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 import pyarrow as pa
 
-from tracekit.inputs.clocks.shared_ranges import NO_THREAD, Ranges
+from tracekit.inputs.clocks.shared_ranges import NO_THREAD, ProcessRanges
 from tracekit.model import arrow, schema
 from tracekit.model.arrow import I64, Chunked, Column, Mask
 from tracekit.model.schema import Kind
@@ -30,7 +30,7 @@ MOST_RANGES = 1 << 22
 
 
 @dataclass(slots=True)
-class Texts:
+class RangeTexts:
     """Numbers of texts, the same for all inputs of a run."""
 
     numbers: dict[str, int] = field(default_factory=dict)
@@ -48,7 +48,7 @@ class Texts:
 
 
 @dataclass(slots=True)
-class Process:
+class SurveyedProcess:
     """One process in one input. first, last: ns on the input's clock. ranks: as its rows state them.
 
     threads: the ids of its threads. kinds: the number of each range's kind. args: of each range, none for other
@@ -62,7 +62,7 @@ class Process:
     threads: set[int] = field(default_factory=set)
     device_work: int = 0
     whole: bool = True
-    ranges: Ranges = field(default_factory=lambda: Ranges(*([np.empty(0, np.int64)] * 6)))
+    ranges: ProcessRanges = field(default_factory=lambda: ProcessRanges(*([np.empty(0, np.int64)] * 6)))
     kinds: I64 = field(default_factory=lambda: np.empty(0, np.int64))
     args: Chunked = field(default_factory=lambda: pa.chunked_array([], pa.string()))
 
@@ -74,7 +74,7 @@ class Survey:
     nameless_work: there are rows on a device that state no process. alone: no row is of another process.
     """
 
-    processes: dict[int, Process]
+    processes: dict[int, SurveyedProcess]
     nameless_work: bool
     alone: bool
 
@@ -88,13 +88,13 @@ class _Parts:
     count: int = 0
 
 
-def look(batches: Iterable[pa.RecordBatch], texts: Texts, *, pids: frozenset[int] | None = None) -> Survey:
+def look(batches: Iterable[pa.RecordBatch], texts: RangeTexts, *, pids: frozenset[int] | None = None) -> Survey:
     """Return the processes of an input. texts: numbers the names; a log's names are added to it.
 
     pids: of another input than a log, the processes to look at; its ranges are kept where a log has the name, or where
     they are steps.
     """
-    found: dict[int, Process] = {}
+    found: dict[int, SurveyedProcess] = {}
     parts: dict[int, _Parts] = {}
     nameless = False
     every: set[int] = set()
@@ -118,17 +118,17 @@ def look(batches: Iterable[pa.RecordBatch], texts: Texts, *, pids: frozenset[int
 
 
 def _add(
-    found: dict[int, Process],
+    found: dict[int, SurveyedProcess],
     parts: dict[int, _Parts],
     pid: int,
     batch: pa.RecordBatch,
-    texts: Texts,
+    texts: RangeTexts,
     pids: frozenset[int] | None,
 ) -> None:
     ts = arrow.ints(batch.column("ts_ns"))
     dur = arrow.ints(batch.column("dur_ns"), -1)
     first, last = int(ts.min()), int((ts + np.maximum(dur, 0)).max())
-    process = found.setdefault(pid, Process(pid, first, last))
+    process = found.setdefault(pid, SurveyedProcess(pid, first, last))
     mine = parts.setdefault(pid, _Parts())
     process.first, process.last = min(process.first, first), max(process.last, last)
     process.ranks.update(np.unique(arrow.ints(batch.column("rank"))[arrow.valid(batch.column("rank"))]).tolist())
@@ -162,7 +162,7 @@ def _add(
 
 
 KINDS = tuple(sorted(schema.KINDS))
-"""The kinds by the numbers that `Process.kinds` has."""
+"""The kinds by the numbers that `SurveyedProcess.kinds` has."""
 _RANGE_CODES = np.array([code for code, kind in enumerate(KINDS) if kind in RANGE_KINDS])
 _STEP = KINDS.index(Kind.STEP)
 
@@ -173,16 +173,16 @@ def _kinds(batch: pa.RecordBatch) -> I64:
     return np.array([*places, -1], np.int64)[arrow.codes(encoded)]
 
 
-def _finish(process: Process, parts: _Parts) -> None:
+def _finish(process: SurveyedProcess, parts: _Parts) -> None:
     if not parts.columns:
         return
     *columns, kinds = (np.concatenate(column) for column in zip(*parts.columns, strict=True))
-    process.ranges, process.kinds = Ranges(*columns), kinds
+    process.ranges, process.kinds = ProcessRanges(*columns), kinds
     if parts.args:
         process.args = pa.chunked_array(parts.args, pa.string())
 
 
-def with_threads(process: Process, names: Mapping[int, int]) -> Process:
+def with_threads(process: SurveyedProcess, names: Mapping[int, int]) -> SurveyedProcess:
     """Return a process whose ranges have other ids for these threads."""
     if not names:
         return process
@@ -192,7 +192,7 @@ def with_threads(process: Process, names: Mapping[int, int]) -> Process:
     return replace(process, ranges=replace(process.ranges, threads=threads))
 
 
-def is_step(process: Process) -> Mask:
+def is_step(process: SurveyedProcess) -> Mask:
     """Return which ranges of a process are steps with a number and an end."""
     steps: Mask = (process.kinds == _STEP) & (process.ranges.steps >= 0) & (process.ranges.lengths >= 0)
     return steps

@@ -28,7 +28,7 @@ Clock = Callable[[], int]
 
 
 @dataclass(frozen=True, slots=True)
-class Figures:
+class BenchmarkFigures:
     """avg, max and min of one quantity; spread: (p50, p95, p99, std), None where Paddle prints none."""
 
     avg: float
@@ -41,9 +41,9 @@ class Figures:
 class Perf:
     """The figures of the summary. Costs in s, ips in `unit`, ratio in percent. reader: None without a loader."""
 
-    reader: Figures | None
-    batch: Figures
-    ips: Figures
+    reader: BenchmarkFigures | None
+    batch: BenchmarkFigures
+    ips: BenchmarkFigures
     ratio: float
     unit: str
     iterations: int
@@ -66,7 +66,7 @@ class _PaddleSums:
         self.total += value
 
 
-class Timing:
+class BenchmarkTiming:
     """One timing, from begin to end: costs by iteration in ns, 8 bytes each."""
 
     def __init__(self) -> None:
@@ -154,9 +154,9 @@ class Timing:
         amount = self._old_samples if self.by_samples else rest
         speed = amount / old_batch.total if old_batch.total else math.nan
         return Perf(
-            Figures(reader_avg, old_reader.max_value, old_reader.min_value) if reader_avg else None,
-            Figures(batch_avg, old_batch.max_value, old_batch.min_value),
-            Figures(speed, old_speed.max_value, old_speed.min_value),
+            BenchmarkFigures(reader_avg, old_reader.max_value, old_reader.min_value) if reader_avg else None,
+            BenchmarkFigures(batch_avg, old_batch.max_value, old_batch.min_value),
+            BenchmarkFigures(speed, old_speed.max_value, old_speed.min_value),
             (reader_avg / batch_avg) * 100 if batch_avg else 0.0,
             self.unit,
             count,
@@ -164,20 +164,20 @@ class Timing:
         )
 
 
-def figures(values: Sequence[float], avg: float) -> Figures:
+def figures(values: Sequence[float], avg: float) -> BenchmarkFigures:
     """Return max, min, percentiles (nearest rank) and the standard deviation (n - 1) of values, beside their average.
 
     >>> figures([4.0, 2.0, 3.0], 3.0)
-    Figures(avg=3.0, max=4.0, min=2.0, spread=(3.0, 4.0, 4.0, 1.0))
+    BenchmarkFigures(avg=3.0, max=4.0, min=2.0, spread=(3.0, 4.0, 4.0, 1.0))
     """
     if not values:
-        return Figures(avg, math.nan, math.nan, (math.nan,) * 4)
+        return BenchmarkFigures(avg, math.nan, math.nan, (math.nan,) * 4)
     ranked = sorted(values)
     p50, p95, p99 = (ranked[math.ceil(share * len(ranked) / 100) - 1] for share in (50, 95, 99))
     mean = math.fsum(ranked) / len(ranked)
     several = len(ranked) > 1
     std = math.sqrt(math.fsum((x - mean) ** 2 for x in ranked) / (len(ranked) - 1)) if several else 0.0
-    return Figures(avg, ranked[-1], ranked[0], (p50, p95, p99, std))
+    return BenchmarkFigures(avg, ranked[-1], ranked[0], (p50, p95, p99, std))
 
 
 def perf_text(perf: Perf) -> str:
@@ -206,18 +206,18 @@ class Benchmark:
 
     def __init__(self, clock: Clock = time.perf_counter_ns) -> None:
         self._clock = clock
-        self._timings: list[Timing] = []
+        self._timings: list[BenchmarkTiming] = []
         self._start_ns = 0
         self._last_read = -1, -1
 
     @property
-    def current(self) -> Timing | None:
+    def current(self) -> BenchmarkTiming | None:
         """The timing that runs, if one does."""
         return self._timings[-1] if self._timings else None
 
-    def begin(self) -> Timing:
+    def begin(self) -> BenchmarkTiming:
         """Begin a timing inside of the one that runs."""
-        timing = Timing()
+        timing = BenchmarkTiming()
         self._timings.append(timing)
         self._start_ns = self._clock()
         return timing
@@ -251,12 +251,12 @@ class Benchmark:
         timing.step(self._clock() - self._start_ns, samples)
         self._start_ns = self._clock()
 
-    def resume(self, timing: Timing) -> None:
+    def resume(self, timing: BenchmarkTiming) -> None:
         """Begin the iteration of a timing now, if it runs: what the profiler did meanwhile is no part of a batch."""
         if timing is self.current and not timing.paused:
             self._start_ns = self._clock()
 
-    def end(self, timing: Timing) -> None:
+    def end(self, timing: BenchmarkTiming) -> None:
         """End a timing, and those begun inside of it that nobody ended; the one around it goes on from now."""
         if timing in self._timings:
             del self._timings[self._timings.index(timing) :]

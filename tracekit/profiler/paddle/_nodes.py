@@ -14,7 +14,7 @@ from tracekit.profiler.paddle._record_event import TracerEventType, TracerMemEve
 from tracekit.safety.scratch import scratch_folder, writing
 
 if TYPE_CHECKING:
-    from tracekit.messages import Message
+    from tracekit.messages import ProtobufMessage
     from tracekit.model.trace import Trace
 
 ROOT_END_NS: Final = (1 << 64) - 1
@@ -109,7 +109,7 @@ def trees_of(trace: Trace) -> Trees:
     return Trees({int(tree.thread_id): _tree(tree) for tree in whole.thread_trees}, extra, _text(whole.version))
 
 
-def _tree(tree: Message) -> HostNode:
+def _tree(tree: ProtobufMessage) -> HostNode:
     """Return the root of a thread. In the file a node may come before its parent, and a child before an earlier one."""
     root = HostNode("root node", TracerEventType.UserDefined, 0, ROOT_END_NS, 0, int(tree.thread_id))
     nodes = {message.id: _host(message) for message in tree.host_nodes}
@@ -122,7 +122,7 @@ def _tree(tree: Message) -> HostNode:
     return root
 
 
-def _host(message: Message) -> HostNode:
+def _host(message: ProtobufMessage) -> HostNode:
     event = message.host_trace_event
     node = HostNode(
         _text(event.name), TracerEventType(event.type), event.start_ns, event.end_ns, event.process_id, event.thread_id
@@ -144,7 +144,7 @@ def _host(message: Message) -> HostNode:
     return node
 
 
-def _call(message: Message) -> HostNode:
+def _call(message: ProtobufMessage) -> HostNode:
     event = message.runtime_trace_event
     node = HostNode(
         _text(event.name),
@@ -159,7 +159,7 @@ def _call(message: Message) -> HostNode:
     return node
 
 
-def _device(event: Message) -> DeviceNode:
+def _device(event: ProtobufMessage) -> DeviceNode:
     node = DeviceNode(
         _text(event.name),
         TracerEventType(event.type),
@@ -185,7 +185,7 @@ def _device(event: Message) -> DeviceNode:
     return node
 
 
-def _memory(event: Message) -> MemoryNode:
+def _memory(event: ProtobufMessage) -> MemoryNode:
     return MemoryNode(
         event.timestamp_ns,
         event.addr,

@@ -17,7 +17,7 @@ from tracekit.profiler import _cupti
 from tracekit.profiler._export import EXPORTS
 from tracekit.profiler._window import LogFolder, NoteOnce, SharedLog, Window, WindowRecording, print_note, show
 from tracekit.profiler.paddle import _tracer
-from tracekit.profiler.paddle._benchmark import BENCHMARK, Timing, perf_text
+from tracekit.profiler.paddle._benchmark import BENCHMARK, BenchmarkTiming, perf_text
 from tracekit.profiler.paddle._record_event import RUNNING
 from tracekit.profiler.paddle._result import ProfilerResult
 from tracekit.profiler.paddle._summary import (
@@ -190,7 +190,7 @@ class Profiler:
         self.windows: tuple[ProfilerResult, ...] = ()
         self._log_dir = log_dir
         self._folder: LogFolder | None = None
-        self._timing: Timing | None = None
+        self._timing: BenchmarkTiming | None = None
         self._recording: WindowRecording | None = None
         self._shared: SharedLog | None = None
         self._first_step = 0

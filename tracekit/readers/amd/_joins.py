@@ -62,7 +62,7 @@ class Kernel:
 
 
 @dataclass(frozen=True, slots=True)
-class Events:
+class JoinedEvents:
     """The table rocpd_event by id: correlation, number of the category's text, external id, place in `messages`."""
 
     correlation: Numbers
@@ -73,7 +73,7 @@ class Events:
 
 
 @dataclass(slots=True)
-class Group:
+class TableGroup:
     """The tables of one process, or those of a database that was not merged.
 
     tables: name without its ending -> name. devices: numbers of the GPUs by row of the agent. agents: their names.
@@ -81,7 +81,7 @@ class Group:
 
     ctx: SqlContext
     tables: dict[str, str]
-    events: Events
+    events: JoinedEvents
     pids: Numbers
     tids: Numbers
     devices: Numbers
@@ -112,7 +112,7 @@ class Group:
         return self.ctx.db.small(self.tables.get(name, ""), *columns)
 
 
-def groups_of(ctx: SqlContext) -> Iterator[Group]:
+def groups_of(ctx: SqlContext) -> Iterator[TableGroup]:
     """Yield the sets of tables of a database: the tables whose names end alike."""
     start = "rocpd_metadata"
     for ending in [name.removeprefix(start) for name in ctx.db.tables if name.startswith(start)]:
@@ -120,7 +120,7 @@ def groups_of(ctx: SqlContext) -> Iterator[Group]:
         yield _group(ctx, {name[6 : len(name) - len(ending)]: name for name in names})
 
 
-def _group(ctx: SqlContext, tables: dict[str, str]) -> Group:
+def _group(ctx: SqlContext, tables: dict[str, str]) -> TableGroup:
     def small(name: str, *columns: str) -> list[tuple[object, ...]]:
         return ctx.db.small(tables.get(name, ""), *columns)
 
@@ -140,7 +140,7 @@ def _group(ctx: SqlContext, tables: dict[str, str]) -> Group:
         pid = pids.get(process, process)
         if name and isinstance(number, int) and isinstance(pid, int):
             ctx.run.threads.setdefault((source, pid, number), str(name))
-    return Group(
+    return TableGroup(
         ctx,
         tables,
         _events(ctx, tables.get("event")),
@@ -173,7 +173,7 @@ def _kernels(ctx: SqlContext, rows: list[tuple[object, ...]]) -> dict[int, Kerne
     return found
 
 
-def _events(ctx: SqlContext, table: str | None) -> Events:
+def _events(ctx: SqlContext, table: str | None) -> JoinedEvents:
     """Return the table of events, without what its columns do not say."""
     columns = ("id", "stack_id", "category_id", "correlation_id")
     parts: list[list[I64]] = []
@@ -192,7 +192,7 @@ def _events(ctx: SqlContext, table: str | None) -> Events:
                 marked += zip(ids[own >= 0].tolist(), own[own >= 0].tolist(), strict=True)
     every = [np.concatenate([part[i] for part in parts]) if parts else np.zeros(0, np.int64) for i in range(4)]
     correlation, category, external = (_above_zero(every[0], values) for values in every[1:])
-    return Events(correlation, category, external, numbers_of(marked), list(codes))
+    return JoinedEvents(correlation, category, external, numbers_of(marked), list(codes))
 
 
 def _above_zero(ids: I64, values: I64) -> Numbers:

@@ -15,11 +15,11 @@ from tracekit.model import arrow
 from tracekit.model.arrow import F64, I64, Column, DictColumn, Mask, pc
 from tracekit.model.schema import Kind
 from tracekit.readers import rocm
-from tracekit.readers.amd._joins import Group, Kernel, Numbers, numbers_of
+from tracekit.readers.amd._joins import Kernel, Numbers, TableGroup, numbers_of
 from tracekit.readers.builder import RowBuilder, Values
 from tracekit.readers.sqlite import cupti as cuda
 from tracekit.readers.sqlite.cupti import Columns, Extra, args_of, as_is, coded, integers
-from tracekit.readers.sqlite.database import Block, CellType
+from tracekit.readers.sqlite.database import CellType, RowBlock
 
 # Columns of texts as columns of EVENTS: numbers, agents, what goes into args; and sums of counters.
 
@@ -90,7 +90,7 @@ def _member(key: str, text: str) -> str | None:
 
 
 @dataclass(slots=True)
-class _Sum:
+class _CounterSum:
     calls: int
     low: float
     high: float
@@ -98,10 +98,10 @@ class _Sum:
 
 
 @dataclass(slots=True)
-class Counters:
+class KernelCounters:
     """The counters of one input: `add` takes values, `rows` returns what they come to."""
 
-    _sums: dict[tuple[int | None, str, str], _Sum] = field(default_factory=dict)
+    _sums: dict[tuple[int | None, str, str], _CounterSum] = field(default_factory=dict)
 
     def __len__(self) -> int:
         return len(self._sums)
@@ -130,7 +130,7 @@ class Counters:
             key = row["device"], row["counter"] or "", row["kernel"] or ""
             calls, low, high, total = (row[f"value_{kind}"] for kind in ("count", "min", "max", "sum"))
             if (one := self._sums.get(key)) is None:
-                self._sums[key] = _Sum(calls, low, high, total)
+                self._sums[key] = _CounterSum(calls, low, high, total)
                 continue
             one.calls, one.total = one.calls + calls, one.total + total
             one.low, one.high = min(one.low, low), max(one.high, high)
@@ -195,7 +195,7 @@ def copy_kind(name: str | None) -> str | None:
     return f"{found[1][0]}to{found[2][0]}".replace("h", "H").replace("d", "D") if found else None
 
 
-def _joined(group: Group, block: Block) -> tuple[Columns, list[Extra]]:
+def _joined(group: TableGroup, block: RowBlock) -> tuple[Columns, list[Extra]]:
     """Return the columns and args that all rows with an event have."""
     event = block.columns.get("event_id")
     columns: Columns = {
@@ -205,7 +205,7 @@ def _joined(group: Group, block: Block) -> tuple[Columns, list[Extra]]:
     return columns, [Extra("external_correlation", group.events.external.find(event))]
 
 
-def _work(group: Group, block: Block) -> tuple[Columns, list[Extra]]:
+def _work(group: TableGroup, block: RowBlock) -> tuple[Columns, list[Extra]]:
     """Return the columns and args of work on a device."""
     columns, extras = _joined(group, block)
     stream, queue = block.columns.get("stream_id"), block.columns.get("queue_id")
@@ -225,7 +225,7 @@ KERNEL = integers(
 )
 
 
-def kernels(group: Group, block: Block) -> Columns:
+def kernels(group: TableGroup, block: RowBlock) -> Columns:
     """Return the columns of kernels."""
     columns, extras = _work(group, block)
     known, ids = group.kernels, block.columns.get("kernel_id")
@@ -263,7 +263,7 @@ def _of_kernel(known: dict[int, Kernel], ids: Column | None, name: str) -> Colum
     return arrow.array(values, pa.int64()).take(encoded.indices)
 
 
-def _axis(group: Group, block: Block, axis: str) -> Columns:
+def _axis(group: TableGroup, block: RowBlock, axis: str) -> Columns:
     """Return blocks and threads of one axis. The file counts work items; the last block may be a part."""
     threads = cuda.above_zero(cuda.int32(group.ctx, block, f"workgroup_size_{axis}"))
     items = cuda.above_zero(block.columns.get(f"grid_size_{axis}"))
@@ -281,7 +281,7 @@ COPY = integers(
 )
 
 
-def copies(group: Group, block: Block) -> Columns:
+def copies(group: TableGroup, block: RowBlock) -> Columns:
     """Return the columns of copies. The device is the destination, or the source if only that is a GPU."""
     columns, extras = _work(group, block)
     target = group.devices.find(block.columns.get("dst_agent_id"))
@@ -315,7 +315,7 @@ ALLOCATION = integers(
 ALLOCATION |= {"type": CellType.TEXT, "level": CellType.TEXT}
 
 
-def sizes_of(group: Group, table: str) -> Numbers:
+def sizes_of(group: TableGroup, table: str) -> Numbers:
     """Return the bytes of allocations by id: a FREE has those of the ALLOC before it at its address, negative."""
     parts = [
         [*(block.integers(name) for name in ("id", "address", "start", "size")), _freed(block)]
@@ -344,14 +344,14 @@ def signed_sizes(address: I64, starts: I64, sizes: I64, freed: I64) -> tuple[Mas
     return known[back], signed[back]
 
 
-def _freed(block: Block) -> I64:
+def _freed(block: RowBlock) -> I64:
     kinds = block.columns.get("type")
     if kinds is None:
         return np.zeros(block.count, np.int64)
     return arrow.bools(pc.fill_null(pc.equal(kinds, "FREE"), False)).astype(np.int64)
 
 
-def allocations(group: Group, block: Block, sizes: Numbers) -> Columns:
+def allocations(group: TableGroup, block: RowBlock, sizes: Numbers) -> Columns:
     """Return the columns of allocations, named by level and type: `REAL ALLOC`."""
     columns, extras = _joined(group, block)
     level, kind = (block.columns.get(name) for name in ("level", "type"))
@@ -376,7 +376,7 @@ def allocations(group: Group, block: Block, sizes: Numbers) -> Columns:
 REGION = integers("start", "end", "pid", "tid", "name_id", "event_id")
 
 
-def regions(group: Group, block: Block) -> Columns:
+def regions(group: TableGroup, block: RowBlock) -> Columns:
     """Return the columns of calls and ranges. A roctx range has its message as its name, and the call in args."""
     columns, extras = _joined(group, block)
     event, names = block.columns.get("event_id"), block.columns.get("name_id")
@@ -400,7 +400,7 @@ def _or_nulls(column: Column | None, count: int) -> Column:
     return arrow.nulls(count, pa.int64()) if column is None else column
 
 
-def _names(group: Group, names: Column | None, message: Column | None, count: int) -> DictColumn | None:
+def _names(group: TableGroup, names: Column | None, message: Column | None, count: int) -> DictColumn | None:
     """Return the messages, and the names of rows without one."""
     plain = group.named(names)
     if message is None:
@@ -414,7 +414,7 @@ SAMPLE = integers("timestamp", "track_id", "event_id")
 
 
 @dataclass(frozen=True, slots=True)
-class Samples:
+class CounterSamples:
     """Names and numbers of samples. process, thread, name: by track. value: place in `values` and `names` by event."""
 
     process: Numbers
@@ -425,7 +425,7 @@ class Samples:
     names: list[str | None]
 
 
-def samples(group: Group, block: Block, known: Samples) -> Columns:
+def samples(group: TableGroup, block: RowBlock, known: CounterSamples) -> Columns:
     """Return the columns of samples: counters where a counter has the sample's event, else marks."""
     columns, extras = _joined(group, block)
     track, event = block.columns.get("track_id"), block.columns.get("event_id")
@@ -642,7 +642,7 @@ FORMS = (
 
 
 @dataclass(frozen=True, slots=True)
-class Counted:
+class CounterTotals:
     """A table with a column for each counter. kernel, device: columns of the launch. others: no counters."""
 
     kernel: str
@@ -655,7 +655,7 @@ def _words(text: str) -> frozenset[str]:
 
 
 COUNTED = {
-    "results": Counted(
+    "results": CounterTotals(
         "KernelName",
         "gpu-id",
         _words(
@@ -663,7 +663,7 @@ COUNTED = {
             "wave_size sig obj DispatchNs BeginNs EndNs CompleteNs DurationNs"
         ),
     ),
-    "dispatches": Counted(
+    "dispatches": CounterTotals(
         "Kernel_Name",
         "GPU_ID",
         _words(

@@ -40,8 +40,8 @@ from tracekit.model.arrow import F64
 from tracekit.model.schema import Kind
 from tracekit.model.trace import Ledger, Run, SourceFacts
 from tracekit.readers.amd import _rows as rows
-from tracekit.readers.amd._joins import Group, groups_of, numbers_of
-from tracekit.readers.base import Confidence, Opened, ReadOptions
+from tracekit.readers.amd._joins import TableGroup, groups_of, numbers_of
+from tracekit.readers.base import Confidence, ReadOptions, ReadResult
 from tracekit.readers.builder import RowBuilder
 from tracekit.readers.head import Head
 from tracekit.readers.names import Demangler
@@ -71,7 +71,7 @@ _FACTS = frozenset({"metadata", "string", "event", "track"})
 _READ = frozenset({"kernel_dispatch", "memory_copy", "memory_allocate", "region", "sample", "pmc_event"})
 
 
-def read(source: Source, options: ReadOptions, ledger: Ledger) -> Opened:
+def read(source: Source, options: ReadOptions, ledger: Ledger) -> ReadResult:
     """Return events and totals. Raises: ParseError for a damaged database, or one of another program."""
     db = Database(source, ledger)
     run = Run()
@@ -84,10 +84,10 @@ def read(source: Source, options: ReadOptions, ledger: Ledger) -> Opened:
     except BaseException:
         db.close()
         raise
-    return Opened(run, _batches(ctx, groups), False, (ledger,))
+    return ReadResult(run, _batches(ctx, groups), False, (ledger,))
 
 
-def _facts(groups: list[Group]) -> dict[str, object]:
+def _facts(groups: list[TableGroup]) -> dict[str, object]:
     facts: dict[str, object] = {"tool": "ROCprofiler-SDK"}
     nodes: set[object] = set()
     for group in groups:
@@ -108,7 +108,7 @@ def _facts(groups: list[Group]) -> dict[str, object]:
     return facts
 
 
-def _batches(ctx: SqlContext, groups: list[Group]) -> Iterator[pa.RecordBatch]:
+def _batches(ctx: SqlContext, groups: list[TableGroup]) -> Iterator[pa.RecordBatch]:
     with ctx.db:
         try:
             for group in groups:
@@ -121,7 +121,7 @@ def _batches(ctx: SqlContext, groups: list[Group]) -> Iterator[pa.RecordBatch]:
             ctx.names.close()
 
 
-def _group(group: Group) -> Iterator[pa.RecordBatch]:
+def _group(group: TableGroup) -> Iterator[pa.RecordBatch]:
     ctx, tables = group.ctx, group.tables
     if table := tables.get("kernel_dispatch"):
         yield from cuda.events(ctx, table, rows.KERNEL, lambda b: rows.kernels(group, b))
@@ -133,7 +133,7 @@ def _group(group: Group) -> Iterator[pa.RecordBatch]:
         sizes = rows.sizes_of(group, table)
         make = rows.ALLOCATION
         yield from cuda.events(ctx, table, make, lambda b: rows.allocations(group, b, sizes), zero="never")
-    counted = _Counted(group)
+    counted = _CountedKernels(group)
     if table := tables.get("sample"):
         known = counted.samples(table)
         yield from cuda.events(
@@ -163,10 +163,10 @@ def _ignore(ctx: SqlContext, name: str, table: str) -> None:
     ctx.ledger.ignore(name, count)
 
 
-class _Counted:
+class _CountedKernels:
     """The values of counters: those of samples become events, the others totals of kernels."""
 
-    def __init__(self, group: Group) -> None:
+    def __init__(self, group: TableGroup) -> None:
         self._group = group
         self._table = group.tables.get("pmc_event", "")
         have = set(group.ctx.db.tables.get(self._table, ()))
@@ -179,7 +179,7 @@ class _Counted:
         table = self._group.tables.get(name, "")
         return quoted(table) if table and set(columns) <= set(self._group.ctx.db.tables[table]) else ""
 
-    def samples(self, table: str) -> rows.Samples:
+    def samples(self, table: str) -> rows.CounterSamples:
         """Return what the samples name."""
         group = self._group
         tracks = group.small("track", "id", "pid", "tid", "name_id")
@@ -197,7 +197,7 @@ class _Counted:
         if self._of_samples != "0":
             self._count_samples(len(places))
         one, two, three = (numbers_of((row[0], row[i]) for row in tracks) for i in (1, 2, 3))
-        return rows.Samples(one, two, three, numbers_of(places.items()), values, names)
+        return rows.CounterSamples(one, two, three, numbers_of(places.items()), values, names)
 
     def _count_samples(self, used: int) -> None:
         """Count the counters' rows that samples took, and the others of their events."""

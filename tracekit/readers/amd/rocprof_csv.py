@@ -52,14 +52,14 @@ from tracekit.readers.amd._rows import (
     FORMS,
     WHOLE,
     Cells,
-    Counters,
     Form,
+    KernelCounters,
     agent,
     integers_of,
     kernel_names,
     number,
 )
-from tracekit.readers.base import Confidence, Opened, ReadOptions
+from tracekit.readers.base import Confidence, ReadOptions, ReadResult
 from tracekit.readers.builder import RowBuilder, Values, event_batch
 from tracekit.readers.head import Head
 from tracekit.readers.printed.locale import as_csv, delimiter_of
@@ -81,14 +81,14 @@ def sniff(head: Head) -> Confidence:
 
 
 @dataclass(frozen=True, slots=True)
-class Header:
+class RocprofHeader:
     """The columns of a file, and what its rows are."""
 
     form: Form
     columns: tuple[str, ...]
 
 
-def header_of(data: bytes) -> Header | None:
+def header_of(data: bytes) -> RocprofHeader | None:
     """Return the header in the first line with text, None if it is no such table."""
     line = data.lstrip(b"\xef\xbb\xbf \r\n")[:16384].partition(b"\n")[0].decode("utf-8", "replace").strip()
     try:
@@ -100,10 +100,10 @@ def header_of(data: bytes) -> Header | None:
     form = next((form for form in FORMS if form.needed <= set(columns)), None)
     if form is None or (form.name == "results" and columns[:2] != ("Index", "KernelName")):
         return None
-    return Header(form, columns)
+    return RocprofHeader(form, columns)
 
 
-def read(source: Source, options: ReadOptions, ledger: Ledger) -> Opened:
+def read(source: Source, options: ReadOptions, ledger: Ledger) -> ReadResult:
     """Return the events or totals. Raises: ParseError for another header."""
     header = header_of(source.head().data)
     if header is None:
@@ -111,16 +111,16 @@ def read(source: Source, options: ReadOptions, ledger: Ledger) -> Opened:
     facts: dict[str, object] = {"tool": header.form.tool, "table": header.form.name}
     run = Run(sources=[SourceFacts(source.name, "rocprof-csv", facts=facts)])
     source = as_csv(source, options)
-    reading = _Reading(header, options, ledger)
-    return Opened(run, reading.batches(source), False, (ledger,))
+    reading = _RocprofCsvReading(header, options, ledger)
+    return ReadResult(run, reading.batches(source), False, (ledger,))
 
 
-class _Reading:
-    def __init__(self, header: Header, options: ReadOptions, ledger: Ledger) -> None:
+class _RocprofCsvReading:
+    def __init__(self, header: RocprofHeader, options: ReadOptions, ledger: Ledger) -> None:
         self.header, self.options, self.ledger = header, options, ledger
         self.row = 0
         self.totals = RowBuilder("totals")
-        self.counters = Counters()
+        self.counters = KernelCounters()
         self.launches: dict[tuple[int | None, str], int] = {}
         """Launches without times, by device and name."""
         self.dies: list[pa.Table] = []

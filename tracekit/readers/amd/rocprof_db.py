@@ -37,15 +37,15 @@ from tracekit.model.schema import Kind
 from tracekit.model.trace import Ledger, Run, SourceFacts
 from tracekit.readers import rocm
 from tracekit.readers.amd._joins import Numbers
-from tracekit.readers.amd._rows import COUNTED, Cells, Counters, args, kernel_names, results
-from tracekit.readers.base import Confidence, Opened, ReadOptions
+from tracekit.readers.amd._rows import COUNTED, Cells, KernelCounters, args, kernel_names, results
+from tracekit.readers.base import Confidence, ReadOptions, ReadResult
 from tracekit.readers.builder import RowBuilder
 from tracekit.readers.head import Head
 from tracekit.readers.names import Demangler
 from tracekit.readers.source import Source
 from tracekit.readers.sqlite import cupti as cuda
 from tracekit.readers.sqlite.cupti import Columns, SqlContext, integers
-from tracekit.readers.sqlite.database import Block, CellType, Database, quoted
+from tracekit.readers.sqlite.database import CellType, Database, RowBlock, quoted
 
 if TYPE_CHECKING:
     from tracekit.model.trace import Ledger
@@ -77,7 +77,7 @@ _RECTANGLE = r"[ (]width\((?P<width>[0-9]{1,9})\) height\((?P<height>[0-9]{1,9})
 _TEXTS = {"KernelName", "sig", "obj"}
 
 
-def read(source: Source, options: ReadOptions, ledger: Ledger) -> Opened:
+def read(source: Source, options: ReadOptions, ledger: Ledger) -> ReadResult:
     """Return events and totals. Raises: ParseError for a damaged database, or one of another program."""
     db = Database(source, ledger)
     run = Run(sources=[SourceFacts(source.name, "rocprof-db", facts={"tool": "rocprof"})])
@@ -87,14 +87,14 @@ def read(source: Source, options: ReadOptions, ledger: Ledger) -> Opened:
             {"Index", "KernelName"} <= set(cells) or {"BeginNs", "Name"} <= set(cells) for cells in db.tables.values()
         ):
             raise db.error(ValueError("no table of rocprof"))
-        reading = _Reading(ctx)
+        reading = _RocprofDbReading(ctx)
     except BaseException:
         db.close()
         raise
-    return Opened(run, reading.batches(), False, (ledger,))
+    return ReadResult(run, reading.batches(), False, (ledger,))
 
 
-class _Reading:
+class _RocprofDbReading:
     """One database.
 
     display: `pid` is a row of rocprof's page, as up to ROCm 5. only: the process of all work there, None if there are
@@ -109,7 +109,7 @@ class _Reading:
         self.hsa_copies = "COPY" in work and "dev-id" not in self.tables["COPY"]
         self.hsa_ids = _HSA_IDS if self._has_rows("HIP") else 0
         self.sizes = self._sizes() if "COPY" in work else Numbers(np.zeros(0, np.int64), np.zeros(0, np.int64))
-        self.counters = Counters()
+        self.counters = KernelCounters()
 
     def _has_rows(self, table: str) -> bool:
         return table in self.tables and bool(self.ctx.db.rows(f"select 1 from {quoted(table)} limit 1"))
@@ -131,13 +131,13 @@ class _Reading:
 
     # Joins
 
-    def _pid_of_work(self, block: Block) -> Column | None:
+    def _pid_of_work(self, block: RowBlock) -> Column | None:
         return block.columns.get("proc-id" if self.display else "pid")
 
-    def _pid_of_calls(self, block: Block) -> Column | int | None:
+    def _pid_of_calls(self, block: RowBlock) -> Column | int | None:
         return self.only if self.display else block.columns.get("pid")
 
-    def _keys(self, pids: Column | int | None, block: Block) -> I64:
+    def _keys(self, pids: Column | int | None, block: RowBlock) -> I64:
         """Return the key of the call that rows belong to, -1 where process or id are not known."""
         ids = block.integers("Index", -1)
         numbers = np.full(block.count, -1, np.int64) if pids is None else pids
@@ -164,14 +164,14 @@ class _Reading:
                 found_sizes.append(arrow.ints(sizes)[known])
         return Numbers(np.concatenate(found_keys), np.concatenate(found_sizes))
 
-    def _blocks(self, table: str, *names: str, texts: Sequence[str] = ()) -> Iterator[Block]:
+    def _blocks(self, table: str, *names: str, texts: Sequence[str] = ()) -> Iterator[RowBlock]:
         yield from self.ctx.db.blocks(table, integers(*names) | dict.fromkeys(texts, CellType.TEXT))
 
     # Tables
 
     def batches(self) -> Iterator[pa.RecordBatch]:
         ctx = self.ctx
-        makes: dict[str, Callable[[Block], Columns]] = {
+        makes: dict[str, Callable[[RowBlock], Columns]] = {
             "OPS": self._work,
             "COPY": self._work,
             "HIP": lambda block: self._calls(block, Kind.RUNTIME, 0),
@@ -233,7 +233,7 @@ class _Reading:
             ctx.ledger.kept += 1
             ctx.ledger.merged += count - 1
 
-    def _take_counters(self, block: Block) -> Cells:
+    def _take_counters(self, block: RowBlock) -> Cells:
         """Return the rows of KERN as texts, and collect their counters."""
         cells = {name: pc.fill_null(column.cast(pa.string()), "") for name, column in block.columns.items()}
         cells.setdefault("KernelName", arrow.array([""] * block.count, pa.string()))
@@ -243,7 +243,7 @@ class _Reading:
             self.counters.add(counter, names, block.columns.get("gpu-id"), arrow.floats(block.columns[counter]))
         return cells
 
-    def _work(self, block: Block) -> Columns:
+    def _work(self, block: RowBlock) -> Columns:
         """Return the columns of kernels, copies, fills and barriers."""
         names = _unquoted(block)
         encoded = arrow.encoded(names)
@@ -279,7 +279,7 @@ class _Reading:
             "args": _args(block, {"queue": block.columns.get("queue-id"), "tid": thread}, {"region": "roctx-range"}),
         }
 
-    def _calls(self, block: Block, kind: Kind, first: int | None) -> Columns:
+    def _calls(self, block: RowBlock, kind: Kind, first: int | None) -> Columns:
         """Return the columns of calls. first: number before the first id, None for calls without work."""
         return {
             "kind": kind,
@@ -290,7 +290,7 @@ class _Reading:
             "args": _args(block, {}, {"args": "args", "data": "Data"}),
         }
 
-    def _ranges(self, block: Block) -> Columns:
+    def _ranges(self, block: RowBlock) -> Columns:
         """Return the columns of roctx ranges and marks."""
         marks = block.integers("EndNs") - block.integers("BeginNs") == 1
         tid = block.columns.get("tid")
@@ -324,12 +324,12 @@ def _ints(values: object) -> I64:
     return values if isinstance(values, np.ndarray) else arrow.ints(values, -1)  # type: ignore[arg-type]
 
 
-def _ids(block: Block, first: int) -> Column | None:
+def _ids(block: RowBlock, first: int) -> Column | None:
     ids = block.columns.get("Index")
     return None if ids is None else pc.if_else(pc.greater_equal(ids, 0), pc.add(ids, first), None)
 
 
-def _unquoted(block: Block) -> Column:
+def _unquoted(block: RowBlock) -> Column:
     names = block.columns.get("Name")
     if names is None:
         return arrow.nulls(block.count, pa.string())
@@ -346,7 +346,7 @@ def _command(name: str | None, *, copied: bool) -> tuple[Kind, str | None]:
     return Kind.KERNEL, None
 
 
-def _args(block: Block, numbers: dict[str, Column | None], texts: dict[str, str]) -> Column | None:
+def _args(block: RowBlock, numbers: dict[str, Column | None], texts: dict[str, str]) -> Column | None:
     cells = {key: pc.fill_null(column.cast(pa.string()), "") for key, column in numbers.items() if column is not None}
     for key, name in texts.items():
         if (column := block.columns.get(name)) is not None:

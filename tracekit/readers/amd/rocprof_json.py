@@ -39,8 +39,8 @@ from tracekit.model.arrow import I64, Column, DictColumn, Mask, pc
 from tracekit.model.schema import Kind
 from tracekit.model.trace import Ledger, Run, SourceFacts
 from tracekit.model.units import MAX_NS
-from tracekit.readers.amd._rows import Counters, copy_kind, region_kind, signed_sizes
-from tracekit.readers.base import Confidence, Opened, ReadOptions
+from tracekit.readers.amd._rows import KernelCounters, copy_kind, region_kind, signed_sizes
+from tracekit.readers.base import Confidence, ReadOptions, ReadResult
 from tracekit.readers.builder import BATCH_ROWS, RowBuilder, event_batch
 from tracekit.readers.head import Head
 from tracekit.readers.source import WHOLE_FILE_BYTES, Source
@@ -68,13 +68,13 @@ _GPU = 2
 """ROCPROFILER_AGENT_TYPE_GPU."""
 
 
-class Handle(msgspec.Struct, gc=False, frozen=True):
+class AgentHandle(msgspec.Struct, gc=False, frozen=True):
     """A number that stands for a thing."""
 
     handle: int = _MISSING
 
 
-NOTHING = Handle()
+NOTHING = AgentHandle()
 
 
 class Ids(msgspec.Struct, gc=False, frozen=True):
@@ -101,8 +101,8 @@ NO_SIZES = Sizes()
 class Dispatch(msgspec.Struct, gc=False, frozen=True):
     """A launch on an agent. Grids are in work items."""
 
-    agent_id: Handle = NOTHING
-    queue_id: Handle = NOTHING
+    agent_id: AgentHandle = NOTHING
+    queue_id: AgentHandle = NOTHING
     kernel_id: int = _MISSING
     dispatch_id: int = 0
     private_segment_size: int = 0
@@ -123,21 +123,21 @@ class Record(msgspec.Struct, gc=False, frozen=True):
     correlation_id: Ids = NO_IDS
     start_timestamp: int | None = None
     end_timestamp: int | None = None
-    stream_id: Handle = NOTHING
-    queue_id: Handle = NOTHING
+    stream_id: AgentHandle = NOTHING
+    queue_id: AgentHandle = NOTHING
     dispatch_info: Dispatch = NO_DISPATCH
-    src_agent_id: Handle = NOTHING
-    dst_agent_id: Handle = NOTHING
-    agent_id: Handle = NOTHING
+    src_agent_id: AgentHandle = NOTHING
+    dst_agent_id: AgentHandle = NOTHING
+    agent_id: AgentHandle = NOTHING
     bytes: int | None = None
     allocation_size: int | None = None
-    address: int | str | Handle | None = None
+    address: int | str | AgentHandle | None = None
 
 
 class Value(msgspec.Struct, gc=False, frozen=True):
     """A value of a counter."""
 
-    counter_id: Handle = NOTHING
+    counter_id: AgentHandle = NOTHING
     value: float = float("nan")
 
 
@@ -150,7 +150,7 @@ class DispatchData(msgspec.Struct, gc=False, frozen=True):
 NO_DATA = DispatchData()
 
 
-class Counted(msgspec.Struct, gc=False, frozen=True):
+class CounterRecord(msgspec.Struct, gc=False, frozen=True):
     """The counters of one launch."""
 
     dispatch_data: DispatchData = NO_DATA
@@ -173,7 +173,7 @@ def decoded(raw: msgspec.Raw, kind: type[R]) -> tuple[list[R], int]:
     return found, len(parts) - len(found)
 
 
-class Process(msgspec.Struct, gc=False):
+class RocprofProcess(msgspec.Struct, gc=False):
     """A process, with its lists of records as they are in the file."""
 
     metadata: dict[str, object] = msgspec.field(default_factory=dict)
@@ -198,7 +198,7 @@ class Symbol:
 
 
 @dataclass(frozen=True, slots=True)
-class Names:
+class RocprofNames:
     """The things that records of a process name by number.
 
     devices: numbers of the GPUs, agents: names, both by handle. symbols: kernels. kinds: names of kinds of records,
@@ -219,7 +219,7 @@ class Names:
         return group, names[operation] if 0 <= operation < len(names) else f"{group} operation {operation}"
 
 
-def names_of(process: Process, run: Run, source: int) -> Names:
+def names_of(process: RocprofProcess, run: Run, source: int) -> RocprofNames:
     """Return the names of a process; the run gets those of its devices, and the command."""
     facts, pid = run.sources[0].facts, _whole(process.metadata.get("pid"))
     command = process.metadata.get("command")
@@ -242,7 +242,7 @@ def names_of(process: Process, run: Run, source: int) -> Names:
                 run.devices.setdefault((source, devices[handle]), agents[handle])
     numbers = [(_whole(symbol.get("kernel_id")), symbol) for symbol in process.kernel_symbols]
     correlation = process.strings.get("correlation_id")
-    return Names(
+    return RocprofNames(
         pid,
         devices,
         agents,
@@ -307,7 +307,7 @@ _MEMORY = frozenset({"memory_allocation", "scratch_memory"})
 _INT31 = (1 << 31) - 1
 
 
-def read(source: Source, options: ReadOptions, ledger: Ledger) -> Opened:
+def read(source: Source, options: ReadOptions, ledger: Ledger) -> ReadResult:
     """Return events and totals. Raises: ParseError for damaged JSON, or one of another program."""
     try:
         document = msgspec.json.decode(_text(source, ledger), type=dict[str, msgspec.Raw])
@@ -316,14 +316,16 @@ def read(source: Source, options: ReadOptions, ledger: Ledger) -> Opened:
             raise ParseError(source.name, "", "JSON without a member rocprofiler-sdk-tool")
         several = bytes(memoryview(raw)[:1]) == b"["
         processes = (
-            msgspec.json.decode(raw, type=list[Process]) if several else [msgspec.json.decode(raw, type=Process)]
+            msgspec.json.decode(raw, type=list[RocprofProcess])
+            if several
+            else [msgspec.json.decode(raw, type=RocprofProcess)]
         )
     except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError) as err:
         reason = f"the JSON is damaged or was cut ({str(err)[:200]})"
         raise ParseError(source.name, "", reason, hint="was the program killed before rocprofv3 wrote it?") from err
     facts: dict[str, object] = {"tool": "ROCprofiler-SDK"}
     run = Run(sources=[SourceFacts(source.name, "rocprof-json", facts=facts)])
-    return Opened(run, _batches(processes, run, source.name, options, ledger), False, (ledger,))
+    return ReadResult(run, _batches(processes, run, source.name, options, ledger), False, (ledger,))
 
 
 def _text(source: Source, ledger: Ledger) -> bytes:
@@ -341,12 +343,12 @@ def _text(source: Source, ledger: Ledger) -> bytes:
 
 
 def _batches(
-    processes: list[Process], run: Run, name: str, options: ReadOptions, ledger: Ledger
+    processes: list[RocprofProcess], run: Run, name: str, options: ReadOptions, ledger: Ledger
 ) -> Iterator[pa.RecordBatch]:
-    counters, first, launches = Counters(), 1, 0
+    counters, first, launches = KernelCounters(), 1, 0
     for process in processes:
         names = names_of(process, run, options.source)
-        reading = _Reading(process, names, name, options, ledger, counters, first)
+        reading = _RocprofJsonReading(process, names, name, options, ledger, counters, first)
         yield from reading.batches()
         first, launches = reading.first, launches + reading.launches
     totals = RowBuilder("totals")
@@ -359,15 +361,15 @@ def _batches(
 
 
 @dataclass(slots=True)
-class _Reading:
+class _RocprofJsonReading:
     """One process. first: number of its next record. launches: those with counters."""
 
-    process: Process
-    names: Names
+    process: RocprofProcess
+    names: RocprofNames
     name: str
     options: ReadOptions
     ledger: Ledger
-    counters: Counters
+    counters: KernelCounters
     first: int
     launches: int = 0
 
@@ -572,7 +574,7 @@ class _Reading:
                 self.ledger.read += count
                 self.ledger.ignore(name, count)
                 continue
-            launches, bad = self._list(raw, Counted)
+            launches, bad = self._list(raw, CounterRecord)
             self.ledger.read += len(launches) + bad
             self.launches += len(launches)
             self.first += len(launches) + bad

@@ -39,14 +39,14 @@ from tracekit.model.trace import Ledger, Run, SourceFacts
 from tracekit.readers import rocm
 from tracekit.readers.amd._joins import Numbers
 from tracekit.readers.amd._rows import activities, args, region_kind
-from tracekit.readers.base import Confidence, Opened, ReadOptions
+from tracekit.readers.base import Confidence, ReadOptions, ReadResult
 from tracekit.readers.builder import BATCH_ROWS, MOST_NAME, RowBuilder, bounded
 from tracekit.readers.head import Head
 from tracekit.readers.names import Demangler
 from tracekit.readers.source import Source
 from tracekit.readers.sqlite import cupti as cuda
 from tracekit.readers.sqlite.cupti import Columns, SqlContext, coded, integers
-from tracekit.readers.sqlite.database import Block, CellType, Database, quoted
+from tracekit.readers.sqlite.database import CellType, Database, RowBlock, quoted
 
 if TYPE_CHECKING:
     from tracekit.model.trace import Ledger
@@ -75,7 +75,7 @@ _CACHED = 1 << 20
 _NONE: I64 = np.zeros(0, np.int64)
 
 
-def read(source: Source, options: ReadOptions, ledger: Ledger) -> Opened:
+def read(source: Source, options: ReadOptions, ledger: Ledger) -> ReadResult:
     """Return events and totals. Raises: ParseError for a damaged database, or one of another program."""
     db = Database(source, ledger)
     run = Run(sources=[SourceFacts(source.name, "rpd", facts={"tool": "rocmProfileData"})])
@@ -86,11 +86,11 @@ def read(source: Source, options: ReadOptions, ledger: Ledger) -> Opened:
         for tag, value in db.small("rocpd_metadata", "tag", "value", limit=1000):
             if tag == "schema_version":
                 run.sources[0].facts["schema_version"] = str(value)
-        reading = _Reading(ctx)
+        reading = _RpdReading(ctx)
     except BaseException:
         db.close()
         raise
-    return Opened(run, reading.batches(), False, (ledger,))
+    return ReadResult(run, reading.batches(), False, (ledger,))
 
 
 class _Texts:
@@ -135,7 +135,7 @@ def _longest(db: Database, table: str) -> int:
     return found if isinstance(found, int) else 0
 
 
-class _Reading:
+class _RpdReading:
     """One database.
 
     call: the call of work. alone: the calls with one piece of work. pid: the process of a call. sizes: bytes of the
@@ -234,7 +234,7 @@ class _Reading:
             finally:
                 ctx.names.close()
 
-    def _work(self, block: Block) -> Columns:
+    def _work(self, block: RowBlock) -> Columns:
         types = self.strings.column(block.columns.get("opType_id"), block.count)
         given = self.strings.column(block.columns.get("description_id"), block.count)
         found = activities(given, types)
@@ -301,7 +301,7 @@ class _Reading:
             cells["group_segment_size"] = _texts(shared, count)
         return columns
 
-    def _calls(self, block: Block) -> Columns:
+    def _calls(self, block: RowBlock) -> Columns:
         ids = block.columns.get("id")
         names = self.strings.column(block.columns.get("apiName_id"), block.count)
         said = self.more_strings.column(block.columns.get("args_id"), block.count)
@@ -333,7 +333,7 @@ class _Reading:
             "args": args(cells, list(cells)),
         }
 
-    def _values(self, block: Block) -> Columns:
+    def _values(self, block: RowBlock) -> Columns:
         """Return the columns of counters: the name has the device, since all devices have the same counters."""
         parts = [
             block.columns.get(name, arrow.nulls(block.count, pa.string())) for name in ("deviceType", "monitorType")

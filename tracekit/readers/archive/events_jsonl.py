@@ -33,7 +33,7 @@ from tracekit.model import arrow, schema
 from tracekit.model.arrow import Column, pc
 from tracekit.model.trace import MOST_DROPPED, Ledger, Run
 from tracekit.readers.archive._conform import conform, known_versions, renumbered, run_from_json, upgraded, with_ledgers
-from tracekit.readers.base import Confidence, Opened, ReadOptions
+from tracekit.readers.base import Confidence, ReadOptions, ReadResult
 from tracekit.readers.engine.torn import drop_torn
 from tracekit.readers.head import Head
 from tracekit.readers.source import MAX_LINE_BYTES, LineBlock, Source
@@ -230,12 +230,12 @@ def _looks_like_event(line: bytes) -> bool:
     return "ts_ns" in keys and "kind" in keys
 
 
-def read(source: Source, options: ReadOptions, ledger: Ledger) -> Opened:
+def read(source: Source, options: ReadOptions, ledger: Ledger) -> ReadResult:
     """Return the events and totals. Raises: ParseError, UnsupportedVersionError."""
     first = _first_line(source.head())
     if not first.startswith(b"{"):
         raise ParseError(source.name, "line 1", "no JSON object", hint="each line is one event: `tracekit formats`")
-    reading = _Reading(source.name, options, ledger)
+    reading = _EventsJsonlReading(source.name, options, ledger)
     if first.startswith(HEAD):
         last = _last_line(source)
         if last.startswith(b'{"tracekit":"end"'):
@@ -245,7 +245,7 @@ def read(source: Source, options: ReadOptions, ledger: Ledger) -> Opened:
         reading.begin()
     else:
         reading.begin()
-    return Opened(reading.run, reading.batches(source), True, (ledger,))
+    return ReadResult(reading.run, reading.batches(source), True, (ledger,))
 
 
 def _last_line(source: Source) -> bytes:
@@ -260,7 +260,7 @@ def _last_line(source: Source) -> bytes:
     return lines[1] if len(lines) == 2 else b""
 
 
-class _Reading:
+class _EventsJsonlReading:
     """The state of one reading: facts, counts, and rows block by block."""
 
     def __init__(self, name: str, options: ReadOptions, ledger: Ledger) -> None:

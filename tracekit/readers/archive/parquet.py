@@ -6,7 +6,7 @@
 A record is a row of the table, and a row of the TOTALS in the metadata. Each is kept: a damaged file is refused as a
 whole (checksums over all of it), never read in part. The ledgers of the conversion that made the archive are facts of
 its sources ("archived_ledgers", oldest first). A file of `tracekit archive` (it has tracekit.archive) represents its
-sources: their ledgers are `Opened.original`, so that a report made from it is the one made from them.
+sources: their ledgers are `ReadResult.original`, so that a report made from it is the one made from them.
 
 A file that another program wrote anew is read as it is, with a note; columns that it lost are null. Where our
 metadata is lost too (DuckDB's COPY, pandas' to_parquet of a changed frame), our columns tell what it is, and the note
@@ -36,7 +36,7 @@ from tracekit.model import schema
 from tracekit.model.arrow import pc
 from tracekit.model.trace import Ledger, Run, SourceFacts
 from tracekit.readers.archive._conform import conform, known_versions, renumbered, run_from_json, upgraded, with_ledgers
-from tracekit.readers.base import Confidence, Opened, ReadOptions
+from tracekit.readers.base import Confidence, ReadOptions, ReadResult
 from tracekit.readers.builder import BATCH_ROWS
 from tracekit.readers.head import Head
 from tracekit.readers.source import Source
@@ -89,7 +89,7 @@ class _Archive:
     """The metadata was lost."""
 
 
-def read(source: Source, options: ReadOptions, ledger: Ledger) -> Opened:
+def read(source: Source, options: ReadOptions, ledger: Ledger) -> ReadResult:
     """Return the events and totals. Raises: ParseError, UnsupportedVersionError."""
     path = source.plain_path()
     with _raw(source.name, path) as raw:
@@ -126,10 +126,10 @@ def read(source: Source, options: ReadOptions, ledger: Ledger) -> Opened:
         each.strict = ledger.strict
     archive = _Archive(source.name, file, table, version, totals, rewritten, source)
     rows = _batches(archive, options, ledger)
-    return Opened(renumbered(run, options.source), rows, True, (ledger,), original=original)
+    return ReadResult(renumbered(run, options.source), rows, True, (ledger,), original=original)
 
 
-def _read_bare(source: Source, file: pq.ParquetFile, options: ReadOptions, ledger: Ledger) -> Opened:
+def _read_bare(source: Source, file: pq.ParquetFile, options: ReadOptions, ledger: Ledger) -> ReadResult:
     """Read what another program wrote without our metadata. Raises: ParseError where the columns are not ours."""
     name = source.name
     have = set(file.schema_arrow.names)
@@ -150,7 +150,7 @@ def _read_bare(source: Source, file: pq.ParquetFile, options: ReadOptions, ledge
         raise ParseError(name, "column source", f"{last} is not the number of a source", hint=HINT)
     run = Run(sources=[SourceFacts(name, "parquet") for _ in range(last + 1)])
     archive = _Archive(name, file, table, schema.VERSION, b"", True, source, bare=True)
-    return Opened(run, _batches(archive, options, ledger), True, (ledger,))
+    return ReadResult(run, _batches(archive, options, ledger), True, (ledger,))
 
 
 def _last_source(file: pq.ParquetFile) -> int:

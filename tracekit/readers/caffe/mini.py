@@ -16,7 +16,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from tracekit.readers.base import Opened, ReadOptions
+from tracekit.readers.base import ReadOptions, ReadResult
 from tracekit.readers.trace_event.marks import PHASE
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ NAME = "mini-caffe"
 _CAT = rb'"cat"\s*:\s*"category"'
 
 
-def read(source: Source, options: ReadOptions, ledger: Ledger) -> Opened:
+def read(source: Source, options: ReadOptions, ledger: Ledger) -> ReadResult:
     """Return the events."""
     from tracekit.readers.trace_event.generic import read_generic
     from tracekit.readers.trace_event.look import Dialect

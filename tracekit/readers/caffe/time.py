@@ -32,7 +32,7 @@ import pyarrow as pa
 from tracekit.errors import ParseError
 from tracekit.model.schema import Kind
 from tracekit.model.trace import Ledger, Run, SourceFacts
-from tracekit.readers.base import Confidence, Opened, ReadOptions
+from tracekit.readers.base import Confidence, ReadOptions, ReadResult
 from tracekit.readers.engine.torn import drop_torn
 from tracekit.readers.head import Head
 from tracekit.readers.printed.lines import ANY_NUMBER, TextLine, TotalRows, first_lines, printed, text_lines
@@ -68,7 +68,7 @@ _ROW_STARTS = ("Iteration: ", "Average Forward", "Average Backward", "Total Time
 
 
 @dataclass(slots=True)
-class _Process:
+class _CaffeProcess:
     """A process that logs. number: its benchmark, -1: none. first: its first layer. seen: lines that come once."""
 
     number: int = -1
@@ -126,15 +126,15 @@ def sniff(head: Head) -> Confidence:
     return Confidence.MAYBE if net else Confidence.NO
 
 
-class _Reading:
+class _CaffeReading:
     def __init__(self, options: ReadOptions, ledger: Ledger, run: Run) -> None:
         self.ledger, self.run = ledger, run
         self.rows = TotalRows(options.source, ledger)
         self.source = options.source
         self.benchmarks = 0
         self.found = 0
-        self._now = _Process()
-        self._processes: dict[tuple[int | None, str], _Process] = {(None, ""): self._now}
+        self._now = _CaffeProcess()
+        self._processes: dict[tuple[int | None, str], _CaffeProcess] = {(None, ""): self._now}
         self._held: tuple[Logged, TextLine] | None = None
         self._handlers = (
             (_ITERATION, self._iteration),
@@ -175,7 +175,7 @@ class _Reading:
         key = entry.rank, entry.thread
         if key not in self._processes and len(self._processes) >= _MOST_PROCESSES:
             self._processes.clear()
-        self._now = self._processes.setdefault(key, _Process(rank=entry.rank))
+        self._now = self._processes.setdefault(key, _CaffeProcess(rank=entry.rank))
 
     def _take(self, message: str, file: str, line: TextLine) -> bool:
         """Take a line of a benchmark; False for others."""
@@ -242,7 +242,7 @@ class _Reading:
             self._begin()
         self._now.seen.add(what)
 
-    def _close(self, process: _Process) -> None:
+    def _close(self, process: _CaffeProcess) -> None:
         if process.first and "Total Time" not in process.seen and "Average Forward-Backward" not in process.seen:
             why = "benchmarks without their last lines, so that layers may be missing"
             self.ledger.note("benchmark-cut", why)
@@ -351,14 +351,14 @@ class _Reading:
 _CELLS = NumberCells(re.compile(rf"[ \t]{LOCAL_NUMBER} ?(?:ms|milli ?seconds|us)\b"))
 
 
-def read(source: Source, options: ReadOptions, ledger: Ledger) -> Opened:
+def read(source: Source, options: ReadOptions, ledger: Ledger) -> ReadResult:
     """Return the totals. Raises: ParseError, at the end, when there was no benchmark."""
     run = Run(sources=[SourceFacts(source.name, "caffe-time", facts={"tool": "Caffe", "command": "caffe time"})])
     source = as_printed(source, options, _CELLS)
-    return Opened(run, _batches(source, _Reading(options, ledger, run)), True, (ledger,))
+    return ReadResult(run, _batches(source, _CaffeReading(options, ledger, run)), True, (ledger,))
 
 
-def _batches(source: Source, reading: _Reading) -> Iterator[pa.RecordBatch]:
+def _batches(source: Source, reading: _CaffeReading) -> Iterator[pa.RecordBatch]:
     ledger = reading.ledger
     for line in text_lines(source, ledger):
         reading.line(line)

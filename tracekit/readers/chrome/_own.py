@@ -20,10 +20,10 @@ from tracekit.model.trace import SourceFacts
 from tracekit.readers.builder import event_batch
 from tracekit.readers.trace_event import events
 from tracekit.readers.trace_event.columns import SCRATCH, Planner
-from tracekit.readers.trace_event.events import Reading
+from tracekit.readers.trace_event.events import EventReading
 from tracekit.readers.trace_event.look import BEGIN, END
 from tracekit.readers.trace_event.pairs import Pairs
-from tracekit.readers.trace_event.plan import FACT, PAIRED, Build, Member, Rows, members_of
+from tracekit.readers.trace_event.plan import FACT, PAIRED, Build, EventRows, Member, members_of
 
 _SHAPES = (("grid", ("grid_x", "grid_y", "grid_z")), ("block", ("block_x", "block_y", "block_z")))
 _SIZES = ("bytes", "registers", "static_smem_bytes", "dynamic_smem_bytes")
@@ -58,7 +58,7 @@ def _whole(value: object) -> int | None:
 class OwnReading:
     """One file of our own, with its own facts and lanes."""
 
-    def __init__(self, reading: Reading, own: dict[str, object], lanes: list[Lane]) -> None:
+    def __init__(self, reading: EventReading, own: dict[str, object], lanes: list[Lane]) -> None:
         self.reading = reading
         self._own, self._stored_lanes = own, lanes
         origin = self._own.get("origin_ns")
@@ -112,7 +112,7 @@ class OwnReading:
             yield from self._pairs.batches()
         self._name_everything()
 
-    def _take_pairs(self, rows: Rows) -> None:
+    def _take_pairs(self, rows: EventRows) -> None:
         begins = rows.flag(lambda build: build.phase == BEGIN)
         identity, _ = rows.ints("scratch_2")
         none = np.zeros(rows.count, np.int64)
@@ -192,7 +192,7 @@ class OwnReading:
         build.integer("tid", event.members.get("tid"))
         build.metadata = event.get("name") or "", event.arg("name") or ""
 
-    def _place(self, rows: Rows) -> None:
+    def _place(self, rows: EventRows) -> None:
         """Put rows on the lanes that they came from, on the clock they came with."""
         columns, count = rows.columns, rows.count
         columns["ts_ns"] = arrow.array(columns["ts_ns"].to_numpy() + self._offset)

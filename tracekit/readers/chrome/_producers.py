@@ -18,9 +18,9 @@ from tracekit.readers.chrome.marks import ASCEND_NAMES
 from tracekit.readers.names import Demangler
 from tracekit.readers.trace_event import events
 from tracekit.readers.trace_event.columns import Planner
-from tracekit.readers.trace_event.events import Reading
-from tracekit.readers.trace_event.look import Dialect, Look, Special
-from tracekit.readers.trace_event.plan import DEVICE, HOST, MOVABLE, Build, Rows
+from tracekit.readers.trace_event.events import EventReading
+from tracekit.readers.trace_event.look import Dialect, FilePrescan, Special
+from tracekit.readers.trace_event.plan import DEVICE, HOST, MOVABLE, Build, EventRows
 
 # Tasks of Ascend's NPUs, as msprof and torch_npu write them.
 
@@ -40,7 +40,7 @@ class Ascend(Special):
     tasks are: other, but for collectives by name.
     """
 
-    def __init__(self, reading: Reading) -> None:
+    def __init__(self, reading: EventReading) -> None:
         super().__init__(reading)
         self._hardware: dict[int, int | None] = {}
         """Device by the pid of its tasks, None where nothing says it."""
@@ -66,7 +66,7 @@ class Ascend(Special):
             taken.add("connection_id")
         return taken
 
-    def rows(self, rows: Rows) -> None:
+    def rows(self, rows: EventRows) -> None:
         """Set device, stream and the pid of the host process of tasks, and of the ends of arrows at them."""
         pid, known = rows.ints("pid")
         formatted = known & ((pid < 0) | ((pid >= _FIRST_FORMATTED) & (pid < FIRST_TEXT_ID)))
@@ -188,7 +188,7 @@ class Autograd(Special):
     Source: torch/autograd/profiler.py.
     """
 
-    def __init__(self, reading: Reading) -> None:
+    def __init__(self, reading: EventReading) -> None:
         super().__init__(reading)
         self._outer: I64 | None = None
 
@@ -205,7 +205,7 @@ class Autograd(Special):
             build.consts["device"] = build.consts.pop("tid")
         return ()
 
-    def rows(self, rows: Rows) -> None:
+    def rows(self, rows: EventRows) -> None:
         """Set the kind of ranges around others, and the device of the ends of arrows."""
         own, count = rows.has(DEVICE), rows.count
         if own.any():
@@ -230,10 +230,10 @@ class Autograd(Special):
             rows.columns["tid"] = events.where(moved, arrow.nulls(count, pa.int64()), tid)
 
 
-def _outer(reading: Reading) -> I64:
+def _outer(reading: EventReading) -> I64:
     """Return the numbers of the events on a device that have others within them."""
     again = events.begin(reading.source, reading.options, Ledger(), "", "")
-    planner = Planner(Look(again, Dialect("", "", special=_Spans)), again.ledger)
+    planner = Planner(FilePrescan(again, Dialect("", "", special=_Spans)), again.ledger)
     parts: list[I64] = []
     with reading.source.searched():
         for rows in events.planned(again, planner):
@@ -251,7 +251,7 @@ def _outer(reading: Reading) -> I64:
 class _Spans(Autograd):
     """The same ranges, without their nesting."""
 
-    def rows(self, rows: Rows) -> None:
+    def rows(self, rows: EventRows) -> None:
         """Leave the rows as they are."""
 
 
@@ -271,7 +271,7 @@ _GPU_LANE = re.compile(
 class OnnxRuntime(Special):
     """Kernels have pid and tid -1, and texts for stream and sizes; no device is stated (cuda_profiler.cc, 1.9 on)."""
 
-    def __init__(self, reading: Reading) -> None:
+    def __init__(self, reading: EventReading) -> None:
         super().__init__(reading)
         self._demangler = Demangler(reading.ledger, enabled=reading.options.demangle)
 
@@ -307,7 +307,7 @@ class Rocprof(Special):
     count from the first one, those in args from boot.
     """
 
-    def __init__(self, reading: Reading) -> None:
+    def __init__(self, reading: EventReading) -> None:
         super().__init__(reading)
         self._base: int | None = None
         """Exact time of ts 0 by the first range that has both, 0 for one clock."""
@@ -340,7 +340,7 @@ class Rocprof(Special):
             build.flags |= DEVICE
         return taken
 
-    def rows(self, rows: Rows) -> None:
+    def rows(self, rows: EventRows) -> None:
         """Empty pid and tid of commands of the process COPY: they are rows of rocprof's page."""
         mine = rows.has(DEVICE) & ~rows.ints("stream")[1]
         for name in ("pid", "tid") if mine.any() else ():
@@ -415,7 +415,7 @@ class TensorFlow(Special):
                 found[pid] = int(match[1]), match[2]
         return found
 
-    def rows(self, rows: Rows) -> None:
+    def rows(self, rows: EventRows) -> None:
         """Set kind, device and stream of work of a GPU."""
         lanes = self._lanes()
         pid, known = rows.ints("pid")

@@ -8,14 +8,14 @@ from contextlib import suppress
 
 from tracekit.errors import Option, sentence
 from tracekit.model.trace import Ledger
-from tracekit.readers.base import Opened, ReadOptions
+from tracekit.readers.base import ReadOptions, ReadResult
 from tracekit.readers.chrome._own import OwnReading, own_facts
 from tracekit.readers.chrome._producers import ANY, ASCEND, FLUID, TRACEKIT, VIZTRACER, dialect_of
 from tracekit.readers.chrome.marks import LATE, OURS, VIZTRACER_METADATA
 from tracekit.readers.printed.late import text_around
 from tracekit.readers.source import Source
 from tracekit.readers.trace_event import events
-from tracekit.readers.trace_event.events import Reading
+from tracekit.readers.trace_event.events import EventReading
 from tracekit.readers.trace_event.generic import ChromeReading
 from tracekit.readers.trace_event.look import Dialect
 
@@ -25,20 +25,20 @@ BEYOND_US = 4_500_000_000_000_000
 """Times of the year 2112 in µs are ns."""
 
 
-def read(source: Source, options: ReadOptions, ledger: Ledger, *, unit: str) -> Opened:
+def read(source: Source, options: ReadOptions, ledger: Ledger, *, unit: str) -> ReadResult:
     dialect = _dialect(source)
     # Ascend writes times as text: as numbers, all events of a kind are read as one.
     rewrite = _as_numbers if dialect is ASCEND else None
     reading = events.begin(source, options, ledger, dialect.tool or "unknown (Chrome trace)", "chrome-trace", rewrite)
     if (own := own_facts(reading.facts)) is not None:
         reading.run.sources[0].facts["tool"] = TRACEKIT.tool
-        return Opened(reading.run, OwnReading(reading, *own).batches(), False, (ledger,))
+        return ReadResult(reading.run, OwnReading(reading, *own).batches(), False, (ledger,))
     if dialect.lanes:
         events.look_for_names(reading, dialect.lanes)
     first = events.first_time(source)
     per_unit = _unit(unit, dialect, first, ledger)
     reading.run.origin_ns = _origin(reading, dialect, first * per_unit)
-    return Opened(reading.run, ChromeReading(reading, dialect, per_unit).batches(), False, (ledger,))
+    return ReadResult(reading.run, ChromeReading(reading, dialect, per_unit).batches(), False, (ledger,))
 
 
 def _dialect(source: Source) -> Dialect:
@@ -78,7 +78,7 @@ def _unit(unit: str, dialect: Dialect, first: int, ledger: Ledger) -> int:
     return 1000
 
 
-def _metadata(reading: Reading) -> dict[str, object]:
+def _metadata(reading: EventReading) -> dict[str, object]:
     """Return VizTracer's metadata, {} where there are none: they are before the texts of the program's files."""
     found = reading.facts.get("viztracer_metadata")
     if found is None:
@@ -90,7 +90,7 @@ def _metadata(reading: Reading) -> dict[str, object]:
     return found if isinstance(found, dict) else {}
 
 
-def _origin(reading: Reading, dialect: Dialect, first_ns: int) -> int | None:
+def _origin(reading: EventReading, dialect: Dialect, first_ns: int) -> int | None:
     base = reading.facts.get("baseTimeNanoseconds")
     metadata = _metadata(reading) if dialect is VIZTRACER else {}
     base = metadata.get("baseTimeNanoseconds", base)

@@ -29,7 +29,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tracekit.readers.base import Opened, ReadOptions
+from tracekit.readers.base import ReadOptions, ReadResult
 from tracekit.readers.options import TIME_UNIT
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from tracekit.readers.source import Source
 
 
-def read(source: Source, options: ReadOptions, ledger: Ledger) -> Opened:
+def read(source: Source, options: ReadOptions, ledger: Ledger) -> ReadResult:
     """Return the events."""
     from tracekit.readers.chrome import _trace
 

@@ -46,19 +46,19 @@ _SIX, _TOP = _u(0x0606060606060606), _u(0x8080808080808080)
 
 
 @dataclass(frozen=True, slots=True)
-class Cells:
+class LogCells:
     """Some cells of one text: `starts` and `ends` are int64 of shape (n,), places in the padded text."""
 
-    text: Text
+    text: LogText
     starts: I64
     ends: I64
 
     def __len__(self) -> int:
         return len(self.starts)
 
-    def take(self, rows: I64 | Mask) -> Cells:
+    def take(self, rows: I64 | Mask) -> LogCells:
         """Return some of the cells."""
-        return Cells(self.text, self.starts[rows], self.ends[rows])
+        return LogCells(self.text, self.starts[rows], self.ends[rows])
 
     def one(self, row: int) -> str:
         """Return the text of one cell."""
@@ -123,7 +123,7 @@ class Cells:
         return pa.DictionaryArray.from_arrays(encoded.indices, encoded.dictionary.cast(pa.string()))
 
 
-class Text:
+class LogText:
     """A block of text, padded so that a word can be fetched at each of its places."""
 
     def __init__(self, data: bytes) -> None:
@@ -265,7 +265,7 @@ def below_ns(text: str) -> bool:
 
 
 @dataclass(slots=True)
-class Block:
+class LogBlock:
     """The rows of one block of lines.
 
     values: column -> int64 of shape (n,), and the mask of the rows that have a value. texts: column -> rows and their
@@ -280,7 +280,7 @@ class Block:
     odd: set[tuple[int, str]] = field(default_factory=set)
     rounded: set[int] = field(default_factory=set)
 
-    def add(self, rows: I64, column: str, cells: Cells) -> None:
+    def add(self, rows: I64, column: str, cells: LogCells) -> None:
         """Add the cells of some rows to a column. Empty cells are nulls."""
         full = cells.ends > cells.starts
         if not full.all():
@@ -308,7 +308,7 @@ class Block:
         values[rows] = numbers
         present[rows] = True
 
-    def _add_shape(self, rows: I64, column: str, cells: Cells) -> tuple[I64, Cells]:
+    def _add_shape(self, rows: I64, column: str, cells: LogCells) -> tuple[I64, LogCells]:
         """Add shapes `x, y, z` or `x, y` to the columns of their parts, and return the other cells."""
         places = cells.text.commas()
         first = np.searchsorted(places, cells.starts)
@@ -322,7 +322,7 @@ class Block:
             begins = np.column_stack([cells.starts[chosen], cuts + 1])
             begins[:, 1:] += cells.text.bytes[begins[:, 1:]] == ord(" ")
             ends = np.column_stack([cuts, cells.ends[chosen]])
-            read = [Cells(cells.text, begins[:, at], ends[:, at]).integers() for at in range(parts)]
+            read = [LogCells(cells.text, begins[:, at], ends[:, at]).integers() for at in range(parts)]
             good = np.logical_and.reduce([ok & (numbers < 1 << 31) for numbers, ok in read])
             for axis, (numbers, _) in zip("XYZ", read, strict=False):
                 values, present = self._numbers(column + axis)
@@ -393,7 +393,7 @@ class Block:
         return pa.DictionaryArray.from_arrays(arrow.array(chosen, mask=chosen < 0), arrow.array(words, pa.string()))
 
 
-def args_of(block: Block, rows: I64, dur_ns: I64, *, stamps: tuple[str, ...] = ()) -> Column | None:
+def args_of(block: LogBlock, rows: I64, dur_ns: I64, *, stamps: tuple[str, ...] = ()) -> Column | None:
     """Return the JSON objects of the values without a column of their own, null where nothing is left.
 
     Whole ns: cputime_ns; gputime_ns if it differs from the time stamps; gpustarttimestamp_ns and timestamp_ns of the
@@ -448,11 +448,11 @@ _PAIR = re.compile(r"([A-Za-z_]\w*+)=\[ ?(.*?) ?\](?:\s+(?=[A-Za-z_]\w*+=\[)|\s*
 """A key with its value, up to the next key or the end of the line."""
 _KEY = re.compile(rb"([A-Za-z_][A-Za-z0-9_]*)=\[ ")
 
-Shape = tuple[I64, dict[str, Cells]]
+Shape = tuple[I64, dict[str, LogCells]]
 """Numbers of the lines in their block, and the cells of each column."""
 
 
-def key_value_shapes(text: Text, starts: I64, ends: I64) -> Iterator[Shape]:
+def key_value_shapes(text: LogText, starts: I64, ends: I64) -> Iterator[Shape]:
     """Yield lines `key=[ value ] key=[ value ] ` by shape. starts, ends: shape (n,), places of the lines.
 
     Only closing brackets are searched. The keys of the shape give the places where the values begin.
@@ -479,7 +479,7 @@ def key_value_shapes(text: Text, starts: I64, ends: I64) -> Iterator[Shape]:
             if same[0]:
                 alike = (keys, rights) if whole else (keys[:, same], rights[:, same])
                 cells = {
-                    name: Cells(text, begin + (len(name) + 3), end - 1)
+                    name: LogCells(text, begin + (len(name) + 3), end - 1)
                     for name, begin, end in zip(names, *alike, strict=True)
                 }
                 yield rows if whole else rows[same], cells
@@ -491,7 +491,7 @@ def key_value_shapes(text: Text, starts: I64, ends: I64) -> Iterator[Shape]:
             rows, keys, rights, stops = rows[~same], keys[:, ~same], rights[:, ~same], stops[~same]
 
 
-def _keys(text: Text, keys: I64, rights: I64) -> list[str]:
+def _keys(text: LogText, keys: I64, rights: I64) -> list[str]:
     """Return the keys of one line, "" for other text."""
     names = []
     for key, right in zip(keys.tolist(), rights.tolist(), strict=True):
@@ -500,7 +500,7 @@ def _keys(text: Text, keys: I64, rights: I64) -> list[str]:
     return names if len(set(names)) == len(names) else [""]
 
 
-def _same_shape(text: Text, names: list[str], keys: I64, rights: I64, ends: I64) -> Mask:
+def _same_shape(text: LogText, names: list[str], keys: I64, rights: I64, ends: I64) -> Mask:
     """Return the mask of the lines with these keys in their places, blanks around values, and nothing at the end."""
     same: Mask = ends - rights[-1] <= 2
     data = text.bytes
@@ -516,7 +516,7 @@ def _same_shape(text: Text, names: list[str], keys: I64, rights: I64, ends: I64)
     return same
 
 
-def comma_shapes(text: Text, starts: I64, ends: I64, columns: list[str]) -> Iterator[Shape]:
+def comma_shapes(text: LogText, starts: I64, ends: I64, columns: list[str]) -> Iterator[Shape]:
     """Yield comma-separated lines by their number of cells. A line may end early, without its last columns."""
     commas = np.flatnonzero(text.bytes == ord(","))
     first, last = np.searchsorted(commas, starts), np.searchsorted(commas, ends)
@@ -528,7 +528,7 @@ def comma_shapes(text: Text, starts: I64, ends: I64, columns: list[str]) -> Iter
         cuts = commas[first[rows][:, None] + np.arange(count - 1)]
         begin = np.column_stack([starts[rows], cuts + 1])
         end = np.column_stack([cuts, ends[rows]])
-        yield rows, {columns[at]: Cells(text, begin[:, at], end[:, at]) for at in range(count)}
+        yield rows, {columns[at]: LogCells(text, begin[:, at], end[:, at]) for at in range(count)}
 
 
 def one_line(line: str, columns: list[str], *, comma: bool) -> dict[str, str]:

@@ -38,14 +38,14 @@ from tracekit.model.arrow import I64, Mask
 from tracekit.model.schema import EVENTS, Kind
 from tracekit.model.trace import Ledger, Run, SourceFacts
 from tracekit.model.units import MAX_NS
-from tracekit.readers.base import Confidence, Opened, ReadOptions
+from tracekit.readers.base import Confidence, ReadOptions, ReadResult
 from tracekit.readers.builder import Values, event_batch, map_texts
 from tracekit.readers.cuda_profile._rows import (
     INTEGERS,
     MEMSET,
     PAD,
-    Block,
-    Text,
+    LogBlock,
+    LogText,
     args_of,
     comma_shapes,
     copy_kind,
@@ -117,7 +117,7 @@ def other_lines(data: bytes) -> list[tuple[int, int]]:
 
 
 @dataclass(slots=True)
-class Log:
+class ProfileLog:
     """The header and columns of the next rows, and the state of synthetic time.
 
     clock: clock of the file, set by its first column line: "gpu" (ns of the epoch), "host" (us from an unknown zero),
@@ -362,20 +362,20 @@ def sniff(head: Head) -> Confidence:
     return Confidence.YES if _FIRST_ROW.match(lines[0]) else Confidence.NO
 
 
-def read(source: Source, options: ReadOptions, ledger: Ledger) -> Opened:
+def read(source: Source, options: ReadOptions, ledger: Ledger) -> ReadResult:
     """Return the events. Raises: ParseError for a file without a column line before its rows, or without durations."""
     run = Run(sources=[SourceFacts(source.name, "cuda-profile")])
     source = as_written(source)
     in_cells = b"_PROFILE_CSV 1" in source.head().data or delimiter_of(source.head().data) != ","
     source = as_csv(source, options) if in_cells else as_printed(source, options, _CELLS)
-    log = Log(ledger, source, options, run, Demangler(ledger, enabled=options.demangle))
+    log = ProfileLog(ledger, source, options, run, Demangler(ledger, enabled=options.demangle))
     head = source.head().data
     log.indent = match[1] if (match := _HEADER.search(head)) else b""
     laid_out = b"timestamp" not in head
-    return Opened(run, _batches(log), ordered=not (laid_out and b"streamid" in head), ledgers=(ledger,))
+    return ReadResult(run, _batches(log), ordered=not (laid_out and b"streamid" in head), ledgers=(ledger,))
 
 
-def _batches(log: Log) -> Iterator[pa.RecordBatch]:
+def _batches(log: ProfileLog) -> Iterator[pa.RecordBatch]:
     seen = False
     for block in log.source.line_blocks(log.ledger):
         for part in _parts(block, log.indent):
@@ -409,7 +409,7 @@ def _parts(block: LineBlock, indent: bytes) -> Iterator[LineBlock]:
         yield LineBlock(data[begin:], block.offset + begin, line, block.torn)
 
 
-def _part(log: Log, part: LineBlock) -> pa.RecordBatch | None:
+def _part(log: ProfileLog, part: LineBlock) -> pa.RecordBatch | None:
     first = part.data.split(b"\n", 1)[0]
     if first.startswith(NOT_ROWS):
         log.header(first.decode("utf-8", "replace"), part.line)
@@ -420,8 +420,8 @@ def _part(log: Log, part: LineBlock) -> pa.RecordBatch | None:
     return _rows(log, part)
 
 
-def _rows(log: Log, part: LineBlock) -> pa.RecordBatch | None:
-    text = Text(part.data)
+def _rows(log: ProfileLog, part: LineBlock) -> pa.RecordBatch | None:
+    text = LogText(part.data)
     breaks = np.flatnonzero(text.bytes[PAD:-PAD] == ord("\n")) + PAD
     starts = np.concatenate([[PAD], breaks + 1]).astype(np.int64)
     ends = np.concatenate([breaks, [PAD + len(part.data)]]).astype(np.int64)
@@ -439,7 +439,7 @@ def _rows(log: Log, part: LineBlock) -> pa.RecordBatch | None:
             "no-column-line", count - blank, where=f"line {part.line}", text="dropped: rows before the line of columns"
         )
         return None
-    block = Block(count)
+    block = LogBlock(count)
     done = np.zeros(count, np.bool_)
     last: tuple[frozenset[str], bool] | None = None
     shapes = comma_shapes(text, starts, ends, log.columns) if comma else key_value_shapes(text, starts, ends)
@@ -478,14 +478,14 @@ def _rows(log: Log, part: LineBlock) -> pa.RecordBatch | None:
     return _batch(log, block, part.line, torn)
 
 
-def _is_complete(log: Log, part: LineBlock, last: tuple[frozenset[str], bool] | None) -> bool:
+def _is_complete(log: ProfileLog, part: LineBlock, last: tuple[frozenset[str], bool] | None) -> bool:
     """Return whether a key-value row lacks only its line end: it has all keys, or those of other rows of its kind."""
     if last is None or not part.data.rstrip().endswith(b"]"):
         return False
     return last[0] >= set(log.columns) or last in log.shapes
 
 
-def _take_columns_from_rows(log: Log, part: LineBlock) -> None:
+def _take_columns_from_rows(log: ProfileLog, part: LineBlock) -> None:
     """Take the columns from key-value rows, which name them, if the head of the log was cut away."""
     log.ledger.note(
         "no-column-line", "the log has no line of columns: they were taken from the rows", where=f"line {part.line}"
@@ -494,7 +494,7 @@ def _take_columns_from_rows(log: Log, part: LineBlock) -> None:
     log.begin_columns([word.decode("ascii", "replace") for word in words])
 
 
-def _batch(log: Log, block: Block, line: int, torn: int) -> pa.RecordBatch | None:
+def _batch(log: ProfileLog, block: LogBlock, line: int, torn: int) -> pa.RecordBatch | None:
     every = np.arange(block.count)
     starts, has_start = block.number("gpustarttimestamp", every)
     stops, has_stop = block.number("gpuendtimestamp", every)
@@ -545,7 +545,7 @@ def _batch(log: Log, block: Block, line: int, torn: int) -> pa.RecordBatch | Non
     return _events(log, block, keep, ts, dur, line)
 
 
-def _note_odd_cells(log: Log, block: Block, line: int) -> None:
+def _note_odd_cells(log: ProfileLog, block: LogBlock, line: int) -> None:
     for row, column in sorted(block.odd):
         if row not in block.bad:
             log.ledger.note(
@@ -569,7 +569,7 @@ _OTHER_CLOCK = (
 _HOST = "timestamp is the time of the call on the host, not of the start on the device"
 
 
-def _drop(log: Log, block: Block, line: int, torn: int) -> None:
+def _drop(log: ProfileLog, block: LogBlock, line: int, torn: int) -> None:
     for row, why in sorted(block.bad.items()):
         if not why:
             continue
@@ -579,7 +579,7 @@ def _drop(log: Log, block: Block, line: int, torn: int) -> None:
             log.ledger.drop("bad-row", where=f"line {line + row}", text=f"dropped: a row that cannot be read ({why})")
 
 
-def _laid_out(log: Log, block: Block, keep: I64, dur: I64) -> tuple[I64, Mask]:
+def _laid_out(log: ProfileLog, block: LogBlock, keep: I64, dur: I64) -> tuple[I64, Mask]:
     """Return starts end to end for each (device, context, stream), and the mask of rows that end within 146 years.
 
     A stream continues at the end of its rows so far, also those of an earlier log in the same file.
@@ -604,7 +604,7 @@ def _laid_out(log: Log, block: Block, keep: I64, dur: I64) -> tuple[I64, Mask]:
     return ts, fits
 
 
-def _events(log: Log, block: Block, keep: I64, ts: I64, dur: I64, line: int) -> pa.RecordBatch:
+def _events(log: ProfileLog, block: LogBlock, keep: I64, ts: I64, dur: I64, line: int) -> pa.RecordBatch:
     method = block.text("method", keep)
     name, raw = log.names.columns(method)
     kinds = map_texts(method, _kind)

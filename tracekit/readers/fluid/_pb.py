@@ -9,12 +9,12 @@ import orjson
 import pyarrow as pa
 
 from tracekit.errors import ParseError
-from tracekit.messages import PLACES, Message, messages
+from tracekit.messages import PLACES, ProtobufMessage, messages
 from tracekit.model.arrow import Values
 from tracekit.model.schema import Kind
 from tracekit.model.trace import Ledger, Run, SourceFacts
 from tracekit.model.units import MAX_NS
-from tracekit.readers.base import Confidence, Opened, ReadOptions
+from tracekit.readers.base import Confidence, ReadOptions, ReadResult
 from tracekit.readers.builder import BATCH_ROWS, event_batch
 from tracekit.readers.engine.protobuf import (
     EPOCH_NS,
@@ -89,7 +89,7 @@ def _is_event(data: bytes, number: int) -> bool:
     return {2, 3} <= have.keys() and isinstance(name, bytes) and len(name) > 0 and b"\0" not in name
 
 
-class _Reading:
+class _FluidPbReading:
     """One reading of one file."""
 
     def __init__(self, source: Source, options: ReadOptions, ledger: Ledger, run: Run) -> None:
@@ -148,7 +148,7 @@ class _Reading:
         }[reason]
         self.ledger.drop(reason, where=f"byte {met.at}", text=text)
 
-    def _event(self, event: Message, met: Met) -> None:
+    def _event(self, event: ProtobufMessage, met: Met) -> None:
         name, start, end = event.name, event.start_ns, event.end_ns
         if not good_range(start, end):
             self._drop(met, "bad-time")
@@ -183,7 +183,7 @@ class _Reading:
         self.ledger.kept += 1
         self._add(name, args, self.ledger.read, start, end - start, str(kind), *lane, size, direction)
 
-    def _memory(self, event: Message, met: Met) -> None:
+    def _memory(self, event: ProtobufMessage, met: Met) -> None:
         start, end, size = event.start_ns, event.end_ns, event.bytes
         if not 0 <= start < MAX_NS:
             self._drop(met, "bad-time")
@@ -236,7 +236,7 @@ def _device_kind(name: bytes, size: int | None) -> tuple[Kind, str | None]:
     return (Kind.MEMCPY, None) if size else (Kind.KERNEL, None)
 
 
-def read(source: Source, options: ReadOptions, ledger: Ledger, *, state: str) -> Opened:
+def read(source: Source, options: ReadOptions, ledger: Ledger, *, state: str) -> ReadResult:
     """Open a profile. Option `state`: CPU, GPU or All.
 
     Raises: ParseError for another file that is read with --from.
@@ -252,4 +252,4 @@ def read(source: Source, options: ReadOptions, ledger: Ledger, *, state: str) ->
     starts = ({n: v for n, _, v in fields(value)}.get(2 if number == 1 else 1) for number, value in messages_first)
     first = next(starts, None)
     run.origin_ns = 0 if not isinstance(first, int) or first >= EPOCH_NS else None
-    return Opened(run, _Reading(source, options, ledger, run).batches(), ordered=False, ledgers=(ledger,))
+    return ReadResult(run, _FluidPbReading(source, options, ledger, run).batches(), ordered=False, ledgers=(ledger,))

@@ -28,7 +28,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tracekit.readers.base import Confidence, Opened, ReadOptions
+from tracekit.readers.base import Confidence, ReadOptions, ReadResult
 from tracekit.readers.head import Head
 from tracekit.readers.options import STATE
 
@@ -46,7 +46,7 @@ def sniff(head: Head) -> Confidence:
     return _pb.sniff(head)
 
 
-def read(source: Source, options: ReadOptions, ledger: Ledger) -> Opened:
+def read(source: Source, options: ReadOptions, ledger: Ledger) -> ReadResult:
     """Return the events. Raises: ParseError for another file that is read with --from."""
     from tracekit.readers.fluid import _pb
 

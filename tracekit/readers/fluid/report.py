@@ -30,7 +30,7 @@ from typing import TYPE_CHECKING
 from tracekit.model.schema import Kind
 from tracekit.model.trace import Ledger, Run, SourceFacts
 from tracekit.model.units import TIME_EXPONENT, to_bytes
-from tracekit.readers.base import Confidence, Opened, ReadOptions
+from tracekit.readers.base import Confidence, ReadOptions, ReadResult
 from tracekit.readers.engine.torn import drop_torn
 from tracekit.readers.head import Head
 from tracekit.readers.printed.lines import CUT_NUMBER, NUMBER, TextLine, first_lines, known_cell, printed
@@ -131,7 +131,7 @@ def sniff(head: Head) -> Confidence:
     return Confidence.NO
 
 
-class _Reading:
+class _FluidReportReading:
     """The reports of a whole file, or of the lines of one rank. found: whether there are any."""
 
     def __init__(self, rows: RankRows, ledger: Ledger, runs: Iterator[int], layouts: list[dict[str, object]]) -> None:
@@ -427,15 +427,15 @@ _CELLS = NumberCells(
 )
 
 
-def read(source: Source, options: ReadOptions, ledger: Ledger) -> Opened:
+def read(source: Source, options: ReadOptions, ledger: Ledger) -> ReadResult:
     """Return the totals. Raises: ParseError, at the end, when no report was found."""
     layouts: list[dict[str, object]] = []
     facts = {"tool": "fluid.profiler", "reports": layouts}
     run = Run(sources=[SourceFacts(source.name, "fluid-report", facts=facts)])
 
-    def begin(rows: RankRows, runs: Iterator[int]) -> _Reading:
-        return _Reading(rows, ledger, runs, layouts)
+    def begin(rows: RankRows, runs: Iterator[int]) -> _FluidReportReading:
+        return _FluidReportReading(rows, ledger, runs, layouts)
 
     source = as_printed(source, options, _CELLS)
     batches = read_reports(source, options, ledger, MARK, "Profiling Report of fluid.profiler", begin)
-    return Opened(run, batches, True, (ledger,))
+    return ReadResult(run, batches, True, (ledger,))

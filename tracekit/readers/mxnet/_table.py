@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from tracekit.model.schema import Kind
 from tracekit.model.trace import Ledger, Run, SourceFacts
-from tracekit.readers.base import Confidence, Opened, ReadOptions
+from tracekit.readers.base import Confidence, ReadOptions, ReadResult
 from tracekit.readers.engine.torn import drop_torn
 from tracekit.readers.head import Head
 from tracekit.readers.printed.late import heads
@@ -77,7 +77,7 @@ def sniff(head: Head) -> Confidence:
     return Confidence.NO if head.tables or not head.text else _form(head)[1]
 
 
-class _Reading:
+class _MxnetReading:
     """The tables of one writer: the whole file, or the lines of one rank. found: whether there are any."""
 
     def __init__(self, rows: RankRows, ledger: Ledger, runs: Iterator[int], sections: list[list[int | str]]) -> None:
@@ -251,7 +251,7 @@ def _kind(section: str) -> Kind:
     return Kind.MARK if section.endswith(",instant_marker") else Kind.USER_RANGE
 
 
-def _whole(text: str, reading: _Reading) -> int | None:
+def _whole(text: str, reading: _MxnetReading) -> int | None:
     """Read JSON that is JSON, and return where it ends; None where it is not."""
     try:
         found, end = json.JSONDecoder().raw_decode(text)
@@ -278,7 +278,7 @@ def _text(found: str) -> str:
     return found.encode("utf-8", "backslashreplace").decode()
 
 
-def _entry(reading: _Reading, top: str, section: str, name: str, figures: object, memory_unit: str) -> None:
+def _entry(reading: _MxnetReading, top: str, section: str, name: str, figures: object, memory_unit: str) -> None:
     ledger = reading.ledger
     ledger.read += 1
     wanted = ("Count", "Min", "Max", "Avg") if top == "Memory" else ("Count", "Total", "Min", "Max", "Avg")
@@ -291,7 +291,7 @@ def _entry(reading: _Reading, top: str, section: str, name: str, figures: object
     reading.entry(section, name, texts, memory_unit if top == "Memory" else "", where)
 
 
-def _by_lines(data: str, reading: _Reading) -> None:
+def _by_lines(data: str, reading: _MxnetReading) -> None:
     """Read JSON that is broken, lacks its end, or has commas too many, by the layout that MXNet gives it.
 
     A line's indentation says its level, so that a lost quote or brace costs no other line.
@@ -314,7 +314,7 @@ class _JsonLines:
     entry: the name of the entry that is open. entries: how many are closed.
     """
 
-    def __init__(self, reading: _Reading, data: str) -> None:
+    def __init__(self, reading: _MxnetReading, data: str) -> None:
         self._reading = reading
         found = re.search(r'"Unit"\s*:[^}]*"Memory"\s*:\s*"(\w{1,8})"', data)
         self._memory_unit = found[1] if found else "kb"
@@ -367,7 +367,7 @@ class _JsonLines:
         del self._path[max(level - 1, 0) :]
 
 
-def _json(source: Source, rows: TotalRows, reading: _Reading) -> Iterator[pa.RecordBatch]:
+def _json(source: Source, rows: TotalRows, reading: _MxnetReading) -> Iterator[pa.RecordBatch]:
     """Read each object in the text as a run: other output may be before and after it."""
     data = source.read_whole().removeprefix(b"\xef\xbb\xbf")
     starts = [found.start(1) for found in _START.finditer(data)]
@@ -393,7 +393,7 @@ def _other_output(text: str, ledger: Ledger) -> None:
 _CELLS = NumberCells(re.compile(rf"\S[ \t]+{LOCAL_NUMBER}[ \t]+{LOCAL_NUMBER}(?:[ \t\r]|$)"), padded=True)
 
 
-def read(source: Source, options: ReadOptions, ledger: Ledger, patterns: Sequence[bytes]) -> Opened:
+def read(source: Source, options: ReadOptions, ledger: Ledger, patterns: Sequence[bytes]) -> ReadResult:
     """Return the totals. patterns: of lines of a table. Raises: ParseError, at the end, when no table was found."""
     forms = map(_form, heads(source, patterns))
     form = next((form for form, sure in forms if sure is not Confidence.NO), "table")
@@ -401,8 +401,8 @@ def read(source: Source, options: ReadOptions, ledger: Ledger, patterns: Sequenc
     facts = {"tool": "MXNet profiler", "form": form, "sections": sections}
     run = Run(sources=[SourceFacts(source.name, "mxnet-table", facts=facts)])
 
-    def begin(rows: RankRows, runs: Iterator[int]) -> _Reading:
-        return _Reading(rows, ledger, runs, sections)
+    def begin(rows: RankRows, runs: Iterator[int]) -> _MxnetReading:
+        return _MxnetReading(rows, ledger, runs, sections)
 
     if form == "json":
         rows = TotalRows(options.source, ledger)
@@ -410,4 +410,4 @@ def read(source: Source, options: ReadOptions, ledger: Ledger, patterns: Sequenc
     else:
         source = as_printed(source, options, _CELLS)
         batches = read_reports(source, options, ledger, _MARK, "statistics of MXNet's profiler", begin)
-    return Opened(run, batches, True, (ledger,))
+    return ReadResult(run, batches, True, (ledger,))

@@ -39,7 +39,7 @@ _STRANGE = (b"\x1b", b"\0", b"==PROF== ", b"==WARNING== ", b"==ERROR== ", b"Proc
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Cells:
+class MetricCells:
     """The cells of a block, row by row. clean: whether a cell begins and ends with a visible character of ASCII."""
 
     texts: Column
@@ -80,7 +80,7 @@ def without_escapes(data: bytes) -> tuple[bytes, list[bytes]]:
     return kept, [data[begin:end] for begin, end in spans]
 
 
-def cells_of(data: bytes, width: int) -> Cells | None:
+def cells_of(data: bytes, width: int) -> MetricCells | None:
     """Return the cells of whole lines, None where a line is not certainly a row. width: cells of a row, two or more."""
     if any(strange in data for strange in _STRANGE):
         return None
@@ -107,7 +107,7 @@ def cells_of(data: bytes, width: int) -> Cells | None:
     texts = pc.cast(arrow.take(every, np.arange(1, 2 * len(opens), 2)), pa.string())
     first, final = raw[opens + 1], raw[closes - 1]
     clean = (first > 0x20) & (first < 0x7F) & (final > 0x20) & (final < 0x7F)
-    found = Cells(texts, clean, width)
+    found = MetricCells(texts, clean, width)
     return found if arrow.bools(pc.match_substring_regex(found.column(0), _INTEGER)).all() else None
 
 
@@ -211,7 +211,7 @@ ATTRIBUTE = "device__attribute_"
 
 
 @dataclass(frozen=True)
-class Columns:
+class NcuColumns:
     """The head of a table of --csv. delimiter: between cells. wide: it has a column for each metric."""
 
     titles: tuple[str, ...]
@@ -294,7 +294,7 @@ def split(text: str, delimiter: str) -> list[str]:
     return rows[0] if len(rows) == 1 else []
 
 
-def columns_of(text: str) -> Columns | None:
+def columns_of(text: str) -> NcuColumns | None:
     """Return the head of a table, None for another line."""
     text = text.strip()
     found = HEAD.match(text)
@@ -303,7 +303,7 @@ def columns_of(text: str) -> Columns | None:
     delimiter = next(char for char in text if char in ",;\t")
     titles = tuple(title.strip() for title in split(text, delimiter))
     wide = "Metric Name" not in titles and any("__" in title for title in titles)
-    columns = Columns(titles, delimiter, wide)
+    columns = NcuColumns(titles, delimiter, wide)
     if not {"Kernel Name", "Process ID"} <= set(titles) or len(set(titles)) < len(titles):
         return None
     return columns if wide or ("Metric Name" in titles and columns.values) else None
@@ -357,7 +357,7 @@ REPLAYED = (
 )
 
 
-class Metric(NamedTuple):
+class NcuMetric(NamedTuple):
     """A metric of a launch. cells: its value, or minimum, maximum and mean, as printed."""
 
     name: str
@@ -375,9 +375,9 @@ class Launch:
     args: dict[str, object]
     device: int | None = None
     calls: int = 1
-    metrics: dict[tuple[str, str, str], Metric] = field(default_factory=dict)
+    metrics: dict[tuple[str, str, str], NcuMetric] = field(default_factory=dict)
 
-    def add(self, metric: Metric) -> bool:
+    def add(self, metric: NcuMetric) -> bool:
         """Add a metric. Return False where the launch has it with this value: two sections may show the same one."""
         key = (metric.name, metric.unit, " ".join(metric.cells))
         if key in self.metrics:
@@ -386,7 +386,7 @@ class Launch:
         return True
 
 
-class Launches:
+class NcuLaunches:
     """Makes rows of launches as soon as the style of the numbers is known."""
 
     def __init__(self, rows: RankRows, ledger: Ledger, decimal: str) -> None:
@@ -413,7 +413,7 @@ class Launches:
         """Make the rows of the launches that are held."""
         style = self._style or self._chosen()
         for launch in self._held:
-            _Emitted(launch, style, self._rows, self._ledger).add()
+            _EmittedMetrics(launch, style, self._rows, self._ledger).add()
         self._held, self._cells = [], 0
 
     def _chosen(self) -> Style | None:
@@ -455,7 +455,7 @@ def times_of(launch: Launch, style: Style | None, ledger: Ledger) -> dict[str, o
     return {}
 
 
-def _ns(metric: Metric, style: Style | None) -> Iterator[Decimal]:
+def _ns(metric: NcuMetric, style: Style | None) -> Iterator[Decimal]:
     unit, exponent = base_unit(metric.unit)
     if unit == "ns" and style is not None:
         for cell in metric.cells:
@@ -480,7 +480,7 @@ def _summed(times: Sequence[Decimal], calls: int, ledger: Ledger) -> dict[str, o
     return {"total_ns": total_ns, "min_ns": whole[0], "max_ns": whole[1], "avg_ns": float(times[-1])}
 
 
-class _Emitted:
+class _EmittedMetrics:
     """Makes the rows of one launch. style: None where its numbers are not known."""
 
     def __init__(self, launch: Launch, style: Style | None, rows: RankRows, ledger: Ledger) -> None:
@@ -502,7 +502,7 @@ class _Emitted:
         for metric in launch.metrics.values():
             self._add(metric)
 
-    def _add(self, metric: Metric) -> None:
+    def _add(self, metric: NcuMetric) -> None:
         launch = self.launch
         unit, exponent = base_unit(metric.unit)
         args: dict[str, object] = {"metric": metric.name}
@@ -550,7 +550,7 @@ class Metrics:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Numbers:
+class _NcuNumbers:
     """value: nan for other texts. printed: which texts have to be kept."""
 
     value: F64
@@ -610,7 +610,7 @@ def _dictionary(texts: Sequence[str], place: Rows) -> Column:
     return pa.DictionaryArray.from_arrays(spots[place], arrow.array(list(codes), pa.string()))
 
 
-def _numbers(metrics: Metrics, ledger: Ledger) -> _Numbers:
+def _numbers(metrics: Metrics, ledger: Ledger) -> _NcuNumbers:
     exponents = [base_unit(unit)[1] for unit in metrics.units]
     exponent = np.array(exponents, np.int64)[metrics.unit]
     regular = arrow.bools(pc.match_substring_regex(metrics.text, _REGULAR))
@@ -635,10 +635,10 @@ def _numbers(metrics: Metrics, ledger: Ledger) -> _Numbers:
         scaled = number.scaleb(power)
         value[row] = float(scaled)
         printed[row] = (power != 0 and bool(scaled)) or not is_exact(scaled)
-    return _Numbers(value, is_value, printed)
+    return _NcuNumbers(value, is_value, printed)
 
 
-def _units(metrics: Metrics, numbers: _Numbers) -> Column:
+def _units(metrics: Metrics, numbers: _NcuNumbers) -> Column:
     """Return the base units of numbers, and the units of other texts; null for none."""
     base = arrow.take(arrow.array([base_unit(unit)[0] or None for unit in metrics.units], pa.string()), metrics.unit)
     if numbers.is_value.all():
@@ -647,7 +647,7 @@ def _units(metrics: Metrics, numbers: _Numbers) -> Column:
     return pc.if_else(arrow.array(numbers.is_value), base, raw)
 
 
-def _args(launches: Sequence[Launch], metrics: Metrics, numbers: _Numbers) -> Column:
+def _args(launches: Sequence[Launch], metrics: Metrics, numbers: _NcuNumbers) -> Column:
     """Return `args`: metric, id, section, printed, as far as a row has them."""
 
     def json(value: object) -> str:

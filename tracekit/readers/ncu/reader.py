@@ -40,7 +40,7 @@ from tracekit.errors import ParseError
 from tracekit.model import arrow
 from tracekit.model.arrow import Rows, pc
 from tracekit.model.trace import Ledger, Run, SourceFacts
-from tracekit.readers.base import Confidence, Opened, ReadOptions
+from tracekit.readers.base import Confidence, ReadOptions, ReadResult
 from tracekit.readers.engine.torn import drop_torn
 from tracekit.readers.head import Head
 from tracekit.readers.ncu._launches import (
@@ -49,12 +49,12 @@ from tracekit.readers.ncu._launches import (
     HEAD,
     IDENTITY,
     OF_METRIC,
-    Cells,
-    Columns,
     Launch,
-    Launches,
-    Metric,
+    MetricCells,
     Metrics,
+    NcuColumns,
+    NcuLaunches,
+    NcuMetric,
     add_rows,
     cells_of,
     columns_of,
@@ -115,10 +115,10 @@ def kernel_of(text: str) -> tuple[str, re.Match[str]] | None:
     return None
 
 
-class Text:
+class NcuText:
     """Makes launches of lines of text."""
 
-    def __init__(self, launches: Launches, ledger: Ledger, runs: Iterator[int]) -> None:
+    def __init__(self, launches: NcuLaunches, ledger: Ledger, runs: Iterator[int]) -> None:
         self.launches, self.ledger, self.runs = launches, ledger, runs
         self.run = -1
         self.process: dict[str, object] = {}
@@ -190,7 +190,7 @@ class Text:
         elif cells is not None:
             self.rows += 1
             self.parted = False
-            if launch.add(Metric(cells[0], cells[1], self.section, cells[2:])):
+            if launch.add(NcuMetric(cells[0], cells[1], self.section, cells[2:])):
                 self.ledger.kept += 1
             else:
                 self.ledger.merged += 1
@@ -241,7 +241,7 @@ _MOST_DEVICES = 64
 _UNIT_AND_SECTION = ("Metric Unit", "Section Name")
 
 
-class Lines:
+class NcuLines:
     """Makes launches of lines: those of a file or of one rank. facts: of the run. errors: what ncu says went wrong."""
 
     def __init__(
@@ -255,9 +255,9 @@ class Lines:
     ) -> None:
         self.ledger, self.runs, self.facts, self.errors = ledger, runs, facts, errors
         self.rows = rows
-        self.launches = Launches(rows, ledger, decimal)
-        self.text = Text(self.launches, ledger, runs)
-        self.columns: Columns | None = None
+        self.launches = NcuLaunches(rows, ledger, decimal)
+        self.text = NcuText(self.launches, ledger, runs)
+        self.columns: NcuColumns | None = None
         self.run = -1
         self.units: list[str] = []
         self.short = 0
@@ -302,7 +302,7 @@ class Lines:
         self.ledger.ignore(_ADVICE, len(odd))
         return cells.count + len(odd)
 
-    def _is_advice(self, columns: Columns, line: bytes) -> bool:
+    def _is_advice(self, columns: NcuColumns, line: bytes) -> bool:
         """Return whether a line is a row without a metric."""
         cells = columns.filled(split(line.decode().strip("\r\n"), columns.delimiter))
         return not columns.wide and columns.is_row(cells) and not cells[columns.places["Metric Name"]].strip()
@@ -349,7 +349,7 @@ class Lines:
         if is_failure and len(self.errors) < _MOST_MESSAGES:
             self.errors.append(text[:200])
 
-    def _begin(self, columns: Columns) -> None:
+    def _begin(self, columns: NcuColumns) -> None:
         self._end()
         self.text.close()
         self.columns, self.units, self.run, self.short = columns, [], next(self.runs), 0
@@ -361,7 +361,7 @@ class Lines:
             self.launches.add(launch)
         self.open = {}
 
-    def _content(self, columns: Columns, text: str, line: TextLine) -> None:
+    def _content(self, columns: NcuColumns, text: str, line: TextLine) -> None:
         printed = split(text, columns.delimiter)
         cells = columns.filled(printed)
         if columns.wide and not self.units and columns.is_units(cells):
@@ -384,7 +384,7 @@ class Lines:
         else:
             self.text.line(text, line)
 
-    def _wide(self, columns: Columns, cells: list[str]) -> None:
+    def _wide(self, columns: NcuColumns, cells: list[str]) -> None:
         """Read a row of a table with a column for each metric."""
         named = dict(zip(columns.titles, cells, strict=True))
         launch = self._launch(named)
@@ -393,11 +393,11 @@ class Lines:
             if metric.startswith(ATTRIBUTE):
                 self._attribute(launch, metric.removeprefix(ATTRIBUTE), cell)
             elif cell:
-                launch.add(Metric(metric, self.units[place].strip() if self.units else "", "", (cell,)))
+                launch.add(NcuMetric(metric, self.units[place].strip() if self.units else "", "", (cell,)))
         self.launches.add(launch)
         self.ledger.kept += 1
 
-    def _wide_block(self, columns: Columns, cells: Cells) -> bool:
+    def _wide_block(self, columns: NcuColumns, cells: MetricCells) -> bool:
         """Read rows of a table with a column for each metric."""
         count = cells.count
         clean = cells.clean.reshape(count, cells.width)
@@ -421,7 +421,7 @@ class Lines:
         self.ledger.kept += count
         return True
 
-    def _attributes(self, columns: Columns, launches: Sequence[Launch], cells: Cells) -> None:
+    def _attributes(self, columns: NcuColumns, launches: Sequence[Launch], cells: MetricCells) -> None:
         """Keep the attributes of devices as facts: of each device the ones of its first launch, then the others."""
         wanted = [(place, name) for place, name in columns.metrics if name.startswith(ATTRIBUTE)]
         missing: dict[int | None, list[tuple[int, str]]] = {}
@@ -432,7 +432,7 @@ class Lines:
                     self._attribute(launch, name.removeprefix(ATTRIBUTE), row[place].strip())
                 missing[launch.device] = [(place, name) for place, name in left if not row[place].strip()]
 
-    def _long_block(self, columns: Columns, cells: Cells) -> bool:
+    def _long_block(self, columns: NcuColumns, cells: MetricCells) -> bool:
         """Read rows of a table with a line for each metric."""
         clean = cells.clean.reshape(cells.count, cells.width)
         if not clean[:, columns.value_places[0]].all():
@@ -468,7 +468,7 @@ class Lines:
         return True
 
     def _launches_of(
-        self, columns: Columns, cells: Cells, rows: Rows, launch: Rows, name: tuple[Rows, list[str]]
+        self, columns: NcuColumns, cells: MetricCells, rows: Rows, launch: Rows, name: tuple[Rows, list[str]]
     ) -> None:
         """Add whole launches. launch: of each row, from 0."""
         unit, units = _stripped(cells, columns, "Metric Unit")
@@ -495,7 +495,7 @@ class Lines:
         texts = arrow.texts(arrow.take(metrics.text, durations))
         for at, text in zip(durations.tolist(), texts, strict=True):
             name, unit = metrics.names[metrics.name[at]], metrics.units[metrics.unit[at]]
-            launches[metrics.launch[at]].add(Metric(name, unit, "", (text,)))
+            launches[metrics.launch[at]].add(NcuMetric(name, unit, "", (text,)))
         add_rows(launches, metrics, self.rows, self.ledger)
         self.launches.found += len(launches)
 
@@ -507,7 +507,7 @@ class Lines:
             if device in devices or len(devices) < _MOST_DEVICES:
                 devices.setdefault(device, {}).setdefault(name, cell)
 
-    def _long(self, columns: Columns, cells: list[str]) -> None:
+    def _long(self, columns: NcuColumns, cells: list[str]) -> None:
         """Read a row of a table with a line for each metric."""
         places = columns.places
         name = cells[places["Metric Name"]].strip()
@@ -526,7 +526,7 @@ class Lines:
             known = self.open[process] = same, self._launch(named)
         values = tuple([cells[place].strip() for place in columns.value_places])
         unit, section = (cells[places[title]].strip() if title in places else "" for title in _UNIT_AND_SECTION)
-        if known[1].add(Metric(name, unit, section, values)):
+        if known[1].add(NcuMetric(name, unit, section, values)):
             self.ledger.kept += 1
         else:
             self.ledger.merged += 1
@@ -537,7 +537,7 @@ class Lines:
         return Launch(self.run, named["Kernel Name"], place_of(named), device, 1 if calls is None else calls)
 
 
-def _stripped(cells: Cells, columns: Columns, title: str) -> tuple[Rows, list[str]]:
+def _stripped(cells: MetricCells, columns: NcuColumns, title: str) -> tuple[Rows, list[str]]:
     """Return the code of each row's text in a column, and the texts without blanks around them."""
     if title not in columns.places:
         return np.zeros(cells.count, np.int64), [""]
@@ -573,11 +573,11 @@ def sniff(head: Head) -> Confidence:
     return Confidence.NO
 
 
-def read(source: Source, options: ReadOptions, ledger: Ledger) -> Opened:
+def read(source: Source, options: ReadOptions, ledger: Ledger) -> ReadResult:
     """Return the totals. Raises: ParseError, at the end, when no kernel was profiled."""
     facts: dict[str, object] = {"tool": "Nsight Compute"}
     run = Run(sources=[SourceFacts(source.name, "ncu", facts=facts)])
-    return Opened(run, _batches(source, options, ledger, facts), True, (ledger,))
+    return ReadResult(run, _batches(source, options, ledger, facts), True, (ledger,))
 
 
 def _batches(
@@ -585,12 +585,12 @@ def _batches(
 ) -> Iterator[pa.RecordBatch]:
     errors: list[str] = []
 
-    def begin(rows: RankRows, runs: Iterator[int]) -> Lines:
-        return Lines(rows, ledger, runs, options.value(DECIMAL), facts, errors)
+    def begin(rows: RankRows, runs: Iterator[int]) -> NcuLines:
+        return NcuLines(rows, ledger, runs, options.value(DECIMAL), facts, errors)
 
     try:
         what = "kernel that Nsight Compute profiled"
-        yield from read_reports(source, options, ledger, _MARK, what, begin, _WORDS, Lines.block)
+        yield from read_reports(source, options, ledger, _MARK, what, begin, _WORDS, NcuLines.block)
     except ParseError as err:
         if not errors:
             raise

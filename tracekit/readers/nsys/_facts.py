@@ -18,7 +18,7 @@ from tracekit.model.units import MAX_NS
 from tracekit.readers.builder import bounded
 from tracekit.readers.sqlite import cupti
 from tracekit.readers.sqlite.cupti import Context, distinct_rows, texts_by_number
-from tracekit.readers.sqlite.database import Block
+from tracekit.readers.sqlite.database import RowBlock
 
 # Numbers in the exports of Nsight Systems: global ids, types of NVTX events, kinds of memory and of copies.
 #
@@ -240,7 +240,7 @@ class ContextDevices:
     of_process: dict[tuple[int, int], int]
     of_work: dict[tuple[int, int], int] = field(default_factory=dict)
 
-    def learn(self, block: Block) -> None:
+    def learn(self, block: RowBlock) -> None:
         """Take the devices of a block of kernels, copies or memsets."""
         columns = [block.columns.get(name) for name in ("globalPid", "contextId", "deviceId")]
         if any(column is None for column in columns) or arrow.bounds(block.columns["deviceId"]) == (0, 0):
@@ -250,7 +250,7 @@ class ContextDevices:
             if self.of_work.setdefault((process, context), device) != device:
                 self.of_work[process, context] = UNCLEAR
 
-    def correct(self, block: Block) -> None:
+    def correct(self, block: RowBlock) -> None:
         """Put the device of its context into each row that names device 0."""
         if not (self.of_process or self.of_work) or not {"globalPid", "contextId"} <= block.columns.keys():
             return

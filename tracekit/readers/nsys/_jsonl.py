@@ -14,7 +14,7 @@ from tracekit.model.schema import Kind
 from tracekit.model.trace import MOST_DROPPED, Ledger, Run, SourceFacts
 from tracekit.model.units import MAX_NS
 from tracekit.readers import torch_ranges
-from tracekit.readers.base import Confidence, Opened, ReadOptions
+from tracekit.readers.base import Confidence, ReadOptions, ReadResult
 from tracekit.readers.builder import BATCH_ROWS, RowBuilder
 from tracekit.readers.engine.torn import drop_torn
 from tracekit.readers.head import Head
@@ -55,7 +55,7 @@ class ObjectError(Exception):
 
 
 @dataclass(slots=True)
-class Tables:
+class NsysTables:
     """Texts and names from other lines.
 
     texts: by place. separate: texts of lines of their own, by number. domains: by (process, number). categories: by
@@ -176,7 +176,7 @@ def _args(members: Mapping[str, object]) -> str | None:
         raise ObjectError("it nests too deep") from err
 
 
-def call(members: Members, tables: Tables) -> Members:
+def call(members: Members, tables: NsysTables) -> Members:
     """Return the row of a TraceProcessEvent or CudaApiEvent. Raises: ObjectError."""
     ts = _start(members, "startNs")
     dur = _duration(members, ts)
@@ -201,7 +201,7 @@ def call(members: Members, tables: Tables) -> Members:
     return row
 
 
-def work(members: Members, tables: Tables, names: Demangler) -> Members | None:
+def work(members: Members, tables: NsysTables, names: Demangler) -> Members | None:
     """Return the row of a CudaEvent, None for one without duration (an event record). Raises: ObjectError."""
     what = next((key for key in ("kernel", "memcpy", "memset", "sync") if isinstance(members.get(key), dict)), None)
     part = members.pop(what) if what is not None else None
@@ -229,7 +229,7 @@ def work(members: Members, tables: Tables, names: Demangler) -> Members | None:
     return row
 
 
-def _kernel(row: Members, part: Members, tables: Tables, names: Demangler) -> None:
+def _kernel(row: Members, part: Members, tables: NsysTables, names: Demangler) -> None:
     texts = [tables.text(part.pop(key, None)) for key in ("demangledName", "shortName", "mangledName")]
     shown = next((text for text in texts if text), None)
     category = tables.text(part.get("eventCategory"))
@@ -281,7 +281,7 @@ def _sync(row: Members, part: Members) -> None:
     row |= {"kind": Kind.SYNC, "name": SYNC_NAMES[(2 if has_stream else 1) if has_event else (3 if has_stream else 4)]}
 
 
-def nvtx(members: Members, kind: int, tables: Tables, number: int) -> Members:
+def nvtx(members: Members, kind: int, tables: NsysTables, number: int) -> Members:
     """Return the row of an NvtxEvent. number: line, the id of a range without one. Raises: ObjectError."""
     ts = _start(members, "Timestamp")
     dur = _optional_duration(members, ts, "EndTimestamp")
@@ -343,12 +343,12 @@ def sniff(head: Head) -> Confidence:
 
 
 @dataclass(slots=True)
-class _State:
+class _JsonlState:
     run: Run
     options: ReadOptions
     ledger: Ledger
     names: Demangler
-    tables: Tables
+    tables: NsysTables
     osrt: bool
     unnamed: dict[int, str]
     rows: RowBuilder = field(default_factory=RowBuilder)
@@ -357,7 +357,7 @@ class _State:
     """Bytes of broken lines that hold NULs: line ends were among them, and so the lines are not known."""
 
 
-def read(source: Source, options: ReadOptions, ledger: Ledger, *, osrt: bool) -> Opened:
+def read(source: Source, options: ReadOptions, ledger: Ledger, *, osrt: bool) -> ReadResult:
     """Return the events."""
     run = Run()
     run.sources.append(SourceFacts(path=source.name, format="nsys-jsonl", facts={"tool": "Nsight Systems"}))
@@ -368,16 +368,16 @@ def read(source: Source, options: ReadOptions, ledger: Ledger, *, osrt: bool) ->
     for thread, name in tables.threads.items():
         run.threads[(options.source, thread >> 24 & BITS, thread & BITS)] = name
     demangler = Demangler(ledger, enabled=options.demangle)
-    state = _State(run, options, ledger, demangler, tables, osrt, dict(tables.processes))
-    return Opened(run, with_lost_work(_batches(source, state), source, ledger), False, (ledger,))
+    state = _JsonlState(run, options, ledger, demangler, tables, osrt, dict(tables.processes))
+    return ReadResult(run, with_lost_work(_batches(source, state), source, ledger), False, (ledger,))
 
 
 _READ_FIRST = (b'"data"', b'"String"', b'"DiagnosticEvent"', b'"CommEvent"')
 
 
-def _tables(source: Source) -> Tables:
+def _tables(source: Source) -> NsysTables:
     """Return the texts, the definitions and the warnings of the profiler from all lines of the file."""
-    tables = Tables()
+    tables = NsysTables()
     definitions: list[tuple[int, Members]] = []
     for block in source.line_blocks(Ledger()):
         if not any(word in block.data for word in _READ_FIRST) and not _DEFINITION.search(block.data):
@@ -408,7 +408,7 @@ def _object(line: bytes) -> Members | None:
     return value if isinstance(value, dict) else None
 
 
-def _batches(source: Source, state: _State) -> Iterator[pa.RecordBatch]:
+def _batches(source: Source, state: _JsonlState) -> Iterator[pa.RecordBatch]:
     try:
         for block in source.line_blocks(state.ledger):
             lines = block.data.split(b"\n")
@@ -430,7 +430,7 @@ def _batches(source: Source, state: _State) -> Iterator[pa.RecordBatch]:
         state.names.close()
 
 
-def _line(state: _State, line: bytes, number: int, *, torn: bool) -> None:
+def _line(state: _JsonlState, line: bytes, number: int, *, torn: bool) -> None:
     ledger, where = state.ledger, f"line {number}"
     if not line.strip(b"\0\r \t"):
         ledger.ignore("blank")
@@ -471,7 +471,7 @@ _COUNTED: Members = {}
 """Stands for an object that became no row and is already counted."""
 
 
-def _row(state: _State, name: str, kind: int, members: Members, number: int) -> Members | None:
+def _row(state: _JsonlState, name: str, kind: int, members: Members, number: int) -> Members | None:
     """Return the row of an object, None for a type that is not read. Raises: ObjectError."""
     row: Members | None = None
     if name in _CALLS:

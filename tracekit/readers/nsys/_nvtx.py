@@ -35,7 +35,7 @@ from tracekit.readers.nsys._facts import (
 )
 from tracekit.readers.sqlite import cupti as cuda
 from tracekit.readers.sqlite.cupti import Columns, Context, Extra, args_of, as_is, coded, distinct_rows, integers
-from tracekit.readers.sqlite.database import Block, CellType
+from tracekit.readers.sqlite.database import CellType, RowBlock
 
 MPI = "MPI"
 """Name of the domain of the MPI calls that nsys traces."""
@@ -95,7 +95,7 @@ class _Maker:
         self.ctx = ctx
         self.labels = labels
 
-    def select(self, block: Block) -> Mask | None:
+    def select(self, block: RowBlock) -> Mask | None:
         """Return the mask of the rows that are events, None for all, and count the others."""
         kinds = block.integers("eventType", PUSH_POP)
         if ((kinds == PUSH_POP) | (kinds == START_END)).all():
@@ -107,7 +107,7 @@ class _Maker:
                 self.ctx.ledger.ignore(f"{block.table} type {kind}", int(count))
         return np.isin(kinds, EVENTS)
 
-    def __call__(self, block: Block) -> Columns:
+    def __call__(self, block: RowBlock) -> Columns:
         ctx = self.ctx
         kinds = block.integers("eventType", PUSH_POP)
         threads = block.columns.get("globalTid")
@@ -131,7 +131,7 @@ class _Maker:
             columns["dur_ns"] = arrow.array(dur, mask=marks | unfinished)
         return columns
 
-    def _kinds(self, block: Block, columns: Columns) -> Values:
+    def _kinds(self, block: RowBlock, columns: Columns) -> Values:
         """Return the kinds, with `communication` for MPI calls: ranges of the domain MPI, as nsys records them.
 
         An export has tables of its own for them; a report has the ranges alone.
@@ -146,7 +146,7 @@ class _Maker:
         calls = pc.and_(in_domain, is_call)
         return arrow.encoded(pc.if_else(calls, str(Kind.COMMUNICATION), kinds.cast(pa.string())))
 
-    def _start_end_extras(self, block: Block, mask: Column, threads: Column, tid: Column) -> list[Extra]:
+    def _start_end_extras(self, block: RowBlock, mask: Column, threads: Column, tid: Column) -> list[Extra]:
         """Return id and threads of start/end ranges, which may overlap on their thread."""
         numbers = arrow.array(block.first + np.arange(block.count))
         ids = cuda.above_zero(block.columns.get("rangeId"))
@@ -158,7 +158,7 @@ class _Maker:
             extras.append(Extra("end_tid", pc.if_else(other, tid_of(ends), None), as_is))
         return extras
 
-    def _names(self, block: Block) -> Column | None:
+    def _names(self, block: RowBlock) -> Column | None:
         text, ids = block.columns.get("text"), block.columns.get("textId")
         if ids is None or ids.null_count == block.count:
             return text
@@ -167,7 +167,7 @@ class _Maker:
             return by_id
         return pc.coalesce(text, by_id.cast(pa.string()))
 
-    def _extras(self, block: Block) -> list[Extra]:
+    def _extras(self, block: RowBlock) -> list[Extra]:
         extras = [Extra("color", block.columns.get("color"), color)]
         domains, categories = block.columns.get("domainId"), block.columns.get("category")
         process = block.integers("globalTid") >> 24
@@ -185,7 +185,7 @@ class _Maker:
             extras.append(Extra("binaryData", binary))
         return extras
 
-    def _labelled(self, block: Block, process: I64, which: str) -> Extra:
+    def _labelled(self, block: RowBlock, process: I64, which: str) -> Extra:
         """Return the names of domains or categories, the number if there is no name; 0 is the default."""
         domain, category = block.integers("domainId"), block.integers("category")
         if which == "domain":
@@ -214,7 +214,7 @@ def _named(texts: Column | None, kinds: I64) -> Columns:
         torch_ranges.range_of(names[code >> 2] or "", recorded=bool(code & 2), numbered=bool(code & 1))
         for code in codes.tolist()
     ]
-    every = [*found, torch_ranges.Range(Kind.USER_RANGE), torch_ranges.Range(Kind.MARK)]
+    every = [*found, torch_ranges.TorchRange(Kind.USER_RANGE), torch_ranges.TorchRange(Kind.MARK)]
     # Start/end ranges may overlap on their thread, so they are no part of its tree.
     own = np.append(place, len(found))[arrow.ints(indices, len(whole))]
     own = np.select([kinds == MARK, kinds == PUSH_POP], [len(found) + 1, own], len(found))

@@ -13,7 +13,7 @@ from tracekit.model import arrow
 from tracekit.model.arrow import Column, DictColumn, pc
 from tracekit.model.schema import Kind
 from tracekit.model.trace import Ledger, Run, SourceFacts
-from tracekit.readers.base import Opened, ReadOptions
+from tracekit.readers.base import ReadOptions, ReadResult
 from tracekit.readers.names import Demangler
 from tracekit.readers.nsys._facts import (
     COPY_KINDS,
@@ -51,7 +51,7 @@ from tracekit.readers.sqlite.cupti import (
     integers,
     with_lost_work,
 )
-from tracekit.readers.sqlite.database import Block, CellType, Database, TableSource
+from tracekit.readers.sqlite.database import CellType, Database, RowBlock, TableSource
 
 # Work of the device in Nsight Systems' SQLite exports: kernels, graphs, copies, memsets, waits, memory.
 
@@ -67,7 +67,7 @@ KERNEL = (
 """Columns of kernels that go into args."""
 
 
-def _placed(ctx: Context, block: Block, extras: list[Extra]) -> Columns:
+def _placed(ctx: Context, block: RowBlock, extras: list[Extra]) -> Columns:
     """Return the columns that all device work has."""
     extras += [Extra(key, block.columns.get(key)) for key in ("graphNodeId", "greenContextId")]
     columns = cuda.place(ctx, block)
@@ -76,7 +76,7 @@ def _placed(ctx: Context, block: Block, extras: list[Extra]) -> Columns:
     return columns
 
 
-def kernels(ctx: Context, block: Block, contexts: ContextDevices) -> Columns:
+def kernels(ctx: Context, block: RowBlock, contexts: ContextDevices) -> Columns:
     """Return the columns of kernels. Each node of a CUDA graph is one."""
     contexts.learn(block)
     extras = [Extra("launchType", block.columns.get("launchType"), LAUNCH.get)]
@@ -104,7 +104,7 @@ def _differing(raw: DictColumn, shown: DictColumn) -> DictColumn | None:
     return pa.DictionaryArray.from_arrays(pc.if_else(same, None, raw.indices), raw.dictionary)
 
 
-def graphs(ctx: Context, block: Block) -> Columns:
+def graphs(ctx: Context, block: RowBlock) -> Columns:
     """Return the columns of kernels: one for each launch of a graph that was traced as a whole."""
     keys = ("graphExecId", "originalGraphId")
     columns = _placed(ctx, block, [Extra(key, block.columns.get(key)) for key in keys])
@@ -115,7 +115,7 @@ def graphs(ctx: Context, block: Block) -> Columns:
     return columns | {"kind": Kind.KERNEL, "name": name}
 
 
-def copies(ctx: Context, block: Block, devices: dict[tuple[int, int], int], contexts: ContextDevices) -> Columns:
+def copies(ctx: Context, block: RowBlock, devices: dict[tuple[int, int], int], contexts: ContextDevices) -> Columns:
     """Return the columns of copies, also in unified memory. devices: numbers of the machine for both ends of a copy."""
     contexts.learn(block)
     if devices and (pid := pid_of(ctx, block.columns.get("globalPid"))) is not None:
@@ -138,7 +138,7 @@ def copies(ctx: Context, block: Block, devices: dict[tuple[int, int], int], cont
     }
 
 
-def memsets(ctx: Context, block: Block, contexts: ContextDevices) -> Columns:
+def memsets(ctx: Context, block: RowBlock, contexts: ContextDevices) -> Columns:
     """Return the columns of memsets. args has their value, also 0."""
     contexts.learn(block)
     extras = [
@@ -152,7 +152,7 @@ def memsets(ctx: Context, block: Block, contexts: ContextDevices) -> Columns:
     }
 
 
-def synchronization(ctx: Context, block: Block, contexts: ContextDevices) -> Columns:
+def synchronization(ctx: Context, block: RowBlock, contexts: ContextDevices) -> Columns:
     """Return the columns of waits. Each is on the device of its context: the rows name device 0 for all.
 
     The numbers of syncType changed from version to version: 2 is cudaEventSynchronize, cudaStreamSynchronize or
@@ -178,7 +178,7 @@ _SYNC = {0: cuda.SYNC_NAMES[4], 1: cuda.SYNC_NAMES[3], 2: cuda.SYNC_NAMES[1], 3:
 """By 2 x (the row has an event) + (it has a stream): only stream waits and stream syncs have a stream."""
 
 
-def memory_usage(ctx: Context, block: Block) -> Columns:
+def memory_usage(ctx: Context, block: RowBlock) -> Columns:
     """Return the columns of allocations (memoryOperationType 0) and deallocations (1), whose bytes are negative.
 
     The numbers are those of ENUM_CUDA_DEV_MEM_EVENT_OPER.
@@ -207,10 +207,10 @@ RUNTIME_CLASS, DRIVER_CLASS = 0, 1
 """TRACE_PROCESS_EVENT_CUDA_RUNTIME and _DRIVER; 26 (CUDA_API) is either."""
 
 PREFIX = "CUPTI_ACTIVITY_KIND_"
-Make = Callable[[Block], Columns]
+Make = Callable[[RowBlock], Columns]
 
 
-def read(source: Source, options: ReadOptions, ledger: Ledger, *, osrt: bool) -> Opened:
+def read(source: Source, options: ReadOptions, ledger: Ledger, *, osrt: bool) -> ReadResult:
     """Return the events. Raises: ParseError for a damaged database, or one that is not such an export."""
     db = Database(source, ledger)
     try:
@@ -234,7 +234,7 @@ def read_tables(
     *,
     osrt: bool,
     known: Mapping[str, str] = MappingProxyType({}),
-) -> Opened:
+) -> ReadResult:
     """Return the events of the tables of an export, wherever they are. Closes them in the end.
 
     name: of the format. known: see `facts_of`.
@@ -247,7 +247,7 @@ def read_tables(
         ctx.names.close()
         db.close()
         raise
-    return Opened(run, with_lost_work(_batches(ctx, osrt), source, ledger), False, (ledger,))
+    return ReadResult(run, with_lost_work(_batches(ctx, osrt), source, ledger), False, (ledger,))
 
 
 def _batches(ctx: Context, osrt: bool) -> Iterator[pa.RecordBatch]:
@@ -329,18 +329,18 @@ def _plan(
 _MPI = ("commHandle", "tag", "remoteRank", "rootRank", "kind", "size", "recvSize", "requestHandle")
 
 
-def _thread(ctx: Context, block: Block) -> Columns:
+def _thread(ctx: Context, block: RowBlock) -> Columns:
     ids = block.columns.get("globalTid")
     return {"pid": pid_of(ctx, ids, threads=True), "tid": tid_of(ids)}
 
 
-def _ids(block: Block, name: str) -> Column:
+def _ids(block: RowBlock, name: str) -> Column:
     """Return a column of string ids, nulls if the table has none."""
     ids = block.columns.get(name)
     return arrow.nulls(block.count, pa.int64()) if ids is None else ids
 
 
-def _calls(ctx: Context, block: Block, kind: Kind | None) -> Columns:
+def _calls(ctx: Context, block: RowBlock, kind: Kind | None) -> Columns:
     columns = _thread(ctx, block)
     columns["correlation"] = cuda.above_zero(block.columns.get("correlationId"))
     columns["args"] = args_of(block.count, [Extra("returnValue", block.columns.get("returnValue"))])
@@ -368,7 +368,7 @@ def _call_kind(event_class: int, code: int, texts: list[str]) -> Kind:
     return cuda.call_kind(texts[code]) if code < len(texts) else Kind.RUNTIME
 
 
-def _overhead(ctx: Context, block: Block) -> Columns:
+def _overhead(ctx: Context, block: RowBlock) -> Columns:
     """Return the columns of overhead. The name is the text if there is one: it says more than the type."""
     by_type = coded(block.columns.get("overheadType"), lambda kind: OVERHEAD.get(kind, f"Overhead {kind}"))
     name = strings(ctx, _ids(block, "nameId"))
@@ -381,7 +381,7 @@ def _overhead(ctx: Context, block: Block) -> Columns:
     return columns
 
 
-def _library(ctx: Context, block: Block, column: str, kind: Kind) -> Columns:
+def _library(ctx: Context, block: RowBlock, column: str, kind: Kind) -> Columns:
     keys = (*_MPI, "returnValue") if kind is Kind.COMMUNICATION else ("returnValue",)
     extras = [Extra(key, block.columns.get(key)) for key in keys]
     if kind is Kind.COMMUNICATION and not (ended := block.valid("end")).all():
@@ -397,7 +397,7 @@ def _counters(ctx: Context) -> Make:
     for kind, metric, name in ctx.db.small("TARGET_INFO_GPU_METRICS", "typeId", "metricId", "metricName"):
         names[(kind, metric)] = names[(None, metric)] = str(name)
 
-    def make(block: Block) -> Columns:
+    def make(block: RowBlock) -> Columns:
         kinds = block.integers("typeId", -1)
         codes, pairs = distinct_rows(kinds, block.integers("metricId", -1))
         texts = [names.get((k, m)) or names.get((None, m)) or f"metric {m}" for k, m in pairs]

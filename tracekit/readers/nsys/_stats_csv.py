@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 
 from tracekit.model.trace import Ledger, Run, SourceFacts
-from tracekit.readers.base import Confidence, Opened, ReadOptions
+from tracekit.readers.base import Confidence, ReadOptions, ReadResult
 from tracekit.readers.engine import text
 from tracekit.readers.engine.layout import places, split, titles
 from tracekit.readers.engine.rows import has_numbers
@@ -76,8 +76,8 @@ def _is_sentence(line: str) -> bool:
     return len(words) > 4 and 2 * sum(word.strip("`'\"*_,.;:!?()").isalpha() for word in words) > len(words)
 
 
-def read(source: Source, options: ReadOptions, ledger: Ledger, patterns: Sequence[bytes]) -> Opened:
+def read(source: Source, options: ReadOptions, ledger: Ledger, patterns: Sequence[bytes]) -> ReadResult:
     """Return the events and totals. patterns: of lines of a report."""
     run = Run(sources=[SourceFacts(path=source.name, format=NSYS.reader, facts={"tool": "Nsight Systems"})])
     batches = text.read(NSYS, source, run, options, ledger, patterns)
-    return Opened(run, with_order(batches, run, ledger), True, (ledger,))
+    return ReadResult(run, with_order(batches, run, ledger), True, (ledger,))

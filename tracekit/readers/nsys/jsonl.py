@@ -24,7 +24,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tracekit.readers.base import Confidence, Opened, ReadOptions
+from tracekit.readers.base import Confidence, ReadOptions, ReadResult
 from tracekit.readers.head import Head
 from tracekit.readers.options import OSRT
 
@@ -40,7 +40,7 @@ def sniff(head: Head) -> Confidence:
     return _jsonl.sniff(head)
 
 
-def read(source: Source, options: ReadOptions, ledger: Ledger) -> Opened:
+def read(source: Source, options: ReadOptions, ledger: Ledger) -> ReadResult:
     """Return the events."""
     from tracekit.readers.nsys import _jsonl
 

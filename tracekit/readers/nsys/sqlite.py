@@ -39,7 +39,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tracekit.readers.base import Confidence, Opened, ReadOptions
+from tracekit.readers.base import Confidence, ReadOptions, ReadResult
 from tracekit.readers.head import Head
 from tracekit.readers.options import OSRT
 
@@ -74,7 +74,7 @@ def sniff(head: Head) -> Confidence:
     return Confidence.MAYBE if known else Confidence.NO
 
 
-def read(source: Source, options: ReadOptions, ledger: Ledger) -> Opened:
+def read(source: Source, options: ReadOptions, ledger: Ledger) -> ReadResult:
     """Return the events. Raises: ParseError for a damaged database, or one that is not such an export."""
     from tracekit.readers.nsys import _sqlite
 

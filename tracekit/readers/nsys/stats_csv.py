@@ -41,7 +41,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tracekit.readers.base import Confidence, Opened, ReadOptions
+from tracekit.readers.base import Confidence, ReadOptions, ReadResult
 from tracekit.readers.head import Head
 
 if TYPE_CHECKING:
@@ -67,7 +67,7 @@ def sniff(head: Head) -> Confidence:
     return _stats_csv.sniff(head)
 
 
-def read(source: Source, options: ReadOptions, ledger: Ledger) -> Opened:
+def read(source: Source, options: ReadOptions, ledger: Ledger) -> ReadResult:
     """Return the events and totals."""
     from tracekit.readers.nsys import _stats_csv
 

@@ -27,7 +27,7 @@ from tracekit.readers.engine.csv_bytes import CELL_STARTS, has_hexadecimal
 from tracekit.readers.nvprof._lines import NARROW
 from tracekit.readers.nvprof._names import UNIFIED, api_kind, device_kind, suffixes, trimmed
 from tracekit.readers.nvprof._row import ARGS, INTEGERS, KNOWN, SIZES, size_bytes, unified_memory_cell
-from tracekit.readers.nvprof._state import FastPlan, OpenTable, State
+from tracekit.readers.nvprof._state import FastPlan, NvprofState, OpenTable
 
 LIMIT = float(1 << 50)
 
@@ -77,10 +77,10 @@ def plan_for(table: OpenTable, *, careful: bool) -> FastPlan | None:
     )
 
 
-class Block:
+class NvprofBlock:
     """The columns of one block of rows, and the mask of the rows for the row path."""
 
-    def __init__(self, table: OpenTable, state: State, data: pa.Table) -> None:
+    def __init__(self, table: OpenTable, state: NvprofState, data: pa.Table) -> None:
         self.table, self.state, self.count = table, state, data.num_rows
         self._columns = {name: data.column(name) for name in data.schema.names}
         self.exact = np.zeros(self.count, bool)
@@ -177,7 +177,7 @@ class Block:
         return trimmed(names, plain, launch).dictionary_encode(), numbers, plain | launch, launch
 
 
-def read_block(data: bytes, line: int, table: OpenTable, state: State) -> tuple[pa.RecordBatch, list[int]] | None:
+def read_block(data: bytes, line: int, table: OpenTable, state: NvprofState) -> tuple[pa.RecordBatch, list[int]] | None:
     """Return the events of a block of CSV lines, and the lines (from 0) that only the row path may read.
 
     data: whole lines. None when the lines are not all rows of this table; then the ledger is unchanged.
@@ -197,7 +197,7 @@ def read_block(data: bytes, line: int, table: OpenTable, state: State) -> tuple[
     count = parsed.num_rows
     if not count or count != int(np.count_nonzero(raw == 10)):  # bytes.count takes seven times as long
         return None
-    block = Block(table, state, parsed)
+    block = NvprofBlock(table, state, parsed)
     block.check_quotes = table.header.quoted and len(table.header.columns) < NARROW and data.count(b'"') != 2 * count
     ts, no_start = block.time("Start")
     dur, no_duration = block.time("Duration")
@@ -256,7 +256,7 @@ class Kinds:
     kernels: Column | None
 
 
-def _kinds(block: Block, names: DictColumn, calls: Mask, launches: Mask, no_duration: Mask | None) -> Kinds:
+def _kinds(block: NvprofBlock, names: DictColumn, calls: Mask, launches: Mask, no_duration: Mask | None) -> Kinds:
     """Return the kinds of the rows, and mark the rows with odd names for the row path."""
     texts = arrow.texts(names.dictionary)
     codes = arrow.codes(names)
@@ -292,7 +292,7 @@ def _kinds(block: Block, names: DictColumn, calls: Mask, launches: Mask, no_dura
     return Kinds(names, kind, copy_kind, kernels)
 
 
-def _args(block: Block, names: Sequence[str], kernels: Column | None) -> Column | None:
+def _args(block: NvprofBlock, names: Sequence[str], kernels: Column | None) -> Column | None:
     """Return the JSON of the columns without a place in the schema, null where they are all empty."""
     extras: list[tuple[str, DictColumn]] = []
     for name in names:
@@ -318,14 +318,14 @@ def _args(block: Block, names: Sequence[str], kernels: Column | None) -> Column 
     return objects.take(arrow.array(place, mask=~some))
 
 
-def _cells_with_units(block: Block, name: str, column: DictColumn) -> list[str]:
+def _cells_with_units(block: NvprofBlock, name: str, column: DictColumn) -> list[str]:
     """Return the distinct cells of a column that goes into args, as printed, with their unit."""
     unit = block.table.unit(name) if name not in ARGS else ""
     cells = [text.strip() + unit for text in arrow.texts(column.dictionary)]
     return [unified_memory_cell(cell, block.table) for cell in cells] if name == "Unified Memory" else cells
 
 
-def _unified_sizes(block: Block, kind: DictColumn) -> Column | None:
+def _unified_sizes(block: NvprofBlock, kind: DictColumn) -> Column | None:
     """Return the bytes of unified memory copies, which are in the column Unified Memory: `4.000000KB`."""
     column = block.column("Unified Memory")
     if column is None or column.null_count == block.count:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from tracekit.readers.nvprof._lines import HOST_CALLS, NARROW, ORDINAL, Header, Table, split_cells, units_of
+from tracekit.readers.nvprof._lines import HOST_CALLS, NARROW, ORDINAL, NvprofHeader, Table, split_cells, units_of
 from tracekit.readers.nvprof._names import LAUNCH, SUFFIX
 from tracekit.readers.nvprof._state import OpenTable
 from tracekit.readers.nvprof._text_tables import cut_cells, squeezed_cells
@@ -61,7 +61,7 @@ _NUMERIC = ("Start", "Duration", "Time", "Avg", "Min", "Max", "Size", "Total Tim
 _MAY_BE_THOUSANDS = re.compile(r"^[+-]?[1-9]\d{0,2}[.,]\d{3}(?:%|[a-zA-Zµμ]+(?:/s)?)?$")
 
 
-def with_rejoined_name(values: list[str], header: Header) -> list[str] | None:
+def with_rejoined_name(values: list[str], header: NvprofHeader) -> list[str] | None:
     """Return one cell a column: a name without quotes that holds delimiters is joined. None for too few cells."""
     extra = len(values) - len(header.columns)
     if extra <= 0:
@@ -112,7 +112,7 @@ _ODD_PERCENT = re.compile(r"^(?:[<>~]?[+-]?\.?\d|[+-]?(?:nan|inf|1\.#))", re.IGN
 _NO_NUMBERS = frozenset({"nan", "inf", "infinity"})
 
 
-def _is_row(cells: dict[str, str], text: str, header: Header) -> bool:
+def _is_row(cells: dict[str, str], text: str, header: NvprofHeader) -> bool:
     if header.quoted and len(header.columns) < NARROW and '"' not in text:
         return False
     if header.table is Table.TRACE:
@@ -144,7 +144,7 @@ SHORT, LONG = "the row has fewer cells than its header", "the row has more cells
 UNFIT = "the line begins like a row, but does not look like the rows of its table"
 
 
-def drop_reason(text: str, header: Header, *, torn: bool) -> tuple[str, str] | None:
+def drop_reason(text: str, header: NvprofHeader, *, torn: bool) -> tuple[str, str] | None:
     """Return code and text of the reason to drop a line that begins like a row; None for output of the program."""
     if header.is_text:
         begins = _begins_text(text, header, torn=torn)
@@ -159,7 +159,7 @@ def drop_reason(text: str, header: Header, *, torn: bool) -> tuple[str, str] | N
     return ("long-row", LONG) if extra > 0 else ("short-row", SHORT if extra else UNFIT)
 
 
-def _begins_csv(values: list[str], text: str, header: Header) -> bool:
+def _begins_csv(values: list[str], text: str, header: NvprofHeader) -> bool:
     """Return whether the first cells of a line with too many or too few cells are those of a row.
 
     The program prints numbers too. So two numbers need another sign of a row: six decimals, a delimiter that programs
@@ -200,7 +200,7 @@ _BEGUN_SUMMARY = re.compile(
 _BEGUN_COUNTER = re.compile(r"^ +\d+ {2,}[a-z]\w*(?: {2,}\S| *$)")
 
 
-def _begins_text(text: str, header: Header, *, torn: bool) -> bool:
+def _begins_text(text: str, header: NvprofHeader, *, torn: bool) -> bool:
     """Return whether a line that is not a row of its text table is a row that was cut or damaged."""
     line = text.strip()
     if torn:
@@ -223,7 +223,7 @@ def _begins_text(text: str, header: Header, *, torn: bool) -> bool:
     )
 
 
-def text_cells(text: str, header: Header) -> dict[str, str] | None:
+def text_cells(text: str, header: NvprofHeader) -> dict[str, str] | None:
     """Return the cells of a text table's row under the CSV's names; None when the line is no row of this table."""
     typed = header.columns[0] == "Type"
     if header.squeezed:
@@ -267,7 +267,7 @@ def text_cells(text: str, header: Header) -> dict[str, str] | None:
     return cells
 
 
-def is_row_with_prefix(text: str, header: Header) -> bool:
+def is_row_with_prefix(text: str, header: NvprofHeader) -> bool:
     """Return whether a line is a complete CSV row with text like nvprof's own lines inside a quoted cell."""
     if header.is_text or '"' not in text or header.table is not Table.TRACE or len(header.columns) < 3:
         return False
@@ -300,7 +300,7 @@ def is_complete(cells: dict[str, str]) -> bool:
     return bool(LAUNCH.match(name) if is_call else SUFFIX.match(name))
 
 
-def begins_row(text: str, header: Header) -> bool:
+def begins_row(text: str, header: NvprofHeader) -> bool:
     """Return whether a piece of a line is the beginning of a row of this table."""
     if not header.is_text:
         values = [v.strip() for v in split_cells(text, header.delimiter)[0]]

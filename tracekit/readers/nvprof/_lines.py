@@ -76,7 +76,7 @@ class Table(StrEnum):
 
 
 @dataclass(frozen=True)
-class Header:
+class NvprofHeader:
     """The header of a table.
 
     columns: names in order, "" for a padding column (a table saved from a sheet). delimiter: "" for a text table. ends:
@@ -135,10 +135,10 @@ def split_cells(line: str, delimiter: str) -> tuple[list[str], bool]:
         at = end + 2
 
 
-SUMMARY = Header(Table.SUMMARY, ("Type", "Time(%)", "Time", "Calls", "Avg", "Min", "Max", "Name"), squeezed=True)
+SUMMARY = NvprofHeader(Table.SUMMARY, ("Type", "Time(%)", "Time", "Calls", "Avg", "Min", "Max", "Name"), squeezed=True)
 
 
-def find_header(line: str) -> Header | None:
+def find_header(line: str) -> NvprofHeader | None:
     """Return the header in a line, CSV or text, None for another line."""
     if line.lstrip()[:1].isdigit() or _MAYBE_HEADER.search(line) is None:
         return None
@@ -148,18 +148,18 @@ def find_header(line: str) -> Header | None:
             cells = [c.strip() for c in split_cells(line.strip(" \r\0"), delimiter)[0]]
             table = _table(cells)
             if table is not None:
-                return Header(table, tuple(cells), delimiter, quoted='"' in line)
+                return NvprofHeader(table, tuple(cells), delimiter, quoted='"' in line)
     words = list(_WORDS.finditer(line))
     columns = [w[0] for w in words]
     table = _table(columns)
     if table is not None and len(columns) >= 3:
-        return Header(table, tuple(columns), ends=tuple(w.end() for w in words))
+        return NvprofHeader(table, tuple(columns), ends=tuple(w.end() for w in words))
     squeezed = squeezed_columns(line)
     table = _table(list(squeezed))
-    return Header(table, squeezed, squeezed=True) if table is not None else None
+    return NvprofHeader(table, squeezed, squeezed=True) if table is not None else None
 
 
-def find_late_header(line: str) -> Header | None:
+def find_late_header(line: str) -> NvprofHeader | None:
     """Return the CSV header behind output of the program on one line."""
     if line.lstrip().startswith('"'):
         return None
@@ -191,7 +191,7 @@ def _table(columns: list[str]) -> Table | None:
     return None
 
 
-def units_of(line: str, header: Header) -> tuple[str, ...] | None:
+def units_of(line: str, header: NvprofHeader) -> tuple[str, ...] | None:
     """Return the units of the columns in a line below a CSV header ("" for none), None for another line."""
     if header.is_text or not line or line[0].isdigit():
         return None
@@ -205,7 +205,7 @@ def units_of(line: str, header: Header) -> tuple[str, ...] | None:
     return tuple(cells + [""] * (len(header.columns) - len(cells)))
 
 
-def plain(line: str, header: Header | None = None) -> str:
+def plain(line: str, header: NvprofHeader | None = None) -> str:
     """Return a line without the colours of a terminal. header: of the open table.
 
     No-break spaces of a web page become spaces, except in CSV, where they may separate thousands.

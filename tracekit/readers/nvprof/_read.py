@@ -9,13 +9,13 @@ import pyarrow as pa
 
 from tracekit.errors import Option, ParseError, sentence
 from tracekit.model.trace import Ledger
-from tracekit.readers.base import Confidence, Opened, ReadOptions
+from tracekit.readers.base import Confidence, ReadOptions, ReadResult
 from tracekit.readers.head import Head
 from tracekit.readers.nvprof._cells import decimal_of, text_cells
 from tracekit.readers.nvprof._lines import (
     HEADLESS,
     PREFIX,
-    Header,
+    NvprofHeader,
     Table,
     find_header,
     find_late_header,
@@ -23,8 +23,8 @@ from tracekit.readers.nvprof._lines import (
     split_cells,
     units_of,
 )
-from tracekit.readers.nvprof._session import Session
-from tracekit.readers.nvprof._state import State
+from tracekit.readers.nvprof._session import NvprofSession
+from tracekit.readers.nvprof._state import NvprofState
 from tracekit.readers.printed.late import heads
 from tracekit.readers.printed.locale import NumberCells, as_printed
 from tracekit.readers.printed.numbers import LOCAL_NUMBER
@@ -40,19 +40,21 @@ _CELLS = NumberCells(
 _ROW_STARTS = frozenset(b"0123456789")
 
 
-def read_nvprof(source: Source, options: ReadOptions, ledger: Ledger, reader: str, patterns: Sequence[bytes]) -> Opened:
+def read_nvprof(
+    source: Source, options: ReadOptions, ledger: Ledger, reader: str, patterns: Sequence[bytes]
+) -> ReadResult:
     """Return the events and totals of nvprof's output; tables of both forms, in any order.
 
     patterns: of lines of a table, or of nvprof itself.
     """
     if reader == "nvprof-text":
         source = as_printed(source, options, _CELLS)
-    state = State(source.name, options, ledger, reader)
+    state = NvprofState(source.name, options, ledger, reader)
     state.decimal_of_rows = lambda delimiter, width: _decimal_of_rows(source, delimiter, width)
     found = (_is_tagged(_plain_lines(head.data)) for head in heads(source, patterns))
     tagged = next((tagged for tagged in found if tagged is not None), False)
     batches = with_order(_batches(source, state, tagged), state.run, ledger)
-    return Opened(state.run, batches, True, (ledger,))
+    return ReadResult(state.run, batches, True, (ledger,))
 
 
 def _decimal_of_rows(source: Source, delimiter: str, width: int) -> str:
@@ -77,8 +79,8 @@ def _decimal_of_rows(source: Source, delimiter: str, width: int) -> str:
     raise ParseError(source.name, where, why, hint=hint)
 
 
-def _batches(source: Source, state: State, tagged: bool) -> Iterator[pa.RecordBatch]:
-    sessions: dict[int | None, Session] = {None: Session(state)}
+def _batches(source: Source, state: NvprofState, tagged: bool) -> Iterator[pa.RecordBatch]:
+    sessions: dict[int | None, NvprofSession] = {None: NvprofSession(state)}
     try:
         for block in source.line_blocks(state.ledger):
             if tagged:
@@ -115,7 +117,7 @@ def _batches(source: Source, state: State, tagged: bool) -> Iterator[pa.RecordBa
         state.names.close()
 
 
-def _block(block: LineBlock, session: Session) -> Iterator[pa.RecordBatch]:
+def _block(block: LineBlock, session: NvprofSession) -> Iterator[pa.RecordBatch]:
     if not block.torn:
         batches = session.block(block.data, block.line)
         if batches is not None:
@@ -139,7 +141,9 @@ def _block(block: LineBlock, session: Session) -> Iterator[pa.RecordBatch]:
         yield from session.rows(lines[start:], block.line + start)
 
 
-def _tagged_block(block: LineBlock, state: State, sessions: dict[int | None, Session]) -> Iterator[pa.RecordBatch]:
+def _tagged_block(
+    block: LineBlock, state: NvprofState, sessions: dict[int | None, NvprofSession]
+) -> Iterator[pa.RecordBatch]:
     """Read lines that name their rank. Each rank has a session of its own."""
     lines = block.data.decode("utf-8", "replace").split("\n")
     if not block.torn:
@@ -149,7 +153,7 @@ def _tagged_block(block: LineBlock, state: State, sessions: dict[int | None, Ses
         tag = LINE_TAG.match(line)
         rank = next((int(digits) for digits in tag.groups() if digits), None) if tag else None
         if rank not in sessions:
-            sessions[rank] = Session(state, rank)
+            sessions[rank] = NvprofSession(state, rank)
         sessions[rank].line(
             line[tag.end() :] if tag else line, block.line + index, torn=block.torn and index == len(lines) - 1
         )
@@ -214,7 +218,7 @@ _OWN_LINE = re.compile(
 )
 
 
-def _may_be_other_text(header: Header, following: list[str]) -> bool:
+def _may_be_other_text(header: NvprofHeader, following: list[str]) -> bool:
     """Return whether other text may hold this header: no quotes or gaps, no row of units below, no cell with a unit."""
     if header.squeezed:
         return not any(text_cells(text, header) for text in following)

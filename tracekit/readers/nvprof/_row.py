@@ -17,7 +17,7 @@ from tracekit.model.schema import Kind
 from tracekit.model.units import BYTE_FACTOR, TIME_EXPONENT, split_quantity, to_bytes, to_ns
 from tracekit.readers.engine.cells import RowError
 from tracekit.readers.nvprof._names import UNIFIED, api_kind, device_kind, strip_launch, strip_suffix
-from tracekit.readers.nvprof._state import OpenTable, State
+from tracekit.readers.nvprof._state import NvprofState, OpenTable
 from tracekit.readers.printed.numbers import BLANKS
 
 ARGS = {
@@ -144,7 +144,9 @@ def _identity(cell: str, number: Callable[[str], int | None]) -> int | None:
     return number(cell)
 
 
-def trace_row(cells: Mapping[str, str], table: OpenTable, state: State, line: int) -> tuple[int, dict[str, object]]:
+def trace_row(
+    cells: Mapping[str, str], table: OpenTable, state: NvprofState, line: int
+) -> tuple[int, dict[str, object]]:
     """Return the start of one row of a GPU, API or combined trace, and its other columns of EVENTS without pid.
 
     cells: by the column names of the CSV, stripped, "" for an empty cell. A cell beside start and duration that cannot
@@ -189,7 +191,7 @@ def unified_memory_cell(cell: str, table: OpenTable) -> str:
     return cell + table.unit("Unified Memory") if _BARE_SIZE.match(cell) else cell
 
 
-def _add_name(row: dict[str, object], name: str, args: dict[str, str], state: State, decimal: str) -> None:
+def _add_name(row: dict[str, object], name: str, args: dict[str, str], state: NvprofState, decimal: str) -> None:
     """Add the columns that follow from the name of a row."""
     if row["device"] is None and "grid_x" not in row and not name.startswith("["):
         name, kernel, correlation = strip_launch(name)

@@ -25,15 +25,15 @@ from tracekit.readers.nvprof._cells import (
     text_cells,
     with_rejoined_name,
 )
-from tracekit.readers.nvprof._lines import Header, Table
+from tracekit.readers.nvprof._lines import NvprofHeader, Table
 from tracekit.readers.nvprof._row import trace_row
 from tracekit.readers.nvprof._state import (
     MIXED,
     MIXED_TOTALS,
     UNLIKE_UNITS,
+    NvprofState,
     OpenTable,
     ProfiledRun,
-    State,
     is_unordered,
 )
 from tracekit.readers.nvprof._totals import GPU, total_rows
@@ -44,10 +44,10 @@ OTHER_TABLE = (
 _SMALLEST_BLOCK = 16
 
 
-class Session:
+class NvprofSession:
     """The lines of one writer: of the whole file, or of one rank if each line names its rank."""
 
-    def __init__(self, state: State, rank: int | None = None) -> None:
+    def __init__(self, state: NvprofState, rank: int | None = None) -> None:
         self.state, self.ledger, self.rank = state, state.ledger, rank
         self.table: OpenTable | None = None
         self.run: ProfiledRun | None = None
@@ -247,7 +247,7 @@ class Session:
 
     # Tables
 
-    def _open_table(self, header: Header, number: int) -> None:
+    def _open_table(self, header: NvprofHeader, number: int) -> None:
         """Begin a table. Raises: ParseError when a trace lacks a column that every row needs."""
         self.in_unread_table = False
         if header.table is Table.TRACE:

@@ -15,7 +15,7 @@ from tracekit.readers.base import ReadOptions
 from tracekit.readers.builder import IdTable, RowBuilder
 from tracekit.readers.engine.cells import RowError
 from tracekit.readers.names import Demangler
-from tracekit.readers.nvprof._lines import ORDINAL, Header
+from tracekit.readers.nvprof._lines import ORDINAL, NvprofHeader
 from tracekit.readers.printed.numbers import DECIMAL
 
 MIXED = (
@@ -70,7 +70,7 @@ class FastPlan:
 class OpenTable:
     """A table whose rows are being read."""
 
-    header: Header
+    header: NvprofHeader
     run: ProfiledRun
     section: str
     line: int
@@ -106,7 +106,7 @@ class OpenTable:
             if len(other.header.columns) == len(self.header.columns)
         )
 
-    def awaits_rows_of(self, header: Header) -> bool:
+    def awaits_rows_of(self, header: NvprofHeader) -> bool:
         """Return whether a table with this header may be mistaken for this one: neither has units or rows yet."""
         return self.units is None and self.begun is None and self.header.columns == header.columns
 
@@ -119,7 +119,7 @@ class OpenTable:
         return self.begun is None or pid in processes[: self.begun]
 
 
-class State:
+class NvprofState:
     """The state of the whole input: facts, devices, ids, names, rows for the next batch."""
 
     def __init__(self, path: str, options: ReadOptions, ledger: Ledger, reader: str) -> None:

@@ -19,7 +19,7 @@ from tracekit.readers.engine.cells import RowError
 from tracekit.readers.nvprof._lines import DEVICE_CALLS, HOST_CALLS, Table
 from tracekit.readers.nvprof._names import api_kind, device_kind, strip_suffix
 from tracekit.readers.nvprof._row import integer, plain_number, size_bytes, time_ns
-from tracekit.readers.nvprof._state import OpenTable, State
+from tracekit.readers.nvprof._state import NvprofState, OpenTable
 
 GPU, API = "GPU activities", "API calls"
 _LEVEL = re.compile(r"^(Idle|Low|Mid|High|Max) \((\d+)\)$")
@@ -45,7 +45,7 @@ class Total:
     args: dict[str, object] = field(default_factory=dict)
 
 
-def total_rows(cells: Mapping[str, str], table: OpenTable, state: State) -> list[dict[str, object]]:
+def total_rows(cells: Mapping[str, str], table: OpenTable, state: NvprofState) -> list[dict[str, object]]:
     """Return the rows of TOTALS of one line: one, or one for each counter if a line has several.
 
     Raises: RowError, with the reason to drop the row.
@@ -83,7 +83,7 @@ def _percent(cell: str, decimal: str) -> str:
     return plain_number(cell, decimal)
 
 
-def _summary(cells: Mapping[str, str], table: OpenTable, state: State) -> list[Total]:
+def _summary(cells: Mapping[str, str], table: OpenTable, state: NvprofState) -> list[Total]:
     group = cells.get("Type", "").rstrip(":") or table.kind or table.section
     table.kind = group if "Type" in table.header.columns else ""
     name = cells["Name"]
@@ -120,7 +120,7 @@ def _summary(cells: Mapping[str, str], table: OpenTable, state: State) -> list[T
     return [Total(name, columns, args)]
 
 
-def _counters(cells: Mapping[str, str], table: OpenTable, state: State) -> list[Total]:
+def _counters(cells: Mapping[str, str], table: OpenTable, state: NvprofState) -> list[Total]:
     is_metric = "Metric Name" in table.header.columns
     calls = state.read_optional(partial(integer, cells["Invocations"], table.decimal, 1 << 62), "Invocations")
     args: dict[str, object] = {"metric" if is_metric else "event": cells["Metric Name" if is_metric else "Event Name"]}
@@ -188,7 +188,7 @@ def _json_number(number: Decimal) -> int | float | str:
     return int(number) if -(1 << 63) <= number < 1 << 63 else str(int(number))
 
 
-def _per_call(cells: Mapping[str, str], table: OpenTable, state: State) -> list[Total]:
+def _per_call(cells: Mapping[str, str], table: OpenTable, state: NvprofState) -> list[Total]:
     """Return a row for each counter of one kernel call (`--print-gpu-trace --metrics`). Such tables have no times."""
     totals: list[Total] = []
     name, correlation = strip_suffix(cells["Kernel"])
@@ -216,7 +216,7 @@ def _per_call(cells: Mapping[str, str], table: OpenTable, state: State) -> list[
     return totals
 
 
-def _unified(cells: Mapping[str, str], table: OpenTable, state: State) -> list[Total]:
+def _unified(cells: Mapping[str, str], table: OpenTable, state: NvprofState) -> list[Total]:
     """Return the row of one kind of migration or fault.
 
     nvprof 9 with --csv prints no unit for Total Time, which is 0.000000, and prints the count of page fault groups, as

@@ -28,7 +28,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tracekit.readers.base import Confidence, Opened, ReadOptions
+from tracekit.readers.base import Confidence, ReadOptions, ReadResult
 from tracekit.readers.head import Head
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ def sniff(head: Head) -> Confidence:
     return sniff_nvprof(head, text=False)
 
 
-def read(source: Source, options: ReadOptions, ledger: Ledger) -> Opened:
+def read(source: Source, options: ReadOptions, ledger: Ledger) -> ReadResult:
     """Return the events and totals. Raises: ParseError for a trace without Start, Duration, Name or units."""
     from tracekit.readers.nvprof._read import read_nvprof
 

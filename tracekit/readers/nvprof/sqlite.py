@@ -48,7 +48,7 @@ from tracekit.model.arrow import F64, I64, Column, DictColumn, Mask, pc
 from tracekit.model.schema import Kind
 from tracekit.model.trace import Ledger, Run, SourceFacts
 from tracekit.model.units import MAX_NS
-from tracekit.readers.base import Confidence, Opened, ReadOptions
+from tracekit.readers.base import Confidence, ReadOptions, ReadResult
 from tracekit.readers.builder import RowBuilder, bounded
 from tracekit.readers.engine.pairing import OpenRanges
 from tracekit.readers.head import Head
@@ -69,7 +69,7 @@ from tracekit.readers.sqlite.cupti import (
     integers,
     with_lost_work,
 )
-from tracekit.readers.sqlite.database import Block, CellType, Database
+from tracekit.readers.sqlite.database import CellType, Database, RowBlock
 
 if TYPE_CHECKING:
     from tracekit.model.trace import Ledger
@@ -97,7 +97,7 @@ NameOf = Callable[[int], tuple[str | None, str | None]]
 
 
 @dataclass(frozen=True, slots=True)
-class Counter:
+class NvprofCounter:
     """A metric or an event. kind: of its values: double, uint64, int64, percent, throughput or level; "" if unknown."""
 
     name: str
@@ -106,11 +106,11 @@ class Counter:
 
 
 @lru_cache(maxsize=1)
-def _known() -> tuple[dict[int, Counter], dict[int, Counter]]:
+def _known() -> tuple[dict[int, NvprofCounter], dict[int, NvprofCounter]]:
     """Return metrics and events by id."""
     data = json.loads(files("tracekit.readers.nvprof").joinpath("_cupti_counters.json").read_text(encoding="utf-8"))
-    metrics = {number: Counter(name, kind, description) for number, name, kind, description in data["metrics"]}
-    return metrics, {number: Counter(name, "uint64") for number, name in data["events"]}
+    metrics = {number: NvprofCounter(name, kind, description) for number, name, kind, description in data["metrics"]}
+    return metrics, {number: NvprofCounter(name, "uint64") for number, name in data["events"]}
 
 
 @dataclass(slots=True)
@@ -160,7 +160,7 @@ def totals(ctx: SqlContext, kernels: Kernels, name_of: NameOf) -> Iterator[pa.Re
 def _add(
     ctx: SqlContext,
     table: str,
-    known: Mapping[int, Counter],
+    known: Mapping[int, NvprofCounter],
     section: str,
     kernels: Kernels,
     name_of: NameOf,
@@ -196,7 +196,7 @@ def _add(
     np.add.at(sums, place, values)
     for at in np.argsort(first, kind="stable").tolist():
         device, name, number = groups[at].tolist()
-        counter = known.get(number, Counter(f"{section[:-1]} {number}", ""))
+        counter = known.get(number, NvprofCounter(f"{section[:-1]} {number}", ""))
         args: dict[str, object] = {section[:-1]: counter.name}
         args |= {"description": counter.description} if counter.description else {}
         row: dict[str, object] = {"section": section, "kind": str(Kind.KERNEL), "calls": int(calls[at])}
@@ -217,7 +217,7 @@ def _add(
     ledger.merged += len(keys) - len(groups)
 
 
-def _values(block: Block, ids: I64, known: Mapping[int, Counter]) -> tuple[I64 | F64, Mask]:
+def _values(block: RowBlock, ids: I64, known: Mapping[int, NvprofCounter]) -> tuple[I64 | F64, Mask]:
     """Return the values of a block's rows (of events int64), and which rows have one; 0 where they have none."""
     if block.table == EVENT:
         return block.integers("value"), block.valid("value")
@@ -259,14 +259,14 @@ BATCH = 1 << 14
 Names: TypeAlias = Callable[[int], str | None]
 
 
-def objects_of(block: Block) -> list[tuple[int, str]]:
+def objects_of(block: RowBlock) -> list[tuple[int, str]]:
     """Return kind and blob (in hexadecimal digits) of each row's object."""
     blobs = block.columns.get("objectId")
     texts = [""] * block.count if blobs is None else [blob or "" for blob in arrow.optional_texts(blobs)]
     return list(zip(block.integers("objectKind").tolist(), texts, strict=True))
 
 
-def places_of(block: Block) -> dict[str, Column]:
+def places_of(block: RowBlock) -> dict[str, Column]:
     """Return the columns pid, tid, device, context and stream of the rows. Each distinct object is decoded once."""
     kinds = arrow.array(block.integers("objectKind")).cast(pa.string())
     blobs = block.columns.get("objectId")
@@ -312,7 +312,7 @@ class _Marker:
 
 
 @dataclass(slots=True)
-class _State:
+class _NvprofSqliteState:
     ctx: SqlContext
     names: Names
     data: dict[int, dict[str, object]]
@@ -346,7 +346,7 @@ class _State:
 
 def markers(ctx: SqlContext, names: Names) -> Iterator[pa.RecordBatch]:
     """Yield ranges and marks. Their args hold the color, category and payload of MARKER_DATA."""
-    state = _State(ctx, names, _data(ctx))
+    state = _NvprofSqliteState(ctx, names, _data(ctx))
     if TABLE not in ctx.db.tables:
         return
     wanted = integers("flags", "timestamp", "id", "objectKind", "name", "domain") | {"objectId": CellType.HEX}
@@ -369,7 +369,7 @@ def markers(ctx: SqlContext, names: Names) -> Iterator[pa.RecordBatch]:
 
 
 def _add_record(
-    state: _State,
+    state: _NvprofSqliteState,
     number: int,
     flags: int,
     ts: int,
@@ -490,7 +490,7 @@ NONE = "-- null --"
 """Row 0 of StringTable."""
 
 
-def read(source: Source, options: ReadOptions, ledger: Ledger) -> Opened:
+def read(source: Source, options: ReadOptions, ledger: Ledger) -> ReadResult:
     """Return the events. Raises: ParseError for a damaged database, or one of another program."""
     db = Database(source, ledger)
     run = Run(origin_ns=0)
@@ -503,7 +503,7 @@ def read(source: Source, options: ReadOptions, ledger: Ledger) -> Opened:
     except BaseException:
         db.close()
         raise
-    return Opened(run, with_lost_work(_batches(ctx, pid), source, ledger), False, (ledger,))
+    return ReadResult(run, with_lost_work(_batches(ctx, pid), source, ledger), False, (ledger,))
 
 
 def _batches(ctx: SqlContext, pid: int | None) -> Iterator[pa.RecordBatch]:
@@ -560,7 +560,7 @@ _KERNEL_EXTRAS = (
 )
 
 
-def _kernels(ctx: SqlContext, block: Block, pid: int | None) -> Columns:
+def _kernels(ctx: SqlContext, block: RowBlock, pid: int | None) -> Columns:
     name, raw = _names(ctx, block.columns.get("name"))
     extras = [Extra(key, block.columns.get(key)) for key in _KERNEL_EXTRAS]
     columns: Columns = {
@@ -573,7 +573,7 @@ def _kernels(ctx: SqlContext, block: Block, pid: int | None) -> Columns:
     return columns | cuda.place(ctx, block) | cuda.shape(ctx, block)
 
 
-def _copies(ctx: SqlContext, block: Block, pid: int | None) -> Columns:
+def _copies(ctx: SqlContext, block: RowBlock, pid: int | None) -> Columns:
     kinds = block.columns.get("copyKind")
     extras = [
         Extra("src_mem_type", block.columns.get("srcKind"), MEMORY.get),
@@ -601,7 +601,7 @@ def copy_name(kind: int) -> str:
     return f"[CUDA memcpy {cuda.COPY_KINDS[kind]}]" if kind in cuda.COPY_KINDS else "[CUDA memcpy]"
 
 
-def _memsets(ctx: SqlContext, block: Block, pid: int | None) -> Columns:
+def _memsets(ctx: SqlContext, block: RowBlock, pid: int | None) -> Columns:
     extras = [
         Extra("value", block.columns.get("value"), as_is),
         Extra("mem_type", block.columns.get("memoryKind"), MEMORY.get),
@@ -617,7 +617,7 @@ def _memsets(ctx: SqlContext, block: Block, pid: int | None) -> Columns:
     return columns | _work(ctx, block)
 
 
-def _work(ctx: SqlContext, block: Block) -> Columns:
+def _work(ctx: SqlContext, block: RowBlock) -> Columns:
     """Return the place of a copy or memset. Some versions have the id of the launch in runtimeCorrelationId only."""
     columns = cuda.place(ctx, block)
     runtime_id = cuda.above_zero(block.columns.get("runtimeCorrelationId"))
@@ -627,7 +627,7 @@ def _work(ctx: SqlContext, block: Block) -> Columns:
     return columns
 
 
-def _calls(block: Block, name: str) -> Columns:
+def _calls(block: RowBlock, name: str) -> Columns:
     known = _api_names(name.lower())
     ids = block.columns.get("cbid")
     thread = block.columns.get("threadId")
@@ -651,7 +651,7 @@ def _call_name(known: tuple[str, ...], cbid: int) -> str:
     return cuda.call_name(known[cbid]) if 0 < cbid < len(known) and known[cbid] else f"cbid {cbid}"
 
 
-def _overhead(block: Block) -> Columns:
+def _overhead(block: RowBlock) -> Columns:
     kinds = block.columns.get("overheadKind")
     return {
         "kind": Kind.OVERHEAD,
@@ -660,7 +660,7 @@ def _overhead(block: Block) -> Columns:
     }
 
 
-def _synchronization(ctx: SqlContext, block: Block, pid: int | None) -> Columns:
+def _synchronization(ctx: SqlContext, block: RowBlock, pid: int | None) -> Columns:
     kinds = block.columns.get("type")
     event = cuda.below(block.columns.get("cudaEventId"), cuda.NO_ID)
     columns = cuda.place(ctx, block) | {
@@ -673,7 +673,7 @@ def _synchronization(ctx: SqlContext, block: Block, pid: int | None) -> Columns:
     return columns
 
 
-def _unified(block: Block) -> Columns:
+def _unified(block: RowBlock) -> Columns:
     kinds = block.integers("counterKind")
     copies = np.isin(kinds, tuple(UNIFIED_COPIES))
     # A copy to the host runs on its source device, everything else on its destination.

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tracekit.readers.base import Confidence, Opened, ReadOptions
+from tracekit.readers.base import Confidence, ReadOptions, ReadResult
 from tracekit.readers.head import Head
 from tracekit.readers.nvprof.csv import LATE
 
@@ -31,7 +31,7 @@ def sniff(head: Head) -> Confidence:
     return sniff_nvprof(head, text=True)
 
 
-def read(source: Source, options: ReadOptions, ledger: Ledger) -> Opened:
+def read(source: Source, options: ReadOptions, ledger: Ledger) -> ReadResult:
     """Return the events and totals. Raises: ParseError as the reader of CSV."""
     from tracekit.readers.nvprof._read import read_nvprof
 

@@ -31,7 +31,7 @@ _DOUBLINGS = 5
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Block:
+class PacketBlock:
     """Packets in order. fields: of all packets. number: of the first packet, from 1. where: its byte in the file."""
 
     data: Bytes
@@ -54,7 +54,7 @@ class Packets:
     def __init__(self, source: Source, ledger: Ledger) -> None:
         self._source, self._ledger = source, ledger
 
-    def blocks(self) -> Iterator[Block]:
+    def blocks(self) -> Iterator[PacketBlock]:
         """Yield the packets. Raises: ParseError for a file that begins with none."""
         for data, starts, ends, at in self._framed():
             block = self._block(data, starts, ends, f"byte {at}")
@@ -67,12 +67,12 @@ class Packets:
                 if len(first):
                     yield self._block(inner, first, last, block.where)
 
-    def _block(self, data: bytes, starts: I64, ends: I64, where: str) -> Block:
+    def _block(self, data: bytes, starts: I64, ends: I64, where: str) -> PacketBlock:
         values = padded(data)
         view = words_of(values)
         number = self._ledger.read + 1
         self._ledger.read += len(starts)
-        return Block(values, view, scan(view, starts, ends), starts, ends, number, where)
+        return PacketBlock(values, view, scan(view, starts, ends), starts, ends, number, where)
 
     def _framed(self) -> Iterator[tuple[bytes, I64, I64, int]]:
         """Yield bytes with the packets in them, and the byte of the file that they begin at."""
@@ -107,7 +107,7 @@ class Packets:
         if end < len(data):
             self._lost("damaged", "dropped: the rest of compressed packets, which is damaged", where)
 
-    def _unpacked(self, block: Block, packed: dict[int, tuple[int, int, int]]) -> Iterator[bytes]:
+    def _unpacked(self, block: PacketBlock, packed: dict[int, tuple[int, int, int]]) -> Iterator[bytes]:
         """Yield the packets of a block, framed, with compressed ones in their place."""
         own = block.data.tobytes()
         parts: list[bytes] = []
@@ -132,7 +132,7 @@ class Packets:
         yield b"".join(parts)
 
 
-def _framed_again(data: bytes, block: Block, first: int, last: int) -> bytes:
+def _framed_again(data: bytes, block: PacketBlock, first: int, last: int) -> bytes:
     out = bytearray()
     for start, end in zip(block.starts[first:last].tolist(), block.ends[first:last].tolist(), strict=True):
         out.append(_PACKET)
@@ -145,7 +145,7 @@ def _framed_again(data: bytes, block: Block, first: int, last: int) -> bytes:
     return bytes(out)
 
 
-def _packed(block: Block) -> dict[int, tuple[int, int, int]] | None:
+def _packed(block: PacketBlock) -> dict[int, tuple[int, int, int]] | None:
     """Return field, begin and end of the compressed bytes by packet; None where no packet is compressed."""
     found: dict[int, tuple[int, int, int]] = {}
     for number in (COMPRESSED, ZSTD_COMPRESSED):

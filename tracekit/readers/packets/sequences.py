@@ -16,8 +16,8 @@ from tracekit.model.arrow import I32, I64, Mask
 from tracekit.model.digits import signed
 from tracekit.readers.engine.wire import WireMessage, scan
 from tracekit.readers.packets import fields as numbers
-from tracekit.readers.packets.framing import Block
-from tracekit.readers.packets.texts import NONE, Texts, distinct
+from tracekit.readers.packets.framing import PacketBlock
+from tracekit.readers.packets.texts import NONE, PacketTexts, distinct
 
 _TEXTS = (
     numbers.CATEGORIES,
@@ -34,7 +34,7 @@ NEEDS_STATE = 2
 
 
 @dataclass(slots=True, eq=False)
-class Interned:
+class InternedTexts:
     """Texts and messages that a sequence has defined since its state was cleared, by field and number (iid)."""
 
     texts: dict[tuple[int, int], int] = field(default_factory=dict)
@@ -42,7 +42,7 @@ class Interned:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class State:
+class SequenceState:
     """State of a sequence for some of its packets. valid: False where a packet was lost.
 
     track: uuid, None for none. thread: pid and tid that the sequence states, of older producers. reference_us: the time
@@ -50,7 +50,7 @@ class State:
     """
 
     sequence: int
-    interned: Interned
+    interned: InternedTexts
     valid: bool = False
     clock: int = 0
     track: int | None = None
@@ -67,7 +67,7 @@ class Stated:
     """The states of the packets of a block. state: index of `states` of each packet. flags: their sequence_flags."""
 
     state: I64
-    states: list[State]
+    states: list[SequenceState]
     flags: I64
 
     def of(self, packets: I64, name: str, default: int) -> I64:
@@ -94,27 +94,27 @@ class Stated:
 
     def raw(self, packet: int, kind: int, iid: int) -> bytes | None:
         """Return the message that a number has for a packet."""
-        state: State = self.states[int(self.state[packet])]
+        state: SequenceState = self.states[int(self.state[packet])]
         return state.interned.raw.get((kind, iid))
 
 
 class Sequences:
     """The states of all sequences, block after block."""
 
-    def __init__(self, texts: Texts) -> None:
+    def __init__(self, texts: PacketTexts) -> None:
         self._texts = texts
-        self._now: dict[int, State] = {}
+        self._now: dict[int, SequenceState] = {}
         self._epochs = count()
         self.lost = 0
         """Packets before which others were lost."""
 
-    def read(self, block: Block) -> Stated:
+    def read(self, block: PacketBlock) -> Stated:
         """Return the state of each packet."""
         fields = block.fields
         sequence, _ = fields.of(numbers.SEQUENCE, 0).last(block.count)
         flags, _ = fields.of(numbers.FLAGS, 0).last(block.count)
         ids, code = distinct(sequence)
-        states = [self._now.get(one) or State(one, Interned()) for one in ids.tolist()]
+        states = [self._now.get(one) or SequenceState(one, InternedTexts()) for one in ids.tolist()]
         cleared = flags & _CLEARED != 0
         old = fields.of(numbers.CLEARED, 0)
         cleared[old.row[old.value != 0]] = True
@@ -135,7 +135,7 @@ class Sequences:
             self._now[each.sequence] = each
         return Stated(state, states, flags)
 
-    def _changed(self, block: Block, states: list[State], code: I64, changes: I64, cleared: Mask) -> I64:
+    def _changed(self, block: PacketBlock, states: list[SequenceState], code: I64, changes: I64, cleared: Mask) -> I64:
         """Append the states that begin within a block; return the state of each packet."""
         now = list(range(len(states)))
         mark = np.full(block.count, -1, np.int64)
@@ -149,7 +149,9 @@ class Sequences:
                 state = replace(state, reference_us=None)
             if cleared[row]:
                 # The time of the thread counts no longer: in Perfetto's engine too.
-                new = replace(State(state.sequence, Interned(), True), thread=state.thread, process=state.process)
+                new = replace(
+                    SequenceState(state.sequence, InternedTexts(), True), thread=state.thread, process=state.process
+                )
             elif row in gaps:
                 self.lost += 1
                 new = replace(state, valid=False)
@@ -176,7 +178,7 @@ _CHANGES = (numbers.DEFAULTS, numbers.THREAD, numbers.PROCESS)
 class _Messages:
     """The messages of a block that change states, by packet."""
 
-    def __init__(self, block: Block, epochs: Iterator[int]) -> None:
+    def __init__(self, block: PacketBlock, epochs: Iterator[int]) -> None:
         self._data, self._epochs = block.data, epochs
         fields = block.fields
         self._entries: dict[int, list[tuple[int, int | None, bytes | None, tuple[int, int]]]] = {}
@@ -189,7 +191,7 @@ class _Messages:
             for row, at, end in zip(found.row.tolist(), found.at.tolist(), found.ends.tolist(), strict=True):
                 self._changes.setdefault(row, []).append((kind, block.data[at:end].tobytes()))
 
-    def _take(self, block: Block, rows: I64, starts: I64, ends: I64) -> None:
+    def _take(self, block: PacketBlock, rows: I64, starts: I64, ends: I64) -> None:
         outer = scan(block.view, starts, ends)
         wanted = np.flatnonzero((outer.wire == 2) & np.isin(outer.number, (*_TEXTS, *_RAW)))
         begins, stops = outer.at[wanted], outer.at[wanted] + outer.value[wanted].view(np.int64)
@@ -208,7 +210,7 @@ class _Messages:
         ):
             self._entries.setdefault(owner, []).append((kind, number, name, (start, stop)))
 
-    def intern(self, row: int, interned: Interned, texts: Texts) -> None:
+    def intern(self, row: int, interned: InternedTexts, texts: PacketTexts) -> None:
         """Add what a packet defines. The first definition of a number stays."""
         for kind, number, name, (start, stop) in self._entries.get(row, ()):
             if number is None:
@@ -218,7 +220,7 @@ class _Messages:
             else:
                 interned.texts.setdefault((kind, number), texts.name_of(name or b""))
 
-    def change(self, row: int, state: State) -> State:
+    def change(self, row: int, state: SequenceState) -> SequenceState:
         """Return the state after the messages of a packet."""
         for kind, data in self._changes.get(row, ()):
             found = WireMessage(data)

@@ -16,7 +16,7 @@ from tracekit.readers.engine.wire import Picked, Words
 NONE = -1
 
 
-class Texts:
+class PacketTexts:
     """Numbers for texts, from 0 in order of appearance. Bytes that are not UTF-8 become U+FFFD, with a note."""
 
     def __init__(self, ledger: Ledger) -> None:

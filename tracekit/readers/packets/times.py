@@ -19,7 +19,7 @@ from tracekit.readers.packets.fields import (
     SNAPSHOT,
     TIMESTAMP,
 )
-from tracekit.readers.packets.framing import Block
+from tracekit.readers.packets.framing import PacketBlock
 from tracekit.readers.packets.sequences import Stated
 from tracekit.readers.packets.texts import distinct
 
@@ -35,7 +35,7 @@ Clock = tuple[int, int]
 
 
 @dataclass(frozen=True, slots=True)
-class Shown:
+class ShownTimes:
     """A clock in a snapshot: its count, whether its times are steps, and how many ns one count is."""
 
     clock: int
@@ -49,7 +49,7 @@ def clock_of(sequence: int, number: int) -> Clock:
     return (sequence if FIRST_LOCAL_CLOCK <= number <= LAST_LOCAL_CLOCK else 0, number)
 
 
-class Clocks:
+class PacketClocks:
     """Relations of clocks, by the snapshots so far."""
 
     def __init__(self) -> None:
@@ -62,7 +62,7 @@ class Clocks:
         self._multiplier: dict[Clock, int] = {}
         self._last: dict[Clock, int] = {}
 
-    def add(self, sequence: int, shown: list[Shown], main: int) -> bool:
+    def add(self, sequence: int, shown: list[ShownTimes], main: int) -> bool:
         """Take a snapshot; return whether it is one. main: number of the trace's clock, 0 for not said."""
         if main:
             self.main = (0, main)
@@ -181,8 +181,8 @@ Given = tuple[I64, Mask]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Timed:
-    """The times of the packets of a block: ns, BAD for one out of range; of a clock in `Times.waiting` where `clock`
-    is not -1. given: whether the packet has a time; else it has that of the latest packet before it.
+    """The times of the packets of a block: ns, BAD for one out of range; of a clock in `PacketTimes.waiting` where
+    `clock`     is not -1. given: whether the packet has a time; else it has that of the latest packet before it.
     """
 
     ns: I64
@@ -190,11 +190,11 @@ class Timed:
     given: Mask
 
 
-class Times:
+class PacketTimes:
     """Converts the times of a file, block after block."""
 
     def __init__(self) -> None:
-        self.clocks = Clocks()
+        self.clocks = PacketClocks()
         self.waiting: list[Clock] = []
         """Clocks that no snapshot so far relates to the clock of the trace."""
         self.snapshots = 0
@@ -205,7 +205,7 @@ class Times:
         self._passed: dict[int, int] = {}
         """How far the events of older producers have counted, us, by the statement from which they count."""
 
-    def read(self, block: Block, stated: Stated) -> Timed:
+    def read(self, block: PacketBlock, stated: Stated) -> Timed:
         """Return the time of each packet."""
         count = block.count
         ns, has = block.fields.of(TIMESTAMP, 0).last(count)
@@ -277,14 +277,14 @@ class Times:
             self.waiting.append(clock)
         return place
 
-    def _snapshots(self, block: Block) -> dict[int, list[tuple[list[Shown], int]]]:
-        found: dict[int, list[tuple[list[Shown], int]]] = {}
+    def _snapshots(self, block: PacketBlock) -> dict[int, list[tuple[list[ShownTimes], int]]]:
+        found: dict[int, list[tuple[list[ShownTimes], int]]] = {}
         fields = block.fields.of(SNAPSHOT, 2)
         for row, at, end in zip(fields.row.tolist(), fields.at.tolist(), fields.ends.tolist(), strict=True):
             snapshot = WireMessage(block.data[at:end].tobytes())
             clocks = [WireMessage(each) for each in snapshot.each(1)]
             self.from_zero |= any(c.number(1) == BOOTTIME and not c.number(2) for c in clocks)
-            shown = [Shown(c.number(1), c.number(2), c.number(3) != 0, c.number(4)) for c in clocks]
+            shown = [ShownTimes(c.number(1), c.number(2), c.number(3) != 0, c.number(4)) for c in clocks]
             found.setdefault(row, []).append((shown, snapshot.number(2)))
         return found
 

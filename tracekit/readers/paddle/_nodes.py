@@ -7,7 +7,7 @@ from types import MappingProxyType
 
 import numpy as np
 
-from tracekit.messages import MEMORY_TYPES, TREE_TYPES, Message
+from tracekit.messages import MEMORY_TYPES, TREE_TYPES, ProtobufMessage
 from tracekit.model.schema import Kind
 from tracekit.model.trace import Ledger
 from tracekit.readers.engine.protobuf import INT32_MAX, INT64_MAX, plain
@@ -94,7 +94,7 @@ def runtime_kind(name: bytes) -> str:
     return str(Kind.DRIVER if driver else Kind.RUNTIME)
 
 
-def device_row(event: Message, ledger: Ledger) -> tuple[Row, Args] | None:
+def device_row(event: ProtobufMessage, ledger: Ledger) -> tuple[Row, Args] | None:
     """Return (kind, correlation, bytes, copy_kind, *SHAPE_COLUMNS) of a DeviceTraceEventProto, and its args.
 
     None: a number is larger than a trace can hold.
@@ -141,7 +141,7 @@ def _shortest(value: float) -> float | None:
     return float(str(np.float32(value))) if np.isfinite(value) else None
 
 
-def supplement(event: Message, ledger: Ledger) -> Args:
+def supplement(event: ProtobufMessage, ledger: Ledger) -> Args:
     """Return the contents of an OperatorSupplementEventProto, under the names of Paddle's JSON export."""
     shapes, dtypes = event.input_shapes, event.dtypes
     found: Args = {
@@ -164,7 +164,7 @@ def supplement(event: Message, ledger: Ledger) -> Args:
     return found
 
 
-def memory_args(event: Message, ledger: Ledger) -> tuple[bytes, Args]:
+def memory_args(event: ProtobufMessage, ledger: Ledger) -> tuple[bytes, Args]:
     """Return the name of a MemTraceEventProto, which is its type, and its args."""
     args: Args = {key.name: value for key, value in event.ListFields() if key.name in _MEMORY_ARGS and value}
     if "place" in args:

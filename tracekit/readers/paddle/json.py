@@ -34,15 +34,15 @@ import pyarrow as pa
 from tracekit.model.schema import DEVICE_WORK, Kind
 from tracekit.model.trace import Ledger
 from tracekit.model.units import MAX_NS
-from tracekit.readers.base import Opened, ReadOptions
+from tracekit.readers.base import ReadOptions, ReadResult
 from tracekit.readers.names import Demangler
 from tracekit.readers.paddle._nodes import KIND_OF_TYPE, LAUNCHES, runtime_kind, step_number
 from tracekit.readers.source import Source
 from tracekit.readers.trace_event import events
 from tracekit.readers.trace_event.columns import SCRATCH, Planner
-from tracekit.readers.trace_event.events import Reading
+from tracekit.readers.trace_event.events import EventReading
 from tracekit.readers.trace_event.marks import EVENT_LIST
-from tracekit.readers.trace_event.plan import DEVICE, HOST, MOVABLE, RELATIVE, Build, Member, Rows
+from tracekit.readers.trace_event.plan import DEVICE, HOST, MOVABLE, RELATIVE, Build, EventRows, Member
 
 if TYPE_CHECKING:
     from tracekit.model.trace import Ledger
@@ -97,17 +97,17 @@ def plain_numbers(text: bytes) -> bytes:
     return _GLUED.sub(rb'","glued \2":\1\3', _TIME_TEXT.sub(rb'"\1"\2\3', text))
 
 
-def read(source: Source, options: ReadOptions, ledger: Ledger) -> Opened:
+def read(source: Source, options: ReadOptions, ledger: Ledger) -> ReadResult:
     """Return the events."""
     reading = events.begin(source, options, ledger, "paddle.profiler", "paddle-json", plain_numbers)
     reading.run.origin_ns = 0
-    return Opened(reading.run, _Paddle(reading).batches(), False, (ledger,))
+    return ReadResult(reading.run, _Paddle(reading).batches(), False, (ledger,))
 
 
 class _Paddle:
     """The state of one reading: the base of start_time, the process of the host, the devices."""
 
-    def __init__(self, reading: Reading) -> None:
+    def __init__(self, reading: EventReading) -> None:
         self.reading = reading
         self.base_ns, self.uncertainty_ns = survey(reading.source, reading.ledger)
         self.host: int | None = None
@@ -115,7 +115,7 @@ class _Paddle:
         self.demangler = Demangler(reading.ledger, enabled=reading.options.demangle)
 
     def batches(self) -> Iterator[pa.RecordBatch]:
-        waiting = list[Rows]()
+        waiting = list[EventRows]()
         for rows in events.planned(self.reading, Planner(self.look, self.reading.ledger)):
             self._watch(rows)
             waiting.append(rows)
@@ -227,7 +227,7 @@ class _Paddle:
             build.keep(event.members.get("cat"))
             build.keep_rest((), _TOP)
 
-    def _watch(self, rows: Rows) -> None:
+    def _watch(self, rows: EventRows) -> None:
         if self.host is None:
             pid, known = rows.ints("pid")
             host = rows.has(HOST) & known
@@ -237,7 +237,7 @@ class _Paddle:
         if known.any():
             self.devices.update(np.unique(device[known]).tolist())
 
-    def _finished(self, rows: Rows) -> pa.RecordBatch:
+    def _finished(self, rows: EventRows) -> pa.RecordBatch:
         columns, count = rows.columns, rows.count
         relative = rows.has(RELATIVE)
         if relative.any():

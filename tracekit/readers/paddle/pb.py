@@ -32,12 +32,12 @@ import orjson
 import pyarrow as pa
 
 from tracekit.errors import ParseError
-from tracekit.messages import STAND_IN, TREE_TYPES, Message, messages
+from tracekit.messages import STAND_IN, TREE_TYPES, ProtobufMessage, messages
 from tracekit.model.arrow import Values
 from tracekit.model.schema import Kind
 from tracekit.model.trace import Ledger, Run, SourceFacts
 from tracekit.model.units import MAX_NS
-from tracekit.readers.base import Confidence, Opened, ReadOptions
+from tracekit.readers.base import Confidence, ReadOptions, ReadResult
 from tracekit.readers.builder import BATCH_ROWS, IdTable, event_batch
 from tracekit.readers.engine.protobuf import (
     EPOCH_NS,
@@ -102,7 +102,7 @@ def sniff(head: Head) -> Confidence:
 
 
 @dataclass(slots=True)
-class _Rows:
+class _PaddlePbRows:
     """Rows of one sort of record, as tuples, until a batch is made of them."""
 
     names: list[bytes] = field(default_factory=list)
@@ -151,7 +151,7 @@ class _Node:
     more: list[dict[str, object]] = field(default_factory=list)
 
 
-class _Reading:
+class _PaddlePbReading:
     """One reading of one file."""
 
     def __init__(self, source: Source, options: ReadOptions, ledger: Ledger, run: Run) -> None:
@@ -159,7 +159,7 @@ class _Reading:
         self.facts = run.sources[0].facts
         self.names = Demangler(ledger, enabled=options.demangle)
         self.ids = {column: IdTable(run, column, options.source) for column in ("pid", "tid", "stream", "context")}
-        self.sorts = {sort: _Rows() for sort in _COLUMNS}
+        self.sorts = {sort: _PaddlePbRows() for sort in _COLUMNS}
         self.classes = messages("nodetree")
         self.node = _Node()
         self.threads: dict[int, int] = {}
@@ -236,7 +236,7 @@ class _Reading:
             return False
         return True
 
-    def _decoded(self, name: str, data: bytes) -> Message | None:
+    def _decoded(self, name: str, data: bytes) -> ProtobufMessage | None:
         """Return a message, None for bytes that are not one."""
         from google.protobuf.message import DecodeError
 
@@ -245,7 +245,7 @@ class _Reading:
         except DecodeError:
             return None
 
-    def _record(self, name: str, data: bytes, met: Met) -> Message | None:
+    def _record(self, name: str, data: bytes, met: Met) -> ProtobufMessage | None:
         """Count a record and decode it; None if it is dropped."""
         self.ledger.read += 1
         message = self._decoded(name, data)
@@ -334,7 +334,7 @@ class _Reading:
     def _bad_value(self, met: Met) -> None:
         self.ledger.drop("bad-value", where=f"byte {met.at}", text=_BAD_VALUE)
 
-    def _device(self, event: Message, pid: int, met: Met) -> None:
+    def _device(self, event: ProtobufMessage, pid: int, met: Met) -> None:
         if not self._good(event.start_ns, event.end_ns, met):
             return
         found = device_row(event, self.ledger)
@@ -345,7 +345,7 @@ class _Reading:
         lane = event.device_id, self._id("context", event.context_id), self._id("stream", event.stream_id)
         self._keep("device", event.name, args or None, *self._times(event), kind, pid, *lane, *rest)
 
-    def _times(self, event: Message) -> tuple[int, int, int]:
+    def _times(self, event: ProtobufMessage) -> tuple[int, int, int]:
         return self.ledger.read, event.start_ns, event.end_ns - event.start_ns
 
     def _id(self, column: str, value: int) -> int:
@@ -375,7 +375,7 @@ class _Reading:
             columns["source"] = self.options.source
             if sort == "memory":
                 columns["kind"] = str(Kind.MEMORY)
-            self.sorts[sort] = _Rows()
+            self.sorts[sort] = _PaddlePbRows()
             yield event_batch(count, columns)
 
     def _name_threads(self) -> None:
@@ -391,7 +391,7 @@ class _Reading:
             self.facts["extra_info"] = rest
 
 
-def read(source: Source, options: ReadOptions, ledger: Ledger) -> Opened:
+def read(source: Source, options: ReadOptions, ledger: Ledger) -> ReadResult:
     """Open a file. Raises: ParseError for another file that is read with --from."""
     head = source.head()
     if sniff(head) is Confidence.NO:
@@ -399,7 +399,7 @@ def read(source: Source, options: ReadOptions, ledger: Ledger) -> Opened:
     run = Run(sources=[SourceFacts(source.name, "paddle-pb", facts={"tool": "paddle.profiler"})])
     first = _first_time(head)
     run.origin_ns = 0 if first is None or first >= EPOCH_NS else None
-    return Opened(run, _Reading(source, options, ledger, run).batches(), ordered=False, ledgers=(ledger,))
+    return ReadResult(run, _PaddlePbReading(source, options, ledger, run).batches(), ordered=False, ledgers=(ledger,))
 
 
 def _first_time(head: Head) -> int | None:

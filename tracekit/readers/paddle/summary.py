@@ -16,7 +16,7 @@ other tables list the same work by name. Device: value_avg in %. Memory: `bytes`
 sizes are in `args`, the peaks in section `header`. Perf Summary: avg_ns, min_ns, max_ns of the costs, value_* for
 ips; Paddle's averages there divide by the wrong number (a note says so). tracekit's own Profiler adds columns there:
 p50 (median_ns), std (std_ns), p95 and p99 (in `args`), and how many steps were measured (`calls` of a row of section
-`header`). `step_info` lines: section `Benchmark`.
+`header`). `step_info` lines: section `PrintedBenchmark`.
 A `-`, and the `inf` that Paddle prints without a value, is null.
 
 Cells are cut by the rules of dashes, since names hold single blanks; a name that is cut ends in `...`.
@@ -34,7 +34,7 @@ from typing import TYPE_CHECKING
 from tracekit.model.schema import Kind
 from tracekit.model.trace import Ledger, Run, SourceFacts
 from tracekit.model.units import MAX_NS, TIME_EXPONENT
-from tracekit.readers.base import Confidence, Opened, ReadOptions
+from tracekit.readers.base import Confidence, ReadOptions, ReadResult
 from tracekit.readers.engine.cells import RowError
 from tracekit.readers.engine.torn import drop_torn
 from tracekit.readers.head import Head
@@ -84,7 +84,7 @@ def number(cell: str) -> float | None:
     return float(Decimal(cell))
 
 
-class Benchmark:
+class PrintedBenchmark:
     """Makes rows of the lines of the benchmark."""
 
     def __init__(self, rows: RankRows, ledger: Ledger) -> None:
@@ -258,7 +258,7 @@ def is_report_line(text: str) -> bool:
     return step is not None and step[3] is not None
 
 
-class Tables:
+class PaddleTables:
     """Makes rows of lines. found: the number of titles and benchmark lines."""
 
     def __init__(self, rows: RankRows, ledger: Ledger, runs: Iterator[int]) -> None:
@@ -275,7 +275,7 @@ class Tables:
         self._above: list[tuple[int, str]] = []
         self._state = ""
         self._parted = False
-        self._benchmark = Benchmark(self.rows, ledger)
+        self._benchmark = PrintedBenchmark(self.rows, ledger)
         self._places: set[str] = set()
 
     def line(self, line: TextLine) -> None:
@@ -606,13 +606,13 @@ def sniff(head: Head) -> Confidence:
     return Confidence.NO
 
 
-def read(source: Source, options: ReadOptions, ledger: Ledger) -> Opened:
+def read(source: Source, options: ReadOptions, ledger: Ledger) -> ReadResult:
     """Return the totals. Raises: ParseError, at the end, when no table was found."""
     run = Run(sources=[SourceFacts(source.name, "paddle-summary", facts={"tool": "paddle.profiler"})])
 
-    def begin(rows: RankRows, runs: Iterator[int]) -> Tables:
-        return Tables(rows, ledger, runs)
+    def begin(rows: RankRows, runs: Iterator[int]) -> PaddleTables:
+        return PaddleTables(rows, ledger, runs)
 
     source = as_printed(source, options, _CELLS)
     batches = read_reports(source, options, ledger, MARK, "summary of paddle.profiler", begin)
-    return Opened(run, batches, True, (ledger,))
+    return ReadResult(run, batches, True, (ledger,))

@@ -17,9 +17,9 @@ from tracekit.model import arrow
 from tracekit.model.arrow import I32, I64, Column, Mask, pc
 from tracekit.readers.engine.wire import Fields, Picked, scan
 from tracekit.readers.packets.fields import KEYS, STRINGS
-from tracekit.readers.packets.framing import Block
+from tracekit.readers.packets.framing import PacketBlock
 from tracekit.readers.packets.sequences import Stated
-from tracekit.readers.packets.texts import NONE, Texts, distinct, slices
+from tracekit.readers.packets.texts import NONE, PacketTexts, distinct, slices
 
 # Nested values of older producers (DebugAnnotation.NestedValue) as JSON, level by level.
 
@@ -29,7 +29,7 @@ _KIND, _KEYS, _MEMBERS, _ITEMS, _INT, _DOUBLE, _BOOL, _STRING = range(1, 9)
 _DICT, _LIST = 1, 2
 
 
-def read_nested(block: Block, found: Picked, depth: int = 0) -> Column:
+def read_nested(block: PacketBlock, found: Picked, depth: int = 0) -> Column:
     """Return values as JSON. A dictionary has as many members as it has both keys and values; the last of a key counts.
 
     found: bytes of the values. depth: of the lists and dictionaries that they are in.
@@ -63,7 +63,7 @@ def read_nested(block: Block, found: Picked, depth: int = 0) -> Column:
     return arrow.take(pa.concat_arrays(shown), place)
 
 
-def _scalars(block: Block, inner: Fields, free: Mask) -> list[tuple[I64, Column]]:
+def _scalars(block: PacketBlock, inner: Fields, free: Mask) -> list[tuple[I64, Column]]:
     """Return the values that are a number, truth or text. free: the values that have none yet; it is changed."""
     parts = []
     for number, wire in ((_INT, 0), (_DOUBLE, 1), (_BOOL, 0), (_STRING, 2)):
@@ -86,7 +86,7 @@ def _scalars(block: Block, inner: Fields, free: Mask) -> list[tuple[I64, Column]
     return parts
 
 
-def _nested_objects(block: Block, keys: Picked, members: Picked, rows: I64, depth: int) -> Column:
+def _nested_objects(block: PacketBlock, keys: Picked, members: Picked, rows: I64, depth: int) -> Column:
     """Return the objects of some rows. keys, members: by row; the first key is that of the first member."""
     values = read_nested(block, members, depth + 1)
     (key_at, key_place), (at, place) = _places(keys.row), _places(members.row)
@@ -147,7 +147,7 @@ def _last(picked: Picked) -> Picked:
     return Picked(picked.row[at], picked.value[at], picked.at[at])
 
 
-def _texts(block: Block, picked: Picked) -> Column:
+def _texts(block: PacketBlock, picked: Picked) -> Column:
     encoded = arrow.encoded(slices(block.data, picked))
     shown = [orjson.dumps(each.decode("utf-8", "replace")).decode() for each in arrow.binaries(encoded.dictionary)]
     return arrow.take(arrow.array(shown, pa.string()), encoded.indices.to_numpy())
@@ -163,10 +163,10 @@ JSON, DICT, LIST, PROTO, INTERNED = 9, 11, 12, 14, 17
 _WIRES = {BOOL: 0, UINT: 0, INT: 0, DOUBLE: 1, STRING: 2, POINTER: 0, JSON: 2, INTERNED: 0}
 
 
-class Members:
+class ArgMembers:
     """Members of the args of some rows: rows, numbers of keys, JSON of values."""
 
-    def __init__(self, texts: Texts) -> None:
+    def __init__(self, texts: PacketTexts) -> None:
         self._texts = texts
         self._rows: list[I64] = []
         self._keys: list[I32] = []
@@ -218,14 +218,18 @@ class Members:
         return out
 
 
-def read_annotations(block: Block, stated: Stated, texts: Texts, found: Picked, packets: I64, members: Members) -> None:
+def read_annotations(
+    block: PacketBlock, stated: Stated, texts: PacketTexts, found: Picked, packets: I64, members: ArgMembers
+) -> None:
     """Add the annotations of events. found: row of the event and bytes. packets: the packet of each event."""
     if len(found):
         keys, values = _read(block, stated, texts, found, packets[found.row], 0)
         members.add(found.row, keys, values)
 
 
-def _read(block: Block, stated: Stated, texts: Texts, found: Picked, owner: I64, depth: int) -> tuple[I32, Column]:
+def _read(
+    block: PacketBlock, stated: Stated, texts: PacketTexts, found: Picked, owner: I64, depth: int
+) -> tuple[I32, Column]:
     """Return the key of each annotation, and its value as JSON. owner: the packet of each."""
     count = len(found)
     inner = scan(block.view, found.at, found.ends)
@@ -274,13 +278,13 @@ def _lists(parents: I64, values: Column, count: int) -> Column:
     return pc.binary_join_element_wise("[", pc.binary_join(lists, ","), "]", "")
 
 
-def _objects(texts: Texts, parents: I64, keys: I32, values: Column, count: int) -> Column:
-    members = Members(texts)
+def _objects(texts: PacketTexts, parents: I64, keys: I32, values: Column, count: int) -> Column:
+    members = ArgMembers(texts)
     members.add(parents, keys, values)
     return members.column(count)
 
 
-def keys_of(block: Block, stated: Stated, texts: Texts, inner: Fields, owner: I64) -> I32:
+def keys_of(block: PacketBlock, stated: Stated, texts: PacketTexts, inner: Fields, owner: I64) -> I32:
     """Return the number of the key of each annotation. inner: their fields. owner: the packet of each."""
     keys = np.full(len(owner), texts.code("argument"), np.int32)
     for picked, interned in ((inner.of(10, 2), False), (inner.of(1, 0), True)):
@@ -295,14 +299,14 @@ def keys_of(block: Block, stated: Stated, texts: Texts, inner: Fields, owner: I6
     return keys
 
 
-def texts_of(kind: int, block: Block, stated: Stated, texts: Texts, picked: Picked, owner: I64) -> I32:
+def texts_of(kind: int, block: PacketBlock, stated: Stated, texts: PacketTexts, picked: Picked, owner: I64) -> I32:
     """Return the number of the text that each annotation has as its value, NONE without one. kind: of the value."""
     if kind == STRING:
         return texts.codes(block.data, picked)
     return stated.texts(owner[picked.row], STRINGS, picked.value.view(np.int64))
 
 
-def _values(kind: int, block: Block, stated: Stated, texts: Texts, picked: Picked, owner: I64) -> Column:
+def _values(kind: int, block: PacketBlock, stated: Stated, texts: PacketTexts, picked: Picked, owner: I64) -> Column:
     if kind == BOOL:
         return arrow.array(np.where(picked.value != 0, "true", "false").astype(object), pa.string())
     if kind == UINT:
@@ -344,7 +348,7 @@ def json_of(value: object) -> str:
         return orjson.dumps(repr(value)).decode()
 
 
-def _hex(block: Block, picked: Picked) -> Column:
+def _hex(block: PacketBlock, picked: Picked) -> Column:
     encoded = arrow.encoded(slices(block.data, picked))
     shown = arrow.array([f'"{each.hex()}"' for each in arrow.binaries(encoded.dictionary)], pa.string())
     return arrow.take(shown, encoded.indices.to_numpy())

@@ -16,12 +16,12 @@ from tracekit.model.trace import Ledger
 from tracekit.model.units import MAX_NS
 from tracekit.readers.engine.wire import Fields, Picked, WireMessage, scan
 from tracekit.readers.packets import fields as numbers
-from tracekit.readers.packets.framing import Block
+from tracekit.readers.packets.framing import PacketBlock
 from tracekit.readers.packets.rows import COUNTER, WHOLE, table
 from tracekit.readers.packets.sequences import Stated
-from tracekit.readers.packets.texts import NONE, Texts
+from tracekit.readers.packets.texts import NONE, PacketTexts
 from tracekit.readers.packets.times import Timed
-from tracekit.readers.perfetto._args import Members, json_of
+from tracekit.readers.perfetto._args import ArgMembers, json_of
 from tracekit.readers.perfetto._tracks import Tracks
 
 _IDS = {1: "event_id", 5: "context", 8: "render_target", 9: "render_pass", 10: "submission_id", 12: "command_buffer"}
@@ -32,13 +32,13 @@ _OLD_STAGE, _OLD_QUEUE = "stage {}", "queue {}"
 class Gpu:
     """Reads the packets of GPUs, block after block."""
 
-    def __init__(self, texts: Texts, tracks: Tracks, ledger: Ledger) -> None:
+    def __init__(self, texts: PacketTexts, tracks: Tracks, ledger: Ledger) -> None:
         self.texts, self.tracks, self.ledger = texts, tracks, ledger
         self._stages: dict[int, str] = {}
         self._queues: dict[int, str] = {}
         self._counters: dict[tuple[int, int], str] = {}
 
-    def tables(self, block: Block, stated: Stated, timed: Timed, taken: Mask) -> list[pa.Table]:
+    def tables(self, block: PacketBlock, stated: Stated, timed: Timed, taken: Mask) -> list[pa.Table]:
         """Return the rows of a block. taken: packets that are damaged or of another type; those read here join them."""
         out = []
         for kind, read in (
@@ -53,7 +53,7 @@ class Gpu:
                 out += read(block, stated, timed, found)
         return out
 
-    def _read_stages(self, block: Block, stated: Stated, timed: Timed, found: Picked) -> list[pa.Table]:
+    def _read_stages(self, block: PacketBlock, stated: Stated, timed: Timed, found: Picked) -> list[pa.Table]:
         inner, count, packets = scan(block.view, found.at, found.ends), len(found), found.row
         for each in _messages(block, inner.of(7, 2)):
             self._queues.update(enumerate(WireMessage(one).text(1) for one in each.each(2)))
@@ -71,7 +71,7 @@ class Gpu:
             self.ledger.drop("no-duration", lost - facts, where=f"packet {block.number + int(packets[0])}", text=text)
         gpu, _ = inner.of(11, 0).last(count)
         track, name = np.empty(count, np.int64), np.full(count, NONE, np.int32)
-        members = Members(self.texts)
+        members = ArgMembers(self.texts)
         queues, stages = (_pair(inner, interned, plain, count) for interned, plain in ((13, 3), (14, 4)))
         context, has_context = inner.of(5, 0).last(count)
         named, kernels = inner.of(17, 2), {}
@@ -111,7 +111,7 @@ class Gpu:
         picked = {key: values[keep] for key, values in columns.items()}
         return [table(len(keep), {**picked, "args": arrow.take(args, keep)})]
 
-    def _add_args(self, block: Block, inner: Fields, members: Members) -> None:
+    def _add_args(self, block: PacketBlock, inner: Fields, members: ArgMembers) -> None:
         for number, key in _IDS.items():
             ids = inner.of(number, 0)
             members.add_same(ids.row, key, arrow.array(ids.value).cast(pa.string()))
@@ -142,7 +142,7 @@ class Gpu:
         raw = stated.raw(packet, numbers.CONTEXTS, context)
         return -1 if raw is None else WireMessage(raw).number(2)
 
-    def _read_counters(self, block: Block, stated: Stated, timed: Timed, found: Picked) -> list[pa.Table]:
+    def _read_counters(self, block: PacketBlock, stated: Stated, timed: Timed, found: Picked) -> list[pa.Table]:
         rows, tracks, values, first = [], [], [], []
         for row, each in zip(found.row.tolist(), _messages(block, found), strict=True):
             gpu = each.number(3)
@@ -171,7 +171,7 @@ class Gpu:
         for each in map(WireMessage, descriptor.each(1)):
             self._counters[gpu, each.number(1)] = each.text(2)
 
-    def _read_memory(self, block: Block, stated: Stated, timed: Timed, found: Picked) -> list[pa.Table]:
+    def _read_memory(self, block: PacketBlock, stated: Stated, timed: Timed, found: Picked) -> list[pa.Table]:
         del stated
         rows, tracks, values = found.row.tolist(), [], []
         for each in _messages(block, found):
@@ -183,7 +183,7 @@ class Gpu:
 
     @staticmethod
     def _values(
-        block: Block, timed: Timed, rows: list[int], tracks: list[int], values: list[float], first: list[bool]
+        block: PacketBlock, timed: Timed, rows: list[int], tracks: list[int], values: list[float], first: list[bool]
     ) -> pa.Table:
         at = np.array(rows, np.int64)
         columns = {
@@ -198,7 +198,7 @@ class Gpu:
         return table(len(at), columns)
 
 
-def _messages(block: Block, found: Picked) -> list[WireMessage]:
+def _messages(block: PacketBlock, found: Picked) -> list[WireMessage]:
     return [
         WireMessage(block.data[at:end].tobytes())
         for at, end in zip(found.at.tolist(), found.ends.tolist(), strict=True)

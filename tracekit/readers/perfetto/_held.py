@@ -16,10 +16,10 @@ from tracekit.model import arrow
 from tracekit.model.arrow import I64, Column, Mask
 from tracekit.readers.engine.protobuf import INT32_MAX, INT64_MAX
 from tracekit.readers.engine.wire import Fields, Picked, scan
-from tracekit.readers.packets.framing import Block
+from tracekit.readers.packets.framing import PacketBlock
 from tracekit.readers.packets.rows import HELD
 from tracekit.readers.packets.sequences import Stated
-from tracekit.readers.packets.texts import NONE, Texts
+from tracekit.readers.packets.texts import NONE, PacketTexts
 from tracekit.readers.perfetto._args import INT, INTERNED, LIST, STRING, keys_of, texts_of
 from tracekit.readers.perfetto._own_args import SHAPES, SMALL, TEXTS, TYPES, WIDE
 
@@ -34,12 +34,12 @@ _MOST_HELD = 64 // _BITS
 class Holder:
     """Takes the columns out of the annotations of a file."""
 
-    def __init__(self, texts: Texts) -> None:
+    def __init__(self, texts: PacketTexts) -> None:
         self._texts = texts
         self._codes = [texts.code(name) for name in NAMES]
 
     def take(
-        self, block: Block, stated: Stated, found: Picked, packets: I64, where: Mask
+        self, block: PacketBlock, stated: Stated, found: Picked, packets: I64, where: Mask
     ) -> tuple[Picked, dict[str, I64 | Column]]:
         """Return the annotations that are left, and the columns `shape` and `held` of the events.
 
@@ -90,7 +90,9 @@ class Holder:
         rest = Picked(found.row[left], found.value[left], found.at[left])
         return rest, {"shape": shape, "held": held.cast(HELD)}
 
-    def _values(self, block: Block, stated: Stated, inner: Fields, owner: I64, rank: np.ndarray) -> tuple[I64, Mask]:
+    def _values(
+        self, block: PacketBlock, stated: Stated, inner: Fields, owner: I64, rank: np.ndarray
+    ) -> tuple[I64, Mask]:
         """Return up to three numbers of each annotation, and whether it is a column."""
         count = len(owner)
         fields = np.bincount(inner.row, minlength=count)
@@ -126,7 +128,7 @@ class Holder:
         return values, fits
 
 
-def columns_held(shape: I64, held: Column, texts: Texts) -> dict[str, Column]:
+def columns_held(shape: I64, held: Column, texts: PacketTexts) -> dict[str, Column]:
     """Return the columns that rows hold. shape, held: as `Holder.take` returns them."""
     count = len(shape)
     flat, first = _numbers(held)
@@ -150,7 +152,7 @@ def columns_held(shape: I64, held: Column, texts: Texts) -> dict[str, Column]:
     return found
 
 
-def args_with_held(shape: I64, held: Column, args: Column, texts: Texts) -> Column:
+def args_with_held(shape: I64, held: Column, args: Column, texts: PacketTexts) -> Column:
     """Return the args of rows with the columns that they hold, as they stood in the file."""
     if not shape.any():
         return args

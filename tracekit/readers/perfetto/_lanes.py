@@ -29,10 +29,10 @@ from tracekit.readers.packets.rows import (
     STEP,
     WHOLE,
 )
-from tracekit.readers.packets.texts import Texts, distinct
+from tracekit.readers.packets.texts import PacketTexts, distinct
 from tracekit.readers.perfetto._held import args_with_held, columns_held
 from tracekit.readers.perfetto._own import Own
-from tracekit.readers.perfetto._tracks import Lane, Tracks
+from tracekit.readers.perfetto._tracks import PerfettoLane, Tracks
 from tracekit.readers.rocm import DESCRIPTOR
 
 _BY_CATEGORY = {
@@ -66,15 +66,17 @@ def slice_kind(category: str, name: str) -> tuple[Kind, str | None]:
     return kind, None
 
 
-class Lanes:
+class PerfettoLanes:
     """Makes batches of our schema. All descriptors of the file are known by now."""
 
-    def __init__(self, tracks: Tracks, texts: Texts, options: ReadOptions, ledger: Ledger, own: Own | None) -> None:
+    def __init__(
+        self, tracks: Tracks, texts: PacketTexts, options: ReadOptions, ledger: Ledger, own: Own | None
+    ) -> None:
         self._tracks, self._texts, self._options, self._ledger = tracks, texts, options, ledger
         self._names = Demangler(ledger, enabled=options.demangle)
         self._own = own
         self._flows = IdTable(tracks.run, "correlation", options.source)
-        self._lanes: dict[int, Lane] = {}
+        self._lanes: dict[int, PerfettoLane] = {}
         self._agents: dict[int, int] = {}
         """The device of each track with work of a device."""
         self._arrow = (-1, -1)
@@ -91,7 +93,7 @@ class Lanes:
         for track in tracks.tolist():
             self._lane(track)
 
-    def _lane(self, track: int) -> Lane:
+    def _lane(self, track: int) -> PerfettoLane:
         lane = self._lanes.get(track)
         if lane is None:
             lane = self._lanes[track] = self._tracks.lane(track)
@@ -205,7 +207,7 @@ class Lanes:
         return arrow.encoded(arrow.take(arrow.array(texts, pa.string()), place))
 
     @staticmethod
-    def _places(lanes: list[Lane], place: I64) -> dict[str, Column]:
+    def _places(lanes: list[PerfettoLane], place: I64) -> dict[str, Column]:
         out: dict[str, Column] = {}
         for column in ("pid", "tid"):
             values = [getattr(lane, column) for lane in lanes]
@@ -234,7 +236,7 @@ class Lanes:
         ]
 
     def _device(
-        self, places: dict[str, Column], args: Column, work: Mask, lanes: list[Lane], place: I64
+        self, places: dict[str, Column], args: Column, work: Mask, lanes: list[PerfettoLane], place: I64
     ) -> dict[str, Column]:
         """Return device, stream and thread of work of a device and of other rows."""
         nothing = pa.scalar(None, pa.string())
@@ -338,7 +340,7 @@ class Lanes:
         self._arrow = int(found[0][-1]), int(found[1][-1])
         return found[0], found[1]
 
-    def _on_devices(self, tracks: I64, lanes: list[Lane], place: I64) -> dict[str, Column]:
+    def _on_devices(self, tracks: I64, lanes: list[PerfettoLane], place: I64) -> dict[str, Column]:
         """Return device, stream and thread of points, where some are at work of a device."""
         device = [self._agents.get(track, lane.device) for track, lane in zip(tracks.tolist(), lanes, strict=True)]
         if all(each is None for each in device):

@@ -14,7 +14,7 @@ from tracekit.model.arrow import I64, Column, Mask, pc
 from tracekit.model.trace import Ledger, concat
 from tracekit.readers.engine.pairing import MOST_OPEN, SLICES, drop_lost_ends, match, match_by_depth, note_without_end
 from tracekit.readers.packets.rows import BEGIN, END, ENDED, LOOSE, SCHEMA, WHOLE
-from tracekit.readers.perfetto._lanes import Lanes, merged_args
+from tracekit.readers.perfetto._lanes import PerfettoLanes, merged_args
 from tracekit.safety.spill import Sorter, Spill, order_of
 
 # Rows block by block, in the order of the file, with the slices that begin and end within a block.
@@ -146,7 +146,7 @@ _PIECE_ROWS = 1 << 16
 class Slices:
     """Matches begins and ends; counts what became of their packets."""
 
-    def __init__(self, lanes: Lanes, ledger: Ledger) -> None:
+    def __init__(self, lanes: PerfettoLanes, ledger: Ledger) -> None:
         self._lanes, self._ledger = lanes, ledger
 
     def ended(self, tables: Iterator[pa.Table]) -> Iterator[pa.Table]:

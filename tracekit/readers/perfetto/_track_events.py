@@ -14,7 +14,7 @@ from tracekit.model.trace import Ledger
 from tracekit.readers.engine.wire import Fields, Picked, WireMessage, scan
 from tracekit.readers.packets import fields as numbers
 from tracekit.readers.packets.fields import NAMES
-from tracekit.readers.packets.framing import Block
+from tracekit.readers.packets.framing import PacketBlock
 from tracekit.readers.packets.rows import (
     BEGIN,
     COUNTER,
@@ -30,9 +30,9 @@ from tracekit.readers.packets.rows import (
     table,
 )
 from tracekit.readers.packets.sequences import Stated
-from tracekit.readers.packets.texts import NONE, Texts, distinct, slices
-from tracekit.readers.packets.times import Timed, Times
-from tracekit.readers.perfetto._args import Members, read_annotations
+from tracekit.readers.packets.texts import NONE, PacketTexts, distinct, slices
+from tracekit.readers.packets.times import PacketTimes, Timed
+from tracekit.readers.perfetto._args import ArgMembers, read_annotations
 from tracekit.readers.perfetto._held import Holder
 from tracekit.readers.perfetto._tracks import Tracks
 
@@ -53,11 +53,11 @@ Columns = dict[str, I64 | I32]
 class Legacy:
     """Reads the legacy part of track events."""
 
-    def __init__(self, texts: Texts, tracks: Tracks, ledger: Ledger) -> None:
+    def __init__(self, texts: PacketTexts, tracks: Tracks, ledger: Ledger) -> None:
         self.texts, self.tracks, self.ledger = texts, tracks, ledger
 
     def read(
-        self, block: Block, stated: Stated, found: Picked, columns: Columns, what: I64, members: Members
+        self, block: PacketBlock, stated: Stated, found: Picked, columns: Columns, what: I64, members: ArgMembers
     ) -> list[pa.Table]:
         """Set track, name, `what` and duration of events by their phase; return the arrows that they have beside."""
         inner = scan(block.view, found.at, found.ends)
@@ -190,7 +190,7 @@ class Legacy:
         mine: Mask,
         identity: I64,
         kind: I64,
-        block: Block,
+        block: PacketBlock,
     ) -> None:
         """Give asynchronous events the track of their id."""
         scopes: dict[int, bytes] = {}
@@ -210,7 +210,7 @@ class Legacy:
                 track = known[key] = self.tracks.asynchronous(process, local=own[2] != 3, identity=own[3], scope=scope)
             columns["track"][row] = track
 
-    def _add_ids(self, members: Members, rows: I64, identity: I64) -> None:
+    def _add_ids(self, members: ArgMembers, rows: I64, identity: I64) -> None:
         shown = [f'"0x{value & (1 << 64) - 1:x}"' for value in identity.tolist()]
         members.add_same(rows, "id", arrow.array(shown, pa.string()))
 
@@ -253,14 +253,16 @@ _DELTA_US, _ABSOLUTE_US = 1, 16
 class TrackEvents:
     """Reads the track events of a file, block after block."""
 
-    def __init__(self, texts: Texts, tracks: Tracks, times: Times, ledger: Ledger) -> None:
+    def __init__(self, texts: PacketTexts, tracks: Tracks, times: PacketTimes, ledger: Ledger) -> None:
         self.texts, self.tracks, self.times, self.ledger = texts, tracks, times, ledger
         self.legacy = Legacy(texts, tracks, ledger)
         self.holder = Holder(texts)
         self.unread: dict[int, int] = {}
         """Fields of track events that are not read, by number."""
 
-    def tables(self, block: Block, stated: Stated, timed: Timed, events: Picked, *, may_be_own: bool) -> list[pa.Table]:
+    def tables(
+        self, block: PacketBlock, stated: Stated, timed: Timed, events: Picked, *, may_be_own: bool
+    ) -> list[pa.Table]:
         """Return the rows of events. events: the packets that are track events. may_be_own: tracekit wrote the file."""
         unread = stated.unread(events.row)
         if lost := int(np.count_nonzero(unread)):
@@ -283,7 +285,7 @@ class TrackEvents:
             "name": self._name(block, fields, stated, packets),
             "category": self._category(block, fields, stated, packets),
         }
-        members = Members(self.texts)
+        members = ArgMembers(self.texts)
         annotations, legacy = fields.of(4, 2), fields.of(6, 2)
         held: dict[str, I64 | Column] = {}
         if may_be_own:
@@ -326,7 +328,7 @@ class TrackEvents:
         return [rows, *beside]
 
     @staticmethod
-    def _where(block: Block, packet: int) -> str:
+    def _where(block: PacketBlock, packet: int) -> str:
         return f"packet {block.number + int(packet)}"
 
     def _track(self, fields: Fields, stated: Stated, packets: I64) -> I64:
@@ -350,7 +352,7 @@ class TrackEvents:
             out[given] = codes[which]
         return out
 
-    def _name(self, block: Block, fields: Fields, stated: Stated, packets: I64) -> I32:
+    def _name(self, block: PacketBlock, fields: Fields, stated: Stated, packets: I64) -> I32:
         out = np.full(len(packets), NONE, np.int32)
         iids = fields.of(10, 0)
         if len(iids):
@@ -360,7 +362,7 @@ class TrackEvents:
             out[named.row] = self.texts.codes(block.data, named)
         return out
 
-    def _category(self, block: Block, fields: Fields, stated: Stated, packets: I64) -> I32:
+    def _category(self, block: PacketBlock, fields: Fields, stated: Stated, packets: I64) -> I32:
         """Return the category of each event; several are joined by commas."""
         out = np.full(len(packets), NONE, np.int32)
         iids, named = fields.of(3, 0), fields.of(22, 2)
@@ -465,7 +467,7 @@ class TrackEvents:
                 out.append(table(count, {**base, **extra}))
         return out
 
-    def _others(self, block: Block, fields: Fields, stated: Stated, packets: I64, members: Members) -> None:
+    def _others(self, block: PacketBlock, fields: Fields, stated: Stated, packets: I64, members: ArgMembers) -> None:
         """Add correlation ids, source locations and log messages, and count what is not read."""
         seen = distinct(fields.number.astype(np.int64))[0]
         for number in seen.tolist():
@@ -503,7 +505,7 @@ class TrackEvents:
             good = codes != NONE
             members.add_same(rows[good], "log_message", self.texts.json(codes[good]))
 
-    def _locations(self, stated: Stated, found: Picked, packets: I64, key: str, members: Members) -> None:
+    def _locations(self, stated: Stated, found: Picked, packets: I64, key: str, members: ArgMembers) -> None:
         shown: list[str] = []
         rows: list[int] = []
         known: dict[tuple[int, int], str | None] = {}

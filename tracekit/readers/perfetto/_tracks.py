@@ -42,7 +42,7 @@ class Described:
 
 
 @dataclass(frozen=True, slots=True)
-class Lane:
+class PerfettoLane:
     """Lane of the rows of a track. thread: whether tid is a thread of the system."""
 
     pid: int | None = None
@@ -183,37 +183,39 @@ class Tracks:
         found = self.counter(track)
         return found.name or key[3] or f"counter {key[1] & (1 << 64) - 1}"
 
-    def lane(self, track: int) -> Lane:
+    def lane(self, track: int) -> PerfettoLane:
         """Return the lane of a track. Ask when all descriptors were read."""
         kind, one, two, name = self.keys[track]
         if kind == "gpu":
             process, shown = self.queues[self.keys[track]]
             own_stream = two if 0 <= two < FIRST_TEXT_ID else self._streams.number(f"queue {two & (1 << 64) - 1}")
             device = one if 0 <= one <= INT32_MAX else None
-            return Lane(process if process >= 0 else None, name=shown, stream=own_stream, device=device, work=True)
+            return PerfettoLane(
+                process if process >= 0 else None, name=shown, stream=own_stream, device=device, work=True
+            )
         if kind == "gpu counter":
-            return Lane(device=one if 0 <= one <= INT32_MAX else None)
+            return PerfettoLane(device=one if 0 <= one <= INT32_MAX else None)
         if kind == "thread":
-            return Lane(one, two, True, self.threads.get((one, two), ""))
+            return PerfettoLane(one, two, True, self.threads.get((one, two), ""))
         if kind == "async":
             one = self.async_process[self.keys[track]]
         if kind in ("process", "async"):
-            return Lane(one if one >= 0 else None)
+            return PerfettoLane(one if one >= 0 else None)
         if kind == "named":
-            return Lane(one if one >= 0 else None, self._tids.number(f"{name} {two}"), False, name)
+            return PerfettoLane(one if one >= 0 else None, self._tids.number(f"{name} {two}"), False, name)
         own = self.described.get(one)
         if own is not None and own.tid is not None:
-            return Lane(own.pid, own.tid, True, self.threads.get((own.pid or 0, own.tid), ""))
+            return PerfettoLane(own.pid, own.tid, True, self.threads.get((own.pid or 0, own.tid), ""))
         pid = self._process_of(one)
         if one == 0 and own is None:
-            return Lane()
+            return PerfettoLane()
         shown = own.name if own is not None else ""
         if own is not None and own.pid is not None:
             shown = shown or own.process
         match = _STREAM.match(shown)
         stream = int(match[1] or match[2]) if match else None
         number = self._tids.number(f"track {one & (1 << 64) - 1}")
-        return Lane(pid, number, False, shown, stream if stream is not None else number)
+        return PerfettoLane(pid, number, False, shown, stream if stream is not None else number)
 
     def _process_of(self, uuid: int) -> int | None:
         at: int | None = uuid
@@ -226,7 +228,7 @@ class Tracks:
             at = own.parent
         return None
 
-    def name_run(self, lanes: list[Lane]) -> None:
+    def name_run(self, lanes: list[PerfettoLane]) -> None:
         """Give the run the names of processes, threads and tracks."""
         for pid, name in self.processes.items():
             self.run.processes[self.source, pid] = name

@@ -49,17 +49,17 @@ from tracekit.model import arrow
 from tracekit.model.arrow import Mask
 from tracekit.model.digits import varint_at
 from tracekit.model.trace import Ledger, Run, SourceFacts
-from tracekit.readers.base import Confidence, Opened, ReadOptions
+from tracekit.readers.base import Confidence, ReadOptions, ReadResult
 from tracekit.readers.engine.wire import WireMessage
 from tracekit.readers.head import Head
 from tracekit.readers.packets import fields as numbers
-from tracekit.readers.packets.framing import Block, Packets
+from tracekit.readers.packets.framing import PacketBlock, Packets
 from tracekit.readers.packets.rows import ENDED, FLOW, LOOSE, SCHEMA
 from tracekit.readers.packets.sequences import Sequences
-from tracekit.readers.packets.texts import Texts
-from tracekit.readers.packets.times import BAD, Times
+from tracekit.readers.packets.texts import PacketTexts
+from tracekit.readers.packets.times import BAD, PacketTimes
 from tracekit.readers.perfetto._gpu import Gpu
-from tracekit.readers.perfetto._lanes import Lanes
+from tracekit.readers.perfetto._lanes import PerfettoLanes
 from tracekit.readers.perfetto._own import Facts, Own, facts_of
 from tracekit.readers.perfetto._slices import STORED, Blocks, Slices
 from tracekit.readers.perfetto._track_events import TrackEvents
@@ -140,22 +140,22 @@ _EPOCH_NS = 10**18
 _MOST_NAMED = 8
 
 
-def read(source: Source, options: ReadOptions, ledger: Ledger) -> Opened:
+def read(source: Source, options: ReadOptions, ledger: Ledger) -> ReadResult:
     """Return the events. Raises: ParseError for a file that begins with no packet."""
     run = Run(sources=[SourceFacts(source.name, "perfetto", facts={"tool": "Perfetto"})])
-    return Opened(run, _Reading(source, options, ledger, run).batches(), ordered=False, ledgers=(ledger,))
+    return ReadResult(run, _PerfettoReading(source, options, ledger, run).batches(), ordered=False, ledgers=(ledger,))
 
 
-class _Reading:
+class _PerfettoReading:
     """One reading of one file."""
 
     def __init__(self, source: Source, options: ReadOptions, ledger: Ledger, run: Run) -> None:
         self.packets = Packets(source, ledger)
         self.options, self.ledger, self.run = options, ledger, run
-        self.texts = Texts(ledger)
+        self.texts = PacketTexts(ledger)
         self.tracks = Tracks(run, options.source)
         self.sequences = Sequences(self.texts)
-        self.times = Times()
+        self.times = PacketTimes()
         self.events = TrackEvents(self.texts, self.tracks, self.times, ledger)
         self.gpu = Gpu(self.texts, self.tracks, ledger)
         self._rows = 0
@@ -177,7 +177,7 @@ class _Reading:
             self._describe()
             facts = self._own_facts
             own = None if facts is None else Own(facts, self.tracks, self.run, self.options.source)
-            lanes = Lanes(self.tracks, self.texts, self.options, self.ledger, own)
+            lanes = PerfettoLanes(self.tracks, self.texts, self.options, self.ledger, own)
             try:
                 yield from self._slices(blocks, lanes)
                 yield from lanes.arrows(arrows.tables())
@@ -185,7 +185,7 @@ class _Reading:
                 lanes.close()
             lanes.name_run()
 
-    def _slices(self, blocks: Blocks, lanes: Lanes) -> Iterator[pa.RecordBatch]:
+    def _slices(self, blocks: Blocks, lanes: PerfettoLanes) -> Iterator[pa.RecordBatch]:
         slices = Slices(lanes, self.ledger)
         with closing(Spill(LOOSE)) as spill, closing(Spill(ENDED)) as found:
             loose = Sorter(spill, by_columns("track", "ts", "seq"), _CHUNK_ROWS)
@@ -196,7 +196,7 @@ class _Reading:
                 ends.add(table)
             yield from slices.batches(blocks, ends)
 
-    def _tables(self, block: Block) -> list[pa.Table]:
+    def _tables(self, block: PacketBlock) -> list[pa.Table]:
         stated = self.sequences.read(block)
         timed = self.times.read(block, stated)
         fields = block.fields
@@ -217,7 +217,7 @@ class _Reading:
         own = self.times.from_zero
         return tables + self.events.tables(block, stated, timed, events, may_be_own=own)
 
-    def _take_facts(self, block: Block) -> Mask:
+    def _take_facts(self, block: PacketBlock) -> Mask:
         """Take what descriptors say, and the facts of a file of our own. Return the packets of the latter."""
         fields = block.fields
         own = np.zeros(block.count, np.bool_)
@@ -237,7 +237,7 @@ class _Reading:
                 take(block.data[at:end].tobytes())
         return own
 
-    def _count_others(self, block: Block, counted: Mask) -> None:
+    def _count_others(self, block: PacketBlock, counted: Mask) -> None:
         """Count the packets of other types."""
         fields, ledger = block.fields, self.ledger
         own = np.flatnonzero(~counted[fields.row])

@@ -164,7 +164,7 @@ class TotalRows:
 
 
 @dataclass(frozen=True, slots=True)
-class Printed:
+class PrintedLines:
     """A time as it was printed. off: by how many ns the true time may differ because of the digits."""
 
     ns: Decimal
@@ -174,29 +174,29 @@ class Printed:
         """Return whole ns, rounded half to even."""
         return int(self.ns.to_integral_value())
 
-    def times(self, count: int) -> Printed:
+    def times(self, count: int) -> PrintedLines:
         """Return the time multiplied by a count. Raises: ValueError beyond 2^62 ns."""
-        return _checked(Printed(self.ns * count, self.off * count))
+        return _checked(PrintedLines(self.ns * count, self.off * count))
 
-    def apart(self, other: Printed) -> bool:
+    def apart(self, other: PrintedLines) -> bool:
         """Return whether the two cannot be the same time."""
         return abs(self.ns - other.ns) > self.off + other.off
 
-    def narrowed(self, other: Printed) -> Printed:
+    def narrowed(self, other: PrintedLines) -> PrintedLines:
         """Return the best time for both: the finer one, moved into the range of the coarser one."""
         fine, coarse = (self, other) if self.off <= other.off else (other, self)
-        return Printed(min(max(fine.ns, coarse.ns - coarse.off), coarse.ns + coarse.off), fine.off)
+        return PrintedLines(min(max(fine.ns, coarse.ns - coarse.off), coarse.ns + coarse.off), fine.off)
 
 
 _MOST_EXPONENT = 400
 """Largest exponent of a printed number: those of doubles are smaller."""
 
 
-def printed(text: str, unit: str = "s") -> Printed:
+def printed(text: str, unit: str = "s") -> PrintedLines:
     """Return a printed number as a time. Raises: ValueError for nan, inf and times beyond 2^62 ns.
 
     >>> printed("3.12e-05")
-    Printed(ns=Decimal('31200'), off=Decimal('50'))
+    PrintedLines(ns=Decimal('31200'), off=Decimal('50'))
     """
     try:
         number = Decimal(text)
@@ -206,11 +206,11 @@ def printed(text: str, unit: str = "s") -> Printed:
     if not isinstance(exponent, int) or not -_MOST_EXPONENT < exponent < _MOST_EXPONENT:
         raise ValueError(f"not a time: {text[:40]!r}")
     step = Decimal(1).scaleb(exponent + TIME_EXPONENT[unit])
-    found = _checked(Printed(number.scaleb(TIME_EXPONENT[unit]), step / 2))
-    return Printed(_plain(found.ns), _plain(found.off))
+    found = _checked(PrintedLines(number.scaleb(TIME_EXPONENT[unit]), step / 2))
+    return PrintedLines(_plain(found.ns), _plain(found.off))
 
 
-def _checked(time: Printed) -> Printed:
+def _checked(time: PrintedLines) -> PrintedLines:
     if abs(time.ns) + time.off >= MAX_NS:
         raise ValueError("a time beyond 146 years")
     return time

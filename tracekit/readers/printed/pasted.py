@@ -104,7 +104,7 @@ class RankRows:
         self._rows.block(count, {**columns, "run": run, "rank": self._rank})
 
 
-class Reading(Protocol):
+class PastedReading(Protocol):
     """A reader of the lines of one report after another."""
 
     def line(self, line: TextLine) -> None:
@@ -114,7 +114,7 @@ class Reading(Protocol):
         """Note that no line follows. Return whether there was a report."""
 
 
-R = TypeVar("R", bound=Reading)
+R = TypeVar("R", bound=PastedReading)
 
 
 def read_reports(

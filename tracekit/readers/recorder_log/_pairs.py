@@ -36,7 +36,7 @@ class Pending:
 
 
 @dataclass(frozen=True, slots=True)
-class Items:
+class LogItems:
     """Begins (id > 0) and ends (id < 0), in the order in which they happened. All of shape (n,).
 
     times in ns. records: number of each record. handles, threads: of async items, else empty. cut: the end was
@@ -55,16 +55,16 @@ class Items:
         """Return no items."""
         return cls(_NONE, _NONE, _NONE, np.empty(0, np.bool_), _NONE, _NONE)
 
-    def take(self, index: I64 | Mask) -> Items:
+    def take(self, index: I64 | Mask) -> LogItems:
         """Return some of the items."""
         extra = (self.handles[index], self.threads[index]) if len(self.handles) else (_NONE, _NONE)
-        return Items(self.ids[index], self.times[index], self.records[index], self.cut[index], *extra)
+        return LogItems(self.ids[index], self.times[index], self.records[index], self.cut[index], *extra)
 
-    def then(self, other: Items) -> Items:
+    def then(self, other: LogItems) -> LogItems:
         """Return these items and the others after them."""
         if not len(self.ids) or not len(other.ids):
             return self if len(self.ids) else other
-        return Items(
+        return LogItems(
             np.concatenate((self.ids, other.ids)),
             np.concatenate((self.times, other.times)),
             np.concatenate((self.records, other.records)),
@@ -82,16 +82,16 @@ class Paired:
     ranges. repaired: ranges that were closed because one around them ended.
     """
 
-    begins: Items
+    begins: LogItems
     ends: I64
     unfinished: Mask
     end_threads: I64
-    opened: Items
+    opened: LogItems
     orphans: I64
     repaired: int = 0
 
 
-def nested(opened: Items, new: Items) -> Paired:
+def nested(opened: LogItems, new: LogItems) -> Paired:
     """Pair the items of one thread. opened: begins from before, outermost first.
 
     An end of a range further out closes those inside it; one of no open range is an orphan.
@@ -108,7 +108,7 @@ def nested(opened: Items, new: Items) -> Paired:
     return Paired(items.take(start), items.times[end], unfinished, _NONE, still_open, lost, int(forced.sum()))
 
 
-def by_handle(opened: Items, new: Items) -> Paired:
+def by_handle(opened: LogItems, new: LogItems) -> Paired:
     """Pair async items: the next item of the same handle is the end of a begin."""
     items = opened.then(new)
     begins = items.ids > 0
@@ -120,16 +120,16 @@ def by_handle(opened: Items, new: Items) -> Paired:
     return Paired(items.take(start), items.times[end], items.cut[end], items.threads[end], still_open, lost)
 
 
-def closed(opened: Items, at: int) -> Paired:
+def closed(opened: LogItems, at: int) -> Paired:
     """Return open begins as ranges that end at a time, unfinished."""
     count = len(opened.ids)
     ends = np.full(count, at, np.int64)
-    return Paired(opened, ends, np.ones(count, np.bool_), opened.threads, Items.none(), _NONE)
+    return Paired(opened, ends, np.ones(count, np.bool_), opened.threads, LogItems.none(), _NONE)
 
 
-def together(done: list[Paired]) -> tuple[Items, I64, Mask]:
+def together(done: list[Paired]) -> tuple[LogItems, I64, Mask]:
     """Return the nested ranges of several threads as one: begins, ends, unfinished."""
-    begins = Items(
+    begins = LogItems(
         np.concatenate([found.begins.ids for found in done]),
         np.concatenate([found.begins.times for found in done]),
         np.concatenate([found.begins.records for found in done]),

@@ -32,7 +32,7 @@ class BadLineError(ValueError):
     """A line that is no record; its text is the reason, as the ledger has it."""
 
 
-class Header(msgspec.Struct, gc=False):
+class HeaderLine(msgspec.Struct, gc=False):
     """The first line of a log."""
 
     format: str
@@ -51,17 +51,17 @@ class Header(msgspec.Struct, gc=False):
     forked: bool = False
 
 
-class _Line(msgspec.Struct, tag_field="k", gc=False):
+class _LogLine(msgspec.Struct, tag_field="k", gc=False):
     pass
 
 
-class Clock(_Line, tag=log.CLOCK):
+class Clock(_LogLine, tag=log.CLOCK):
     """An anchor: perf_ns, epoch_ns, uncertainty_ns."""
 
     x: tuple[Int, Int, Int]
 
 
-class Thread(_Line, tag=log.THREAD):
+class Thread(_LogLine, tag=log.THREAD):
     """Facts of a thread."""
 
     t: Int
@@ -70,7 +70,7 @@ class Thread(_Line, tag=log.THREAD):
     ident: int | None = None
 
 
-class Name(_Line, tag=log.NAME):
+class NameLine(_LogLine, tag=log.NAME):
     """The definition of a name."""
 
     id: Annotated[int, msgspec.Meta(gt=0, le=LIMIT)]
@@ -80,7 +80,7 @@ class Name(_Line, tag=log.NAME):
     color: str | None = None
 
 
-class ItemsLine(_Line):
+class ItemsLine(_LogLine):
     """A line with items. count: how many."""
 
     x: list[Int]
@@ -100,13 +100,13 @@ class ItemsLine(_Line):
         return str(self.__struct_config__.tag)
 
 
-class Ranges(ItemsLine, tag=log.RANGES):
+class RangesLine(ItemsLine, tag=log.RANGES):
     """Nested begins and ends of one thread."""
 
     t: Int = 0
 
 
-class Marks(ItemsLine, tag=log.MARKS):
+class MarksLine(ItemsLine, tag=log.MARKS):
     """Marks."""
 
 
@@ -114,24 +114,24 @@ class Async(ItemsLine, tag=log.ASYNC):
     """Begins and ends that may overlap."""
 
 
-class Steps(ItemsLine, tag=log.STEPS):
+class StepsLine(ItemsLine, tag=log.STEPS):
     """Step numbers."""
 
 
-class Counters(ItemsLine, tag=log.COUNTERS):
+class CountersLine(ItemsLine, tag=log.COUNTERS):
     """Counter values, one an item."""
 
     v: list[int | float | str] = []
 
 
-class Note(_Line, tag=log.NOTE):
+class NoteLine(_LogLine, tag=log.NOTE):
     """Something that the recorder repaired or gave up."""
 
     code: str
     count: Count = 1
 
 
-class Beat(_Line, tag=log.BEAT):
+class Beat(_LogLine, tag=log.BEAT):
     """A sign of life: all until `t` was written."""
 
     t: Int
@@ -140,7 +140,7 @@ class Beat(_Line, tag=log.BEAT):
     wait: Count = 0
 
 
-class End(_Line, tag=log.END):
+class End(_LogLine, tag=log.END):
     """The end of the recording."""
 
     t: Int
@@ -150,15 +150,15 @@ class End(_Line, tag=log.END):
     lost: Count = 0
 
 
-Line = Clock | Thread | Name | Ranges | Marks | Async | Steps | Counters | Note | Beat | End
+Line = Clock | Thread | NameLine | RangesLine | MarksLine | Async | StepsLine | CountersLine | NoteLine | Beat | End
 _LINES: msgspec.json.Decoder[Line] = msgspec.json.Decoder(Line)
-_HEADER: msgspec.json.Decoder[Header] = msgspec.json.Decoder(Header)
+_HEADER: msgspec.json.Decoder[HeaderLine] = msgspec.json.Decoder(HeaderLine)
 _ANY: msgspec.json.Decoder[dict[str, msgspec.Raw]] = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _KINDS = frozenset((*log.ITEM_LENGTH, *log.FACT_KINDS))
 _LARGEST = int(sys.float_info.max)
 
 
-def parse(line: bytes) -> Line | Header:
+def parse(line: bytes) -> Line | HeaderLine:
     """Return the parsed line. line: without NULs and blanks at its ends.
 
     Raises: BadLineError with the reason: not-json, unknown-line-kind, bad-line.
@@ -174,7 +174,7 @@ def parse(line: bytes) -> Line | Header:
     return found
 
 
-def _header(line: bytes) -> Header:
+def _header(line: bytes) -> HeaderLine:
     head = _HEADER.decode(line)
     if head.format != log.FORMAT_NAME:
         raise BadLineError("unknown-line-kind")
@@ -183,7 +183,7 @@ def _header(line: bytes) -> Header:
 
 def _check_items(line: ItemsLine) -> None:
     count = line.count()
-    if isinstance(line, Counters):
+    if isinstance(line, CountersLine):
         if len(line.v) != count or any(isinstance(v, str) and v not in log.NON_FINITE for v in line.v):
             raise BadLineError("bad-line")
         if any(isinstance(v, int) and abs(v) > _LARGEST for v in line.v):
@@ -192,7 +192,7 @@ def _check_items(line: ItemsLine) -> None:
         raise BadLineError("bad-line")
 
 
-def _other(line: bytes, err: Exception) -> Header:
+def _other(line: bytes, err: Exception) -> HeaderLine:
     try:
         keys = _ANY.decode(line)
     except (msgspec.DecodeError, RecursionError):
@@ -229,14 +229,14 @@ def distinct(values: I64) -> tuple[I64, I64]:
     return found, places[values]
 
 
-class Names:
+class NamesLine:
     """The names of one log. lost: how many ids were used without a definition."""
 
     def __init__(self) -> None:
-        self._known: dict[int, Name] = {}
+        self._known: dict[int, NameLine] = {}
         self.lost = 0
 
-    def define(self, name: Name) -> None:
+    def define(self, name: NameLine) -> None:
         """Take a definition; the oldest one is forgotten when there are too many."""
         self._known[name.id] = name
         if len(self._known) > NAMES_KEPT:
@@ -255,7 +255,7 @@ class Names:
             name = self._known.get(number)
             if name is None:
                 self.lost += int(np.count_nonzero(places == at))
-                name = Name(number, f"name {number} (lost)")
+                name = NameLine(number, f"name {number} (lost)")
             kind, extra = _kind_and_args(name, fixed_kind)
             codes[0, at] = texts.setdefault(name.name, len(texts))
             codes[1, at] = kinds.setdefault(kind, len(kinds))
@@ -267,7 +267,7 @@ class Names:
         return *columns, list(args), codes[2][places].astype(np.int64)
 
 
-def _kind_and_args(name: Name, fixed_kind: str) -> tuple[str, str]:
+def _kind_and_args(name: NameLine, fixed_kind: str) -> tuple[str, str]:
     extra: dict[str, object] = {}
     kind = name.kind or log.DEFAULT_KIND
     if fixed_kind:
@@ -322,7 +322,7 @@ def args_column(
 ) -> Column | None:
     """Return the args of each row, None where no row has any.
 
-    records: number of the record of each row; its payload is taken out of `payloads`. named, name_codes: as `Names`
+    records: number of the record of each row; its payload is taken out of `payloads`. named, name_codes: as `NamesLine`
     gives them. extras: by row.
     """
     rows = set(extras)

@@ -31,22 +31,22 @@ from tracekit.model import arrow
 from tracekit.model.arrow import F64, I64, Column, Mask
 from tracekit.model.trace import MOST_DROPPED, Ledger, Run, SourceFacts
 from tracekit.model.units import format_span
-from tracekit.readers.base import Confidence, Opened, ReadOptions
+from tracekit.readers.base import Confidence, ReadOptions, ReadResult
 from tracekit.readers.builder import IdTable, Values, event_batch
 from tracekit.readers.engine.torn import LAST_LINE, TORN
 from tracekit.readers.head import Head
 from tracekit.readers.recorder_log import _rows as lines
-from tracekit.readers.recorder_log._pairs import Items, Paired, Pending, by_handle, closed, nested, together
+from tracekit.readers.recorder_log._pairs import LogItems, Paired, Pending, by_handle, closed, nested, together
 from tracekit.readers.recorder_log._rows import (
     BadLineError,
     Beat,
     End,
     Extras,
-    Header,
+    HeaderLine,
     ItemsLine,
     Line,
-    Names,
-    Steps,
+    NamesLine,
+    StepsLine,
     args_column,
     distinct,
     parse,
@@ -179,7 +179,7 @@ Anchor = tuple[int, int, int]
 """perf_ns, epoch_ns, uncertainty_ns."""
 
 
-def process_facts(head: Header, anchors: Sequence[Anchor], ending: Ending) -> dict[str, object]:
+def process_facts(head: HeaderLine, anchors: Sequence[Anchor], ending: Ending) -> dict[str, object]:
     """Return the facts of one log. clock_drift_ns: how far the wall clock went from the monotonic one, over all."""
     out: dict[str, object] = {"tool": "tracekit recorder", "tool_version": head.tracekit or None}
     if head.command:
@@ -217,20 +217,20 @@ IDENTS_KEPT = 256
 EXACT = 1 << 53
 
 
-class Log:
+class RecorderLog:
     """One log of a file. `add` takes lines, `rows` yields what is complete, `close` the rest."""
 
     def __init__(
-        self, head: lines.Header | None, source: int, shift: int, steps: tuple[I64, I64], run: Run, ledger: Ledger
+        self, head: lines.HeaderLine | None, source: int, shift: int, steps: tuple[I64, I64], run: Run, ledger: Ledger
     ) -> None:
-        self.head = head or lines.Header(log.FORMAT_NAME, log.VERSION)
+        self.head = head or lines.HeaderLine(log.FORMAT_NAME, log.VERSION)
         self._source, self._shift, self._steps = source, shift, steps
         self._run, self._ledger = run, ledger
-        self._names = Names()
+        self._names = NamesLine()
         self._tids: dict[int, int] = {}
         self._ids = IdTable(run, "tid", source)
-        self._open: dict[int, Items] = {}
-        self._async = Items.none()
+        self._open: dict[int, LogItems] = {}
+        self._async = LogItems.none()
         self._payloads: dict[int, bytes] = {}
         self._ranges: dict[int, Pending] = {}
         self._others: dict[str, Pending] = {}
@@ -249,14 +249,14 @@ class Log:
         """Take a line whose first record has this number; False when it belongs to one thread too many."""
         if isinstance(line, lines.ItemsLine):
             return self._add_items(line, record)
-        if isinstance(line, lines.Name):
+        if isinstance(line, lines.NameLine):
             self._names.define(line)
         elif isinstance(line, lines.Thread):
             self._add_thread(line)
         elif isinstance(line, lines.Clock):
             self._anchors.append(line.x)
             self._last = max(self._last, line.x[0])
-        elif isinstance(line, lines.Note):
+        elif isinstance(line, lines.NoteLine):
             code = line.code.replace("_", "-")[:60]
             text = f"the recorder: {log.NOTE_CODES.get(line.code, line.code[:200])}"
             self._ledger.note(code, text, line.count)
@@ -271,10 +271,10 @@ class Log:
     def _add_items(self, line: lines.ItemsLine, record: int) -> bool:
         count = line.count()
         self._items += count
-        if isinstance(line, lines.Steps):
+        if isinstance(line, lines.StepsLine):
             self._ledger.facts += count
             return True
-        if isinstance(line, lines.Ranges):
+        if isinstance(line, lines.RangesLine):
             if line.t not in self._ranges and len(self._open) + len(self._ranges) > THREADS_KEPT:
                 return False
             pending = self._ranges.setdefault(line.t, Pending())
@@ -285,7 +285,7 @@ class Log:
             pending.cut.extend(before + n for n in line.u)
         for n, payload in line.p:
             self._payloads[record + n] = bytes(payload)
-        if isinstance(line, lines.Counters):
+        if isinstance(line, lines.CountersLine):
             pending.values.extend(line.v)
         pending.flat.extend(line.x)
         pending.counts.append(count)
@@ -316,7 +316,7 @@ class Log:
         for thread, pending in ranges.items():
             new = self._items_of(pending, 2)
             opened = self._open.pop(thread, None)
-            found = nested(opened if opened is not None else Items.none(), new)
+            found = nested(opened if opened is not None else LogItems.none(), new)
             self._account(new, found)
             done.append((thread, found))
             if len(found.opened.ids):
@@ -344,7 +344,7 @@ class Log:
         yield from self.rows()
         done = [(thread, closed(opened, self._last)) for thread, opened in self._open.items()]
         left = closed(self._async, self._last)
-        self._open, self._async = {}, Items.none()
+        self._open, self._async = {}, LogItems.none()
         yield from self._range_rows(done)
         yield from self._async_rows(left)
         if self._names.lost:
@@ -360,13 +360,13 @@ class Log:
         begin = self.head.perf_ns if self.head.epoch_ns is not None else None
         return Ending(self._end, self._beat, self._items, self._events, begin)
 
-    def _items_of(self, pending: Pending, stride: int) -> Items:
+    def _items_of(self, pending: Pending, stride: int) -> LogItems:
         """Return begins and ends; items without a time or an id are dropped."""
         table, records = pending.arrays(stride)
         cut = np.zeros(len(table), np.bool_)
         cut[pending.cut] = True
         extra = (table[:, 2], table[:, 3]) if stride == 4 else (np.empty(0, np.int64), np.empty(0, np.int64))
-        items = Items(table[:, 0], table[:, 1], records, cut, *extra)
+        items = LogItems(table[:, 0], table[:, 1], records, cut, *extra)
         good = (items.times > 0) & (items.ids != 0)
         if not good.all():
             self._drop_items(records[~good])
@@ -382,7 +382,7 @@ class Log:
             "bad-item", len(records), where=f"record {records[0]}", text="dropped: items without a time or a name"
         )
 
-    def _account(self, new: Items, found: Paired) -> None:
+    def _account(self, new: LogItems, found: Paired) -> None:
         ledger, orphans = self._ledger, found.orphans
         ledger.merged += int(np.count_nonzero(new.ids < 0)) - len(orphans)
         if len(orphans):
@@ -398,7 +398,7 @@ class Log:
             sizes = {thread: len(opened.ids) for thread, opened in self._open.items()}
             thread = max(sizes, key=lambda t: sizes[t], default=None)
             if thread is None or sizes[thread] < len(self._async.ids):
-                left, self._async = closed(self._async, self._last), Items.none()
+                left, self._async = closed(self._async, self._last), LogItems.none()
                 done_async.append(left)
             else:
                 left = closed(self._open.pop(thread), self._last)
@@ -430,7 +430,7 @@ class Log:
 
     def _batch(
         self,
-        begins: Items,
+        begins: LogItems,
         ends: I64,
         unfinished: Mask,
         tids: Column | None,
@@ -548,7 +548,7 @@ def sniff(head: Head) -> Confidence:
 
 
 @dataclass(slots=True)
-class _Steps:
+class _LogSteps:
     """The step numbers of one log, as they come."""
 
     times: array[int] = field(default_factory=lambda: array("q"))
@@ -560,7 +560,7 @@ class _Steps:
         return times[order], np.clip(numbers[order], log.NO_STEP, (1 << 31) - 1)
 
 
-def read(source: Source, options: ReadOptions, ledger: Ledger) -> Opened:
+def read(source: Source, options: ReadOptions, ledger: Ledger) -> ReadResult:
     """Return the events, in a second pass over the lines. Raises: ParseError, UnsupportedVersionError."""
     heads, steps, lines = _first_pass(source)
     if not heads and not lines:
@@ -574,13 +574,13 @@ def read(source: Source, options: ReadOptions, ledger: Ledger) -> Opened:
             )
     anchored = [head.epoch_ns - head.perf_ns for head in heads if head.epoch_ns is not None]
     run = Run(origin_ns=anchored[0] if anchored else None, sources=[SourceFacts(source.name, "recorder-log")])
-    return Opened(run, _Reading(source, options, ledger, run, steps).batches(), False, (ledger,))
+    return ReadResult(run, _RecorderLogReading(source, options, ledger, run, steps).batches(), False, (ledger,))
 
 
-def _first_pass(source: Source) -> tuple[list[Header], list[_Steps], int]:
+def _first_pass(source: Source) -> tuple[list[HeaderLine], list[_LogSteps], int]:
     """Return the headers, the steps before the first header and after each, and how many lines are of a log."""
-    heads: list[Header] = []
-    steps = [_Steps()]
+    heads: list[HeaderLine] = []
+    steps = [_LogSteps()]
     lines = 0
     for block in source.line_blocks(Ledger()):
         for raw in block.data.split(b"\n"):
@@ -589,47 +589,47 @@ def _first_pass(source: Source) -> tuple[list[Header], list[_Steps], int]:
                 found = _parsed(line)
                 if found is None and (at := line.find(log.HEAD_PREFIX)) > 0:
                     found = _parsed(line[at:])
-                if isinstance(found, Header):
+                if isinstance(found, HeaderLine):
                     heads.append(found)
-                    steps.append(_Steps())
+                    steps.append(_LogSteps())
             elif line.startswith(_STEP_LINES):
                 found = _parsed(line)
-                if isinstance(found, Steps):
+                if isinstance(found, StepsLine):
                     _take_steps(found, steps[-1])
             elif not heads and not lines:
                 lines += _parsed(line) is not None
     return heads, steps, lines
 
 
-def _parsed(line: bytes) -> Line | Header | None:
+def _parsed(line: bytes) -> Line | HeaderLine | None:
     try:
         return parse(line)
     except BadLineError:
         return None
 
 
-def _take_steps(line: Steps, into: _Steps) -> None:
+def _take_steps(line: StepsLine, into: _LogSteps) -> None:
     for number, time in zip(line.x[0::3], line.x[1::3], strict=True):
         if line.o + time > 0:
             into.times.append(line.o + time)
             into.numbers.append(number)
 
 
-class _Reading:
+class _RecorderLogReading:
     """One pass over a file, which holds one log or several."""
 
-    def __init__(self, source: Source, options: ReadOptions, ledger: Ledger, run: Run, steps: list[_Steps]) -> None:
+    def __init__(self, source: Source, options: ReadOptions, ledger: Ledger, run: Run, steps: list[_LogSteps]) -> None:
         self._source, self._options, self._ledger, self._run = source, options, ledger, run
         self._steps = iter(steps)
-        self._logs: list[Log] = []
+        self._logs: list[RecorderLog] = []
         self._log = self._begin(None)
 
-    def _begin(self, head: Header | None) -> Log:
+    def _begin(self, head: HeaderLine | None) -> RecorderLog:
         shift = 0
         if head is not None and head.epoch_ns is not None and self._run.origin_ns is not None:
             shift = head.epoch_ns - head.perf_ns - self._run.origin_ns
-        steps = next(self._steps, _Steps()).sorted()
-        return Log(head, self._options.source, shift, steps, self._run, self._ledger)
+        steps = next(self._steps, _LogSteps()).sorted()
+        return RecorderLog(head, self._options.source, shift, steps, self._run, self._ledger)
 
     def batches(self) -> Iterator[pa.RecordBatch]:
         started = False
@@ -647,7 +647,7 @@ class _Reading:
                     continue
                 torn = block.torn and place == len(lines) - 1
                 found = self._line(line, f"line {block.line + place}", torn=torn)
-                if isinstance(found, Header):
+                if isinstance(found, HeaderLine):
                     if started:
                         yield from self._close()
                     ledger.read += 1
@@ -659,7 +659,7 @@ class _Reading:
             yield from self._log.rows()
         yield from self._close()
 
-    def _line(self, line: bytes, where: str, *, torn: bool) -> Line | Header | None:
+    def _line(self, line: bytes, where: str, *, torn: bool) -> Line | HeaderLine | None:
         """Return the parsed line; a damaged one is dropped, but for the header that it may end with."""
         try:
             return parse(line)

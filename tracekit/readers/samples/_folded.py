@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from tracekit.errors import ParseError
 from tracekit.model.trace import Ledger, Run, SourceFacts
-from tracekit.readers.base import Opened, ReadOptions
+from tracekit.readers.base import ReadOptions, ReadResult
 from tracekit.readers.samples._lines import COMMENTS, LINE
 from tracekit.readers.samples._stacks import SECTION, Stacks
 from tracekit.readers.source import Source
@@ -18,10 +18,10 @@ from tracekit.readers.source import Source
 _LINE = re.compile(LINE, re.ASCII)
 
 
-def read(source: Source, options: ReadOptions, ledger: Ledger) -> Opened:
+def read(source: Source, options: ReadOptions, ledger: Ledger) -> ReadResult:
     """Return the totals. Raises: ParseError, at the end, when no line is a stack."""
     run = Run(sources=[SourceFacts(source.name, "folded")])
-    return Opened(run, _batches(source, options, ledger), True, (ledger,))
+    return ReadResult(run, _batches(source, options, ledger), True, (ledger,))
 
 
 def _batches(source: Source, options: ReadOptions, ledger: Ledger) -> Iterator[pa.RecordBatch]:

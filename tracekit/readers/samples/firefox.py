@@ -25,7 +25,7 @@ from tracekit.errors import ParseError
 from tracekit.model.args import items_of
 from tracekit.model.trace import Ledger, Run, SourceFacts
 from tracekit.model.units import TIME_EXPONENT
-from tracekit.readers.base import Confidence, Opened, ReadOptions
+from tracekit.readers.base import Confidence, ReadOptions, ReadResult
 from tracekit.readers.head import Head
 from tracekit.readers.samples._stacks import MOST_FRAMES, SECTION, Stacks, decimal, json_object, objects, whole
 from tracekit.readers.source import Source
@@ -58,7 +58,7 @@ _UNITS = {"tracing-ms": "ms", "bytes": "bytes"}
 _MOST_PROCESSES = 1000
 
 
-def read(source: Source, options: ReadOptions, ledger: Ledger) -> Opened:
+def read(source: Source, options: ReadOptions, ledger: Ledger) -> ReadResult:
     """Return the totals. Raises: ParseError for damaged JSON, and for a profile without samples."""
     found = json_object(source.read_whole(), source.name, "Firefox profile")
     inner = found.get("profile")
@@ -66,7 +66,7 @@ def read(source: Source, options: ReadOptions, ledger: Ledger) -> Opened:
     meta = profile.get("meta")
     product = str(meta.get("product", ""))[:200] if isinstance(meta, dict) else ""
     run = Run(sources=[SourceFacts(source.name, "firefox", facts={"tool": "Firefox Profiler", "product": product})])
-    return Opened(run, _batches(profile, run, source.name, options, ledger), True, (ledger,))
+    return ReadResult(run, _batches(profile, run, source.name, options, ledger), True, (ledger,))
 
 
 def _batches(

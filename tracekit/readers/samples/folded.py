@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tracekit.readers.base import Confidence, Opened, ReadOptions
+from tracekit.readers.base import Confidence, ReadOptions, ReadResult
 from tracekit.readers.head import Head
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ def sniff(head: Head) -> Confidence:
     return _lines.sniff(head)
 
 
-def read(source: Source, options: ReadOptions, ledger: Ledger) -> Opened:
+def read(source: Source, options: ReadOptions, ledger: Ledger) -> ReadResult:
     """Return the totals. Raises: ParseError, at the end, when no line is a stack."""
     from tracekit.readers.samples import _folded
 

@@ -22,7 +22,7 @@ from tracekit.errors import ParseError
 from tracekit.messages import messages
 from tracekit.model.digits import varint_at
 from tracekit.model.trace import Ledger, Run, SourceFacts
-from tracekit.readers.base import Confidence, Opened, ReadOptions
+from tracekit.readers.base import Confidence, ReadOptions, ReadResult
 from tracekit.readers.head import Head
 from tracekit.readers.samples._stacks import MOST_FRAMES, Stacks
 from tracekit.readers.source import Source
@@ -63,7 +63,7 @@ def sniff(head: Head) -> Confidence:
     return Confidence.YES if {1, 2} <= seen and (not head.complete or 6 in seen) else Confidence.NO
 
 
-def read(source: Source, options: ReadOptions, ledger: Ledger) -> Opened:
+def read(source: Source, options: ReadOptions, ledger: Ledger) -> ReadResult:
     """Return the totals. Raises: ParseError for damage, and for a profile without samples."""
     from google.protobuf.message import DecodeError
 
@@ -75,7 +75,7 @@ def read(source: Source, options: ReadOptions, ledger: Ledger) -> Opened:
     run = Run(sources=[SourceFacts(source.name, "pprof", facts=_facts(profile))])
     if 0 < profile.time_nanos < 1 << 62:
         run.sources[0].facts["time_ns"] = profile.time_nanos
-    return Opened(run, _batches(profile, texts, source.name, options, ledger), True, (ledger,))
+    return ReadResult(run, _batches(profile, texts, source.name, options, ledger), True, (ledger,))
 
 
 def _facts(profile: Any) -> dict[str, object]:

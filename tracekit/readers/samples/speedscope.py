@@ -23,7 +23,7 @@ import pyarrow as pa
 from tracekit.errors import ParseError
 from tracekit.model.args import items_of
 from tracekit.model.trace import Ledger, Run, SourceFacts
-from tracekit.readers.base import Confidence, Opened, ReadOptions
+from tracekit.readers.base import Confidence, ReadOptions, ReadResult
 from tracekit.readers.head import Head
 from tracekit.readers.samples._stacks import SECTION, Stacks, decimal, json_object, objects, whole
 from tracekit.readers.source import Source
@@ -49,7 +49,7 @@ class _Refused(ValueError):
     """The reason why a profile is not read."""
 
 
-def read(source: Source, options: ReadOptions, ledger: Ledger) -> Opened:
+def read(source: Source, options: ReadOptions, ledger: Ledger) -> ReadResult:
     """Return the totals. Raises: ParseError for damaged JSON, or when no profile can be read."""
     found = json_object(source.read_whole(), source.name, "speedscope file")
     run = Run(
@@ -57,7 +57,7 @@ def read(source: Source, options: ReadOptions, ledger: Ledger) -> Opened:
             SourceFacts(source.name, "speedscope", facts={"tool": str(found.get("exporter") or "speedscope")[:200]})
         ]
     )
-    return Opened(run, _batches(found, source.name, options, ledger), True, (ledger,))
+    return ReadResult(run, _batches(found, source.name, options, ledger), True, (ledger,))
 
 
 def _batches(found: dict[str, object], name: str, options: ReadOptions, ledger: Ledger) -> Iterator[pa.RecordBatch]:

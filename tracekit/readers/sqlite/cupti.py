@@ -25,7 +25,7 @@ from tracekit.readers.base import ReadOptions
 from tracekit.readers.builder import Values, event_batch
 from tracekit.readers.names import Demangler
 from tracekit.readers.source import Source
-from tracekit.readers.sqlite.database import Block, CellType, Database, TableSource
+from tracekit.readers.sqlite.database import CellType, Database, RowBlock, TableSource
 
 # Captures that have calls which launch work on a device, and not one row of such work.
 
@@ -128,8 +128,8 @@ class SqlContext(Context):
 
 
 Columns: TypeAlias = dict[str, Values]
-Make: TypeAlias = Callable[[Block], Columns]
-Select: TypeAlias = Callable[[Block], Mask | None]
+Make: TypeAlias = Callable[[RowBlock], Columns]
+Select: TypeAlias = Callable[[RowBlock], Mask | None]
 
 
 def events(
@@ -199,7 +199,7 @@ _DROPS = {
 
 
 def _good_rows(
-    ledger: Ledger, block: Block, numbers: I64, start: str, end: str | None, *, open_ends: bool, zero: str
+    ledger: Ledger, block: RowBlock, numbers: I64, start: str, end: str | None, *, open_ends: bool, zero: str
 ) -> Mask | None:
     """Return the mask of the rows with good times, None for all, and drop the other rows."""
     ts = block.integers(start)
@@ -273,7 +273,7 @@ def below(values: Column | None, limit: int) -> Column | None:
     return pc.if_else(pc.and_(pc.greater_equal(values, 0), pc.less(values, limit)), values, None)
 
 
-def int32(ctx: Context, block: Block, name: str) -> Column | None:
+def int32(ctx: Context, block: RowBlock, name: str) -> Column | None:
     """Return a column as int32. A value beyond 32 bits becomes null, with a note."""
     values = block.columns.get(name)
     if values is None:
@@ -287,7 +287,7 @@ def int32(ctx: Context, block: Block, name: str) -> Column | None:
     return values.cast(pa.int32())
 
 
-def shape(ctx: Context, block: Block) -> Columns:
+def shape(ctx: Context, block: RowBlock) -> Columns:
     """Return grid, block, registers and shared memory of kernels."""
     columns: Columns = {target: int32(ctx, block, name) for target, name in GRID.items()}
     columns["static_smem_bytes"] = block.columns.get("staticSharedMemory")
@@ -295,7 +295,7 @@ def shape(ctx: Context, block: Block) -> Columns:
     return columns
 
 
-def place(ctx: Context, block: Block) -> Columns:
+def place(ctx: Context, block: RowBlock) -> Columns:
     """Return device, context, stream and correlation of device work."""
     return {
         "device": int32(ctx, block, "deviceId"),

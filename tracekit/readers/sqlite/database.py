@@ -149,7 +149,7 @@ class CellType(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Block:
+class RowBlock:
     """Some rows of a table. first: number of the first row, from 1.
 
     columns: name -> Arrow array of int64, float64 or string. A cell is null if it is null or of another type in the
@@ -171,11 +171,11 @@ class Block:
         column = self.columns.get(name)
         return np.zeros(self.count, np.bool_) if column is None else arrow.valid(column)
 
-    def filter(self, rows: Mask) -> Block:
+    def filter(self, rows: Mask) -> RowBlock:
         """Return the rows where the mask is true. Their numbers do not follow from `first` any more."""
         mask = arrow.array(rows)
         kept = {name: column.filter(mask) for name, column in self.columns.items()}
-        return Block(self.table, self.first, int(np.count_nonzero(rows)), kept)
+        return RowBlock(self.table, self.first, int(np.count_nonzero(rows)), kept)
 
 
 class TableSource(Protocol):
@@ -205,7 +205,7 @@ class TableSource(Protocol):
     def text(self, table: str, number: int) -> str | None:
         """Return the text under an id in a table of texts, None if there is none."""
 
-    def blocks(self, table: str, wanted: Mapping[str, CellType], size: int = BATCH_ROWS) -> Iterator[Block]:
+    def blocks(self, table: str, wanted: Mapping[str, CellType], size: int = BATCH_ROWS) -> Iterator[RowBlock]:
         """Yield the rows of a table in their order."""
 
 
@@ -301,7 +301,7 @@ class Database:
         rows = self.rows(f'select "value" from {quoted(table)} where "id" = ?', (number,))
         return str(rows[0][0]) if rows and rows[0][0] is not None else None
 
-    def blocks(self, table: str, wanted: Mapping[str, CellType], size: int = 0) -> Iterator[Block]:
+    def blocks(self, table: str, wanted: Mapping[str, CellType], size: int = 0) -> Iterator[RowBlock]:
         """Yield the rows of a table in the order of the file. Raises: ParseError."""
         size = size or self.block_rows
         have = [name for name in wanted if name in self.tables[table]]
@@ -320,7 +320,7 @@ class Database:
             pass
         yield from self._slow(table, have, kinds, size, done)
 
-    def _fast(self, query: str, table: str, names: list[str], kinds: list[CellType], size: int) -> Iterator[Block]:
+    def _fast(self, query: str, table: str, names: list[str], kinds: list[CellType], size: int) -> Iterator[RowBlock]:
         try:
             import adbc_driver_manager as adbc
             import adbc_driver_sqlite
@@ -350,10 +350,10 @@ class Database:
                 if not batch.num_rows:
                     continue
                 arrays = [_checked_column(column, kind) for column, kind in zip(batch.columns, kinds, strict=True)]
-                yield Block(table, first, batch.num_rows, dict(zip(names, arrays, strict=True)))
+                yield RowBlock(table, first, batch.num_rows, dict(zip(names, arrays, strict=True)))
                 first += batch.num_rows
 
-    def _slow(self, table: str, names: list[str], kinds: list[CellType], size: int, skip: int) -> Iterator[Block]:
+    def _slow(self, table: str, names: list[str], kinds: list[CellType], size: int, skip: int) -> Iterator[RowBlock]:
         """Yield the rows after the first `skip`, and check the type of each cell."""
         cells = ", ".join(
             f"hex({quoted(n)})" if k is CellType.HEX else quoted(n) for n, k in zip(names, kinds, strict=True)
@@ -366,7 +366,7 @@ class Database:
                     for name, kind, values in zip(names, kinds, zip(*rows, strict=True), strict=True):
                         arrays[name], of_other_type = _column_of_cells(values, kind)
                         odd += of_other_type
-                    yield Block(table, first, len(rows), arrays)
+                    yield RowBlock(table, first, len(rows), arrays)
                     first += len(rows)
         except _ERRORS as err:
             raise self.error(err, f"table {table} after row {first - 1}") from err

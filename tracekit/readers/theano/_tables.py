@@ -10,7 +10,7 @@ from tracekit.model.schema import Kind
 from tracekit.model.trace import Ledger
 from tracekit.model.units import MAX_NS
 from tracekit.readers.engine.torn import drop_torn
-from tracekit.readers.printed.lines import ANY_NUMBER, NUMBER, Printed, TextLine, printed
+from tracekit.readers.printed.lines import ANY_NUMBER, NUMBER, PrintedLines, TextLine, printed
 from tracekit.readers.printed.pasted import RankRows
 
 # Patterns for the lines of a Theano profile. `words` are the words of a line with single blanks between them.
@@ -188,7 +188,7 @@ _PREFIX = {"function": "", "sum": "Sum of all: ", "scan": "Scan Op: "}
 
 
 @dataclass(slots=True)
-class Block:
+class TheanoBlock:
     """One block of a profile.
 
     kind: function, sum or scan. seen: the tables so far. thunks: its `Time in thunks`. over: its tips have ended it.
@@ -197,7 +197,7 @@ class Block:
     number: int
     kind: str = "function"
     message: str | None = None
-    thunks: Printed | None = None
+    thunks: PrintedLines | None = None
     seen: set[str] = field(default_factory=set)
     over: bool = False
 
@@ -206,7 +206,7 @@ class Block:
 class _WaitingRow:
     """A row that waits for the lines below it. section: None for a row of section `header`."""
 
-    block: Block
+    block: TheanoBlock
     section: str | None
     name: str
     kind: Kind
@@ -252,7 +252,7 @@ class Out:
 
     def hold(
         self,
-        block: Block,
+        block: TheanoBlock,
         name: str,
         args: Mapping[str, object],
         *,
@@ -306,7 +306,7 @@ class Out:
 
     def row(
         self,
-        block: Block,
+        block: TheanoBlock,
         section: str,
         name: str,
         kind: Kind,
@@ -320,13 +320,13 @@ class Out:
         self.ledger.kept += 1
         return True
 
-    def header(self, block: Block, name: str, args: Mapping[str, object] | None = None, **more: object) -> None:
+    def header(self, block: TheanoBlock, name: str, args: Mapping[str, object] | None = None, **more: object) -> None:
         """Add a row of section `header`, without counting a line."""
         self.flush()
         marked = {**(args or {}), "sum": True} if block.kind == "sum" else args
         self.rows.add(block.number, "header", name, str(Kind.OTHER), marked, **more)
 
-    def words(self, block: Block, name: str, text: str) -> bool:
+    def words(self, block: TheanoBlock, name: str, text: str) -> bool:
         """Add a line of words as a row of section `header`."""
         self.header(block, name, value_text=text)
         self.ledger.kept += 1
@@ -366,7 +366,7 @@ class Memory:
         self._out = out
         self._setting = ""
 
-    def line(self, block: Block, words: str, line: TextLine) -> bool:
+    def line(self, block: TheanoBlock, words: str, line: TextLine) -> bool:
         """Take a line of the section."""
         out = self._out
         if small := MEMORY_SMALL.fullmatch(words):
@@ -396,7 +396,7 @@ class Memory:
             return False
         return True
 
-    def _node(self, block: Block, line: TextLine) -> None:
+    def _node(self, block: TheanoBlock, line: TextLine) -> None:
         out = self._out
         found = MEMORY_ROW.fullmatch(line.text.strip())
         if found is None or line.torn:
@@ -411,7 +411,7 @@ class Memory:
             out.ledger.note("size-not-printed", why, where=line.where)
         out.hold(block=block, section=MEMORY, name=found["name"], kind=Kind.MEMORY, args=args, **more)
 
-    def remainder(self, block: Block, found: re.Match[str]) -> bool:
+    def remainder(self, block: TheanoBlock, found: re.Match[str]) -> bool:
         """Take the line with the bytes of the remaining nodes and of all nodes."""
         count = int(found["count"])
         args = {"remaining": count, "percent": found["percent"], "bytes_of_all": int(found["all"])}
@@ -419,7 +419,7 @@ class Memory:
         return self._out.row(block, MEMORY, name, Kind.MEMORY, args, bytes=int(found["bytes"]))
 
 
-class Optimizer:
+class OptimizerProfile:
     """Steps of the optimizer. Steps within a step are indented and have their own section."""
 
     def __init__(self, out: Out) -> None:
@@ -436,7 +436,7 @@ class Optimizer:
         """Return whether a line is indented more than the heading."""
         return _indent(line.text) > self._margin
 
-    def detail(self, block: Block, line: TextLine) -> bool:
+    def detail(self, block: TheanoBlock, line: TextLine) -> bool:
         """Keep a line between the steps with the step above it; False if there is no more room."""
         text = self._text(line)
         taken = self._out.below("details", text)
@@ -448,7 +448,7 @@ class Optimizer:
         """Remove a blank line at the end: it belongs to the lines that follow."""
         self._out.take_back_blank("details")
 
-    def line(self, block: Block, words: str, line: TextLine) -> bool:
+    def line(self, block: TheanoBlock, words: str, line: TextLine) -> bool:
         """Take a line of the section, except its details."""
         if _HEAD not in block.seen and (found := OPTIMIZER_HEAD.fullmatch(words)):
             return self._head(block, found, line)
@@ -489,7 +489,7 @@ class Optimizer:
         self._steps.append((indent, f"{parent} / {name}" if parent else name))
         return parent
 
-    def _head(self, block: Block, found: re.Match[str], line: TextLine) -> bool:
+    def _head(self, block: TheanoBlock, found: re.Match[str], line: TextLine) -> bool:
         try:
             time = printed(found["time"])
         except ValueError:
@@ -526,14 +526,14 @@ class TimeTables:
     def __init__(self, out: Out) -> None:
         self._out = out
         self.with_flops = False
-        self._largest: tuple[Printed, Printed] | None = None
+        self._largest: tuple[PrintedLines, PrintedLines] | None = None
 
     def begin(self, *, with_flops: bool) -> None:
         """Begin a table."""
         self.with_flops = with_flops
         self._largest = None
 
-    def row(self, block: Block, table: str, line: TextLine) -> bool:
+    def row(self, block: TheanoBlock, table: str, line: TextLine) -> bool:
         """Take a row of a table."""
         out = self._out
         out.flush()
@@ -590,7 +590,7 @@ class TimeTables:
             self._out.ledger.drop("too-many-variables", where=line.where, text=why)
         return taken is not None
 
-    def remainder(self, block: Block, section: str, found: re.Match[str], line: TextLine) -> bool:
+    def remainder(self, block: TheanoBlock, section: str, found: re.Match[str], line: TextLine) -> bool:
         """Take the last line of a table, with the rows that are not printed; for 0 rows it becomes a `header`."""
         count = int(found["count"])
         args: dict[str, object] = {"remaining": count, "percent": found["percent"], "s": found["time"]}
@@ -611,15 +611,15 @@ class TimeTables:
             return True
         return self._out.row(block, section, name, Kind.OPERATOR, args, total_ns=time.rounded())
 
-    def _whole(self) -> Printed | None:
+    def _whole(self) -> PrintedLines | None:
         """Return the time of all rows, from the row with the largest share: the block of a scan does not print it."""
         if self._largest is None:
             return None
         share, time = self._largest[0].ns / 10**11, self._largest[1]
-        return Printed(time.ns / share, (time.off + time.ns / share * self._largest[0].off / 10**11) / share)
+        return PrintedLines(time.ns / share, (time.off + time.ns / share * self._largest[0].off / 10**11) / share)
 
 
-def overhead(block: Block, words: str, line: TextLine, out: Out) -> bool:
+def overhead(block: TheanoBlock, words: str, line: TextLine, out: Out) -> bool:
     """Take a row of `Scan overhead`, whose times have one decimal of a second. Its total has its own section."""
     if OVERHEAD_TALK.match(words):
         return out.words(block, "Scan overhead: remark", line.text.strip())
@@ -649,13 +649,13 @@ def _implementation(text: str | None) -> str | None:
     return "C and Py" if len(words) > 2 else words or None
 
 
-def _share_of(percent: Printed, whole: Printed) -> Printed:
+def _share_of(percent: PrintedLines, whole: PrintedLines) -> PrintedLines:
     """Return the time of a percentage. percent: read as a time in s.
 
     Raises: ValueError beyond 2^62 ns.
     """
     share, off = percent.ns / 10**11, percent.off / 10**11
-    time = Printed(share * whole.ns, off * abs(whole.ns) + abs(share) * whole.off)
+    time = PrintedLines(share * whole.ns, off * abs(whole.ns) + abs(share) * whole.off)
     if abs(time.ns) + time.off >= MAX_NS:
         raise ValueError("a time beyond 146 years")
     return time

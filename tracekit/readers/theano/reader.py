@@ -50,7 +50,7 @@ import pyarrow as pa
 from tracekit.errors import ParseError
 from tracekit.model.schema import Kind
 from tracekit.model.trace import Ledger, Run, SourceFacts
-from tracekit.readers.base import Confidence, Opened, ReadOptions
+from tracekit.readers.base import Confidence, ReadOptions, ReadResult
 from tracekit.readers.head import Head
 from tracekit.readers.printed.lines import TextLine, TotalRows, first_lines, printed, text_lines
 from tracekit.readers.printed.locale import NumberCells, as_printed
@@ -58,7 +58,7 @@ from tracekit.readers.printed.numbers import LOCAL_NUMBER
 from tracekit.readers.printed.pasted import Plain, RankRows
 from tracekit.readers.source import Source
 from tracekit.readers.theano import _tables as patterns
-from tracekit.readers.theano._tables import MOST_LINES, Block, Memory, Optimizer, Out, TimeTables, overhead
+from tracekit.readers.theano._tables import MOST_LINES, Memory, OptimizerProfile, Out, TheanoBlock, TimeTables, overhead
 
 if TYPE_CHECKING:
     from tracekit.model.trace import Ledger
@@ -138,7 +138,7 @@ def _section_of(text: str, words: str) -> str | None:
     return patterns.APPLY if patterns.APPLY_ROW.fullmatch(text) else None
 
 
-class State:
+class TheanoState:
     """The state of the reader at a line of one process. blocks: their number. numbers: run numbers of all processes.
 
     The methods that take a line return whether it was one of theirs.
@@ -149,11 +149,11 @@ class State:
         self.out = Out(rows, ledger)
         self.blocks = 0
         self._numbers = numbers
-        self._block: Block | None = None
+        self._block: TheanoBlock | None = None
         self._table = ""
         self._times = TimeTables(self.out)
         self._memory = Memory(self.out)
-        self._optimizer = Optimizer(self.out)
+        self._optimizer = OptimizerProfile(self.out)
         self._noise = Noise()
         self._node: TextLine | None = None
         self.profile_mode = False
@@ -221,13 +221,13 @@ class State:
             self._node = None
         self._end_table()
 
-    def _begin(self, kind: str = "function") -> Block:
+    def _begin(self, kind: str = "function") -> TheanoBlock:
         self._end_table()
-        self._block = Block(next(self._numbers), kind)
+        self._block = TheanoBlock(next(self._numbers), kind)
         self.blocks += 1
         return self._block
 
-    def _open(self, section: str) -> Block:
+    def _open(self, section: str) -> TheanoBlock:
         """Begin a table, in a new block after the tips or where the block had such a table."""
         block = self._block
         if block is None or block.over or section in block.seen:
@@ -308,7 +308,7 @@ class State:
             return self._optimizer.line(block, words, line)
         return table == patterns.OVERHEAD and overhead(block, words, line, self.out)
 
-    def _remainder(self, block: Block, words: str, line: TextLine) -> bool:
+    def _remainder(self, block: TheanoBlock, words: str, line: TextLine) -> bool:
         if found := patterns.REMAINDER.fullmatch(words):
             # All versions use the same words, but the open table decides.
             section = self._table if self._table in _TIMED else patterns.REMAINDER_OF[found["what"]]
@@ -346,7 +346,7 @@ class State:
             return self._thunk_node(block, words, line)
         return False
 
-    def _message(self, block: Block, message: str) -> bool:
+    def _message(self, block: TheanoBlock, message: str) -> bool:
         block.message = message
         if block.kind == "function" and patterns.SUM.match(message):
             block.kind = "sum"
@@ -358,7 +358,7 @@ class State:
             functions.append({"run": block.number, "kind": block.kind, "message": named})
         return True
 
-    def _fact(self, block: Block, name: str, words: str, found: re.Match[str], line: TextLine) -> bool:
+    def _fact(self, block: TheanoBlock, name: str, words: str, found: re.Match[str], line: TextLine) -> bool:
         out = self.out
         if tool := patterns.TOOL.match(words):
             self.run.sources[0].facts.setdefault("tool", patterns.TOOLS[(tool[1] or tool[2]).lower()])
@@ -391,7 +391,7 @@ class State:
         self.ledger.kept += 1
         return True
 
-    def _thunk_node(self, block: Block, words: str, line: TextLine) -> bool:
+    def _thunk_node(self, block: TheanoBlock, words: str, line: TextLine) -> bool:
         found = patterns.THUNK_NODE.fullmatch(line.text.strip()) or patterns.THUNK_NODE.fullmatch(words)
         if found is None and patterns.is_open(words) and not line.torn and line.text.count("\n") < MOST_LINES:
             self._node = line
@@ -445,20 +445,20 @@ _CELLS = NumberCells(
 )
 
 
-def read(source: Source, options: ReadOptions, ledger: Ledger) -> Opened:
+def read(source: Source, options: ReadOptions, ledger: Ledger) -> ReadResult:
     """Return the totals. Raises: ParseError, at the end, when there was no profile."""
     run = Run(sources=[SourceFacts(source.name, "theano")])
     source = as_printed(source, options, _CELLS)
-    return Opened(run, _batches(source, options, ledger, run), True, (ledger,))
+    return ReadResult(run, _batches(source, options, ledger, run), True, (ledger,))
 
 
 def _batches(source: Source, options: ReadOptions, ledger: Ledger, run: Run) -> Iterator[pa.RecordBatch]:
     rows, numbers, plain = TotalRows(options.source, ledger), count(), Plain(patterns.MARK)
-    states: dict[int | None, State] = {}
+    states: dict[int | None, TheanoState] = {}
     for line in text_lines(source, ledger):
         rank, text = plain.of(line.text)
         if rank not in states:
-            states[rank] = State(RankRows(rows, rank), numbers, ledger, run)
+            states[rank] = TheanoState(RankRows(rows, rank), numbers, ledger, run)
         states[rank].line(line if text == line.text else replace(line, text=text))
         yield from rows.take()
     for state in states.values():

@@ -57,7 +57,7 @@ def _check(data: bytes) -> int:
     raise NotPlain("the file ends within the pickle, which can only be read whole")
 
 
-class _Plain(pickle.Unpickler):
+class _PlainUnpickler(pickle.Unpickler):
     def find_class(self, module: str, name: str) -> object:
         raise NotPlain(f"it asks for {module}.{name}"[:200])
 
@@ -71,7 +71,7 @@ def load(data: bytes) -> object:
         raise NotPlain("not a pickle of protocol 2 to 5")
     end = _check(data)
     try:
-        return _Plain(io.BytesIO(data[:end])).load()
+        return _PlainUnpickler(io.BytesIO(data[:end])).load()
     except NotPlain:
         raise
     except Exception as err:  # damage shows as any error: a missing key, a list that is a number

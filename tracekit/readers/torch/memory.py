@@ -37,7 +37,7 @@ import pyarrow as pa
 from tracekit.errors import ParseError
 from tracekit.model.schema import Kind
 from tracekit.model.trace import TIMES, Ledger, Run, SourceFacts
-from tracekit.readers.base import Confidence, Opened, ReadOptions
+from tracekit.readers.base import Confidence, ReadOptions, ReadResult
 from tracekit.readers.builder import BATCH_ROWS, event_batch
 from tracekit.readers.engine.pairing import OpenRanges
 from tracekit.readers.head import Head
@@ -609,7 +609,7 @@ def _meaning(action: str, *, requested: bool) -> tuple[str, int]:
 # Reads a snapshot of PyTorch's allocator: the pickle, then the rows made of it.
 
 
-def read(source: Source, options: ReadOptions, ledger: Ledger) -> Opened:
+def read(source: Source, options: ReadOptions, ledger: Ledger) -> ReadResult:
     """Return events and totals. Raises: ParseError for a pickle of anything else."""
     try:
         found = load(source.read_whole())
@@ -620,7 +620,7 @@ def read(source: Source, options: ReadOptions, ledger: Ledger) -> Opened:
     if not isinstance(found, dict) or not isinstance(found.get("device_traces", found.get("segments")), list):
         raise ParseError(source.name, "", "a pickle without segments and device_traces: not a snapshot of PyTorch")
     run = Run(sources=[SourceFacts(source.name, "torch-memory", facts={"tool": "torch.cuda.memory"})])
-    return Opened(run, _batches(Snapshot(found, options, ledger, run)), True, (ledger,))
+    return ReadResult(run, _batches(Snapshot(found, options, ledger, run)), True, (ledger,))
 
 
 def _batches(snapshot: Snapshot) -> Iterator[pa.RecordBatch]:

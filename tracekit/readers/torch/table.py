@@ -47,7 +47,7 @@ from typing import TYPE_CHECKING
 from tracekit.model.schema import Kind
 from tracekit.model.trace import Ledger, Run, SourceFacts
 from tracekit.model.units import TIME_EXPONENT, split_quantity, to_bytes, to_ns
-from tracekit.readers.base import Confidence, Opened, ReadOptions
+from tracekit.readers.base import Confidence, ReadOptions, ReadResult
 from tracekit.readers.engine.torn import drop_torn
 from tracekit.readers.head import Head
 from tracekit.readers.printed.lines import TextLine, first_lines
@@ -175,7 +175,7 @@ _FLOPS = re.compile(r"--|\d{1,18}(?:\.\d{1,6})?", re.ASCII)
 _SCALES = {"": 0, "K": 3, "M": 6, "G": 9, "T": 12, "P": 15}
 
 
-class Side(StrEnum):
+class TableSide(StrEnum):
     """The alignment of a column."""
 
     LEFT = "<"
@@ -183,7 +183,7 @@ class Side(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Columns:
+class TorchColumns:
     """The head of a table. titles: as printed. roles: what each column has. spans: from its rule, () without one.
 
     device: PyTorch's word for the device in capital letters, "" if the table has no column of it.
@@ -200,21 +200,23 @@ class Columns:
         """Return whether the head is of PyTorch 1.5 or older."""
         return "Number of Calls" in self.titles or "Calls" in self.titles
 
-    def sides(self, text: str) -> list[Side]:
+    def sides(self, text: str) -> list[TableSide]:
         """Return the alignment of each column, from the line of the head; as most others where it does not show.
 
         A head may be longer than its column, as in PyTorch 1.1 to 1.5: those behind it are moved.
         """
-        known: list[Side | None] = []
+        known: list[TableSide | None] = []
         moved = 0
         for (start, end), title in zip(self.spans, self.titles, strict=True):
             width, place = end - start, start + moved
             moved += max(len(title) - width, 0)
-            side = Side.LEFT if text[place : place + len(title)] == title else Side.RIGHT
+            side = TableSide.LEFT if text[place : place + len(title)] == title else TableSide.RIGHT
             known.append(None if len(title) >= width else side)
-        usual = Side.LEFT if known[1:].count(Side.LEFT) > known[1:].count(Side.RIGHT) else Side.RIGHT
+        usual = (
+            TableSide.LEFT if known[1:].count(TableSide.LEFT) > known[1:].count(TableSide.RIGHT) else TableSide.RIGHT
+        )
         sides = [usual if side is None else side for side in known]
-        return [Side.LEFT if role == "source" else side for side, role in zip(sides, self.roles, strict=True)]
+        return [TableSide.LEFT if role == "source" else side for side, role in zip(sides, self.roles, strict=True)]
 
     def cut(self, text: str) -> list[str] | None:
         """Return the cells of a row, None for another line."""
@@ -337,7 +339,7 @@ def size_bytes(cell: str) -> int | None:
         return None
 
 
-def columns_of(text: str, rule: str = "") -> Columns | None:
+def columns_of(text: str, rule: str = "") -> TorchColumns | None:
     """Return the head of a table, None for another line. rule: the line above it, if that is a rule."""
     if "Name" not in text or len(text) > 4096:
         return None
@@ -356,7 +358,7 @@ def columns_of(text: str, rule: str = "") -> Columns | None:
     if roles[1:] == ["calls"] or len(set(roles) - {"share"}) + roles.count("share") < len(roles) or len(devices) > 1:
         return None
     spans = tuple(found.span() for found in re.finditer(r"[-=]+", rule))
-    return Columns(tuple(titles), tuple(roles), "".join(devices), spans if len(spans) == len(titles) else ())
+    return TorchColumns(tuple(titles), tuple(roles), "".join(devices), spans if len(spans) == len(titles) else ())
 
 
 # The tables of PyTorch's profilers, line by line: rules, heads, rows with their stacks, totals.
@@ -384,7 +386,7 @@ _ROUNDING = 0.005
 
 
 @dataclass(slots=True)
-class _Row:
+class _TorchRow:
     """A row. cells: as printed. named: by what they have. stack: the frames of the lines below it."""
 
     cells: list[str]
@@ -392,7 +394,7 @@ class _Row:
     stack: list[str] = field(default_factory=list)
 
 
-class Tables:
+class TorchTables:
     """Makes rows of lines: those of a file or of one rank. layouts: facts for printing the tables again."""
 
     def __init__(self, rows: RankRows, ledger: Ledger, runs: Iterator[int], layouts: list[dict[str, object]]) -> None:
@@ -403,8 +405,8 @@ class Tables:
         self.layout: dict[str, object] = {}
         self.found = False
         self.run = -1
-        self.columns: Columns | None = None
-        self.table: list[_Row] = []
+        self.columns: TorchColumns | None = None
+        self.table: list[_TorchRow] = []
         self.doubtful: list[TextLine] = []
         self.rule = ""
         self.above: list[str] = []
@@ -461,7 +463,7 @@ class Tables:
             self.totals_due = True
         self.rule = text
 
-    def _begin(self, head: Columns, text: str) -> None:
+    def _begin(self, head: TorchColumns, text: str) -> None:
         self._end()
         self.found = True
         self.columns = head
@@ -483,7 +485,7 @@ class Tables:
         if len(self.layouts) < _MOST_TABLES:
             self.layouts.append(self.layout)
 
-    def _content(self, columns: Columns, line: TextLine, stripped: str) -> None:
+    def _content(self, columns: TorchColumns, line: TextLine, stripped: str) -> None:
         cells = None if line.torn else columns.cut(line.text)
         if cells is not None:
             self._row(columns, cells, line)
@@ -505,7 +507,7 @@ class Tables:
             if len(self.doubtful) > _MOST_DOUBTFUL:
                 self._end()
 
-    def _row(self, columns: Columns, cells: list[str], line: TextLine, odd: Sequence[int] = ()) -> None:
+    def _row(self, columns: TorchColumns, cells: list[str], line: TextLine, odd: Sequence[int] = ()) -> None:
         for each in self.doubtful:
             self.ledger.drop("bad-row", where=each.where, text=_NO_ROW)
         self.doubtful.clear()
@@ -519,7 +521,7 @@ class Tables:
             what = f"{why} ({columns.titles[place]}: {cells[place][:30]!r})"
             self.ledger.note("odd-cell", what, where=line.where)
             named[columns.roles[place]] = ""
-        self.table.append(_Row(cells, named))
+        self.table.append(_TorchRow(cells, named))
         self.has_rows = True
         self.ledger.kept += 1
         if len(self.table) >= _MOST_ROWS:
@@ -550,10 +552,10 @@ class Tables:
             self._emit(self.columns)
         self.columns, self.parted = None, False
 
-    def _emit(self, columns: Columns) -> None:
+    def _emit(self, columns: TorchColumns) -> None:
         hosts = {row.named["name"] for row in self.table if not _on_device(row, columns)}
         for row in self.table:
-            _Emitted(self, columns, row, hosts).add()
+            _EmittedRows(self, columns, row, hosts).add()
         cut = Counter(name for row in self.table if (name := row.named["name"]).endswith(CUT))
         if alike := sum(count for count in cut.values() if count > 1):
             # A table has a row for each name: rows with one cut name are of several whole ones, or shapes.
@@ -596,7 +598,7 @@ def _headings(above: list[str], width: int) -> list[str]:
     return above[next(starts, len(above)) + 1 :]
 
 
-def _on_device(row: _Row, columns: Columns) -> bool:
+def _on_device(row: _TorchRow, columns: TorchColumns) -> bool:
     """Return whether a row is of work on a device: it took no time on the host."""
     named = row.named
     times = [time_ns(named[role]) for role in ("self", "total") if role in named]
@@ -606,10 +608,10 @@ def _on_device(row: _Row, columns: Columns) -> bool:
     return not any(times) if times else looks_like_device_work(named["name"])
 
 
-class _Emitted:
+class _EmittedRows:
     """Makes the rows of TOTALS of one row of a table. hosts: the names of its rows with time on the host."""
 
-    def __init__(self, tables: Tables, columns: Columns, row: _Row, hosts: set[str]) -> None:
+    def __init__(self, tables: TorchTables, columns: TorchColumns, row: _TorchRow, hosts: set[str]) -> None:
         self.tables, self.columns, self.row = tables, columns, row
         self.name = row.named["name"]
         self.on_device = _on_device(row, columns)
@@ -701,14 +703,14 @@ def sniff(head: Head) -> Confidence:
     return Confidence.NO
 
 
-def read(source: Source, options: ReadOptions, ledger: Ledger) -> Opened:
+def read(source: Source, options: ReadOptions, ledger: Ledger) -> ReadResult:
     """Return the totals. Raises: ParseError, at the end, when no table was found."""
     layouts: list[dict[str, object]] = []
     run = Run(sources=[SourceFacts(source.name, "torch-table", facts={"tool": "torch.profiler", "tables": layouts})])
 
-    def begin(rows: RankRows, runs: Iterator[int]) -> Tables:
-        return Tables(rows, ledger, runs, layouts)
+    def begin(rows: RankRows, runs: Iterator[int]) -> TorchTables:
+        return TorchTables(rows, ledger, runs, layouts)
 
     source = as_printed(source, options, _CELLS)
     batches = read_reports(source, options, ledger, RULE, "table of PyTorch's profiler", begin)
-    return Opened(run, batches, True, (ledger,))
+    return ReadResult(run, batches, True, (ledger,))

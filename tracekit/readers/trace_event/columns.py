@@ -15,7 +15,17 @@ from tracekit.model.args import unescaped
 from tracekit.model.arrow import I64, Column, Mask, Value, pc
 from tracekit.model.trace import Ledger
 from tracekit.model.units import MAX_NS
-from tracekit.readers.trace_event.plan import DROPPED, FACT, IGNORED, KEPT, MOST_SEGMENTS, NO_EVENT, Build, Event, Rows
+from tracekit.readers.trace_event.plan import (
+    DROPPED,
+    FACT,
+    IGNORED,
+    KEPT,
+    MOST_SEGMENTS,
+    NO_EVENT,
+    Build,
+    EventPlan,
+    EventRows,
+)
 from tracekit.readers.trace_event.scan import Scan, slices
 from tracekit.readers.trace_event.stream import Slab
 
@@ -36,9 +46,9 @@ class Patterns:
     """Parsed events by their shape without the name."""
 
     def __init__(self) -> None:
-        self._known: dict[tuple[bytes, bytes], Event] = {}
+        self._known: dict[tuple[bytes, bytes], EventPlan] = {}
 
-    def event(self, scan: Scan, code: int) -> Event:
+    def event(self, scan: Scan, code: int) -> EventPlan:
         """Return an event of a shape. Its numbers may be those of another event, as those of all events of a shape.
 
         Two shapes with equal text before and behind a string have the same structure, once the parsed one shows that
@@ -47,13 +57,13 @@ class Patterns:
         shape = scan.shapes[code]
         found = _NAME.search(shape)
         if found is None or len(shape) > LONGEST:
-            return Event(scan.object(int(scan.sample[code])))
+            return EventPlan(scan.object(int(scan.sample[code])))
         start, end = found.span(1)
         key = shape[:start], shape[end:]
         pattern = self._known.get(key)
         if pattern is not None:
             return pattern.renamed(found[1])
-        event = Event(scan.object(int(scan.sample[code])))
+        event = EventPlan(scan.object(int(scan.sample[code])))
         name = event.members.get("name")
         if name is not None and event.place(name.start)[0] == start and name.raw == found[1]:
             if len(self._known) >= MOST_PATTERNS:
@@ -136,7 +146,7 @@ class Planner:
         self._flags, self._text = _grown(self._flags, size), _grown(self._text, size)
         self._noted = _grown(self._noted, size)
 
-    def rows(self, slab: Slab) -> tuple[Rows, Rows]:
+    def rows(self, slab: Slab) -> tuple[EventRows, EventRows]:
         """Return the rows of a slab and those that are facts; the ledger has counted all but the facts and the rows."""
         if len(self._builds) > KNOWN_PLANS:
             self._by_shape.clear()
@@ -150,7 +160,7 @@ class Planner:
         odd = [n for n in set(by_code.tolist()) if self._builds[n].odd]
         if odd:
             for row in np.flatnonzero(np.isin(plan, odd)).tolist():
-                plan[row] = self._add(self._made(Event(scan.object(row)), exact=True))
+                plan[row] = self._add(self._made(EventPlan(scan.object(row)), exact=True))
         self._settle()
         rows = self._account(slab, plan)
         if len(self._builds) > before:
@@ -169,7 +179,7 @@ class Planner:
             known = self._by_shape[shape] = self._add(build)
         return known
 
-    def _made(self, event: Event, *, exact: bool) -> Build:
+    def _made(self, event: EventPlan, *, exact: bool) -> Build:
         build = Build(event, exact, unit="us" if self._per_unit == 1000 else "ns")
         self._look(build)
         if build.fate == KEPT and not exact and (build.more_args or len(build.segments()) > MOST_SEGMENTS):
@@ -250,7 +260,7 @@ class Planner:
             new.clear()
         self._new_floats.clear()
 
-    def _account(self, slab: Slab, plan: I64) -> tuple[Rows, Rows]:
+    def _account(self, slab: Slab, plan: I64) -> tuple[EventRows, EventRows]:
         ledger, fate = self._ledger, self._fate[plan]
         builds = self._builds
         there = np.arange(len(plan))
@@ -274,11 +284,11 @@ class Planner:
             kept = kept.take(~missing)
         return kept, self._columns(slab, plan, there[fate == FACT])
 
-    def _columns(self, slab: Slab, plan: I64, at: I64) -> Rows:
+    def _columns(self, slab: Slab, plan: I64, at: I64) -> EventRows:
         scan, own = slab.scan, plan[at]
         first = scan.first[at]
         if not len(at):
-            return Rows(0, {"ts_ns": arrow.array([], pa.int64())}, own, self._builds, self._flags[own])
+            return EventRows(0, {"ts_ns": arrow.array([], pa.int64())}, own, self._builds, self._flags[own])
         used, place = _distinct(own, len(self._builds))
         columns = {"event_id": arrow.array(slab.numbers[at])}
         for index, column in enumerate(TIMES):
@@ -292,7 +302,7 @@ class Planner:
                 columns[column] = texts
         if (args := self._args(scan, own, first, scan.start[at])) is not None:
             columns["args"] = unescaped(args) if any(b"\\u" in shape for shape in scan.shapes) else args
-        return Rows(len(at), columns, own, self._builds, self._flags[own], (used, place))
+        return EventRows(len(at), columns, own, self._builds, self._flags[own], (used, place))
 
     def _integers(self, scan: Scan, plan: I64, first: I64, index: int) -> Column:
         state = self._state[plan, index]

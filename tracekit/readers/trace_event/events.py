@@ -24,8 +24,8 @@ from tracekit.readers.builder import FIRST_TEXT_ID, IdTable, Values, event_batch
 from tracekit.readers.printed.late import AROUND_BYTES, BLOCK_BYTES, SEARCH_SHARE, text_around
 from tracekit.readers.source import Source
 from tracekit.readers.trace_event.columns import Planner
-from tracekit.readers.trace_event.plan import FACT, MOVABLE, Build, Rows, fact_rows
-from tracekit.readers.trace_event.stream import Events
+from tracekit.readers.trace_event.plan import FACT, MOVABLE, Build, EventRows, fact_rows
+from tracekit.readers.trace_event.stream import EventStream
 
 TOP = frozenset({"ph", "cat", "name", "pid", "tid", "ts", "dur", "args"})
 """Members beside args that have columns, or a place in `kind`."""
@@ -110,7 +110,7 @@ class RankLabels:
 
 
 @dataclass(slots=True)
-class Names:
+class EventNames:
     """Names from metadata events: by (pid, tid), and labels of processes, in order of appearance."""
 
     processes: dict[int, str] = field(default_factory=dict)
@@ -124,26 +124,26 @@ class Names:
 
 
 @dataclass(slots=True)
-class Reading:
+class EventReading:
     """The state of one reading, which a dialect's functions share."""
 
     source: Source
     options: ReadOptions
     ledger: Ledger
     run: Run
-    events: Events
+    events: EventStream
     pids: IdTable
     tids: IdTable
     streams: IdTable
     flows: IdTable
-    names: Names = field(default_factory=Names)
+    names: EventNames = field(default_factory=EventNames)
 
     @property
     def facts(self) -> dict[str, object]:
         """The members beside the events in the file."""
         return self.events.facts
 
-    def batch(self, rows: Rows, **more: Values) -> pa.RecordBatch:
+    def batch(self, rows: EventRows, **more: Values) -> pa.RecordBatch:
         """Return rows as a batch of EVENTS, counted."""
         self.ledger.events_out += rows.count
         return event_batch(rows.count, {**rows.columns, "source": self.options.source, **more})
@@ -156,19 +156,19 @@ def begin(
     tool: str,
     name: str,
     rewrite: Callable[[bytes], bytes] | None = None,
-) -> Reading:
-    """Open the stream and find the facts before and behind the events. rewrite: as `Events` has it.
+) -> EventReading:
+    """Open the stream and find the facts before and behind the events. rewrite: as `EventStream` has it.
 
     Raises: ParseError.
     """
     run = Run()
-    events = Events(source, ledger, rewrite)
+    events = EventStream(source, ledger, rewrite)
     events.open()
     events.look_ahead()
     number = options.source
     run.sources.append(SourceFacts(source.name, name, facts={"tool": tool}))
     pids, tids, streams = (LaneIds(run, column, number) for column in ("pid", "tid", "stream"))
-    return Reading(source, options, ledger, run, events, pids, tids, streams, IdTable(run, "correlation", number))
+    return EventReading(source, options, ledger, run, events, pids, tids, streams, IdTable(run, "correlation", number))
 
 
 def first_time(source: Source) -> int:
@@ -183,7 +183,7 @@ def _latest(text: bytes) -> int:
     return max((int(t) for t in _FIRST_TIME.findall(text)), default=0)
 
 
-def planned(reading: Reading, planner: Planner) -> Iterator[Rows]:
+def planned(reading: EventReading, planner: Planner) -> Iterator[EventRows]:
     """Yield the rows slab by slab; metadata events go into `reading.names`."""
     for slab in reading.events.slabs():
         rows, facts = planner.rows(slab)
@@ -193,7 +193,7 @@ def planned(reading: Reading, planner: Planner) -> Iterator[Rows]:
             yield rows
 
 
-def metadata(reading: Reading, build: Build) -> bool:
+def metadata(reading: EventReading, build: Build) -> bool:
     """Take an event of phase M, or one that holds nothing; true when it was one."""
     event = build.event
     if not event.members:
@@ -210,7 +210,7 @@ def metadata(reading: Reading, build: Build) -> bool:
     return True
 
 
-def _take_names(reading: Reading, facts: Rows) -> None:
+def _take_names(reading: EventReading, facts: EventRows) -> None:
     names = reading.names
     for build, (pid, tid) in fact_rows(facts, ("pid", "tid")):
         what, text = build.metadata[0], build.metadata[1].strip()
@@ -263,7 +263,7 @@ def _object_around(data: bytes, at: int) -> tuple[dict[str, object], int] | None
     return None
 
 
-def look_for_names(reading: Reading, words: bytes) -> None:
+def look_for_names(reading: EventReading, words: bytes) -> None:
     """Take the names of all metadata events before any row is read, where the head has no name with such words."""
     head = reading.source.head()
     if head.complete or re.search(words, head.data):
@@ -285,13 +285,13 @@ def look_for_names(reading: Reading, words: bytes) -> None:
             names.threads[reading.pids.number(pid), reading.tids.number(tid)] = text.strip()
 
 
-def lane(reading: Reading, build: Build) -> None:
+def lane(reading: EventReading, build: Build) -> None:
     """Take pid and tid of the host."""
     build.integer("pid", build.event.members.get("pid"), reading.pids.number)
     build.integer("tid", build.event.members.get("tid"), reading.tids.number)
 
 
-def flow(reading: Reading, build: Build) -> None:
+def flow(reading: EventReading, build: Build) -> None:
     """Take a point of an arrow: its id into `correlation`, its phase and the rest into args."""
     event = build.event
     build.consts["kind"] = Kind.FLOW
@@ -327,7 +327,7 @@ def where(mask: Mask, yes: Column, no: Column) -> Column:
     return pc.if_else(arrow.array(mask), yes, no)
 
 
-def move_arrows(rows: Rows, host: int | None, devices: set[int]) -> None:
+def move_arrows(rows: EventRows, host: int | None, devices: set[int]) -> None:
     """Ends of arrows on a device have pid = device and tid = stream in the file, as the rows they point at.
 
     host: the process whose device rows these are. Plans with the flag MOVABLE are the arrows.

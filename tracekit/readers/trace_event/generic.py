@@ -12,15 +12,15 @@ from tracekit.model import arrow
 from tracekit.model.schema import Kind
 from tracekit.model.trace import Ledger
 from tracekit.readers import rocm
-from tracekit.readers.base import Opened, ReadOptions
+from tracekit.readers.base import ReadOptions, ReadResult
 from tracekit.readers.builder import RowBuilder
 from tracekit.readers.source import Source
 from tracekit.readers.trace_event import events
 from tracekit.readers.trace_event.columns import SCRATCH, Planner
-from tracekit.readers.trace_event.events import Reading
-from tracekit.readers.trace_event.look import BEGIN, Dialect, Look
+from tracekit.readers.trace_event.events import EventReading
+from tracekit.readers.trace_event.look import BEGIN, Dialect, FilePrescan
 from tracekit.readers.trace_event.pairs import Pairs
-from tracekit.readers.trace_event.plan import PAIRED, SEVERAL, Build, Rows
+from tracekit.readers.trace_event.plan import PAIRED, SEVERAL, Build, EventRows
 
 
 def _device_work(name: str) -> tuple[Kind, str | None]:
@@ -45,16 +45,18 @@ _OVERFLOW = (
 """For a file whose facts say so: a member "overflow" that is true, at the top level or in one of its objects."""
 
 
-def read_generic(source: Source, options: ReadOptions, ledger: Ledger, dialect: Dialect) -> Opened:
+def read_generic(source: Source, options: ReadOptions, ledger: Ledger, dialect: Dialect) -> ReadResult:
     """Return the events of a producer that differs from others by its dialect alone."""
     reading = events.begin(source, options, ledger, dialect.tool, dialect.name)
-    return Opened(reading.run, ChromeReading(reading, dialect).batches(), False, (ledger,))
+    return ReadResult(reading.run, ChromeReading(reading, dialect).batches(), False, (ledger,))
 
 
 class ChromeReading:
     """One file of one producer. per_unit: ns of one unit of ts and dur. look: what sees an event of each shape."""
 
-    def __init__(self, reading: Reading, dialect: Dialect, per_unit: int = 1000, *, look: type[Look] = Look) -> None:
+    def __init__(
+        self, reading: EventReading, dialect: Dialect, per_unit: int = 1000, *, look: type[FilePrescan] = FilePrescan
+    ) -> None:
         self.reading, self.dialect = reading, dialect
         own = look(reading, dialect)
         self._special = own.special
@@ -71,7 +73,7 @@ class ChromeReading:
             yield from self._pairs.batches()
         self._name_everything()
 
-    def _finished(self, rows: Rows) -> Iterator[pa.RecordBatch]:
+    def _finished(self, rows: EventRows) -> Iterator[pa.RecordBatch]:
         if (ranks := self._ranks.of(rows.ints("pid")[0])) is not None:
             rows.columns["rank"] = arrow.array(ranks.astype(np.int32), mask=ranks < 0)
         paired = rows.has(PAIRED)
@@ -90,7 +92,7 @@ class ChromeReading:
             self.reading.ledger.kept += kept.count
             yield self.reading.batch(kept)
 
-    def _to_devices(self, rows: Rows) -> None:
+    def _to_devices(self, rows: EventRows) -> None:
         """Move ranges of processes that represent a device: they are its work, their threads are its streams."""
         pattern, names = self.dialect.device, self.reading.names
         if pattern is None:
@@ -122,7 +124,7 @@ class ChromeReading:
             if number in pid[mine]:
                 self.reading.run.devices[self.reading.options.source, of] = names.processes[number]
 
-    def _take_pairs(self, rows: Rows) -> None:
+    def _take_pairs(self, rows: EventRows) -> None:
         begins = rows.flag(lambda build: build.phase == BEGIN)
         (pid, _), (tid, _), (identity, _) = (rows.ints(n) for n in ("pid", "tid", "scratch_0"))
         # On a thread: process, thread, -1. By id: process (none for a global id), id, the category's number.
@@ -137,7 +139,7 @@ class ChromeReading:
         """Return the number of the category of asynchronous work, -1 for other events."""
         return -1 if build.category is None else self._cats.setdefault(build.category, len(self._cats))
 
-    def _series(self, rows: Rows) -> Iterator[pa.RecordBatch]:
+    def _series(self, rows: EventRows) -> Iterator[pa.RecordBatch]:
         """Yield a row for each series of counters that have several."""
         made = RowBuilder()
         table = {name: column.to_pylist() for name, column in rows.columns.items() if name not in SCRATCH}

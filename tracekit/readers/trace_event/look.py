@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 
 from tracekit.model.schema import Kind
 from tracekit.readers.trace_event import events
-from tracekit.readers.trace_event.events import Reading
-from tracekit.readers.trace_event.plan import MOVABLE, PAIRED, SEVERAL, Build, Member, Rows
+from tracekit.readers.trace_event.events import EventReading
+from tracekit.readers.trace_event.plan import MOVABLE, PAIRED, SEVERAL, Build, EventRows, Member
 
 BEGIN, END = "begin", "end"
 _SYNC = {"B": BEGIN, "E": END}
@@ -21,7 +21,7 @@ _MARKS = frozenset({"i", "I", "R", "n", "T", "p", "N", "O", "D", "P", "c", "v", 
 class Special:
     """A producer's own way to write ranges (X and B) and their lanes. This one has none."""
 
-    def __init__(self, reading: Reading) -> None:
+    def __init__(self, reading: EventReading) -> None:
         self.reading = reading
 
     def range(self, build: Build) -> Collection[str]:
@@ -29,7 +29,7 @@ class Special:
         del build  # the cat is enough
         return ()
 
-    def rows(self, rows: Rows) -> None:
+    def rows(self, rows: EventRows) -> None:
         """Change columns of rows whose plans have flags."""
 
     def names(self) -> None:
@@ -56,10 +56,10 @@ class Dialect:
     special: type[Special] = Special
 
 
-class Look:
+class FilePrescan:
     """Puts into a Build what an event is."""
 
-    def __init__(self, reading: Reading, dialect: Dialect) -> None:
+    def __init__(self, reading: EventReading, dialect: Dialect) -> None:
         self._reading, self._dialect = reading, dialect
         self.special = dialect.special(reading)
 

@@ -23,7 +23,7 @@ from tracekit.model.arrow import I64, Column, Mask
 from tracekit.model.trace import Ledger, concat
 from tracekit.readers.builder import event_batch
 from tracekit.readers.engine import pairing
-from tracekit.readers.trace_event.plan import Rows
+from tracekit.readers.trace_event.plan import EventRows
 from tracekit.safety.spill import Sorter, Spill, by_columns
 
 BATCH_ROWS = 1 << 16
@@ -56,7 +56,7 @@ class Pairs:
         """Remove the temporary files."""
         self._spill.close()
 
-    def add(self, rows: Rows, source: int | Column, begins: Mask, lanes: Lanes) -> None:
+    def add(self, rows: EventRows, source: int | Column, begins: Mask, lanes: Lanes) -> None:
         """Take rows. source: one number or an array. begins: shape (count,), whether a row begins something."""
         batch = event_batch(rows.count, {**rows.columns, "source": source})
         own = (*lanes, begins.astype(np.int64), np.arange(self._count, self._count + rows.count))

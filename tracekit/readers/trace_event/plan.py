@@ -58,7 +58,7 @@ class Member:
         return self.raw == b"null"
 
 
-class Event:
+class EventPlan:
     """One event, taken apart: `members` of the object, `args` of its member of that name."""
 
     __slots__ = ("_behind", "_cut", "_shift", "args", "members", "runs", "text")
@@ -74,13 +74,13 @@ class Event:
         if own is not None and own.raw[:1] == b"{":
             self.args = _members(text, own.start, own.end)
 
-    def renamed(self, raw: bytes) -> Event:
+    def renamed(self, raw: bytes) -> EventPlan:
         """Return an event whose shape differs from this one's in the name alone, without parsing it again.
 
         raw: its name as JSON, a string. Places stay those of this event's text, and `place` allows for the other name.
         """
         name = self.members["name"]
-        other = Event.__new__(Event)
+        other = EventPlan.__new__(EventPlan)
         other.text, other.runs, other._cut, other.args = self.text, self.runs, self._cut, self.args
         other.members = {**self.members, "name": Member(raw, name.key_start, name.start, name.end)}
         other._behind, other._shift = name.end, len(raw) - (name.end - name.start)
@@ -157,7 +157,7 @@ def _items(text: bytes, member: Member) -> list[Member]:
     return [Member(text[a:b], a, a, b) for a, b in _values(text, member.start, member.end)]
 
 
-NO_EVENT = Event(b"{}")
+NO_EVENT = EventPlan(b"{}")
 Const: TypeAlias = str | int | float | None
 
 
@@ -169,7 +169,7 @@ class Build:
     kept: members whose text goes into args. odd: the shape must be looked at event by event.
     """
 
-    event: Event
+    event: EventPlan
     exact: bool = False
     unit: str = "us"
     fate: int = KEPT
@@ -330,7 +330,7 @@ def _whole(text: str) -> int | None:
 
 
 @dataclass(slots=True)
-class Rows:
+class EventRows:
     """Rows of one slab. columns: those with values, all of `count` rows.
 
     plan: shape (count,), number of each row's plan. builds: plan -> the dialect's answer.
@@ -355,13 +355,13 @@ class Rows:
             self._used = np.unique(self.plan, return_inverse=True)
         return self._used
 
-    def take(self, rows: I64 | Mask) -> Rows:
+    def take(self, rows: I64 | Mask) -> EventRows:
         """Return some of the rows."""
         if rows.dtype == np.bool_:
             rows = np.flatnonzero(rows)
         index = arrow.array(rows)
         columns = {name: column.take(index) for name, column in self.columns.items()}
-        return Rows(len(rows), columns, self.plan[rows], self.builds, self.flags[rows])
+        return EventRows(len(rows), columns, self.plan[rows], self.builds, self.flags[rows])
 
     def flag(self, of: Callable[[Build], bool]) -> Mask:
         """Return which rows have a plan with a property."""
@@ -381,7 +381,7 @@ class Rows:
         return arrow.ints(column).copy(), arrow.valid(column)
 
 
-def fact_rows(rows: Rows, columns: Iterable[str]) -> list[tuple[Build, tuple[int | None, ...]]]:
+def fact_rows(rows: EventRows, columns: Iterable[str]) -> list[tuple[Build, tuple[int | None, ...]]]:
     """Return each distinct (build, values of the columns) of rows that are facts, in order of appearance."""
     if not rows.count:
         return []

@@ -128,7 +128,7 @@ class Slab:
 
 
 @dataclass(slots=True)
-class Events:
+class EventStream:
     """The stream of one input. facts: the members beside the events, as JSON values; complete at the end.
 
     form: "array" (or events without brackets around them) or "object". whole: the list was closed.

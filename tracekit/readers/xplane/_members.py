@@ -52,7 +52,7 @@ class Common:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Members:
+class XPlaneMembers:
     """args: of all rows, null for a row without. columns: the values of each statistic, and which rows have one."""
 
     args: Column
@@ -69,7 +69,7 @@ def distinct(values: I64) -> tuple[list[int], Rows]:
     return arrow.ints(encoded.dictionary).tolist(), encoded.indices.to_numpy()
 
 
-def members(scanned: Scanned, common: Common, key: Callable[[int], str], odd: Odd) -> Members:
+def members(scanned: Scanned, common: Common, key: Callable[[int], str], odd: Odd) -> XPlaneMembers:
     """Return `args` and columns of events. key: gives the name of a stat. odd: makes the rows that are odd here.
 
     Raises: TooLongError where `args` of several rows are too long for a column.
@@ -102,7 +102,7 @@ class _Making:
         self.counts = np.bincount(self.stats.row, minlength=count)
         self.first = np.cumsum(self.counts) - self.counts
 
-    def made(self, odd: Odd) -> Members:
+    def made(self, odd: Odd) -> XPlaneMembers:
         common = self.common
         named = self._add(common.names)
         if len(self.stats):
@@ -126,7 +126,7 @@ class _Making:
         order[begins[1:][has] - 1] = _END
         if self.odd.any():
             self._take_odd(odd, order, begins, has)
-        return Members(self._text(order, begins, has), self.columns)
+        return XPlaneMembers(self._text(order, begins, has), self.columns)
 
     def _add(self, texts: Column | Sequence[str]) -> int:
         """Take pieces. Return the number of the first one."""

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import lru_cache
 
-from tracekit.messages import Message, messages
+from tracekit.messages import ProtobufMessage, messages
 from tracekit.model.digits import varint_at
 from tracekit.model.schema import Kind
 from tracekit.model.trace import Ledger, Run
@@ -58,7 +58,7 @@ def is_changed(head: Head) -> bool:
 
 
 @dataclass(slots=True)
-class Name:
+class PlaneName:
     """Common parts of the events of one metadata id: name, its short form, stats as raw bytes."""
 
     name: str
@@ -73,7 +73,7 @@ class Plane:
     name: str = ""
     device: int | None = None
     part: str = ""
-    names: dict[int, Name] = field(default_factory=dict)
+    names: dict[int, PlaneName] = field(default_factory=dict)
     keys: dict[int, str] = field(default_factory=dict)
     """Names of stats, by id. A reference is to one of these too."""
     stats: list[bytes] = field(default_factory=list)
@@ -189,7 +189,7 @@ def _take(space: Space, plane: Plane, met: Met) -> None:
             _look_at_line(space, met.value)
         elif met.number == 4:
             number, named = _entry(classes["EventEntry"].FromString(met.value))
-            plane.names[number] = Name(plain(named.name), plain(named.display_name), tuple(named.stats))
+            plane.names[number] = PlaneName(plain(named.name), plain(named.display_name), tuple(named.stats))
         elif met.number == 5:
             number, named = _entry(classes["StatEntry"].FromString(met.value))
             plane.keys[number] = plain(named.name)
@@ -199,7 +199,7 @@ def _take(space: Space, plane: Plane, met: Met) -> None:
         return
 
 
-def _entry(entry: Message) -> tuple[int, Message]:
+def _entry(entry: ProtobufMessage) -> tuple[int, ProtobufMessage]:
     return (entry.key or entry.value.id), entry.value
 
 
@@ -218,7 +218,7 @@ def _look_at_line(space: Space, data: bytes) -> None:
 # Kinds of lines and events, and the texts in which CUPTI's details are written.
 
 
-class Role(StrEnum):
+class PlaneRole(StrEnum):
     """Roles of lines, by which their events are counted."""
 
     HOST = "host"
@@ -250,23 +250,23 @@ _SHAPES = frozenset(f"{shape}_{axis}" for shape in ("grid", "block") for axis in
 _SMALL = _SHAPES | {"registers"}
 
 
-def role_of(plane: Plane, line: str) -> Role:
+def role_of(plane: Plane, line: str) -> PlaneRole:
     """Return the role of a line."""
     if plane.device is None:
-        return Role.HOST if plane.name.startswith("/host:") else Role.OTHER
+        return PlaneRole.HOST if plane.name.startswith("/host:") else PlaneRole.OTHER
     if plane.name.startswith("/device:GPU"):
-        return Role.STREAM if line.startswith("Stream #") else Role.DERIVED
-    return Role.OPS if line in _OPS else Role.DERIVED
+        return PlaneRole.STREAM if line.startswith("Stream #") else PlaneRole.DERIVED
+    return PlaneRole.OPS if line in _OPS else PlaneRole.DERIVED
 
 
-def kind_of(role: Role, name: Name) -> tuple[Kind, str | None]:
+def kind_of(role: PlaneRole, name: PlaneName) -> tuple[Kind, str | None]:
     """Return the kind of the events of a name on a line, and the direction of a copy."""
     text = name.name
-    if role in (Role.STREAM, Role.OPS):
-        if role is Role.STREAM and (found := _COPY.match(text)):
+    if role in (PlaneRole.STREAM, PlaneRole.OPS):
+        if role is PlaneRole.STREAM and (found := _COPY.match(text)):
             return Kind.MEMCPY, f"{found[1].upper()}to{found[2].upper()}" if found[1] else None
-        return (Kind.MEMSET if role is Role.STREAM and _SET.match(text) else Kind.KERNEL), None
-    if role is not Role.HOST:
+        return (Kind.MEMSET if role is PlaneRole.STREAM and _SET.match(text) else Kind.KERNEL), None
+    if role is not PlaneRole.HOST:
         return Kind.OTHER, None
     if text.startswith("$"):
         return Kind.PYTHON_OP, None

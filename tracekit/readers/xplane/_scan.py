@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from tracekit.model.arrow import I64, U64, Bytes
-from tracekit.model.digits import BLOCK, Packed
+from tracekit.model.digits import BLOCK, PackedDigits
 
 ID, OFFSET, LENGTH, STATS, OCCURRENCES = 0x08, 0x10, 0x18, 0x22, 0x28
 """Fields of an event, with their wire types: what their first byte is."""
@@ -48,7 +48,7 @@ class Scanned:
     begins, ends: their bytes in `packed`. number: their metadata id. offset, length: ps. often: occurrences.
     """
 
-    packed: Packed
+    packed: PackedDigits
     begins: I64
     ends: I64
     number: I64
@@ -69,13 +69,13 @@ def scan(events: Sequence[bytes]) -> Scanned:
     ends = np.cumsum(np.fromiter(map(len, events), np.int64, count))
     begins = np.zeros(count, np.int64)
     begins[1:] = ends[:-1]
-    packed = Packed(b"".join(events))
+    packed = PackedDigits(b"".join(events))
     columns = np.zeros((4, count), np.int64)
     odd: list[I64] = []
     stats: list[Stats] = []
     for first in range(0, count, BLOCK):
         part = slice(first, first + BLOCK)
-        found = _Block(packed, begins[part], ends[part], columns[:, part])
+        found = _ScanBlock(packed, begins[part], ends[part], columns[:, part])
         own = found.read()
         odd.append(np.flatnonzero(found.odd) + first)
         stats.append(Stats(own.row + first, own.nth, own.key, own.form, own.value, own.at))
@@ -94,10 +94,10 @@ def _joined(parts: list[Stats]) -> Stats:
     return Stats(*(np.concatenate([getattr(part, name) for part in (none, *parts)]) for name in Stats.__slots__))
 
 
-class _Block:
+class _ScanBlock:
     """Some thousand events. odd: those of another form."""
 
-    def __init__(self, packed: Packed, begins: I64, ends: I64, columns: I64) -> None:
+    def __init__(self, packed: PackedDigits, begins: I64, ends: I64, columns: I64) -> None:
         self.packed, self.bytes = packed, packed.bytes
         self.at, self.ends = begins.copy(), ends
         self.columns = columns

@@ -38,28 +38,28 @@ import orjson
 import pyarrow as pa
 
 from tracekit.errors import ParseError
-from tracekit.messages import Message, messages
+from tracekit.messages import ProtobufMessage, messages
 from tracekit.model import arrow
 from tracekit.model.arrow import I64, Mask, Rows, pc
 from tracekit.model.digits import varint_at
 from tracekit.model.schema import Kind
 from tracekit.model.trace import Ledger, Run, SourceFacts
 from tracekit.model.units import MAX_NS
-from tracekit.readers.base import Confidence, Opened, ReadOptions
+from tracekit.readers.base import Confidence, ReadOptions, ReadResult
 from tracekit.readers.builder import FIRST_TEXT_ID, IdTable, Values, bounded, event_batch, totals_batch
 from tracekit.readers.engine.protobuf import INT32_MAX, INT64_MAX, What, plain, tell_cut, walk
 from tracekit.readers.engine.wire import BYTES, VARINT, fields_of
 from tracekit.readers.head import Head
 from tracekit.readers.names import Demangler
 from tracekit.readers.source import Source
-from tracekit.readers.xplane._members import Common, Members, TooLongError, distinct, members
+from tracekit.readers.xplane._members import Common, TooLongError, XPlaneMembers, distinct, members
 from tracekit.readers.xplane._planes import (
     DETAILS,
     ENTER,
     MOST_BYTES,
-    Name,
     Plane,
-    Role,
+    PlaneName,
+    PlaneRole,
     Space,
     details,
     is_changed,
@@ -92,7 +92,7 @@ _NO_KEYS: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
-class _Cell:
+class _StatCell:
     """A stat: its JSON, "" if its columns have all of it."""
 
     key: str
@@ -100,16 +100,16 @@ class _Cell:
     columns: dict[str, int]
 
 
-class Cells:
+class StatCells:
     """The stats of the events of one plane."""
 
     def __init__(self, plane: Plane, ledger: Ledger) -> None:
         self.plane, self.ledger = plane, ledger
-        self._cells: dict[bytes, _Cell] = {}
-        self._common: dict[int, list[_Cell]] = {}
+        self._cells: dict[bytes, _StatCell] = {}
+        self._common: dict[int, list[_StatCell]] = {}
 
     def row(
-        self, stats: Iterable[bytes], name: Name, rest: tuple[int, int], *, derived: bool
+        self, stats: Iterable[bytes], name: PlaneName, rest: tuple[int, int], *, derived: bool
     ) -> tuple[str | None, dict[str, int]]:
         """Return `args` of an event, and the columns that its stats have. rest: the ps of start and duration."""
         start_ps, length_ps = rest
@@ -128,7 +128,7 @@ class Cells:
                 left[cell.key] = cell.value
         return "{" + ",".join([key + value for key, value in left.items()]) + "}" if left else None, columns
 
-    def of_name(self, name: Name) -> tuple[str, frozenset[str]]:
+    def of_name(self, name: PlaneName) -> tuple[str, frozenset[str]]:
         """Return what all events of a name have in `args`, each member behind a comma, and its keys."""
         if not name.stats and not name.short:
             return "", _NO_KEYS
@@ -136,21 +136,21 @@ class Cells:
         text = "".join([f",{key}{value}" for key, value in members.items()])
         return text, frozenset(orjson.loads(key[:-1]) for key in members)
 
-    def _of_name(self, name: Name) -> list[_Cell]:
+    def _of_name(self, name: PlaneName) -> list[_StatCell]:
         if not name.stats and not name.short:
             return []
         cells = self._common.get(id(name))
         if cells is None:
             cells = [self._cell(data) for data in name.stats]
-            cells = [_Cell(cell.key, cell.value or "null", _NOTHING) for cell in cells]
+            cells = [_StatCell(cell.key, cell.value or "null", _NOTHING) for cell in cells]
             if name.short and name.short != name.name:
                 cells.append(
-                    _Cell('"display_name":', orjson.dumps(bounded(name.short, self.ledger)).decode(), _NOTHING)
+                    _StatCell('"display_name":', orjson.dumps(bounded(name.short, self.ledger)).decode(), _NOTHING)
                 )
             self._common[id(name)] = cells
         return cells
 
-    def _cell(self, data: bytes) -> _Cell:
+    def _cell(self, data: bytes) -> _StatCell:
         from google.protobuf.message import DecodeError
 
         if len(self._cells) >= _MOST_CELLS:
@@ -171,7 +171,7 @@ class Cells:
             columns = {"step": value}
         else:
             text = orjson.dumps(value).decode()
-        cell = self._cells[data] = _Cell(orjson.dumps(key).decode() + ":", text, columns)
+        cell = self._cells[data] = _StatCell(orjson.dumps(key).decode() + ":", text, columns)
         return cell
 
 
@@ -187,13 +187,13 @@ _GUESSES = 4
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class XPlaneLine:
     """A line or a piece of one. first: records read before its events. count: of its events."""
 
     number: int
     name: str
     start_ns: int
-    role: Role
+    role: PlaneRole
     where: str
     first: int
     count: int
@@ -204,14 +204,14 @@ class Taken:
     """Lines of a plane and their events, each as its bytes, line after line."""
 
     plane: Plane
-    lines: Sequence[Line]
+    lines: Sequence[XPlaneLine]
     events: Sequence[bytes]
 
     def halves(self) -> tuple[Taken, Taken]:
         """Return the first and the second half of the events."""
         middle = left = len(self.events) // 2
-        before: list[Line] = []
-        behind: list[Line] = []
+        before: list[XPlaneLine] = []
+        behind: list[XPlaneLine] = []
         for line in self.lines:
             own = min(left, line.count)
             left -= own
@@ -223,12 +223,12 @@ class Taken:
 
 
 @dataclass(slots=True)
-class Lines:
+class XPlaneLines:
     """The lines of a plane that wait for their batch."""
 
     plane: Plane
     ledger: Ledger
-    _lines: list[Line] = field(default_factory=list)
+    _lines: list[XPlaneLine] = field(default_factory=list)
     _events: list[bytes] = field(default_factory=list)
     _bytes: int = 0
 
@@ -245,7 +245,7 @@ class Lines:
             role = role_of(self.plane, name)
             for begin, end in pairwise(bounds):
                 events = whole.FromString(data if len(bounds) == 2 else data[begin:end]).events
-                line = Line(head.id, name, head.timestamp_ns, role, where, self.ledger.read, len(events))
+                line = XPlaneLine(head.id, name, head.timestamp_ns, role, where, self.ledger.read, len(events))
                 if line.count:
                     self.ledger.read += line.count
                     self._lines.append(line)
@@ -319,7 +319,7 @@ def _after(data: bytes, place: int) -> int:
     return found.end
 
 
-def _head(data: bytes, bounds: list[int]) -> Message:
+def _head(data: bytes, bounds: list[int]) -> ProtobufMessage:
     """Return the fields of a line without its events. Raises: DecodeError."""
     kind = messages("xplane")["XLineHead"]
     if len(bounds) == 2:
@@ -339,13 +339,13 @@ def _head(data: bytes, bounds: list[int]) -> Message:
 _MOST_PS = 1 << 62
 """53 days after the start of a line."""
 _KINDS = tuple(Kind)
-_ROLES = tuple(Role)
+_ROLES = tuple(PlaneRole)
 
 
-class Batch:
+class XPlaneBatch:
     """The rows of some lines. Raises: TooLongError; nothing has been counted then."""
 
-    def __init__(self, taken: Taken, cells: Cells, ledger: Ledger) -> None:
+    def __init__(self, taken: Taken, cells: StatCells, ledger: Ledger) -> None:
         self.taken, self.plane, self.cells, self.ledger = taken, taken.plane, cells, ledger
         self.lines = taken.lines
         self.count = len(taken.events)
@@ -397,11 +397,11 @@ class Batch:
         numbers, self.name = distinct(self.scanned.number)
         used = set(self.name[~self.damaged].tolist()) if self.damaged.any() else range(len(numbers))
         self.unnamed = [numbers[at] for at in used if numbers[at] not in self.plane.names]
-        self.names = [self.plane.names.get(number) or Name(f"event {number}", "", ()) for number in numbers]
+        self.names = [self.plane.names.get(number) or PlaneName(f"event {number}", "", ()) for number in numbers]
 
-    def _members(self) -> Members:
+    def _members(self) -> XPlaneMembers:
         common = [self.cells.of_name(name) for name in self.names]
-        derived = self.role == _ROLES.index(Role.DERIVED)
+        derived = self.role == _ROLES.index(PlaneRole.DERIVED)
         texts, keys = [text for text, _ in common], [keys for _, keys in common]
         rows = Common(derived, self.start_ps, self.length_ps, self.name, texts, keys)
         return members(self.scanned, rows, self.plane.key, self._odd_members)
@@ -411,7 +411,7 @@ class Batch:
             return None, {}
         event = self.odd.get(row) or messages("xplane")["XEvent"].FromString(self.scanned.body(row))
         rest = int(self.start_ps[row]), int(self.length_ps[row])
-        derived = _ROLES[self.role[row]] is Role.DERIVED
+        derived = _ROLES[self.role[row]] is PlaneRole.DERIVED
         return self.cells.row(event.stats, self.names[self.name[row]], rest, derived=derived)
 
     def count_rows(self) -> None:
@@ -452,7 +452,7 @@ class Batch:
             self.ledger.totals_out += len(rows)
             yield totals_batch(len(rows), columns)
 
-    def events(self, lane: Callable[[Line], int], names: Demangler, source: int) -> Iterator[pa.RecordBatch]:
+    def events(self, lane: Callable[[XPlaneLine], int], names: Demangler, source: int) -> Iterator[pa.RecordBatch]:
         """Yield the rows with a time. lane: names a line and returns the number of its thread or stream."""
         keep = np.flatnonzero(self.good & ~self.summed)
         count = len(keep)
@@ -489,11 +489,11 @@ class Batch:
         pairs, place = distinct(role * len(self.names) + self.name[keep])
         found = [kind_of(_ROLES[pair // len(self.names)], self.names[pair % len(self.names)]) for pair in pairs]
         codes = np.array([_KINDS.index(kind) for kind, _ in found], np.int32)[place]
-        for at in np.unique(self.line[keep[role == _ROLES.index(Role.OPS)]]).tolist():
+        for at in np.unique(self.line[keep[role == _ROLES.index(PlaneRole.OPS)]]).tolist():
             rows = np.flatnonzero(self.line[keep] == at)
             own = rows[_encloses(self.offset[keep[rows]], self.behind[keep[rows]])]
             codes[own] = _KINDS.index(Kind.OTHER)
-        host = role == _ROLES.index(Role.HOST)
+        host = role == _ROLES.index(PlaneRole.HOST)
         if host.any() and "hlo_op" in self.plane.keys.values():
             # Ops of XLA, run by a CPU: their stats name the op.
             named = arrow.bools(pc.match_substring(self.members.args, '"hlo_op":'))[keep]
@@ -524,7 +524,7 @@ def _encloses(start: I64, end: I64) -> Mask:
 # Events of an XSpace: the lines of a plane together, some ten thousand events at a time.
 
 
-def read(source: Source, options: ReadOptions, ledger: Ledger) -> Opened:
+def read(source: Source, options: ReadOptions, ledger: Ledger) -> ReadResult:
     """Return the events. Raises: ParseError for a file that was changed as if it were text, and without planes."""
     if is_changed(source.head()):
         raise ParseError(
@@ -538,10 +538,12 @@ def read(source: Source, options: ReadOptions, ledger: Ledger) -> Opened:
         raise ParseError(source.name, "byte 0", "no plane of an XSpace can be read")
     run = Run(sources=[SourceFacts(source.name, "xplane", facts={"tool": "XPlane profiler"})])
     space.describe(run, options.source, ledger)
-    return Opened(run, _Reading(source, options, ledger, run, space).batches(), ordered=False, ledgers=(ledger,))
+    return ReadResult(
+        run, _XPlaneReading(source, options, ledger, run, space).batches(), ordered=False, ledgers=(ledger,)
+    )
 
 
-class _Reading:
+class _XPlaneReading:
     """One reading of one file."""
 
     def __init__(self, source: Source, options: ReadOptions, ledger: Ledger, run: Run, space: Space) -> None:
@@ -550,18 +552,18 @@ class _Reading:
         self.tids = IdTable(run, "tid", options.source)
         self.streams = IdTable(run, "stream", options.source)
         self.order = 0
-        self.cells = Cells(Plane(), ledger)
+        self.cells = StatCells(Plane(), ledger)
 
     def batches(self) -> Iterator[pa.RecordBatch]:
         planes = iter(self.space.planes)
-        lines = Lines(Plane(), self.ledger)
+        lines = XPlaneLines(Plane(), self.ledger)
         try:
             for met in walk(self.source.chunks(self.ledger), ENTER, MOST_BYTES):
                 if met.what in (What.DAMAGE, What.CUT):
                     tell_cut(self.ledger, met)
                 elif met.what is What.OPEN:
-                    lines = Lines(next(planes, Plane()), self.ledger)
-                    self.cells = Cells(lines.plane, self.ledger)
+                    lines = XPlaneLines(next(planes, Plane()), self.ledger)
+                    self.cells = StatCells(lines.plane, self.ledger)
                 elif met.what is What.CLOSE:
                     yield from self._of(lines.take())
                 elif met.what is What.FIELD and met.level == "plane" and met.number == 3:
@@ -574,7 +576,7 @@ class _Reading:
         """Yield the rows of some lines of a plane."""
         if taken.events:
             try:
-                batch = Batch(taken, self.cells, self.ledger)
+                batch = XPlaneBatch(taken, self.cells, self.ledger)
             except TooLongError:
                 for half in taken.halves():
                     yield from self._of(half)
@@ -585,13 +587,13 @@ class _Reading:
                 yield totals
             yield from batch.events(lambda line: self._lane(taken.plane, line), self.names, self.options.source)
 
-    def _lane(self, plane: Plane, line: Line) -> int:
+    def _lane(self, plane: Plane, line: XPlaneLine) -> int:
         """Return the number of the thread or stream of a line, and name it."""
         source, text = self.options.source, line.name
         if plane.device is None:
             own = plane.name == "/host:CPU" and line.number < FIRST_TEXT_ID
             tid = self.tids.number(line.number if own else f"{plane.name} {line.number}")
-            self.run.threads[source, None, tid] = text if line.role is Role.HOST else f"{plane.name} {text}"
+            self.run.threads[source, None, tid] = text if line.role is PlaneRole.HOST else f"{plane.name} {text}"
             return tid
         own = not plane.part and line.number < FIRST_TEXT_ID
         stream = self.streams.number(line.number if own else f"{plane.name} {line.number}")

@@ -203,15 +203,15 @@ def on_batch(watcher: BatchWatcher) -> Callable[[], None]:
 NAME: Final = "dataloader"
 
 
-class Steps:
+class LoaderSteps:
     """The steps of one watched loop, one at a time."""
 
     def __init__(self, *, wanted: bool) -> None:
         self.wanted = wanted
         self._opened: OpenRange | None = None
 
-    def __reduce__(self) -> tuple[Callable[[], Steps], tuple[()]]:
-        return functools.partial(Steps, wanted=self.wanted), ()  # the open step is the original's alone
+    def __reduce__(self) -> tuple[Callable[[], LoaderSteps], tuple[()]]:
+        return functools.partial(LoaderSteps, wanted=self.wanted), ()  # the open step is the original's alone
 
     def begin(self, t: int) -> None:
         """Begin the next step at `t`, unless one is open."""
@@ -240,10 +240,10 @@ class StepIterator(Wrapper, Iterator[object]):
 
     _inner: Iterator[object]
 
-    def __init__(self, inner: Iterator[object], steps: Steps) -> None:
+    def __init__(self, inner: Iterator[object], steps: LoaderSteps) -> None:
         self._inner, self._steps = inner, steps
 
-    def __reduce__(self) -> tuple[type[StepIterator], tuple[Iterator[object], Steps]]:
+    def __reduce__(self) -> tuple[type[StepIterator], tuple[Iterator[object], LoaderSteps]]:
         return type(self), (self._inner, self._steps)
 
     def __iter__(self) -> StepIterator:
@@ -273,7 +273,7 @@ class _Loader(NamedTuple):
 
     reference: Callable[[], object]
     owner: type
-    steps: Steps
+    steps: LoaderSteps
 
 
 class Loaders:
@@ -283,7 +283,7 @@ class Loaders:
         self._attributes = attributes
         self._loaders: dict[int, _Loader] = {}
 
-    def add(self, loader: object, steps: Steps) -> Callable[[], None] | None:
+    def add(self, loader: object, steps: LoaderSteps) -> Callable[[], None] | None:
         """Watch a loader; return a function that ends it, None where its class cannot be changed (list, generator).
 
         Raises: ValueError when it is watched already.
@@ -331,10 +331,10 @@ class Batches(Wrapper):
 
     _inner: Iterable[object]
 
-    def __init__(self, loader: Iterable[object], steps: Steps) -> None:
+    def __init__(self, loader: Iterable[object], steps: LoaderSteps) -> None:
         self._inner, self._steps = loader, steps
 
-    def __reduce__(self) -> tuple[type[Batches], tuple[Iterable[object], Steps]]:
+    def __reduce__(self) -> tuple[type[Batches], tuple[Iterable[object], LoaderSteps]]:
         return type(self), (self._inner, self._steps)
 
     def __iter__(self) -> Iterator[object]:
@@ -388,7 +388,7 @@ class Watch:
     def __exit__(self, error: object, value: object, traceback: object) -> None:
         self.remove()
 
-    def watch_loader(self, loader: Iterable[object], loaders: Loaders, steps: Steps) -> None:
+    def watch_loader(self, loader: Iterable[object], loaders: Loaders, steps: LoaderSteps) -> None:
         """Watch a data loader in its place, or through `dataloader`. Raises: TypeError, ValueError."""
         if not hasattr(loader, "__iter__") and not hasattr(loader, "__getitem__"):
             raise TypeError(f"dataloader gives batches to a loop, {type(loader).__name__} does not")

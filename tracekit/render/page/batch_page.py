@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from tracekit.model.display import visible
+from tracekit.model.display import escape_controls
 from tracekit.model.report import ReportTable, Series
 from tracekit.model.units import Unit, short_span
 from tracekit.render.base import RenderOptions
@@ -66,23 +66,25 @@ class _Trend:
 
 def render(page: BatchPage, options: RenderOptions) -> str:
     """Return the page. Raises: UsageError for an unknown unit of time."""
-    trends = [_Trend(visible(t.title), visible(t.summary), tuple(map(chart, t.charts))) for t in page.trends]
+    trends = [
+        _Trend(escape_controls(t.title), escape_controls(t.summary), tuple(map(chart, t.charts))) for t in page.trends
+    ]
     return shell.written(
         "batch_index.html.j2",
         options,
         frozenset({"tables", "batch"}),
-        title=visible(page.title),
+        title=escape_controls(page.title),
         version=page.version,
-        facts=[(visible(key), visible(text)) for key, text in page.facts],
+        facts=[(escape_controls(key), escape_controls(text)) for key, text in page.facts],
         runs=_sheet(page.runs, options),
         run_links=page.run_links,
-        files=[[replace(link, text=visible(link.text)) for link in links] for links in page.files],
+        files=[[replace(link, text=escape_controls(link.text)) for link in links] for links in page.files],
         failures=_sheet(page.failures, options),
         failure_links=page.failure_links,
         trends=trends,
-        lists=[(visible(title), [visible(line) for line in lines]) for title, lines in page.lists],
-        notes=list(map(visible, page.notes)),
-        incomplete=list(map(visible, page.incomplete)),
+        lists=[(escape_controls(title), [escape_controls(line) for line in lines]) for title, lines in page.lists],
+        notes=list(map(escape_controls, page.notes)),
+        incomplete=list(map(escape_controls, page.incomplete)),
     )
 
 

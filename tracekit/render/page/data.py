@@ -1,4 +1,4 @@
-"""The report as data inside its page: every value exactly, every text of a cell once.
+r"""The report as data inside its page: every value exactly, every text of a cell once.
 
 One JSON object, deflated, in base64: `{"texts": [...], "shown": {PLACE: TEXT}, "short": {PLACE: TEXT}, "report": {}}`.
 `report` has every field by name; timelines have a form of their own and are not in it. A column has "t", places in
@@ -26,7 +26,7 @@ from functools import cache
 from pathlib import Path
 
 from tracekit.errors import Option, ParseError, UsageError, sentence
-from tracekit.model.display import visible
+from tracekit.model.display import escape_controls
 from tracekit.model.names import short_names
 from tracekit.model.report import Cell, Column, Curve, Heat, Report, ReportTable, Section, first_rows
 from tracekit.model.timeline import CriticalPath, Timeline
@@ -58,7 +58,7 @@ _GENERATOR = re.compile(rb'<meta name="generator" content="tracekit ([^"<>]{1,60
 
 
 @dataclass(frozen=True, slots=True)
-class Packed:
+class PackedColumn:
     """The data of a page: base64 text, and its hash, by which damage is noticed."""
 
     text: str
@@ -66,19 +66,19 @@ class Packed:
     format: int = FORMAT
 
 
-def packed(report: Report) -> Packed:
+def packed(report: Report) -> PackedColumn:
     """Return a report as the data of its page."""
     places: dict[str, int] = {}
     body = _plain(replace(report, sections=tuple(map(_drawable, report.sections))), Report, places)
     texts = list(places)
-    shown = {i: each for i, text in enumerate(texts) if (each := visible(text)) != text}
+    shown = {i: each for i, text in enumerate(texts) if (each := escape_controls(text)) != text}
     whole = json.dumps(
         {"texts": texts, "shown": shown, "short": _short(texts, shown, _prose(report)), "report": body},
         separators=(",", ":"),
         allow_nan=False,
     )
     text = base64.b64encode(zlib.compress(whole.encode("ascii"), 6)).decode("ascii")
-    return Packed(text, hashlib.sha256(text.encode("ascii")).hexdigest())
+    return PackedColumn(text, hashlib.sha256(text.encode("ascii")).hexdigest())
 
 
 def _prose(report: Report) -> set[Cell]:
@@ -127,10 +127,12 @@ def _block(page: bytes, path: str) -> bytes:
     whole = page.rstrip().endswith(b"</html>")
     if found is None:
         why = "has no data to read back" if whole else "is cut off before its data"
-        raise ParseError(path, "", f"this page of tracekit {visible(version)} {why}: make it again from its trace")
+        raise ParseError(
+            path, "", f"this page of tracekit {escape_controls(version)} {why}: make it again from its trace"
+        )
     if int(found[1]) != FORMAT:
         raise ParseError(
-            path, "", f"this page was made by tracekit {visible(version)}, whose data this version cannot read"
+            path, "", f"this page was made by tracekit {escape_controls(version)}, whose data this version cannot read"
         )
     end = page.find(b"</script>", found.end())
     if end < 0:
@@ -289,7 +291,7 @@ def _column(value: object, texts: Sequence[str]) -> Column:
     read = [_text(each, texts) for each in cells] if "t" in value else [_cell(each, texts) for each in cells]
     allowed = _NUMBERS[unit]
     if any(cell is not None and type(cell) not in allowed for cell in read):
-        raise ValueError(f"a cell of column {visible(name)} is not of its unit")
+        raise ValueError(f"a cell of column {escape_controls(name)} is not of its unit")
     return Column(name, title, unit, read, priority)
 
 

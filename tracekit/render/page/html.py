@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from tracekit.model.display import visible
+from tracekit.model.display import escape_controls
 from tracekit.model.report import Bar, Column, Curve, Finding, Flame, Heat, Report, ReportTable, Section, Series
 from tracekit.model.timeline import CriticalPath, Timeline
 from tracekit.model.units import Unit, format_bytes, format_span, percent, short_span
@@ -77,7 +77,7 @@ class Claim:
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class PagePart:
     """One section of the page. sheets: title and HTML."""
 
     title: str
@@ -97,7 +97,7 @@ class Part:
 class _Page:
     report: Report
     bars: list[BarBox] = field(default_factory=list)
-    parts: list[Part] = field(default_factory=list)
+    parts: list[PagePart] = field(default_factory=list)
     empty: list[tuple[str, str]] = field(default_factory=list)
     without: list[tuple[str, str]] = field(default_factory=list)
     data: TimelineData | None = None
@@ -113,9 +113,9 @@ def render(report: Report, options: RenderOptions) -> str:
         "report.html.j2",
         options,
         _uses(page),
-        title=visible(report.title),
+        title=escape_controls(report.title),
         version=report.version,
-        facts=[(visible(key), visible(text)) for key, text in report.facts],
+        facts=[(escape_controls(key), escape_controls(text)) for key, text in report.facts],
         bars=page.bars,
         screen=None if report.headline is None else words_of(report, report.headline, options.time_unit),
         parts=page.parts,
@@ -126,8 +126,8 @@ def render(report: Report, options: RenderOptions) -> str:
         without=page.without,
         ledger=sheet(_ledger(report.ledgers)) if report.ledgers else None,
         account=[_sentence(line) for line in prose.ledger_lines(report.ledgers)],
-        notes=list(map(visible, report.notes)),
-        incomplete=list(map(visible, report.incomplete)),
+        notes=list(map(escape_controls, report.notes)),
+        incomplete=list(map(escape_controls, report.incomplete)),
     )
 
 
@@ -153,8 +153,8 @@ def _contents(page: _Page) -> list[tuple[str, str]]:
 
 def _add(page: _Page, report: Report, number: int, options: RenderOptions, *, telling: bool) -> None:
     section = report.sections[number]
-    title = visible(section.title)
-    notes = tuple(map(visible, section.notes))
+    title = escape_controls(section.title)
+    notes = tuple(map(escape_controls, section.notes))
     if not (section.tables or section.figures):
         (page.empty if telling else page.without).append((title, "; ".join(notes)))
         return
@@ -174,7 +174,7 @@ def _add(page: _Page, report: Report, number: int, options: RenderOptions, *, te
     curves = tuple(curve_box(figure) for figure in section.figures if isinstance(figure, Curve))
     flames = tuple(_flame(figure) for figure in section.figures if isinstance(figure, Flame))
     sheets = tuple(
-        (visible(table.title), table_html(table, section.view, f"{number}.{place}", options.time_unit))
+        (escape_controls(table.title), table_html(table, section.view, f"{number}.{place}", options.time_unit))
         for place, table in enumerate(section.tables)
     )
     mark_of = page.data.mark_of if page.data else {}
@@ -183,7 +183,7 @@ def _add(page: _Page, report: Report, number: int, options: RenderOptions, *, te
     )
     anchor = _anchor(page, section)
     page.parts.append(
-        Part(title, anchor, bars, tuple(drawings), heat_maps, charts, curves, flames, sheets, claims, notes)
+        PagePart(title, anchor, bars, tuple(drawings), heat_maps, charts, curves, flames, sheets, claims, notes)
     )
 
 
@@ -195,7 +195,7 @@ def _claim(report: Report, finding: Finding, mark: int | None) -> Claim:
 
 def _anchor(page: _Page, section: Section) -> str:
     """Return the place of a section in links: its view's name; with the title where the view has several sections."""
-    view = visible(section.view)
+    view = escape_controls(section.view)
     named = f"{view}-{'-'.join(re.findall(r'[a-z0-9]+', section.title.lower()))}"
     taken = {part.anchor for part in page.parts}
     numbered = (f"{named}-{number}" for number in range(2, len(taken) + 3))
@@ -214,7 +214,7 @@ def _bar(bar: Bar) -> BarBox:
     whole = sum(value for _, value in bar.parts)
     parts = [
         BarPart(
-            visible(label),
+            escape_controls(label),
             "var(--idle)" if label == "idle" else color_of(label, place),
             percent(value, whole) if whole else "0.0",
             f"{100 * value / whole if whole else 0:.4f}",
@@ -222,7 +222,7 @@ def _bar(bar: Bar) -> BarBox:
         )
         for place, (label, value) in enumerate(bar.parts)
     ]
-    return BarBox(visible(bar.title), _amounts(whole, bar.unit)[0], tuple(parts))
+    return BarBox(escape_controls(bar.title), _amounts(whole, bar.unit)[0], tuple(parts))
 
 
 def _amounts(value: int, unit: Unit) -> tuple[str, str]:
@@ -244,10 +244,10 @@ def _summary(figure: Timeline, data: TimelineData) -> str:
 
 def _flame(figure: Flame) -> dict[str, object]:
     """Return what flame.js draws: names and places of parents, and ns of base and new."""
-    one_side = {"unit": visible(figure.unit)} if figure.unit else {}
+    one_side = {"unit": escape_controls(figure.unit)} if figure.unit else {}
     return one_side | {
-        "title": visible(figure.title),
-        "names": [visible(name) for name in figure.names],
+        "title": escape_controls(figure.title),
+        "names": [escape_controls(name) for name in figure.names],
         "parents": list(figure.parents),
         "base": list(figure.base),
         "new": list(figure.new),

@@ -20,7 +20,7 @@ from importlib.resources.abc import Traversable
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from tracekit.model.display import UNKNOWN, is_words, typical_time_unit, visible
+from tracekit.model.display import UNKNOWN, escape_controls, is_words, typical_time_unit
 from tracekit.model.report import Cell, Column, ReportTable
 from tracekit.model.units import Unit, format_bytes, format_ns, format_rate, format_ratio
 from tracekit.render.base import RenderOptions
@@ -38,7 +38,7 @@ _LONG = 48
 
 
 @dataclass(frozen=True, slots=True)
-class Head:
+class PageHead:
     """Title of a column, its unit ("" for none), and whether its cells are aligned and sorted as numbers.
 
     name, kind: of the column: its name, and the unit of its exact values.
@@ -72,7 +72,7 @@ class Sheet:
 
     name: str
     title: str
-    heads: tuple[Head, ...]
+    heads: tuple[PageHead, ...]
     rows: tuple[tuple[SheetCell, ...], ...]
     row_head: int
     cut: str
@@ -90,7 +90,7 @@ def sheet(table: ReportTable, time_unit: str = "") -> Sheet:
         head, cells = columns[named]
         columns[named] = head, [replace(cell, level=step) for cell, step in zip(cells, steps, strict=False)]
     rows = tuple(zip(*(cells for _, cells in columns), strict=True))
-    return Sheet(table.name, visible(table.title), heads, rows, named, _left_out(table))
+    return Sheet(table.name, escape_controls(table.title), heads, rows, named, _left_out(table))
 
 
 def _left_out(table: ReportTable) -> str:
@@ -99,18 +99,18 @@ def _left_out(table: ReportTable) -> str:
     return f"the first {MOST_ROWS:,} of {len(table):,} rows; tracekit inspect prints them all"
 
 
-def _column(column: Column, wanted: str) -> tuple[Head, list[SheetCell]]:
+def _column(column: Column, wanted: str) -> tuple[PageHead, list[SheetCell]]:
     values = list(column.values[:MOST_ROWS])
-    title = visible(column.title)
+    title = escape_controls(column.title)
     words = is_words(values, column.unit)
     if column.unit is Unit.NS:
         unit = typical_time_unit(values, wanted)
-        return Head(title, unit, is_number=True), [_time(value, unit) for value in values]
+        return PageHead(title, unit, is_number=True), [_time(value, unit) for value in values]
     if column.unit is Unit.RATIO:
-        return Head(title, "%", is_number=True), [_ratio(value) for value in values]
+        return PageHead(title, "%", is_number=True), [_ratio(value) for value in values]
     if words:
-        return Head(title, "", is_number=False), [_cell_text(value) for value in values]
-    return Head(title, "", is_number=True), [_number(value, column.unit) for value in values]
+        return PageHead(title, "", is_number=False), [_cell_text(value) for value in values]
+    return PageHead(title, "", is_number=True), [_number(value, column.unit) for value in values]
 
 
 def _time(value: Cell, unit: str) -> SheetCell:
@@ -132,7 +132,7 @@ def _ratio(value: Cell) -> SheetCell:
 def _cell_text(value: Cell) -> SheetCell:
     if value is None:
         return SheetCell(UNKNOWN)
-    text = visible(str(value))
+    text = escape_controls(str(value))
     return SheetCell(text, full=text if len(text) > _LONG else "")
 
 
@@ -266,7 +266,7 @@ def _lean_style(text: str) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Packed:
+class PackedScript:
     """Styles and scripts as one text: base 85 of deflate of the texts with a NUL between two, a third of their size."""
 
     names: tuple[str, ...]
@@ -278,9 +278,9 @@ _SAFE = str.maketrans("<>&", ",.:")
 
 
 @lru_cache(maxsize=16)
-def _packed(names: tuple[str, ...], texts: tuple[str, ...]) -> Packed:
+def _packed(names: tuple[str, ...], texts: tuple[str, ...]) -> PackedScript:
     deflated = zlib.compress("\0".join(texts).encode(), 9)
-    return Packed(names, base64.b85encode(deflated).decode().translate(_SAFE))
+    return PackedScript(names, base64.b85encode(deflated).decode().translate(_SAFE))
 
 
 @lru_cache(maxsize=2)

@@ -13,9 +13,9 @@ import numpy as np
 
 from tracekit.analysis.intervals import coverage, merge
 from tracekit.model.arrow import I64
-from tracekit.model.display import plural, visible
+from tracekit.model.display import escape_controls, plural
 from tracekit.model.names import short_names
-from tracekit.model.timeline import Lane, Timeline
+from tracekit.model.timeline import Timeline, TimelineLane
 from tracekit.model.units import percent, short_span
 from tracekit.render.figures import color_of
 
@@ -90,7 +90,9 @@ def still(figure: Timeline) -> Still | None:
         width = max(width * 3 // 4, LEAST_COLUMNS)
         made = _rows(figure, rows, span, width)
     used = {color for row in made for color, _ in row.paths}
-    colors = [(visible(kind).replace("_", " "), color_of(kind, place)) for place, kind in enumerate(figure.kinds)]
+    colors = [
+        (escape_controls(kind).replace("_", " "), color_of(kind, place)) for place, kind in enumerate(figure.kinds)
+    ]
     return Still(
         width,
         made,
@@ -106,8 +108,8 @@ def _sources(figure: Timeline) -> tuple[list[tuple[str, str, list[int]]], int]:
     """Return heading, label and lanes of each row, and how many lanes have none."""
     lanes = [number for number, lane in enumerate(figure.lanes) if not (lane.overlay or lane.instants)]
     if len(lanes) <= MOST_ROWS:
-        labels = short_names([visible(figure.lanes[number].label) for number in lanes], _LABEL)
-        headings = [visible(figure.lanes[number].group) for number in lanes]
+        labels = short_names([escape_controls(figure.lanes[number].label) for number in lanes], _LABEL)
+        headings = [escape_controls(figure.lanes[number].group) for number in lanes]
         begins = [i == 0 or headings[i - 1] != heading for i, heading in enumerate(headings)]
         shown = (heading if begin else "" for heading, begin in zip(headings, begins, strict=True))
         return [(word, label, [number]) for word, label, number in zip(shown, labels, lanes, strict=True)], 0
@@ -117,7 +119,7 @@ def _sources(figure: Timeline) -> tuple[list[tuple[str, str, list[int]]], int]:
         groups.setdefault(f"{lane.group} {'streams' if lane.on_device else 'threads'}".lstrip(), []).append(number)
     # Devices first: what they did is the question, and what is not drawn comes last.
     order = sorted(groups, key=lambda word: not figure.lanes[groups[word][0]].on_device)
-    labels = short_names(list(map(visible, order[:MOST_ROWS])), _LABEL)
+    labels = short_names(list(map(escape_controls, order[:MOST_ROWS])), _LABEL)
     found = [("", label, groups[word]) for word, label in zip(order, labels, strict=False)]
     return found, sum(len(groups[word]) for word in order[MOST_ROWS:])
 
@@ -138,7 +140,7 @@ def _busy(figure: Timeline, before: Sequence[int], heading: str, label: str, lan
     return _Busy(heading, label, starts, starts + events.lengths_at(mine), kinds)
 
 
-def _rows_of(lane: Lane, row: int) -> Iterator[tuple[int, int]]:
+def _rows_of(lane: TimelineLane, row: int) -> Iterator[tuple[int, int]]:
     """Yield the rows of a lane that hold all of its work, which steps and user ranges are if there is no other.
 
     row: the lane's first. Rows that follow each other are one item: the first of them, and how many they are.
@@ -209,6 +211,7 @@ def _steps(figure: Timeline, span: int) -> tuple[tuple[str, ...], tuple[tuple[st
         bands[number % 2].append(f"M{left} 0h{wide}v9h-{wide}z")
     named = shown if len(shown) <= _NAMED_STEPS else []
     names = [
-        (f"{100 * start / span:.2f}", f"{100 * length / span:.2f}", visible(name)) for start, length, name in named
+        (f"{100 * start / span:.2f}", f"{100 * length / span:.2f}", escape_controls(name))
+        for start, length, name in named
     ]
     return tuple("".join(band) for band in bands if band), tuple(names)

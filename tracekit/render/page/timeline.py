@@ -18,9 +18,9 @@ import pyarrow as pa
 
 from tracekit.model import arrow, digits
 from tracekit.model.arrow import F64, I32, I64, Bytes, Chunked, Column, Numbers, pc
-from tracekit.model.display import visible
+from tracekit.model.display import escape_controls
 from tracekit.model.report import Finding
-from tracekit.model.timeline import KINDS_OF, Argument, Counter, CriticalPath, LaneEvents, Timeline
+from tracekit.model.timeline import KINDS_OF, Argument, CriticalPath, LaneEvents, Timeline, TimelineCounter
 from tracekit.render.base import RenderOptions
 from tracekit.render.figures import color_of, dark_of
 
@@ -139,7 +139,7 @@ def add_paths(
         parts.append(DataPart("tl-path", text, (("key", len(heads)), ("n", at.size))))
         heads.append(
             {
-                "label": visible(path.label),
+                "label": escape_controls(path.label),
                 "n": int(at.size),
                 "left": int(path.rows.size - at.size),
                 "ns": int(lengths.sum()),
@@ -199,8 +199,8 @@ def marks(
         starts = figure.events.starts_at(found)
         ends = starts + figure.events.lengths_at(found)
         mark: dict[str, object] = {
-            "title": visible(f"{finding.rule} ({finding.owner})" if finding.owner else finding.rule),
-            "view": visible(view),
+            "title": escape_controls(f"{finding.rule} ({finding.owner})" if finding.owner else finding.rule),
+            "view": escape_controls(view),
             "row": row,
             "places": found.tolist(),
             "start": int(starts.min()) // unit,
@@ -262,7 +262,7 @@ def _parts(argument: Argument, figure: Timeline, number: int, most_bytes: int) -
     words: list[str] = []
     if _is_text(argument):
         codes, words = _coded(argument)
-        listed = json.dumps([visible(word) for word in words]).replace("<", "\\u003c").replace("&", "\\u0026")
+        listed = json.dumps([escape_controls(word) for word in words]).replace("<", "\\u003c").replace("&", "\\u0026")
         if len(listed) > MOST_TEXT:
             return None
         made.append(DataPart("tl-words", listed, (("key", number),), is_json=True))
@@ -406,7 +406,7 @@ _BETWEEN = "\x02"
 
 
 @dataclass(frozen=True, slots=True)
-class _Numbers:
+class _PackedNumbers:
     """Numbers of one part: slot after slot of each template. flags: which slots are differences to the row before."""
 
     flags: I64
@@ -457,7 +457,7 @@ def _part(texts: Column, first: int, known: I64) -> DataPart:
     return DataPart("tl-members", text, (("n", known.size), ("at", first + int(known[0])), ("t", len(head))))
 
 
-def _split(texts: Column) -> tuple[list[str], I64, _Numbers]:
+def _split(texts: Column) -> tuple[list[str], I64, _PackedNumbers]:
     """Return the templates of texts, the number of the template of each text, and the numbers.
 
     >>> templates, codes, numbers = _split(pa.array(['{"id":7}', '{"id":8}', '{"id":"007"}'], pa.large_string()))
@@ -498,7 +498,7 @@ def _trimmed(texts: Column) -> tuple[I64, Bytes]:
     return offsets - offsets[0], data[offsets[0] : offsets[-1]]
 
 
-def _numbers(codes: I32, first: I64, values: I64) -> _Numbers:
+def _numbers(codes: I32, first: I64, values: I64) -> _PackedNumbers:
     """Put numbers in the order of template, slot and row. first: of each row its first number, and behind the last."""
     rows = np.bincount(codes)
     slots = np.zeros(rows.size, np.int64)
@@ -509,7 +509,7 @@ def _numbers(codes: I32, first: I64, values: I64) -> _Numbers:
     sizes = rows[of]
     begins = np.cumsum(sizes) - sizes
     if not begins.size:
-        return _Numbers(np.zeros(0, np.int64), np.zeros(0, np.int64))
+        return _PackedNumbers(np.zeros(0, np.int64), np.zeros(0, np.int64))
     slot = np.arange(of.size) - (np.cumsum(slots) - slots)[of]
     place = np.repeat((np.cumsum(rows) - rows)[of] - begins, sizes) + np.arange(values.size)
     ordered = values[first[by_template][place] + np.repeat(slot, sizes)]
@@ -518,7 +518,7 @@ def _numbers(codes: I32, first: I64, values: I64) -> _Numbers:
     folded = zigzag(steps)
     folded[begins] = ordered[begins]
     flags = np.add.reduceat(_bits(folded), begins) < np.add.reduceat(_bits(ordered), begins)
-    return _Numbers(flags.astype(np.int64), np.where(np.repeat(flags, sizes), folded, ordered))
+    return _PackedNumbers(flags.astype(np.int64), np.where(np.repeat(flags, sizes), folded, ordered))
 
 
 def _bits(values: I64) -> I64:
@@ -566,7 +566,7 @@ def timeline_data(
         fewer = min(int(len(shown.events) * 0.95 * options.page_bytes / data.size), len(shown.events) - 1)
         shown, missing = within(figure, fewer)
         data = _data(shown, missing, total)
-    data.head |= {"title": visible(title), "version": version}
+    data.head |= {"title": escape_controls(title), "version": version}
     drawn = add_paths(data.parts, shown, paths, int(str(data.head["unit"])))
     if drawn:
         data.head["paths"] = drawn
@@ -608,7 +608,7 @@ def _data(figure: Timeline, missing: Missing | None, total: int) -> TimelineData
         "first": events.first.tolist(),
         "lanes": [
             {
-                "label": visible(lane.label),
+                "label": escape_controls(lane.label),
                 "host": not lane.on_device,
                 "device": lane.on_device and not lane.overlay and not lane.instants,
                 "note": lane.overlay or lane.instants,
@@ -623,17 +623,17 @@ def _data(figure: Timeline, missing: Missing | None, total: int) -> TimelineData
             for place, (lane, row) in enumerate(zip(figure.lanes, rows, strict=False))
         ],
         "groups": [
-            {"label": visible(label), "lanes": lanes} | ({"host": visible(host)} if host else {})
+            {"label": escape_controls(label), "lanes": lanes} | ({"host": escape_controls(host)} if host else {})
             for label, host, lanes in groups
         ],
         "kindOf": list(figure.kind_of),
-        "kinds": list(map(visible, figure.kinds)),
+        "kinds": list(map(escape_controls, figure.kinds)),
         "colors": {
-            visible(kind): [color_of(kind, place), dark_of(color_of(kind, place))]
+            escape_controls(kind): [color_of(kind, place), dark_of(color_of(kind, place))]
             for place, kind in enumerate(figure.kinds)
         },
         "kindsOf": {kind: KINDS_OF[kind] for kind in figure.kinds if kind in KINDS_OF},
-        "steps": [(start // unit, length // unit, visible(name)) for start, length, name in figure.steps],
+        "steps": [(start // unit, length // unit, escape_controls(name)) for start, length, name in figure.steps],
         "links": int(figure.launches[0].size),
         "flows": int(figure.flows[0].size),
         "eventParts": count,
@@ -651,8 +651,8 @@ def _data(figure: Timeline, missing: Missing | None, total: int) -> TimelineData
 
 def _shown_name(name: str) -> str:
     if len(name) <= NAME_SHOWN:
-        return visible(name)
-    return f"{visible(name[:NAME_SHOWN])}… ({len(name):,} characters in all)"
+        return escape_controls(name)
+    return f"{escape_controls(name[:NAME_SHOWN])}… ({len(name):,} characters in all)"
 
 
 def _groups(figure: Timeline) -> list[tuple[str, str, list[int]]]:
@@ -710,19 +710,19 @@ def _flow_parts(flows: tuple[I64, I64]) -> Iterator[DataPart]:
         yield DataPart("tl-flow", packed(planes(columns)), (("n", over_sources[part].size),))
 
 
-def _utilization(figure: Timeline) -> Iterator[Counter]:
+def _utilization(figure: Timeline) -> Iterator[TimelineCounter]:
     span = figure.end_ns - figure.begin_ns
     for label, shares in figure.utilization:
         edges = np.array([span * place // max(len(shares), 1) for place in range(len(shares))], np.int64)
         percent = np.rint(np.array(shares, np.float64) * 1000) / 10
-        yield Counter(f"utilization {label}", "%", label, edges, percent)
+        yield TimelineCounter(f"utilization {label}", "%", label, edges, percent)
 
 
-def _counter_head(counter: Counter, groups: Sequence[str]) -> dict[str, object]:
+def _counter_head(counter: TimelineCounter, groups: Sequence[str]) -> dict[str, object]:
     finite = counter.values[np.isfinite(counter.values)]
     return {
-        "label": visible(counter.label),
-        "unit": visible(counter.unit),
+        "label": escape_controls(counter.label),
+        "unit": escape_controls(counter.unit),
         "group": _group_of(counter.group, groups),
         "n": int(counter.times.size),
         "float": counter.values.dtype.kind == "f",
@@ -749,7 +749,7 @@ def _queues(figure: Timeline, group_of: Sequence[int]) -> list[dict[str, object]
     return [{"label": "queue", "unit": "", "group": group, "n": 0, "queue": True} for group in groups]
 
 
-def _counter_parts(counter: Counter, number: int, unit: int) -> Iterator[DataPart]:
+def _counter_parts(counter: TimelineCounter, number: int, unit: int) -> Iterator[DataPart]:
     gaps = steps_of(counter.times // unit)
     values = counter.values
     for part in chunks_of(gaps.size):

@@ -37,7 +37,7 @@ from tracekit.analysis.intervals import (
 )
 from tracekit.index import devices as _devices
 from tracekit.index import grouping, launches, step_windows
-from tracekit.index.devices import Device, Devices, by_clock
+from tracekit.index.devices import Devices, IndexedDevice, by_clock
 from tracekit.index.kernel_classes import communicates
 from tracekit.index.trace_index import TraceIndex, join
 from tracekit.model.arrow import I64, Mask
@@ -45,7 +45,7 @@ from tracekit.model.report import Bar, Cell, Column, ReportTable, Section
 from tracekit.model.schema import DEVICE_WORK, Kind
 from tracekit.model.units import Unit
 from tracekit.views import specs, tabulate, totals
-from tracekit.views.base import ColumnSpec, Quantity, View, ViewOptions
+from tracekit.views.base import Quantity, View, ViewColumn, ViewOptions
 from tracekit.views.quantities import ratio
 from tracekit.views.tabulate import shares_of
 
@@ -83,7 +83,7 @@ class Parts:
 
 
 @dataclass(frozen=True, slots=True)
-class Work:
+class DeviceBusyParts:
     """Merged ranges of one device: compute; with communication; with copies too; communication alone."""
 
     compute: Ranges
@@ -108,7 +108,7 @@ class DeviceParts:
     active: first start to last end of its work; busy: time with any of it.
     """
 
-    device: Device
+    device: IndexedDevice
     span: Parts
     steps: Parts | None
     active: int
@@ -143,9 +143,9 @@ class AllWork:
     devices: Devices
     computes: Mask
     talks: Mask
-    merged: dict[int, Work]
+    merged: dict[int, DeviceBusyParts]
 
-    def of(self, number: int) -> Work:
+    def of(self, number: int) -> DeviceBusyParts:
         """Return the work of one device, merged."""
         if number not in self.merged:
             rows = self.devices.devices[number].positions
@@ -153,7 +153,7 @@ class AllWork:
             computes, talks = self.computes[rows], self.talks[rows]
             done, talk = _merged(starts, ends, computes), _merged(starts, ends, talks)
             kernels = union(done, talk) if talks.any() else done
-            self.merged[number] = Work(done, kernels, merge(starts, ends), talk)
+            self.merged[number] = DeviceBusyParts(done, kernels, merge(starts, ends), talk)
         return self.merged[number]
 
 
@@ -167,7 +167,7 @@ def all_work(index: TraceIndex) -> AllWork:
     return AllWork(devices, kernel & ~collective, collective, {})
 
 
-def _whole(work: AllWork) -> Iterator[tuple[Device, Parts, int]]:
+def _whole(work: AllWork) -> Iterator[tuple[IndexedDevice, Parts, int]]:
     """Yield each device, the parts of its span, and first start to last end of its work."""
     devices = work.devices
     count = len(devices.devices)
@@ -273,7 +273,7 @@ def _step_table(work: AllWork, options: ViewOptions) -> tuple[ReportTable | None
     if not steps.of:
         return None, [NO_STEPS]
     launched = launches.launches_of(devices.index, devices.rows)
-    chosen: list[Device] = []
+    chosen: list[IndexedDevice] = []
     processes: list[Cell] = []
     numbers: list[Cell] = []
     parts: list[Parts] = []
@@ -380,7 +380,7 @@ def _define(index: TraceIndex, _: ViewOptions, row: Mapping[str, Cell], column: 
 _NO_ROW = ("span", "idle", "active", "idle_active")
 
 
-def _pieces(name: str, device: Device, work: Work) -> Ranges:
+def _pieces(name: str, device: IndexedDevice, work: DeviceBusyParts) -> Ranges:
     """Return the pieces of time, merged, that make a part of a device's span."""
     low, high = int(work.busy[0][0]), int(work.busy[1][-1])
     if name in ("span", "active"):
@@ -396,7 +396,7 @@ def _pieces(name: str, device: Device, work: Work) -> Ranges:
     return work.compute if name == "compute" else work.communication
 
 
-def _running(devices: Devices, device: Device, at: I64) -> I64:
+def _running(devices: Devices, device: IndexedDevice, at: I64) -> I64:
     """Return for each time a row of the device's work that runs then; there is one."""
     starts, ends = devices.starts[device.positions], devices.ends[device.positions]
     order = np.argsort(starts, kind="stable")
@@ -408,33 +408,33 @@ def _running(devices: Devices, device: Device, at: I64) -> I64:
 
 _SHOWS = (
     *specs.DEVICE,
-    ColumnSpec("step", "Step", Unit.ID, "The number of the step."),
-    ColumnSpec(
+    ViewColumn("step", "Step", Unit.ID, "The number of the step."),
+    ViewColumn(
         "span",
         "Span",
         Unit.NS,
         "From the first start to the last end of all rows of the input, or the window of the step.",
     ),
-    ColumnSpec("compute", "Compute", Unit.NS, "The union of the kernels that do not communicate."),
-    ColumnSpec("exposed_comm", "Exposed comm", Unit.NS, "The union of the collectives that no compute hides."),
-    ColumnSpec(
+    ViewColumn("compute", "Compute", Unit.NS, "The union of the kernels that do not communicate."),
+    ViewColumn("exposed_comm", "Exposed comm", Unit.NS, "The union of the collectives that no compute hides."),
+    ViewColumn(
         "exposed_copies",
         "Exposed copies",
         Unit.NS,
         "The union of copies and memsets that neither compute nor collectives hide.",
     ),
-    ColumnSpec("idle", "Idle", Unit.NS, "The rest of the span."),
-    ColumnSpec("compute_share", "Compute share", Unit.RATIO, "Compute, as a share of the span."),
-    ColumnSpec(
+    ViewColumn("idle", "Idle", Unit.NS, "The rest of the span."),
+    ViewColumn("compute_share", "Compute share", Unit.RATIO, "Compute, as a share of the span."),
+    ViewColumn(
         "exposed_comm_share", "Exposed comm share", Unit.RATIO, "Exposed communication, as a share of the span."
     ),
-    ColumnSpec("exposed_copies_share", "Exposed copies share", Unit.RATIO, "Exposed copies, as a share of the span."),
-    ColumnSpec("idle_share", "Idle share", Unit.RATIO, "Idle time, as a share of the span."),
-    ColumnSpec("communication", "Communication", Unit.NS, "The union of the collectives, hidden or not."),
-    ColumnSpec("overlap", "Overlap", Unit.NS, "The communication that compute hides."),
-    ColumnSpec("overlap_share", "Overlap share", Unit.RATIO, "The overlap, as a share of the communication."),
-    ColumnSpec("active", "Active", Unit.NS, "From the first start to the last end of the device's own work."),
-    ColumnSpec(
+    ViewColumn("exposed_copies_share", "Exposed copies share", Unit.RATIO, "Exposed copies, as a share of the span."),
+    ViewColumn("idle_share", "Idle share", Unit.RATIO, "Idle time, as a share of the span."),
+    ViewColumn("communication", "Communication", Unit.NS, "The union of the collectives, hidden or not."),
+    ViewColumn("overlap", "Overlap", Unit.NS, "The communication that compute hides."),
+    ViewColumn("overlap_share", "Overlap share", Unit.RATIO, "The overlap, as a share of the communication."),
+    ViewColumn("active", "Active", Unit.NS, "From the first start to the last end of the device's own work."),
+    ViewColumn(
         "idle_active",
         "Idle in active",
         Unit.NS,

@@ -19,7 +19,7 @@ from tracekit.model.report import Cell, Column, Section
 from tracekit.model.schema import DEVICE_WORK, Kind
 from tracekit.model.units import Unit
 from tracekit.views import specs, tabulate, totals
-from tracekit.views.base import ColumnSpec, View, ViewOptions
+from tracekit.views.base import View, ViewColumn, ViewOptions
 from tracekit.views.quantities import of_devices
 
 _TITLE = "Devices"
@@ -106,15 +106,15 @@ def _known(parts: list[int], spans_ns: list[Cell]) -> list[Cell]:
 
 _SHOWS = (
     *specs.DEVICE,
-    ColumnSpec("utilization", "Utilization", Unit.RATIO, "Kernel time, as a share of the span."),
-    ColumnSpec("kernel_time", "Kernel time", Unit.NS, "The union of the kernels, over all streams."),
-    ColumnSpec("busy", "Busy", Unit.RATIO, "Busy time, as a share of the span."),
-    ColumnSpec("busy_time", "Busy time", Unit.NS, "The union of kernels, copies and memsets."),
-    ColumnSpec(
+    ViewColumn("utilization", "Utilization", Unit.RATIO, "Kernel time, as a share of the span."),
+    ViewColumn("kernel_time", "Kernel time", Unit.NS, "The union of the kernels, over all streams."),
+    ViewColumn("busy", "Busy", Unit.RATIO, "Busy time, as a share of the span."),
+    ViewColumn("busy_time", "Busy time", Unit.NS, "The union of kernels, copies and memsets."),
+    ViewColumn(
         "span", "Span", Unit.NS, "From the first start to the last end of all rows of the input, host rows included."
     ),
-    ColumnSpec("kernels", "Kernels", Unit.COUNT, "The number of kernels."),
-    ColumnSpec("copies", "Copies", Unit.COUNT, "The number of copies and memsets."),
+    ViewColumn("kernels", "Kernels", Unit.COUNT, "The number of kernels."),
+    ViewColumn("copies", "Copies", Unit.COUNT, "The number of copies and memsets."),
 )
 _SHOWN = specs.by_key(_SHOWS)
 

@@ -38,7 +38,7 @@ from tracekit.model.report import Bar, Cell, Column, ReportTable, Section
 from tracekit.model.schema import API_CALLS, DEVICE_WORK, HOST_RANGES, USER_RANGES, Kind
 from tracekit.model.units import Unit
 from tracekit.views import specs, tabulate, totals
-from tracekit.views.base import ColumnSpec, View, ViewOptions
+from tracekit.views.base import View, ViewColumn, ViewOptions
 
 MOST_GAPS = 200
 """Number of rows in the table of the largest gaps, unless --top asks for more."""
@@ -171,23 +171,23 @@ def _bars(found: Gaps) -> tuple[Bar, ...]:
 
 _SHOWS = (
     *specs.DEVICE,
-    ColumnSpec("context", "Context", Unit.ID, "The id of the context.", "place"),
-    ColumnSpec("stream", "Stream", Unit.ID, "The id of the stream.", "place"),
-    ColumnSpec("cause", "Cause", Unit.TEXT, "The reason for the gap, as far as the trace shows it."),
-    ColumnSpec("calls", "Gaps", Unit.COUNT, "The number of gaps."),
-    ColumnSpec("total", "Total", Unit.NS, "The sum of the gaps."),
+    ViewColumn("context", "Context", Unit.ID, "The id of the context.", "place"),
+    ViewColumn("stream", "Stream", Unit.ID, "The id of the stream.", "place"),
+    ViewColumn("cause", "Cause", Unit.TEXT, "The reason for the gap, as far as the trace shows it."),
+    ViewColumn("calls", "Gaps", Unit.COUNT, "The number of gaps."),
+    ViewColumn("total", "Total", Unit.NS, "The sum of the gaps."),
     *specs.SPREAD,
-    ColumnSpec("ratio", "Ratio", Unit.RATIO, "The share of all idle time of the device."),
-    ColumnSpec("gap", "Gap", Unit.NS, "The length of the gap."),
-    ColumnSpec("at", "At", Unit.NS, "The start of the gap, after the first event of the trace."),
-    ColumnSpec("host_range", "Host was in", Unit.TEXT, "The innermost operator or range on the launching thread."),
-    ColumnSpec(
+    ViewColumn("ratio", "Ratio", Unit.RATIO, "The share of all idle time of the device."),
+    ViewColumn("gap", "Gap", Unit.NS, "The length of the gap."),
+    ViewColumn("at", "At", Unit.NS, "The start of the gap, after the first event of the trace."),
+    ViewColumn("host_range", "Host was in", Unit.TEXT, "The innermost operator or range on the launching thread."),
+    ViewColumn(
         "user_range", "Range", Unit.TEXT, "The innermost range of the user, step or phase on the launching thread."
     ),
-    ColumnSpec("next", "Next", Unit.TEXT, "The work that ended the gap."),
-    ColumnSpec("next_event", "Next event", Unit.ID, "The id of the event that ended the gap.", "event"),
-    ColumnSpec("launch_event", "Launch event", Unit.ID, "The id of the call that launched that work.", "event"),
-    ColumnSpec("before_event", "Event before", Unit.ID, "The id of the last device event before the gap.", "event"),
+    ViewColumn("next", "Next", Unit.TEXT, "The work that ended the gap."),
+    ViewColumn("next_event", "Next event", Unit.ID, "The id of the event that ended the gap.", "event"),
+    ViewColumn("launch_event", "Launch event", Unit.ID, "The id of the call that launched that work.", "event"),
+    ViewColumn("before_event", "Event before", Unit.ID, "The id of the last device event before the gap.", "event"),
 )
 _SHOWN = specs.by_key(_SHOWS)
 

@@ -29,15 +29,15 @@ from tracekit.analysis.statistics import Grouped
 from tracekit.index import devices as _devices
 from tracekit.index import grouping
 from tracekit.index import launches as _launches
-from tracekit.index.devices import Device, Devices
-from tracekit.index.launches import Launched
+from tracekit.index.devices import Devices, IndexedDevice
+from tracekit.index.launches import LaunchedWork
 from tracekit.index.trace_index import TraceIndex
 from tracekit.model.arrow import I64
 from tracekit.model.report import Column, ReportTable, Section
 from tracekit.model.schema import API_CALLS, DEVICE_WORK
 from tracekit.model.units import Unit, format_span
 from tracekit.views import specs, tabulate, totals
-from tracekit.views.base import ColumnSpec, View, ViewOptions
+from tracekit.views.base import View, ViewColumn, ViewOptions
 from tracekit.views.tabulate import shares_of
 
 SLOW_CALL_NS = 50_000
@@ -52,7 +52,7 @@ Mask = npt.NDArray[np.bool_]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Times:
+class LaunchTimes:
     """A, Q and K of device work with a known launch; arrays of shape (m,), ns.
 
     index: positions in `Devices.rows`. first: whether its call is charged here. call, queue, work: A, Q, K.
@@ -68,7 +68,7 @@ class Times:
     early: Mask
 
 
-def launch_times(devices: Devices, launched: Launched) -> Times:
+def launch_times(devices: Devices, launched: LaunchedWork) -> LaunchTimes:
     """Return the times of all device work with a known launch; a call without a duration counts 0."""
     positions = np.flatnonzero(launched.launch >= 0)
     launch = launched.launch[positions]
@@ -76,7 +76,7 @@ def launch_times(devices: Devices, launched: Launched) -> Times:
     call = np.maximum(devices.index.ints("dur_ns")[launch], 0)
     starts = devices.starts[positions]
     queue = np.maximum(starts - (begun + call), 0)
-    return Times(
+    return LaunchTimes(
         positions, launched.first[positions], begun, call, queue, devices.ends[positions] - starts, starts < begun
     )
 
@@ -113,7 +113,7 @@ def compute(index: TraceIndex, options: ViewOptions) -> Section:
     return Section(VIEW.name, _TITLE, (table, queues), notes=tuple(notes))
 
 
-def _by_name(devices: Devices, times: Times, options: ViewOptions) -> ReportTable:
+def _by_name(devices: Devices, times: LaunchTimes, options: ViewOptions) -> ReportTable:
     index, rows = devices.index, devices.rows[times.positions]
     groups = grouping.group_by(index.key("name", rows), index.key("kind", rows))
     whole = grouping.statistics(groups, times.work)
@@ -166,7 +166,7 @@ def _columns(times: Grouped, part: str) -> list[Column]:
     ]
 
 
-def _queues(devices: Devices, times: Times, options: ViewOptions) -> ReportTable:
+def _queues(devices: Devices, times: LaunchTimes, options: ViewOptions) -> ReportTable:
     """Return the table of streams: launches, rate, and length of the queue."""
     owner = np.zeros(devices.rows.size, np.int64)
     for number, device in enumerate(devices.devices):
@@ -181,7 +181,7 @@ def _queues(devices: Devices, times: Times, options: ViewOptions) -> ReportTable
     each = np.split(np.argsort(groups.codes, kind="stable"), np.cumsum(launches)[:-1])
     found = [_queue(begun[own], starts[own]) for own in each]
     short = np.bincount(groups.codes[work < call], minlength=groups.count).tolist()
-    chosen: list[Device] = [devices.devices[g] for g in groups.labels[0] if isinstance(g, int)]
+    chosen: list[IndexedDevice] = [devices.devices[g] for g in groups.labels[0] if isinstance(g, int)]
     columns = [
         *devices.identity(chosen),
         _SHOWN["context"].column(groups.labels[1], 6),
@@ -228,7 +228,7 @@ def _queue(begun: I64, starts: I64) -> _Queue:
 
 
 _OF_PARTS = tuple(
-    ColumnSpec(f"{part}_{name}", f"{part.capitalize()} {name}", Unit.NS, f"The {words} of the {meaning}.")
+    ViewColumn(f"{part}_{name}", f"{part.capitalize()} {name}", Unit.NS, f"The {words} of the {meaning}.")
     for part, meaning in (
         ("call", "durations of the launch calls"),
         ("queue", "times from the end of the call to the start of the work"),
@@ -245,32 +245,32 @@ _OF_PARTS = tuple(
 _SHOWS = (
     *specs.DEVICE,
     *_OF_PARTS,
-    ColumnSpec("name", "Name", Unit.TEXT, "The full name of the work."),
-    ColumnSpec("kind", "Kind", Unit.TEXT, "The kind of the work."),
-    ColumnSpec("calls", "Calls", Unit.COUNT, "The number of device events."),
-    ColumnSpec("launches", "Launches", Unit.COUNT, "The number of launch calls."),
-    ColumnSpec("total", "Work total", Unit.NS, "The sum of the durations on the device."),
-    ColumnSpec("call_total", "Call total", Unit.NS, "The sum of the durations of the launch calls."),
-    ColumnSpec(
+    ViewColumn("name", "Name", Unit.TEXT, "The full name of the work."),
+    ViewColumn("kind", "Kind", Unit.TEXT, "The kind of the work."),
+    ViewColumn("calls", "Calls", Unit.COUNT, "The number of device events."),
+    ViewColumn("launches", "Launches", Unit.COUNT, "The number of launch calls."),
+    ViewColumn("total", "Work total", Unit.NS, "The sum of the durations on the device."),
+    ViewColumn("call_total", "Call total", Unit.NS, "The sum of the durations of the launch calls."),
+    ViewColumn(
         "queue_total", "Queue total", Unit.NS, "The sum of the times from the end of the call to the start of the work."
     ),
-    ColumnSpec("short", "Short", Unit.COUNT, "The number of events that took less time than their launch call."),
-    ColumnSpec(
+    ViewColumn("short", "Short", Unit.COUNT, "The number of events that took less time than their launch call."),
+    ViewColumn(
         "short_share", "Short share", Unit.RATIO, "The share of events that took less time than their launch call."
     ),
-    ColumnSpec("slow_calls", "Slow calls", Unit.COUNT, "The number of launch calls beyond the limit for slow calls."),
-    ColumnSpec("late", "Long queue", Unit.COUNT, "The number of events whose queue time is beyond the limit."),
-    ColumnSpec("context", "Context", Unit.ID, "The id of the context.", "place"),
-    ColumnSpec("stream", "Stream", Unit.ID, "The id of the stream.", "place"),
-    ColumnSpec(
+    ViewColumn("slow_calls", "Slow calls", Unit.COUNT, "The number of launch calls beyond the limit for slow calls."),
+    ViewColumn("late", "Long queue", Unit.COUNT, "The number of events whose queue time is beyond the limit."),
+    ViewColumn("context", "Context", Unit.ID, "The id of the context.", "place"),
+    ViewColumn("stream", "Stream", Unit.ID, "The id of the stream.", "place"),
+    ViewColumn(
         "launches_per_s",
         "Launches/s",
         Unit.NUMBER,
         "Launches per second, from the first to the last launch of the stream.",
     ),
-    ColumnSpec("queue_max", "Queue max", Unit.COUNT, "The largest number of queued launches."),
-    ColumnSpec("queue_mean", "Queue mean", Unit.NUMBER, "The mean number of queued launches over time."),
-    ColumnSpec("full_time", "Queue full", Unit.NS, "The time with a full queue, in which the next launch call waits."),
+    ViewColumn("queue_max", "Queue max", Unit.COUNT, "The largest number of queued launches."),
+    ViewColumn("queue_mean", "Queue mean", Unit.NUMBER, "The mean number of queued launches over time."),
+    ViewColumn("full_time", "Queue full", Unit.NS, "The time with a full queue, in which the next launch call waits."),
 )
 _SHOWN = specs.by_key(_SHOWS)
 

@@ -25,7 +25,7 @@ from tracekit.index import pauses as _pauses
 from tracekit.index import steps as _steps
 from tracekit.index.pauses import Pauses
 from tracekit.index.sources import synthetic_sources
-from tracekit.index.trace_index import Picked, TraceIndex
+from tracekit.index.trace_index import PickedRows, TraceIndex
 from tracekit.model.arrow import I32, I64, Mask
 from tracekit.model.names import short_names
 from tracekit.model.report import Cell, Evidence, Finding, Section
@@ -161,7 +161,7 @@ _OPTIONAL_KEYS = frozenset({"owner", "rank", "pid"})
 class Bare:
     """Time in which a device does one thing, and no kernel hides it. share: of the device's span."""
 
-    device: _devices.Device
+    device: _devices.IndexedDevice
     ns: int
     share: float
 
@@ -215,14 +215,14 @@ class Facts:
         return {owner: _path_graph.path_of(self.index, each) for owner, each in self.graphs.items()}
 
     @cached_property
-    def work(self) -> Picked:
+    def work(self) -> PickedRows:
         """Device work with a duration and a known start."""
         picked = self.index.pick(DEVICE_WORK)
         made_up = synthetic_sources(self.index)
         if not made_up:
             return picked
         keep = ~np.isin(self.index.ints("source")[picked.rows], made_up)
-        return Picked(
+        return PickedRows(
             self.index, picked.rows[keep], picked.starts[keep], picked.durations[keep], picked.untimed, picked.negative
         )
 
@@ -231,7 +231,7 @@ class Facts:
         return _devices.find(self.index)
 
     @cached_property
-    def launched(self) -> launches.Launched:
+    def launched(self) -> launches.LaunchedWork:
         return launches.launches_of(self.index, self.devices.rows)
 
     @cached_property
@@ -447,7 +447,7 @@ class Facts:
     def label(self, owner: int) -> str:
         return self.owners.labels[owner] if len(self.owners) > 1 else ""
 
-    def devices_of(self, owner: int) -> list[_devices.Device]:
+    def devices_of(self, owner: int) -> list[_devices.IndexedDevice]:
         """Return the devices whose work is the owner's."""
         codes = self.owners.codes[self.devices.rows]
         return [d for d in self.devices.devices if d.positions.size and codes[d.positions[0]] == owner]
@@ -499,7 +499,7 @@ class Facts:
         return []
 
 
-def row_of(device: _devices.Device) -> dict[str, Cell]:
+def row_of(device: _devices.IndexedDevice) -> dict[str, Cell]:
     """Return the values of the rows of a device in the columns that name it."""
     return {"name": device.name, "rank": device.rank, "pid": device.pid}
 

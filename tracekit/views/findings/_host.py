@@ -8,10 +8,10 @@ import numpy as np
 
 from tracekit.analysis.intervals import Ranges, clip, difference, gaps, length, merge
 from tracekit.analysis.nesting import innermost
-from tracekit.analysis.path_graph import Part
+from tracekit.analysis.path_graph import PathPart
 from tracekit.analysis.series import judge
 from tracekit.index import gaps as _gaps
-from tracekit.index.devices import Device
+from tracekit.index.devices import IndexedDevice
 from tracekit.model.arrow import I64, Mask
 from tracekit.model.report import Finding
 from tracekit.model.schema import API_CALLS, Kind
@@ -199,7 +199,7 @@ def launch_bound(facts: Facts) -> RuleResult:
     return RuleResult(tuple(found), why, times)
 
 
-def _idle(facts: Facts, owner: int, causes: tuple[str, ...]) -> tuple[Ranges, Device | None]:
+def _idle(facts: Facts, owner: int, causes: tuple[str, ...]) -> tuple[Ranges, IndexedDevice | None]:
     """Return the idle time of these causes in the window, of the device that has most of it, and the device."""
     low, high = facts.window(owner)
     found = facts.gaps
@@ -242,11 +242,11 @@ def _launching(facts: Facts, owner: int) -> Mask:
     own = facts.graphs[owner]
     nodes, host = own.graph.nodes, own.graph.nodes.devices_from
     parts = nodes.parts[:host]
-    launches = parts == Part.LAUNCH
+    launches = parts == PathPart.LAUNCH
     threads = np.unique(nodes.chain[:host][launches])
     kinds = facts.kinds(*OPERATORS)[own.rows[:host]]
     found = np.zeros(own.rows.size, np.bool_)
-    found[:host] = (launches | (kinds & (parts != Part.SYNC))) & np.isin(nodes.chain[:host], threads)
+    found[:host] = (launches | (kinds & (parts != PathPart.SYNC))) & np.isin(nodes.chain[:host], threads)
     return found & ~facts.inside(owner, facts.loads) if facts.loads.size else found
 
 

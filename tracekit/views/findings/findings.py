@@ -27,7 +27,7 @@ from tracekit.model import arrow
 from tracekit.model.report import Column, Finding, ReportTable, Section
 from tracekit.model.units import Unit
 from tracekit.views import tabulate
-from tracekit.views.base import ColumnSpec, View, ViewOptions
+from tracekit.views.base import View, ViewColumn, ViewOptions
 from tracekit.views.findings import (
     _copies,
     _device,
@@ -209,16 +209,16 @@ def _checked(results: dict[str, RuleResult], findings: list[Finding]) -> list[st
 
 
 _SHOWS = (
-    ColumnSpec("rule", "Finding", Unit.TEXT, "The name of the rule."),
-    ColumnSpec(
+    ViewColumn("rule", "Finding", Unit.TEXT, "The name of the rule."),
+    ViewColumn(
         "won",
         "Could save up to",
         Unit.NS,
         "The upper bound of the savings: how much shorter the critical path would be.",
     ),
-    ColumnSpec("share", "Share", Unit.RATIO, "The upper bound of the savings, as a share of the window."),
-    ColumnSpec("confidence", "Confidence", Unit.TEXT, "The confidence of the rule: high, medium or low."),
-    ColumnSpec("owner", "Rank", Unit.TEXT, "The rank, process or input."),
+    ViewColumn("share", "Share", Unit.RATIO, "The upper bound of the savings, as a share of the window."),
+    ViewColumn("confidence", "Confidence", Unit.TEXT, "The confidence of the rule: high, medium or low."),
+    ViewColumn("owner", "Rank", Unit.TEXT, "The rank, process or input."),
 )
 
 VIEW = View(

@@ -12,14 +12,14 @@ from __future__ import annotations
 import numpy as np
 
 from tracekit.index import grouping
-from tracekit.index.trace_index import Picked, TraceIndex
+from tracekit.index.trace_index import PickedRows, TraceIndex
 from tracekit.model import arrow
 from tracekit.model.report import Cell, Column, Section
 from tracekit.model.schema import Kind
 from tracekit.model.units import Unit
 from tracekit.views import specs, tabulate
 from tracekit.views import totals as _totals
-from tracekit.views.base import ColumnSpec, View, ViewOptions
+from tracekit.views.base import View, ViewColumn, ViewOptions
 from tracekit.views.quantities import named
 
 _TITLE = "Copies and memsets"
@@ -54,7 +54,7 @@ def compute(index: TraceIndex, options: ViewOptions) -> Section:
     return Section(VIEW.name, _TITLE, (table,), notes=tuple(notes))
 
 
-def _sizes(picked: Picked, groups: grouping.Groups) -> tuple[list[Cell], list[Cell], int]:
+def _sizes(picked: PickedRows, groups: grouping.Groups) -> tuple[list[Cell], list[Cell], int]:
     """Return bytes and bandwidth by group, and how many rows have no size while others have one."""
     column = picked.index.events.column("bytes")
     known = column.is_valid().to_numpy()[picked.rows]
@@ -68,7 +68,7 @@ def _sizes(picked: Picked, groups: grouping.Groups) -> tuple[list[Cell], list[Ce
     return size, rate, unknown if unknown < known.size else 0
 
 
-def _from_totals(index: TraceIndex, options: ViewOptions, picked: Picked) -> Section:
+def _from_totals(index: TraceIndex, options: ViewOptions, picked: PickedRows) -> Section:
     timed = _totals.summed(index, _KINDS, ("name", "kind"))
     sized = _totals.sized(index, _KINDS, ("name", "kind"))
     tables = []
@@ -107,10 +107,10 @@ _SHOWS = (
     specs.BYTES,
     specs.BANDWIDTH,
     *specs.PLACED,
-    ColumnSpec("copy_kind", "Copy", Unit.TEXT, "The direction of the copy."),
-    ColumnSpec("avg", "Avg", Unit.BYTES, "The mean size of a call."),
-    ColumnSpec("min", "Min", Unit.BYTES, "The smallest size of a call."),
-    ColumnSpec("max", "Max", Unit.BYTES, "The largest size of a call."),
+    ViewColumn("copy_kind", "Copy", Unit.TEXT, "The direction of the copy."),
+    ViewColumn("avg", "Avg", Unit.BYTES, "The mean size of a call."),
+    ViewColumn("min", "Min", Unit.BYTES, "The smallest size of a call."),
+    ViewColumn("max", "Max", Unit.BYTES, "The largest size of a call."),
 )
 
 VIEW = View(

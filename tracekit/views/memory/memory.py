@@ -31,7 +31,7 @@ from tracekit.model.report import Cell, Column, Curve, ReportTable, Section
 from tracekit.model.schema import HOST_RANGES, Kind
 from tracekit.model.units import Unit
 from tracekit.views import specs, tabulate
-from tracekit.views.base import ColumnSpec, View, ViewOptions
+from tracekit.views.base import View, ViewColumn, ViewOptions
 from tracekit.views.totals import in_file_order, totals_rows, whole_number
 
 # Curves of the memory that is held, by place: the running total of each type, over time.
@@ -203,7 +203,7 @@ NO_RANGE = "(in no range)"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Rows:
+class _MemoryRows:
     """Rows of kind memory. kind: number in TYPES. place: code into `labels`."""
 
     rows: I64
@@ -252,7 +252,7 @@ def compute(index: TraceIndex, options: ViewOptions) -> Section:
     return Section(VIEW.name, _TITLE, tuple(tables), tuple(drawn[:FIGURES]), tuple(notes))
 
 
-def _drawn(index: TraceIndex, found: _Rows) -> list[Curve]:
+def _drawn(index: TraceIndex, found: _MemoryRows) -> list[Curve]:
     """Return the curve of each place, without the inputs that have no starts."""
     timed = np.flatnonzero(~np.isin(index.ints("source")[found.rows], synthetic_sources(index)))
     times = since_origin(index, found.rows[timed], found.times[timed])
@@ -260,7 +260,7 @@ def _drawn(index: TraceIndex, found: _Rows) -> list[Curve]:
     return curves(times, found.size[timed], found.kind[timed], found.place[timed], found.labels, args)
 
 
-def _rows(index: TraceIndex) -> _Rows:
+def _rows(index: TraceIndex) -> _MemoryRows:
     events = index.events
     mask = index.kind_mask({Kind.MEMORY})
     sized = index.has("bytes")
@@ -269,7 +269,7 @@ def _rows(index: TraceIndex) -> _Rows:
     reserved = np.array([name.lower().startswith("reserved") for name in names] + [False], np.bool_)
     args = arrow.take(events.column("args"), rows)
     place, labels = _place(index, rows, args)
-    return _Rows(
+    return _MemoryRows(
         rows,
         index.starts[rows],
         arrow.ints(events.column("bytes"))[rows],
@@ -300,7 +300,7 @@ def _place(index: TraceIndex, rows: I64, args: Chunked) -> tuple[I64, list[str]]
     return groups.codes, labels
 
 
-def _places(found: _Rows, options: ViewOptions) -> tuple[ReportTable, bool]:
+def _places(found: _MemoryRows, options: ViewOptions) -> tuple[ReportTable, bool]:
     """Return the table of places, and whether a peak had to be counted."""
     size = len(found.labels)
     codes = found.place * len(TYPES) + found.kind
@@ -362,7 +362,7 @@ def _replace(column: Column, values: Sequence[Cell]) -> Column:
     return replace(column, values=values)
 
 
-def _holders(index: TraceIndex, found: _Rows, options: ViewOptions) -> ReportTable | None:
+def _holders(index: TraceIndex, found: _MemoryRows, options: ViewOptions) -> ReportTable | None:
     """Return the table of what allocated; None where that is known of no row."""
     host = _host.host(index)
     on_thread = np.flatnonzero(index.has("tid")[found.rows])
@@ -402,7 +402,7 @@ def _holders(index: TraceIndex, found: _Rows, options: ViewOptions) -> ReportTab
     return tabulate.finish("holders", "Memory by operator", columns, options, own_order="increased")
 
 
-def _counters(index: TraceIndex, found: _Rows, options: ViewOptions) -> ReportTable | None:
+def _counters(index: TraceIndex, found: _MemoryRows, options: ViewOptions) -> ReportTable | None:
     """Return the table of counters of memory; None where there are none that no row of kind memory tells already."""
     codes, names = index.texts("name")
     wanted = pc.match_substring_regex(pa.array([*names, None], pa.string()), _COUNTER).fill_null(False)
@@ -442,26 +442,26 @@ _SHOWS = (
     specs.SECTION,
     specs.RUN,
     specs.SOURCE,
-    ColumnSpec("name", "Name", Unit.TEXT, "The place, the operator or range, or the counter."),
-    ColumnSpec("place", "Place", Unit.TEXT, "The device, or the host of an input or rank.", "place"),
-    ColumnSpec(
+    ViewColumn("name", "Name", Unit.TEXT, "The place, the operator or range, or the counter."),
+    ViewColumn("place", "Place", Unit.TEXT, "The device, or the host of an input or rank.", "place"),
+    ViewColumn(
         "type",
         "Type",
         Unit.TEXT,
         "Allocated (the program's requests) or reserved (taken from the device by the framework).",
     ),
-    ColumnSpec("peak", "Peak", Unit.BYTES, "The largest number of bytes that were held at one time."),
-    ColumnSpec("increased", "Increased", Unit.BYTES, "Allocated bytes minus freed bytes."),
-    ColumnSpec("allocations", "Allocations", Unit.COUNT, "The number of allocations."),
-    ColumnSpec("frees", "Frees", Unit.COUNT, "The number of frees."),
-    ColumnSpec("allocated", "Allocated", Unit.BYTES, "The sum of the allocated bytes."),
-    ColumnSpec("freed", "Freed", Unit.BYTES, "The sum of the freed bytes."),
-    ColumnSpec("calls", "Samples", Unit.COUNT, "The number of samples of a counter."),
-    ColumnSpec("min", "Min", Unit.NUMBER, "The smallest value."),
-    ColumnSpec("max", "Max", Unit.NUMBER, "The largest value."),
-    ColumnSpec("avg", "Avg", Unit.NUMBER, "The mean value."),
-    ColumnSpec("last", "Last", Unit.NUMBER, "The last value of a counter."),
-    ColumnSpec("unit", "Unit", Unit.TEXT, "The unit of the values."),
+    ViewColumn("peak", "Peak", Unit.BYTES, "The largest number of bytes that were held at one time."),
+    ViewColumn("increased", "Increased", Unit.BYTES, "Allocated bytes minus freed bytes."),
+    ViewColumn("allocations", "Allocations", Unit.COUNT, "The number of allocations."),
+    ViewColumn("frees", "Frees", Unit.COUNT, "The number of frees."),
+    ViewColumn("allocated", "Allocated", Unit.BYTES, "The sum of the allocated bytes."),
+    ViewColumn("freed", "Freed", Unit.BYTES, "The sum of the freed bytes."),
+    ViewColumn("calls", "Samples", Unit.COUNT, "The number of samples of a counter."),
+    ViewColumn("min", "Min", Unit.NUMBER, "The smallest value."),
+    ViewColumn("max", "Max", Unit.NUMBER, "The largest value."),
+    ViewColumn("avg", "Avg", Unit.NUMBER, "The mean value."),
+    ViewColumn("last", "Last", Unit.NUMBER, "The last value of a counter."),
+    ViewColumn("unit", "Unit", Unit.TEXT, "The unit of the values."),
 )
 _SHOWN = specs.by_key(_SHOWS)
 

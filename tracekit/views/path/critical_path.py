@@ -22,7 +22,7 @@ from typing import overload
 import numpy as np
 
 from tracekit.analysis.critical_path import Lag, Path, upper_bounds
-from tracekit.analysis.path_graph import Part
+from tracekit.analysis.path_graph import PathPart
 from tracekit.index import grouping
 from tracekit.index import owners as _owners
 from tracekit.index import steps as _steps
@@ -33,7 +33,7 @@ from tracekit.model.report import Cell, Column, ReportTable, Section
 from tracekit.model.timeline import CriticalPath
 from tracekit.model.units import Unit, format_span
 from tracekit.views import specs, tabulate
-from tracekit.views.base import ColumnSpec, View, ViewOptions
+from tracekit.views.base import View, ViewColumn, ViewOptions
 from tracekit.views.path import graph as _path_graph
 from tracekit.views.path.graph import OwnGraph
 
@@ -45,12 +45,12 @@ MOST_NAMES = 200
 
 _TITLE = "Critical path"
 PARTS = {
-    Part.HOST: "host",
-    Part.LAUNCH: "launch",
-    Part.KERNEL: "kernel",
-    Part.COPY: "copy",
-    Part.SYNC: "sync wait",
-    Part.IDLE: "idle",
+    PathPart.HOST: "host",
+    PathPart.LAUNCH: "launch",
+    PathPart.KERNEL: "kernel",
+    PathPart.COPY: "copy",
+    PathPart.SYNC: "sync wait",
+    PathPart.IDLE: "idle",
 }
 LAGS = {
     Lag.BEFORE: "(before the first known work)",
@@ -187,7 +187,7 @@ def _names(each: _OwnPath, kept: int) -> list[tuple[Cell, ...]]:
         rows.append(
             (
                 text,
-                PARTS[Part(int(keys[k]) % width)],
+                PARTS[PathPart(int(keys[k]) % width)],
                 int(times[k]),
                 _share(int(times[k]), graph.span),
                 int(pieces[k]),
@@ -321,33 +321,33 @@ def _notes(owners: _owners.Owners, found: list[_OwnPath]) -> list[str]:
 
 _SHOWS = (
     *specs.OWNER,
-    ColumnSpec("part", "Part", Unit.TEXT, "The class of the work: host, launch, kernel, copy, sync wait or idle."),
-    ColumnSpec("name", "Name", Unit.TEXT, "The full name of the work."),
-    ColumnSpec("time", "On the path", Unit.NS, "The time on the critical path."),
-    ColumnSpec("share", "Share", Unit.RATIO, "The time on the path, as a share of the span."),
-    ColumnSpec("pieces", "Pieces", Unit.COUNT, "The number of pieces of the path with this name."),
-    ColumnSpec("total", "Total", Unit.NS, "The time of all work with this name, on the path or not."),
-    ColumnSpec(
+    ViewColumn("part", "Part", Unit.TEXT, "The class of the work: host, launch, kernel, copy, sync wait or idle."),
+    ViewColumn("name", "Name", Unit.TEXT, "The full name of the work."),
+    ViewColumn("time", "On the path", Unit.NS, "The time on the critical path."),
+    ViewColumn("share", "Share", Unit.RATIO, "The time on the path, as a share of the span."),
+    ViewColumn("pieces", "Pieces", Unit.COUNT, "The number of pieces of the path with this name."),
+    ViewColumn("total", "Total", Unit.NS, "The time of all work with this name, on the path or not."),
+    ViewColumn(
         "won", "Saved without", Unit.NS, "The upper bound of the savings if all work with this name took no time."
     ),
-    ColumnSpec("left", "Span then", Unit.NS, "The span that would be left."),
-    ColumnSpec("step", "Step", Unit.ID, "The number of the step."),
-    ColumnSpec("host", "Host", Unit.NS, "The time on the path in ranges, operators and calls that launch nothing."),
-    ColumnSpec(
+    ViewColumn("left", "Span then", Unit.NS, "The span that would be left."),
+    ViewColumn("step", "Step", Unit.ID, "The number of the step."),
+    ViewColumn("host", "Host", Unit.NS, "The time on the path in ranges, operators and calls that launch nothing."),
+    ViewColumn(
         "launch",
         "Launch",
         Unit.NS,
         "The time on the path in launch calls, and from their end to the start of the work.",
     ),
-    ColumnSpec("kernel", "Kernel", Unit.NS, "The time on the path in kernels."),
-    ColumnSpec("copy", "Copy", Unit.NS, "The time on the path in copies and memsets."),
-    ColumnSpec(
+    ViewColumn("kernel", "Kernel", Unit.NS, "The time on the path in kernels."),
+    ViewColumn("copy", "Copy", Unit.NS, "The time on the path in copies and memsets."),
+    ViewColumn(
         "sync_wait",
         "Sync wait",
         Unit.NS,
         "The time on the path in synchronizing calls, after the work that they waited for.",
     ),
-    ColumnSpec("idle", "Idle", Unit.NS, "The time on the path in which nothing known ran."),
+    ViewColumn("idle", "Idle", Unit.NS, "The time on the path in which nothing known ran."),
 )
 
 VIEW = View(

@@ -21,9 +21,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tracekit.analysis.critical_path import Graph, Path, connected, upper_bound, walk
+from tracekit.analysis.critical_path import Path, PathGraph, connected, upper_bound, walk
 from tracekit.analysis.links import link
-from tracekit.analysis.path_graph import Device, Host, Part, Waits, build_nodes
+from tracekit.analysis.path_graph import PathDevice, PathHost, PathPart, Waits, build_nodes
 from tracekit.index import grouping
 from tracekit.index import owners as _owners
 from tracekit.index import steps as _steps
@@ -49,7 +49,7 @@ _ON_STREAM = "wait_on_stream"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Rows:
+class PathRows:
     """Columns of EVENTS as arrays of shape (n,), and the role of each row, for all owners."""
 
     index: TraceIndex
@@ -94,19 +94,19 @@ class _SyncRows:
     recorded: I64
 
 
-def by_name(rows: Rows, host: I64) -> Waiting:
+def by_name(rows: PathRows, host: I64) -> Waiting:
     """Return the calls that wait, or copy."""
     calls = rows.calls[host]
     return Waiting(*(_named(rows, host, pattern) & calls for pattern in (_WHOLE, _ONE, _COPIES)))
 
 
-def _named(rows: Rows, at: I64, pattern: re.Pattern[str]) -> Mask:
+def _named(rows: PathRows, at: I64, pattern: re.Pattern[str]) -> Mask:
     known = np.array([pattern.search(name) is not None for name in rows.names], np.bool_)
     found: Mask = known[rows.name[at]]
     return found
 
 
-def linked_rows(rows: Rows, calls: I64, others: I64) -> I64:
+def linked_rows(rows: PathRows, calls: I64, others: I64) -> I64:
     """Return for each of the other rows the place of the call with its correlation id, in its input and process."""
     source = rows.index.ints("source")
     pid_of_call, pid_of_other = (rows.index.key("pid", at).codes for at in (calls, others))
@@ -125,7 +125,13 @@ def linked_rows(rows: Rows, calls: I64, others: I64) -> I64:
 
 
 def find(
-    rows: Rows, sync: I64, host: I64, on_host: Host, on_device: Device, waiting: Waiting, streams: grouping.Groups
+    rows: PathRows,
+    sync: I64,
+    host: I64,
+    on_host: PathHost,
+    on_device: PathDevice,
+    waiting: Waiting,
+    streams: grouping.Groups,
 ) -> Waits:
     """Return the waits of one owner. sync, host: its rows of EVENTS; streams: of the rows of `on_device`."""
     known_waits = _sync_rows(rows, sync, host, streams)
@@ -165,7 +171,7 @@ def find(
     )
 
 
-def _orders(rows: Rows, sync: I64, host: I64, known_waits: _SyncRows, complete: Mask) -> tuple[I64, I64]:
+def _orders(rows: PathRows, sync: I64, host: I64, known_waits: _SyncRows, complete: Mask) -> tuple[I64, I64]:
     """Return the calls that tell a stream to wait for an event that is not known, and that stream where it is known.
 
     complete: rows of kind sync that name the event. Where there are any, calls without such a row wait for nothing.
@@ -181,9 +187,9 @@ def _orders(rows: Rows, sync: I64, host: I64, known_waits: _SyncRows, complete: 
     return orders, stream[orders]
 
 
-def _copies(on_device: Device, is_copy: Mask) -> tuple[I64, I64]:
-    """Return the calls that copied, and the copy of each that ended last, as a row of `Device`."""
-    copied = np.flatnonzero((on_device.launch >= 0) & (on_device.parts == Part.COPY))
+def _copies(on_device: PathDevice, is_copy: Mask) -> tuple[I64, I64]:
+    """Return the calls that copied, and the copy of each that ended last, as a row of `PathDevice`."""
+    copied = np.flatnonzero((on_device.launch >= 0) & (on_device.parts == PathPart.COPY))
     copied = copied[is_copy[on_device.launch[copied]]]
     copied = copied[np.lexsort((on_device.ends[copied], on_device.launch[copied]))]
     call = on_device.launch[copied]
@@ -191,7 +197,7 @@ def _copies(on_device: Device, is_copy: Mask) -> tuple[I64, I64]:
     return call[last], copied[last]
 
 
-def _sync_rows(rows: Rows, sync: I64, host: I64, streams: grouping.Groups) -> _SyncRows:
+def _sync_rows(rows: PathRows, sync: I64, host: I64, streams: grouping.Groups) -> _SyncRows:
     none = np.full(sync.size, -1, np.int64)
     calls = np.flatnonzero(rows.calls[host])
     if not sync.size or not calls.size:
@@ -248,7 +254,7 @@ class OwnGraph:
     """
 
     owner: int
-    graph: Graph
+    graph: PathGraph
     names: list[str]
     rows: I64
     waits: I64
@@ -303,7 +309,7 @@ def count(index: TraceIndex, owners: _owners.Owners) -> int:
     return int(np.count_nonzero(np.bincount(owners.codes[rows.active | rows.steps], minlength=len(owners))))
 
 
-def _rows(index: TraceIndex) -> Rows:
+def _rows(index: TraceIndex) -> PathRows:
     start = index.starts
     timed = index.has("dur_ns") & ~np.isin(index.ints("source"), synthetic_sources(index))
     name, names = index.texts("name")
@@ -313,7 +319,7 @@ def _rows(index: TraceIndex) -> Rows:
     placed = index.has("device")
     device = timed & (index.kind_mask(DEVICE_WORK) | (placed & index.kind_mask({Kind.COMMUNICATION})))
     threaded = index.has("tid")
-    return Rows(
+    return PathRows(
         index,
         start,
         index.lengths,
@@ -330,7 +336,7 @@ def _rows(index: TraceIndex) -> Rows:
     )
 
 
-def _graph(rows: Rows, owner: int, own: Mask, window: tuple[int, int] | None) -> OwnGraph:
+def _graph(rows: PathRows, owner: int, own: Mask, window: tuple[int, int] | None) -> OwnGraph:
     host = np.flatnonzero(own & (rows.active | rows.ranges))
     device = np.flatnonzero(own & rows.device)
     pids, tids = (rows.index.key(column, host) for column in ("pid", "tid"))
@@ -344,10 +350,10 @@ def _graph(rows: Rows, owner: int, own: Mask, window: tuple[int, int] | None) ->
     launches[launch[launch >= 0]] = True
 
     waiting = by_name(rows, host)
-    parts = np.full(host.size, int(Part.HOST), np.int8)
-    parts[launches] = int(Part.LAUNCH)
-    parts[waiting.whole | waiting.one] = int(Part.SYNC)
-    on_host = Host(
+    parts = np.full(host.size, int(PathPart.HOST), np.int8)
+    parts[launches] = int(PathPart.LAUNCH)
+    parts[waiting.whole | waiting.one] = int(PathPart.SYNC)
+    on_host = PathHost(
         threads.astype(np.int64, copy=False),
         rows.start[host],
         rows.end(host),
@@ -358,12 +364,12 @@ def _graph(rows: Rows, owner: int, own: Mask, window: tuple[int, int] | None) ->
     )
     streams = _streams(rows, device)
     kernel = np.isin(device, np.flatnonzero(rows.index.kind_mask({Kind.MEMCPY, Kind.MEMSET})))
-    on_device = Device(
+    on_device = PathDevice(
         streams.codes,
         rows.start[device],
         rows.end(device),
         rows.name[device],
-        np.where(kernel, np.int8(Part.COPY), np.int8(Part.KERNEL)),
+        np.where(kernel, np.int8(PathPart.COPY), np.int8(PathPart.KERNEL)),
         launch,
     )
     waits = find(rows, np.flatnonzero(own & rows.sync), host, on_host, on_device, waiting, streams)
@@ -391,7 +397,7 @@ def _graph(rows: Rows, owner: int, own: Mask, window: tuple[int, int] | None) ->
     )
 
 
-def _streams(rows: Rows, device: I64) -> grouping.Groups:
+def _streams(rows: PathRows, device: I64) -> grouping.Groups:
     index = rows.index
     if not device.size:
         return grouping.Groups(np.zeros(0, np.int64), 0, ([], [], [], []))
@@ -403,7 +409,7 @@ def _streams(rows: Rows, device: I64) -> grouping.Groups:
     )
 
 
-def _main(rows: Rows, host: I64, on_host: Host, launches: Mask) -> int:
+def _main(rows: PathRows, host: I64, on_host: PathHost, launches: Mask) -> int:
     """Return the thread that takes the steps; else the one that launches most; else the one that works longest."""
     size = max(on_host.processes.size, 1)
     length = on_host.ends - on_host.starts

@@ -29,7 +29,7 @@ from tracekit.model.report import Cell, Column, ReportTable, Section
 from tracekit.model.schema import Kind
 from tracekit.model.units import Unit
 from tracekit.views import specs, tabulate
-from tracekit.views.base import ColumnSpec, View, ViewOptions
+from tracekit.views.base import View, ViewColumn, ViewOptions
 from tracekit.views.named import from_totals
 from tracekit.views.totals import both_note
 
@@ -188,15 +188,15 @@ def _bus(message: I64, time: I64, factor: list[float | None]) -> list[float | No
 
 
 SHOWS = (
-    ColumnSpec("dimension", "Parallel", Unit.TEXT, "The parallelism that the group is for, such as tp, or all ranks."),
-    ColumnSpec("ranks", "Ranks", Unit.COUNT, "The number of ranks in the group, where the trace says it."),
-    ColumnSpec("message", "Message", Unit.BYTES, "The size of the message, as nccl-tests counts it."),
-    ColumnSpec(
+    ViewColumn("dimension", "Parallel", Unit.TEXT, "The parallelism that the group is for, such as tp, or all ranks."),
+    ViewColumn("ranks", "Ranks", Unit.COUNT, "The number of ranks in the group, where the trace says it."),
+    ViewColumn("message", "Message", Unit.BYTES, "The size of the message, as nccl-tests counts it."),
+    ViewColumn(
         "algorithm_bandwidth", "Algorithm", Unit.BYTES_PER_S, "The message, divided by the median time of a collective."
     ),
-    ColumnSpec("bus_bandwidth", "Bus", Unit.BYTES_PER_S, "The same for the links, by the formulas of nccl-tests."),
-    ColumnSpec("best_bandwidth", "Best bus", Unit.BYTES_PER_S, "The bus bandwidth of the fastest collective."),
-    ColumnSpec("of_best", "Of the best", Unit.RATIO, "The bus bandwidth, as a share of the best of such groups."),
+    ViewColumn("bus_bandwidth", "Bus", Unit.BYTES_PER_S, "The same for the links, by the formulas of nccl-tests."),
+    ViewColumn("best_bandwidth", "Best bus", Unit.BYTES_PER_S, "The bus bandwidth of the fastest collective."),
+    ViewColumn("of_best", "Of the best", Unit.RATIO, "The bus bandwidth, as a share of the best of such groups."),
 )
 
 _TITLE = "Communication"
@@ -288,7 +288,7 @@ class CollectiveFigures:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Figures:
+class RankFigures:
     """The communication of a trace.
 
     has_kernels: some kernel communicates. devices: of each device communication, computation, overlap, exposed and the
@@ -304,7 +304,7 @@ class Figures:
 
 
 @join
-def figures(index: TraceIndex) -> Figures:
+def figures(index: TraceIndex) -> RankFigures:
     """Return the communication of a trace. Raises: TracekitError where a sum exceeds int64."""
     ranges = collectives.host_ranges(index)
     comm, other = collectives.kernels(index)
@@ -312,7 +312,7 @@ def figures(index: TraceIndex) -> Figures:
     devices = _devices_of(index, _devices.find(index), comm) if comm.size else []
     hosts = _hosts_of(index, ranges, comm, other) if ranges.size else []
     negative = int(np.count_nonzero(_times(index, np.concatenate((ranges, comm)))[2]))
-    return Figures(bool(comm.size), devices, hosts, each_of(index, rows) if rows.size else None, negative)
+    return RankFigures(bool(comm.size), devices, hosts, each_of(index, rows) if rows.size else None, negative)
 
 
 def _times(index: TraceIndex, rows: I64) -> tuple[I64, I64, Mask]:
@@ -427,14 +427,14 @@ _SHOWS = (
     *specs.PLACED,
     specs.BYTES,
     specs.BANDWIDTH,
-    ColumnSpec("name", "Name", Unit.TEXT, "The device, the process or the collective."),
-    ColumnSpec("communication", "Communication", Unit.NS, "The union of the work that communicates."),
-    ColumnSpec("computation", "Computation", Unit.NS, "The union of the other kernels."),
-    ColumnSpec("overlap", "Overlap", Unit.NS, "The time with both at once."),
-    ColumnSpec("exposed", "Exposed", Unit.NS, "The communication without computation."),
-    ColumnSpec("overlap_ratio", "Overlap", Unit.RATIO, "The overlap, as a share of the communication."),
-    ColumnSpec("exposed_ratio", "Exposed of span", Unit.RATIO, "The exposed communication, as a share of the span."),
-    ColumnSpec("group", "Group", Unit.TEXT, "The group of processes."),
+    ViewColumn("name", "Name", Unit.TEXT, "The device, the process or the collective."),
+    ViewColumn("communication", "Communication", Unit.NS, "The union of the work that communicates."),
+    ViewColumn("computation", "Computation", Unit.NS, "The union of the other kernels."),
+    ViewColumn("overlap", "Overlap", Unit.NS, "The time with both at once."),
+    ViewColumn("exposed", "Exposed", Unit.NS, "The communication without computation."),
+    ViewColumn("overlap_ratio", "Overlap", Unit.RATIO, "The overlap, as a share of the communication."),
+    ViewColumn("exposed_ratio", "Exposed of span", Unit.RATIO, "The exposed communication, as a share of the span."),
+    ViewColumn("group", "Group", Unit.TEXT, "The group of processes."),
     *SHOWS,
 )
 

@@ -22,14 +22,14 @@ from typing import TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from tracekit.analysis.clocks import Clocks, align
+from tracekit.analysis.clocks import RankClocks, align
 from tracekit.analysis.intervals import union_length_by
 from tracekit.analysis.statistics import grouped
 from tracekit.index import collectives, grouping, matched_collectives
 from tracekit.index import owners as _owners
 from tracekit.index import steps as _steps
 from tracekit.index.devices import by_clock, origins
-from tracekit.index.matched_collectives import Meetings
+from tracekit.index.matched_collectives import MatchedCollectives
 from tracekit.index.sources import synthetic_sources
 from tracekit.index.trace_index import TraceIndex, join, notes_on_rows
 from tracekit.model.arrow import I64, Mask
@@ -37,7 +37,7 @@ from tracekit.model.report import Cell, Column, ReportTable, Section
 from tracekit.model.schema import DEVICE_WORK, Kind
 from tracekit.model.units import Unit, format_span
 from tracekit.views import specs, tabulate
-from tracekit.views.base import ColumnSpec, View, ViewOptions
+from tracekit.views.base import View, ViewColumn, ViewOptions
 
 # Skews of collectives on one clock, and the test that names stragglers, for the view `ranks`.
 
@@ -80,13 +80,13 @@ class Straggler:
     meetings: I64
 
 
-def clocks_of(owners: _owners.Owners, met: Meetings) -> Clocks:
+def clocks_of(owners: _owners.Owners, met: MatchedCollectives) -> RankClocks:
     """Return the offsets between the owners' clocks, from the ends of collectives."""
     rows = met.together[met.meeting]
     return align(met.meeting[rows], met.owner[rows], met.ends[rows], len(owners))
 
 
-def _each(met: Meetings, values: npt.NDArray[T], reduce: np.ufunc) -> npt.NDArray[T]:
+def _each(met: MatchedCollectives, values: npt.NDArray[T], reduce: np.ufunc) -> npt.NDArray[T]:
     """Return one value for each meeting: the values of its rows, reduced."""
     if not met.count:
         return values[:0]
@@ -94,14 +94,14 @@ def _each(met: Meetings, values: npt.NDArray[T], reduce: np.ufunc) -> npt.NDArra
     return found
 
 
-def on_one_clock(owners: _owners.Owners, met: Meetings, clocks: Clocks) -> Mask:
+def on_one_clock(owners: _owners.Owners, met: MatchedCollectives, clocks: RankClocks) -> Mask:
     """Return for each meeting whether all its rows are on aligned clocks, or on one and the same clock."""
     clock = np.array(owners.clocks, np.int64)[met.owner]
     same: Mask = _each(met, clock, np.minimum) == _each(met, clock, np.maximum)
     return same | _each(met, clocks.known[met.owner], np.logical_and).astype(np.bool_)
 
 
-def skews_of(met: Meetings, clocks: Clocks) -> Skews:
+def skews_of(met: MatchedCollectives, clocks: RankClocks) -> Skews:
     """Return the skew of each meeting, and the owner that came last."""
     starts, ends = clocks.corrected(met.owner, met.starts), clocks.corrected(met.owner, met.ends)
     order = np.lexsort((starts, met.meeting))
@@ -124,7 +124,7 @@ def skews_of(met: Meetings, clocks: Clocks) -> Skews:
     )
 
 
-def stragglers(owners: _owners.Owners, met: Meetings, skews: Skews) -> list[Straggler]:
+def stragglers(owners: _owners.Owners, met: MatchedCollectives, skews: Skews) -> list[Straggler]:
     """Return the owners that came last significantly more often than by chance, most often first."""
     came = np.bincount(skews.latest[skews.sure], minlength=len(owners))
     here = np.unique(met.owner).tolist()
@@ -251,7 +251,7 @@ def loads(index: TraceIndex, owners: _owners.Owners) -> Loads:
 STEP_TIME, BUSY, BUSY_ALONE = MEASURES = ("mean step time", "device busy", "device busy without collectives")
 
 
-def _by_rank(owners: _owners.Owners, met: Meetings, skews: Skews, options: ViewOptions) -> ReportTable:
+def _by_rank(owners: _owners.Owners, met: MatchedCollectives, skews: Skews, options: ViewOptions) -> ReportTable:
     count = len(owners)
     waits = grouped(met.owner, count, skews.waits)
     late = grouped(skews.latest[skews.sure], count, skews.late[skews.sure])
@@ -274,7 +274,7 @@ def _some(calls: int, value: int) -> int | None:
     return int(value) if calls else None
 
 
-def _by_name(met: Meetings, skews: Skews, options: ViewOptions) -> ReportTable:
+def _by_name(met: MatchedCollectives, skews: Skews, options: ViewOptions) -> ReportTable:
     skew = grouped(met.kind, len(met.names), skews.skew)
     transfer = grouped(met.kind, len(met.names), skews.transfer)
     both = (skew.total + transfer.total).tolist()
@@ -296,7 +296,7 @@ def _by_name(met: Meetings, skews: Skews, options: ViewOptions) -> ReportTable:
 
 
 def _largest(
-    index: TraceIndex, owners: _owners.Owners, met: Meetings, skews: Skews, options: ViewOptions
+    index: TraceIndex, owners: _owners.Owners, met: MatchedCollectives, skews: Skews, options: ViewOptions
 ) -> ReportTable:
     shown = np.lexsort((np.arange(met.count), -skews.skew))[: options.top or SHOWN]
     begin = int(origins(index)[0]) if by_clock(index).count == 1 else int(skews.first.min())
@@ -320,7 +320,9 @@ def _largest(
     return ReportTable(made.name, made.title, made.columns, met.count - len(made))
 
 
-def _of_clocks(owners: _owners.Owners, met: Meetings, clocks: Clocks, options: ViewOptions) -> ReportTable:
+def _of_clocks(
+    owners: _owners.Owners, met: MatchedCollectives, clocks: RankClocks, options: ViewOptions
+) -> ReportTable:
     here = np.unique(met.owner).tolist()
     known = clocks.known
     columns = [
@@ -339,7 +341,7 @@ def _of_clocks(owners: _owners.Owners, met: Meetings, clocks: Clocks, options: V
         Column("collectives", "Collectives", Unit.COUNT, clocks.meetings[here].tolist(), 2),
     ]
     blocks: list[tuple[Cell, ...]] = [(o,) for o in here]
-    title = f"Clocks, against {owners.labels[clocks.reference]}"
+    title = f"RankClocks, against {owners.labels[clocks.reference]}"
     return tabulate.finish("clocks", title, columns, options, blocks=blocks, top_each=False)
 
 
@@ -368,7 +370,7 @@ def _balance(owners: _owners.Owners, load: Loads, options: ViewOptions) -> Repor
     return tabulate.finish("balance", "Load imbalance", columns, options, blocks=blocks, top_each=False)
 
 
-def _clock_notes(owners: _owners.Owners, met: Meetings, clocks: Clocks) -> list[str]:
+def _clock_notes(owners: _owners.Owners, met: MatchedCollectives, clocks: RankClocks) -> list[str]:
     here = np.unique(met.owner)
     notes = []
     if not clocks.known[here].all():
@@ -384,7 +386,7 @@ def _clock_notes(owners: _owners.Owners, met: Meetings, clocks: Clocks) -> list[
     return notes
 
 
-def _straggler_notes(owners: _owners.Owners, met: Meetings, skews: Skews) -> list[str]:
+def _straggler_notes(owners: _owners.Owners, met: MatchedCollectives, skews: Skews) -> list[str]:
     if not skews.judged.any():
         return []
     late = int(np.count_nonzero(skews.sure))
@@ -398,7 +400,7 @@ def _straggler_notes(owners: _owners.Owners, met: Meetings, skews: Skews) -> lis
     return notes or [f"no rank came last more often than by chance, in {late:,} collectives whose last rank is known"]
 
 
-def _left_out(met: Meetings) -> list[str]:
+def _left_out(met: MatchedCollectives) -> list[str]:
     notes = []
     if met.alone:
         verb = "has" if met.alone == 1 else "have"
@@ -415,44 +417,44 @@ def _left_out(met: Meetings) -> list[str]:
 
 _SHOWS = (
     *specs.OWNER,
-    ColumnSpec("collectives", "Collectives", Unit.COUNT, "The number of collectives that ranks have in common."),
-    ColumnSpec(
+    ViewColumn("collectives", "Collectives", Unit.COUNT, "The number of collectives that ranks have in common."),
+    ViewColumn(
         "wait", "Waited", Unit.NS, "The time from the own start of the collectives to the start of the latest rank."
     ),
-    ColumnSpec("wait_p50", "Wait P50", Unit.NS, "The median wait in a collective."),
-    ColumnSpec(
+    ViewColumn("wait_p50", "Wait P50", Unit.NS, "The median wait in a collective."),
+    ViewColumn(
         "last",
         "Came last",
         Unit.COUNT,
         "The number of collectives to which the rank came last, beyond the uncertainty.",
     ),
-    ColumnSpec("last_share", "Of its own", Unit.RATIO, "The share of its collectives to which the rank came last."),
-    ColumnSpec("late_p50", "Late P50", Unit.NS, "The median time by which the last rank came after the one before it."),
-    ColumnSpec("late", "Late in all", Unit.NS, "The time by which the last rank came after the one before it."),
-    ColumnSpec("name", "Collective", Unit.TEXT, "The name of the collective."),
-    ColumnSpec("group", "Group", Unit.TEXT, "The group of processes."),
-    ColumnSpec("ranks", "Ranks", Unit.COUNT, "The number of ranks."),
-    ColumnSpec("skew_p50", "Skew P50", Unit.NS, "The median skew."),
-    ColumnSpec("skew_p95", "Skew P95", Unit.NS, "The 95th percentile of the skew."),
-    ColumnSpec("skew_max", "Skew max", Unit.NS, "The largest skew."),
-    ColumnSpec("skew", "Skew in all", Unit.NS, "The time from the earliest to the latest start."),
-    ColumnSpec("transfer_p50", "Transfer P50", Unit.NS, "The median transfer time."),
-    ColumnSpec("transfer", "Transfer in all", Unit.NS, "The time from the latest start to the latest end."),
-    ColumnSpec("waiting", "Waiting", Unit.RATIO, "The skew, as a share of skew and transfer."),
-    ColumnSpec("number", "Number", Unit.ID, "The number of the collective."),
-    ColumnSpec("start", "Start", Unit.NS, "The earliest start."),
-    ColumnSpec("latest", "Came last", Unit.TEXT, "The rank that came last."),
-    ColumnSpec(
+    ViewColumn("last_share", "Of its own", Unit.RATIO, "The share of its collectives to which the rank came last."),
+    ViewColumn("late_p50", "Late P50", Unit.NS, "The median time by which the last rank came after the one before it."),
+    ViewColumn("late", "Late in all", Unit.NS, "The time by which the last rank came after the one before it."),
+    ViewColumn("name", "Collective", Unit.TEXT, "The name of the collective."),
+    ViewColumn("group", "Group", Unit.TEXT, "The group of processes."),
+    ViewColumn("ranks", "Ranks", Unit.COUNT, "The number of ranks."),
+    ViewColumn("skew_p50", "Skew P50", Unit.NS, "The median skew."),
+    ViewColumn("skew_p95", "Skew P95", Unit.NS, "The 95th percentile of the skew."),
+    ViewColumn("skew_max", "Skew max", Unit.NS, "The largest skew."),
+    ViewColumn("skew", "Skew in all", Unit.NS, "The time from the earliest to the latest start."),
+    ViewColumn("transfer_p50", "Transfer P50", Unit.NS, "The median transfer time."),
+    ViewColumn("transfer", "Transfer in all", Unit.NS, "The time from the latest start to the latest end."),
+    ViewColumn("waiting", "Waiting", Unit.RATIO, "The skew, as a share of skew and transfer."),
+    ViewColumn("number", "Number", Unit.ID, "The number of the collective."),
+    ViewColumn("start", "Start", Unit.NS, "The earliest start."),
+    ViewColumn("latest", "Came last", Unit.TEXT, "The rank that came last."),
+    ViewColumn(
         "offset", "Clock ahead by", Unit.NS, "The time by which the clock of the rank is ahead of the first one's."
     ),
-    ColumnSpec("drift_ppm", "Drift (ppm)", Unit.NUMBER, "The drift of the clock, in millionths."),
-    ColumnSpec("uncertainty", "Uncertainty", Unit.NS, "The uncertainty of the clock's offset."),
-    ColumnSpec("measure", "Measure", Unit.TEXT, "The quantity that is compared over the ranks."),
-    ColumnSpec("mean", "Mean", Unit.NS, "The mean over the ranks."),
-    ColumnSpec("min", "Min", Unit.NS, "The smallest value of a rank."),
-    ColumnSpec("max", "Max", Unit.NS, "The largest value of a rank."),
-    ColumnSpec("imbalance", "Max / mean", Unit.NUMBER, "The largest value, divided by the mean."),
-    ColumnSpec("most", "Most", Unit.TEXT, "The rank with the largest value."),
+    ViewColumn("drift_ppm", "Drift (ppm)", Unit.NUMBER, "The drift of the clock, in millionths."),
+    ViewColumn("uncertainty", "Uncertainty", Unit.NS, "The uncertainty of the clock's offset."),
+    ViewColumn("measure", "Measure", Unit.TEXT, "The quantity that is compared over the ranks."),
+    ViewColumn("mean", "Mean", Unit.NS, "The mean over the ranks."),
+    ViewColumn("min", "Min", Unit.NS, "The smallest value of a rank."),
+    ViewColumn("max", "Max", Unit.NS, "The largest value of a rank."),
+    ViewColumn("imbalance", "Max / mean", Unit.NUMBER, "The largest value, divided by the mean."),
+    ViewColumn("most", "Most", Unit.TEXT, "The rank with the largest value."),
 )
 
 VIEW = View(

@@ -36,7 +36,7 @@ from tracekit.model.report import Cell, Column, ReportTable, Section
 from tracekit.model.schema import Kind
 from tracekit.model.units import Unit
 from tracekit.views import specs, tabulate
-from tracekit.views.base import ColumnSpec, View, ViewOptions
+from tracekit.views.base import View, ViewColumn, ViewOptions
 
 # The Perf Summary and the lines of step_info as Paddle's timer printed them: rows of TOTALS with their own figures.
 
@@ -44,7 +44,7 @@ from tracekit.views.base import ColumnSpec, View, ViewOptions
 PERF, STEPS = "Perf Summary", "Benchmark"
 
 
-class _Row(TypedDict):
+class _BenchmarkRow(TypedDict):
     """A row of TOTALS, as far as this view reads it. step_info: the number of the printed line, 0 for none."""
 
     section: str
@@ -63,12 +63,12 @@ class _Row(TypedDict):
 
 
 @dataclass(slots=True)
-class _Line:
+class _BenchmarkLine:
     """A printed line of step_info. costs: its rows by name."""
 
     number: int
-    first: _Row
-    costs: dict[str, _Row] = field(default_factory=dict)
+    first: _BenchmarkRow
+    costs: dict[str, _BenchmarkRow] = field(default_factory=dict)
 
 
 _NOTE = (
@@ -91,7 +91,7 @@ def section(index: TraceIndex, options: ViewOptions, view: str, title: str, note
     return Section(view, title, tuple(tables), notes=(*printed, *notes, *tabulate.option_notes(options, tables[0])))
 
 
-def _rows(index: TraceIndex) -> list[_Row]:
+def _rows(index: TraceIndex) -> list[_BenchmarkRow]:
     table = index.totals
     sections = table.column("section").to_pylist()
     totals = arrow.take(table, np.array([n for n, text in enumerate(sections) if text in (PERF, STEPS)], np.int64))
@@ -99,14 +99,14 @@ def _rows(index: TraceIndex) -> list[_Row]:
         return []
     lines, _ = args.integers(totals.column("args"), "step_info")
     numbered = totals.append_column("step_info", arrow.array(lines))
-    rows = msgspec.convert(numbered.select(list(_Row.__annotations__)).to_pylist(), list[_Row])
+    rows = msgspec.convert(numbered.select(list(_BenchmarkRow.__annotations__)).to_pylist(), list[_BenchmarkRow])
     return sorted(
         rows,
         key=lambda row: (row["source"], row["run"], row["order"]),
     )
 
 
-def _which(index: TraceIndex, rows: list[_Row]) -> list[Column]:
+def _which(index: TraceIndex, rows: list[_BenchmarkRow]) -> list[Column]:
     labels = source_labels(index)
     columns = [
         Column("run", "Run", Unit.ID, [row["run"] for row in rows], 0, "place"),
@@ -120,7 +120,7 @@ def _table(name: str, title: str, columns: list[Column], options: ViewOptions) -
     return tabulate.finish(name, title, columns, options, own_order="", blocks=places, top_each=False)
 
 
-def _printed_costs(index: TraceIndex, rows: list[_Row], options: ViewOptions) -> ReportTable | None:
+def _printed_costs(index: TraceIndex, rows: list[_BenchmarkRow], options: ViewOptions) -> ReportTable | None:
     mine = [row for row in rows if row["section"] == PERF and row["name"] in ("reader_cost", "batch_cost")]
     if not mine:
         return None
@@ -140,7 +140,7 @@ def _printed_costs(index: TraceIndex, rows: list[_Row], options: ViewOptions) ->
     return _table("costs", "Costs", columns, options)
 
 
-def _printed_speeds(index: TraceIndex, rows: list[_Row], options: ViewOptions) -> ReportTable | None:
+def _printed_speeds(index: TraceIndex, rows: list[_BenchmarkRow], options: ViewOptions) -> ReportTable | None:
     mine = [row for row in rows if row["section"] == PERF and row["name"] == "ips"]
     if not mine:
         return None
@@ -155,13 +155,15 @@ def _printed_speeds(index: TraceIndex, rows: list[_Row], options: ViewOptions) -
     return _table("ips", "Speed", columns, options)
 
 
-def _lines(index: TraceIndex, rows: list[_Row], options: ViewOptions) -> ReportTable | None:
+def _lines(index: TraceIndex, rows: list[_BenchmarkRow], options: ViewOptions) -> ReportTable | None:
     """Return the lines of step_info, a row each."""
-    lines: dict[tuple[int, int, int], _Line] = {}
+    lines: dict[tuple[int, int, int], _BenchmarkLine] = {}
     for row in rows:
         if row["section"] == STEPS:
             number = row["step_info"]
-            lines.setdefault((row["source"], row["run"], number), _Line(number, row)).costs[row["name"] or ""] = row
+            lines.setdefault((row["source"], row["run"], number), _BenchmarkLine(number, row)).costs[
+                row["name"] or ""
+            ] = row
     if not lines:
         return None
     mine = list(lines.values())
@@ -182,7 +184,7 @@ def _lines(index: TraceIndex, rows: list[_Row], options: ViewOptions) -> ReportT
     return _table("step_info", "Lines of step_info", columns, options)
 
 
-def _ns(row: _Row) -> Cell:
+def _ns(row: _BenchmarkRow) -> Cell:
     value = row["avg_ns"]
     return round(value) if value is not None and math.isfinite(value) else None
 
@@ -195,7 +197,7 @@ _SAMPLES = ("num_samples", "samples", "batch_size")
 
 
 @dataclass(frozen=True, slots=True)
-class _Perf:
+class _StepPerf:
     """The counted iterations of one owner. batch, reader: shape (n,), ns. amounts: steps or samples of each."""
 
     owner: int
@@ -238,7 +240,7 @@ def _loading(index: TraceIndex, owners: _owners.Owners) -> tuple[tuple[I64, I64,
     return (owners.codes[rows][outer], starts[outer], ends[outer]), int(np.count_nonzero(~placed))
 
 
-def _perf(index: TraceIndex, steps: _steps.Steps, loading: tuple[I64, I64, I64], owner: int) -> _Perf:
+def _perf(index: TraceIndex, steps: _steps.Steps, loading: tuple[I64, I64, I64], owner: int) -> _StepPerf:
     mine = np.flatnonzero(steps.owner == owner)
     ends = host.ends_of(steps.starts[mine], steps.durations[mine])
     order = np.argsort(ends, kind="stable")
@@ -262,7 +264,7 @@ def _perf(index: TraceIndex, steps: _steps.Steps, loading: tuple[I64, I64, I64],
     skipped = SKIPPED if ends.size > SKIPPED else 0
     amounts = _amounts(index, rows[skipped:])
     unit = "steps/s" if amounts is None else "samples/s"
-    return _Perf(owner, batch[skipped:], reader[skipped:], amounts or [1.0] * (ends.size - skipped), unit, skipped)
+    return _StepPerf(owner, batch[skipped:], reader[skipped:], amounts or [1.0] * (ends.size - skipped), unit, skipped)
 
 
 def _follows(index: TraceIndex, rows: I64) -> Mask:
@@ -281,7 +283,7 @@ def _amounts(index: TraceIndex, rows: I64) -> list[float] | None:
     return amounts
 
 
-def _skipping(owners: _owners.Owners, perf: _Perf) -> str:
+def _skipping(owners: _owners.Owners, perf: _StepPerf) -> str:
     count = perf.batch.size
     if perf.skipped:
         return f"{owners.prefix(perf.owner)}over {grouping.plural('step', count)}; the first {perf.skipped} are skipped"
@@ -289,7 +291,7 @@ def _skipping(owners: _owners.Owners, perf: _Perf) -> str:
     return f"{owners.prefix(perf.owner)}over {few}, the first ones too, for there are no more than {SKIPPED}"
 
 
-def _costs(owners: _owners.Owners, found: list[_Perf], options: ViewOptions) -> ReportTable:
+def _costs(owners: _owners.Owners, found: list[_StepPerf], options: ViewOptions) -> ReportTable:
     names: list[Cell] = []
     of_owner: list[int] = []
     values: list[I64] = []
@@ -317,7 +319,7 @@ def _costs(owners: _owners.Owners, found: list[_Perf], options: ViewOptions) -> 
     return tabulate.finish("costs", "Costs", columns, options, own_order="", blocks=places, top_each=False)
 
 
-def _speeds(owners: _owners.Owners, found: list[_Perf], options: ViewOptions) -> ReportTable:
+def _speeds(owners: _owners.Owners, found: list[_StepPerf], options: ViewOptions) -> ReportTable:
     rows = [_speed(perf) for perf in found]
     titles = (
         ("calls", "Calls", 1),
@@ -342,7 +344,7 @@ def _speeds(owners: _owners.Owners, found: list[_Perf], options: ViewOptions) ->
     return tabulate.finish("ips", "Speed", columns, options, own_order="", blocks=places, top_each=False)
 
 
-def _speed(perf: _Perf) -> dict[str, Cell]:
+def _speed(perf: _StepPerf) -> dict[str, Cell]:
     """Return the figures of ips to six decimals; percentiles are those of the ranks, std of a whole, as of times."""
     pairs = zip(perf.amounts, perf.batch.tolist(), strict=True)
     each = sorted(amount * 1e9 / ns for amount, ns in pairs if ns > 0)
@@ -366,19 +368,19 @@ _SHOWS = (
     *specs.SPREAD,
     specs.RUN,
     specs.SOURCE,
-    ColumnSpec("ratio", "Share of time", Unit.RATIO, "The share of loading in the whole time."),
-    ColumnSpec("unit", "Unit", Unit.TEXT, "The unit of the figures."),
-    ColumnSpec("avg", "Avg", Unit.NUMBER, "The mean over all counted iterations."),
-    ColumnSpec("min", "Min", Unit.NUMBER, "The smallest figure of an iteration."),
-    ColumnSpec("max", "Max", Unit.NUMBER, "The largest figure of an iteration."),
-    ColumnSpec("p50", "P50", Unit.NUMBER, "The median over the iterations."),
-    ColumnSpec("p95", "P95", Unit.NUMBER, "The 95th percentile over the iterations."),
-    ColumnSpec("p99", "P99", Unit.NUMBER, "The 99th percentile over the iterations."),
-    ColumnSpec("std", "Std", Unit.NUMBER, "The standard deviation over the iterations."),
-    ColumnSpec("line", "Line", Unit.ID, "The number of the printed line."),
-    ColumnSpec("reader_cost", "Reader cost", Unit.NS, "The time of loading a batch, as printed."),
-    ColumnSpec("batch_cost", "Batch cost", Unit.NS, "The time of an iteration, as printed."),
-    ColumnSpec("ips", "Ips", Unit.NUMBER, "Steps or samples per second, as printed."),
+    ViewColumn("ratio", "Share of time", Unit.RATIO, "The share of loading in the whole time."),
+    ViewColumn("unit", "Unit", Unit.TEXT, "The unit of the figures."),
+    ViewColumn("avg", "Avg", Unit.NUMBER, "The mean over all counted iterations."),
+    ViewColumn("min", "Min", Unit.NUMBER, "The smallest figure of an iteration."),
+    ViewColumn("max", "Max", Unit.NUMBER, "The largest figure of an iteration."),
+    ViewColumn("p50", "P50", Unit.NUMBER, "The median over the iterations."),
+    ViewColumn("p95", "P95", Unit.NUMBER, "The 95th percentile over the iterations."),
+    ViewColumn("p99", "P99", Unit.NUMBER, "The 99th percentile over the iterations."),
+    ViewColumn("std", "Std", Unit.NUMBER, "The standard deviation over the iterations."),
+    ViewColumn("line", "Line", Unit.ID, "The number of the printed line."),
+    ViewColumn("reader_cost", "Reader cost", Unit.NS, "The time of loading a batch, as printed."),
+    ViewColumn("batch_cost", "Batch cost", Unit.NS, "The time of an iteration, as printed."),
+    ViewColumn("ips", "Ips", Unit.NUMBER, "Steps or samples per second, as printed."),
 )
 
 VIEW = View(

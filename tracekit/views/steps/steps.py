@@ -33,7 +33,7 @@ from tracekit.model.report import Cell, Column, Heat, ReportTable, Section, Seri
 from tracekit.model.schema import DEVICE_WORK, Kind
 from tracekit.model.units import Unit, format_span
 from tracekit.views import specs, tabulate
-from tracekit.views.base import ColumnSpec, Quantity, View, ViewOptions
+from tracekit.views.base import Quantity, View, ViewColumn, ViewOptions
 from tracekit.views.quantities import quantity, ratio
 
 # The heat map of the steps: the time of each step on each rank, beside the median of the ranks in that step.
@@ -381,17 +381,17 @@ def _busy_quantity(index: TraceIndex, steps: Steps, at: I64, times: Quantity, co
 _SHOWS = (
     *specs.OWNER,
     *specs.SPREAD,
-    ColumnSpec("which", "Which", Unit.TEXT, "The steps of the row: all, warm-up or steady."),
-    ColumnSpec("steps", "Steps", Unit.COUNT, "The number of steps."),
-    ColumnSpec("total", "Total", Unit.NS, "The sum of the step times."),
-    ColumnSpec("busy", "Busy", Unit.RATIO, "The device time in the steps, as a share of the step time."),
-    ColumnSpec("step", "Step", Unit.ID, "The number of the step."),
-    ColumnSpec("name", "Name", Unit.TEXT, "The name of the step."),
-    ColumnSpec("start", "Start", Unit.NS, "The start of the step, after the first event of the trace."),
-    ColumnSpec("time", "Time", Unit.NS, "The time of the step."),
-    ColumnSpec("gap", "Gap before", Unit.NS, "The time since the end of the step before."),
-    ColumnSpec("busy_time", "Device busy", Unit.NS, "The union of the device work of the same rank in the step."),
-    ColumnSpec("said", "Stands out", Unit.TEXT, "A mark for warm-up steps and outliers.", "remark"),
+    ViewColumn("which", "Which", Unit.TEXT, "The steps of the row: all, warm-up or steady."),
+    ViewColumn("steps", "Steps", Unit.COUNT, "The number of steps."),
+    ViewColumn("total", "Total", Unit.NS, "The sum of the step times."),
+    ViewColumn("busy", "Busy", Unit.RATIO, "The device time in the steps, as a share of the step time."),
+    ViewColumn("step", "Step", Unit.ID, "The number of the step."),
+    ViewColumn("name", "Name", Unit.TEXT, "The name of the step."),
+    ViewColumn("start", "Start", Unit.NS, "The start of the step, after the first event of the trace."),
+    ViewColumn("time", "Time", Unit.NS, "The time of the step."),
+    ViewColumn("gap", "Gap before", Unit.NS, "The time since the end of the step before."),
+    ViewColumn("busy_time", "Device busy", Unit.NS, "The union of the device work of the same rank in the step."),
+    ViewColumn("said", "Stands out", Unit.TEXT, "A mark for warm-up steps and outliers.", "remark"),
 )
 _SHOWN = specs.by_key(_SHOWS)
 

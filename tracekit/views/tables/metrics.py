@@ -18,7 +18,7 @@ from tracekit.index.trace_index import TraceIndex
 from tracekit.model.report import Cell, Column, ReportTable, Section
 from tracekit.model.units import Unit
 from tracekit.views import specs, tabulate
-from tracekit.views.base import ColumnSpec, View, ViewOptions
+from tracekit.views.base import View, ViewColumn, ViewOptions
 from tracekit.views.totals import TotalsRow, fields, in_file_order, totals_rows, with_all
 
 _TITLE = "Metrics"
@@ -27,7 +27,7 @@ _KERNEL = ("source", "rank", "run", "device", "name")
 _APART = ("source", "rank", "run", "section", "device", "name", "metric", "unit")
 
 
-class Row(TotalsRow):
+class MetricRow(TotalsRow):
     """A row of TOTALS with the name of what was counted."""
 
     metric: str
@@ -62,7 +62,7 @@ def compute(index: TraceIndex, options: ViewOptions) -> Section:
     return Section(VIEW.name, _TITLE, tables, notes=tuple(tabulate.option_notes(options, table)))
 
 
-def _places(rows: list[Row], labels: dict[int, str]) -> list[Column]:
+def _places(rows: list[MetricRow], labels: dict[int, str]) -> list[Column]:
     """Return the columns of where a row is from, which are shown where rows differ in them."""
     return [
         Column("device", "Device", Unit.ID, [row["device"] for row in rows], 5, "place"),
@@ -72,9 +72,9 @@ def _places(rows: list[Row], labels: dict[int, str]) -> list[Column]:
     ]
 
 
-def _against_peak(rows: list[Row], labels: dict[int, str], options: ViewOptions) -> list[ReportTable]:
+def _against_peak(rows: list[MetricRow], labels: dict[int, str], options: ViewOptions) -> list[ReportTable]:
     """Return the table of kernels with their shares of the peak; none where no kernel has one."""
-    firsts: dict[tuple[Cell, ...], Row] = {}
+    firsts: dict[tuple[Cell, ...], MetricRow] = {}
     shares: dict[tuple[Cell, ...], dict[str, float]] = {}
     for row in rows:
         key = _SHARES.get(row["metric"])
@@ -95,18 +95,18 @@ def _against_peak(rows: list[Row], labels: dict[int, str], options: ViewOptions)
     return [tabulate.finish("peak", title, columns, options, own_order="", blocks=blocks, top_each=False)]
 
 
-def _counted(index: TraceIndex) -> list[Row]:
+def _counted(index: TraceIndex) -> list[MetricRow]:
     """Return the counted rows in the order of the file; rows with the same names are merged."""
-    merged: dict[tuple[Cell, ...], list[Row]] = {}
+    merged: dict[tuple[Cell, ...], list[MetricRow]] = {}
     for row in in_file_order(totals_rows(index)):
         metric = _metric(row)
         if row["total_ns"] is None and metric is not None:
-            counted: Row = {**row, "metric": metric}
+            counted: MetricRow = {**row, "metric": metric}
             merged.setdefault(fields(counted, _APART), []).append(counted)
     return [rows[0] if len(rows) == 1 else _merged(rows) for rows in merged.values()]
 
 
-def _merged(rows: list[Row]) -> Row:
+def _merged(rows: list[MetricRow]) -> MetricRow:
     out = rows[0].copy()
     out["value_min"] = with_all(min, [row["value_min"] for row in rows])
     out["value_max"] = with_all(max, [row["value_max"] for row in rows])
@@ -166,17 +166,17 @@ _SHARES = {
 _SHOWS = (
     specs.CALLS,
     *specs.PLACED,
-    ColumnSpec("name", "Kernel", Unit.TEXT, "The full name of the kernel."),
-    ColumnSpec("metric", "Metric", Unit.TEXT, "The name of the metric or event."),
-    ColumnSpec("min", "Min", Unit.NUMBER, "The smallest value of a call."),
-    ColumnSpec("max", "Max", Unit.NUMBER, "The largest value of a call."),
-    ColumnSpec("avg", "Avg", Unit.NUMBER, "The mean over the calls."),
-    ColumnSpec("unit", "Unit", Unit.TEXT, "The unit of the file."),
-    ColumnSpec("occupancy", "Occupancy", Unit.RATIO, "The achieved occupancy: active warps of the most that fit."),
-    ColumnSpec("compute", "Compute", Unit.RATIO, "The throughput of the SMs, of the peak."),
-    ColumnSpec("memory", "Memory", Unit.RATIO, "The throughput of caches and memory, of the peak."),
-    ColumnSpec("dram", "DRAM", Unit.RATIO, "The throughput of the device memory, of the peak."),
-    ColumnSpec("text", "As printed", Unit.TEXT, "The value as printed, where it is not a number."),
+    ViewColumn("name", "Kernel", Unit.TEXT, "The full name of the kernel."),
+    ViewColumn("metric", "Metric", Unit.TEXT, "The name of the metric or event."),
+    ViewColumn("min", "Min", Unit.NUMBER, "The smallest value of a call."),
+    ViewColumn("max", "Max", Unit.NUMBER, "The largest value of a call."),
+    ViewColumn("avg", "Avg", Unit.NUMBER, "The mean over the calls."),
+    ViewColumn("unit", "Unit", Unit.TEXT, "The unit of the file."),
+    ViewColumn("occupancy", "Occupancy", Unit.RATIO, "The achieved occupancy: active warps of the most that fit."),
+    ViewColumn("compute", "Compute", Unit.RATIO, "The throughput of the SMs, of the peak."),
+    ViewColumn("memory", "Memory", Unit.RATIO, "The throughput of caches and memory, of the peak."),
+    ViewColumn("dram", "DRAM", Unit.RATIO, "The throughput of the device memory, of the peak."),
+    ViewColumn("text", "As printed", Unit.TEXT, "The value as printed, where it is not a number."),
 )
 _SHOWN = specs.by_key(_SHOWS)
 

@@ -31,13 +31,13 @@ from tracekit.index import grouping
 from tracekit.index import host_tree as _host
 from tracekit.index import owners as _owners
 from tracekit.index.host_tree import ByTime, by_time
-from tracekit.index.trace_index import Picked, TraceIndex
+from tracekit.index.trace_index import PickedRows, TraceIndex
 from tracekit.model.arrow import I64, Mask
 from tracekit.model.report import Cell, Column, Section
 from tracekit.model.schema import Kind
 from tracekit.model.units import Unit, format_span
 from tracekit.views import specs, tabulate
-from tracekit.views.base import ColumnSpec, Quantity, View, ViewOptions
+from tracekit.views.base import Quantity, View, ViewColumn, ViewOptions
 from tracekit.views.named import from_totals
 from tracekit.views.quantities import quantity, ratio, span
 from tracekit.views.totals import both_note
@@ -61,7 +61,7 @@ WorkOf: TypeAlias = dict[int, tuple[int, int]]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Counted:
+class _CountedRanges:
     """Steps and outermost phases, m of them. kind: 0 for a step, else the number of the phase, plus _ASIDE for one that
     is without a thread. owner: whose. place: in the tree, -1 for one without a thread. work: device ns; by_time: the
     estimate where calls show none."""
@@ -104,7 +104,7 @@ def compute(index: TraceIndex, options: ViewOptions) -> Section:
     timed = by_time(index)
     started = _with_work_by_time(timed, owners, found)
     order = sorted(np.unique(found.owner).tolist(), key=lambda o: (owners.ranks[o] is None, owners.ranks[o] or 0, o))
-    blocks = [_Block(index, owners, found, in_steps, o, timed, started) for o in order]
+    blocks = [_ModelBlock(index, owners, found, in_steps, o, timed, started) for o in order]
     columns = _columns(timed, owners, found, blocks)
     places: list[tuple[Cell, ...]] = [(n, i) for n, block in enumerate(blocks) for i in range(len(block.kinds) + 1)]
     table = tabulate.finish("model", _TITLE, columns, options, own_order="", blocks=places, top_each=False)
@@ -120,7 +120,7 @@ def compute(index: TraceIndex, options: ViewOptions) -> Section:
     return Section(VIEW.name, _TITLE, (table,), notes=tuple(dict.fromkeys(notes)))
 
 
-def _outermost(index: TraceIndex, host: _host.Host, owners: _owners.Owners, picked: Picked) -> _Counted:
+def _outermost(index: TraceIndex, host: _host.HostTree, owners: _owners.Owners, picked: PickedRows) -> _CountedRanges:
     place = host.places()[picked.rows]
     kind = np.zeros(picked.rows.size, np.int64)
     for number, phase in enumerate(PHASES, 1):
@@ -137,10 +137,10 @@ def _outermost(index: TraceIndex, host: _host.Host, owners: _owners.Owners, pick
     starts, durations = picked.starts[outer], picked.durations[outer]
     nothing = np.zeros(rows.size, np.int64)
     ends = _host.ends_of(starts, durations)
-    return _Counted(rows, kind[outer], owners.codes[rows], place[outer], starts, ends, nothing, nothing.copy())
+    return _CountedRanges(rows, kind[outer], owners.codes[rows], place[outer], starts, ends, nothing, nothing.copy())
 
 
-def _with_work(index: TraceIndex, host: _host.Host, owners: _owners.Owners, found: _Counted) -> WorkOf:
+def _with_work(index: TraceIndex, host: _host.HostTree, owners: _owners.Owners, found: _CountedRanges) -> WorkOf:
     """Fill in the device work of each step and phase; return that of all steps, and with phases, of each owner."""
     linked = np.flatnonzero(host.launch >= 0)
     launch = host.launch[linked]
@@ -164,7 +164,7 @@ def _with_work(index: TraceIndex, host: _host.Host, owners: _owners.Owners, foun
     return _in_steps(found, owner, begun, ns, found.work)
 
 
-def _with_work_by_time(timed: ByTime, owners: _owners.Owners, found: _Counted) -> WorkOf:
+def _with_work_by_time(timed: ByTime, owners: _owners.Owners, found: _CountedRanges) -> WorkOf:
     """Fill in the device work that is charged by time; return that of all steps, and with phases, of each owner."""
     host, known = timed.host, np.flatnonzero(timed.known)
     phase = np.flatnonzero((found.kind > 0) & (found.place >= 0))
@@ -179,7 +179,7 @@ def _with_work_by_time(timed: ByTime, owners: _owners.Owners, found: _Counted) -
     return _in_steps(found, owner, timed.times[known], host.work_ns[known], found.by_time)
 
 
-def _in_steps(found: _Counted, owner: I64, begun: I64, ns: I64, work: I64) -> WorkOf:
+def _in_steps(found: _CountedRanges, owner: I64, begun: I64, ns: I64, work: I64) -> WorkOf:
     """Fill in the work of each step, by when it began; return that of all steps, and with phases, of each owner."""
     whole = {}
     rows_of, none = dict(rows_by(owner)), np.zeros(0, np.int64)
@@ -201,14 +201,14 @@ def _in_steps(found: _Counted, owner: I64, begun: I64, ns: I64, work: I64) -> Wo
     return whole
 
 
-class _Block:
+class _ModelBlock:
     """The rows of one owner: its kinds in order, the time that each covers, the whole, what is left of it."""
 
     def __init__(
         self,
         index: TraceIndex,
         owners: _owners.Owners,
-        found: _Counted,
+        found: _CountedRanges,
         in_steps: WorkOf,
         owner: int,
         timed: ByTime,
@@ -256,7 +256,9 @@ def _span(index: TraceIndex, mine: Mask) -> Ranges:
     return start.min(keepdims=True), ends.max(keepdims=True)
 
 
-def _columns(timed: ByTime, owners: _owners.Owners, found: _Counted, blocks: Sequence[_Block]) -> list[Column]:
+def _columns(
+    timed: ByTime, owners: _owners.Owners, found: _CountedRanges, blocks: Sequence[_ModelBlock]
+) -> list[Column]:
     groups = [(block, kind) for block in blocks for kind in block.kinds]
     code = {(block.owner, kind): i for i, (block, kind) in enumerate(groups)}
     codes = np.array([code[o, k] for o, k in zip(found.owner.tolist(), found.kind.tolist(), strict=True)], np.int64)
@@ -356,15 +358,15 @@ _SHOWS = (
     *specs.STATISTICS,
     specs.MEDIAN,
     *specs.PLACED,
-    ColumnSpec("device_total", "Device total", Unit.NS, "The device work that was launched in the phase."),
-    ColumnSpec("device_avg", "Device avg", Unit.NS, "The mean device work of one phase."),
-    ColumnSpec(
+    ViewColumn("device_total", "Device total", Unit.NS, "The device work that was launched in the phase."),
+    ViewColumn("device_avg", "Device avg", Unit.NS, "The mean device work of one phase."),
+    ViewColumn(
         "device_ratio",
         "Device ratio",
         Unit.RATIO,
         "The share of the device work launched in steps and phases.",
     ),
-    ColumnSpec(
+    ViewColumn(
         "device_by_time",
         "Device by time",
         Unit.NS,

@@ -20,7 +20,7 @@ import pyarrow as pa
 
 from tracekit.index import grouping
 from tracekit.index import host_tree as _host
-from tracekit.index.host_tree import CALLS, Host
+from tracekit.index.host_tree import CALLS, HostTree
 from tracekit.index.sources import facts_by_source
 from tracekit.index.trace_index import TraceIndex, join
 from tracekit.model import arrow
@@ -29,7 +29,7 @@ from tracekit.model.report import Cell, Column, ReportTable, Section
 from tracekit.model.schema import Kind
 from tracekit.model.units import Unit
 from tracekit.views import specs, tabulate
-from tracekit.views.base import ColumnSpec, View, ViewOptions
+from tracekit.views.base import View, ViewColumn, ViewOptions
 from tracekit.views.named import from_totals, thread_columns, thread_keys
 from tracekit.views.tables import ranges as _ranges
 from tracekit.views.tables.ranges import Charged, of_ranges
@@ -42,12 +42,12 @@ Cells = dict[str, Cell]
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class OperatorRow:
     """A row below an operator. cells: by name of column; a column that is not named has none."""
 
     level: int
     cells: Cells
-    within: tuple[Row, ...] = ()
+    within: tuple[OperatorRow, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -67,7 +67,7 @@ class _Things:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Table:
+class _OperatorTable:
     """Rows made of things. codes: the row of each thing. group, above: of each row."""
 
     codes: I64
@@ -76,7 +76,7 @@ class _Table:
     cells: list[Cells]
 
 
-def details(charged: Charged, wanted: Iterable[int], top: int) -> tuple[dict[int, list[Row]], int]:
+def details(charged: Charged, wanted: Iterable[int], top: int) -> tuple[dict[int, list[OperatorRow]], int]:
     """Return the rows of level 1 of each of the wanted groups of operators, in order, and how many --top left out."""
     host = charged.host
     shown = np.zeros(charged.groups.count + 1, np.bool_)
@@ -104,7 +104,7 @@ def details(charged: Charged, wanted: Iterable[int], top: int) -> tuple[dict[int
     return _assembled(charged, ones, (twos, _table(charged, launched)), top)
 
 
-def _heads(host: Host, charged: Charged) -> I64:
+def _heads(host: HostTree, charged: Charged) -> I64:
     """Return for each place the outermost range around it (or itself) below its operator; -1 for operators and what is
     in none."""
     head = np.full(host.rows.size, -1, np.int64)
@@ -127,10 +127,10 @@ def _range_rows(charged: Charged, places: I64, group: I64, above: I64) -> _Thing
     )
 
 
-def _table(charged: Charged, things: _Things) -> _Table:
+def _table(charged: Charged, things: _Things) -> _OperatorTable:
     """Return the things by operator, row above, name and kind."""
     if not things.rows.size:
-        return _Table(things.group, [], [], [])
+        return _OperatorTable(things.group, [], [], [])
     index = charged.host.index
     groups = grouping.group_by(
         grouping.Key(things.group, range(int(things.group.max()) + 1)),
@@ -157,12 +157,12 @@ def _table(charged: Charged, things: _Things) -> _Table:
         {"name": name} | {key: values[i] for key, values in figures.items()} for i, name in enumerate(groups.labels[2])
     ]
     group, above = ([int(cell or 0) for cell in labels] for labels in groups.labels[:2])
-    return _Table(groups.codes, group, above, cells)
+    return _OperatorTable(groups.codes, group, above, cells)
 
 
 def _assembled(
-    charged: Charged, ones: _Table, others: tuple[_Table, ...], top: int
-) -> tuple[dict[int, list[Row]], int]:
+    charged: Charged, ones: _OperatorTable, others: tuple[_OperatorTable, ...], top: int
+) -> tuple[dict[int, list[OperatorRow]], int]:
     """Return the rows of level 1 by operator, those of level 2 within them; largest total first, then by name."""
     _, totals = grouping.sums(charged.groups.codes, charged.groups.count, charged.picked.durations, "durations")
     known = charged.places >= 0
@@ -171,13 +171,13 @@ def _assembled(
     )
     omitted = 0
 
-    def row(level: int, group: int, cells: Cells, within: tuple[Row, ...] = ()) -> Row:
+    def row(level: int, group: int, cells: Cells, within: tuple[OperatorRow, ...] = ()) -> OperatorRow:
         for ratio, part, whole in (("ratio", "total", totals), ("device_ratio", "device_total", device)):
             ns = cells.get(part)
             cells[ratio] = ns / whole[group] if isinstance(ns, int) and whole[group] else None
-        return Row(level, cells, within)
+        return OperatorRow(level, cells, within)
 
-    def in_order(rows: list[Row]) -> list[Row]:
+    def in_order(rows: list[OperatorRow]) -> list[OperatorRow]:
         nonlocal omitted
         rows.sort(key=_order)
         if top > 0:
@@ -185,8 +185,8 @@ def _assembled(
             rows = rows[:top]
         return rows
 
-    within: dict[int, list[Row]] = {}
-    outer: dict[int, list[Row]] = {}
+    within: dict[int, list[OperatorRow]] = {}
+    outer: dict[int, list[OperatorRow]] = {}
     for table in others:
         for group, above, cells in zip(table.group, table.above, table.cells, strict=True):
             if above:
@@ -198,7 +198,7 @@ def _assembled(
     return {group: in_order(rows) for group, rows in outer.items()}, omitted
 
 
-def _order(row: Row) -> tuple[int, str, bool]:
+def _order(row: OperatorRow) -> tuple[int, str, bool]:
     total, device = (value if isinstance(value := row.cells.get(key), int) else 0 for key in ("total", "device_total"))
     return -max(total, device), str(row.cells["name"] or ""), "total" in row.cells
 
@@ -337,13 +337,13 @@ def _with_details(table: ReportTable, charged: _ranges.Charged, options: ViewOpt
 
 _SHOWS = (
     *_ranges.SHOWS,
-    ColumnSpec(
+    ViewColumn(
         "level",
         "Level",
         Unit.COUNT,
         "The depth of the row: 0 for operators, 1 and 2 for what they called and launched.",
     ),
-    ColumnSpec("flops", "FLOPs", Unit.COUNT, "The number of floating-point operations, where the file has it."),
+    ViewColumn("flops", "FLOPs", Unit.COUNT, "The number of floating-point operations, where the file has it."),
 )
 
 VIEW = View(

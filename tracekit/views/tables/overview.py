@@ -24,7 +24,7 @@ from tracekit.model.report import Cell, Column, ReportTable, Section
 from tracekit.model.units import Unit, format_span
 from tracekit.views import specs, tabulate
 from tracekit.views import totals as _totals
-from tracekit.views.base import ColumnSpec, View, ViewOptions
+from tracekit.views.base import View, ViewColumn, ViewOptions
 from tracekit.views.quantities import of_kinds
 
 Mask = npt.NDArray[np.bool_]
@@ -175,9 +175,9 @@ _SHOWS = (
     specs.CALLS,
     specs.TOTAL,
     *specs.PLACED,
-    ColumnSpec("union", "Union", Unit.NS, "The time in which at least one event of the kind ran."),
-    ColumnSpec("share", "Share", Unit.RATIO, "The union, as a share of the span."),
-    ColumnSpec("untimed", "Untimed", Unit.COUNT, "The number of events without a duration."),
+    ViewColumn("union", "Union", Unit.NS, "The time in which at least one event of the kind ran."),
+    ViewColumn("share", "Share", Unit.RATIO, "The union, as a share of the span."),
+    ViewColumn("untimed", "Untimed", Unit.COUNT, "The number of events without a duration."),
 )
 _SHOWN = specs.by_key(_SHOWS)
 

@@ -11,14 +11,14 @@ from tracekit.analysis.statistics import Grouped
 from tracekit.index import grouping
 from tracekit.index import host_tree as _host
 from tracekit.index.devices import by_clock
-from tracekit.index.host_tree import UNATTRIBUTED, ByTime, Host, by_time
-from tracekit.index.trace_index import Picked, TraceIndex, notes_on_rows
+from tracekit.index.host_tree import UNATTRIBUTED, ByTime, HostTree, by_time
+from tracekit.index.trace_index import PickedRows, TraceIndex, notes_on_rows
 from tracekit.model.arrow import I64, Mask
 from tracekit.model.report import Cell, Column, ReportTable
 from tracekit.model.schema import Kind
 from tracekit.model.units import Unit
 from tracekit.views import specs, tabulate
-from tracekit.views.base import ColumnSpec, Define, Quantity, ViewOptions
+from tracekit.views.base import Define, Quantity, ViewColumn, ViewOptions
 from tracekit.views.quantities import named, ratio, where
 
 # Tables of host ranges by name: what they took on the host, and the device work that they launched.
@@ -33,31 +33,31 @@ SHOWS = (
     specs.NAME,
     *specs.THREADS,
     specs.CALLS,
-    ColumnSpec("total", "CPU total", Unit.NS, "The sum of the durations on the host."),
-    ColumnSpec("self", "CPU self", Unit.NS, "The host time that no range or call inside took."),
+    ViewColumn("total", "CPU total", Unit.NS, "The sum of the durations on the host."),
+    ViewColumn("self", "CPU self", Unit.NS, "The host time that no range or call inside took."),
     *specs.SPREAD,
     specs.MEDIAN,
-    ColumnSpec(
+    ViewColumn(
         "ratio", "CPU ratio", Unit.RATIO, "The share of the sum of the totals, which count nested ranges again."
     ),
-    ColumnSpec("self_ratio", "CPU self ratio", Unit.RATIO, "The share of the sum of the self times."),
-    ColumnSpec(
+    ViewColumn("self_ratio", "CPU self ratio", Unit.RATIO, "The share of the sum of the self times."),
+    ViewColumn(
         "device_total", "Device total", Unit.NS, "The device work launched in the range or in any range inside."
     ),
-    ColumnSpec(
+    ViewColumn(
         "device_self", "Device self", Unit.NS, "The device work of which this is the innermost range of the table."
     ),
-    ColumnSpec("device_avg", "Device avg", Unit.NS, "The mean device total."),
-    ColumnSpec("device_min", "Device min", Unit.NS, "The smallest device total."),
-    ColumnSpec("device_max", "Device max", Unit.NS, "The largest device total."),
-    ColumnSpec("device_ratio", "Device ratio", Unit.RATIO, "The device self time, as a share of all device work."),
-    ColumnSpec(
+    ViewColumn("device_avg", "Device avg", Unit.NS, "The mean device total."),
+    ViewColumn("device_min", "Device min", Unit.NS, "The smallest device total."),
+    ViewColumn("device_max", "Device max", Unit.NS, "The largest device total."),
+    ViewColumn("device_ratio", "Device ratio", Unit.RATIO, "The device self time, as a share of all device work."),
+    ViewColumn(
         "device_by_time",
         "Device by time",
         Unit.NS,
         "An estimate, where no call shows the launch: the device work that started while the range was open.",
     ),
-    ColumnSpec(
+    ViewColumn(
         "device_self_by_time",
         "Device self by time",
         Unit.NS,
@@ -90,8 +90,8 @@ class Charged:
     from this, where no call shows the launch.
     """
 
-    host: Host
-    picked: Picked
+    host: HostTree
+    picked: PickedRows
     groups: grouping.Groups
     places: I64
     wanted: Mask
@@ -253,7 +253,7 @@ def with_loose(table: ReportTable, figures: RangeFigures) -> ReportTable:
     return replace(table, columns=tuple(columns))
 
 
-def charge(host: Host, picked: Picked, groups: grouping.Groups) -> Charged:
+def charge(host: HostTree, picked: PickedRows, groups: grouping.Groups) -> Charged:
     """Return these ranges with the device work that is theirs."""
     places = host.places()[picked.rows]
     wanted = np.zeros(host.rows.size, np.bool_)
@@ -332,13 +332,13 @@ def of_ranges(kinds_of: Callable[[TraceIndex], Collection[Kind]], what: str, key
     return define
 
 
-def _places(host: _host.Host, mask: Mask) -> Mask:
+def _places(host: _host.HostTree, mask: Mask) -> Mask:
     """Return shape (places,): whether the row of each place is in the mask of rows of EVENTS."""
     found: Mask = mask[host.rows]
     return found
 
 
-def _self(host: _host.Host, mask: Mask, words: str) -> Quantity:
+def _self(host: _host.HostTree, mask: Mask, words: str) -> Quantity:
     """Return the pieces of each of these ranges that none of its children covers."""
     wanted = _places(host, mask)
     parent = host.tree.parent
@@ -362,7 +362,12 @@ def _self(host: _host.Host, mask: Mask, words: str) -> Quantity:
 
 
 def _launched(
-    index: TraceIndex, host: _host.Host, masks: tuple[Mask, Mask], which: tuple[bool, bool, bool], what: str, who: str
+    index: TraceIndex,
+    host: _host.HostTree,
+    masks: tuple[Mask, Mask],
+    which: tuple[bool, bool, bool],
+    what: str,
+    who: str,
 ) -> Quantity:
     """Return the device work that is charged to the ranges of masks[0], of all that the table has, masks[1].
 
@@ -395,7 +400,7 @@ def _started(
     return _work(index, timed.host, at[timed.known[at]], words)
 
 
-def _charged(host: _host.Host, masks: tuple[Mask, Mask], which: tuple[bool, bool, bool], owner: I64) -> I64:
+def _charged(host: _host.HostTree, masks: tuple[Mask, Mask], which: tuple[bool, bool, bool], owner: I64) -> I64:
     """Return the device events of these ranges, once for each that holds it. owner: the place of each piece."""
     nested, loose, ranges = which
     mine, every = (_places(host, mask) for mask in masks)
@@ -413,7 +418,7 @@ def _charged(host: _host.Host, masks: tuple[Mask, Mask], which: tuple[bool, bool
     return np.repeat(np.arange(host.work.size), count)
 
 
-def _work(index: TraceIndex, host: _host.Host, at: I64, words: str) -> Quantity:
+def _work(index: TraceIndex, host: _host.HostTree, at: I64, words: str) -> Quantity:
     rows = host.work[at]
     starts: I64 = index.starts[rows]
     clocks = by_clock(index).codes[rows]

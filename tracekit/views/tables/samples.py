@@ -16,7 +16,7 @@ from tracekit.model.report import Cell, Column, Flame, ReportTable, Section
 from tracekit.model.schema import Kind
 from tracekit.model.units import Unit
 from tracekit.views import specs, tabulate
-from tracekit.views.base import ColumnSpec, View, ViewOptions
+from tracekit.views.base import View, ViewColumn, ViewOptions
 from tracekit.views.totals import frames_of, in_file_order, totals_rows
 
 _TITLE = "Sampled functions"
@@ -29,7 +29,7 @@ _FLAMES = 8
 
 
 @dataclass(slots=True)
-class _Block:
+class _SamplesBlock:
     """The stacks of one input, unit and thread ("": all). own, all_: sums by function. paths: sums by stack."""
 
     source: int
@@ -49,11 +49,11 @@ def compute(index: TraceIndex, options: ViewOptions) -> Section:
     if not rows:
         needs = "needs stacks of a sampling profiler; this trace has none"
         return Section(VIEW.name, _TITLE, notes=(needs, *tabulate.option_notes(options)))
-    blocks: dict[tuple[int, str, str], _Block] = {}
+    blocks: dict[tuple[int, str, str], _SamplesBlock] = {}
     for row in rows:
         thread = str(row["args"].get("thread") or "") if options.thread_sep else ""
         unit = _TIME if row["total_ns"] is not None else row["unit"] or _SECTION
-        block = blocks.setdefault((row["source"], unit, thread), _Block(row["source"], unit, thread))
+        block = blocks.setdefault((row["source"], unit, thread), _SamplesBlock(row["source"], unit, thread))
         _add(block, frames_of(row), row["total_ns"] if row["total_ns"] is not None else row["value_avg"] or 0)
     found = list(blocks.values())
     units = dict.fromkeys(block.unit for block in found)
@@ -65,7 +65,7 @@ def compute(index: TraceIndex, options: ViewOptions) -> Section:
     return Section(VIEW.name, _TITLE, tables, flames, (*notes, *tabulate.option_notes(options, tables[0])))
 
 
-def _add(block: _Block, frames: list[str], weight: float) -> None:
+def _add(block: _SamplesBlock, frames: list[str], weight: float) -> None:
     block.own[frames[-1]] = block.own.get(frames[-1], 0) + weight
     for name in set(frames):
         block.all_[name] = block.all_.get(name, 0) + weight
@@ -73,7 +73,7 @@ def _add(block: _Block, frames: list[str], weight: float) -> None:
     block.paths[path] = block.paths.get(path, 0) + weight
 
 
-def _table(index: TraceIndex, blocks: list[_Block], unit: str, options: ViewOptions) -> ReportTable:
+def _table(index: TraceIndex, blocks: list[_SamplesBlock], unit: str, options: ViewOptions) -> ReportTable:
     rows = [(block, name) for block in blocks for name in block.all_]
     labels = source_labels(index)
     places: list[tuple[Cell, ...]] = [(block.source, block.thread) for block, _ in rows]
@@ -107,7 +107,7 @@ def _number(value: float, kind: Unit) -> Cell:
     return int(value) if kind is Unit.NS and abs(value) <= INT64_MAX else float(value)
 
 
-def _flame(index: TraceIndex, block: _Block) -> Flame:
+def _flame(index: TraceIndex, block: _SamplesBlock) -> Flame:
     """Return the call paths of a block, each below its caller."""
     largest = sorted(block.paths.items(), key=lambda item: -item[1])[:MOST_PATHS]
     known: dict[tuple[int, str], int] = {}
@@ -145,10 +145,10 @@ _SHOWS = (
     specs.THREAD,
     specs.SOURCE,
     specs.RATIO,
-    ColumnSpec("self", "Self", Unit.NS, "The time of the samples whose innermost frame is the function."),
-    ColumnSpec("total", "Total", Unit.NS, "The time of the samples that have the function anywhere."),
-    ColumnSpec("self_samples", "Self", Unit.NUMBER, "The samples whose innermost frame is the function."),
-    ColumnSpec("total_samples", "Total", Unit.NUMBER, "The samples that have the function anywhere."),
+    ViewColumn("self", "Self", Unit.NS, "The time of the samples whose innermost frame is the function."),
+    ViewColumn("total", "Total", Unit.NS, "The time of the samples that have the function anywhere."),
+    ViewColumn("self_samples", "Self", Unit.NUMBER, "The samples whose innermost frame is the function."),
+    ViewColumn("total_samples", "Total", Unit.NUMBER, "The samples that have the function anywhere."),
 )
 
 VIEW = View(name="samples", title=_TITLE, columns=_COLUMNS, kinds=frozenset(), compute=compute, shows=_SHOWS)

@@ -29,7 +29,7 @@ from tracekit.model import args, arrow
 from tracekit.model.arrow import F64, I64, Chunked, Mask, Rows
 from tracekit.model.report import Bar, Cell, Section, integer_of
 from tracekit.model.schema import API_CALLS, DEVICE_WORK, USER_RANGES, Kind, describe
-from tracekit.model.timeline import COMMUNICATION, LAYERS, Argument, Counter, Lane, LaneEvents, Timeline
+from tracekit.model.timeline import COMMUNICATION, LAYERS, Argument, LaneEvents, Timeline, TimelineCounter, TimelineLane
 from tracekit.model.units import Unit
 from tracekit.views import tabulate
 from tracekit.views.base import View, ViewOptions
@@ -158,12 +158,12 @@ _BYTES = frozenset({"Total Allocated", "Total Reserved"})
 """Counters of PyTorch: the running totals that its rows of kind memory have in their args."""
 
 
-def tracks(index: TraceIndex, shift: I64) -> tuple[Counter, ...]:
+def tracks(index: TraceIndex, shift: I64) -> tuple[TimelineCounter, ...]:
     """Return a track for each counter. shift: shape (clocks,), ns to take off the times of each clock."""
     return (*_counters(index, shift), *_memory(index, shift))
 
 
-def _counters(index: TraceIndex, shift: I64) -> Iterator[Counter]:
+def _counters(index: TraceIndex, shift: I64) -> Iterator[TimelineCounter]:
     rows = np.flatnonzero(index.kind_mask({Kind.COUNTER}) & index.has("value"))
     columns = ("source", "rank", "pid", "device", "name")
     groups = grouping.group_by(*(index.key(column, rows) for column in columns))
@@ -173,10 +173,12 @@ def _counters(index: TraceIndex, shift: I64) -> Iterator[Counter]:
     for number, mine in enumerate(_parted(groups, rows)):
         name = str(names[number] or "")
         values = _whole(arrow.floats(arrow.take(column, mine)))
-        yield Counter(name, "bytes" if name in _BYTES else "", places[number], _times(index, mine, shift), values)
+        yield TimelineCounter(
+            name, "bytes" if name in _BYTES else "", places[number], _times(index, mine, shift), values
+        )
 
 
-def _memory(index: TraceIndex, shift: I64) -> Iterator[Counter]:
+def _memory(index: TraceIndex, shift: I64) -> Iterator[TimelineCounter]:
     """Return what is held at each place: the sum of all rows of kind memory so far, never below zero.
 
     What was allocated before the first row and is freed in the trace counts from the first row on. A file whose own
@@ -204,7 +206,7 @@ def _memory(index: TraceIndex, shift: I64) -> Iterator[Counter]:
         held -= min(int(held.min()), 0)
         where = stated[number] or ("host" if devices[number] is None else "")
         label = " ".join(filter(None, (f"memory {types[number]}", str(where))))
-        yield Counter(label, "bytes", places[number], _times(index, mine, shift), held)
+        yield TimelineCounter(label, "bytes", places[number], _times(index, mine, shift), held)
 
 
 def _counter_places(index: TraceIndex, sources: list[Cell], ranks: list[Cell], devices: list[Cell]) -> list[str]:
@@ -250,7 +252,7 @@ SERIES = 16
 
 
 @dataclass(frozen=True, slots=True)
-class DeviceTime:
+class DeviceTimeBins:
     """bars: of all devices together where there are several, then of each. utilization: as in report.Timeline."""
 
     bars: tuple[Bar, ...] = ()
@@ -258,7 +260,7 @@ class DeviceTime:
     notes: tuple[str, ...] = ()
 
 
-def device_time(index: TraceIndex, clocks: I64, shift: I64, begin: int, end: int) -> DeviceTime:
+def device_time(index: TraceIndex, clocks: I64, shift: I64, begin: int, end: int) -> DeviceTimeBins:
     """Return the time of each device that worked.
 
     clocks: the clock of each row of EVENTS. shift: for each clock what is taken off its starts in the picture; begin,
@@ -269,7 +271,7 @@ def device_time(index: TraceIndex, clocks: I64, shift: I64, begin: int, end: int
     source = picked.key("source")
     known = np.array([label not in made_up for label in source.labels], np.bool_)[source.codes]
     if not known.any():
-        return DeviceTime()
+        return DeviceTimeBins()
     rows = picked.rows[known]
     inputs = by_input(index)
     place = grouping.Key(inputs.codes[picked.rows], range(inputs.count))
@@ -296,7 +298,7 @@ def device_time(index: TraceIndex, clocks: I64, shift: I64, begin: int, end: int
         model = index.run.devices.get((groups.labels[0][g], groups.labels[2][g]), "")
         bars.append(_bar(f"Time of {names[g]} {model}".rstrip(), parts))
     if not sum(totals):
-        return DeviceTime(notes=("all device work took no time at all: there is no share to show",))
+        return DeviceTimeBins(notes=("all device work took no time at all: there is no share to show",))
     notes = []
     what = "devices" if set(inputs.labels[1]) == {None} else "runs on devices"
     if len(bars) > BARS:
@@ -310,7 +312,7 @@ def device_time(index: TraceIndex, clocks: I64, shift: I64, begin: int, end: int
         mine = (groups.codes == g) & kernel
         off = shift[clocks[rows[groups.codes == g][0]]]
         series.append((names[g], _busy_shares(starts[mine] - off, ends[mine] - off, begin, end)))
-    return DeviceTime(tuple(bars), tuple(series), tuple(notes))
+    return DeviceTimeBins(tuple(bars), tuple(series), tuple(notes))
 
 
 def _bar(title: str, parts: Sequence[int]) -> Bar:
@@ -367,15 +369,15 @@ _CALLS = API_CALLS | {Kind.SYNC, Kind.MEMORY, Kind.OVERHEAD}
 
 
 @dataclass(frozen=True, slots=True)
-class Layout:
+class TimelineLayout:
     """order: shape (n,), rows of EVENTS by place. first: shape (rows + 1,), the place of each row's first event."""
 
-    lanes: tuple[Lane, ...]
+    lanes: tuple[TimelineLane, ...]
     order: Rows
     first: I64
 
 
-def lay_out(index: TraceIndex, rows: Rows, starts: I64, lengths: I64) -> Layout:
+def lay_out(index: TraceIndex, rows: Rows, starts: I64, lengths: I64) -> TimelineLayout:
     """Return the places of these rows of EVENTS, which come by start, of equal starts the longer first.
 
     starts, lengths: columns of EVENTS, ns.
@@ -410,13 +412,13 @@ def lay_out(index: TraceIndex, rows: Rows, starts: I64, lengths: I64) -> Layout:
         overlaps[lane] += odd
     every = zip(found.places, found.labels, found.groups, layers, overlaps, found.hosts, strict=True)
     lanes = tuple(
-        Lane(label, group, tuple(own), place.on_device, place.overlay, place.instants, odd, _ids(place), host)
+        TimelineLane(label, group, tuple(own), place.on_device, place.overlay, place.instants, odd, _ids(place), host)
         for place, label, group, own, odd, host in every
     )
-    return Layout(lanes, order, np.concatenate([*first, np.array([order.size])]))
+    return TimelineLayout(lanes, order, np.concatenate([*first, np.array([order.size])]))
 
 
-def _ids(place: _lanes.Place) -> tuple[tuple[str, int | str | None], ...]:
+def _ids(place: _lanes.LanePlace) -> tuple[tuple[str, int | str | None], ...]:
     cells = (place.source, place.rank, place.pid, place.device, place.context, place.stream, place.tid)
     words = ("source", "rank", "process", "device", "context", "stream", "thread")
     return tuple((word, None if cell is None else _id(cell)) for word, cell in zip(words, cells, strict=True))

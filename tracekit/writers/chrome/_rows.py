@@ -17,7 +17,7 @@ from tracekit.model import arrow
 from tracekit.model.arrow import I64, Column, Mask, Rows, pc
 from tracekit.model.trace import Run
 from tracekit.writers.base import Written
-from tracekit.writers.tracks.arrows import BOUND, Launches, inside_points
+from tracekit.writers.tracks.arrows import BOUND, LaunchArrows, inside_points
 from tracekit.writers.tracks.batch import (
     ASYNC,
     BOUND_END,
@@ -41,7 +41,7 @@ from tracekit.writers.tracks.batch import (
     value_codes,
 )
 from tracekit.writers.tracks.digits import Micros, Piece, fixed_rows
-from tracekit.writers.tracks.lanes import Heading, Lane, Lanes
+from tracekit.writers.tracks.lanes import Heading, TrackLane, TrackLanes
 from tracekit.writers.tracks.texts import merged, number_text, quoted
 
 # Names and order of processes and threads, as M events.
@@ -50,7 +50,7 @@ from tracekit.writers.tracks.texts import merged, number_text, quoted
 class Headings:
     """The M events of a file: each is written when its lane appears, and again where its name has changed."""
 
-    def __init__(self, lanes: Lanes) -> None:
+    def __init__(self, lanes: TrackLanes) -> None:
         self._lanes = lanes
         self._places: dict[int, str] = {}
 
@@ -100,14 +100,14 @@ def _changes(what: str, place: str, before: Heading | None, now: Heading) -> lis
 
 
 @dataclass(slots=True)
-class Members:
+class ChromeMembers:
     """Text of the members of each row, "" for a row without any; None where no row has any."""
 
     texts: Column | None = None
     present: Mask | None = None
 
 
-def gathered(batch: Batch) -> Members:
+def gathered(batch: Batch) -> ChromeMembers:
     """Return the members of args that are not columns; each distinct text of args is converted once."""
     texts: Column | None = None
     if batch.args.null_count < batch.count:
@@ -119,8 +119,8 @@ def gathered(batch: Batch) -> Members:
         few = arrow.array([single.get(row, "") for row in range(batch.count)], pa.string())
         texts = few if texts is None else pc.binary_join_element_wise(few, texts, "")
     if texts is None:
-        return Members()
-    return Members(texts, arrow.bools(pc.not_equal(texts, "")))
+        return ChromeMembers()
+    return ChromeMembers(texts, arrow.bools(pc.not_equal(texts, "")))
 
 
 def _of_single_rows(batch: Batch) -> dict[int, str]:
@@ -195,7 +195,7 @@ class LineMaker:
     def __init__(self, run: Run, written: Written, *, slices_only: bool) -> None:
         self.loader = Loader(run, written)
         self.headings = Headings(self.loader.lanes)
-        self.launches = Launches()
+        self.launches = LaunchArrows()
         self.lines = 0
         self._written = written
         self._slices_only = slices_only
@@ -241,7 +241,7 @@ class LineMaker:
         self._introduced[new] |= thread
         return [text for track in new.tolist() for text in self.headings.introduce(track, thread=thread)]
 
-    def _row_groups(self, batch: Batch, members: Members, prefixes: list[str]) -> list[_Group]:
+    def _row_groups(self, batch: Batch, members: ChromeMembers, prefixes: list[str]) -> list[_Group]:
         """Return the lines of the rows, without ends and arrows, in groups that have the same columns."""
         present = own_numbers(batch)
         parts: list[Codes | None] = [(batch.phase.view(np.int8), NOT_WRITTEN + 1)]
@@ -269,7 +269,7 @@ class LineMaker:
         return groups
 
     def _prefix_codes(
-        self, batch: Batch, members: Members, kinds: _Kinds, present: Present, prefixes: list[str]
+        self, batch: Batch, members: ChromeMembers, kinds: _Kinds, present: Present, prefixes: list[str]
     ) -> Rows:
         """Return the prefix of each row; each distinct prefix is built once."""
         columns, tracks = batch.columns, self.loader.lanes.tracks
@@ -422,7 +422,7 @@ def _json_texts(batch: Batch, name: str, rows: Rows) -> list[str]:
     return [known[code] for code in codes]
 
 
-def _lane_args(lane: Lane) -> str:
+def _lane_args(lane: TrackLane) -> str:
     """Return the args that all rows of a device lane share: HolisticTraceAnalysis and others look for args.stream."""
     if not lane.process.on_device:
         return ""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tracekit.writers.base import Stream, WriteOptions, Written
+from tracekit.writers.base import RowStream, WriteOptions, Written
 from tracekit.writers.chrome._rows import LineMaker
 from tracekit.writers.gzipped import Sink
 from tracekit.writers.tracks.arrows import PENDING_LAUNCHES
@@ -38,7 +38,7 @@ class _Lines:
         self.size += len(lines)
 
 
-def write(stream: Stream, target: Path, options: WriteOptions) -> Written:
+def write(stream: RowStream, target: Path, options: WriteOptions) -> Written:
     """Write a stream as a Chrome trace, gzipped where the name ends with .gz.
 
     Raises: OutputExistsError, OutputError.
@@ -54,7 +54,7 @@ def write(stream: Stream, target: Path, options: WriteOptions) -> Written:
     return written
 
 
-def _write(stream: Stream, file: Sink, options: WriteOptions, written: Written) -> int:
+def _write(stream: RowStream, file: Sink, options: WriteOptions, written: Written) -> int:
     line_maker = LineMaker(stream.run, written, slices_only=options.viewer == "speedscope")
     file.write(b'{"displayTimeUnit":"ns","traceEvents":[\n')
     lines = _Lines(file)

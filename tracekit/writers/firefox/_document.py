@@ -30,7 +30,7 @@ from tracekit.writers.tracks.batch import (
     value_codes,
 )
 from tracekit.writers.tracks.digits import Millis, Piece, fixed_rows
-from tracekit.writers.tracks.lanes import Lanes, Track
+from tracekit.writers.tracks.lanes import Track, TrackLanes
 from tracekit.writers.tracks.nested import CounterNumbers
 from tracekit.writers.tracks.output import Spool
 from tracekit.writers.tracks.texts import quoted
@@ -59,7 +59,7 @@ class Strings:
         return iter(self._known)
 
 
-class Fields:
+class MarkerFields:
     """The keys of args that the markers have, in order of appearance."""
 
     def __init__(self) -> None:
@@ -115,10 +115,10 @@ PARTS = {"time": 10, "count": 11}
 _LARGEST = np.finfo(np.float64).max
 
 
-class Counters:
+class FirefoxCounters:
     """Writes the values of counters to a spool, by process and name."""
 
-    def __init__(self, spool: Spool, lanes: Lanes) -> None:
+    def __init__(self, spool: Spool, lanes: TrackLanes) -> None:
         self._names = CounterNumbers(lanes)
         self.known = self._names.known
         """Process and name -> number of the counter."""
@@ -220,7 +220,7 @@ class MarkerMaker:
 
     def __init__(self, spool: Spool) -> None:
         self.strings = Strings()
-        self.fields = Fields()
+        self.fields = MarkerFields()
         self.counts: dict[int, int] = {}
         """Track -> number of its markers."""
         self.rounded = 0
@@ -375,9 +375,9 @@ class Document:
     """All that a profile is made of. threads: tracks in the order in which they are shown, with their numbers."""
 
     spool: Spool
-    lanes: Lanes
+    lanes: TrackLanes
     markers: MarkerMaker
-    counters: Counters
+    counters: FirefoxCounters
     threads: list[tuple[int, Track]]
 
     def write(self, out: Sink, run: Run, base_ns: int, facts: Mapping[str, object]) -> None:

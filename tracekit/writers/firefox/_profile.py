@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tracekit.writers.base import Stream, WriteOptions, Written
-from tracekit.writers.firefox._document import Counters, Document, MarkerMaker
+from tracekit.writers.base import RowStream, WriteOptions, Written
+from tracekit.writers.firefox._document import Document, FirefoxCounters, MarkerMaker
 from tracekit.writers.tracks.batch import Loader, event_tables
-from tracekit.writers.tracks.lanes import Lanes, Track
+from tracekit.writers.tracks.lanes import Track, TrackLanes
 from tracekit.writers.tracks.output import Spool, file_facts, viewer_file
 
 BATCH_ROWS = 64 << 10
@@ -16,7 +16,7 @@ EXACT_NS = 1_000_000 << 33
 """A double of ms holds every ns up to this time after the first event."""
 
 
-def write(stream: Stream, target: Path, options: WriteOptions) -> Written:
+def write(stream: RowStream, target: Path, options: WriteOptions) -> Written:
     """Write a stream as a Firefox profile, gzipped where the name ends with .gz.
 
     Raises: OutputExistsError, OutputError.
@@ -32,8 +32,8 @@ def write(stream: Stream, target: Path, options: WriteOptions) -> Written:
     return written
 
 
-def _spooled(stream: Stream, loader: Loader, spool: Spool, written: Written) -> Document:
-    markers, counters = MarkerMaker(spool), Counters(spool, loader.lanes)
+def _spooled(stream: RowStream, loader: Loader, spool: Spool, written: Written) -> Document:
+    markers, counters = MarkerMaker(spool), FirefoxCounters(spool, loader.lanes)
     for table in event_tables(stream.batches, written, BATCH_ROWS):
         batch = loader.load(table)
         if batch is None:
@@ -45,7 +45,7 @@ def _spooled(stream: Stream, loader: Loader, spool: Spool, written: Written) -> 
     return Document(spool, loader.lanes, markers, counters, threads)
 
 
-def _threads(lanes: Lanes, markers: MarkerMaker, counters: Counters) -> list[tuple[int, Track]]:
+def _threads(lanes: TrackLanes, markers: MarkerMaker, counters: FirefoxCounters) -> list[tuple[int, Track]]:
     """Return the tracks with markers in order of display; a process that has counters alone keeps a track for them."""
     tracks = list(enumerate(lanes.tracks))
     processes = {track.lane.process.number for number, track in tracks if number in markers.counts}

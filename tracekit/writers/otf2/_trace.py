@@ -15,13 +15,13 @@ import _otf2
 import numpy as np
 import numpy.typing as npt
 
-from tracekit.errors import OutputError, OutputExistsError, Place, sentence
+from tracekit.errors import NamedPath, OutputError, OutputExistsError, sentence
 from tracekit.model import arrow
 from tracekit.model.arrow import I64, Column
 from tracekit.model.schema import API_CALLS, USER_RANGES, Kind
 from tracekit.model.trace import Run
 from tracekit.safety.unfinished import unfinished_folder
-from tracekit.writers.base import WITH_O, Stream, WriteOptions, Written, cannot_write
+from tracekit.writers.base import WITH_O, RowStream, WriteOptions, Written, cannot_write
 from tracekit.writers.json_text import facts_json
 from tracekit.writers.tracks.batch import (
     COUNTER,
@@ -33,7 +33,7 @@ from tracekit.writers.tracks.batch import (
     Loader,
     event_tables,
 )
-from tracekit.writers.tracks.lanes import Lanes, Process, Track
+from tracekit.writers.tracks.lanes import Track, TrackLanes, TrackProcess
 from tracekit.writers.tracks.nested import EVENTS, CounterNumbers, NestedEvents
 from tracekit.writers.tracks.output import Spool, file_facts, title
 
@@ -67,7 +67,7 @@ def _column(rows: Rows, count: int) -> Column:
 class Values:
     """Writes the values of counters to a spool, by process."""
 
-    def __init__(self, spool: Spool, lanes: Lanes) -> None:
+    def __init__(self, spool: Spool, lanes: TrackLanes) -> None:
         self.names = CounterNumbers(lanes)
         self.with_more = 0
         """Values with args, which a metric cannot hold."""
@@ -136,7 +136,7 @@ def new_folder(target: Path, *, force: bool) -> Iterator[Path]:
             raise cannot_write(target, err) from err
         if not ours:
             raise OutputError(
-                sentence(Place(str(named)), " is not an OTF2 archive of tracekit, so it is not replaced"),
+                sentence(NamedPath(str(named)), " is not an OTF2 archive of tracekit, so it is not replaced"),
                 hint=sentence("remove it yourself, or choose another name", WITH_O),
             )
     try:
@@ -320,7 +320,7 @@ class Otf2Place:
     """One location. track: None for the one that has the metrics of its process, or for that of an empty archive."""
 
     number: int
-    process: Process
+    process: TrackProcess
     track: Track | None
     events: int = 0
 
@@ -331,7 +331,7 @@ def define_clock(archive: Archive, last_ns: int, base_ns: int | None) -> None:
     archive.define("ClockProperties", TICKS, 0, last_ns, known)
 
 
-def define_places(archive: Archive, run: Run, lanes: Lanes, places: list[Otf2Place]) -> None:
+def define_places(archive: Archive, run: Run, lanes: TrackLanes, places: list[Otf2Place]) -> None:
     """Write the system tree, its processes and their locations."""
     archive.define("SystemTreeNode", 0, title(run), "machine", NONE)
     nodes: dict[str, int] = {}
@@ -413,7 +413,7 @@ _LAST = 1 << 62
 _MARKS, _ARROWS = "marks-that-otf2-cannot-hold", "points-of-arrows-that-otf2-cannot-hold"
 
 
-def write(stream: Stream, target: Path, options: WriteOptions) -> Written:
+def write(stream: RowStream, target: Path, options: WriteOptions) -> Written:
     """Write a stream as an archive, a folder. Raises: OutputExistsError, OutputError."""
     written = Written(target)
     with new_folder(target, force=options.force) as folder, Spool(target) as spool:
@@ -465,16 +465,16 @@ def _write_events(archive: Archive, place: Otf2Place, spool: Spool) -> None:
     location.close()
 
 
-def _places(spool: Spool, lanes: Lanes) -> list[Otf2Place]:
+def _places(spool: Spool, lanes: TrackLanes) -> list[Otf2Place]:
     """Return the locations with events in order of display; the counters of a process follow its tracks."""
-    order: list[tuple[tuple[int, ...], Process, Track | None]] = []
+    order: list[tuple[tuple[int, ...], TrackProcess, Track | None]] = []
     for track in [lanes.tracks[number] for number in spool.keys(EVENTS)]:
         order.append((lanes.place(track), track.lane.process, track))
     processes = {track.lane.process.number: track.lane.process for track in lanes.tracks}
     for process in [processes[number] for number in spool.keys(VALUES)]:
         order.append(((*lanes.place_of(process), _LAST), process, None))
     if not order:  # readers need a location
-        order.append(((), Process(0, False, 0, None, None, None, 0), None))
+        order.append(((), TrackProcess(0, False, 0, None, None, None, 0), None))
     order.sort(key=lambda each: each[0])
     return [Otf2Place(number, process, track) for number, (_, process, track) in enumerate(order)]
 

@@ -10,11 +10,11 @@ from typing import Any, BinaryIO, TypeAlias
 
 import pyarrow as pa
 
-from tracekit.messages import EVENT_TYPES, PLACES, Message, messages
+from tracekit.messages import EVENT_TYPES, PLACES, ProtobufMessage, messages
 from tracekit.model import schema
 from tracekit.model.digits import delimited, varint
 from tracekit.model.schema import DEVICE_WORK, Kind
-from tracekit.writers.base import Stream, WriteOptions, Written, new_file
+from tracekit.writers.base import RowStream, WriteOptions, Written, new_file
 from tracekit.writers.json_text import args_of
 
 _COLUMNS = ("ts_ns", "dur_ns", "name", "kind", "source", "pid", "tid", "device", "stream", "bytes", "args")
@@ -30,34 +30,34 @@ AllocationKey: TypeAlias = tuple[int, int | None, str, str]
 
 
 @dataclass(slots=True)
-class _State:
+class _FluidPbState:
     """The state of the pass: the range of times, the allocations not yet freed, and the columns without a field."""
 
     written: Written
     origin: int
     first: int | None = None
     last: int = 0
-    live: dict[AllocationKey, Message] = dataclass_field(default_factory=dict)
+    live: dict[AllocationKey, ProtobufMessage] = dataclass_field(default_factory=dict)
     processes: set[tuple[int, int | None]] = dataclass_field(default_factory=set)
     lost: set[str] = dataclass_field(default_factory=set)
-    classes: dict[str, type[Message]] = dataclass_field(default_factory=lambda: messages("profile"))
+    classes: dict[str, type[ProtobufMessage]] = dataclass_field(default_factory=lambda: messages("profile"))
 
     def extend(self, start: int, end: int) -> None:
         self.first = start if self.first is None else min(self.first, start)
         self.last = max(self.last, end)
 
 
-def write(stream: Stream, target: Path, options: WriteOptions) -> Written:
+def write(stream: RowStream, target: Path, options: WriteOptions) -> Written:
     written = Written(target)
-    state: _State | None = None
+    state: _FluidPbState | None = None
     with new_file(target, force=options.force) as out:
         for batch in stream.batches:
-            state = state or _State(written, stream.run.origin_ns or 0)
+            state = state or _FluidPbState(written, stream.run.origin_ns or 0)
             if schema.is_totals(batch):
                 written.leave_out("totals have no place in a profile", batch.num_rows)
                 continue
             _write_batch(out, batch, state)
-        state = state or _State(written, 0)
+        state = state or _FluidPbState(written, 0)
         unfreed = list(state.live.values())
         for message in unfreed:
             message.end_ns = state.last
@@ -69,7 +69,7 @@ def write(stream: Stream, target: Path, options: WriteOptions) -> Written:
     return written
 
 
-def _write_batch(out: BinaryIO, batch: pa.RecordBatch, state: _State) -> None:
+def _write_batch(out: BinaryIO, batch: pa.RecordBatch, state: _FluidPbState) -> None:
     for name in _NO_PLACE:
         if batch.column(name).null_count < batch.num_rows:
             state.lost.add({"grid_x": "launch shape"}.get(name, name))
@@ -117,7 +117,7 @@ def _write_batch(out: BinaryIO, batch: pa.RecordBatch, state: _State) -> None:
     out.write(b"".join(pieces))
 
 
-def _memory(pieces: list[bytes], state: _State, row: Row) -> None:
+def _memory(pieces: list[bytes], state: _FluidPbState, row: Row) -> None:
     """Join an allocation with its free; one of them may be missing."""
     start, name, source, pid, tid, device, size, args = row
     members = args_of(args)
@@ -165,7 +165,7 @@ def _is_int(value: object, bits: int) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and -(1 << bits) <= value < 1 << bits
 
 
-def _add_notes(state: _State, stream: Stream, unfreed: int) -> None:
+def _add_notes(state: _FluidPbState, stream: RowStream, unfreed: int) -> None:
     notes = state.written.notes
     if stream.run.origin_ns is None and state.written.events:
         notes.append("the trace has no wall clock: times count from the zero of the trace")

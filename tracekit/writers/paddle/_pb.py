@@ -17,7 +17,7 @@ from tracekit.messages import (
     MEMORY_TYPES,
     STAND_IN,
     TREE_TYPES,
-    Message,
+    ProtobufMessage,
     messages,
 )
 from tracekit.model import arrow, schema
@@ -26,7 +26,7 @@ from tracekit.model.digits import delimited, varint
 from tracekit.model.schema import DEVICE_WORK, Kind
 from tracekit.model.trace import Run
 from tracekit.safety.scratch import StoredRows, scratch_file, scratch_folder, stored_rows, writing
-from tracekit.writers.base import Stream, WriteOptions, Written, new_file
+from tracekit.writers.base import RowStream, WriteOptions, Written, new_file
 from tracekit.writers.json_text import args_of
 
 # Device work that waits on disk for its launch: the rows in a temporary Arrow file, their keys in memory.
@@ -174,7 +174,7 @@ def unsigned(value: object) -> int | None:
     return value
 
 
-def complete(message: Message) -> Message:
+def complete(message: ProtobufMessage) -> ProtobufMessage:
     """Set every missing field to zero, since Paddle declares them all required, and return the message."""
     for field in message.DESCRIPTOR.fields:
         value = getattr(message, field.name)
@@ -187,18 +187,18 @@ def complete(message: Message) -> Message:
     return message
 
 
-def _set(message: Message, name: str, value: object) -> None:
+def _set(message: ProtobufMessage, name: str, value: object) -> None:
     number = unsigned(value)
     if number is not None:
         setattr(message, name, number)
 
 
-def _set_text(message: Message, name: str, value: object) -> None:
+def _set_text(message: ProtobufMessage, name: str, value: object) -> None:
     if isinstance(value, str):
         setattr(message, name, value.encode("utf-8", "replace"))
 
 
-def host_event(row: Row, start: int, pid: int, tid: int, type_number: int) -> Message:
+def host_event(row: Row, start: int, pid: int, tid: int, type_number: int) -> ProtobufMessage:
     """Return a HostTraceEventProto."""
     return messages("nodetree")["HostTraceEventProto"](
         name=(row["name"] or "").encode(),
@@ -215,7 +215,7 @@ def host_type(row: Row) -> int:
     return TREE_TYPES.index(HOST_TYPES[row["kind"]])
 
 
-def call_event(name: str, start: int, dur: int, pid: int, tid: int, correlation: int | None) -> Message:
+def call_event(name: str, start: int, dur: int, pid: int, tid: int, correlation: int | None) -> ProtobufMessage:
     """Return a CudaRuntimeTraceEventNodeProto without its device nodes."""
     node = messages("nodetree")["CudaRuntimeTraceEventNodeProto"]()
     event = node.runtime_trace_event
@@ -226,7 +226,7 @@ def call_event(name: str, start: int, dur: int, pid: int, tid: int, correlation:
     return node
 
 
-def add_device(node: Message, row: Row, start: int, args: Args) -> None:
+def add_device(node: ProtobufMessage, row: Row, start: int, args: Args) -> None:
     """Add a kernel, copy or memset to its call."""
     device = node.device_nodes.add()
     event = device.device_event
@@ -264,7 +264,7 @@ def add_device(node: Message, row: Row, start: int, args: Args) -> None:
     complete(device)
 
 
-def memory_event(row: Row, start: int, pid: int, tid: int, args: Args) -> Message:
+def memory_event(row: Row, start: int, pid: int, tid: int, args: Args) -> ProtobufMessage:
     """Return a MemTraceEventNodeProto. Its type follows from the row's name, else from the sign of its bytes."""
     node = messages("nodetree")["MemTraceEventNodeProto"]()
     event = node.mem_event
@@ -282,7 +282,7 @@ def memory_event(row: Row, start: int, pid: int, tid: int, args: Args) -> Messag
     return complete(node)
 
 
-def supplements(args: Args, start: int, pid: int, tid: int) -> list[Message]:
+def supplements(args: Args, start: int, pid: int, tid: int) -> list[ProtobufMessage]:
     """Return OperatorSupplementEventNodeProto messages of a range, from the args that Paddle's readers write."""
     found = [args] if isinstance(args.get("input_shapes"), dict) else []
     more = args.get("supplements")
@@ -290,7 +290,7 @@ def supplements(args: Args, start: int, pid: int, tid: int) -> list[Message]:
     return [_supplement(item, start, pid, tid) for item in found]
 
 
-def _supplement(args: Args, start: int, pid: int, tid: int) -> Message:
+def _supplement(args: Args, start: int, pid: int, tid: int) -> ProtobufMessage:
     node = messages("nodetree")["OperatorSupplementEventNodeProto"]()
     event = node.op_supplement_event
     event.process_id, event.thread_id = pid, tid
@@ -326,7 +326,7 @@ HELD_BYTES = 1 << 16
 _COPY_BYTES = 1 << 20
 
 
-class Pieces:
+class MessagePieces:
     """Bytes in order. Bytes beyond 64 KiB are in `spool`, a file that several objects share."""
 
     __slots__ = ("_held", "_held_bytes", "_places", "_spool", "size")
@@ -346,7 +346,7 @@ class Pieces:
         if self._held_bytes > HELD_BYTES:
             self._store()
 
-    def message(self, number: int, inner: Pieces | bytes) -> None:
+    def message(self, number: int, inner: MessagePieces | bytes) -> None:
         """Append a field that holds a message."""
         if isinstance(inner, bytes):
             self.add(delimited(number, inner))
@@ -354,7 +354,7 @@ class Pieces:
         self.add(varint(number << 3 | 2) + varint(inner.size))
         self.append(inner)
 
-    def append(self, inner: Pieces) -> None:
+    def append(self, inner: MessagePieces) -> None:
         """Append the bytes of another object with the same spool; `inner` must not be used any more."""
         if inner._places:
             self._store()
@@ -405,32 +405,32 @@ class _OpenRange:
     start: int
     end: int
     number: int
-    pieces: Pieces
+    pieces: MessagePieces
 
 
 @dataclass(slots=True)
-class Tree:
+class NodeTree:
     """The nodes of one thread. `crossing`: ranges that overlap another without lying within it."""
 
     thread: int
     spool: BinaryIO
-    nodes: Pieces = dataclass_field(init=False)
-    root: Pieces = dataclass_field(init=False)
+    nodes: MessagePieces = dataclass_field(init=False)
+    root: MessagePieces = dataclass_field(init=False)
     crossing: int = 0
     _open: list[_OpenRange] = dataclass_field(default_factory=list)
     _count: int = 0
 
     def __post_init__(self) -> None:
-        self.nodes, self.root = Pieces(self.spool), Pieces(self.spool)
+        self.nodes, self.root = MessagePieces(self.spool), MessagePieces(self.spool)
 
-    def add_range(self, start: int, end: int, event: Message, inner: list[Message]) -> None:
+    def add_range(self, start: int, end: int, event: ProtobufMessage, inner: list[ProtobufMessage]) -> None:
         """Open a node; ranges come by (start, -end)."""
         self._close_before(start)
         parent = next((o for o in reversed(self._open) if o.end >= end and (o.end > start or o.start == start)), None)
         if self._open and parent is not self._open[-1] and self._open[-1].end > start:
             self.crossing += 1
         self._count += 1
-        pieces = Pieces(self.spool)
+        pieces = MessagePieces(self.spool)
         # id, parentid, host_trace_event: the fields of a node in the order of their numbers.
         pieces.add(varint(1 << 3) + varint(self._count) + varint(2 << 3) + varint(parent.number if parent else 0))
         pieces.message(3, event.SerializeToString())
@@ -438,7 +438,7 @@ class Tree:
             pieces.message(SUPPLEMENT, supplement.SerializeToString())
         self._open.append(_OpenRange(start, end, self._count, pieces))
 
-    def add_inner(self, start: int, end: int, number: int, message: Message) -> None:
+    def add_inner(self, start: int, end: int, number: int, message: ProtobufMessage) -> None:
         """Add a call or an allocation to the innermost node that contains it, else to the root."""
         self._close_before(start)
         owner = next((o.pieces for o in reversed(self._open) if o.start <= start and end <= o.end), self.root)
@@ -449,7 +449,7 @@ class Tree:
         while self._open and self._open[-1].end < start:
             self.nodes.message(HOST_NODE, self._open.pop().pieces)
 
-    def finish(self) -> Pieces:
+    def finish(self) -> MessagePieces:
         """Return the ThreadNodeTreeProto. Its first node is a root, as in the files of Paddle."""
         while self._open:
             self.nodes.message(HOST_NODE, self._open.pop().pieces)
@@ -461,11 +461,11 @@ class Tree:
             process_id=0,
             thread_id=0,
         )
-        root = Pieces(self.spool)
+        root = MessagePieces(self.spool)
         root.add(varint(1 << 3) + varint(0) + varint(2 << 3) + varint(-1))
         root.message(3, event.SerializeToString())
         root.append(self.root)
-        tree = Pieces(self.spool)
+        tree = MessagePieces(self.spool)
         tree.add(varint(1 << 3) + varint(self.thread))
         tree.message(HOST_NODE, root)
         tree.append(self.nodes)
@@ -495,7 +495,7 @@ ThreadKey: TypeAlias = tuple[int, int | None, int]
 
 
 @dataclass(slots=True)
-class _State:
+class _PaddlePbState:
     """The state of both passes: the trees, and counts for the notes."""
 
     written: Written
@@ -503,7 +503,7 @@ class _State:
     run: Run
     spool: BinaryIO
     devices: DeviceRows
-    trees: dict[ThreadKey, Tree] = dataclass_field(default_factory=dict)
+    trees: dict[ThreadKey, NodeTree] = dataclass_field(default_factory=dict)
     threads: set[int] = dataclass_field(default_factory=set)
     lost: set[str] = dataclass_field(default_factory=set)
     renamed: int = 0
@@ -511,7 +511,7 @@ class _State:
     threadless: int = 0
     orphans: int = 0
 
-    def tree(self, source: int, pid: int | None, tid: int) -> Tree:
+    def tree(self, source: int, pid: int | None, tid: int) -> NodeTree:
         key = (source, pid, tid)
         if key not in self.trees:
             thread = unsigned(tid)
@@ -521,18 +521,18 @@ class _State:
                 while thread in self.threads or thread >= 1 << 64:
                     thread = (thread + 1) % (1 << 64)
             self.threads.add(thread)
-            self.trees[key] = Tree(thread, self.spool)
+            self.trees[key] = NodeTree(thread, self.spool)
         return self.trees[key]
 
 
-def write(stream: Stream, target: Path, options: WriteOptions) -> Written:
+def write(stream: RowStream, target: Path, options: WriteOptions) -> Written:
     written = Written(target)
     with new_file(target, force=options.force) as out, scratch_folder() as folder:
         rows = folder / "rows.arrow"
         devices = DeviceRows(folder / "devices.arrow")
         try:
             with scratch_file(folder / "pieces") as spool:
-                state = _State(written, 0, stream.run, spool, devices)
+                state = _PaddlePbState(written, 0, stream.run, spool, devices)
                 with StoredRows(rows, _PLAIN) as store:
                     for batch in stream.batches:
                         if kept := _host_part(batch, state):
@@ -549,7 +549,7 @@ def write(stream: Stream, target: Path, options: WriteOptions) -> Written:
     return written
 
 
-def _host_part(batch: pa.RecordBatch, state: _State) -> pa.RecordBatch | None:
+def _host_part(batch: pa.RecordBatch, state: _PaddlePbState) -> pa.RecordBatch | None:
     """Return the host rows, store device work, and count the rows that a tree cannot hold by reason."""
     written = state.written
     if schema.is_totals(batch):
@@ -595,7 +595,7 @@ def _stored(path: Path) -> Iterator[list[Row]]:
             yield batch.slice(start, _CHUNK_ROWS).to_pylist()
 
 
-def _host_rows(chunk: list[Row], state: _State) -> None:
+def _host_rows(chunk: list[Row], state: _PaddlePbState) -> None:
     work: dict[int, list[int]] = {}
     for at, row in enumerate(chunk):
         if row["kind"] in CALLS and row["correlation"] is not None:
@@ -606,7 +606,7 @@ def _host_rows(chunk: list[Row], state: _State) -> None:
     state.written.events += len(chunk)
 
 
-def _host_row(row: Row, work: list[Row], state: _State) -> None:
+def _host_row(row: Row, work: list[Row], state: _PaddlePbState) -> None:
     start = row["ts_ns"] + state.origin
     if row["tid"] is None:
         state.threadless += 1
@@ -631,19 +631,19 @@ def _host_row(row: Row, work: list[Row], state: _State) -> None:
         tree.add_range(start, start + row["dur_ns"], event, supplements(args, start, pid, tree.thread))
 
 
-def _add_device(node: Message, row: Row, state: _State) -> None:
+def _add_device(node: ProtobufMessage, row: Row, state: _PaddlePbState) -> None:
     args = args_of(row["args"])
     _note_lost(state, args, DEVICE_ARGS)
     add_device(node, row, row["ts_ns"] + state.origin, args)
     state.written.events += 1
 
 
-def _note_lost(state: _State, args: Args, known: set[str] | frozenset[str]) -> None:
+def _note_lost(state: _PaddlePbState, args: Args, known: set[str] | frozenset[str]) -> None:
     if args.keys() - known:
         state.lost.add("args")
 
 
-def _orphans(state: _State) -> None:
+def _orphans(state: _PaddlePbState) -> None:
     """Add device work without a launch to empty calls of thread 0."""
     for row in state.devices.orphans():
         start = row["ts_ns"] + state.origin
@@ -654,9 +654,9 @@ def _orphans(state: _State) -> None:
         state.orphans += 1
 
 
-def _assemble(out: BinaryIO, state: _State) -> None:
+def _assemble(out: BinaryIO, state: _PaddlePbState) -> None:
     facts: Args = next((s.facts for s in state.run.sources if s.format == "paddle-pb"), {})
-    whole = Pieces(state.spool)
+    whole = MessagePieces(state.spool)
     whole.message(1, b"1.0.2")
     whole.add(varint(2 << 3) + varint(unsigned(facts.get("span_indx")) or 0))
     for tree in state.trees.values():
@@ -676,7 +676,7 @@ def _assemble(out: BinaryIO, state: _State) -> None:
         out.write(delimited(5, device.SerializeToString()))
 
 
-def _device_properties(run: Run, facts: Args) -> Iterator[Message]:
+def _device_properties(run: Run, facts: Args) -> Iterator[ProtobufMessage]:
     kind = messages("nodetree")["DevicePropertyProto"]
     known = {f.name for f in kind.DESCRIPTOR.fields}
     listed = facts.get("device_properties")
@@ -701,7 +701,7 @@ def _device_name(name: str) -> bytes:
     return name.encode("utf-8", "replace")[:_NAME_BYTES].decode("utf-8", "ignore").encode()
 
 
-def _add_notes(state: _State) -> None:
+def _add_notes(state: _PaddlePbState) -> None:
     notes = state.written.notes
     if state.run.origin_ns is None and state.written.events:
         notes.append("the trace has no wall clock: times count from the zero of the trace")

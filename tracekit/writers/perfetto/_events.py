@@ -16,7 +16,7 @@ from tracekit.model import arrow
 from tracekit.model.arrow import F64, I64, Bytes, Column, DictColumn, Mask, Rows, pc
 from tracekit.model.digits import varint, varint_sizes
 from tracekit.writers.json_text import OWN_KEYS, parsed
-from tracekit.writers.perfetto._wire import BINARY, Cells, binary, double, message, number, sizes_of, text, words
+from tracekit.writers.perfetto._wire import BINARY, WireCells, binary, double, message, number, sizes_of, text, words
 from tracekit.writers.tracks.arrows import ENDED_FLOWS, OPEN_FLOWS, keep_newest
 from tracekit.writers.tracks.batch import (
     BOUND_END,
@@ -48,7 +48,7 @@ Text = tuple[int, int]
 """Field of InternedData and number (iid) of a text."""
 
 
-class Interned:
+class InternedNames:
     """All texts of a file. A number means the same on each track, but each track that uses it must define it."""
 
     def __init__(self) -> None:
@@ -127,7 +127,7 @@ class Annotations:
     needs: list[tuple[Text, ...]]
 
 
-def of_args(args: DictColumn, interned: Interned) -> Annotations:
+def of_args(args: DictColumn, interned: InternedNames) -> Annotations:
     """Return the annotations of a column of args."""
     texts = arrow.texts(args.dictionary)
     groups: dict[tuple[str, ...], list[int]] = {}
@@ -177,7 +177,7 @@ def _one_by_one(iids: list[int], objects: list[dict[str, object]]) -> Column:
 def _together(iids: list[int], columns: zip[tuple[object, ...]], count: int) -> Column:
     """Return the annotations of objects with the same keys, column by column."""
     pieces: list[Column] = []
-    cells = Cells(count)
+    cells = WireCells(count)
     for iid, values in zip(iids, columns, strict=True):
         kinds = set(map(type, values))
         key = varint(iid)
@@ -197,7 +197,7 @@ def _together(iids: list[int], columns: zip[tuple[object, ...]], count: int) -> 
             cells.varint(inner, varint_sizes(inner))
             cells.put(b"\x08" + key)
             pieces += [cells.column(), long]
-            cells = Cells(count)
+            cells = WireCells(count)
     pieces.append(cells.column())
     return joined(*pieces)
 
@@ -228,7 +228,7 @@ def joined(*pieces: Column) -> Column:
     return pc.binary_join_element_wise(*pieces, nothing) if len(pieces) > 1 else pieces[0]
 
 
-def put_integers(cells: Cells, key: bytes, values: I64, where: Mask | None = None) -> None:
+def put_integers(cells: WireCells, key: bytes, values: I64, where: Mask | None = None) -> None:
     """Add an argument that is a whole number. key: the number of its name, as a varint."""
     sizes = varint_sizes(values)
     cells.put(b"\x22", where)
@@ -237,13 +237,13 @@ def put_integers(cells: Cells, key: bytes, values: I64, where: Mask | None = Non
     cells.varint(values, sizes, where)
 
 
-def put_doubles(cells: Cells, key: bytes, values: F64, where: Mask | None = None) -> None:
+def put_doubles(cells: WireCells, key: bytes, values: F64, where: Mask | None = None) -> None:
     """Add an argument that is a double."""
     cells.put(b"\x22" + varint(len(key) + 10) + b"\x08" + key + b"\x29", where)
     cells.fixed(words(values), where)
 
 
-def put_shape(cells: Cells, key: bytes, axes: list[I64], where: Mask | None = None) -> None:
+def put_shape(cells: WireCells, key: bytes, axes: list[I64], where: Mask | None = None) -> None:
     """Add an argument that is a list of three whole numbers."""
     sizes = [varint_sizes(axis) for axis in axes]
     total = sum((size.astype(np.int64) for size in sizes), np.full(len(axes[0]), 1 + len(key) + 3 * len(axes)))
@@ -335,7 +335,7 @@ class Points:
             known = self._found[before is not None] = _slices_of(self, before)
         return known.get(row)
 
-    def put(self, cells: Cells, place: I64) -> Column | None:
+    def put(self, cells: WireCells, place: I64) -> Column | None:
         """Add the fields of each item to its cells; return them instead where an item has several points.
 
         place: the item of each row of the batch.
@@ -514,7 +514,7 @@ class Template:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Shared:
+class SharedState:
     """The templates of a batch. code: shape (n,). data, sizes: of each template, and of the end of a slice."""
 
     code: Rows
@@ -526,12 +526,12 @@ class Shared:
 class Templates:
     """Makes the shared parts of events; each is made once for many batches."""
 
-    def __init__(self, interned: Interned) -> None:
+    def __init__(self, interned: InternedNames) -> None:
         self._interned = interned
         self._known: dict[tuple[object, ...], Template] = {}
         self._varies = {"correlation", "bytes"}  # columns that differ from row to row
 
-    def shared(self, batch: Batch) -> tuple[Shared, OwnFields]:
+    def shared(self, batch: Batch) -> tuple[SharedState, OwnFields]:
         """Return the templates of a batch, and the fields that each row has beside its template."""
         present = dict(own_numbers(batch))
         wide = [name for name in present if name not in self._varies]
@@ -549,7 +549,7 @@ class Templates:
         own = OwnFields(self._interned, batch, {name: present[name] for name in present if name not in wide})
         templates = self._templates(batch, first, {name: present[name] for name in wide}, own.needs)
         data = arrow.array([*(template.data for template in templates), PACKET_END], BINARY)
-        return Shared(code, templates, data, sizes_of(data)), own
+        return SharedState(code, templates, data, sizes_of(data)), own
 
     def _choose(
         self, batch: Batch, base: list[Codes | None], present: dict[str, Mask | None], wide: list[str]
@@ -629,7 +629,7 @@ def _most_classes(batch: Batch) -> int:
 class OwnFields:
     """The fields that each row of a batch has for itself. needs: the texts that they refer to."""
 
-    def __init__(self, interned: Interned, batch: Batch, present: dict[str, Mask | None]) -> None:
+    def __init__(self, interned: InternedNames, batch: Batch, present: dict[str, Mask | None]) -> None:
         self._batch = batch
         self._shapes: list[tuple[bytes, list[str], Mask | None]] = []
         self._numbers: list[tuple[bytes, I64, Mask | None]] = []
@@ -662,7 +662,7 @@ class OwnFields:
         self._points = points if batch.points and points.any() else None
         self.needs = tuple(needs)
 
-    def put(self, cells: Cells, rows: I64, given: Mask | None) -> None:
+    def put(self, cells: WireCells, rows: I64, given: Mask | None) -> None:
         """Add the fields of these rows of the batch to as many cells. given: the others are no rows, and get none."""
         batch = self._batch
 
@@ -684,7 +684,7 @@ class OwnFields:
             _put_points(cells, batch.phase[rows], batch.identity[rows], points)
 
 
-def _put_points(cells: Cells, phases: Bytes, identity: I64, points: Mask) -> None:
+def _put_points(cells: WireCells, phases: Bytes, identity: I64, points: Mask) -> None:
     """Add the fields of rows that are flow events: legacy events, which Perfetto joins by their id."""
     sizes = varint_sizes(identity)
     bound = (phases == BOUND_END) & points

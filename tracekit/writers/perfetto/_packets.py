@@ -17,18 +17,18 @@ from tracekit.model.digits import varint_sizes
 from tracekit.writers.perfetto._events import (
     PACKET_END,
     Annotations,
-    Interned,
+    InternedNames,
     Points,
-    Shared,
+    SharedState,
     Templates,
     Text,
     joined,
     of_args,
 )
-from tracekit.writers.perfetto._wire import Cells, message, number, packet, sizes_of, text
+from tracekit.writers.perfetto._wire import WireCells, message, number, packet, sizes_of, text
 from tracekit.writers.tracks.batch import COUNTER, NOT_WRITTEN, SLICE, UNDRAWN, Batch, classes, value_codes
-from tracekit.writers.tracks.lanes import Heading, Lanes, Process, Track
-from tracekit.writers.tracks.nested import Items, Order, order_packets
+from tracekit.writers.tracks.lanes import Heading, Track, TrackLanes, TrackProcess
+from tracekit.writers.tracks.nested import Order, TrackItems, order_packets
 
 # Tracks of Perfetto: their descriptors, their packet sequences, and the texts that each sequence has defined.
 #
@@ -47,11 +47,11 @@ _COMMON = number(10, 1)
 
 
 @dataclass(slots=True)
-class Timeline:
+class PacketTimeline:
     """A track of the file with its packet sequence. track: None for a counter."""
 
     number: int
-    process: Process
+    process: TrackProcess
     track: Track | None
     name: str
     introduced: Heading | None = None
@@ -70,8 +70,8 @@ class Timeline:
 class Timelines:
     """All tracks of a file, numbered from 0 in order of appearance."""
 
-    def __init__(self, lanes: Lanes, interned: Interned) -> None:
-        self.all: list[Timeline] = []
+    def __init__(self, lanes: TrackLanes, interned: InternedNames) -> None:
+        self.all: list[PacketTimeline] = []
         self._lanes = lanes
         self._interned = interned
         self._of_track = np.full(16, -1, np.int64)
@@ -91,7 +91,7 @@ class Timelines:
         used[tracks] = True
         for new in np.flatnonzero(used & (self._of_track < 0)).tolist():
             track = self._lanes.tracks[new]
-            self._of_track[new] = self._add(Timeline(track.number, track.lane.process, track, ""))
+            self._of_track[new] = self._add(PacketTimeline(track.number, track.lane.process, track, ""))
         return self._of_track[tracks]
 
     def counter(self, track: int, name: str) -> int:
@@ -99,10 +99,10 @@ class Timelines:
         process = self._lanes.tracks[track].lane.process
         key = process.number, name
         if key not in self._counters:
-            self._counters[key] = self._add(Timeline(self._lanes.number(), process, None, name))
+            self._counters[key] = self._add(PacketTimeline(self._lanes.number(), process, None, name))
         return self._counters[key]
 
-    def _add(self, timeline: Timeline) -> int:
+    def _add(self, timeline: PacketTimeline) -> int:
         at = len(self.all)
         self.all.append(timeline)
         if at == len(self.last):
@@ -132,7 +132,7 @@ class Timelines:
         head = number(8, 0) + number(10, one.number + 1) + number(13, 2)
         return packet(head, message(12, self._interned.definitions(texts)))
 
-    def _described(self, timeline: Timeline) -> Iterator[bytes]:
+    def _described(self, timeline: PacketTimeline) -> Iterator[bytes]:
         process = timeline.process
         heading = self._lanes.process_heading(process)
         if process.introduced != heading:
@@ -166,7 +166,7 @@ def _descriptor(*parts: bytes) -> bytes:
     return packet(message(60, *parts), _COMMON)
 
 
-def _sequence_start(timeline: Timeline) -> bytes:
+def _sequence_start(timeline: PacketTimeline) -> bytes:
     """Return the first packet of a sequence: its clock counts on from packet to packet, its events are on the track."""
     clocks = (
         message(1, number(1, TRACE_CLOCK), number(2, 0)),
@@ -213,8 +213,8 @@ class _Placed:
 class PacketMaker:
     """Turns batches in order of start into packets. Keeps open slices and the time of each track between batches."""
 
-    def __init__(self, lanes: Lanes) -> None:
-        self.interned = Interned()
+    def __init__(self, lanes: TrackLanes) -> None:
+        self.interned = InternedNames()
         self.timelines = Timelines(lanes, self.interned)
         self.events = self.undrawn = 0
         self._templates = Templates(self.interned)
@@ -248,7 +248,7 @@ class PacketMaker:
         start = np.concatenate((np.zeros(open_.shape[1], np.int64), batch.ts[rows]))[order]
         end = np.concatenate((open_[1], batch.ts[rows] + batch.dur[rows]))[order]
         single = np.concatenate((np.zeros(open_.shape[1], np.bool_), batch.phase[rows] != SLICE))[order]
-        placed = order_packets(Items(tracks[order], start, end, single, carried), int(batch.ts[-1]))
+        placed = order_packets(TrackItems(tracks[order], start, end, single, carried), int(batch.ts[-1]))
         self._open = np.stack((number[placed.open], end[placed.open]))
         row_of_item = np.concatenate((np.full(open_.shape[1], -1), rows))[order]
         item_rows = row_of_item[placed.starters]
@@ -262,7 +262,7 @@ class PacketMaker:
             return
         no, yes = np.zeros(len(number), np.bool_), np.ones(len(number), np.bool_)
         dense = np.append(0, np.cumsum(number[1:] != number[:-1]))
-        placed = order_packets(Items(dense, np.zeros(len(number), np.int64), end, no, yes), int(end.max()))
+        placed = order_packets(TrackItems(dense, np.zeros(len(number), np.int64), end, no, yes), int(end.max()))
         self._open = np.empty((2, 0), np.int64)
         lone = _Placed(placed, number, end, end)
         steps, _, tracks = self._steps(lone)
@@ -297,11 +297,11 @@ class PacketMaker:
         row[order.starter_row] = rows
         begins = row >= 0 if len(order.enders) else None
         code = shared.code[row] if begins is None else np.where(begins, shared.code[row], len(shared.templates))
-        body = Cells(order.rows)
+        body = WireCells(order.rows)
         own.put(body, row, begins)
         place = np.full(batch.count, -1, np.int64)
         place[rows] = order.starter_row
-        behind = Cells(order.rows)
+        behind = WireCells(order.rows)
         flows = points.put(behind, place)
         inner = shared.sizes[code] + body.sizes + behind.sizes
         if flows is not None:
@@ -317,7 +317,7 @@ class PacketMaker:
         if short:
             heads.texts(shared.data, code)
         if flows is not None:
-            behind = Cells(order.rows)
+            behind = WireCells(order.rows)
         closed = np.zeros(order.rows, np.bool_)
         closed[order.starter_row] = order.closed
         _put_ends(behind, sequence, durations, closed)
@@ -342,7 +342,7 @@ class PacketMaker:
             yield _data(joined(*pieces, ends.slice(first, count)))
             first = last
 
-    def _definitions(self, number: I64, shared: Shared, args: Annotations | None, rows: I64) -> Iterator[bytes]:
+    def _definitions(self, number: I64, shared: SharedState, args: Annotations | None, rows: I64) -> Iterator[bytes]:
         """Yield the texts that a track uses for the first time. number: timeline of each starter."""
         sources = [(shared.code[rows], [template.needs for template in shared.templates])]
         if args is not None:
@@ -398,11 +398,11 @@ class PacketMaker:
         return steps, durations, tracks
 
 
-def _heads(sequence: I64, steps: I64, inner: I64) -> Cells:
+def _heads(sequence: I64, steps: I64, inner: I64) -> WireCells:
     """Return the begin of each packet: its length, time and sequence. inner: the bytes of the event."""
     sizes, step_sizes, inner_sizes = varint_sizes(sequence), varint_sizes(steps), varint_sizes(inner)
     total = inner + (inner_sizes + np.uint8(3) + sizes + step_sizes)
-    cells = Cells(len(inner))
+    cells = WireCells(len(inner))
     cells.put(b"\x0a")
     cells.varint(total, varint_sizes(total))
     cells.put(b"\x40")
@@ -414,7 +414,7 @@ def _heads(sequence: I64, steps: I64, inner: I64) -> Cells:
     return cells
 
 
-def _put_ends(cells: Cells, sequence: I64, steps: I64, where: Mask) -> None:
+def _put_ends(cells: WireCells, sequence: I64, steps: I64, where: Mask) -> None:
     """Add the packets that end the slices of some rows."""
     sizes, step_sizes = varint_sizes(sequence), varint_sizes(steps)
     cells.put(b"\x0a", where)

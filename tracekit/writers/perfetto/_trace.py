@@ -8,12 +8,12 @@ from pathlib import Path
 import numpy as np
 
 from tracekit.model.arrow import I64, Mask
-from tracekit.writers.base import Stream, WriteOptions, Written
+from tracekit.writers.base import RowStream, WriteOptions, Written
 from tracekit.writers.gzipped import Sink
 from tracekit.writers.json_text import facts_json
 from tracekit.writers.perfetto._events import InputArrows, Points
 from tracekit.writers.perfetto._packets import PacketMaker, facts_packet, unix_clock
-from tracekit.writers.tracks.arrows import PENDING_LAUNCHES, Launches
+from tracekit.writers.tracks.arrows import PENDING_LAUNCHES, LaunchArrows
 from tracekit.writers.tracks.batch import BOUND_END, Batch, Loader, event_tables, launch_columns
 from tracekit.writers.tracks.output import file_facts, viewer_file
 
@@ -30,11 +30,11 @@ _LAUNCH, _LATE, _BOUND = 1 << 32, 1 << 44, 1 << 52
 _RING = 2 * PENDING_LAUNCHES
 
 
-class Arrows:
+class FlowArrows:
     """Gives each arrow its id. `points` is called for each batch in order, `release` when it is written."""
 
     def __init__(self) -> None:
-        self.launches = Launches()
+        self.launches = LaunchArrows()
         self.undrawn = 0
         """Arrows to a second kernel that comes long after its launch."""
         self._held: list[Points] = []
@@ -98,7 +98,7 @@ BATCH_ROWS = 64 << 10
 _UNDRAWN = "arrow-points-that-perfetto-does-not-draw"
 
 
-def write(stream: Stream, target: Path, options: WriteOptions) -> Written:
+def write(stream: RowStream, target: Path, options: WriteOptions) -> Written:
     """Write a stream as a Perfetto trace, gzipped where the name ends with .gz.
 
     Raises: OutputExistsError, OutputError.
@@ -110,8 +110,8 @@ def write(stream: Stream, target: Path, options: WriteOptions) -> Written:
     return written
 
 
-def _write(stream: Stream, file: Sink, options: WriteOptions, written: Written) -> None:
-    loader, arrows = Loader(stream.run, written, asynchronous=False), Arrows()
+def _write(stream: RowStream, file: Sink, options: WriteOptions, written: Written) -> None:
+    loader, arrows = Loader(stream.run, written, asynchronous=False), FlowArrows()
     maker = PacketMaker(loader.lanes)
     for points in _held_back(stream, loader, arrows, written):
         for chunk in maker.chunks(points.batch, points):
@@ -131,7 +131,7 @@ def _write(stream: Stream, file: Sink, options: WriteOptions, written: Written) 
     file.write(facts_packet(facts_json(facts)))
 
 
-def _held_back(stream: Stream, loader: Loader, arrows: Arrows, written: Written) -> Iterator[Points]:
+def _held_back(stream: RowStream, loader: Loader, arrows: FlowArrows, written: Written) -> Iterator[Points]:
     """Yield the batches, each when the next one has been read: then the arrows of its launches are known."""
     held: Points | None = None
     for table in event_tables(stream.batches, written, BATCH_ROWS):
@@ -149,7 +149,7 @@ def _held_back(stream: Stream, loader: Loader, arrows: Arrows, written: Written)
         yield held
 
 
-def _add_notes(loader: Loader, arrows: Arrows, written: Written) -> None:
+def _add_notes(loader: Loader, arrows: FlowArrows, written: Written) -> None:
     written.explain(_UNDRAWN, "flow events without a partner were skipped")
     launches = arrows.launches
     notes = [

@@ -56,7 +56,7 @@ class _Piece:
     most: int
 
 
-class Cells:
+class WireCells:
     """Rows of fields side by side, built by columns; a row may lack some of them.
 
     Fields are joined to words of eight bytes. All words of a row are stored one after the other, in order of the rows:
@@ -137,7 +137,7 @@ class Cells:
             words = view[np.minimum(offsets[:-1] + at, len(data))] & _FIRST[here]
             self._add(_Piece(words[codes], here[codes], int(here.max())))
 
-    def extend(self, other: Cells) -> None:
+    def extend(self, other: WireCells) -> None:
         """Add the fields of other cells behind these."""
         for piece in other._pieces:
             self._add(piece)

@@ -9,12 +9,12 @@ from pathlib import Path
 import numpy as np
 
 from tracekit.model.arrow import I64, Column
-from tracekit.writers.base import Stream, WriteOptions, Written
+from tracekit.writers.base import RowStream, WriteOptions, Written
 from tracekit.writers.gzipped import Sink
 from tracekit.writers.json_text import facts_json
 from tracekit.writers.tracks.batch import COUNTER, NOT_WRITTEN, SLICE, Loader, event_tables
 from tracekit.writers.tracks.digits import Piece, fixed_rows
-from tracekit.writers.tracks.lanes import Lanes
+from tracekit.writers.tracks.lanes import TrackLanes
 from tracekit.writers.tracks.nested import EVENTS, NestedEvents
 from tracekit.writers.tracks.output import Spool, file_facts, title, viewer_file
 from tracekit.writers.tracks.texts import quoted
@@ -39,7 +39,7 @@ EXACT_NS = 1 << 53
 _MARKS, _COUNTERS = "marks-that-speedscope-cannot-hold", "counters-that-speedscope-cannot-hold"
 
 
-def write(stream: Stream, target: Path, options: WriteOptions) -> Written:
+def write(stream: RowStream, target: Path, options: WriteOptions) -> Written:
     """Write a stream as a speedscope profile, gzipped where the name ends with .gz.
 
     Raises: OutputExistsError, OutputError.
@@ -88,7 +88,7 @@ def _write(
     out.write(f']}},\n"tracekit":{facts_json(facts)}}}\n'.encode())
 
 
-def _chosen(spool: Spool, lanes: Lanes) -> list[tuple[int, str]]:
+def _chosen(spool: Spool, lanes: TrackLanes) -> list[tuple[int, str]]:
     """Return the tracks with slices in order of display, and the names of their profiles."""
     found = []
     for number in spool.keys(EVENTS):

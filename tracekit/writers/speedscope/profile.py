@@ -22,13 +22,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tracekit.writers.base import Stream, WriteOptions, Writer, Written
+from tracekit.writers.base import RowStream, WriteOptions, Writer, Written
 
 if TYPE_CHECKING:
     from pathlib import Path
 
 
-def write(stream: Stream, target: Path, options: WriteOptions) -> Written:
+def write(stream: RowStream, target: Path, options: WriteOptions) -> Written:
     """Write the rows by track, once all have come."""
     from tracekit.writers.speedscope import _profile
 

@@ -15,9 +15,9 @@ from tracekit.model import arrow
 from tracekit.model.arrow import I64
 from tracekit.model.schema import Kind
 from tracekit.model.units import format_span
-from tracekit.writers.base import Shape, Stream, WriteOptions, Writer, Written
+from tracekit.writers.base import OutputSubset, RowStream, WriteOptions, Writer, Written
 from tracekit.writers.split.pieces import pieces
-from tracekit.writers.split.plan import Stored, folder_beside, megabytes, parse_split
+from tracekit.writers.split.plan import StoredPieces, folder_beside, megabytes, parse_split
 
 # A trace with fewer events, for viewers that take no more: the longest are kept.
 #
@@ -33,10 +33,10 @@ _STEP = 1 << 62
 def limited(writer: Writer, *, most_events: int = 0, most_bytes: int = 0) -> Writer:
     """Return a writer that writes at most so many events, and a file of at most so many bytes; 0: any number."""
 
-    def write(stream: Stream, target: Path, options: WriteOptions) -> Written:
+    def write(stream: RowStream, target: Path, options: WriteOptions) -> Written:
         if target.exists() and not options.force:
             raise OutputExistsError(str(target))
-        with folder_beside(target) as folder, Stored(target) as stored:
+        with folder_beside(target) as folder, StoredPieces(target) as stored:
             for batch in stream.batches:
                 stored.add(batch)
             part = folder / target.name
@@ -49,7 +49,7 @@ def limited(writer: Writer, *, most_events: int = 0, most_bytes: int = 0) -> Wri
 
 
 def _write(
-    writer: Writer, stream: Stream, stored: Stored, part: Path, options: WriteOptions, most: tuple[int, int]
+    writer: Writer, stream: RowStream, stored: StoredPieces, part: Path, options: WriteOptions, most: tuple[int, int]
 ) -> Written:
     """Write into `part`. most: events and bytes, 0 for any number."""
     count = min(most[0], stored.rows) if most[0] else stored.rows
@@ -57,7 +57,7 @@ def _write(
         kept = _Kept(stored, count)
         if len(stream.ledgers) == 1 and count < stored.rows:
             stream.ledgers[0].left_out = {REASON: stored.rows - count}  # for the facts in the file
-        again = Stream(stream.run, chain(stored.totals(), kept.batches()), stream.ledgers)
+        again = RowStream(stream.run, chain(stored.totals(), kept.batches()), stream.ledgers)
         written = writer.write(again, part, replace(options, force=True))
         size = part.stat().st_size
         if not most[1] or size <= most[1] or count == 0:
@@ -71,7 +71,7 @@ def _write(
 class _Kept:
     """The events that stay. The others are counted while the rows are read."""
 
-    stored: Stored
+    stored: StoredPieces
     count: int
     gone: int = 0
     without_duration: int = 0
@@ -159,7 +159,7 @@ def _rank(batch: pa.RecordBatch) -> I64:
     return rank
 
 
-def shaped(writer: Writer, shape: Shape) -> Writer:
+def shaped(writer: Writer, shape: OutputSubset) -> Writer:
     """Return a writer that writes in that shape. Raises: UsageError."""
     if writer.folder:
         raise UsageError(

@@ -20,17 +20,17 @@ import numpy as np
 import orjson
 import pyarrow as pa
 
-from tracekit.errors import Option, OutputError, OutputExistsError, Place, UsageError, sentence
+from tracekit.errors import NamedPath, Option, OutputError, OutputExistsError, UsageError, sentence
 from tracekit.model import arrow
 from tracekit.model.arrow import I64, Column, Mask, pc
 from tracekit.model.trace import Run
-from tracekit.writers.base import WITH_O, Stream, WriteOptions, Writer, Written, new_file
+from tracekit.writers.base import WITH_O, RowStream, WriteOptions, Writer, Written, new_file
 from tracekit.writers.json_text import facts_json
 from tracekit.writers.split.plan import (
     MOST_PIECES,
     ROWS,
     Split,
-    Stored,
+    StoredPieces,
     cuts_by_time,
     folder_beside,
     ranks,
@@ -63,7 +63,7 @@ class Piece:
     events: events that start in it. continued: parts of events that start before it. cut: parts that the end cuts.
     """
 
-    stored: Stored
+    stored: StoredPieces
     row: int
     start_ns: int
     cut_ns: int | None
@@ -163,14 +163,14 @@ def pieces(writer: Writer, how: Split) -> Writer:
         hint = sentence(Option("to"), f" one of: {', '.join(TARGETS)}")
         raise UsageError(sentence(Option("split"), f": {writer.name} is written whole"), hint=hint, choices=TARGETS)
 
-    def write(stream: Stream, target: Path, options: WriteOptions) -> Written:
+    def write(stream: RowStream, target: Path, options: WriteOptions) -> Written:
         return _Splitter(writer, how, stream, target, options).write()
 
     return replace(writer, write=write)
 
 
 @dataclass(slots=True)
-class _Entry:
+class _PieceEntry:
     """A piece that is written. times: its first and last ns. counts: events that start, go on, and are cut in it.
 
     label: its step or rank.
@@ -199,10 +199,10 @@ class _Entry:
 class _Splitter:
     writer: Writer
     how: Split
-    stream: Stream
+    stream: RowStream
     target: Path
     options: WriteOptions
-    entries: list[_Entry] = field(default_factory=list)
+    entries: list[_PieceEntry] = field(default_factory=list)
 
     def write(self) -> Written:
         """Write all pieces into a folder beside the target, move them to their names, then write the index.
@@ -213,7 +213,7 @@ class _Splitter:
         if index.exists() and not self.options.force:
             raise OutputExistsError(str(index))
         with folder_beside(self.target) as folder:
-            with Stored(self.target) as stored:
+            with StoredPieces(self.target) as stored:
                 for batch in self.stream.batches:
                     stored.add(batch)
                 self._write_all(stored, folder)
@@ -233,7 +233,7 @@ class _Splitter:
     def _name(self, number: int) -> str:
         return f"{self._stem()}.{number:04d}{self._suffix()}"
 
-    def _write_all(self, stored: Stored, folder: Path) -> None:
+    def _write_all(self, stored: StoredPieces, folder: Path) -> None:
         if self.how.by == "rank" and stored.rows:
             for rank in ranks(stored):
                 self._write_rank(stored, folder, rank)
@@ -259,7 +259,7 @@ class _Splitter:
                 return
             row, start, opened = row + piece.events, piece.cut_ns, piece.left_open
 
-    def _by_count(self, stored: Stored) -> Callable[[int], int | None]:
+    def _by_count(self, stored: StoredPieces) -> Callable[[int], int | None]:
         """Return what gives the cut of a piece from its first row."""
         if self.how.by == "events":
             most = self.how.amount
@@ -267,7 +267,7 @@ class _Splitter:
             return lambda row: stored.time_after(row + most) if row + most < stored.rows else None
         return lambda _: None
 
-    def _write_sized(self, stored: Stored, folder: Path, row: int, start: int, opened: Open) -> Piece:
+    def _write_sized(self, stored: StoredPieces, folder: Path, row: int, start: int, opened: Open) -> Piece:
         """Write a piece that has at most the wanted size; it is written again, shorter, until it has.
 
         A piece whose events all start at one instant may be larger: there is no time to cut it at.
@@ -299,9 +299,9 @@ class _Splitter:
         times = (piece.start_ns, to_ns) if piece.stored.rows else (None, None)
         name = self._name(len(self.entries) + 1)
         counts = piece.events, piece.continued, piece.cut
-        self.entries.append(_Entry(name, size, times, counts, label, written))
+        self.entries.append(_PieceEntry(name, size, times, counts, label, written))
 
-    def _write_rank(self, stored: Stored, folder: Path, rank: int | None) -> None:
+    def _write_rank(self, stored: StoredPieces, folder: Path, rank: int | None) -> None:
         events = 0
         first: int | None = None
         last: int | None = None
@@ -322,15 +322,15 @@ class _Splitter:
 
         written, size = self._write_rows(folder, stored, rows())
         name = self._name(len(self.entries) + 1)
-        self.entries.append(_Entry(name, size, (first, last), (events, 0, 0), {"rank": rank}, written))
+        self.entries.append(_PieceEntry(name, size, (first, last), (events, 0, 0), {"rank": rank}, written))
 
-    def _write_rows(self, folder: Path, stored: Stored, rows: Iterator[pa.RecordBatch]) -> tuple[Written, int]:
+    def _write_rows(self, folder: Path, stored: StoredPieces, rows: Iterator[pa.RecordBatch]) -> tuple[Written, int]:
         number = len(self.entries) + 1
         if number > MOST_PIECES:
             refuse_many(number, Option("split", self.how.text), "name a larger size")
         path = folder / self._name(number)
         batches = chain(stored.totals(), rows) if number == 1 else rows
-        stream = Stream(self.stream.run, batches, self.stream.ledgers)
+        stream = RowStream(self.stream.run, batches, self.stream.ledgers)
         written = self.writer.write(stream, path, replace(self.options, force=True))
         for _ in batches:  # the counts of a piece are complete when all its rows were taken
             pass
@@ -440,5 +440,5 @@ def _refuse_input(final: Path, run: Run) -> None:
     for source in run.sources:
         name = source.opened or source.path
         if "://" not in name and Path(name).exists() and final.exists() and final.samefile(name):
-            text = sentence(Place(str(final)), " is an input and cannot be replaced")
+            text = sentence(NamedPath(str(final)), " is an input and cannot be replaced")
             raise OutputError(text, hint=sentence("choose another name", WITH_O))

@@ -59,7 +59,7 @@ def folder_beside(target: Path) -> Iterator[Path]:
         ) from err
 
 
-class Stored:
+class StoredPieces:
     """EVENTS in order of start, and TOTALS, in a file without a name beside the target."""
 
     def __init__(self, target: Path) -> None:
@@ -177,7 +177,7 @@ def _positive(number: int) -> int:
     return number
 
 
-def cuts_by_time(stored: Stored, window_ns: int) -> list[int]:
+def cuts_by_time(stored: StoredPieces, window_ns: int) -> list[int]:
     """Return the starts of the windows in which events start, without the first. Raises: UsageError."""
     windows = np.empty(0, np.int64)
     for batch in stored.events():
@@ -190,7 +190,7 @@ def cuts_by_time(stored: Stored, window_ns: int) -> list[int]:
     return [stored.first_ns + window * window_ns for window in windows[1:].tolist()]
 
 
-def starts_of_steps(stored: Stored) -> dict[int, str]:
+def starts_of_steps(stored: StoredPieces) -> dict[int, str]:
     """Return the first start of each step, ascending, with its number; "" where it has none. Raises: UsageError."""
     numbered: dict[int, int] = {}
     starts: dict[int, str] = {}
@@ -216,7 +216,7 @@ def starts_of_steps(stored: Stored) -> dict[int, str]:
     return dict(sorted(starts.items()))
 
 
-def ranks(stored: Stored) -> list[int | None]:
+def ranks(stored: StoredPieces) -> list[int | None]:
     """Return the ranks of the events, ascending; None, for events without one, comes last. Raises: UsageError."""
     found: set[int] = set()
     without = False

@@ -48,7 +48,7 @@ class Arrows:
     identity: I64
 
 
-class Launches:
+class LaunchArrows:
     """Joins device work with launches before it by (source, pid, correlation), from batch to batch."""
 
     def __init__(self) -> None:

@@ -24,7 +24,7 @@ from tracekit.writers.base import Written
 from tracekit.writers.json_text import parsed
 from tracekit.writers.tracks.arrows import BOUND, Flows
 from tracekit.writers.tracks.digits import Piece
-from tracekit.writers.tracks.lanes import LaneKey, Lanes
+from tracekit.writers.tracks.lanes import LaneKey, TrackLanes
 
 # Small codes for rows that agree in several columns, found without sorting where the columns are narrow.
 
@@ -218,7 +218,7 @@ class Loader:
 
     def __init__(self, run: Run, written: Written, *, asynchronous: bool = True) -> None:
         """asynchronous: work that overlaps on its thread gets the phase ASYNC, else it is spread over tracks."""
-        self.lanes = Lanes(run)
+        self.lanes = TrackLanes(run)
         self._asynchronous = asynchronous
         self.ends = np.empty(0, np.int64)
         """Last end of a slice on each track."""

@@ -26,7 +26,7 @@ Heading: TypeAlias = tuple[str, int]
 
 
 @dataclass(slots=True)
-class Process:
+class TrackProcess:
     """One process of the viewer. A host process has on_device false and no device.
 
     introduced: the heading that is in the file so far.
@@ -44,10 +44,10 @@ class Process:
 
 
 @dataclass(slots=True)
-class Lane:
+class TrackLane:
     """One stream or thread. Slices that overlap need several tracks, each a thread of the viewer."""
 
-    process: Process
+    process: TrackProcess
     context: int | None
     stream: int | None
     tid: int | None
@@ -65,20 +65,20 @@ class Lane:
 class Track:
     """One thread of the viewer: the track of a lane with number `extra`, from 0."""
 
-    lane: Lane
+    lane: TrackLane
     extra: int
     number: int
     introduced: Heading | None = None
 
 
-class Lanes:
+class TrackLanes:
     """All lanes of a file, in order of appearance; lanes and tracks are numbered from 0."""
 
     def __init__(self, run: Run) -> None:
         self._run = run
-        self.lanes: list[Lane] = []
+        self.lanes: list[TrackLane] = []
         self.tracks: list[Track] = []
-        self._processes: dict[ProcessKey, Process] = {}
+        self._processes: dict[ProcessKey, TrackProcess] = {}
         self._known: dict[LaneKey, int] = {}
         self._seen = {False: 0, True: 0}
         self._next = 1
@@ -97,12 +97,12 @@ class Lanes:
             process_key = (on_device, source, rank, pid, device)
             process = self._processes.get(process_key)
             if process is None:
-                process = Process(self.number(), on_device, source, rank, pid, device, self._seen[on_device])
+                process = TrackProcess(self.number(), on_device, source, rank, pid, device, self._seen[on_device])
                 self._seen[on_device] += 1
                 self._processes[process_key] = process
             if context is not None:
                 process.contexts.add(context)
-            self.lanes.append(Lane(process, context, stream, tid, len(self.lanes), api))
+            self.lanes.append(TrackLane(process, context, stream, tid, len(self.lanes), api))
         return known
 
     def track(self, lane: int, extra: int) -> int:
@@ -118,7 +118,7 @@ class Lanes:
         """Return for each track whether it is one of a thread of the host."""
         return np.array([track.lane.is_thread for track in self.tracks], np.bool_)
 
-    def process_heading(self, process: Process) -> Heading:
+    def process_heading(self, process: TrackProcess) -> Heading:
         """Return the name of a process as it is known now, and its place in the order."""
         return self.process_name(process), _order(process)
 
@@ -130,11 +130,11 @@ class Lanes:
         """Return the place of a track among all tracks, to sort them by."""
         return *self.place_of(track.lane.process), _track_order(track), track.number
 
-    def place_of(self, process: Process) -> tuple[int, int]:
+    def place_of(self, process: TrackProcess) -> tuple[int, int]:
         """Return the place of a process among all processes, to sort them by."""
         return _order(process), process.number
 
-    def process_name(self, process: Process) -> str:
+    def process_name(self, process: TrackProcess) -> str:
         """Return the name of a process: its rank, its input where there are several, its device or own name."""
         run, source = self._run, process.source
         words = []
@@ -161,7 +161,7 @@ class Lanes:
         text = self.lane_name(track.lane)
         return f"{text} ({track.extra + 1})" if track.extra else text
 
-    def lane_name(self, lane: Lane) -> str:
+    def lane_name(self, lane: TrackLane) -> str:
         """Return the name of a stream or thread."""
         process = lane.process
         if process.on_device:
@@ -187,7 +187,7 @@ class Lanes:
         return [_track_facts(track, track.lane, track.lane.process) for track in self.tracks]
 
 
-def _track_facts(track: Track, lane: Lane, process: Process) -> dict[str, object]:
+def _track_facts(track: Track, lane: TrackLane, process: TrackProcess) -> dict[str, object]:
     return {
         "pid": process.number,
         "tid": track.number,
@@ -203,7 +203,7 @@ def _track_facts(track: Track, lane: Lane, process: Process) -> dict[str, object
     }
 
 
-def _order(process: Process) -> int:
+def _order(process: TrackProcess) -> int:
     """Return the sort index of a process: by rank (by input without ranks), host processes first, then GPU 0, 1, ..."""
     block = process.source if process.rank is None else process.rank
     within = 500 + min(max(process.device or 0, 0), 399) if process.on_device else 0

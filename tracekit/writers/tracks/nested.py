@@ -12,7 +12,7 @@ import pyarrow as pa
 from tracekit.model import arrow
 from tracekit.model.arrow import I64, Column, Mask
 from tracekit.writers.tracks.batch import Batch, Codes, classes, value_codes
-from tracekit.writers.tracks.lanes import Lanes
+from tracekit.writers.tracks.lanes import TrackLanes
 from tracekit.writers.tracks.output import Spool
 
 # Counters by process and name: the viewers draw one line for each.
@@ -21,7 +21,7 @@ from tracekit.writers.tracks.output import Spool
 class CounterNumbers:
     """Numbers counters from 0, in order of appearance."""
 
-    def __init__(self, lanes: Lanes) -> None:
+    def __init__(self, lanes: TrackLanes) -> None:
         self.known: dict[tuple[int, str], int] = {}
         """Number of the process, and name -> number of the counter."""
         self._lanes = lanes
@@ -50,7 +50,7 @@ _WIDE = 1 << 62
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Items:
+class TrackItems:
     """The slices and marks of a batch: sorted by track, then as the rows come; slices still open come first.
 
     track: shape (n,), 0, 1, 2 ... start, end: shape (n,), ns. single: not a slice, one packet without an end.
@@ -81,7 +81,7 @@ class Order:
     open: Mask
 
 
-def order_packets(items: Items, until: int) -> Order:
+def order_packets(items: TrackItems, until: int) -> Order:
     """Return the order of packets. Slices that end after `until`, the last start of the batch, stay open.
 
     Raises: ValueError where slices of one track cross.
@@ -130,7 +130,7 @@ def _ascend(begin: I64, stop: I64, starts: I64, ends: I64) -> bool:
     return bool((times[1:] >= times[:-1]).all())
 
 
-def _keys(items: Items, until: int) -> tuple[I64, I64]:
+def _keys(items: TrackItems, until: int) -> tuple[I64, I64]:
     """Return start and end of each item as numbers that ascend over all tracks."""
     new = items.start[~items.carried]
     base = int(new.min()) if len(new) else until
@@ -194,7 +194,7 @@ class NestedEvents:
         """Write slices that are sorted by track. items: shape (3, n), as in `_open`."""
         track, end, frame = items
         dense = np.append(0, np.cumsum(track[1:] != track[:-1]))
-        order = order_packets(Items(dense, start, end, np.zeros(len(track), np.bool_), carried), until)
+        order = order_packets(TrackItems(dense, start, end, np.zeros(len(track), np.bool_), carried), until)
         self._open = items[:, order.open]
         texts, rows = [], []
         for chosen, where, closed in _groups(order):

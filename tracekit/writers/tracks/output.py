@@ -15,9 +15,9 @@ from tracekit.errors import OutputError
 from tracekit.model import arrow
 from tracekit.model.arrow import I64, Column
 from tracekit.model.trace import Run
-from tracekit.writers.base import Stream, WriteOptions, Written, new_file
+from tracekit.writers.base import RowStream, WriteOptions, Written, new_file
 from tracekit.writers.gzipped import Sink, gzipped
-from tracekit.writers.tracks.lanes import Lanes
+from tracekit.writers.tracks.lanes import TrackLanes
 
 # A temporary file for formats that have all rows of a track in one place, while rows come in order of time.
 #
@@ -94,9 +94,9 @@ def viewer_file(target: Path, *, force: bool, viewer: str, suffix: str) -> Itera
 
 
 def file_facts(
-    stream: Stream,
+    stream: RowStream,
     options: WriteOptions,
-    lanes: Lanes,
+    lanes: TrackLanes,
     written: Written,
     *,
     base_ns: int | None = None,

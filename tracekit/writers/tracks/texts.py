@@ -42,7 +42,7 @@ def facts_text(facts: Mapping[str, object]) -> str:
 def number_text(value: float) -> str:
     """Return a JSON number that reads back as the same double; NaN and infinity become strings.
 
-    >>> number(0.1), number(float("inf"))
+    >>> number_text(0.1), number_text(float("inf"))
     ('0.1', '"inf"')
     """
     return repr(value) if math.isfinite(value) else f'"{value!r}"'

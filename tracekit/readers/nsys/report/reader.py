@@ -34,7 +34,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tracekit.readers.base import Confidence, Opened, ReadOptions
+from tracekit.readers.base import Confidence, ReadOptions, ReadResult
 from tracekit.readers.head import Head
 from tracekit.readers.options import OSRT
 
@@ -50,7 +50,7 @@ def sniff(head: Head) -> Confidence:
     return Confidence.YES if head.data.startswith(MAGIC) else Confidence.NO
 
 
-def read(source: Source, options: ReadOptions, ledger: Ledger) -> Opened:
+def read(source: Source, options: ReadOptions, ledger: Ledger) -> ReadResult:
     """Return the events. Raises: ParseError for a damaged report, or one whose times or compression are not known."""
     from tracekit.readers.nsys import _sqlite
     from tracekit.readers.nsys.report.tables import open_report

@@ -18,7 +18,7 @@ from tracekit.readers.nsys.report.container import Container
 from tracekit.readers.nsys.report.decode import Decoder, NotNanoseconds, TableStore
 from tracekit.readers.nsys.report.session import Row, info_rows, meta_of
 from tracekit.readers.source import Source
-from tracekit.readers.sqlite.database import Block, Cells, CellType
+from tracekit.readers.sqlite.database import Cells, CellType, RowBlock
 from tracekit.safety.limits import in_force
 
 _MOST_NAMED = 6
@@ -162,7 +162,7 @@ class ReportTables:
                 rows += zip(*cells, strict=True)
         return rows
 
-    def blocks(self, table: str, wanted: Mapping[str, CellType], size: int = BATCH_ROWS) -> Iterator[Block]:
+    def blocks(self, table: str, wanted: Mapping[str, CellType], size: int = BATCH_ROWS) -> Iterator[RowBlock]:
         """Yield the rows of a table in the order of the file."""
         first = 1
         for batch in self._store.batches(table, size):
@@ -172,7 +172,7 @@ class ReportTables:
                 for name, kind in wanted.items()
                 if name in have
             }
-            yield Block(table, first, batch.num_rows, columns)
+            yield RowBlock(table, first, batch.num_rows, columns)
             first += batch.num_rows
             if self._source.stopped is not self._stopped:
                 return
