@@ -326,3 +326,13 @@ def test_a_mended_name_does_not_take_the_next_event(tmp_path: Path) -> None:
     trace = tracekit.read(path)
     assert names(trace) == {"add"}
     assert (ledger(trace).read, sum(ledger(trace).dropped.values())) == (100, 2)
+
+
+@pytest.mark.parametrize("odd", ['{"cat":"kernel","ts":1}', "{}", '{"name":"a"}', '{"ph":"M"}'])
+def test_a_repaired_event_does_not_take_an_odd_one_behind_it(tmp_path: Path, odd: str) -> None:
+    events = f'{{"ph":"X","ts":1,"dur":1,"args":[Infinity]}},{odd},{{}},{{"ph":"X","ts":5,"dur":2}}'
+    path = tmp_path / "x.json"
+    path.write_text(f'{{"traceEvents":[{events}]}}', encoding="utf-8")
+    trace = tracekit.read(path, format="chrome-trace")
+    assert trace.ledgers[0].read == 4
+    assert trace.events.column("event_id").to_pylist() == [1, 4]

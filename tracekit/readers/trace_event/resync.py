@@ -389,7 +389,11 @@ class _EventSplitter:
         if state is _Is.WHOLE:
             return EventText(at, end, data[at:end])
         if state is _Is.CLOSED:
-            text = cleaned(data[at:end]) or _repaired_event(data[at:end])
+            text = cleaned(data[at:end])
+            if text is not None and self._object_follows(end):
+                # Its quotes and brackets are sound as they are, so it ends there, whatever the next object is.
+                return EventText(at, end, text)
+            text = text or _repaired_event(data[at:end])
             ends = self._ends_event(end)
             if ends is not _Begin.NONE:
                 return EventText(at, end, text) if ends is _Begin.EVENT else None
@@ -429,6 +433,11 @@ class _EventSplitter:
             if text := _repaired_event(data[at:end]):
                 return EventText(at, end, text)
         return EventText(at, limit, None, cut)
+
+    def _object_follows(self, end: int) -> bool:
+        gap = _BETWEEN.match(self._data, end)
+        at = gap.end() if gap else end
+        return self._data[at : at + 1] == b"{"
 
     def _ends_event(self, end: int) -> _Begin:
         """Return EVENT if a broken event ends there, where its brackets do: an event or the end of the list follows."""
