@@ -32,6 +32,22 @@ from tracekit.safety.limits import Limits, applied, size_of
 from tracekit.views.base import ViewOptions
 from tracekit.writers.base import WHOLE, OutputSubset, Written
 
+__all__ = [
+    "TraceLike",
+    "compare",
+    "convert",
+    "explain",
+    "inspect",
+    "limits",
+    "query",
+    "read",
+    "report",
+    "summary",
+    "view",
+    "write",
+    "write_report",
+]
+
 TraceLike = Trace | PathLike | Sequence[PathLike]
 """A trace, or what `read` accepts."""
 

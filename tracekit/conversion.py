@@ -37,6 +37,8 @@ from tracekit.writers import WRITERS
 from tracekit.writers.base import WHOLE, OutputSubset, RowStream, WriteOptions, Writer, Written
 from tracekit.writers.overlapped import write_overlapped
 
+__all__ = ["BATCH_ROWS", "Conversion", "Inspection", "convert", "inspect", "read", "write", "writer_for"]
+
 BATCH_ROWS = 1 << 16
 
 

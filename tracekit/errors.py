@@ -22,6 +22,39 @@ from typing import Final, TypeAlias, TypeVar
 
 from tracekit.credentials import masked
 
+__all__ = [
+    "ARGUMENTS",
+    "COMMAND_LINE",
+    "PYTHON",
+    "AllInputsError",
+    "AmbiguousFormatError",
+    "Failure",
+    "InputError",
+    "LimitError",
+    "MissingExtraError",
+    "NamedPath",
+    "Option",
+    "OutOfOrderError",
+    "OutputError",
+    "OutputExistsError",
+    "ParseError",
+    "Part",
+    "PerSurface",
+    "SchemaError",
+    "ScratchError",
+    "Sentence",
+    "StopReading",
+    "Surface",
+    "Text",
+    "TracekitError",
+    "UnknownFormatError",
+    "UnsupportedVersionError",
+    "UsageError",
+    "command_line",
+    "first_line",
+    "sentence",
+]
+
 
 class Surface(Enum):
     """A place where errors are shown, with words of its own for options."""

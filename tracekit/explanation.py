@@ -27,6 +27,8 @@ from tracekit.model.units import Unit
 from tracekit.views import VIEWS
 from tracekit.views.base import Quantity, ViewOptions
 
+__all__ = ["explain", "value_of"]
+
 _TIMES = ("sum", "union")
 _MAX_SHOWN = 10
 

@@ -10,6 +10,8 @@ from typing import Generic, TypeVar
 
 from tracekit.errors import Option, Text, UsageError, sentence
 
+__all__ = ["OptionSpec", "did_you_mean", "no_such", "parse", "split", "unknown_option", "value"]
+
 T_co = TypeVar("T_co", covariant=True)
 T = TypeVar("T")
 

@@ -33,6 +33,36 @@ from tracekit.views.check import check_options
 from tracekit.views.headline.facts import facts_of
 from tracekit.writers.base import new_file
 
+__all__ = [
+    "TABLE_VIEWS",
+    "Conversion",
+    "Inspection",
+    "args_of",
+    "columns_of",
+    "convert",
+    "convert_with_findings",
+    "every_compat",
+    "every_view",
+    "first_screen",
+    "for_report",
+    "for_summary",
+    "inspect",
+    "own_views",
+    "read",
+    "render",
+    "report",
+    "report_of",
+    "summary",
+    "view",
+    "view_named",
+    "view_options",
+    "views_of",
+    "with_tables_of",
+    "write",
+    "write_report",
+    "writer_for",
+]
+
 
 def view(trace: Trace, name: str, options: ViewOptions | None = None) -> Section:
     """Return what the view of that name has to say of a trace. Raises: UsageError for an unknown name."""

@@ -25,6 +25,8 @@ from typing import TYPE_CHECKING, Protocol, TypeVar
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
 
+__all__ = ["GROUPS", "Declared", "PluginWarning", "Registry", "installed", "plugins"]
+
 GROUPS = ("tracekit.readers", "tracekit.views", "tracekit.writers", "tracekit.compat")
 """The groups of entry points."""
 

@@ -9,6 +9,8 @@ if TYPE_CHECKING:
     from tracekit.render.base import Renderer
     from tracekit.views.base import View
 
+__all__ = ["Compat"]
+
 
 @dataclass(frozen=True, slots=True)
 class Compat:

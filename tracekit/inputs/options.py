@@ -11,6 +11,8 @@ from tracekit.inputs.clocks.placement import AUTO, METHODS, NONE, Align
 from tracekit.inputs.selection import Selection, parse_offset
 from tracekit.safety.anonymize import Anonymizer
 
+__all__ = ["ALL", "USUAL", "InputOptions", "parse_align", "rank_in"]
+
 ALL = Selection()
 
 

@@ -17,6 +17,17 @@ from tracekit.model.trace import Ledger
 from tracekit.model.units import MAX_NS, TIME_EXPONENT, split_quantity, to_ns
 from tracekit.options import no_such
 
+__all__ = [
+    "Bounds",
+    "Selection",
+    "SelectionBounds",
+    "first_rows",
+    "parse_duration",
+    "parse_offset",
+    "parse_steps",
+    "parse_times",
+]
+
 Bounds: TypeAlias = tuple[int | None, int | None]
 """First and end of a half-open range, None for open."""
 

@@ -15,6 +15,49 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute
 
+__all__ = [
+    "F64",
+    "I32",
+    "I64",
+    "U64",
+    "ArrowResult",
+    "Bytes",
+    "Chunked",
+    "Codes",
+    "Column",
+    "DictColumn",
+    "Mask",
+    "Numbers",
+    "Rows",
+    "Value",
+    "Values",
+    "array",
+    "binaries",
+    "bools",
+    "bounds",
+    "buffer",
+    "byte_file",
+    "codes",
+    "count",
+    "dtype_of",
+    "encoded",
+    "floats",
+    "in_one",
+    "ints",
+    "joined",
+    "nulls",
+    "optional_texts",
+    "pc",
+    "release_memory",
+    "stored",
+    "take",
+    "text_column",
+    "text_parts",
+    "texts",
+    "valid",
+    "view",
+]
+
 # Names for the types of numpy arrays, for the whole package.
 
 

@@ -10,6 +10,24 @@ import pyarrow as pa
 from tracekit.model import arrow
 from tracekit.model.arrow import I32, I64, U64, Bytes, Mask
 
+__all__ = [
+    "BLOCK",
+    "SEVEN",
+    "STEPS",
+    "TOP",
+    "PackedDigits",
+    "clear",
+    "delimited",
+    "mask",
+    "numbers",
+    "numbers_of",
+    "runs",
+    "signed",
+    "varint",
+    "varint_at",
+    "varint_sizes",
+]
+
 # Numbers and fields in protobuf's encoding (varints): one of them, or columns of them, to and from bytes.
 #
 # Readers and writers of all protobuf formats use it; what a field means is theirs.

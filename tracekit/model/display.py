@@ -20,6 +20,37 @@ from functools import lru_cache
 from tracekit.errors import Option, UsageError, sentence
 from tracekit.model.units import TIME_EXPONENT, Unit, best_time_unit, format_bytes, format_ns, format_rate, format_ratio
 
+__all__ = [
+    "AS_TEXT",
+    "FORMULA",
+    "JOINERS",
+    "LINES_SHOWN",
+    "SCREEN",
+    "UNKNOWN",
+    "WORD",
+    "TextColumn",
+    "Value",
+    "cell_text",
+    "cell_texts",
+    "cell_width",
+    "cut_middle",
+    "encodable",
+    "escape_controls",
+    "escaped",
+    "first_few",
+    "head",
+    "html_facts",
+    "html_table",
+    "in_pipes",
+    "is_words",
+    "plural",
+    "shortened",
+    "text_table",
+    "time_unit_of",
+    "titled",
+    "typical_time_unit",
+]
+
 Value = int | float | str | None
 
 UNKNOWN = "-"

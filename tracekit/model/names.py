@@ -15,6 +15,8 @@ from functools import lru_cache
 
 from tracekit.model.display import cell_width, cut_middle, head
 
+__all__ = ["LEAST_WIDTH", "short_names"]
+
 LEAST_WIDTH = 8
 """Cells below which names are cut without regard to what they say."""
 _MOST_ROUNDS = 8

@@ -31,6 +31,37 @@ from tracekit.model.units import Unit, format_ratio, format_span
 if TYPE_CHECKING:
     import pandas
 
+__all__ = [
+    "LINES_SHOWN",
+    "ROWS_SHOWN",
+    "Bar",
+    "Cell",
+    "Column",
+    "CriticalPath",
+    "Curve",
+    "DeviceTime",
+    "Evidence",
+    "Figure",
+    "Finding",
+    "Flame",
+    "Headline",
+    "Heat",
+    "Report",
+    "ReportTable",
+    "Role",
+    "Section",
+    "Series",
+    "StepTime",
+    "TextForm",
+    "TimePart",
+    "TopName",
+    "TopNames",
+    "first_rows",
+    "integer_of",
+    "show_with",
+    "without_shares",
+]
+
 # Findings, and the headline: the figures of the first screen. `report` has them beside its tables.
 
 

@@ -14,6 +14,23 @@ import pyarrow as pa
 from tracekit.errors import SchemaError
 from tracekit.model import arrow
 
+__all__ = [
+    "API_CALLS",
+    "DEVICE_WORK",
+    "EVENTS",
+    "HOST_RANGES",
+    "KINDS",
+    "TEXT",
+    "TOTALS",
+    "USER_RANGES",
+    "VERSION",
+    "ColumnSpec",
+    "Kind",
+    "check",
+    "describe",
+    "is_totals",
+]
+
 VERSION = 1
 """Each change to a column adds 1, and an upgrade function to the parquet reader."""
 

@@ -8,6 +8,8 @@ import pyarrow as pa
 from tracekit.model import arrow
 from tracekit.model.arrow import I64, Chunked, Column, DictColumn, Rows
 
+__all__ = ["compact_texts", "in_one_chunk", "sorted_by_start", "start_order", "with_own_dictionaries"]
+
 
 def start_order(events: pa.Table) -> Rows | None:
     """Return the permutation that sorts by (ts_ns, -dur_ns), stable; None when the rows are sorted already."""

@@ -13,6 +13,18 @@ import numpy as np
 
 from tracekit.model.arrow import F64, I32, I64, Chunked, Rows
 
+__all__ = [
+    "COMMUNICATION",
+    "KINDS_OF",
+    "LAYERS",
+    "Argument",
+    "CriticalPath",
+    "LaneEvents",
+    "Timeline",
+    "TimelineCounter",
+    "TimelineLane",
+]
+
 COMMUNICATION = "communication kernel"
 """The class of kernels that communicate: it has a colour of its own."""
 KINDS_OF = {COMMUNICATION: "kernel"}

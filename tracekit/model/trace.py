@@ -22,6 +22,30 @@ from tracekit.model.units import format_span
 if TYPE_CHECKING:
     import pandas
 
+__all__ = [
+    "ARCHIVED_LEDGERS",
+    "INCOMPLETE_SHOWN",
+    "JOINED_INTO",
+    "MOST_DROPPED",
+    "NAME_TABLES",
+    "PLACES_KEPT",
+    "STRICT",
+    "TIMES",
+    "Json",
+    "Key",
+    "Ledger",
+    "LedgerJson",
+    "Note",
+    "NoteJson",
+    "Run",
+    "SourceFacts",
+    "Trace",
+    "concat",
+    "incomplete",
+    "is_cut",
+    "text_codes",
+]
+
 PLACES_KEPT = 3
 STRICT = sentence(Option("strict"), " makes the first note an error")
 MOST_DROPPED = 0.01

@@ -9,6 +9,26 @@ import re
 from decimal import Decimal, InvalidOperation
 from enum import StrEnum
 
+__all__ = [
+    "BYTE_FACTOR",
+    "MAX_NS",
+    "TIME_EXPONENT",
+    "Unit",
+    "best_time_unit",
+    "format_bytes",
+    "format_ns",
+    "format_rate",
+    "format_ratio",
+    "format_span",
+    "percent",
+    "rounded",
+    "sentence_span",
+    "short_span",
+    "split_quantity",
+    "to_bytes",
+    "to_ns",
+]
+
 
 class Unit(StrEnum):
     """The meaning of a number in a report; the renderers choose its text."""

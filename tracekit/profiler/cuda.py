@@ -31,6 +31,20 @@ from tracekit.profiler import _cupti
 from tracekit.profiler._cupti import Collected, CuptiWork
 from tracekit.profiler._window import NoteOnce
 
+__all__ = [
+    "BEFORE_TIMES",
+    "DEFAULT_CONFIG",
+    "OPTIONS",
+    "WITHOUT_COLUMN",
+    "Cell",
+    "LogLayout",
+    "Region",
+    "cuda_profiler",
+    "layout_of",
+    "microseconds",
+    "write_log",
+]
+
 # The log of CUDA's command-line profiler, version 2.0, written from the records of CUPTI.
 #
 #     # CUDA_PROFILE_LOG_VERSION 2.0

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from tracekit.model.trace import Ledger, Run
     from tracekit.readers.source import Source
 
+__all__ = ["Confidence", "Head", "Mark", "Marks", "Place", "ReadOptions", "ReadResult", "Reader", "Strength"]
+
 T = TypeVar("T")
 
 

@@ -15,6 +15,24 @@ from tracekit.model import arrow, schema
 from tracekit.model.arrow import Chunked, Column, DictColumn, Mask, pc
 from tracekit.model.trace import Ledger, Run
 
+__all__ = [
+    "BATCH_ROWS",
+    "FIRST_TEXT_ID",
+    "INT64_MAX",
+    "MOST_NAME",
+    "IdTable",
+    "RowBuilder",
+    "Values",
+    "bounded",
+    "bounded_names",
+    "chosen",
+    "constant",
+    "event_batch",
+    "map_texts",
+    "nulls",
+    "totals_batch",
+]
+
 Values: TypeAlias = (
     "Column | Chunked | npt.NDArray[np.generic] | Sequence[str | int | float | None] | str | int | float | None"
 )

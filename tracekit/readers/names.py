@@ -30,6 +30,19 @@ from tracekit.model.trace import Ledger
 from tracekit.readers._demangle_child import LONGEST
 from tracekit.readers.builder import map_texts
 
+__all__ = [
+    "ANSWER_SECONDS",
+    "BATCH_TEXT_BYTES",
+    "CACHED_BYTES",
+    "CACHED_NAMES",
+    "CHILD_STARTS",
+    "TOO_LONG_NAMES",
+    "Demangler",
+    "Pair",
+    "is_mangled",
+    "provably_small",
+]
+
 CHILD_STARTS = 8
 """A child that dies (CPU time, a crash of the demangler) is replaced; not more often than this for one input."""
 TOO_LONG_NAMES = 8

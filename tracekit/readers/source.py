@@ -55,6 +55,24 @@ from tracekit.safety.scratch import cannot_read_back, scratch_directory
 if TYPE_CHECKING:
     from tracekit.safety.unfinished import Unfinished
 
+__all__ = [
+    "HEAD_BYTES",
+    "MAX_LINE_BYTES",
+    "SQLITE_MAGIC",
+    "TAIL_BYTES",
+    "WHOLE_FILE_BYTES",
+    "LineBlock",
+    "Source",
+    "as_utf8",
+    "cannot_open",
+    "cleaned",
+    "encoding_of",
+    "is_text",
+    "needs_package",
+    "of_windows",
+    "open_source",
+]
+
 # Text as bytes: its encoding, whether it is text at all, and clean UTF-8 out of it, with every repair noted.
 
 

@@ -9,6 +9,8 @@ from tracekit.errors import UsageError
 from tracekit.model.display import escape_controls
 from tracekit.model.report import Report
 
+__all__ = ["RenderOptions", "Renderer", "first_lines"]
+
 
 @dataclass(frozen=True, slots=True)
 class RenderOptions:

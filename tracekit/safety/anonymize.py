@@ -22,6 +22,25 @@ from tracekit.model import arrow
 from tracekit.model.arrow import Column, DictColumn, Rows, pc
 from tracekit.model.trace import Key, Ledger, Run
 
+__all__ = [
+    "CODE",
+    "DIGITS",
+    "MOST_CLEAN",
+    "MOST_DONE",
+    "MOST_KEYS",
+    "MOST_TEXTS",
+    "MOST_WORDS",
+    "Anonymizer",
+    "Changed",
+    "Guard",
+    "changed_batch",
+    "key_of",
+    "masked_copy",
+    "masked_rows",
+    "masked_run",
+    "text_columns",
+]
+
 # Texts of whole columns changed at once: only distinct texts that match a regular expression are looked at.
 
 

@@ -16,6 +16,19 @@ from dataclasses import dataclass, field, replace
 
 from tracekit.errors import Option, StopReading, sentence
 
+__all__ = [
+    "EXPANSION",
+    "MOST_BYTES",
+    "READING_SHARE",
+    "UNPACKED_BYTES",
+    "Limits",
+    "applied",
+    "cpus",
+    "in_force",
+    "size_of",
+    "size_text",
+]
+
 UNPACKED_BYTES = 256 << 20
 EXPANSION = 250
 """A compressed input unpacks to at most so many bytes, or to so many times its size if that is more, unless a limit is

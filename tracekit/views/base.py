@@ -15,6 +15,8 @@ from tracekit.model.units import Unit
 from tracekit.options import OptionSpec
 from tracekit.options import value as option_value
 
+__all__ = ["FINDINGS", "Compute", "Define", "Quantity", "View", "ViewColumn", "ViewOptions", "computed"]
+
 T = TypeVar("T")
 
 

@@ -14,6 +14,42 @@ from tracekit.model.arrow import I64
 from tracekit.model.units import Unit
 from tracekit.views.base import ViewColumn
 
+__all__ = [
+    "AVG",
+    "BANDWIDTH",
+    "BYTES",
+    "CALLS",
+    "DEVICE",
+    "DEVICE_ID",
+    "KIND",
+    "MAX",
+    "MEDIAN",
+    "MIN",
+    "NAME",
+    "OWNER",
+    "PERCENTILES",
+    "PID",
+    "PLACED",
+    "RANGE",
+    "RANK",
+    "RATIO",
+    "RUN",
+    "SECTION",
+    "SOURCE",
+    "SPREAD",
+    "STATISTICS",
+    "STD",
+    "THREAD",
+    "THREADS",
+    "TID",
+    "TOTAL",
+    "Statistic",
+    "by_key",
+    "measures",
+    "percentile",
+    "percents",
+]
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Statistic(ViewColumn):

@@ -22,6 +22,18 @@ if TYPE_CHECKING:
 
     from tracekit.model.trace import Ledger, Run
 
+__all__ = [
+    "WHOLE",
+    "WITH_O",
+    "OutputSubset",
+    "RowStream",
+    "WriteOptions",
+    "Writer",
+    "Written",
+    "cannot_write",
+    "new_file",
+]
+
 
 @dataclass(slots=True)
 class RowStream:
