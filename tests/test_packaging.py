@@ -28,7 +28,11 @@ def test_the_wheel_holds_templates_and_samples_and_no_rubbish(wheel: Path) -> No
     assert "tracekit/_templates/report.html.j2" in names
     assert "tracekit/py.typed" in names
     assert any(n.startswith("tracekit/_sample_traces/nvprof-csv/") for n in names)
-    assert not [n for n in names if "cache" in n or n.endswith(".pyc") or n.startswith(("tests", "benchmarks"))]
+    assert not [
+        n
+        for n in names
+        if "__pycache__" in n or "_cache/" in n or n.endswith(".pyc") or n.startswith(("tests", "benchmarks"))
+    ]
 
 
 def test_demo_runs_from_the_unpacked_wheel(wheel: Path, tmp_path: Path) -> None:

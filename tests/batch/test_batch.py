@@ -17,9 +17,10 @@ from support import sample
 from timelines import read_page
 from viewers import chromium_page
 
-from tracekit import archive, batch, inputs
+from tracekit import archive, batch
 from tracekit.batch.plan import RunTask
 from tracekit.errors import InputError, UsageError
+from tracekit.inputs import reading
 from tracekit.readers.source import Source
 
 Done = tuple[Path, Path, batch.BatchResult]
@@ -453,7 +454,7 @@ def test_a_file_without_permission_is_tried_again_by_the_next_batch(
     for rank in (0, 1):
         data = sample(f"recorder-log/rank{rank}.jsonl").read_bytes()
         put(tmp_path / "tree" / "job" / f"rank{rank}.jsonl", data)
-    original = inputs.open_source
+    original = reading.open_source
 
     def refused(name: str | Path) -> Source:  # root may read every file, so permissions alone would show nothing
         if str(name).endswith("rank1.jsonl"):
@@ -461,7 +462,7 @@ def test_a_file_without_permission_is_tried_again_by_the_next_batch(
         return original(name)
 
     with monkeypatch.context() as patch:
-        patch.setattr(inputs, "open_source", refused)
+        patch.setattr(reading, "open_source", refused)
         made = batch.run([tmp_path / "tree"], tmp_path / "out")
     assert [name for name, _ in made.partial] == ["job"]
     again = batch.run([tmp_path / "tree"], tmp_path / "out")

@@ -178,7 +178,7 @@ def test_texts_of_rocm_become_numbers_or_null() -> None:
     column = pa.array(texts)
     whole = [12, 0, None, None, None, None, 10**18 - 1, None, (1 << 31) - 1, 1 << 31, None, None]
     small = [None if value is None or value >= 1 << 31 else value for value in whole]
-    assert amd.integers(column).to_pylist() == amd.whole(column).to_pylist() == whole
+    assert amd.integers_of(column).to_pylist() == amd.whole(column).to_pylist() == whole
     assert amd.small(column).to_pylist() == small
     assert amd.agent(column).to_pylist() == [*small[:-2], 4, 7]
     assert amd.agent(pa.array(["CPU 1", "Agent x", "Agent", "agent 4"])).to_pylist() == [1, None, None, None]
@@ -199,7 +199,7 @@ def test_cells_of_rocm_that_say_something_are_args() -> None:
 
 
 def test_counters_of_rocm_add_up_by_device_counter_and_kernel() -> None:
-    counters, kernels = amd.Counters(), pa.array(["k", "k", "j", "k"])
+    counters, kernels = amd.KernelCounters(), pa.array(["k", "k", "j", "k"])
     assert counters.add("WAVES", kernels, None, np.array([4.0, 6.0, 1.0, np.nan])) == 1
     assert counters.add("WAVES", kernels, None, np.array([2.0, np.inf, 3.0, 9.0])) == 1
     names, devices = pa.array(["A", "B", "A", "A"]), pa.array([0, 0, 1, 0])

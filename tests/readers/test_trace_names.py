@@ -100,7 +100,7 @@ def test_one_event_is_parsed_for_all_names(head: str, tmp_path: Path, monkeypatc
     event = '{"ph":"X","cat":"kernel","name":"k%d","ts":%d,"dur":1,"pid":0,"tid":7,' + args + "}"
     path.write_text(head + ",\n".join(event % (i, i, i) for i in range(800)) + "]}")
     parsed = []
-    monkeypatch.setattr(columns, "Event", lambda text: parsed.append(text) or EventPlan(text))
+    monkeypatch.setattr(columns, "EventPlan", lambda text: parsed.append(text) or EventPlan(text))
     rows = read(path).events.to_pylist()
     assert [row["name"] for row in rows] == [f"k{i}" for i in range(800)]
     assert [row["ts_ns"] for row in rows] == [1000 * i for i in range(800)]

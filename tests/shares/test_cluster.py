@@ -22,7 +22,7 @@ _SCRIPT = """
 import os, signal, sys
 from dataclasses import replace
 from distributed import LocalCluster
-from tracekit import pipeline, shares
+from tracekit import pipeline, rank_summaries
 from tracekit.inputs import USUAL
 if __name__ == "__main__":
     with LocalCluster(n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None) as cluster:
@@ -32,7 +32,7 @@ if __name__ == "__main__":
             if done > 0.3 and not killed:
                 killed.append(True)
                 os.kill(pids[0], signal.SIGKILL)
-        made = shares.summary([sys.argv[1]], replace(USUAL, progress=one_dies), dask=cluster.scheduler_address)
+        made = rank_summaries.summary([sys.argv[1]], replace(USUAL, progress=one_dies), dask=cluster.scheduler_address)
     assert killed
     print(pipeline.render(made.report, "json"))
 """

@@ -229,8 +229,8 @@ def test_a_topology_that_contradicts_the_files_is_used_and_said() -> None:
     ("by", "topology", "said"),
     [
         ("tp", "tp=2,dp=3", "tp 2 x dp 3 = 6 ranks, and the run has 5"),
-        ("pp", "", "--by pp: the files do not say the pp groups"),
-        ("hots", "", "--by hots: no such dimension; did you mean host?"),
+        ("pp", "", "by pp: the files do not say the pp groups"),
+        ("hots", "", "by hots: no such dimension; did you mean host?"),
         ("tp", "tp=2", "tp 2 ranks do not divide the 5 of the run"),
     ],
 )

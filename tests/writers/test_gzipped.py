@@ -22,7 +22,7 @@ from tracekit.writers.gzipped import BLOCK
 def packed(pieces: list[bytes], cores: int = 2) -> bytes:
     out = io.BytesIO()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(gzipped, "cores", lambda: cores)
+        patch.setattr(gzipped, "cpus", lambda: cores)
         with gzipped.gzipped(out) as file:
             for piece in pieces:
                 assert file.write(memoryview(piece)) == len(piece)
@@ -52,7 +52,7 @@ def test_the_bytes_depend_on_the_text_alone(cuts: list[int], cores: int) -> None
 
 @pytest.mark.parametrize("to", ["chrome", "perfetto", "jsonl"])
 def test_a_full_disk_is_one_sentence(to: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(gzipped, "cores", lambda: 2)
+    monkeypatch.setattr(gzipped, "cpus", lambda: 2)
     check_full_disk(tmp_path / "a.gz", to)
     assert not [thread for thread in threading.enumerate() if thread.name.startswith("tracekit-gzip")]
 
