@@ -539,9 +539,12 @@ def tell_ledger(ledgers: tuple[Ledger, ...]) -> None:
 
 def ledger_lines(ledgers: tuple[Ledger, ...]) -> Iterator[str]:
     """Give the lines on what became of the records, and every note."""
+    from tracekit.model.display import plural
+
     for ledger in ledgers:
         parts = [f"{ledger.kept:,} kept"]
-        parts += [f"{n:,} {what}" for n, what in ((ledger.merged, "merged"), (ledger.facts, "header rows")) if n]
+        parts += [f"{ledger.merged:,} merged"] if ledger.merged else []
+        parts += [plural(ledger.facts, "header row")] if ledger.facts else []
         parts += [f"{n:,} ignored ({what})" for what, n in sorted(ledger.ignored.items())]
         parts += [f"{ledger.filtered:,} filtered"] if ledger.filtered else []
         parts += [f"{n:,} DROPPED ({reason})" for reason, n in sorted(ledger.dropped.items())]
