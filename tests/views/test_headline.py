@@ -249,3 +249,14 @@ def test_every_figure_is_one_of_the_tables(name: str) -> None:
 def test_ties_and_empty_tables_make_no_names() -> None:
     assert of({"ts_ns": 0, "dur_ns": None, "kind": "mark", "name": "m"}).top is None
     assert ReportTable("t", "T", ()).columns == ()
+
+
+@pytest.mark.parametrize(
+    ("kind", "said"),
+    [
+        ("runtime", "Device time unknown: the trace has 2 GPU API calls, but no GPU activity."),
+        ("operator", "This trace has no GPU activity."),
+    ],
+)
+def test_a_program_that_calls_the_gpu_is_not_said_to_run_without_it(kind: str, said: str) -> None:
+    assert of(work(kind, 0, 5), work(kind, 10, 5)).devices_note == said

@@ -18,9 +18,10 @@ row that is shifted against the dashes is divided at its blanks, or not read. A 
 is one row, and its further lines count as merged.
 
 Times are ns from the start of the session, whose wall clock time is not printed: `Run.origin_ns` is None. Device rows
-name no process. Sizes in KiB or MiB (older versions: KB, MB) are rounded in print: a note says so. `args` has the columns without a place in the
-schema, as printed, under the names of the header. nvtx_gpu_proj_trace has ranges at their projected times,
-nvtx_gpu_proj_sum their projected total, cuda_kern_exec_trace kernels (with their calls in `args`).
+name no process. Sizes in KiB or MiB (older versions: KB, MB) are rounded in print: a note says so. `args` has the
+columns without a place in the schema, as printed, under the names of the header. nvtx_gpu_proj_trace has ranges at
+their projected times, nvtx_gpu_proj_sum their projected total, cuda_kern_exec_trace kernels (with their calls in
+`args`).
 
 The numbers of a table are in the locale's style: `1,234.5`, `1.234,5`, `1,0000` or `1,00,000`. The table decides which:
 each cell must be a number in it, counts and ns must be whole, and calls x average must be the total. If its numbers may

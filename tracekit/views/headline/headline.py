@@ -32,7 +32,7 @@ from tracekit.model.report import (
     TopName,
     TopNames,
 )
-from tracekit.model.schema import DEVICE_WORK
+from tracekit.model.schema import API_CALLS, DEVICE_WORK
 from tracekit.model.trace import Ledger
 from tracekit.views import specs
 from tracekit.views.device import breakdown
@@ -149,7 +149,10 @@ def _no_devices(index: TraceIndex, section: Callable[[str], Section], *, lost: b
     if any(ledger.filtered for ledger in index.ledgers):
         return "The events that pass the filters have no GPU activity."
     if not index.kind_mask(DEVICE_WORK).any() and not count_totals(index, DEVICE_WORK):
-        return "CPU only: this trace has no GPU activity."
+        if calls := int(index.kind_mask(API_CALLS).sum()):
+            # A program that calls the GPU is not "CPU only": its kernels are missing from the trace.
+            return f"Device time unknown: the trace has {plural('GPU API call', calls)}, but no GPU activity."
+        return "This trace has no GPU activity."
     return f"Device time unknown: {section('breakdown').notes[0]}."
 
 
