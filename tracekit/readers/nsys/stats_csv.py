@@ -23,7 +23,7 @@ columns without a place in the schema, as printed, under the names of the header
 their projected times, nvtx_gpu_proj_sum their projected total, cuda_kern_exec_trace kernels (with their calls in
 `args`).
 
-The numbers of a table are in the locale's style: `1,234.5`, `1.234,5`, `1,0000` or `1,00,000`. The table decides which:
+The numbers of a table are in the locale's style: `1,234.5` or `1.234,5`. The table decides which:
 each cell must be a number in it, counts and ns must be whole, and calls x average must be the total. If its numbers may
 still mean either of two, other tables of the file decide; else it is not read (`--option decimal=,` decides).
 
