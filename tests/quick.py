@@ -45,7 +45,7 @@ def git(*words: str) -> list[str]:
 
 
 def changed(base: str) -> list[str]:
-    """Return the files that differ from where this branch left `base`, those that git does not know included."""
+    """Return the files that differ from where this branch left `base`, untracked files included."""
     (start,) = git("merge-base", "HEAD", base)
     paths = [*git("diff", "--name-only", start), *git("ls-files", "--others", "--exclude-standard")]
     return sorted(set(paths))

@@ -108,7 +108,7 @@ def own_rows(whole: Trace) -> pd.DataFrame:
 
 def write_log(whole: Trace, path: Path, clock: Clock, *, hooked: bool = False) -> Path:
     """Write what the program marks, as `recorder.step()` does, or hooked, as the hooks of `watch` do: these begin and
-    end a step in two calls, so the log has it on no thread."""
+    end a step in two calls, so the log has it without a thread."""
     own, origin = own_rows(whole), whole.run.origin_ns or 0
     first = int(own["ts_ns"].min())
     pid = int(own["pid"].iloc[0])

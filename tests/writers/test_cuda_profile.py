@@ -1,4 +1,4 @@
-"""The legacy log written back: what the format can hold comes back equal, what it cannot is told."""
+"""The legacy log written back: what the format can hold comes back equal, what it cannot hold is noted."""
 
 from __future__ import annotations
 

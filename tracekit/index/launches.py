@@ -102,7 +102,7 @@ WAITS = re.compile(
 STREAM_WAITS = re.compile(
     r"^(?:cuda|cu|hip|mu|musa)StreamWait(?:Event|Value)\w*$|^Stream [Ww]ait (?:[Ee]vent|[Ss]ync)$"
 )
-"""A stream is told to wait for another: the call, and the rows of kind sync that Kineto and nsys write of it."""
+"""A stream waits for another: the call, and the rows of kind sync that Kineto and nsys write of it."""
 
 
 def named(index: TraceIndex, rows: I64, pattern: re.Pattern[str]) -> Mask:

@@ -1,7 +1,7 @@
 """Declarations of columns that tables of several views have.
 
 A statistic of durations (`Statistic`) is declared once, with how it is computed: tables, `--sort`, help, JSON, the page
-and `tracekit explain` follow. A view lists those that its table has, most of them all of `STATISTICS`.
+and `tracekit explain` follow. A view lists the ones of its table, most of them all of `STATISTICS`.
 """
 
 from __future__ import annotations

@@ -169,7 +169,7 @@ SHORTEST_WAIT_NS = 20_000
 
 @dataclass(frozen=True, slots=True)
 class LaunchCalls:
-    """Calls of the host, shape (n,). keys: no two calls have the same. starts, ends: ns of the host's clock.
+    """API calls, shape (n,). keys: no two calls have the same. starts, ends: ns of the host's clock.
 
     all_work: it waits for all work that was launched before; own_work: it waits for the work that it launches.
     """

@@ -64,7 +64,7 @@ class RowNotes:
 class HeldRows:
     """Rows of one table that are not read yet: number of the line, cells by column, whether the input ends in the row.
 
-    count: rows of the chunk so far, with those that were read as a block. notes: of these.
+    count: rows of the chunk so far, rows of blocks included. notes: of these.
     """
 
     header: TableHeader

@@ -151,7 +151,7 @@ _OTHER = DeclaredColumn((), PRINTED_TEXT)
 class TableHeader:
     """A header that was recognised. columns: names without units. printed: the same as they were printed.
 
-    places: columns in the order in which their cells are read: those that a row must have come first. The last
+    places: columns in the order in which their cells are read: required ones come first. The last
     of two columns with one name counts.
     """
 

@@ -103,7 +103,7 @@ class DeviceBusyParts:
 
 @dataclass(frozen=True, slots=True)
 class DeviceParts:
-    """The parts of a device's span, and of all its steps together: None where no step is known on the device.
+    """The parts of a device's span, and of all its steps together: None for a device without steps.
 
     active: first start to last end of its work; busy: time with any of it.
     """
