@@ -29,7 +29,7 @@ EPOCH_NS = 10**18
 """Paddle's clock is Unix time on Linux. A first time before September 2001 is another clock, of unknown zero."""
 
 
-class What(Enum):
+class EventType(Enum):
     """Kinds of events: begin and end of a level, a field, bytes that are no message, the end of a cut file."""
 
     OPEN = 0
@@ -39,13 +39,13 @@ class What(Enum):
     CUT = 4
 
 
-class Met(NamedTuple):
+class WireEvent(NamedTuple):
     """An event of the walker. `at`: its byte in the file.
 
     value: bytes (text, message) or int (varint) of a field; of CUT whether it is within a field. reason: of DAMAGE.
     """
 
-    what: What
+    what: EventType
     level: str
     number: int = 0
     value: bytes | int | None = None
@@ -111,9 +111,9 @@ class _Bytes:
         self._place += count
         return data
 
-    def short_fields(self, level: str, end: int | None, enter: Mapping[int, str], most: int) -> list[Met]:
+    def short_fields(self, level: str, end: int | None, enter: Mapping[int, str], most: int) -> list[WireEvent]:
         """Take the next fields of bytes while they are short and in the window; others are left to `walk`."""
-        found: list[Met] = []
+        found: list[WireEvent] = []
         data, place, before = self._data, self._place, self._before
         limit = len(data) if end is None else min(len(data), end - before)
         while place + 3 <= limit:
@@ -128,7 +128,7 @@ class _Bytes:
             after = at + length
             if after > limit or length > most:
                 break
-            found.append(Met(What.FIELD, level, tag >> 3, data[at:after], before + place))
+            found.append(WireEvent(EventType.FIELD, level, tag >> 3, data[at:after], before + place))
             place = after
         self._place = place
         return found
@@ -144,7 +144,7 @@ class _Bytes:
 
 def walk(
     chunks: Iterable[bytes], enter: Mapping[str, Mapping[int, str]], most: int = MAX_MESSAGE_BYTES
-) -> Iterator[Met]:
+) -> Iterator[WireEvent]:
     """Yield the fields of a message in their order.
 
     enter: level -> field number -> name of the level below; the file itself is level "". A field that is not named
@@ -159,12 +159,12 @@ def walk(
         start = data.at
         if start == end:
             levels.pop()
-            yield Met(What.CLOSE, level, at=start)
+            yield WireEvent(EventType.CLOSE, level, at=start)
             continue
         try:
             if not data.more():
                 if end is not None:
-                    yield Met(What.CUT, level, value=False, at=start)
+                    yield WireEvent(EventType.CUT, level, value=False, at=start)
                 break
             tag = data.varint()
             number, wire = tag >> 3, tag & 7
@@ -180,11 +180,11 @@ def walk(
                     raise _Bad
                 if below is not None:
                     levels.append((below, data.at + length))
-                    yield Met(What.OPEN, below, at=start)
+                    yield WireEvent(EventType.OPEN, below, at=start)
                     continue
                 if length > most:
                     data.skip(length)
-                    yield Met(What.DAMAGE, level, number, at=start, reason=f"larger than {most >> 20} MiB")
+                    yield WireEvent(EventType.DAMAGE, level, number, at=start, reason=f"larger than {most >> 20} MiB")
                     continue
                 value = data.take(length)
             elif wire in (1, 5):
@@ -194,7 +194,7 @@ def walk(
             if end is not None and data.at > end:
                 raise _Bad
         except _Bad:
-            yield Met(What.DAMAGE, level, at=start, reason="no protobuf message")
+            yield WireEvent(EventType.DAMAGE, level, at=start, reason="no protobuf message")
             if end is None or data.at > end:
                 break
             try:
@@ -203,11 +203,11 @@ def walk(
                 break
             continue
         except _Cut:
-            yield Met(What.CUT, level, value=True, at=start)
+            yield WireEvent(EventType.CUT, level, value=True, at=start)
             break
-        yield Met(What.FIELD, level, number, value, start)
+        yield WireEvent(EventType.FIELD, level, number, value, start)
     for level, _ in reversed(levels[1:]):
-        yield Met(What.CLOSE, level, at=data.at)
+        yield WireEvent(EventType.CLOSE, level, at=data.at)
 
 
 def fields(data: bytes, most: int = 64) -> list[tuple[int, int, bytes | int]]:
@@ -218,9 +218,9 @@ def fields(data: bytes, most: int = 64) -> list[tuple[int, int, bytes | int]]:
     found: list[tuple[int, int, bytes | int]] = []
     met = walk([data], {})
     for item in met:
-        if item.what is What.DAMAGE:
+        if item.what is EventType.DAMAGE:
             raise ValueError("no protobuf message")
-        if item.what is What.FIELD and isinstance(item.value, (bytes, int)):
+        if item.what is EventType.FIELD and isinstance(item.value, (bytes, int)):
             wire = 0 if isinstance(item.value, int) else 2
             found.append((item.number, wire, item.value))
             if len(found) == most:
@@ -233,14 +233,14 @@ def good_range(start: int, end: int) -> bool:
     return 0 <= start <= end < MAX_NS
 
 
-def tell_cut(ledger: Ledger, met: Met) -> None:
+def tell_cut(ledger: Ledger, met: WireEvent) -> None:
     """Count a record that is lost at the end of the file, or by damage."""
     where = f"byte {met.at}"
-    if met.what is What.CUT and not met.value:
+    if met.what is EventType.CUT and not met.value:
         ledger.note("cut", "the file ends within a message: all before it was read", where=where)
         return
     ledger.read += 1
-    if met.what is What.CUT:
+    if met.what is EventType.CUT:
         drop_torn(ledger, where, what="the file ends within a record")
     else:
         ledger.drop("damaged", where=where, text=f"dropped: {met.reason}, up to the end of what holds it")

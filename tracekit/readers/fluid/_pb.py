@@ -20,8 +20,8 @@ from tracekit.readers.engine.protobuf import (
     EPOCH_NS,
     INT32_MAX,
     INT64_MAX,
-    Met,
-    What,
+    EventType,
+    WireEvent,
     fields,
     good_range,
     plain,
@@ -107,7 +107,7 @@ class _FluidPbReading:
         ledger = self.ledger
         try:
             for met in walk(self.source.chunks(ledger), {}):
-                if met.what in (What.DAMAGE, What.CUT):
+                if met.what in (EventType.DAMAGE, EventType.CUT):
                     tell_cut(ledger, met)
                     continue
                 ledger.read += 1
@@ -141,14 +141,14 @@ class _FluidPbReading:
         self.args.append(orjson.dumps(args).decode() if args else None)
         self.ledger.events_out += 1
 
-    def _drop(self, met: Met, reason: str) -> None:
+    def _drop(self, met: WireEvent, reason: str) -> None:
         text = {
             "bad-time": "dropped: it ends before it begins, or its time is out of range",
             "bad-value": "dropped: a number in it is larger than a trace can hold",
         }[reason]
         self.ledger.drop(reason, where=f"byte {met.at}", text=text)
 
-    def _event(self, event: ProtobufMessage, met: Met) -> None:
+    def _event(self, event: ProtobufMessage, met: WireEvent) -> None:
         name, start, end = event.name, event.start_ns, event.end_ns
         if not good_range(start, end):
             self._drop(met, "bad-time")
@@ -183,7 +183,7 @@ class _FluidPbReading:
         self.ledger.kept += 1
         self._add(name, args, self.ledger.read, start, end - start, str(kind), *lane, size, direction)
 
-    def _memory(self, event: ProtobufMessage, met: Met) -> None:
+    def _memory(self, event: ProtobufMessage, met: WireEvent) -> None:
         start, end, size = event.start_ns, event.end_ns, event.bytes
         if not 0 <= start < MAX_NS:
             self._drop(met, "bad-time")

@@ -43,8 +43,8 @@ from tracekit.readers.engine.protobuf import (
     EPOCH_NS,
     INT32_MAX,
     INT64_MAX,
-    Met,
-    What,
+    EventType,
+    WireEvent,
     fields,
     good_range,
     plain,
@@ -164,7 +164,7 @@ class _PaddlePbReading:
         self.node = _Node()
         self.threads: dict[int, int] = {}
         self.known: dict[str, str] = {}
-        self.nodes: dict[int, Callable[[bytes, Met], None]] = {
+        self.nodes: dict[int, Callable[[bytes, WireEvent], None]] = {
             3: self._host,
             4: self._runtime,
             5: self._memory,
@@ -174,25 +174,25 @@ class _PaddlePbReading:
     def batches(self) -> Iterator[pa.RecordBatch]:
         try:
             for met in walk(self.source.chunks(self.ledger), _ENTER):
-                if met.what is What.FIELD:
+                if met.what is EventType.FIELD:
                     self._field(met)
-                elif met.level == "node" and met.what is What.OPEN:
+                elif met.level == "node" and met.what is EventType.OPEN:
                     self.node = _Node()
-                elif met.level == "node" and met.what is What.CLOSE:
+                elif met.level == "node" and met.what is EventType.CLOSE:
                     self._end_node()
                     if sum(len(s.rows) for s in self.sorts.values()) >= BATCH_ROWS:
                         yield from self._take()
-                elif met.level == "tree" and met.what is What.OPEN:
+                elif met.level == "tree" and met.what is EventType.OPEN:
                     self.ledger.read += 1
                     self.ledger.facts += 1
-                elif met.what in (What.DAMAGE, What.CUT):
+                elif met.what in (EventType.DAMAGE, EventType.CUT):
                     tell_cut(self.ledger, met)
             yield from self._take()
         finally:
             self.names.close()
         self._name_threads()
 
-    def _field(self, met: Met) -> None:
+    def _field(self, met: WireEvent) -> None:
         ledger = self.ledger
         if met.level == "node":
             if met.number in (1, 2) and isinstance(met.value, int):
@@ -213,7 +213,7 @@ class _PaddlePbReading:
         ledger.ignore("unknown-field")
         ledger.note("unknown-field", "a field that this reader does not know was skipped", where=f"byte {met.at}")
 
-    def _fact(self, met: Met) -> bool:
+    def _fact(self, met: WireEvent) -> bool:
         if met.number == 1 and isinstance(met.value, bytes):
             self.facts["version"] = plain(met.value, self.ledger)
         elif met.number == 2 and isinstance(met.value, int):
@@ -245,7 +245,7 @@ class _PaddlePbReading:
         except DecodeError:
             return None
 
-    def _record(self, name: str, data: bytes, met: Met) -> ProtobufMessage | None:
+    def _record(self, name: str, data: bytes, met: WireEvent) -> ProtobufMessage | None:
         """Count a record and decode it; None if it is dropped."""
         self.ledger.read += 1
         message = self._decoded(name, data)
@@ -253,7 +253,7 @@ class _PaddlePbReading:
             self.ledger.drop("damaged", where=f"byte {met.at}", text="dropped: not a protobuf message")
         return message
 
-    def _good(self, start: int, end: int, met: Met) -> bool:
+    def _good(self, start: int, end: int, met: WireEvent) -> bool:
         if good_range(start, end):
             return True
         self.ledger.drop("bad-time", where=f"byte {met.at}", text=_BAD_TIME)
@@ -269,7 +269,7 @@ class _PaddlePbReading:
         self.threads.setdefault(tid, pid)
         return pid, tid
 
-    def _host(self, data: bytes, met: Met) -> None:
+    def _host(self, data: bytes, met: WireEvent) -> None:
         if self.node.row is not None:
             self._end_node()
         event = self._record("HostTraceEventProto", data, met)
@@ -302,7 +302,7 @@ class _PaddlePbReading:
         self._keep("host", node.name, node.args or None, *node.row)
         self.node = _Node()
 
-    def _supplement(self, data: bytes, met: Met) -> None:
+    def _supplement(self, data: bytes, met: WireEvent) -> None:
         node = self._record("OperatorSupplementEventNodeProto", data, met)
         if node is None:
             return
@@ -313,7 +313,7 @@ class _PaddlePbReading:
         else:
             self.node.args.update(found)
 
-    def _runtime(self, data: bytes, met: Met) -> None:
+    def _runtime(self, data: bytes, met: WireEvent) -> None:
         node = self._record("CudaRuntimeTraceEventNodeProto", data, met)
         if node is None:
             return
@@ -331,10 +331,10 @@ class _PaddlePbReading:
             self.ledger.read += 1
             self._device(device.device_event, pid, met)
 
-    def _bad_value(self, met: Met) -> None:
+    def _bad_value(self, met: WireEvent) -> None:
         self.ledger.drop("bad-value", where=f"byte {met.at}", text=_BAD_VALUE)
 
-    def _device(self, event: ProtobufMessage, pid: int, met: Met) -> None:
+    def _device(self, event: ProtobufMessage, pid: int, met: WireEvent) -> None:
         if not self._good(event.start_ns, event.end_ns, met):
             return
         found = device_row(event, self.ledger)
@@ -351,7 +351,7 @@ class _PaddlePbReading:
     def _id(self, column: str, value: int) -> int:
         return self.ids[column].number(value)
 
-    def _memory(self, data: bytes, met: Met) -> None:
+    def _memory(self, data: bytes, met: WireEvent) -> None:
         node = self._record("MemTraceEventNodeProto", data, met)
         if node is None:
             return
@@ -408,7 +408,7 @@ def _first_time(head: Head) -> int | None:
     from google.protobuf.message import DecodeError
 
     for met in walk([head.data], _ENTER):
-        if met.what is not What.FIELD or met.level != "node" or met.number not in (3, 4, 5):
+        if met.what is not EventType.FIELD or met.level != "node" or met.number not in (3, 4, 5):
             continue
         if not isinstance(met.value, bytes):
             continue

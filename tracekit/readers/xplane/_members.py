@@ -1,7 +1,7 @@
 """`args` of many events at once: their texts are put together from pieces, of which few differ.
 
 Each row is a list of numbers of pieces: `,"group_id":` and `7` and so on. Arrow copies them all behind each other in
-one call. What that cannot do exactly (a key twice in an event, a number that is not finite) is left to `Cells`.
+one call. What that cannot do exactly (a key twice in an event, a number that is not finite) is left to `StatCells`.
 """
 
 from __future__ import annotations

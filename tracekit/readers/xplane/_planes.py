@@ -19,7 +19,7 @@ from tracekit.model.schema import Kind
 from tracekit.model.trace import Ledger, Run
 from tracekit.model.units import MAX_NS
 from tracekit.readers.base import Confidence
-from tracekit.readers.engine.protobuf import EPOCH_NS, INT32_MAX, INT64_MAX, Met, What, fields, plain, walk
+from tracekit.readers.engine.protobuf import EPOCH_NS, INT32_MAX, INT64_MAX, EventType, WireEvent, fields, plain, walk
 from tracekit.readers.head import Head
 from tracekit.readers.source import Source
 
@@ -164,11 +164,11 @@ def look(source: Source) -> Space:
     space = Space()
     unread = Ledger(path=source.name, format="xplane")
     for met in walk(source.chunks(unread), ENTER, MOST_BYTES):
-        if met.what is What.OPEN:
+        if met.what is EventType.OPEN:
             space.planes.append(Plane())
-        elif met.what is What.FIELD and met.level == "plane":
+        elif met.what is EventType.FIELD and met.level == "plane":
             _take(space, space.planes[-1], met)
-        elif met.what is What.FIELD and isinstance(met.value, bytes):
+        elif met.what is EventType.FIELD and isinstance(met.value, bytes):
             if met.number == 4:
                 space.hosts.append(plain(met.value))
             elif met.number in (2, 3):
@@ -176,7 +176,7 @@ def look(source: Source) -> Space:
     return space
 
 
-def _take(space: Space, plane: Plane, met: Met) -> None:
+def _take(space: Space, plane: Plane, met: WireEvent) -> None:
     from google.protobuf.message import DecodeError
 
     classes = messages("xplane")

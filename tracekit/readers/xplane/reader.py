@@ -47,7 +47,7 @@ from tracekit.model.trace import Ledger, Run, SourceFacts
 from tracekit.model.units import MAX_NS
 from tracekit.readers.base import Confidence, ReadOptions, ReadResult
 from tracekit.readers.builder import FIRST_TEXT_ID, IdTable, Values, bounded, event_batch, totals_batch
-from tracekit.readers.engine.protobuf import INT32_MAX, INT64_MAX, What, plain, tell_cut, walk
+from tracekit.readers.engine.protobuf import INT32_MAX, INT64_MAX, EventType, plain, tell_cut, walk
 from tracekit.readers.engine.wire import BYTES, VARINT, fields_of
 from tracekit.readers.head import Head
 from tracekit.readers.names import Demangler
@@ -559,14 +559,14 @@ class _XPlaneReading:
         lines = XPlaneLines(Plane(), self.ledger)
         try:
             for met in walk(self.source.chunks(self.ledger), ENTER, MOST_BYTES):
-                if met.what in (What.DAMAGE, What.CUT):
+                if met.what in (EventType.DAMAGE, EventType.CUT):
                     tell_cut(self.ledger, met)
-                elif met.what is What.OPEN:
+                elif met.what is EventType.OPEN:
                     lines = XPlaneLines(next(planes, Plane()), self.ledger)
                     self.cells = StatCells(lines.plane, self.ledger)
-                elif met.what is What.CLOSE:
+                elif met.what is EventType.CLOSE:
                     yield from self._of(lines.take())
-                elif met.what is What.FIELD and met.level == "plane" and met.number == 3:
+                elif met.what is EventType.FIELD and met.level == "plane" and met.number == 3:
                     for _ in lines.add(met.value if isinstance(met.value, bytes) else b"\0", f"byte {met.at}"):
                         yield from self._of(lines.take())
         finally:
