@@ -433,7 +433,9 @@ def numbered(parts: list[str]) -> str:
 
 def compare(base: Path, new: Path, only: str) -> int:
     """Print how many cases are equal, and the start of what differs. Returns 1 if any does."""
-    names = sorted({path.relative_to(root).as_posix() for root in (base, new) for path in root.rglob("*.txt")})
+    # The cases of an input are in a folder with its name, which may end in .txt too.
+    files = [(root, path) for root in (base, new) for path in root.rglob("*.txt") if path.is_file()]
+    names = sorted({path.relative_to(root).as_posix() for root, path in files})
     names = [name for name in names if chosen(name.removesuffix(".txt"), only)]
     equal = 0
     for name in names:
