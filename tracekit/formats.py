@@ -10,8 +10,8 @@ meet. The order has no meaning. Other packages add formats by entry points (`plu
 
 from __future__ import annotations
 
-from tracekit.plugins import Registry
-from tracekit.readers.base import Mark, Marks, Place, Reader, Strength
+from tracekit.plugins import Place, Registry
+from tracekit.readers.base import Mark, Marks, Reader, Strength
 from tracekit.readers.chrome.marks import LATE as CHROME_LATE
 from tracekit.readers.chrome.marks import OURS as CHROME_OURS
 from tracekit.readers.mxnet.table import LATE as MXNET_TABLE_LATE
@@ -21,7 +21,7 @@ from tracekit.readers.nvprof.csv import WORDS as NVPROF_WORDS
 from tracekit.readers.options import MEMORY_UNIT, OSRT, STATE, TIME_UNIT
 from tracekit.readers.printed.numbers import DECIMAL
 
-__all__ = ["FORMATS", "READERS", "page_module"]
+__all__ = ["FORMATS", "READERS"]
 
 _KINETO_LATE = (
     rb'"(?:cuda_runtime|cuda_driver|cuda_sync|gpu_memcpy|gpu_memset|gpu_user_annotation|ac2g)"',
@@ -548,8 +548,3 @@ FORMATS = (
 
 READERS = Registry("tracekit.readers", Reader, ready=FORMATS)
 """The readers of all formats by name: ours, and those of other packages."""
-
-
-def page_module(reader: Reader) -> str:
-    """Return the module whose docstring is the page of a format: that of its function `read`."""
-    return reader.read.module if isinstance(reader.read, Place) else reader.read.__module__

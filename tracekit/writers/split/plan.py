@@ -21,8 +21,8 @@ from tracekit.model.schema import Kind
 from tracekit.model.units import split_quantity, to_ns
 from tracekit.safety.spill import PackedBatches
 from tracekit.safety.unfinished import unfinished_folder
-from tracekit.writers._parquet import compact
 from tracekit.writers.base import WITH_O
+from tracekit.writers.parquet import compact
 
 # A stream in a temporary file, so that it can be read more than once; its facts are complete then.
 
