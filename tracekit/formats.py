@@ -14,8 +14,8 @@ from tracekit.plugins import Place, Registry
 from tracekit.readers.base import Mark, Marks, Reader, Strength
 from tracekit.readers.chrome.marks import LATE as CHROME_LATE
 from tracekit.readers.chrome.marks import OURS as CHROME_OURS
-from tracekit.readers.mxnet.table import LATE as MXNET_TABLE_LATE
-from tracekit.readers.nsys.stats_csv import LATE as NSYS_STATS_LATE
+from tracekit.readers.mxnet.marks import LATE as MXNET_TABLE_LATE
+from tracekit.readers.nsys.recognition import STATS_LATE as NSYS_STATS_LATE
 from tracekit.readers.nvprof.csv import LATE as NVPROF_LATE
 from tracekit.readers.nvprof.csv import WORDS as NVPROF_WORDS
 from tracekit.readers.options import MEMORY_UNIT, OSRT, STATE, TIME_UNIT
@@ -302,7 +302,7 @@ FORMATS = (
         marks=Marks(tables=True),
         options=(OSRT,),
         record="row",
-        sniff=Place("tracekit.readers.nsys.sqlite:sniff"),
+        sniff=Place("tracekit.readers.nsys.recognition:sniff_sqlite"),
         read=Place("tracekit.readers.nsys.sqlite:read"),
     ),
     Reader(
@@ -435,7 +435,7 @@ FORMATS = (
         title="Folded stacks",
         suffixes=(".folded", ".collapsed", ".txt"),
         gives="totals",
-        sniff=Place("tracekit.readers.samples.folded:sniff"),
+        sniff=Place("tracekit.readers.samples.recognition:sniff_folded"),
         read=Place("tracekit.readers.samples.folded:read"),
     ),
     Reader(
