@@ -26,6 +26,7 @@ from tracekit.index.launches import launches_of
 from tracekit.index.sources import clock_groups, facts_by_source
 from tracekit.index.trace_index import TraceIndex, join
 from tracekit.model.arrow import I64, Mask
+from tracekit.model.display import plural
 from tracekit.model.schema import API_CALLS, DEVICE_WORK, HOST_RANGES, Kind
 
 __all__ = ["ByTime", "by_time"]
@@ -125,7 +126,7 @@ class HostTree:
         if self.crossing:
             verb = "overlaps" if self.crossing == 1 else "overlap"
             out.append(
-                f"{grouping.plural('range', self.crossing)} {verb} another of the same thread in part: neither is "
+                f"{plural(self.crossing, 'range')} {verb} another of the same thread in part: neither is "
                 "part of the other, and self times count their common time once"
             )
         if not self.work.size:
@@ -133,9 +134,9 @@ class HostTree:
         lost = int(np.count_nonzero(self.launch < 0)) - no_call
         outside = int(np.count_nonzero((self.owner < 0) & (self.launch >= 0))) - no_thread
         if lost:
-            out.append(f"{lost:,} of {grouping.plural('device event', self.work.size)} have no launch call here")
+            out.append(f"{lost:,} of {plural(self.work.size, 'device event')} have no launch call here")
         if outside:
-            out.append(f"{outside:,} of {grouping.plural('device event', self.work.size)} were launched outside ranges")
+            out.append(f"{outside:,} of {plural(self.work.size, 'device event')} were launched outside ranges")
         return out
 
 
@@ -316,7 +317,7 @@ class ByTime:
         out = []
         count = int(np.count_nonzero(self.known))
         called = int(np.count_nonzero(self.by_call))
-        whole = grouping.plural("device event", self.host.work.size)
+        whole = plural(self.host.work.size, "device event")
         if count - called:
             out.append(
                 f"{count - called:,} of {whole} have no launch call: device by time is an estimate, by the range that "

@@ -19,12 +19,13 @@ from tracekit.index import devices as _devices
 from tracekit.index import matched_collectives
 from tracekit.index import owners as _owners
 from tracekit.index import steps as _steps
-from tracekit.index.grouping import Key, plural, too_long
+from tracekit.index.grouping import Key, too_long
 from tracekit.index.matched_collectives import Candidates
 from tracekit.index.trace_index import TraceIndex, index_of, notes_on_rows
 from tracekit.inputs.run_facts import join_runs
 from tracekit.model import arrow, schema
 from tracekit.model.arrow import I64
+from tracekit.model.display import plural
 from tracekit.model.report import Cell
 from tracekit.model.trace import Ledger, Run, Trace
 from tracekit.rank_summaries._worker import CollectiveShare, OperatorShare, RankSummary
@@ -175,7 +176,7 @@ def _added_up(notes: Sequence[Sequence[str]], work: int) -> list[str]:
         text = shape
         for column in zip(*counts, strict=True):
             text = text.replace("\0", f"{sum(column):,}", 1)
-        out.append(text.replace(_TOTAL, plural("device event", work)))
+        out.append(text.replace(_TOTAL, plural(work, "device event")))
     return out
 
 

@@ -18,6 +18,7 @@ from tracekit.compat.fluid.tables import tables_of
 from tracekit.index import grouping
 from tracekit.index.sources import source_label, source_labels
 from tracekit.index.trace_index import TraceIndex
+from tracekit.model.display import plural
 from tracekit.model.report import Cell, Column, ReportTable, Section
 from tracekit.model.units import Unit
 from tracekit.views import specs, tabulate
@@ -224,7 +225,7 @@ def _from_printed(
     if left:
         where = "of all threads together" if options.thread_sep else "by thread"
         shows = "without --thread-sep they are shown" if options.thread_sep else "--thread-sep shows them"
-        notes.append(f"the same calls are in {grouping.plural('report', left)} {where} too: {shows}")
+        notes.append(f"the same calls are in {plural(left, 'report')} {where} too: {shows}")
     return Section(NAME, TITLE, (table,), notes=(*notes, *tabulate.option_notes(options, table)))
 
 

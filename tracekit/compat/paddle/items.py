@@ -20,10 +20,10 @@ import orjson
 from tracekit.compat.paddle import tree
 from tracekit.compat.paddle.tree import PADDLE_FORMATS, TREE_COLUMNS, TYPES, Forest, forest, matching
 from tracekit.errors import Option, UsageError, sentence
-from tracekit.index.grouping import plural
 from tracekit.index.trace_index import TraceIndex
 from tracekit.model import arrow
 from tracekit.model.arrow import I64, Mask
+from tracekit.model.display import plural
 from tracekit.model.report import Cell, Column, ReportTable, Section
 from tracekit.model.units import Unit
 from tracekit.views.base import ViewOptions
@@ -217,7 +217,7 @@ def flops(trees: Forest, ops: I64, items: ItemGroup) -> tuple[list[int | None], 
     if (~from_paddle).any():
         notes.append("FLOPs are unknown but for Paddle's own files, which have the shapes of inputs")
     elif lacking := found.count(None):
-        notes.append(f"FLOPs of {plural('operator', lacking)} depend on attributes that no file has")
+        notes.append(f"FLOPs of {plural(lacking, 'operator')} depend on attributes that no file has")
     return found, notes
 
 

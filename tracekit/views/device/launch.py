@@ -33,6 +33,7 @@ from tracekit.index.devices import Devices, IndexedDevice
 from tracekit.index.launches import LaunchedWork
 from tracekit.index.trace_index import TraceIndex
 from tracekit.model.arrow import I64
+from tracekit.model.display import plural
 from tracekit.model.report import Column, ReportTable, Section
 from tracekit.model.schema import API_CALLS, DEVICE_WORK
 from tracekit.model.units import Unit, format_span
@@ -105,7 +106,7 @@ def compute(index: TraceIndex, options: ViewOptions) -> Section:
     ]
     if early := int(np.count_nonzero(times.early)):
         before = int((times.begun - devices.starts[times.positions]).max())
-        rows = f"{grouping.plural('row', early)} of device work began before the launch call, by up to"
+        rows = f"{plural(early, 'row')} of device work began before the launch call, by up to"
         notes.append(
             f"{rows} {format_span(before)}: host and device clocks differ by that much or more; queued for 0 ns"
         )

@@ -27,6 +27,7 @@ from tracekit.index.sources import source_label, source_labels, synthetic_source
 from tracekit.index.trace_index import TraceIndex
 from tracekit.model import arrow
 from tracekit.model.arrow import I64, Chunked, Mask, pc
+from tracekit.model.display import plural
 from tracekit.model.report import Cell, Column, Curve, ReportTable, Section
 from tracekit.model.schema import HOST_RANGES, Kind
 from tracekit.model.units import Unit
@@ -241,11 +242,11 @@ def compute(index: TraceIndex, options: ViewOptions) -> Section:
             notes.append("none of these rows is within a range: what allocated is unknown")
     if found.unsized:
         verb = "has" if found.unsized == 1 else "have"
-        notes.append(f"{grouping.plural('row', found.unsized)} {verb} no size and counts for nothing")
+        notes.append(f"{plural(found.unsized, 'row')} {verb} no size and counts for nothing")
     tables += [counters] if counters is not None else []
     beside = count_totals(index)
     if beside:
-        notes.append(f"counted from events, not from the {grouping.plural('row', beside)} of totals beside them")
+        notes.append(f"counted from events, not from the {plural(beside, 'row')} of totals beside them")
     if any(tabulate.sort_key(options, t.column_names())[0] in t.column_names() for t in tables):
         return Section(VIEW.name, _TITLE, tuple(tables), tuple(drawn[:FIGURES]), tuple(notes))
     notes += tabulate.option_notes(options, tables[0])
