@@ -31,6 +31,8 @@ from tracekit.views import specs, tabulate
 from tracekit.views.base import View, ViewColumn, ViewOptions
 from tracekit.views.totals import TotalsRow, cell, fields, totals_rows
 
+__all__ = ["COMPAT", "VIEW"]
+
 # Durations, counters and memory of a trace by category and name: what MXNet's aggregate statistics are made of.
 #
 # The category is MXNet's own where the trace has one ("operator", "MXNET_C_API", a domain), else the kind of the event.

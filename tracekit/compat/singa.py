@@ -28,6 +28,8 @@ from tracekit.views import specs, tabulate
 from tracekit.views.base import View, ViewColumn, ViewOptions
 from tracekit.views.totals import TotalsRow, totals_rows
 
+__all__ = ["COMPAT", "VIEW"]
+
 # SINGA's figures from EVENTS: iterations, phases, and the operators of the graph.
 #
 # An iteration is a step: a value of the column `step`, else a range of kind step, else the whole trace. An operator of

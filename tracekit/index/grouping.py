@@ -19,6 +19,21 @@ from tracekit.model.arrow import I64, Mask
 from tracekit.model.report import Cell
 from tracekit.model.trace import text_codes
 
+__all__ = [
+    "INT64_MAX",
+    "Groups",
+    "Key",
+    "group_by",
+    "key_of",
+    "kind_mask",
+    "numbered",
+    "plural",
+    "statistics",
+    "sums",
+    "too_long",
+    "zeros",
+]
+
 INT64_MAX = (1 << 63) - 1
 
 

@@ -29,7 +29,21 @@ from tracekit.model.arrow import I64, Mask
 from tracekit.model.display import plural
 from tracekit.model.schema import API_CALLS, DEVICE_WORK, HOST_RANGES, Kind
 
-__all__ = ["ByTime", "by_time"]
+__all__ = [
+    "CALLS",
+    "COLUMNS",
+    "KINDS",
+    "NO_NAME",
+    "STACKS",
+    "UNATTRIBUTED",
+    "ByTime",
+    "HostTree",
+    "by_time",
+    "call_paths",
+    "ends_of",
+    "host",
+    "lanes_of",
+]
 
 # Host ranges as a tree, and the device work charged to the range that launched it.
 #

@@ -21,6 +21,8 @@ from tracekit.model.arrow import I64
 from tracekit.model.display import plural
 from tracekit.model.schema import API_CALLS, DEVICE_WORK
 
+__all__ = ["COLUMNS", "STREAM_WAITS", "LaunchedWork", "blocking_calls", "launches_of", "named"]
+
 COLUMNS = frozenset({"ts_ns", "dur_ns", "kind", "source", "pid", "correlation"})
 
 

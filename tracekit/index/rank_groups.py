@@ -25,6 +25,8 @@ from tracekit.model import arrow
 from tracekit.model.arrow import I64
 from tracekit.options import no_such
 
+__all__ = ["COLUMNS", "NamedGroups", "RankGroups", "dimensions", "find"]
+
 COLUMNS = _owners.COLUMNS
 NO_RANK = "(no rank)"
 

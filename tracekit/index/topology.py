@@ -44,6 +44,8 @@ from tracekit.index.parallel_groups import (
 )
 from tracekit.options import did_you_mean
 
+__all__ = ["Topology", "parse"]
+
 LARGEST_FILE = 64 << 20
 _SIZES = (*PARALLEL, "etp")
 _USAGE = "such as tp=8,pp=4,dp=32, or a CSV, JSON or TOML file with the columns rank, tp, pp, dp, ep, host"

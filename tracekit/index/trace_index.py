@@ -31,6 +31,8 @@ from tracekit.model.display import plural
 from tracekit.model.report import Cell
 from tracekit.model.trace import Ledger, Run, Trace
 
+__all__ = ["PickedRows", "TraceIndex", "coded", "index_of", "join", "notes_on_rows"]
+
 P = ParamSpec("P")
 T = TypeVar("T")
 

@@ -26,6 +26,8 @@ from tracekit.model.schema import Kind
 from tracekit.model.trace import Ledger, Run, Trace, concat
 from tracekit.readers.base import ReadResult
 
+__all__ = ["WITHOUT_COLLECTIVES", "Prescan", "choices", "hosts_of"]
+
 ARCHIVES = ("parquet", "events-jsonl")
 """Formats whose files may have been made from a recorder's log."""
 WITHOUT_COLLECTIVES = frozenset(

@@ -63,6 +63,8 @@ if TYPE_CHECKING:
     from tracekit.model.trace import Ledger
     from tracekit.readers.source import Source
 
+__all__ = ["has_events", "has_header", "read"]
+
 _VERSION_NUMBER = rb'"schemaVersion"\s*:\s*[0-9]+\s*[,}]'
 _FACTS = rb'"(?:deviceProperties|computeProperties|distributedInfo|baseTimeNanoseconds)"\s*:'
 _CATS = (

@@ -16,6 +16,8 @@ from tracekit.readers.source import SQLITE_MAGIC, Source
 from tracekit.readers.streams import GZIP_MAGIC, ZSTD_MAGIC
 from tracekit.readers.trace_event.marks import EVENT_LIST, PHASE, claimants
 
+__all__ = ["identify", "votes"]
+
 
 def votes(head: Head, readers: Iterable[Reader]) -> list[tuple[Reader, Confidence]]:
     """Return how sure each reader is: by its sniffer, or by its marks where it has no sniffer.

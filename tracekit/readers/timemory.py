@@ -47,6 +47,8 @@ if TYPE_CHECKING:
     from tracekit.model.trace import Ledger
     from tracekit.readers.source import Source
 
+__all__ = ["read", "sniff"]
+
 # Lines of timemory's tables: the recognition, and the batches.
 
 

@@ -24,6 +24,32 @@ from tracekit.views import specs
 from tracekit.views.base import ViewOptions
 from tracekit.views.tabulate import nothing, option_notes, ratios
 
+__all__ = [
+    "HEADER",
+    "TOTALS_NOTE",
+    "Summed",
+    "TotalsRow",
+    "block_columns",
+    "block_notes",
+    "both_note",
+    "cell",
+    "count_totals",
+    "counted",
+    "fields",
+    "frames_of",
+    "in_file_order",
+    "nested_columns",
+    "no_device_work",
+    "of_header",
+    "size_columns",
+    "sized",
+    "statistic_columns",
+    "summed",
+    "totals_rows",
+    "whole_number",
+    "with_all",
+]
+
 TOTALS_NOTE = "from totals that the profiler had summed itself: there are no percentiles"
 
 _BLOCK = ("source", "rank", "run", "section", "range")

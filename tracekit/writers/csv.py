@@ -27,6 +27,8 @@ from tracekit.model.display import AS_TEXT, FORMULA, cell_text
 from tracekit.writers.base import RowStream, WriteOptions, Written, new_file
 from tracekit.writers.gzipped import Sink, compressed
 
+__all__ = ["write", "write_for_spreadsheet"]
+
 
 def write(stream: RowStream, target: Path, options: WriteOptions) -> Written:
     """Write the rows as they come."""

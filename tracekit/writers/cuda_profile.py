@@ -38,6 +38,8 @@ from tracekit.safety.scratch import StoredRows, scratch_folder, stored_rows
 from tracekit.writers.base import RowStream, WriteOptions, Written, new_file
 from tracekit.writers.json_text import parsed
 
+__all__ = ["write_csv", "write_kvp"]
+
 # Members of the JSON objects in `args`, as columns of text. Objects with the same keys are read together.
 
 

@@ -30,6 +30,8 @@ from tracekit.writers.base import RowStream, WriteOptions, Written, new_file
 from tracekit.writers.gzipped import compressed
 from tracekit.writers.json_text import facts_json
 
+__all__ = ["BYTES_AT_ONCE", "write"]
+
 ROWS_AT_ONCE = 1 << 14
 BYTES_AT_ONCE = 64 << 20
 """Most text that is built at once; a batch with longer names or args is cut smaller."""

@@ -42,6 +42,8 @@ from tracekit.writers.json_text import facts_json
 if TYPE_CHECKING:
     from typing_extensions import Buffer
 
+__all__ = ["MOST_TOTALS_TEXT", "ROWS_PER_GROUP", "compact", "write"]
+
 # Batches of any size become groups of a fixed number of rows, whose dictionaries hold only the texts in use.
 
 

@@ -37,6 +37,8 @@ from tracekit.writers.tracks.nested import EVENTS, NestedEvents
 from tracekit.writers.tracks.output import Spool, file_facts, title, viewer_file
 from tracekit.writers.tracks.texts import quoted
 
+__all__ = ["BATCH_ROWS", "write"]
+
 # The begins and ends of slices, as events of an evented profile.
 
 

@@ -21,6 +21,8 @@ from tracekit.model.report import Cell
 from tracekit.model.schema import API_CALLS, DEVICE_WORK, Kind
 from tracekit.model.trace import text_codes
 
+__all__ = ["COLUMNS", "TOOL", "FluidRanges", "ranges_of"]
+
 COLUMNS = frozenset(
     {"ts_ns", "dur_ns", "event_id", "name", "kind", "source", "pid", "tid", "correlation", "bytes", "args", "device"}
 )

@@ -26,6 +26,8 @@ from tracekit.views.base import View, ViewColumn, ViewOptions
 from tracekit.views.named import thread_columns
 from tracekit.views.totals import TotalsRow, cell
 
+__all__ = ["VIEW"]
+
 # Columns of the tables of this folder.
 
 

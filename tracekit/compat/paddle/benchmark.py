@@ -28,6 +28,8 @@ from tracekit.model.units import Unit
 from tracekit.views.base import ViewOptions
 from tracekit.views.tabulate import require
 
+__all__ = ["BENCHMARK_COLUMNS", "benchmark"]
+
 BENCHMARK_COLUMNS = frozenset({"ts_ns", "dur_ns", "event_id", "kind", "source", "pid"})
 SKIPPED: Final = 10
 _TITLE: Final = "Perf Summary"

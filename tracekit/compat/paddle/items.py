@@ -29,6 +29,18 @@ from tracekit.model.units import Unit
 from tracekit.views.base import ViewOptions
 from tracekit.views.tabulate import require
 
+__all__ = [
+    "OPERATOR_COLUMNS",
+    "PHASES",
+    "group",
+    "kernel",
+    "memory_manipulation",
+    "model",
+    "operator",
+    "phase_items",
+    "user_defined",
+]
+
 # Items of Paddle's tables: rows grouped by name as Paddle first sees them, sorted as it sorts.
 
 

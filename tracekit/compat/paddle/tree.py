@@ -39,6 +39,18 @@ from tracekit.model.display import plural
 from tracekit.model.schema import Kind
 from tracekit.model.trace import text_codes
 
+__all__ = [
+    "CALL",
+    "PADDLE_FORMATS",
+    "TREE_COLUMNS",
+    "TYPES",
+    "Forest",
+    "PaddleColumns",
+    "forest",
+    "matching",
+    "rows_below",
+]
+
 # Columns of EVENTS as Paddle's statistics take them: types by Paddle's names, names as the file spells them.
 
 

@@ -26,6 +26,26 @@ from tracekit.model.schema import DEVICE_WORK, Kind
 from tracekit.model.units import Unit
 from tracekit.views.totals import TotalsRow, cell, totals_rows
 
+__all__ = [
+    "APPLY",
+    "CLASS",
+    "COLUMNS",
+    "NO_NODES",
+    "OPS",
+    "WHAT",
+    "PrintedBlock",
+    "TheanoRow",
+    "cut",
+    "event_blocks",
+    "number",
+    "only_large",
+    "printed_blocks",
+    "remaining",
+    "row",
+    "tables",
+    "total",
+]
+
 # Blocks of rows as the reader of Theano's profiles yields them; the views of Theano share them.
 #
 # A block is what Theano prints of one function: facts (section `header`), the tables Class, Ops and Apply, and what

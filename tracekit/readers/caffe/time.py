@@ -45,6 +45,8 @@ if TYPE_CHECKING:
     from tracekit.model.trace import Ledger
     from tracekit.readers.source import Source
 
+__all__ = ["read", "sniff"]
+
 # Lines of `caffe time`: the recognition, and the batches.
 
 

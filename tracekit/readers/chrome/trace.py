@@ -45,6 +45,8 @@ from tracekit.readers.trace_event.events import EventReading
 from tracekit.readers.trace_event.generic import ChromeReading
 from tracekit.readers.trace_event.look import Dialect
 
+__all__ = ["read"]
+
 _TEXT_TIME = re.compile(rb'"(ts|dur)"\s*:\s*"((?:0|[1-9][0-9]{0,17})(?:\.[0-9]{1,18})?)"')
 _VIZTRACER = re.compile(VIZTRACER_METADATA + rb"\s*:\s*(\{[^{}]{0,900}\})")
 BEYOND_US = 4_500_000_000_000_000

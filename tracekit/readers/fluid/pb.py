@@ -59,6 +59,8 @@ from tracekit.readers.names import Demangler
 from tracekit.readers.options import STATE
 from tracekit.readers.source import Source
 
+__all__ = ["read", "sniff"]
+
 _EVENT_FIELDS = {1: 2, 2: 0, 3: 0, 4: 0, 5: 0, 6: 0, 7: 2, 8: 0, 9: 2}
 _MEMORY_FIELDS = {1: 0, 2: 0, 3: 0, 4: 0, 5: 0, 6: 0, 7: 2, 8: 2}
 _COPY = re.compile(rb"mem_?cpy.*?([HDAP]to[HDAP])?$", re.I)

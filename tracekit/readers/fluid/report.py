@@ -43,6 +43,8 @@ if TYPE_CHECKING:
     from tracekit.model.trace import Ledger
     from tracekit.readers.source import Source
 
+__all__ = ["host_kind", "read", "sniff"]
+
 # Kinds by name, for the readers of both outputs of fluid.profiler: the profile and the printed report.
 
 

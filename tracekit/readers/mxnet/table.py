@@ -55,6 +55,8 @@ from tracekit.readers.printed.numbers import LOCAL_NUMBER
 from tracekit.readers.printed.pasted import Plain, RankRows, closes, read_reports
 from tracekit.readers.source import Source
 
+__all__ = ["read", "sniff"]
+
 _TITLE = re.compile(r"Profile Statistics[:.]")
 _MARK = re.compile(r"(?:Profile Statistics[:.]|Name\s+Total Count\s+(?:Time \(ms\)|Min Use)\s.*\S)\s*$")
 _COLUMNS = re.compile(

@@ -59,6 +59,8 @@ from tracekit.readers.options import OSRT
 from tracekit.readers.source import Source
 from tracekit.readers.sqlite.cupti import GRID, NO_ID, SYNC_NAMES, call_kind, call_name, with_lost_work
 
+__all__ = ["read", "sniff"]
+
 # Rows of EVENTS from objects in Nsight Systems' JSON lines. 64-bit numbers are texts, names are places in an array.
 
 

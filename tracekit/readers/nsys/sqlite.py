@@ -89,6 +89,8 @@ from tracekit.readers.sqlite.cupti import (
 )
 from tracekit.readers.sqlite.database import CellType, Database, RowBlock, TableSource
 
+__all__ = ["read", "read_tables"]
+
 # Work of the device in Nsight Systems' SQLite exports: kernels, graphs, copies, memsets, waits, memory.
 
 

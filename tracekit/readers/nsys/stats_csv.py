@@ -55,6 +55,8 @@ from tracekit.readers.printed.prefix import LINE_TAG
 from tracekit.readers.printed.starts import with_order
 from tracekit.readers.source import Source
 
+__all__ = ["read", "sniff"]
+
 _LOG_TAG = re.compile(rb"\[[^]\[{}\"]{1,60}\](?:[\s<:]|$)")
 """`[3/8] `, `[1,0]<stdout>:`, `[2026-01-01 10:00:00] `: no JSON, though it begins as JSON may."""
 _REPORT_WORDS = (b"Processing [", b"Executing '", b"Running [", b"Exporting [")

@@ -19,6 +19,8 @@ from tracekit.readers.packets import fields as numbers
 from tracekit.readers.packets.framing import PacketBlock
 from tracekit.readers.packets.texts import NONE, PacketTexts, distinct
 
+__all__ = ["Sequences", "Stated"]
+
 _TEXTS = (
     numbers.CATEGORIES,
     numbers.NAMES,

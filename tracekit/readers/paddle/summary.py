@@ -49,6 +49,8 @@ if TYPE_CHECKING:
     from tracekit.model.trace import Ledger
     from tracekit.readers.source import Source
 
+__all__ = ["read", "sniff"]
+
 # The output of paddle.profiler's benchmark timer: lines of step_info, and the Perf Summary between pipes.
 
 

@@ -59,6 +59,8 @@ if TYPE_CHECKING:
     from tracekit.model.trace import Ledger
     from tracekit.readers.source import Source
 
+__all__ = ["OPEN_KEPT", "THREADS_KEPT", "read", "sniff"]
+
 # The end of a log: how it says that it ended, until when it is whole, and what is known to be missing.
 
 

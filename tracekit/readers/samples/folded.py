@@ -27,6 +27,8 @@ from tracekit.readers.samples._lines import COMMENTS, LINE
 from tracekit.readers.samples._stacks import SECTION, Stacks
 from tracekit.readers.source import Source
 
+__all__ = ["read"]
+
 _LINE = re.compile(LINE, re.ASCII)
 
 

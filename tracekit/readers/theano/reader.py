@@ -64,6 +64,8 @@ if TYPE_CHECKING:
     from tracekit.model.trace import Ledger
     from tracekit.readers.source import Source
 
+__all__ = ["read", "sniff"]
+
 # Other lines within a Theano profile, by class: tracebacks, warnings, tips.
 
 

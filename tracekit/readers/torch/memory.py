@@ -49,6 +49,8 @@ if TYPE_CHECKING:
     from tracekit.model.trace import Ledger
     from tracekit.readers.source import Source
 
+__all__ = ["read", "sniff"]
+
 _PROTOCOLS = (b"\x80\x02", b"\x80\x03", b"\x80\x04", b"\x80\x05")
 _KEYS = (b"segments", b"device_traces")
 _INNER = (b"total_size", b"allocated_size", b"device_traces", b"time_us")

@@ -61,6 +61,8 @@ if TYPE_CHECKING:
     from tracekit.model.trace import Ledger
     from tracekit.readers.source import Source
 
+__all__ = ["columns_of", "host_kind", "read", "size_bytes", "sniff", "time_ns"]
+
 # Kinds of the rows of PyTorch's tables, by their names: the tables do not say what a row is.
 
 

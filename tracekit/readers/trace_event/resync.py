@@ -19,6 +19,22 @@ import msgspec
 
 from tracekit.model.trace import Ledger
 
+__all__ = [
+    "LONGEST_COUNTED",
+    "EventText",
+    "closes_list",
+    "defect",
+    "events_in",
+    "has_exponents",
+    "is_json",
+    "next_event",
+    "pieces",
+    "repaired",
+    "rewritten",
+    "valid_utf8",
+    "with_large_numbers_as_text",
+]
+
 # JSON objects that their producers broke: repaired one by one, by rules that are certain enough to name.
 #
 # Repaired are control characters in strings, escapes that JSON does not have (Windows paths: kineto issues 617, 750,

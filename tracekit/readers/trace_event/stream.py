@@ -34,6 +34,8 @@ from tracekit.readers.trace_event.resync import (
 )
 from tracekit.readers.trace_event.scan import Scan, inside_strings, object_end, scan
 
+__all__ = ["MOST_CARRIED", "SLAB_BYTES", "EventStream", "Slab", "is_bare"]
+
 # The members behind the list of events of a trace. They are read ahead, since a run's clock and rank may be there.
 
 

@@ -50,6 +50,8 @@ from tracekit.views.base import Quantity, View, ViewColumn, ViewOptions
 from tracekit.views.quantities import ratio
 from tracekit.views.tabulate import shares_of
 
+__all__ = ["VIEW", "DeviceParts", "Parts", "device_parts"]
+
 # The time of each device in parts: compute, exposed communication, exposed copies, idle; of its span and of steps.
 #
 # The view `breakdown` says what the parts are. Devices may be many: their whole spans are found in one go, and the

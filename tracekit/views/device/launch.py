@@ -41,6 +41,8 @@ from tracekit.views import specs, tabulate, totals
 from tracekit.views.base import View, ViewColumn, ViewOptions
 from tracekit.views.tabulate import shares_of
 
+__all__ = ["FULL_QUEUE", "SLOW_CALL_NS", "VIEW"]
+
 SLOW_CALL_NS = 50_000
 LONG_QUEUE_NS = 100_000
 FULL_QUEUE = 1024

@@ -35,6 +35,8 @@ from tracekit.views import specs, tabulate
 from tracekit.views.base import View, ViewColumn, ViewOptions
 from tracekit.views.totals import in_file_order, totals_rows, whole_number
 
+__all__ = ["VIEW"]
+
 # Curves of the memory that is held, by place: the running total of each type, over time.
 #
 # The running total is what the file gives (PyTorch's Total Allocated and Total Reserved, Paddle's current values), else

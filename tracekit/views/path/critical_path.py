@@ -37,6 +37,8 @@ from tracekit.views.base import View, ViewColumn, ViewOptions
 from tracekit.views.path import graph as _path_graph
 from tracekit.views.path.graph import OwnGraph
 
+__all__ = ["VIEW"]
+
 OWNERS = 8
 """The most ranks whose path is shown."""
 NAMES = 20

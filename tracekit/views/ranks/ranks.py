@@ -40,6 +40,20 @@ from tracekit.model.units import Unit, format_span
 from tracekit.views import specs, tabulate
 from tracekit.views.base import View, ViewColumn, ViewOptions
 
+__all__ = [
+    "BUSY",
+    "BUSY_ALONE",
+    "MEASURES",
+    "STRAGGLER",
+    "VIEW",
+    "Loads",
+    "clocks_of",
+    "loads",
+    "on_one_clock",
+    "skews_of",
+    "stragglers",
+]
+
 # Skews of collectives on one clock, and the test that names stragglers, for the view `ranks`.
 
 

@@ -39,6 +39,8 @@ from tracekit.model.units import Unit
 from tracekit.views import specs, tabulate
 from tracekit.views.base import View, ViewColumn, ViewOptions
 
+__all__ = ["VIEW"]
+
 # The Perf Summary and the lines of step_info as Paddle's timer printed them: rows of TOTALS with their own figures.
 
 

@@ -37,6 +37,8 @@ from tracekit.views import specs, tabulate
 from tracekit.views.base import Quantity, View, ViewColumn, ViewOptions
 from tracekit.views.quantities import quantity, ratio
 
+__all__ = ["VIEW", "StepTimes", "step_times"]
+
 # The heat map of the steps: the time of each step on each rank, beside the median of the ranks in that step.
 #
 # Steps of the same number are the same step. Where a number is missing, or repeats in a rank, steps are matched by

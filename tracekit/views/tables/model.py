@@ -43,6 +43,8 @@ from tracekit.views.named import from_totals
 from tracekit.views.quantities import quantity, ratio, span
 from tracekit.views.totals import both_note
 
+__all__ = ["ON_NO_THREAD", "VIEW"]
+
 PHASES = {
     Kind.DATALOADER: "Dataloader",
     Kind.FORWARD: "Forward",

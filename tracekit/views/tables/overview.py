@@ -28,6 +28,8 @@ from tracekit.views import totals as _totals
 from tracekit.views.base import View, ViewColumn, ViewOptions
 from tracekit.views.quantities import of_kinds
 
+__all__ = ["VIEW", "KindFigures", "figures"]
+
 Mask = npt.NDArray[np.bool_]
 
 _TITLE = "Overview"

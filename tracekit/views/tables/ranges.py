@@ -22,6 +22,8 @@ from tracekit.views import specs, tabulate
 from tracekit.views.base import Define, Quantity, ViewColumn, ViewOptions
 from tracekit.views.quantities import named, ratio, where
 
+__all__ = ["SELF_NOTE", "SHOWS", "Charged", "FiguresByTime", "RangeFigures", "charge", "of_ranges", "with_loose"]
+
 # Tables of host ranges by name: what they took on the host, and the device work that they launched.
 #
 # total, avg ... are of the host. self: what no range or call inside of a range took. device_total: work launched in the

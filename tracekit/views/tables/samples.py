@@ -20,6 +20,8 @@ from tracekit.views import specs, tabulate
 from tracekit.views.base import View, ViewColumn, ViewOptions
 from tracekit.views.totals import frames_of, in_file_order, totals_rows
 
+__all__ = ["VIEW"]
+
 _TITLE = "Sampled functions"
 _COLUMNS = frozenset({"ts_ns", "kind"})
 _SECTION = "samples"

@@ -34,6 +34,8 @@ from tracekit.model.units import Unit
 from tracekit.views import tabulate
 from tracekit.views.base import View, ViewOptions
 
+__all__ = ["UNNAMED", "VIEW"]
+
 # Arrows on the timeline: from a launch call to its work, and arrows of the input (s, t and f of trace event files).
 #
 # A point of an arrow is of the innermost event of its thread or stream that runs at its time; an end without "bp": "e"

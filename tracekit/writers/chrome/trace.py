@@ -42,6 +42,8 @@ from tracekit.writers.tracks.batch import event_tables
 from tracekit.writers.tracks.output import file_facts, viewer_file
 from tracekit.writers.tracks.texts import facts_text
 
+__all__ = ["BATCH_ROWS", "MOST_EVENTS", "write"]
+
 BATCH_ROWS = 32 << 10
 """Small batches are joined up to this many rows, because each batch has a fixed cost. Larger tables are a tenth faster,
 but need 60 MB more memory."""

@@ -33,6 +33,8 @@ from tracekit.writers.tracks.batch import Loader, event_tables
 from tracekit.writers.tracks.lanes import Track, TrackLanes
 from tracekit.writers.tracks.output import Spool, file_facts, viewer_file
 
+__all__ = ["write"]
+
 BATCH_ROWS = 64 << 10
 """Small batches are joined up to this many rows, because each batch has a fixed cost."""
 EXACT_NS = 1_000_000 << 33

@@ -53,6 +53,8 @@ from tracekit.writers.tracks.output import Spool, file_facts
 if TYPE_CHECKING:
     from tracekit.writers.otf2._library import Archive
 
+__all__ = ["write"]
+
 BATCH_ROWS = 64 << 10
 """Small batches are joined up to this many rows, because each batch has a fixed cost."""
 _MARKS, _ARROWS = "marks-that-otf2-cannot-hold", "points-of-arrows-that-otf2-cannot-hold"

@@ -27,6 +27,8 @@ from tracekit.model.schema import DEVICE_WORK, Kind
 from tracekit.writers.base import RowStream, WriteOptions, Written, new_file
 from tracekit.writers.json_text import args_of
 
+__all__ = ["write"]
+
 _COLUMNS = ("ts_ns", "dur_ns", "name", "kind", "source", "pid", "tid", "device", "stream", "bytes", "args")
 _NO_PLACE = ("rank", "context", "correlation", "step", "grid_x", "registers", "value")
 _UNSUPPORTED = (Kind.COUNTER, Kind.MARK, Kind.FLOW)

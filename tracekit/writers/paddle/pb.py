@@ -61,6 +61,8 @@ from tracekit.writers.paddle._tree_messages import (
     unsigned,
 )
 
+__all__ = ["write"]
+
 _COLUMN_NAMES = """
     ts_ns dur_ns name kind source pid tid device context stream correlation bytes copy_kind grid_x grid_y grid_z block_x
     block_y block_z registers static_smem_bytes dynamic_smem_bytes args

@@ -36,6 +36,8 @@ from tracekit.writers.tracks.arrows import PENDING_LAUNCHES
 from tracekit.writers.tracks.batch import Loader, event_tables
 from tracekit.writers.tracks.output import file_facts, viewer_file
 
+__all__ = ["BATCH_ROWS", "write"]
+
 BATCH_ROWS = 64 << 10
 """Small batches are joined up to this many rows, because each batch has a fixed cost."""
 _UNDRAWN = "arrow-points-that-perfetto-does-not-draw"

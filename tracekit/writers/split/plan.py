@@ -24,6 +24,20 @@ from tracekit.safety.unfinished import unfinished_folder
 from tracekit.writers.base import WITH_O
 from tracekit.writers.parquet import compact
 
+__all__ = [
+    "MOST_PIECES",
+    "ROWS",
+    "Split",
+    "StoredPieces",
+    "cuts_by_time",
+    "folder_beside",
+    "megabytes",
+    "parse_split",
+    "ranks",
+    "refuse_many",
+    "starts_of_steps",
+]
+
 # A stream in a temporary file, so that it can be read more than once; its facts are complete then.
 
 
