@@ -132,9 +132,9 @@ class _MxnetReading:
             self.found = True
             self.in_table = False
             ledger.ignore("headings")
-        elif found := _COLUMNS.fullmatch(stripped):
+        elif match := _COLUMNS.fullmatch(stripped):
             self.section = self.last or "unnamed"
-            self.memory_unit = found[2] or ""
+            self.memory_unit = match[2] or ""
             self.indent = line.text[: line.text.index("Name")]
             self.in_table = True
             self.begin(self.section)
@@ -166,21 +166,21 @@ class _MxnetReading:
             self.sections.append(list(place))
 
     def _row(self, line: TextLine) -> None:
-        found = _ROW.fullmatch(line.text.removeprefix(self.indent).rstrip())
+        match = _ROW.fullmatch(line.text.removeprefix(self.indent).rstrip())
         if line.torn:
             drop_torn(self.ledger, line.where)
-        elif found is None or bool(found[6]) == bool(self.memory_unit):
+        elif match is None or bool(match[6]) == bool(self.memory_unit):
             self.ledger.drop("bad-row", where=line.where, text="dropped: a line within a table that is no row of it")
         else:
             names = ("Min", "Max", "Avg") if self.memory_unit else ("Total", "Min", "Max", "Avg")
-            printed_cells = dict(zip(names, found.groups()[2:], strict=False))
+            printed_cells = dict(zip(names, match.groups()[2:], strict=False))
             figures = {key: known_cell(cell, key, self.ledger, line.where) for key, cell in printed_cells.items()}
             if not self.memory_unit and figures["Total"] is None:
                 why = "dropped: a line within a table that is no row of it"
                 self.ledger.drop("bad-row", where=line.where, text=why)
                 return
-            figures["Count"] = known_cell(found[2], "Count", self.ledger, line.where)
-            self.entry(self.section, found[1], figures, self.memory_unit, line.where)
+            figures["Count"] = known_cell(match[2], "Count", self.ledger, line.where)
+            self.entry(self.section, match[1], figures, self.memory_unit, line.where)
 
     def entry(self, section: str, name: str, figures: Mapping[str, str | None], memory_unit: str, where: str) -> None:
         """Make the row of one name; figures are texts of numbers, None for what is not known."""
@@ -281,14 +281,14 @@ def _kind(section: str) -> Kind:
 def _whole(text: str, reading: _MxnetReading) -> int | None:
     """Read JSON that is JSON, and return where it ends; None where it is not."""
     try:
-        found, end = json.JSONDecoder().raw_decode(text)
+        document, end = json.JSONDecoder().raw_decode(text)
     except (ValueError, RecursionError):
         return None
-    unit = found.get("Unit")
+    unit = document.get("Unit")
     # Older MXNet states no unit.
     stated = str(unit.get("Memory", "kB")) if isinstance(unit, dict) else ""
     memory_unit = _text(stated)[:16] or "kb"
-    for top, domains in found.items():
+    for top, domains in document.items():
         if top not in ("Time", "Memory"):
             reading.ledger.read += 1
             reading.ledger.facts += 1
@@ -300,9 +300,9 @@ def _whole(text: str, reading: _MxnetReading) -> int | None:
     return end
 
 
-def _text(found: str) -> str:
+def _text(text: str) -> str:
     """Return a text that is UTF-8: halves of characters, which JSON can name, stay as their escapes."""
-    return found.encode("utf-8", "backslashreplace").decode()
+    return text.encode("utf-8", "backslashreplace").decode()
 
 
 def _entry(reading: _MxnetReading, top: str, section: str, name: str, figures: object, memory_unit: str) -> None:
@@ -343,8 +343,8 @@ class _JsonLines:
 
     def __init__(self, reading: _MxnetReading, data: str) -> None:
         self._reading = reading
-        found = re.search(r'"Unit"\s*:[^}]*"Memory"\s*:\s*"(\w{1,8})"', data)
-        self._memory_unit = found[1] if found else "kb"
+        match = re.search(r'"Unit"\s*:[^}]*"Memory"\s*:\s*"(\w{1,8})"', data)
+        self._memory_unit = match[1] if match else "kb"
         first = re.search(r"\n([ \t]*)\S", data)
         self._step = len(first[1]) if first else 0
         self._path: list[str] = []
@@ -397,7 +397,7 @@ class _JsonLines:
 def _json(source: Source, rows: TotalRows, reading: _MxnetReading) -> Iterator[pa.RecordBatch]:
     """Read each object in the text as a run: other output may be before and after it."""
     data = source.read_whole().removeprefix(b"\xef\xbb\xbf")
-    starts = [found.start(1) for found in _START.finditer(data)]
+    starts = [match.start(1) for match in _START.finditer(data)]
     _other_output(data[: starts[0]].decode("utf-8", "replace") if starts else "", reading.ledger)
     for start, end in pairwise([*starts, len(data)]):
         reading.run = -1
