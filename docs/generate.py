@@ -30,8 +30,9 @@ from typer.testing import CliRunner
 import tracekit
 from tracekit import compat, pipeline
 from tracekit.cli import app
-from tracekit.formats import READERS, page_module
+from tracekit.formats import READERS
 from tracekit.model import schema
+from tracekit.plugins import home_of
 from tracekit.views import VIEWS
 from tracekit.writers import WRITERS
 
@@ -101,11 +102,16 @@ class Entry:
 
 def format_entries() -> list[Entry]:
     """Return the entries of READERS; the page of a format is the docstring of the module that reads it."""
-    return [Entry(name, each.title, import_module(page_module(each)), each) for name, each in READERS.items()]
+    return [Entry(name, each.title, import_module(home_of(each.read)), each) for name, each in READERS.items()]
+
+
+def target_entries() -> list[Entry]:
+    """Return the entries of WRITERS; the page of a target is the docstring of the module that writes it."""
+    return [Entry(name, each.title, import_module(home_of(each.write)), each) for name, each in WRITERS.items()]
 
 
 def entries(registry: Mapping[str, object]) -> list[Entry]:
-    """Return the entries of VIEWS or WRITERS in their order."""
+    """Return the entries of VIEWS in their order."""
     wanted = {id(declared) for declared in registry.values()}
     homes: dict[int, ModuleType] = {}
     for module in [m for name, m in sorted(sys.modules.items()) if name.partition(".")[0].startswith("tracekit")]:
@@ -257,7 +263,7 @@ def _examples() -> dict[str, tuple[str, ...]]:
 
 def target_pages() -> Iterator[tuple[str, str]]:
     """Give name and text of a page for each target of `convert`."""
-    for entry in sorted(entries(WRITERS), key=lambda e: e.name):
+    for entry in sorted(target_entries(), key=lambda e: e.name):
         given = vars_of(entry.declared)
         holds = "events and totals" if given.get("holds") == "both" else str(given.get("holds", "events"))
         facts = [f"- Option: `--to {entry.name}`", f"- Holds: {holds}"]

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Self
 
 import pytest
-from doors.stores import Outcome, work
+from doors.stores import Outcome, do_run
 from support import ROOT, sample
 
 from tracekit import batch
@@ -76,7 +76,7 @@ class Here:
         pass
 
     def run(self, tasks: Iterator[RunTask], lost: Callable[[RunTask, str], Outcome]) -> Iterator[Outcome]:
-        yield from map(work, tasks)
+        yield from map(do_run, tasks)
 
 
 def started(*words: str | Path, program: str = "tracekit") -> subprocess.Popen[str]:

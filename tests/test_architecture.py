@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import functools
+import re
 from pathlib import Path
 
 import pytest
@@ -201,6 +202,57 @@ def test_a_private_file_is_imported_by_its_folder_only() -> None:
             if module is None or not module.stem.startswith("_") or module.stem in ("__init__", "_version"):
                 continue
             assert module.parent in path.parents, f"{path.relative_to(PACKAGE)}:{line} imports {name}"
+
+
+WITHOUT_ALL = ("analysis", "readers.amd", "readers.nvprof", "render", "views.findings", "views.headline")
+"""Packages whose modules do not all say what they offer yet."""
+
+
+def names_at_top(tree: ast.Module) -> set[str]:
+    """Every name that a module binds at its top level, also under a condition."""
+    bound: set[str] = set()
+    for node in ast.walk(tree):
+        inside = isinstance(node, (ast.Module, ast.If, ast.Try))
+        for each in [child for part in ("body", "orelse") for child in getattr(node, part, ())] if inside else ():
+            if isinstance(each, (ast.FunctionDef, ast.ClassDef)):
+                bound.add(each.name)
+            elif isinstance(each, (ast.Import, ast.ImportFrom)):
+                bound |= {alias.asname or alias.name for alias in each.names}
+            elif isinstance(each, (ast.Assign, ast.AnnAssign)):
+                bound |= {name.id for name in ast.walk(each) if isinstance(name, ast.Name)}
+    return bound
+
+
+def test_a_public_module_names_what_it_offers() -> None:
+    """`__all__` has names that are there, each once; a name that is not in it may change without a look elsewhere."""
+    for module, path in MODULES.items():
+        if path.stem.startswith("_"):
+            continue
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+        offers = [
+            ast.literal_eval(node.value)
+            for node in tree.body
+            if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "__all__"
+        ]
+        if not offers and module.startswith(tuple(f"{part}." for part in WITHOUT_ALL)):
+            continue
+        assert len(offers) == 1, f"{module} has no __all__"
+        assert len(offers[0]) == len(set(offers[0])), module
+        assert set(offers[0]) <= names_at_top(tree), f"{module}: {set(offers[0]) - names_at_top(tree)}"
+
+
+def test_no_module_imports_a_name_that_another_package_does_not_offer() -> None:
+    """What a package takes from another one is in its `__all__`, so that a look at that shows what others rely on."""
+    offers = {}
+    for module, path in MODULES.items():
+        listed = re.search(r"^__all__ = (\[[^]]*\])", path.read_text(encoding="utf-8"), re.M)
+        if listed and not path.stem.startswith("_") and not module.startswith(WITHOUT_ALL):
+            offers[module] = set(ast.literal_eval(listed[1]))
+    for module, path in MODULES.items():
+        for line, name in imports_of(path):
+            home, _, wanted = name.rpartition(".")
+            if home in offers and home.rpartition(".")[0] != module.rpartition(".")[0]:
+                assert wanted in offers[home], f"{module}:{line} imports {name}"
 
 
 def test_tests_use_private_files_through_their_doors() -> None:

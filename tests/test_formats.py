@@ -9,7 +9,8 @@ from importlib import import_module
 import pytest
 from support import sample
 
-from tracekit.formats import FORMATS, READERS, page_module
+from tracekit.formats import FORMATS, READERS
+from tracekit.plugins import home_of
 from tracekit.readers.base import Place, Reader
 
 
@@ -23,7 +24,7 @@ def test_the_functions_that_a_format_names_exist(reader: Reader) -> None:
 
 
 def test_the_page_of_a_format_is_the_docstring_of_the_module_that_reads_it() -> None:
-    pages = {reader.name: import_module(page_module(reader)).__doc__ or "" for reader in FORMATS}
+    pages = {reader.name: import_module(home_of(reader.read)).__doc__ or "" for reader in FORMATS}
     assert [name for name, text in pages.items() if len(text.splitlines()) < 5] == []
     assert len(set(pages.values())) == len(FORMATS)
 

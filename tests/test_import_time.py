@@ -73,7 +73,7 @@ def test_convert_loads_the_reader_of_its_input_alone(tmp_path: Path) -> None:
     reading = {name for name in parts(loaded - loaded_after(DECLARED), "readers") if name.count(".") > 2}
     assert "tracekit.readers.nvprof._read" in reading
     # A text may be folded stacks whatever its words are, and the marks of JSON traces are compared for each file.
-    recognition = {"tracekit.readers.samples.folded", "tracekit.readers.trace_event.marks"}
+    recognition = {"tracekit.readers.samples.recognition", "tracekit.readers.trace_event.marks"}
     assert reading - recognition <= parts(loaded, "readers.nvprof", "readers.printed", "readers.engine")
 
 

@@ -12,7 +12,9 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from tracekit.errors import UsageError
-from tracekit.index.topology import ORDER, PARALLEL, contradiction, listed, of_process_groups, parse
+from tracekit.index.parallel_groups import ORDER, PARALLEL, listed
+from tracekit.index.process_groups import contradiction, groups_of_processes
+from tracekit.index.topology import parse
 
 
 def groups(labels: dict[int, str] | object) -> list[list[int]]:
@@ -176,7 +178,7 @@ def test_bytes_that_are_no_text_are_refused(tmp_path: Path) -> None:
 
 
 def test_process_groups_that_overlap_are_no_dimension() -> None:
-    made, overlapping = of_process_groups([("tp", [0, 1]), ("tp", [1, 0]), ("dp", [0, 2]), ("dp", [2, 4]), ("", [0])])
+    made, overlapping = groups_of_processes([("tp", [0, 1]), ("tp", [1, 0]), ("dp", [0, 2]), ("dp", [2, 4]), ("", [0])])
     assert groups(made["tp"]) == [[0, 1]]
     assert "dp" not in made
     assert overlapping == {"dp": 2}

@@ -10,18 +10,18 @@ meet. The order has no meaning. Other packages add formats by entry points (`plu
 
 from __future__ import annotations
 
-from tracekit.plugins import Registry
-from tracekit.readers.base import Mark, Marks, Place, Reader, Strength
+from tracekit.plugins import Place, Registry
+from tracekit.readers.base import Mark, Marks, Reader, Strength
 from tracekit.readers.chrome.marks import LATE as CHROME_LATE
 from tracekit.readers.chrome.marks import OURS as CHROME_OURS
-from tracekit.readers.mxnet.table import LATE as MXNET_TABLE_LATE
-from tracekit.readers.nsys.stats_csv import LATE as NSYS_STATS_LATE
+from tracekit.readers.mxnet.marks import LATE as MXNET_TABLE_LATE
+from tracekit.readers.nsys.recognition import STATS_LATE as NSYS_STATS_LATE
 from tracekit.readers.nvprof.csv import LATE as NVPROF_LATE
 from tracekit.readers.nvprof.csv import WORDS as NVPROF_WORDS
 from tracekit.readers.options import MEMORY_UNIT, OSRT, STATE, TIME_UNIT
 from tracekit.readers.printed.numbers import DECIMAL
 
-__all__ = ["FORMATS", "READERS", "page_module"]
+__all__ = ["FORMATS", "READERS"]
 
 _KINETO_LATE = (
     rb'"(?:cuda_runtime|cuda_driver|cuda_sync|gpu_memcpy|gpu_memset|gpu_user_annotation|ac2g)"',
@@ -302,7 +302,7 @@ FORMATS = (
         marks=Marks(tables=True),
         options=(OSRT,),
         record="row",
-        sniff=Place("tracekit.readers.nsys.sqlite:sniff"),
+        sniff=Place("tracekit.readers.nsys.recognition:sniff_sqlite"),
         read=Place("tracekit.readers.nsys.sqlite:read"),
     ),
     Reader(
@@ -435,7 +435,7 @@ FORMATS = (
         title="Folded stacks",
         suffixes=(".folded", ".collapsed", ".txt"),
         gives="totals",
-        sniff=Place("tracekit.readers.samples.folded:sniff"),
+        sniff=Place("tracekit.readers.samples.recognition:sniff_folded"),
         read=Place("tracekit.readers.samples.folded:read"),
     ),
     Reader(
@@ -548,8 +548,3 @@ FORMATS = (
 
 READERS = Registry("tracekit.readers", Reader, ready=FORMATS)
 """The readers of all formats by name: ours, and those of other packages."""
-
-
-def page_module(reader: Reader) -> str:
-    """Return the module whose docstring is the page of a format: that of its function `read`."""
-    return reader.read.module if isinstance(reader.read, Place) else reader.read.__module__

@@ -15,6 +15,18 @@ from functools import lru_cache
 from types import MappingProxyType
 from typing import Any, ClassVar, Protocol, Self
 
+__all__ = [
+    "DEVICE_TYPES_BY_KIND",
+    "EVENT_TYPES",
+    "HOST_TYPES_BY_KIND",
+    "MEMORY_TYPES",
+    "PLACES",
+    "STAND_IN",
+    "TREE_TYPES",
+    "ProtobufMessage",
+    "messages",
+]
+
 _TREE_TYPES = """
     Operator Dataloader ProfileStep CudaRuntime Kernel Memcpy Memset UserDefined OperatorInner Forward Backward
     Optimization Communication PythonOp PythonUserDefined DygraphKernelLaunch StaticKernelLaunch

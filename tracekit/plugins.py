@@ -4,6 +4,7 @@
     toy = "tracekit_toy.reader:READER"
 
 A `Registry` knows the names of our own declarations, and imports the module of one when it is asked for that one.
+Where declarations are data (readers, writers), their functions are a `Place` each, imported when it is called.
 
 The groups are `tracekit.readers`, `tracekit.views`, `tracekit.writers` and `tracekit.compat`; each entry point names a
 declaration (a Reader, View, Writer or Compat). `docs/plugin/` has a complete package. A plugin that cannot be loaded is
@@ -20,12 +21,12 @@ from functools import cache
 from importlib import import_module
 from importlib.machinery import PathFinder
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
 
-__all__ = ["GROUPS", "Declared", "PluginWarning", "Registry", "installed", "plugins"]
+__all__ = ["GROUPS", "Declared", "Place", "PluginWarning", "Registry", "home_of", "installed", "plugins"]
 
 GROUPS = ("tracekit.readers", "tracekit.views", "tracekit.writers", "tracekit.compat")
 """The groups of entry points."""
@@ -46,13 +47,36 @@ class Declared(Protocol):
 D = TypeVar("D", bound=Declared)
 
 
+class Place:
+    """A function by its place, "module:name". Its module is imported when it is first called."""
+
+    __slots__ = ("_function", "module", "name")
+
+    def __init__(self, place: str) -> None:
+        self.module, _, self.name = place.partition(":")
+        self._function: Callable[..., Any] | None = None
+
+    def __call__(self, *given: Any) -> Any:
+        """Call the function."""
+        if self._function is None:
+            self._function = getattr(import_module(self.module), self.name)
+        return self._function(*given)
+
+    def __repr__(self) -> str:
+        return f"{self.module}:{self.name}"
+
+
+def home_of(function: Callable[..., object]) -> str:
+    """Return the name of the module in which a function of a declaration is; a `Place` is not imported for it."""
+    return function.module if isinstance(function, Place) else function.__module__
+
+
 class Registry(MutableMapping[str, D]):
     """Declarations by name: ours, each imported when it is asked for, then those of other packages.
 
     group: the package of our modules, and the group of entry points. kind: the class of a declaration. modules: the
-    name of each declaration of ours, and its module below the package. attribute: what the module calls it; it may be a
-    tuple of several. ready: declarations of ours that need no import. Names are known without an import; `values` and
-    `items` load all.
+    name of each declaration of ours, and its module below the package. attribute: what the module calls it. ready:
+    declarations of ours that need no import. Names are known without an import; `values` and `items` load all.
     """
 
     def __init__(
@@ -75,12 +99,11 @@ class Registry(MutableMapping[str, D]):
         if name not in self._modules:
             return self._of_plugins()[name]
         place = f"{self._group}.{self._modules[name]}"
-        found: object = getattr(import_module(place), self._attribute)
-        for each in found if isinstance(found, tuple) else (found,):
-            if isinstance(each, self._kind) and each.name == name:
-                self._loaded[name] = each
-                return each
-        raise TypeError(f"{place}.{self._attribute} is no {self._kind.__name__} with the name {name}")
+        declared: object = getattr(import_module(place), self._attribute)
+        if not isinstance(declared, self._kind) or declared.name != name:
+            raise TypeError(f"{place}.{self._attribute} is no {self._kind.__name__} with the name {name}")
+        self._loaded[name] = declared
+        return declared
 
     def __setitem__(self, name: str, declared: D) -> None:
         self._loaded[name] = declared

@@ -11,7 +11,7 @@ from typing import Any
 from urllib.parse import quote, unquote
 
 import pytest
-from batch_trees import Here, Outcome, content, put, tree, work
+from batch_trees import Here, Outcome, content, do_run, put, tree
 from compare_runs import steps, write
 from support import sample
 from timelines import read_page
@@ -437,7 +437,7 @@ def test_a_file_that_disappears_before_it_is_read_is_tried_again_by_the_next_bat
         def run(self, tasks: Iterator[RunTask], lost: Callable[[RunTask, str], Outcome]) -> Iterator[Outcome]:
             for task in tasks:
                 files[1].unlink()
-                yield work(task)
+                yield do_run(task)
 
     with monkeypatch.context() as patch:
         patch.setattr(batch, "LocalEngine", Late)

@@ -13,6 +13,7 @@ from tracekit.archive._entry import Entry, Label
 from tracekit.archive._list import Listing, entry_of, listing
 from tracekit.archive._store import Store, StoredEntry, open_store
 from tracekit.archive._upkeep import Problem
+from tracekit.batch._result import Outcome
+from tracekit.batch._run import do_run
 from tracekit.batch._store import Owner
-from tracekit.batch._work import Outcome, work
 from tracekit.queries import _engine as query_engine

@@ -3,5 +3,5 @@
 # ruff: noqa: F401 - imported for the tests
 from __future__ import annotations
 
-from tracekit.writers._jsonl import _cut as jsonl_cut
-from tracekit.writers.perfetto._events import POINTS, Points
+from tracekit.writers.jsonl import _cut as jsonl_cut
+from tracekit.writers.perfetto._arrows import POINTS, Points

@@ -89,8 +89,8 @@ def test_facts_and_the_ledger_of_the_conversion_come_back(tmp_path: Path) -> Non
 
 
 def test_names_that_the_run_learned_late_are_read(tmp_path: Path) -> None:
+    from tracekit.writers import WRITERS
     from tracekit.writers.base import RowStream, WriteOptions
-    from tracekit.writers.jsonl import WRITER
 
     run = Run(origin_ns=0)
 
@@ -98,7 +98,7 @@ def test_names_that_the_run_learned_late_are_read(tmp_path: Path) -> None:
         yield small().events.to_batches()[0]
         run.threads[(0, 7, 8)] = "late"
 
-    WRITER.write(RowStream(run, batches()), tmp_path / "a.jsonl", WriteOptions())
+    WRITERS["jsonl"].write(RowStream(run, batches()), tmp_path / "a.jsonl", WriteOptions())
     back = tracekit.read([tmp_path / "a.jsonl", write(small(), tmp_path / "b.jsonl")])
     assert back.run.threads == {(0, 7, 8): "late", (1, 1, 2): "main"}
     assert sorted(set(back.events.column("source").to_pylist())) == [0, 1]

@@ -20,8 +20,8 @@ from tracekit.errors import OutputExistsError
 from tracekit.model import schema
 from tracekit.model.trace import Run
 from tracekit.readers.builder import event_batch, totals_batch
+from tracekit.writers import WRITERS
 from tracekit.writers.base import RowStream, WriteOptions, Written
-from tracekit.writers.csv import WRITER
 
 TOTALS = totals_batch(2, {"source": 0, "run": 0, "section": "gpu", "order": np.arange(2), "calls": 5})
 
@@ -32,7 +32,7 @@ def events(rows: int = 2, **columns: object) -> pa.RecordBatch:
 
 
 def write(target: Path, *batches: pa.RecordBatch, force: bool = False) -> Written:
-    return WRITER.write(RowStream(Run(), iter(batches)), target, WriteOptions(force=force))
+    return WRITERS["csv"].write(RowStream(Run(), iter(batches)), target, WriteOptions(force=force))
 
 
 def test_a_row_is_the_columns_of_the_schema(tmp_path: Path) -> None:

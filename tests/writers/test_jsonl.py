@@ -23,8 +23,8 @@ from tracekit.errors import OutputExistsError
 from tracekit.model import schema
 from tracekit.model.trace import Ledger, Run, SourceFacts, Trace
 from tracekit.readers.builder import event_batch, totals_batch
+from tracekit.writers import WRITERS
 from tracekit.writers.base import RowStream, WriteOptions
-from tracekit.writers.jsonl import WRITER
 
 
 def events(**columns: object) -> pa.RecordBatch:
@@ -34,7 +34,9 @@ def events(**columns: object) -> pa.RecordBatch:
 
 def written(target: Path, *batches: pa.RecordBatch) -> list[str]:
     run = Run(sources=[SourceFacts("x.csv", "nvprof-csv")])
-    WRITER.write(RowStream(run, iter(batches), (Ledger(path="x.csv", read=2, kept=2),)), target, WriteOptions())
+    WRITERS["jsonl"].write(
+        RowStream(run, iter(batches), (Ledger(path="x.csv", read=2, kept=2),)), target, WriteOptions()
+    )
     return target.read_text(encoding="utf-8").split("\n")
 
 
@@ -122,7 +124,7 @@ def test_each_line_is_one_json_object_with_the_values_of_its_row(trace: Trace, t
 def test_packed_forms_hold_the_same_text_and_repeat(tmp_path: Path) -> None:
     batch = events(name="gemm")
     for name in ("a.jsonl", "a.jsonl.gz", "b.jsonl.gz", "a.jsonl.zst"):
-        WRITER.write(RowStream(Run(), iter([batch])), tmp_path / name, WriteOptions())
+        WRITERS["jsonl"].write(RowStream(Run(), iter([batch])), tmp_path / name, WriteOptions())
     plain = (tmp_path / "a.jsonl").read_bytes()
     packed = (tmp_path / "a.jsonl.gz").read_bytes()
     assert gzip.decompress(packed) == plain

@@ -16,8 +16,8 @@ from tracekit.errors import OutputError, OutputExistsError
 from tracekit.model import schema
 from tracekit.model.trace import Ledger, Run, SourceFacts, concat
 from tracekit.readers.builder import event_batch, totals_batch
+from tracekit.writers import WRITERS
 from tracekit.writers.base import RowStream, WriteOptions
-from tracekit.writers.parquet import WRITER
 
 
 def events(rows: int, start: int = 0, name: str = "gemm") -> pa.RecordBatch:
@@ -28,7 +28,7 @@ def events(rows: int, start: int = 0, name: str = "gemm") -> pa.RecordBatch:
 
 
 def write(target: Path, *batches: pa.RecordBatch, run: Run | None = None, ledgers: tuple[Ledger, ...] = ()) -> Path:
-    WRITER.write(RowStream(run or Run(), iter(batches), ledgers), target, WriteOptions(version="1.2.3"))
+    WRITERS["parquet"].write(RowStream(run or Run(), iter(batches), ledgers), target, WriteOptions(version="1.2.3"))
     return target
 
 
@@ -53,7 +53,7 @@ def test_facts_are_taken_when_the_batches_are_exhausted(tmp_path: Path) -> None:
         run.devices[(0, 0)] = "late"
         ledger.read = ledger.kept = 1
 
-    WRITER.write(RowStream(run, batches(), (ledger,)), tmp_path / "a.parquet", WriteOptions())
+    WRITERS["parquet"].write(RowStream(run, batches(), (ledger,)), tmp_path / "a.parquet", WriteOptions())
     meta = pq.read_metadata(tmp_path / "a.parquet").metadata
     assert json.loads(meta[b"tracekit.run"])["devices"] == [[0, 0, "late"]]
     assert json.loads(meta[b"tracekit.ledger"])[0]["kept"] == 1
@@ -75,7 +75,7 @@ def test_totals_alone_are_the_table_of_the_file(tmp_path: Path) -> None:
 def test_totals_too_large_for_the_footer_are_counted_and_noted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     small(monkeypatch, Limit.PARQUET_TOTALS_TEXT, 100)
     batch = totals_batch(3, {"source": 0, "run": 0, "section": "kernels", "order": np.arange(3)})
-    done = WRITER.write(RowStream(Run(), iter([batch, events(1)])), tmp_path / "a.parquet", WriteOptions())
+    done = WRITERS["parquet"].write(RowStream(Run(), iter([batch, events(1)])), tmp_path / "a.parquet", WriteOptions())
     assert (done.events, done.totals, done.left_out) == (1, 0, {"totals-too-large": 3})
     assert "3 rows of totals" in done.notes[0]
 

@@ -17,6 +17,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from tracekit.batch import index
+from tracekit.batch._result import Outcome, lost_outcome
 from tracekit.batch._scan import RootScan, absolute_roots, hidden_root, refuse_mixed, run_key, scan, settle_links
 from tracekit.batch._store import (
     FORM_VERSION,
@@ -30,7 +31,7 @@ from tracekit.batch._store import (
     key_of,
     write_text,
 )
-from tracekit.batch._work import DaskEngine, LocalEngine, Outcome, lost_outcome
+from tracekit.batch._workers import DaskEngine, LocalEngine
 from tracekit.batch.index import Budget, broken, parse
 from tracekit.batch.plan import PlannedRun, RunOptions, RunTask, plan_runs, reason_of, touched_result
 from tracekit.conversion import writer_for
@@ -342,9 +343,9 @@ class _BatchWork:
         return not why
 
     def _commit(self, outcome: Outcome) -> None:
-        if not outcome.made:
+        if not outcome.folder:
             raise OutputError(outcome.error, hint="finished runs are kept; fix this and start the batch again")
-        self._output.commit(Path(outcome.made), outcome.key, self._owner.folder)
+        self._output.commit(Path(outcome.folder), outcome.key, self._owner.folder)
         self._owner.release(outcome.key)
 
     def _count(self, plan: PlannedRun, why: str) -> None:

@@ -40,12 +40,12 @@ def mark_of(anonymizer: Anonymizer | None) -> str:
     return "" if anonymizer is None else anonymizer.token("key", "of a batch")
 
 
-def own(anonymizer: Anonymizer, *known: str) -> Anonymizer:
-    """Return an anonymizer for one run: runs must not depend on what others made known. known: texts to learn from."""
-    made = copy.deepcopy(anonymizer)
+def anonymizer_of_run(anonymizer: Anonymizer, *known: str) -> Anonymizer:
+    """Return an anonymizer for one run: its tokens must not depend on other runs. known: texts to learn from."""
+    copied = copy.deepcopy(anonymizer)
     for text in known:
-        made.learn(text)
-    return made
+        copied.learn(text)
+    return copied
 
 
 def refuse_mixed(out: OutputFolder, anonymizer: Anonymizer | None) -> None:

@@ -30,6 +30,18 @@ from tracekit.render.page import shell
 from tracekit.safety.anonymize import Anonymizer
 from tracekit.safety.limits import Limits
 
+__all__ = [
+    "PlannedRun",
+    "RunOptions",
+    "RunTask",
+    "file_state_json",
+    "plan_runs",
+    "reason_of",
+    "sha256_of",
+    "tool_digest",
+    "touched_result",
+]
+
 MAX_NAME_BYTES = 200
 """Limit for a run's name, which is the name of a folder in an archive."""
 

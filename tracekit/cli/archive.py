@@ -35,6 +35,8 @@ if TYPE_CHECKING:
     from tracekit.archive import Entry
     from tracekit.model.report import ReportTable
 
+__all__ = ["archive"]
+
 archive = typer.Typer(
     name="archive",
     cls=PlainGroup,

@@ -26,6 +26,8 @@ from tracekit.model.display import plural
 if TYPE_CHECKING:
     from tracekit.batch import BatchResult, Progress
 
+__all__ = ["batch"]
+
 EXIT_NOT_ALL = 3
 BAR_AFTER_S = 1.0
 

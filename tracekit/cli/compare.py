@@ -15,6 +15,8 @@ from tracekit.errors import OutputExistsError, UsageError
 if TYPE_CHECKING:
     pass
 
+__all__ = ["compare"]
+
 _BY_SUFFIX = {".json": "json", ".md": "markdown", ".html": "html", ".htm": "html", ".csv": "csv", ".txt": "text"}
 _TOP = 20
 

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from tracekit.conversion import Conversion
     from tracekit.errors import Failure
 
+__all__ = ["convert"]
+
 
 @dataclass(frozen=True, slots=True)
 class _WantedOutput:

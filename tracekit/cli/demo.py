@@ -11,6 +11,8 @@ import typer
 from tracekit.cli._common import example, say
 from tracekit.errors import InputError, OutputExistsError
 
+__all__ = ["SAMPLES", "demo"]
+
 SAMPLES = {
     "run.csv": "nvprof-csv/gpu-and-api-trace.csv",
     "cuda_profile_0.log": "cuda-profile/kvp-timestamps.log",

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from tracekit.doctor import Diagnosis, DoctorOptions
     from tracekit.errors import Failure
 
+__all__ = ["doctor"]
+
 
 @example("tracekit doctor run.json", "tracekit doctor run.json --fix -o repaired.json.gz")
 def doctor(

@@ -12,6 +12,8 @@ from tracekit.cli.process.terminal import output_width, show
 if TYPE_CHECKING:
     pass
 
+__all__ = ["explain"]
+
 
 @example("tracekit explain run.csv kernel.total device.kernel_time")
 def explain(

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from tracekit.options import OptionSpec
     from tracekit.views.base import View
 
+__all__ = ["formats"]
+
 WIDTH = 20
 """Characters of the column of names."""
 

@@ -14,6 +14,8 @@ from tracekit.model.units import format_span
 if TYPE_CHECKING:
     from tracekit.inputs.inventory import StockJson
 
+__all__ = ["inspect"]
+
 
 _SUMS: tuple[Literal["kept", "merged", "facts", "filtered"], ...] = ("kept", "merged", "facts", "filtered")
 _REASONS: tuple[Literal["ignored", "dropped"], ...] = ("ignored", "dropped")

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from tracekit.viewer.inputs import Kind, Ready
     from tracekit.viewer.site import Site
 
+__all__ = ["open"]
+
 _NOT_ABOUT_CONTENT = frozenset({"inputs", "debug", "anonymize", "anonymize_names", "anonymize_key"})
 
 

@@ -17,6 +17,8 @@ from tracekit.safety.scratch import scratch_file, scratch_folder
 if TYPE_CHECKING:
     pass
 
+__all__ = ["query"]
+
 _BY_SUFFIX = {".csv": "csv", ".json": "json", ".parquet": "parquet", ".txt": "text", ".md": "markdown"}
 
 

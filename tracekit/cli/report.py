@@ -24,6 +24,8 @@ from tracekit.cli._common import (
     tell_ledger,
 )
 
+__all__ = ["report"]
+
 
 @example("tracekit report run.csv -o run.html")
 def report(

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from tracekit.rank_summaries import Summary
     from tracekit.views.base import ViewOptions
 
+__all__ = ["summary"]
+
 TERMINAL_ROWS = 20
 """Rows of each table at a terminal."""
 

@@ -12,6 +12,8 @@ if TYPE_CHECKING:
     from tracekit.model.report import ReportTable
     from tracekit.render.base import RenderOptions
 
+__all__ = ["Row", "fixed_width", "padded", "rows_of", "time_unit"]
+
 Row: TypeAlias = dict[str, Any]
 """The cells of a row by the names of their columns."""
 

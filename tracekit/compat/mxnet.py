@@ -17,11 +17,12 @@ from tracekit.compat.base import Compat
 from tracekit.compat.fixed_width import fixed_width, padded, rows_of, time_unit
 from tracekit.errors import Option, UsageError, sentence
 from tracekit.index import grouping
-from tracekit.index.grouping import INT64_MAX, Groups, Key, group_by, key_of, kind_mask, plural, statistics
+from tracekit.index.grouping import INT64_MAX, Groups, Key, group_by, key_of, kind_mask, statistics
 from tracekit.index.sources import facts_by_source
 from tracekit.index.trace_index import TraceIndex
 from tracekit.model import arrow
 from tracekit.model.arrow import I64, pc
+from tracekit.model.display import plural
 from tracekit.model.report import Cell, Column, Report, ReportTable, Section
 from tracekit.model.schema import Kind
 from tracekit.model.units import TIME_EXPONENT, Unit
@@ -29,6 +30,8 @@ from tracekit.render.base import Renderer, RenderOptions
 from tracekit.views import specs, tabulate
 from tracekit.views.base import View, ViewColumn, ViewOptions
 from tracekit.views.totals import TotalsRow, cell, fields, totals_rows
+
+__all__ = ["COMPAT", "VIEW"]
 
 # Durations, counters and memory of a trace by category and name: what MXNet's aggregate statistics are made of.
 #
@@ -93,11 +96,11 @@ def mxnet_rows(index: TraceIndex) -> MxnetRows:
     marks = np.flatnonzero(kind_mask(events, [Kind.MARK]) & is_mxnet)
     notes = []
     if count := int(twice.sum()):
-        notes.append(f"counted once: {plural('operator', count)} that the trace holds as tasks, too")
+        notes.append(f"counted once: {plural(count, 'operator')} that the trace holds as tasks, too")
     if count := int((kind_mask(events, [Kind.COUNTER]) & ~np.isfinite(values)).sum()):
-        notes.append(f"not counted: {plural('sample', count)} of counters that are no numbers")
+        notes.append(f"not counted: {plural(count, 'sample')} of counters that are no numbers")
     if count := int((arrow.ints(events.column("dur_ns"))[duration_rows] < 0).sum()):
-        notes.append(f"counted as 0: {plural('duration', count)} below zero")
+        notes.append(f"counted as 0: {plural(count, 'duration')} below zero")
     durations = Durations(_grouped(events, category, duration_rows), ns)
     counters, memory = (
         _samples(events, category, np.flatnonzero(rows)) for rows in (is_counter & ~is_memory, is_memory)

@@ -13,12 +13,12 @@ from tracekit.analysis.statistics import Grouped, grouped
 from tracekit.compat.base import Compat
 from tracekit.errors import Option, UsageError, sentence
 from tracekit.index import grouping
-from tracekit.index.grouping import group_by, plural
+from tracekit.index.grouping import group_by
 from tracekit.index.sources import source_label, source_labels
 from tracekit.index.trace_index import PickedRows, TraceIndex
 from tracekit.model import arrow
 from tracekit.model.arrow import I64
-from tracekit.model.display import escape_controls
+from tracekit.model.display import escape_controls, plural
 from tracekit.model.report import Cell, Column, Report, ReportTable, Section
 from tracekit.model.schema import DEVICE_WORK, Kind
 from tracekit.model.units import Unit
@@ -27,6 +27,8 @@ from tracekit.render.base import Renderer, RenderOptions
 from tracekit.views import specs, tabulate
 from tracekit.views.base import View, ViewColumn, ViewOptions
 from tracekit.views.totals import TotalsRow, totals_rows
+
+__all__ = ["COMPAT", "VIEW"]
 
 # SINGA's figures from EVENTS: iterations, phases, and the operators of the graph.
 #
@@ -425,7 +427,7 @@ def _from_print(found: SingaPrinted, labels: dict[int, str], options: ViewOption
             notes.append(f"{label} names its divisor: --option iterations has no effect on it")
         if found.operators and divisor != measured:
             notes.append(
-                f"{label}: operators were divided by {plural('iteration', divisor)}, of which {measured:,} were "
+                f"{label}: operators were divided by {plural(divisor, 'iteration')}, of which {measured:,} were "
                 "measured: they are shown for an average measured iteration"
             )
     elif found.operators and options.compat != "singa":
@@ -473,12 +475,12 @@ def _from_events(graph: SingaGraph, labels: dict[int, str], options: ViewOptions
     if skip is None:
         skip = _SKIPPED if options.compat == "singa" and count > _SKIPPED else 0
     if graph.outside:
-        notes.append(f"{plural('event', graph.outside)} within no iteration not counted")
+        notes.append(f"{plural(graph.outside, 'event')} within no iteration not counted")
     measured = max(count - skip, 0)
     if not measured:
-        notes.append(f"all {plural('iteration', count)} skipped: there is no time of an average one")
+        notes.append(f"all {plural(count, 'iteration')} skipped: there is no time of an average one")
     elif skip:
-        notes.append(f"the first {plural('iteration', skip)} of {count:,} skipped")
+        notes.append(f"the first {plural(skip, 'iteration')} of {count:,} skipped")
     divisor = count if options.compat == "singa" else measured
     counted = (graph.iteration >= skip) & np.array([n != NEVER_TIMED for n in graph.names], np.bool_)[graph.node]
     nodes, durations = graph.node[counted], graph.durations[counted]
@@ -492,7 +494,7 @@ def _from_events(graph: SingaGraph, labels: dict[int, str], options: ViewOptions
     if options.compat != "singa" and shown.size > most:
         left_out = int(shown.size) - most
         which = "that took longest" if options.sorted_by else "that ran first"
-        notes.append(f"of {plural('operator', int(shown.size))} the {most:,} {which} are shown: --top N shows N")
+        notes.append(f"of {plural(int(shown.size), 'operator')} the {most:,} {which} are shown: --top N shows N")
         if options.sorted_by:
             shown = shown[np.argsort(-of_node.total[shown], kind="stable")]
         shown = np.sort(shown[:most])

@@ -20,6 +20,8 @@ from tracekit.views import specs, tabulate
 from tracekit.views.base import View, ViewColumn, ViewOptions
 from tracekit.views.totals import HEADER, TotalsRow, cell, frames_of, in_file_order, totals_rows, whole_number
 
+__all__ = ["COMPAT", "VIEW"]
+
 # Rows of PyTorch's printed tables as its reader keeps them, table by table.
 
 

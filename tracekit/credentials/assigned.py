@@ -19,6 +19,8 @@ from tracekit.credentials.keys import (
 )
 from tracekit.credentials.shapes import MASK, WORD, late
 
+__all__ = ["Assignments", "calls_masked", "command_name", "commands_masked", "word_masked"]
+
 # The end of a value that follows a key: quotes of all kinds, brackets, calls, words.
 
 

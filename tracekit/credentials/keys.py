@@ -20,6 +20,19 @@ from tracekit.credentials.shapes import (
     late,
 )
 
+__all__ = [
+    "MOST_KEY",
+    "MOST_PLAIN",
+    "hides",
+    "is_own_type",
+    "is_plain",
+    "is_prose",
+    "is_secret_key",
+    "is_type",
+    "kind_of",
+    "looks_random",
+]
+
 MOST_KEY = 60
 MOST_PLAIN = 160
 """Characters of a value that is no credential, at most: a longer one is masked without a second look."""

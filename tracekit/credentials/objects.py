@@ -11,6 +11,8 @@ from tracekit.credentials.keys import hides, is_plain, is_secret_key, kind_of
 from tracekit.credentials.shapes import MASK, late
 from tracekit.credentials.texts import MOST_PASSES, is_suspect, masked_once, named
 
+__all__ = ["masked_object", "masked_text"]
+
 Found = Callable[[str], None]
 
 _TOKEN = late(

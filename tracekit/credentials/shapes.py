@@ -9,6 +9,29 @@ import re
 from collections.abc import Callable
 from functools import cache, partial
 
+__all__ = [
+    "ALWAYS",
+    "COUNTS",
+    "HOOKS",
+    "KEY_KINDS",
+    "MASK",
+    "NO_PASS",
+    "NO_TOKEN",
+    "NO_VALUE",
+    "PASS_OWNERS",
+    "PAT_OWNERS",
+    "PEM",
+    "PROSE",
+    "QUERY",
+    "SHAPES",
+    "SUFFIXES",
+    "SUSPECT",
+    "TOKEN_SUFFIXES",
+    "WORD",
+    "late",
+    "may_have_words",
+]
+
 # Words of keys, values and sentences around credentials, as data.
 
 

@@ -9,6 +9,8 @@ from tracekit.credentials.assigned import Assignments, calls_masked, commands_ma
 from tracekit.credentials.keys import MOST_KEY
 from tracekit.credentials.shapes import HOOKS, MASK, PEM, QUERY, SHAPES, SUSPECT, late, may_have_words
 
+__all__ = ["MOST_PASSES", "is_suspect", "masked_once", "named"]
+
 # Credentials in URLs: users and passwords, signatures and tokens of the query, addresses of webhooks.
 
 

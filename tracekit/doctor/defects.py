@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+__all__ = ["DEFECTS", "OF_JSON_TEXT", "Defect"]
+
 REFUSED = "refuses the whole file"
 
 

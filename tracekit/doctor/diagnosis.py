@@ -24,6 +24,8 @@ from tracekit.model.trace import Ledger
 from tracekit.readers.base import Reader, ReadOptions, ReadResult
 from tracekit.readers.source import Source, open_source
 
+__all__ = ["USUAL", "DoctorOptions", "Examined", "begin", "diagnose", "examine", "sources"]
+
 _ARCHIVES = ("parquet", "events-jsonl")
 """Formats that no viewer opens, and that keep rows as they were: what crosses there is checked where they come from."""
 

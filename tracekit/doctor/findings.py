@@ -14,6 +14,8 @@ from tracekit.model import arrow
 from tracekit.model.arrow import I64, Mask
 from tracekit.model.trace import LedgerJson
 
+__all__ = ["EXAMPLES", "Diagnosis", "Example", "FoundDefect", "Gathered", "gather"]
+
 EXAMPLES = 3
 _NONE = np.empty(0, np.int64)
 

@@ -9,6 +9,8 @@ from tracekit.doctor.defects import DEFECTS, Defect
 from tracekit.doctor.findings import EXAMPLES, Example, FoundDefect
 from tracekit.model.trace import Ledger
 
+__all__ = ["NOTED", "ROWS", "class_of_note", "findings_of_notes"]
+
 # The class of each note of the readers. One without a class is a remark: nothing is wrong with the file.
 
 

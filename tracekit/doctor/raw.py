@@ -33,6 +33,8 @@ from tracekit.readers.trace_event.generic import ChromeReading
 from tracekit.readers.trace_event.look import Dialect, FilePrescan
 from tracekit.readers.trace_event.plan import Build
 
+__all__ = ["FullLedger", "check"]
+
 # A ledger that keeps the place of every note, for the list of changes of a repair.
 
 

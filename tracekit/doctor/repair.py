@@ -32,6 +32,8 @@ from tracekit.readers.source import Source
 from tracekit.safety.anonymize import Guard
 from tracekit.writers.base import RowStream, WriteOptions, Writer, new_file
 
+__all__ = ["Repair", "repair"]
+
 # The repairs of rows: which rows change, how, and a line in the list of changes for each.
 
 

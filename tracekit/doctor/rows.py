@@ -23,6 +23,8 @@ from tracekit.model import arrow, schema
 from tracekit.model.arrow import I64, Column, Mask, Rows
 from tracekit.model.schema import API_CALLS, DEVICE_WORK, Kind
 
+__all__ = ["RowChecks", "RowGroup"]
+
 FAR_NS = 7 * 24 * 3600 * 10**9
 """Groups of events with no event for a week between them are not one recording."""
 MOST_GROUPS = 1000

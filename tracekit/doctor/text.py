@@ -10,6 +10,8 @@ from tracekit.doctor.repair import Repair
 from tracekit.model.display import escape_controls, plural, shortened
 from tracekit.model.units import percent, short_span
 
+__all__ = ["diagnosis_text", "repair_text"]
+
 _LABEL = 12
 _LEAST = 60
 

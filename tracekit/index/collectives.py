@@ -21,6 +21,8 @@ from tracekit.model.arrow import I64
 from tracekit.model.report import Cell
 from tracekit.model.schema import Kind
 
+__all__ = ["ARGS_OF", "Collective", "described", "group_cells", "host_ranges", "kernels", "key_of", "plain"]
+
 _HOST_KINDS = frozenset({Kind.OPERATOR, Kind.USER_RANGE, Kind.USER_RANGE_NATIVE, Kind.PYTHON_OP})
 ARGS_OF = _HOST_KINDS | {Kind.COMMUNICATION, Kind.KERNEL}
 """Kinds of rows that may be collectives, whose `args` describe them."""

@@ -29,6 +29,18 @@ from tracekit.model.report import Cell, Column, integer_of
 from tracekit.model.schema import DEVICE_WORK
 from tracekit.model.units import Unit
 
+__all__ = [
+    "COLUMNS",
+    "Devices",
+    "IndexedDevice",
+    "by_clock",
+    "by_input",
+    "find",
+    "origins",
+    "since_origin",
+    "sources_of_several_runs",
+]
+
 # Groups of rows that share a clock. Times on different clocks cannot be compared.
 #
 # Inputs that all know the wall clock are put onto one clock when they are read. Otherwise each input starts at zero. So

@@ -20,6 +20,8 @@ from tracekit.model.arrow import I64
 from tracekit.model.report import Cell
 from tracekit.model.schema import API_CALLS, Kind
 
+__all__ = ["CAUSES", "SHORT_GAP_NS", "THREAD", "Gaps", "find_gaps", "keys_of", "times_of"]
+
 SHORT_GAP_NS = 30_000
 """A queued gap no longer than this is what starting a kernel takes (HTA's consecutive_kernel_delay: 30, of us)."""
 WAITING_SHARE = 0.5

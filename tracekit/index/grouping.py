@@ -14,10 +14,25 @@ import pyarrow as pa
 
 from tracekit.analysis.statistics import DEFAULT_PERCENTILES, Grouped, grouped
 from tracekit.errors import Option, TracekitError, sentence
-from tracekit.model import arrow
+from tracekit.model import arrow, display
 from tracekit.model.arrow import I64, Mask
 from tracekit.model.report import Cell
 from tracekit.model.trace import text_codes
+
+__all__ = [
+    "INT64_MAX",
+    "Groups",
+    "Key",
+    "group_by",
+    "key_of",
+    "kind_mask",
+    "numbered",
+    "plural",
+    "statistics",
+    "sums",
+    "too_long",
+    "zeros",
+]
 
 INT64_MAX = (1 << 63) - 1
 
@@ -50,8 +65,8 @@ def zeros(count: int) -> I64:
 
 
 def plural(what: str, count: int) -> str:
-    """Return a count with its noun: "1 kernel", "2,000 kernels"."""
-    return f"{count:,} {what}{'' if count == 1 else 's'}"
+    """Return a count with its noun, as `model.display.plural`, which has its arguments in the usual order."""
+    return display.plural(count, what)
 
 
 def kind_mask(table: pa.Table, kinds: Collection[str]) -> Mask:

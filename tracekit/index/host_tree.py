@@ -26,9 +26,24 @@ from tracekit.index.launches import launches_of
 from tracekit.index.sources import clock_groups, facts_by_source
 from tracekit.index.trace_index import TraceIndex, join
 from tracekit.model.arrow import I64, Mask
+from tracekit.model.display import plural
 from tracekit.model.schema import API_CALLS, DEVICE_WORK, HOST_RANGES, Kind
 
-__all__ = ["ByTime", "by_time"]
+__all__ = [
+    "CALLS",
+    "COLUMNS",
+    "KINDS",
+    "NO_NAME",
+    "STACKS",
+    "UNATTRIBUTED",
+    "ByTime",
+    "HostTree",
+    "by_time",
+    "call_paths",
+    "ends_of",
+    "host",
+    "lanes_of",
+]
 
 # Host ranges as a tree, and the device work charged to the range that launched it.
 #
@@ -103,11 +118,11 @@ class HostTree:
 
     def nearest(self, wanted: Mask) -> I64:
         """Return shape (n,): each range that is wanted itself, else the innermost wanted one around it; -1 for none."""
-        found = np.where(wanted, np.arange(self.rows.size), -1)
+        ranges = np.where(wanted, np.arange(self.rows.size), -1)
         for here in self.levels()[1:]:
-            lacking = here[found[here] < 0]
-            found[lacking] = found[self.tree.parent[lacking]]
-        return found
+            lacking = here[ranges[here] < 0]
+            ranges[lacking] = ranges[self.tree.parent[lacking]]
+        return ranges
 
     def levels(self) -> list[I64]:
         """Return the places of each depth, roots first."""
@@ -125,7 +140,7 @@ class HostTree:
         if self.crossing:
             verb = "overlaps" if self.crossing == 1 else "overlap"
             out.append(
-                f"{grouping.plural('range', self.crossing)} {verb} another of the same thread in part: neither is "
+                f"{plural(self.crossing, 'range')} {verb} another of the same thread in part: neither is "
                 "part of the other, and self times count their common time once"
             )
         if not self.work.size:
@@ -133,9 +148,9 @@ class HostTree:
         lost = int(np.count_nonzero(self.launch < 0)) - no_call
         outside = int(np.count_nonzero((self.owner < 0) & (self.launch >= 0))) - no_thread
         if lost:
-            out.append(f"{lost:,} of {grouping.plural('device event', self.work.size)} have no launch call here")
+            out.append(f"{lost:,} of {plural(self.work.size, 'device event')} have no launch call here")
         if outside:
-            out.append(f"{outside:,} of {grouping.plural('device event', self.work.size)} were launched outside ranges")
+            out.append(f"{outside:,} of {plural(self.work.size, 'device event')} were launched outside ranges")
         return out
 
 
@@ -248,11 +263,11 @@ def call_paths(index: TraceIndex) -> CallPaths:
     for here in tree.levels():
         above = tree.tree.parent[here]
         keys = (np.where(above >= 0, path[above], -1) + 1) * len(labels) + name[here]
-        found, inverse = np.unique(keys, return_inverse=True)
+        paths, inverse = np.unique(keys, return_inverse=True)
         path[here] = count + inverse
-        parents.append(found // len(labels) - 1)
-        names.append(found % len(labels))
-        count += found.size
+        parents.append(paths // len(labels) - 1)
+        names.append(paths % len(labels))
+        count += paths.size
     self_ns = np.zeros(count, np.int64)
     np.add.at(self_ns, path, tree.tree.self_ns)
     return CallPaths(
@@ -316,7 +331,7 @@ class ByTime:
         out = []
         count = int(np.count_nonzero(self.known))
         called = int(np.count_nonzero(self.by_call))
-        whole = grouping.plural("device event", self.host.work.size)
+        whole = plural(self.host.work.size, "device event")
         if count - called:
             out.append(
                 f"{count - called:,} of {whole} have no launch call: device by time is an estimate, by the range that "
@@ -342,40 +357,40 @@ class ByTime:
 @join
 def by_time(index: TraceIndex) -> ByTime:
     """Return the estimate for all device work that no call with a thread launched."""
-    found = host(index)
+    tree = host(index)
     source = index.ints("source")
     calls = np.flatnonzero(index.kind_mask(API_CALLS) & index.has("tid"))
     speaking = np.unique(source[calls])
-    called = found.launch >= 0
-    asked = np.flatnonzero((found.owner < 0) & ~np.isin(source[found.work], speaking))
-    owner, thread = np.full(found.work.size, -1, np.int64), np.full(found.work.size, -1, np.int64)
-    times = np.where(called, np.append(index.starts, 0)[found.launch], index.starts[found.work])
-    by_call = np.zeros(found.work.size, np.bool_)
-    places = np.flatnonzero(~found.is_call & ~np.isin(source[found.rows], speaking))
+    called = tree.launch >= 0
+    asked = np.flatnonzero((tree.owner < 0) & ~np.isin(source[tree.work], speaking))
+    owner, thread = np.full(tree.work.size, -1, np.int64), np.full(tree.work.size, -1, np.int64)
+    times = np.where(called, np.append(index.starts, 0)[tree.launch], index.starts[tree.work])
+    by_call = np.zeros(tree.work.size, np.bool_)
+    places = np.flatnonzero(~tree.is_call & ~np.isin(source[tree.rows], speaking))
     if not asked.size or not places.size:
-        return ByTime(found, owner, thread, times, by_call, speaking, 0, 0)
-    home, several = _threads(index, found, places, asked)
+        return ByTime(tree, owner, thread, times, by_call, speaking, 0, 0)
+    home, several = _threads(index, tree, places, asked)
     sure = home >= 0
     rows, thread[asked] = asked[sure], home
-    lane = found.lanes[home[sure]]
-    at = innermost(found.lanes[places], found.starts[places], found.ends[places], lane, times[rows])
+    lane = tree.lanes[home[sure]]
+    at = innermost(tree.lanes[places], tree.starts[places], tree.ends[places], lane, times[rows])
     owner[rows] = np.append(places, -1)[at]
     by_call[rows] = called[rows]
     unknown = int(np.count_nonzero(~sure & ~several))
-    return ByTime(found, owner, thread, times, by_call, speaking, int(np.count_nonzero(several)), unknown)
+    return ByTime(tree, owner, thread, times, by_call, speaking, int(np.count_nonzero(several)), unknown)
 
 
-def _threads(index: TraceIndex, found: HostTree, places: I64, asked: I64) -> tuple[I64, Mask]:
+def _threads(index: TraceIndex, tree: HostTree, places: I64, asked: I64) -> tuple[I64, Mask]:
     """Return some place of the thread that launched each of these pieces, -1 where it is not known; and where several
     threads of the process could have."""
-    rows, work = found.rows[places], found.work[asked]
+    rows, work = tree.rows[places], tree.work[asked]
     both = np.concatenate((rows, work))
     codes = grouping.numbered(index.key(name, both) for name in ("source", "pid"))
     threads = grouping.numbered([grouping.Key(codes, range(int(codes.max()) + 1)), index.key("tid", both)])
     process, of_work = codes[: rows.size], codes[rows.size :]
     place_of_process = np.full(int(codes.max()) + 1, -1, np.int64)
     place_of_process[process] = places
-    lanes = np.unique(np.column_stack((process, found.lanes[places])), axis=0)[:, 0]
+    lanes = np.unique(np.column_stack((process, tree.lanes[places])), axis=0)[:, 0]
     count = np.bincount(lanes, minlength=place_of_process.size)
     of_work = _processes(index, rows, work, process, of_work, count)
     place = np.where(of_work >= 0, place_of_process[of_work], -1)

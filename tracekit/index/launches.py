@@ -16,10 +16,12 @@ import numpy.typing as npt
 
 from tracekit.analysis.links import link
 from tracekit.analysis.segments import distinct
-from tracekit.index import grouping
 from tracekit.index.trace_index import TraceIndex, join
 from tracekit.model.arrow import I64
+from tracekit.model.display import plural
 from tracekit.model.schema import API_CALLS, DEVICE_WORK
+
+__all__ = ["COLUMNS", "STREAM_WAITS", "LaunchedWork", "blocking_calls", "launches_of", "named"]
 
 COLUMNS = frozenset({"ts_ns", "dur_ns", "kind", "source", "pid", "correlation"})
 
@@ -49,7 +51,7 @@ class LaunchedWork:
             rows = f"{self.orphans:,} of {self.launch.size:,} {what.replace('row ', 'rows ', 1)}"
             out.append(f"{rows} have no launch call in the trace")
         if self.graphs:
-            calls = grouping.plural("call", self.graphs)
+            calls = plural(self.graphs, "call")
             out.append(f"{calls} launched more than one (CUDA graphs): their time is charged to the first work of each")
         return out
 

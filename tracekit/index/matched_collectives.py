@@ -23,6 +23,8 @@ from tracekit.index.trace_index import TraceIndex, join
 from tracekit.model.arrow import I64, Mask
 from tracekit.model.schema import Kind
 
+__all__ = ["COLUMNS", "Candidates", "MatchedCollectives", "candidates", "communication", "find", "matched", "only"]
+
 COLUMNS = _owners.COLUMNS | {"ts_ns", "dur_ns", "name", "device", "stream", "bytes", "args"}
 
 _PAIRS = re.compile(r"(?:^|[^a-z])i?(?:send|recv|send_?recv)", re.IGNORECASE)

@@ -27,6 +27,8 @@ from tracekit.model.report import Cell, Column
 from tracekit.model.schema import DEVICE_WORK, Kind
 from tracekit.model.units import Unit
 
+__all__ = ["COLUMNS", "Owners", "find", "host_of"]
+
 COLUMNS = frozenset({"kind", "source", "rank", "pid"})
 Mask = npt.NDArray[np.bool_]
 _DECIDING = DEVICE_WORK | {Kind.STEP, Kind.COMMUNICATION}

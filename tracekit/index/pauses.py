@@ -26,6 +26,8 @@ from tracekit.index.trace_index import TraceIndex, join
 from tracekit.model.arrow import I64, Mask
 from tracekit.model.schema import API_CALLS, USER_RANGES, Kind
 
+__all__ = ["Pauses", "find", "find_loaders"]
+
 # Host ranges that load data: those of the framework's own loader, and others that are named like one.
 
 

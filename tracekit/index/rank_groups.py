@@ -16,13 +16,16 @@ import numpy as np
 
 from tracekit.errors import Option, UsageError, sentence
 from tracekit.index import owners as _owners
-from tracekit.index import topology as _topology
+from tracekit.index import parallel_groups, process_groups
+from tracekit.index.parallel_groups import HOST, RANK, Labels
 from tracekit.index.sources import facts_by_source, source_label, source_labels
-from tracekit.index.topology import HOST, RANK, Labels, Topology
+from tracekit.index.topology import Topology
 from tracekit.index.trace_index import TraceIndex, join
 from tracekit.model import arrow
 from tracekit.model.arrow import I64
 from tracekit.options import no_such
+
+__all__ = ["COLUMNS", "NamedGroups", "RankGroups", "dimensions", "find"]
 
 COLUMNS = _owners.COLUMNS
 NO_RANK = "(no rank)"
@@ -97,7 +100,7 @@ def find(index: TraceIndex, by: str, topology: Topology | None = None) -> RankGr
     notes = [*_absent(index, members.ranks, topology), *(known.notes if by != RANK else ())]
     if by not in (RANK, HOST):
         notes += _listing(labels, in_order)
-    noun = f"{by} group" if by in _topology.PARALLEL else by
+    noun = f"{by} group" if by in parallel_groups.PARALLEL else by
     unknown = number.get(f"{by} not known", -1) if by != RANK else -1
     events, totals = code[members.events], code[members.totals]
     return RankGroups(noun, labels, events, totals, in_order, tuple(map(frozenset, sources)), unknown, tuple(notes))
@@ -114,10 +117,10 @@ def _named(by: str, known: Dimensions, ranks: Sequence[int | None]) -> list[str]
                 hint=sentence(Option("topology"), " names the groups, such as tp=8,pp=4,dp=32"),
             )
         names = (RANK, HOST, *(name for name in known.labels if name != HOST))
-        if by in _topology.PARALLEL or by.removesuffix("-rank") in _topology.PARALLEL:
-            said = sentence(Option("by", by), f": the files do not say the {by.removesuffix('-rank')} groups")
+        if by in parallel_groups.PARALLEL or by.removesuffix("-rank") in parallel_groups.PARALLEL:
+            problem = sentence(Option("by", by), f": the files do not say the {by.removesuffix('-rank')} groups")
             known_here = f", such as tp=8,pp=4,dp=32; known here: {', '.join(names)}"
-            raise UsageError(said, hint=sentence("add ", Option("topology"), known_here), choices=names)
+            raise UsageError(problem, hint=sentence("add ", Option("topology"), known_here), choices=names)
         raise no_such(Option("by"), by, "dimension", names)
     of_rank = known.labels[by]
     return [of_rank.get(-1 if rank is None else rank, f"{by} not known") for rank in ranks]
@@ -130,25 +133,29 @@ def dimensions(index: TraceIndex, topology: Topology | None = None) -> Dimension
 
 @join
 def _dimensions(index: TraceIndex, topology: Topology | None) -> Dimensions:
-    found, overlapping = _topology.of_process_groups(_process_groups(index))
+    recorded, overlapping = process_groups.groups_of_processes(_process_groups(index))
     if topology is None:
-        return Dimensions(found, (), overlapping)
+        return Dimensions(recorded, (), overlapping)
     world = world_size(index)
     given = topology.dimensions(world)
     highest = max((rank for rank in _members(index).ranks if rank is not None), default=-1)
     if topology.sizes and highest >= (whole := topology.ranks(world)):
         raise UsageError(
-            sentence(Option("topology", topology.said), f": {whole} ranks, and the run has a rank {highest}")
+            sentence(Option("topology", topology.text), f": {whole} ranks, and the run has a rank {highest}")
         )
     notes = []
-    for name, labels in found.items():
-        if not name.endswith("-rank") and name in given and (other := _topology.contradiction(given[name], labels)):
-            ours, theirs = (_topology.listed(ranks) for ranks in other)
+    for name, labels in recorded.items():
+        if (
+            not name.endswith("-rank")
+            and name in given
+            and (differing := process_groups.contradiction(given[name], labels))
+        ):
+            given_ranks, recorded_ranks = (parallel_groups.listed(ranks) for ranks in differing)
             notes.append(
-                f"--topology {topology.said} has ranks {ours} as one {name} group, the process groups of the files "
-                f"have ranks {theirs}: the tables use --topology"
+                f"--topology {topology.text} has ranks {given_ranks} as one {name} group, the process groups of the "
+                f"files have ranks {recorded_ranks}: the tables use --topology"
             )
-    return Dimensions({**found, **given}, tuple(notes), overlapping)
+    return Dimensions({**recorded, **given}, tuple(notes), overlapping)
 
 
 def world_size(index: TraceIndex) -> int | None:
@@ -160,7 +167,9 @@ def world_size(index: TraceIndex) -> int | None:
 def _world(facts: Mapping[str, object]) -> int:
     info = facts.get("distributedInfo")
     size = facts.get("world_size", info.get("world_size") if isinstance(info, dict) else None)
-    return size if isinstance(size, int) and not isinstance(size, bool) and 0 < size <= _topology.MOST_RANKS else 0
+    return (
+        size if isinstance(size, int) and not isinstance(size, bool) and 0 < size <= parallel_groups.MOST_RANKS else 0
+    )
 
 
 def _process_groups(index: TraceIndex) -> list[tuple[str, list[int]]]:
@@ -171,7 +180,7 @@ def _process_groups(index: TraceIndex) -> list[tuple[str, list[int]]]:
 @join
 def _groups_of_inputs(index: TraceIndex) -> dict[tuple[int, str], tuple[str, list[int]]]:
     """Return the dimension, "" for none, and the ranks of each process group by input and name."""
-    found: dict[tuple[int, str], tuple[str, list[int]]] = {}
+    groups_of_input: dict[tuple[int, str], tuple[str, list[int]]] = {}
     for source, facts in facts_by_source(index).items():
         info = facts.facts.get("distributedInfo")
         groups = info.get("pg_config") if isinstance(info, dict) else None
@@ -179,12 +188,15 @@ def _groups_of_inputs(index: TraceIndex) -> dict[tuple[int, str], tuple[str, lis
             if not isinstance(group, dict):
                 continue
             words = (str(group.get(key, "")) for key in ("pg_desc", "pg_name"))
-            dimension = next(filter(None, map(_topology.dimension_of, words)), "")
+            dimension = next(filter(None, map(process_groups.dimension_of, words)), "")
             ranks = group.get("ranks")
             if isinstance(ranks, list) and all(isinstance(rank, int) and rank >= 0 for rank in ranks):
                 # torch writes no ranks for a group that has all of them.
-                found[source, str(group.get("pg_name"))] = dimension, ranks or list(range(_world(facts.facts)))
-    return found
+                groups_of_input[source, str(group.get("pg_name"))] = (
+                    dimension,
+                    ranks or list(range(_world(facts.facts))),
+                )
+    return groups_of_input
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -203,9 +215,9 @@ class NamedGroups:
         """Return those of a trace. Raises: UsageError for a topology of another number of ranks."""
         by_ranks: dict[str, str] = {}
         labels = dimensions(index, topology).labels
-        for name in (*_topology.PARALLEL, *labels):
+        for name in (*parallel_groups.PARALLEL, *labels):
             if name in labels and not name.endswith("-rank") and name != HOST:
-                for ranks in _topology.members(labels[name]).values():
+                for ranks in parallel_groups.members(labels[name]).values():
                     if len(ranks) > 1:
                         by_ranks.setdefault(_text(ranks), name)
         world = world_size(index)
@@ -213,15 +225,15 @@ class NamedGroups:
 
     def ranks(self, source: int, name: object) -> str | None:
         """Return the ranks of a group of an input, None where the input does not name them."""
-        found = self.groups.get((source, str(name)))
-        return _text(found[1]) if found is not None and found[1] else None
+        _, ranks = self.groups.get((source, str(name)), ("", []))
+        return _text(ranks) if ranks else None
 
     def dimension(self, source: int, name: object, words: object, ranks: str | None) -> str | None:
         """Return the dimension of a group: of its description, else of the group with its ranks."""
-        said = _topology.dimension_of(words) if isinstance(words, str) else ""
-        said = said or self.groups.get((source, str(name)), ("", []))[0]
-        if said or ranks is None:
-            return said or None
+        dimension = process_groups.dimension_of(words) if isinstance(words, str) else ""
+        dimension = dimension or self.groups.get((source, str(name)), ("", []))[0]
+        if dimension or ranks is None:
+            return dimension or None
         return self.by_ranks.get(ranks) or ("all ranks" if ranks == self.whole else None)
 
 
@@ -285,11 +297,11 @@ def _absent(index: TraceIndex, ranks: Sequence[int | None], topology: Topology |
     whole = world if topology is None else topology.ranks(world) if topology.sizes else world
     if whole is None or len(here) >= whole:
         return []
-    lacking = _topology.listed([rank for rank in range(whole) if rank not in here])
+    lacking = parallel_groups.listed([rank for rank in range(whole) if rank not in here])
     return [f"{len(here):,} of {whole:,} ranks: the others are not in the trace (rank {lacking})"]
 
 
 def _listing(labels: Sequence[str], ranks: Sequence[tuple[int, ...]], most: int = 8) -> list[str]:
-    parts = [f"{label}: rank {_topology.listed(own)}" for label, own in zip(labels, ranks, strict=True) if own]
+    parts = [f"{label}: rank {parallel_groups.listed(own)}" for label, own in zip(labels, ranks, strict=True) if own]
     more = f"; and {len(parts) - most:,} more" if len(parts) > most else ""
     return ["; ".join(parts[:most]) + more] if parts else []

@@ -12,6 +12,20 @@ from tracekit.index.trace_index import TraceIndex, join
 from tracekit.model.arrow import I64
 from tracekit.model.trace import NAME_TABLES, Key, Ledger, Run, SourceFacts, Trace
 
+__all__ = [
+    "FIRST_SCREEN_NOTES",
+    "SEVERAL_NOTES",
+    "by_source",
+    "clock_groups",
+    "facts_by_source",
+    "rank_label",
+    "several_clocks",
+    "source_label",
+    "source_labels",
+    "spans",
+    "synthetic_sources",
+]
+
 SEVERAL_NOTES = ("clocks-not-comparable", "clocks-by-wall-clock", "same-bytes", "process-twice", "not-profiles")
 """Codes of notes on several inputs that the first screen has too: their clocks, what counts twice, what is not read."""
 FIRST_SCREEN_NOTES = (*SEVERAL_NOTES, "input-was-written-to", "covered-work", "ns-guessed")

@@ -23,6 +23,8 @@ from tracekit.model.arrow import I64
 from tracekit.model.report import Cell
 from tracekit.model.schema import Kind
 
+__all__ = ["COLUMNS", "host_steps", "windows_on"]
+
 COLUMNS = frozenset({"step", "name"})
 
 

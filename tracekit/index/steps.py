@@ -14,6 +14,8 @@ from tracekit.index.trace_index import TraceIndex, join
 from tracekit.model.arrow import I64
 from tracekit.model.schema import DEVICE_WORK, Kind
 
+__all__ = ["COLUMNS", "HINT", "Steps", "busy_inside", "covered", "find"]
+
 COLUMNS = _owners.COLUMNS | {"ts_ns", "dur_ns", "tid"}
 HINT = (
     "steps come from torch.profiler (prof.step() after each), paddle.profiler (the same) and the recorder "

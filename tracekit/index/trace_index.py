@@ -24,11 +24,14 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from tracekit.index.grouping import Key, plural
+from tracekit.index.grouping import Key
 from tracekit.model import arrow
 from tracekit.model.arrow import I32, I64, Codes, Mask, Rows
+from tracekit.model.display import plural
 from tracekit.model.report import Cell
 from tracekit.model.trace import Ledger, Run, Trace
+
+__all__ = ["PickedRows", "TraceIndex", "coded", "index_of", "join", "notes_on_rows"]
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -187,10 +190,10 @@ def notes_on_rows(what: str, untimed: int, negative: int) -> list[str]:
     out = []
     if untimed:
         verbs = ("has", "is") if untimed == 1 else ("have", "are")
-        out.append(f"{plural(what, untimed)} {verbs[0]} no duration and {verbs[1]} not counted")
+        out.append(f"{plural(untimed, what)} {verbs[0]} no duration and {verbs[1]} not counted")
     if negative:
         verb = "has" if negative == 1 else "have"
-        out.append(f"{plural(what, negative)} {verb} a duration below zero, counted as 0")
+        out.append(f"{plural(negative, what)} {verb} a duration below zero, counted as 0")
     return out
 
 

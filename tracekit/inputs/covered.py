@@ -23,6 +23,8 @@ from tracekit.model.schema import DEVICE_WORK
 from tracekit.model.trace import Ledger, Run, SourceFacts
 from tracekit.model.units import format_span
 
+__all__ = ["CODE", "COLUMNS", "RECORD", "StreamWork", "note", "text_of", "without_impossible"]
+
 CODE = "covered-work"
 NAME = 60
 """Most characters of a name in the sentence, so that its figures are on the first screen."""

@@ -23,6 +23,8 @@ from tracekit.inputs.stages import Stage
 from tracekit.model import arrow, schema
 from tracekit.model.trace import Ledger, Note, Run
 
+__all__ = ["ProcessesTwice", "same_bytes", "without_copies"]
+
 HEAD_BYTES = 1 << 12
 """Files of one size are compared whole where these first bytes are the same."""
 COLUMNS = frozenset({"ts_ns", "dur_ns", "pid", "rank", "device", "stream"})

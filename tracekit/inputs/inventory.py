@@ -19,6 +19,8 @@ from tracekit.model import arrow, schema
 from tracekit.model.arrow import I64
 from tracekit.model.trace import TIMES, Ledger, LedgerJson, Note, Run, SourceFacts, incomplete
 
+__all__ = ["StockJson", "incomplete_stock", "take_stock"]
+
 _LATEST = 64
 """Rows that are kept to find the last time."""
 

@@ -14,6 +14,8 @@ from tracekit.model import arrow, schema
 from tracekit.model.arrow import I64
 from tracekit.safety import spill
 
+__all__ = ["FAN_IN", "SORT_ROWS", "OrderCheck", "checked", "in_order", "merged"]
+
 SORT_ROWS = 1 << 18
 """Rows sorted at once in memory; each such chunk becomes one temporary file."""
 FAN_IN = 64

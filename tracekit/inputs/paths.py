@@ -23,6 +23,19 @@ from tracekit.readers.sniff import identify
 from tracekit.readers.source import Source, open_source
 from tracekit.readers.zipped import members
 
+__all__ = [
+    "Input",
+    "PathLike",
+    "expand",
+    "exported",
+    "names_databases",
+    "reader_for",
+    "refuse_inputs",
+    "refuse_unknown_options",
+    "several",
+    "stored_name",
+]
+
 PathLike = str | Path
 
 

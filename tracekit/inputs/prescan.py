@@ -26,6 +26,8 @@ from tracekit.model.schema import Kind
 from tracekit.model.trace import Ledger, Run, Trace, concat
 from tracekit.readers.base import ReadResult
 
+__all__ = ["WITHOUT_COLLECTIVES", "Prescan", "choices", "hosts_of"]
+
 ARCHIVES = ("parquet", "events-jsonl")
 """Formats whose files may have been made from a recorder's log."""
 WITHOUT_COLLECTIVES = frozenset(
@@ -71,23 +73,23 @@ class Prescan:
         names = {name for name in self.formats if name}
         if len(self.formats) < 2 or not {LOG, *ARCHIVES} & names or names == {LOG}:
             return Joins()
-        found: list[tuple[int, int, ReadResult]] = []
+        opened_inputs: list[tuple[int, int, ReadResult]] = []
         first_source = 0
         for number in range(len(self.formats)):
             with suppress(TracekitError):
                 opened = self.open(number, first_source, survey.COLUMNS, survey.RANGE_KINDS)
-                found.append((number, first_source, opened))
+                opened_inputs.append((number, first_source, opened))
                 first_source += max(1, len(opened.run.sources))
         texts, pids = survey.RangeTexts(), frozenset[int]()
         looked = []
-        for number, source, opened in sorted(found, key=lambda each: not is_log(each[2].run)):
+        for number, source, opened in sorted(opened_inputs, key=lambda each: not is_log(each[2].run)):
             if not (of_log := is_log(opened.run)) and not pids:
                 break
             with suppress(TracekitError):
                 seen = survey.look(opened.batches, texts, pids=None if of_log else pids)
                 looked.append(SurveyedInput(number, source, opened.run, seen))
                 pids |= seen.processes.keys() if of_log else frozenset()
-        return find_joins(looked, {number: source for number, source, _ in found})
+        return find_joins(looked, {number: source for number, source, _ in opened_inputs})
 
     def relations(self, align: Align, followers: Collection[int]) -> tuple[dict[int, ClockRelation], int]:
         """Return what collectives say of each input's clock against that of one of them, and the number of that one.
@@ -124,11 +126,11 @@ class Prescan:
         ]
         if len(asked) < 2 and not named:
             return {}
-        found = {}
+        looks = {}
         for number in asked:
             with suppress(TracekitError):
-                found[number] = launches.look(self.open(number, number, launches.COLUMNS, frozenset()).batches)
-        return found
+                looks[number] = launches.look(self.open(number, number, launches.COLUMNS, frozenset()).batches)
+        return looks
 
 
 def choices(align: Align, names: Names) -> list[str | int]:
@@ -204,17 +206,17 @@ def _related(every: Sequence[_InputCollectives]) -> tuple[dict[int, ClockRelatio
         tables.append(each.rows.set_column(at, schema.EVENTS.field("source"), source))
     trace = Trace(pa.concat_tables(tables, promote_options="default").unify_dictionaries(), run=run, ledgers=ledgers)
     index = index_of(trace)
-    found = matched_collectives.find(index, owners.find(index, join_ranks=True))
-    rows = np.flatnonzero(found.together[found.meeting]) if found.count else np.empty(0, np.int64)
+    matched = matched_collectives.find(index, owners.find(index, join_ranks=True))
+    rows = np.flatnonzero(matched.together[matched.meeting]) if matched.count else np.empty(0, np.int64)
     numbers = np.array([each.number for each in met], np.int64)
     origin = np.array([each.run.origin_ns or 0 for each in met], np.int64)
-    clock = np.searchsorted(numbers, index.ints("source")[found.rows[rows]].astype(np.int64))
-    ranks = index.ints("rank")[found.rows[rows]].astype(np.int64) + (clock << 32)
+    clock = np.searchsorted(numbers, index.ints("source")[matched.rows[rows]].astype(np.int64))
+    ranks = index.ints("rank")[matched.rows[rows]].astype(np.int64) + (clock << 32)
     reference, relations = relate(
-        found.meeting[rows],
+        matched.meeting[rows],
         clock,
-        found.starts[rows] + origin[clock],
-        found.ends[rows] + origin[clock],
+        matched.starts[rows] + origin[clock],
+        matched.ends[rows] + origin[clock],
         len(met),
         members=ranks,
         hosts=hosts_of([each.run for each in met]),
@@ -226,10 +228,10 @@ def _related(every: Sequence[_InputCollectives]) -> tuple[dict[int, ClockRelatio
 def hosts_of(runs: Sequence[Run]) -> I64:
     """Return a number for the host of each input: the same where they read the wall clock of one host."""
     numbers: dict[str, int] = {}
-    found = []
+    hosts = []
     for place, run in enumerate(runs):
         facts = run.sources[0].facts if run.sources else {}
         host = facts.get("host") or facts.get("host_name")
         known = isinstance(host, str) and run.origin_ns is not None
-        found.append(numbers.setdefault(str(host), place) if known else place)
-    return np.array(found, np.int64)
+        hosts.append(numbers.setdefault(str(host), place) if known else place)
+    return np.array(hosts, np.int64)

@@ -21,7 +21,7 @@ from tracekit.model.trace import Ledger
 from tracekit.readers.base import Reader, ReadOptions, ReadResult
 from tracekit.readers.source import Source, open_source
 
-__all__ = ["InputFiles", "args_looked_at", "columns_looked_at", "columns_of"]
+__all__ = ["InputFiles", "args_looked_at", "columns_looked_at", "columns_of", "first_start"]
 
 
 class InputFiles:

@@ -18,6 +18,8 @@ from html import unescape
 from pathlib import Path, PurePosixPath
 from urllib.parse import unquote
 
+__all__ = ["session_of"]
+
 _SESSION = re.compile(rb"\A(?:\xef\xbb\xbf)?\s*<\?xml[^>]*>\s*(?:<!--.*?-->\s*)?<session\b[^>]*\bversion=", re.DOTALL)
 _VALUE = re.compile(r"""=\s*+"([^"<>]{1,4096})"|=\s*+'([^'<>]{1,4096})'|>([^<>]++)<""")
 _LONGEST = 4096

@@ -25,6 +25,8 @@ from tracekit.model.arrow import I64, Mask, pc
 from tracekit.model.schema import API_CALLS, DEVICE_WORK, Kind
 from tracekit.model.trace import Ledger
 
+__all__ = ["COLUMNS", "PENDING_LAUNCHES", "marked", "marked_table"]
+
 COLUMNS = frozenset({"kind", "source", "pid", "tid", "device", "stream", "correlation", "step", "ts_ns", "dur_ns"})
 """Columns of EVENTS that the step of a row depends on."""
 PENDING_LAUNCHES = 1 << 17

@@ -20,7 +20,6 @@ from tracekit import pipeline
 from tracekit.analysis.clocks.matched_collectives import ClockRelation, relate
 from tracekit.errors import AllInputsError, Failure, InputError, Option, UsageError, sentence
 from tracekit.index import rank_groups
-from tracekit.index.grouping import plural
 from tracekit.index.matched_collectives import matched
 from tracekit.inputs import InputOptions, PathLike, expand
 from tracekit.inputs.clocks.alignment import AlignmentEvidence, opened_elsewhere, place_inputs, zeros
@@ -30,6 +29,7 @@ from tracekit.inputs.duplicates import without_copies
 from tracekit.inputs.paths import Input, refuse_unknown_options, stored_name
 from tracekit.inputs.prescan import choices, hosts_of
 from tracekit.model import arrow
+from tracekit.model.display import plural
 from tracekit.model.report import Report, Section
 from tracekit.model.trace import Ledger
 from tracekit.options import no_such
@@ -158,9 +158,9 @@ def summary(
         sections = [replace(each, notes=(missing, *each.notes)) if each.tables else each for each in sections]
     report = pipeline.report_of(trace, sections, first)
     facts = [(key, f"{run.merged.events:,}" if key == "events" else text) for key, text in report.facts]
-    facts.append(("ranks", f"{read:,} of {ranks:,} ranks" if read < ranks else plural("rank", read)))
+    facts.append(("ranks", f"{read:,} of {ranks:,} ranks" if read < ranks else plural(read, "rank")))
     notes = [missing] if missing else []
-    notes.append(f"{plural('input', len(items))} read rank by rank: tables that need all events at once are not shown")
+    notes.append(f"{plural(len(items), 'input')} read rank by rank: tables that need all events at once are not shown")
     notes += [
         f"{stored_name(name)} is the same file as another: it is read once"
         for found in again.values()

@@ -19,12 +19,13 @@ from tracekit.index import devices as _devices
 from tracekit.index import matched_collectives
 from tracekit.index import owners as _owners
 from tracekit.index import steps as _steps
-from tracekit.index.grouping import Key, plural, too_long
+from tracekit.index.grouping import Key, too_long
 from tracekit.index.matched_collectives import Candidates
 from tracekit.index.trace_index import TraceIndex, index_of, notes_on_rows
 from tracekit.inputs.run_facts import join_runs
 from tracekit.model import arrow, schema
 from tracekit.model.arrow import I64
+from tracekit.model.display import plural
 from tracekit.model.report import Cell
 from tracekit.model.trace import Ledger, Run, Trace
 from tracekit.rank_summaries._worker import CollectiveShare, OperatorShare, RankSummary
@@ -130,7 +131,7 @@ class _Operators:
 
     def figures(self) -> operator.OperatorFigures:
         every = [each.ranges for each in self.whole]
-        found = replace(
+        ranges = replace(
             every[0],
             host=self.durations.statistics(),
             known=[n > 0 for n in self.sums.column(0)],
@@ -151,7 +152,7 @@ class _Operators:
         said = self.sums.column(3)
         flops: list[Cell] = [ns if n else None for n, ns in zip(said, self.sums.column(4), strict=True)]
         names = [name for (name,) in self.sums.of]
-        return operator.OperatorFigures(names, [], found, flops if any(said) else None)
+        return operator.OperatorFigures(names, [], ranges, flops if any(said) else None)
 
     def _by_time(self, every: Sequence[operator.RangeFigures]) -> operator.FiguresByTime | None:
         timed = [each.by_time for each in every if each.by_time is not None]
@@ -165,17 +166,17 @@ class _Operators:
 
 def _added_up(notes: Sequence[Sequence[str]], work: int) -> list[str]:
     """Return notes on counts with the counts of all inputs added up. notes: of each input; work: all pieces of work."""
-    found: dict[str, list[list[int]]] = {}
+    counts_by_shape: dict[str, list[list[int]]] = {}
     for note in (note for mine in notes for note in mine):
         note = _WHOLE.sub(f"of {_TOTAL}", note)
         numbers = [int(text.replace(",", "")) for text in _COUNT.findall(note)]
-        found.setdefault(_COUNT.sub("\0", note), []).append(numbers)
+        counts_by_shape.setdefault(_COUNT.sub("\0", note), []).append(numbers)
     out = []
-    for shape, counts in found.items():
+    for shape, counts in counts_by_shape.items():
         text = shape
         for column in zip(*counts, strict=True):
             text = text.replace("\0", f"{sum(column):,}", 1)
-        out.append(text.replace(_TOTAL, plural("device event", work)))
+        out.append(text.replace(_TOTAL, plural(work, "device event")))
     return out
 
 
@@ -236,9 +237,9 @@ class Merged:
         self._negative_rows += kinds.negative
         if share.operators is not None:
             self._operators.add(share.operators)
-        for own, found in zip(self._collectives, share.collectives, strict=True):
-            if found is not None:
-                own.add(found)
+        for own, summary in zip(self._collectives, share.collectives, strict=True):
+            if summary is not None:
+                own.add(summary)
         self._shares[number] = replace(share, named=(), operators=None, collectives=())
 
     @property
@@ -270,8 +271,8 @@ class Merged:
         for key, tallies in self._named.items():
             kinds, by_kind, percents = key
             labels = tuple([list(column) for column in zip(*tallies.labels, strict=True)] or [[], []])
-            found = named.NamedFigures(labels, tallies.statistics(percents), *self._counts[key])
-            index.give(named.figures, found, kinds, by_kind=by_kind, percents=percents)
+            figures = named.NamedFigures(labels, tallies.statistics(percents), *self._counts[key])
+            index.give(named.figures, figures, kinds, by_kind=by_kind, percents=percents)
         names = [kind for (kind,) in self._kinds.of]
         calls, timed, totals = (self._kinds.column(place) for place in range(3))
         kinds_found = overview.KindFigures(names, calls, timed, totals, None, 0, True, self._negative_rows)
@@ -315,14 +316,14 @@ def _quiet(span: Parts) -> list[Cell]:
 
 def _give_devices(index: TraceIndex, shares: Sequence[RankSummary], untimed: int, negative: int) -> None:
     """Give the notes on device work, and the parts of each device: those of an input are in one order everywhere."""
-    found = _devices.find(index)
+    devices = _devices.find(index)
     notes = notes_on_rows("row of device work" if untimed != 1 else "row", untimed, negative)
-    found = replace(found, notes=(*notes, *found.notes))
-    index.give(_devices.find, found)
+    devices = replace(devices, notes=(*notes, *devices.notes))
+    index.give(_devices.find, devices)
     parts = [each for share in shares for each in share.devices]
     index.give(
         device_parts,
-        tuple(DeviceParts(device, *each) for device, each in zip(found.devices, parts, strict=True)),
+        tuple(DeviceParts(device, *each) for device, each in zip(devices.devices, parts, strict=True)),
     )
 
 
@@ -343,16 +344,16 @@ def _loads(
     shares: Sequence[RankSummary], of_share: Sequence[I64], joined: _owners.Owners, untimed: int, negative: int
 ) -> ranks.Loads:
     count = len(joined)
-    found = {name: (np.zeros(count, np.int64), np.zeros(count, np.bool_)) for name in ranks.MEASURES}
+    sums = {name: (np.zeros(count, np.int64), np.zeros(count, np.bool_)) for name in ranks.MEASURES}
     present = np.zeros(count, np.bool_)
     for share, owners in zip(shares, of_share, strict=True):
         present[owners[share.loads.present]] = True
         own = {name: (values, known) for name, values, known in share.loads.measures}
-        for name, (values, known) in found.items():
+        for name, (values, known) in sums.items():
             # Without a collective a rank has no such figure: all its work is other work.
             mine = own.get(name) or own[ranks.BUSY]
             values[owners], known[owners] = mine
-    measures = [(name, *found[name]) for name in ranks.MEASURES]
+    measures = [(name, *sums[name]) for name in ranks.MEASURES]
     if not any(name == ranks.BUSY_ALONE for share in shares for name, *_ in share.loads.measures):
         measures = measures[:-1]
     steps = sum(share.loads.steps_without_time for share in shares), sum(share.loads.steps_below for share in shares)

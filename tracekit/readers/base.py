@@ -10,10 +10,10 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import IntEnum
-from importlib import import_module
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from tracekit.options import OptionSpec, value
+from tracekit.plugins import Place as Place
 from tracekit.readers.head import Head as Head
 
 if TYPE_CHECKING:
@@ -25,25 +25,6 @@ if TYPE_CHECKING:
 __all__ = ["Confidence", "Head", "Mark", "Marks", "Place", "ReadOptions", "ReadResult", "Reader", "Strength"]
 
 T = TypeVar("T")
-
-
-class Place:
-    """A function by its place, "module:name". Its module is imported when it is first called."""
-
-    __slots__ = ("_function", "module", "name")
-
-    def __init__(self, place: str) -> None:
-        self.module, _, self.name = place.partition(":")
-        self._function: Callable[..., Any] | None = None
-
-    def __call__(self, *given: Any) -> Any:
-        """Call the function."""
-        if self._function is None:
-            self._function = getattr(import_module(self.module), self.name)
-        return self._function(*given)
-
-    def __repr__(self) -> str:
-        return f"{self.module}:{self.name}"
 
 
 class Confidence(IntEnum):

@@ -13,6 +13,8 @@ from dataclasses import dataclass
 
 from tracekit.readers.head import Head
 
+__all__ = ["FOREIGN", "foreign_end", "foreign_folder", "foreign_format"]
+
 # The form in which a format that is not read is described.
 
 

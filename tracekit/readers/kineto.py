@@ -63,6 +63,8 @@ if TYPE_CHECKING:
     from tracekit.model.trace import Ledger
     from tracekit.readers.source import Source
 
+__all__ = ["has_events", "has_header", "read"]
+
 _VERSION_NUMBER = rb'"schemaVersion"\s*:\s*[0-9]+\s*[,}]'
 _FACTS = rb'"(?:deviceProperties|computeProperties|distributedInfo|baseTimeNanoseconds)"\s*:'
 _CATS = (
@@ -160,11 +162,11 @@ class KinetoHosts:
         if not self.several:
             return np.full(len(pids), self.first or 0), np.full(len(pids), self.first is not None)
         known_pids, place = np.unique(pids, return_inverse=True)
-        found = []
+        host_of_pid = []
         for pid in known_pids.tolist():
             own = self._by_label.get(self._label(pid), set())
-            found.append(next(iter(own)) if len(own) == 1 else -1)
-        hosts = np.array(found, np.int64)[place]
+            host_of_pid.append(next(iter(own)) if len(own) == 1 else -1)
+        hosts = np.array(host_of_pid, np.int64)[place]
         return hosts, hosts >= 0
 
     def move_arrows(self, rows: EventRows) -> None:
@@ -182,8 +184,8 @@ class KinetoHosts:
         )
         columns["stream"] = events.where(moved, old["tid"], old["stream"])
         columns["tid"] = events.where(moved, arrow.nulls(count, pa.int64()), old["tid"])
-        host, found = self.of(pid)
-        columns["pid"] = events.where(moved, arrow.array(host, mask=~found), old["pid"])
+        host, is_known = self.of(pid)
+        columns["pid"] = events.where(moved, arrow.array(host, mask=~is_known), old["pid"])
 
 
 # Kineto's categories (libkineto, ActivityType.cpp), and what they are here.
@@ -334,10 +336,10 @@ class KinetoPrescan:
                 taken.add(key)
         taken |= _taken(build, "registers", "registers per thread")
         if kind is Kind.MEMCPY and "copy_kind" not in build.consts:
-            found = _COPY.match(name)
+            match = _COPY.match(name)
             command = rocm.activity(name)
             direction = command[1] if command else event.arg("kind")
-            build.consts["copy_kind"] = found[1] if found else direction
+            build.consts["copy_kind"] = match[1] if match else direction
         return taken
 
     def _instant(self, build: Build) -> None:
@@ -418,8 +420,8 @@ class _Kineto:
         """(device, stream) -> the context of its work, None where it is of several."""
 
     def _properties(self) -> list[dict[str, object]]:
-        found = self.reading.facts.get("deviceProperties", self.reading.facts.get("computeProperties"))
-        return [p for p in found if isinstance(p, dict)] if isinstance(found, list) else []
+        properties = self.reading.facts.get("deviceProperties", self.reading.facts.get("computeProperties"))
+        return [p for p in properties if isinstance(p, dict)] if isinstance(properties, list) else []
 
     def batches(self) -> Iterator[pa.RecordBatch]:
         reading, waiting = self.reading, list[EventRows]()
@@ -451,8 +453,8 @@ class _Kineto:
             (stream, on_stream), (context, in_context) = rows.ints("stream"), rows.ints("context")
             stream = np.where(on_stream & ~_no_number(stream), stream, -1)
             at = np.flatnonzero(known & own & in_context)
-            for number, of, found in _distinct(device[at], stream[at], context[at])[0]:
-                if self.contexts.setdefault((number, of), found) != found:
+            for number, of, context_id in _distinct(device[at], stream[at], context[at])[0]:
+                if self.contexts.setdefault((number, of), context_id) != context_id:
                     self.contexts[number, of] = None
 
     def _arrow_contexts(self, rows: EventRows) -> None:
@@ -464,11 +466,11 @@ class _Kineto:
         at = np.flatnonzero(arrows & known)
         stream = np.where(on_stream & ~_no_number(stream), stream, -1)
         places, place = _distinct(device[at], stream[at])
-        found = [self.contexts.get((number, of)) for number, of in places]
-        if any(context is not None for context in found):
+        contexts = [self.contexts.get((number, of)) for number, of in places]
+        if any(context is not None for context in contexts):
             context, stated = rows.ints("context")
-            context[at] = np.array([c or 0 for c in found], np.int64)[place]
-            stated[at] = np.array([c is not None for c in found])[place]
+            context[at] = np.array([c or 0 for c in contexts], np.int64)[place]
+            stated[at] = np.array([c is not None for c in contexts])[place]
             rows.columns["context"] = arrow.array(context, mask=~stated)
 
     def _finished(self, rows: EventRows) -> Iterator[pa.RecordBatch]:
@@ -484,8 +486,8 @@ class _Kineto:
         self._arrow_contexts(rows)
         if own.any():
             pid = events.filled(columns.get("pid"), rows.count, pa.int64())
-            of, found = self.hosts.of(rows.ints("pid")[0])
-            columns["pid"] = events.where(own, arrow.array(of, mask=~found), pid)
+            of, known = self.hosts.of(rows.ints("pid")[0])
+            columns["pid"] = events.where(own, arrow.array(of, mask=~known), pid)
         for column in ("device", "stream", "context"):
             if column in columns and (none := _no_number(rows.ints(column)[0])).any():
                 columns[column] = events.where(none, arrow.nulls(rows.count, columns[column].type), columns[column])
@@ -545,8 +547,8 @@ class _Kineto:
 
     def _host_of_name(self, name: object) -> str:
         """Return the host in a name that torch's `tensorboard_trace_handler` gave, "" for any other name."""
-        found = _NAMED_BY_HOST.search(name) if isinstance(name, str) else None
-        return found["host"] if found and int(found["pid"]) == self.hosts.first and not self.hosts.several else ""
+        match = _NAMED_BY_HOST.search(name) if isinstance(name, str) else None
+        return match["host"] if match and int(match["pid"]) == self.hosts.first and not self.hosts.several else ""
 
     def _name_everything(self) -> None:
         reading = self.reading

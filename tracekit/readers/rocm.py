@@ -10,6 +10,8 @@ import re
 
 from tracekit.model.schema import Kind
 
+__all__ = ["DESCRIPTOR", "activity", "call_kind", "kernel_name"]
+
 _COPY = re.compile(r"Copy(Host|Device)To(Host|Device)(?:2D|Rect|P2P)?", re.ASCII)
 _COPIES = frozenset(
     {"async-copy", "CopyBuffer", "CopyBufferRect", "CopyImage", "CopyImageToBuffer", "CopyBufferToImage"}

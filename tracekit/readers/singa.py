@@ -52,6 +52,8 @@ if TYPE_CHECKING:
     from tracekit.model.trace import Ledger
     from tracekit.readers.source import Source
 
+__all__ = ["read", "sniff"]
+
 # Lines of a SINGA profile: the recognition, the blocks of each rank, and the batches.
 
 

@@ -16,6 +16,8 @@ from tracekit.readers.source import SQLITE_MAGIC, Source
 from tracekit.readers.streams import GZIP_MAGIC, ZSTD_MAGIC
 from tracekit.readers.trace_event.marks import EVENT_LIST, PHASE, claimants
 
+__all__ = ["identify", "votes"]
+
 
 def votes(head: Head, readers: Iterable[Reader]) -> list[tuple[Reader, Confidence]]:
     """Return how sure each reader is: by its sniffer, or by its marks where it has no sniffer.
@@ -90,12 +92,12 @@ def identify(source: Source, readers: Iterable[Reader]) -> Reader:
     readers = tuple(readers)
     head = source.head()
     answers = votes(head, readers)
-    if found := [reader for reader, answer in answers if answer is Confidence.YES]:
-        return _by_late_marks(source, _one(source, found), readers)
-    if found := _printed_behind(source, readers):
-        return _one(source, found)
-    if found := [reader for reader, answer in answers if answer is Confidence.MAYBE]:
-        return _one(source, found)
+    if candidates := [reader for reader, answer in answers if answer is Confidence.YES]:
+        return _by_late_marks(source, _one(source, candidates), readers)
+    if candidates := _printed_behind(source, readers):
+        return _one(source, candidates)
+    if candidates := [reader for reader, answer in answers if answer is Confidence.MAYBE]:
+        return _one(source, candidates)
     is_object = head.text and not head.complete and head.data.lstrip()[:1] == b"{"
     # The members before the list of events may be longer than the head.
     if is_object and (late := _claimant_behind(source, readers, EVENT_LIST)) is not None:
@@ -116,26 +118,26 @@ def _printed_behind(source: Source, readers: Iterable[Reader]) -> list[Reader]:
         end = source.end()
         places = chain([end] if end is not None else [], heads_behind(source, patterns))
     for place in places:
-        if found := [reader for reader, answer in votes(place, printed) if answer is Confidence.YES]:
+        if candidates := [reader for reader, answer in votes(place, printed) if answer is Confidence.YES]:
             source.printed[key] = place.data
-            return found
+            return candidates
     source.printed[key] = b""
     return []
 
 
-def _by_late_marks(source: Source, found: Reader, readers: Iterable[Reader]) -> Reader:
-    """Return the reader whose marks are behind the head; `found` if there are none, or if the head has its marks.
+def _by_late_marks(source: Source, reader: Reader, readers: Iterable[Reader]) -> Reader:
+    """Return the reader whose marks are behind the head; `reader` if there are none, or if the head has its marks.
 
     The head of a long JSON trace may show the grammar alone. Then the rest of the file is searched, once.
     """
-    data, own = source.head().data, found.marks
+    data, own = source.head().data, reader.marks
     if source.head().complete or not own.json:
-        return found
+        return reader
     if any(mark.strength >= Strength.EVENTS and mark.is_in(data) for mark in own.json):
-        return found
+        return reader
     if any(re.search(pattern, data) for pattern in own.late):
-        return found
-    return _claimant_behind(source, readers) or found
+        return reader
+    return _claimant_behind(source, readers) or reader
 
 
 def _claimant_behind(source: Source, readers: Iterable[Reader], *more: bytes) -> Reader | None:
@@ -151,10 +153,10 @@ def _claimant_behind(source: Source, readers: Iterable[Reader], *more: bytes) ->
     return next((reader for reader in able if {reader.name} == claimed), None)
 
 
-def _one(source: Source, found: list[Reader]) -> Reader:
-    if len(found) > 1:
-        raise AmbiguousFormatError(source.name, [reader.name for reader in found])
-    return found[0]
+def _one(source: Source, candidates: list[Reader]) -> Reader:
+    if len(candidates) > 1:
+        raise AmbiguousFormatError(source.name, [reader.name for reader in candidates])
+    return candidates[0]
 
 
 def _unknown(source: Source, head: Head, end: Head | None) -> UnknownFormatError:

@@ -21,6 +21,25 @@ from tracekit.safety.scratch import writing
 if TYPE_CHECKING:
     from _typeshed import WriteableBuffer
 
+__all__ = [
+    "BLOCK_BYTES",
+    "DAMAGE",
+    "GZIP_MAGIC",
+    "ZSTD_MAGIC",
+    "Bounded",
+    "ByteStream",
+    "RawFile",
+    "SupportsRead",
+    "cannot_open_file",
+    "cannot_unpack",
+    "check_same",
+    "copy",
+    "is_packed",
+    "read_part",
+    "salvaged",
+    "unpacked",
+]
+
 # A zstd file as a stream that notices when its last frame is cut; the library's own reader ends there silently.
 
 

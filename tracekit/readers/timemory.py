@@ -47,6 +47,8 @@ if TYPE_CHECKING:
     from tracekit.model.trace import Ledger
     from tracekit.readers.source import Source
 
+__all__ = ["read", "sniff"]
+
 # Lines of timemory's tables: the recognition, and the batches.
 
 
@@ -85,8 +87,8 @@ def heads(text: str) -> dict[str, int] | None:
     """
     at = text.find("|")
     cells = [cell.strip() for cell in text[at + 1 :].rstrip().removesuffix("|").split("|", _MOST_CELLS)]
-    found = {cell: place for place, cell in enumerate(cells) if cell}
-    return found if found.keys() >= _NEEDED and found["LABEL"] == 0 and len(found) == len(cells) else None
+    places = {cell: place for place, cell in enumerate(cells) if cell}
+    return places if places.keys() >= _NEEDED and places["LABEL"] == 0 and len(places) == len(cells) else None
 
 
 def sniff(head: Head) -> Confidence:
@@ -192,28 +194,28 @@ def _is_place(cells: dict[str, str]) -> bool:
 def _numbers(cells: dict[str, str], args: dict[str, object]) -> dict[str, object]:
     """Return the columns of a row's numbers. Raises: ValueError for a cell that is none."""
     unit = _UNITS.get(cells["UNITS"])
-    found = {key: cells[key] for key in ("SUM", "MEAN", "MIN", "MAX", "STDDEV") if cells.get(key)}
-    if not all(_NUMBER.fullmatch(text) for text in found.values()):
+    texts = {key: cells[key] for key in ("SUM", "MEAN", "MIN", "MAX", "STDDEV") if cells.get(key)}
+    if not all(_NUMBER.fullmatch(text) for text in texts.values()):
         raise ValueError("not a number")
     if share := cells.get("% SELF"):
         args["self_percent"] = share
     if unit is not None:
         more: dict[str, object] = {
-            column: printed(found[key], unit).rounded()
+            column: printed(texts[key], unit).rounded()
             for key, column in (("SUM", "total_ns"), ("MIN", "min_ns"), ("MAX", "max_ns"))
-            if key in found
+            if key in texts
         }
         more |= {
-            column: float(printed(found[key], unit).ns)
+            column: float(printed(texts[key], unit).ns)
             for key, column in (("MEAN", "avg_ns"), ("STDDEV", "std_ns"))
-            if key in found
+            if key in texts
         }
         return more
-    args["total"] = found.get("SUM", found.get("MEAN"))
+    args["total"] = texts.get("SUM", texts.get("MEAN"))
     values = {
-        "value_avg": found.get("MEAN", found.get("SUM")),
-        "value_min": found.get("MIN"),
-        "value_max": found.get("MAX"),
+        "value_avg": texts.get("MEAN", texts.get("SUM")),
+        "value_min": texts.get("MIN"),
+        "value_max": texts.get("MAX"),
     }
     return {"unit": cells["UNITS"] or None} | {
         key: None if text is None else float(text) for key, text in values.items()

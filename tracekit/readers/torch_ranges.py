@@ -12,6 +12,8 @@ from dataclasses import dataclass
 
 from tracekit.model.schema import Kind
 
+__all__ = ["CALL", "OF_OPERATOR", "TorchRange", "range_of", "split"]
+
 CALL = r"(?:, seq = [0-9]+)?, op_id = [0-9]+(?:, sizes = [^\n]*?)?(?:, input_op_ids = [^\n]*)?$"
 """The end of a text, behind the name; for RE2 as well."""
 OF_OPERATOR = r", seq = [0-9]+, op_id = [0-9]+"

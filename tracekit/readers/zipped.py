@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
     from tracekit.readers.streams import ByteStream
 
+__all__ = ["members", "opened", "split"]
+
 _MAGIC = b"PK\x03\x04"
 _ENCRYPTED = 0x1 | 0x40 | 0x2000
 """Bits of a member: by a password, by a certificate, its place in the list too."""

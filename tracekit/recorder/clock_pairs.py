@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
+__all__ = ["read_together"]
+
 
 class ClockPair(NamedTuple):
     """At `outer` of one clock the other showed `inner`. apart: what the first clock counted around that reading."""

@@ -20,6 +20,8 @@ import sys
 from pathlib import Path
 from typing import Any, Final
 
+__all__ = ["LostFileError", "OwnFile", "print_line"]
+
 if sys.platform != "win32":
     import resource
 

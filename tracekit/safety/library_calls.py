@@ -15,6 +15,8 @@ from concurrent.futures import Future, wait
 from contextlib import suppress
 from typing import Any, ParamSpec, TypeVar
 
+__all__ = ["interruptible", "is_stuck", "leave_if_stuck"]
+
 P = ParamSpec("P")
 T = TypeVar("T")
 _NAME = "tracekit-library"

@@ -23,6 +23,18 @@ if TYPE_CHECKING:
     from _typeshed import ReadableBuffer as Buffer
     from _typeshed import WriteableBuffer
 
+__all__ = [
+    "StoredRows",
+    "cannot_read_back",
+    "scratch_directory",
+    "scratch_error",
+    "scratch_file",
+    "scratch_folder",
+    "scratch_read",
+    "stored_rows",
+    "writing",
+]
+
 _HINT = "free some space, or let TMPDIR name a folder with more"
 _REASONS = {
     errno.ENOSPC: ("is full", _HINT),

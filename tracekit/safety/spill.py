@@ -25,6 +25,8 @@ from tracekit.safety.scratch import StoredRows, scratch_directory, stored_rows
 if TYPE_CHECKING:
     from tracekit.safety.unfinished import Unfinished
 
+__all__ = ["CHUNK_ROWS", "FAN_IN", "PIECE_ROWS", "PackedBatches", "Sorter", "Spill", "by_columns", "merged", "order_of"]
+
 CHUNK_ROWS = 1 << 16
 """Rows sorted at once in memory; what is more goes to temporary files."""
 FAN_IN = 32

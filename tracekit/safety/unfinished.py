@@ -18,6 +18,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Self
 
+__all__ = ["SCRATCH", "Unfinished", "remove_dead", "temporary_folder", "unfinished_file", "unfinished_folder"]
+
 PART = ".part"
 SCRATCH = "tracekit-"
 """How the names of temporary folders begin."""

@@ -9,6 +9,8 @@ import sys
 import webbrowser
 from collections.abc import Mapping
 
+__all__ = ["has_browser", "start", "tunnel"]
+
 
 def has_browser(environment: Mapping[str, str] = os.environ) -> bool:
     """Return whether a browser started here is one that the user sees.

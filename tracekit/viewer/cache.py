@@ -19,6 +19,8 @@ from pathlib import Path
 from tracekit.safety.scratch import scratch_folder
 from tracekit.safety.unfinished import unfinished_folder
 
+__all__ = ["MOST_BYTES", "Made", "cache_folder", "digest", "entry", "prune"]
+
 MOST_BYTES = 2 << 30
 MOST_ENTRIES = 64
 _SAID = "said.json"

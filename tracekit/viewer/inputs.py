@@ -19,6 +19,8 @@ from tracekit.inputs import Input, stored_name
 from tracekit.render.page.data import PAGE_HEAD, is_page
 from tracekit.viewer.cache import digest
 
+__all__ = ["Kind", "Ready", "is_perfetto", "key_of", "name_of", "pages_for_folders", "ready", "state"]
+
 Kind = Literal["page", "trace"]
 SUFFIXES: dict[Kind, str] = {"page": ".html", "trace": ".pftrace"}
 

@@ -22,6 +22,8 @@ from tracekit.render.page import shell
 from tracekit.viewer.server import ALIVE
 from tracekit.viewer.site import Resource, Site, resource, script_hash
 
+__all__ = ["ONLINE", "bundled", "offline", "online"]
+
 ONLINE = "https://ui.perfetto.dev"
 _LEFT_OUT = frozenset({"service_worker.js", "trace_processor"})
 """Files of the copy that its page does not need."""

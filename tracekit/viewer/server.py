@@ -34,6 +34,8 @@ from tracekit.viewer.site import BLOCK, Site
 if TYPE_CHECKING:
     from _typeshed import WriteableBuffer
 
+__all__ = ["ALIVE", "Patience", "Server", "ServerEnded"]
+
 ADDRESS = "127.0.0.1"
 ALIVE = "alive"
 """The name of the stream that a page holds open for as long as it is shown."""

@@ -10,6 +10,8 @@ from pathlib import Path
 from typing import BinaryIO
 from urllib.parse import quote
 
+__all__ = ["BLOCK", "Resource", "Site", "batch", "page", "resource", "script_hash"]
+
 BLOCK = 1 << 18
 
 TYPES = {

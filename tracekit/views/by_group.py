@@ -28,6 +28,8 @@ from tracekit.views import tabulate
 from tracekit.views.base import FINDINGS, View, ViewColumn, ViewOptions, computed
 from tracekit.views.tabulate import NEAREST_RANK
 
+__all__ = ["COLUMNS", "WHOLE", "ByGroup", "refuse", "sections", "spread"]
+
 # The spread of a table over groups of ranks: median, least and most of each row's figures, and which group has them.
 #
 # It is made of the tables of the groups, so that a group can be computed anywhere and only its tables travel. A row is

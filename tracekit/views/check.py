@@ -10,6 +10,8 @@ from tracekit.options import did_you_mean
 from tracekit.views.base import View, ViewOptions
 from tracekit.views.tabulate import DEFAULT, SORT_ALIASES
 
+__all__ = ["check_options"]
+
 
 def check_options(options: ViewOptions, shown: Sequence[View], every: Callable[[], Iterable[View]]) -> None:
     """Refuse a wrong value, an option that no shown view has, and a sort key that no view has at all.

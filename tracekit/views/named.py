@@ -15,6 +15,8 @@ from tracekit.views import specs, tabulate, totals
 from tracekit.views.base import View, ViewColumn, ViewOptions
 from tracekit.views.quantities import named
 
+__all__ = ["FiguresKey", "NamedFigures", "NamedTable", "figures", "from_totals", "thread_columns", "thread_keys"]
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class NamedFigures:

@@ -23,6 +23,8 @@ from tracekit.model.schema import DEVICE_WORK, Kind
 from tracekit.views import specs
 from tracekit.views.base import Define, Quantity, ViewOptions
 
+__all__ = ["named", "of_devices", "of_kinds", "quantity", "ratio", "span", "where"]
+
 
 def quantity(index: TraceIndex, mask: Mask, measure: str, words: str, *, lanes: I64 | None = None) -> Quantity:
     """Return the quantity of whole rows. mask: shape (events,); rows without a duration are left out.

@@ -14,6 +14,22 @@ from tracekit.model.units import Unit
 from tracekit.views import specs
 from tracekit.views.base import ViewOptions
 
+__all__ = [
+    "DEFAULT",
+    "NEAREST_RANK",
+    "PERCENTILE_NOTE",
+    "SORT_ALIASES",
+    "finish",
+    "nothing",
+    "option_notes",
+    "percentile_note",
+    "ratios",
+    "require",
+    "shares_of",
+    "sort_key",
+    "statistic_columns",
+]
+
 NEAREST_RANK = " by nearest rank: each is a duration that occurs in the trace"
 """The end of the note on percentiles."""
 

@@ -12,16 +12,43 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypedDict, TypeVar
 
-from tracekit.index.grouping import INT64_MAX, kind_mask, plural, too_long
+from tracekit.index.grouping import INT64_MAX, kind_mask, too_long
 from tracekit.index.sources import source_label, source_labels
 from tracekit.index.trace_index import TraceIndex
 from tracekit.model import arrow
+from tracekit.model.display import plural
 from tracekit.model.report import Cell, Column, Section
 from tracekit.model.schema import DEVICE_WORK
 from tracekit.model.units import Unit
 from tracekit.views import specs
 from tracekit.views.base import ViewOptions
 from tracekit.views.tabulate import nothing, option_notes, ratios
+
+__all__ = [
+    "HEADER",
+    "TOTALS_NOTE",
+    "Summed",
+    "TotalsRow",
+    "block_columns",
+    "block_notes",
+    "both_note",
+    "cell",
+    "count_totals",
+    "counted",
+    "fields",
+    "frames_of",
+    "in_file_order",
+    "nested_columns",
+    "no_device_work",
+    "of_header",
+    "size_columns",
+    "sized",
+    "statistic_columns",
+    "summed",
+    "totals_rows",
+    "whole_number",
+    "with_all",
+]
 
 TOTALS_NOTE = "from totals that the profiler had summed itself: there are no percentiles"
 
@@ -138,7 +165,7 @@ def count_totals(index: TraceIndex, kinds: Collection[str]) -> int:
 def both_note(index: TraceIndex, kinds: Collection[str], what: str) -> list[str]:
     """Return a note where a trace with events of these kinds has totals of them too, which are not added."""
     count = count_totals(index, kinds)
-    return [f"counted from events, not from the {plural('row', count)} of {what} totals beside them"] * bool(count)
+    return [f"counted from events, not from the {plural(count, 'row')} of {what} totals beside them"] * bool(count)
 
 
 def no_device_work(

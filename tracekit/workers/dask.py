@@ -15,6 +15,8 @@ from tracekit.workers.local import DIED, Answer, Task
 if TYPE_CHECKING:
     from distributed import Client, Future
 
+__all__ = ["CONNECT_S", "DaskWorkers"]
+
 TASKS_PER_THREAD = 2
 """Tasks sent for each thread of the cluster: one runs, one waits beside it."""
 CONNECT_S = 20

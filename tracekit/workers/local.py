@@ -19,6 +19,8 @@ from multiprocessing import resource_tracker
 from multiprocessing.connection import Connection
 from typing import Generic, Protocol, Self, TypeVar
 
+__all__ = ["DIED", "Answer", "LocalWorkers", "Task", "Workers"]
+
 Task = TypeVar("Task")
 Answer = TypeVar("Answer")
 DIED = "the worker process died twice on this {task} (killed, out of memory, or a crash of a library)"

@@ -1,7 +1,6 @@
 """The contract of a writer: it writes batches in order of start into one file, completely or not at all.
 
-A command may import the modules of all targets, to choose one by its suffix. So a module that declares one imports what
-writing needs inside its functions.
+`tracekit.writers` declares all targets of tracekit; the module of one is imported when it is written.
 """
 
 from __future__ import annotations

@@ -18,6 +18,8 @@ from isal import isal_zlib
 
 from tracekit.safety.limits import cpus
 
+__all__ = ["BLOCK", "Sink", "compressed", "gzipped"]
+
 BLOCK = 1 << 20
 _HEADER = b"\x1f\x8b\x08\x00\x00\x00\x00\x00\x00\xff"
 """No name and no time: those of the temporary file would make the bytes differ."""

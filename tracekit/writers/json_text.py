@@ -9,6 +9,8 @@ from typing import NoReturn
 
 import orjson
 
+__all__ = ["OWN_KEYS", "args_of", "facts_json", "parsed"]
+
 _OWN_KEYS = """
     name raw_name copy_kind device context stream tid correlation step bytes grid grid_x grid_y grid_z block block_x
     block_y block_z registers static_smem_bytes dynamic_smem_bytes value dur_ns args args_text

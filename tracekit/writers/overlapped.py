@@ -22,6 +22,8 @@ from tracekit.model.trace import NAME_TABLES, Run
 from tracekit.safety.limits import cpus
 from tracekit.writers.base import RowStream, WriteOptions, Writer, Written
 
+__all__ = ["AHEAD", "write_overlapped"]
+
 AHEAD = 2
 """Most batches that wait for the writer."""
 _NAMES = ("origin_ns", *NAME_TABLES)

@@ -19,6 +19,8 @@ from tracekit.safety import guard
 from tracekit.safety.guard import reason_of_end
 from tracekit.safety.limits import Limits, applied, size_of
 
+__all__ = ["limit_parameters", "limits_in_force", "watch_if_asked"]
+
 PANEL = "Limits, for untrusted files"
 
 MaxReadBytes = Annotated[

@@ -6,6 +6,8 @@ import os
 import sys
 from contextlib import suppress
 
+__all__ = ["share_system_memory"]
+
 _POOL = "ARROW_DEFAULT_MEMORY_POOL"
 """The variable that pyarrow reads when it is loaded."""
 _THRESHOLD, _TRIM = -3, -1

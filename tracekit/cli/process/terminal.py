@@ -15,6 +15,20 @@ from tracekit.errors import OutputError
 if TYPE_CHECKING:
     from _typeshed import ReadableBuffer
 
+__all__ = [
+    "STDOUT",
+    "draws_bars",
+    "escape_what_streams_lack",
+    "in_color",
+    "name_stdout",
+    "one_line",
+    "output_width",
+    "paged",
+    "printable",
+    "show",
+    "show_bytes",
+]
+
 # A stdout whose errors name it, and that takes every character: it escapes what its encoding lacks.
 #
 # A full disk behind it is no fault of an input or an output file. Windows redirects in the encoding of the machine, and

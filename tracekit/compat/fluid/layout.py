@@ -13,6 +13,8 @@ from tracekit.model.report import Cell, Report, ReportTable
 from tracekit.model.units import TIME_EXPONENT
 from tracekit.render.base import Renderer, RenderOptions
 
+__all__ = ["LAYOUT"]
+
 _WIDTH, _MEMORY_NAME, _MEMORY_CELL, _PART = 12, 55, 18, 25
 _MORE_NAME = 8
 _OLD_LAYOUT = "1.8"

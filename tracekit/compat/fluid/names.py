@@ -13,6 +13,19 @@ import re
 from collections.abc import Sequence
 from enum import StrEnum
 
+__all__ = [
+    "BLOCK",
+    "COPY",
+    "SPECIAL",
+    "FluidRole",
+    "cut_of",
+    "numbered",
+    "parent_of",
+    "printed_width",
+    "role_of",
+    "threaded",
+]
+
 INNER = frozenset({"compute", "infer_shape", "prepare_data"})
 SPECIAL = "ParallelExecutor::Run"
 COPY = "GpuMemcpy"

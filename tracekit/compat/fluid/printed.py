@@ -29,6 +29,8 @@ from tracekit.model.units import Unit
 from tracekit.views.base import ViewOptions
 from tracekit.views.totals import TotalsRow, fields, totals_rows
 
+__all__ = ["EVENT_SECTION", "FluidPrinted", "number", "printed_reports", "tables_of_printed"]
+
 EVENT_SECTION, COPY_SECTION, MEMORY_SECTION = "Event Summary", "GpuMemCpy Summary", "Memory Profiling Report"
 _PARTS_OF_TOTAL = (
     "Total time",

@@ -10,15 +10,18 @@ import pyarrow as pa
 
 from tracekit.analysis.nesting import nest
 from tracekit.compat.fluid.names import BLOCK
-from tracekit.index.grouping import INT64_MAX, group_by, key_of, kind_mask, plural, too_long
+from tracekit.index.grouping import INT64_MAX, group_by, key_of, kind_mask, too_long
 from tracekit.index.launches import launches_of
 from tracekit.index.sources import facts_by_source
 from tracekit.index.trace_index import TraceIndex
 from tracekit.model import arrow
 from tracekit.model.arrow import I64, Mask, pc
+from tracekit.model.display import plural
 from tracekit.model.report import Cell
 from tracekit.model.schema import API_CALLS, DEVICE_WORK, Kind
 from tracekit.model.trace import text_codes
+
+__all__ = ["COLUMNS", "TOOL", "FluidRanges", "ranges_of"]
 
 COLUMNS = frozenset(
     {"ts_ns", "dur_ns", "event_id", "name", "kind", "source", "pid", "tid", "correlation", "bytes", "args", "device"}
@@ -82,11 +85,11 @@ def ranges_of(index: TraceIndex) -> FluidRanges:
     gpu, notes, has_gpu = _gpu_ns(index, _HostRanges(rows, names, name, thread, labels, starts, host, tree.parent))
     order = np.lexsort((-events.column("event_id").to_numpy()[rows], -starts, starts + host, -thread))
     if blocks := int(is_block.sum()):
-        notes.append(f"skipped, as they contain the events of others: {plural('range', blocks)} named block_...")
+        notes.append(f"skipped, as they contain the events of others: {plural(blocks, 'range')} named block_...")
     if cut := int(is_cut.sum()):
-        notes.append(f"skipped: {plural('range', cut)} without an end")
+        notes.append(f"skipped: {plural(cut, 'range')} without an end")
     if negative := int((durations < 0).sum()):
-        notes.append(f"counted as 0: {plural('duration', negative)} below zero")
+        notes.append(f"counted as 0: {plural(negative, 'duration')} below zero")
     return FluidRanges(
         rows[order],
         names,
@@ -162,7 +165,7 @@ def _gpu_ns(index: TraceIndex, hosts: _HostRanges) -> tuple[I64, list[str], bool
     known = launch >= 0
     _within(spent, events, hosts, launch[known], ran[known])
     unknown = _by_name(spent, events, hosts, work[~known], ran[~known])
-    notes = [f"{plural('device row', unknown)} of no known range: in no GPU time here"] * bool(unknown)
+    notes = [f"{plural(unknown, 'device row')} of no known range: in no GPU time here"] * bool(unknown)
     return spent, notes, True
 
 

@@ -35,6 +35,21 @@ from tracekit.model.schema import Kind
 from tracekit.model.units import Unit
 from tracekit.views.base import ViewOptions
 
+__all__ = [
+    "EVENTS",
+    "NEW",
+    "OLD",
+    "ORDERS",
+    "MemoryRow",
+    "copies_table",
+    "descending",
+    "header_table",
+    "memory_table",
+    "overhead_table",
+    "sort_key",
+    "tables_of",
+]
+
 # The order that C++'s std::sort gives, in the library of gcc: among equals it is not that of the input.
 #
 # Upstream sorts its tables with it, so rows of equal figures stand as this algorithm leaves them: ranges of at most 16

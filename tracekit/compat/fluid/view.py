@@ -18,12 +18,15 @@ from tracekit.compat.fluid.tables import tables_of
 from tracekit.index import grouping
 from tracekit.index.sources import source_label, source_labels
 from tracekit.index.trace_index import TraceIndex
+from tracekit.model.display import plural
 from tracekit.model.report import Cell, Column, ReportTable, Section
 from tracekit.model.units import Unit
 from tracekit.views import specs, tabulate
 from tracekit.views.base import View, ViewColumn, ViewOptions
 from tracekit.views.named import thread_columns
 from tracekit.views.totals import TotalsRow, cell
+
+__all__ = ["VIEW"]
 
 # Columns of the tables of this folder.
 
@@ -224,7 +227,7 @@ def _from_printed(
     if left:
         where = "of all threads together" if options.thread_sep else "by thread"
         shows = "without --thread-sep they are shown" if options.thread_sep else "--thread-sep shows them"
-        notes.append(f"the same calls are in {grouping.plural('report', left)} {where} too: {shows}")
+        notes.append(f"the same calls are in {plural(left, 'report')} {where} too: {shows}")
     return Section(NAME, TITLE, (table,), notes=(*notes, *tabulate.option_notes(options, table)))
 
 

@@ -18,14 +18,17 @@ import numpy as np
 import orjson
 
 from tracekit.compat.paddle.tree import PADDLE_FORMATS, PaddleColumns
-from tracekit.index.grouping import kind_mask, plural
+from tracekit.index.grouping import kind_mask
 from tracekit.index.trace_index import TraceIndex
 from tracekit.model.arrow import I64
+from tracekit.model.display import plural
 from tracekit.model.report import Cell, Column, ReportTable, Section
 from tracekit.model.schema import Kind
 from tracekit.model.units import Unit
 from tracekit.views.base import ViewOptions
 from tracekit.views.tabulate import require
+
+__all__ = ["BENCHMARK_COLUMNS", "benchmark"]
 
 BENCHMARK_COLUMNS = frozenset({"ts_ns", "dur_ns", "event_id", "kind", "source", "pid"})
 SKIPPED: Final = 10
@@ -120,7 +123,7 @@ def _timed(index: TraceIndex, columns: PaddleColumns, notes: list[str]) -> Itera
         timer = _filled(columns, np.flatnonzero(step & mine), np.flatnonzero(reads & mine))
         perf = timer.perf()
         if perf is None:
-            notes.append(f"{plural('step', timer.iterations)}: Paddle prints its figures for more than {SKIPPED}")
+            notes.append(f"{plural(timer.iterations, 'step')}: Paddle prints its figures for more than {SKIPPED}")
         else:
             yield perf
 

@@ -20,14 +20,26 @@ import orjson
 from tracekit.compat.paddle import tree
 from tracekit.compat.paddle.tree import PADDLE_FORMATS, TREE_COLUMNS, TYPES, Forest, forest, matching
 from tracekit.errors import Option, UsageError, sentence
-from tracekit.index.grouping import plural
 from tracekit.index.trace_index import TraceIndex
 from tracekit.model import arrow
 from tracekit.model.arrow import I64, Mask
+from tracekit.model.display import plural
 from tracekit.model.report import Cell, Column, ReportTable, Section
 from tracekit.model.units import Unit
 from tracekit.views.base import ViewOptions
 from tracekit.views.tabulate import require
+
+__all__ = [
+    "OPERATOR_COLUMNS",
+    "PHASES",
+    "group",
+    "kernel",
+    "memory_manipulation",
+    "model",
+    "operator",
+    "phase_items",
+    "user_defined",
+]
 
 # Items of Paddle's tables: rows grouped by name as Paddle first sees them, sorted as it sorts.
 
@@ -217,7 +229,7 @@ def flops(trees: Forest, ops: I64, items: ItemGroup) -> tuple[list[int | None], 
     if (~from_paddle).any():
         notes.append("FLOPs are unknown but for Paddle's own files, which have the shapes of inputs")
     elif lacking := found.count(None):
-        notes.append(f"FLOPs of {plural('operator', lacking)} depend on attributes that no file has")
+        notes.append(f"FLOPs of {plural(lacking, 'operator')} depend on attributes that no file has")
     return found, notes
 
 

@@ -18,6 +18,8 @@ from tracekit.model.display import escape_controls, in_pipes
 from tracekit.model.report import Report, Section
 from tracekit.render.base import Renderer, RenderOptions
 
+__all__ = ["LAYOUT"]
+
 _DIVISOR: Mapping[str, float] = MappingProxyType({"s": 1e9, "ms": 1e6, "us": 1e3, "ns": 1.0})
 _CPU: Final = "CPU Total / Avg / Max / Min / Ratio(%)"
 _GPU: Final = "GPU Total / Avg / Max / Min / Ratio(%)"

@@ -25,6 +25,8 @@ from tracekit.model.units import Unit
 from tracekit.views.base import ViewOptions
 from tracekit.views.tabulate import require
 
+__all__ = ["MEMORY_COLUMNS", "memory"]
+
 MEMORY_COLUMNS = TREE_COLUMNS | {"args", "bytes"}
 _TYPES: Final = ("Allocate", "Free", "ReservedAllocate", "ReservedFree")
 _TITLE: Final = "Memory Summary"

@@ -27,6 +27,8 @@ from tracekit.model.units import Unit
 from tracekit.views.base import ViewOptions
 from tracekit.views.tabulate import require
 
+__all__ = ["DEVICE_COLUMNS", "OVERVIEW_COLUMNS", "device", "distributed", "overview"]
+
 DEVICE_COLUMNS = TREE_COLUMNS | {"value"}
 OVERVIEW_COLUMNS = TREE_COLUMNS | {"args"}
 _CPU = (("CPU(Process)", "Process Cpu Utilization"), ("CPU(System)", "System Cpu Utilization"))

@@ -28,15 +28,28 @@ import pyarrow as pa
 from tracekit.analysis.intervals import union_length
 from tracekit.analysis.links import link
 from tracekit.analysis.nesting import nest
-from tracekit.index.grouping import kind_mask, plural
+from tracekit.index.grouping import kind_mask
 from tracekit.index.sources import facts_by_source
 from tracekit.index.trace_index import TraceIndex
 from tracekit.messages import DEVICE_TYPES_BY_KIND, HOST_TYPES_BY_KIND
 from tracekit.model import arrow
 from tracekit.model.arrow import I64, Mask, pc
 from tracekit.model.arrow import Column as ArrowColumn
+from tracekit.model.display import plural
 from tracekit.model.schema import Kind
 from tracekit.model.trace import text_codes
+
+__all__ = [
+    "CALL",
+    "PADDLE_FORMATS",
+    "TREE_COLUMNS",
+    "TYPES",
+    "Forest",
+    "PaddleColumns",
+    "forest",
+    "matching",
+    "rows_below",
+]
 
 # Columns of EVENTS as Paddle's statistics take them: types by Paddle's names, names as the file spells them.
 
@@ -468,20 +481,20 @@ def forest(index: TraceIndex, *, launches: bool = False, memory: bool = False) -
     lane, threads = _lanes(columns, ((is_host | is_call) & columns.timed) | is_memory)
     notes = []
     if lost := int(np.count_nonzero((is_host | is_call) & (lane < 0))):
-        notes.append(f"{plural('host row', lost)} without a thread or a duration: in no tree of Paddle's")
+        notes.append(f"{plural(lost, 'host row')} without a thread or a duration: in no tree of Paddle's")
     hosts, crossing = _hosts(columns, np.flatnonzero(is_host & (lane >= 0)), lane, kind, name)
     if hosts.blurred and (off := int(columns.slack()[hosts.rows].max()) // 2) > 1:
         notes.append(f"Paddle's JSON has times beyond 16 ms as 32-bit floats: starts are good to {off:,} ns here")
     if crossing:
         notes.append(
-            f"{plural('range', crossing)} crossing another of the same thread: Paddle stops with an error there"
+            f"{plural(crossing, 'range')} crossing another of the same thread: Paddle stops with an error there"
         )
     calls = attach(columns, hosts, np.flatnonzero(is_call & (lane >= 0)), lane)
     held = attach(columns, hosts, np.flatnonzero(is_memory & (lane >= 0)), lane)
     work, orphans = _work(columns, calls, kind)
     if orphans:
         notes.append(
-            f"{plural('row', orphans)} of device work without a launch: Paddle drops these, so none is counted"
+            f"{plural(orphans, 'row')} of device work without a launch: Paddle drops these, so none is counted"
         )
     return Forest(columns, kind, name, names, threads, hosts, calls, work, held, tuple(notes))
 

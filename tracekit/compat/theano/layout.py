@@ -16,6 +16,8 @@ from tracekit.model.display import escape_controls
 from tracekit.model.report import Report, ReportTable
 from tracekit.render.base import Renderer, RenderOptions
 
+__all__ = ["LAYOUT"]
+
 _INDENTS = {
     "Optimizer time": 4,
     "Linker time": 4,

@@ -15,15 +15,36 @@ import numpy as np
 from tracekit.analysis.nesting import nest
 from tracekit.analysis.statistics import Grouped
 from tracekit.index import grouping
-from tracekit.index.grouping import Key, group_by, plural, statistics, too_long
+from tracekit.index.grouping import Key, group_by, statistics, too_long
 from tracekit.index.sources import source_label, source_labels, spans
 from tracekit.index.trace_index import PickedRows, TraceIndex
 from tracekit.model import arrow
 from tracekit.model.arrow import I64
+from tracekit.model.display import plural
 from tracekit.model.report import Cell, Column, ReportTable
 from tracekit.model.schema import DEVICE_WORK, Kind
 from tracekit.model.units import Unit
 from tracekit.views.totals import TotalsRow, cell, totals_rows
+
+__all__ = [
+    "APPLY",
+    "CLASS",
+    "COLUMNS",
+    "NO_NODES",
+    "OPS",
+    "WHAT",
+    "PrintedBlock",
+    "TheanoRow",
+    "cut",
+    "event_blocks",
+    "number",
+    "only_large",
+    "printed_blocks",
+    "remaining",
+    "row",
+    "tables",
+    "total",
+]
 
 # Blocks of rows as the reader of Theano's profiles yields them; the views of Theano share them.
 #
@@ -240,7 +261,7 @@ def event_blocks(
     notes = []
     if picked.rows.size:
         if others := int(index.pick([Kind.OTHER]).rows.size):
-            notes.append(f"{plural('event', others)} of kind other (such as spans of the profiler itself) skipped")
+            notes.append(f"{plural(others, 'event')} of kind other (such as spans of the profiler itself) skipped")
     else:
         picked = index.pick(nodes)
     notes += picked.notes("event")
@@ -248,7 +269,7 @@ def event_blocks(
         return [], notes
     work, crossing = _work(index, picked)
     if crossing:
-        notes.append(f"{plural('event', crossing)} overlap in part with one before on the same thread or stream")
+        notes.append(f"{plural(crossing, 'event')} overlap in part with one before on the same thread or stream")
     everything = np.ones(work.rows.size, np.bool_)
     if not thread_sep or len(work.lanes) < 2:
         label = work.lanes[0] if thread_sep else next(iter(source_labels(index).values()), "trace")

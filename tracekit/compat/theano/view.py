@@ -43,6 +43,8 @@ from tracekit.views import specs, tabulate
 from tracekit.views.base import View, ViewColumn, ViewOptions
 from tracekit.views.totals import TOTALS_NOTE, TotalsRow, cell, fields, summed, with_all
 
+__all__ = ["VIEW"]
+
 # Columns of the tables of this folder.
 
 

@@ -17,6 +17,17 @@ from tracekit.model.display import plural
 from tracekit.model.trace import JOINED_INTO, Ledger, Note, Run
 from tracekit.readers.base import ReadResult
 
+__all__ = [
+    "AlignmentEvidence",
+    "OpenedInput",
+    "common_clock",
+    "facts_stage",
+    "opened_elsewhere",
+    "place_inputs",
+    "set_joined",
+    "zeros",
+]
+
 
 @dataclass(frozen=True, slots=True)
 class OpenedInput:

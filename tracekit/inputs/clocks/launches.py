@@ -32,6 +32,23 @@ from tracekit.model import arrow, schema
 from tracekit.model.arrow import I64, Column, Mask
 from tracekit.model.schema import API_CALLS, DEVICE_WORK
 
+__all__ = [
+    "COLUMNS",
+    "DEVICE_CLOCKS",
+    "MOST_ROWS",
+    "MOVED_COLUMNS",
+    "DeviceLine",
+    "LaunchLook",
+    "contradictions",
+    "device_rows_mover",
+    "launched_pairs",
+    "look",
+    "place_by_launches",
+    "repair_text",
+    "repairs",
+    "within",
+]
+
 COLUMNS = frozenset({"ts_ns", "dur_ns", "kind", "name", "pid", "device", "correlation", "copy_kind"})
 """Columns of EVENTS that are looked at."""
 MOST_ROWS = 1 << 20

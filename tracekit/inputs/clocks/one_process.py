@@ -34,6 +34,8 @@ from tracekit.model.arrow import I64, Column, Mask, pc
 from tracekit.model.schema import Kind
 from tracekit.model.trace import JOINED_INTO, Json, Ledger, Note, Run, SourceFacts
 
+__all__ = ["COLUMNS", "LARGEST_PID", "LOG", "Joins", "SurveyedInput", "find_joins", "is_log"]
+
 LOG = "recorder-log"
 """The format of the recorder's logs."""
 LARGEST_PID = 1 << 22

@@ -24,6 +24,28 @@ from tracekit.model.display import plural
 from tracekit.model.trace import Ledger, Note
 from tracekit.model.units import format_span
 
+__all__ = [
+    "AUTO",
+    "CLOCK",
+    "COLLECTIVES",
+    "LAUNCHES",
+    "METHODS",
+    "MOST_APART_NS",
+    "NONE",
+    "OFFSET",
+    "OWN",
+    "RANGES",
+    "REFERENCE",
+    "WALL",
+    "Align",
+    "Clocked",
+    "Placed",
+    "clock_mover",
+    "follow",
+    "keys_of",
+    "place",
+]
+
 AUTO, NONE, WALL, RANGES, COLLECTIVES = "auto", "none", "wall-clock", "ranges", "collectives"
 LAUNCHES = "launches"
 OFFSET, REFERENCE, OWN = "offset", "reference", "own"

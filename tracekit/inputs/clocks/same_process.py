@@ -27,6 +27,8 @@ from tracekit.model.arrow import I64
 from tracekit.model.display import plural
 from tracekit.model.units import format_span
 
+__all__ = ["FIRST_ORDINARY_PID", "ProcessSide", "Verdict", "decide", "differ"]
+
 FIRST_ORDINARY_PID = 300
 """Linux gives smaller process ids once after a start: to the system's own processes, and to those of a container."""
 FEWEST_OF_ONE_HOST = 3

@@ -18,6 +18,18 @@ import numpy as np
 from tracekit.analysis.clocks.line import ClockLine, fit
 from tracekit.model.arrow import I64, Mask
 
+__all__ = [
+    "FEWEST",
+    "NO_THREAD",
+    "ProcessRanges",
+    "SharedRanges",
+    "find_clock",
+    "find_line",
+    "find_offset",
+    "on_line",
+    "share",
+]
+
 NO_THREAD = np.iinfo(np.int64).min
 """The thread of a range that is on none: it may overlap others."""
 APART_NS = 2_000_000

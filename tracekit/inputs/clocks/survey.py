@@ -14,6 +14,20 @@ from tracekit.model.arrow import I64, Chunked, Column, Mask
 from tracekit.model.schema import Kind
 from tracekit.model.trace import Run
 
+__all__ = [
+    "COLUMNS",
+    "KINDS",
+    "MOST_RANGES",
+    "RANGE_KINDS",
+    "RangeTexts",
+    "Survey",
+    "SurveyedProcess",
+    "is_step",
+    "look",
+    "states_own_ids",
+    "with_threads",
+]
+
 COLUMNS = frozenset(
     {"ts_ns", "dur_ns", "event_id", "name", "kind", "rank", "pid", "tid", "device", "stream", "step", "args"}
 )

@@ -12,6 +12,8 @@ from tracekit.readers.archive import parquet as _parquet
 from tracekit.readers.base import ReadOptions
 from tracekit.readers.source import open_source
 
+__all__ = ["check_footer", "check_rows"]
+
 
 def check_rows(name: str) -> None:
     """Check the bytes and every row of a file as reading it does. Raises: TracekitError."""

@@ -42,6 +42,8 @@ if TYPE_CHECKING:
     from tracekit.model.trace import Ledger
     from tracekit.readers.source import Source
 
+__all__ = ["read", "sniff"]
+
 # Rows of events-jsonl one by one, where the columnar path cannot go: totals, keys of others, damage.
 
 

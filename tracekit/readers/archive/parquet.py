@@ -45,6 +45,8 @@ if TYPE_CHECKING:
     from tracekit.model.trace import Ledger
     from tracekit.readers.source import Source
 
+__all__ = ["BAD", "HINT", "check_columns", "check_facts", "check_number", "read", "sniff"]
+
 # A Parquet archive: the recognition, the checks, and the batches.
 
 

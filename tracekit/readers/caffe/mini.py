@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from tracekit.model.trace import Ledger
     from tracekit.readers.source import Source
 
+__all__ = ["has_only_pairs", "read"]
+
 NAME = "mini-caffe"
 _CAT = rb'"cat"\s*:\s*"category"'
 

@@ -45,6 +45,8 @@ if TYPE_CHECKING:
     from tracekit.model.trace import Ledger
     from tracekit.readers.source import Source
 
+__all__ = ["read", "sniff"]
+
 # Lines of `caffe time`: the recognition, and the batches.
 
 
@@ -96,10 +98,10 @@ def _layer(text: str, *, own: bool) -> tuple[str, re.Match[str]] | None:
     for word in ("forward: ", "backward: "):
         at = text.rfind(word)
         if at > 0 and (text[at - 1] == "\t" or (text[at - 1] == " " and own)):
-            found = _LAYER_END.fullmatch(" ".join(text[at:].split()))
+            match = _LAYER_END.fullmatch(" ".join(text[at:].split()))
             name = text[:at].strip()
-            if found and name and name != "Iteration:":
-                return name, found
+            if match and name and name != "Iteration:":
+                return name, match
     return None
 
 
@@ -198,8 +200,8 @@ class _CaffeReading:
             now.section = heading[1]
             return True
         for pattern, take in self._handlers:
-            if (found := pattern.fullmatch(words)) and (file or now.number >= 0 or words.startswith("Average")):
-                take(found, line)
+            if (match := pattern.fullmatch(words)) and (file or now.number >= 0 or words.startswith("Average")):
+                take(match, line)
                 return True
         if layer := _layer(message, own=file.startswith("caffe") or ("layers" in now.seen and not now.ended)):
             self._layer(*layer, line)
@@ -270,7 +272,7 @@ class _CaffeReading:
         section: str,
         name: str,
         kind: Kind,
-        found: re.Match[str],
+        match: re.Match[str],
         group: int,
         line: TextLine,
         args: Mapping[str, object] | None = None,
@@ -285,15 +287,15 @@ class _CaffeReading:
         self.found += 1
         more: dict[str, object] = {"calls": calls, "device": now.device, "rank": now.rank}
         try:
-            time = printed(found[group], "ms")
+            time = printed(match[group], "ms")
             if average:
                 time = time.times(calls or 0)
         except ValueError:
-            if found[group].lstrip("+-").lower() not in ("nan", "inf"):
+            if match[group].lstrip("+-").lower() not in ("nan", "inf"):
                 self.ledger.drop("bad-time", where=line.where, text="dropped: times beyond 146 years")
                 return
             self.ledger.note("no-iteration", "times that are no numbers: no iteration was run", where=line.where)
-            more["value_text"] = found[group]
+            more["value_text"] = match[group]
         else:
             more["total_ns"] = time.rounded()
             if calls:
@@ -301,45 +303,45 @@ class _CaffeReading:
         self.ledger.kept += 1
         self.rows.add(now.number, section, name, str(kind), args, **more)
 
-    def _layer(self, name: str, found: re.Match[str], line: TextLine) -> None:
-        old = found[3] != "ms"
-        kind = Kind.FORWARD if found[1] == "forward" else Kind.BACKWARD
-        layer = name, found[1]
+    def _layer(self, name: str, match: re.Match[str], line: TextLine) -> None:
+        old = match[3] != "ms"
+        kind = Kind.FORWARD if match[1] == "forward" else Kind.BACKWARD
+        layer = name, match[1]
         if self._now.first == layer or self._now.ended:
             self._begin()
         section, calls = ("Time per layer", self._now.iterations) if old else (self._now.section, 1)
-        self._add(section, name, kind, found, 2, line, {"pass": found[1]}, calls)
+        self._add(section, name, kind, match, 2, line, {"pass": match[1]}, calls)
         self._now.first = self._now.first or layer
 
-    def _iteration(self, found: re.Match[str], line: TextLine) -> None:
-        self._count_on(int(found[1]))
-        self._add("Iterations", "Iteration", Kind.STEP, found, 2, line, {"iteration": int(found[1])})
+    def _iteration(self, match: re.Match[str], line: TextLine) -> None:
+        self._count_on(int(match[1]))
+        self._add("Iterations", "Iteration", Kind.STEP, match, 2, line, {"iteration": int(match[1])})
 
-    def _range(self, found: re.Match[str], line: TextLine) -> None:
-        first, last = int(found[1]), int(found[2])
+    def _range(self, match: re.Match[str], line: TextLine) -> None:
+        first, last = int(match[1]), int(match[2])
         self._count_on(last)
         args = {"first": first, "last": last}
-        self._add("Iterations", "Iterations", Kind.STEP, found, 3, line, args, max(last - first, 0), average=True)
+        self._add("Iterations", "Iterations", Kind.STEP, match, 3, line, args, max(last - first, 0), average=True)
 
     def _count_on(self, iteration: int) -> None:
         if iteration <= self._now.last or self._now.ended or self._now.number < 0:
             self._begin()
         self._now.last = iteration
 
-    def _pass(self, found: re.Match[str], line: TextLine) -> None:
-        kind = Kind.FORWARD if found[1].endswith("Forward pass") else Kind.OTHER
-        kind = Kind.BACKWARD if found[1].endswith("Backward pass") and found[1] != _INITIALIZATION else kind
-        self._once(found[1])
-        is_sum = found[1].startswith(("Forward", "Backward", "Total"))
+    def _pass(self, match: re.Match[str], line: TextLine) -> None:
+        kind = Kind.FORWARD if match[1].endswith("Forward pass") else Kind.OTHER
+        kind = Kind.BACKWARD if match[1].endswith("Backward pass") and match[1] != _INITIALIZATION else kind
+        self._once(match[1])
+        is_sum = match[1].startswith(("Forward", "Backward", "Total"))
         calls = self._now.iterations if is_sum else 1
-        self._add("header", found[1], kind, found, 2, line, calls=calls)
+        self._add("header", match[1], kind, match, 2, line, calls=calls)
 
-    def _testing(self, found: re.Match[str], _line: TextLine) -> None:
+    def _testing(self, match: re.Match[str], _line: TextLine) -> None:
         now = self._now
         if now.ended:
             self._begin()
         self._once("Testing")
-        now.iterations = int(found[1])
+        now.iterations = int(match[1])
         self.ledger.kept += 1
         count, name, kind = now.iterations, "Iterations", str(Kind.OTHER)
         process = {"device": now.device, "rank": now.rank}

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+__all__ = ["ASCEND_NAMES", "LATE", "OURS", "VIZTRACER_METADATA"]
+
 OURS = rb'\A\{"displayTimeUnit":"ns","traceEvents":\['
 """Begin of a file of writers/chrome; its args may hold words of any other producer."""
 VIZTRACER_METADATA = rb'"viztracer_metadata"'

@@ -63,6 +63,8 @@ if TYPE_CHECKING:
     from tracekit.model.trace import Ledger
     from tracekit.readers.source import Source
 
+__all__ = ["read", "sniff"]
+
 # The state of reading a CUDA profiler log: header and column line of the next rows, warnings, and the clock.
 
 

@@ -27,6 +27,8 @@ from tracekit.readers.engine.spec import Named, PlacedColumn, TableHeader
 from tracekit.readers.names import Demangler
 from tracekit.readers.printed.numbers import POINT
 
+__all__ = ["ColumnBlock", "ParsePlan", "first_numbers", "parse_plan"]
+
 _ROWS_FOR_STYLE = 64
 _BYTES_FOR_STYLE = 1 << 14
 _PYARROW_BYTES = 1 << 20

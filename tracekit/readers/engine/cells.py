@@ -15,6 +15,37 @@ from typing import TypeAlias
 from tracekit.model.units import TIME_EXPONENT, to_ns
 from tracekit.readers.printed.numbers import Style
 
+__all__ = [
+    "BYTES",
+    "COUNT",
+    "DURATION",
+    "ID",
+    "ID_OR_ZERO",
+    "INT32",
+    "INT62",
+    "KEEP",
+    "MEAN_TIME",
+    "NAME",
+    "PRINTED_TEXT",
+    "SIZE",
+    "SKIP",
+    "SMALL",
+    "TIME",
+    "TIMES",
+    "Cell",
+    "KeptValue",
+    "RowError",
+    "Spread",
+    "Value",
+    "integer",
+    "is_ns",
+    "number",
+    "printed_number",
+    "size",
+    "text_cell",
+    "time",
+]
+
 TIMES = {
     **dict.fromkeys(("ns", "nsec"), "ns"),
     **dict.fromkeys(("us", "usec", "µs"), "us"),

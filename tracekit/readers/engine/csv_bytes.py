@@ -10,6 +10,8 @@ import numpy as np
 
 from tracekit.model.arrow import Bytes
 
+__all__ = ["CELL_STARTS", "NEWLINE", "has_bare_points", "has_hexadecimal", "has_plain_quotes"]
+
 NEWLINE, _RETURN, _QUOTE, _POINT = b'\n\r".'
 CELL_STARTS = b',;\t"\n'
 """Bytes before the first byte of a cell."""

@@ -11,6 +11,8 @@ import itertools
 import re
 from typing import TypeAlias
 
+__all__ = ["BEFORE", "Places", "boxed", "cut", "places", "row", "split", "titles"]
+
 BEFORE = r"^(?:.{0,60}?[\s>:|#*])??"
 """A pattern of what may come before a line of a table."""
 _RULE = re.compile(BEFORE + r"(-{2,}(?: +-{2,})+)\s*$")

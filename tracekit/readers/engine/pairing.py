@@ -30,6 +30,20 @@ import numpy as np
 from tracekit.model.arrow import I32, I64, Mask
 from tracekit.model.trace import Ledger
 
+__all__ = [
+    "MOST_OPEN",
+    "NESTED",
+    "SLICES",
+    "TRACE_EVENT",
+    "OpenRanges",
+    "PairingRule",
+    "drop_lost_ends",
+    "match",
+    "match_by_depth",
+    "note_without_end",
+    "take_turns",
+]
+
 MOST_OPEN = 1 << 16
 """Begins of one lane that wait for their end. Of more, the outermost get none: memory is bounded."""
 _MOST_SEARCHED = 1 << 10

@@ -21,6 +21,20 @@ from tracekit.model.trace import Ledger
 from tracekit.model.units import MAX_NS
 from tracekit.readers.engine.torn import drop_torn
 
+__all__ = [
+    "EPOCH_NS",
+    "INT32_MAX",
+    "INT64_MAX",
+    "EventType",
+    "WireEvent",
+    "fields",
+    "good_range",
+    "plain",
+    "tell_cut",
+    "text_column",
+    "walk",
+]
+
 MAX_MESSAGE_BYTES = 64 << 20
 """A larger inner message is skipped: the largest of real files have some kilobytes."""
 INT32_MAX = (1 << 31) - 1

@@ -28,6 +28,8 @@ from tracekit.readers.engine.spec import Named, SumRow, TableHeader
 from tracekit.readers.names import Demangler
 from tracekit.readers.printed.numbers import ANY_NUMBER, COMMA, DECIMAL, POINT, Style, choose, styles_of
 
+__all__ = ["ROWS_AT_ONCE", "TableRows", "has_numbers"]
+
 ROWS_AT_ONCE = 1 << 12
 """Rows of a table that are held until the style of its numbers is chosen."""
 _MOST_PERCENT = 101

@@ -14,6 +14,21 @@ from functools import lru_cache
 from tracekit.model.trace import Run
 from tracekit.readers.engine.cells import NAME, PRINTED_TEXT, Cell, Spread
 
+__all__ = [
+    "DeclaredColumn",
+    "Heading",
+    "Learn",
+    "Named",
+    "Need",
+    "PlacedColumn",
+    "SkipRows",
+    "SumRow",
+    "Sums",
+    "TableHeader",
+    "TableSpec",
+    "TextSpec",
+]
+
 UNIT = re.compile(r"^((?:.*\S)?)\s*\(([A-Za-z/%µ]+)\)$")
 """`Start (ns)`, `Time(%)`: a column and its unit."""
 _FEWEST_COLUMNS = 3

@@ -35,6 +35,8 @@ from tracekit.readers.printed.late import heads
 from tracekit.readers.printed.prefix import LINE_TAG
 from tracekit.readers.source import LineBlock, Source
 
+__all__ = ["headed", "read", "unread"]
+
 QUOTED_LINES = 100
 """Lines of a row whose quoted name has line ends, at most."""
 ROWS_OF_A_BLOCK = 64

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from tracekit.model.trace import Ledger
 
+__all__ = ["LAST_LINE", "TORN", "drop_torn"]
+
 TORN = "torn-row"
 """The code of the note."""
 LAST_LINE = "the last line was cut"

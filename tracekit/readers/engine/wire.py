@@ -21,6 +21,25 @@ import numpy.typing as npt
 from tracekit.model.arrow import I64, Bytes, Mask
 from tracekit.model.digits import SEVEN, STEPS, numbers_of, signed, varint_at
 
+__all__ = [
+    "BYTES",
+    "FIXED32",
+    "FIXED64",
+    "VARINT",
+    "Fields",
+    "Picked",
+    "WireError",
+    "WireMessage",
+    "Words",
+    "checked_varint",
+    "fields_of",
+    "padded",
+    "scan",
+    "varints",
+    "walk",
+    "words_of",
+]
+
 Words: TypeAlias = npt.NDArray[np.uint64]
 PAD = 24
 """Bytes behind the data that a word may be read from."""

@@ -43,6 +43,8 @@ if TYPE_CHECKING:
     from tracekit.model.trace import Ledger
     from tracekit.readers.source import Source
 
+__all__ = ["host_kind", "read", "sniff"]
+
 # Kinds by name, for the readers of both outputs of fluid.profiler: the profile and the printed report.
 
 
@@ -162,16 +164,16 @@ class _FluidReportReading:
                 self._end()
                 self.parted = table
             ledger.ignore("blank lines")
-        elif found := TITLE.fullmatch(stripped):
-            self._title(found[1])
-        elif found := HEADING.fullmatch(stripped):
+        elif match := TITLE.fullmatch(stripped):
+            self._title(match[1])
+        elif match := HEADING.fullmatch(stripped):
             self._begin_where_needed(line)
-            if found[1] == "Overhead Summary":
+            if match[1] == "Overhead Summary":
                 self._layout(overhead_heading=True)
             ledger.ignore("headings")
-        elif found := COLUMNS.fullmatch(stripped):
+        elif match := COLUMNS.fullmatch(stripped):
             self._begin_where_needed(line)
-            self.table, self.full, self.ratio = "Event Summary", bool(found[1]), bool(found[2])
+            self.table, self.full, self.ratio = "Event Summary", bool(match[1]), bool(match[2])
             self.above, self.thread, self.begun = [], None, False
             names = line.text[self.indent : line.text.index("Calls")]
             self._layout(name_width=len(names.encode()) - MORE_THAN_NAMES)
@@ -276,20 +278,20 @@ class _FluidReportReading:
             return False
         if stripped == MERGED:
             self._header("Threads", value_text="merged")
-        elif found := TOTAL.fullmatch(stripped):
-            self._header(found[1], total_ns=printed(found[2], self.unit).rounded())
-        elif found := OVERHEAD.fullmatch(stripped):
-            exact = printed(found[2], self.unit)
-            args = self._share(found[3], line)
+        elif match := TOTAL.fullmatch(stripped):
+            self._header(match[1], total_ns=printed(match[2], self.unit).rounded())
+        elif match := OVERHEAD.fullmatch(stripped):
+            exact = printed(match[2], self.unit)
+            args = self._share(match[3], line)
             if exact.ns != exact.rounded():
                 args["printed_ns"] = str(exact.ns)
-            self._header(found[1], args, total_ns=exact.rounded())
-        elif not self.table and (found := FACT.fullmatch(stripped)):
-            if found[1] == "Time unit":
-                if found[2] not in TIME_EXPONENT:
+            self._header(match[1], args, total_ns=exact.rounded())
+        elif not self.table and (match := FACT.fullmatch(stripped)):
+            if match[1] == "Time unit":
+                if match[2] not in TIME_EXPONENT:
                     return False
-                self.unit = found[2]
-            self._header(found[1], value_text=found[2])
+                self.unit = match[2]
+            self._header(match[1], value_text=match[2])
         else:
             return False
         return True
@@ -302,20 +304,20 @@ class _FluidReportReading:
         return {} if (known := self._known("Ratio", cell, line)) is None else {"percent": known}
 
     def _copy(self, line: TextLine, text: str) -> bool:
-        found = COPY.fullmatch(text.rstrip())
-        if found is None or self.run < 0:
+        match = COPY.fullmatch(text.rstrip())
+        if match is None or self.run < 0:
             return False
         # Parts are recognized by their names too, because a web page removes the blanks before them.
-        is_part = self._level(found[1]) or found[2].lower() != "gpumemcpy"
+        is_part = self._level(match[1]) or match[2].lower() != "gpumemcpy"
         section = "GpuMemCpy Summary" + (", parts" if is_part else "")
-        total = printed(found[4], self.unit).rounded()
+        total = printed(match[4], self.unit).rounded()
         self.rows.add(
             self.run,
             section,
-            found[2],
+            match[2],
             str(Kind.MEMCPY),
-            self._share(found[5], line),
-            calls=int(found[3]),
+            self._share(match[5], line),
+            calls=int(match[3]),
             total_ns=total,
         )
         self.ledger.kept += 1
@@ -326,8 +328,8 @@ class _FluidReportReading:
             return False
         if self.table.startswith("Memory"):
             return self._memory(line, text)
-        found = ROW.fullmatch(text)
-        if found is None or bool(found[5]) != self.full or bool(found[12]) != self.ratio:
+        match = ROW.fullmatch(text)
+        if match is None or bool(match[5]) != self.full or bool(match[12]) != self.ratio:
             if line.torn and (self.begun or looks_like_row(text)):
                 drop_torn(self.ledger, line.where)
                 return True
@@ -336,10 +338,10 @@ class _FluidReportReading:
             # Cells are padded to their width: a last one without a blank behind it may have lost digits.
             drop_torn(self.ledger, line.where)
             return True
-        level = self._level(found[1])
+        level = self._level(match[1])
         while self.above and self.above[-1][0] >= level:
             self.above.pop()
-        name, raw = found[2], None
+        name, raw = match[2], None
         if thread := THREAD.fullmatch(name):
             name, raw, self.thread = thread[2], name, int(thread[1])
         args: dict[str, object] = {}
@@ -348,12 +350,12 @@ class _FluidReportReading:
         if level:
             args |= {"level": level} | ({"parent": self.above[-1][1]} if self.above else {})
         if self.full:
-            figures = {"cpu_time": found[5], "cpu_ratio": found[6], "gpu_time": found[7], "gpu_ratio": found[8]}
+            figures = {"cpu_time": match[5], "cpu_ratio": match[6], "gpu_time": match[7], "gpu_ratio": match[8]}
             args |= {key: cell for key, cell in figures.items() if self._known(key, cell, line) is not None}
-        if found[12] and (ratio := self._known("Ratio.", found[12], line)) is not None:
+        if match[12] and (ratio := self._known("Ratio.", match[12], line)) is not None:
             args["ratio"] = ratio
-        total = printed(found[4], self.unit)
-        cells = {key: self._known(key, found[n], line) for key, n in (("Min.", 9), ("Max.", 10), ("Ave.", 11))}
+        total = printed(match[4], self.unit)
+        cells = {key: self._known(key, match[n], line) for key, n in (("Min.", 9), ("Max.", 10), ("Ave.", 11))}
         low, high, mean = (None if cell is None else printed(cell, self.unit) for cell in cells.values())
         section = self.table + (", parts" if level else "")
         kind = host_kind(name.encode())
@@ -366,7 +368,7 @@ class _FluidReportReading:
             str(kind),
             args,
             raw_name=raw,
-            calls=int(found[3]),
+            calls=int(match[3]),
             total_ns=total.rounded(),
             min_ns=low and low.rounded(),
             max_ns=high and high.rounded(),
@@ -393,29 +395,29 @@ class _FluidReportReading:
         return True
 
     def _memory(self, line: TextLine, text: str) -> bool:
-        found = MEMORY_ROW.fullmatch(text)
-        if found is None or (line.torn and not line.text.endswith(" ")):
+        match = MEMORY_ROW.fullmatch(text)
+        if match is None or (line.torn and not line.text.endswith(" ")):
             if line.torn:
                 drop_torn(self.ledger, line.where)
             return line.torn
         try:
-            size = to_bytes(Decimal(found[4]), "MB")
+            size = to_bytes(Decimal(match[4]), "MB")
         except ValueError:
             self.ledger.drop("bad-size", where=line.where, text="dropped: a size beyond 8 EiB")
             return True
-        args: dict[str, object] = {"alloc_mb": found[4]}
-        if (free_calls := self._known("Free Calls", found[5], line)) is not None:
+        args: dict[str, object] = {"alloc_mb": match[4]}
+        if (free_calls := self._known("Free Calls", match[5], line)) is not None:
             args["free_calls"] = int(free_calls)
-        if (free_mb := self._known("Size(MB)", found[6], line)) is not None:
+        if (free_mb := self._known("Size(MB)", match[6], line)) is not None:
             args["free_mb"] = free_mb
-        section = self.table + (", parts" if self._level(found[1]) else "")
+        section = self.table + (", parts" if self._level(match[1]) else "")
         self.rows.add(
             self.run,
             section,
-            found[2],
+            match[2],
             str(Kind.MEMORY),
             args,
-            calls=int(found[3]),
+            calls=int(match[3]),
             bytes=size,
         )
         self._count_row()

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from tracekit.model.trace import Ledger
     from tracekit.readers.source import Source
 
+__all__ = ["read"]
+
 NAME = "mxnet"
 
 

@@ -107,8 +107,8 @@ def cells_of(data: bytes, width: int) -> MetricCells | None:
     texts = pc.cast(arrow.take(every, np.arange(1, 2 * len(opens), 2)), pa.string())
     first, final = raw[opens + 1], raw[closes - 1]
     clean = (first > 0x20) & (first < 0x7F) & (final > 0x20) & (final < 0x7F)
-    found = MetricCells(texts, clean, width)
-    return found if arrow.bools(pc.match_substring_regex(found.column(0), _INTEGER)).all() else None
+    cells = MetricCells(texts, clean, width)
+    return cells if arrow.bools(pc.match_substring_regex(cells.column(0), _INTEGER)).all() else None
 
 
 # Numbers and units as Nsight Compute prints them.
@@ -143,14 +143,14 @@ def base_unit(unit: str) -> tuple[str, int]:
     """
     above, line, below = unit.partition("/")
     exponent = 0
-    if found := _TIME.fullmatch(above):
-        above, exponent = "ns", _PREFIX[found[1]] + 9
-    elif found := _SIZE.fullmatch(above):
-        above, exponent = "B", _PREFIX[found[1]]
-    elif found := _CLOCK.fullmatch(above):
-        above, exponent = "Hz", _PREFIX[found[1]]
-    if found := _TIME.fullmatch(below):
-        below, exponent = "s", exponent - _PREFIX[found[1]]
+    if match := _TIME.fullmatch(above):
+        above, exponent = "ns", _PREFIX[match[1]] + 9
+    elif match := _SIZE.fullmatch(above):
+        above, exponent = "B", _PREFIX[match[1]]
+    elif match := _CLOCK.fullmatch(above):
+        above, exponent = "Hz", _PREFIX[match[1]]
+    if match := _TIME.fullmatch(below):
+        below, exponent = "s", exponent - _PREFIX[match[1]]
     base = f"{above}{line}{below}"
     return ("Hz" if base == "cycle/s" else base), exponent
 
@@ -297,8 +297,8 @@ def split(text: str, delimiter: str) -> list[str]:
 def columns_of(text: str) -> NcuColumns | None:
     """Return the head of a table, None for another line."""
     text = text.strip()
-    found = HEAD.match(text)
-    if found is None:
+    match = HEAD.match(text)
+    if match is None:
         return None
     delimiter = next(char for char in text if char in ",;\t")
     titles = tuple(title.strip() for title in split(text, delimiter))
@@ -331,8 +331,8 @@ def dimensions(cell: str) -> list[int] | str:
     >>> dimensions("(64, 32, 1)")
     [64, 32, 1]
     """
-    found = _DIMENSIONS.fullmatch(cell)
-    return [int(group) for group in found.groups()] if found else cell
+    match = _DIMENSIONS.fullmatch(cell)
+    return [int(group) for group in match.groups()] if match else cell
 
 
 def integer(cell: str | None, limit: int = 1 << 31) -> int | None:
@@ -440,8 +440,8 @@ class NcuLaunches:
 def _sizes_fit(launch: Launch, style: Style) -> bool:
     for names, dimensions in ((GRID_SIZES, launch.args.get("grid")), (BLOCK_SIZES, launch.args.get("block"))):
         if isinstance(dimensions, list):
-            found = (m for m in launch.metrics.values() if m.name in names and len(m.cells) == 1)
-            if any(value_of(metric.cells[0], style) != prod(dimensions) for metric in found):
+            metrics = (m for m in launch.metrics.values() if m.name in names and len(m.cells) == 1)
+            if any(value_of(metric.cells[0], style) != prod(dimensions) for metric in metrics):
                 return False
     return True
 

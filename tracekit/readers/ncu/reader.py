@@ -75,6 +75,8 @@ if TYPE_CHECKING:
     from tracekit.model.trace import Ledger
     from tracekit.readers.source import Source
 
+__all__ = ["NcuLines", "read", "sniff"]
+
 # The text that Nsight Compute prints: lines of kernels, sections, tables between rules.
 
 

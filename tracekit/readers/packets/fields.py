@@ -2,6 +2,48 @@
 
 from __future__ import annotations
 
+__all__ = [
+    "BESIDE",
+    "BOOTTIME",
+    "CATEGORIES",
+    "CHROME_EVENTS",
+    "CLEARED",
+    "CLOCK",
+    "COMPRESSED",
+    "CONTEXTS",
+    "CORRELATIONS",
+    "COUNTER_DESCRIPTORS",
+    "DEFAULTS",
+    "DESCRIPTOR",
+    "EVENT_TYPES",
+    "FACTS",
+    "FIRST_LOCAL_CLOCK",
+    "FLAGS",
+    "GPU_COUNTER",
+    "GPU_MEMORY",
+    "GPU_STAGE",
+    "INTERNED",
+    "KERNELS",
+    "KEYS",
+    "LAST_LOCAL_CLOCK",
+    "LOG_BODIES",
+    "LOST",
+    "NAMES",
+    "PROCESS",
+    "PROCESS_TREE",
+    "REALTIME",
+    "SEQUENCE",
+    "SNAPSHOT",
+    "SOURCE_LOCATIONS",
+    "SPECIFICATIONS",
+    "STRINGS",
+    "THREAD",
+    "TIMESTAMP",
+    "TRACK_EVENT",
+    "TYPES",
+    "ZSTD_COMPRESSED",
+]
+
 TIMESTAMP, SEQUENCE, FLAGS, CLOCK, CLEARED, LOST = 8, 10, 13, 58, 41, 42
 TRACK_EVENT, INTERNED, DEFAULTS, SNAPSHOT, DESCRIPTOR = 11, 12, 59, 6, 60
 PROCESS, THREAD, PROCESS_TREE, CHROME_EVENTS = 43, 44, 2, 5

@@ -17,6 +17,8 @@ from tracekit.readers.engine.wire import Fields, Words, padded, scan, varints, w
 from tracekit.readers.packets.fields import COMPRESSED, ZSTD_COMPRESSED
 from tracekit.readers.source import Source
 
+__all__ = ["PacketBlock", "Packets", "frame"]
+
 BLOCK_BYTES = 4 << 20
 MOST_PACKET_BYTES = 64 << 20
 """A larger packet is dropped; it would need some GB of memory."""

@@ -12,6 +12,25 @@ import pyarrow as pa
 from tracekit.model import arrow
 from tracekit.model.arrow import Column
 
+__all__ = [
+    "BEGIN",
+    "COUNTER",
+    "END",
+    "ENDED",
+    "FINISH",
+    "FLOW",
+    "HELD",
+    "LAST",
+    "LOOSE",
+    "MARK",
+    "PLAIN",
+    "SCHEMA",
+    "START",
+    "STEP",
+    "WHOLE",
+    "table",
+]
+
 BEGIN, END, WHOLE, MARK, COUNTER, FLOW = range(6)
 """`what` of a row: begin and end of a slice, a slice with its duration, a moment, a value, a point of an arrow."""
 

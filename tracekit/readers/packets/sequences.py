@@ -19,6 +19,8 @@ from tracekit.readers.packets import fields as numbers
 from tracekit.readers.packets.framing import PacketBlock
 from tracekit.readers.packets.texts import NONE, PacketTexts, distinct
 
+__all__ = ["Sequences", "Stated"]
+
 _TEXTS = (
     numbers.CATEGORIES,
     numbers.NAMES,
@@ -89,8 +91,8 @@ class Stated:
         pairs, place = distinct(state * len(names) + name)
         known = [self.states[at].interned.texts for at in states.tolist()]
         iid = [each & (1 << 64) - 1 for each in names.tolist()]
-        found = [known[pair // len(iid)].get((kind, iid[pair % len(iid)]), NONE) for pair in pairs.tolist()]
-        return np.array(found, np.int32)[place] if found else np.empty(0, np.int32)
+        numbers_of_texts = [known[pair // len(iid)].get((kind, iid[pair % len(iid)]), NONE) for pair in pairs.tolist()]
+        return np.array(numbers_of_texts, np.int32)[place] if numbers_of_texts else np.empty(0, np.int32)
 
     def raw(self, packet: int, kind: int, iid: int) -> bytes | None:
         """Return the message that a number has for a packet."""
@@ -187,8 +189,8 @@ class _Messages:
             self._take(block, interned.row, interned.at, interned.ends)
         self._changes: dict[int, list[tuple[int, bytes]]] = {}
         for kind in _CHANGES:
-            found = fields.of(kind, 2)
-            for row, at, end in zip(found.row.tolist(), found.at.tolist(), found.ends.tolist(), strict=True):
+            picked = fields.of(kind, 2)
+            for row, at, end in zip(picked.row.tolist(), picked.at.tolist(), picked.ends.tolist(), strict=True):
                 self._changes.setdefault(row, []).append((kind, block.data[at:end].tobytes()))
 
     def _take(self, block: PacketBlock, rows: I64, starts: I64, ends: I64) -> None:
@@ -201,8 +203,8 @@ class _Messages:
         for row, value in zip(iids.row.tolist(), iids.value.tolist(), strict=True):
             numbers_[row] = value
         names: list[bytes | None] = [None] * len(wanted)
-        found = inner.of(2, 2)
-        for row, at, end in zip(found.row.tolist(), found.at.tolist(), found.ends.tolist(), strict=True):
+        picked = inner.of(2, 2)
+        for row, at, end in zip(picked.row.tolist(), picked.at.tolist(), picked.ends.tolist(), strict=True):
             names[row] = block.data[at:end].tobytes()
         kinds, owners = outer.number[wanted].tolist(), rows[outer.row[wanted]].tolist()
         for kind, owner, number, name, start, stop in zip(
@@ -223,20 +225,20 @@ class _Messages:
     def change(self, row: int, state: SequenceState) -> SequenceState:
         """Return the state after the messages of a packet."""
         for kind, data in self._changes.get(row, ()):
-            found = WireMessage(data)
+            message = WireMessage(data)
             if kind == numbers.DEFAULTS:
-                event = WireMessage(found.bytes(11))
+                event = WireMessage(message.bytes(11))
                 state = replace(
                     state,
-                    clock=found.number(58) & 0xFFFFFFFF,
+                    clock=message.number(58) & 0xFFFFFFFF,
                     track=event.optional(11),
                     counters=tuple(event.all(31)),
                     doubles=tuple(event.all(45)),
                 )
             elif kind == numbers.THREAD:
-                thread = found.number(1), found.number(2)
-                state = replace(state, thread=thread, process=thread[0], reference_us=found.number(6))
+                thread = message.number(1), message.number(2)
+                state = replace(state, thread=thread, process=thread[0], reference_us=message.number(6))
                 state = replace(state, epoch=next(self._epochs))
             else:
-                state = replace(state, process=found.number(1))
+                state = replace(state, process=message.number(1))
         return state

@@ -13,6 +13,8 @@ from tracekit.readers.builder import MOST_NAME, bounded
 from tracekit.readers.engine.protobuf import plain
 from tracekit.readers.engine.wire import Picked, Words
 
+__all__ = ["NONE", "PacketTexts", "distinct", "slices"]
+
 NONE = -1
 
 

@@ -23,6 +23,8 @@ from tracekit.readers.packets.framing import PacketBlock
 from tracekit.readers.packets.sequences import Stated
 from tracekit.readers.packets.texts import distinct
 
+__all__ = ["BAD", "PacketTimes", "Timed"]
+
 # Clocks of a file, related by its snapshots: every time becomes one of the trace's own clock.
 #
 # A snapshot says what several clocks showed at one moment. A time of a clock is converted by the last snapshot at which

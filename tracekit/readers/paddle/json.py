@@ -48,6 +48,8 @@ if TYPE_CHECKING:
     from tracekit.model.trace import Ledger
     from tracekit.readers.source import Source
 
+__all__ = ["has_header", "read"]
+
 _SPAN = rb'"span_ind(?:e)?x"\s*:'
 _VERSION_TEXT = rb'"schemaVersion"\s*:\s*"[0-9.]+"'
 

@@ -70,6 +70,8 @@ if TYPE_CHECKING:
     from tracekit.model.trace import Ledger
     from tracekit.readers.source import Source
 
+__all__ = ["read", "sniff"]
+
 # Messages of a Paddle trace: the recognition, and the batches.
 
 

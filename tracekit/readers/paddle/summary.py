@@ -49,6 +49,8 @@ if TYPE_CHECKING:
     from tracekit.model.trace import Ledger
     from tracekit.readers.source import Source
 
+__all__ = ["read", "sniff"]
+
 # The output of paddle.profiler's benchmark timer: lines of step_info, and the Perf Summary between pipes.
 
 
@@ -99,16 +101,16 @@ class PrintedBenchmark:
         self._unit, self._ips_unit = "s", ""
         self._spread = ()
 
-    def step(self, found: re.Match[str], line: TextLine, run: int) -> None:
+    def step(self, match: re.Match[str], line: TextLine, run: int) -> None:
         """Take a line of step_info: averages since the one before it, in seconds."""
-        if line.torn and not found[0].endswith("/s"):
+        if line.torn and not match[0].endswith("/s"):
             drop_torn(self._ledger, line.where)
             return
         args: dict[str, object] = {"step_info": self._step}
-        if found[1].strip():
-            args["text"] = found[1].strip()[:200]
+        if match[1].strip():
+            args["text"] = match[1].strip()[:200]
         self._step += 1
-        cells = {"reader_cost": found[2], "batch_cost": found[3], "ips": found[4]}
+        cells = {"reader_cost": match[2], "batch_cost": match[3], "ips": match[4]}
         known = {key: known_cell(cell, key, self._ledger, line.where) for key, cell in cells.items()}
         rate = known.pop("ips")
         try:
@@ -119,7 +121,7 @@ class PrintedBenchmark:
             return
         for name, cost in costs:
             self._rows.add(run, STEPS, name, str(_KINDS[name]), args, avg_ns=float(cost))
-        self._rows.add(run, STEPS, "ips", str(Kind.OTHER), args, value_avg=ips, unit=found[5])
+        self._rows.add(run, STEPS, "ips", str(Kind.OTHER), args, value_avg=ips, unit=match[5])
         self._ledger.kept += 1
 
     def perf(self, line: TextLine, stripped: str, run: int) -> bool:
@@ -167,7 +169,7 @@ class PrintedBenchmark:
         try:
             if name == "ips":
                 values = [number(cell) for cell in (mean, high, low)]
-                shares = {key: found for key, cell in more.items() if (found := number(cell)) is not None}
+                shares = {key: figure for key, cell in more.items() if (figure := number(cell)) is not None}
                 args = {**absent, **shares}
                 self._rows.add(
                     run,
@@ -286,8 +288,8 @@ class PaddleTables:
             self._parted = self._parted or self._state == "rows"
             self._state = "" if self._state in ("rows", "perf") else self._state
             ledger.ignore("blank lines")
-        elif found := _TITLE.fullmatch(stripped):
-            self._begin(found[1], found[2] or "")
+        elif match := _TITLE.fullmatch(stripped):
+            self._begin(match[1], match[2] or "")
             ledger.ignore("titles")
         elif PERF_TITLE.fullmatch(stripped):
             self._begin(PERF, "")
@@ -500,28 +502,30 @@ class PaddleTables:
         self, line: TextLine, name: str, level: int, cells: list[str], columns: list[str], args: dict[str, object]
     ) -> None:
         """Add the rows of a line with cells of total, average, longest, shortest and ratio, for CPU, GPU or both."""
-        found: dict[str, str] = dict(zip((head.split(" ")[0] for head in columns), map(str.strip, cells), strict=True))
-        wide = [head for head in ("CPU", "GPU") if head in found]
-        if not wide or "Calls" not in found:
+        cell_of: dict[str, str] = dict(
+            zip((head.split(" ")[0] for head in columns), map(str.strip, cells), strict=True)
+        )
+        wide = [head for head in ("CPU", "GPU") if head in cell_of]
+        if not wide or "Calls" not in cell_of:
             raise RowError
-        if not all(_COMPOUND.fullmatch(found[head]) for head in wide):
+        if not all(_COMPOUND.fullmatch(cell_of[head]) for head in wide):
             other = _FROM_RIGHT.fullmatch(line.text)
             if other is None or (other[5] is not None) != (len(wide) == 2):
                 raise RowError
             name = other[2]
-            found = {"Calls": other[3], wide[0]: other[4], "FLOPs": other[6] or "-"}
+            cell_of = {"Calls": other[3], wide[0]: other[4], "FLOPs": other[6] or "-"}
             if len(wide) == 2:
-                found[wide[1]] = other[5]
-        if found.get("FLOPs", "-") not in ABSENT:
-            args["flops"] = found["FLOPs"]
-        calls = self._count(found["Calls"], line)
+                cell_of[wide[1]] = other[5]
+        if cell_of.get("FLOPs", "-") not in ABSENT:
+            args["flops"] = cell_of["FLOPs"]
+        calls = self._count(cell_of["Calls"], line)
         parts = ", parts" if level else ""
         for head in wide:
-            total, mean, high, low, percent = map(str.strip, found[head].split("/"))
+            total, mean, high, low, percent = map(str.strip, cell_of[head].split("/"))
             nothing = {"-"} if head == "CPU" else {"0.00", "-"}
             if len(wide) == 2 and {total, mean, high, low, percent} <= nothing:
                 continue
-            gpu = ", GPU" if head == "GPU" and "CPU" in found else ""
+            gpu = ", GPU" if head == "GPU" and "CPU" in cell_of else ""
             cells_of = {"Avg": mean, "Max": high, "Min": low, "Ratio": percent}
             known = {key: known_cell(cell, f"{head} {key}", self.ledger, line.where) for key, cell in cells_of.items()}
             mean, high, low = (known[key] or "" for key in ("Avg", "Max", "Min"))
@@ -560,13 +564,13 @@ class PaddleTables:
         cell = cell.strip()
         return None if cell in ABSENT else printed(cell, self._unit).rounded()
 
-    def _steps(self, found: re.Match[str], line: TextLine) -> None:
+    def _steps(self, match: re.Match[str], line: TextLine) -> None:
         if self._title != STEPS:
             self._begin(STEPS, "")
             self._benchmark.begin()
         self.found += 1
         self._state = ""
-        self._benchmark.step(found, line, self._run)
+        self._benchmark.step(match, line, self._run)
 
     def _perf(self, line: TextLine, stripped: str) -> None:
         if not self._benchmark.perf(line, stripped, self._run):

@@ -46,15 +46,19 @@ class Gpu:
             (numbers.GPU_COUNTER, self._read_counters),
             (numbers.GPU_MEMORY, self._read_memory),
         ):
-            found = block.fields.of(kind, 2)
-            found = found.one_each(taken)
-            taken[found.row] = True
-            if len(found):
-                out += read(block, stated, timed, found)
+            messages = block.fields.of(kind, 2)
+            messages = messages.one_each(taken)
+            taken[messages.row] = True
+            if len(messages):
+                out += read(block, stated, timed, messages)
         return out
 
-    def _read_stages(self, block: PacketBlock, stated: Stated, timed: Timed, found: Picked) -> list[pa.Table]:
-        inner, count, packets = scan(block.view, found.at, found.ends), len(found), found.row
+    def _read_stages(self, block: PacketBlock, stated: Stated, timed: Timed, stage_events: Picked) -> list[pa.Table]:
+        inner, count, packets = (
+            scan(block.view, stage_events.at, stage_events.ends),
+            len(stage_events),
+            stage_events.row,
+        )
         for each in _messages(block, inner.of(7, 2)):
             self._queues.update(enumerate(WireMessage(one).text(1) for one in each.each(2)))
             self._stages.update(enumerate(WireMessage(one).text(1) for one in each.each(3)))
@@ -134,17 +138,17 @@ class Gpu:
         interned, number = key
         raw = stated.raw(packet, numbers.SPECIFICATIONS, number) if interned else None
         if raw is not None:
-            found = WireMessage(raw)
-            return found.text(2) or unnamed.format(number), _CATEGORIES.get(found.number(4), "other")
+            description = WireMessage(raw)
+            return description.text(2) or unnamed.format(number), _CATEGORIES.get(description.number(4), "other")
         return plain.get(number) or unnamed.format(number), "other"
 
     def _process(self, stated: Stated, packet: int, context: int) -> int:
         raw = stated.raw(packet, numbers.CONTEXTS, context)
         return -1 if raw is None else WireMessage(raw).number(2)
 
-    def _read_counters(self, block: PacketBlock, stated: Stated, timed: Timed, found: Picked) -> list[pa.Table]:
+    def _read_counters(self, block: PacketBlock, stated: Stated, timed: Timed, counters: Picked) -> list[pa.Table]:
         rows, tracks, values, first = [], [], [], []
-        for row, each in zip(found.row.tolist(), _messages(block, found), strict=True):
+        for row, each in zip(counters.row.tolist(), _messages(block, counters), strict=True):
             gpu = each.number(3)
             raw = stated.raw(row, numbers.COUNTER_DESCRIPTORS, each.number(4)) if 4 in each else None
             if raw is not None:
@@ -171,10 +175,10 @@ class Gpu:
         for each in map(WireMessage, descriptor.each(1)):
             self._counters[gpu, each.number(1)] = each.text(2)
 
-    def _read_memory(self, block: PacketBlock, stated: Stated, timed: Timed, found: Picked) -> list[pa.Table]:
+    def _read_memory(self, block: PacketBlock, stated: Stated, timed: Timed, picked: Picked) -> list[pa.Table]:
         del stated
-        rows, tracks, values = found.row.tolist(), [], []
-        for each in _messages(block, found):
+        rows, tracks, values = picked.row.tolist(), [], []
+        for each in _messages(block, picked):
             pid = each.number(2)
             name = f"GPU memory of process {pid}" if pid else "GPU memory"
             tracks.append(self.tracks.gpu_counter(each.number(1), name))
@@ -198,10 +202,10 @@ class Gpu:
         return table(len(at), columns)
 
 
-def _messages(block: PacketBlock, found: Picked) -> list[WireMessage]:
+def _messages(block: PacketBlock, picked: Picked) -> list[WireMessage]:
     return [
         WireMessage(block.data[at:end].tobytes())
-        for at, end in zip(found.at.tolist(), found.ends.tolist(), strict=True)
+        for at, end in zip(picked.at.tolist(), picked.ends.tolist(), strict=True)
     ]
 
 

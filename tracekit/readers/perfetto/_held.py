@@ -39,26 +39,26 @@ class Holder:
         self._codes = [texts.code(name) for name in NAMES]
 
     def take(
-        self, block: PacketBlock, stated: Stated, found: Picked, packets: I64, where: Mask
+        self, block: PacketBlock, stated: Stated, picked: Picked, packets: I64, where: Mask
     ) -> tuple[Picked, dict[str, I64 | Column]]:
         """Return the annotations that are left, and the columns `shape` and `held` of the events.
 
-        found: annotations, by event. packets: packet of each event. where: the events that may hold columns. The first
+        picked: annotations, by event. packets: packet of each event. where: the events that may hold columns. The first
         annotations of an event are held, up to one that is no column or has a name that the event had before.
         """
-        if not len(found):
-            return found, {}
-        inner = scan(block.view, found.at, found.ends)
-        owner = packets[found.row]
+        if not len(picked):
+            return picked, {}
+        inner = scan(block.view, picked.at, picked.ends)
+        owner = packets[picked.row]
         keys = keys_of(block, stated, self._texts, inner, owner)
         ranks = np.full(len(self._texts.all), -1, np.int8)
         ranks[self._codes] = np.arange(len(NAMES))
         rank = ranks[keys]
         values, fits = self._values(block, stated, inner, owner, rank)
-        fits &= where[found.row]
-        rows = found.row.astype(np.uint16) if len(packets) <= 1 << 16 else found.row
+        fits &= where[picked.row]
+        rows = picked.row.astype(np.uint16) if len(packets) <= 1 << 16 else picked.row
         order = np.argsort(rows, kind="stable")
-        row, rank, fits = found.row[order], rank[order].astype(np.int64), fits[order]
+        row, rank, fits = picked.row[order], rank[order].astype(np.int64), fits[order]
         first = np.flatnonzero(np.append(True, row[1:] != row[:-1]))
         each = np.diff(np.append(first, len(row)))
         place = np.arange(len(row)) - np.repeat(first, each)
@@ -69,7 +69,7 @@ class Holder:
         if again.any():
             fits &= ~np.repeat(again, each)
         if not fits.any():
-            return found, {}
+            return picked, {}
         shape = np.zeros(len(packets), np.int64)
         code = np.where(fits, (rank + 1) << np.minimum(_BITS * place, 59), 0)
         shape[row[first]] = np.bitwise_or.reduceat(code, first)
@@ -85,9 +85,9 @@ class Holder:
         np.cumsum(np.bincount(row[fits], sizes, len(packets)), out=offsets[1:])
         untyped: Any = arrow.array(offsets.astype(np.int32))
         held: Column = pa.ListArray.from_arrays(untyped, arrow.array(flat))
-        left = np.ones(len(found), np.bool_)
+        left = np.ones(len(picked), np.bool_)
         left[taken] = False
-        rest = Picked(found.row[left], found.value[left], found.at[left])
+        rest = Picked(picked.row[left], picked.value[left], picked.at[left])
         return rest, {"shape": shape, "held": held.cast(HELD)}
 
     def _values(
@@ -141,15 +141,15 @@ def columns_held(shape: I64, held: Column, texts: PacketTexts) -> dict[str, Colu
                 values, known = out.setdefault(column, (np.zeros(count, np.int64), np.zeros(count, np.bool_)))
                 values[rows], known[rows] = flat[at], True
                 at = at + 1
-    found: dict[str, Column] = {}
+    columns: dict[str, Column] = {}
     for name, (values, known) in out.items():
         if name in TEXTS:
             used, place = np.unique(np.where(known, values, -1), return_inverse=True)
             shown = [None if code < 0 else texts.all[code] for code in used.tolist()]
-            found[name] = arrow.take(arrow.array(shown, pa.string()), place)
+            columns[name] = arrow.take(arrow.array(shown, pa.string()), place)
         else:
-            found[name] = arrow.array(values, mask=~known).cast(TYPES[name])
-    return found
+            columns[name] = arrow.array(values, mask=~known).cast(TYPES[name])
+    return columns
 
 
 def args_with_held(shape: I64, held: Column, args: Column, texts: PacketTexts) -> Column:

@@ -38,13 +38,13 @@ def facts_of(data: bytes) -> Facts | None:
     for each in map(WireMessage, WireMessage(data).each(2)):
         if each.text(1) == "tracekit":
             try:
-                found = orjson.loads(each.bytes(2))
+                facts = orjson.loads(each.bytes(2))
             except orjson.JSONDecodeError:
                 return None
-            lanes = found.get("lanes") if isinstance(found, dict) else None
+            lanes = facts.get("lanes") if isinstance(facts, dict) else None
             good = isinstance(lanes, list) and all(isinstance(lane, dict) for lane in lanes)
-            times = [found.get("base_ns"), found.get("origin_ns") or 0] if good else []
-            return found if good and all(isinstance(time, int) and abs(time) < MAX_NS // 2 for time in times) else None
+            times = [facts.get("base_ns"), facts.get("origin_ns") or 0] if good else []
+            return facts if good and all(isinstance(time, int) and abs(time) < MAX_NS // 2 for time in times) else None
     return None
 
 
@@ -87,9 +87,9 @@ class Own:
 
     def lane(self, key: Key) -> Mapping[str, object]:
         """Return the facts of the lane of a track; of a counter those of its process."""
-        found = self._lanes.get(key[1]) if key[0] == "uuid" else None
-        if found is not None:
-            return found
+        lane = self._lanes.get(key[1]) if key[0] == "uuid" else None
+        if lane is not None:
+            return lane
         described = self._tracks.described.get(key[1])
         process = self._processes.get(described.parent or 0, {}) if described is not None else {}
         return {**process, "context": None, "stream": None, "thread": None}
@@ -109,11 +109,11 @@ class Own:
             encoded = arrow.encoded(args)
             codes = arrow.codes(encoded).astype(np.int64)
             codes[codes < 0] = len(encoded.dictionary)
-            found = columns_of(encoded.dictionary)
+            arguments = columns_of(encoded.dictionary)
             for column in (*SMALL, *WIDE, *TEXTS, "value"):
-                if found[column].null_count < len(found[column]):
-                    out[column] = arrow.take(found[column], codes)
-            out["args"] = arrow.take(found["args"], codes)
+                if arguments[column].null_count < len(arguments[column]):
+                    out[column] = arrow.take(arguments[column], codes)
+            out["args"] = arrow.take(arguments["args"], codes)
         for columns in (held, known):
             for column, values in columns.items():
                 stated = out.get(column)
@@ -164,8 +164,8 @@ class Own:
                 text = tracks.threads.get((described.pid or 0, described.tid), "")
             if lane.get("side") == "device":
                 device, stream = _whole(lane.get("device")), _whole(lane.get("stream"))
-                found = _DEVICE.fullmatch(shown)
-                if device is not None and found and (name := found["name"].removeprefix(str(device)).strip()):
+                match = _DEVICE.fullmatch(shown)
+                if device is not None and match and (name := match["name"].removeprefix(str(device)).strip()):
                     run.devices[source, device] = name
                 named = re.fullmatch(rf"stream {stream} (?P<name>.+?)(?:, context \S+)?", text, re.DOTALL)
                 if named:
@@ -173,10 +173,10 @@ class Own:
                 continue
             process = re.sub(r"^rank -?\d+ · ", "", shown)
             owner = _whole(lane.get("process"))
-            if found := _NAMED.fullmatch(process):
-                run.processes[source, owner] = found["name"]
-            if found := _NAMED.fullmatch(text):
-                run.threads[source, owner, _whole(lane.get("thread"))] = found["name"]
+            if match := _NAMED.fullmatch(process):
+                run.processes[source, owner] = match["name"]
+            if match := _NAMED.fullmatch(text):
+                run.threads[source, owner, _whole(lane.get("thread"))] = match["name"]
 
 
 def _either(first: np.ndarray, one: Column, other: Values) -> Column:

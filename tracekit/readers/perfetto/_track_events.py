@@ -57,12 +57,12 @@ class Legacy:
         self.texts, self.tracks, self.ledger = texts, tracks, ledger
 
     def read(
-        self, block: PacketBlock, stated: Stated, found: Picked, columns: Columns, what: I64, members: ArgMembers
+        self, block: PacketBlock, stated: Stated, legacy: Picked, columns: Columns, what: I64, members: ArgMembers
     ) -> list[pa.Table]:
         """Set track, name, `what` and duration of events by their phase; return the arrows that they have beside."""
-        inner = scan(block.view, found.at, found.ends)
-        count = len(found)
-        rows = found.row
+        inner = scan(block.view, legacy.at, legacy.ends)
+        count = len(legacy)
+        rows = legacy.row
         phase, _ = inner.of(2, 0).last(count)
         untyped = what[rows] == -1
         self._take_lane(inner, count, columns, rows)
@@ -237,8 +237,8 @@ class Legacy:
 
 
 def _object(text: str | None) -> dict[str, object]:
-    found = json.loads(text) if text else {}
-    return found if isinstance(found, dict) else {}
+    members = json.loads(text) if text else {}
+    return members if isinstance(members, dict) else {}
 
 
 _TYPES = {1: BEGIN, 2: END, 3: MARK, 4: COUNTER, 5: MARK}
@@ -399,18 +399,18 @@ class TrackEvents:
         """Return the values of further counters that events have beside them."""
         out = []
         for values, uuids, default, wire in ((12, 31, "counters", 0), (46, 45, "doubles", 1)):
-            found = fields.of(values, wire)
-            if not len(found):
+            values_of_events = fields.of(values, wire)
+            if not len(values_of_events):
                 continue
             own = fields.of(uuids, 0)
             named: dict[int, list[int]] = {}
             for row, uuid in zip(own.row.tolist(), own.value.view(np.int64).tolist(), strict=True):
                 named.setdefault(row, []).append(uuid)
             tracks, rows, seen = [], [], dict[int, int]()
-            order = np.argsort(found.row, kind="stable")
+            order = np.argsort(values_of_events.row, kind="stable")
             kept = []
             for at in order.tolist():
-                row = int(found.row[at])
+                row = int(values_of_events.row[at])
                 place = seen[row] = seen.get(row, -1) + 1
                 state = stated.states[stated.state[packets[row]]]
                 given = named.get(row) or getattr(state, default)
@@ -418,10 +418,10 @@ class TrackEvents:
                     tracks.append(self.tracks.of_uuid(given[place]))
                     rows.append(row)
                     kept.append(at)
-            if len(kept) < len(found):
+            if len(kept) < len(values_of_events):
                 text = "values of further counters have no track: they are left out"
-                self.ledger.note("counter-without-track", text, len(found) - len(kept))
-            raw = found.value[kept]
+                self.ledger.note("counter-without-track", text, len(values_of_events) - len(kept))
+            raw = values_of_events.value[kept]
             value = raw.view(np.float64) if wire else raw.view(np.int64).astype(np.float64)
             track = np.array(tracks, np.int64)
             mine = np.array(rows, np.int64)
@@ -438,29 +438,29 @@ class TrackEvents:
             return value
         out = value.copy()
         for each in np.unique(track[where]).tolist():
-            found = self.tracks.counter(each)
-            if found.scale == 1 and not found.steps:
+            counter = self.tracks.counter(each)
+            if counter.scale == 1 and not counter.steps:
                 continue
             rows = np.flatnonzero(where & (track == each))
-            own = value[rows] * found.scale
-            if found.steps:
-                own = found.total + np.cumsum(own)
-                found.total = float(own[-1])
+            own = value[rows] * counter.scale
+            if counter.steps:
+                own = counter.total + np.cumsum(own)
+                counter.total = float(own[-1])
             out[rows] = own
         return out
 
     def _flows(self, fields: Fields, columns: Columns) -> list[pa.Table]:
         out = []
         for number, wire, meaning in _FLOWS:
-            found = fields.of(number, wire)
-            if len(found):
+            flows = fields.of(number, wire)
+            if len(flows):
                 base = {
-                    name: columns[name][found.row] for name in ("track", "ts", "clock", "packet", "name", "category")
+                    name: columns[name][flows.row] for name in ("track", "ts", "clock", "packet", "name", "category")
                 }
-                count = len(found)
+                count = len(flows)
                 extra = {
                     "what": np.full(count, FLOW),
-                    "number": found.value.view(np.int64),
+                    "number": flows.value.view(np.int64),
                     "value": np.full(count, meaning),
                     "primary": np.zeros(count, np.bool_),
                 }
@@ -473,31 +473,31 @@ class TrackEvents:
         for number in seen.tolist():
             if number not in _READ:
                 self.unread[number] = self.unread.get(number, 0) + int(np.count_nonzero(fields.number == number))
-        found = set(seen.tolist())
-        if 52 in found:
+        fields_seen = set(seen.tolist())
+        if 52 in fields_seen:
             ids = fields.of(52, 0)
             members.add_same(ids.row, "correlation_id", arrow.array(ids.value).cast(pa.string()))
-        if 53 in found:
+        if 53 in fields_seen:
             named = fields.of(53, 2)
             members.add_same(named.row, "correlation_id", self.texts.json(self.texts.codes(block.data, named)))
-        if 54 in found:
+        if 54 in fields_seen:
             iids = fields.of(54, 0)
             codes = stated.texts(packets[iids.row], numbers.CORRELATIONS, iids.value.view(np.int64))
             codes = np.where(codes == NONE, self.texts.code(""), codes)
             members.add_same(iids.row, "correlation_id", self.texts.json(codes))
-        if 34 in found:
+        if 34 in fields_seen:
             self._locations(stated, fields.of(34, 0), packets, "source_location", members)
-        if 33 in found:
+        if 33 in fields_seen:
             inline = fields.of(33, 2)
             encoded = arrow.encoded(slices(block.data, inline))
             shown = arrow.array([_location(each) for each in arrow.binaries(encoded.dictionary)], pa.string())
             members.add_same(inline.row, "source_location", arrow.take(shown, encoded.indices.to_numpy()))
-        if 5 in found:
+        if 5 in fields_seen:
             tasks = fields.of(5, 2)
             inner = scan(block.view, tasks.at, tasks.ends).of(1, 0)
             posted = Picked(tasks.row[inner.row], inner.value, inner.at)
             self._locations(stated, posted, packets, "posted_from", members)
-        if 21 in found:
+        if 21 in fields_seen:
             logged = fields.of(21, 2)
             inner = scan(block.view, logged.at, logged.ends).of(2, 0)
             rows = logged.row[inner.row]
@@ -505,12 +505,12 @@ class TrackEvents:
             good = codes != NONE
             members.add_same(rows[good], "log_message", self.texts.json(codes[good]))
 
-    def _locations(self, stated: Stated, found: Picked, packets: I64, key: str, members: ArgMembers) -> None:
+    def _locations(self, stated: Stated, locations: Picked, packets: I64, key: str, members: ArgMembers) -> None:
         shown: list[str] = []
         rows: list[int] = []
         known: dict[tuple[int, int], str | None] = {}
-        states = stated.state[packets[found.row]].tolist()
-        for row, state, iid in zip(found.row.tolist(), states, found.value.tolist(), strict=True):
+        states = stated.state[packets[locations.row]].tolist()
+        for row, state, iid in zip(locations.row.tolist(), states, locations.value.tolist(), strict=True):
             if (state, iid) not in known:
                 raw = stated.states[state].interned.raw.get((numbers.SOURCE_LOCATIONS, iid))
                 known[state, iid] = None if raw is None else _location(raw)
@@ -522,8 +522,8 @@ class TrackEvents:
 
 
 def _location(data: bytes) -> str:
-    found = WireMessage(data)
-    parts = {"file": found.text(2), "function": found.text(3), "line": found.number(4)}
+    location = WireMessage(data)
+    parts = {"file": location.text(2), "function": location.text(3), "line": location.number(4)}
     return orjson.dumps({key: value for key, value in parts.items() if value}).decode()
 
 

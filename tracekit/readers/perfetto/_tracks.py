@@ -95,48 +95,48 @@ class Tracks:
         """Take a TrackDescriptor: what it does not state stays as it was."""
         if data in self._seen:
             return
-        found = WireMessage(data)
-        self._seen.discard(self._last.get(found.number(1), b""))
+        descriptor = WireMessage(data)
+        self._seen.discard(self._last.get(descriptor.number(1), b""))
         if len(self._seen) >= _MOST_SEEN:
             self._seen.clear()
             self._last.clear()
         self._seen.add(data)
-        self._last[found.number(1)] = data
-        track = self.described.setdefault(found.number(1), Described())
+        self._last[descriptor.number(1)] = data
+        track = self.described.setdefault(descriptor.number(1), Described())
         for number in (13, 10, 2):
-            if number in found:
-                track.name = found.text(number)
-        if 5 in found:
-            track.parent = found.number(5)
-        if 12 in found:
-            track.rank = found.number(12)
-        if 3 in found:
-            process = WireMessage(found.bytes(3))
+            if number in descriptor:
+                track.name = descriptor.text(number)
+        if 5 in descriptor:
+            track.parent = descriptor.number(5)
+        if 12 in descriptor:
+            track.rank = descriptor.number(12)
+        if 3 in descriptor:
+            process = WireMessage(descriptor.bytes(3))
             track.pid = process.number(1)
             track.process = self.name_process(process) or track.name
-        if 4 in found:
-            thread = WireMessage(found.bytes(4))
+        if 4 in descriptor:
+            thread = WireMessage(descriptor.bytes(4))
             track.pid, track.tid = thread.number(1), thread.number(2)
             self.name_thread(thread)
-        if 8 in found:
-            counter = WireMessage(found.bytes(8))
+        if 8 in descriptor:
+            counter = WireMessage(descriptor.bytes(8))
             track.counter = True
             track.scale = counter.optional(4) or 1
             track.steps = counter.number(5) != 0
             track.unit = counter.text(6) or _UNITS.get(counter.number(3), "")
 
-    def name_process(self, found: WireMessage) -> str:
+    def name_process(self, process: WireMessage) -> str:
         """Take a ProcessDescriptor; return its name."""
-        command = b" ".join(found.each(2)).decode("utf-8", "replace")
-        name = found.text(6) or command
+        command = b" ".join(process.each(2)).decode("utf-8", "replace")
+        name = process.text(6) or command
         if name:
-            self.processes[found.number(1)] = name
+            self.processes[process.number(1)] = name
         return name
 
-    def name_thread(self, found: WireMessage) -> None:
+    def name_thread(self, thread: WireMessage) -> None:
         """Take a ThreadDescriptor."""
-        if name := found.text(5):
-            self.threads[found.number(1), found.number(2)] = name
+        if name := thread.text(5):
+            self.threads[thread.number(1), thread.number(2)] = name
 
     def name_tree(self, data: bytes) -> None:
         """Take a ProcessTree of the system."""
@@ -153,8 +153,8 @@ class Tracks:
         key = self.keys[track]
         if key[0] != "uuid":
             return key[1]
-        found = self._process_of(key[1])
-        return -1 if found is None else found
+        process = self._process_of(key[1])
+        return -1 if process is None else process
 
     def asynchronous(self, process: int, *, local: bool, identity: int, scope: str) -> int:
         """Return the number of the track of an asynchronous id. local: to its process."""
@@ -180,8 +180,8 @@ class Tracks:
     def counter_name(self, track: int) -> str:
         """Return the name of a counter, with its unit where the name does not have it."""
         key = self.keys[track]
-        found = self.counter(track)
-        return found.name or key[3] or f"counter {key[1] & (1 << 64) - 1}"
+        counter = self.counter(track)
+        return counter.name or key[3] or f"counter {key[1] & (1 << 64) - 1}"
 
     def lane(self, track: int) -> PerfettoLane:
         """Return the lane of a track. Ask when all descriptors were read."""

@@ -71,6 +71,8 @@ if TYPE_CHECKING:
     from tracekit.model.trace import Ledger
     from tracekit.readers.source import Source
 
+__all__ = ["read", "sniff"]
+
 # Recognition of a Perfetto trace by its first packets.
 
 

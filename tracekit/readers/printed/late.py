@@ -19,6 +19,17 @@ from tracekit.model.trace import Ledger
 from tracekit.readers.head import Head
 from tracekit.readers.source import HEAD_BYTES, Source
 
+__all__ = [
+    "AROUND_BYTES",
+    "BLOCK_BYTES",
+    "MOST_MATCHES",
+    "MOST_WINDOWS",
+    "SEARCH_SHARE",
+    "heads",
+    "heads_behind",
+    "text_around",
+]
+
 BEFORE_BYTES = 16 << 10
 BEHIND_BYTES = 48 << 10
 MOST_WINDOWS = 1 << 12

@@ -19,6 +19,23 @@ from tracekit.model.units import MAX_NS, TIME_EXPONENT
 from tracekit.readers.builder import RowBuilder, Values, totals_batch
 from tracekit.readers.source import LineBlock, Source
 
+__all__ = [
+    "ANY_NUMBER",
+    "CUT_NUMBER",
+    "NUMBER",
+    "PrintedLines",
+    "TextLine",
+    "TotalRows",
+    "first_lines",
+    "is_notebook",
+    "known_cell",
+    "lines_of",
+    "note_odd_cell",
+    "printed",
+    "text_lines",
+    "uncoloured",
+]
+
 FLUSH_ROWS = 1 << 13
 NUMBER = r"[-+]?(?:\d{1,40}(?:\.\d{0,40})?|\.\d{1,40})(?:[eE][-+]?\d{1,3})?"
 """A decimal number as C and Python print it."""

@@ -24,6 +24,8 @@ from tracekit.readers.head import Head
 from tracekit.readers.printed.numbers import ANY_NUMBER, BLANKS, COMMA, DECIMAL, LOCAL_NUMBER, POINT, Style
 from tracekit.readers.source import LineBlock, Source
 
+__all__ = ["NumberCells", "as_csv", "as_printed", "delimiter_of"]
+
 _RARE = tuple(blank.encode() for blank in BLANKS if not blank.isascii())
 _MOST_TOKENS = 100_000
 _BLOCK_BYTES = 2 << 20

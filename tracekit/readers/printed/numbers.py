@@ -12,6 +12,19 @@ from dataclasses import dataclass
 
 from tracekit.options import OptionSpec
 
+__all__ = [
+    "ANY_NUMBER",
+    "BLANKS",
+    "COMMA",
+    "DECIMAL",
+    "LOCAL_NUMBER",
+    "POINT",
+    "STYLES",
+    "Style",
+    "choose",
+    "styles_of",
+]
+
 DECIMAL = OptionSpec(
     "decimal",
     str,

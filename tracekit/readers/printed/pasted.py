@@ -24,6 +24,8 @@ from tracekit.readers.printed.lines import TextLine, TotalRows, is_notebook, lin
 from tracekit.readers.printed.prefix import MPIRUN_TAG
 from tracekit.readers.source import Source
 
+__all__ = ["Plain", "RankRows", "closes", "read_reports"]
+
 _RANK = re.compile(MPIRUN_TAG, re.ASCII)
 _LONGEST_TITLE = 4096
 _LONGEST_PREFIX = 200

@@ -11,6 +11,8 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
+__all__ = ["LINE_TAG", "MPIRUN_TAG", "Logged", "logged", "unquoted_line"]
+
 _MOST = 400
 """A prefix is searched in this many characters."""
 _QUOTE = re.compile(r"(?:> ?)+")

@@ -16,6 +16,8 @@ from tracekit.model import arrow, schema
 from tracekit.model.arrow import I64, Rows
 from tracekit.model.trace import TIMES, Ledger, Run
 
+__all__ = ["with_order"]
+
 NO_ORDER = "order not known (the printed starts have too few digits)"
 _NOTE = f"{NO_ORDER}: work of one stream would overlap, so only durations and counts are used"
 _ROW = ("correlation", "dur_ns", "ts_ns")

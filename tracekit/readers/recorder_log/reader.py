@@ -59,6 +59,8 @@ if TYPE_CHECKING:
     from tracekit.model.trace import Ledger
     from tracekit.readers.source import Source
 
+__all__ = ["OPEN_KEPT", "THREADS_KEPT", "read", "sniff"]
+
 # The end of a log: how it says that it ended, until when it is whole, and what is known to be missing.
 
 
@@ -316,19 +318,19 @@ class RecorderLog:
         for thread, pending in ranges.items():
             new = self._items_of(pending, 2)
             opened = self._open.pop(thread, None)
-            found = nested(opened if opened is not None else LogItems.none(), new)
-            self._account(new, found)
-            done.append((thread, found))
-            if len(found.opened.ids):
-                self._open[thread] = found.opened
+            paired = nested(opened if opened is not None else LogItems.none(), new)
+            self._account(new, paired)
+            done.append((thread, paired))
+            if len(paired.opened.ids):
+                self._open[thread] = paired.opened
         others, self._others = self._others, {}
         done_async: list[Paired] = []
         if log.ASYNC in others:
             new = self._items_of(others.pop(log.ASYNC), 4)
-            found = by_handle(self._async, new)
-            self._account(new, found)
-            self._async = found.opened
-            done_async.append(found)
+            paired = by_handle(self._async, new)
+            self._account(new, paired)
+            self._async = paired.opened
+            done_async.append(paired)
         self._close_too_many(done, done_async)
         yield from self._range_rows(done)
         for each in done_async:
@@ -382,15 +384,15 @@ class RecorderLog:
             "bad-item", len(records), where=f"record {records[0]}", text="dropped: items without a time or a name"
         )
 
-    def _account(self, new: LogItems, found: Paired) -> None:
-        ledger, orphans = self._ledger, found.orphans
+    def _account(self, new: LogItems, paired: Paired) -> None:
+        ledger, orphans = self._ledger, paired.orphans
         ledger.merged += int(np.count_nonzero(new.ids < 0)) - len(orphans)
         if len(orphans):
             text = "dropped: ends of ranges that were not open"
             ledger.drop("end-without-begin", len(orphans), where=f"record {orphans[0]}", text=text)
-        if found.repaired:
+        if paired.repaired:
             text = "ranges that crossed the one around them, or lost their end, were closed with it"
-            ledger.note("range-crossed", text, found.repaired)
+            ledger.note("range-crossed", text, paired.repaired)
 
     def _close_too_many(self, done: list[tuple[int, Paired]], done_async: list[Paired]) -> None:
         count = sum(len(opened.ids) for opened in self._open.values()) + len(self._async.ids)
@@ -408,25 +410,25 @@ class RecorderLog:
             self._ledger.note("too-many-open", text, len(left.ends))
 
     def _range_rows(self, done: list[tuple[int, Paired]]) -> Iterator[pa.RecordBatch]:
-        done = [(thread, found) for thread, found in done if len(found.ends)]
+        done = [(thread, paired) for thread, paired in done if len(paired.ends)]
         if not done:
             return
-        tids = np.repeat([self._tid(thread) for thread, _ in done], [len(found.ends) for _, found in done])
-        begins, ends, unfinished = together([found for _, found in done])
+        tids = np.repeat([self._tid(thread) for thread, _ in done], [len(paired.ends) for _, paired in done])
+        begins, ends, unfinished = together([paired for _, paired in done])
         # An outer range begins first: of two with the same times it stays the outer one.
         order = np.argsort(begins.records)
         begins, ends, unfinished = begins.take(order), ends[order], unfinished[order]
         yield self._batch(begins, ends, unfinished, arrow.array(tids[order]), {})
 
-    def _async_rows(self, found: Paired) -> Iterator[pa.RecordBatch]:
-        if not len(found.ends):
+    def _async_rows(self, paired: Paired) -> Iterator[pa.RecordBatch]:
+        if not len(paired.ends):
             return
         extras: dict[int, Extras] = {}
-        begins, threads = found.begins, self._tids_of(found.begins.threads)
-        ended = zip(begins.handles.tolist(), threads.tolist(), self._tids_of(found.end_threads).tolist(), strict=True)
+        begins, threads = paired.begins, self._tids_of(paired.begins.threads)
+        ended = zip(begins.handles.tolist(), threads.tolist(), self._tids_of(paired.end_threads).tolist(), strict=True)
         for row, (handle, first, last) in enumerate(ended):
             extras[row] = {"id": handle, "tid": first} | ({"end_tid": last} if last != first else {})
-        yield self._batch(begins, found.ends, found.unfinished, None, extras)
+        yield self._batch(begins, paired.ends, paired.unfinished, None, extras)
 
     def _batch(
         self,
@@ -511,8 +513,8 @@ class RecorderLog:
         return tid
 
     def _tids_of(self, threads: I64) -> I64:
-        found, places = distinct(threads)
-        return np.array([self._tid(thread) for thread in found.tolist()], np.int64)[places]
+        distinct_threads, places = distinct(threads)
+        return np.array([self._tid(thread) for thread in distinct_threads.tolist()], np.int64)[places]
 
     def facts(self) -> dict[str, object]:
         """Return the facts of the process and its clock; a wall clock that was set is noted."""
@@ -586,16 +588,16 @@ def _first_pass(source: Source) -> tuple[list[HeaderLine], list[_LogSteps], int]
         for raw in block.data.split(b"\n"):
             line = raw.strip(BLANK)
             if b'"tracekit-log"' in line:
-                found = _parsed(line)
-                if found is None and (at := line.find(log.HEAD_PREFIX)) > 0:
-                    found = _parsed(line[at:])
-                if isinstance(found, HeaderLine):
-                    heads.append(found)
+                parsed = _parsed(line)
+                if parsed is None and (at := line.find(log.HEAD_PREFIX)) > 0:
+                    parsed = _parsed(line[at:])
+                if isinstance(parsed, HeaderLine):
+                    heads.append(parsed)
                     steps.append(_LogSteps())
             elif line.startswith(_STEP_LINES):
-                found = _parsed(line)
-                if isinstance(found, StepsLine):
-                    _take_steps(found, steps[-1])
+                parsed = _parsed(line)
+                if isinstance(parsed, StepsLine):
+                    _take_steps(parsed, steps[-1])
             elif not heads and not lines:
                 lines += _parsed(line) is not None
     return heads, steps, lines
@@ -646,16 +648,16 @@ class _RecorderLogReading:
                         ledger.ignore("padding")
                     continue
                 torn = block.torn and place == len(lines) - 1
-                found = self._line(line, f"line {block.line + place}", torn=torn)
-                if isinstance(found, HeaderLine):
+                parsed = self._line(line, f"line {block.line + place}", torn=torn)
+                if isinstance(parsed, HeaderLine):
                     if started:
                         yield from self._close()
                     ledger.read += 1
                     ledger.facts += 1
-                    self._log = self._begin(found)
-                elif found is not None:
-                    self._take(found, f"line {block.line + place}")
-                started = started or found is not None
+                    self._log = self._begin(parsed)
+                elif parsed is not None:
+                    self._take(parsed, f"line {block.line + place}")
+                started = started or parsed is not None
             yield from self._log.rows()
         yield from self._close()
 

@@ -35,8 +35,8 @@ class Stacks:
     def add(self, run: int, thread: str, unit: str, frames: Sequence[str], weight: Decimal | int, samples: int) -> None:
         """Add samples of one stack. frames: the outermost first. unit: "ns", "us", "ms", "s" are times."""
         key = (run, thread, _UNITS.get(unit, unit), tuple(frames[-MOST_FRAMES:]))
-        found = self._sums.get(key)
-        if found is None:
+        sums = self._sums.get(key)
+        if sums is None:
             if len(frames) > MOST_FRAMES:
                 why = f"stacks deeper than {MOST_FRAMES:,} frames have their outermost ones cut off"
                 self.ledger.note("stack-too-deep", why)
@@ -45,14 +45,14 @@ class Stacks:
                 why = "too many different stacks: of further ones only the innermost frame was kept"
                 self.ledger.note("stacks-merged", why)
                 key = (*key[:3], key[3][-1:])
-                found = self._sums.get(key)
+                sums = self._sums.get(key)
             else:
                 self._text += size
-        if found is None:
+        if sums is None:
             self._sums[key] = [weight, samples]
         else:
-            found[0] += weight
-            found[1] += samples
+            sums[0] += weight
+            sums[1] += samples
 
     def __len__(self) -> int:
         return len(self._sums)
@@ -85,16 +85,16 @@ def clean(text: str) -> str:
     return text[:MOST_NAME].encode("utf-8", "backslashreplace").decode()
 
 
-def whole(found: object, most: int = 1 << 53) -> int | None:
+def whole(value: object, most: int = 1 << 53) -> int | None:
     """Return a whole number from 0 on, None for anything else."""
-    return found if isinstance(found, int) and not isinstance(found, bool) and 0 <= found < most else None
+    return value if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < most else None
 
 
-def decimal(found: object) -> Decimal | None:
+def decimal(value: object) -> Decimal | None:
     """Return a number of JSON exactly, None for anything else."""
-    if isinstance(found, bool) or not isinstance(found, (int, Decimal)):
+    if isinstance(value, bool) or not isinstance(value, (int, Decimal)):
         return None
-    number = Decimal(found)
+    number = Decimal(value)
     return number if number.is_finite() and -30 < number.adjusted() < 30 else None
 
 
@@ -105,14 +105,14 @@ def json_object(data: bytes, name: str, what: str) -> dict[str, object]:
     data = data.removeprefix(codecs.BOM_UTF8)
     try:
         orjson.loads(data)  # refuses what nests too deep, quickly
-        found = json.loads(data, parse_float=Decimal)
+        document = json.loads(data, parse_float=Decimal)
     except (ValueError, RecursionError, ArithmeticError) as err:
         raise ParseError(name, "", f"the JSON of this {what} is damaged or cut: {str(err)[:120]}") from err
-    if not isinstance(found, dict):
+    if not isinstance(document, dict):
         raise ParseError(name, "", f"not a {what}: the JSON has no object")
-    return found
+    return document
 
 
-def objects(found: object) -> list[dict[str, object]]:
+def objects(value: object) -> list[dict[str, object]]:
     """Return the objects of a list."""
-    return [each for each in found if isinstance(each, dict)] if isinstance(found, list) else []
+    return [each for each in value if isinstance(each, dict)] if isinstance(value, list) else []

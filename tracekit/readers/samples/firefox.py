@@ -34,6 +34,8 @@ if TYPE_CHECKING:
     from tracekit.model.trace import Ledger
     from tracekit.readers.source import Source
 
+__all__ = ["read", "sniff"]
+
 _RAW = (b'"stackTable"', b'"frameTable"', b'"stringTable"', b'"schema"')
 
 

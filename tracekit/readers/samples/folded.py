@@ -14,36 +14,54 @@ Sources: files of stackcollapse-perf, simpleperf, py-spy and speedscope; the scr
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import re
+from collections.abc import Iterator
+from decimal import Decimal
 
-from tracekit.readers.base import Confidence, ReadOptions, ReadResult
-from tracekit.readers.head import Head
+import pyarrow as pa
 
-if TYPE_CHECKING:
-    from tracekit.model.trace import Ledger
-    from tracekit.readers.source import Source
+from tracekit.errors import ParseError
+from tracekit.model.trace import Ledger, Run, SourceFacts
+from tracekit.readers.base import ReadOptions, ReadResult
+from tracekit.readers.samples._lines import COMMENTS, LINE
+from tracekit.readers.samples._stacks import SECTION, Stacks
+from tracekit.readers.source import Source
 
+__all__ = ["read"]
 
-_FIRST = 12
-"""Lines by which most other texts show that they are none of ours."""
-
-
-def sniff(head: Head) -> Confidence:
-    """Return YES where most of the first lines are stacks and a number."""
-    if not head.text or head.tables or not head.data[:1].strip() or head.data[:1] in b'{["':
-        return Confidence.NO
-    lines = [line.strip() for line in head.data.split(b"\n", _FIRST)[:_FIRST]]
-    lines = [line for line in lines if line and not line.startswith((b"#", b"//"))]
-    last = [line.replace(b".", b"").rsplit(None, 1)[-1:] for line in lines]  # empty for a line of points
-    if 2 * sum(word[0].isdigit() for word in last if word) < len(lines):
-        return Confidence.NO
-    from tracekit.readers.samples import _lines
-
-    return _lines.sniff(head)
+_LINE = re.compile(LINE, re.ASCII)
 
 
 def read(source: Source, options: ReadOptions, ledger: Ledger) -> ReadResult:
     """Return the totals. Raises: ParseError, at the end, when no line is a stack."""
-    from tracekit.readers.samples import _folded
+    run = Run(sources=[SourceFacts(source.name, "folded")])
+    return ReadResult(run, _batches(source, options, ledger), True, (ledger,))
 
-    return _folded.read(source, options, ledger)
+
+def _batches(source: Source, options: ReadOptions, ledger: Ledger) -> Iterator[pa.RecordBatch]:
+    stacks = Stacks(options, ledger)
+    for block in source.line_blocks(ledger):
+        lines = block.data.decode("utf-8", "replace").split("\n")
+        if not block.torn:
+            lines.pop()
+        for place, line in enumerate(lines):
+            ledger.read += 1
+            text = line.strip("\ufeff\r\0").rstrip()
+            found = _LINE.fullmatch(text) if not text.startswith(COMMENTS) else None
+            if found is not None:
+                number = Decimal(found[2])
+                weight = int(number) if number == number.to_integral_value() else number
+                stacks.add(0, "", SECTION, found[1].split(";"), weight, 1)
+                ledger.kept += 1
+            elif not text:
+                ledger.ignore("blank lines")
+            elif text.startswith(COMMENTS):
+                ledger.ignore("comments")
+            else:
+                ledger.ignore("lines without a stack")
+                why = "lines without a stack and a number were skipped"
+                ledger.note("not-a-stack", why, where=f"line {block.line + place}")
+    if not len(stacks):
+        raise ParseError(source.name, "", "no stack with a number in it")
+    ledger.note("unit-unknown", "what the numbers count is not in the file: they are shown as samples")
+    yield from stacks.batches()

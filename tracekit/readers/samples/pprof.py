@@ -31,6 +31,8 @@ if TYPE_CHECKING:
     from tracekit.model.trace import Ledger
     from tracekit.readers.source import Source
 
+__all__ = ["read", "sniff"]
+
 _TAGS = b"\x0a\x12\x1a\x22\x2a\x32\x48\x50\x5a\x60\x70"
 """Tags of the fields of a profile, any of which may be the first."""
 

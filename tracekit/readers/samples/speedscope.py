@@ -32,6 +32,8 @@ if TYPE_CHECKING:
     from tracekit.model.trace import Ledger
     from tracekit.readers.source import Source
 
+__all__ = ["read", "sniff"]
+
 _WORD = "speedscope.app/file-format-schema"
 
 

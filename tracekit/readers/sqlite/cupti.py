@@ -27,6 +27,37 @@ from tracekit.readers.names import Demangler
 from tracekit.readers.source import Source
 from tracekit.readers.sqlite.database import CellType, Database, RowBlock, TableSource
 
+__all__ = [
+    "COPY_KINDS",
+    "GRID",
+    "NO_ID",
+    "PEERS",
+    "PLACE",
+    "SHAPE",
+    "SPAN",
+    "SYNC_NAMES",
+    "Columns",
+    "Context",
+    "Extra",
+    "SqlContext",
+    "above_zero",
+    "args_of",
+    "as_is",
+    "below",
+    "call_kind",
+    "call_name",
+    "coded",
+    "distinct_rows",
+    "events",
+    "ignore_others",
+    "int32",
+    "integers",
+    "place",
+    "shape",
+    "texts_by_number",
+    "with_lost_work",
+]
+
 # Captures that have calls which launch work on a device, and not one row of such work.
 
 

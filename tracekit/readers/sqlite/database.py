@@ -32,6 +32,17 @@ from tracekit.model.trace import Ledger
 from tracekit.readers.builder import BATCH_ROWS
 from tracekit.readers.source import SQLITE_MAGIC, Source
 
+__all__ = [
+    "CellType",
+    "Cells",
+    "Database",
+    "RowBlock",
+    "TableSource",
+    "quoted",
+    "refuse_repeated_pages",
+    "repeated_page",
+]
+
 # The pages of an SQLite database: each must be in its trees once, or a table of a few pages never ends.
 #
 # An inner page that points to one page below it many times, on several levels, gives SQLite more rows than can ever be

@@ -374,17 +374,17 @@ class Memory:
             out.ledger.kept += 1
         elif words.startswith(MEMORY_TALK):
             out.ledger.ignore("explanations")
-        elif found := PEAK.fullmatch(words):
-            args = {"linker_c_py_bytes": int(found[3]) << 10} if found[3] else None
-            name = f"{self._setting or 'Max peak memory'}: {found[1]}"
-            out.row(block, _PEAKS, name, Kind.MEMORY, args, bytes=int(found[2]) << 10)
-        elif found := OLD_PEAK.fullmatch(words):
-            more: dict[str, object] = {"bytes": int(found[2]) << 10} if found[2] else {"value_text": found[4]}
-            args = {"linker_c_py_bytes": int(found[3]) << 10} if found[3] else None
-            out.row(block, _PEAKS, found[1], Kind.MEMORY, args, **more)
-        elif found := MIN_PEAK.fullmatch(words):
-            computed = {"computed_in_s": found[3]} if found[3] else None
-            out.row(block, _PEAKS, found[1], Kind.MEMORY, computed, bytes=int(found[2]) << 10)
+        elif match := PEAK.fullmatch(words):
+            args = {"linker_c_py_bytes": int(match[3]) << 10} if match[3] else None
+            name = f"{self._setting or 'Max peak memory'}: {match[1]}"
+            out.row(block, _PEAKS, name, Kind.MEMORY, args, bytes=int(match[2]) << 10)
+        elif match := OLD_PEAK.fullmatch(words):
+            more: dict[str, object] = {"bytes": int(match[2]) << 10} if match[2] else {"value_text": match[4]}
+            args = {"linker_c_py_bytes": int(match[3]) << 10} if match[3] else None
+            out.row(block, _PEAKS, match[1], Kind.MEMORY, args, **more)
+        elif match := MIN_PEAK.fullmatch(words):
+            computed = {"computed_in_s": match[3]} if match[3] else None
+            out.row(block, _PEAKS, match[1], Kind.MEMORY, computed, bytes=int(match[2]) << 10)
         elif PEAK_HEAD.match(words) and len(words) < 200:
             self._setting = words
             out.ledger.ignore("headings")
@@ -398,25 +398,25 @@ class Memory:
 
     def _node(self, block: TheanoBlock, line: TextLine) -> None:
         out = self._out
-        found = MEMORY_ROW.fullmatch(line.text.strip())
-        if found is None or line.torn:
+        match = MEMORY_ROW.fullmatch(line.text.strip())
+        if match is None or line.torn:
             out.bad(line)
             return
-        args = {"shapes": found["shapes"], "created_inplace_view": " ".join(found["code"].split())}
-        more: dict[str, object] = {"bytes": int(found["bytes"])} if found["bytes"] else {}
-        if found["unknown"]:
+        args = {"shapes": match["shapes"], "created_inplace_view": " ".join(match["code"].split())}
+        more: dict[str, object] = {"bytes": int(match["bytes"])} if match["bytes"] else {}
+        if match["unknown"]:
             more["value_text"] = "Unknown"
-        elif not found["bytes"]:
+        elif not match["bytes"]:
             why = "sizes that the profiler did not print: Theano-PyMC 1.1.2 prints a placeholder instead"
             out.ledger.note("size-not-printed", why, where=line.where)
-        out.hold(block=block, section=MEMORY, name=found["name"], kind=Kind.MEMORY, args=args, **more)
+        out.hold(block=block, section=MEMORY, name=match["name"], kind=Kind.MEMORY, args=args, **more)
 
-    def remainder(self, block: TheanoBlock, found: re.Match[str]) -> bool:
+    def remainder(self, block: TheanoBlock, match: re.Match[str]) -> bool:
         """Take the line with the bytes of the remaining nodes and of all nodes."""
-        count = int(found["count"])
-        args = {"remaining": count, "percent": found["percent"], "bytes_of_all": int(found["all"])}
+        count = int(match["count"])
+        args = {"remaining": count, "percent": match["percent"], "bytes_of_all": int(match["all"])}
         name = f"(remaining {count} Apply)"
-        return self._out.row(block, MEMORY, name, Kind.MEMORY, args, bytes=int(found["bytes"]))
+        return self._out.row(block, MEMORY, name, Kind.MEMORY, args, bytes=int(match["bytes"]))
 
 
 class OptimizerProfile:
@@ -450,30 +450,30 @@ class OptimizerProfile:
 
     def line(self, block: TheanoBlock, words: str, line: TextLine) -> bool:
         """Take a line of the section, except its details."""
-        if _HEAD not in block.seen and (found := OPTIMIZER_HEAD.fullmatch(words)):
-            return self._head(block, found, line)
+        if _HEAD not in block.seen and (match := OPTIMIZER_HEAD.fullmatch(words)):
+            return self._head(block, match, line)
         if not OPTIMIZER_START.match(words):
             return False
         out = self._out
-        found = OPTIMIZER_ROW.fullmatch(words)
-        if found is None or (line.torn and not found["validate"]):
+        match = OPTIMIZER_ROW.fullmatch(words)
+        if match is None or (line.torn and not match["validate"]):
             return out.bad(line)
         try:
-            time = printed(found["time"])
+            time = printed(match["time"])
         except ValueError:
             return out.bad_time(line)
-        name = unquoted(found["name"]) or "None"
+        name = unquoted(match["name"]) or "None"
         parent = self._parent(name, line)
         args: dict[str, object] = {
-            "class": unquoted(found["class"]),
-            "index": int(found["index"]),
-            "s": found["time"],
+            "class": unquoted(match["class"]),
+            "index": int(match["index"]),
+            "s": match["time"],
         }
         args["indent"] = max(_indent(line.text) - self._margin, 0)
-        if found["before"]:
-            args |= {"nodes_before": int(found["before"]), "nodes_after": int(found["after"])}
-        if found["validate"]:
-            args["validate_s"] = found["validate"]
+        if match["before"]:
+            args |= {"nodes_before": int(match["before"]), "nodes_after": int(match["after"])}
+        if match["validate"]:
+            args["validate_s"] = match["validate"]
         section = f"{OPTIMIZER}: {parent}" if parent else OPTIMIZER
         return out.hold(block=block, section=section, name=name, kind=Kind.OTHER, args=args, total_ns=time.rounded())
 
@@ -489,16 +489,16 @@ class OptimizerProfile:
         self._steps.append((indent, f"{parent} / {name}" if parent else name))
         return parent
 
-    def _head(self, block: TheanoBlock, found: re.Match[str], line: TextLine) -> bool:
+    def _head(self, block: TheanoBlock, match: re.Match[str], line: TextLine) -> bool:
         try:
-            time = printed(found["time"])
+            time = printed(match["time"])
         except ValueError:
             return self._out.bad_time(line)
         block.seen.add(_HEAD)
-        args: dict[str, object] = {"class": found["class"], "name": found["name"]}
-        if int(found["before"]) >= 0:
+        args: dict[str, object] = {"class": match["class"], "name": match["name"]}
+        if int(match["before"]) >= 0:
             # The sum of several profiles has -1 for both.
-            args |= {"nodes_before": int(found["before"]), "nodes_after": int(found["after"])}
+            args |= {"nodes_before": int(match["before"]), "nodes_after": int(match["after"])}
         return self._out.hold(
             block=block,
             name="Time of the optimizer's steps",
@@ -538,24 +538,24 @@ class TimeTables:
         out = self._out
         out.flush()
         # Names keep their own blanks, so the line itself is matched.
-        found = (APPLY_ROW if table == APPLY else GROUP_ROW).fullmatch(line.text.strip())
-        if found is None or line.torn:
+        match = (APPLY_ROW if table == APPLY else GROUP_ROW).fullmatch(line.text.strip())
+        if match is None or line.torn:
             return out.bad(line)
-        name = found["name"]
-        args: dict[str, object] = {"percent": found["percent"], "cumulative_percent": found["sum"], "s": found["time"]}
+        name = match["name"]
+        args: dict[str, object] = {"percent": match["percent"], "cumulative_percent": match["sum"], "s": match["time"]}
         if table == APPLY:
-            args["id"] = int(found["id"])
+            args["id"] = int(match["id"])
             if self.with_flops:
                 args |= {"mflops": None, "gflops_per_s": None}
             if self.with_flops and (flops := FLOPS.fullmatch(name)):
                 name = flops["name"]
                 args |= {"mflops": flops["mflops"], "gflops_per_s": flops["gflops"]}
         else:
-            args |= {"implementation": _implementation(found["impl"]), "apply_nodes": int(found["nodes"])}
+            args |= {"implementation": _implementation(match["impl"]), "apply_nodes": int(match["nodes"])}
             if args["implementation"] == "C and Py":
-                args["type"] = found["impl"]
+                args["type"] = match["impl"]
         try:
-            more = self._times(found, line)
+            more = self._times(match, line)
         except ValueError:
             return out.bad_time(line)
         if "rounded-times" not in out.ledger.notes:
@@ -565,24 +565,24 @@ class TimeTables:
             more["raw_name"], name = name, old[1]
         return out.hold(block=block, section=table, name=name, kind=Kind.OPERATOR, args=args, **more)
 
-    def _times(self, found: re.Match[str], line: TextLine) -> dict[str, object]:
-        calls = int(found["calls"])
-        each, total = printed(found["each"]), printed(found["time"])
+    def _times(self, match: re.Match[str], line: TextLine) -> dict[str, object]:
+        calls = int(match["calls"])
+        each, total = printed(match["each"]), printed(match["time"])
         product = each.times(calls)
         if product.apart(total):
             why = "rows whose time, time per call and number of calls do not agree"
             self._out.ledger.note("times-disagree", why, where=line.where)
-        time, percent = product.narrowed(total), printed(found["percent"])
+        time, percent = product.narrowed(total), printed(match["percent"])
         if percent.ns > 0 and (self._largest is None or percent.ns > self._largest[0].ns):
             self._largest = percent, time
         return {"calls": calls, "total_ns": time.rounded(), "avg_ns": float(each.ns)}
 
     def variable(self, words: str, line: TextLine) -> bool:
         """Take a line of an input or output of the row above."""
-        found = VARIABLE.fullmatch(words)
-        if found is None:
+        match = VARIABLE.fullmatch(words)
+        if match is None:
             return False
-        taken = None if line.torn else self._out.below(f"{found[1]}s", found[3])
+        taken = None if line.torn else self._out.below(f"{match[1]}s", match[3])
         if line.torn:
             return self._out.torn(line)
         if taken is False:
@@ -590,21 +590,21 @@ class TimeTables:
             self._out.ledger.drop("too-many-variables", where=line.where, text=why)
         return taken is not None
 
-    def remainder(self, block: TheanoBlock, section: str, found: re.Match[str], line: TextLine) -> bool:
+    def remainder(self, block: TheanoBlock, section: str, match: re.Match[str], line: TextLine) -> bool:
         """Take the last line of a table, with the rows that are not printed; for 0 rows it becomes a `header`."""
-        count = int(found["count"])
-        args: dict[str, object] = {"remaining": count, "percent": found["percent"], "s": found["time"]}
-        if "%%" in found[0]:
+        count = int(match["count"])
+        args: dict[str, object] = {"remaining": count, "percent": match["percent"], "s": match["time"]}
+        if "%%" in match[0]:
             # Some versions of PyTensor print the sign twice.
             args["sign"] = "%%"
         try:
-            time, share = printed(found["time"]), printed(found["percent"])
+            time, share = printed(match["time"]), printed(match["percent"])
             whole = block.thunks or self._whole()
             if whole is not None:
                 time = time.narrowed(_share_of(share, whole))
         except ValueError:
             return self._out.bad_time(line)
-        name = f"(remaining {count} {found['what']})"
+        name = f"(remaining {count} {match['what']})"
         if not count:
             self._out.header(block, name, {**args, "of": section})
             self._out.ledger.kept += 1
@@ -623,23 +623,23 @@ def overhead(block: TheanoBlock, words: str, line: TextLine, out: Out) -> bool:
     """Take a row of `Scan overhead`, whose times have one decimal of a second. Its total has its own section."""
     if OVERHEAD_TALK.match(words):
         return out.words(block, "Scan overhead: remark", line.text.strip())
-    found = OVERHEAD_ROW.fullmatch(words)
+    match = OVERHEAD_ROW.fullmatch(words)
     total = words.startswith("total ")
-    if found is None or (not total and (found["name"] is None or line.torn)):
+    if match is None or (not total and (match["name"] is None or line.torn)):
         return bool(_OVERHEAD_START.match(words)) and out.bad(line)
     args = {
-        "s": found["time"],
-        "inner_function_s": found["fct"],
-        "inner_ops_s": found["op"],
-        "inner_function_percent": found["fct_percent"],
-        "inner_ops_percent": found["op_percent"],
+        "s": match["time"],
+        "inner_function_s": match["fct"],
+        "inner_ops_s": match["op"],
+        "inner_function_percent": match["fct_percent"],
+        "inner_ops_percent": match["op_percent"],
     }
     try:
-        time = printed(found["time"])
+        time = printed(match["time"])
     except ValueError:
         return out.bad_time(line)
     section = f"{OVERHEAD}: total" if total else OVERHEAD
-    name = "total" if total else found["name"]
+    name = "total" if total else match["name"]
     return out.row(block, section, name, Kind.OTHER, args, total_ns=time.rounded())
 
 

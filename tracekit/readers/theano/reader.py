@@ -64,6 +64,8 @@ if TYPE_CHECKING:
     from tracekit.model.trace import Ledger
     from tracekit.readers.source import Source
 
+__all__ = ["read", "sniff"]
+
 # Other lines within a Theano profile, by class: tracebacks, warnings, tips.
 
 
@@ -132,8 +134,8 @@ def _section_of(text: str, words: str) -> str | None:
     """Return the table that a row belongs to, by its columns; None for a line that is not a row."""
     if not patterns.ROW_START.match(words):
         return None
-    if (found := patterns.GROUP_ROW.fullmatch(text)) and found["impl"]:
-        is_class = patterns.CLASS_NAME.fullmatch(found["name"]) or patterns.MODULE_PATH.fullmatch(found["name"])
+    if (match := patterns.GROUP_ROW.fullmatch(text)) and match["impl"]:
+        is_class = patterns.CLASS_NAME.fullmatch(match["name"]) or patterns.MODULE_PATH.fullmatch(match["name"])
         return patterns.CLASS if is_class else patterns.OPS
     return patterns.APPLY if patterns.APPLY_ROW.fullmatch(text) else None
 
@@ -255,8 +257,8 @@ class TheanoState:
                 return False
             self.ledger.ignore("rules")
             return True
-        elif found := patterns.TABLE.match(words):
-            self._open(patterns.TABLE_OF[found[1]])
+        elif match := patterns.TABLE.match(words):
+            self._open(patterns.TABLE_OF[match[1]])
             self._times.begin(with_flops="<Mflops>" in words)
         elif words.startswith(patterns.OPTIMIZER_LEGEND):
             if (
@@ -309,14 +311,14 @@ class TheanoState:
         return table == patterns.OVERHEAD and overhead(block, words, line, self.out)
 
     def _remainder(self, block: TheanoBlock, words: str, line: TextLine) -> bool:
-        if found := patterns.REMAINDER.fullmatch(words):
+        if match := patterns.REMAINDER.fullmatch(words):
             # All versions use the same words, but the open table decides.
-            section = self._table if self._table in _TIMED else patterns.REMAINDER_OF[found["what"]]
-            taken = self._times.remainder(block, section, found, line)
+            section = self._table if self._table in _TIMED else patterns.REMAINDER_OF[match["what"]]
+            taken = self._times.remainder(block, section, match, line)
             self._table = "" if self._table in _TIMED else self._table
             return taken
-        if found := patterns.MEMORY_REST.fullmatch(words):
-            return self._memory.remainder(block, found)
+        if match := patterns.MEMORY_REST.fullmatch(words):
+            return self._memory.remainder(block, match)
         return words.startswith("... (remaining ") and self.out.bad(line)
 
     def _head(self, words: str, line: TextLine) -> bool:
@@ -326,21 +328,21 @@ class TheanoState:
             return self.out.words(block or self._begin(), "Global stats", line.text.strip())
         if block is not None and block.over:
             return False
-        if block is not None and block.message is None and not block.seen and (found := patterns.MESSAGE.match(words)):
+        if block is not None and block.message is None and not block.seen and (match := patterns.MESSAGE.match(words)):
             if line.torn:
                 return self.out.torn(line)
             whole = patterns.MESSAGE.match(line.text.strip())
-            return self._message(block, whole[1] if whole else found[1])
-        if found := patterns.NO_TIME.match(words):
+            return self._message(block, whole[1] if whole else match[1])
+        if match := patterns.NO_TIME.match(words):
             why = "functions whose nodes were not timed (profiling.time_thunks)"
             self.ledger.note("no-node-times", why, where=line.where)
-            self.out.header(block or self._begin(), found[0], value_text=words)
+            self.out.header(block or self._begin(), match[0], value_text=words)
             self.ledger.kept += 1
             return True
         for fact in patterns.FACTS:
             if fact.start.match(words):
-                if found := fact.pattern.fullmatch(words):
-                    return self._fact(block or self._begin(), fact.name, words, found, line)
+                if match := fact.pattern.fullmatch(words):
+                    return self._fact(block or self._begin(), fact.name, words, match, line)
                 return block is not None and self.out.bad(line)
         if block is not None and not block.seen and words.startswith("Node "):
             return self._thunk_node(block, words, line)
@@ -358,11 +360,11 @@ class TheanoState:
             functions.append({"run": block.number, "kind": block.kind, "message": named})
         return True
 
-    def _fact(self, block: TheanoBlock, name: str, words: str, found: re.Match[str], line: TextLine) -> bool:
+    def _fact(self, block: TheanoBlock, name: str, words: str, match: re.Match[str], line: TextLine) -> bool:
         out = self.out
         if tool := patterns.TOOL.match(words):
             self.run.sources[0].facts.setdefault("tool", patterns.TOOLS[(tool[1] or tool[2]).lower()])
-        groups = found.groupdict()
+        groups = match.groupdict()
         args: dict[str, object] = {}
         if groups.get("time"):
             args["s"] = groups["time"]
@@ -392,20 +394,20 @@ class TheanoState:
         return True
 
     def _thunk_node(self, block: TheanoBlock, words: str, line: TextLine) -> bool:
-        found = patterns.THUNK_NODE.fullmatch(line.text.strip()) or patterns.THUNK_NODE.fullmatch(words)
-        if found is None and patterns.is_open(words) and not line.torn and line.text.count("\n") < MOST_LINES:
+        match = patterns.THUNK_NODE.fullmatch(line.text.strip()) or patterns.THUNK_NODE.fullmatch(words)
+        if match is None and patterns.is_open(words) and not line.torn and line.text.count("\n") < MOST_LINES:
             self._node = line
             return True
-        if found is None:
+        if match is None:
             return self.out.bad(line)
         try:
-            time = printed(found["time"])
+            time = printed(match["time"])
         except ValueError:
             return self.out.bad_time(line)
-        if "\n" in found["name"]:
+        if "\n" in match["name"]:
             self.out.note_joined()
-        args = {"s": found["time"]}
-        return self.out.row(block, "Node make_thunk", found["name"], Kind.OTHER, args, total_ns=time.rounded())
+        args = {"s": match["time"]}
+        return self.out.row(block, "Node make_thunk", match["name"], Kind.OTHER, args, total_ns=time.rounded())
 
 
 # Lines of a Theano profile, rank by rank: the recognition, and the batches.

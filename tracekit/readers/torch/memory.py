@@ -49,6 +49,8 @@ if TYPE_CHECKING:
     from tracekit.model.trace import Ledger
     from tracekit.readers.source import Source
 
+__all__ = ["read", "sniff"]
+
 _PROTOCOLS = (b"\x80\x02", b"\x80\x03", b"\x80\x04", b"\x80\x05")
 _KEYS = (b"segments", b"device_traces")
 _INNER = (b"total_size", b"allocated_size", b"device_traces", b"time_us")
@@ -98,38 +100,38 @@ _BLOCK = ("state", "size", "requested_size")
 _ANNOTATION = ("name", "stage", "device", "time_us")
 
 
-def is_integer(found: object) -> TypeGuard[int]:
+def is_integer(value: object) -> TypeGuard[int]:
     """Return whether an object is an integer; a truth value is none."""
-    return isinstance(found, int) and not isinstance(found, bool)
+    return isinstance(value, int) and not isinstance(value, bool)
 
 
-def fits_json(found: object) -> bool:
+def fits_json(value: object) -> bool:
     """Return whether an object is an integer that the writer of JSON takes."""
-    return is_integer(found) and -(1 << 62) < found < 1 << 62
+    return is_integer(value) and -(1 << 62) < value < 1 << 62
 
 
-def whole(found: object) -> int:
+def whole(value: object) -> int:
     """Return an integer, 0 for anything else."""
-    return found if is_integer(found) else 0
+    return value if is_integer(value) else 0
 
 
-def identity(found: object) -> int | None:
+def identity(value: object) -> int | None:
     """Return the number of a device or stream, None for anything else."""
-    return found if is_integer(found) and 0 <= found < 1 << 31 else None
+    return value if is_integer(value) and 0 <= value < 1 << 31 else None
 
 
 def _fault(record: Mapping[str, object], keys: tuple[str, ...]) -> str:
     """Return the key of the first field that has not its type, "" for none. A missing field, or None, is no fault."""
     for key in keys:
-        found = record.get(key)
-        if found is None:
+        value = record.get(key)
+        if value is None:
             continue
         if key in _UNSIGNED:
-            good = is_integer(found) and 0 <= found < _UNSIGNED[key]
+            good = is_integer(value) and 0 <= value < _UNSIGNED[key]
         elif key in _SIGNED:
-            good = is_integer(found)
+            good = is_integer(value)
         else:
-            good = isinstance(found, str if key in _TEXTS else list)
+            good = isinstance(value, str if key in _TEXTS else list)
         if not good:
             return key
     return ""
@@ -162,15 +164,15 @@ def wanted(key: str) -> str:
     return "a text" if key in _TEXTS else "a list"
 
 
-def plain_text(found: str) -> str:
+def plain_text(text: str) -> str:
     """Return a text that is UTF-8: halves of characters stay as their escapes."""
-    return found[:_MOST_TEXT].encode("utf-8", "backslashreplace").decode()
+    return text[:_MOST_TEXT].encode("utf-8", "backslashreplace").decode()
 
 
 def text_of(record: Mapping[str, object], key: str, default: str = "") -> str:
     """Return the text of a field; the default for a missing one, or for another type."""
-    found = record.get(key)
-    return plain_text(found) if isinstance(found, str) else default
+    text = record.get(key)
+    return plain_text(text) if isinstance(text, str) else default
 
 
 @dataclass(slots=True)
@@ -297,34 +299,34 @@ class _Columns:
 class Snapshot:
     """A snapshot as `load` gives it. Whatever is not as PyTorch writes it is dropped with its reason."""
 
-    def __init__(self, found: Record, options: ReadOptions, ledger: Ledger, run: Run) -> None:
+    def __init__(self, snapshot: Record, options: ReadOptions, ledger: Ledger, run: Run) -> None:
         self.options, self.ledger, self.run = options, ledger, run
         self.seen: set[int] = set()
-        segments = self._unshared(found.get("segments"))
-        self.traces = [self._unshared(trace) for trace in self._unshared(found.get("device_traces"))]
-        self.annotations = self._unshared(found.get("external_annotations"))
+        segments = self._unshared(snapshot.get("segments"))
+        self.traces = [self._unshared(trace) for trace in self._unshared(snapshot.get("device_traces"))]
+        self.annotations = self._unshared(snapshot.get("external_annotations"))
         self.blocks: list[tuple[int, object]] = []
         self.segments = [each for each in segments if self._is_segment(each)]
         self.timed = any(isinstance(each, dict) and "time_us" in each for trace in self.traces for each in trace)
         self.stacks = SnapshotStacks()
         self.facts = run.sources[0].facts
         self.facts["devices"] = len([trace for trace in self.traces if trace])
-        settings = found.get("allocator_settings")
+        settings = snapshot.get("allocator_settings")
         if isinstance(settings, dict):
             self.facts["allocator_settings"] = text_of(settings, "PYTORCH_CUDA_ALLOC_CONF")
 
-    def _unshared(self, found: object) -> list[Any]:
+    def _unshared(self, objects: object) -> list[Any]:
         """Return a list, [] for anything else. PyTorch writes no list of rows twice: another place has it for its own.
 
         Without this a small file would have a million segments with the same million blocks.
         """
-        if not isinstance(found, list) or not found:
+        if not isinstance(objects, list) or not objects:
             return []
-        if id(found) in self.seen:
+        if id(objects) in self.seen:
             self.ledger.note("shared-list", "a list of rows that the snapshot has in two places was read once")
             return []
-        self.seen.add(id(found))
-        return found
+        self.seen.add(id(objects))
+        return objects
 
     def _is_segment(self, segment: object) -> bool:
         """Return whether an object is a segment, and keep its blocks. Any other one is dropped."""
@@ -568,8 +570,8 @@ class Snapshot:
         if self.stacks.faults:
             why = "frames of stacks with other types than text and integer are not shown"
             self.ledger.note("bad-frame", why, self.stacks.faults)
-        for section, found in (("segments", segments), ("blocks", blocks)):
-            for (device, name), (count, size, asked) in found.items():
+        for section, sums_by_name in (("segments", segments), ("blocks", blocks)):
+            for (device, name), (count, size, asked) in sums_by_name.items():
                 args = {"place": f"GPU {device}", "requested_bytes": asked}
                 rows.add(0, section, name, str(Kind.MEMORY), args, device=device, calls=count, bytes=size)
         for stack in self.stacks.all():
@@ -588,10 +590,12 @@ class Snapshot:
             yield from rows.take()
         yield from rows.take(everything=True)
 
-    def _count(self, found: dict[tuple[int, str], list[int]], key: tuple[int, str], record: Record, size: str) -> None:
+    def _count(
+        self, sums_by_name: dict[tuple[int, str], list[int]], key: tuple[int, str], record: Record, size: str
+    ) -> None:
         self.ledger.read += 1
         self.ledger.kept += 1
-        sums = found.setdefault(key, [0, 0, 0])
+        sums = sums_by_name.setdefault(key, [0, 0, 0])
         sums[0] += 1
         for place, name in ((1, size), (2, "requested_size")):
             sums[place] = min(sums[place] + whole(record.get(name)), _MOST)
@@ -612,15 +616,15 @@ def _meaning(action: str, *, requested: bool) -> tuple[str, int]:
 def read(source: Source, options: ReadOptions, ledger: Ledger) -> ReadResult:
     """Return events and totals. Raises: ParseError for a pickle of anything else."""
     try:
-        found = load(source.read_whole())
+        snapshot = load(source.read_whole())
     except NotPlain as err:
         raise ParseError(
             source.name, "", f"not read: {err}", hint="make it again: torch.cuda.memory._dump_snapshot(FILE)"
         ) from err
-    if not isinstance(found, dict) or not isinstance(found.get("device_traces", found.get("segments")), list):
+    if not isinstance(snapshot, dict) or not isinstance(snapshot.get("device_traces", snapshot.get("segments")), list):
         raise ParseError(source.name, "", "a pickle without segments and device_traces: not a snapshot of PyTorch")
     run = Run(sources=[SourceFacts(source.name, "torch-memory", facts={"tool": "torch.cuda.memory"})])
-    return ReadResult(run, _batches(Snapshot(found, options, ledger, run)), True, (ledger,))
+    return ReadResult(run, _batches(Snapshot(snapshot, options, ledger, run)), True, (ledger,))
 
 
 def _batches(snapshot: Snapshot) -> Iterator[pa.RecordBatch]:

@@ -61,6 +61,8 @@ if TYPE_CHECKING:
     from tracekit.model.trace import Ledger
     from tracekit.readers.source import Source
 
+__all__ = ["columns_of", "host_kind", "read", "size_bytes", "sniff", "time_ns"]
+
 # Kinds of the rows of PyTorch's tables, by their names: the tables do not say what a row is.
 
 
@@ -110,8 +112,8 @@ def host_kind(name: str, *, old: bool) -> Kind:
     ):
         if pattern.fullmatch(name):
             return kind
-    found = range_of(name, recorded=True, numbered=False).kind
-    return Kind.OPERATOR if old and found is Kind.USER_RANGE else found
+    range_kind = range_of(name, recorded=True, numbered=False).kind
+    return Kind.OPERATOR if old and range_kind is Kind.USER_RANGE else range_kind
 
 
 def is_kernel(name: str) -> bool:
@@ -330,11 +332,11 @@ def size_bytes(cell: str) -> int | None:
     >>> size_bytes("-1.50 Kb")
     -1536
     """
-    found = _SIZE.fullmatch(cell)
-    if found is None:
+    match = _SIZE.fullmatch(cell)
+    if match is None:
         return None
     try:
-        return to_bytes(found[1], f"{found[2]}B")
+        return to_bytes(match[1], f"{match[2]}B")
     except ValueError:
         return None
 
@@ -349,15 +351,15 @@ def columns_of(text: str, rule: str = "") -> TorchColumns | None:
     roles, devices = [], set()
     for title in titles:
         for pattern, role in _PATTERNS:
-            if found := pattern.fullmatch(title):
+            if match := pattern.fullmatch(title):
                 roles.append(role)
-                devices |= {found["device"]} if "device" in pattern.groupindex else set()
+                devices |= {match["device"]} if "device" in pattern.groupindex else set()
                 break
         else:
             return None
     if roles[1:] == ["calls"] or len(set(roles) - {"share"}) + roles.count("share") < len(roles) or len(devices) > 1:
         return None
-    spans = tuple(found.span() for found in re.finditer(r"[-=]+", rule))
+    spans = tuple(match.span() for match in re.finditer(r"[-=]+", rule))
     return TorchColumns(tuple(titles), tuple(roles), "".join(devices), spans if len(spans) == len(titles) else ())
 
 
@@ -562,26 +564,26 @@ class TorchTables:
             self.ledger.note("names-cut", _CUT_NAMES, alike)
         self.table = []
 
-    def _total(self, found: re.Match[str], line: TextLine) -> None:
+    def _total(self, match: re.Match[str], line: TextLine) -> None:
         self._end()
         self.totals_due = True
-        ns = time_ns((found[2] or "").strip("*"))
+        ns = time_ns((match[2] or "").strip("*"))
         totals = self.layout.get("totals")
         if isinstance(totals, list) and len(totals) < 4:
-            totals.append(f"{found[1]}: {(found[2] or '').strip('*')}")
+            totals.append(f"{match[1]}: {(match[2] or '').strip('*')}")
         if ns is None or line.torn:
             self.ledger.ignore("totals that cannot be read")
             why = "a total below a table was not read: it has no unit of time, or the file ends within it"
             self.ledger.note("bad-total", why, where=line.where)
             return
         self.ledger.kept += 1
-        on_host = found[1] == "Self CPU time total"
+        on_host = match[1] == "Self CPU time total"
         shown = self.sums.get("self" if on_host else "device_self" if self.cut else "")
         is_cut = self.has_rows and shown is not None and shown < ns * (1 - _ROUNDING)
         self.cut |= on_host and is_cut and not self.top_level
         # Views take the total of a table that lacks rows instead of their sum.
         whole = {"whole_of": "host" if on_host else "device"} if is_cut and self.cut else None
-        self.rows.add(self.run, "header", found[1], str(Kind.OTHER), whole, total_ns=ns)
+        self.rows.add(self.run, "header", match[1], str(Kind.OTHER), whole, total_ns=ns)
         if not on_host or not is_cut:
             return
         if self.top_level:

@@ -29,6 +29,8 @@ from tracekit.readers.trace_event.plan import (
 from tracekit.readers.trace_event.scan import Scan, slices
 from tracekit.readers.trace_event.stream import Slab
 
+__all__ = ["MOST_PATTERNS", "SCRATCH", "Patterns", "Planner"]
+
 # Events of shapes that differ in the name alone: one of them is parsed, the others take its places.
 #
 # A generated name in each event (a loop that writes "op 1", "op 2" ...) makes as many shapes as events, and parsing is

@@ -27,6 +27,27 @@ from tracekit.readers.trace_event.columns import Planner
 from tracekit.readers.trace_event.plan import FACT, MOVABLE, Build, EventRows, fact_rows
 from tracekit.readers.trace_event.stream import EventStream
 
+__all__ = [
+    "EPOCH_FROM_US",
+    "FLOW_PHASES",
+    "TOP",
+    "EventReading",
+    "LaneIds",
+    "RankLabels",
+    "begin",
+    "filled",
+    "first_time",
+    "flow",
+    "lane",
+    "look_for_names",
+    "metadata",
+    "move_arrows",
+    "named",
+    "planned",
+    "times",
+    "where",
+]
+
 TOP = frozenset({"ph", "cat", "name", "pid", "tid", "ts", "dur", "args"})
 """Members beside args that have columns, or a place in `kind`."""
 FLOW_PHASES = frozenset({"s", "t", "f"})

@@ -22,6 +22,8 @@ from tracekit.readers.trace_event.look import BEGIN, Dialect, FilePrescan
 from tracekit.readers.trace_event.pairs import Pairs
 from tracekit.readers.trace_event.plan import PAIRED, SEVERAL, Build, EventRows
 
+__all__ = ["ChromeReading", "read_generic"]
+
 
 def _device_work(name: str) -> tuple[Kind, str | None]:
     """Return kind and direction of the work of a device with this name."""

@@ -11,6 +11,8 @@ from tracekit.readers.trace_event import events
 from tracekit.readers.trace_event.events import EventReading
 from tracekit.readers.trace_event.plan import MOVABLE, PAIRED, SEVERAL, Build, EventRows, Member
 
+__all__ = ["BEGIN", "END", "Dialect", "FilePrescan", "Special"]
+
 BEGIN, END = "begin", "end"
 _SYNC = {"B": BEGIN, "E": END}
 _ASYNC = {"b": BEGIN, "e": END, "S": BEGIN, "F": END, "(": BEGIN, ")": END}

@@ -12,6 +12,8 @@ from collections.abc import Iterable, Sequence
 from tracekit.readers.base import Mark, Strength
 from tracekit.readers.head import Head, begun
 
+__all__ = ["EVENT_LIST", "PHASE", "claimants"]
+
 EVENT_LIST = rb'"traceEvents"\s*:'
 PHASE = rb'"ph"\s*:\s*"[A-Za-z()]"'
 _ARRAY = rb'\[\s*(?:\{|"\w+"\s*:)'

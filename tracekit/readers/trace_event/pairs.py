@@ -26,6 +26,8 @@ from tracekit.readers.engine import pairing
 from tracekit.readers.trace_event.plan import EventRows
 from tracekit.safety.spill import Sorter, Spill, by_columns
 
+__all__ = ["LONG_ROWS", "Pairs"]
+
 BATCH_ROWS = 1 << 16
 LONG_ROWS = 1 << 16
 """A lane with more rows than this is matched piece by piece."""

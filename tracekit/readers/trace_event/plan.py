@@ -23,6 +23,29 @@ from tracekit.model.arrow import I64, Column, Mask
 from tracekit.model.units import to_ns
 from tracekit.readers.trace_event.scan import LONGEST_RUN
 
+__all__ = [
+    "CALL",
+    "DEVICE",
+    "DROPPED",
+    "FACT",
+    "HOST",
+    "IGNORED",
+    "KEPT",
+    "MEMORY",
+    "MOST_SEGMENTS",
+    "MOVABLE",
+    "NO_EVENT",
+    "PAIRED",
+    "RELATIVE",
+    "SEVERAL",
+    "Build",
+    "EventPlan",
+    "EventRows",
+    "Member",
+    "fact_rows",
+    "members_of",
+]
+
 MOST_SEGMENTS = 8
 _TOKEN = re.compile(rb'"(?:[^"\\]++|\\.)*+"|[{}\[\],:]|[^"{}\[\],:]++', re.DOTALL)
 _DIGITS = re.compile(rb"[0-9]+")

@@ -19,6 +19,22 @@ import msgspec
 
 from tracekit.model.trace import Ledger
 
+__all__ = [
+    "LONGEST_COUNTED",
+    "EventText",
+    "closes_list",
+    "defect",
+    "events_in",
+    "has_exponents",
+    "is_json",
+    "next_event",
+    "pieces",
+    "repaired",
+    "rewritten",
+    "valid_utf8",
+    "with_large_numbers_as_text",
+]
+
 # JSON objects that their producers broke: repaired one by one, by rules that are certain enough to name.
 #
 # Repaired are control characters in strings, escapes that JSON does not have (Windows paths: kineto issues 617, 750,
@@ -327,8 +343,8 @@ def closes_list(data: bytes, at: int, *, final: bool) -> bool:
 
 def next_event(data: bytes) -> int | None:
     """Return where an event begins in a text behind its first byte, as far as the text shows that."""
-    found = _EventSplitter(data, final=True).begin(0)
-    return found if isinstance(found, int) and found < len(data) else None
+    begin = _EventSplitter(data, final=True).begin(0)
+    return begin if isinstance(begin, int) and begin < len(data) else None
 
 
 def _repaired_event(text: bytes) -> bytes | None:
@@ -338,8 +354,8 @@ def _repaired_event(text: bytes) -> bytes | None:
 
 def _behind(err: msgspec.DecodeError) -> int | None:
     """Return the place that msgspec names for the first byte behind a whole value, None for another error."""
-    found = _TRAILING.search(str(err))
-    return None if found is None else int(found[1])
+    match = _TRAILING.search(str(err))
+    return None if match is None else int(match[1])
 
 
 def _trailing_off() -> int:
@@ -365,8 +381,8 @@ class _NextPlaces:
     def behind(self, at: int) -> int:
         """Return the first place from `at` on, the end of the data where there is none."""
         if not self._from <= at <= self._found:
-            found = self._pattern.search(self._data, at)
-            self._from, self._found = at, found.start() if found else len(self._data)
+            match = self._pattern.search(self._data, at)
+            self._from, self._found = at, match.start() if match else len(self._data)
         return self._found
 
 
@@ -418,9 +434,9 @@ class _EventSplitter:
         if limit == len(data) and not final:
             if limit - at < LONGEST_BROKEN:
                 return None
-            for found in islice(_LIST_END_MEMBER.finditer(data, at + 1), _MOST_LIST_ENDS):
-                if self.behind_bracket(found.start()) is _Begin.NONE:
-                    return EventText(at, found.start(), None)
+            for match in islice(_LIST_END_MEMBER.finditer(data, at + 1), _MOST_LIST_ENDS):
+                if self.behind_bracket(match.start()) is _Begin.NONE:
+                    return EventText(at, match.start(), None)
             return EventText(at, limit - WINDOW, None, goes_on=True)
         cut = False
         if limit == len(data):
@@ -530,11 +546,11 @@ class _EventSplitter:
             self._from = self._next = at + 1
             self._passed = 0
         while self._next < stop:
-            found = _CANDIDATE.search(data, self._next, stop)
-            if found is None:
+            match = _CANDIDATE.search(data, self._next, stop)
+            if match is None:
                 self._next = stop if stop == len(data) else max(self._next, stop - NEAR_END)
                 break
-            self._next = found.start()
+            self._next = match.start()
             kind = self._event_at(self._next)
             if kind is _Begin.UNKNOWN:
                 return kind
@@ -594,10 +610,10 @@ class _EventSplitter:
     def _list_end(self, at: int) -> int:
         """Return where the list is closed behind its last event, the end of the data where it is not."""
         data = self._data
-        for tries, found in enumerate(_LIST_END.finditer(data, at)):
-            rest = data[found.end() :].strip(_REST)
+        for tries, match in enumerate(_LIST_END.finditer(data, at)):
+            rest = data[match.end() :].strip(_REST)
             if not rest or is_json(b"{" + rest.removeprefix(b",")):
-                return found.start()
+                return match.start()
             if tries >= _MOST_LIST_ENDS:
                 break
         return len(data)
@@ -612,5 +628,5 @@ class _EventSplitter:
         if self._data[at] != 0x7B or limit - at > _MOST_REPAIRED:
             return
         yield limit
-        earlier = [found.end() for found in _OBJECT_END.finditer(self._data, at, limit) if found.end() < limit]
+        earlier = [match.end() for match in _OBJECT_END.finditer(self._data, at, limit) if match.end() < limit]
         yield from earlier[-1:]

@@ -24,6 +24,8 @@ import pyarrow as pa
 from tracekit.model import arrow, digits
 from tracekit.model.arrow import I32, I64, Bytes, Column, Mask
 
+__all__ = ["LONGEST_RUN", "Scan", "inside_strings", "object_end", "scan", "slices"]
+
 QUOTE, BACKSLASH = 0x22, 0x5C
 LONGEST_RUN = 18
 """Digits that int64 surely holds."""

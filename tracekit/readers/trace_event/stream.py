@@ -34,6 +34,8 @@ from tracekit.readers.trace_event.resync import (
 )
 from tracekit.readers.trace_event.scan import Scan, inside_strings, object_end, scan
 
+__all__ = ["MOST_CARRIED", "SLAB_BYTES", "EventStream", "Slab", "is_bare"]
+
 # The members behind the list of events of a trace. They are read ahead, since a run's clock and rank may be there.
 
 
@@ -54,13 +56,13 @@ def facts_behind(source: Source) -> dict[str, object]:
     tail = source.tail(TAIL_BYTES).rstrip(b"\0 \t\r\n").decode("utf-8", "replace").encode()
     if not tail.endswith(b"}"):
         return {}
-    found: dict[str, msgspec.Raw] = {}
+    raw_facts: dict[str, msgspec.Raw] = {}
     for match in list(_LIST_END.finditer(tail))[-256:][::-1]:
         members = _members_behind(tail[match.end() :])
         if members is not None and "traceEvents" not in members:
-            found = members
+            raw_facts = members
     facts: dict[str, object] = {}
-    for key, raw in found.items():
+    for key, raw in raw_facts.items():
         if len(bytes(raw)) <= LONGEST_FACT or key == OUR_FACTS:
             value = fact_of(raw)
             if value is not TOO_DEEP:  # else a note is made when the events have been read
@@ -303,38 +305,38 @@ class EventStream:
 
     def _slab(self, data: bytes, *, final: bool) -> tuple[Slab | None, int, bool]:
         """Return the whole objects of data, the bytes they take, and whether the list is closed behind them."""
-        found = scan(data)
-        if self._is_sound(data, found, final=final):
-            self.ledger.read += len(found.start)
-            numbers = np.arange(self._number + 1, self._number + 1 + len(found.start))
-            self.lost_commas += found.joined - (not self._number and found.starts_directly)
-            self._number += len(found.start)
-            if found.closed < 0:
-                return Slab(found, numbers), found.consumed, False
-            if resync.closes_list(data, found.closed, final=final):
-                self.comma = bool(len(found.start)) and data[: found.closed].rstrip().endswith(b",")
-                return Slab(found, numbers), found.closed + 1, True
-            if len(found.start):
-                return Slab(found, numbers), found.consumed, False
+        scanned = scan(data)
+        if self._is_sound(data, scanned, final=final):
+            self.ledger.read += len(scanned.start)
+            numbers = np.arange(self._number + 1, self._number + 1 + len(scanned.start))
+            self.lost_commas += scanned.joined - (not self._number and scanned.starts_directly)
+            self._number += len(scanned.start)
+            if scanned.closed < 0:
+                return Slab(scanned, numbers), scanned.consumed, False
+            if resync.closes_list(data, scanned.closed, final=final):
+                self.comma = bool(len(scanned.start)) and data[: scanned.closed].rstrip().endswith(b",")
+                return Slab(scanned, numbers), scanned.closed + 1, True
+            if len(scanned.start):
+                return Slab(scanned, numbers), scanned.consumed, False
         return self._repaired_slab(data, final=final)
 
-    def _is_sound(self, data: bytes, found: Scan, *, final: bool) -> bool:
+    def _is_sound(self, data: bytes, scanned: Scan, *, final: bool) -> bool:
         """Return whether the objects are what the text says, and the text behind them may be what is left of one."""
-        if found.broken or self._torn or b"\0" in data or not self._all_parse(found):
+        if scanned.broken or self._torn or b"\0" in data or not self._all_parse(scanned):
             return False
-        if found.closed >= 0:
-            return not data[found.consumed : found.closed].strip(b" \t\r\n,")
-        return bool(len(found.start)) or not (final or len(data) >= SLAB_BYTES)
+        if scanned.closed >= 0:
+            return not data[scanned.consumed : scanned.closed].strip(b" \t\r\n,")
+        return bool(len(scanned.start)) or not (final or len(data) >= SLAB_BYTES)
 
-    def _all_parse(self, found: Scan) -> bool:
+    def _all_parse(self, scanned: Scan) -> bool:
         if len(self._known) > KNOWN_SHAPES:
             self._known.clear()
-        for code, shape in enumerate(found.shapes):
+        for code, shape in enumerate(scanned.shapes):
             if shape not in self._known:
-                if not is_json(found.object(int(found.sample[code]))):
+                if not is_json(scanned.object(int(scanned.sample[code]))):
                     return False
                 if has_exponents(shape):
-                    if not all(is_json(found.object(row)) for row in np.flatnonzero(found.codes == code).tolist()):
+                    if not all(is_json(scanned.object(row)) for row in np.flatnonzero(scanned.codes == code).tolist()):
                         return False
                     continue
                 self._known.add(shape)
@@ -372,11 +374,11 @@ class EventStream:
             used = len(data) - len(rest) + 1
         if not texts:
             return None, used, done
-        found = scan(b",".join(texts))
-        if found.broken or len(found.start) != len(texts):
+        scanned = scan(b",".join(texts))
+        if scanned.broken or len(scanned.start) != len(texts):
             self.ledger.drop("bad-json", len(texts), text="dropped: events that are no JSON")
             return None, used, done
-        return Slab(found, np.array(numbers, np.int64)), used, done
+        return Slab(scanned, np.array(numbers, np.int64)), used, done
 
     def _lose(self, text: bytes, piece: resync.EventText) -> None:
         """Count text that is no JSON: in events where it shows them, else in bytes."""
@@ -454,21 +456,21 @@ def is_bare(text: bytes) -> bool:
 
 def _at_top(head: bytes) -> re.Match[bytes] | None:
     """Return the key "traceEvents" of the outermost object, where its list has begun already."""
-    found = list(_LIST.finditer(head))
-    if not found:
+    lists = list(_LIST.finditer(head))
+    if not lists:
         return None
-    head = head[: found[-1].end()]
+    head = head[: lists[-1].end()]
     codes = np.frombuffer(head, np.uint8)
     inside = inside_strings(head, codes)
     folded = codes | 0x20
     steps = np.where(inside, 0, (folded == 0x7B).astype(np.int64) - (folded == 0x7D))
     depth = np.cumsum(steps)
-    for match in found:
+    for match in lists:
         at = match.start()
         if at and depth[at - 1] == 1 and not inside[at - 1]:
             return match
     # Quotes out of step before the events: a metadata string with a stray quote is no reason to refuse the file.
-    return found[0] if depth[found[0].start() - 1] != 1 and not is_json(head[: found[0].start()] + b'"":0}') else None
+    return lists[0] if depth[lists[0].start() - 1] != 1 and not is_json(head[: lists[0].start()] + b'"":0}') else None
 
 
 def _members(text: bytes) -> dict[str, msgspec.Raw] | None:

@@ -18,6 +18,19 @@ from tracekit.recorder._process import print_note
 from tracekit.recorder._session import SESSION, BatchWatcher
 from tracekit.recorder.log_format import NO_STEP
 
+__all__ = [
+    "Attributes",
+    "Function",
+    "LoaderSteps",
+    "Loaders",
+    "Watch",
+    "check_verbosity",
+    "ignore_warning",
+    "on_batch",
+    "optimizers_of",
+    "watch_loader",
+]
+
 # Changes to what belongs to others, undone when nobody needs them any more: functions, filters of warnings.
 
 

@@ -36,11 +36,12 @@ from tracekit.analysis.intervals import (
     union_length_by,
 )
 from tracekit.index import devices as _devices
-from tracekit.index import grouping, launches, step_windows
+from tracekit.index import launches, step_windows
 from tracekit.index.devices import Devices, IndexedDevice, by_clock
 from tracekit.index.kernel_classes import communicates
 from tracekit.index.trace_index import TraceIndex, join
 from tracekit.model.arrow import I64, Mask
+from tracekit.model.display import plural
 from tracekit.model.report import Bar, Cell, Column, ReportTable, Section
 from tracekit.model.schema import DEVICE_WORK, Kind
 from tracekit.model.units import Unit
@@ -48,6 +49,8 @@ from tracekit.views import specs, tabulate, totals
 from tracekit.views.base import Quantity, View, ViewColumn, ViewOptions
 from tracekit.views.quantities import ratio
 from tracekit.views.tabulate import shares_of
+
+__all__ = ["VIEW", "DeviceParts", "Parts", "device_parts"]
 
 # The time of each device in parts: compute, exposed communication, exposed copies, idle; of its span and of steps.
 #
@@ -305,9 +308,9 @@ def _step_table(work: AllWork, options: ViewOptions) -> tuple[ReportTable | None
 def _notes_on_steps(devices: Devices, without: int) -> list[str]:
     """Return notes on steps and devices that are left out. without: devices on which no step launched work."""
     inside = step_windows.host_steps(devices.index, devices.places).inside
-    notes = [f"{grouping.plural('step', inside)} within another step: not counted separately"] if inside else []
+    notes = [f"{plural(inside, 'step')} within another step: not counted separately"] if inside else []
     if without:
-        notes.append(f"no step launched work on {grouping.plural('device', without)}: the whole span only")
+        notes.append(f"no step launched work on {plural(without, 'device')}: the whole span only")
     return notes
 
 

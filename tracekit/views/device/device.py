@@ -22,6 +22,8 @@ from tracekit.views import specs, tabulate, totals
 from tracekit.views.base import View, ViewColumn, ViewOptions
 from tracekit.views.quantities import of_devices
 
+__all__ = ["VIEW"]
+
 _TITLE = "Devices"
 _COLUMNS = frozenset({"ts_ns", "dur_ns", "kind", "source", "rank", "device", "pid"})
 _NOTE = (

@@ -40,6 +40,8 @@ from tracekit.model.units import Unit
 from tracekit.views import specs, tabulate, totals
 from tracekit.views.base import View, ViewColumn, ViewOptions
 
+__all__ = ["MOST_GAPS", "VIEW"]
+
 MOST_GAPS = 200
 """Number of rows in the table of the largest gaps, unless --top asks for more."""
 

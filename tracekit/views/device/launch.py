@@ -33,12 +33,15 @@ from tracekit.index.devices import Devices, IndexedDevice
 from tracekit.index.launches import LaunchedWork
 from tracekit.index.trace_index import TraceIndex
 from tracekit.model.arrow import I64
+from tracekit.model.display import plural
 from tracekit.model.report import Column, ReportTable, Section
 from tracekit.model.schema import API_CALLS, DEVICE_WORK
 from tracekit.model.units import Unit, format_span
 from tracekit.views import specs, tabulate, totals
 from tracekit.views.base import View, ViewColumn, ViewOptions
 from tracekit.views.tabulate import shares_of
+
+__all__ = ["FULL_QUEUE", "SLOW_CALL_NS", "VIEW"]
 
 SLOW_CALL_NS = 50_000
 LONG_QUEUE_NS = 100_000
@@ -105,7 +108,7 @@ def compute(index: TraceIndex, options: ViewOptions) -> Section:
     ]
     if early := int(np.count_nonzero(times.early)):
         before = int((times.begun - devices.starts[times.positions]).max())
-        rows = f"{grouping.plural('row', early)} of device work began before the launch call, by up to"
+        rows = f"{plural(early, 'row')} of device work began before the launch call, by up to"
         notes.append(
             f"{rows} {format_span(before)}: host and device clocks differ by that much or more; queued for 0 ns"
         )

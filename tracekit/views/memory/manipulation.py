@@ -22,6 +22,8 @@ from tracekit.views import totals as _totals
 from tracekit.views.base import View, ViewColumn, ViewOptions
 from tracekit.views.quantities import named
 
+__all__ = ["VIEW"]
+
 _TITLE = "Copies and memsets"
 _KINDS = frozenset({Kind.MEMCPY, Kind.MEMSET})
 _COLUMNS = frozenset({"ts_ns", "dur_ns", "kind", "name", "copy_kind", "bytes"})

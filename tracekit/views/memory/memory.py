@@ -27,12 +27,15 @@ from tracekit.index.sources import source_label, source_labels, synthetic_source
 from tracekit.index.trace_index import TraceIndex
 from tracekit.model import arrow
 from tracekit.model.arrow import I64, Chunked, Mask, pc
+from tracekit.model.display import plural
 from tracekit.model.report import Cell, Column, Curve, ReportTable, Section
 from tracekit.model.schema import HOST_RANGES, Kind
 from tracekit.model.units import Unit
 from tracekit.views import specs, tabulate
 from tracekit.views.base import View, ViewColumn, ViewOptions
 from tracekit.views.totals import in_file_order, totals_rows, whole_number
+
+__all__ = ["VIEW"]
 
 # Curves of the memory that is held, by place: the running total of each type, over time.
 #
@@ -241,11 +244,11 @@ def compute(index: TraceIndex, options: ViewOptions) -> Section:
             notes.append("none of these rows is within a range: what allocated is unknown")
     if found.unsized:
         verb = "has" if found.unsized == 1 else "have"
-        notes.append(f"{grouping.plural('row', found.unsized)} {verb} no size and counts for nothing")
+        notes.append(f"{plural(found.unsized, 'row')} {verb} no size and counts for nothing")
     tables += [counters] if counters is not None else []
     beside = count_totals(index)
     if beside:
-        notes.append(f"counted from events, not from the {grouping.plural('row', beside)} of totals beside them")
+        notes.append(f"counted from events, not from the {plural(beside, 'row')} of totals beside them")
     if any(tabulate.sort_key(options, t.column_names())[0] in t.column_names() for t in tables):
         return Section(VIEW.name, _TITLE, tuple(tables), tuple(drawn[:FIGURES]), tuple(notes))
     notes += tabulate.option_notes(options, tables[0])

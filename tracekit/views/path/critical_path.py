@@ -23,12 +23,12 @@ import numpy as np
 
 from tracekit.analysis.critical_path import Lag, Path, upper_bounds
 from tracekit.analysis.path_graph import PathPart
-from tracekit.index import grouping
 from tracekit.index import owners as _owners
 from tracekit.index import steps as _steps
 from tracekit.index.steps import Steps
 from tracekit.index.trace_index import TraceIndex
 from tracekit.model.arrow import I64, Codes, Mask
+from tracekit.model.display import plural
 from tracekit.model.report import Cell, Column, ReportTable, Section
 from tracekit.model.timeline import CriticalPath
 from tracekit.model.units import Unit, format_span
@@ -36,6 +36,8 @@ from tracekit.views import specs, tabulate
 from tracekit.views.base import View, ViewColumn, ViewOptions
 from tracekit.views.path import graph as _path_graph
 from tracekit.views.path.graph import OwnGraph
+
+__all__ = ["VIEW"]
 
 OWNERS = 8
 """The most ranks whose path is shown."""
@@ -307,7 +309,7 @@ def _notes(owners: _owners.Owners, found: list[_OwnPath]) -> list[str]:
                 "treated as launched when they began, unless they followed at once on other work of their stream"
             )
         if each.own.guessed_waits:
-            events = grouping.plural("device event", each.own.guessed_waits)
+            events = plural(each.own.guessed_waits, "device event")
             notes.append(
                 f"{who}{events} began as work of another stream ended: treated as a wait, though no row says so"
             )

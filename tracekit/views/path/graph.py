@@ -33,6 +33,8 @@ from tracekit.model import args, arrow
 from tracekit.model.arrow import I32, I64, Chunked, Mask
 from tracekit.model.schema import API_CALLS, DEVICE_WORK, USER_RANGES, Kind
 
+__all__ = ["ARGS_OF", "COLUMNS", "OwnGraph", "count", "graphs", "path_of"]
+
 # Waits on the critical path: calls that wait, by name, and the facts that rows of kind sync add (see `graph`).
 
 

@@ -33,6 +33,8 @@ from tracekit.views.base import View, ViewColumn, ViewOptions
 from tracekit.views.named import from_totals
 from tracekit.views.totals import both_note
 
+__all__ = ["VIEW", "CollectiveFigures", "RankFigures", "each_of", "figures", "kinds_of_rows"]
+
 # The table `bandwidth`: how fast messages of each size went, by the formulas of nccl-tests (doc/PERFORMANCE.md there).
 #
 # Algorithm bandwidth = message / time. Bus bandwidth = that times a factor of the operation and the number n of ranks,

@@ -25,7 +25,7 @@ import numpy.typing as npt
 from tracekit.analysis.clocks import RankClocks, align
 from tracekit.analysis.intervals import union_length_by
 from tracekit.analysis.statistics import grouped
-from tracekit.index import collectives, grouping, matched_collectives
+from tracekit.index import collectives, matched_collectives
 from tracekit.index import owners as _owners
 from tracekit.index import steps as _steps
 from tracekit.index.devices import by_clock, origins
@@ -33,11 +33,26 @@ from tracekit.index.matched_collectives import MatchedCollectives
 from tracekit.index.sources import synthetic_sources
 from tracekit.index.trace_index import TraceIndex, join, notes_on_rows
 from tracekit.model.arrow import I64, Mask
+from tracekit.model.display import plural
 from tracekit.model.report import Cell, Column, ReportTable, Section
 from tracekit.model.schema import DEVICE_WORK, Kind
 from tracekit.model.units import Unit, format_span
 from tracekit.views import specs, tabulate
 from tracekit.views.base import View, ViewColumn, ViewOptions
+
+__all__ = [
+    "BUSY",
+    "BUSY_ALONE",
+    "MEASURES",
+    "STRAGGLER",
+    "VIEW",
+    "Loads",
+    "clocks_of",
+    "loads",
+    "on_one_clock",
+    "skews_of",
+    "stragglers",
+]
 
 # Skews of collectives on one clock, and the test that names stragglers, for the view `ranks`.
 
@@ -186,7 +201,7 @@ def compute(index: TraceIndex, options: ViewOptions) -> Section:
     tables = [_balance(owners, load, options)]
     notes: list[str] = []
     if strangers := every.count - met.count:
-        notes.append(f"{grouping.plural('collective', strangers)} skipped: the clocks could not be aligned")
+        notes.append(f"{plural(strangers, 'collective')} skipped: the clocks could not be aligned")
     if met.count:
         skews = skews_of(met, clocks)
         tables = [
@@ -404,14 +419,14 @@ def _left_out(met: MatchedCollectives) -> list[str]:
     notes = []
     if met.alone:
         verb = "has" if met.alone == 1 else "have"
-        notes.append(f"{grouping.plural('collective', met.alone)} {verb} no counterpart in another rank")
+        notes.append(f"{plural(met.alone, 'collective')} {verb} no counterpart in another rank")
     if met.misfits:
         notes.append(
-            f"{grouping.plural('row', met.misfits)} skipped: same group and number, but different names; do all traces "
+            f"{plural(met.misfits, 'row')} skipped: same group and number, but different names; do all traces "
             "begin at the same collective?"
         )
     if met.queued:
-        notes.append(f"{grouping.plural('host range', met.queued)} say when a collective was queued, not when it ran")
+        notes.append(f"{plural(met.queued, 'host range')} say when a collective was queued, not when it ran")
     return notes
 
 

@@ -32,11 +32,14 @@ from tracekit.index.sources import source_label, source_labels
 from tracekit.index.trace_index import TraceIndex
 from tracekit.model import args, arrow
 from tracekit.model.arrow import I64, Mask
+from tracekit.model.display import plural
 from tracekit.model.report import Cell, Column, ReportTable, Section
 from tracekit.model.schema import Kind
 from tracekit.model.units import Unit
 from tracekit.views import specs, tabulate
 from tracekit.views.base import View, ViewColumn, ViewOptions
+
+__all__ = ["VIEW"]
 
 # The Perf Summary and the lines of step_info as Paddle's timer printed them: rows of TOTALS with their own figures.
 
@@ -221,9 +224,7 @@ def compute(index: TraceIndex, options: ViewOptions) -> Section:
     tables = [_costs(owners, found, options), _speeds(owners, found, options)]
     notes = list(dict.fromkeys(_skipping(owners, perf) for perf in found))
     if aside:
-        notes.append(
-            f"{grouping.plural('dataloader range', aside)} without a thread: they overlap the loop and do not count"
-        )
+        notes.append(f"{plural(aside, 'dataloader range')} without a thread: they overlap the loop and do not count")
     if not any(perf.reader.any() for perf in found):
         notes.append("no dataloader range ended in an iteration: reader_cost is unknown")
     notes += [tabulate.PERCENTILE_NOTE, *steps.notes, *tabulate.option_notes(options, tables[0])]
@@ -286,7 +287,7 @@ def _amounts(index: TraceIndex, rows: I64) -> list[float] | None:
 def _skipping(owners: _owners.Owners, perf: _StepPerf) -> str:
     count = perf.batch.size
     if perf.skipped:
-        return f"{owners.prefix(perf.owner)}over {grouping.plural('step', count)}; the first {perf.skipped} are skipped"
+        return f"{owners.prefix(perf.owner)}over {plural(count, 'step')}; the first {perf.skipped} are skipped"
     few = "the only step" if count == 1 else f"all {count} steps"
     return f"{owners.prefix(perf.owner)}over {few}, the first ones too, for there are no more than {SKIPPED}"
 

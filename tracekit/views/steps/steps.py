@@ -29,12 +29,15 @@ from tracekit.index.sources import synthetic_sources
 from tracekit.index.steps import HINT, Steps
 from tracekit.index.trace_index import TraceIndex
 from tracekit.model.arrow import I64, Mask
+from tracekit.model.display import plural
 from tracekit.model.report import Cell, Column, Heat, ReportTable, Section, Series
 from tracekit.model.schema import DEVICE_WORK, Kind
 from tracekit.model.units import Unit, format_span
 from tracekit.views import specs, tabulate
 from tracekit.views.base import Quantity, View, ViewColumn, ViewOptions
 from tracekit.views.quantities import quantity, ratio
+
+__all__ = ["VIEW", "StepTimes", "step_times"]
 
 # The heat map of the steps: the time of each step on each rank, beside the median of the ranks in that step.
 #
@@ -181,7 +184,7 @@ def compute(index: TraceIndex, options: ViewOptions) -> Section:
     if len(judged) > FIGURES:
         notes.append(f"only the first {FIGURES} of {len(judged):,} are drawn as bars")
     if steps.inner:
-        notes.append(f"{grouping.plural('step', steps.inner)} inside another step skipped: the outer one counts them")
+        notes.append(f"{plural(steps.inner, 'step')} inside another step skipped: the outer one counts them")
     made_up = np.isin(index.ints("source")[steps.rows], synthetic_sources(index))
     if made_up.any():
         notes.append("some inputs hold durations without starts: gaps and busy times of their steps mean nothing")
@@ -301,7 +304,7 @@ def _judgement(index: TraceIndex, steps: Steps, owner: int, judged: Judged) -> l
     at = np.flatnonzero(steps.owner == owner)
     who = steps.owners.prefix(owner)
     if not judged.known:
-        few = f"{grouping.plural('step', at.size)}, too few to tell warm-up and outliers (at least {RULE.least_values})"
+        few = f"{plural(at.size, 'step')}, too few to tell warm-up and outliers (at least {RULE.least_values})"
         return [who + few]
     notes = []
     if judged.warm_up:
@@ -317,7 +320,7 @@ def _judgement(index: TraceIndex, steps: Steps, owner: int, judged: Judged) -> l
         words = [f"{_label(index, steps, p)} ({format_span(int(steps.durations[p]))})" for p in sorted(most)]
         more = f" and {len(found) - NAMED:,} more" if len(found) > NAMED else ""
         limits = f"beyond {format_span(judged.low)} to {format_span(judged.high)}"
-        notes.append(f"{who}{grouping.plural('outlier', len(found))}, {limits}: {', '.join(words)}{more}")
+        notes.append(f"{who}{plural(len(found), 'outlier')}, {limits}: {', '.join(words)}{more}")
     return notes
 
 

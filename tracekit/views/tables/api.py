@@ -8,6 +8,8 @@ from __future__ import annotations
 from tracekit.model.schema import API_CALLS, Kind
 from tracekit.views.named import NamedTable
 
+__all__ = ["TABLE", "VIEW"]
+
 TABLE = NamedTable(
     name="api",
     title="API calls",

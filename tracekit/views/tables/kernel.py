@@ -11,6 +11,8 @@ from tracekit.model.schema import Kind
 from tracekit.views import specs
 from tracekit.views.named import NamedTable
 
+__all__ = ["TABLE", "VIEW"]
+
 TABLE = NamedTable(
     name="kernel",
     title="Kernels",

@@ -21,6 +21,8 @@ from tracekit.views import specs, tabulate
 from tracekit.views.base import View, ViewColumn, ViewOptions
 from tracekit.views.totals import TotalsRow, fields, in_file_order, totals_rows, with_all
 
+__all__ = ["VIEW"]
+
 _TITLE = "Metrics"
 _SECTIONS = frozenset({"metrics", "events"})
 _KERNEL = ("source", "rank", "run", "device", "name")

@@ -33,6 +33,7 @@ from tracekit.index import owners as _owners
 from tracekit.index.host_tree import ByTime, by_time
 from tracekit.index.trace_index import PickedRows, TraceIndex
 from tracekit.model.arrow import I64, Mask
+from tracekit.model.display import plural
 from tracekit.model.report import Cell, Column, Section
 from tracekit.model.schema import Kind
 from tracekit.model.units import Unit, format_span
@@ -41,6 +42,8 @@ from tracekit.views.base import Quantity, View, ViewColumn, ViewOptions
 from tracekit.views.named import from_totals
 from tracekit.views.quantities import quantity, ratio, span
 from tracekit.views.totals import both_note
+
+__all__ = ["ON_NO_THREAD", "VIEW"]
 
 PHASES = {
     Kind.DATALOADER: "Dataloader",
@@ -94,7 +97,7 @@ def compute(index: TraceIndex, options: ViewOptions) -> Section:
             notes=notes,
         )
     if not phases.any():
-        steps = grouping.plural("step", picked.rows.size)
+        steps = plural(picked.rows.size, "step")
         needs = f"needs dataloader, forward, backward or optimizer events; this trace has {steps} and no phases in them"
         return Section(VIEW.name, _TITLE, notes=(needs, *notes, *tabulate.option_notes(options)))
     host = _host.host(index)
@@ -115,7 +118,7 @@ def compute(index: TraceIndex, options: ViewOptions) -> Section:
     notes += timed.notes()
     lost = int(np.count_nonzero(host.launch < 0)) - timed.said[0]
     if lost:
-        notes.append(f"{lost:,} of {grouping.plural('device event', host.work.size)} have no launch call here")
+        notes.append(f"{lost:,} of {plural(host.work.size, 'device event')} have no launch call here")
     notes += [tabulate.PERCENTILE_NOTE, *both_note(index, _KINDS, "phase"), *tabulate.option_notes(options, table)]
     return Section(VIEW.name, _TITLE, (table,), notes=tuple(dict.fromkeys(notes)))
 

@@ -35,6 +35,8 @@ from tracekit.views.tables import ranges as _ranges
 from tracekit.views.tables.ranges import Charged, of_ranges
 from tracekit.views.totals import both_note
 
+__all__ = ["VIEW", "FiguresByTime", "OperatorFigures", "RangeFigures", "charged", "figures"]
+
 # Calls and launches of operators: the rows below each operator of the view, at levels 1 and 2.
 
 

@@ -24,6 +24,8 @@ from tracekit.views import specs, tabulate, totals
 from tracekit.views.base import ViewOptions
 from tracekit.views.named import NamedTable
 
+__all__ = ["VIEW"]
+
 _KINDS = frozenset({Kind.OTHER, Kind.OVERHEAD})
 TABLE = NamedTable(
     name="other",

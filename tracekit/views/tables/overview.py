@@ -20,12 +20,15 @@ from tracekit.index.sources import source_label, source_labels, spans, synthetic
 from tracekit.index.trace_index import TraceIndex, join
 from tracekit.model import arrow
 from tracekit.model.arrow import I64
+from tracekit.model.display import plural
 from tracekit.model.report import Cell, Column, ReportTable, Section
 from tracekit.model.units import Unit, format_span
 from tracekit.views import specs, tabulate
 from tracekit.views import totals as _totals
 from tracekit.views.base import View, ViewColumn, ViewOptions
 from tracekit.views.quantities import of_kinds
+
+__all__ = ["VIEW", "KindFigures", "figures"]
 
 Mask = npt.NDArray[np.bool_]
 
@@ -65,9 +68,9 @@ def compute(index: TraceIndex, options: ViewOptions) -> Section:
         notes.append(f"{who}: durations without starts, which count only for calls and totals")
     if negative:
         verb = "has" if negative == 1 else "have"
-        notes.append(f"{grouping.plural('row', negative)} {verb} a duration below zero, counted as 0")
+        notes.append(f"{plural(negative, 'row')} {verb} a duration below zero, counted as 0")
     if index.totals.num_rows:
-        beside = grouping.plural("row", index.totals.num_rows)
+        beside = plural(index.totals.num_rows, "row")
         notes.append(f"counted from events, not from the {beside} of totals beside them")
     return Section(VIEW.name, _TITLE, (table,), notes=(*notes, *tabulate.option_notes(options, table)))
 

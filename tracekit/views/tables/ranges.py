@@ -14,12 +14,15 @@ from tracekit.index.devices import by_clock
 from tracekit.index.host_tree import UNATTRIBUTED, ByTime, HostTree, by_time
 from tracekit.index.trace_index import PickedRows, TraceIndex, notes_on_rows
 from tracekit.model.arrow import I64, Mask
+from tracekit.model.display import plural
 from tracekit.model.report import Cell, Column, ReportTable
 from tracekit.model.schema import Kind
 from tracekit.model.units import Unit
 from tracekit.views import specs, tabulate
 from tracekit.views.base import Define, Quantity, ViewColumn, ViewOptions
 from tracekit.views.quantities import named, ratio, where
+
+__all__ = ["SELF_NOTE", "SHOWS", "Charged", "FiguresByTime", "RangeFigures", "charge", "of_ranges", "with_loose"]
 
 # Tables of host ranges by name: what they took on the host, and the device work that they launched.
 #
@@ -230,9 +233,7 @@ class RangeFigures:
             out.append(NESTED_NOTE)
         if self.lost:
             verb = "is" if self.lost == 1 else "are"
-            out.append(
-                f"{grouping.plural(what, self.lost)} {verb} without a thread: calls and launches in them are unknown"
-            )
+            out.append(f"{plural(self.lost, what)} {verb} without a thread: calls and launches in them are unknown")
         return out
 
 

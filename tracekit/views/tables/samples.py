@@ -9,15 +9,18 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from tracekit.index.grouping import INT64_MAX, plural
+from tracekit.index.grouping import INT64_MAX
 from tracekit.index.sources import source_label, source_labels
 from tracekit.index.trace_index import TraceIndex
+from tracekit.model.display import plural
 from tracekit.model.report import Cell, Column, Flame, ReportTable, Section
 from tracekit.model.schema import Kind
 from tracekit.model.units import Unit
 from tracekit.views import specs, tabulate
 from tracekit.views.base import View, ViewColumn, ViewOptions
 from tracekit.views.totals import frames_of, in_file_order, totals_rows
+
+__all__ = ["VIEW"]
 
 _TITLE = "Sampled functions"
 _COLUMNS = frozenset({"ts_ns", "kind"})
@@ -61,7 +64,7 @@ def compute(index: TraceIndex, options: ViewOptions) -> Section:
     flames = tuple(_flame(index, block) for block in found[:_FLAMES])
     notes = ["self: the function is the innermost frame; totals overlap, since a sample counts for all its frames"]
     if len(found) > _FLAMES:
-        notes.append(f"only the first {_FLAMES} of {plural('flame graph', len(found))} are drawn")
+        notes.append(f"only the first {_FLAMES} of {plural(len(found), 'flame graph')} are drawn")
     return Section(VIEW.name, _TITLE, tables, flames, (*notes, *tabulate.option_notes(options, tables[0])))
 
 
@@ -135,7 +138,7 @@ def _flame(index: TraceIndex, block: _SamplesBlock) -> Flame:
         parents=parents,
         base=[],
         new=own,
-        left_out=f"{plural('stack', left_out)} with fewer samples are not drawn" if left_out else "",
+        left_out=f"{plural(left_out, 'stack')} with fewer samples are not drawn" if left_out else "",
         unit=block.unit,
     )
 

@@ -20,6 +20,8 @@ from tracekit.views.tables import ranges
 from tracekit.views.tables.ranges import of_ranges
 from tracekit.views.totals import both_note, count_totals
 
+__all__ = ["VIEW"]
+
 _TITLE = "User ranges"
 _KINDS = frozenset({Kind.USER_RANGE, Kind.USER_RANGE_NATIVE})
 _NESTING = "ranges may lie within one another: totals do not add up, and a ratio is of their sum"

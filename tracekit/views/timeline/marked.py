@@ -17,6 +17,8 @@ from tracekit.model.report import Finding
 from tracekit.model.schema import Kind
 from tracekit.model.trace import Key, Trace
 
+__all__ = ["with_findings"]
+
 _PLACE = ("ts_ns", "dur_ns", "source", "rank", "pid", "step")
 """Columns that a mark has from its event."""
 

@@ -20,19 +20,21 @@ from tracekit.index import grouping
 from tracekit.index import lanes as _lanes
 from tracekit.index import launches as _launches
 from tracekit.index.devices import by_clock, by_input, origins
-from tracekit.index.grouping import plural
 from tracekit.index.kernel_classes import communicates
 from tracekit.index.lanes import device_label, owner_labels
 from tracekit.index.sources import source_label, source_labels, spans, synthetic_sources
 from tracekit.index.trace_index import TraceIndex
 from tracekit.model import args, arrow
 from tracekit.model.arrow import F64, I64, Chunked, Mask, Rows
+from tracekit.model.display import plural
 from tracekit.model.report import Bar, Cell, Section, integer_of
 from tracekit.model.schema import API_CALLS, DEVICE_WORK, USER_RANGES, Kind, describe
 from tracekit.model.timeline import COMMUNICATION, LAYERS, Argument, LaneEvents, Timeline, TimelineCounter, TimelineLane
 from tracekit.model.units import Unit
 from tracekit.views import tabulate
 from tracekit.views.base import View, ViewOptions
+
+__all__ = ["UNNAMED", "VIEW"]
 
 # Arrows on the timeline: from a launch call to its work, and arrows of the input (s, t and f of trace event files).
 #
@@ -563,7 +565,7 @@ def _figure(
     )
     launches = launch_places(index, events)
     sources, targets, lost = flow_places(index, events, launches)
-    points = plural("flow event", lost)
+    points = plural(lost, "flow event")
     notes = [f"not drawn: {points} of the input without a partner, or without an event at its time"] if lost else []
     figure = Timeline(
         lanes=layout.lanes,

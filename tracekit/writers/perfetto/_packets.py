@@ -14,17 +14,10 @@ from tracekit.errors import SchemaError
 from tracekit.model import arrow
 from tracekit.model.arrow import I64, Column, Mask, Rows, pc
 from tracekit.model.digits import varint_sizes
-from tracekit.writers.perfetto._events import (
-    PACKET_END,
-    Annotations,
-    InternedNames,
-    Points,
-    SharedState,
-    Templates,
-    Text,
-    joined,
-    of_args,
-)
+from tracekit.writers.perfetto._annotations import Annotations, joined, of_args
+from tracekit.writers.perfetto._arrows import Points
+from tracekit.writers.perfetto._interned_names import InternedNames, Text
+from tracekit.writers.perfetto._templates import PACKET_END, SharedState, Templates
 from tracekit.writers.perfetto._wire import WireCells, message, number, packet, sizes_of, text
 from tracekit.writers.tracks.batch import COUNTER, NOT_WRITTEN, SLICE, UNDRAWN, Batch, classes, value_codes
 from tracekit.writers.tracks.lanes import Heading, Track, TrackLanes, TrackProcess

@@ -19,6 +19,8 @@ from tracekit.writers.base import OutputSubset, RowStream, WriteOptions, Writer,
 from tracekit.writers.split.pieces import pieces
 from tracekit.writers.split.plan import StoredPieces, folder_beside, megabytes, parse_split
 
+__all__ = ["shaped"]
+
 # A trace with fewer events, for viewers that take no more: the longest are kept.
 #
 # Events without a duration (marks, counter values, flow events) go first, then the shortest ranges; of equal ones

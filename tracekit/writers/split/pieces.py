@@ -38,6 +38,8 @@ from tracekit.writers.split.plan import (
     starts_of_steps,
 )
 
+__all__ = ["pieces"]
+
 # Cuts: an event that is open at a cut ends there, and goes on in the next piece.
 #
 # Both parts have a member `cut` in their args: start and duration of the whole event, and the number of the part from

@@ -21,8 +21,22 @@ from tracekit.model.schema import Kind
 from tracekit.model.units import split_quantity, to_ns
 from tracekit.safety.spill import PackedBatches
 from tracekit.safety.unfinished import unfinished_folder
-from tracekit.writers._parquet import compact
 from tracekit.writers.base import WITH_O
+from tracekit.writers.parquet import compact
+
+__all__ = [
+    "MOST_PIECES",
+    "ROWS",
+    "Split",
+    "StoredPieces",
+    "cuts_by_time",
+    "folder_beside",
+    "megabytes",
+    "parse_split",
+    "ranks",
+    "refuse_many",
+    "starts_of_steps",
+]
 
 # A stream in a temporary file, so that it can be read more than once; its facts are complete then.
 

@@ -16,6 +16,17 @@ import numpy as np
 from tracekit.analysis.links import link
 from tracekit.model.arrow import I64, Rows
 
+__all__ = [
+    "BOUND",
+    "ENDED_FLOWS",
+    "OPEN_FLOWS",
+    "PENDING_LAUNCHES",
+    "Flows",
+    "LaunchArrows",
+    "inside_points",
+    "keep_newest",
+]
+
 K = TypeVar("K")
 V = TypeVar("V")
 

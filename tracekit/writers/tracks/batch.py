@@ -26,6 +26,33 @@ from tracekit.writers.tracks.arrows import BOUND, Flows
 from tracekit.writers.tracks.digits import Piece
 from tracekit.writers.tracks.lanes import LaneKey, TrackLanes
 
+__all__ = [
+    "ASYNC",
+    "BOUND_END",
+    "COUNTER",
+    "END",
+    "INSTANT",
+    "LONE_INSTANT",
+    "NOT_WRITTEN",
+    "NUMBERS",
+    "SHAPES",
+    "SLICE",
+    "START",
+    "STEP",
+    "UNDRAWN",
+    "Batch",
+    "Codes",
+    "Integers",
+    "Loader",
+    "Present",
+    "classes",
+    "event_tables",
+    "launch_columns",
+    "number_pieces",
+    "own_numbers",
+    "value_codes",
+]
+
 # Small codes for rows that agree in several columns, found without sorting where the columns are narrow.
 
 

@@ -19,6 +19,8 @@ import pyarrow as pa
 from tracekit.model import arrow
 from tracekit.model.arrow import Bytes, Column, Numbers, Rows, pc
 
+__all__ = ["Micros", "Millis", "Piece", "fixed_rows"]
+
 Words: TypeAlias = npt.NDArray[np.uint32]
 Unsigned: TypeAlias = npt.NDArray[np.unsignedinteger]
 

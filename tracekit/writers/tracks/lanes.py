@@ -17,6 +17,8 @@ import numpy as np
 from tracekit.model.arrow import Mask
 from tracekit.model.trace import Run
 
+__all__ = ["Heading", "LaneKey", "Track", "TrackLane", "TrackLanes", "TrackProcess"]
+
 LaneKey: TypeAlias = tuple[bool, int, int | None, int | None, int | None, int | None, int | None, int | None]
 """(on a device, source, rank, pid, device, context, stream, tid); those of the other side are None."""
 ProcessKey: TypeAlias = tuple[bool, int, int | None, int | None, int | None]

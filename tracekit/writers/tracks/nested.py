@@ -15,6 +15,8 @@ from tracekit.writers.tracks.batch import Batch, Codes, classes, value_codes
 from tracekit.writers.tracks.lanes import TrackLanes
 from tracekit.writers.tracks.output import Spool
 
+__all__ = ["EVENTS", "CounterNumbers", "NestedEvents", "Order", "TrackItems", "order_packets"]
+
 # Counters by process and name: the viewers draw one line for each.
 
 

@@ -19,6 +19,8 @@ from tracekit.writers.base import RowStream, WriteOptions, Written, new_file
 from tracekit.writers.gzipped import Sink, gzipped
 from tracekit.writers.tracks.lanes import TrackLanes
 
+__all__ = ["Spool", "file_facts", "title", "viewer_file"]
+
 # A temporary file for formats that have all rows of a track in one place, while rows come in order of time.
 #
 # Each part of a track (a column of its table, say) is written in pieces as the rows come, and read back as a whole.

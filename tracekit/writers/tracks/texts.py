@@ -16,6 +16,8 @@ import orjson
 
 from tracekit.writers.json_text import OWN_KEYS, facts_json, parsed
 
+__all__ = ["facts_text", "merged", "number_text", "quoted"]
+
 _ESCAPE = re.compile(r"\\(.)", re.DOTALL)
 
 

@@ -25,6 +25,8 @@ from tracekit.readers.engine.wire import BYTES, VARINT, WireError, checked_varin
 from tracekit.readers.nsys.report.messages import last_values, message
 from tracekit.readers.source import Source
 
+__all__ = ["Container"]
+
 MAGIC = b"NVIDIA Tegra Profiler Report "
 TRAILER = b"U3w[END]"
 RAW_MAGIC = b"QDTEXT00"

@@ -22,6 +22,8 @@ from tracekit.safety.scratch import scratch_directory, scratch_file
 from tracekit.safety.spill import PackedBatches
 from tracekit.safety.unfinished import Unfinished
 
+__all__ = ["MEMORY_BYTES", "Decoder", "NotNanoseconds", "TableStore"]
+
 # Rows of tables that come in any order: in memory while they are few, else on disk.
 
 

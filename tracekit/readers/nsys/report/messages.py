@@ -18,6 +18,8 @@ from tracekit.readers.engine import wire
 from tracekit.readers.engine.wire import BYTES, FIXED32, FIXED64, VARINT, Picked, WireError, fields_of
 from tracekit.readers.packets.texts import slices
 
+__all__ = ["Buffer", "Messages", "Spans", "first_of_each", "last_values", "message", "places_among"]
+
 MOST_FIELDS = 1 << 14
 """Most fields of a message in a block, where each is a step: a call chain has a field for each of its frames."""
 MOST_SMALL_FIELDS = 1 << 20

@@ -42,6 +42,8 @@ if TYPE_CHECKING:
     from tracekit.model.trace import Ledger
     from tracekit.readers.source import Source
 
+__all__ = ["read", "sniff"]
+
 MAGIC = b"NVIDIA Tegra Profiler Report "
 
 
@@ -52,9 +54,9 @@ def sniff(head: Head) -> Confidence:
 
 def read(source: Source, options: ReadOptions, ledger: Ledger) -> ReadResult:
     """Return the events. Raises: ParseError for a damaged report, or one whose times or compression are not known."""
-    from tracekit.readers.nsys import _sqlite
     from tracekit.readers.nsys.report.tables import open_report
+    from tracekit.readers.nsys.sqlite import read_tables
 
     osrt = options.value(OSRT)
     tables = open_report(source, ledger, osrt=osrt)
-    return _sqlite.read_tables(tables, "nsys-report", source, options, ledger, osrt=osrt, known=tables.meta)
+    return read_tables(tables, "nsys-report", source, options, ledger, osrt=osrt, known=tables.meta)

@@ -16,6 +16,8 @@ from tracekit.readers.nsys.report import layout
 from tracekit.readers.nsys.report.container import Container
 from tracekit.readers.nsys.report.messages import last_values
 
+__all__ = ["Row", "info_rows", "meta_of"]
+
 Row = dict[str, object]
 
 _SESSION, _SYSTEM, _UTC, _LOCAL = 1, 3, 9, 10

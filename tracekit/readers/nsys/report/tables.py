@@ -21,6 +21,8 @@ from tracekit.readers.source import Source
 from tracekit.readers.sqlite.database import Cells, CellType, RowBlock
 from tracekit.safety.limits import in_force
 
+__all__ = ["ReportTables", "open_report"]
+
 _MOST_NAMED = 6
 """Kinds that the note about what is not understood names; the ledger has all of them."""
 

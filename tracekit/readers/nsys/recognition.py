@@ -1,0 +1,48 @@
+"""What recognition needs of the exports of Nsight Systems, without what reading needs.
+
+The list of formats has the patterns, and every SQLite database is asked about its tables.
+"""
+
+from __future__ import annotations
+
+from tracekit.readers.base import Confidence
+from tracekit.readers.head import Head
+
+__all__ = ["STATS_LATE", "sniff_sqlite"]
+
+STATS_LATE = (
+    rb"(?:Start|Duration|Total|Total Time|Avg|TAvg) ?\((?:ns|nsec|us|ms|s|KiB|MB|B)\)",
+    rb"Total Time",
+    rb"(?:Processing|Running|Exporting) \[",
+    rb"Executing '",
+    rb" contain .*\bdata\b",
+    rb"Statistics \(",
+    rb"[Mm]igration [Ss]ize",
+)
+"""Patterns that show a table behind the head of a long log."""
+
+SIGNATURE = (
+    "NVTX_EVENTS",
+    "TARGET_INFO_",
+    "META_DATA_EXPORT",
+    "EXPORT_META_DATA",
+    "CUPTI_ACTIVITY_KIND_",
+    "OSRT_API",
+    "ProcessStreams",
+)
+
+_OWN = tuple(name for name in SIGNATURE if name not in ("OSRT_API", "ProcessStreams"))
+_NVPROF = {"StringTable", "Version"}
+
+
+def sniff_sqlite(head: Head) -> Confidence:
+    """Return YES for StringIds beside any table of such an export, or alone.
+
+    MAYBE for tables of such an export without StringIds: it is called by its name, unless another reader is sure.
+    """
+    others = head.tables - {"StringIds"}
+    if "StringIds" in head.tables:
+        known = not others or any(table.startswith(SIGNATURE) for table in others)
+        return Confidence.YES if known else Confidence.NO
+    known = _NVPROF.isdisjoint(others) and any(table.startswith(_OWN) for table in others)
+    return Confidence.MAYBE if known else Confidence.NO

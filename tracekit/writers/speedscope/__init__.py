@@ -1,1 +1,0 @@
-"""Profiles for speedscope."""
