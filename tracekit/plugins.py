@@ -122,6 +122,7 @@ class Registry(MutableMapping[str, D]):
 
     def _of_plugins(self) -> dict[str, D]:
         if self._others is None:
+            # A look for plugins reads a file of every installed package, so it waits until a name is not one of ours.
             self._others = plugins(self._group, self._kind, self._ours) if self._group in GROUPS else {}
         return self._others
 

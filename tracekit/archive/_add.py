@@ -38,9 +38,8 @@ from tracekit.safety.anonymize import Anonymizer
 # Files of one entry that several processes wrote become one file, without a lock and on any store.
 #
 # A file is only removed when there is one of a later revision with all its tags, so that nothing that was acknowledged
-# is
-# lost: not by several adds at the same moment, not by a kill between a write and a removal, not by copying one archive
-# over another. If a tag has two values, that of the later revision stays.
+# is lost: not by several adds at the same moment, not by a kill between a write and a removal, not by copying one
+# archive over another. If a tag has two values, that of the later revision stays.
 
 
 def files_of(store: Store, run: str, entry_id: str) -> list[StoredEntry]:

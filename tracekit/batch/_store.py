@@ -317,7 +317,7 @@ class OutputFolder:
         """Return the result of a run; None where there is no complete one of this form."""
         return read_json(self.runs / key / RESULT_NAME, RunResult)
 
-    def commit(self, made: Path, key: str, trash: Path) -> None:
+    def commit(self, finished: Path, key: str, trash: Path) -> None:
         """Move a finished folder to its place. The previous one goes to `trash` first, on the same file system.
 
         A kill between the two moves leaves no result: the next batch does the run again. Raises: OutputError.
@@ -328,10 +328,10 @@ class OutputFolder:
             try:
                 if target.exists():
                     target.rename(aside)
-                made.rename(target)
+                finished.rename(target)
             except OSError as err:
                 # Another batch may have moved its own folder there between the two steps: try again.
-                if made.exists() and (aside.exists() or target.exists()) and attempt < 100:
+                if finished.exists() and (aside.exists() or target.exists()) and attempt < 100:
                     continue
                 raise OutputError(f"cannot be written ({err.strerror or err})", path=target) from err
             finally:

@@ -42,8 +42,9 @@ def run_within_limits(task: RunTask) -> Outcome:
 def child() -> None:
     """Do the run that stdin has, and print its outcome."""
     signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
+    # The worker reads the outcome from stdout: a library that prints there would make it unreadable.
     answer = os.dup(sys.stdout.fileno())
-    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # nothing else may print there
+    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
     task: RunTask = pickle.load(sys.stdin.buffer)  # the worker wrote it
     guard.obey(task.options.limits.memory)
     outcome = do_run(task)

@@ -65,7 +65,7 @@ class RunOptions:
         """Return the options as a result records them. An archive in OUT moves with it."""
         place = "archive" if self.archive == str(out / "archive") else masked(self.archive)
         tokens = self.anonymize
-        made: OptionsJson = {
+        written: OptionsJson = {
             "archive": place if tokens is None or place == "archive" else tokens.file(place),
             "to": list(self.to),
             "strict": self.strict,
@@ -74,16 +74,16 @@ class RunOptions:
             "page_args_mb": float(self.page.page_args_mb),
         }
         if tokens is not None:
-            made["anonymized"], made["anonymized_names"] = mark_of(tokens), tokens.names
+            written["anonymized"], written["anonymized_names"] = mark_of(tokens), tokens.names
         if self.limits.read_bytes:
-            made["max_read_bytes"] = self.limits.read_bytes
+            written["max_read_bytes"] = self.limits.read_bytes
         if self.limits.read_events:
-            made["max_read_events"] = self.limits.read_events
+            written["max_read_events"] = self.limits.read_events
         if self.limits.seconds:
-            made["max_time_s"] = float(self.limits.seconds)
+            written["max_time_s"] = float(self.limits.seconds)
         if self.limits.memory:
-            made["max_memory"] = self.limits.memory
-        return made
+            written["max_memory"] = self.limits.memory
+        return written
 
 
 @dataclass(frozen=True, slots=True)

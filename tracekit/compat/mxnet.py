@@ -458,9 +458,8 @@ LAYOUT = Renderer(name="mxnet", suffixes=(), render=render)
 # mxnet: durations, counters and memory by category and name, as MXNet's aggregate statistics show them.
 #
 # By default with the figures that are right: percentiles, a mean that is one, bytes; the categories of a trace of
-# another
-# tool are the kinds of its events. With `--compat mxnet` the tables are those of `profiler.dumps()`, and so is the text
-# (`compat/mxnet/layout.py`).
+# another tool are the kinds of its events. With `--compat mxnet` the tables are those of `profiler.dumps()`, and so is
+# the text (`compat/mxnet/layout.py`).
 
 
 NAME, TITLE = "mxnet", "Statistics by category (MXNet)"

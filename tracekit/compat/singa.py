@@ -323,17 +323,16 @@ LAYOUT = Renderer("singa", (), render)
 # singa: phases and operators of an average iteration, in the order of the graph, as SINGA's time profiling has them.
 #
 # A profile that SINGA printed keeps its own figures. SINGA divides the operators by all iterations, even by the ones
-# that
-# it skipped and did not time. The option `iterations` corrects the times (`skip_iterations`: 5 by default); without it
-# a
-# note says that they are too small. A profile of tracekit's own face names its divisor: its times are shown for an
-# average measured iteration, and the option has no effect. `_events` takes any other trace apart: phases are events of
-# kind forward, backward and optimizer. Without them forward is everything before the first operator whose name contains
-# "Backward", and backward the rest of the iteration, as in SINGA. Iterations that are skipped do not count.
+# that it skipped and did not time. The option `iterations` corrects the times (`skip_iterations`: 5 by default);
+# without it a note says that they are too small. A profile of tracekit's own face names its divisor: its times are
+# shown for an average measured iteration, and the option has no effect. `_events` takes any other trace apart: phases
+# are events of kind forward, backward and optimizer. Without them forward is everything before the first operator whose
+# name contains "Backward", and backward the rest of the iteration, as in SINGA. Iterations that are skipped do not
+# count.
 #
 # With compat "singa" the figures are SINGA's: operators are divided by all iterations, and 5 iterations are skipped
-# where
-# there are more. `verbosity` (2 unless said) chooses phases (1), operators (2) or those whose name contains "Dist" (3).
+# where there are more. `verbosity` (2 unless said) chooses phases (1), operators (2) or those whose name contains
+# "Dist" (3).
 
 
 _TITLE = "Phases and operators of an iteration (SINGA)"

@@ -269,8 +269,7 @@ LAYOUT = Renderer(name="torch", suffixes=(), render=render)
 # of its allocator: segments, blocks, and what each stack allocated.
 #
 # By default times are numbers, a row a row of the file, ordered by self time; a ratio is of the self times of its
-# table.
-# With `--compat torch` the tables have the cells as PyTorch printed them, and so has the text (`layout`).
+# table. With `--compat torch` the tables have the cells as PyTorch printed them, and so has the text (`layout`).
 
 
 NAME, TITLE = "torch", "PyTorch tables and snapshots"

@@ -53,10 +53,8 @@ __all__ = [
 # in part.
 #
 # Device work is charged to the innermost range in which its launch call BEGAN, wherever and whenever it ran. Launches
-# and
-# work are joined by (source, pid, correlation). Work whose launch is not in the trace, or began in no range, belongs
-# into
-# a row "(unattributed)".
+# and work are joined by (source, pid, correlation). Work whose launch is not in the trace, or began in no range,
+# belongs into a row "(unattributed)".
 
 
 CALLS = API_CALLS | {Kind.SYNC}

@@ -86,10 +86,9 @@ def _joined(index: TraceIndex, rows: I64) -> LaunchedWork:
 # Calls in which the host waits for a device, by name. The tables are data.
 #
 # Sources: the synchronization behaviour of the CUDA runtime ("API synchronization behavior" in its reference:
-# cudaMemcpy
-# and cudaMemset to host memory, cudaFree), its driver names (cuMemcpyHtoD_v2) and HIP's (hipMemcpyWithStream waits for
-# its stream). An asynchronous copy from or to pageable memory waits as well: its call ends after the copy itself, which
-# only the times tell.
+# cudaMemcpy and cudaMemset to host memory, cudaFree), its driver names (cuMemcpyHtoD_v2) and HIP's (hipMemcpyWithStream
+# waits for its stream). An asynchronous copy from or to pageable memory waits as well: its call ends after the copy
+# itself, which only the times tell.
 
 
 Mask = npt.NDArray[np.bool_]

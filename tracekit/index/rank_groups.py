@@ -93,8 +93,8 @@ def find(index: TraceIndex, by: str, topology: Topology | None = None) -> RankGr
     code = np.array([number[label] for label in named], np.int64)
     ranks: list[set[int]] = [set() for _ in labels]
     sources: list[set[int]] = [set() for _ in labels]
-    for at, rank, own in zip(code.tolist(), members.ranks, members.sources, strict=True):
-        sources[at] |= own
+    for at, rank, inputs in zip(code.tolist(), members.ranks, members.sources, strict=True):
+        sources[at] |= inputs
         ranks[at] |= set() if rank is None else {rank}
     in_order = tuple(tuple(sorted(each)) for each in ranks)
     notes = [*_absent(index, members.ranks, topology), *(known.notes if by != RANK else ())]
@@ -302,6 +302,8 @@ def _absent(index: TraceIndex, ranks: Sequence[int | None], topology: Topology |
 
 
 def _listing(labels: Sequence[str], ranks: Sequence[tuple[int, ...]], most: int = 8) -> list[str]:
-    parts = [f"{label}: rank {parallel_groups.listed(own)}" for label, own in zip(labels, ranks, strict=True) if own]
+    parts = [
+        f"{label}: rank {parallel_groups.listed(group)}" for label, group in zip(labels, ranks, strict=True) if group
+    ]
     more = f"; and {len(parts) - most:,} more" if len(parts) > most else ""
     return ["; ".join(parts[:most]) + more] if parts else []

@@ -94,11 +94,10 @@ def has_events(data: bytes) -> bool:
 
 # The processes that device rows belong to: one in a file of Kineto, several where a tool joined the files of ranks.
 #
-# Device rows have pid = device, and only the file says which process launched them. Tools that join files
-# (SGLang's ProfileMerger) put a label before each pid, "[TP00] 4711" and "[TP00] 0": then the label says it. Others
-# keep
-# the pids as they are: then the process is not known, and the rows have no pid.
-# A label names the rank too (`events.RankLabels`).
+# Device rows have pid = device, and only the file says which process launched them. Tools that join files (SGLang's
+# ProfileMerger) put a label before each pid, "[TP00] 4711" and "[TP00] 0": then the label says it. Others keep the pids
+# as they are: then the process is not known, and the rows have no pid. A label names the rank too
+# (`events.RankLabels`).
 #
 # The process that launches is the one that calls the runtime or driver. Others may have ranges and frames in the file
 # too, and do not make it one of several. Without any such call all processes with rows of the host count.

@@ -48,6 +48,7 @@ def _write(
     totals: list[pa.RecordBatch] = []
     with new_file(target, force=options.force) as file, compressed(file, target) as out:
         events = _events(stream.batches, totals)
+        # Only the first event says which table the file holds: totals may come before it.
         first = next(events, None)
         if first is None and totals:
             written.totals = _table(out, schema.TOTALS, map(change, totals))

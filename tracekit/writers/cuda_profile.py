@@ -173,6 +173,7 @@ def _write(stream: RowStream, target: Path, options: WriteOptions, *, comma: boo
     written = Written(target)
     contents = _Contents()
     with new_file(target, force=options.force) as out, scratch_folder() as folder:
+        # The header of each context has the columns of all its rows, so rows wait on disk until the last one is seen.
         spool = folder / "rows.arrow"
         with StoredRows(spool, EVENTS) as rows:
             for batch in stream.batches:
@@ -289,6 +290,7 @@ def _columns(contents: _Contents, clock: str) -> list[str]:
     if contents.members.keys() & {"cputime_ns", "cputime"}:
         first.append("cputime")
     later = [word for name, word in _COLUMNS.items() if name in contents.columns]
+    # A member of args that has the name of a column of ours would be read back as that column.
     reserved = {"cputime_ns", "gputime_ns", *_RESERVED, *first, *later}
     return [*first, *later, *(key for key in contents.members if key not in reserved)]
 

@@ -50,6 +50,7 @@ def write(stream: RowStream, target: Path, options: WriteOptions) -> Written:
     head: dict[str, object] = {"tracekit": "events-jsonl", "schema": schema.VERSION, "version": options.version}
     with new_file(target, force=options.force) as file, compressed(file, target) as out:
         out.write(_line(head | {"run": stream.run.to_json()}))
+        # Texts of 64 MB at most are built at once: one batch may hold names of megabytes.
         for batch in stream.batches:
             for part in _cut(batch):
                 out.write(json_lines(part))

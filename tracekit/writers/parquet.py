@@ -142,6 +142,7 @@ def write(stream: RowStream, target: Path, options: WriteOptions) -> Written:
                 yield batch
 
     with new_file(target, force=options.force) as file:
+        # A file has one schema, that of its first row group: it is opened when the first rows are there.
         groups = row_groups(events(), ROWS_PER_GROUP)
         first = next(groups, None)
         only_totals = compact(concat(totals, schema.TOTALS)) if first is None and totals else None

@@ -74,6 +74,7 @@ def write(stream: RowStream, target: Path, options: WriteOptions) -> Written:
                 continue
             maker.add(batch)
             counters = int(np.count_nonzero(batch.phase == COUNTER))
+            # NOT_WRITTEN are counter values that are not finite: the loader has counted them.
             drawn = int(np.count_nonzero((batch.phase == SLICE) | (batch.phase == NOT_WRITTEN)))
             written.leave_out(_COUNTERS, counters)
             written.leave_out(_MARKS, batch.count - drawn - counters)

@@ -54,8 +54,7 @@ __all__ = [
 #
 # Upstream sorts its tables with it, so rows of equal figures stand as this algorithm leaves them: ranges of at most 16
 # are sorted by insertion, which keeps equals in order; longer ones are first parted around the median of three. The
-# fall
-# back to a heap for hostile orders is not followed: there equals keep their order.
+# fall back to a heap for hostile orders is not followed: there equals keep their order.
 #
 # Source: introsort (Musser 1997), with the threshold and the pivots of libstdc++.
 

@@ -252,10 +252,9 @@ def _count(name: str, args: str) -> int:
 # Paddle's Model, Operator, Kernel, Memory Manipulation and UserDefined Summary: sums over occurrences, by name.
 #
 # GPU time is that of the work launched below an event, wherever and whenever it ran: kernels alone in the Model
-# Summary,
-# copies and memsets too in the others. Ratios are to T (CPU of the Model, Memory Manipulation and UserDefined Summary),
-# to the GPU time of all ProfileStep (their GPU), to the sum over all operators of a block, to the operator or the child
-# above, to the sum over all kernels.
+# Summary, copies and memsets too in the others. Ratios are to T (CPU of the Model, Memory Manipulation and UserDefined
+# Summary), to the GPU time of all ProfileStep (their GPU), to the sum over all operators of a block, to the operator or
+# the child above, to the sum over all kernels.
 
 
 OPERATOR_COLUMNS = TREE_COLUMNS | {"args"}

@@ -49,8 +49,7 @@ __all__ = [
 # Blocks of rows as the reader of Theano's profiles yields them; the views of Theano share them.
 #
 # A block is what Theano prints of one function: facts (section `header`), the tables Class, Ops and Apply, and what
-# else
-# it printed. The rows of a trace are brought into the same form, so one view shows both.
+# else it printed. The rows of a trace are brought into the same form, so one view shows both.
 
 
 class TheanoRow(TotalsRow):
@@ -220,9 +219,8 @@ def number(value: object) -> float | None:
 #
 # The time of an event is its self time: the part that no event within it covers, as the time of a node of Theano is its
 # own. So the tables add up to the time that threads and streams were at work, and nothing counts twice. An apply node
-# is
-# the k-th event of a name on its thread within a step, over all steps; without steps each event is one. Its id is its
-# place among the nodes of its thread, by first start. Steps are the function's calls, and no nodes.
+# is the k-th event of a name on its thread within a step, over all steps; without steps each event is one. Its id is
+# its place among the nodes of its thread, by first start. Steps are the function's calls, and no nodes.
 
 
 NO_NODES = frozenset({Kind.STEP, Kind.COUNTER, Kind.MARK, Kind.FLOW, Kind.MEMORY})

@@ -23,11 +23,9 @@ from tracekit.model.units import MAX_NS, to_ns
 # Cells of a block of text by their places: numbers and texts of many cells at once, exact.
 #
 # A cell is a start and an end in a padded copy of the text. Numbers are read eight characters at a time: one 64-bit
-# word
-# is fetched for each cell, and multiplications combine its digits, for all cells together. A cell of an unusual form
-# (more decimals, an exponent, a sign, junk) is reported as not read, for an exact path that goes cell by cell. Source
-# of
-# the eight-digit step: the well-known SWAR conversion ("simd within a register").
+# word is fetched for each cell, and multiplications combine its digits, for all cells together. A cell of an unusual
+# form (more decimals, an exponent, a sign, junk) is reported as not read, for an exact path that goes cell by cell.
+# Source of the eight-digit step: the well-known SWAR conversion ("simd within a register").
 
 
 PAD = 16

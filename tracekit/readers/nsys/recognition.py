@@ -1,4 +1,4 @@
-"""What recognition needs of the exports of Nsight Systems, without what reading needs.
+"""Recognition of the exports of Nsight Systems, without what reading needs.
 
 The list of formats has the patterns, and every SQLite database is asked about its tables.
 """

@@ -68,9 +68,8 @@ def sniff(head: Head) -> Confidence:
 # Types of the fields in a snapshot of PyTorch's allocator: only texts and integers are taken for texts and integers.
 #
 # A pickle may hold anything anywhere: a list in the place of a name, a truth value in the place of a stream, a list
-# that
-# holds itself. So each field is compared with its type before anything else is done with it. `str()` of a nested object
-# might never end.
+# that holds itself. So each field is compared with its type before anything else is done with it. `str()` of a nested
+# object might never end.
 
 
 Record = dict[str, Any]

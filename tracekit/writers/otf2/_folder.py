@@ -55,6 +55,7 @@ def new_folder(target: Path, *, force: bool) -> Iterator[Path]:
 
 def _take_name(made: Path, target: Path, named: Path, *, force: bool) -> None:
     """Give the finished folder its name; an older one goes into the folder around it. Raises: OSError, OutputError."""
+    # A folder cannot be renamed onto another one that has files: they change places in one step where the system can.
     old = made.with_name("old")
     if force and target.exists():
         if _exchange(made, target):

@@ -93,6 +93,7 @@ def write(stream: RowStream, target: Path, options: WriteOptions) -> Written:
         _add_notes(loader, values.with_more, with_args, written)
         places = locations(spool, loader.lanes)
         base = None if stream.run.origin_ns is None else stream.run.origin_ns + (loader.first_ns or 0)
+        # The library wants all events of a location before those of the next, and definitions last: hence the spool.
         try:
             with Archive(folder, options.version) as archive:
                 for place in places:
@@ -105,6 +106,7 @@ def write(stream: RowStream, target: Path, options: WriteOptions) -> Written:
             raise OutputError(
                 f"the archive cannot be written: {err}", path=target, hint="is there space on the disk?"
             ) from err
+        # OTF2 has no place for the ids of the file: `tracekit.json` beside it has the location of each lane.
         numbers = {place.track.number: place.number for place in places if place.track is not None}
         facts = file_facts(stream, options, loader.lanes, written, base_ns=base or loader.first_ns or 0)
         lanes = zip(loader.lanes.tracks, loader.lanes.facts(), strict=True)

@@ -66,6 +66,7 @@ class DeviceRows:
         self._starts = np.cumsum([0, *(len(k[0]) for k in self._keys)])
         self._source, self._correlation, self._pid = (np.concatenate(c) for c in zip(*self._keys, strict=True))
         self._keys = []
+        # By source and correlation; equal ones stay in order of start, in which a call (of a graph, say) takes them.
         self._order = np.lexsort((np.arange(len(self._source)), self._correlation, self._source))
         self._taken = np.zeros(len(self._source), np.bool_)
 
@@ -109,6 +110,7 @@ class DeviceRows:
         out: dict[int, Row] = {}
         if not wanted or self._file is None:
             return out
+        # Each batch of the file is read once for all wanted rows in it: reading them one by one takes a batch each.
         numbers = np.unique(np.array(wanted, np.int64))
         batch_of_row = np.searchsorted(self._starts, numbers, "right") - 1
         for batch in np.unique(batch_of_row).tolist():

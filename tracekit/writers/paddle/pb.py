@@ -125,10 +125,13 @@ def write(stream: RowStream, target: Path, options: WriteOptions) -> Written:
         try:
             with scratch_file(folder / "pieces") as spool:
                 state = _PaddlePbState(written, 0, stream.run, spool, devices)
+                # First pass: a call comes before its kernels, and takes them with it into its node. So host rows wait
+                # on disk until all device work is known.
                 with StoredRows(rows, _PLAIN) as store:
                     for batch in stream.batches:
                         if kept := _host_part(batch, state):
                             store.write_batch(kept)
+                # The clock of the run is known only when its last batch was read.
                 state.origin = stream.run.origin_ns or 0
                 devices.seal()
                 for chunk in _stored(rows):

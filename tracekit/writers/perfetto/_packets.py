@@ -26,9 +26,8 @@ from tracekit.writers.tracks.nested import Order, TrackItems, order_packets
 # Tracks of Perfetto: their descriptors, their packet sequences, and the texts that each sequence has defined.
 #
 # Each track is a packet sequence of its own, whose defaults name the track and a clock that counts from packet to
-# packet.
-# So a packet has neither a track nor an absolute time. pid, tid and uuid are small numbers of our own: Perfetto loses
-# the name of a process or thread 0, and cuts ids to 32 bits.
+# packet. So a packet has neither a track nor an absolute time. pid, tid and uuid are small numbers of our own: Perfetto
+# loses the name of a process or thread 0, and cuts ids to 32 bits.
 
 
 TRACE_CLOCK, UNIX_CLOCK, STEP_CLOCK = 6, 1, 64

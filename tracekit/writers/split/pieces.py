@@ -43,8 +43,7 @@ __all__ = ["pieces"]
 # Cuts: an event that is open at a cut ends there, and goes on in the next piece.
 #
 # Both parts have a member `cut` in their args: start and duration of the whole event, and the number of the part from
-# 1.
-# So the durations of all parts are that of the event, and each event has one part with number 1.
+# 1. So the durations of all parts are that of the event, and each event has one part with number 1.
 
 
 @dataclass(frozen=True, slots=True)
