@@ -9,22 +9,22 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from tracekit.analysis.series import ChangePoint, change_points
-from tracekit.comparison._inputs import LoadedRuns, LoadOptions, find_runs, load, unique_runs
-from tracekit.comparison._match import NameGroup, match
-from tracekit.comparison._measure import (
+from tracekit.comparison._change import (
     FASTER,
     LEVEL,
-    METRICS,
     MIN_VALUES,
     SAME,
     SLOWER,
+    TOO_FEW_RUNS,
     UNKNOWN,
     Change,
-    Sides,
     VerdictLimits,
-    measure,
-    parse_metric,
 )
+from tracekit.comparison._inputs import LoadedRuns, LoadOptions, find_runs, load, unique_runs
+from tracekit.comparison._match import NameGroup, match
+from tracekit.comparison._measure import Sides, measure
+from tracekit.comparison._metrics import METRICS, parse_metric
+from tracekit.comparison._one_run import smallest_shown
 from tracekit.comparison._profile import Profile
 from tracekit.comparison._report import Comparison, History, history_of, report_of
 from tracekit.comparison._rules import MET, VIOLATED, CheckedRule, GateRule, check, parse_rule
@@ -39,6 +39,7 @@ __all__ = [
     "MIN_VALUES",
     "SAME",
     "SLOWER",
+    "TOO_FEW_RUNS",
     "UNKNOWN",
     "VIOLATED",
     "Change",
@@ -177,9 +178,10 @@ def _notes(sides: Sides, names: list[set[tuple[str, str]]]) -> list[str]:
             "narrower"
         )
     if not sides.by_runs and any(_measures(run) for run in (*sides.base, *sides.new)):
+        shown = smallest_shown([run.steps for run in (*sides.base, *sides.new)])
         notes.append(
-            "one run a side: the intervals include variation within the runs, and not between runs; repeat the "
-            "runs to include it"
+            "one run a side: the intervals include variation within the runs, and not between runs, so a time that "
+            f"changed by less than {100 * shown:g} % is {TOO_FEW_RUNS}; repeat the runs to find smaller changes"
         )
     return notes
 

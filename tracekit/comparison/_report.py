@@ -13,21 +13,11 @@ import numpy as np
 
 from tracekit._version import __version__
 from tracekit.analysis.series import ChangePoint, change_points
+from tracekit.comparison._change import LEVEL, TOO_FEW_RUNS, UNKNOWN, Change, VerdictLimits
 from tracekit.comparison._inputs import RunInput
 from tracekit.comparison._match import NameGroup
-from tracekit.comparison._measure import (
-    LEVEL,
-    METRICS,
-    UNKNOWN,
-    Change,
-    ComparedMetric,
-    Sides,
-    VerdictLimits,
-    measure_names,
-    metric_of_run,
-    parse_metric,
-    weights,
-)
+from tracekit.comparison._measure import Sides, measure_names, metric_of_run, weights
+from tracekit.comparison._metrics import METRICS, ComparedMetric, parse_metric
 from tracekit.comparison._profile import PATH, Amount, Profile
 from tracekit.comparison._rules import CheckedRule, describe, describe_single, percent
 from tracekit.errors import Failure
@@ -283,7 +273,7 @@ class Comparison:
 
     @property
     def verdict(self) -> str:
-        """Return "slower", "faster", "same" or "not enough data"."""
+        """Return "slower", "faster", "same", "not enough runs" or "not enough data"."""
         return self.main.verdict if self.main is not None else UNKNOWN
 
     def report(self, *, top: int = 0) -> Report:
@@ -323,6 +313,8 @@ def _verdict(comparison: Comparison) -> str:
         return f"{UNKNOWN}: too many records are missing or could not be read"
     if comparison.main is None:
         return f"{UNKNOWN}: not all runs have steps, device work or operators"
+    if comparison.verdict == TOO_FEW_RUNS:
+        return f"{TOO_FEW_RUNS}: {describe(comparison.main, interval=False)} ({comparison.main.why}; repeat the runs)"
     if comparison.main.single and comparison.verdict != UNKNOWN:
         return describe_single(comparison.main)
     why = f" ({comparison.main.why})" if comparison.main.why else ""
