@@ -30,6 +30,7 @@ from tracekit.comparison._report import Comparison, History, history_of, report_
 from tracekit.comparison._rules import MET, VIOLATED, CheckedRule, GateRule, check, parse_rule
 from tracekit.errors import Option, UsageError, sentence
 from tracekit.model.schema import Kind
+from tracekit.model.units import format_span
 
 __all__ = [
     "FASTER",
@@ -156,6 +157,13 @@ def _notes(sides: Sides, names: list[set[tuple[str, str]]]) -> list[str]:
         warm = sum(run.warm_up for run in runs)
         if warm and sides.by_step:
             notes.append(f"{side}: {warm} warm-up {'step' if warm == 1 else 'steps'} skipped (as in the view `steps`)")
+        ahead = [run for run in runs if run.ahead]
+        if ahead and sides.by_step:
+            host = sum(run.host_step_total for run in ahead) / sum(run.step_count for run in ahead)
+            notes.append(
+                f"{side}: the host runs ahead, so a step is measured on the device (as in the view `steps`); its range "
+                f"on the host takes {format_span(round(host))} on average"
+            )
         empty = [run.label for run in runs if not (run.whole or run.whole_host or run.step_count or run.totals)]
         if empty:
             notes.append(f"{side}: nothing to compare in {', '.join(empty[:3])}{' ...' if len(empty) > 3 else ''}")
@@ -180,8 +188,8 @@ def _notes(sides: Sides, names: list[set[tuple[str, str]]]) -> list[str]:
     if not sides.by_runs and any(_measures(run) for run in (*sides.base, *sides.new)):
         shown = smallest_shown([run.steps for run in (*sides.base, *sides.new)])
         notes.append(
-            "one run a side: the intervals include variation within the runs, and not between runs, so a time that "
-            f"changed by less than {100 * shown:g} % is {TOO_FEW_RUNS}; repeat the runs to find smaller changes"
+            "one run a side: the intervals include variation within the runs, and not between runs. A time that "
+            f"changed by less than {100 * shown:g} % may be noise: repeat the runs"
         )
     return notes
 

@@ -64,8 +64,8 @@ def judge_one_run_each(change: Change, limits: VerdictLimits, shown: float, *, a
         word = SAME
     else:
         word = TOO_FEW_RUNS
-        small = size < needed
-        why = (
-            f"one run each: a change below {100 * needed:g} % may be noise" if small else "one run each: the steps vary"
+        noise = (
+            f"a change below {100 * needed:g} % may be noise" if limits.least <= size < needed else "its values vary"
         )
+        why = f"one run each: {noise}"
     return replace(change, verdict=word, why=why, single=single, shown=needed)

@@ -369,6 +369,7 @@ class Profile:
     steps: shape (p,), ns: the time of each step after warm-up. Where all ranks have equally many steps, each value is
     the mean over the ranks. busy: the same for device time; None without device work. step_count, step_total: number
     and ns of the steps after warm-up, all ranks together. warm_up: the number of warm-up steps.
+    ahead: whether steps are measured on the device, since the host runs ahead. host_step_total: ns of the host ranges.
     whole, steady: amounts by name, in the run and in steps after warm-up. by_step: steady by step. keys: all names.
     durations: (index into keys, ns) of all device work, only for a run without steps.
     whole_host, steady_host: calls and self time by ("operator", name) and by ("path", names joined by PATH), calls and
@@ -388,6 +389,8 @@ class Profile:
     step_count: int
     step_total: int
     warm_up: int
+    ahead: bool
+    host_step_total: int
     keys: tuple[Key, ...]
     whole: Mapping[Key, Amount]
     steady: Mapping[Key, Amount]
@@ -432,6 +435,8 @@ def profile_of(trace: Trace, label: str) -> Profile:
         step_count=sum(counts),
         step_total=int(steps.durations[~steps.warm_up].sum()),
         warm_up=int(np.count_nonzero(steps.warm_up)),
+        ahead=bool(steps.ahead.any()),
+        host_step_total=int(steps.host_durations[~steps.warm_up].sum()),
         keys=work.keys,
         whole=whole,
         steady=steady,

@@ -133,8 +133,10 @@ def judge_rule(rule: GateRule, change: Change) -> CheckedRule:
         proven = sign * nearest > min(0.0, sign * rule.threshold) or (change.low == change.high == change.ratio)
     if proven:
         return CheckedRule(rule, VIOLATED, text, change)
-    state = TOO_FEW_RUNS if change.shown is not None else UNKNOWN
-    return CheckedRule(rule, state, f"{text}: it may be no change", change)
+    if change.shown is not None:
+        text = f"{describe(change, interval=False)}: one run each, so it may be noise"
+        return CheckedRule(rule, TOO_FEW_RUNS, text, change)
+    return CheckedRule(rule, UNKNOWN, f"{text}: it may be no change", change)
 
 
 def percent(ratio: float) -> str:
