@@ -36,6 +36,7 @@ from tracekit.comparison._change import (
 )
 from tracekit.comparison._match import NameGroup
 from tracekit.comparison._metrics import HOST, NAMED, ComparedMetric
+from tracekit.comparison._named import NamedRow, Row, rows_meant
 from tracekit.comparison._one_run import judge_one_run_each, smallest_shown
 from tracekit.comparison._profile import Amount, Key, Profile
 from tracekit.model.arrow import F64
@@ -228,16 +229,47 @@ def _keys_of(sides: Sides, metric: ComparedMetric) -> tuple[frozenset[Key], froz
     """Return the names of each side that a metric counts. The replacement of a name counts as the name."""
     if metric.what in HOST:
         names = {key for run in (*sides.base, *sides.new) for key in run.whole_host if key[0] == metric.what}
-        both = frozenset(key for key in names if metric.name in (None, key[1]))
+        both = frozenset(_chosen(metric, [NamedRow(key, (key[1],)) for key in sorted(names)]))
         return both, both
-    kinds = {"kernel": {"kernel"}, "copy": {"memcpy", "memset"}}.get(metric.what, {"kernel", "memcpy", "memset"})
-    chosen = [group for group in sides.groups if group.kind in kinds]
-    if metric.name is not None:
-        chosen = [g for g in chosen if any(name == metric.name for _, name in (*g.base, *g.new))]
+    chosen = _chosen(
+        metric, [NamedRow(group, _texts(group)) for group in sides.groups if group.kind in kinds_of(metric.what)]
+    )
     return (
         frozenset(key for group in chosen for key in group.base),
         frozenset(key for group in chosen for key in group.new),
     )
+
+
+def names_meant(sides: Sides, metric: ComparedMetric) -> frozenset[str]:
+    """Return the names that a metric counts, of both sides. Raises: UsageError for a cut name that fits several."""
+    base, new = _keys_of(sides, metric)
+    return frozenset(name for _, name in base | new)
+
+
+def _chosen(metric: ComparedMetric, rows: Sequence[NamedRow[Row]]) -> list[Row]:
+    return [each.row for each in rows] if metric.name is None else rows_meant(metric.name, rows)
+
+
+def _texts(group: NameGroup) -> tuple[str, ...]:
+    """Return the texts that name a group: each name, and what the tables show for it."""
+    names = tuple(name for _, name in (*group.base, *group.new))
+    sides = tuple(" + ".join(name for _, name in keys) for keys in (group.base, group.new) if len(keys) > 1)
+    return (*dict.fromkeys(names), group.label, *sides)
+
+
+def kinds_of(what: str) -> frozenset[str]:
+    """Return the kinds of device work that a metric of kernels, copies or the device counts."""
+    kinds = {"kernel": {"kernel"}, "copy": {"memcpy", "memset"}}
+    return frozenset(kinds.get(what, {"kernel", "memcpy", "memset"}))
+
+
+def names_known(sides: Sides, what: str) -> set[str]:
+    """Return the names of both sides that a rule about `what` could mean, in steps or outside of them."""
+    runs = (*sides.base, *sides.new)
+    if what in HOST:
+        return {name for run in runs for kind, name in run.whole_host if kind == what}
+    kinds = kinds_of(what)
+    return {name for run in runs for kind, name in run.whole if kind in kinds}
 
 
 def _amounts(run: Profile, metric: ComparedMetric, *, by_step: bool) -> dict[Key, Amount]:

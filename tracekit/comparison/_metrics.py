@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from tracekit.errors import UsageError
 from tracekit.model.units import Unit
+from tracekit.options import did_you_mean
 
 METRICS: dict[str, tuple[Unit, str]] = {
     "step.mean": (Unit.NS, "mean time of a step after warm-up"),
@@ -54,7 +55,7 @@ def parse_metric(text: str) -> ComparedMetric:
     if found and found["what"] in NAMED and found["field"] in NAMED[found["what"]]:
         unit = Unit.COUNT if found["field"] == "calls" else Unit.NS
         return ComparedMetric(text, found["what"], found["field"], found["name"].replace('\\"', '"'), unit)
-    raise UsageError(f"{text}: not a metric", hint=metric_hint())
+    raise UsageError(f"{text}: not a metric{did_you_mean(text, METRICS)}", hint=metric_hint())
 
 
 def metric_hint() -> str:

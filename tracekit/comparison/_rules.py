@@ -28,8 +28,9 @@ from tracekit.comparison._change import (
     VerdictLimits,
     direction,
 )
-from tracekit.comparison._measure import Sides, measure
-from tracekit.comparison._metrics import ComparedMetric, metric_hint, parse_metric
+from tracekit.comparison._measure import Sides, measure, names_known, names_meant
+from tracekit.comparison._metrics import NAMED, ComparedMetric, metric_hint, parse_metric
+from tracekit.comparison._named import NamedRow, no_such_name, rows_meant
 from tracekit.errors import Option, UsageError, sentence
 from tracekit.model.units import (
     BYTE_FACTOR,
@@ -99,8 +100,15 @@ def parse_rule(text: str) -> GateRule:
 
 
 def check(rule: GateRule, sides: Sides, limits: VerdictLimits) -> CheckedRule:
-    """Return the state of a rule."""
-    return judge_rule(rule, measure(sides, rule.metric, limits))
+    """Return the state of a rule. Raises: UsageError for a name that fits nothing on either side."""
+    metric = rule.metric
+    if metric.name is not None and not sides.incomplete:
+        # A misspelt name would be met for ever. Names outside of steps are known, although nothing is compared there.
+        known = {what: names_known(sides, what) for what in NAMED}
+        outside = [NamedRow(name, (name,)) for name in sorted(known[metric.what])]
+        if not names_meant(sides, metric) and not rows_meant(metric.name, outside):
+            raise no_such_name(metric, known)
+    return judge_rule(rule, measure(sides, metric, limits))
 
 
 def judge_rule(rule: GateRule, change: Change) -> CheckedRule:
