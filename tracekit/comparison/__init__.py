@@ -25,6 +25,7 @@ from tracekit.comparison._match import NameGroup, match
 from tracekit.comparison._measure import Sides, measure
 from tracekit.comparison._metrics import METRICS, parse_metric
 from tracekit.comparison._one_run import smallest_shown
+from tracekit.comparison._own_runs import without_own_runs
 from tracekit.comparison._profile import Profile
 from tracekit.comparison._report import Comparison, History, history_of, report_of
 from tracekit.comparison._rules import MET, VIOLATED, CheckedRule, GateRule, check, parse_rule
@@ -86,10 +87,9 @@ def compare(
         raise UsageError(sentence(Option("fail-on"), " needs NEW: a rule limits a change"), hint=hint)
     unique = [unique_runs(find_runs(side, LoadOptions(format, one_run)) if side else []) for side in words]
     found = [runs for runs, _ in unique]
-    new_ids = {run.entry.id for run in found[1] if run.entry}
-    if len(words[0]) == 1 and any(run.entry and run.entry.id not in new_ids for run in found[0]):
-        # A new entry may have the tag of the baseline already: it is not compared with itself.
-        found[0] = [run for run in found[0] if not run.entry or run.entry.id not in new_ids]
+    own_notes: list[str] = []
+    if words[0] != words[1]:
+        found[0], own_notes = without_own_runs(found[0], found[1])
     total = sum(map(len, found))
     done = 0
     sides: list[LoadedRuns] = []
@@ -108,6 +108,7 @@ def compare(
         trend = history_of(sides[0].profiles, sides[0].runs)
         if trend.since and sides[1].profiles:
             sides[0] = replace(sides[0], profiles=sides[0].profiles[trend.since :], runs=sides[0].runs[trend.since :])
+    sides[0] = replace(sides[0], notes=[*own_notes, *sides[0].notes])
     names = (", ".join(words[0]), ", ".join(words[1]))
     failures = tuple(failure for side in sides for failure in side.failures)
     if not sides[1].profiles:
