@@ -243,7 +243,8 @@ def test_a_folder_of_ranks_is_one_run_and_a_folder_of_repeats_is_several(tmp_pat
 
 def test_patterns_and_several_words_are_repeats(tmp_path: Path) -> None:
     folder = repeats(tmp_path / "a", 5, count=6)
-    found = compare(f"{folder}/*.parquet", [f"{folder}/r00.parquet", f"{folder}/r01.parquet"])
+    other = repeats(tmp_path / "b", 2, count=6)
+    found = compare(f"{folder}/*.parquet", [f"{other}/r00.parquet", f"{other}/r01.parquet"])
     assert found.sides is not None
     assert (len(found.sides.base), len(found.sides.new)) == (5, 2)
 

@@ -20,6 +20,7 @@ from tracekit.comparison._change import (
     Change,
     VerdictLimits,
 )
+from tracekit.comparison._cut_runs import side_without_its_kernels, without_cut_runs
 from tracekit.comparison._inputs import LoadedRuns, LoadOptions, find_runs, load, unique_runs
 from tracekit.comparison._match import NameGroup, match
 from tracekit.comparison._measure import Sides, measure
@@ -86,14 +87,14 @@ def compare(
         hint = sentence("tracekit compare BASE NEW ", Option("fail-on", takes="RULE"))
         raise UsageError(sentence(Option("fail-on"), " needs NEW: a rule limits a change"), hint=hint)
     unique = [unique_runs(find_runs(side, LoadOptions(format, one_run)) if side else []) for side in words]
-    found = [runs for runs, _ in unique]
+    chosen = [runs for runs, _ in unique]
     own_notes: list[str] = []
     if words[0] != words[1]:
-        found[0], own_notes = without_own_runs(found[0], found[1])
-    total = sum(map(len, found))
+        chosen[0], own_notes = without_own_runs(chosen[0], chosen[1])
+    total = sum(map(len, chosen))
     done = 0
     sides: list[LoadedRuns] = []
-    for runs, (_, notes) in zip(found, unique, strict=True):
+    for runs, (_, notes) in zip(chosen, unique, strict=True):
 
         def side_progress(share: float, before: int = done, count: int = len(runs)) -> None:
             if progress is not None:
@@ -103,17 +104,21 @@ def compare(
         loaded = load(runs, options) if runs else LoadedRuns([], [], [])
         sides.append(replace(loaded, notes=[*notes, *loaded.notes]))
         done += len(runs)
+    whole, left_out = without_cut_runs(sides)
     trend = None
     if history:
-        trend = history_of(sides[0].profiles, sides[0].runs)
+        trend = history_of(sides[0].profiles, sides[0].runs, whole[0].profiles)
         if trend.since and sides[1].profiles:
             sides[0] = replace(sides[0], profiles=sides[0].profiles[trend.since :], runs=sides[0].runs[trend.since :])
-    sides[0] = replace(sides[0], notes=[*own_notes, *sides[0].notes])
+            whole, left_out = without_cut_runs(sides)
+    whole[0] = replace(whole[0], notes=[*own_notes, *whole[0].notes])
     names = (", ".join(words[0]), ", ".join(words[1]))
     failures = tuple(failure for side in sides for failure in side.failures)
     if not sides[1].profiles:
-        return Comparison(None, (), None, (), trend, tuple(sides[0].notes), names=names, failures=failures)
-    return replace(_compared(sides, parsed, limits or VerdictLimits(), trend), names=names, failures=failures)
+        said = [f"left out: {text}" for text in left_out]
+        return Comparison(None, (), None, (), trend, (*said, *whole[0].notes), names=names, failures=failures)
+    found = _compared(whole, parsed, limits or VerdictLimits(), trend)
+    return replace(found, names=names, failures=failures, left_out=tuple(left_out))
 
 
 def _compared(
@@ -126,10 +131,14 @@ def _compared(
     groups = match(names[0], names[1], signed[0], signed[1], base[0].sequences, new[0].sequences)
     both = Sides(base, new, tuple(groups), by_step)
     changes = tuple(measure(both, parse_metric(text), limits) for text in METRICS)
-    main = None if both.incomplete else _main(both, changes)
+    cut = side_without_its_kernels(base, new)
+    main = None if both.incomplete or cut else _main(both, changes)
     checked = tuple(check(rule, both, limits) for rule in rules)
+    if cut:
+        # Steps on the host say nothing about a side whose kernels are missing.
+        checked = tuple(CheckedRule(each.rule, UNKNOWN, cut, each.change) for each in checked)
     notes = [note for side in sides for note in side.notes]
-    return Comparison(both, changes, main, checked, trend, (*notes, *_notes(both, names)), limits)
+    return Comparison(both, changes, main, checked, trend, (*notes, *_notes(both, names)), limits, undecided=cut)
 
 
 def _main(sides: Sides, changes: Sequence[Change]) -> Change | None:

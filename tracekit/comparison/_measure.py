@@ -102,8 +102,14 @@ def _measured(
     left = [metric_of_run(run, metric, base, by_step=sides.by_step) for run in sides.base]
     right = [metric_of_run(run, metric, new, by_step=sides.by_step) for run in sides.new]
     if metric.field in ("total", "calls"):
-        # A run without any, on a side where other runs have some, spent no time on it: zero, not missing data.
-        left, right = ([0.0 if v is None and any(side) else v for v in side] for side in (left, right))
+        # A run with other rows of this kind spent no time on it: zero. Without such rows its time is not known.
+        left, right = (
+            [
+                0.0 if v is None and any(values) and has_rows(run, metric.what) else v
+                for v, run in zip(values, runs, strict=True)
+            ]
+            for values, runs in ((left, sides.base), (right, sides.new))
+        )
     known = [[v for v in side if v is not None] for side in (left, right)]
     for side, found in zip(("base", "new"), known, strict=True):
         if not found:
@@ -111,6 +117,18 @@ def _measured(
     if sum(map(len, known)) >= MIN_RUNS:
         return changed(metric, "runs", np.array(known[0]), np.array(known[1]), "mean", limits, level=level)
     return _measured_within(sides, metric, (base, new), known, limits, level=level)
+
+
+def has_rows(run: Profile, what: str) -> bool:
+    """Return whether a run has rows of the kind that metrics of `what` count, anywhere in it."""
+    if what in (*HOST, "path"):
+        return any(kind == what for kind, _ in run.whole_host)
+    return bool(run.whole) or what == "step"
+
+
+def with_rows(runs: Sequence[Profile], what: str) -> tuple[Profile, ...]:
+    """Return the runs that have rows of a kind, for an average without the zeros of the others; all if none has."""
+    return tuple(run for run in runs if has_rows(run, what)) or tuple(runs)
 
 
 def _measured_within(
@@ -162,6 +180,7 @@ def _with_exact_ns(sides: Sides, change: Change, base: frozenset[Key], new: froz
     exact = []
     for runs, keys in ((sides.base, base), (sides.new, new)):
         whole = Fraction(0)
+        runs = with_rows(runs, metric.what)
         for run, weight in zip(runs, weights(runs, by_step=sides.by_step, by_runs=sides.by_runs), strict=True):
             amounts = {} if metric.what == "step" else _amounts(run, metric, by_step=sides.by_step)
             ns = run.step_total if metric.what == "step" else sum(a.total for k, a in amounts.items() if k in keys)

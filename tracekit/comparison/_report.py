@@ -16,7 +16,7 @@ from tracekit.analysis.series import ChangePoint, change_points
 from tracekit.comparison._change import LEVEL, TOO_FEW_RUNS, UNKNOWN, Change, VerdictLimits
 from tracekit.comparison._inputs import RunInput
 from tracekit.comparison._match import NameGroup
-from tracekit.comparison._measure import Sides, measure_names, metric_of_run, weights
+from tracekit.comparison._measure import Sides, measure_names, metric_of_run, weights, with_rows
 from tracekit.comparison._metrics import METRICS, ComparedMetric, parse_metric
 from tracekit.comparison._profile import PATH, Amount, Profile
 from tracekit.comparison._rules import CheckedRule, describe, describe_single, percent
@@ -79,12 +79,16 @@ def split(
     groups: Sequence[NameGroup],
     ns: Callable[[Profile], Mapping[tuple[str, str], int]],
     rest: tuple[str, Callable[[Profile], int]] | None = None,
+    what: str = "step",
 ) -> ChangeParts:
-    """Return the parts by group. ns: the integer ns of each name in a run. rest: the label and ns of the rest."""
+    """Return the parts by group. ns: the integer ns of each name in a run. rest: the label and ns of the rest.
+
+    what: the kind of rows, as in metrics; runs without any of them are not averaged.
+    """
     columns: list[list[int]] = []
     for runs, names in (
-        (sides.base, [group.base for group in groups]),
-        (sides.new, [group.new for group in groups]),
+        (with_rows(sides.base, what), [group.base for group in groups]),
+        (with_rows(sides.new, what), [group.new for group in groups]),
     ):
         share = weights(runs, by_step=sides.by_step, by_runs=sides.by_runs)
         exact = [Fraction(0)] * (len(groups) + (rest is not None))
@@ -170,15 +174,18 @@ class History:
         return self.points[-1][0] if self.points else 0
 
 
-def history_of(profiles: Sequence[Profile], runs: Sequence[RunInput]) -> History:
-    """Return the history of step times; without steps, of device work; without that, of operators."""
+def history_of(profiles: Sequence[Profile], runs: Sequence[RunInput], whole: Sequence[Profile]) -> History:
+    """Return the history of step times; without steps, of device work; without that, of operators.
+
+    whole: the runs that are not left out; the others have no value.
+    """
     name = "step.mean"
     if not any(run.step_count for run in profiles):
         name = "device.total" if any(run.whole for run in profiles) else "operator.total"
     metric = parse_metric(name)
     values: list[int | None] = []
     for run in profiles:
-        value = metric_of_run(run, metric, None, by_step=False)
+        value = metric_of_run(run, metric, None, by_step=False) if run in whole else None
         values.append(None if value is None else round(value))
     known = [number for number, value in enumerate(values) if value is not None]
     points = change_points(np.array([values[number] for number in known], np.float64), least=_MIN_RUNS_AROUND)
@@ -265,6 +272,10 @@ class Comparison:
     names: tuple[str, str] = ("", "")
     failures: tuple[Failure, ...] = ()
     """Runs that could not be read, among others that could."""
+    left_out: tuple[str, ...] = ()
+    """A sentence for each run that lacks a kind of rows that its siblings have. It is in no figure."""
+    undecided: str = ""
+    """Why there is no verdict, if a side lacks its kernels."""
 
     @property
     def incomplete(self) -> tuple[str, ...]:
@@ -294,6 +305,7 @@ def report_of(comparison: Comparison, *, top: int = 0) -> Report:
             ("verdict", _verdict(comparison)),
             ("base", _side_text(comparison.sides.base)),
             ("new", _side_text(comparison.sides.new)),
+            *([("left out", ", ".join(comparison.left_out))] if comparison.left_out else []),
         ]
         sections = _sections(comparison, comparison.sides, top)
         for run in (*comparison.sides.base, *comparison.sides.new):
@@ -311,6 +323,8 @@ def report_of(comparison: Comparison, *, top: int = 0) -> Report:
 def _verdict(comparison: Comparison) -> str:
     if comparison.incomplete:
         return f"{UNKNOWN}: too many records are missing or could not be read"
+    if comparison.undecided:
+        return f"{UNKNOWN}: {comparison.undecided}"
     if comparison.main is None:
         return f"{UNKNOWN}: not all runs have steps, device work or operators"
     if comparison.verdict == TOO_FEW_RUNS:
@@ -369,7 +383,13 @@ def _verdict_section(comparison: Comparison, sides: Sides) -> Section:
         Column("difference", "Difference", Unit.NS, [main.difference if main else None], 1),
         *_change_columns([main])[:-1],
         Column("values", "From", Unit.TEXT, [_value_count(main) if main else None], 3),
-        Column("why", "Why", Unit.TEXT, [main.why or None if main else "nothing that both sides have"], 4),
+        Column(
+            "why",
+            "Why",
+            Unit.TEXT,
+            [main.why or None if main else comparison.undecided or "nothing that both sides have"],
+            4,
+        ),
     )
     return Section("compare", "Verdict", (ReportTable("verdict", "Verdict", columns),), notes=tuple(notes))
 
@@ -481,7 +501,10 @@ def step_parts(sides: Sides) -> ChangeParts:
 def device_parts(sides: Sides) -> ChangeParts:
     """Return the parts of the device time of a step or a run, by name."""
     return split(
-        sides, sides.groups, lambda run: {k: a.total for k, a in (run.steady if sides.by_step else run.whole).items()}
+        sides,
+        sides.groups,
+        lambda run: {k: a.total for k, a in (run.steady if sides.by_step else run.whole).items()},
+        what="device",
     )
 
 
@@ -565,7 +588,7 @@ def _host_sections(sides: Sides, top: int, per: str, kind: str) -> list[Section]
     base, new = ({key[1] for run in runs for key in amounts(run)} for runs in (sides.base, sides.new))
     if not (base or new):
         return []
-    whole = split(sides, _named_groups(base, new, kind), amounts)
+    whole = split(sides, _named_groups(base, new, kind), amounts, what=kind)
     rows, _ = cut(whole, top)
     title, what = _HOST_WORDS[kind]
     table = ReportTable(f"{kind}_parts", title, _part_columns(rows, whole))
