@@ -47,7 +47,7 @@ def rows_meant(wanted: str, rows: Sequence[NamedRow[Row]]) -> list[Row]:
     exact = [each.row for each in rows if wanted in each.texts or wanted in map(escape_controls, each.texts)]
     if exact:
         return exact
-    # "…" may stand in a name itself, so this is tried after whole names.
+    # "…" may be part of a name itself, so whole names are tried first.
     shown = _with_gaps([re.escape(part) for part in wanted.split("…")])
     cut = [each for each in rows if each.fits(shown)]
     if len(cut) > 1:
