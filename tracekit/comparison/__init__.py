@@ -21,6 +21,7 @@ from tracekit.comparison._change import (
     VerdictLimits,
 )
 from tracekit.comparison._cut_runs import side_without_its_kernels, without_cut_runs
+from tracekit.comparison._history import History, history_of
 from tracekit.comparison._inputs import LoadedRuns, LoadOptions, find_runs, load, unique_runs
 from tracekit.comparison._match import NameGroup, match
 from tracekit.comparison._measure import Sides, measure
@@ -28,7 +29,7 @@ from tracekit.comparison._metrics import METRICS, parse_metric
 from tracekit.comparison._one_run import smallest_shown
 from tracekit.comparison._own_runs import without_own_runs
 from tracekit.comparison._profile import Profile
-from tracekit.comparison._report import Comparison, History, history_of, report_of
+from tracekit.comparison._report import Comparison, report_of
 from tracekit.comparison._rules import MET, VIOLATED, CheckedRule, GateRule, check, parse_rule
 from tracekit.errors import Option, UsageError, sentence
 from tracekit.model.schema import Kind

@@ -25,6 +25,7 @@ from fractions import Fraction
 import numpy as np
 
 from tracekit.analysis.resample import bootstrap_difference, relative_difference_of_few, statistic
+from tracekit.comparison._amount import Amount, Key
 from tracekit.comparison._change import (
     LEVEL,
     MIN_RUNS,
@@ -38,7 +39,7 @@ from tracekit.comparison._match import NameGroup
 from tracekit.comparison._metrics import HOST, NAMED, ComparedMetric
 from tracekit.comparison._named import NamedRow, Row, rows_meant
 from tracekit.comparison._one_run import judge_one_run_each, smallest_shown
-from tracekit.comparison._profile import Amount, Key, Profile
+from tracekit.comparison._profile import Profile
 from tracekit.model.arrow import F64
 from tracekit.model.units import Unit
 

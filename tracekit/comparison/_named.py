@@ -17,7 +17,7 @@ from difflib import get_close_matches
 from typing import Generic, TypeVar
 
 from tracekit.comparison._metrics import ComparedMetric
-from tracekit.comparison._profile import bare_name
+from tracekit.comparison._signatures import bare_name
 from tracekit.errors import UsageError
 from tracekit.model.display import escape_controls
 from tracekit.model.names import bare_function
