@@ -68,8 +68,8 @@ MAY: dict[str, set[str]] = {
     },
     "viewer": {"plugins", "safety", "inputs", "render.page", "errors", "_version"},
     "comparison": {
-        "archive", "pipeline", "inputs", "index", "model", "analysis", "views.base", "views.steps.steps", "errors",
-        "_version",
+        "archive", "pipeline", "inputs", "index", "model", "analysis", "views.base", "views.steps.steps", "options",
+        "errors", "_version",
     },
     "cli": {
         "rank_summaries", "comparison", "archive", "batch", "queries", "viewer", "doctor", "conversion", "pipeline",

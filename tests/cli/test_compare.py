@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from compare_runs import repeats, steps, write
-from support import run_command, sample
+from support import run_command
 
 from tracekit import archive
 
@@ -82,12 +82,19 @@ def test_a_met_rule_is_exit_code_0_and_silent(sides: tuple[str, str]) -> None:
     assert run(*reversed(sides), "--fail-on", "step.p50 > 3%").stderr == ""
 
 
-def test_an_undecided_rule_fails_with_strict() -> None:
-    file = sample("kineto/gpu.pt.trace.json")
-    rule = ("--fail-on", 'kernel["no such kernel"].avg > 3%')
-    done = run(file, file, *rule)
-    assert done.stderr.startswith('not enough data: kernel["no such kernel"].avg > 3%')
-    run(file, file, *rule, "--strict", code=3)
+def test_an_undecided_rule_fails_with_strict(tmp_path: Path) -> None:
+    base = write(tmp_path / "base.parquet", steps(10, noise=0.01))
+    new = write(tmp_path / "new.parquet", steps(10, noise=0.01, seed=1, factor=1.04))
+    rule = ("--fail-on", "step.p50 > 1%")
+    assert run(base, new, *rule).stderr.startswith("not enough runs: step.p50 > 1%")
+    run(base, new, *rule, "--strict", code=3)
+
+
+def test_a_rule_about_a_name_that_no_side_has_is_wrong_usage_with_near_names(sides: tuple[str, str]) -> None:
+    said = run(*sides, "--fail-on", 'kernel["gemm_c"].avg > 3%', code=2).stderr
+    assert 'kernel["gemm_c"].avg: neither side has a kernel of this name; did you mean gemm_' in said
+    assert "hint: " in said
+    run(*sides, "--fail-on", 'kernel["gemm_*"].avg > 3%', code=3)
 
 
 @pytest.mark.parametrize(

@@ -127,9 +127,10 @@ def test_a_run_against_itself_is_the_same(name: str) -> None:
 @pytest.mark.parametrize(
     ("factor", "verdict", "states"),
     [
-        (1.005, "same", ("met", "not enough data")),
-        (1.02, UNKNOWN, ("met", "not enough data")),
-        (1.05, "slower", ("violated", "violated")),
+        (1.005, "same", ("met", "not enough runs")),
+        (1.02, "not enough runs", ("met", "not enough runs")),
+        (1.05, "not enough runs", ("not enough runs", "not enough runs")),
+        (1.09, "slower", ("violated", "violated")),
         (0.9, "faster", ("met", "met")),
     ],
 )
@@ -153,7 +154,7 @@ def test_a_percentile_counts_where_the_mean_changed_too(tmp_path: Path) -> None:
     ]
     noisy = compare(base, other, rules=["step.max > 3%"])
     assert (change(noisy, "step.max").ratio or 0) > 0.03
-    assert noisy.checked[0].state == "not enough data"
+    assert noisy.checked[0].state == "not enough runs"
 
 
 def test_traces_without_steps_are_compared_by_the_run(tmp_path: Path) -> None:
@@ -242,7 +243,8 @@ def test_a_folder_of_ranks_is_one_run_and_a_folder_of_repeats_is_several(tmp_pat
 
 def test_patterns_and_several_words_are_repeats(tmp_path: Path) -> None:
     folder = repeats(tmp_path / "a", 5, count=6)
-    found = compare(f"{folder}/*.parquet", [f"{folder}/r00.parquet", f"{folder}/r01.parquet"])
+    other = repeats(tmp_path / "b", 2, count=6)
+    found = compare(f"{folder}/*.parquet", [f"{other}/r00.parquet", f"{other}/r01.parquet"])
     assert found.sides is not None
     assert (len(found.sides.base), len(found.sides.new)) == (5, 2)
 

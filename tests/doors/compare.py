@@ -3,21 +3,21 @@
 # ruff: noqa: F401 - imported for the tests
 from __future__ import annotations
 
-from tracekit.comparison._inputs import RunInput, unique_runs
-from tracekit.comparison._match import NameGroup, match
-from tracekit.comparison._measure import (
+from tracekit.comparison._change import (
     FASTER,
-    METRICS,
     SAME,
     SLOWER,
+    TOO_FEW_RUNS,
     UNKNOWN,
     Change,
-    Sides,
     VerdictLimits,
-    changed,
-    measure,
-    parse_metric,
 )
-from tracekit.comparison._profile import Profile, Signature, bare_name, profile_of
-from tracekit.comparison._report import device_parts, rounded, step_parts
+from tracekit.comparison._inputs import RunInput, unique_runs
+from tracekit.comparison._match import NameGroup, match
+from tracekit.comparison._measure import Sides, changed, measure
+from tracekit.comparison._metrics import METRICS, parse_metric
+from tracekit.comparison._named import NamedRow, rows_meant
+from tracekit.comparison._parts import device_parts, rounded, step_parts
+from tracekit.comparison._profile import Profile, profile_of
 from tracekit.comparison._rules import MET, VIOLATED, judge_rule, parse_rule
+from tracekit.comparison._signatures import Signature, bare_name

@@ -69,7 +69,8 @@ class BatchResult:
     failed, partial: runs with that status and why, from earlier batches too; partial ones lack a file that could not be
     read. over: runs beyond a budget, and by what. problems: places that could not be scanned. others: files that
     were not read, as `plan` says. dropped: runs with dropped records, and how many; they are partial too, and still
-    have all their results. incomplete: runs with inputs that lost too many records, and a sentence for each. notes:
+    have all their results. incomplete: runs with inputs that lost too many records, and a sentence for each.
+    left_out: runs in no trend, since they lack rows that their siblings have, and a sentence for each. notes:
     places skipped on purpose, and why. empty: roots without a run. cleared: dead batches whose unfinished work was
     removed. forgotten: results removed because their files are gone.
     """
@@ -90,6 +91,7 @@ class BatchResult:
     notes: tuple[tuple[str, str], ...] = ()
     empty: tuple[str, ...] = ()
     incomplete: tuple[tuple[str, str], ...] = ()
+    left_out: tuple[tuple[str, str], ...] = ()
 
     @property
     def is_whole(self) -> bool:
@@ -203,6 +205,7 @@ def run_with(roots: Sequence[str | Path], out: str | Path, wanted: BatchOptions)
             forgotten = index.forget(output, owner.folder, all_gone=wanted.forget)
             index.write(output)
         results = output.results()
+        lacking = index.left_out(output)
     named = [(plan.name, results[plan.key]) for plan in plans if plan.key in results]
     profiles = sum(len(plan.files) for plan in plans)
     files = sum(len(c.files) for s in scans for c in s.candidates) + sum(len(s.outside) for s in scans)
@@ -223,6 +226,7 @@ def run_with(roots: Sequence[str | Path], out: str | Path, wanted: BatchOptions)
         dropped=tuple((name, count) for name, count in dropped if count),
         notes=tuple(note for each in scans for note in each.notes),
         incomplete=tuple((name, text) for name, result in named for text in result.get("incomplete", [])),
+        left_out=tuple((plan.name, lacking[plan.key]) for plan in plans if plan.key in lacking),
         empty=tuple(root for root in root_paths if all(plan.candidate.root != root for plan in plans)),
     )
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import operator
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TypedDict
 from urllib.parse import quote
@@ -17,6 +17,7 @@ import numpy as np
 
 from tracekit._version import __version__
 from tracekit.analysis.series import change_points
+from tracekit.analysis.siblings import lacking
 from tracekit.batch._store import (
     FORM_VERSION,
     Number,
@@ -217,12 +218,17 @@ MAX_TRENDS = 40
 
 @dataclass(frozen=True, slots=True)
 class _IndexRow:
-    """One run of the index. gone: its files no longer exist. budgets: those of its root."""
+    """One run of the index. gone: its files no longer exist. budgets: those of its root.
+
+    lacks: kinds of rows that it lacks and most runs of its kind have. siblings: the number of runs of its kind.
+    """
 
     key: str
     result: RunResult
     gone: bool
     budgets: tuple[Budget, ...] = ()
+    lacks: tuple[str, ...] = ()
+    siblings: int = 0
 
     @property
     def order(self) -> tuple[str, int, str, str]:
@@ -295,7 +301,41 @@ def _rows(out: OutputFolder) -> list[_IndexRow]:
         _IndexRow(key, result, key not in runs.get(result["root"], {key}), budgets.get(result["root"], ()))
         for key, result in out.results().items()
     ]
-    return sorted(rows, key=lambda row: row.order)
+    return _compared_with_siblings(sorted(rows, key=lambda row: row.order))
+
+
+_ROWS_OF_FIGURES = {"kernel_time": "kernels", "steps": "steps", "operator_time": "operators"}
+"""The rows of a run, by the key figure that is null without them."""
+
+
+def _compared_with_siblings(rows: Sequence[_IndexRow]) -> list[_IndexRow]:
+    """Return the rows, each with what it lacks and most runs of its kind have. Failed runs have no figures at all."""
+    out = list(rows)
+    kinds: dict[str, list[int]] = {}
+    for place, row in enumerate(rows):
+        if row.result["status"] != "failed":
+            kinds.setdefault(_kind(row.result), []).append(place)
+    for places in kinds.values():
+        have = [
+            {word for figure, word in _ROWS_OF_FIGURES.items() if rows[place].result["figures"].get(figure) is not None}
+            for place in places
+        ]
+        for place, lacks in zip(places, lacking(have), strict=True):
+            out[place] = replace(rows[place], lacks=lacks, siblings=len(places))
+    return out
+
+
+def left_out(out: OutputFolder) -> dict[str, str]:
+    """Return a sentence for each run that is in no trend, since it lacks what its siblings have, by key."""
+    rows = _rows(out)
+    return {row.key: _left_out(row, rows) for row in rows if row.lacks}
+
+
+def _left_out(row: _IndexRow, rows: Sequence[_IndexRow]) -> str:
+    kind = [each for each in rows if _kind(each.result) == _kind(row.result) and each.siblings]
+    having = sum(row.lacks[0] not in each.lacks for each in kind)
+    what = " and no ".join(row.lacks)
+    return f"no {what}, which {having:,} of {row.siblings:,} runs of its kind have; left out of the trends"
 
 
 def _json(rows: Sequence[_IndexRow], roots: Sequence[RootJson]) -> dict[str, object]:
@@ -333,6 +373,7 @@ def _run_json(row: _IndexRow) -> dict[str, object]:
         "dropped": row.dropped,
         "gone": row.gone,
         "over": row.over,
+        **({"lacks": list(row.lacks)} if row.lacks else {}),
         "sources": [{k: v for k, v in source.items() if k != "mtime_ns"} for source in result["sources"]],
         "others": [other["path"] for other in result["others"]],
         "outputs": [f"runs/{row.key}/{each['path']}" for each in result["outputs"]],
@@ -376,14 +417,17 @@ def _page(rows: Sequence[_IndexRow], roots: Sequence[RootJson]) -> BatchPage:
     reasons = [(row, reason) for row in newest for reason in _reasons(row)]
     figures = [f for f in KEY_FIGURES if any(row.result["figures"].get(f.name) is not None for row in rows)]
     names = [Path(root["root"]).name or root["root"] for root in roots]
-    trends, more = _trends([row for row in rows if row.result["status"] != "failed"])
+    trends, more = _trends([row for row in rows if row.result["status"] != "failed" and not row.lacks])
     notes = [f"{len(more):,} more kinds of runs are not drawn; index.json has their figures"] if more else []
     problems = [f"{problem['path']}: {problem['reason']}" for root in roots for problem in root["problems"]]
     return BatchPage(
         title=", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "") or "no runs",
         version=__version__,
         incomplete=tuple(_incomplete(rows)),
-        facts=tuple(_facts(rows)),
+        facts=(
+            *_facts(rows),
+            *(("left out", f"{row.result['run']}: {_left_out(row, rows)}") for row in newest if row.lacks),
+        ),
         runs=ReportTable(
             "runs",
             "Runs",

@@ -126,6 +126,8 @@ def _print_result(done: BatchResult) -> None:
             say(f"over budget: {name}: {text}")
     for path, reason in done.problems:
         say(f"error: {path}: {reason}")
+    for name, text in done.left_out:
+        say(f"note: {name}: {text}")
     for path, reason in done.notes:
         say(f"note: {path}: {reason}")
     for root in done.empty if done.runs else ():

@@ -9,27 +9,31 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from tracekit.analysis.series import ChangePoint, change_points
-from tracekit.comparison._inputs import LoadedRuns, LoadOptions, find_runs, load, unique_runs
-from tracekit.comparison._match import NameGroup, match
-from tracekit.comparison._measure import (
+from tracekit.comparison._change import (
     FASTER,
     LEVEL,
-    METRICS,
     MIN_VALUES,
     SAME,
     SLOWER,
+    TOO_FEW_RUNS,
     UNKNOWN,
     Change,
-    Sides,
     VerdictLimits,
-    measure,
-    parse_metric,
 )
+from tracekit.comparison._cut_runs import side_without_its_kernels, without_cut_runs
+from tracekit.comparison._history import History, history_of
+from tracekit.comparison._inputs import LoadedRuns, LoadOptions, find_runs, load, unique_runs
+from tracekit.comparison._match import NameGroup, match
+from tracekit.comparison._measure import Sides, measure
+from tracekit.comparison._metrics import METRICS, parse_metric
+from tracekit.comparison._one_run import smallest_shown
+from tracekit.comparison._own_runs import without_own_runs
 from tracekit.comparison._profile import Profile
-from tracekit.comparison._report import Comparison, History, history_of, report_of
+from tracekit.comparison._report import Comparison, report_of
 from tracekit.comparison._rules import MET, VIOLATED, CheckedRule, GateRule, check, parse_rule
 from tracekit.errors import Option, UsageError, sentence
 from tracekit.model.schema import Kind
+from tracekit.model.units import format_span
 
 __all__ = [
     "FASTER",
@@ -39,6 +43,7 @@ __all__ = [
     "MIN_VALUES",
     "SAME",
     "SLOWER",
+    "TOO_FEW_RUNS",
     "UNKNOWN",
     "VIOLATED",
     "Change",
@@ -83,15 +88,14 @@ def compare(
         hint = sentence("tracekit compare BASE NEW ", Option("fail-on", takes="RULE"))
         raise UsageError(sentence(Option("fail-on"), " needs NEW: a rule limits a change"), hint=hint)
     unique = [unique_runs(find_runs(side, LoadOptions(format, one_run)) if side else []) for side in words]
-    found = [runs for runs, _ in unique]
-    new_ids = {run.entry.id for run in found[1] if run.entry}
-    if len(words[0]) == 1 and any(run.entry and run.entry.id not in new_ids for run in found[0]):
-        # A new entry may have the tag of the baseline already: it is not compared with itself.
-        found[0] = [run for run in found[0] if not run.entry or run.entry.id not in new_ids]
-    total = sum(map(len, found))
+    chosen = [runs for runs, _ in unique]
+    own_notes: list[str] = []
+    if words[0] != words[1]:
+        chosen[0], own_notes = without_own_runs(chosen[0], chosen[1])
+    total = sum(map(len, chosen))
     done = 0
     sides: list[LoadedRuns] = []
-    for runs, (_, notes) in zip(found, unique, strict=True):
+    for runs, (_, notes) in zip(chosen, unique, strict=True):
 
         def side_progress(share: float, before: int = done, count: int = len(runs)) -> None:
             if progress is not None:
@@ -101,16 +105,21 @@ def compare(
         loaded = load(runs, options) if runs else LoadedRuns([], [], [])
         sides.append(replace(loaded, notes=[*notes, *loaded.notes]))
         done += len(runs)
+    whole, left_out = without_cut_runs(sides)
     trend = None
     if history:
-        trend = history_of(sides[0].profiles, sides[0].runs)
+        trend = history_of(sides[0].profiles, sides[0].runs, whole[0].profiles)
         if trend.since and sides[1].profiles:
             sides[0] = replace(sides[0], profiles=sides[0].profiles[trend.since :], runs=sides[0].runs[trend.since :])
+            whole, left_out = without_cut_runs(sides)
+    whole[0] = replace(whole[0], notes=[*own_notes, *whole[0].notes])
     names = (", ".join(words[0]), ", ".join(words[1]))
     failures = tuple(failure for side in sides for failure in side.failures)
     if not sides[1].profiles:
-        return Comparison(None, (), None, (), trend, tuple(sides[0].notes), names=names, failures=failures)
-    return replace(_compared(sides, parsed, limits or VerdictLimits(), trend), names=names, failures=failures)
+        said = [f"left out: {text}" for text in left_out]
+        return Comparison(None, (), None, (), trend, (*said, *whole[0].notes), names=names, failures=failures)
+    found = _compared(whole, parsed, limits or VerdictLimits(), trend)
+    return replace(found, names=names, failures=failures, left_out=tuple(left_out))
 
 
 def _compared(
@@ -123,10 +132,14 @@ def _compared(
     groups = match(names[0], names[1], signed[0], signed[1], base[0].sequences, new[0].sequences)
     both = Sides(base, new, tuple(groups), by_step)
     changes = tuple(measure(both, parse_metric(text), limits) for text in METRICS)
-    main = None if both.incomplete else _main(both, changes)
+    cut = side_without_its_kernels(base, new)
+    main = None if both.incomplete or cut else _main(both, changes)
     checked = tuple(check(rule, both, limits) for rule in rules)
+    if cut:
+        # Steps on the host say nothing about a side whose kernels are missing.
+        checked = tuple(CheckedRule(each.rule, UNKNOWN, cut, each.change) for each in checked)
     notes = [note for side in sides for note in side.notes]
-    return Comparison(both, changes, main, checked, trend, (*notes, *_notes(both, names)), limits)
+    return Comparison(both, changes, main, checked, trend, (*notes, *_notes(both, names)), limits, undecided=cut)
 
 
 def _main(sides: Sides, changes: Sequence[Change]) -> Change | None:
@@ -155,6 +168,13 @@ def _notes(sides: Sides, names: list[set[tuple[str, str]]]) -> list[str]:
         warm = sum(run.warm_up for run in runs)
         if warm and sides.by_step:
             notes.append(f"{side}: {warm} warm-up {'step' if warm == 1 else 'steps'} skipped (as in the view `steps`)")
+        ahead = [run for run in runs if run.ahead]
+        if ahead and sides.by_step:
+            host = sum(run.host_step_total for run in ahead) / sum(run.step_count for run in ahead)
+            notes.append(
+                f"{side}: the host runs ahead, so a step is measured on the device (as in the view `steps`); its range "
+                f"on the host takes {format_span(round(host))} on average"
+            )
         empty = [run.label for run in runs if not (run.whole or run.whole_host or run.step_count or run.totals)]
         if empty:
             notes.append(f"{side}: nothing to compare in {', '.join(empty[:3])}{' ...' if len(empty) > 3 else ''}")
@@ -177,9 +197,10 @@ def _notes(sides: Sides, names: list[set[tuple[str, str]]]) -> list[str]:
             "narrower"
         )
     if not sides.by_runs and any(_measures(run) for run in (*sides.base, *sides.new)):
+        shown = smallest_shown([run.steps for run in (*sides.base, *sides.new)])
         notes.append(
-            "one run a side: the intervals include variation within the runs, and not between runs; repeat the "
-            "runs to include it"
+            "one run a side: the intervals include variation within the runs, and not between runs. A time that "
+            f"changed by less than {100 * shown:g} % may be noise: repeat the runs"
         )
     return notes
 

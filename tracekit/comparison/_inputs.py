@@ -14,7 +14,7 @@ from __future__ import annotations
 import glob
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from tracekit import archive, pipeline
@@ -38,12 +38,16 @@ class LoadOptions:
 
 @dataclass(frozen=True, slots=True)
 class RunInput:
-    """One run: its name for people, and its inputs. folder: its parent, if that is an input of repeats; else ""."""
+    """One run: its name for people, and its inputs. folder: its parent, if that is an input of repeats; else "".
+
+    named: the run was named by its own path or id, and not by an archive, tag, folder or pattern.
+    """
 
     label: str
     inputs: tuple[str, ...]
     folder: str = ""
     entry: Entry | None = None
+    named: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,14 +109,15 @@ def _runs_of_word(word: str, options: LoadOptions) -> list[RunInput]:
     if path.is_dir():
         return _runs_of_folder(word, options)
     if path.exists() or word == "-":
-        return [_of_file(word)]
+        return [replace(_of_file(word), named=True)]
     chosen = archive_words(word)
     if chosen is not None:
-        return [_of_entry(entry) for entry in chosen]
+        by_id = len(chosen) == 1 and chosen[0].id.startswith(word.rpartition(":")[2])
+        return [replace(_of_entry(entry), named=by_id) for entry in chosen]
     if "://" in word:
         is_file = "." in word.rpartition("/")[2]
         entries = archive.entries(word) if not is_file and archive.is_archive(word) else []
-        return [_of_entry(entry) for entry in entries] or [RunInput(word, (word,))]
+        return [_of_entry(entry) for entry in entries] or [RunInput(word, (word,), named=True)]
     if any(c in word for c in "*?["):
         names = sorted(n for n in glob.glob(word, recursive=True) if not Path(n).name.startswith("."))  # noqa: PTH207
         if not names:
@@ -121,7 +126,7 @@ def _runs_of_word(word: str, options: LoadOptions) -> list[RunInput]:
             RunInput(name, tuple(item.name for item in expand(name))) if Path(name).is_dir() else _of_file(name)
             for name in names
         ]
-    return [RunInput(word, (word,))]
+    return [RunInput(word, (word,), named=True)]
 
 
 def _of_file(word: str) -> RunInput:
@@ -173,12 +178,12 @@ def _runs_of_folder(word: str, options: LoadOptions) -> list[RunInput]:
         return [_of_entry(entry) for entry in archive.entries(word)]
     names = [item.name for item in expand(word)]
     if options.one_run:
-        return [RunInput(word, tuple(names))]
+        return [RunInput(word, tuple(names), named=True)]
     children: dict[str, list[str]] = {}
     for name in names:
         children.setdefault(Path(name).relative_to(word).parts[0], []).append(name)
     if len(children) == 1:
-        return [RunInput(word, tuple(names))]
+        return [RunInput(word, tuple(names), named=True)]
     return [RunInput(str(Path(word) / child), tuple(files), folder=word) for child, files in sorted(children.items())]
 
 

@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from tracekit.analysis.kernel_class import KernelClass
-from tracekit.comparison._profile import Signature
+from tracekit.comparison._signatures import Signature
 
 Key = tuple[str, str]
 _MAX_BETWEEN = 32

@@ -13,13 +13,11 @@ comparisons still show a change of 3 %.
 **The verdict.** "slower" or "faster" ("more" or "less" for bytes and counts): the interval excludes zero, and the
 change is at least the minimum effect (1 %). "same": the whole interval is within 3 %. Otherwise "not enough data".
 
-**One run a side without an interval** says nothing about noise, but its change is a fact: "slower" or "faster" from 3 %
-on, "same" below the minimum effect. A percentile of five or more steps also needs a mean that changed in the same way.
+**One run a side** has a verdict of its own: `_one_run.py`.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -27,77 +25,27 @@ from fractions import Fraction
 import numpy as np
 
 from tracekit.analysis.resample import bootstrap_difference, relative_difference_of_few, statistic
+from tracekit.comparison._amount import Amount, Key
+from tracekit.comparison._change import (
+    LEVEL,
+    MIN_RUNS,
+    MIN_VALUES,
+    Change,
+    VerdictLimits,
+    direction,
+    verdict,
+)
 from tracekit.comparison._match import NameGroup
-from tracekit.comparison._profile import Amount, Key, Profile
-from tracekit.errors import UsageError
+from tracekit.comparison._metrics import HOST, NAMED, ComparedMetric
+from tracekit.comparison._named import NamedRow, Row, rows_meant
+from tracekit.comparison._one_run import judge_one_run_each, smallest_shown
+from tracekit.comparison._profile import Profile
 from tracekit.model.arrow import F64
 from tracekit.model.units import Unit
 
-LEVEL = 0.965
-MIN_VALUES = 5
-"""Values on each side that a bootstrap needs."""
-MIN_RUNS = 3
-"""Runs of both sides together that Student's t needs."""
-SLOWER, FASTER, SAME, UNKNOWN = "slower", "faster", "same", "not enough data"
-MORE, LESS = "more", "less"
-ONE_RUN_EACH = "one run each: no estimate of noise"
-
-METRICS: dict[str, tuple[Unit, str]] = {
-    "step.mean": (Unit.NS, "mean time of a step after warm-up"),
-    "step.p50": (Unit.NS, "median of the steps"),
-    "step.p95": (Unit.NS, "95th percentile of the steps"),
-    "step.p99": (Unit.NS, "99th percentile of the steps"),
-    "step.max": (Unit.NS, "longest step after warm-up"),
-    "device.busy": (Unit.NS, "time with work on the device, in a step; without steps, in the run"),
-    "device.idle": (Unit.NS, "step time without work on the device"),
-    "device.total": (Unit.NS, "sum of kernels, copies and memsets, a step or a run"),
-    "kernel.total": (Unit.NS, "sum of kernels, a step or a run"),
-    "kernel.avg": (Unit.NS, "mean time of a kernel"),
-    "kernel.calls": (Unit.COUNT, "kernels, a step or a run"),
-    "copy.total": (Unit.NS, "sum of copies and memsets, a step or a run"),
-    "copy.calls": (Unit.COUNT, "copies and memsets, a step or a run"),
-    "operator.total": (Unit.NS, "sum of the self times of operators on the host, a step or a run"),
-    "operator.calls": (Unit.COUNT, "operators called, a step or a run"),
-    "api.total": (Unit.NS, "sum of CUDA runtime and driver calls, waits included, a step or a run"),
-    "api.calls": (Unit.COUNT, "CUDA runtime and driver calls, a step or a run"),
-    "memory.peak": (Unit.BYTES, "most bytes held at once, as in the view memory"),
-}
-NAMED = dict.fromkeys(("kernel", "copy", "operator", "api"), ("total", "avg", "calls"))
-HOST = ("operator", "api")
-_NAMED = re.compile(r'(?P<what>\w+)\[\s*"(?P<name>.*)"\s*\]\.(?P<field>\w+)', re.DOTALL)
 _STATISTIC = {"mean": "mean", "p50": "p50", "p95": "p95", "p99": "p99", "max": "p100"}
 _MIN_BEYOND = 5
 """Values beyond a percentile that its interval needs: p95 needs 100 steps."""
-
-
-@dataclass(frozen=True, slots=True)
-class ComparedMetric:
-    """One of METRICS, or a metric of one name, such as what "kernel", field "avg". text: the user's spelling."""
-
-    text: str
-    what: str
-    field: str
-    name: str | None
-    unit: Unit
-
-
-def parse_metric(text: str) -> ComparedMetric:
-    """Return the metric of "step.p50" or 'kernel["name"].avg'. Raises: UsageError with the list of metrics."""
-    text = text.strip()
-    if text in METRICS:
-        what, _, field = text.partition(".")
-        return ComparedMetric(text, what, field, None, METRICS[text][0])
-    found = _NAMED.fullmatch(text)
-    if found and found["what"] in NAMED and found["field"] in NAMED[found["what"]]:
-        unit = Unit.COUNT if found["field"] == "calls" else Unit.NS
-        return ComparedMetric(text, found["what"], found["field"], found["name"].replace('\\"', '"'), unit)
-    raise UsageError(f"{text}: not a metric", hint=metric_hint())
-
-
-def metric_hint() -> str:
-    """Return the list of metrics as text."""
-    named = ", ".join(f'{what}["NAME"].{"|".join(fields)}' for what, fields in NAMED.items())
-    return f"one of: {', '.join(METRICS)}, {named}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,42 +66,6 @@ class Sides:
     def by_runs(self) -> bool:
         """Return whether each run is one value, and figures are means over runs."""
         return len(self.base) + len(self.new) >= MIN_RUNS
-
-
-@dataclass(frozen=True, slots=True)
-class Change:
-    """A metric on both sides. base, new: None where a side lacks it. ratio, low, high: new / base - 1.
-
-    values: "runs", "steps", "calls", or "" for no interval. count: values on each side. why: reason for no interval.
-    single: the verdict is that of the change of one run a side, without an interval.
-    """
-
-    metric: ComparedMetric
-    base: float | None
-    new: float | None
-    ratio: float | None = None
-    low: float | None = None
-    high: float | None = None
-    values: str = ""
-    count: tuple[int, int] = (0, 0)
-    verdict: str = UNKNOWN
-    why: str = ""
-    single: bool = False
-
-    @property
-    def difference(self) -> int | None:
-        """The difference of the rounded values."""
-        if self.base is None or self.new is None:
-            return None
-        return round(self.new) - round(self.base)
-
-
-@dataclass(frozen=True, slots=True)
-class VerdictLimits:
-    """Limits of the verdict. least: the smallest change that counts. same: an interval within it is "same"."""
-
-    least: float = 0.01
-    same: float = 0.03
 
 
 def measure(sides: Sides, metric: ComparedMetric, limits: VerdictLimits, *, level: float = LEVEL) -> Change:
@@ -191,44 +103,63 @@ def _measured(
     left = [metric_of_run(run, metric, base, by_step=sides.by_step) for run in sides.base]
     right = [metric_of_run(run, metric, new, by_step=sides.by_step) for run in sides.new]
     if metric.field in ("total", "calls"):
-        # A run without any, on a side where other runs have some, spent no time on it: zero, not missing data.
-        left, right = ([0.0 if v is None and any(side) else v for v in side] for side in (left, right))
+        # A run with other rows of this kind spent no time on it: zero. Without such rows its time is not known.
+        left, right = (
+            [
+                0.0 if v is None and any(values) and has_rows(run, metric.what) else v
+                for v, run in zip(values, runs, strict=True)
+            ]
+            for values, runs in ((left, sides.base), (right, sides.new))
+        )
     known = [[v for v in side if v is not None] for side in (left, right)]
     for side, found in zip(("base", "new"), known, strict=True):
         if not found:
             return Change(metric, _mean(known[0]), _mean(known[1]), why=f"{side} has none")
     if sum(map(len, known)) >= MIN_RUNS:
         return changed(metric, "runs", np.array(known[0]), np.array(known[1]), "mean", limits, level=level)
-    base_values = _values_within(sides.base, metric, base, by_step=sides.by_step)
-    new_values = _values_within(sides.new, metric, new, by_step=sides.by_step)
-    if base_values is not None and new_values is not None and base_values[0] == new_values[0]:
+    return _measured_within(sides, metric, (base, new), known, limits, level=level)
+
+
+def has_rows(run: Profile, what: str) -> bool:
+    """Return whether a run has rows of the kind that metrics of `what` count, anywhere in it."""
+    if what in (*HOST, "path"):
+        return any(kind == what for kind, _ in run.whole_host)
+    return bool(run.whole) or what == "step"
+
+
+def with_rows(runs: Sequence[Profile], what: str) -> tuple[Profile, ...]:
+    """Return the runs that have rows of a kind, for an average without the zeros of the others; all if none has."""
+    return tuple(run for run in runs if has_rows(run, what)) or tuple(runs)
+
+
+def _measured_within(
+    sides: Sides,
+    metric: ComparedMetric,
+    keys: tuple[frozenset[Key], frozenset[Key]],
+    known: list[list[float]],
+    limits: VerdictLimits,
+    *,
+    level: float,
+) -> Change:
+    """Return the change between one run a side, with an interval from the values within the runs, if there are some."""
+    shown = smallest_shown([run.steps for run in (*sides.base, *sides.new)])
+    base = _values_within(sides.base, metric, keys[0], by_step=sides.by_step)
+    new = _values_within(sides.new, metric, keys[1], by_step=sides.by_step)
+    if base is not None and new is not None and base[0] == new[0]:
         which = _STATISTIC.get(metric.field, "mean") if metric.what == "step" else "mean"
-        change = changed(metric, base_values[0], base_values[1], new_values[1], which, limits, level=level)
-        if which != "mean" and change.low is None and min(base_values[1].size, new_values[1].size) >= MIN_VALUES:
-            mean = changed(metric, base_values[0], base_values[1], new_values[1], "mean", limits, level=level)
-            return _of_one_run_each(change, limits) if mean.verdict == _direction(change) else change
-        return _of_one_run_each(change, limits)
+        change = changed(metric, base[0], base[1], new[1], which, limits, level=level)
+        agrees = True
+        if which != "mean" and change.low is None and min(base[1].size, new[1].size) >= MIN_VALUES:
+            # One slow step moves a percentile without an interval: the mean must have changed in the same direction.
+            mean = changed(metric, base[0], base[1], new[1], "mean", limits, level=level)
+            agrees = mean.verdict == direction(change)
+        return judge_one_run_each(change, limits, shown, agrees=agrees)
     means = (_mean(known[0]), _mean(known[1]))
     ratio = _ratio(*means)
     if ratio is not None and _is_certain(metric, known):
         count = (len(known[0]), len(known[1]))
         return Change(metric, *means, ratio, ratio, ratio, "runs", count, verdict(metric, ratio, ratio, ratio, limits))
-    return _of_one_run_each(Change(metric, *means, ratio, why="the base is zero"), limits)
-
-
-def _direction(change: Change) -> str:
-    """Return the word for a change of this sign."""
-    words = (SLOWER, FASTER) if change.metric.unit is Unit.NS else (MORE, LESS)
-    return words[0] if change.ratio is not None and change.ratio > 0 else words[1]
-
-
-def _of_one_run_each(change: Change, limits: VerdictLimits) -> Change:
-    """Return the change with a verdict where one run a side gives no interval."""
-    if change.ratio is None or change.low is not None:
-        return change
-    size = abs(change.ratio)
-    word = SAME if size < limits.least or size == 0 else _direction(change) if size >= limits.same else UNKNOWN
-    return replace(change, verdict=word, why=ONE_RUN_EACH, single=True)
+    return judge_one_run_each(Change(metric, *means, ratio, why="the base is zero"), limits, shown)
 
 
 def weights(runs: Sequence[Profile], *, by_step: bool, by_runs: bool) -> list[Fraction]:
@@ -250,6 +181,7 @@ def _with_exact_ns(sides: Sides, change: Change, base: frozenset[Key], new: froz
     exact = []
     for runs, keys in ((sides.base, base), (sides.new, new)):
         whole = Fraction(0)
+        runs = with_rows(runs, metric.what)
         for run, weight in zip(runs, weights(runs, by_step=sides.by_step, by_runs=sides.by_runs), strict=True):
             amounts = {} if metric.what == "step" else _amounts(run, metric, by_step=sides.by_step)
             ns = run.step_total if metric.what == "step" else sum(a.total for k, a in amounts.items() if k in keys)
@@ -303,14 +235,6 @@ def changed(
     return Change(metric, *points, ratio, low, high, values, count, verdict(metric, ratio, low, high, limits))
 
 
-def verdict(metric: ComparedMetric, ratio: float, low: float, high: float, limits: VerdictLimits) -> str:
-    """Return the verdict on a change with this interval."""
-    words = (SLOWER, FASTER) if metric.unit is Unit.NS else (MORE, LESS)
-    if abs(ratio) >= limits.least and (low > 0 or high < 0):
-        return words[0] if ratio > 0 else words[1]
-    return SAME if -limits.same <= low and high <= limits.same else UNKNOWN
-
-
 def _mean(values: Sequence[float]) -> float | None:
     return statistic(np.array(values, np.float64), "mean") if values else None
 
@@ -325,16 +249,47 @@ def _keys_of(sides: Sides, metric: ComparedMetric) -> tuple[frozenset[Key], froz
     """Return the names of each side that a metric counts. The replacement of a name counts as the name."""
     if metric.what in HOST:
         names = {key for run in (*sides.base, *sides.new) for key in run.whole_host if key[0] == metric.what}
-        both = frozenset(key for key in names if metric.name in (None, key[1]))
+        both = frozenset(_chosen(metric, [NamedRow(key, (key[1],)) for key in sorted(names)]))
         return both, both
-    kinds = {"kernel": {"kernel"}, "copy": {"memcpy", "memset"}}.get(metric.what, {"kernel", "memcpy", "memset"})
-    chosen = [group for group in sides.groups if group.kind in kinds]
-    if metric.name is not None:
-        chosen = [g for g in chosen if any(name == metric.name for _, name in (*g.base, *g.new))]
+    chosen = _chosen(
+        metric, [NamedRow(group, _texts(group)) for group in sides.groups if group.kind in kinds_of(metric.what)]
+    )
     return (
         frozenset(key for group in chosen for key in group.base),
         frozenset(key for group in chosen for key in group.new),
     )
+
+
+def names_meant(sides: Sides, metric: ComparedMetric) -> frozenset[str]:
+    """Return the names that a metric counts, of both sides. Raises: UsageError for a cut name that fits several."""
+    base, new = _keys_of(sides, metric)
+    return frozenset(name for _, name in base | new)
+
+
+def _chosen(metric: ComparedMetric, rows: Sequence[NamedRow[Row]]) -> list[Row]:
+    return [each.row for each in rows] if metric.name is None else rows_meant(metric.name, rows)
+
+
+def _texts(group: NameGroup) -> tuple[str, ...]:
+    """Return the texts that name a group: each name, and what the tables show for it."""
+    names = tuple(name for _, name in (*group.base, *group.new))
+    sides = tuple(" + ".join(name for _, name in keys) for keys in (group.base, group.new) if len(keys) > 1)
+    return (*dict.fromkeys(names), group.label, *sides)
+
+
+def kinds_of(what: str) -> frozenset[str]:
+    """Return the kinds of device work that a metric of kernels, copies or the device counts."""
+    kinds = {"kernel": {"kernel"}, "copy": {"memcpy", "memset"}}
+    return frozenset(kinds.get(what, {"kernel", "memcpy", "memset"}))
+
+
+def names_known(sides: Sides, what: str) -> set[str]:
+    """Return the names of both sides that a rule about `what` could mean, in steps or outside of them."""
+    runs = (*sides.base, *sides.new)
+    if what in HOST:
+        return {name for run in runs for kind, name in run.whole_host if kind == what}
+    kinds = kinds_of(what)
+    return {name for run in runs for kind, name in run.whole if kind in kinds}
 
 
 def _amounts(run: Profile, metric: ComparedMetric, *, by_step: bool) -> dict[Key, Amount]:

@@ -2,255 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from fractions import Fraction
-from itertools import accumulate, pairwise
-from math import lcm
-from typing import TypeVar
-
-import numpy as np
 
 from tracekit._version import __version__
-from tracekit.analysis.series import ChangePoint, change_points
-from tracekit.comparison._inputs import RunInput
+from tracekit.comparison._amount import Amount
+from tracekit.comparison._change import LEVEL, TOO_FEW_RUNS, UNKNOWN, Change, VerdictLimits
+from tracekit.comparison._history import History, history_section
 from tracekit.comparison._match import NameGroup
-from tracekit.comparison._measure import (
-    LEVEL,
-    METRICS,
-    UNKNOWN,
-    Change,
-    ComparedMetric,
-    Sides,
-    VerdictLimits,
-    measure_names,
-    metric_of_run,
-    parse_metric,
-    weights,
-)
-from tracekit.comparison._profile import PATH, Amount, Profile
+from tracekit.comparison._measure import Sides, measure_names, weights
+from tracekit.comparison._metrics import METRICS, ComparedMetric
+from tracekit.comparison._parts import ChangePart, ChangeParts, cut, device_parts, flame, split, step_parts
+from tracekit.comparison._profile import Profile
 from tracekit.comparison._rules import CheckedRule, describe, describe_single, percent
 from tracekit.errors import Failure
-from tracekit.model.report import Cell, Column, Flame, Report, ReportTable, Section, Series, without_shares
+from tracekit.model.report import Cell, Column, Report, ReportTable, Section, without_shares
 from tracekit.model.units import Unit, format_span
-
-# Parts of a change, in integer ns; they add up to the change exactly.
-#
-# A figure of a side is a mean over runs or steps, so it may be a fraction of ns. Each part is the difference of two
-# rounded sums: all names up to and including it, and all names before it. So the parts add up to the rounded whole,
-# each
-# part is less than 1 ns off its exact value, and a name without time has 0.
-
-
-Name = TypeVar("Name")
-
-
-@dataclass(frozen=True, slots=True)
-class ChangePart:
-    """One group of names. base, new: ns per step or run. group: None for the rest."""
-
-    label: str
-    group: NameGroup | None
-    base: int
-    new: int
-
-    @property
-    def difference(self) -> int:
-        """Return new minus base."""
-        return self.new - self.base
-
-
-@dataclass(frozen=True, slots=True)
-class ChangeParts:
-    """The parts of a change. rows: largest difference first, the rest last. base, new: the sums of the rows."""
-
-    rows: tuple[ChangePart, ...]
-    base: int
-    new: int
-
-
-def rounded(parts: Sequence[Fraction]) -> list[int]:
-    """Return integers that add up to the rounded sum, each less than 1 off.
-
-    >>> rounded([Fraction(1, 3), Fraction(1, 3), Fraction(1, 3)])
-    [0, 1, 0]
-    """
-    scale = lcm(*(part.denominator for part in parts)) if parts else 1
-    sums = list(accumulate(part.numerator * (scale // part.denominator) for part in parts))
-    # All halves go the same way, that of the sum: 1/2 + 1 as 0 + 2 would be 1 off.
-    whole = sums[-1] if sums else 0
-    down = round(Fraction(whole, scale)) != (2 * whole + scale) // (2 * scale)
-    ends = [-((scale - 2 * done) // (2 * scale)) if down else (2 * done + scale) // (2 * scale) for done in sums]
-    return [now - before for before, now in pairwise([0, *ends])]
-
-
-def split(
-    sides: Sides,
-    groups: Sequence[NameGroup],
-    ns: Callable[[Profile], Mapping[tuple[str, str], int]],
-    rest: tuple[str, Callable[[Profile], int]] | None = None,
-) -> ChangeParts:
-    """Return the parts by group. ns: the integer ns of each name in a run. rest: the label and ns of the rest."""
-    columns: list[list[int]] = []
-    for runs, names in (
-        (sides.base, [group.base for group in groups]),
-        (sides.new, [group.new for group in groups]),
-    ):
-        share = weights(runs, by_step=sides.by_step, by_runs=sides.by_runs)
-        exact = [Fraction(0)] * (len(groups) + (rest is not None))
-        for run, weight in zip(runs, share, strict=True):
-            amounts = ns(run)
-            for place, keys in enumerate(names):
-                exact[place] += weight * sum(amounts.get(key, 0) for key in keys)
-            if rest is not None:
-                exact[-1] += weight * rest[1](run)
-        columns.append(rounded(exact))
-    rows = [ChangePart(group.label, group, base, new) for group, base, new in zip(groups, *columns, strict=False)]
-    rows.sort(key=lambda part: (-abs(part.difference), -part.base, part.label))
-    if rest is not None:
-        rows.append(ChangePart(rest[0], None, columns[0][-1], columns[1][-1]))
-    return ChangeParts(tuple(rows), sum(columns[0]), sum(columns[1]))
-
-
-def cut(parts: ChangeParts, top: int) -> tuple[list[ChangePart], int]:
-    """Return the rows to show, one of them for all others, and the number of others."""
-    named = [part for part in parts.rows if part.group is not None]
-    rest = [part for part in parts.rows if part.group is None]
-    if not top or len(named) <= top:
-        return [*named, *rest], 0
-    out = named[top:]
-    others = ChangePart(
-        f"({len(out):,} more names)", None, sum(part.base for part in out), sum(part.new for part in out)
-    )
-    return [*named[:top], others, *rest], len(out)
-
-
-# The change of the host's call paths as a flame graph.
-
-
-MOST_PATHS = 4_000
-"""Call paths of the flame graph, those with the most time."""
-
-
-def flame(whole: ChangeParts, per: str) -> Flame:
-    """Return the call paths as a flame graph: each with the paths above it, which may have no time of their own."""
-    largest = sorted(whole.rows, key=lambda part: -max(part.base, part.new))[:MOST_PATHS]
-    place: dict[str, int] = {}
-    for part in largest:
-        names = part.label.split(PATH)
-        for depth in range(len(names)):
-            place.setdefault(PATH.join(names[: depth + 1]), len(place))
-    base, new = [0] * len(place), [0] * len(place)
-    for part in largest:
-        base[place[part.label]], new[place[part.label]] = part.base, part.new
-    left_out = len(whole.rows) - len(largest)
-    return Flame(
-        title=f"Host time of {per} by call path",
-        names=[text.rpartition(PATH)[2] for text in place],
-        parents=[place.get(text.rpartition(PATH)[0], -1) for text in place],
-        base=base,
-        new=new,
-        left_out=f"{left_out:,} call paths with less time are left out" if left_out else "",
-    )
-
-
-# History: a metric over runs in order of time, with its change points.
-
-
-_MIN_RUNS_AROUND = 4
-"""Runs on each side of a change point."""
-
-
-@dataclass(frozen=True, slots=True)
-class History:
-    """A metric over runs. labels, dates, values: one for each run, in order; a value is None without the metric.
-
-    points: the changes of level, each with the index of its first run.
-    """
-
-    metric: ComparedMetric
-    labels: tuple[str, ...]
-    dates: tuple[str | None, ...]
-    values: tuple[int | None, ...]
-    points: tuple[tuple[int, ChangePoint], ...]
-
-    @property
-    def since(self) -> int:
-        """Return the index of the first run after the last change of level, 0 for no change."""
-        return self.points[-1][0] if self.points else 0
-
-
-def history_of(profiles: Sequence[Profile], runs: Sequence[RunInput]) -> History:
-    """Return the history of step times; without steps, of device work; without that, of operators."""
-    name = "step.mean"
-    if not any(run.step_count for run in profiles):
-        name = "device.total" if any(run.whole for run in profiles) else "operator.total"
-    metric = parse_metric(name)
-    values: list[int | None] = []
-    for run in profiles:
-        value = metric_of_run(run, metric, None, by_step=False)
-        values.append(None if value is None else round(value))
-    known = [number for number, value in enumerate(values) if value is not None]
-    points = change_points(np.array([values[number] for number in known], np.float64), least=_MIN_RUNS_AROUND)
-    return History(
-        metric,
-        tuple(run.label for run in runs),
-        tuple(run.entry.date.isoformat() if run.entry else None for run in runs),
-        tuple(values),
-        tuple((known[point.at], point) for point in points),
-    )
-
-
-def section_of(history: History) -> Section:
-    """Return the section of a history: table, series and notes."""
-    ratios: list[Cell] = []
-    before: int | None = None
-    for value in history.values:
-        ratios.append(value / before - 1 if value is not None and before else None)
-        before = value if value is not None else before
-    levels = {number: _change_text(point) for number, point in history.points}
-    columns = [
-        Column("run", "Run", Unit.TEXT, list(history.labels), 0),
-        Column("date", "Date", Unit.TEXT, list(history.dates), 1),
-        Column("value", history.metric.text, Unit.NS, list(history.values), 0),
-        Column("change", "Since previous run", Unit.RATIO, ratios, 1),
-        Column("said", "Level", Unit.TEXT, [levels.get(number) for number in range(len(history.labels))], 0),
-    ]
-    if not any(history.dates):
-        del columns[1]
-    series = Series(
-        f"{history.metric.text} by run",
-        Unit.NS,
-        list(history.labels),
-        list(history.values),
-        marks=tuple((number, "change point") for number in levels),
-    )
-    notes = []
-    for number, point in history.points:
-        notes.append(
-            f"since {history.labels[number]}: {format_span(round(point.before))} -> {format_span(round(point.after))} "
-            f"({_change_text(point)}; probability by chance: at most {100 * point.chance:.1f} %)"
-        )
-    count = sum(value is not None for value in history.values)
-    if not history.points:
-        few = f"; at least {2 * _MIN_RUNS_AROUND} runs are needed" if count < 2 * _MIN_RUNS_AROUND else ""
-        notes.append(f"no change point in {count:,} {'run' if count == 1 else 'runs'}{few}")
-    lacking = len(history.values) - count
-    if lacking:
-        notes.append(f"{lacking:,} {'run has' if lacking == 1 else 'runs have'} no {history.metric.text}")
-    return Section("compare", "History", (ReportTable("history", "History", tuple(columns)),), (series,), tuple(notes))
-
-
-def _change_text(point: ChangePoint) -> str:
-    if not point.before:
-        return "changed"
-    return f"{'up' if point.after > point.before else 'down'} {100 * (point.after / point.before - 1):+.2f} %"
-
 
 MIN_SHARE = 0.01
 """Share of the time below which a name has no interval of its own."""
 _TOTAL = ComparedMetric("total", "device", "total", None, Unit.NS)
-IDLE = "(no device work)"
 _HOST_WORDS = {
     "operator": ("Operators by self time", "self time of operators on the host, without launches and waits"),
     "api": ("API calls", "time of API calls"),
@@ -275,6 +46,10 @@ class Comparison:
     names: tuple[str, str] = ("", "")
     failures: tuple[Failure, ...] = ()
     """Runs that could not be read, among others that could."""
+    left_out: tuple[str, ...] = ()
+    """A sentence for each run that lacks a kind of rows that its siblings have. It is in no figure."""
+    undecided: str = ""
+    """Why there is no verdict, if a side lacks its kernels."""
 
     @property
     def incomplete(self) -> tuple[str, ...]:
@@ -283,7 +58,7 @@ class Comparison:
 
     @property
     def verdict(self) -> str:
-        """Return "slower", "faster", "same" or "not enough data"."""
+        """Return "slower", "faster", "same", "not enough runs" or "not enough data"."""
         return self.main.verdict if self.main is not None else UNKNOWN
 
     def report(self, *, top: int = 0) -> Report:
@@ -304,13 +79,14 @@ def report_of(comparison: Comparison, *, top: int = 0) -> Report:
             ("verdict", _verdict(comparison)),
             ("base", _side_text(comparison.sides.base)),
             ("new", _side_text(comparison.sides.new)),
+            *([("left out", ", ".join(comparison.left_out))] if comparison.left_out else []),
         ]
         sections = _sections(comparison, comparison.sides, top)
         for run in (*comparison.sides.base, *comparison.sides.new):
             ledgers += [ledger.to_json() for ledger in run.ledgers]
             notes += [f"{run.label}: {note}" for ledger in run.ledgers for note in ledger.notes.values()]
     if comparison.history is not None:
-        past = section_of(comparison.history)
+        past = history_section(comparison.history)
         sections.append(past if comparison.sides is not None else replace(past, notes=(*past.notes, *comparison.notes)))
     if lost := comparison.incomplete:
         sections = list(map(without_shares, sections))
@@ -321,8 +97,12 @@ def report_of(comparison: Comparison, *, top: int = 0) -> Report:
 def _verdict(comparison: Comparison) -> str:
     if comparison.incomplete:
         return f"{UNKNOWN}: too many records are missing or could not be read"
+    if comparison.undecided:
+        return f"{UNKNOWN}: {comparison.undecided}"
     if comparison.main is None:
         return f"{UNKNOWN}: not all runs have steps, device work or operators"
+    if comparison.verdict == TOO_FEW_RUNS:
+        return f"{TOO_FEW_RUNS}: {describe(comparison.main, interval=False)} ({comparison.main.why}; repeat the runs)"
     if comparison.main.single and comparison.verdict != UNKNOWN:
         return describe_single(comparison.main)
     why = f" ({comparison.main.why})" if comparison.main.why else ""
@@ -377,7 +157,13 @@ def _verdict_section(comparison: Comparison, sides: Sides) -> Section:
         Column("difference", "Difference", Unit.NS, [main.difference if main else None], 1),
         *_change_columns([main])[:-1],
         Column("values", "From", Unit.TEXT, [_value_count(main) if main else None], 3),
-        Column("why", "Why", Unit.TEXT, [main.why or None if main else "nothing that both sides have"], 4),
+        Column(
+            "why",
+            "Why",
+            Unit.TEXT,
+            [main.why or None if main else comparison.undecided or "nothing that both sides have"],
+            4,
+        ),
     )
     return Section("compare", "Verdict", (ReportTable("verdict", "Verdict", columns),), notes=tuple(notes))
 
@@ -476,23 +262,6 @@ def _adds_up(what: str, whole: ChangeParts) -> str:
     )
 
 
-def step_parts(sides: Sides) -> ChangeParts:
-    """Return the parts of the mean step: device work by name, and the time without device work."""
-    return split(
-        sides,
-        sides.groups,
-        lambda run: {key: amount.charged for key, amount in run.steady.items()},
-        (IDLE, lambda run: run.step_total - sum(amount.charged for amount in run.steady.values())),
-    )
-
-
-def device_parts(sides: Sides) -> ChangeParts:
-    """Return the parts of the device time of a step or a run, by name."""
-    return split(
-        sides, sides.groups, lambda run: {k: a.total for k, a in (run.steady if sides.by_step else run.whole).items()}
-    )
-
-
 def _step_section(sides: Sides, top: int) -> Section:
     whole = step_parts(sides)
     rows, _ = cut(whole, top)
@@ -573,7 +342,7 @@ def _host_sections(sides: Sides, top: int, per: str, kind: str) -> list[Section]
     base, new = ({key[1] for run in runs for key in amounts(run)} for runs in (sides.base, sides.new))
     if not (base or new):
         return []
-    whole = split(sides, _named_groups(base, new, kind), amounts)
+    whole = split(sides, _named_groups(base, new, kind), amounts, what=kind)
     rows, _ = cut(whole, top)
     title, what = _HOST_WORDS[kind]
     table = ReportTable(f"{kind}_parts", title, _part_columns(rows, whole))

@@ -8,7 +8,8 @@ TiB, plain numbers for counts). The state of a rule is
 * "met": the change is not beyond the threshold;
 * "not enough data": there is no interval, or the change is beyond the threshold but may be no change.
 
-Where one run a side gives no interval, the change itself decides; below 3 % it may be no change.
+With one run a side the verdict on the change decides: a rule is violated where it is slower or faster, and "not enough
+runs" where the change may be noise between runs.
 """
 
 from __future__ import annotations
@@ -17,19 +18,19 @@ import math
 import re
 from dataclasses import dataclass
 
-from tracekit.comparison._measure import (
+from tracekit.comparison._change import (
     LEVEL,
     ONE_RUN_EACH,
     SAME,
+    TOO_FEW_RUNS,
     UNKNOWN,
     Change,
-    ComparedMetric,
-    Sides,
     VerdictLimits,
-    measure,
-    metric_hint,
-    parse_metric,
+    direction,
 )
+from tracekit.comparison._measure import Sides, measure, names_known, names_meant
+from tracekit.comparison._metrics import NAMED, ComparedMetric, metric_hint, parse_metric
+from tracekit.comparison._named import NamedRow, no_such_name, rows_meant
 from tracekit.errors import Option, UsageError, sentence
 from tracekit.model.units import (
     BYTE_FACTOR,
@@ -99,8 +100,15 @@ def parse_rule(text: str) -> GateRule:
 
 
 def check(rule: GateRule, sides: Sides, limits: VerdictLimits) -> CheckedRule:
-    """Return the state of a rule."""
-    return judge_rule(rule, measure(sides, rule.metric, limits))
+    """Return the state of a rule. Raises: UsageError for a name that fits nothing on either side."""
+    metric = rule.metric
+    if metric.name is not None and not sides.incomplete:
+        # A misspelt name would be met for ever. Names outside of steps are known, although nothing is compared there.
+        known = {what: names_known(sides, what) for what in NAMED}
+        outside = [NamedRow(name, (name,)) for name in sorted(known[metric.what])]
+        if not names_meant(sides, metric) and not rows_meant(metric.name, outside):
+            raise no_such_name(metric, known)
+    return judge_rule(rule, measure(sides, metric, limits))
 
 
 def judge_rule(rule: GateRule, change: Change) -> CheckedRule:
@@ -121,12 +129,21 @@ def judge_rule(rule: GateRule, change: Change) -> CheckedRule:
     if not beyond:
         return CheckedRule(rule, MET, text, change)
     nearest = low if up else high
-    floor = min(0.0, sign * rule.threshold)
-    proven = sign * nearest > floor or (change.low == change.high == change.ratio)
-    if change.single:
-        proven = change.verdict not in (UNKNOWN, SAME)
+    if change.shown is not None:
+        # One run a side: the difference between runs is not in the interval. The verdict on the change decides; a
+        # threshold that requires an improvement allows for that difference.
+        reach = change.shown * scale
+        nearest = min(nearest, value - reach) if up else max(nearest, value + reach)
+        proven = (
+            sign * nearest > sign * rule.threshold if sign * rule.threshold < 0 else change.verdict == direction(change)
+        )
+    else:
+        proven = sign * nearest > min(0.0, sign * rule.threshold) or (change.low == change.high == change.ratio)
     if proven:
         return CheckedRule(rule, VIOLATED, text, change)
+    if change.shown is not None:
+        text = f"{describe(change, interval=False)}: one run each, so it may be noise"
+        return CheckedRule(rule, TOO_FEW_RUNS, text, change)
     return CheckedRule(rule, UNKNOWN, f"{text}: it may be no change", change)
 
 
@@ -142,7 +159,7 @@ def amount(value: float, unit: Unit) -> str:
     return format_bytes(round(value)) if unit is Unit.BYTES else f"{round(value, 3):,}".removesuffix(".0")
 
 
-def describe(change: Change) -> str:
+def describe(change: Change, *, interval: bool = True) -> str:
     """Return "step.p50 10.1 ms -> 11.2 ms, +10.89 % (96.5 % interval +9.10 % to +12.30 %, from 10 and 10 runs)"."""
     if change.base is None or change.new is None:
         return f"{change.metric.text}: {change.why}"
@@ -150,7 +167,7 @@ def describe(change: Change) -> str:
     text = f"{change.metric.text} {amount(change.base, unit)} -> {amount(change.new, unit)}"
     if change.ratio is not None:
         text += f", {percent(change.ratio)}"
-    if change.low is None or change.high is None:
+    if change.low is None or change.high is None or not interval:
         return text
     counts = f"{change.count[0]:,} and {change.count[1]:,} {change.values}"
     if change.low == change.high:

@@ -15,7 +15,7 @@ from functools import lru_cache
 
 from tracekit.model.display import cell_width, cut_middle, head
 
-__all__ = ["LEAST_WIDTH", "short_names"]
+__all__ = ["LEAST_WIDTH", "bare_function", "short_names"]
 
 LEAST_WIDTH = 8
 """Cells below which names are cut without regard to what they say."""
@@ -63,6 +63,11 @@ def short_names(texts: Sequence[str], width: int) -> list[str]:
             taken.add(shown)
             cut[name] = shown
     return [cut[text] for text in texts]
+
+
+def bare_function(name: str) -> str:
+    """Return a C++ function without return type, arguments and namespaces, as tables show a name that is too wide."""
+    return _bare(name) if len(name) <= _LONGEST else name
 
 
 def _alike(cut: dict[str, str]) -> list[list[str]]:
