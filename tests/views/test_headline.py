@@ -147,6 +147,87 @@ class TestNames:
         assert (top.view, top.total_ns, top.names[0].name, top.names[0].calls) == ("kernel", 30, "(no name)", 3)
 
 
+def on(kind: str, start: int, duration: int, name: str = "", tid: int = 1) -> dict[str, Any]:
+    return {"ts_ns": start * ms, "dur_ns": duration * ms, "kind": kind, "name": name or kind, "tid": tid, "pid": 1}
+
+
+class TestContent:
+    """The first names are those that say where the time of this trace is."""
+
+    def names(self, top: TopNames | None) -> dict[str, float]:
+        assert top is not None
+        return {each.name: round(each.share or 0, 4) for each in top.names}
+
+    def test_a_step_never_stands_beside_its_own_parts(self) -> None:
+        rows = [on("dataloader", 0, 1), on("step", 1, 99), on("forward", 2, 40), on("backward", 42, 50)]
+        made = tracekit.summary(trace_of(*rows), views=["model"])
+        top = of(*rows).top
+        assert self.names(top) == {"Backward": 0.5, "Forward": 0.4, "Others": 0.09, "Dataloader": 0.01}
+        (table,) = made.sections[0].tables
+        ratios = dict(zip(table.column("name").values, table.column("ratio").values, strict=True))
+        assert {name: ratios[name] for name in self.names(top)} == self.names(top)
+        assert top is not None
+        assert (top.total_ns, top.of) == (100 * ms, "the time in steps and phases")
+
+    def test_steps_and_the_phases_between_them_are_not_parts_of_each_other_either(self) -> None:
+        rows = [row for n in range(3) for row in (on("dataloader", 20 * n, 12), on("step", 20 * n + 12, 8))]
+        assert self.names(of(*rows).top) == {"Dataloader": 0.6, "Others": 0.4}
+
+    def test_phases_on_two_threads_have_the_shares_of_their_table(self) -> None:
+        rows = [on("step", 0, 100), on("forward", 0, 80), on("backward", 20, 80, tid=2), on("backward", 0, 100, tid=3)]
+        assert self.names(of(*rows).top) == {"Backward": 1.0, "Forward": 0.8, "Others": 0.0}
+
+    def test_ranges_of_the_program_are_shown_where_no_phase_covers_most_of_the_steps(self) -> None:
+        rows = [
+            on("step", 0, 100),
+            on("dataloader", 0, 1),
+            on("user_range", 1, 69, "sync"),
+            on("user_range", 70, 30, "bwd"),
+        ]
+        found = of(*rows)
+        assert self.names(found.top) == {"sync": round(69 / 99, 4), "bwd": round(30 / 99, 4)}
+        assert found.below is None
+
+    def test_operators_are_shown_where_no_phase_covers_most_of_the_steps_and_ranges_below_them(self) -> None:
+        rows = [
+            on("step", 0, 100),
+            on("optimizer", 0, 1),
+            on("operator", 1, 60, "aten::copy_"),
+            on("user_range", 61, 9, "f"),
+        ]
+        found = of(*rows)
+        assert found.top is not None
+        assert (found.top.view, found.top.names[0].name) == ("operator", "aten::copy_")
+        assert found.below is not None
+        assert (found.below.view, found.below.names[0].name) == ("user_defined", "f")
+
+    def test_phases_that_cover_most_of_the_steps_have_operators_below_them(self) -> None:
+        found = of(on("step", 0, 100), on("forward", 0, 60), on("operator", 1, 50, "aten::mm"))
+        assert found.top is not None
+        assert (found.top.view, self.names(found.top)) == ("model", {"Forward": 0.6, "Others": 0.4})
+        assert found.below is not None
+        assert found.below.view == "operator"
+
+    def test_a_loader_counts_without_steps(self) -> None:
+        rows = [on("dataloader", 0, 62), on("operator", 62, 10, "aten::mm"), on("optimizer", 80, 20)]
+        found = of(*rows)
+        assert found.top is not None
+        assert (found.top.of, found.top.total_ns) == ("the run", 100 * ms)
+        assert self.names(found.top) == {"Dataloader": 0.62, "Optimization": 0.2, "Others": 0.18}
+        assert found.below is not None
+        assert found.below.view == "operator"
+
+    def test_without_steps_the_operators_say_more_than_phases_that_are_no_loading(self) -> None:
+        found = of(on("forward", 0, 70), on("operator", 0, 70, "aten::mm"), on("dataloader", 90, 10))
+        assert found.top is not None
+        assert found.top.view == "operator"
+
+    def test_kernels_come_before_all_phases(self) -> None:
+        found = of(on("step", 0, 100), on("forward", 0, 100), work("kernel", 0, 10))
+        assert found.top is not None
+        assert (found.top.view, found.below) == ("kernel", None)
+
+
 class TestReservations:
     def test_a_cut_file_says_so(self) -> None:
         found = headline(tracekit.summary(read_sample("nvprof-csv/truncated.csv")))

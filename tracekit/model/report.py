@@ -178,7 +178,7 @@ class DeviceTime:
 
 @dataclass(frozen=True, slots=True)
 class TopName:
-    """A name and its time. calls: None where they are not known. share: of the time of all names, 0..1."""
+    """A name and its time. calls: None where they are not known. share: of the time of all names, or of `of`, 0..1."""
 
     name: str
     ns: int
@@ -192,7 +192,8 @@ class TopNames:
 
     view, column: the cells that are quoted. title: the noun of these names, such as "kernels". part: the run or section
     of the table that is quoted, "" for all of it. total_ns: of all `count` names. printed: the name of the total that
-    the input itself prints below a table that lacks rows, which `total_ns` is then; "" for a sum.
+    the input itself prints below a table that lacks rows, which `total_ns` is then; "" for a sum. of: what `total_ns`
+    and the shares are of where it is no sum of the names, such as "the run"; "" for the sum.
     """
 
     view: str
@@ -203,13 +204,15 @@ class TopNames:
     count: int
     names: tuple[TopName, ...]
     printed: str = ""
+    of: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Headline:
     """The figures of the first screen. What is not known is None or empty, and a note has the reason.
 
-    step: None without steps. run_ns: first start to last end of the events. devices: a bar each. findings: the best
+    step: None without steps. run_ns: first start to last end of the events. devices: a bar each. top: the names that
+    say most about this trace; below: those that say next to that, such as operators below phases. findings: the best
     ones, of `findings_count`. reservations: what limits every figure, such as records that could not be read.
     """
 
@@ -219,6 +222,7 @@ class Headline:
     devices: tuple[DeviceTime, ...] = ()
     devices_note: str = ""
     top: TopNames | None = None
+    below: TopNames | None = None
     findings: tuple[Finding, ...] = ()
     findings_count: int = 0
     findings_note: str = ""

@@ -8,11 +8,10 @@ from dataclasses import dataclass
 from tracekit.model.display import cell_width, escape_controls, head
 from tracekit.model.names import short_names
 from tracekit.model.report import Headline, Report, Section, TopNames
-from tracekit.model.units import percent
 from tracekit.render import prose
 from tracekit.render.base import RenderOptions
 from tracekit.render.cells import padded, wrapped
-from tracekit.render.screen import Screen, ScreenShare, ShareBar, screen, span_text, top_title
+from tracekit.render.screen import Screen, ScreenShare, ShareBar, screen, share_text, span_text, top_title
 
 LINES = 40
 """The most lines."""
@@ -46,7 +45,10 @@ def text(report: Report, options: RenderOptions) -> str:
     ]
     lower = [*_more(report, width, paint)]
     room = LINES - len(upper) - len(lower)
-    names = _top_names(headline.top, room, width, paint, options.time_unit) if headline.top is not None else []
+    names: list[str] = []
+    for top in (headline.top, headline.below):
+        if top is not None:
+            names += _top_names(top, room - len(names), width, paint, options.time_unit)
     lines = [*upper, *names][: LINES - len(lower)] + lower
     return "\n".join(line.rstrip() for line in lines) + "\n"
 
@@ -171,7 +173,7 @@ def _top_names(top: TopNames, room: int, width: int, paint: _Paint, unit: str) -
         return []
     shown = top.names[:count]
     times = [span_text(each.ns, unit) for each in shown]
-    shares = ["-" if each.share is None else f"{percent(each.ns, top.total_ns)} %" for each in shown]
+    shares = ["-" if each.share is None else f"{share_text(each, top)} %" for each in shown]
     calls = ["-" if each.calls is None else f"{each.calls:,}" for each in shown]
     columns = [times, shares, [*calls, "calls"]]
     sizes = [max(map(len, column)) for column in columns]

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from tracekit.model.display import escape_controls, plural
 from tracekit.model.names import short_names
-from tracekit.model.report import DeviceTime, Finding, Headline, Report, StepTime, TopNames
+from tracekit.model.report import DeviceTime, Finding, Headline, Report, StepTime, TopName, TopNames
 from tracekit.model.units import format_ns, percent, sentence_span, short_span
 from tracekit.render.figures import color_of
 
@@ -132,7 +132,7 @@ def screen(report: Report, headline: Headline, time_unit: str = "") -> Screen:
         value, before, spread = -1, "", unknown
     number, _, unit = _in_sentence(value, time_unit).rpartition(" ") if value >= 0 else ("Time unknown", "", "")
     bars = [_bar(each, time_unit) for each in headline.devices[:BARS]]
-    if not bars and top is not None and top.names[0].share is not None:
+    if not bars and top is not None and top.names[0].share is not None and _adds_up(top):
         bars = [_names_bar(top, time_unit)]
     more = len(headline.devices) - BARS
     # The same reason is not given twice.
@@ -195,7 +195,14 @@ def top_title(top: TopNames, count: int, unit: str) -> str:
     """Return the title of the table of the top names: "Top kernels (8 of 13, 3.05 ms in total)"."""
     part = f", {escape_controls(top.part)}" if top.part else ""
     known = f"{top.count:,} printed" if top.printed else f"{top.count:,}"
-    return f"Top {noun(top)}{part} ({count:,} of {known}, {_in_sentence(top.total_ns, unit)} in total)"
+    whole = _in_sentence(top.total_ns, unit)
+    total = f"% of {top.of}, {whole}" if top.of else f"{whole} in total"
+    return f"Top {noun(top)}{part} ({count:,} of {known}, {total})"
+
+
+def share_text(each: TopName, top: TopNames) -> str:
+    """Return the share of a name in percent. That of a phase is of the time that it covers, which its table has."""
+    return _percent(each.share or 0.0) if top.of else percent(each.ns, top.total_ns)
 
 
 def _spread(step: StepTime, unit: str) -> str:
@@ -234,15 +241,20 @@ def _bar(each: DeviceTime, unit: str) -> ShareBar:
     return ShareBar(title, _in_sentence(each.window_ns, unit), f"{each.window_ns:,} ns", tuple(parts))
 
 
+def _adds_up(top: TopNames) -> bool:
+    """Return whether the names are parts of their whole: phases on several threads overlap each other."""
+    return sum(each.ns for each in top.names) <= top.total_ns
+
+
 def _names_bar(top: TopNames, unit: str) -> ShareBar:
     """Return the bar of a trace without device time: its top names, and all others."""
-    shown = top.names[:_NAMES_IN_BAR]
+    shown = top.names[: None if top.of else _NAMES_IN_BAR]
     labels = short_names([escape_controls(each.name) for each in shown], _NAME_WIDTH)
     parts = [
         ScreenShare(
             f"name{number}",
             label,
-            percent(each.ns, top.total_ns),
+            share_text(each, top),
             100 * each.ns / top.total_ns,
             span_text(each.ns, unit),
             f"{each.ns:,} ns",
@@ -326,7 +338,7 @@ def _name_cards(top: TopNames, unit: str) -> list[Card]:
     cards = []
     for label, each in zip(labels, shown, strict=True):
         calls = "calls unknown" if each.calls is None else plural(each.calls, "call")
-        share = "" if each.share is None else f"{percent(each.ns, top.total_ns)} %"
+        share = "" if each.share is None else f"{share_text(each, top)} %"
         cards.append(
             Card(
                 top.view,
