@@ -103,7 +103,9 @@ def find_work(trace: Trace, steps: StepTimes) -> DeviceWork:
     charged = np.zeros(rows.size, np.int64)
     for number, owner in enumerate(np.unique(steps.owner).tolist()):
         mine = steps.owner == owner
-        first, length = steps.starts[mine & ~steps.warm_up], steps.durations[mine & ~steps.warm_up]
+        steady = mine & ~steps.warm_up
+        # Rows belong to the step that the host was in; where it runs ahead, the time of a step is that of the device.
+        first, length = steps.host_starts[steady], steps.host_durations[steady]
         of_owner = np.flatnonzero(steps.owner_of_row == owner)
         at = np.searchsorted(first, begun[of_owner], side="right") - 1
         inside = at >= 0
@@ -111,7 +113,9 @@ def find_work(trace: Trace, steps: StepTimes) -> DeviceWork:
         step[of_owner] = np.where(inside, at, -1)
         step_owner[of_owner] = number
         own = np.flatnonzero(steps.owner_of_row[rows] == owner)
-        charged[own] = _charges(starts[rows[own]], starts[rows[own]] + durations[own], first, length)
+        charged[own] = _charges(
+            starts[rows[own]], starts[rows[own]] + durations[own], steps.starts[steady], steps.durations[steady]
+        )
     device = codes_of(trace, rows, ("source", "rank", "pid", "device"))
     union = union_length_by(device, int(device.max(initial=-1)) + 1, starts[rows], starts[rows] + durations)
     return DeviceWork(

@@ -18,6 +18,7 @@ from tracekit.errors import Failure
 from tracekit.index import devices as _devices
 from tracekit.index import matched_collectives
 from tracekit.index import owners as _owners
+from tracekit.index import step_extents as _extents
 from tracekit.index import steps as _steps
 from tracekit.index.grouping import Key, plural, too_long
 from tracekit.index.matched_collectives import Candidates
@@ -327,16 +328,22 @@ def _give_devices(index: TraceIndex, shares: Sequence[RankSummary], untimed: int
 
 
 def _give_steps(index: TraceIndex, shares: Sequence[RankSummary]) -> None:
-    """Give the device time in each step. Steps are by owner and start; those of one input are in one order."""
-    steps = _steps.find(index, _owners.find(index))
-    source = index.ints("source")[steps.rows]
-    busy: list[int | None] = [None] * steps.rows.size
+    """Give the time of each step, and the device time in it. Those of one input are in one order everywhere."""
+    owners = _owners.find(index)
+    host = _steps.find(index, owners)
+    source = index.ints("source")[host.rows]
+    busy: list[int | None] = [None] * host.rows.size
+    starts, durations, ahead = host.starts.copy(), host.durations.copy(), np.zeros(host.rows.size, np.bool_)
     for share in shares:
         if share.busy:
             mine = np.flatnonzero(source == share.ledgers[0].source)
             for place, ns in zip(mine.tolist(), share.busy, strict=True):
                 busy[place] = ns
-    index.give(_steps.busy_inside, tuple(busy), steps)
+            after, durations[mine], ahead[mine] = share.extents
+            starts[mine] += after
+    extents = _extents.given_extents(host, starts, durations, ahead)
+    index.give(_extents.step_extents, extents, owners)
+    index.give(_steps.busy_inside, tuple(busy), extents.steps)
 
 
 def _loads(

@@ -21,6 +21,7 @@ from tracekit.analysis.value_counts import ValueCounts, rounded, tally
 from tracekit.errors import InputError, SchemaError, TracekitError
 from tracekit.index import collectives, grouping, matched_collectives
 from tracekit.index import owners as _owners
+from tracekit.index import step_extents as _extents
 from tracekit.index import steps as _steps
 from tracekit.index.matched_collectives import Candidates
 from tracekit.index.trace_index import TraceIndex, index_of
@@ -28,7 +29,7 @@ from tracekit.inputs import InputOptions
 from tracekit.inputs.clocks.placement import clock_mover
 from tracekit.inputs.prescan import WITHOUT_COLLECTIVES
 from tracekit.model import arrow, schema
-from tracekit.model.arrow import I64
+from tracekit.model.arrow import I64, Mask
 from tracekit.model.report import Cell
 from tracekit.model.schema import DEVICE_WORK, Kind
 from tracekit.model.trace import Ledger, Run, Trace
@@ -115,9 +116,10 @@ class CollectiveShare:
 class RankSummary:
     """The tables of one input. rows: a few rows of EVENTS that have its owners, devices, spans and steps.
 
-    owner_row: for each owner, the `event_id` of one of these rows. busy: device time in each step. devices: the parts
-    of each device, of its span and its steps. loads, communication: those of the input alone. collectives: of kernels,
-    of ranges of kind communication, of all ranges.
+    owner_row: for each owner, the `event_id` of one of these rows. busy: device time in each step. extents: of each
+    step, how long after its host range it begins, its duration, and whether it is that of the device. devices: the
+    parts of each device, of its span and its steps. loads, communication: those of the input alone. collectives:
+    of kernels, of ranges of kind communication, of all ranges.
     """
 
     run: Run
@@ -131,6 +133,7 @@ class RankSummary:
     kinds: overview.KindFigures
     operators: OperatorShare | None
     busy: tuple[int | None, ...]
+    extents: tuple[I64, I64, Mask]
     devices: tuple[tuple[Parts, Parts | None, int, int], ...]
     loads: ranks.Loads
     candidates: Candidates
@@ -245,7 +248,8 @@ def _share(task: RankTask) -> RankSummary:
     index = index_of(trace)
     owners = _owners.find(index, join_ranks=True)
     rows, owner_row = _skeleton(index, owners)
-    steps = _steps.find(index, _owners.find(index))
+    extents = _extents.step_extents(index, _owners.find(index))
+    steps = extents.steps
     pieces = index.pick(DEVICE_WORK)
     return RankSummary(
         _small(trace.run),
@@ -259,6 +263,7 @@ def _share(task: RankTask) -> RankSummary:
         overview.figures(index),
         _operators(index),
         _steps.busy_inside(index, steps),
+        (steps.starts - extents.host.starts, steps.durations, extents.ahead),
         tuple((each.span, each.steps, each.active, each.busy) for each in device_parts(index)),
         ranks.loads(index, owners),
         matched_collectives.candidates(index, owners),

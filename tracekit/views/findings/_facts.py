@@ -22,6 +22,7 @@ from tracekit.index import launches
 from tracekit.index import owners as _owners
 from tracekit.index import pauses as _loaders
 from tracekit.index import pauses as _pauses
+from tracekit.index import step_extents as _extents
 from tracekit.index import steps as _steps
 from tracekit.index.pauses import Pauses
 from tracekit.index.sources import synthetic_sources
@@ -202,6 +203,11 @@ class Facts:
         return _steps.find(self.index, self.owners)
 
     @cached_property
+    def extents(self) -> _extents.StepExtents:
+        """The steps with the time that each takes: on the device, where the host runs ahead."""
+        return _extents.step_extents(self.index, self.owners)
+
+    @cached_property
     def graphs(self) -> dict[int, OwnGraph]:
         """The graph of each owner with host rows, of the first OWNERS; none where times are impossible."""
         try:
@@ -301,9 +307,11 @@ class Facts:
 
     def warm_up(self, owner: int) -> Ranges:
         """Return the ranges of the owner's first steps that are unusually long (the rule of the view `steps`)."""
-        at = np.flatnonzero(self.steps.owner == owner)
-        first = at[: judge(self.steps.durations[at]).warm_up]
-        return merge(self.steps.starts[first], (self.steps.starts + self.steps.durations)[first])
+        taken, host = self.extents.steps, self.extents.host
+        at = np.flatnonzero(taken.owner == owner)
+        first = at[: judge(taken.durations[at]).warm_up]
+        # Where the host runs ahead, what it does for these steps lies before what the device does.
+        return union(*(merge(steps.starts[first], (steps.starts + steps.durations)[first]) for steps in (host, taken)))
 
     def explained(self, owner: int) -> Ranges:
         """Return the times in which the device may be idle for a reason that has a name of its own.

@@ -232,7 +232,7 @@ def _launch_bound(facts: Facts, owner: int) -> Bound:
         return bound
     slow = _begin_in((first, last), facts.graphs[owner].graph.nodes.starts)
     mine = facts.steps.owner == owner
-    judged = judge(facts.steps.durations[mine])
+    judged = judge(facts.extents.steps.durations[mine])
     rest = facts.bounds(owner, [launching & ~slow])[0]
     return facts.bounds(owner, [launching], most=rest.ns + judged.warm_up * judged.median)[0]
 

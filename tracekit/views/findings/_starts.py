@@ -30,7 +30,7 @@ def warm_up(facts: Facts) -> RuleResult:
     tried = False
     times: dict[str, Ranges] = {}
     for owner, at in rows_by(facts.steps.owner):
-        durations = facts.steps.durations[at]
+        durations = facts.extents.steps.durations[at]
         judged = judge(durations)
         whole = int(durations.sum())
         tried |= judged.known

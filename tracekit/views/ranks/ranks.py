@@ -27,7 +27,7 @@ from tracekit.analysis.intervals import union_length_by
 from tracekit.analysis.statistics import grouped
 from tracekit.index import collectives, grouping, matched_collectives
 from tracekit.index import owners as _owners
-from tracekit.index import steps as _steps
+from tracekit.index import step_extents as _extents
 from tracekit.index.devices import by_clock, origins
 from tracekit.index.matched_collectives import MatchedCollectives
 from tracekit.index.sources import synthetic_sources
@@ -168,7 +168,7 @@ STRAGGLER = "straggler: "
 """The beginning of a note on a rank that came last more often than by chance."""
 
 _TITLE = "Ranks"
-_COLUMNS = matched_collectives.COLUMNS | _steps.COLUMNS
+_COLUMNS = matched_collectives.COLUMNS | _extents.COLUMNS
 
 
 def compute(index: TraceIndex, options: ViewOptions) -> Section:
@@ -227,8 +227,8 @@ class Loads:
 
 @join
 def loads(index: TraceIndex, owners: _owners.Owners) -> Loads:
-    """Return the mean step time and the device time of each owner."""
-    steps = _steps.find(index, owners)
+    """Return the mean step time, as the view `steps` has it, and the device time of each owner."""
+    steps = _extents.step_extents(index, owners).steps
     work = index.pick(DEVICE_WORK)
     communication, _ = matched_collectives.communication(index, owners)
     present = np.unique(np.concatenate((owners.codes[communication], owners.codes[work.rows], steps.owner)))

@@ -1,6 +1,8 @@
 """steps: the time of each training step, warm-up and outliers, and how busy the devices were.
 
 A step is a row of kind `step` that no other step of its thread contains. Ranks, processes and inputs are separate.
+Where the host runs ahead of the device, so that host ranges differ from the steps of the device by more than 5 %, the
+time of a step is that of the device (tracekit/index/step_extents.py), and the host ranges are shown beside it.
 busy_time is the union of the kernels, copies and memsets of the same rank (process, input) inside the step, whoever
 launched them; gap is the time from the end of the step before to the start of this one.
 
@@ -20,12 +22,14 @@ import numpy as np
 
 from tracekit.analysis.segments import rows_by
 from tracekit.analysis.series import RULE, Judged, judge
-from tracekit.analysis.statistics import grouped
+from tracekit.analysis.statistics import grouped, nearest_rank
 from tracekit.index import grouping
 from tracekit.index import owners as _owners
+from tracekit.index import step_extents as _extents
 from tracekit.index import steps as _steps
 from tracekit.index.devices import by_clock, since_origin
 from tracekit.index.sources import synthetic_sources
+from tracekit.index.step_extents import StepExtents
 from tracekit.index.steps import HINT, Steps
 from tracekit.index.trace_index import TraceIndex
 from tracekit.model.arrow import I64, Mask
@@ -34,7 +38,7 @@ from tracekit.model.schema import DEVICE_WORK, Kind
 from tracekit.model.units import Unit, format_span
 from tracekit.views import specs, tabulate
 from tracekit.views.base import Quantity, View, ViewColumn, ViewOptions
-from tracekit.views.quantities import quantity, ratio
+from tracekit.views.quantities import ratio
 
 # The heat map of the steps: the time of each step on each rank, beside the median of the ranks in that step.
 #
@@ -128,7 +132,9 @@ FIGURES = 8
 """The most owners whose series is drawn."""
 
 _TITLE = "Steps"
-_COLUMNS = _steps.COLUMNS | {"step", "name"}
+_COLUMNS = _extents.COLUMNS | {"step", "name"}
+HOST = "host ranges"
+"""The row of the statistics that has the host ranges, where the steps are those of the device."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -136,7 +142,9 @@ class StepTimes:
     """The n steps of the view as arrays, by owner and start. For `tracekit compare`, which must count the same steps.
 
     owner_of_row: shape (rows of EVENTS,), the owner of each, a place in `owners`. owner, starts, durations: shape (n,),
-    ns. busy: None where an owner has no device work. warm_up: shape (n,).
+    ns: the time that a step takes. busy: None where an owner has no device work. warm_up: shape (n,).
+    ahead: shape (n,): the step is that of the device, since the host runs ahead. host_starts, host_durations: shape
+    (n,), ns: the host ranges, in which the work of a step is launched; equal to the others where not `ahead`.
     """
 
     owners: tuple[str, ...]
@@ -146,38 +154,54 @@ class StepTimes:
     durations: I64
     busy: tuple[int | None, ...]
     warm_up: Mask
+    ahead: Mask
+    host_starts: I64
+    host_durations: I64
 
 
 def step_times(index: TraceIndex) -> StepTimes:
     """Return the steps that the view shows, none where the trace has none. Raises: UsageError for a missing column."""
     tabulate.require(index, VIEW.name, _COLUMNS)
     owners = _owners.find(index)
-    steps = _steps.find(index, owners)
+    extents = _extents.step_extents(index, owners)
+    steps, host = extents.steps, extents.host
     judged = {o: judge(steps.durations[at]) for o, at in rows_by(steps.owner)}
     warm_up = np.array([word == "warm-up" for word in _marks(steps, judged)], np.bool_)
-    busy = _steps.busy_inside(index, steps)
-    return StepTimes(tuple(owners.labels), owners.codes, steps.owner, steps.starts, steps.durations, busy, warm_up)
+    return StepTimes(
+        tuple(owners.labels),
+        owners.codes,
+        steps.owner,
+        steps.starts,
+        steps.durations,
+        _steps.busy_inside(index, steps),
+        warm_up,
+        extents.ahead,
+        host.starts,
+        host.durations,
+    )
 
 
 def compute(index: TraceIndex, options: ViewOptions) -> Section:
     """Return the statistics of the steps, each step, and their series. Raises: UsageError."""
     tabulate.require(index, VIEW.name, _COLUMNS)
     owners = _owners.find(index)
-    steps = _steps.find(index, owners)
+    extents = _extents.step_extents(index, owners)
+    steps = extents.steps
     if not steps.rows.size:
         nothing = tabulate.nothing(VIEW.name, _TITLE, "step", options, steps.notes)
         return Section(VIEW.name, _TITLE, notes=(nothing.notes[0], HINT, *nothing.notes[1:]))
     busy = _steps.busy_inside(index, steps)
     judged = {o: judge(steps.durations[at]) for o, at in rows_by(steps.owner)}
     marks = _marks(steps, judged)
-    statistics = _statistics(steps, marks, busy, options)
-    every = _every(index, steps, marks, busy, options)
+    statistics = _statistics(extents, marks, busy, options)
+    every = _every(index, extents, marks, busy, options)
     figures: tuple[Series | Heat, ...] = tuple(
         _series(index, steps, o, judged[o], marks) for o in list(judged)[:FIGURES]
     )
     over_ranks = heat(index, steps)
     figures = (over_ranks, *figures) if over_ranks else figures
-    notes = [note for o in judged for note in _judgement(index, steps, o, judged[o])]
+    notes = [_of_the_device(extents, o) for o in extents.owners_ahead()]
+    notes += [note for o in judged for note in _judgement(index, steps, o, judged[o])]
     if len(judged) > FIGURES:
         notes.append(f"only the first {FIGURES} of {len(judged):,} are drawn as bars")
     if steps.inner:
@@ -202,8 +226,25 @@ def _marks(steps: Steps, judged: dict[int, Judged]) -> list[str]:
     return words
 
 
-def _statistics(steps: Steps, marks: list[str], busy: tuple[int | None, ...], options: ViewOptions) -> ReportTable:
-    """Return a row for all steps of each owner, and where some are warm-up one for these and one for the rest."""
+def _of_the_device(extents: StepExtents, owner: int) -> str:
+    """Return the note that the steps of an owner are those of the device."""
+    at = np.flatnonzero(extents.host.owner == owner)
+    taken, ranges = (nearest_rank(np.sort(steps.durations[at]), 50) for steps in (extents.steps, extents.host))
+    return (
+        f"{extents.host.owners.prefix(owner)}the host runs ahead, so a step is measured on the device: from the end of "
+        f"the last work of the step before to the end of its own (median {format_span(taken)}); host ranges show how "
+        f"fast the host launches (median {format_span(ranges)})"
+    )
+
+
+def _statistics(
+    extents: StepExtents, marks: list[str], busy: tuple[int | None, ...], options: ViewOptions
+) -> ReportTable:
+    """Return a row for all steps of each owner, and where some are warm-up one for these and one for the rest.
+
+    Where the steps are those of the device, one more row has the host ranges.
+    """
+    steps = extents.steps
     warm = np.array([word == "warm-up" for word in marks], np.bool_)
     rows: list[tuple[int, str, I64]] = []
     for o, mine in rows_by(steps.owner):
@@ -211,13 +252,17 @@ def _statistics(steps: Steps, marks: list[str], busy: tuple[int | None, ...], op
         if warm[mine].any():
             rows.append((o, "after warm-up", mine[~warm[mine]]))
             rows.append((o, "warm-up", mine[warm[mine]]))
+        if extents.ahead[mine].any():
+            rows.append((o, HOST, mine))
     codes = np.repeat(np.arange(len(rows)), [at.size for _, _, at in rows])
+    durations = [(extents.host if which == HOST else steps).durations[at] for _, which, at in rows]
     try:
-        times = grouped(codes, len(rows), np.concatenate([steps.durations[at] for _, _, at in rows]))
+        times = grouped(codes, len(rows), np.concatenate(durations))
     except OverflowError as err:
         raise grouping.too_long() from err
     shares = [
-        _share([busy[i] for i in at.tolist()], total) for (_, _, at), total in zip(rows, times.total, strict=True)
+        None if which == HOST else _share([busy[i] for i in at.tolist()], total)
+        for (_, which, at), total in zip(rows, times.total, strict=True)
     ]
     columns = [
         *steps.owners.column([o for o, _, _ in rows]),
@@ -243,9 +288,9 @@ def _share(busy: Sequence[int | None], total: int) -> float | None:
 
 
 def _every(
-    index: TraceIndex, steps: Steps, marks: list[str], busy: tuple[int | None, ...], options: ViewOptions
+    index: TraceIndex, extents: StepExtents, marks: list[str], busy: tuple[int | None, ...], options: ViewOptions
 ) -> ReportTable:
-    events = index.events
+    events, steps = index.events, extents.steps
     names = events.column("name").take(steps.rows).to_pylist()
     numbers = _numbers(index, steps)
     ends = steps.starts + steps.durations
@@ -260,6 +305,7 @@ def _every(
         _SHOWN["step"].column(numbers),
         _SHOWN["start"].column(since_origin(index, steps.rows, steps.starts).tolist(), 3),
         _SHOWN["time"].column(times),
+        *([_SHOWN["host_time"].column(extents.host.durations.tolist(), 2)] if extents.ahead.any() else []),
         _SHOWN["gap"].column(gap, 4),
         _SHOWN["busy_time"].column(busy, 3),
         _SHOWN["busy"].column(shares, 1),
@@ -326,7 +372,8 @@ def _define(index: TraceIndex, _: ViewOptions, row: Mapping[str, Cell], column: 
     if row and row.get(column) is None:
         return None
     owners = _owners.find(index)
-    steps = _steps.find(index, owners)
+    extents = _extents.step_extents(index, owners)
+    steps = extents.steps
     mine = np.ones(steps.rows.size, np.bool_)
     if "owner" in row:
         mine &= np.array([owners.labels[o] == row["owner"] for o in steps.owner.tolist()], np.bool_)
@@ -341,18 +388,26 @@ def _define(index: TraceIndex, _: ViewOptions, row: Mapping[str, Cell], column: 
         mine &= np.arange(mine.size) == np.argmax(mine)
     which = {"after warm-up": "steps after warm-up", "warm-up": "warm-up steps"}.get(str(row.get("which")), "steps")
     one = f"step {row['step']}" if row.get("step") is not None else "the step" if "start" in row else f"the {which}"
-    mask = np.zeros(index.events.num_rows, np.bool_)
-    mask[steps.rows[mine]] = True
-    times = quantity(index, mask, "sum", f"sum of the durations of {one}")
-    if column in ("total", "time"):
+    if row.get("which") == HOST or column == "host_time":
+        steps, one = extents.host, f"{one}, host range" if "start" in row else HOST
+    times = _of_steps(index, steps, mine, "sum", f"sum of the durations of {one}")
+    if column in ("total", "time", "host_time"):
         return times
     if column == "steps":
-        return quantity(index, mask, "count", f"number of {which}")
+        return _of_steps(index, steps, mine, "count", f"number of {which}")
     if measure := specs.measures(specs.STATISTICS).get(column):
-        return quantity(index, mask, measure, f"{measure} of the durations of {one}")
+        return _of_steps(index, steps, mine, measure, f"{measure} of the durations of {one}")
     if column in ("busy", "busy_time"):
         return _busy_quantity(index, steps, np.flatnonzero(mine), times, column, one)
     return None
+
+
+def _of_steps(index: TraceIndex, steps: Steps, mine: Mask, measure: str, words: str) -> Quantity:
+    """Return a quantity of the times of these steps, which may be those of the device."""
+    at = np.flatnonzero(mine)
+    at = at[np.argsort(steps.rows[at], kind="stable")]
+    rows, clocks = steps.rows[at], by_clock(index).codes[steps.rows[at]]
+    return Quantity(words, measure, rows, steps.starts[at], steps.starts[at] + steps.durations[at], clocks, clocks)
 
 
 def _busy_quantity(index: TraceIndex, steps: Steps, at: I64, times: Quantity, column: str, one: str) -> Quantity | None:
@@ -381,14 +436,15 @@ def _busy_quantity(index: TraceIndex, steps: Steps, at: I64, times: Quantity, co
 _SHOWS = (
     *specs.OWNER,
     *specs.SPREAD,
-    ViewColumn("which", "Which", Unit.TEXT, "The steps of the row: all, warm-up or steady."),
+    ViewColumn("which", "Which", Unit.TEXT, "The steps of the row: all, warm-up or steady, or the host ranges."),
     ViewColumn("steps", "Steps", Unit.COUNT, "The number of steps."),
     ViewColumn("total", "Total", Unit.NS, "The sum of the step times."),
     ViewColumn("busy", "Busy", Unit.RATIO, "The device time in the steps, as a share of the step time."),
     ViewColumn("step", "Step", Unit.ID, "The number of the step."),
     ViewColumn("name", "Name", Unit.TEXT, "The name of the step."),
     ViewColumn("start", "Start", Unit.NS, "The start of the step, after the first event of the trace."),
-    ViewColumn("time", "Time", Unit.NS, "The time of the step."),
+    ViewColumn("time", "Time", Unit.NS, "The time of the step: on the device, where the host runs ahead."),
+    ViewColumn("host_time", "Host range", Unit.NS, "The time in which the host launches the step, if it runs ahead."),
     ViewColumn("gap", "Gap before", Unit.NS, "The time since the end of the step before."),
     ViewColumn("busy_time", "Device busy", Unit.NS, "The union of the device work of the same rank in the step."),
     ViewColumn("said", "Stands out", Unit.TEXT, "A mark for warm-up steps and outliers.", "remark"),
