@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from support import SAMPLES, read_sample, run_command, sample
 from views.tables import trace as trace_of
+from views.test_step_extents import program
 
 import tracekit
 from tracekit import pipeline
@@ -55,6 +56,18 @@ class TestSteps:
         step = of(*rows).step
         assert step is not None
         assert (step.owners, step.low_ns, step.high_ns, step.steps) == (2, 10, 22, 6)
+
+    @pytest.mark.parametrize(("device_us", "host_ns"), [(10_000, ms), (900, None)])
+    def test_where_the_host_runs_ahead_the_steps_of_device_and_host_are_both_said(
+        self, device_us: int, host_ns: int | None
+    ) -> None:
+        made = tracekit.summary(trace_of(*program(device_us=device_us)))
+        step = headline(made).step
+        assert step is not None
+        assert step.host_ns == host_ns
+        assert abs(step.median_ns - max(device_us, 1_000) * 1_000) < ms // 20
+        said = "on the device; the host runs ahead (1 ms a step)"
+        assert (said in pipeline.first_screen(made).replace("\n  ", " ")) == (host_ns is not None)
 
     def test_without_steps_the_time_of_the_run_counts(self) -> None:
         found = of(work("kernel", 5, 10), work("kernel", 25, 10))

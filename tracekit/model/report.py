@@ -134,7 +134,8 @@ class StepTime:
     """The time of a step, over the steps of all owners after their warm-up.
 
     steps: how many; warm_up: how many more are left out. owners: ranks or inputs that have steps. p5_ns, median_ns,
-    p95_ns: nearest rank. low_ns, high_ns: the least and the greatest median of an owner.
+    p95_ns: nearest rank. low_ns, high_ns: the least and the greatest median of an owner. host_ns: the median on the
+    host where it runs ahead of the device, so that steps are those of the device; None where both are about the same.
     """
 
     steps: int
@@ -145,6 +146,7 @@ class StepTime:
     p95_ns: int
     low_ns: int
     high_ns: int
+    host_ns: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,12 +6,12 @@ float that is not finite. A section has `findings` where it has any: {"rule", "o
 "value", "unit"}], "events": [ids], "saving_ns", "share", "confidence", "because", "advice", "check", "part_of",
 "window_ns"}.
 A whole summary has `"headline"` after the version: {"step": {"steps", "warm_up", "owners", "p5_ns", "median_ns",
-"p95_ns", "low_ns", "high_ns"} or null, "run_ns", "run_note", "devices": [{"label", "devices", "window", "window_ns",
-"parts": [{"name", "ns", "low", "middle", "high"}]}], "devices_note", "top": {"view", "column", "title", "part",
-"total_ns", "count", "names": [{"name", "ns", "calls", "share"}]} or null (with "printed" where the total is that of the
-file, with "of" where it and the shares are of that), "below": further names or null, "findings": [{"rule", "owner",
-"saving_ns", "share", "part_of"}], "findings_count", "findings_note", "reservations": [sentences]}; `report.Headline`
-explains them.
+"p95_ns", "low_ns", "high_ns", "host_ns"} or null, "run_ns", "run_note", "devices": [{"label", "devices", "window",
+"window_ns", "parts": [{"name", "ns", "low", "middle", "high"}]}], "devices_note", "top": {"view", "column", "title",
+"part", "total_ns", "count", "names": [{"name", "ns", "calls", "share"}]} or null (with "printed" where the total is
+that of the file, with "of" where it and the shares are of that), "below": further names or null, "findings": [{"rule",
+"owner", "saving_ns", "share", "part_of"}], "findings_count", "findings_note", "reservations": [sentences]};
+`report.Headline` explains them.
 Of a trace that lost records "incomplete" is the first member, a list of sentences, and ratios are null.
 A note counts the rows that --top cut. Characters that a terminal would obey are \\u escapes. Figures are drawings:
 only the html report has them.
@@ -58,6 +58,8 @@ def _section(section: Section) -> str:
 
 def _headline(headline: Headline) -> dict[str, object]:
     found: dict[str, Any] = asdict(headline)
+    if headline.step is not None and headline.step.host_ns is None:
+        del found["step"]["host_ns"]
     for key in ("top", "below"):
         if found[key] is None:
             continue

@@ -213,6 +213,8 @@ def _spread(step: StepTime, unit: str) -> str:
         parts.append(f"p95 {_in_sentence(step.p95_ns, unit)}")
         wide = step.p95_ns - step.p5_ns
         parts.append(f"spread {percent(wide, step.median_ns) if step.median_ns else '-'} % (p5 to p95)")
+    if step.host_ns is not None:
+        parts.append(f"on the device; the host runs ahead ({_in_sentence(step.host_ns, unit)} a step)")
     if step.owners > 1:
         low, high = _in_sentence(step.low_ns, unit), _in_sentence(step.high_ns, unit)
         parts.append(f"{plural(step.owners, 'rank')}: medians {low} to {high}")

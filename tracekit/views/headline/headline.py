@@ -20,6 +20,7 @@ from tracekit.errors import COMMAND_LINE
 from tracekit.index.devices import by_clock
 from tracekit.index.grouping import plural
 from tracekit.index.sources import FIRST_SCREEN_NOTES, synthetic_sources
+from tracekit.index.step_extents import AHEAD
 from tracekit.index.trace_index import TraceIndex
 from tracekit.model.report import (
     DeviceTime,
@@ -93,7 +94,10 @@ def _step(index: TraceIndex) -> StepTime | None:
     ordered = np.sort(durations)
     p5, median, p95 = (nearest_rank(ordered, percent) for percent in (5, 50, 95))
     warm_up = int(np.count_nonzero(times.warm_up))
-    return StepTime(ordered.size, warm_up, len(medians), p5, median, p95, min(medians), max(medians))
+    host = nearest_rank(np.sort(times.host_durations[chosen]), 50) if times.ahead[chosen].any() else None
+    if host is not None and abs(host - median) <= AHEAD * median:
+        host = None
+    return StepTime(ordered.size, warm_up, len(medians), p5, median, p95, min(medians), max(medians), host)
 
 
 def _groups(index: TraceIndex, parts: Sequence[DeviceParts]) -> tuple[DeviceTime, ...]:
