@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,6 +17,8 @@ from tracekit import pipeline
 from tracekit.inputs.selection import Selection
 from tracekit.model.report import Headline, Report, ReportTable, TopNames
 from tracekit.model.schema import Kind
+from tracekit.model.units import Unit, format_bytes
+from tracekit.render.base import RenderOptions
 from tracekit.views.base import ViewOptions
 
 EVERY = sorted(
@@ -239,6 +242,67 @@ class TestContent:
         found = of(on("step", 0, 100), on("forward", 0, 100), work("kernel", 0, 10))
         assert found.top is not None
         assert (found.top.view, found.below) == ("kernel", None)
+
+
+class TestOtherThanTime:
+    """A trace of memory, samples or metrics shows these."""
+
+    def first(self, made: Report, width: int = 80) -> list[str]:
+        return pipeline.first_screen(made, RenderOptions(width=width)).splitlines()
+
+    @pytest.mark.parametrize("name", ["two-gpus.pickle", "frees-requested-only.pickle"])
+    def test_a_snapshot_of_memory_shows_the_peak_and_who_held_it(self, name: str) -> None:
+        trace = read_sample(f"torch-memory/{name}")
+        made = tracekit.summary(trace)
+        found = headline(made)
+        tables = {table.name: table for table in tracekit.view(trace, "memory").tables}
+        places = tables["memory"].rows()
+        peak = max(row[2] for row in places if row[1] == "allocated")
+        assert found.figure is not None
+        assert (found.figure.value, found.figure.unit) == (peak, Unit.BYTES)
+        assert f"Memory peaked at {format_bytes(peak)} allocated on GPU 0" in self.first(made)
+        (quoted,) = found.quoted
+        assert quoted.table == "at_peak"
+        assert sum(tables["at_peak"].column("held").values) == peak  # what the peak is made of adds up to it
+
+    def test_memory_beside_a_program_is_not_what_its_trace_is_about(self) -> None:
+        rows = [on("operator", 0, 10, "aten::mm"), {**on("memory", 5, 0, "[memory]"), "bytes": 64, "device": 0}]
+        found = of(*rows)
+        assert (found.figure, found.quoted) == (None, ())
+
+    def test_samples_without_times_show_the_functions_sampled_most(self) -> None:
+        made = tracekit.summary(read_sample("folded/py-spy.folded"))
+        found = headline(made)
+        assert found.figure is not None
+        (quoted,) = found.quoted
+        assert (quoted.view, found.figure.after.split()[0]) == ("samples", "samples")
+        assert quoted.columns[-1].name == "name"
+        assert self.first(made)[3].split()[:2] == [f"{found.figure.value:,}", "samples"]
+
+    def test_kernels_of_nsight_compute_show_how_near_they_came_to_the_peak_of_the_device(self, tmp_path: Path) -> None:
+        lines = [
+            "ID,Process ID,Process Name,Kernel Name,Context,Stream,Section Name,Metric Name,Metric Unit,Metric Value"
+        ]
+        for number, (name, ns, share) in enumerate([("small", 10, 80.0), ("large", 90, 20.0)]):
+            for metric, unit, value in (
+                ("gpu__time_duration.sum", "ns", ns),
+                ("sm__throughput.avg.pct_of_peak_sustained_elapsed", "%", share),
+            ):
+                lines.append(f"{number},42,train,{name},1,7,Command line profiler metrics,{metric},{unit},{value}")
+        path = tmp_path / "ncu.csv"
+        path.write_text("\n".join(",".join(f'"{cell}"' for cell in line.split(",")) for line in lines) + "\n")
+        made = tracekit.summary(tracekit.read(path))
+        found = headline(made)
+        assert found.top is not None
+        assert [each.name for each in found.top.names] == ["large", "small"]
+        (quoted,) = found.quoted
+        assert (quoted.table, quoted.columns[0].name, list(quoted.columns[0].values)) == ("peak", "compute", [0.2, 0.8])
+
+    def test_metrics_alone_are_of_kernels(self) -> None:
+        found = headline(tracekit.summary(read_sample("nvprof-csv/metrics.csv")))
+        assert found.figure is not None
+        assert found.figure.after in ("kernel with metrics", "kernels with metrics")
+        assert found.quoted[0].view == "metrics"
 
 
 class TestReservations:

@@ -46,6 +46,7 @@ __all__ = [
     "Flame",
     "Headline",
     "Heat",
+    "QuotedTable",
     "Report",
     "ReportTable",
     "Role",
@@ -209,28 +210,6 @@ class TopNames:
     of: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Headline:
-    """The figures of the first screen. What is not known is None or empty, and a note has the reason.
-
-    step: None without steps. run_ns: first start to last end of the events. devices: a bar each. top: the names that
-    say most about this trace; below: those that say next to that, such as operators below phases. findings: the best
-    ones, of `findings_count`. reservations: what limits every figure, such as records that could not be read.
-    """
-
-    step: StepTime | None = None
-    run_ns: int | None = None
-    run_note: str = ""
-    devices: tuple[DeviceTime, ...] = ()
-    devices_note: str = ""
-    top: TopNames | None = None
-    below: TopNames | None = None
-    findings: tuple[Finding, ...] = ()
-    findings_count: int = 0
-    findings_note: str = ""
-    reservations: tuple[str, ...] = ()
-
-
 Cell = int | float | str | None
 
 ROWS_SHOWN = 10
@@ -264,6 +243,56 @@ class Column:
 
     def __repr__(self) -> str:
         return f"column {self.name} ({self.unit}), {plural(len(self.values), 'row')}"
+
+
+@dataclass(frozen=True, slots=True)
+class LeadFigure:
+    """The first figure of a trace that is about something else than time: "Memory peaked at", 3.58 GiB, "on GPU 0".
+
+    unit: bytes or a count. before, after: the words around it.
+    """
+
+    before: str
+    value: int
+    unit: Unit
+    after: str
+
+
+@dataclass(frozen=True, slots=True)
+class QuotedTable:
+    """The first rows of a table that are no times, in the order of the view. count: of all its rows."""
+
+    view: str
+    table: str
+    title: str
+    columns: tuple[Column, ...]
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
+class Headline:
+    """The figures of the first screen. What is not known is None or empty, and a note has the reason.
+
+    step: None without steps. run_ns: first start to last end of the events. devices: a bar each. figure, quoted: the
+    first figure of a trace that is about something else than time, and the first rows of its tables, such as memory
+    that is held. top: the names that say most about this trace; below: those that say next to that, such as operators
+    below phases. findings: the best ones, of `findings_count`. reservations: what limits every figure, such as records
+    that could not be read.
+    """
+
+    step: StepTime | None = None
+    run_ns: int | None = None
+    run_note: str = ""
+    devices: tuple[DeviceTime, ...] = ()
+    devices_note: str = ""
+    figure: LeadFigure | None = None
+    quoted: tuple[QuotedTable, ...] = ()
+    top: TopNames | None = None
+    below: TopNames | None = None
+    findings: tuple[Finding, ...] = ()
+    findings_count: int = 0
+    findings_note: str = ""
+    reservations: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

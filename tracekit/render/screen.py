@@ -12,9 +12,20 @@ from dataclasses import dataclass
 
 from tracekit.model.display import escape_controls, plural
 from tracekit.model.names import short_names
-from tracekit.model.report import DeviceTime, Finding, Headline, Report, StepTime, TopName, TopNames
-from tracekit.model.units import format_ns, percent, sentence_span, short_span
-from tracekit.render.figures import color_of
+from tracekit.model.report import (
+    DeviceTime,
+    Finding,
+    Headline,
+    QuotedTable,
+    Report,
+    ReportTable,
+    StepTime,
+    TopName,
+    TopNames,
+)
+from tracekit.model.units import Unit, format_ns, percent, sentence_span, short_span
+from tracekit.render.cells import shown_columns
+from tracekit.render.figures import amount, color_of
 
 BARS = 4
 """The most bars; a line says how many more groups there are."""
@@ -119,7 +130,11 @@ def screen(report: Report, headline: Headline, time_unit: str = "") -> Screen:
     step, top = headline.step, headline.top
     unknown = f"The time of the run is unknown: {escape_controls(headline.run_note)}."
     after = ""
-    if step is not None:
+    figure = headline.figure
+    if figure is not None:
+        value, before, after = figure.value, escape_controls(figure.before), escape_controls(figure.after)
+        spread = unknown if headline.run_ns is None else f"The run took {_in_sentence(headline.run_ns, time_unit)}."
+    elif step is not None:
         value, before, after, spread = step.median_ns, "A step takes", "(median)", _spread(step, time_unit)
     elif headline.run_ns is not None:
         value, before, spread = headline.run_ns, "The run took", "No training steps in this trace."
@@ -130,7 +145,12 @@ def screen(report: Report, headline: Headline, time_unit: str = "") -> Screen:
         value, before, after, spread = top.total_ns, f"{what[:1].upper()}{what[1:]} took", "in total", unknown
     else:
         value, before, spread = -1, "", unknown
-    number, _, unit = _in_sentence(value, time_unit).rpartition(" ") if value >= 0 else ("Time unknown", "", "")
+    if figure is not None:
+        number, _, unit = amount(value, figure.unit).partition(" ")
+        exact = f"{value:,} {'bytes' if figure.unit is Unit.BYTES else ''}".rstrip()
+    else:
+        number, _, unit = _in_sentence(value, time_unit).rpartition(" ") if value >= 0 else ("Time unknown", "", "")
+        exact = f"{value:,} ns" if value >= 0 else ""
     bars = [_bar(each, time_unit) for each in headline.devices[:BARS]]
     if not bars and top is not None and top.names[0].share is not None and _adds_up(top):
         bars = [_names_bar(top, time_unit)]
@@ -144,7 +164,9 @@ def screen(report: Report, headline: Headline, time_unit: str = "") -> Screen:
         for number, (each, window) in enumerate(zip(headline.findings, windows, strict=True))
     ]
     title = _findings_title(headline, common)
-    if not cards and top is not None:
+    if not cards and headline.figure is not None and headline.quoted:
+        title, cards = headline.quoted[0].title, _quoted_cards(headline.quoted[0])
+    elif not cards and top is not None:
         title, cards = f"Top {noun(top)}", _name_cards(top, time_unit)
     return Screen(
         title=escape_controls(report.title),
@@ -153,7 +175,7 @@ def screen(report: Report, headline: Headline, time_unit: str = "") -> Screen:
         reservations=tuple(map(escape_controls, headline.reservations)),
         value=number,
         unit=unit,
-        exact=f"{value:,} ns" if value >= 0 else "",
+        exact=exact,
         before=before,
         after=after,
         spread=spread,
@@ -332,6 +354,37 @@ def _finding(number: int, each: Finding, unit: str, window: str) -> Card:
 def _percent(share: float) -> str:
     """Return a ratio in percent with one decimal; neither "0.0" for some nor "100.0" for less than all."""
     return percent(round(share * 10**9), 10**9) if share >= 0 else f"{100 * share:.1f}"
+
+
+def shown_first(headline: Headline) -> list[QuotedTable | TopNames]:
+    """Return the tables of a headline in order: what the first figure is about, then names with their times."""
+    names = [each for each in (headline.top, headline.below) if each is not None]
+    return [*headline.quoted, *names] if headline.figure is not None else [*names, *headline.quoted]
+
+
+def _quoted_cards(quoted: QuotedTable) -> list[Card]:
+    """Return a card for each of the first rows: the name, the first measure, the other measures."""
+    columns = shown_columns(ReportTable(quoted.table, quoted.title, quoted.columns), "")
+    names = next((column for column in columns if column.key == "name"), columns[-1])
+    measures = [column for column in columns if column is not names]
+    labels = short_names(names.texts[:3], _NAME_WIDTH)
+    cards = []
+    for row, label in enumerate(labels):
+        words = [f"{column.title}: {column.texts[row]}" for column in measures]
+        whole = names.texts[row]
+        cards.append(
+            Card(
+                quoted.view,
+                -1,
+                label,
+                words[0] if words else "",
+                "",
+                ", ".join(words[1:]),
+                "" if whole == label else whole,
+                whole,
+            )
+        )
+    return cards
 
 
 def _name_cards(top: TopNames, unit: str) -> list[Card]:

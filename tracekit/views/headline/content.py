@@ -1,16 +1,21 @@
-"""Choose the names of the first screen by what the trace has: kernels, else phases, operators, ranges, and so on.
+"""Choose what the first screen shows by what the trace has: names with their times, memory, samples, metrics.
 
 Kernels come first. Without them the phases of training do, where they say where the time is: at least half of it is in
 phases. Without steps they do so only where data loading is the largest of them. The operators, or the program's own
 ranges where it has no operators, follow below the phases or take their place.
+
+A trace that is about something else than time shows that first: what held the memory at its peak, the functions that
+were sampled most, how near kernels came to the peak of the device.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 
 from tracekit.index.trace_index import TraceIndex
-from tracekit.model.report import Cell, ReportTable, Section, TopName, TopNames
+from tracekit.model.report import Cell, LeadFigure, QuotedTable, ReportTable, Section, TopName, TopNames
+from tracekit.model.units import Unit
 from tracekit.views import specs
 from tracekit.views.tables.model import ON_NO_THREAD, OTHERS, PHASES, STEP
 from tracekit.views.totals import HEADER, TotalsRow, totals_rows
@@ -57,6 +62,76 @@ def choose(
         return first([view for view in (*TOP_VIEWS, *more) if view not in ("kernel", *_HOST_VIEWS)]), None
     beside = ranges if index.events.num_rows else phases
     return host, beside if operators is not None else None
+
+
+def quote(section: Callable[[str], Section], top: TopNames | None) -> tuple[LeadFigure | None, tuple[QuotedTable, ...]]:
+    """Return the first figure and the tables of a trace that is about something else than time; None and () of others.
+
+    top: the names that are shown in any case.
+    """
+    metrics = _tables(section("metrics"))
+    if "peak" in metrics:
+        quoted = _quoted("metrics", metrics["peak"], _OF_METRICS, [each.name for each in top.names] if top else [])
+        return _kernels_with(metrics) if top is None else None, (quoted,)
+    if top is not None and top.view not in _HARDLY_WORK:
+        return None, ()
+    memory = _tables(section("memory"))
+    if (lead := _peak(memory)) is not None:
+        held = memory.get("at_peak") or memory.get("holders")
+        return lead, (_quoted("memory", held, _OF_MEMORY),) if held is not None else ()
+    if top is not None:
+        return None, ()
+    for table in section("samples").tables:
+        column = next((column for column in table.columns if column.name.startswith(_OWN_SAMPLES)), None)
+        weights = [cell for cell in column.values if isinstance(cell, int | float)] if column is not None else []
+        if column is not None and sum(weights) > 0:
+            unit = column.name.removeprefix(_OWN_SAMPLES)
+            lead = LeadFigure("", round(sum(weights)), Unit.COUNT, f"{unit} in {len(table):,} functions")
+            return lead, (_quoted("samples", table, (column.name, "ratio", "name")),)
+    if "metrics" in metrics:
+        return _kernels_with(metrics), (_quoted("metrics", metrics["metrics"], _OF_METRICS),)
+    return None, ()
+
+
+_HARDLY_WORK = ("user_defined", "other")
+"""Views of names that a snapshot of memory may have beside what it is about."""
+_OF_METRICS = ("compute", "memory", "dram", "occupancy", "metric", "avg", "unit", "name")
+_OF_MEMORY = ("held", "share", "blocks", "increased", "allocations", "name")
+_OWN_SAMPLES = "self_"
+
+
+def _tables(section: Section) -> dict[str, ReportTable]:
+    return {table.name: table for table in section.tables if len(table)}
+
+
+def _peak(memory: dict[str, ReportTable]) -> LeadFigure | None:
+    """Return the greatest peak of allocated memory of any place; None where no table has one."""
+    have = {column.name: column.values for column in memory["memory"].columns} if "memory" in memory else {}
+    places = zip(have.get("peak", ()), have.get("type", ()), have.get("name", ()), strict=True)
+    known = [(peak, str(kind), str(place)) for peak, kind, place in places if isinstance(peak, int) and peak > 0]
+    allocated = [each for each in known if each[1] == "allocated"] or known
+    if not allocated:
+        return None
+    peak, kind, place = max(allocated, key=lambda each: each[0])
+    return LeadFigure("Memory peaked at", peak, Unit.BYTES, f"{kind} on {place}")
+
+
+def _kernels_with(metrics: dict[str, ReportTable]) -> LeadFigure:
+    names = set(metrics["metrics"].column("name").values)
+    return LeadFigure("", len(names), Unit.COUNT, f"{'kernel' if len(names) == 1 else 'kernels'} with metrics")
+
+
+def _quoted(view: str, table: ReportTable, wanted: Sequence[str], first: Sequence[str] = ()) -> QuotedTable:
+    """Return the first rows of a table, of the wanted columns those with a value, in this order.
+
+    first: the names of rows that come before all others.
+    """
+    names = table.column("name").values
+    order = {name: place for place, name in enumerate(first)}
+    rows = sorted(range(len(table)), key=lambda row: (order.get(str(names[row]), len(order)), row))[:NAMES]
+    have = {column.name: replace(column, values=[column.values[row] for row in rows]) for column in table.columns}
+    shown = (have[name] for name in wanted if name in have and any(cell is not None for cell in have[name].values))
+    return QuotedTable(view, table.name, table.title, tuple(shown), len(table) + table.omitted)
 
 
 def _says_where(phases: TopNames) -> bool:

@@ -57,12 +57,15 @@ def find(index: TraceIndex, section: Callable[[str], Section], more: Sequence[st
     devices = () if lost else _groups(index, device_parts(index))
     found = section("findings")
     top, below = content.choose(index, section, more, shares=not lost)
+    figure, quoted = (None, ()) if lost else content.quote(section, top)
     return Headline(
         step=_step(index),
         run_ns=run_ns,
         run_note=run_note,
         devices=devices,
         devices_note="" if devices else _no_devices(index, section, lost=lost),
+        figure=figure,
+        quoted=quoted,
         top=top,
         below=below,
         findings=found.findings[:FINDINGS],

@@ -5,8 +5,9 @@ what the program asked for; reserved: what the framework took from the device): 
 allocated - freed bytes, peak: the largest running value that the file itself gives (PyTorch's Total Allocated and Total
 Reserved, Paddle's current and peak values), else the largest sum of what was allocated and freed since the first row.
 `holders`: the same by operator, the innermost around the row on its thread, else the innermost range; where the file
-names the operator that allocated (fluid), that one. `counters`: counters of memory, of inputs without such rows.
-A place is a device or the host of an input or rank; Paddle names it itself. From TOTALS: what the file printed.
+names the operator that allocated (fluid), that one. `at_peak`: who held how much when the place with the most memory
+held the most, where the file has addresses and running values. `counters`: counters of memory, of inputs without such
+rows. A place is a device or the host of an input or rank; Paddle names it itself. From TOTALS: what the file printed.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ import numpy as np
 import pyarrow as pa
 
 from tracekit.analysis.nesting import innermost
+from tracekit.analysis.segments import rows_by
 from tracekit.index import grouping
 from tracekit.index import host_tree as _host
 from tracekit.index.devices import since_origin
@@ -200,6 +202,7 @@ _RUNNING = (
 )
 """Running values in `args`: of which type each is."""
 NO_RANGE = "(in no range)"
+BEFORE = "(allocated before the first row)"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -233,12 +236,15 @@ def compute(index: TraceIndex, options: ViewOptions) -> Section:
         tables.append(table)
         if computed:
             notes.append("peak: counted from the first row on, since the file gives no running values")
-        holders = _holders(index, found, options)
-        if holders is not None:
-            tables.append(holders)
+        holder = _holder_of_row(index, found)
+        if holder is not None:
+            tables.append(_holders(found, holder, options))
             notes.append("holders: the innermost operator around the row on its thread, else the innermost range")
         elif found.rows.size:
             notes.append("none of these rows is within a range: what allocated is unknown")
+        if (held := _at_peak(index, found, holder, options)) is not None:
+            tables.append(held)
+            notes.append(f"{held.title}: blocks of which the trace has the allocation and, until then, no free")
     if found.unsized:
         verb = "has" if found.unsized == 1 else "have"
         notes.append(f"{grouping.plural('row', found.unsized)} {verb} no size and counts for nothing")
@@ -362,8 +368,8 @@ def _replace(column: Column, values: Sequence[Cell]) -> Column:
     return replace(column, values=values)
 
 
-def _holders(index: TraceIndex, found: _MemoryRows, options: ViewOptions) -> ReportTable | None:
-    """Return the table of what allocated; None where that is known of no row."""
+def _holder_of_row(index: TraceIndex, found: _MemoryRows) -> grouping.Key | None:
+    """Return what allocated or freed, for each row; None where that is known of no row."""
     host = _host.host(index)
     on_thread = np.flatnonzero(index.has("tid")[found.rows])
     holder = np.full(found.rows.size, -1, np.int64)
@@ -387,11 +393,12 @@ def _holders(index: TraceIndex, found: _MemoryRows, options: ViewOptions) -> Rep
         own = arrow.ints(stated.indices, -1)
         codes = np.where(own >= 0, len(labels) + own, codes)
         labels += arrow.texts(stated.dictionary)
-    if not codes.any():
-        return None
-    groups = grouping.group_by(
-        grouping.Key(codes, labels), grouping.Key(found.place, found.labels), grouping.Key(found.kind, TYPES)
-    )
+    return grouping.Key(codes, labels) if codes.any() else None
+
+
+def _holders(found: _MemoryRows, holder: grouping.Key, options: ViewOptions) -> ReportTable:
+    """Return the table of what allocated."""
+    groups = grouping.group_by(holder, grouping.Key(found.place, found.labels), grouping.Key(found.kind, TYPES))
     columns = [
         Column("name", "Operator or range", Unit.TEXT, groups.labels[0], 0),
         _SHOWN["place"].column(groups.labels[1], 2),
@@ -400,6 +407,58 @@ def _holders(index: TraceIndex, found: _MemoryRows, options: ViewOptions) -> Rep
     ]
     columns = [c for c in columns if c.name not in ("place", "type") or len(set(c.values)) > 1]
     return tabulate.finish("holders", "Memory by operator", columns, options, own_order="increased")
+
+
+def _at_peak(
+    index: TraceIndex, found: _MemoryRows, holder: grouping.Key | None, options: ViewOptions
+) -> ReportTable | None:
+    """Return what the place with the greatest peak held then; None where rows have no addresses or give no total.
+
+    A block is held from its allocation to the next free of its address. Blocks from before the first row have no row of
+    their own: they are the rest of the total.
+    """
+    addresses = extracted(found.args, r'"[Aa]ddr":\s*"?(?P<found>\d{1,20})')
+    peaks = _peak_rows(index, found)
+    if addresses.null_count or not peaks:
+        return None
+    total, place, last = max(peaks, key=lambda peak: (peak[0], -peak[1]))
+    order = np.argsort(found.times, kind="stable")
+    mine = order[(found.place[order] == place) & (found.kind[order] == 0)]
+    mine = mine[: int(np.flatnonzero(mine == last)[0]) + 1]
+    # Of each address the last row up to the peak counts: an allocation is held, a free is not.
+    encoded = arrow.encoded(arrow.take(addresses, mine).combine_chunks())
+    codes = arrow.ints(encoded.indices, -1)
+    _, behind = np.unique(codes[::-1], return_index=True)
+    latest = mine[mine.size - 1 - behind]
+    held = latest[found.size[latest] > 0]
+    names = holder or grouping.Key(np.zeros(found.rows.size, np.int64), [NO_RANGE])
+    groups = grouping.group_by(grouping.Key(names.codes[held], names.labels))
+    counts, sizes = grouping.sums(groups.codes, groups.count, found.size[held], "sizes")
+    rest = total - sum(sizes)
+    if rest < 0:
+        return None  # rows are missing: some of these blocks were freed
+    labels, blocks = [*groups.labels[0]], [*counts]
+    if rest:
+        labels, blocks, sizes = [*labels, BEFORE], [*blocks, None], [*sizes, rest]
+    columns = [
+        Column("name", "Operator or range", Unit.TEXT, labels, 0),
+        _SHOWN["held"].column(sizes),
+        _SHOWN["share"].column([size / total for size in sizes], 1),
+        _SHOWN["blocks"].column(blocks, 1),
+    ]
+    title = f"Held at the peak, {found.labels[place]}"
+    return tabulate.finish("at_peak", title, columns, options, own_order="held")
+
+
+def _peak_rows(index: TraceIndex, found: _MemoryRows) -> list[tuple[int, int, int]]:
+    """Return the bytes, the place and the row of the greatest total of each place, as the file gives totals."""
+    values, known = _stated(found.args, [key for of, key in _RUNNING_TOTALS if of == TYPES[0]])
+    known &= ~np.isin(index.ints("source")[found.rows], synthetic_sources(index)) & (found.kind == 0)
+    peaks = []
+    for place, rows in rows_by(np.where(known, found.place, -1)):
+        if place >= 0 and (most := int(values[rows].max())) > 0:
+            peaks.append((most, place, int(rows[np.argmax(values[rows])])))
+    return peaks
 
 
 def _counters(index: TraceIndex, found: _MemoryRows, options: ViewOptions) -> ReportTable | None:
@@ -451,6 +510,9 @@ _SHOWS = (
         "Allocated (the program's requests) or reserved (taken from the device by the framework).",
     ),
     ViewColumn("peak", "Peak", Unit.BYTES, "The largest number of bytes that were held at one time."),
+    ViewColumn("held", "Held", Unit.BYTES, "The bytes that were held when the place held the most."),
+    ViewColumn("share", "Share", Unit.RATIO, "The part of the peak."),
+    ViewColumn("blocks", "Blocks", Unit.COUNT, "The number of allocations that were held."),
     ViewColumn("increased", "Increased", Unit.BYTES, "Allocated bytes minus freed bytes."),
     ViewColumn("allocations", "Allocations", Unit.COUNT, "The number of allocations."),
     ViewColumn("frees", "Frees", Unit.COUNT, "The number of frees."),
