@@ -19,6 +19,7 @@ from tracekit.analysis.statistics import nearest_rank
 from tracekit.errors import COMMAND_LINE
 from tracekit.index.devices import by_clock
 from tracekit.index.grouping import plural
+from tracekit.index.lanes import device_model
 from tracekit.index.sources import FIRST_SCREEN_NOTES, synthetic_sources
 from tracekit.index.step_extents import AHEAD
 from tracekit.index.trace_index import TraceIndex
@@ -108,7 +109,7 @@ def _groups(index: TraceIndex, parts: Sequence[DeviceParts]) -> tuple[DeviceTime
     groups: dict[tuple[str, str], list[DeviceParts]] = {}
     for each in parts:
         if each.span.span.any():
-            model = index.run.devices.get((each.device.source, each.device.device), "")
+            model = device_model(index.run.devices.get((each.device.source, each.device.device), ""))
             groups.setdefault((model, "run" if each.steps is None else "steps"), []).append(each)
     return tuple(_group(model, window, found) for (model, window), found in groups.items())
 

@@ -213,7 +213,7 @@ def _counter_places(index: TraceIndex, sources: list[Cell], ranks: list[Cell], d
     """Return owner and device of each group, as the lanes of that device are called."""
     owners = owner_labels(index, [(integer_of(source), rank) for source, rank in zip(sources, ranks, strict=True)])
     return [
-        " · ".join(filter(None, (owners[integer_of(source), rank], "" if device is None else device_label(device))))
+        " · ".join(filter(None, (owners[integer_of(source), rank], _device(index, source, device))))
         for source, rank, device in zip(sources, ranks, devices, strict=True)
     ]
 
@@ -353,8 +353,16 @@ def _names(index: TraceIndex, groups: grouping.Groups, inputs: grouping.Groups) 
     for source, rank, device, place in zip(sources, ranks, devices, places, strict=True):
         pid = inputs.labels[1][integer_of(place)]
         run = "" if pid is None else f"process {pid}"
-        out.append(" · ".join(filter(None, (owners[integer_of(source), rank], run, device_label(device)))))
+        own = _device(index, source, device) or device_label(None)
+        out.append(" · ".join(filter(None, (owners[integer_of(source), rank], run, own))))
     return out
+
+
+def _device(index: TraceIndex, source: Cell, device: Cell) -> str:
+    """Return the label of a device, "" for none."""
+    if device is None:
+        return ""
+    return device_label(device, index.run.devices.get((integer_of(source), integer_of(device)), ""))
 
 
 # Lanes, layers and rows of the events of a timeline.
