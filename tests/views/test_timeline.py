@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from itertools import pairwise
 from typing import Any
@@ -10,9 +11,11 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from support import read_sample
 from timelines import Drawn, drawn
 from views.tables import Row, dicts, event_rows, on_trace, trace, union
 
+import tracekit
 from tracekit.errors import UsageError
 from tracekit.model.report import Bar, Section
 from tracekit.model.timeline import Timeline
@@ -482,3 +485,25 @@ def test_the_columns_that_the_view_names_are_enough(rows: list[Row]) -> None:
     if found.figures:
         assert drawn(figure(found)) == drawn(figure(expected))
         assert figure(found).lanes == figure(expected).lanes
+
+
+def test_a_track_of_memory_begins_at_the_level_that_the_file_gives() -> None:
+    def memory(ts: int, size: int, total: int | None, key: str = "Total Allocated", **more: object) -> Row:
+        row = {"ts_ns": ts, "kind": "memory", "name": "[memory]", "bytes": size, "device": 0, **more}
+        return row | ({} if total is None else {"args": json.dumps({key: total, "Total Reserved": 9_000})})
+
+    found = figure(view(trace(
+        {"ts_ns": 100, "dur_ns": 9, "device": 0},
+        memory(101, -20, 980), memory(102, 50, 1_030), memory(103, -10, None), memory(104, 5, 1_025),
+        memory(105, 7, 507, "current_allocated", device=1),
+        memory(106, 7, None, device=2),
+    )))  # fmt: skip
+    made = {c.group: c.values.tolist() for c in found.counters}
+    assert made == {"GPU 0": [980, 1_030, 1_020, 1_025], "GPU 1": [507], "GPU 2": [7]}
+
+
+def test_a_track_of_memory_has_the_peak_of_the_table() -> None:
+    made = read_sample("torch-memory/two-gpus.pickle")
+    tracks = {c.group: int(c.values.max()) for c in figure(view(made)).counters if c.label == "memory allocated"}
+    table = tracekit.view(made, "memory").tables[0].rows()
+    assert tracks == {row[0]: row[2] for row in table if row[1] == "allocated"}

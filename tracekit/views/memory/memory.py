@@ -25,10 +25,11 @@ from tracekit.index import grouping
 from tracekit.index import host_tree as _host
 from tracekit.index.devices import since_origin
 from tracekit.index.lanes import device_label, owner_labels
+from tracekit.index.memory_totals import TYPES, extracted, stated_totals
 from tracekit.index.sources import source_label, source_labels, synthetic_sources
 from tracekit.index.trace_index import TraceIndex
 from tracekit.model import arrow
-from tracekit.model.arrow import I64, Chunked, Mask, pc
+from tracekit.model.arrow import I64, Chunked, pc
 from tracekit.model.report import Cell, Column, Curve, ReportTable, Section
 from tracekit.model.schema import HOST_RANGES, Kind
 from tracekit.model.units import Unit
@@ -46,19 +47,6 @@ from tracekit.views.totals import in_file_order, totals_rows, whole_number
 MOST_COLUMNS = 200
 FIGURES = 8
 """The most places whose curve is drawn."""
-TYPES = ("allocated", "reserved")
-_RUNNING_TOTALS = (
-    ("allocated", "Total Allocated"),
-    ("reserved", "Total Reserved"),
-    ("allocated", "current_allocated"),
-    ("reserved", "current_reserved"),
-)
-
-
-def extracted(args: Chunked, pattern: str) -> Chunked:
-    """Return what the group `found` of a pattern matches in each text, null for none."""
-    found = pc.struct_field(pc.extract_regex(args, pattern), "found")
-    return pc.if_else(pc.equal(pc.binary_length(found), 0), pa.scalar(None, pa.string()), found)
 
 
 def curves(times: I64, sizes: I64, kinds: I64, places: I64, labels: list[str], args: Chunked) -> list[Curve]:
@@ -67,7 +55,7 @@ def curves(times: I64, sizes: I64, kinds: I64, places: I64, labels: list[str], a
     Arrays of shape (n,): times: ns after time 0; sizes: signed bytes; kinds: numbers in TYPES; places: numbers in
     `labels`. Raises: TracekitError where a total exceeds int64.
     """
-    stated = {word: _stated(args, [key for of, key in _RUNNING_TOTALS if of == word]) for word in TYPES}
+    stated = {word: stated_totals(args, word) for word in TYPES}
     encoded = arrow.encoded(extracted(args, r'"mem_type":\s*"(?P<found>[^"\\]{1,60})"').combine_chunks())
     memory, words = arrow.ints(encoded.indices, -1), [*arrow.texts(encoded.dictionary), ""]
     found = []
@@ -100,17 +88,6 @@ def curves(times: I64, sizes: I64, kinds: I64, places: I64, labels: list[str], a
         remark = f"counted from the first row on: {'; '.join(counted)}" if counted else ""
         found.append(Curve(f"Memory over time, {label}", Unit.BYTES, edges, names, tops, remark))
     return found
-
-
-def _stated(args: Chunked, keys: list[str]) -> tuple[I64, Mask]:
-    """Return the running values of the file, and which rows have one. The first key that a row has counts."""
-    values, known = np.zeros(len(args), np.int64), np.zeros(len(args), np.bool_)
-    for key in keys:
-        texts = extracted(args, rf'"{key}":\s*"?(?P<found>\d{{1,18}})')
-        new = texts.is_valid().to_numpy() & ~known
-        values[new] = arrow.ints(pc.cast(texts, pa.int64()))[new]
-        known |= new
-    return values, known
 
 
 def _running(sizes: I64) -> I64:
@@ -452,7 +429,7 @@ def _at_peak(
 
 def _peak_rows(index: TraceIndex, found: _MemoryRows) -> list[tuple[int, int, int]]:
     """Return the bytes, the place and the row of the greatest total of each place, as the file gives totals."""
-    values, known = _stated(found.args, [key for of, key in _RUNNING_TOTALS if of == TYPES[0]])
+    values, known = stated_totals(found.args, TYPES[0])
     known &= ~np.isin(index.ints("source")[found.rows], synthetic_sources(index)) & (found.kind == 0)
     peaks = []
     for place, rows in rows_by(np.where(known, found.place, -1)):

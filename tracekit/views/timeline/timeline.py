@@ -23,6 +23,7 @@ from tracekit.index.devices import by_clock, by_input, origins
 from tracekit.index.grouping import plural
 from tracekit.index.kernel_classes import communicates
 from tracekit.index.lanes import device_label, owner_labels
+from tracekit.index.memory_totals import TYPES, stated_totals
 from tracekit.index.sources import source_label, source_labels, spans, synthetic_sources
 from tracekit.index.trace_index import TraceIndex
 from tracekit.model import args, arrow
@@ -179,10 +180,10 @@ def _counters(index: TraceIndex, shift: I64) -> Iterator[TimelineCounter]:
 
 
 def _memory(index: TraceIndex, shift: I64) -> Iterator[TimelineCounter]:
-    """Return what is held at each place: the sum of all rows of kind memory so far, never below zero.
+    """Return what is held at each place: the running total that the file gives, else the sum of all rows so far.
 
-    What was allocated before the first row and is freed in the trace counts from the first row on. A file whose own
-    counters have these totals (PyTorch's) has no second track.
+    A sum is never below zero: what was allocated before the first row and is freed in the trace counts from the first
+    row on. A file whose own counters have these totals (PyTorch's) has no second track.
     """
     sized = np.flatnonzero(index.kind_mask({Kind.MEMORY}) & index.has("bytes"))
     codes, names = index.texts("name")
@@ -192,21 +193,36 @@ def _memory(index: TraceIndex, shift: I64) -> Iterator[TimelineCounter]:
     if not rows.size:
         return
     reserved = np.array([name.lower().startswith("reserved") for name in names] + [False], np.bool_)
-    place, words = args.texts(index.events.column("args").take(rows), "place")
+    texts = index.events.column("args").take(rows)
+    place, words = args.texts(texts, "place")
+    stated_of = [stated_totals(texts, word) for word in TYPES]
+    kinds = reserved[codes[rows]].astype(np.int64)
     groups = grouping.group_by(
         *(index.key(column, rows) for column in ("source", "rank", "device")),
         grouping.Key(place + 1, [None, *words]),
-        grouping.Key(reserved[codes[rows]].astype(np.int64), ("allocated", "reserved")),
+        grouping.Key(kinds, TYPES),
     )
     sources, ranks, devices, stated, types = groups.labels
     places = _counter_places(index, sources, ranks, devices)
     size = index.ints("bytes")
+    at_row = np.zeros(index.events.num_rows, np.int64)
+    at_row[rows] = np.arange(rows.size)
     for number, mine in enumerate(_parted(groups, rows)):
-        held = np.cumsum(size[mine])
-        held -= min(int(held.min()), 0)
+        totals, known = (each[at_row[mine]] for each in stated_of[TYPES.index(str(types[number]))])
+        held = _level(size[mine], totals, known)
         where = stated[number] or ("host" if devices[number] is None else "")
         label = " ".join(filter(None, (f"memory {types[number]}", str(where))))
         yield TimelineCounter(label, "bytes", places[number], _times(index, mine, shift), held)
+
+
+def _level(sizes: I64, totals: I64, known: Mask) -> I64:
+    """Return the bytes that are held after each row: the stated total where it is known, and sums between them."""
+    held: I64 = np.cumsum(sizes)
+    at = np.flatnonzero(known)
+    if not at.size:
+        return held - min(int(held.min()), 0)
+    last = np.maximum(np.searchsorted(at, np.arange(held.size), "right") - 1, 0)
+    return held + (totals[at] - held[at])[last]
 
 
 def _counter_places(index: TraceIndex, sources: list[Cell], ranks: list[Cell], devices: list[Cell]) -> list[str]:
