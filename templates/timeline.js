@@ -1229,7 +1229,7 @@
       fill.style.width = `${Math.min(100, v / wide * 100)}%`;
       bars.append(el("span", {}, groupName(g)), el("span", { class: "tl-bar" }, fill), el("b", {}, percent(v, wide)));
     }
-    const table = el("table", {}, el("thead", {}, el("tr", {}, ...["name", "calls", "time", "share"].map((word) => el("th", { scope: "col" }, word)))));
+    const table = el("table", {}, el("thead", {}, el("tr", {}, ...["name", "calls", "time", "of the window"].map((word) => el("th", { scope: "col" }, word)))));
     const rowsOf = el("tbody", {});
     for (const c of codes.slice(0, 6)) {
       rowsOf.append(el("tr", {}, el("td", {}, button((names[c].length > LONG_NAME ? bareName(c) : names[c]).slice(0, 300), () => { find.value = ""; onlyName(c); emit("mark", { names: [names[c]], kinds: [kinds[kindOf[c]]], from: "timeline" }); }, { title: names[c].slice(0, 2000) })),

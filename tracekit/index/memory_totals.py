@@ -10,12 +10,13 @@ from tracekit.model.arrow import I64, Chunked, Mask, pc
 
 TYPES = ("allocated", "reserved")
 """What the program asked for, and what the framework took from the device."""
-_RUNNING_TOTALS = (
+RUNNING_TOTALS = (
     ("allocated", "Total Allocated"),
     ("reserved", "Total Reserved"),
     ("allocated", "current_allocated"),
     ("reserved", "current_reserved"),
 )
+"""The keys of running totals, and of which type of memory each is."""
 
 
 def extracted(args: Chunked, pattern: str) -> Chunked:
@@ -30,7 +31,7 @@ def stated_totals(args: Chunked, kind: str) -> tuple[I64, Mask]:
     The first key that a row has counts.
     """
     values, known = np.zeros(len(args), np.int64), np.zeros(len(args), np.bool_)
-    for key in (key for of, key in _RUNNING_TOTALS if of == kind):
+    for key in (key for of, key in RUNNING_TOTALS if of == kind):
         texts = extracted(args, rf'"{key}":\s*"?(?P<found>\d{{1,18}})')
         new = texts.is_valid().to_numpy() & ~known
         values[new] = arrow.ints(pc.cast(texts, pa.int64()))[new]

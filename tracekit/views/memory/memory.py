@@ -25,14 +25,14 @@ from tracekit.index import grouping
 from tracekit.index import host_tree as _host
 from tracekit.index.devices import since_origin
 from tracekit.index.lanes import device_label, owner_labels
-from tracekit.index.memory_totals import TYPES, extracted, stated_totals
+from tracekit.index.memory_totals import RUNNING_TOTALS, TYPES, extracted, stated_totals
 from tracekit.index.sources import source_label, source_labels, synthetic_sources
 from tracekit.index.trace_index import TraceIndex
 from tracekit.model import arrow
 from tracekit.model.arrow import I64, Chunked, pc
 from tracekit.model.report import Cell, Column, Curve, ReportTable, Section
 from tracekit.model.schema import HOST_RANGES, Kind
-from tracekit.model.units import Unit
+from tracekit.model.units import Unit, format_bytes
 from tracekit.views import specs, tabulate
 from tracekit.views.base import View, ViewColumn, ViewOptions
 from tracekit.views.totals import in_file_order, totals_rows, whole_number
@@ -85,8 +85,21 @@ def curves(times: I64, sizes: I64, kinds: I64, places: I64, labels: list[str], a
         names = [name for name, _, _ in layers]
         tops = [_tops(at, values, edges) for _, at, values in layers]
         counted = [name for name in names if name in counted]
-        remark = f"counted from the first row on: {'; '.join(counted)}" if counted else ""
-        found.append(Curve(f"Memory over time, {label}", Unit.BYTES, edges, names, tops, remark))
+        remarks = [f"counted from the first row on: {'; '.join(counted)}"] if counted else []
+        remarks += _peaks_outside(arrow.take(args, mine), {name: int(at.max()) for name, _, at in layers})
+        found.append(Curve(f"Memory over time, {label}", Unit.BYTES, edges, names, tops, "; ".join(remarks)))
+    return found
+
+
+def _peaks_outside(args: Chunked, drawn: dict[str, int]) -> list[str]:
+    """Return a remark on each peak of the file that is above all that is drawn, such as one from before the trace."""
+    found = []
+    for kind, key in _RUNNING:
+        texts = extracted(args, rf'"{key}":\s*"?(?P<found>\d{{1,18}})')
+        if kind in drawn and key not in _DRAWN and texts.null_count < len(texts):
+            peak = int(pc.max(pc.cast(texts, pa.int64())).as_py())
+            if peak > drawn[kind]:
+                found.append(f"{kind}: the file gives a peak of {format_bytes(peak)}, which is not in these rows")
     return found
 
 
@@ -178,6 +191,7 @@ _RUNNING = (
     ("reserved", "peak_reserved"),
 )
 """Running values in `args`: of which type each is."""
+_DRAWN = frozenset(key for _, key in RUNNING_TOTALS)
 NO_RANGE = "(in no range)"
 BEFORE = "(allocated before the first row)"
 
@@ -414,7 +428,8 @@ def _at_peak(
     rest = total - sum(sizes)
     if rest < 0:
         return None  # rows are missing: some of these blocks were freed
-    labels, blocks = [*groups.labels[0]], [*counts]
+    labels: list[Cell] = [*groups.labels[0]]
+    blocks: list[Cell] = [*counts]
     if rest:
         labels, blocks, sizes = [*labels, BEFORE], [*blocks, None], [*sizes, rest]
     columns = [

@@ -22,7 +22,7 @@ from tracekit.index import launches as _launches
 from tracekit.index.devices import by_clock, by_input, origins
 from tracekit.index.grouping import plural
 from tracekit.index.kernel_classes import communicates
-from tracekit.index.lanes import device_label, owner_labels
+from tracekit.index.lanes import device_label, device_model, owner_labels
 from tracekit.index.memory_totals import TYPES, stated_totals
 from tracekit.index.sources import source_label, source_labels, spans, synthetic_sources
 from tracekit.index.trace_index import TraceIndex
@@ -208,8 +208,8 @@ def _memory(index: TraceIndex, shift: I64) -> Iterator[TimelineCounter]:
     at_row = np.zeros(index.events.num_rows, np.int64)
     at_row[rows] = np.arange(rows.size)
     for number, mine in enumerate(_parted(groups, rows)):
-        totals, known = (each[at_row[mine]] for each in stated_of[TYPES.index(str(types[number]))])
-        held = _level(size[mine], totals, known)
+        totals, known = stated_of[TYPES.index(str(types[number]))]
+        held = _level(size[mine], totals[at_row[mine]], known[at_row[mine]])
         where = stated[number] or ("host" if devices[number] is None else "")
         label = " ".join(filter(None, (f"memory {types[number]}", str(where))))
         yield TimelineCounter(label, "bytes", places[number], _times(index, mine, shift), held)
@@ -256,9 +256,9 @@ def _whole(values: F64) -> I64 | F64:
 
 # The time of each device in parts, and how busy it was in each part of the span: plain unions, no names.
 #
-# A device has: kernels (the union over its streams), exposed copies (while no kernel ran), exposed memsets (while
-# neither ran), and idle: the rest of the span. So the parts add up to the span exactly. The span is that of the view
-# `device`: first start to last end of all rows of the same input (process, where a file holds several runs), host
+# A device has: kernels (the union over its streams), exposed copies (copies and memsets while no kernel ran, as in the
+# view `breakdown`), and idle: the rest of the span. So the parts add up to the span exactly. The span is that of the
+# view `device`: first start to last end of all rows of the same input (process, where a file holds several runs), host
 # rows included; the share of kernels is that view's utilization.
 
 
@@ -296,23 +296,23 @@ def device_time(index: TraceIndex, clocks: I64, shift: I64, begin: int, end: int
     devices = sorted(range(groups.count), key=lambda g: _order(groups, inputs, g))
     starts = picked.starts[known]
     ends = starts + picked.durations[known]
-    kernel, memcpy = (index.kind_mask({kind})[rows] for kind in (Kind.KERNEL, Kind.MEMCPY))
+    kernel = index.kind_mask({Kind.KERNEL})[rows]
 
     def union(of: Mask) -> list[int]:
         lengths: list[int] = union_length_by(groups.codes[of], groups.count, starts[of], ends[of]).tolist()
         return lengths
 
-    kernels, copies, busy = union(kernel), union(kernel | memcpy), union(np.ones(starts.size, np.bool_))
+    kernels, busy = union(kernel), union(np.ones(starts.size, np.bool_))
     whole = _spans(index, inputs)
     names = _names(index, groups, inputs)
     bars = []
-    totals = [0, 0, 0, 0]
+    totals = [0, 0, 0]
     for g in devices:
         span = whole[integer_of(groups.labels[3][g])]
-        parts = (kernels[g], copies[g] - kernels[g], busy[g] - copies[g], span - busy[g])
+        parts = (kernels[g], busy[g] - kernels[g], span - busy[g])
         totals = [total + part for total, part in zip(totals, parts, strict=True)]
         model = index.run.devices.get((groups.labels[0][g], groups.labels[2][g]), "")
-        bars.append(_bar(f"Time of {names[g]} {model}".rstrip(), parts))
+        bars.append(_bar(f"{f'Time of {names[g]} {device_model(model)}'.rstrip()}, of the run", parts))
     if not sum(totals):
         return DeviceTimeBins(notes=("all device work took no time at all: there is no share to show",))
     notes = []
@@ -320,7 +320,7 @@ def device_time(index: TraceIndex, clocks: I64, shift: I64, begin: int, end: int
     if len(bars) > BARS:
         notes.append(f"device time is shown for all {len(bars):,} {what} together and for the first {BARS}")
     if len(bars) > 1:
-        bars = [_bar(f"Time of all {len(bars):,} {what}", totals), *bars[:BARS]]
+        bars = [_bar(f"Time of all {len(bars):,} {what}, of the run", totals), *bars[:BARS]]
     if len(devices) > SERIES:
         notes.append(f"utilization over time is drawn for the first {SERIES} of {len(devices):,} devices")
     series = []
@@ -332,7 +332,7 @@ def device_time(index: TraceIndex, clocks: I64, shift: I64, begin: int, end: int
 
 
 def _bar(title: str, parts: Sequence[int]) -> Bar:
-    words = ("kernels", "exposed copies", "exposed memsets", "idle")
+    words = ("kernels", "exposed copies", "idle")
     shown = [(word, part) for word, part in zip(words, parts, strict=True) if part or word in ("kernels", "idle")]
     return Bar(title, Unit.NS, tuple(shown))
 
