@@ -545,8 +545,13 @@
   function amount(value, unitOf = "") {
     if (unitOf === "ns") return spanText(Math.round(value));
     if (unitOf === "bytes" || unitOf === "B") {
-      const [size, word] = [[1e12, "TB"], [1e9, "GB"], [1e6, "MB"], [1e3, "kB"]].find(([s]) => Math.abs(value) >= s) ?? [1, "bytes"];
-      return `${NUMBER.format(value / size)} ${word}`;
+      // As in the tables, so that a peak reads the same in both.
+      if (Math.abs(value) < 1024) return `${NUMBER.format(value)} bytes`;
+      const step = Math.min(Math.floor(Math.log2(Math.abs(value)) / 10), 5);
+      const size = value / 1024 ** step;
+      const digits = Math.abs(size) < 100 ? 2 : 1;
+      const written = size.toLocaleString("en", { minimumFractionDigits: digits, maximumFractionDigits: digits });
+      return `${written} ${["KiB", "MiB", "GiB", "TiB", "PiB"][step - 1]}`;
     }
     return `${NUMBER.format(value)}${unitOf ? ` ${unitOf}` : ""}`;
   }
@@ -1224,7 +1229,7 @@
       fill.style.width = `${Math.min(100, v / wide * 100)}%`;
       bars.append(el("span", {}, groupName(g)), el("span", { class: "tl-bar" }, fill), el("b", {}, percent(v, wide)));
     }
-    const table = el("table", {}, el("thead", {}, el("tr", {}, ...["name", "calls", "time", "share"].map((word) => el("th", { scope: "col" }, word)))));
+    const table = el("table", {}, el("thead", {}, el("tr", {}, ...["name", "calls", "time", "of the window"].map((word) => el("th", { scope: "col" }, word)))));
     const rowsOf = el("tbody", {});
     for (const c of codes.slice(0, 6)) {
       rowsOf.append(el("tr", {}, el("td", {}, button((names[c].length > LONG_NAME ? bareName(c) : names[c]).slice(0, 300), () => { find.value = ""; onlyName(c); emit("mark", { names: [names[c]], kinds: [kinds[kindOf[c]]], from: "timeline" }); }, { title: names[c].slice(0, 2000) })),

@@ -19,6 +19,8 @@ KNOWN = {
         "void deep_ep::intranode::dispatch<8, 768>(int4*, float*)",
         "void vllm::cross_device_reduce_1stage<__half, 8>(vllm::RankData*)",
         "void nvshmemi_proxy_quiet_kernel(bool)",
+        "%all-reduce.1 = f32[5]{0:T(8,128)} all-reduce(f32[5]{0} %x), replica_groups={{0,1}}", "all-gather-start.3",
+        "%psum = (f32[5]{0}, u32[]) collective-permute-done((f32[5]{0}) %y)", "%recv-done = f32[5]{0} recv-done(%z)",
         "one_shot_all_reduce_kernel", "hcom_allReduce__123", "oneccl_allreduce_small", "mpi_reduce_kernel",
     ),
     "gemm": (
@@ -98,6 +100,7 @@ def test_every_class_has_a_rule_and_every_pattern_is_one() -> None:
 @pytest.mark.parametrize(
     "name",
     [
+        "%fusion.2 = f32[5]{0} fusion(f32[5]{0} %all-reduce.1), kind=kLoop", "%send_buffer_add.1",
         "triton_poi_fused_all_reduce_copy_3", "void convert_fp8_kernel<float>()", "void fbgemm::bounds_check_kernel()",
         "void broadcast_add_kernel<float>()", "success_kernel", "scatter_reduce_kernel", "gatherTopK",
         "void at::native::elementwise_kernel<128, 2, gpu_kernel_impl<compare_nccl_free>>()",

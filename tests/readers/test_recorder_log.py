@@ -653,3 +653,30 @@ def test_ranks_in_two_files_stand_side_by_side(tmp_path: Path) -> None:
         (50, 0, 0),
         (51, 1, 1),
     ]
+
+
+def test_steps_of_a_watched_loop_belong_to_the_thread_that_runs_it(file: Path) -> None:
+    trace = read(
+        file,
+        log.thread_line(index=1, tid=99, name="worker"),
+        log.name_line(name_id=8, name="step", kind="step"),
+        log.async_line(items=[8, 10, 1, 0, -8, 20, 1, 0, 8, 20, 2, 0, -8, 30, 2, 0]),
+        log.async_line(items=[8, 5, 3, 1, -8, 40, 3, 1, 8, 50, 4, 1, -8, 60, 4, 0]),
+        end(8),
+    )
+    assert rows(trace, "ts_ns", "tid", "args") == [
+        (5, 99, '{"id":3}'),
+        (10, 4242, '{"id":1}'),
+        (20, 4242, '{"id":2}'),
+        (50, None, '{"id":4,"tid":99,"end_tid":4242}'),  # ended by another thread
+    ]
+
+
+def test_steps_of_tasks_that_overlap_on_one_thread_have_no_thread_of_their_own(file: Path) -> None:
+    trace = read(
+        file,
+        log.name_line(name_id=8, name="step", kind="step"),
+        log.async_line(items=[8, 10, 1, 0, 8, 15, 2, 0, -8, 20, 1, 0, -8, 30, 2, 0]),
+        end(4),
+    )
+    assert rows(trace, "ts_ns", "tid") == [(10, 4242), (15, None)]

@@ -40,11 +40,15 @@ TF_GPU = {
 }
 TPU = {
     (0, "XLA Modules", "other"): (105, 78_809_571_544_558),
-    (0, "XLA Ops", "kernel"): (1504, 78_784_927_635_502),
+    (0, "XLA Ops", "kernel"): (304, 2_736_558_845_662),
+    (0, "XLA Ops", "memcpy"): (1200, 76_048_368_789_840),
     (0, "Async XLA Ops", "other"): (600, 197_605_761_832_850),
-    (1, "XLA Ops", "kernel"): (1503, 78_789_509_321_754),
-    (2, "XLA Ops", "kernel"): (1503, 78_781_986_874_072),
-    (3, "XLA Ops", "kernel"): (1503, 78_766_281_688_068),
+    (1, "XLA Ops", "kernel"): (303, 2_740_087_635_212),
+    (1, "XLA Ops", "memcpy"): (1200, 76_049_421_686_542),
+    (2, "XLA Ops", "kernel"): (303, 2_650_663_424_334),
+    (2, "XLA Ops", "memcpy"): (1200, 76_131_323_449_738),
+    (3, "XLA Ops", "kernel"): (303, 2_737_467_789_074),
+    (3, "XLA Ops", "memcpy"): (1200, 76_028_813_898_994),
 }
 """Events and ps of lines, by a parser of the wire format of its own (SOURCES.md of the corpus)."""
 
@@ -396,3 +400,29 @@ def test_damage_costs_rows_and_nothing_else(tmp_path_factory: pytest.TempPathFac
         tracekit.read(path, format="xplane").ledgers[0].check()
     except TracekitError as err:
         assert err.__class__.__name__ != "SchemaError"  # noqa: PT017 - a refusal is fine, a wrong ledger is not
+
+
+@pytest.mark.parametrize(
+    ("op", "kind"),
+    [
+        ("%copy-done.2 = f32[5,256]{1,0:T(8,128)} copy-done((f32[5,256]{1,0}, u32[]) %copy-start.2)", "memcpy"),
+        ("%prefetch = (f32[5]{0}, f32[5]{0:S(5)}, u32[]) copy-start(f32[5]{0} %param.1)", "memcpy"),
+        ("copy-done.7", "memcpy"),
+        ("slice-start", "memcpy"),
+        ("%copy.3 = f32[5,256]{1,0} copy(f32[5,256]{0,1} %copy-done.2)", "kernel"),  # the device moves the data itself
+        ("%fusion.1 = f32[5]{0} fusion(f32[5]{0} %copy-done.2), kind=kLoop", "kernel"),
+        ("%all-reduce-done = f32[5]{0} all-reduce-done(f32[5]{0} %all-reduce-start)", "kernel"),
+    ],
+)
+def test_an_op_of_a_tpu_that_waits_for_a_copy_is_a_copy_and_no_compute(tmp_path: Path, op: str, kind: str) -> None:
+    device = Plane(1, "/device:TPU:0")
+    device.line(3, "XLA Ops", 0, [device.event(op, 1500, 2000)])
+    trace = tracekit.read(written(tmp_path / "one.xplane.pb", device))
+    assert [str(row["kind"]) for row in rows(trace)] == [kind]
+
+
+def test_tpus_are_called_tpus_and_are_one_group() -> None:
+    made = tracekit.summary(tracekit.read(sample("xplane/tpu.xplane.pb")))
+    assert made.headline is not None
+    assert [each.label for each in made.headline.devices] == ["TPU 0 TPU v5 lite"]
+    assert dict(made.facts)["device"] == "TPU v5 lite"

@@ -196,7 +196,7 @@ class TestByHand:
     def test_all_devices_together_and_each_are_drawn(self) -> None:
         section = breakdown(trace(*self.ROWS, work(0, 100, device=1)))
         titles = [f.title for f in section.figures if isinstance(f, Bar)]
-        assert titles == ["Time of all 2 devices", "Time of GPU 0", "Time of GPU 1"]
+        assert titles == ["Time of all 2 devices, of the run", "Time of GPU 0, of the run", "Time of GPU 1, of the run"]
 
     def test_steps_stay_in_order_of_time_and_a_named_column_sorts_them(self) -> None:
         section = breakdown(trace(*self.ROWS), sorted_by="idle")
@@ -230,5 +230,5 @@ def test_bars_are_made_for_the_devices_that_have_one_alone(monkeypatch: pytest.M
     assert len(section.figures) == len(made) == 9
     whole = section.figures[0]
     assert isinstance(whole, Bar)
-    assert whole.title == "Time of all 40 devices"
+    assert whole.title == "Time of all 40 devices, of the run"
     assert sum(amount for _, amount in whole.parts) == 40 * 395

@@ -281,7 +281,7 @@ def test_the_figure_of_a_group_is_the_median_over_its_devices() -> None:
     (compute, *_) = dicts(section)
     assert (compute["measure"], compute["groups"]) == ("Compute", 2)
     assert (compute["min"], compute["min_at"], compute["max"], compute["max_at"]) == (10, "a", 40, "b")
-    said = "Breakdown of device time: of several rows (device, source) of a host the median is its figure"
+    said = "Breakdown of device time, of the run: of several rows (device, source) of a host the median is its figure"
     assert said in section.notes
 
 

@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 from support import SAMPLES, read_sample, run_command, sample
 from views.tables import trace as trace_of
+from views.test_step_extents import program
 
 import tracekit
 from tracekit import pipeline
 from tracekit.inputs.selection import Selection
 from tracekit.model.report import Headline, Report, ReportTable, TopNames
 from tracekit.model.schema import Kind
+from tracekit.model.units import Unit, format_bytes
+from tracekit.render.base import RenderOptions
 from tracekit.views.base import ViewOptions
 
 EVERY = sorted(
@@ -55,6 +59,18 @@ class TestSteps:
         step = of(*rows).step
         assert step is not None
         assert (step.owners, step.low_ns, step.high_ns, step.steps) == (2, 10, 22, 6)
+
+    @pytest.mark.parametrize(("device_us", "host_ns"), [(10_000, ms), (900, None)])
+    def test_where_the_host_runs_ahead_the_steps_of_device_and_host_are_both_said(
+        self, device_us: int, host_ns: int | None
+    ) -> None:
+        made = tracekit.summary(trace_of(*program(device_us=device_us)))
+        step = headline(made).step
+        assert step is not None
+        assert step.host_ns == host_ns
+        assert abs(step.median_ns - max(device_us, 1_000) * 1_000) < ms // 20
+        said = "on the device; the host runs ahead (1 ms a step)"
+        assert (said in pipeline.first_screen(made).replace("\n  ", " ")) == (host_ns is not None)
 
     def test_without_steps_the_time_of_the_run_counts(self) -> None:
         found = of(work("kernel", 5, 10), work("kernel", 25, 10))
@@ -145,6 +161,148 @@ class TestNames:
         top = of(*(work("kernel", 20 * n, 10, name=None) for n in range(3))).top
         assert top is not None
         assert (top.view, top.total_ns, top.names[0].name, top.names[0].calls) == ("kernel", 30, "(no name)", 3)
+
+
+def on(kind: str, start: int, duration: int, name: str = "", tid: int = 1) -> dict[str, Any]:
+    return {"ts_ns": start * ms, "dur_ns": duration * ms, "kind": kind, "name": name or kind, "tid": tid, "pid": 1}
+
+
+class TestContent:
+    """The first names are those that say where the time of this trace is."""
+
+    def names(self, top: TopNames | None) -> dict[str, float]:
+        assert top is not None
+        return {each.name: round(each.share or 0, 4) for each in top.names}
+
+    def test_a_step_never_stands_beside_its_own_parts(self) -> None:
+        rows = [on("dataloader", 0, 1), on("step", 1, 99), on("forward", 2, 40), on("backward", 42, 50)]
+        made = tracekit.summary(trace_of(*rows), views=["model"])
+        top = of(*rows).top
+        assert self.names(top) == {"Backward": 0.5, "Forward": 0.4, "Others": 0.09, "Dataloader": 0.01}
+        (table,) = made.sections[0].tables
+        ratios = dict(zip(table.column("name").values, table.column("ratio").values, strict=True))
+        assert {name: ratios[name] for name in self.names(top)} == self.names(top)
+        assert top is not None
+        assert (top.total_ns, top.of) == (100 * ms, "the time in steps and phases")
+
+    def test_steps_and_the_phases_between_them_are_not_parts_of_each_other_either(self) -> None:
+        rows = [row for n in range(3) for row in (on("dataloader", 20 * n, 12), on("step", 20 * n + 12, 8))]
+        assert self.names(of(*rows).top) == {"Dataloader": 0.6, "Others": 0.4}
+
+    def test_phases_on_two_threads_have_the_shares_of_their_table(self) -> None:
+        rows = [on("step", 0, 100), on("forward", 0, 80), on("backward", 20, 80, tid=2), on("backward", 0, 100, tid=3)]
+        assert self.names(of(*rows).top) == {"Backward": 1.0, "Forward": 0.8, "Others": 0.0}
+
+    def test_ranges_of_the_program_are_shown_where_no_phase_covers_most_of_the_steps(self) -> None:
+        rows = [
+            on("step", 0, 100),
+            on("dataloader", 0, 1),
+            on("user_range", 1, 69, "sync"),
+            on("user_range", 70, 30, "bwd"),
+        ]
+        found = of(*rows)
+        assert self.names(found.top) == {"sync": round(69 / 99, 4), "bwd": round(30 / 99, 4)}
+        assert found.below is None
+
+    def test_operators_are_shown_where_no_phase_covers_most_of_the_steps_and_ranges_below_them(self) -> None:
+        rows = [
+            on("step", 0, 100),
+            on("optimizer", 0, 1),
+            on("operator", 1, 60, "aten::copy_"),
+            on("user_range", 61, 9, "f"),
+        ]
+        found = of(*rows)
+        assert found.top is not None
+        assert (found.top.view, found.top.names[0].name) == ("operator", "aten::copy_")
+        assert found.below is not None
+        assert (found.below.view, found.below.names[0].name) == ("user_defined", "f")
+
+    def test_phases_that_cover_most_of_the_steps_have_operators_below_them(self) -> None:
+        found = of(on("step", 0, 100), on("forward", 0, 60), on("operator", 1, 50, "aten::mm"))
+        assert found.top is not None
+        assert (found.top.view, self.names(found.top)) == ("model", {"Forward": 0.6, "Others": 0.4})
+        assert found.below is not None
+        assert found.below.view == "operator"
+
+    def test_a_loader_counts_without_steps(self) -> None:
+        rows = [on("dataloader", 0, 62), on("operator", 62, 10, "aten::mm"), on("optimizer", 80, 20)]
+        found = of(*rows)
+        assert found.top is not None
+        assert (found.top.of, found.top.total_ns) == ("the run", 100 * ms)
+        assert self.names(found.top) == {"Dataloader": 0.62, "Optimization": 0.2, "Others": 0.18}
+        assert found.below is not None
+        assert found.below.view == "operator"
+
+    def test_without_steps_the_operators_say_more_than_phases_that_are_no_loading(self) -> None:
+        found = of(on("forward", 0, 70), on("operator", 0, 70, "aten::mm"), on("dataloader", 90, 10))
+        assert found.top is not None
+        assert found.top.view == "operator"
+
+    def test_kernels_come_before_all_phases(self) -> None:
+        found = of(on("step", 0, 100), on("forward", 0, 100), work("kernel", 0, 10))
+        assert found.top is not None
+        assert (found.top.view, found.below) == ("kernel", None)
+
+
+class TestOtherThanTime:
+    """A trace of memory, samples or metrics shows these."""
+
+    def first(self, made: Report, width: int = 80) -> list[str]:
+        return pipeline.first_screen(made, RenderOptions(width=width)).splitlines()
+
+    @pytest.mark.parametrize("name", ["two-gpus.pickle", "frees-requested-only.pickle"])
+    def test_a_snapshot_of_memory_shows_the_peak_and_who_held_it(self, name: str) -> None:
+        trace = read_sample(f"torch-memory/{name}")
+        made = tracekit.summary(trace)
+        found = headline(made)
+        tables = {table.name: table for table in tracekit.view(trace, "memory").tables}
+        places = tables["memory"].rows()
+        peak = max(row[2] for row in places if row[1] == "allocated")
+        assert found.figure is not None
+        assert (found.figure.value, found.figure.unit) == (peak, Unit.BYTES)
+        assert f"Memory peaked at {format_bytes(peak)} allocated on GPU 0" in self.first(made)
+        (quoted,) = found.quoted
+        assert quoted.table == "at_peak"
+        assert sum(tables["at_peak"].column("held").values) == peak  # what the peak is made of adds up to it
+
+    def test_memory_beside_a_program_is_not_what_its_trace_is_about(self) -> None:
+        rows = [on("operator", 0, 10, "aten::mm"), {**on("memory", 5, 0, "[memory]"), "bytes": 64, "device": 0}]
+        found = of(*rows)
+        assert (found.figure, found.quoted) == (None, ())
+
+    def test_samples_without_times_show_the_functions_sampled_most(self) -> None:
+        made = tracekit.summary(read_sample("folded/py-spy.folded"))
+        found = headline(made)
+        assert found.figure is not None
+        (quoted,) = found.quoted
+        assert (quoted.view, found.figure.after.split()[0]) == ("samples", "samples")
+        assert quoted.columns[-1].name == "name"
+        assert self.first(made)[3].split()[:2] == [f"{found.figure.value:,}", "samples"]
+
+    def test_kernels_of_nsight_compute_show_how_near_they_came_to_the_peak_of_the_device(self, tmp_path: Path) -> None:
+        lines = [
+            "ID,Process ID,Process Name,Kernel Name,Context,Stream,Section Name,Metric Name,Metric Unit,Metric Value"
+        ]
+        for number, (name, ns, share) in enumerate([("small", 10, 80.0), ("large", 90, 20.0)]):
+            for metric, unit, value in (
+                ("gpu__time_duration.sum", "ns", ns),
+                ("sm__throughput.avg.pct_of_peak_sustained_elapsed", "%", share),
+            ):
+                lines.append(f"{number},42,train,{name},1,7,Command line profiler metrics,{metric},{unit},{value}")
+        path = tmp_path / "ncu.csv"
+        path.write_text("\n".join(",".join(f'"{cell}"' for cell in line.split(",")) for line in lines) + "\n")
+        made = tracekit.summary(tracekit.read(path))
+        found = headline(made)
+        assert found.top is not None
+        assert [each.name for each in found.top.names] == ["large", "small"]
+        (quoted,) = found.quoted
+        assert (quoted.table, quoted.columns[0].name, list(quoted.columns[0].values)) == ("peak", "compute", [0.2, 0.8])
+
+    def test_metrics_alone_are_of_kernels(self) -> None:
+        found = headline(tracekit.summary(read_sample("nvprof-csv/metrics.csv")))
+        assert found.figure is not None
+        assert found.figure.after in ("kernel with metrics", "kernels with metrics")
+        assert found.quoted[0].view == "metrics"
 
 
 class TestReservations:

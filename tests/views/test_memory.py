@@ -11,8 +11,10 @@ from support import corpus, sample
 from views.hosts import Row, op
 from views.tables import dicts, on_trace, trace
 
+import tracekit
 from tracekit.api import read
 from tracekit.model.report import Section
+from tracekit.model.trace import Trace
 from tracekit.views import VIEWS
 from tracekit.views.base import ViewOptions
 
@@ -96,3 +98,40 @@ def test_totals_alone_give_what_was_printed() -> None:
     section = MEMORY(read(sample("theano/theano-1.0.5.txt")), ViewOptions())
     assert any(r["increased"] == 1024 for r in dicts(section))
     assert "as printed" in section.notes[0]
+
+
+def snapshot(*rows: tuple[int, int, int, int]) -> Trace:
+    """Return the memory rows of a GPU: the time, the signed bytes, the address, the total that the file gives."""
+    return trace(
+        *(
+            {
+                "ts_ns": at,
+                "dur_ns": 0,
+                "kind": "memory",
+                "name": "allocated",
+                "bytes": size,
+                "device": 0,
+                "args": json.dumps({"addr": address, "current_allocated": total, "alloc_in": f"f{address}"}),
+            }
+            for at, size, address, total in rows
+        )
+    )
+
+
+def held(made: Trace) -> list[list[Any]]:
+    tables = {table.name: table for table in tracekit.view(made, "memory").tables}
+    return [row[:2] + row[3:] for row in tables["at_peak"].rows()] if "at_peak" in tables else []
+
+
+def test_what_is_held_at_the_peak_is_what_was_allocated_and_not_yet_freed() -> None:
+    made = snapshot((1, 50, 1, 50), (2, 30, 2, 80), (3, -50, 1, 30), (4, 70, 1, 100), (5, -70, 1, 30), (6, 5, 3, 35))
+    assert held(made) == [["f1", 70, 1], ["f2", 30, 1]]
+
+
+def test_memory_from_before_the_first_row_is_part_of_the_peak() -> None:
+    made = snapshot((1, 50, 1, 1050), (2, -400, 9, 650), (3, 10, 2, 660))
+    assert held(made) == [["(allocated before the first row)", 1000, None], ["f1", 50, 1]]
+
+
+def test_blocks_that_exceed_the_total_of_the_file_are_not_shown_as_held() -> None:
+    assert held(snapshot((1, 50, 1, 50), (2, 30, 2, 30), (3, 60, 3, 60))) == []  # a free is missing

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from itertools import pairwise
 from typing import Any
@@ -10,9 +11,11 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from support import read_sample
 from timelines import Drawn, drawn
 from views.tables import Row, dicts, event_rows, on_trace, trace, union
 
+import tracekit
 from tracekit.errors import UsageError
 from tracekit.model.report import Bar, Section
 from tracekit.model.timeline import Timeline
@@ -181,8 +184,8 @@ def test_the_picture_and_the_tables_have_the_same_time_0() -> None:
 
 
 def test_device_time_is_parted_and_adds_up_to_the_span() -> None:
-    parts = bars(view(trace(*SMALL)))["Time of GPU 0"]
-    assert parts == {"kernels": 30, "exposed copies": 20, "exposed memsets": 4, "idle": 46}
+    parts = bars(view(trace(*SMALL)))["Time of GPU 0, of the run"]
+    assert parts == {"kernels": 30, "exposed copies": 24, "idle": 46}
     assert sum(parts.values()) == 100
 
 
@@ -293,7 +296,7 @@ def test_a_lone_instant_has_a_timeline_and_no_shares() -> None:
 def test_a_kernel_without_length_beside_a_mark_has_a_span() -> None:
     made = trace({"ts_ns": 5, "dur_ns": 0, "device": 0}, {"ts_ns": 15, "kind": "mark"})
     found = view(made)
-    assert bars(found) == {"Time of GPU 0": {"kernels": 0, "idle": 10}}
+    assert bars(found) == {"Time of GPU 0, of the run": {"kernels": 0, "idle": 10}}
     assert [list(shares) for _, shares in figure(found).utilization] == [[0.0] * 10]
     assert "<span>compute</span> <b>0.0 %</b>" in render(report(made), "html")
 
@@ -366,7 +369,11 @@ def test_lanes_are_called_what_the_files_call_them() -> None:
         "no thread named",
     ]  # fmt: skip
     assert list(dict.fromkeys(lane.group for lane in figure(found).lanes)) == ["GPU 0", "GPU", "process 5"]
-    assert list(bars(found)) == ["Time of all 2 devices", "Time of GPU 0 Tesla K40c", "Time of GPU"]
+    assert list(bars(found)) == [
+        "Time of all 2 devices, of the run",
+        "Time of GPU 0 Tesla K40c, of the run",
+        "Time of GPU, of the run",
+    ]
 
 
 def test_contexts_are_named_where_a_device_has_several() -> None:
@@ -408,7 +415,7 @@ def test_inputs_without_a_common_clock_begin_at_zero_each() -> None:
     assert figure(found).events.first.tolist() == [0, 2, 4]
     assert (figure(found).begin_ns, figure(found).end_ns) == (0, 100)
     assert any("share no clock" in note for note in found.notes)
-    of_all = bars(found)["Time of all 2 devices"]
+    of_all = bars(found)["Time of all 2 devices, of the run"]
     assert of_all == {"kernels": 34, "idle": 137 - 34}
     assert [sum(shares) for _, shares in figure(found).utilization] == [20, 14]
 
@@ -423,9 +430,9 @@ def test_runs_of_one_file_begin_at_zero_each_and_have_bars_of_their_own() -> Non
     assert [d.start for d in drawn(figure(found))] == [0, 90, 0]
     assert [lane.group for lane in figure(found).lanes] == ["process 5 · GPU 0", "process 6 · GPU 0"]
     assert bars(found) == {
-        "Time of all 2 runs on devices": {"kernels": 40, "idle": 80},
-        "Time of process 5 · GPU 0": {"kernels": 20, "idle": 80},
-        "Time of process 6 · GPU 0": {"kernels": 20, "idle": 0},
+        "Time of all 2 runs on devices, of the run": {"kernels": 40, "idle": 80},
+        "Time of process 5 · GPU 0, of the run": {"kernels": 20, "idle": 80},
+        "Time of process 6 · GPU 0, of the run": {"kernels": 20, "idle": 0},
     }
     assert [(label, sum(shares)) for label, shares in figure(found).utilization] == [
         ("process 5 · GPU 0", 20), ("process 6 · GPU 0", 20),
@@ -446,7 +453,7 @@ def test_of_many_devices_the_first_are_shown_and_the_rest_told() -> None:
     rows = [{"ts_ns": 0, "dur_ns": 10 + d, "device": d} for d in range(20)]
     found = view(trace(*rows))
     assert len(bars(found)) == 9
-    assert bars(found)["Time of all 20 devices"]["kernels"] == sum(10 + d for d in range(20))
+    assert bars(found)["Time of all 20 devices, of the run"]["kernels"] == sum(10 + d for d in range(20))
     assert len(figure(found).utilization) == 16
     assert "device time is shown for all 20 devices together and for the first 8" in found.notes
     assert "utilization over time is drawn for the first 16 of 20 devices" in found.notes
@@ -482,3 +489,25 @@ def test_the_columns_that_the_view_names_are_enough(rows: list[Row]) -> None:
     if found.figures:
         assert drawn(figure(found)) == drawn(figure(expected))
         assert figure(found).lanes == figure(expected).lanes
+
+
+def test_a_track_of_memory_begins_at_the_level_that_the_file_gives() -> None:
+    def memory(ts: int, size: int, total: int | None, key: str = "Total Allocated", **more: object) -> Row:
+        row = {"ts_ns": ts, "kind": "memory", "name": "[memory]", "bytes": size, "device": 0, **more}
+        return row | ({} if total is None else {"args": json.dumps({key: total, "Total Reserved": 9_000})})
+
+    found = figure(view(trace(
+        {"ts_ns": 100, "dur_ns": 9, "device": 0},
+        memory(101, -20, 980), memory(102, 50, 1_030), memory(103, -10, None), memory(104, 5, 1_025),
+        memory(105, 7, 507, "current_allocated", device=1),
+        memory(106, 7, None, device=2),
+    )))  # fmt: skip
+    made = {c.group: c.values.tolist() for c in found.counters}
+    assert made == {"GPU 0": [980, 1_030, 1_020, 1_025], "GPU 1": [507], "GPU 2": [7]}
+
+
+def test_a_track_of_memory_has_the_peak_of_the_table() -> None:
+    made = read_sample("torch-memory/two-gpus.pickle")
+    tracks = {c.group: int(c.values.max()) for c in figure(view(made)).counters if c.label == "memory allocated"}
+    table = tracekit.view(made, "memory").tables[0].rows()
+    assert tracks == {row[0]: row[2] for row in table if row[1] == "allocated"}

@@ -70,7 +70,9 @@ RULES: tuple[ClassRule, ...] = (
         r"^(?:void )?(?:\w+::)*(?:nccl|rccl|msccl|xccl|oneccl|hccl|hcom_|bkcl|gloo|mpi_|ucc_|nvshmem)"
         r"|(?<![a-z])deep_ep(?![a-z])|cross_device_reduce|multimem_\w*(?:reduce|gather)"
         r"|(?<![a-z])(?:one|two)_?shot_?all_?reduce|(?<![a-z])all_?reduce(?:_|kernel|<|\(|$)"
-        r"|(?<![a-z])(?:all_?gather|reduce_?scatter|all_?to_?all)(?:_kernel|kernel|v?<|v?\(|v?$)",
+        r"|(?<![a-z])(?:all_?gather|reduce_?scatter|all_?to_?all)(?:_kernel|kernel|v?<|v?\(|v?$)"
+        r"|(?:^%?|\s)(?:(?:ragged-)?all-to-all|all-reduce|all-gather|reduce-scatter|collective-(?:permute|broadcast)"
+        r"|send|recv)(?:-start|-done)?(?:\(|[.\d]*$)",
     ),
     ClassRule(KernelClass.ATTENTION, r"flash|fmha|(?<![a-z])mha(?![a-z])|attention|attn|(?<![a-z])mla_"),
     ClassRule(

@@ -7,6 +7,7 @@ devices first.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Hashable, Iterable
 from dataclasses import dataclass
 
@@ -141,9 +142,28 @@ def _labels(run: Run, places: list[LanePlace]) -> list[str]:
     return labels
 
 
-def device_label(device: Cell) -> str:
-    """Return "GPU 0", or words where the file names no device."""
-    return "GPU" if device is None else f"GPU {device}"
+_PLANE = re.compile(r"/device:(?P<word>[A-Z]+):\d+(?: \((?P<model>.*)\))?", re.ASCII | re.DOTALL)
+_TPU = re.compile(r"\bTPU\b", re.ASCII)
+
+
+def device_label(device: Cell, name: str = "") -> str:
+    """Return "GPU 0" or "TPU 0", or words where the file names no device. name: as the file has it.
+
+    >>> device_label(0), device_label(3, "/device:TPU:3 (TPU v6 Lite)")
+    ('GPU 0', 'TPU 3')
+    """
+    word = "TPU" if _TPU.search(name) else "GPU"
+    return word if device is None else f"{word} {device}"
+
+
+def device_model(name: str) -> str:
+    """Return the model in the name of a device: a name that repeats its number and no more has none.
+
+    >>> device_model("NVIDIA A100"), device_model("/device:TPU:3 (TPU v6 Lite)"), device_model("/device:GPU:1")
+    ('NVIDIA A100', 'TPU v6 Lite', '')
+    """
+    plane = _PLANE.fullmatch(name)
+    return (plane["model"] or "") if plane else name
 
 
 def _device_label(run: Run, place: LanePlace, name_context: bool) -> str:
@@ -153,7 +173,11 @@ def _device_label(run: Run, place: LanePlace, name_context: bool) -> str:
     if place.stream is not None:
         parts.append(f"stream {_own_id(run, 'stream', place.source, place.stream)}")
         parts.append(run.streams.get((place.source, place.device, place.stream), ""))
-    return " ".join(filter(None, parts)) or device_label(place.device)
+    return " ".join(filter(None, parts)) or device_label(place.device, _device_name(run, place))
+
+
+def _device_name(run: Run, place: LanePlace) -> str:
+    return "" if place.device is None else run.devices.get((place.source, place.device), "")
 
 
 def _host_label(run: Run, place: LanePlace) -> str:
@@ -185,7 +209,8 @@ def _group_labels(index: TraceIndex, places: list[LanePlace]) -> list[str]:
         process = ""
         if p.pid is not None and (several or not p.on_device):
             process = _named("process", index.run, ("pid", p.source, p.pid), index.run.processes.get((p.source, p.pid)))
-        own = device_label(p.device) if p.on_device else "" if process else "host"
+        name = _device_name(index.run, p)
+        own = device_label(p.device, name) if p.on_device else "" if process else "host"
         labels.append(" · ".join(filter(None, (owners[p.source, p.rank], process, own))))
     return labels
 

@@ -46,6 +46,7 @@ __all__ = [
     "Flame",
     "Headline",
     "Heat",
+    "QuotedTable",
     "Report",
     "ReportTable",
     "Role",
@@ -134,7 +135,8 @@ class StepTime:
     """The time of a step, over the steps of all owners after their warm-up.
 
     steps: how many; warm_up: how many more are left out. owners: ranks or inputs that have steps. p5_ns, median_ns,
-    p95_ns: nearest rank. low_ns, high_ns: the least and the greatest median of an owner.
+    p95_ns: nearest rank. low_ns, high_ns: the least and the greatest median of an owner. host_ns: the median on the
+    host where it runs ahead of the device, so that steps are those of the device; None where both are about the same.
     """
 
     steps: int
@@ -145,6 +147,7 @@ class StepTime:
     p95_ns: int
     low_ns: int
     high_ns: int
+    host_ns: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,7 +181,7 @@ class DeviceTime:
 
 @dataclass(frozen=True, slots=True)
 class TopName:
-    """A name and its time. calls: None where they are not known. share: of the time of all names, 0..1."""
+    """A name and its time. calls: None where they are not known. share: of the time of all names, or of `of`, 0..1."""
 
     name: str
     ns: int
@@ -192,7 +195,8 @@ class TopNames:
 
     view, column: the cells that are quoted. title: the noun of these names, such as "kernels". part: the run or section
     of the table that is quoted, "" for all of it. total_ns: of all `count` names. printed: the name of the total that
-    the input itself prints below a table that lacks rows, which `total_ns` is then; "" for a sum.
+    the input itself prints below a table that lacks rows, which `total_ns` is then; "" for a sum. of: what `total_ns`
+    and the shares are of where it is no sum of the names, such as "the run"; "" for the sum.
     """
 
     view: str
@@ -203,26 +207,7 @@ class TopNames:
     count: int
     names: tuple[TopName, ...]
     printed: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Headline:
-    """The figures of the first screen. What is not known is None or empty, and a note has the reason.
-
-    step: None without steps. run_ns: first start to last end of the events. devices: a bar each. findings: the best
-    ones, of `findings_count`. reservations: what limits every figure, such as records that could not be read.
-    """
-
-    step: StepTime | None = None
-    run_ns: int | None = None
-    run_note: str = ""
-    devices: tuple[DeviceTime, ...] = ()
-    devices_note: str = ""
-    top: TopNames | None = None
-    findings: tuple[Finding, ...] = ()
-    findings_count: int = 0
-    findings_note: str = ""
-    reservations: tuple[str, ...] = ()
+    of: str = ""
 
 
 Cell = int | float | str | None
@@ -258,6 +243,56 @@ class Column:
 
     def __repr__(self) -> str:
         return f"column {self.name} ({self.unit}), {plural(len(self.values), 'row')}"
+
+
+@dataclass(frozen=True, slots=True)
+class LeadFigure:
+    """The first figure of a trace that is about something else than time: "Memory peaked at", 3.58 GiB, "on GPU 0".
+
+    unit: bytes or a count. before, after: the words around it.
+    """
+
+    before: str
+    value: int
+    unit: Unit
+    after: str
+
+
+@dataclass(frozen=True, slots=True)
+class QuotedTable:
+    """The first rows of a table that are no times, in the order of the view. count: of all its rows."""
+
+    view: str
+    table: str
+    title: str
+    columns: tuple[Column, ...]
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
+class Headline:
+    """The figures of the first screen. What is not known is None or empty, and a note has the reason.
+
+    step: None without steps. run_ns: first start to last end of the events. devices: a bar each. figure, quoted: the
+    first figure of a trace that is about something else than time, and the first rows of its tables, such as memory
+    that is held. top: the names that say most about this trace; below: those that say next to that, such as operators
+    below phases. findings: the best ones, of `findings_count`. reservations: what limits every figure, such as records
+    that could not be read.
+    """
+
+    step: StepTime | None = None
+    run_ns: int | None = None
+    run_note: str = ""
+    devices: tuple[DeviceTime, ...] = ()
+    devices_note: str = ""
+    figure: LeadFigure | None = None
+    quoted: tuple[QuotedTable, ...] = ()
+    top: TopNames | None = None
+    below: TopNames | None = None
+    findings: tuple[Finding, ...] = ()
+    findings_count: int = 0
+    findings_note: str = ""
+    reservations: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,12 +7,11 @@ from dataclasses import dataclass
 
 from tracekit.model.display import cell_width, escape_controls, head
 from tracekit.model.names import short_names
-from tracekit.model.report import Headline, Report, Section, TopNames
-from tracekit.model.units import percent
+from tracekit.model.report import Headline, QuotedTable, Report, ReportTable, Section, TopNames
 from tracekit.render import prose
 from tracekit.render.base import RenderOptions
-from tracekit.render.cells import padded, wrapped
-from tracekit.render.screen import Screen, ScreenShare, ShareBar, screen, span_text, top_title
+from tracekit.render.cells import padded, shown_columns, wrapped
+from tracekit.render.screen import Screen, ScreenShare, ShareBar, screen, share_text, shown_first, span_text, top_title
 
 LINES = 40
 """The most lines."""
@@ -46,7 +45,12 @@ def text(report: Report, options: RenderOptions) -> str:
     ]
     lower = [*_more(report, width, paint)]
     room = LINES - len(upper) - len(lower)
-    names = _top_names(headline.top, room, width, paint, options.time_unit) if headline.top is not None else []
+    names: list[str] = []
+    for table in shown_first(headline):
+        if isinstance(table, QuotedTable):
+            names += _quoted(table, room - len(names), width, paint)
+        else:
+            names += _top_names(table, room - len(names), width, paint, options.time_unit)
     lines = [*upper, *names][: LINES - len(lower)] + lower
     return "\n".join(line.rstrip() for line in lines) + "\n"
 
@@ -171,7 +175,7 @@ def _top_names(top: TopNames, room: int, width: int, paint: _Paint, unit: str) -
         return []
     shown = top.names[:count]
     times = [span_text(each.ns, unit) for each in shown]
-    shares = ["-" if each.share is None else f"{percent(each.ns, top.total_ns)} %" for each in shown]
+    shares = ["-" if each.share is None else f"{share_text(each, top)} %" for each in shown]
     calls = ["-" if each.calls is None else f"{each.calls:,}" for each in shown]
     columns = [times, shares, [*calls, "calls"]]
     sizes = [max(map(len, column)) for column in columns]
@@ -180,6 +184,26 @@ def _top_names(top: TopNames, room: int, width: int, paint: _Paint, unit: str) -
     lines = ["", paint.bold(head(top_title(top, count, unit), width))]
     for row in zip(times, shares, calls, names, strict=True):
         lines.append("  " + "  ".join([*(cell.rjust(size) for cell, size in zip(row, sizes, strict=False)), row[-1]]))
+    return lines
+
+
+def _quoted(quoted: QuotedTable, room: int, width: int, paint: _Paint) -> list[str]:
+    """Return the first rows of a table under the titles of its columns, the names last."""
+    count = min(len(quoted.columns[0].values), _NAMES, room - 3)
+    if count < 1:
+        return []
+    columns = shown_columns(ReportTable(quoted.table, quoted.title, quoted.columns), "")
+    title = f"{escape_controls(quoted.title)} ({count:,} of {quoted.count:,})"
+    sizes = [max(map(cell_width, [column.title, *column.texts[:count]])) for column in columns[:-1]]
+    left = max(width - sum(sizes) - 2 * (len(columns)), 8)
+    cells = [column.texts[:count] for column in columns[:-1]]
+    cells.append(short_names(columns[-1].texts[:count], left))
+    lines = ["", paint.bold(head(title, width))]
+    for row in zip(*([column.title, *texts] for column, texts in zip(columns, cells, strict=True)), strict=True):
+        padding = zip(row, sizes, columns, strict=False)
+        lines.append(
+            head("  " + "  ".join([*(padded(text, size, right=c.right) for text, size, c in padding), row[-1]]), width)
+        )
     return lines
 
 

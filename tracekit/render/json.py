@@ -6,10 +6,12 @@ float that is not finite. A section has `findings` where it has any: {"rule", "o
 "value", "unit"}], "events": [ids], "saving_ns", "share", "confidence", "because", "advice", "check", "part_of",
 "window_ns"}.
 A whole summary has `"headline"` after the version: {"step": {"steps", "warm_up", "owners", "p5_ns", "median_ns",
-"p95_ns", "low_ns", "high_ns"} or null, "run_ns", "run_note", "devices": [{"label", "devices", "window", "window_ns",
-"parts": [{"name", "ns", "low", "middle", "high"}]}], "devices_note", "top": {"view", "column", "title", "part",
-"total_ns", "count", "names": [{"name", "ns", "calls", "share"}]} or null (with "printed" where the total is that of the
-file), "findings": [{"rule", "owner", "saving_ns", "share", "part_of"}], "findings_count", "findings_note",
+"p95_ns", "low_ns", "high_ns", "host_ns"} or null, "run_ns", "run_note", "devices": [{"label", "devices", "window",
+"window_ns", "parts": [{"name", "ns", "low", "middle", "high"}]}], "devices_note", "figure": {"before", "value", "unit",
+"after"} and "quoted": [{"view", "table", "columns", "rows", "count"}] of a trace about something else than time, "top":
+{"view", "column", "title", "part", "total_ns", "count", "names": [{"name", "ns", "calls", "share"}]} or null (with
+"printed" where the total is that of the file, with "of" where it and the shares are of that), "below": further names or
+null, "findings": [{"rule", "owner", "saving_ns", "share", "part_of"}], "findings_count", "findings_note",
 "reservations": [sentences]}; `report.Headline` explains them.
 Of a trace that lost records "incomplete" is the first member, a list of sentences, and ratios are null.
 A note counts the rows that --top cut. Characters that a terminal would obey are \\u escapes. Figures are drawings:
@@ -23,7 +25,7 @@ import re
 from dataclasses import asdict
 from typing import Any
 
-from tracekit.model.report import Finding, Headline, Report, ReportTable, Section
+from tracekit.model.report import Finding, Headline, QuotedTable, Report, ReportTable, Section
 from tracekit.render.base import Renderer, RenderOptions
 from tracekit.render.cells import finite
 from tracekit.render.prose import omitted_line
@@ -57,8 +59,18 @@ def _section(section: Section) -> str:
 
 def _headline(headline: Headline) -> dict[str, object]:
     found: dict[str, Any] = asdict(headline)
-    if headline.top is not None and not headline.top.printed:
-        del found["top"]["printed"]
+    if headline.step is not None and headline.step.host_ns is None:
+        del found["step"]["host_ns"]
+    found["quoted"] = [_quoted(each) for each in headline.quoted]
+    for key in ("figure", "quoted"):
+        if not found[key]:
+            del found[key]
+    for key in ("top", "below"):
+        if found[key] is None:
+            continue
+        for word in ("printed", "of"):
+            if not found[key][word]:
+                del found[key][word]
     # The findings are whole in their section.
     found["findings"] = [
         {
@@ -71,6 +83,17 @@ def _headline(headline: Headline) -> dict[str, object]:
         for each in headline.findings
     ]
     return found
+
+
+def _quoted(quoted: QuotedTable) -> dict[str, object]:
+    rows = zip(*(map(finite, column.values) for column in quoted.columns), strict=True)
+    return {
+        "view": quoted.view,
+        "table": quoted.table,
+        "columns": [{"name": column.name, "unit": str(column.unit)} for column in quoted.columns],
+        "rows": [list(row) for row in rows],
+        "count": quoted.count,
+    }
 
 
 def _finding(finding: Finding) -> dict[str, object]:

@@ -12,9 +12,20 @@ from dataclasses import dataclass
 
 from tracekit.model.display import escape_controls, plural
 from tracekit.model.names import short_names
-from tracekit.model.report import DeviceTime, Finding, Headline, Report, StepTime, TopNames
-from tracekit.model.units import format_ns, percent, sentence_span, short_span
-from tracekit.render.figures import color_of
+from tracekit.model.report import (
+    DeviceTime,
+    Finding,
+    Headline,
+    QuotedTable,
+    Report,
+    ReportTable,
+    StepTime,
+    TopName,
+    TopNames,
+)
+from tracekit.model.units import Unit, format_ns, percent, sentence_span, short_span
+from tracekit.render.cells import shown_columns
+from tracekit.render.figures import amount, color_of
 
 BARS = 4
 """The most bars; a line says how many more groups there are."""
@@ -119,7 +130,11 @@ def screen(report: Report, headline: Headline, time_unit: str = "") -> Screen:
     step, top = headline.step, headline.top
     unknown = f"The time of the run is unknown: {escape_controls(headline.run_note)}."
     after = ""
-    if step is not None:
+    figure = headline.figure
+    if figure is not None:
+        value, before, after = figure.value, escape_controls(figure.before), escape_controls(figure.after)
+        spread = unknown if headline.run_ns is None else f"The run took {_in_sentence(headline.run_ns, time_unit)}."
+    elif step is not None:
         value, before, after, spread = step.median_ns, "A step takes", "(median)", _spread(step, time_unit)
     elif headline.run_ns is not None:
         value, before, spread = headline.run_ns, "The run took", "No training steps in this trace."
@@ -130,9 +145,14 @@ def screen(report: Report, headline: Headline, time_unit: str = "") -> Screen:
         value, before, after, spread = top.total_ns, f"{what[:1].upper()}{what[1:]} took", "in total", unknown
     else:
         value, before, spread = -1, "", unknown
-    number, _, unit = _in_sentence(value, time_unit).rpartition(" ") if value >= 0 else ("Time unknown", "", "")
+    if figure is not None:
+        number, _, unit = amount(value, figure.unit).partition(" ")
+        exact = f"{value:,} {'bytes' if figure.unit is Unit.BYTES else ''}".rstrip()
+    else:
+        number, _, unit = _in_sentence(value, time_unit).rpartition(" ") if value >= 0 else ("Time unknown", "", "")
+        exact = f"{value:,} ns" if value >= 0 else ""
     bars = [_bar(each, time_unit) for each in headline.devices[:BARS]]
-    if not bars and top is not None and top.names[0].share is not None:
+    if not bars and top is not None and top.names[0].share is not None and _adds_up(top):
         bars = [_names_bar(top, time_unit)]
     more = len(headline.devices) - BARS
     # The same reason is not given twice.
@@ -144,7 +164,9 @@ def screen(report: Report, headline: Headline, time_unit: str = "") -> Screen:
         for number, (each, window) in enumerate(zip(headline.findings, windows, strict=True))
     ]
     title = _findings_title(headline, common)
-    if not cards and top is not None:
+    if not cards and headline.figure is not None and headline.quoted:
+        title, cards = headline.quoted[0].title, _quoted_cards(headline.quoted[0])
+    elif not cards and top is not None:
         title, cards = f"Top {noun(top)}", _name_cards(top, time_unit)
     return Screen(
         title=escape_controls(report.title),
@@ -153,7 +175,7 @@ def screen(report: Report, headline: Headline, time_unit: str = "") -> Screen:
         reservations=tuple(map(escape_controls, headline.reservations)),
         value=number,
         unit=unit,
-        exact=f"{value:,} ns" if value >= 0 else "",
+        exact=exact,
         before=before,
         after=after,
         spread=spread,
@@ -195,7 +217,14 @@ def top_title(top: TopNames, count: int, unit: str) -> str:
     """Return the title of the table of the top names: "Top kernels (8 of 13, 3.05 ms in total)"."""
     part = f", {escape_controls(top.part)}" if top.part else ""
     known = f"{top.count:,} printed" if top.printed else f"{top.count:,}"
-    return f"Top {noun(top)}{part} ({count:,} of {known}, {_in_sentence(top.total_ns, unit)} in total)"
+    whole = _in_sentence(top.total_ns, unit)
+    total = f"% of {top.of}, {whole}" if top.of else f"{whole} in total"
+    return f"Top {noun(top)}{part} ({count:,} of {known}, {total})"
+
+
+def share_text(each: TopName, top: TopNames) -> str:
+    """Return the share of a name in percent. That of a phase is of the time that it covers, which its table has."""
+    return _percent(each.share or 0.0) if top.of else percent(each.ns, top.total_ns)
 
 
 def _spread(step: StepTime, unit: str) -> str:
@@ -206,6 +235,8 @@ def _spread(step: StepTime, unit: str) -> str:
         parts.append(f"p95 {_in_sentence(step.p95_ns, unit)}")
         wide = step.p95_ns - step.p5_ns
         parts.append(f"spread {percent(wide, step.median_ns) if step.median_ns else '-'} % (p5 to p95)")
+    if step.host_ns is not None:
+        parts.append(f"on the device; the host runs ahead ({_in_sentence(step.host_ns, unit)} a step)")
     if step.owners > 1:
         low, high = _in_sentence(step.low_ns, unit), _in_sentence(step.high_ns, unit)
         parts.append(f"{plural(step.owners, 'rank')}: medians {low} to {high}")
@@ -234,15 +265,20 @@ def _bar(each: DeviceTime, unit: str) -> ShareBar:
     return ShareBar(title, _in_sentence(each.window_ns, unit), f"{each.window_ns:,} ns", tuple(parts))
 
 
+def _adds_up(top: TopNames) -> bool:
+    """Return whether the names are parts of their whole: phases on several threads overlap each other."""
+    return sum(each.ns for each in top.names) <= top.total_ns
+
+
 def _names_bar(top: TopNames, unit: str) -> ShareBar:
     """Return the bar of a trace without device time: its top names, and all others."""
-    shown = top.names[:_NAMES_IN_BAR]
+    shown = top.names[: None if top.of else _NAMES_IN_BAR]
     labels = short_names([escape_controls(each.name) for each in shown], _NAME_WIDTH)
     parts = [
         ScreenShare(
             f"name{number}",
             label,
-            percent(each.ns, top.total_ns),
+            share_text(each, top),
             100 * each.ns / top.total_ns,
             span_text(each.ns, unit),
             f"{each.ns:,} ns",
@@ -320,13 +356,44 @@ def _percent(share: float) -> str:
     return percent(round(share * 10**9), 10**9) if share >= 0 else f"{100 * share:.1f}"
 
 
+def shown_first(headline: Headline) -> list[QuotedTable | TopNames]:
+    """Return the tables of a headline in order: what the first figure is about, then names with their times."""
+    names = [each for each in (headline.top, headline.below) if each is not None]
+    return [*headline.quoted, *names] if headline.figure is not None else [*names, *headline.quoted]
+
+
+def _quoted_cards(quoted: QuotedTable) -> list[Card]:
+    """Return a card for each of the first rows: the name, the first measure, the other measures."""
+    columns = shown_columns(ReportTable(quoted.table, quoted.title, quoted.columns), "")
+    names = next((column for column in columns if column.key == "name"), columns[-1])
+    measures = [column for column in columns if column is not names]
+    labels = short_names(names.texts[:3], _NAME_WIDTH)
+    cards = []
+    for row, label in enumerate(labels):
+        words = [f"{column.title}: {column.texts[row]}" for column in measures]
+        whole = names.texts[row]
+        cards.append(
+            Card(
+                quoted.view,
+                -1,
+                label,
+                words[0] if words else "",
+                "",
+                ", ".join(words[1:]),
+                "" if whole == label else whole,
+                whole,
+            )
+        )
+    return cards
+
+
 def _name_cards(top: TopNames, unit: str) -> list[Card]:
     shown = top.names[:3]
     labels = short_names([escape_controls(each.name) for each in shown], _NAME_WIDTH)
     cards = []
     for label, each in zip(labels, shown, strict=True):
         calls = "calls unknown" if each.calls is None else plural(each.calls, "call")
-        share = "" if each.share is None else f"{percent(each.ns, top.total_ns)} %"
+        share = "" if each.share is None else f"{share_text(each, top)} %"
         cards.append(
             Card(
                 top.view,

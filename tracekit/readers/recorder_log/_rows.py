@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from tracekit.model import arrow, schema
-from tracekit.model.arrow import I64, Column
+from tracekit.model.arrow import I64, Column, Mask
 from tracekit.recorder import log_format as log
 
 # One line of the recorder's log, typed. The specification is the docstring of recorder/log_format.py.
@@ -241,6 +241,12 @@ class NamesLine:
         self._known[name.id] = name
         if len(self._known) > NAMES_KEPT:
             del self._known[next(iter(self._known))]
+
+    def are(self, kind: str, ids: I64) -> Mask:
+        """Return which ids are names of a kind."""
+        found, places = distinct(ids)
+        known = [self._known.get(number) for number in found.tolist()]
+        return np.array([name is not None and name.kind == kind for name in known], np.bool_)[places]
 
     def columns(self, ids: I64, fixed_kind: str = "") -> tuple[Column, Column, list[str], I64]:
         """Return name and kind as dictionary arrays; the texts of args that names bring, and which row has which (-1:

@@ -8,8 +8,9 @@ A record is an item of a line (a begin, an end, a mark, a counter, a step number
 becomes of each is said there. `event_id` counts records from 1. Times stay the log's own: `ts_ns` is the process's
 monotonic clock, and Run.origin_ns is what the first anchor says of it. How far the wall clock drifted from that is a
 fact of the source. The kind of a name that is none of ours goes into `args`, as do category and colour; an async range
-has no `tid`, its handle is `id` in `args`, beside the `tid` where it began. `"unfinished": true` marks a range whose
-true end is unknown.
+has no `tid`, its handle is `id` in `args`, beside the `tid` where it began. A step of a watched loop is written as an
+async range, but belongs to the thread that runs the loop: it has its `tid` where it began and ended on one thread and
+overlaps no earlier step of that thread. `"unfinished": true` marks a range whose true end is unknown.
 
 The step of an event is known only when all step lines have been read, since those of other threads may come later: a
 first pass over the file takes them. Ranges are given when they have ended, so rows do not come by start.
@@ -29,6 +30,7 @@ import pyarrow as pa
 from tracekit.errors import ParseError, UnsupportedVersionError
 from tracekit.model import arrow
 from tracekit.model.arrow import F64, I64, Column, Mask
+from tracekit.model.schema import Kind
 from tracekit.model.trace import MOST_DROPPED, Ledger, Run, SourceFacts
 from tracekit.model.units import format_span
 from tracekit.readers.base import Confidence, ReadOptions, ReadResult
@@ -233,6 +235,7 @@ class RecorderLog:
         self._ids = IdTable(run, "tid", source)
         self._open: dict[int, LogItems] = {}
         self._async = LogItems.none()
+        self._step_ends: dict[int, int] = {}
         self._payloads: dict[int, bytes] = {}
         self._ranges: dict[int, Pending] = {}
         self._others: dict[str, Pending] = {}
@@ -426,9 +429,23 @@ class RecorderLog:
         extras: dict[int, Extras] = {}
         begins, threads = paired.begins, self._tids_of(paired.begins.threads)
         ended = zip(begins.handles.tolist(), threads.tolist(), self._tids_of(paired.end_threads).tolist(), strict=True)
+        of_thread = self._steps_of_a_thread(paired)
         for row, (handle, first, last) in enumerate(ended):
-            extras[row] = {"id": handle, "tid": first} | ({"end_tid": last} if last != first else {})
-        yield self._batch(begins, paired.ends, paired.unfinished, None, extras)
+            where = {} if of_thread[row] else {"tid": first} | ({"end_tid": last} if last != first else {})
+            extras[row] = {"id": handle, **where}
+        yield self._batch(begins, paired.ends, paired.unfinished, arrow.array(threads, mask=~of_thread), extras)
+
+    def _steps_of_a_thread(self, paired: Paired) -> Mask:
+        """Return which async ranges are steps that one thread ran, one after the other."""
+        begins = paired.begins
+        one: Mask = self._names.are(Kind.STEP, begins.ids) & (begins.threads == paired.end_threads)
+        for row in np.flatnonzero(one).tolist():
+            thread, begin, end = int(begins.threads[row]), int(begins.times[row]), int(paired.ends[row])
+            # Steps of asyncio tasks share a thread and overlap each other: they are nobody's alone.
+            one[row] = begin >= self._step_ends.get(thread, begin)
+            if one[row]:
+                self._step_ends[thread] = end
+        return one
 
     def _batch(
         self,

@@ -259,12 +259,18 @@ def role_of(plane: Plane, line: str) -> PlaneRole:
     return PlaneRole.OPS if line in _OPS else PlaneRole.DERIVED
 
 
+# The code of an op of XLA comes behind its shape: "%copy-done.2 = f32[5]{0:T(8,128)} copy-done((f32[5], ...) %x)".
+_ASYNC_COPY = re.compile(r"(?:^%?|\s)(?:copy|slice)-(?:start|done)(?:\(|[.\d]*$)", re.ASCII)
+
+
 def kind_of(role: PlaneRole, name: PlaneName) -> tuple[Kind, str | None]:
     """Return the kind of the events of a name on a line, and the direction of a copy."""
     text = name.name
     if role in (PlaneRole.STREAM, PlaneRole.OPS):
         if role is PlaneRole.STREAM and (found := _COPY.match(text)):
             return Kind.MEMCPY, f"{found[1].upper()}to{found[2].upper()}" if found[1] else None
+        if role is PlaneRole.OPS and _ASYNC_COPY.search(text):
+            return Kind.MEMCPY, None
         return (Kind.MEMSET if role is PlaneRole.STREAM and _SET.match(text) else Kind.KERNEL), None
     if role is not PlaneRole.HOST:
         return Kind.OTHER, None

@@ -8,7 +8,8 @@ the end are whole ns, rounded down, so that what lies within a range stays withi
 `ts_ps` (0 to 999) and `dur_ps` (-999 to 999); `dur_ns * 1000 + dur_ps` is the exact duration. Neither is there for 0.
 
 Kinds: work on the lines `Stream #n(...)` of a GPU and on `XLA Ops` and `Sparse Core Ops` of a TPU is kernel, memcpy or
-memset. An op of a TPU that encloses others (a loop) is other, as its time is theirs. All other lines of devices are
+memset. An op of a TPU that starts an asynchronous copy or waits for one (`copy-start`, `copy-done`) is memcpy, and one
+that encloses others (a loop) is other, as its time is theirs. All other lines of devices are
 derived from these or overlap them (Steps, XLA Modules, TensorFlow Ops and Name Scope, Async XLA Ops, ...): their rows
 are other, with `derived` in `args`, and are in no sum of device work. On the host: calls of CUDA and HIP, Python
 functions (`$file.py:12 f`), other rows with a correlation id (TensorFlow names calls of the driver after their kernel),

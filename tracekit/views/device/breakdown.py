@@ -199,6 +199,8 @@ def _merged(starts: I64, ends: I64, chosen: Mask) -> Ranges:
 
 
 _TITLE = "Breakdown of device time"
+OF_RUN = "of the run"
+"""The window of the table of devices and of the bars, which is not that of the table of steps."""
 _COLUMNS = _devices.COLUMNS | launches.COLUMNS | step_windows.COLUMNS
 _PARTS = (
     ("compute", "Compute"),
@@ -267,7 +269,9 @@ def _device_table(devices: Devices, found: Sequence[DeviceParts], options: ViewO
         _SHOWN["idle_active"].column([each.active - each.busy for each in found], 6),
     ]
     places: list[tuple[Cell, ...]] = [(place,) for place in range(len(chosen))]
-    return tabulate.finish("devices", _TITLE, columns, options, own_order="", blocks=places, top_each=False)
+    return tabulate.finish(
+        "devices", f"{_TITLE}, {OF_RUN}", columns, options, own_order="", blocks=places, top_each=False
+    )
 
 
 def _step_table(work: AllWork, options: ViewOptions) -> tuple[ReportTable | None, list[str]]:
@@ -333,9 +337,9 @@ def _bars(devices: Devices, parts: list[Parts]) -> tuple[Bar, ...]:
         return Bar(title, Unit.NS, tuple(amounts))
 
     worked = [(d, p) for d, p in zip(devices.devices, parts, strict=True) if p.span.any()]
-    bars = [bar(f"Time of {d.label}", [p]) for d, p in worked[:_BARS]]
+    bars = [bar(f"Time of {d.label}, {OF_RUN}", [p]) for d, p in worked[:_BARS]]
     if len(worked) > 1:
-        bars.insert(0, bar(f"Time of all {len(devices.devices):,} devices", parts))
+        bars.insert(0, bar(f"Time of all {len(devices.devices):,} devices, {OF_RUN}", parts))
     return tuple(bars)
 
 

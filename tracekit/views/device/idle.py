@@ -101,7 +101,7 @@ def _cause_table(devices: Devices, found: Gaps, options: ViewOptions) -> ReportT
         _SHOWN["cause"].column(groups.labels[1]),
         *(replace(c, title="Gaps") if c.name == "calls" else c for c in tabulate.statistic_columns(of, blocks)),
     ]
-    return tabulate.finish("causes", "Idle time by cause", columns, options, blocks=blocks)
+    return tabulate.finish("causes", "Idle time by cause, of the run", columns, options, blocks=blocks)
 
 
 def _range_table(index: TraceIndex, found: Gaps, host: I64, options: ViewOptions) -> ReportTable:
@@ -168,7 +168,7 @@ def _event_ids(index: TraceIndex, rows: I64) -> list[Cell]:
 def _bars(found: Gaps) -> tuple[Bar, ...]:
     length = found.ends - found.starts
     parts = [(cause, int(length[found.cause == place].sum())) for place, cause in enumerate(CAUSES)]
-    return (Bar("Idle time by cause", Unit.NS, tuple(parts)),) if any(part for _, part in parts) else ()
+    return (Bar("Idle time by cause, of the run", Unit.NS, tuple(parts)),) if any(part for _, part in parts) else ()
 
 
 _SHOWS = (

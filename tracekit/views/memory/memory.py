@@ -5,8 +5,9 @@ what the program asked for; reserved: what the framework took from the device): 
 allocated - freed bytes, peak: the largest running value that the file itself gives (PyTorch's Total Allocated and Total
 Reserved, Paddle's current and peak values), else the largest sum of what was allocated and freed since the first row.
 `holders`: the same by operator, the innermost around the row on its thread, else the innermost range; where the file
-names the operator that allocated (fluid), that one. `counters`: counters of memory, of inputs without such rows.
-A place is a device or the host of an input or rank; Paddle names it itself. From TOTALS: what the file printed.
+names the operator that allocated (fluid), that one. `at_peak`: who held how much when the place with the most memory
+held the most, where the file has addresses and running values. `counters`: counters of memory, of inputs without such
+rows. A place is a device or the host of an input or rank; Paddle names it itself. From TOTALS: what the file printed.
 """
 
 from __future__ import annotations
@@ -19,18 +20,20 @@ import numpy as np
 import pyarrow as pa
 
 from tracekit.analysis.nesting import innermost
+from tracekit.analysis.segments import rows_by
 from tracekit.index import grouping
 from tracekit.index import host_tree as _host
 from tracekit.index.devices import since_origin
 from tracekit.index.lanes import device_label, owner_labels
+from tracekit.index.memory_totals import RUNNING_TOTALS, TYPES, extracted, stated_totals
 from tracekit.index.sources import source_label, source_labels, synthetic_sources
 from tracekit.index.trace_index import TraceIndex
 from tracekit.model import arrow
-from tracekit.model.arrow import I64, Chunked, Mask, pc
+from tracekit.model.arrow import I64, Chunked, pc
 from tracekit.model.display import plural
 from tracekit.model.report import Cell, Column, Curve, ReportTable, Section
 from tracekit.model.schema import HOST_RANGES, Kind
-from tracekit.model.units import Unit
+from tracekit.model.units import Unit, format_bytes
 from tracekit.views import specs, tabulate
 from tracekit.views.base import View, ViewColumn, ViewOptions
 from tracekit.views.totals import in_file_order, totals_rows, whole_number
@@ -47,19 +50,6 @@ __all__ = ["VIEW"]
 MOST_COLUMNS = 200
 FIGURES = 8
 """The most places whose curve is drawn."""
-TYPES = ("allocated", "reserved")
-_RUNNING_TOTALS = (
-    ("allocated", "Total Allocated"),
-    ("reserved", "Total Reserved"),
-    ("allocated", "current_allocated"),
-    ("reserved", "current_reserved"),
-)
-
-
-def extracted(args: Chunked, pattern: str) -> Chunked:
-    """Return what the group `found` of a pattern matches in each text, null for none."""
-    found = pc.struct_field(pc.extract_regex(args, pattern), "found")
-    return pc.if_else(pc.equal(pc.binary_length(found), 0), pa.scalar(None, pa.string()), found)
 
 
 def curves(times: I64, sizes: I64, kinds: I64, places: I64, labels: list[str], args: Chunked) -> list[Curve]:
@@ -68,7 +58,7 @@ def curves(times: I64, sizes: I64, kinds: I64, places: I64, labels: list[str], a
     Arrays of shape (n,): times: ns after time 0; sizes: signed bytes; kinds: numbers in TYPES; places: numbers in
     `labels`. Raises: TracekitError where a total exceeds int64.
     """
-    stated = {word: _stated(args, [key for of, key in _RUNNING_TOTALS if of == word]) for word in TYPES}
+    stated = {word: stated_totals(args, word) for word in TYPES}
     encoded = arrow.encoded(extracted(args, r'"mem_type":\s*"(?P<found>[^"\\]{1,60})"').combine_chunks())
     memory, words = arrow.ints(encoded.indices, -1), [*arrow.texts(encoded.dictionary), ""]
     found = []
@@ -98,20 +88,22 @@ def curves(times: I64, sizes: I64, kinds: I64, places: I64, labels: list[str], a
         names = [name for name, _, _ in layers]
         tops = [_tops(at, values, edges) for _, at, values in layers]
         counted = [name for name in names if name in counted]
-        remark = f"counted from the first row on: {'; '.join(counted)}" if counted else ""
-        found.append(Curve(f"Memory over time, {label}", Unit.BYTES, edges, names, tops, remark))
+        remarks = [f"counted from the first row on: {'; '.join(counted)}"] if counted else []
+        remarks += _peaks_outside(arrow.take(args, mine), {name: int(at.max()) for name, _, at in layers})
+        found.append(Curve(f"Memory over time, {label}", Unit.BYTES, edges, names, tops, "; ".join(remarks)))
     return found
 
 
-def _stated(args: Chunked, keys: list[str]) -> tuple[I64, Mask]:
-    """Return the running values of the file, and which rows have one. The first key that a row has counts."""
-    values, known = np.zeros(len(args), np.int64), np.zeros(len(args), np.bool_)
-    for key in keys:
+def _peaks_outside(args: Chunked, drawn: dict[str, int]) -> list[str]:
+    """Return a remark on each peak of the file that is above all that is drawn, such as one from before the trace."""
+    found = []
+    for kind, key in _RUNNING:
         texts = extracted(args, rf'"{key}":\s*"?(?P<found>\d{{1,18}})')
-        new = texts.is_valid().to_numpy() & ~known
-        values[new] = arrow.ints(pc.cast(texts, pa.int64()))[new]
-        known |= new
-    return values, known
+        if kind in drawn and key not in _DRAWN and texts.null_count < len(texts):
+            peak = int(pc.max(pc.cast(texts, pa.int64())).as_py())
+            if peak > drawn[kind]:
+                found.append(f"{kind}: the file gives a peak of {format_bytes(peak)}, which is not in these rows")
+    return found
 
 
 def _running(sizes: I64) -> I64:
@@ -202,7 +194,9 @@ _RUNNING = (
     ("reserved", "peak_reserved"),
 )
 """Running values in `args`: of which type each is."""
+_DRAWN = frozenset(key for _, key in RUNNING_TOTALS)
 NO_RANGE = "(in no range)"
+BEFORE = "(allocated before the first row)"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -236,12 +230,15 @@ def compute(index: TraceIndex, options: ViewOptions) -> Section:
         tables.append(table)
         if computed:
             notes.append("peak: counted from the first row on, since the file gives no running values")
-        holders = _holders(index, found, options)
-        if holders is not None:
-            tables.append(holders)
+        holder = _holder_of_row(index, found)
+        if holder is not None:
+            tables.append(_holders(found, holder, options))
             notes.append("holders: the innermost operator around the row on its thread, else the innermost range")
         elif found.rows.size:
             notes.append("none of these rows is within a range: what allocated is unknown")
+        if (held := _at_peak(index, found, holder, options)) is not None:
+            tables.append(held)
+            notes.append(f"{held.title}: blocks of which the trace has the allocation and, until then, no free")
     if found.unsized:
         verb = "has" if found.unsized == 1 else "have"
         notes.append(f"{plural(found.unsized, 'row')} {verb} no size and counts for nothing")
@@ -365,8 +362,8 @@ def _replace(column: Column, values: Sequence[Cell]) -> Column:
     return replace(column, values=values)
 
 
-def _holders(index: TraceIndex, found: _MemoryRows, options: ViewOptions) -> ReportTable | None:
-    """Return the table of what allocated; None where that is known of no row."""
+def _holder_of_row(index: TraceIndex, found: _MemoryRows) -> grouping.Key | None:
+    """Return what allocated or freed, for each row; None where that is known of no row."""
     host = _host.host(index)
     on_thread = np.flatnonzero(index.has("tid")[found.rows])
     holder = np.full(found.rows.size, -1, np.int64)
@@ -390,11 +387,12 @@ def _holders(index: TraceIndex, found: _MemoryRows, options: ViewOptions) -> Rep
         own = arrow.ints(stated.indices, -1)
         codes = np.where(own >= 0, len(labels) + own, codes)
         labels += arrow.texts(stated.dictionary)
-    if not codes.any():
-        return None
-    groups = grouping.group_by(
-        grouping.Key(codes, labels), grouping.Key(found.place, found.labels), grouping.Key(found.kind, TYPES)
-    )
+    return grouping.Key(codes, labels) if codes.any() else None
+
+
+def _holders(found: _MemoryRows, holder: grouping.Key, options: ViewOptions) -> ReportTable:
+    """Return the table of what allocated."""
+    groups = grouping.group_by(holder, grouping.Key(found.place, found.labels), grouping.Key(found.kind, TYPES))
     columns = [
         Column("name", "Operator or range", Unit.TEXT, groups.labels[0], 0),
         _SHOWN["place"].column(groups.labels[1], 2),
@@ -403,6 +401,59 @@ def _holders(index: TraceIndex, found: _MemoryRows, options: ViewOptions) -> Rep
     ]
     columns = [c for c in columns if c.name not in ("place", "type") or len(set(c.values)) > 1]
     return tabulate.finish("holders", "Memory by operator", columns, options, own_order="increased")
+
+
+def _at_peak(
+    index: TraceIndex, found: _MemoryRows, holder: grouping.Key | None, options: ViewOptions
+) -> ReportTable | None:
+    """Return what the place with the greatest peak held then; None where rows have no addresses or give no total.
+
+    A block is held from its allocation to the next free of its address. Blocks from before the first row have no row of
+    their own: they are the rest of the total.
+    """
+    addresses = extracted(found.args, r'"[Aa]ddr":\s*"?(?P<found>\d{1,20})')
+    peaks = _peak_rows(index, found)
+    if addresses.null_count or not peaks:
+        return None
+    total, place, last = max(peaks, key=lambda peak: (peak[0], -peak[1]))
+    order = np.argsort(found.times, kind="stable")
+    mine = order[(found.place[order] == place) & (found.kind[order] == 0)]
+    mine = mine[: int(np.flatnonzero(mine == last)[0]) + 1]
+    # Of each address the last row up to the peak counts: an allocation is held, a free is not.
+    encoded = arrow.encoded(arrow.take(addresses, mine).combine_chunks())
+    codes = arrow.ints(encoded.indices, -1)
+    _, behind = np.unique(codes[::-1], return_index=True)
+    latest = mine[mine.size - 1 - behind]
+    held = latest[found.size[latest] > 0]
+    names = holder or grouping.Key(np.zeros(found.rows.size, np.int64), [NO_RANGE])
+    groups = grouping.group_by(grouping.Key(names.codes[held], names.labels))
+    counts, sizes = grouping.sums(groups.codes, groups.count, found.size[held], "sizes")
+    rest = total - sum(sizes)
+    if rest < 0:
+        return None  # rows are missing: some of these blocks were freed
+    labels: list[Cell] = [*groups.labels[0]]
+    blocks: list[Cell] = [*counts]
+    if rest:
+        labels, blocks, sizes = [*labels, BEFORE], [*blocks, None], [*sizes, rest]
+    columns = [
+        Column("name", "Operator or range", Unit.TEXT, labels, 0),
+        _SHOWN["held"].column(sizes),
+        _SHOWN["share"].column([size / total for size in sizes], 1),
+        _SHOWN["blocks"].column(blocks, 1),
+    ]
+    title = f"Held at the peak, {found.labels[place]}"
+    return tabulate.finish("at_peak", title, columns, options, own_order="held")
+
+
+def _peak_rows(index: TraceIndex, found: _MemoryRows) -> list[tuple[int, int, int]]:
+    """Return the bytes, the place and the row of the greatest total of each place, as the file gives totals."""
+    values, known = stated_totals(found.args, TYPES[0])
+    known &= ~np.isin(index.ints("source")[found.rows], synthetic_sources(index)) & (found.kind == 0)
+    peaks = []
+    for place, rows in rows_by(np.where(known, found.place, -1)):
+        if place >= 0 and (most := int(values[rows].max())) > 0:
+            peaks.append((most, place, int(rows[np.argmax(values[rows])])))
+    return peaks
 
 
 def _counters(index: TraceIndex, found: _MemoryRows, options: ViewOptions) -> ReportTable | None:
@@ -454,6 +505,9 @@ _SHOWS = (
         "Allocated (the program's requests) or reserved (taken from the device by the framework).",
     ),
     ViewColumn("peak", "Peak", Unit.BYTES, "The largest number of bytes that were held at one time."),
+    ViewColumn("held", "Held", Unit.BYTES, "The bytes that were held when the place held the most."),
+    ViewColumn("share", "Share", Unit.RATIO, "The part of the peak."),
+    ViewColumn("blocks", "Blocks", Unit.COUNT, "The number of allocations that were held."),
     ViewColumn("increased", "Increased", Unit.BYTES, "Allocated bytes minus freed bytes."),
     ViewColumn("allocations", "Allocations", Unit.COUNT, "The number of allocations."),
     ViewColumn("frees", "Frees", Unit.COUNT, "The number of frees."),

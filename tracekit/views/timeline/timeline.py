@@ -21,7 +21,8 @@ from tracekit.index import lanes as _lanes
 from tracekit.index import launches as _launches
 from tracekit.index.devices import by_clock, by_input, origins
 from tracekit.index.kernel_classes import communicates
-from tracekit.index.lanes import device_label, owner_labels
+from tracekit.index.lanes import device_label, device_model, owner_labels
+from tracekit.index.memory_totals import TYPES, stated_totals
 from tracekit.index.sources import source_label, source_labels, spans, synthetic_sources
 from tracekit.index.trace_index import TraceIndex
 from tracekit.model import args, arrow
@@ -181,10 +182,10 @@ def _counters(index: TraceIndex, shift: I64) -> Iterator[TimelineCounter]:
 
 
 def _memory(index: TraceIndex, shift: I64) -> Iterator[TimelineCounter]:
-    """Return what is held at each place: the sum of all rows of kind memory so far, never below zero.
+    """Return what is held at each place: the running total that the file gives, else the sum of all rows so far.
 
-    What was allocated before the first row and is freed in the trace counts from the first row on. A file whose own
-    counters have these totals (PyTorch's) has no second track.
+    A sum is never below zero: what was allocated before the first row and is freed in the trace counts from the first
+    row on. A file whose own counters have these totals (PyTorch's) has no second track.
     """
     sized = np.flatnonzero(index.kind_mask({Kind.MEMORY}) & index.has("bytes"))
     codes, names = index.texts("name")
@@ -194,28 +195,43 @@ def _memory(index: TraceIndex, shift: I64) -> Iterator[TimelineCounter]:
     if not rows.size:
         return
     reserved = np.array([name.lower().startswith("reserved") for name in names] + [False], np.bool_)
-    place, words = args.texts(index.events.column("args").take(rows), "place")
+    texts = index.events.column("args").take(rows)
+    place, words = args.texts(texts, "place")
+    stated_of = [stated_totals(texts, word) for word in TYPES]
+    kinds = reserved[codes[rows]].astype(np.int64)
     groups = grouping.group_by(
         *(index.key(column, rows) for column in ("source", "rank", "device")),
         grouping.Key(place + 1, [None, *words]),
-        grouping.Key(reserved[codes[rows]].astype(np.int64), ("allocated", "reserved")),
+        grouping.Key(kinds, TYPES),
     )
     sources, ranks, devices, stated, types = groups.labels
     places = _counter_places(index, sources, ranks, devices)
     size = index.ints("bytes")
+    at_row = np.zeros(index.events.num_rows, np.int64)
+    at_row[rows] = np.arange(rows.size)
     for number, mine in enumerate(_parted(groups, rows)):
-        held = np.cumsum(size[mine])
-        held -= min(int(held.min()), 0)
+        totals, known = stated_of[TYPES.index(str(types[number]))]
+        held = _level(size[mine], totals[at_row[mine]], known[at_row[mine]])
         where = stated[number] or ("host" if devices[number] is None else "")
         label = " ".join(filter(None, (f"memory {types[number]}", str(where))))
         yield TimelineCounter(label, "bytes", places[number], _times(index, mine, shift), held)
+
+
+def _level(sizes: I64, totals: I64, known: Mask) -> I64:
+    """Return the bytes that are held after each row: the stated total where it is known, and sums between them."""
+    held: I64 = np.cumsum(sizes)
+    at = np.flatnonzero(known)
+    if not at.size:
+        return held - min(int(held.min()), 0)
+    last = np.maximum(np.searchsorted(at, np.arange(held.size), "right") - 1, 0)
+    return held + (totals[at] - held[at])[last]
 
 
 def _counter_places(index: TraceIndex, sources: list[Cell], ranks: list[Cell], devices: list[Cell]) -> list[str]:
     """Return owner and device of each group, as the lanes of that device are called."""
     owners = owner_labels(index, [(integer_of(source), rank) for source, rank in zip(sources, ranks, strict=True)])
     return [
-        " · ".join(filter(None, (owners[integer_of(source), rank], "" if device is None else device_label(device))))
+        " · ".join(filter(None, (owners[integer_of(source), rank], _device(index, source, device))))
         for source, rank, device in zip(sources, ranks, devices, strict=True)
     ]
 
@@ -242,9 +258,9 @@ def _whole(values: F64) -> I64 | F64:
 
 # The time of each device in parts, and how busy it was in each part of the span: plain unions, no names.
 #
-# A device has: kernels (the union over its streams), exposed copies (while no kernel ran), exposed memsets (while
-# neither ran), and idle: the rest of the span. So the parts add up to the span exactly. The span is that of the view
-# `device`: first start to last end of all rows of the same input (process, where a file holds several runs), host
+# A device has: kernels (the union over its streams), exposed copies (copies and memsets while no kernel ran, as in the
+# view `breakdown`), and idle: the rest of the span. So the parts add up to the span exactly. The span is that of the
+# view `device`: first start to last end of all rows of the same input (process, where a file holds several runs), host
 # rows included; the share of kernels is that view's utilization.
 
 
@@ -282,23 +298,23 @@ def device_time(index: TraceIndex, clocks: I64, shift: I64, begin: int, end: int
     devices = sorted(range(groups.count), key=lambda g: _order(groups, inputs, g))
     starts = picked.starts[known]
     ends = starts + picked.durations[known]
-    kernel, memcpy = (index.kind_mask({kind})[rows] for kind in (Kind.KERNEL, Kind.MEMCPY))
+    kernel = index.kind_mask({Kind.KERNEL})[rows]
 
     def union(of: Mask) -> list[int]:
         lengths: list[int] = union_length_by(groups.codes[of], groups.count, starts[of], ends[of]).tolist()
         return lengths
 
-    kernels, copies, busy = union(kernel), union(kernel | memcpy), union(np.ones(starts.size, np.bool_))
+    kernels, busy = union(kernel), union(np.ones(starts.size, np.bool_))
     whole = _spans(index, inputs)
     names = _names(index, groups, inputs)
     bars = []
-    totals = [0, 0, 0, 0]
+    totals = [0, 0, 0]
     for g in devices:
         span = whole[integer_of(groups.labels[3][g])]
-        parts = (kernels[g], copies[g] - kernels[g], busy[g] - copies[g], span - busy[g])
+        parts = (kernels[g], busy[g] - kernels[g], span - busy[g])
         totals = [total + part for total, part in zip(totals, parts, strict=True)]
         model = index.run.devices.get((groups.labels[0][g], groups.labels[2][g]), "")
-        bars.append(_bar(f"Time of {names[g]} {model}".rstrip(), parts))
+        bars.append(_bar(f"{f'Time of {names[g]} {device_model(model)}'.rstrip()}, of the run", parts))
     if not sum(totals):
         return DeviceTimeBins(notes=("all device work took no time at all: there is no share to show",))
     notes = []
@@ -306,7 +322,7 @@ def device_time(index: TraceIndex, clocks: I64, shift: I64, begin: int, end: int
     if len(bars) > BARS:
         notes.append(f"device time is shown for all {len(bars):,} {what} together and for the first {BARS}")
     if len(bars) > 1:
-        bars = [_bar(f"Time of all {len(bars):,} {what}", totals), *bars[:BARS]]
+        bars = [_bar(f"Time of all {len(bars):,} {what}, of the run", totals), *bars[:BARS]]
     if len(devices) > SERIES:
         notes.append(f"utilization over time is drawn for the first {SERIES} of {len(devices):,} devices")
     series = []
@@ -318,7 +334,7 @@ def device_time(index: TraceIndex, clocks: I64, shift: I64, begin: int, end: int
 
 
 def _bar(title: str, parts: Sequence[int]) -> Bar:
-    words = ("kernels", "exposed copies", "exposed memsets", "idle")
+    words = ("kernels", "exposed copies", "idle")
     shown = [(word, part) for word, part in zip(words, parts, strict=True) if part or word in ("kernels", "idle")]
     return Bar(title, Unit.NS, tuple(shown))
 
@@ -355,8 +371,16 @@ def _names(index: TraceIndex, groups: grouping.Groups, inputs: grouping.Groups) 
     for source, rank, device, place in zip(sources, ranks, devices, places, strict=True):
         pid = inputs.labels[1][integer_of(place)]
         run = "" if pid is None else f"process {pid}"
-        out.append(" · ".join(filter(None, (owners[integer_of(source), rank], run, device_label(device)))))
+        own = _device(index, source, device) or device_label(None)
+        out.append(" · ".join(filter(None, (owners[integer_of(source), rank], run, own))))
     return out
+
+
+def _device(index: TraceIndex, source: Cell, device: Cell) -> str:
+    """Return the label of a device, "" for none."""
+    if device is None:
+        return ""
+    return device_label(device, index.run.devices.get((integer_of(source), integer_of(device)), ""))
 
 
 # Lanes, layers and rows of the events of a timeline.

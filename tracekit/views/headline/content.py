@@ -1,0 +1,267 @@
+"""Choose what the first screen shows by what the trace has: names with their times, memory, samples, metrics.
+
+Kernels come first. Without them the phases of training do, where they say where the time is: at least half of it is in
+phases. Without steps they do so only where data loading is the largest of them. The operators, or the program's own
+ranges where it has no operators, follow below the phases or take their place.
+
+A trace that is about something else than time shows that first: what held the memory at its peak, the functions that
+were sampled most, how near kernels came to the peak of the device.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+
+from tracekit.index.trace_index import TraceIndex
+from tracekit.model.report import Cell, LeadFigure, QuotedTable, ReportTable, Section, TopName, TopNames
+from tracekit.model.units import Unit
+from tracekit.views import specs
+from tracekit.views.tables.model import ON_NO_THREAD, OTHERS, PHASES, STEP
+from tracekit.views.totals import HEADER, TotalsRow, totals_rows
+
+NAMES = 8
+"""The most names of the first screen."""
+TOP_VIEWS = {
+    "kernel": "kernels",
+    "operator": "operators",
+    "model": "phases and layers",
+    "user_defined": "user ranges",
+    "api": "API calls",
+    "memory_manipulation": "copies and memsets",
+    "other": "other calls",
+    "samples": "functions",
+}
+"""Views whose names may be the top names, the first one with a time, and what its names are."""
+UNNAMED = "(no name)"
+_DEVICE_VIEWS = ("kernel", "memory_manipulation")
+_HOST_VIEWS = ("operator", "user_defined")
+_BLOCK = frozenset(spec.key for spec in specs.PLACED) - {"device"}
+_MOST_OTHERS = 0.5
+"""The largest share outside of all phases with which phases still say where the time is."""
+_LOADER = next(iter(PHASES.values()))
+
+
+def choose(
+    index: TraceIndex, section: Callable[[str], Section], more: Sequence[str], *, shares: bool
+) -> tuple[TopNames | None, TopNames | None]:
+    """Return the top names of a trace, and those to show below them. more: further views, of other profilers."""
+    printed = _printed_wholes(index)
+
+    def first(views: Sequence[str]) -> TopNames | None:
+        return next(_candidates(views, section, printed, shares=shares), None)
+
+    kernels = first(["kernel"])
+    if kernels is not None:
+        return kernels, None
+    operators, ranges, phases = (first([view]) for view in (*_HOST_VIEWS, "model"))
+    host = operators or ranges
+    if phases is not None and phases.of and _says_where(phases):
+        return phases, host
+    if host is None:
+        return first([view for view in (*TOP_VIEWS, *more) if view not in ("kernel", *_HOST_VIEWS)]), None
+    beside = ranges if index.events.num_rows else phases
+    return host, beside if operators is not None else None
+
+
+def quote(section: Callable[[str], Section], top: TopNames | None) -> tuple[LeadFigure | None, tuple[QuotedTable, ...]]:
+    """Return the first figure and the tables of a trace that is about something else than time; None and () of others.
+
+    top: the names that are shown in any case.
+    """
+    metrics = _tables(section("metrics"))
+    if "peak" in metrics:
+        quoted = _quoted("metrics", metrics["peak"], _OF_METRICS, [each.name for each in top.names] if top else [])
+        return _kernels_with(metrics) if top is None else None, (quoted,)
+    if top is not None and top.view not in _HARDLY_WORK:
+        return None, ()
+    memory = _tables(section("memory"))
+    if (lead := _peak(memory)) is not None:
+        held = memory.get("at_peak") or memory.get("holders")
+        return lead, (_quoted("memory", held, _OF_MEMORY),) if held is not None else ()
+    if top is not None:
+        return None, ()
+    for table in section("samples").tables:
+        column = next((column for column in table.columns if column.name.startswith(_OWN_SAMPLES)), None)
+        weights = [cell for cell in column.values if isinstance(cell, int | float)] if column is not None else []
+        if column is not None and sum(weights) > 0:
+            unit = column.name.removeprefix(_OWN_SAMPLES)
+            lead = LeadFigure("", round(sum(weights)), Unit.COUNT, f"{unit} in {len(table):,} functions")
+            return lead, (_quoted("samples", table, (column.name, "ratio", "name")),)
+    if "metrics" in metrics:
+        return _kernels_with(metrics), (_quoted("metrics", metrics["metrics"], _OF_METRICS),)
+    return None, ()
+
+
+_HARDLY_WORK = ("user_defined", "other")
+"""Views of names that a snapshot of memory may have beside what it is about."""
+_OF_METRICS = ("compute", "memory", "dram", "occupancy", "metric", "avg", "unit", "name")
+_OF_MEMORY = ("held", "share", "blocks", "increased", "allocations", "name")
+_OWN_SAMPLES = "self_"
+
+
+def _tables(section: Section) -> dict[str, ReportTable]:
+    return {table.name: table for table in section.tables if len(table)}
+
+
+def _peak(memory: dict[str, ReportTable]) -> LeadFigure | None:
+    """Return the greatest peak of allocated memory of any place; None where no table has one."""
+    have = {column.name: column.values for column in memory["memory"].columns} if "memory" in memory else {}
+    places = zip(have.get("peak", ()), have.get("type", ()), have.get("name", ()), strict=True)
+    known = [(peak, str(kind), str(place)) for peak, kind, place in places if isinstance(peak, int) and peak > 0]
+    allocated = [each for each in known if each[1] == "allocated"] or known
+    if not allocated:
+        return None
+    peak, kind, place = max(allocated, key=lambda each: each[0])
+    return LeadFigure("Memory peaked at", peak, Unit.BYTES, f"{kind} on {place}")
+
+
+def _kernels_with(metrics: dict[str, ReportTable]) -> LeadFigure:
+    names = set(metrics["metrics"].column("name").values)
+    return LeadFigure("", len(names), Unit.COUNT, f"{'kernel' if len(names) == 1 else 'kernels'} with metrics")
+
+
+def _quoted(view: str, table: ReportTable, wanted: Sequence[str], first: Sequence[str] = ()) -> QuotedTable:
+    """Return the first rows of a table, of the wanted columns those with a value, in this order.
+
+    first: the names of rows that come before all others.
+    """
+    names = table.column("name").values
+    order = {name: place for place, name in enumerate(first)}
+    rows = sorted(range(len(table)), key=lambda row: (order.get(str(names[row]), len(order)), row))[:NAMES]
+    have = {column.name: replace(column, values=[column.values[row] for row in rows]) for column in table.columns}
+    shown = (have[name] for name in wanted if name in have and any(cell is not None for cell in have[name].values))
+    return QuotedTable(view, table.name, table.title, tuple(shown), len(table) + table.omitted)
+
+
+def _says_where(phases: TopNames) -> bool:
+    """Return whether the phases say where the time is."""
+    others = next((each.ns for each in phases.names if each.name == OTHERS), 0)
+    if others > _MOST_OTHERS * phases.total_ns:
+        return False
+    # Without steps the phases are few of the things that ran, and only waiting for data is news.
+    return phases.of != _OF_RUN or phases.names[0].name == _LOADER
+
+
+def _candidates(
+    views: Sequence[str], section: Callable[[str], Section], printed: Sequence[TotalsRow], *, shares: bool
+) -> Iterator[TopNames]:
+    for view in views:
+        for table in section(view).tables:
+            if (found := _names(view, table, printed, shares=shares)) is not None:
+                yield found
+
+
+def _printed_wholes(index: TraceIndex) -> list[TotalsRow]:
+    """Return the totals below printed tables that lack rows, which their readers mark."""
+    return [row for row in totals_rows(index) if row["section"] == HEADER and "whole_of" in row["args"]]
+
+
+def _whole_of(view: str, column: str, run: Cell, printed: Sequence[TotalsRow]) -> TotalsRow | None:
+    """Return the printed total of the table whose names are quoted, None where there is none, or more than one."""
+    place = "device" if view in _DEVICE_VIEWS else "host" if column == "self" else ""
+    found = [row for row in printed if row["args"]["whole_of"] == place and run in (None, row["run"])]
+    return found[0] if len(found) == 1 else None
+
+
+_OF_RUN, _OF_STEPS = "the run", "the time in steps and phases"
+
+
+def _names(view: str, table: ReportTable, printed: Sequence[TotalsRow], *, shares: bool) -> TopNames | None:
+    """Return the top names of the block of a table that has most time, None where it has no names or no times.
+
+    Rows without a name count, and so does a device whose work has no name at all.
+
+    printed: totals of tables that lack rows: they are the whole, not the sum of the rows.
+    """
+    have = {column.name: list(column.values) for column in table.columns}
+    column = "self" if "self" in have else "total"
+    if column not in have or "name" not in have:
+        return None
+    levels = have.get("level", [0] * len(table))
+    keys = [key for key in have if key in _BLOCK]
+    blocks: dict[tuple[Cell, ...], list[int]] = {}
+    for row in range(len(table)):
+        if have["name"][row] is None:
+            have["name"][row] = UNNAMED
+        known = isinstance(have[column][row], int)
+        if known and levels[row] == 0 and not str(have["name"][row]).endswith(ON_NO_THREAD):
+            blocks.setdefault(tuple(have[key][row] for key in keys), []).append(row)
+    named = any(have["name"][row] != UNNAMED for rows in blocks.values() for row in rows)
+    if not blocks or not (named or view in _DEVICE_VIEWS):
+        return None
+
+    def time(row: int) -> int:
+        return int(have[column][row] or 0)
+
+    rows, part = max(
+        ((_parts_alone(rows, have, view), key) for key, rows in blocks.items()),
+        key=lambda block: (len(block[0]) > 1, sum(map(time, block[0]))),
+    )
+    every = blocks[part]
+    whole = sum(map(time, rows))
+    if not whole:
+        return None
+    total = _whole_of(view, column, dict(zip(keys, part, strict=True)).get("run"), printed)
+    whole = max(whole, total["total_ns"] or 0) if total is not None else whole
+    of, share_of = "", {row: time(row) / whole for row in rows}
+    if view == "model" and "ratio" in have and have["name"][every[-1]] == OTHERS:
+        # Phases have a whole of their own, of which their table gives the ratios.
+        of = _OF_STEPS if any(have["name"][row] == STEP for row in every) else _OF_RUN
+        whole, share_of = _shares_of_phases(rows, [time(row) for row in rows], have)
+    calls = have.get("calls", [None] * len(table))
+    labels = _labels(have["name"], [have[key] for key in ("kind", "owner") if key in have], rows)
+    names = tuple(
+        TopName(
+            labels[row],
+            time(row),
+            count if isinstance(count := calls[row], int) else None,
+            share_of[row] if shares else None,
+        )
+        for row in sorted(rows, key=time, reverse=True)[:NAMES]
+    )
+    words = ", ".join(f"{key} {cell}" for key, cell in zip(keys, part, strict=True) if cell is not None)
+    title, source = TOP_VIEWS.get(view, table.title.lower()), (total["name"] or "") if total is not None else ""
+    return TopNames(view, column, title, words, whole, len(rows), names, source, of)
+
+
+def _shares_of_phases(rows: list[int], times: list[int], have: dict[str, list[Cell]]) -> tuple[int, dict[int, float]]:
+    """Return the time of which phases have their ratios, that of all ranks together, and the share of each row in it.
+
+    A phase that overlaps itself on several threads has a ratio below its time, so the least quotient counts.
+    """
+    owners = have.get("owner", [None] * len(have["name"]))
+    ratios = [float(have["ratio"][row] or 0.0) for row in rows]
+    wholes: dict[Cell, int] = {}
+    for row, ns, ratio in zip(rows, times, ratios, strict=True):
+        if ratio > 0:
+            whole = round(ns / ratio)
+            wholes[owners[row]] = min(whole, wholes.get(owners[row], whole))
+    total = sum(wholes.values())
+    shares = [ratio * wholes.get(owners[row], 0) / total for row, ratio in zip(rows, ratios, strict=True)]
+    return total, dict(zip(rows, shares, strict=True))
+
+
+def _labels(names: Sequence[Cell], more: Sequence[Sequence[Cell]], rows: list[int]) -> dict[int, str]:
+    """Return the name of each row; where rows have one name, with those of the other columns in which they differ."""
+    alike: dict[Cell, list[int]] = {}
+    for row in rows:
+        alike.setdefault(names[row], []).append(row)
+    labels = {}
+    for name, same in alike.items():
+        differ = [cells for cells in more if len({cells[row] for row in same}) > 1]
+        for row in same:
+            labels[row] = ", ".join([str(name), *(str(cells[row]) for cells in differ if cells[row] is not None)])
+    return labels
+
+
+def _parts_alone(rows: list[int], have: dict[str, list[Cell]], view: str) -> list[int]:
+    """Return the rows without those that are the whole of others, such as the steps beside their phases."""
+    if len(rows) < 2:
+        return rows
+    if view == "model":
+        alone = [row for row in rows if have["name"][row] != STEP]
+        return [] if all(have["name"][row] == OTHERS for row in alone) else alone
+    ratios = have.get("ratio")
+    alone = [row for row in rows if ratios is None or ratios[row] != 1.0]
+    return alone or rows
