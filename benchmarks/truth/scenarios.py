@@ -167,6 +167,8 @@ def _of_gaps() -> list[Ill]:
     ]
     for ms in (8, 30):
         out.append(_looped(f"loader of {ms} ms without a range", replace(bare, gap_ms=ms), bare, _IDLE, "host pauses"))
+    short = replace(bare, kernels=60, kernel_us=20, op_us=2)
+    out.append(_looped("loader of 6 ms without a range, short kernels", replace(short, gap_ms=6), short, _IDLE))
     for name, plan in (("steps", Rounds(steps=True)), ("no steps", plain)):
         log = replace(plan, gap_ms=3)
         out.append(_looped(f"logging of 3 ms after each step, {name}", log, plan, _IDLE, "host pauses"))
@@ -274,6 +276,7 @@ def _of_several_ranks() -> list[Ill]:
     return out
 
 
+_COMPILED = Rounds(read_back=False, kernel_us=150, gap_ms=0.02, gap_range="Torch-Compiled Region: 0/0")
 _BEHIND = Rounds(read_back=False, kernel_us=900, call="cudaHostAlloc", call_us=400, calls=2)
 """The device has work for longer than the host takes."""
 
@@ -303,7 +306,7 @@ def _healthy() -> list[Healthy]:
         Healthy("a busy server", partial(serve, requests=60, pause_ms=1.5)),
         Healthy("rounds that keep the device fed", partial(loop, plan=Rounds(read_back=False, kernel_us=200))),
         Healthy("few kernels back to back", partial(loop, plan=Rounds(rounds=2, kernels=20, kernel_us=800))),
-        Healthy("compiled rounds", partial(loop, plan=Rounds(gap_ms=0.02, gap_range="Torch-Compiled Region: 0/0"))),
+        Healthy("compiled rounds", partial(loop, plan=_COMPILED)),
         Healthy("a long call behind a busy device", partial(loop, plan=_BEHIND)),
         Healthy("a server with rare requests", partial(serve, requests=20, pause_ms=60)),
     ]

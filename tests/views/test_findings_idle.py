@@ -205,6 +205,8 @@ def test_ranges_around_compiled_code_are_no_compilation() -> None:
     trained = [op("compile_and_train", row["ts_ns"], row["ts_ns"] + row["dur_ns"], "user_range")
                for row in rows if row["kind"] == "step"]  # fmt: skip
     assert "compilation" not in rules(rows + trained)
+    generated = rounds(steps=True, gap=MS, between=[op("fbgemm::split_embedding_backward_codegen_autotuned", 0, MS)])
+    assert "compilation" not in rules(generated)
 
 
 def shifted(rows: list[Row], by: int) -> list[Row]:
@@ -268,3 +270,13 @@ def test_few_kernels_that_are_launched_slowly_are_launch_bound() -> None:
     one_late = [{**row, "ts_ns": row["ts_ns"] // 12 + (30 * MS if int(row["ts_ns"]) >= MS else 0)} for row in slow]
     short = [{**row, "dur_ns": min(int(row["dur_ns"]), 4 * US)} for row in one_late]
     assert not found(trace(*short), "launch-bound")
+
+
+def test_calls_of_the_system_and_the_profilers_own_rows_are_named() -> None:
+    read = [op("read", 50 * US, 2_950 * US, "other")]
+    assert "calls of the system, mostly in read" in one(trace(*rounds(gap=3 * MS, between=read)), IDLE).claim
+    own = [op("Activity Buffer Request", 50 * US, 2_950 * US, "overhead", pid=-1, tid=0)]
+    finding = one(trace(*rounds(gap=3 * MS, between=own)), IDLE)
+    assert "the profiler works itself, mostly in Activity Buffer Request" in finding.claim
+    assert finding.advice.startswith("Leave this time out")
+    assert "requests" not in finding.claim

@@ -331,10 +331,9 @@ class Facts:
         for name in NAMED:
             if name in self.results:
                 found = union(found, self.results[name].times.get(self.label(owner), merge(found[0][:0], found[1][:0])))
-        pauses, idle = self.pauses(owner), self.idle_pauses(owner)
-        if pauses is not None and idle is not None:
-            requests = pauses.only(pauses.request)
-            found = union(found, union(merge(idle.starts, idle.ends), merge(requests.starts, requests.ends)))
+        pauses = self.pauses(owner)
+        if pauses is not None:
+            found = union(found, merge(pauses.starts, pauses.ends))
         loads = self.loads[self.owners.codes[self.loads] == owner]
         loads = loads[self.index.has("tid")[loads]]
         return union(found, merge(self.starts[loads], self.starts[loads] + self.lengths[loads]))

@@ -42,9 +42,11 @@ _IDLE = 0.5
 _COMPILERS = re.compile(
     r"dynamo_timed|(?<![a-z])(?:re)?compil(?:e|er|ing|ation)(?![a-z])|torchdynamo(?!.*cache lookup)|xlacompile"
     r"|pjrt\w*compile|jit\w*compile|(?:backend|graph|cluster|program|module|inner|fx|lower)_?compile(?!d)|build_?engine"
-    r"|autotun|benchmark_all_configs|do_bench|find_?(?:best_?)?algo|lower_?(?:to_)?(?:hlo|llvm|ptx)|codegen",
+    r"|autotun|benchmark_all_configs|do_bench|find_?(?:best_?)?algo|^(?:scheduler|graphlowering)\.(?:codegen|run)",
     re.IGNORECASE,
 )
+_OPERATOR = re.compile(r"^\w+::\w")
+"""The names of operators of a framework's library: what one computes is in its name, such as a generated kernel."""
 _TRIES = re.compile(r"autotun|benchmark_all_configs|do_bench|find_?(?:best_?)?algo", re.IGNORECASE)
 """Names of compilers that launch kernels while they work: they time several of them."""
 _COMPILED = re.compile(r"torch-compiled region|torchdynamo cache lookup|compiledf(?:unction|xgraph)", re.IGNORECASE)
@@ -191,7 +193,7 @@ def _compiling(facts: Facts) -> tuple[I64, bool]:
         name = names[code][:_LONGEST_NAME]
         tries[code] = _TRIES.search(name) is not None
         regions[code] = _COMPILED.search(name) is not None
-        compilers[code] = not regions[code] and _COMPILERS.search(name) is not None
+        compilers[code] = not (regions[code] or _OPERATOR.match(name)) and _COMPILERS.search(name) is not None
         base[code] = bases.setdefault(_NUMBERS.sub("", name), code)
     named_so = ranges[compilers[codes[ranges]]]
     launched = np.sort(facts.starts[facts.calls_of(facts.devices.rows)])

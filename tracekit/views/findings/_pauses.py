@@ -67,7 +67,7 @@ def host_pauses(facts: Facts) -> RuleResult:
         unseen |= not facts.has_operators(owner)
         compiles = facts.within(owner, compiling(facts)[0])
         pauses = pauses.only(~_within(facts, compiles, pauses))
-        overhead = _within(facts, _overhead(facts, owner, _OF_THE_PROFILER), pauses)
+        overhead = _within(facts, overhead_of(facts, owner), pauses)
         for part, finding_of in ((pauses.only(~overhead), _finding), (pauses.only(overhead), _of_the_profiler)):
             if not part.starts.size:
                 continue
@@ -81,8 +81,8 @@ def host_pauses(facts: Facts) -> RuleResult:
     return RuleResult(tuple(found), why or (_UNSEEN if unseen else ""), times)
 
 
-def _overhead(facts: Facts, owner: int, pattern: re.Pattern[str]) -> I64:
-    """Return the profiler's rows on costs beside the program with such a name, of the owner's inputs.
+def overhead_of(facts: Facts, owner: int, pattern: re.Pattern[str] = _OF_THE_PROFILER) -> I64:
+    """Return the profiler's rows on costs beside the program, with such a name, of the owner's inputs.
 
     They often name no process, or one of their own.
     """
@@ -180,7 +180,7 @@ def _finding(facts: Facts, owner: int, pauses: Pauses, bound: Bound) -> Finding:
 
 def _of_the_profiler(facts: Facts, owner: int, pauses: Pauses, bound: Bound) -> Finding:
     """Return the finding about pauses in which the profiler works: a run without it does not have them."""
-    rows = _overhead(facts, owner, _OF_THE_PROFILER)
+    rows = overhead_of(facts, owner)
     rows = rows[_touch(facts, rows, pauses)]
     name, _ = facts.most_common(rows, facts.lengths[rows])
     return Finding(
@@ -221,7 +221,7 @@ def _around(facts: Facts, owner: int, pauses: Pauses) -> tuple[str, float]:
     total = max(1, int(lengths.sum()))
     if 2 * ns < total:
         # The driver's own rows, such as "Lazy function loading", name what the host does as well.
-        rows = _overhead(facts, owner, _OF_THE_DRIVER)
+        rows = overhead_of(facts, owner, _OF_THE_DRIVER)
         at = _within(facts, rows, pauses)
         ns = int(lengths[at].sum())
         rows = rows[_touch(facts, rows, pauses.only(at))]

@@ -13,6 +13,7 @@ import numpy as np
 from tracekit.analysis.intervals import Ranges, clip, difference, gaps, intersection, length, merge, union
 from tracekit.analysis.path_graph import PathPart
 from tracekit.index import pauses as _pauses_of_hosts
+from tracekit.index.gaps import THREAD, keys_of
 from tracekit.index.grouping import plural
 from tracekit.index.pauses import Pauses
 from tracekit.index.steps import covered
@@ -32,7 +33,7 @@ from tracekit.views.findings._facts import (
     span,
     whole_percent,
 )
-from tracekit.views.findings._pauses import idle_of_busiest_stream
+from tracekit.views.findings._pauses import idle_of_busiest_stream, overhead_of
 from tracekit.views.findings.rule import Rule, threshold
 
 NAME = "idle, cause not in the trace"
@@ -73,7 +74,7 @@ def unexplained_idle(facts: Facts) -> RuleResult:
         where = "the steps" if facts.where(owner) == "the steps" else "the run"
         silent = _silent(facts, owner, left)
         host, what = _host(facts, owner, left)
-        requests = silent is not None and _may_be_requests(silent, left)
+        requests = silent is not None and what != "profiler" and _may_be_requests(silent, left)
         claim = (
             f"The device is idle for {span(whole)} ({whole_percent(whole / (high - low))} of {where}), and "
             f"{'no rule explains it' if ns == whole else f'no rule explains {span(ns)} of it'}"
@@ -242,9 +243,11 @@ def _host(facts: Facts, owner: int, left: Ranges) -> tuple[str, str]:
     whole = length(left)
     steps = facts.kinds(Kind.STEP)[rows]
     calls, ranges = facts.kinds(*API_CALLS)[rows], facts.kinds(*USER_RANGES)[rows]
+    python = facts.kinds(Kind.PYTHON_OP)[rows]
     parts = [
         ("call", calls, "call"),
-        ("operator", facts.kinds(*OPERATORS)[rows], "operator"),
+        ("operator", facts.kinds(*OPERATORS)[rows] & ~python, "operator"),
+        ("range", python, "Python function"),
         ("range", ranges & ~steps, "range"),
     ]
     said: list[tuple[int, str, str]] = []
@@ -262,10 +265,35 @@ def _host(facts: Facts, owner: int, left: Ranges) -> tuple[str, str]:
             if own_ns <= 0.9 * mine:
                 kind = f"{where}s (most in {named(name)}, {whole_percent(own_ns / whole)})"
             said.append((mine, word, f"the host is in {kind}"))
+    said += _beside(facts, owner, rows, left)
     said.sort(key=lambda each: -each[0])
     shown = [f"for {whole_percent(ns / whole)} of that time {text}" for ns, _, text in said[:2] if ns >= 0.1 * whole]
     words = f"{'; '.join(shown)}." if shown else ""
-    return words[:1].upper() + words[1:], said[0][1]
+    # What is there for half of the time says more than that no call is.
+    telling = [word for ns, word, _ in said if word != "nothing" and 2 * ns >= whole]
+    return words[:1].upper() + words[1:], telling[0] if telling else said[0][1]
+
+
+def _beside(facts: Facts, owner: int, rows: I64, left: Ranges) -> list[tuple[int, str, str]]:
+    """Return what rows beside the calls and ranges say: the profiler's own costs, and calls of the system.
+
+    rows: of the threads in question.
+    """
+    found = []
+    system = np.flatnonzero(facts.kinds(Kind.OTHER) & facts.timed & facts.index.has("tid") & ~facts.index.has("device"))
+    lanes = keys_of(facts.index, np.concatenate((rows, system)), THREAD)
+    system = system[np.isin(lanes[rows.size :], lanes[: rows.size])]
+    overhead = overhead_of(facts, owner)
+    for every, word, text in (
+        (overhead, "profiler", "the profiler works itself, mostly in"),
+        (system, "system", "the host is in calls of the system, mostly in"),
+    ):
+        overlap = covered(left, facts.starts[every] + facts.lengths[every]) - covered(left, facts.starts[every])
+        name, ns = facts.most_common(every, overlap)
+        if ns:
+            shared = _shared(facts.starts[every], facts.starts[every] + facts.lengths[every], left)
+            found.append((shared, word, f"{text} {named(name)}"))
+    return found
 
 
 def _shared(starts: I64, ends: I64, left: Ranges) -> int:
@@ -285,6 +313,16 @@ def _advice(facts: Facts, owner: int, what: str) -> str:
         return (
             "The device waits for these operators: make them cheaper or fewer (fused, compiled, larger batches), or "
             "let the host run ahead of the device. Python stacks (with_stack=True) show what is behind them."
+        )
+    if what == "profiler":
+        return (
+            "Leave this time out of what you measure: a run without the profiler does not have it. To lower it, record "
+            "fewer steps or fewer activities, and give the profiler larger buffers."
+        )
+    if what == "system":
+        return (
+            "See what calls these: put ranges around what the host does there, or sample its stacks (nsys: "
+            "--sample=cpu --python-sampling=true; py-spy record). Then do it beside the device's work."
         )
     if what == "call":
         return "Look at these calls in the view api, and at what makes them wait or work: --view api, --view idle."
