@@ -168,6 +168,12 @@ def test_long_calls_of_the_host_are_named(name: str, count: int) -> None:
     assert not found(trace(*behind), "long host calls")
 
 
+@pytest.mark.parametrize("name", ["hsa_signal_wait_scacquire", "cudaEventQuery", "ncclGroupEnd", "cuStreamWaitValue32"])
+def test_calls_that_wait_are_no_long_calls(name: str) -> None:
+    ill = rounds(gap=2 * MS, between=[op(name, 0, 2 * MS, "runtime", correlation=50_000)])
+    assert not found(trace(*ill), "long host calls")
+
+
 def test_first_launches_are_no_launching() -> None:
     rows: list[Row] = []
     at = 0
@@ -186,7 +192,8 @@ def test_first_launches_are_no_launching() -> None:
 @pytest.mark.parametrize(
     "name",
     ["Torch-Compiled Region: 0/1", "_compile.compile_inner (dynamo_timed)", "TorchDynamo", "compile_fx_inner",
-     "CachingAutotuner.benchmark_all_configs (dynamo_timed)", "triton autotune", "XlaCompile", "recompile"],
+     "CachingAutotuner.benchmark_all_configs (dynamo_timed)", "triton autotune", "XlaCompile", "recompile",
+     "torch/_dynamo/convert_frame.py(1371): __call__"],
 )  # fmt: skip
 def test_recompilation_is_named_and_no_pause(name: str) -> None:
     gaps = {7: 40 * MS}
@@ -205,6 +212,13 @@ def test_ranges_around_compiled_code_are_no_compilation() -> None:
     trained = [op("compile_and_train", row["ts_ns"], row["ts_ns"] + row["dur_ns"], "user_range")
                for row in rows if row["kind"] == "step"]  # fmt: skip
     assert "compilation" not in rules(rows + trained)
+    paused = rounds(steps=True, gap_of={9: 40 * MS})
+    known = [op("Torch-Compiled Region: 0/0", row["ts_ns"], row["ts_ns"] + row["dur_ns"], "user_range")
+             for row in paused if row["kind"] == "step"]  # fmt: skip
+    assert rules(paused + known).keys() & {"host pauses", "compilation"} == {"host pauses"}
+    runs = [op("torch/_compile.py(31): inner", row["ts_ns"], row["ts_ns"] + row["dur_ns"], "python_op")
+            for row in paused if row["kind"] == "step"]  # fmt: skip
+    assert "compilation" not in rules(paused + runs)
     generated = rounds(steps=True, gap=MS, between=[op("fbgemm::split_embedding_backward_codegen_autotuned", 0, MS)])
     assert "compilation" not in rules(generated)
 
@@ -222,6 +236,19 @@ def test_a_range_before_the_first_work_is_start_up(name: str) -> None:
     assert not found(trace(*late), IDLE)
     stepping = [op(name, 0, 300 * MS, "user_range"), *shifted(rounds(steps=True), 300 * MS)]
     assert not found(trace(*stepping), "start-up")  # the window begins with the steps
+
+
+def test_a_first_copy_that_creates_the_context_is_start_up() -> None:
+    first = [
+        op("hipMemcpy", 0, 300 * MS, "runtime", correlation=900),
+        work("CopyHostToDevice", None, 300 * MS - 50 * US, 300 * MS - 10 * US, "memcpy", copy_kind="HtoD"),
+    ]
+    finding = one(trace(*first, *shifted(rounds(), 300 * MS)), "start-up")
+    assert "in hipMemcpy" in finding.claim
+    assert 0.99 * 299.9 * MS <= finding.saving_ns <= 300 * MS
+    # A copy to the host may wait for work from before the trace begins.
+    back = [first[0], {**first[1], "copy_kind": "DtoH"}]
+    assert not found(trace(*back, *shifted(rounds(), 300 * MS)), "start-up")
 
 
 def test_a_start_without_a_name_is_idle_time_without_a_cause() -> None:

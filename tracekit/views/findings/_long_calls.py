@@ -24,13 +24,13 @@ COMPILATION_NAME = "compilation"
 
 # Calls that prepare: each takes long whenever it is made, so many short ones count as well.
 _PREPARES = re.compile(
-    r"\w*(?:HostAlloc|MallocHost|MemAllocHost|HostMalloc|FreeHost|HostFree|HostRegister|HostUnregister"
+    r".*(?:HostAlloc|MallocHost|MemAllocHost|HostMalloc|FreeHost|HostFree|HostRegister|HostUnregister"
     r"|(?:Module|Library)(?:Load|Unload|Get)|ModuleLoad|LoadFatBinary|FuncGetAttribute|FuncSetAttribute|FuncSetCacheConfig"
     r"|GetFuncBySymbol|GraphInstantiate|GraphExecDestroy|GetDeviceProperties|DeviceReset|CtxCreate|PrimaryCtx"
-    r"|LinkCreate|LinkComplete|LinkAdd|CompileProgram|IpcOpen|IpcGet|MemGetInfo|DeviceEnablePeer|DeviceCanAccessPeer)\w*"
+    r"|LinkCreate|LinkComplete|LinkAdd|CompileProgram|IpcOpen|IpcGet|MemGetInfo|DeviceEnablePeer|DeviceCanAccessPeer)"
 )
 # Calls whose length is that of what they wait for, or of a queue that is full.
-_WAITS = re.compile(r"\w*(?:Synchronize|[Mm]emcpy|Memset|MemsetD\d+\w*|StreamWait\w*|EventQuery|StreamQuery)\w*")
+_WAITS = re.compile(r".*(?:Synchronize|memcpy|memset|wait|poll|query|sleep)|(?:nccl|rccl|mpi_|pmpi_)", re.IGNORECASE)
 _LONG_CALL_NS = 100_000
 """The shortest API call that is long by itself, if its name says nothing."""
 _LONG_LAUNCH_NS = 1_000_000
@@ -47,6 +47,12 @@ _COMPILERS = re.compile(
 )
 _OPERATOR = re.compile(r"^\w+::\w")
 """The names of operators of a framework's library: what one computes is in its name, such as a generated kernel."""
+_PYTHON = re.compile(
+    r"_dynamo/convert_frame\.py|_inductor/(?:compile_fx|codecache|async_compile|graph)\.py|triton/compiler/|jax/\S*compiler\.py"
+    r"|triton/runtime/(?:autotuner|jit)\.py\(\d+\): (?:_bench|compile|create_binder|_do_compile)|numba/\S*compiler\.py",
+)
+"""Python functions that compile: their file and function, as the profiler names them."""
+_FILE = re.compile(r"\.py\(\d+\)")
 _TRIES = re.compile(r"autotun|benchmark_all_configs|do_bench|find_?(?:best_?)?algo", re.IGNORECASE)
 """Names of compilers that launch kernels while they work: they time several of them."""
 _COMPILED = re.compile(r"torch-compiled region|torchdynamo cache lookup|compiledf(?:unction|xgraph)", re.IGNORECASE)
@@ -193,7 +199,8 @@ def _compiling(facts: Facts) -> tuple[I64, bool]:
         name = names[code][:_LONGEST_NAME]
         tries[code] = _TRIES.search(name) is not None
         regions[code] = _COMPILED.search(name) is not None
-        compilers[code] = not (regions[code] or _OPERATOR.match(name)) and _COMPILERS.search(name) is not None
+        by_name = _PYTHON if _FILE.search(name) else _COMPILERS
+        compilers[code] = not (regions[code] or _OPERATOR.match(name)) and by_name.search(name) is not None
         base[code] = bases.setdefault(_NUMBERS.sub("", name), code)
     named_so = ranges[compilers[codes[ranges]]]
     launched = np.sort(facts.starts[facts.calls_of(facts.devices.rows)])
@@ -213,6 +220,14 @@ def _compiling(facts: Facts) -> tuple[I64, bool]:
         mine = of_base == name_code
         usual = float(np.median(took[mine])) if np.count_nonzero(mine) > 2 else 0.0
         long |= mine & (took >= max(_LONG_REGION_NS, _LONG_REGION * usual))
+    # A region that is compiled again has a new number: one long one among many of a number is a pause like any other.
+    order = np.argsort(facts.starts[around], kind="stable")
+    _, first, exact = np.unique(codes[around][order], return_index=True, return_inverse=True)
+    leads, of_name = np.zeros(around.size, np.bool_), np.zeros(around.size, np.int64)
+    leads[order[first]], of_name[order] = True, exact
+    usually = 2 * np.bincount(of_name[long], minlength=first.size) >= np.bincount(of_name, minlength=first.size)
+    numbered = np.array([_NUMBERS.search(name) is not None for name in names] + [False], np.bool_)[codes[around]]
+    long &= leads | usually[of_name] | ~numbered
     around = around[long]
     return np.union1d(sure, around[quiet(around)]), bool(named_so.size or regions[used[used >= 0]].any())
 

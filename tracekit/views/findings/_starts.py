@@ -6,7 +6,7 @@ import re
 
 import numpy as np
 
-from tracekit.analysis.intervals import Ranges, length
+from tracekit.analysis.intervals import Ranges, clip, length
 from tracekit.analysis.segments import rows_by
 from tracekit.analysis.series import judge
 from tracekit.index.launches import named as named_like
@@ -27,6 +27,9 @@ LEAST_ALLOCATIONS = 10
 _SETS_UP = USER_RANGES - {Kind.STEP, Kind.DATALOADER}
 """Kinds of ranges that may hold what a process does once, before its first work."""
 _MOST_NAMES = 3
+_COPY = re.compile(r"\w*[Mm]emcpy")
+_LONG_CALL_NS = 1_000_000
+"""How long a copy waits in its call, at least, if the call does something else first."""
 _SYNCHRONIZE = re.compile(r"\w*Synchronize")
 
 
@@ -83,7 +86,7 @@ def start_up(facts: Facts) -> RuleResult:
         return RuleResult(why_not=NO_WORK)
     if any(ledger.filtered for ledger in facts.index.ledgers):
         return RuleResult(why_not="rows were filtered, perhaps the first device work")
-    calls = np.flatnonzero(facts.kinds(*API_CALLS) & facts.timed)
+    every_call = calls = np.flatnonzero(facts.kinds(*API_CALLS) & facts.timed)
     calls = calls[~np.isin(calls, facts.calls_of(facts.work.rows))]
     # If a trace begins in the middle of a run, the host may wait for work that was launched before it.
     calls = calls[~named_like(facts.index, calls, _SYNCHRONIZE)]
@@ -97,6 +100,8 @@ def start_up(facts: Facts) -> RuleResult:
             continue
         mine = facts.within(owner, calls)
         mine = mine[facts.starts[mine] + facts.lengths[mine] <= begins.min()]
+        # Where a copy is the first thing that a program does, its call creates the context.
+        mine = np.union1d(mine, _first_copy(facts, owner, every_call))
         around = facts.within(owner, ranges)
         # With steps, the window begins with one, and a range before its first work is a phase of it.
         around = (
@@ -108,7 +113,9 @@ def start_up(facts: Facts) -> RuleResult:
         if not mine.size and not around.size:
             continue
         # A step that begins during a call, as a profiler may write it, does not take the call's time.
-        taken, in_calls = facts.ranges(mine, around), length(facts.ranges(mine))
+        low, first = facts.window(owner)[0], int(begins.min())
+        in_calls = length(clip(facts.ranges(mine), low, first))
+        taken = clip(facts.ranges(mine, around), low, first)
         every = np.union1d(mine, around)
         masks = [facts.nodes_of(owner, every) | facts.inside(owner, every)]
         bound = facts.bounds(owner, masks, most=length(taken))[0]
@@ -154,6 +161,20 @@ def start_up(facts: Facts) -> RuleResult:
             )
         )
     return RuleResult(tuple(found), "" if facts.graphs else NO_PATH, times)
+
+
+def _first_copy(facts: Facts, owner: int, calls: I64) -> I64:
+    """Return the call of the owner's first work if that is a copy to the device, and begins long after its call."""
+    mine = np.flatnonzero(facts.owners.codes[facts.work.rows] == owner)
+    first = mine[int(facts.work.starts[mine].argmin())]
+    codes, kinds = facts.index.texts("copy_kind")
+    code, begun = int(codes[facts.work.rows[first]]), int(facts.work.starts[first])
+    if code < 0 or kinds[code] != "HtoD":
+        return calls[:0]
+    own = facts.within(owner, calls)
+    ends = facts.starts[own] + facts.lengths[own]
+    found: I64 = own[(facts.starts[own] + _LONG_CALL_NS <= begun) & (ends > begun)]
+    return found[named_like(facts.index, found, _COPY)]
 
 
 def _no_steps(facts: Facts, owner: int) -> bool:

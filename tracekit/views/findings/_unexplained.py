@@ -18,7 +18,7 @@ from tracekit.index.grouping import plural
 from tracekit.index.pauses import Pauses
 from tracekit.index.steps import covered
 from tracekit.model.arrow import I64
-from tracekit.model.report import Finding
+from tracekit.model.report import Evidence, Finding
 from tracekit.model.schema import API_CALLS, USER_RANGES, Kind
 from tracekit.model.units import Unit
 from tracekit.views.device import breakdown, idle
@@ -87,7 +87,7 @@ def unexplained_idle(facts: Facts) -> RuleResult:
                 facts.label(owner),
                 claim,
                 tuple(
-                    facts.cells("breakdown", device.name, ("idle", "idle_share"), **row_of(device))
+                    _of_whole(facts.cells("breakdown", device.name, ("idle", "idle_share"), **row_of(device)), whole)
                     + facts.cells("idle", "host late", ("total",), cause="host late", **row_of(device))
                 ),
                 facts.ids(_after(facts, left, device.positions)),
@@ -103,6 +103,12 @@ def unexplained_idle(facts: Facts) -> RuleResult:
             )
         )
     return RuleResult(tuple(found), times=times)
+
+
+def _of_whole(cells: list[Evidence], whole: int) -> list[Evidence]:
+    """Return the cells of the idle time if they are of the same window, else none: they would contradict the claim."""
+    same = cells and isinstance(cells[0].value, int) and abs(cells[0].value - whole) * 50 <= whole
+    return cells if same else []
 
 
 def _busy(facts: Facts, positions: I64, low: int, high: int) -> Ranges:
