@@ -143,6 +143,10 @@ def test_only_rules_that_could_see_a_problem_are_checked() -> None:
     assert "host pauses" not in checked
     assert "host pauses (without operators" in unable
     assert "compilation (no range is named like a compiler)" in unable
+    notes = " ".join(FINDINGS(trace(*rounds(gap=3 * MS)), ViewOptions()).notes)
+    unable = notes.partition("not checked: ")[2]
+    assert "host pauses (pauses outside the steps are the rule" in unable
+    assert "needless synchronization (each wait is the last one before a pause" in unable
     notes = " ".join(FINDINGS(trace(*rounds()), ViewOptions()).notes)
     assert "host pauses" in notes.partition("not checked: ")[0]
     assert "unexplained idle" not in notes

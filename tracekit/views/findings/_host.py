@@ -40,6 +40,8 @@ _RANGES = (*OPERATORS, Kind.USER_RANGE, Kind.USER_RANGE_NATIVE, Kind.FORWARD, Ki
 _SYNCHRONIZE = re.compile(r"\w*Synchronize")
 LEAST_KERNELS = 10
 """Minimum number of kernels in the window before launch-bound is considered."""
+_LAST_WAITS = "each wait is the last one before a pause that may be a wait for requests"
+"""Why waits are not judged: the answer to a request needs their result."""
 _MANY_KERNELS = 100
 """With fewer kernels, one long gap can be most of the idle time: the longest gaps may then not be."""
 _LONGEST_GAPS = 0.1
@@ -54,10 +56,13 @@ def needless_sync(facts: Facts) -> RuleResult:
     found = []
     times: dict[str, Ranges] = {}
     linked = bool((facts.launched.launch >= 0).any())
+    unseen = False
     for owner, own_graph in facts.graphs.items():
         calls = facts.within(owner, np.unique(own_graph.waits))
-        calls = calls[~_before_a_request(facts, owner, calls)]
+        last = _before_a_request(facts, owner, calls)
+        calls = calls[~last]
         if not calls.size:
+            unseen |= bool(last.any())
             continue
         low, high = facts.window(owner)
         idle = length(_idle(facts, owner, ("synchronization",))[0])
@@ -97,7 +102,8 @@ def needless_sync(facts: Facts) -> RuleResult:
                 "synchronization fall.",
             )
         )
-    return RuleResult(tuple(found), "" if facts.graphs else NO_PATH, times)
+    why = "" if facts.graphs else NO_PATH
+    return RuleResult(tuple(found), why or (_LAST_WAITS if unseen else ""), times)
 
 
 def _before_a_request(facts: Facts, owner: int, calls: I64) -> Mask:

@@ -43,6 +43,7 @@ _ADVICE_WITHOUT_OPERATORS = (
 )
 _UNSEEN = "without operators, a pause looks like work of the host between two calls"
 """Why pauses that are the rule are not looked for: such stretches are idle time, whose cause is not in the trace."""
+_USUAL = "pauses outside the steps are the rule here, so they may be waits for requests"
 PROFILER_OVERHEAD = "profiler overhead"
 _OF_THE_DRIVER = re.compile(r"compil|loading|command buffer full", re.IGNORECASE)
 """Names of rows of overhead that the program pays for without a profiler too."""
@@ -58,13 +59,15 @@ def host_pauses(facts: Facts) -> RuleResult:
         return RuleResult(why_not=NO_PATH)
     found: list[Finding] = []
     times: dict[str, Ranges] = {}
-    tried = unseen = False
+    tried = unseen = usual = False
     for owner in facts.graphs:
         pauses = facts.idle_pauses(owner)
         tried |= pauses is not None
         if pauses is None:
             continue
         unseen |= not facts.has_operators(owner)
+        every = facts.pauses(owner)
+        usual |= every is not None and bool((every.request & ~every.named).any())
         compiles = facts.within(owner, compiling(facts)[0])
         pauses = pauses.only(~_within(facts, compiles, pauses))
         overhead = _within(facts, overhead_of(facts, owner), pauses)
@@ -78,7 +81,7 @@ def host_pauses(facts: Facts) -> RuleResult:
             times[label] = union(times[label], own) if label in times else own
             found.append(finding_of(facts, owner, part, bound))
     why = "" if tried else NO_LINKS if facts.work.rows.size else NO_WORK
-    return RuleResult(tuple(found), why or (_UNSEEN if unseen else ""), times)
+    return RuleResult(tuple(found), why or (_UNSEEN if unseen else _USUAL if usual else ""), times)
 
 
 def overhead_of(facts: Facts, owner: int, pattern: re.Pattern[str] = _OF_THE_PROFILER) -> I64:
