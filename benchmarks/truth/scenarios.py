@@ -132,7 +132,7 @@ def _of_the_host() -> list[Ill]:
         out.append(_trained(f"garbage collection 2 x {size} ms", plan, "host pauses"))
     for size in (60, 300):
         plan = Plan(ill="warm-up", size=size)
-        out.append(_trained(f"warm-up: libraries load in {size} ms", plan, "warm-up", "start-up"))
+        out.append(_trained(f"warm-up: libraries load in {size} ms", plan, "warm-up", "start-up", "long host calls"))
         plan = Plan(ill="autotuning", size=size / 2)
         out.append(
             _trained(
