@@ -82,6 +82,13 @@ def test_regular_pauses_outside_steps_may_be_requests_and_the_first_sentence_say
     assert not found(trace(*rounds(gap=3 * MS)), "host pauses")
 
 
+def test_one_long_pause_or_a_start_is_no_wait_for_requests() -> None:
+    one_long = dict.fromkeys(range(8), 2 * MS) | {4: 200 * MS}
+    assert "requests" not in one(trace(*rounds(gap_of=one_long)), IDLE).claim
+    late = [op("cudaStreamSynchronize", 0, 2 * US, "runtime", correlation=1), *shifted(rounds(gap=MS), 300 * MS)]
+    assert "requests" not in one(trace(*late), IDLE).claim
+
+
 def test_pauses_at_irregular_times_are_not_called_regular() -> None:
     lengths = {i: ms * MS for i, ms in enumerate([3, 9, 2, 14, 6, 2, 22, 5, 8, 4, 12, 7])}
     assert "not regular" in one(trace(*rounds(gap_of=lengths)), IDLE).claim

@@ -74,7 +74,9 @@ def unexplained_idle(facts: Facts) -> RuleResult:
         where = "the steps" if facts.where(owner) == "the steps" else "the run"
         silent = _silent(facts, owner, left)
         host, what = _host(facts, owner, left)
-        requests = silent is not None and what != "profiler" and _may_be_requests(silent, left)
+        requests = (
+            silent is not None and what != "profiler" and _may_be_requests(silent, left, int(busy[0].min(initial=high)))
+        )
         claim = (
             f"The device is idle for {span(whole)} ({whole_percent(whole / (high - low))} of {where}), and "
             f"{'no rule explains it' if ns == whole else f'no rule explains {span(ns)} of it'}"
@@ -162,9 +164,12 @@ def _silent(facts: Facts, owner: int, left: Ranges) -> Pauses | None:
     return pauses.only(touched)
 
 
-def _may_be_requests(pauses: Pauses, left: Ranges) -> bool:
-    """Return whether most of the idle time lies in regular pauses of the host outside steps."""
-    some = pauses.only(pauses.regular & ~pauses.in_step)
+def _may_be_requests(pauses: Pauses, left: Ranges, begin: int) -> bool:
+    """Return whether most of the idle time lies in regular pauses of the host outside steps, after the first work."""
+    some = pauses.only(pauses.regular & ~pauses.in_step & (pauses.starts >= begin))
+    lengths = some.ends - some.starts
+    if not lengths.size or 2 * lengths.max() > lengths.sum():  # one of them is most: that is not what is usual
+        return False
     return 2 * length(intersection(left, merge(some.starts, some.ends))) >= length(left)
 
 
@@ -344,9 +349,9 @@ def _advice(facts: Facts, owner: int, what: str) -> str:
             "device works."
         )
     return (
-        "Put NVTX ranges around what the host does there, and record the system's calls (nsys: --trace=osrt "
-        "--sample=cpu --python-sampling=true; a file that has them shows them with --option osrt=yes). A loader can "
-        "run in other processes, a scheduler while the device works."
+        "Put ranges around what the host does there (NVTX; PyTorch: record_function and ProfilerActivity.CPU), and "
+        "record the system's calls (nsys: --trace=osrt --sample=cpu --python-sampling=true; a file that has them shows "
+        "them with --option osrt=yes). A loader can run in other processes, a scheduler while the device works."
     )
 
 
