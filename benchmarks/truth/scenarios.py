@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 
+from benchmarks.truth.host_gaps import Rounds, loop
 from benchmarks.truth.inference import branches, infer, serve
 from benchmarks.truth.machine import Rank, World
 from benchmarks.truth.pipeline import pipeline
@@ -131,7 +132,7 @@ def _of_the_host() -> list[Ill]:
         out.append(_trained(f"garbage collection 2 x {size} ms", plan, "host pauses"))
     for size in (60, 300):
         plan = Plan(ill="warm-up", size=size)
-        out.append(_trained(f"warm-up: libraries load in {size} ms", plan, "warm-up", "start-up"))
+        out.append(_trained(f"warm-up: libraries load in {size} ms", plan, "warm-up", "start-up", "long host calls"))
         plan = Plan(ill="autotuning", size=size / 2)
         out.append(
             _trained(
@@ -145,6 +146,59 @@ def _of_the_host() -> list[Ill]:
     out.append(Ill("launch-bound inference", launching, at_once, ("launch-bound",)))
     waiting = partial(infer, one_buffer=True, kernel_us=40)
     out.append(Ill("inference that waits for each batch", waiting, partial(infer, kernel_us=40), (_SYNC,), _EXPOSED))
+    return out
+
+
+_IDLE = "idle, cause not in the trace"
+
+
+def _looped(name: str, plan: Rounds, cured: Rounds, *rules: str, hidden: Mapping[str, str] | None = None) -> Ill:
+    # The host waits for a result before the gap, so the device has no work left that could hide it.
+    consequences = (_SYNC,) if plan.read_back else ()
+    return Ill(name, partial(loop, plan=plan), partial(loop, plan=cured), rules, consequences, hidden or {})
+
+
+def _of_gaps() -> list[Ill]:
+    """What the host does between rounds: most of it has no row, so the answer is that it is not in the trace."""
+    plain, bare = Rounds(), Rounds(operators=False, read_back=False, batch_mib=2, kernel_us=250)
+    out = [
+        _looped(f"scheduler of {ms} ms between tokens", replace(shape, gap_ms=ms), shape, _IDLE)
+        for ms, shape in ((2.5, Rounds(graph=True)), (1.2, plain), (4, Rounds(kernels=6)))
+    ]
+    for ms in (8, 30):
+        out.append(_looped(f"loader of {ms} ms without a range", replace(bare, gap_ms=ms), bare, _IDLE, "host pauses"))
+    short = replace(bare, kernels=60, kernel_us=20, op_us=2)
+    out.append(_looped("loader of 6 ms without a range, short kernels", replace(short, gap_ms=6), short, _IDLE))
+    for name, plan in (("steps", Rounds(steps=True)), ("no steps", plain)):
+        log = replace(plan, gap_ms=3)
+        out.append(_looped(f"logging of 3 ms after each step, {name}", log, plan, _IDLE, "host pauses"))
+    for name in ("save_checkpoint", "evaluate"):
+        ahead = Rounds(steps=True, read_back=False)
+        plan = replace(ahead, gap_ms=60, every=8, gap_range=name)
+        out.append(_looped(f"{name} in a range", plan, ahead, "host pauses", _IDLE))
+    for name in ("Torch-Compiled Region: 0/1", "_compile.compile_inner (dynamo_timed)", "CachingAutotuner.autotune"):
+        plan = replace(Rounds(steps=True), gap_ms=40, every=9, gap_range=name)
+        hidden = {"nvprof": "a table without ranges does not show a compiler"}
+        out.append(_looped(f"recompilation: {name}", plan, Rounds(steps=True), "compilation", hidden=hidden))
+    for call, us, calls, every in (
+        ("cudaHostAlloc", 900, 3, 1),
+        ("cuModuleLoadData", 9_000, 2, 6),
+        ("cudaFuncGetAttributes", 60, 20, 1),
+    ):
+        plan = replace(plain, call=call, call_us=us, calls=calls, every=every)
+        out.append(_looped(f"{call} of {us} us in the loop", plan, plain, "long host calls"))
+    plan = replace(plain, first_ms=12)
+    out.append(_looped("first launches of 12 ms, no steps", plan, plain, "long host calls", "warm-up", "start-up"))
+    for ms, name in ((120, "compile_model"), (300, "load_weights")):
+        plan = replace(plain, start_ms=ms, start_range=name)
+        hidden = {"nvprof": "a table without ranges names nothing before the first work"}
+        out.append(_looped(f"long start in {name}", plan, plain, "start-up", hidden=hidden))
+    out.append(_looped("long start without a range", replace(plain, start_ms=200), plain, _IDLE, "start-up"))
+    few, at_once = (
+        Rounds(rounds=1, kernels=60, kernel_us=4, op_us=20),
+        Rounds(rounds=1, kernels=60, kernel_us=4, op_us=0.2),
+    )
+    out.append(_looped("few kernels, launch-bound", few, at_once, "launch-bound"))
     return out
 
 
@@ -165,7 +219,7 @@ def _of_the_device() -> list[Ill]:
     out.append(_trained("fp32 products", plan, "fp32 arithmetic", consequences=("expensive kernel",)))
     for backward in ("paused", "tight", "compiled"):
         plan = Plan(ill="pageable copies", batch_mib=24, backward=backward)
-        out.append(_trained(f"pageable copies, {backward} backward", plan, "pageable copies", consequences=(_SYNC,)))
+        out.append(_trained(f"pageable copies, {backward} backward", plan, "pageable copies"))
     results, in_pinned = partial(infer, results_mib=8, pageable=True), partial(infer, results_mib=8)
     out.append(Ill("pageable copies of results", results, in_pinned, ("pageable copies",), (_SYNC,)))
     for size in (20, 32):
@@ -222,6 +276,11 @@ def _of_several_ranks() -> list[Ill]:
     return out
 
 
+_COMPILED = Rounds(read_back=False, kernel_us=150, gap_ms=0.02, gap_range="Torch-Compiled Region: 0/0")
+_BEHIND = Rounds(read_back=False, kernel_us=900, call="cudaHostAlloc", call_us=400, calls=2)
+"""The device has work for longer than the host takes."""
+
+
 def _healthy() -> list[Healthy]:
     big = Plan(kernel_us=1500, layers=8, steps=8, loss_every=1)
     return [
@@ -245,9 +304,13 @@ def _healthy() -> list[Healthy]:
         Healthy("a server that waits for requests", serve),
         Healthy("a server that waits with events", partial(serve, event=True)),
         Healthy("a busy server", partial(serve, requests=60, pause_ms=1.5)),
+        Healthy("rounds that keep the device fed", partial(loop, plan=Rounds(read_back=False, kernel_us=200))),
+        Healthy("few kernels back to back", partial(loop, plan=Rounds(rounds=2, kernels=20, kernel_us=800))),
+        Healthy("compiled rounds", partial(loop, plan=_COMPILED)),
+        Healthy("a long call behind a busy device", partial(loop, plan=_BEHIND)),
         Healthy("a server with rare requests", partial(serve, requests=20, pause_ms=60)),
     ]
 
 
-ILLS: tuple[Ill, ...] = (*_of_the_host(), *_of_the_device(), *_of_several_ranks())
+ILLS: tuple[Ill, ...] = (*_of_the_host(), *_of_gaps(), *_of_the_device(), *_of_several_ranks())
 HEALTHY: tuple[Healthy, ...] = tuple(_healthy())

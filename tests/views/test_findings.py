@@ -75,8 +75,8 @@ def test_the_case_study_finds_data_loading_and_its_savings(tmp_path: Path) -> No
 def test_after_num_workers_the_finding_is_gone(tmp_path: Path) -> None:
     made = read(write_case_study(tmp_path / "after.json", AFTER))
     section = FINDINGS(made, ViewOptions())
-    assert section.findings == ()
-    assert section.notes[0].startswith("nothing found; checked: data loading, ")
+    assert [(each.rule, each.confidence) for each in section.findings] == [("idle, cause not in the trace", "low")]
+    assert section.notes[0].startswith("checked and not found: data loading, ")
     assert "warm-up" in section.notes[0]
     assert section.notes[1].startswith("not checked: ")
 
@@ -565,7 +565,7 @@ def test_a_threshold_of_the_command_line(tmp_path: Path) -> None:
     assert "Heavily" in found.stdout
     gone = run_command(*words, "--option", "data_loading_share=0.6")
     assert "Heavily" not in gone.stdout
-    assert "nothing found" in gone.stdout
+    assert "checked and not found: data loading" in gone.stdout
     run_command(*words, "--option", "data_loading_share=much", code=2)
 
 

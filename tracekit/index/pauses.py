@@ -91,7 +91,8 @@ class Pauses:
     starts, ends: ns. before, after: rows of EVENTS, of the operator, call or load that ended last before and of the one
     that began first after. around: row of the innermost range that held the middle of the pause on the thread of
     `after`, -1 for none. idle: ns of the pause in which no device of the owner worked. request: it is a wait for work
-    from outside. in_step: a step of the owner held its middle.
+    from outside, judged by a name (named) or because pauses are the rule there. in_step: a step of the owner held its
+    middle.
     """
 
     starts: I64
@@ -103,6 +104,7 @@ class Pauses:
     regular: Mask
     request: Mask
     in_step: Mask
+    named: Mask
 
     def only(self, kept: Mask) -> Pauses:
         """Return some of the pauses."""
@@ -116,6 +118,7 @@ class Pauses:
             self.regular[kept],
             self.request[kept],
             self.in_step[kept],
+            self.named[kept],
         )
 
 
@@ -160,8 +163,9 @@ def find(
     # A range around the whole run, such as main or serve, says nothing about the pause.
     span = int(ends.max() - starts.min())
     open_ = ~in_step & ((around < 0) | (index.lengths[around] > span // 2)) & (idle == high - low)
-    request = (regular & open_) | _named_as_waits(index, around)
-    return Pauses(low, high, before, after, around, idle, regular, request, in_step).only(kept)
+    by_name = waits(index, around)
+    request = (regular & open_) | by_name
+    return Pauses(low, high, before, after, around, idle, regular, request, in_step, by_name).only(kept)
 
 
 def keys_of(index: TraceIndex, rows: I64) -> I64:
@@ -191,12 +195,12 @@ def _regular(index: TraceIndex, before: I64, after: I64, kept: Mask) -> Mask:
     return found
 
 
-def _named_as_waits(index: TraceIndex, around: I64) -> Mask:
-    """Return which of these rows, ranges, -1 for none, are named like a wait."""
+def waits(index: TraceIndex, around: I64) -> Mask:
+    """Return which of these rows, ranges, -1 for none, are named like a wait for work from outside."""
     codes, names = index.texts("name")
-    waits = np.zeros(len(names) + 1, np.bool_)
+    like = np.zeros(len(names) + 1, np.bool_)
     held = around >= 0
     used = np.unique(codes[around[held]])
-    waits[used] = [code >= 0 and WAITS.search(names[code][:_LONGEST_NAME]) is not None for code in used.tolist()]
-    found: Mask = held & waits[codes[around]]
+    like[used] = [code >= 0 and WAITS.search(names[code][:_LONGEST_NAME]) is not None for code in used.tolist()]
+    found: Mask = held & like[codes[around]]
     return found

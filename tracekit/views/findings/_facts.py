@@ -153,6 +153,8 @@ UNLINKED = 0.01
 NO_WORK = "the trace has no GPU activity"
 NO_LINKS = "no device event names the call that launched it; record the runtime API calls"
 NO_PATH = "the trace has no host thread with operators, API calls or steps"
+NAMED = ("long host calls", "compilation")
+"""Rules whose time is not that of launching: they are checked before the rule launch-bound."""
 OPERATORS = (Kind.OPERATOR, Kind.OPERATOR_INNER, Kind.PYTHON_OP, Kind.COMMUNICATION)
 """The kinds of rows that are work of the host by name."""
 _OPTIONAL_KEYS = frozenset({"owner", "rank", "pid"})
@@ -185,7 +187,8 @@ class RuleResult:
 class Facts:
     """The facts of one trace, each computed once. sections: the sections of other views, computed on demand.
 
-    loader: the user's regular expression for names of ranges that load data.
+    loader: the user's regular expression for names of ranges that load data. results: of the rules that were checked
+    so far, by name.
     """
 
     index: TraceIndex
@@ -193,6 +196,7 @@ class Facts:
     view: Callable[[str], Section]
     sections: dict[str, Section] = field(default_factory=dict)
     loader: str = ""
+    results: dict[str, RuleResult] = field(default_factory=dict)
 
     @cached_property
     def owners(self) -> _owners.Owners:
@@ -292,6 +296,7 @@ class Facts:
             return None
         low, high = self.window(owner)
         found = ~pauses.request & (pauses.idle >= PAUSE_IDLE * (pauses.ends - pauses.starts))
+        found &= ~self._like_requests(pauses)
         # Where no operators are recorded, such stretches are what the host does between launches.
         found &= ~pauses.regular | self.has_operators(owner)
         mine = self.owners.codes[self.work.rows] == owner
@@ -300,6 +305,17 @@ class Facts:
         for start, end in zip(*self.warm_up(owner), strict=True):  # few: the first steps
             found &= (pauses.ends <= start) | (pauses.starts >= end)
         return pauses.only(found)
+
+    def _like_requests(self, pauses: Pauses) -> Mask:
+        """Return which pauses come after the same as pauses that are the rule, and are as long: the last of a run."""
+        usual = pauses.request & ~pauses.named
+        if not usual.any():
+            return usual
+        lengths = pauses.ends - pauses.starts
+        codes, _ = self.names
+        same = np.isin(codes[pauses.before], codes[pauses.before[usual]])
+        found: Mask = same & ~pauses.in_step & (lengths <= 2 * int(lengths[usual].max()))
+        return found
 
     def has_operators(self, owner: int) -> bool:
         """Return whether the trace has operators of the owner: without them, the host may work where no call runs."""
@@ -316,13 +332,16 @@ class Facts:
     def explained(self, owner: int) -> Ranges:
         """Return the times in which the device may be idle for a reason that has a name of its own.
 
-        These are pauses of the host and waits for requests, data loading, and the first steps.
+        These are pauses of the host and waits for requests, data loading, and the first steps; and what the rules of
+        `NAMED` have found.
         """
         found = self.warm_up(owner)
-        pauses, idle = self.pauses(owner), self.idle_pauses(owner)
-        if pauses is not None and idle is not None:
-            requests = pauses.only(pauses.request)
-            found = union(found, union(merge(idle.starts, idle.ends), merge(requests.starts, requests.ends)))
+        for name in NAMED:
+            if name in self.results:
+                found = union(found, self.results[name].times.get(self.label(owner), merge(found[0][:0], found[1][:0])))
+        pauses = self.pauses(owner)
+        if pauses is not None:
+            found = union(found, merge(pauses.starts, pauses.ends))
         loads = self.loads[self.owners.codes[self.loads] == owner]
         loads = loads[self.index.has("tid")[loads]]
         return union(found, merge(self.starts[loads], self.starts[loads] + self.lengths[loads]))
@@ -486,6 +505,11 @@ class Facts:
         np.add.at(totals, inverse, weights[known])
         best = int(totals.argmax())
         return names[int(found[best])], int(totals[best])
+
+    def name_of(self, row: int) -> str:
+        """Return the name of a row of EVENTS; "" for none, and for row -1."""
+        codes, names = self.names
+        return names[int(codes[row])] if row >= 0 and codes[row] >= 0 else ""
 
     def cells(self, view: str, row: str, columns: tuple[str, ...], **match: Cell) -> list[Evidence]:
         """Return cells of the first row of a view that has all values of `match`; none where a column is not there.

@@ -19,6 +19,7 @@ from tracekit.model.units import Unit
 from tracekit.views.device import idle, launch
 from tracekit.views.findings import _facts
 from tracekit.views.findings._facts import (
+    NAMED,
     NO_PATH,
     NO_WORK,
     OPERATORS,
@@ -37,8 +38,13 @@ from tracekit.views.tables import api
 
 _RANGES = (*OPERATORS, Kind.USER_RANGE, Kind.USER_RANGE_NATIVE, Kind.FORWARD, Kind.BACKWARD, Kind.OPTIMIZER)
 _SYNCHRONIZE = re.compile(r"\w*Synchronize")
-LEAST_KERNELS = 100
+LEAST_KERNELS = 10
 """Minimum number of kernels in the window before launch-bound is considered."""
+_LAST_WAITS = "each wait is the last one before a pause that may be a wait for requests"
+"""Why waits are not judged: the answer to a request needs their result."""
+_MANY_KERNELS = 100
+"""With fewer kernels, one long gap can be most of the idle time: the longest gaps may then not be."""
+_LONGEST_GAPS = 0.1
 
 
 def needless_sync(facts: Facts) -> RuleResult:
@@ -50,10 +56,13 @@ def needless_sync(facts: Facts) -> RuleResult:
     found = []
     times: dict[str, Ranges] = {}
     linked = bool((facts.launched.launch >= 0).any())
+    unseen = False
     for owner, own_graph in facts.graphs.items():
         calls = facts.within(owner, np.unique(own_graph.waits))
-        calls = calls[~_before_a_request(facts, owner, calls)]
+        last = _before_a_request(facts, owner, calls)
+        calls = calls[~last]
         if not calls.size:
+            unseen |= bool(last.any())
             continue
         low, high = facts.window(owner)
         idle = length(_idle(facts, owner, ("synchronization",))[0])
@@ -93,7 +102,8 @@ def needless_sync(facts: Facts) -> RuleResult:
                 "synchronization fall.",
             )
         )
-    return RuleResult(tuple(found), "" if facts.graphs else NO_PATH, times)
+    why = "" if facts.graphs else NO_PATH
+    return RuleResult(tuple(found), why or (_LAST_WAITS if unseen else ""), times)
 
 
 def _before_a_request(facts: Facts, owner: int, calls: I64) -> Mask:
@@ -157,6 +167,8 @@ def launch_bound(facts: Facts) -> RuleResult:
         whole, taken = length(rest), length(idle)
         if device is None or not whole or taken / whole < facts.thresholds["launch_idle_share"]:
             continue
+        if kernels.size < _MANY_KERNELS and _few_gaps(idle):
+            continue
         own = kernels[_begin_in(rest, facts.starts[kernels])]
         apart = whole // max(own.size, 1)
         short = np.count_nonzero(facts.lengths[own] < apart) / max(own.size, 1)
@@ -216,6 +228,13 @@ def _idle(facts: Facts, owner: int, causes: tuple[str, ...]) -> tuple[Ranges, In
     return most, chosen
 
 
+def _few_gaps(idle: Ranges) -> bool:
+    """Return whether the longest tenth of the gaps is most of the idle time: that is not how launching is slow."""
+    lengths = np.sort(idle[1] - idle[0])[::-1]
+    longest = max(1, round(_LONGEST_GAPS * lengths.size))
+    return bool(2 * lengths[:longest].sum() >= lengths.sum())
+
+
 def _begin_in(ranges: Ranges, times: I64) -> Mask:
     """Return which times lie in the merged ranges."""
     at = np.searchsorted(ranges[0], times, "right") - 1
@@ -247,6 +266,10 @@ def _launching(facts: Facts, owner: int) -> Mask:
     kinds = facts.kinds(*OPERATORS)[own.rows[:host]]
     found = np.zeros(own.rows.size, np.bool_)
     found[:host] = (launches | (kinds & (parts != PathPart.SYNC))) & np.isin(nodes.chain[:host], threads)
+    label = facts.label(owner)
+    for name in NAMED:  # what has a finding of its own is not launching
+        if name in facts.results and label in facts.results[name].times:
+            found &= ~_begin_in(facts.results[name].times[label], nodes.starts)
     return found & ~facts.inside(owner, facts.loads) if facts.loads.size else found
 
 

@@ -1,4 +1,4 @@
-"""Rule of `findings` about pauses of the host that nothing in the trace explains."""
+"""Rule of `findings` about pauses of the host; a range, or the profiler's own rows, may name their reason."""
 
 from __future__ import annotations
 
@@ -6,13 +6,29 @@ import re
 
 import numpy as np
 
-from tracekit.analysis.intervals import merge, union_length_by
+from tracekit.analysis.intervals import Ranges, merge, union, union_length_by
 from tracekit.index.grouping import group_by, plural
 from tracekit.index.pauses import Pauses
+from tracekit.index.steps import covered
+from tracekit.model.arrow import I64, Mask
 from tracekit.model.report import Finding
+from tracekit.model.schema import API_CALLS, DEVICE_WORK, Kind
 from tracekit.model.units import Unit
 from tracekit.views.device import idle
-from tracekit.views.findings._facts import NO_LINKS, NO_PATH, NO_WORK, Bound, Facts, RuleResult, named, percent, span
+from tracekit.views.findings._facts import (
+    NO_LINKS,
+    NO_PATH,
+    NO_WORK,
+    OPERATORS,
+    Bound,
+    Facts,
+    RuleResult,
+    named,
+    percent,
+    span,
+    whole_percent,
+)
+from tracekit.views.findings._long_calls import compiling
 from tracekit.views.findings.rule import Rule, threshold
 
 _COLLECTS = re.compile(r"(?:^|[^a-z])gc(?![a-z])|garbage", re.IGNORECASE)
@@ -25,6 +41,13 @@ _ADVICE_WITHOUT_OPERATORS = (
     "See what the host does there: put NVTX ranges around it, or record calls of the system (nsys: --trace=osrt; a "
     "file that has them shows them with --option osrt=yes). Then overlap it with the work of the device."
 )
+_UNSEEN = "without operators, a pause looks like work of the host between two calls"
+"""Why pauses that are the rule are not looked for: such stretches are idle time, whose cause is not in the trace."""
+_USUAL = "pauses outside the steps are the rule here, so they may be waits for requests"
+PROFILER_OVERHEAD = "profiler overhead"
+_OF_THE_DRIVER = re.compile(r"compil|loading|command buffer full", re.IGNORECASE)
+"""Names of rows of overhead that the program pays for without a profiler too."""
+_OF_THE_PROFILER = re.compile(r"^(?!.*(?:compil|loading|command buffer full))", re.IGNORECASE)
 _MAY_COMPUTE = "the trace has no operators, so the host may compute in these pauses; "
 _SHOWN = 5
 """The most steps that a claim names."""
@@ -34,19 +57,55 @@ def host_pauses(facts: Facts) -> RuleResult:
     """Return stretches without any operator, call or load on the threads that launch, while the device is idle."""
     if not facts.graphs:
         return RuleResult(why_not=NO_PATH)
-    found, times, tried = [], {}, False
+    found: list[Finding] = []
+    times: dict[str, Ranges] = {}
+    tried = unseen = usual = False
     for owner in facts.graphs:
         pauses = facts.idle_pauses(owner)
         tried |= pauses is not None
-        if pauses is None or not pauses.starts.size:
+        if pauses is None:
             continue
-        bound = _bound(facts, owner, pauses)
-        if bound.share < max(facts.thresholds["pause_share"], facts.thresholds["least_share"]):
-            continue
-        times[facts.label(owner)] = merge(pauses.starts, pauses.ends)
-        found.append(_finding(facts, owner, pauses, bound))
+        unseen |= not facts.has_operators(owner)
+        every = facts.pauses(owner)
+        usual |= every is not None and bool((every.request & ~every.named).any())
+        compiles = facts.within(owner, compiling(facts)[0])
+        pauses = pauses.only(~_within(facts, compiles, pauses))
+        overhead = _within(facts, overhead_of(facts, owner), pauses)
+        for part, finding_of in ((pauses.only(~overhead), _finding), (pauses.only(overhead), _of_the_profiler)):
+            if not part.starts.size:
+                continue
+            bound = _bound(facts, owner, part)
+            if bound.share < max(facts.thresholds["pause_share"], facts.thresholds["least_share"]):
+                continue
+            label, own = facts.label(owner), merge(part.starts, part.ends)
+            times[label] = union(times[label], own) if label in times else own
+            found.append(finding_of(facts, owner, part, bound))
     why = "" if tried else NO_LINKS if facts.work.rows.size else NO_WORK
-    return RuleResult(tuple(found), why, times)
+    return RuleResult(tuple(found), why or (_UNSEEN if unseen else _USUAL if usual else ""), times)
+
+
+def overhead_of(facts: Facts, owner: int, pattern: re.Pattern[str] = _OF_THE_PROFILER) -> I64:
+    """Return the profiler's rows on costs beside the program, with such a name, of the owner's inputs.
+
+    They often name no process, or one of their own.
+    """
+    rows = np.flatnonzero(facts.kinds(Kind.OVERHEAD) & facts.timed)
+    sources = facts.index.ints("source")
+    rows = rows[
+        np.isin(sources[rows], np.unique(sources[facts.work.rows][facts.owners.codes[facts.work.rows] == owner]))
+    ]
+    codes, names = facts.names
+    known = np.array([pattern.search(name) is not None for name in names] + [False], np.bool_)
+    found: I64 = rows[known[codes[rows]]]
+    return found
+
+
+def _within(facts: Facts, rows: I64, pauses: Pauses) -> Mask:
+    """Return which pauses lie for half of their time or more in these rows of EVENTS."""
+    ranges = facts.ranges(rows)
+    inside = covered(ranges, pauses.ends) - covered(ranges, pauses.starts)
+    found: Mask = 2 * inside >= pauses.ends - pauses.starts
+    return found
 
 
 def _bound(facts: Facts, owner: int, pauses: Pauses) -> Bound:
@@ -55,52 +114,135 @@ def _bound(facts: Facts, owner: int, pauses: Pauses) -> Bound:
     The streams together may be idle for less: without the pauses, more of their work could overlap.
     """
     low, high = facts.window(owner)
-    since = int(pauses.starts.min())
+    idle = idle_of_busiest_stream(facts, owner, int(pauses.starts.min()), high)
+    most = min(int((pauses.ends - pauses.starts).sum()) + _tail(facts, owner, pauses), idle)
+    return Bound(most, most / (high - low) if high > low else 0.0, True)
+
+
+def _tail(facts: Facts, owner: int, pauses: Pauses) -> int:
+    """Return the ns from the last row of the host and the device to the end of the steps: a pause too, if one is usual.
+
+    Nothing follows it, so it is not one of the pauses.
+    """
+    if not (pauses.in_step & pauses.regular).any():
+        return 0
+    active = facts.kinds(*OPERATORS, *API_CALLS, *DEVICE_WORK) & facts.timed & (facts.owners.codes == owner)
+    rows = facts.within(owner, np.flatnonzero(active))
+    last = int((facts.starts[rows] + facts.lengths[rows]).max(initial=facts.window(owner)[0]))
+    return max(0, facts.window(owner)[1] - last)
+
+
+def idle_of_busiest_stream(facts: Facts, owner: int, since: int, until: int) -> int:
+    """Return the ns in a range of time in which the owner's busiest stream has no work."""
     mine = np.flatnonzero(facts.owners.codes[facts.work.rows] == owner)
-    starts = np.clip(facts.work.starts[mine], since, high)
-    ends = np.clip((facts.work.starts + facts.work.durations)[mine], since, high)
+    starts = np.clip(facts.work.starts[mine], since, until)
+    ends = np.clip((facts.work.starts + facts.work.durations)[mine], since, until)
     rows = facts.work.rows[mine]
     streams = group_by(*(facts.index.key(column, rows) for column in ("device", "context", "stream")))
-    idle = high - since - int(union_length_by(streams.codes, streams.count, starts, ends).max(initial=0))
-    most = min(int((pauses.ends - pauses.starts).sum()), idle)
-    return Bound(most, most / (high - low) if high > low else 0.0, True)
+    return until - since - int(union_length_by(streams.codes, streams.count, starts, ends).max(initial=0))
 
 
 def _finding(facts: Facts, owner: int, pauses: Pauses, bound: Bound) -> Finding:
     lengths = pauses.ends - pauses.starts
     longest = int(lengths.argmax())
-    codes, names = facts.names
-
-    def name(row: int) -> str:
-        return names[int(codes[row])] if row >= 0 and codes[row] >= 0 else ""
-
-    around = name(int(pauses.around[longest]))
-    where = f" in {named(around)}" if around and (_COLLECTS.search(around) or not pauses.in_step[longest]) else ""
-    idle = percent(float(pauses.idle.sum() / lengths.sum()))
-    before, after = (named(name(int(rows[longest]))) for rows in (pauses.before, pauses.after))
+    around, part = _around(facts, owner, pauses)
+    mine = facts.name_of(int(pauses.around[longest]))
+    where = f" in {named(mine)}" if mine and (_COLLECTS.search(mine) or not pauses.in_step[longest]) else ""
     operators = facts.has_operators(owner)
     runs = "operator, call or load" if operators else "call or load"
-    what = (
-        f"The host pauses {plural('time', lengths.size)} for {span(int(lengths.sum()))} in all"
-        f"{_steps(facts, owner, pauses)}: no {runs} runs on the threads that launch, and the device is "
-        f"idle for {idle} of that time. The longest pause ({span(int(lengths[longest]))}) comes after {before} and "
-        f"before {after}{where}."
+    of_all = "All" if part > 0.995 else whole_percent(part)
+    ranges = (
+        f" {of_all} of this time lies in the range {named(around)}." if around and around != mine * bool(where) else ""
     )
-    cells = facts.cells("idle", "host late", ("total",), cause="host late")
+    if around:
+        because = "the pauses are certain, and the range around them names what the host does; "
+    else:
+        because = "the pauses are certain, but no row that was read gives their reason; " if operators else _MAY_COMPUTE
+    advice = _ADVICE if operators else _ADVICE_WITHOUT_OPERATORS
+    if around and not _COLLECTS.search(around):
+        advice = (
+            f"Do what {named(around)} does less often, or on another thread or in another process while the device "
+            "works (asynchronous checkpoints, logging by a thread, evaluation by another job). To see what takes the "
+            "time, put ranges inside it or record Python stacks (with_stack=True)."
+        )
     return Finding(
         "host pauses",
         facts.label(owner),
-        what,
-        tuple(cells),
+        f"The host pauses {_claim(facts, owner, pauses, runs)}{where}.{ranges}",
+        tuple(facts.cells("idle", "host late", ("total",), cause="host late")),
         facts.ids(pauses.after),
         bound.ns,
         bound.share,
         "medium" if operators else "low",
-        ("the pauses are certain, but no row that was read gives their reason; " if operators else _MAY_COMPUTE)
-        + "the upper bound is for pauses that take no time, "
+        because + "the upper bound is for pauses that take no time, "
         "and not more than the busiest stream is idle from the first one on",
-        _ADVICE if operators else _ADVICE_WITHOUT_OPERATORS,
+        advice,
         "tracekit summary NEW --view idle: host late falls.",
+    )
+
+
+def _of_the_profiler(facts: Facts, owner: int, pauses: Pauses, bound: Bound) -> Finding:
+    """Return the finding about pauses in which the profiler works: a run without it does not have them."""
+    rows = overhead_of(facts, owner)
+    rows = rows[_touch(facts, rows, pauses)]
+    name, _ = facts.most_common(rows, facts.lengths[rows])
+    return Finding(
+        PROFILER_OVERHEAD,
+        facts.label(owner),
+        f"The profiler itself stops the host {_claim(facts, owner, pauses, 'operator, call or load')}. "
+        f"The profiler's rows there are mostly {named(name)}.",
+        tuple(facts.cells("idle", "host late", ("total",), cause="host late")),
+        facts.ids(pauses.after),
+        bound.ns,
+        bound.share,
+        "low",
+        "the rows are the profiler's own, and a run without it does not pay for them; the upper bound is for pauses "
+        "that take no time",
+        "Nothing in the program: leave this time out of what you measure. To lower it, record fewer steps or fewer "
+        "activities, and give the profiler larger buffers.",
+        "tracekit summary NEW --view idle: host late falls.",
+    )
+
+
+def _touch(facts: Facts, rows: I64, pauses: Pauses) -> Mask:
+    """Return which of these rows of EVENTS run during a pause."""
+    ranges, starts = merge(pauses.starts, pauses.ends), facts.starts[rows]
+    found: Mask = covered(ranges, starts + facts.lengths[rows]) > covered(ranges, starts)
+    return found
+
+
+def _around(facts: Facts, owner: int, pauses: Pauses) -> tuple[str, float]:
+    """Return the range that most of the pauses' time lies in, and that part of it; "" where less than half does."""
+    lengths = pauses.ends - pauses.starts
+    known = pauses.around >= 0
+    # A range around everything, such as main or train, says nothing about a pause.
+    whole = (
+        facts.lengths[pauses.around] * 2 > int(pauses.ends.max() - pauses.starts.min()) if lengths.size > 1 else known
+    )
+    known &= ~facts.kinds(Kind.STEP)[pauses.around] & ~(whole & (facts.lengths[pauses.around] > 2 * lengths))
+    name, ns = facts.most_common(pauses.around[known], lengths[known])
+    total = max(1, int(lengths.sum()))
+    if 2 * ns < total:
+        # The driver's own rows, such as "Lazy function loading", name what the host does as well.
+        rows = overhead_of(facts, owner, _OF_THE_DRIVER)
+        at = _within(facts, rows, pauses)
+        ns = int(lengths[at].sum())
+        rows = rows[_touch(facts, rows, pauses.only(at))]
+        name, _ = facts.most_common(rows, facts.lengths[rows])
+    return (name, ns / total) if 2 * ns >= total else ("", 0.0)
+
+
+def _claim(facts: Facts, owner: int, pauses: Pauses, runs: str) -> str:
+    """Return how often the host pauses, where, and between what the longest pause lies."""
+    lengths = pauses.ends - pauses.starts
+    longest = int(lengths.argmax())
+    idle = percent(float(pauses.idle.sum() / lengths.sum()))
+    before, after = (named(facts.name_of(int(rows[longest]))) for rows in (pauses.before, pauses.after))
+    return (
+        f"{plural('time', lengths.size)} for {span(int(lengths.sum()))} in all"
+        f"{_steps(facts, owner, pauses)}: no {runs} runs on the threads that launch, and the device is "
+        f"idle for {idle} of that time. The longest pause ({span(int(lengths[longest]))}) comes after {before} and "
+        f"before {after}"
     )
 
 

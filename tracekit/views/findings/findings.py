@@ -35,11 +35,13 @@ from tracekit.views.findings import (
     _growth,
     _host,
     _loading,
+    _long_calls,
     _lost,
     _pauses,
     _ranks,
     _relations,
     _starts,
+    _unexplained,
     _waves,
 )
 from tracekit.views.findings._facts import Facts, RuleResult
@@ -52,6 +54,8 @@ __all__ = ["RULES", "THRESHOLDS", "VIEW", "compute"]
 RULES = (
     _loading.DATA_LOADING,
     _pauses.HOST_PAUSES,
+    _long_calls.COMPILATION,
+    _long_calls.LONG_CALLS,
     _host.NEEDLESS_SYNC,
     _waves.TAIL_EFFECT,
     _device.LITTLE_PARALLELISM,
@@ -69,8 +73,12 @@ RULES = (
     _ranks.SHARED_DEVICE,
     _ranks.UNEQUAL_STAGES,
     _lost.LOST_ROWS,
+    _unexplained.UNEXPLAINED_IDLE,
 )
-"""The rules, in the order in which they are checked. What a rule needs is in its own declaration."""
+"""The rules, in the order in which they are checked; the last one reads what the others have found.
+
+What a rule needs is in its own declaration.
+"""
 
 THRESHOLDS = tuple(dict.fromkeys((LEAST_SHARE, *(spec for rule in RULES for spec in rule.thresholds))))
 """The thresholds of all rules; a threshold that two rules share is there once."""
@@ -119,21 +127,25 @@ def _checked_rules(index: TraceIndex, options: ViewOptions) -> tuple[list[Findin
     def view(name: str) -> Section:
         return _VIEWS[name].compute(index, ViewOptions())
 
-    facts = Facts(index, thresholds, view, loader=loader_pattern(options))
+    results: dict[str, RuleResult] = {}
+    facts = Facts(index, thresholds, view, loader=loader_pattern(options), results=results)
     joined = _owners.find(index, join_ranks=True)
     over_ranks = facts if joined.labels == facts.owners.labels else replace(facts)
     if over_ranks is not facts:
         over_ranks.__dict__["owners"] = joined  # fills the cache: collectives are matched by rank, whatever the inputs
-    results: dict[str, RuleResult] = {}
     for rule in RULES:
         seen = over_ranks if rule.joins_ranks else facts
         found = rule.check(seen)
         results[rule.name] = replace(found, findings=tuple(_with_window(seen, each) for each in found.findings))
         arrow.release_memory()
+    # It is the answer where no rule has one: it is not one that is checked and not found.
+    unanswered = results[_unexplained.UNEXPLAINED_IDLE.name]
     if next(facts.looked_at(), None) is None:
         # Without a graph and with little work no rule checks anything: that is not the same as nothing found.
         results = {name: found if found.findings or found.why_not else _TOO_LITTLE for name, found in results.items()}
     findings = [each for found in results.values() for each in _worst(found)]
+    if not unanswered.findings:
+        del results[_unexplained.UNEXPLAINED_IDLE.name]
     findings = _relations.in_order(_lost.reserved(_relations.explained(results, findings, _CAUSES)))
     notes = _checked(results, findings)
     if len(facts.owners) > _facts.OWNERS and not len(facts.graphs) < _facts.OWNERS:
