@@ -18,9 +18,8 @@ from tracekit.analysis.segments import distinct, rows_by
 from tracekit.analysis.series import judge
 from tracekit.index import devices as _devices
 from tracekit.index import gaps as _gaps
-from tracekit.index import launches
+from tracekit.index import launches, loaders
 from tracekit.index import owners as _owners
-from tracekit.index import pauses as _loaders
 from tracekit.index import pauses as _pauses
 from tracekit.index import steps as _steps
 from tracekit.index.pauses import Pauses
@@ -272,7 +271,12 @@ class Facts:
     @cached_property
     def loads(self) -> I64:
         """Rows of EVENTS that load data."""
-        return _loaders.find_loaders(self.index, self.loader)
+        return loaders.find_loaders(self.index, self.loader)
+
+    @cached_property
+    def certain_loads(self) -> I64:
+        """Those of `loads` that a loader's class, its producer or the user marks, not their name alone."""
+        return loaders.certain_loaders(self.index, self.loader)
 
     def pauses(self, owner: int) -> Pauses | None:
         """Return the pauses of the owner's host; None where no thread is known to launch."""
