@@ -31,7 +31,6 @@ from tracekit.views.base import View, ViewColumn, ViewOptions
 from tracekit.views.findings import (
     _copies,
     _device,
-    _facts,
     _growth,
     _host,
     _loading,
@@ -138,8 +137,8 @@ def _checked_rules(index: TraceIndex, options: ViewOptions) -> tuple[list[Findin
     findings = [each for found in results.values() for each in _worst(found)]
     findings = _relations.in_order(_lost.reserved(_relations.explained(results, findings, _CAUSES)))
     notes = _checked(results, findings)
-    if len(facts.owners) > _facts.OWNERS and not len(facts.graphs) < _facts.OWNERS:
-        notes.append(f"only the first {_facts.OWNERS} of {len(facts.owners):,} ranks or inputs were checked")
+    if len(facts.owners) > facts.examined and not len(facts.graphs) < facts.examined:
+        notes.append(f"only the first {facts.examined:,} of {len(facts.owners):,} ranks or inputs were checked")
     return findings, notes
 
 
