@@ -79,3 +79,37 @@ def test_a_rank_whose_own_steps_are_longer_is_found_with_the_step_from_which_it_
 @pytest.mark.parametrize("jitter", [0.01, 0.05])
 def test_steps_that_are_longest_by_chance_are_no_finding(jitter: float) -> None:
     assert not found(stepping(-1, 0, 1.0, jitter), "straggler")
+
+
+def messages(sizes: dict[int, float], ranks: int = 4) -> Trace:
+    """Rounds of collectives of so many bytes, each at so many GB/s of bus bandwidth, with nothing beside them."""
+    rows: list[Row] = []
+    at = key = 0
+    for _ in range(12):
+        for size, rate in sizes.items():
+            took = round(size * 2 * (ranks - 1) / ranks / rate)
+            key += 1
+            for rank in range(ranks):
+                own = {"pid": rank, "rank": rank, "source": rank}
+                start, end = at + 6 * US, at + 6 * US + took
+                args = f'{{"Collective name":"allreduce","Process Group Name":"0","Group size":{ranks}}}'
+                rows += [
+                    call(key, at, at + 5 * US, **own),
+                    {**collective(rank, start, end, pid=rank, correlation=key), "bytes": size, "args": args},
+                    op("cudaStreamSynchronize", start, end, "runtime", correlation=9000 + key, **own),
+                ]  # fmt: skip
+            at += took + 20 * US
+    return trace(*rows)
+
+
+def test_a_size_that_is_slow_against_the_best_of_the_group_is_named() -> None:
+    finding = one(messages({64 << 20: 200.0, 1 << 20: 10.0}), "low bandwidth")
+    assert "12 collectives all_reduce of 1.00 MiB reach 10 GB/s" in finding.claim
+    assert "5 % of the 200 GB/s" in finding.claim
+    true = 12 * round((1 << 20) * 1.5 * (1 / 10 - 1 / 200))
+    assert 0.98 * true <= finding.saving_ns <= 1.05 * true
+
+
+def test_sizes_that_are_all_about_as_fast_are_no_finding() -> None:
+    assert not found(messages({64 << 20: 200.0, 1 << 20: 150.0}), "low bandwidth")
+    assert not found(messages({1 << 20: 10.0}), "low bandwidth")

@@ -213,7 +213,7 @@ class Facts:
 
     @cached_property
     def examined(self) -> int:
-        """How many of the owners, the first ones, are examined: all of them, unless they have very many events."""
+        """The number of owners, the first ones, that are examined: all of them, unless they have very many events."""
         rows = np.cumsum(np.bincount(self.owners.codes, minlength=len(self.owners)))
         return max(OWNERS, int(np.count_nonzero(rows <= MOST_ROWS)))
 

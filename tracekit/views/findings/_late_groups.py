@@ -29,7 +29,7 @@ _MOSTLY = 0.75
 _ALIKE = 0.5
 """The least lateness of each member, as a share of the median member's: a group is late as a whole."""
 _MOST_SETS = 64
-"""Of each dimension, the most groups that are compared."""
+"""The most groups of a dimension that are compared."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -29,6 +29,7 @@ from tracekit.model.units import Unit
 from tracekit.views import tabulate
 from tracekit.views.base import View, ViewColumn, ViewOptions
 from tracekit.views.findings import (
+    _bandwidth,
     _copies,
     _device,
     _growth,
@@ -40,6 +41,7 @@ from tracekit.views.findings import (
     _ranks,
     _relations,
     _starts,
+    _trends,
     _waves,
 )
 from tracekit.views.findings._facts import Facts, RuleResult
@@ -62,11 +64,14 @@ RULES = (
     _copies.TINY_COPIES,
     _copies.EXPOSED_COPIES,
     _device.EXPOSED_COMMUNICATION,
+    _bandwidth.LOW_BANDWIDTH,
     _ranks.STRAGGLER,
     _starts.WARM_UP,
     _starts.START_UP,
     _starts.DEVICE_ALLOCATION,
     _growth.MEMORY_GROWTH,
+    _trends.SLOWING,
+    _trends.UNEVEN,
     _ranks.SHARED_DEVICE,
     _ranks.UNEQUAL_STAGES,
     _lost.LOST_ROWS,

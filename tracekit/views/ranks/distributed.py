@@ -152,7 +152,7 @@ def _sized(index: TraceIndex, rows: I64, found: list[Collective]) -> _Sized:
     time = np.full(first.size, np.iinfo(np.int64).max)
     np.minimum.at(time, place, index.ints("dur_ns")[rows])
     known = [found[i] for i in first.tolist()]
-    message = np.array([_message(each) for each in known], np.int64)
+    message = np.array([message_bytes(each) for each in known], np.int64)
     keep = (message > 0) & (time > 0)
     return _Sized(
         [each.name or "(no name)" for each, kept in zip(known, keep.tolist(), strict=True) if kept],
@@ -164,7 +164,8 @@ def _sized(index: TraceIndex, rows: I64, found: list[Collective]) -> _Sized:
     )
 
 
-def _message(each: Collective) -> int:
+def message_bytes(each: Collective) -> int:
+    """Return the size of the message, as nccl-tests counts it; 0 where it is not known."""
     if each.size is None:
         return 0
     if each.name in _ALL_PUT_IN:
