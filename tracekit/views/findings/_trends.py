@@ -27,12 +27,29 @@ CHANCE = 0.003
 _SHIFT_CHANCE = 0.002
 _SLICES = 24
 """Without steps, the kernels of each name are compared with their own median in so many slices of the time."""
-_LEAST_CALLS = 100
+_LEAST_CALLS = 24
 _OPERATORS = (Kind.OPERATOR, Kind.OPERATOR_INNER, Kind.PYTHON_OP, Kind.USER_RANGE, Kind.USER_RANGE_NATIVE)
 _SLOWER = 1.05
 """A kernel whose median rises by less than this is not slower."""
 _ALL = 0.7
 """The share of the kernel time from which on "nearly all kernels" are slower."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _StepTimes:
+    """The steps of an owner after its first ones. at: their places in `Facts.steps`; skipped: the first ones.
+
+    begins, ends: of each, ns; those of the device's work where the host runs ahead of it.
+    """
+
+    at: I64
+    skipped: int
+    begins: I64
+    ends: I64
+
+    @property
+    def durations(self) -> F64:
+        return (self.ends - self.begins).astype(np.float64)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -49,17 +66,18 @@ def slowing(facts: Facts) -> RuleResult:
     found: list[Finding] = []
     times: dict[str, Ranges] = {}
     tried = False
-    for owner, at in rows_by(facts.steps.owner):
-        judged = judge(facts.steps.durations[at])
-        at = at[judged.warm_up :]
-        if not judged.known or at.size < LEAST_STEPS:
+    for owner, every in rows_by(facts.steps.owner):
+        timed = _step_times(facts, owner, every)
+        at, durations = timed.at, timed.durations
+        if at.size < LEAST_STEPS:
             continue
         tried = True
-        durations = facts.steps.durations[at].astype(np.float64)
         trend = _trend(durations, facts.thresholds["trend_rise"])
         if trend is None:
             continue
-        excess = int(np.maximum(durations - trend.base, 0)[trend.at :].sum())
+        # A level that is taken from the first steps of a rise is too high for an upper bound.
+        base = min(trend.base, float(np.median(durations[:3])))
+        excess = int(np.maximum(durations - base, 0).sum())
         low, high = facts.window(owner)
         share = excess / (high - low if high > low else int(durations.sum()))
         if share < max(facts.thresholds["trend_share"], facts.thresholds["least_share"]):
@@ -67,10 +85,10 @@ def slowing(facts: Facts) -> RuleResult:
         rows = facts.steps.rows[at]
         slow = np.arange(at.size) >= at.size - max(2, (at.size - trend.at) // 3)
         early = np.arange(at.size) < max(2, trend.at)
-        cause = _difference(_parts(facts, owner, at), slow, early)
+        cause = _difference(_parts(facts, owner, timed), slow, early)
         times[facts.label(owner)] = facts.ranges(rows[trend.at :])
         number, known = facts.index.ints("step")[rows[trend.at]], facts.index.has("step")[rows[trend.at]]
-        first = f"step {number}" if known else f"step no. {judged.warm_up + trend.at + 1}"
+        first = f"step {number}" if known else f"step no. {timed.skipped + trend.at + 1}"
         found.append(
             Finding(
                 "slower and slower",
@@ -187,13 +205,12 @@ def uneven(facts: Facts) -> RuleResult:
     found: list[Finding] = []
     times: dict[str, Ranges] = {}
     tried = False
-    for owner, at in rows_by(facts.steps.owner):
-        judged = judge(facts.steps.durations[at])
-        at = at[judged.warm_up :]
-        if not judged.known or at.size < LEAST_STEPS:
+    for owner, every in rows_by(facts.steps.owner):
+        timed = _step_times(facts, owner, every)
+        at, durations = timed.at, timed.durations
+        if at.size < LEAST_STEPS:
             continue
         tried = True
-        durations = facts.steps.durations[at].astype(np.float64)
         low, middle, high = np.percentile(durations, (10, 50, 90)).tolist()
         if (
             high - low < facts.thresholds["jitter"] * middle
@@ -213,7 +230,7 @@ def uneven(facts: Facts) -> RuleResult:
                 facts.label(owner),
                 f"The steps take unequal times: {span(round(low))} at the 10th percentile, {span(round(middle))} in "
                 f"the median, {span(round(high))} at the 90th. In the {int(slow.sum()):,} slow ones: "
-                f"{_difference(_parts(facts, owner, at), slow, quick)}",
+                f"{_difference(_parts(facts, owner, timed), slow, quick)}",
                 tuple(facts.cells("steps", "step", ("p50", "max"), **facts.owned(owner))),
                 facts.ids(rows[slow]),
                 excess,
@@ -229,10 +246,30 @@ def uneven(facts: Facts) -> RuleResult:
     return RuleResult(tuple(found), "" if tried else _too_few(facts), times)
 
 
-def _parts(facts: Facts, owner: int, at: I64) -> _Parts:
-    """Return what these steps consist of: kernels by name, operators and ranges by name, and idle time."""
+def _step_times(facts: Facts, owner: int, at: I64) -> _StepTimes:
+    """Return the steps after the first ones, with the device's times where the host runs ahead of it."""
     begins = facts.steps.starts[at]
     ends = begins + facts.steps.durations[at]
+    launch, rows = facts.launched.launch, facts.devices.rows
+    linked = np.flatnonzero((launch >= 0) & (facts.owners.codes[rows] == owner))
+    called = facts.starts[launch[linked]]
+    place = np.searchsorted(begins, called, "right") - 1
+    inside = place >= 0
+    inside[inside] = called[inside] < ends[place[inside]]
+    place, work = place[inside], rows[linked[inside]]
+    done = np.full(at.size, -1, np.int64)
+    np.maximum.at(done, place, facts.starts[work] + facts.lengths[work])
+    if at.size and (done >= 0).all() and np.mean(done > ends) > 0.5 and (np.diff(done) > 0).all():
+        first = int(facts.starts[work[place == 0]].min())
+        begins, ends = np.concatenate(([first], done[:-1])), done
+    judged = judge(ends - begins)
+    kept = judged.warm_up if judged.known else at.size
+    return _StepTimes(at[kept:], kept, begins[kept:], ends[kept:])
+
+
+def _parts(facts: Facts, owner: int, timed: _StepTimes) -> _Parts:
+    """Return what these steps consist of: kernels by name, operators and ranges by name, and idle time."""
+    begins, ends = timed.begins, timed.ends
     mine = facts.owners.codes == owner
     on_device = facts.is_work & mine
     every = np.flatnonzero(on_device)
@@ -241,7 +278,9 @@ def _parts(facts: Facts, owner: int, at: I64) -> _Parts:
         busy = merge(facts.starts[every], facts.starts[every] + facts.lengths[every])
         idle = (ends - begins - (covered(busy, ends) - covered(busy, begins))).astype(np.float64)
     host = np.flatnonzero(facts.kinds(*_OPERATORS) & mine & facts.timed & ~facts.index.has("device"))
-    return _Parts(_by_name(facts, every, begins, ends), _by_name(facts, host, begins, ends), idle)
+    called = facts.steps.starts[timed.at]
+    until = called + facts.steps.durations[timed.at]
+    return _Parts(_by_name(facts, every, begins, ends), _by_name(facts, host, called, until), idle)
 
 
 def _by_name(facts: Facts, rows: I64, begins: I64, ends: I64) -> dict[str, F64]:
