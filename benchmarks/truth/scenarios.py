@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 
+from benchmarks.truth.causes import Cause, caused
 from benchmarks.truth.host_gaps import Rounds, loop
 from benchmarks.truth.inference import branches, infer, serve
 from benchmarks.truth.machine import Rank, World
@@ -281,6 +282,78 @@ _BEHIND = Rounds(read_back=False, kernel_us=900, call="cudaHostAlloc", call_us=4
 """The device has work for longer than the host takes."""
 
 
+_IN_A_RANGE = Cause(forward_in="get_data_parallel_group")
+_NO_OPERATORS = {"nvprof": "a table of device work and API calls has no operators and no ranges"}
+_STEPS_ONLY = {"nvprof": "a table of device work has no steps"}
+
+
+def _caused(
+    name: str,
+    plan: Plan,
+    cause: Cause,
+    *rules: str,
+    cured: Plan | None = None,
+    cure: Cause | None = None,
+    consequences: tuple[str, ...] = (),
+    hidden: Mapping[str, str] | None = None,
+) -> Ill:
+    run = partial(caused, plan=plan, cause=cause)
+    healthy = partial(caused, plan=cured or plan, cause=cure or Cause())
+    return Ill(name, run, healthy, rules, consequences, hidden or {})
+
+
+def _of_causes() -> list[Ill]:
+    """Return ills that are one cause with a name: none of them is an average."""
+    out = []
+    for slow in (0.15, 0.4):
+        plan = Plan(ranks=8, bucket_us=60, steps=8, layers=4)
+        late = ("exposed communication",)
+        name = f"a node of 4 ranks with kernels slower by {slow:.0%}"
+        out.append(_caused(name, plan, Cause(slow_node=slow), "straggler", consequences=late))
+    for heat in (0.35, 0.7):
+        plan = Plan(steps=24, layers=4, kernel_us=150)
+        out.append(
+            _caused(f"clocks that fall: {heat:.0%} slower at the end", plan, Cause(heat=heat), "slower and slower")
+        )
+    plan = Plan(steps=20, layers=4)
+    cause = Cause(grows_ms=0.4)
+    rules = ("slower and slower", "host pauses")
+    late = (_SYNC, *_EXPOSED)
+    empty = Cause(grows_ms=0.0005)
+    out.append(_caused("a list that grows", plan, cause, *rules, cure=empty, consequences=late, hidden=_NO_RANGES))
+    for size in (4, 15):
+        cause = Cause(sort_ms=size)
+        out.append(
+            _caused(
+                f"one operator of {size} ms on the host a step",
+                Plan(layers=4),
+                cause,
+                "long operator",
+                consequences=(_SYNC, *_EXPOSED),
+                hidden=_NO_OPERATORS,
+            )
+        )
+    cause = Cause(gil_ms=6)
+    name, quick = "another thread holds the interpreter", Cause(gil_ms=0.001)
+    out.append(_caused(name, Plan(), cause, "host pauses", cure=quick, consequences=late, hidden=_NO_RANGES))
+    plan = Plan(steps=24, layers=4, kernel_us=150)
+    cause = Cause(jitter=0.6)
+    out.append(_caused("steps that jitter", plan, cause, "uneven steps", hidden=_STEPS_ONLY))
+    plan = Plan(ill="shared device", ranks=2, steps=8, kernel_us=40, op_us=18)
+    out.append(_trained("two processes under MPS on one device", plan, "shared device", hidden=_ONE_FILE_EACH))
+    for loader in ("collate_fn", "tokenize", "prefetcher.next", "read_shard"):
+        plan = Plan(ill="data loading", size=8, loader=loader)
+        out.append(
+            _trained(f"data loading in {loader}", plan, "data loading", hidden=_NO_RANGES, consequences=_EXPOSED)
+        )
+    for name in ("get_image_features", "get_input_embeddings"):
+        plan = Plan(kernel_us=4, op_us=14, layers=16, steps=9, batch_mib=0.25)
+        cause = Cause(forward_in=name)
+        cured = replace(plan, op_us=0.2, launch_us=0.4)
+        out.append(_caused(f"launch-bound in {name}", plan, cause, "launch-bound", cured=cured, cure=cause))
+    return out
+
+
 def _healthy() -> list[Healthy]:
     big = Plan(kernel_us=1500, layers=8, steps=8, loss_every=1)
     return [
@@ -308,9 +381,18 @@ def _healthy() -> list[Healthy]:
         Healthy("few kernels back to back", partial(loop, plan=Rounds(rounds=2, kernels=20, kernel_us=800))),
         Healthy("compiled rounds", partial(loop, plan=_COMPILED)),
         Healthy("a long call behind a busy device", partial(loop, plan=_BEHIND)),
+        Healthy("8 ranks on noisy machines", _training(Plan(ranks=8, bucket_us=90, steps=8, layers=4)), 2.0),
+        Healthy("a long training run on a noisy machine", _training(Plan(steps=40, layers=3, kernel_us=150)), 2.5),
+        Healthy("training in get_data_parallel_group", partial(caused, plan=Plan(), cause=_IN_A_RANGE)),
         Healthy("a server with rare requests", partial(serve, requests=20, pause_ms=60)),
     ]
 
 
-ILLS: tuple[Ill, ...] = (*_of_the_host(), *_of_gaps(), *_of_the_device(), *_of_several_ranks())
+ILLS: tuple[Ill, ...] = (
+    *_of_the_host(),
+    *_of_gaps(),
+    *_of_the_device(),
+    *_of_several_ranks(),
+    *_of_causes(),
+)
 HEALTHY: tuple[Healthy, ...] = tuple(_healthy())

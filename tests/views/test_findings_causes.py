@@ -8,9 +8,9 @@ from views.tables import Row, trace
 from views.test_findings import FINDINGS, MS, US, found, one, step
 
 from tracekit.errors import UsageError
+from tracekit.index import loaders
 from tracekit.index import owners as owners_of
 from tracekit.index import pauses as host_pauses
-from tracekit.index import pauses as loaders
 from tracekit.index.trace_index import TraceIndex
 from tracekit.model.trace import Trace
 from tracekit.pipeline import render, report_of
@@ -188,9 +188,42 @@ def test_loaders_are_recognised_by_their_names(name: str) -> None:
     assert any(each.cell == f"user_defined.{name}.total" for each in finding.evidence)
 
 
-@pytest.mark.parametrize("name", ["prefetch_weights", "upload", "target", "forward", "loader_free", "payload"])
+@pytest.mark.parametrize(
+    "name",
+    ["prefetch_weights", "upload", "target", "forward", "loader_free", "payload", "get_image_features",
+     "get_input_embeddings", "get_data_parallel_group", "get_batch_size", "DataLoader.__len__", "build_dataloader",
+     "len(dataloader)", "detokenize", "decode", "decode_batch", "load_state_dict", "collate_gradients"],
+)  # fmt: skip
 def test_other_names_are_no_loaders(name: str) -> None:
     assert not found(loading(name), "data loading")
+
+
+@pytest.mark.parametrize("name", ["__init__", "__len__", "_worker_loop_init", "state_dict"])
+def test_frames_of_a_loaders_file_that_return_no_data_are_no_loads(name: str) -> None:
+    for frame in (f"torch/utils/data/dataloader.py(300): {name}", f"{name} (dataloader.py:300)"):
+        assert not found(loading(frame, "python_op"), "data loading")
+
+
+@pytest.mark.parametrize("name", ["__next__", "_next_data", "_try_get_data"])
+def test_frames_of_a_loaders_file_that_return_data_are_loads(name: str) -> None:
+    for frame in (f"torch/utils/data/dataloader.py(721): {name}", f"{name} (dataloader.py:721)"):
+        assert one(loading(frame, "python_op"), "data loading").confidence == "high"
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["collate_fn", "decode_jpeg", "read_shard", "prefetcher.next", "tokenize", "loadBatch", "train_loader.__next__",
+     "data/utils.py(12): collate_fn", "read_tfrecord", "get_image"],
+)  # fmt: skip
+def test_a_habit_of_naming_is_a_load_at_lower_confidence(name: str) -> None:
+    finding = one(loading(name), "data loading")
+    assert finding.confidence == "medium"
+    assert "only the name of the range says that it loads data" in finding.because
+
+
+@pytest.mark.parametrize("name", ["DataLoader", "DALIGenericIterator.__next__", "webdataset.next", "train_dataloader"])
+def test_a_loaders_class_is_a_load_at_high_confidence(name: str) -> None:
+    assert one(loading(name), "data loading").confidence == "high"
 
 
 def test_a_loader_of_the_users_own_name() -> None:

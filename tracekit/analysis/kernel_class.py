@@ -24,7 +24,7 @@ import numpy as np
 
 from tracekit.model.arrow import I64
 
-__all__ = ["RULES", "ClassRule", "KernelClass", "class_codes", "classify", "parse_rules"]
+__all__ = ["LONGEST_NAME", "RULES", "ClassRule", "KernelClass", "class_codes", "classify", "parse_rules"]
 
 LONGEST_NAME = 4096
 """Characters of a name that are looked at: template arguments behind them add nothing, and names of 142 MB exist."""

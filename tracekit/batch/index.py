@@ -48,7 +48,7 @@ from tracekit.render.base import RenderOptions
 from tracekit.render.page import batch_page, shell
 from tracekit.render.page.batch_page import BatchPage, Link, Trend
 
-__all__ = ["Budget", "broken", "figures_of", "forget", "parse", "reasons_of", "write", "write_assets"]
+__all__ = ["Budget", "broken", "figures_of", "forget", "left_out", "parse", "reasons_of", "write", "write_assets"]
 
 # The key figures of a run, read from the tables of its report: page and report always agree.
 

@@ -21,7 +21,7 @@ from tracekit.model.report import Cell, integer_of
 from tracekit.model.schema import DEVICE_WORK
 from tracekit.model.trace import Run
 
-__all__ = ["COLUMNS", "LanePlace", "device_label", "find", "owner_labels"]
+__all__ = ["COLUMNS", "LanePlace", "device_label", "device_model", "find", "owner_labels"]
 
 COLUMNS = frozenset({"kind", "dur_ns", "source", "rank", "pid", "tid", "device", "context", "stream"})
 

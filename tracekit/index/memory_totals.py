@@ -8,6 +8,8 @@ import pyarrow as pa
 from tracekit.model import arrow
 from tracekit.model.arrow import I64, Chunked, Mask, pc
 
+__all__ = ["RUNNING_TOTALS", "TYPES", "extracted", "stated_totals"]
+
 TYPES = ("allocated", "reserved")
 """What the program asked for, and what the framework took from the device."""
 RUNNING_TOTALS = (

@@ -80,7 +80,13 @@ def find(index: TraceIndex, *, join_ranks: bool = False) -> Owners:
         place = grouping.Key(np.where(rank.codes > 0, _joined(index, place, rank), place.codes), place.labels)
     groups = grouping.group_by(place, rank, process)
     keys = list(zip(*groups.labels, strict=True))
-    order = sorted(range(groups.count), key=lambda g: [(cell is None, cell or 0) for cell in keys[g]])
+    # Ranks are in numeric order, whatever the order of the inputs; ranks of several runs are run by run.
+    known = [rank for _, rank, _ in keys if rank is not None]
+    by_rank = len(known) == len(keys) == len(set(known))
+    order = sorted(
+        range(groups.count),
+        key=lambda g: [(cell is None, cell or 0) for cell in ((keys[g][1], *keys[g]) if by_rank else keys[g])],
+    )
     number = np.empty(groups.count, np.int64)
     number[order] = np.arange(groups.count)
     places, ranks, pids = ([labels[g] for g in order] for labels in groups.labels)

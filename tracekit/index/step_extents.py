@@ -34,6 +34,8 @@ from tracekit.index.trace_index import TraceIndex, join
 from tracekit.model.arrow import I64, Mask
 from tracekit.model.schema import Kind
 
+__all__ = ["AHEAD", "COLUMNS", "StepExtents", "given_extents", "step_extents"]
+
 COLUMNS = _steps.COLUMNS | _devices.COLUMNS | launches.COLUMNS | {"stream"}
 AHEAD = 0.05
 """The least difference of the steps of host and device, as a share of a step."""

@@ -46,6 +46,7 @@ __all__ = [
     "Flame",
     "Headline",
     "Heat",
+    "LeadFigure",
     "QuotedTable",
     "Report",
     "ReportTable",

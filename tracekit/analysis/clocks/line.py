@@ -18,7 +18,7 @@ import numpy as np
 from tracekit.analysis.statistics import nearest_rank
 from tracekit.model.arrow import F64, I64
 
-__all__ = ["LEAST", "LEAST_FOR_DRIFT", "ClockLine", "fit", "limit"]
+__all__ = ["LEAST", "LEAST_FOR_DRIFT", "ClockLine", "fit", "limit", "robust"]
 
 LEAST = 3
 """With fewer differences there is no line: two points are always on one."""

@@ -18,9 +18,8 @@ from tracekit.analysis.segments import distinct, rows_by
 from tracekit.analysis.series import judge
 from tracekit.index import devices as _devices
 from tracekit.index import gaps as _gaps
-from tracekit.index import launches
+from tracekit.index import launches, loaders
 from tracekit.index import owners as _owners
-from tracekit.index import pauses as _loaders
 from tracekit.index import pauses as _pauses
 from tracekit.index import step_extents as _extents
 from tracekit.index import steps as _steps
@@ -136,7 +135,9 @@ def size(amount: float) -> str:
 
 
 OWNERS = 8
-"""The most ranks whose critical path is computed."""
+"""The ranks whose critical path is computed, however many events they have."""
+MOST_ROWS = 4_000_000
+"""More ranks are examined as long as their rows are not more than this together."""
 LEAST_WORK = 10
 """Pieces of device work: an owner without host rows needs at least this many to be checked."""
 PAUSE_IDLE = 0.1
@@ -213,12 +214,18 @@ class Facts:
 
     @cached_property
     def graphs(self) -> dict[int, OwnGraph]:
-        """The graph of each owner with host rows, of the first OWNERS; none where times are impossible."""
+        """The graph of each owner with host rows, of those that are examined; none where times are impossible."""
         try:
-            found = _path_graph.graphs(self.index, self.owners, most=OWNERS)
+            found = _path_graph.graphs(self.index, self.owners, most=self.examined)
             return {each.owner: each for each in found if each.graph.span}
         except OverflowError:
             return {}
+
+    @cached_property
+    def examined(self) -> int:
+        """The number of owners, the first ones, that are examined: all of them, unless they have very many events."""
+        rows = np.cumsum(np.bincount(self.owners.codes, minlength=len(self.owners)))
+        return max(OWNERS, int(np.count_nonzero(rows <= MOST_ROWS)))
 
     @cached_property
     def paths(self) -> dict[int, Path]:
@@ -282,7 +289,12 @@ class Facts:
     @cached_property
     def loads(self) -> I64:
         """Rows of EVENTS that load data."""
-        return _loaders.find_loaders(self.index, self.loader)
+        return loaders.find_loaders(self.index, self.loader)
+
+    @cached_property
+    def certain_loads(self) -> I64:
+        """Those of `loads` that a loader's class, its producer or the user marks, not their name alone."""
+        return loaders.certain_loaders(self.index, self.loader)
 
     def pauses(self, owner: int) -> Pauses | None:
         """Return the pauses of the owner's host; None where no thread is known to launch."""
@@ -347,10 +359,10 @@ class Facts:
         return union(found, merge(self.starts[loads], self.starts[loads] + self.lengths[loads]))
 
     def looked_at(self) -> Iterator[int]:
-        """Yield the owners with a graph; without any, those with LEAST_WORK device events. OWNERS at most."""
+        """Yield the owners with a graph; without any, those with LEAST_WORK device events. `examined` at most."""
         pieces = np.bincount(self.owners.codes[self.work.rows], minlength=len(self.owners))
         alone = [] if self.graphs else np.flatnonzero(pieces >= LEAST_WORK).tolist()
-        yield from sorted({*self.graphs, *alone})[:OWNERS]
+        yield from sorted({*self.graphs, *alone})[: self.examined]
 
     def window(self, owner: int) -> tuple[int, int]:
         """Return the begin and end of the window that shares of this owner refer to."""

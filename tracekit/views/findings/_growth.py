@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 
 from tracekit.analysis.segments import rows_by
+from tracekit.analysis.trend import chance_of_rise, median_slope
 from tracekit.index.grouping import group_by
 from tracekit.index.lanes import device_label
 from tracekit.model.arrow import F64, I64
@@ -46,10 +45,10 @@ def memory_growth(facts: Facts) -> RuleResult:
         if lows.size < LEAST_STEPS:
             continue
         tried = True
-        slope = _slope(lows)
+        slope = median_slope(lows)
         grown = slope * (lows.size - 1)
-        late = _slope(lows[lows.size // 2 :])
-        if grown < facts.thresholds["growth_bytes"] or late < _LATE * slope or _chance(lows) > CHANCE:
+        late = median_slope(lows[lows.size // 2 :])
+        if grown < facts.thresholds["growth_bytes"] or late < _LATE * slope or chance_of_rise(lows) > CHANCE:
             continue
         device = place.labels[2][number]
         where = "host" if device is None else device_label(device)
@@ -101,32 +100,6 @@ def _least_in_each(times: I64, level: I64, edges: I64) -> F64:
         if bounds[i + 1] > bounds[i]:
             found[i] = min(found[i], float(level[bounds[i] : bounds[i + 1]].min()))
     return found
-
-
-def _some(values: F64) -> F64:
-    """Return at most 400 of the values, evenly spread: pairs of them all would be too many."""
-    at = np.linspace(0, values.size - 1, min(values.size, 400)).astype(np.int64)
-    found: F64 = values[at]
-    return found
-
-
-def _slope(values: F64) -> float:
-    """Return the median slope of all pairs (Theil and Sen)."""
-    i, j = np.triu_indices(min(values.size, 400), 1)
-    some = values[np.linspace(0, values.size - 1, min(values.size, 400)).astype(np.int64)]
-    return (
-        float(np.median((some[j] - some[i]) / (j - i))) * (some.size - 1) / max(values.size - 1, 1) if i.size else 0.0
-    )
-
-
-def _chance(values: F64) -> float:
-    """Return the chance of such a rise in values without a trend (Mann-Kendall, normal approximation, one-sided)."""
-    some = _some(values)
-    i, j = np.triu_indices(some.size, 1)
-    score = float(np.sign(some[j] - some[i]).sum())
-    n = some.size
-    deviation = math.sqrt(n * (n - 1) * (2 * n + 5) / 18)
-    return 0.5 * math.erfc((score - 1) / deviation / math.sqrt(2)) if score > 0 else 1.0
 
 
 MEMORY_GROWTH = Rule(

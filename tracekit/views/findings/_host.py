@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
 import numpy as np
 
-from tracekit.analysis.intervals import Ranges, clip, difference, gaps, length, merge
+from tracekit.analysis.intervals import Ranges, clip, difference, gaps, length, merge, union
 from tracekit.analysis.nesting import innermost
 from tracekit.analysis.path_graph import PathPart
 from tracekit.analysis.series import judge
@@ -33,6 +34,7 @@ from tracekit.views.findings._facts import (
     sure,
     whole_percent,
 )
+from tracekit.views.findings._long_operators import long_pieces
 from tracekit.views.findings.rule import Rule, threshold
 from tracekit.views.tables import api
 
@@ -45,6 +47,11 @@ _LAST_WAITS = "each wait is the last one before a pause that may be a wait for r
 _MANY_KERNELS = 100
 """With fewer kernels, one long gap can be most of the idle time: the longest gaps may then not be."""
 _LONGEST_GAPS = 0.1
+_LONG_GAP = 20
+"""How many times the median gap a gap takes that is not slow launching: it has a cause of its own."""
+_SHORTEST_LONG_GAP = 300_000
+_LONG_CALL = 20
+"""How many times the median launch call one takes that does something else, such as loading a module."""
 
 
 def needless_sync(facts: Facts) -> RuleResult:
@@ -161,8 +168,12 @@ def launch_bound(facts: Facts) -> RuleResult:
         idle, device = _idle(facts, owner, ("host late", "launch latency"))
         # A loader, a pause of the host, a request that has not come: each has a name of its own.
         low, high = facts.window(owner)
-        explained = facts.explained(owner)
+        long = long_pieces(facts, owner)
+        explained = union(facts.explained(owner), long.times)
         idle = difference(idle, explained)
+        # Launching is slow everywhere or not at all: a few gaps that are much longer than the others are not it.
+        longest = _longest(idle)
+        idle, explained = difference(idle, longest), union(explained, longest)
         rest = gaps(explained, low, high)
         whole, taken = length(rest), length(idle)
         if device is None or not whole or taken / whole < facts.thresholds["launch_idle_share"]:
@@ -174,7 +185,7 @@ def launch_bound(facts: Facts) -> RuleResult:
         short = np.count_nonzero(facts.lengths[own] < apart) / max(own.size, 1)
         if short < facts.thresholds["launch_short_share"]:
             continue
-        bound = _launch_bound(facts, owner)
+        bound = _launch_bound(facts, owner, long.nodes)
         if bound.share < max(facts.thresholds["launch_idle_share"], facts.thresholds["least_share"]):
             continue
         calls, place = facts.calls_of(kernels), row_of(device)
@@ -235,6 +246,15 @@ def _few_gaps(idle: Ranges) -> bool:
     return bool(2 * lengths[:longest].sum() >= lengths.sum())
 
 
+def _longest(idle: Ranges) -> Ranges:
+    """Return the gaps that take many times as long as the median one."""
+    lengths = idle[1] - idle[0]
+    if not lengths.size:
+        return idle
+    long = lengths >= max(_SHORTEST_LONG_GAP, _LONG_GAP * float(np.median(lengths)))
+    return idle[0][long], idle[1][long]
+
+
 def _begin_in(ranges: Ranges, times: I64) -> Mask:
     """Return which times lie in the merged ranges."""
     at = np.searchsorted(ranges[0], times, "right") - 1
@@ -242,18 +262,29 @@ def _begin_in(ranges: Ranges, times: I64) -> Mask:
     return found
 
 
-def _launch_bound(facts: Facts, owner: int) -> Bound:
-    """Return the bound if operators and launch calls took no time; first steps keep their excess."""
-    launching = _launching(facts, owner)
-    bound = facts.bounds(owner, [launching])[0]
+def _launch_bound(facts: Facts, owner: int, long: Mask) -> Bound:
+    """Return the bound if operators and launch calls took no time; first steps keep their excess.
+
+    long: nodes of the graph that have a cause of their own.
+    """
+    every = _launching(facts, owner)
+    launching = every & ~long
+    # What is long would still have taken as long as the others.
+    nodes = facts.graphs[owner].graph.nodes
+    own = launching & (nodes.parts == PathPart.HOST)
+    typical = int(np.median((nodes.ends - nodes.starts)[own])) if own.any() else 0
+    extra = typical * int(np.count_nonzero(every & long))
     first, last = facts.warm_up(owner)
-    if not first.size:
-        return bound
-    slow = _begin_in((first, last), facts.graphs[owner].graph.nodes.starts)
-    mine = facts.steps.owner == owner
-    judged = judge(facts.extents.steps.durations[mine])
-    rest = facts.bounds(owner, [launching & ~slow])[0]
-    return facts.bounds(owner, [launching], most=rest.ns + judged.warm_up * judged.median)[0]
+    most = None
+    if first.size:
+        slow = _begin_in((first, last), nodes.starts)
+        mine = facts.steps.owner == owner
+        judged = judge(facts.extents.steps.durations[mine])
+        rest = facts.bounds(owner, [launching & ~slow])[0]
+        most = rest.ns + judged.warm_up * judged.median
+    bound = facts.bounds(owner, [launching], most=most)[0]
+    low, high = facts.window(owner)
+    return replace(bound, ns=bound.ns + extra, share=(bound.ns + extra) / max(high - low, 1)) if extra else bound
 
 
 def _launching(facts: Facts, owner: int) -> Mask:
@@ -270,6 +301,11 @@ def _launching(facts: Facts, owner: int) -> Mask:
     for name in NAMED:  # what has a finding of its own is not launching
         if name in facts.results and label in facts.results[name].times:
             found &= ~_begin_in(facts.results[name].times[label], nodes.starts)
+    # A call that takes many times the median loads a module or compiles: that is not how launching is slow.
+    calls = np.flatnonzero(launches & found[:host])
+    lengths = nodes.ends[calls] - nodes.starts[calls]
+    if calls.size:
+        found[calls[lengths >= max(_SHORTEST_LONG_GAP, _LONG_CALL * float(np.median(lengths)))]] = False
     return found & ~facts.inside(owner, facts.loads) if facts.loads.size else found
 
 

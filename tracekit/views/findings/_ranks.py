@@ -11,11 +11,14 @@ from tracekit.analysis.segments import rows_by
 from tracekit.index import collectives, matched_collectives
 from tracekit.index.grouping import group_by
 from tracekit.index.lanes import device_label
+from tracekit.index.matched_collectives import MatchedCollectives
 from tracekit.model.arrow import I64, Mask
 from tracekit.model.report import Finding
 from tracekit.model.schema import Kind
 from tracekit.model.units import Unit
-from tracekit.views.findings._facts import NO_WORK, OWNERS, Bound, Facts, RuleResult, how, percent, span
+from tracekit.views.findings._facts import NO_WORK, Bound, Facts, RuleResult, how, percent, span
+from tracekit.views.findings._late_groups import LateGroup, late_groups
+from tracekit.views.findings._slow_steps import slow_steps
 from tracekit.views.findings.rule import Rule, threshold
 from tracekit.views.ranks import ranks
 from tracekit.views.ranks.ranks import clocks_of, on_one_clock, skews_of, stragglers
@@ -32,35 +35,29 @@ def straggler(facts: Facts) -> RuleResult:
     """Return ranks that come last to collectives more often than chance. The owners of `facts` are ranks."""
     owners = facts.owners
     every = matched_collectives.find(facts.index, owners)
+    slow = slow_steps(facts)
     if not every.count:
-        return RuleResult(why_not="needs collectives on two or more ranks")
+        return RuleResult(slow, why_not="needs collectives on two or more ranks")
     clocks = clocks_of(owners, every)
     met = matched_collectives.only(every, on_one_clock(owners, every, clocks))
-    if not met.count:
-        return RuleResult(why_not="the clocks of the ranks could not be aligned")
-    skews = skews_of(met, clocks)
-    if not skews.judged.any():
-        return RuleResult(why_not="the clocks of the ranks could not be aligned")
-    found = []
+    skews = skews_of(met, clocks) if met.count else None
+    if skews is None or not skews.judged.any():
+        return RuleResult(slow, why_not="the clocks of the ranks could not be aligned")
+    found: list[Finding] = []
     times: dict[str, Ranges] = {}
+    groups = late_groups(facts.index, owners, met, skews, clocks)
+    together = {owner for group in groups for owner in group.owners}
+    for group in groups:
+        found += _group_finding(facts, met, group, times)
     for one in stragglers(owners, met, skews):
+        # Where a whole node is late, which of its ranks is last is chance.
+        if one.owner in together:
+            continue
         waiting = np.isin(met.meeting, one.meetings) & (met.owner != one.owner)
-        best, who = Bound(0, 0.0, on_path=False), -1
-        for owner in np.unique(met.owner[waiting]).tolist():
-            if facts.graphs and owner not in facts.graphs:
-                continue
-            rows = facts.within(owner, met.rows[waiting & (met.owner == owner)])
-            if not rows.size:
-                continue
-            bound = facts.bound(owner, rows, most=one.late)
-            if bound.ns > best.ns:
-                best, who = bound, owner
+        best, who = _saving(facts, met, waiting, one.late)
         if best.share < max(facts.thresholds["straggler_share"], facts.thresholds["least_share"]):
             continue
-        for owner in np.unique(met.owner[waiting]).tolist():
-            here = facts.ranges(met.rows[waiting & (met.owner == owner)])
-            label = facts.label(owner)
-            times[label] = union(times[label], here) if label in times else here
+        _add_times(facts, met, waiting, times)
         label = owners.labels[one.owner]
         own = met.rows[np.isin(met.meeting, one.meetings) & (met.owner == one.owner)]
         reason = (
@@ -85,7 +82,72 @@ def straggler(facts: Facts) -> RuleResult:
                 "tracekit summary NEW --view ranks: last of this rank is near that of the others.",
             )
         )
+    late = {each.owner for each in found} | {facts.label(owner) for owner in together}
+    found += [each for each in slow if each.owner not in late]
     return RuleResult(tuple(found), times=times)
+
+
+def _saving(facts: Facts, met: MatchedCollectives, waiting: Mask, late: int) -> tuple[Bound, int]:
+    """Return the largest bound of the owners that wait in these rows of `met`, at most the lateness, and the owner."""
+    best, who = Bound(0, 0.0, on_path=False), -1
+    for owner in np.unique(met.owner[waiting]).tolist():
+        if facts.graphs and owner not in facts.graphs:
+            continue
+        rows = facts.within(owner, met.rows[waiting & (met.owner == owner)])
+        if not rows.size:
+            continue
+        bound = facts.bound(owner, rows, most=late)
+        if bound.ns > best.ns:
+            best, who = bound, owner
+    return best, who
+
+
+def _add_times(facts: Facts, met: MatchedCollectives, waiting: Mask, times: dict[str, Ranges]) -> None:
+    """Add the times in which the owners of these rows of `met` wait."""
+    for owner in np.unique(met.owner[waiting]).tolist():
+        here = facts.ranges(met.rows[waiting & (met.owner == owner)])
+        label = facts.label(owner)
+        times[label] = union(times[label], here) if label in times else here
+
+
+def _group_finding(facts: Facts, met: MatchedCollectives, group: LateGroup, times: dict[str, Ranges]) -> list[Finding]:
+    """Return the finding of a group that comes late together, if it is worth it."""
+    members = list(group.owners)
+    inside = np.isin(met.meeting, group.meetings)
+    waiting = inside & ~np.isin(met.owner, members)
+    best, who = _saving(facts, met, waiting, group.late)
+    if best.share < max(facts.thresholds["straggler_share"], facts.thresholds["least_share"]):
+        return []
+    _add_times(facts, met, waiting, times)
+    labels = facts.owners.labels
+    cells = [cell for o in members[:2] for cell in facts.cells("ranks", labels[o], ("last", "late"), owner=labels[o])]
+    who_is_late = f"{group.name[0].upper()}{group.name[1:]}"
+    unnamed = group.name.startswith("ranks ")
+    if not unnamed:
+        who_is_late += f" ({len(members)} ranks: {', '.join(labels[o] for o in members[:8])})"
+    reason = (
+        f"the upper bound is for {labels[who]}: its collectives with these ranks take no time, and not more than the "
+        "lateness"
+    )
+    return [
+        Finding(
+            "straggler",
+            facts.label(members[0]),
+            f"{who_is_late} {'come' if unnamed else 'comes'} late together to {group.last:,} of {group.trials:,} "
+            f"collectives ({percent(group.last / group.trials)}), by {span(group.median)} in the median and "
+            f"{span(group.late)} in all: the others wait.",
+            tuple(cells),
+            facts.ids(met.rows[inside & np.isin(met.owner, members)]),
+            best.ns,
+            best.share,
+            "high" if best.on_path and not best.doubtful else "medium",
+            "a binomial test over all collectives, of the whole group against the median of the other ranks; "
+            + (reason + how(best) if best.on_path else f"{reason}; the trace has no host calls"),
+            "Look at what these ranks share: the node (clocks and heat of its devices, its processors, its disks, "
+            "other jobs on it), its network, or a part of the model that is larger than the others.",
+            "tracekit summary NEW --view ranks: these ranks come last as often as the others.",
+        )
+    ]
 
 
 def shared_device(facts: Facts) -> RuleResult:
@@ -112,7 +174,7 @@ def shared_device(facts: Facts) -> RuleResult:
         if changes < LEAST_CHANGES:
             continue
         device = device_label(place.labels[1][number])
-        for one in who[:OWNERS].tolist():
+        for one in who.tolist():
             others = merge(starts[mine[owner[mine] != one]], ends[mine[owner[mine] != one]])
             low, high = facts.window(one)
             others = clip(others, low, max(low, high))

@@ -29,18 +29,20 @@ from tracekit.model.units import Unit
 from tracekit.views import tabulate
 from tracekit.views.base import View, ViewColumn, ViewOptions
 from tracekit.views.findings import (
+    _bandwidth,
     _copies,
     _device,
-    _facts,
     _growth,
     _host,
     _loading,
     _long_calls,
+    _long_operators,
     _lost,
     _pauses,
     _ranks,
     _relations,
     _starts,
+    _trends,
     _unexplained,
     _waves,
 )
@@ -60,16 +62,20 @@ RULES = (
     _waves.TAIL_EFFECT,
     _device.LITTLE_PARALLELISM,
     _device.EXPENSIVE_ARITHMETIC,
+    _long_operators.LONG_OPERATOR,
     _host.LAUNCH_BOUND,
     _copies.PAGEABLE_COPIES,
     _copies.TINY_COPIES,
     _copies.EXPOSED_COPIES,
     _device.EXPOSED_COMMUNICATION,
+    _bandwidth.LOW_BANDWIDTH,
     _ranks.STRAGGLER,
     _starts.WARM_UP,
     _starts.START_UP,
     _starts.DEVICE_ALLOCATION,
     _growth.MEMORY_GROWTH,
+    _trends.SLOWING,
+    _trends.UNEVEN,
     _ranks.SHARED_DEVICE,
     _ranks.UNEQUAL_STAGES,
     _lost.LOST_ROWS,
@@ -148,8 +154,8 @@ def _checked_rules(index: TraceIndex, options: ViewOptions) -> tuple[list[Findin
         del results[_unexplained.UNEXPLAINED_IDLE.name]
     findings = _relations.in_order(_lost.reserved(_relations.explained(results, findings, _CAUSES)))
     notes = _checked(results, findings)
-    if len(facts.owners) > _facts.OWNERS and not len(facts.graphs) < _facts.OWNERS:
-        notes.append(f"only the first {_facts.OWNERS} of {len(facts.owners):,} ranks or inputs were checked")
+    if len(facts.owners) > facts.examined and not len(facts.graphs) < facts.examined:
+        notes.append(f"only the first {facts.examined:,} of {len(facts.owners):,} ranks or inputs were checked")
     return findings, notes
 
 

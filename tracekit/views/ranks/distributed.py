@@ -33,7 +33,7 @@ from tracekit.views.base import View, ViewColumn, ViewOptions
 from tracekit.views.named import from_totals
 from tracekit.views.totals import both_note
 
-__all__ = ["VIEW", "CollectiveFigures", "RankFigures", "each_of", "figures", "kinds_of_rows"]
+__all__ = ["VIEW", "CollectiveFigures", "RankFigures", "each_of", "figures", "kinds_of_rows", "message_bytes"]
 
 # The table `bandwidth`: how fast messages of each size went, by the formulas of nccl-tests (doc/PERFORMANCE.md there).
 #
@@ -154,7 +154,7 @@ def _sized(index: TraceIndex, rows: I64, found: list[Collective]) -> _Sized:
     time = np.full(first.size, np.iinfo(np.int64).max)
     np.minimum.at(time, place, index.ints("dur_ns")[rows])
     known = [found[i] for i in first.tolist()]
-    message = np.array([_message(each) for each in known], np.int64)
+    message = np.array([message_bytes(each) for each in known], np.int64)
     keep = (message > 0) & (time > 0)
     return _Sized(
         [each.name or "(no name)" for each, kept in zip(known, keep.tolist(), strict=True) if kept],
@@ -166,7 +166,8 @@ def _sized(index: TraceIndex, rows: I64, found: list[Collective]) -> _Sized:
     )
 
 
-def _message(each: Collective) -> int:
+def message_bytes(each: Collective) -> int:
+    """Return the size of the message, as nccl-tests counts it; 0 where it is not known."""
     if each.size is None:
         return 0
     if each.name in _ALL_PUT_IN:

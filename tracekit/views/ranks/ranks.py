@@ -43,15 +43,19 @@ from tracekit.views.base import View, ViewColumn, ViewOptions
 __all__ = [
     "BUSY",
     "BUSY_ALONE",
+    "CHANCE",
+    "LEAST_LATE",
     "MEASURES",
     "STRAGGLER",
     "VIEW",
     "Loads",
+    "Skews",
     "clocks_of",
     "loads",
     "on_one_clock",
     "skews_of",
     "stragglers",
+    "tail_chance",
 ]
 
 # Skews of collectives on one clock, and the test that names stragglers, for the view `ranks`.
@@ -153,7 +157,7 @@ def stragglers(owners: _owners.Owners, met: MatchedCollectives, skews: Skews) ->
             continue
         # The smallest meeting of an owner has the largest probability that it is last by chance.
         share = 1 / int(sizes[np.unique(met.meeting[met.owner == o])].min())
-        if _tail(int(came[o]), trials, share) * len(here) > CHANCE:
+        if tail_chance(int(came[o]), trials, share) * len(here) > CHANCE:
             continue
         delays = grouped(np.zeros(int(came[o]), np.int64), 1, skews.late[mine])
         median, late = int(delays.percentile(50)[0]), int(delays.total[0])
@@ -161,7 +165,7 @@ def stragglers(owners: _owners.Owners, met: MatchedCollectives, skews: Skews) ->
     return found
 
 
-def _tail(least: int, trials: int, share: float) -> float:
+def tail_chance(least: int, trials: int, share: float) -> float:
     """Return the probability of at least `least` successes in so many trials."""
     if share >= 1:
         return 1.0

@@ -43,7 +43,7 @@ from tracekit.views.named import from_totals
 from tracekit.views.quantities import quantity, ratio, span
 from tracekit.views.totals import both_note
 
-__all__ = ["ON_NO_THREAD", "VIEW"]
+__all__ = ["ON_NO_THREAD", "OTHERS", "PHASES", "STEP", "VIEW"]
 
 PHASES = {
     Kind.DATALOADER: "Dataloader",

@@ -1,0 +1,115 @@
+"""Findings about groups of ranks that come late together, and ranks that are slow in their own steps."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+from views.hosts import call, op
+from views.tables import Row, trace
+from views.test_findings import MS, US, collective, found, one, step
+
+from tracekit.index import owners as owners_of
+from tracekit.index.trace_index import TraceIndex
+from tracekit.model.trace import Trace
+
+
+def late(members: tuple[int, ...], ranks: int = 8, by: int = 300 * US, noise: float = 20.0, rounds: int = 30) -> Trace:
+    """Ranks that meet in collectives, to which some come late; noise: us, of each start."""
+    rng = random.Random(7)
+    rows: list[Row] = []
+    end = 0
+    for i in range(rounds):
+        begin = end + 500 * US
+        starts = [begin + (by if r in members else 0) + round(abs(rng.gauss(0, noise)) * US) for r in range(ranks)]
+        end = max(starts) + 100 * US
+        for rank, start in enumerate(starts):
+            own = {"pid": rank, "rank": rank, "source": rank}
+            rows += [
+                call(i, start - 5 * US, start, **own),
+                collective(rank, start, end + rng.randrange(900), pid=rank, correlation=i),
+                op("cudaStreamSynchronize", start, end, "runtime", correlation=100 + i, **own),
+            ]  # fmt: skip
+    return trace(*rows)
+
+
+@pytest.mark.parametrize("members", [(4, 5, 6, 7), (0, 1, 2, 3), (1, 5), (0, 3, 6)])
+def test_ranks_that_come_late_together_are_one_finding(members: tuple[int, ...]) -> None:
+    finding = one(late(members), "straggler")
+    assert "come late together to 30 of 30 collectives" in finding.claim
+    assert finding.saving_ns >= 30 * 230 * US
+    assert finding.owner == f"rank {members[0]}"
+
+
+def test_one_late_rank_is_no_group() -> None:
+    assert one(late((5,)), "straggler").claim.startswith("rank 5 comes last in 30 of 30")
+
+
+@pytest.mark.parametrize("ranks", [4, 8, 16])
+def test_ranks_that_come_late_by_chance_are_no_group(ranks: int) -> None:
+    assert not found(late((), ranks, noise=60.0), "straggler")
+
+
+@pytest.mark.parametrize("members", [(4, 5, 6, 7), (9,)])
+def test_every_rank_is_examined_in_numeric_order(members: tuple[int, ...]) -> None:
+    made = late(members, 12)
+    finding = one(made, "straggler")
+    assert str(members[0]) in finding.claim
+    assert owners_of.find(TraceIndex(made)).labels == [f"rank {r}" for r in range(12)]
+
+
+def stepping(slow: int, since: int, factor: float, jitter: float = 0.01, ranks: int = 12, steps: int = 60) -> Trace:
+    rng = random.Random(3)
+    rows: list[Row] = []
+    for rank in range(ranks):
+        for number in range(steps):
+            took = 2 * MS * (factor if rank == slow and number >= since else 1) * rng.gauss(1, jitter)
+            at = number * 5 * MS
+            rows.append({**step(number, at, at + round(took)), "rank": rank, "source": 11 - rank, "pid": rank})
+    return trace(*rows)
+
+
+def test_a_rank_whose_own_steps_are_longer_is_found_with_the_step_from_which_it_is() -> None:
+    finding = one(stepping(10, 30, 1.35), "straggler")
+    assert finding.owner == "rank 10"
+    assert "in 30 of 60 steps (50.00 %) from step no. 31 on" in finding.claim
+    assert 30 * 0.62 * MS <= finding.saving_ns <= 30 * 0.75 * MS
+
+
+@pytest.mark.parametrize("jitter", [0.01, 0.05])
+def test_steps_that_are_longest_by_chance_are_no_finding(jitter: float) -> None:
+    assert not found(stepping(-1, 0, 1.0, jitter), "straggler")
+
+
+def messages(sizes: dict[int, float], ranks: int = 4) -> Trace:
+    """Rounds of collectives of so many bytes, each at so many GB/s of bus bandwidth, with nothing beside them."""
+    rows: list[Row] = []
+    at = key = 0
+    for _ in range(12):
+        for size, rate in sizes.items():
+            took = round(size * 2 * (ranks - 1) / ranks / rate)
+            key += 1
+            for rank in range(ranks):
+                own = {"pid": rank, "rank": rank, "source": rank}
+                start, end = at + 6 * US, at + 6 * US + took
+                args = f'{{"Collective name":"allreduce","Process Group Name":"0","Group size":{ranks}}}'
+                rows += [
+                    call(key, at, at + 5 * US, **own),
+                    {**collective(rank, start, end, pid=rank, correlation=key), "bytes": size, "args": args},
+                    op("cudaStreamSynchronize", start, end, "runtime", correlation=9000 + key, **own),
+                ]  # fmt: skip
+            at += took + 20 * US
+    return trace(*rows)
+
+
+def test_a_size_that_is_slow_against_the_best_of_the_group_is_named() -> None:
+    finding = one(messages({64 << 20: 200.0, 1 << 20: 10.0}), "low bandwidth")
+    assert "12 collectives all_reduce of 1.00 MiB reach 10 GB/s" in finding.claim
+    assert "5 % of the 200 GB/s" in finding.claim
+    true = 12 * round((1 << 20) * 1.5 * (1 / 10 - 1 / 200))
+    assert 0.98 * true <= finding.saving_ns <= 1.05 * true
+
+
+def test_sizes_that_are_all_about_as_fast_are_no_finding() -> None:
+    assert not found(messages({64 << 20: 200.0, 1 << 20: 150.0}), "low bandwidth")
+    assert not found(messages({1 << 20: 10.0}), "low bandwidth")
