@@ -150,10 +150,9 @@ def _finding(facts: Facts, owner: int, pauses: Pauses, bound: Bound) -> Finding:
     where = f" in {named(mine)}" if mine and (_COLLECTS.search(mine) or not pauses.in_step[longest]) else ""
     operators = facts.has_operators(owner)
     runs = "operator, call or load" if operators else "call or load"
-    of_all = "All" if part > 0.995 else whole_percent(part)
-    ranges = (
-        f" {of_all} of this time lies in the range {named(around)}." if around and around != mine * bool(where) else ""
-    )
+    held = ""
+    if around and around != mine * bool(where):
+        held = f", {'' if part > 0.995 else f'{whole_percent(part)} of it '}in the range {named(around)}"
     if around:
         because = "the pauses are certain, and the range around them names what the host does; "
     else:
@@ -168,7 +167,7 @@ def _finding(facts: Facts, owner: int, pauses: Pauses, bound: Bound) -> Finding:
     return Finding(
         "host pauses",
         facts.label(owner),
-        f"The host pauses {_claim(facts, owner, pauses, runs)}{where}.{ranges}",
+        f"The host pauses {_claim(facts, owner, pauses, runs, held)}{where}.",
         tuple(facts.cells("idle", "host late", ("total",), cause="host late")),
         facts.ids(pauses.after),
         bound.ns,
@@ -232,15 +231,15 @@ def _around(facts: Facts, owner: int, pauses: Pauses) -> tuple[str, float]:
     return (name, ns / total) if 2 * ns >= total else ("", 0.0)
 
 
-def _claim(facts: Facts, owner: int, pauses: Pauses, runs: str) -> str:
-    """Return how often the host pauses, where, and between what the longest pause lies."""
+def _claim(facts: Facts, owner: int, pauses: Pauses, runs: str, held: str = "") -> str:
+    """Return how often the host pauses, where, and between what the longest pause lies. held: the range around."""
     lengths = pauses.ends - pauses.starts
     longest = int(lengths.argmax())
     idle = percent(float(pauses.idle.sum() / lengths.sum()))
     before, after = (named(facts.name_of(int(rows[longest]))) for rows in (pauses.before, pauses.after))
     return (
         f"{plural('time', lengths.size)} for {span(int(lengths.sum()))} in all"
-        f"{_steps(facts, owner, pauses)}: no {runs} runs on the threads that launch, and the device is "
+        f"{_steps(facts, owner, pauses)}{held}: no {runs} runs on the threads that launch, and the device is "
         f"idle for {idle} of that time. The longest pause ({span(int(lengths[longest]))}) comes after {before} and "
         f"before {after}"
     )
