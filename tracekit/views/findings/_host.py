@@ -56,7 +56,8 @@ def needless_sync(facts: Facts) -> RuleResult:
         if not calls.size:
             continue
         low, high = facts.window(owner)
-        idle = length(_idle(facts, owner, ("synchronization",))[0])
+        waits, device = _idle(facts, owner, ("synchronization",))
+        idle = length(waits)
         # A wait behind which the device has work left keeps nothing waiting; where no launch is known, nor is this.
         if linked and idle < facts.thresholds["sync_share"] * (high - low):
             continue
@@ -69,6 +70,7 @@ def needless_sync(facts: Facts) -> RuleResult:
         codes, names = facts.names
         own = calls[codes[calls] == names.index(name)] if name else calls
         where, _ = _under(facts, calls)
+        place = {} if device is None else row_of(device)
         times[facts.label(owner)] = facts.ranges(calls)
         found.append(
             Finding(
@@ -78,8 +80,8 @@ def needless_sync(facts: Facts) -> RuleResult:
                 f"({span(int(took.sum()))} in them, {named(name)} most), and the device then has no work."
                 + (f" Most of it under {named(where)}." if where else ""),
                 tuple(
-                    facts.cells("api", name, ("calls", "total"), name=name)
-                    + facts.cells("idle", "synchronization", ("total",), cause="synchronization")
+                    facts.own_cells(owner, "api", name, ("calls", "total"), name=name)
+                    + facts.cells("idle", "synchronization", ("total",), cause="synchronization", **place)
                 ),
                 facts.ids(own),
                 bound.ns,
