@@ -278,26 +278,26 @@ class Contracted:
         )
 
 
-def gains(graph: Contracted, masks: Sequence[Numbers], *, pauses: bool) -> I64:
+def gains(graph: Contracted, masks: Sequence[Numbers], *, pauses: bool, longest: int | None = None) -> I64:
     """Return how much earlier the last node ends for each set of nodes that take no time, shape (k,), k at least 1.
 
     masks: true for the nodes of a set, or the ns by which each node would be shorter. pauses: short ones between two
-    nodes of a set that follow each other on a chain take no time either.
+    nodes of a set that follow each other on a chain take no time either. longest: of these, ns; None: SHORT_PAUSE.
     """
     # Doubts are evaluated one by one, which takes as long for many sets as for one.
     cells = _CELLS if graph.sure.size < _MANY_DOUBTS else 2 * _CELLS
     at_once = max(1, cells // max(graph.kept.size, 1))
-    between = _short_pauses(graph) if pauses else None
+    between = _short_pauses(graph, SHORT_PAUSE if longest is None else longest) if pauses else None
     parts = [_Evaluation(graph, masks[i : i + at_once], between).result() for i in range(0, len(masks), at_once)]
     return np.concatenate(parts)
 
 
-def _short_pauses(graph: Contracted) -> I64:
+def _short_pauses(graph: Contracted, longest: int) -> I64:
     """Return the pause before each node, if the node before on its chain is all that it waited for; shape (n,)."""
     pause = np.zeros(graph.starts.size, np.int64)
     pause[1:] = graph.starts[1:] - graph.ends[:-1]
     pause[graph.kept[graph.bounds[:-1]]] = 0
-    pause[(pause > SHORT_PAUSE) | (graph.chain_slack > 0)] = 0
+    pause[(pause > longest) | (graph.chain_slack > 0)] = 0
     return pause
 
 
@@ -691,13 +691,15 @@ def upper_bounds(
     path: Path | None = None,
     pauses: bool = False,
     certain: bool = False,
+    longest: int | None = None,
 ) -> I64:
     """Return `upper_bound` for each of several sets of nodes, shape (k,).
 
     masks: of shape (n,), true for nodes that take no time; or the ns by which each node would be shorter. path: what
     `walk` returned, where it is at hand. pauses: short ones between two nodes of a set that follow each other on a
     thread or a stream take no time either; then a gain may exceed the time on the path. certain: streams waited only
-    where a row says so; then this is no upper bound, but differs from it where doubts matter.
+    where a row says so; then this is no upper bound, but differs from it where doubts matter. longest: of the pauses,
+    ns; None: SHORT_PAUSE.
     """
     if graph.sink < 0 or not masks:
         return np.zeros(len(masks), np.int64)
@@ -708,16 +710,16 @@ def upper_bounds(
         # The first node of a chain keeps its wait: there is nothing else that it could begin after.
         opens = np.append(True, nodes.chain[1:] != nodes.chain[:-1])[graph.join_head]
         stays = opens | ~np.isin(graph.join_wait, np.array(sorted(without), np.int64))
-        return gains(_contracted(graph, stays, doubts), masks, pauses=pauses)
+        return gains(_contracted(graph, stays, doubts), masks, pauses=pauses, longest=longest)
     # An edge with more slack than any gain cannot hold anything up. A gain is seldom more than the time on the path.
     on_path = (path or walk(graph)).node
     on_path = on_path[on_path >= 0]
     length = nodes.ends[on_path] - nodes.starts[on_path]
     most = max(_taken(np.asarray(mask)[on_path], length) for mask in masks)
-    found = gains(_contracted(graph, graph.join_slack <= most, doubts), masks, pauses=pauses)
+    found = gains(_contracted(graph, graph.join_slack <= most, doubts), masks, pauses=pauses, longest=longest)
     larger = int(found.max())
     if ((graph.join_slack > most) & (graph.join_slack <= larger)).any():
-        found = gains(_contracted(graph, graph.join_slack <= larger, doubts), masks, pauses=pauses)
+        found = gains(_contracted(graph, graph.join_slack <= larger, doubts), masks, pauses=pauses, longest=longest)
     return found
 
 

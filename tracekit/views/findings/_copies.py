@@ -73,7 +73,8 @@ def tiny_copies(facts: Facts) -> RuleResult:
     copies = _copies(facts)
     if not copies.size:
         return RuleResult(why_not="the trace has no copies")
-    tiny = copies[_tiny(facts, copies)]
+    # A call that waits until a value has come to the host is needless synchronization, and not the cost of a copy.
+    tiny = copies[_tiny(facts, copies) & ~_read_back(facts, copies)]
     if not facts.index.has("bytes")[copies].any():
         return RuleResult(why_not="no copy has a size")
     found = []
@@ -215,6 +216,16 @@ def _tiny(facts: Facts, copies: I64) -> Mask:
     large = int(min(facts.thresholds["tiny_copy_bytes"], 2**62))
     tiny: Mask = arrow.ints(_of_copies(facts, "bytes", copies), 1 << 62) < large
     return tiny
+
+
+def _read_back(facts: Facts, copies: I64) -> Mask:
+    """Return for each copy whether it brings a value to the host, and its call waits for it."""
+    devices, launch = facts.devices, facts.launched.launch
+    known = launch >= 0
+    ends = facts.starts[launch] + facts.lengths[launch]
+    waits = devices.rows[known & (ends >= devices.ends)]
+    found: Mask = np.isin(copies, waits) & _facts.to_host(facts, copies)
+    return found
 
 
 def _bytes(facts: Facts, copies: I64) -> str:

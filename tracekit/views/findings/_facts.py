@@ -380,13 +380,18 @@ class Facts:
         by_time = self._bound(owner, self.bound(owner, rows).ns, most)
         return replace(bound if bound.ns >= by_time.ns else by_time, unlinked=True)
 
-    def bounds(self, owner: int, masks: Sequence[Mask | I64], *, most: int | None = None) -> list[Bound]:
-        """Return the same for several sets of nodes of the owner's graph, or the ns that each of its nodes loses."""
+    def bounds(
+        self, owner: int, masks: Sequence[Mask | I64], *, most: int | None = None, longest: int | None = None
+    ) -> list[Bound]:
+        """Return the same for several sets of nodes of the owner's graph, or the ns that each of its nodes loses.
+
+        longest: ns, of the pauses between two nodes of a set that go with them; None: SHORT_PAUSE.
+        """
         own, path = self.graphs[owner], self.paths[owner]
-        found = upper_bounds(own.graph, masks, path=path, pauses=True).tolist()
+        found = upper_bounds(own.graph, masks, path=path, pauses=True, longest=longest).tolist()
         certain = found
         if own.guessed_waits:
-            certain = upper_bounds(own.graph, masks, path=path, pauses=True, certain=True).tolist()
+            certain = upper_bounds(own.graph, masks, path=path, pauses=True, longest=longest, certain=True).tolist()
         return [
             replace(self._bound(owner, ns, most), doubtful=ns > DOUBT * least)
             for ns, least in zip(found, certain, strict=True)
@@ -571,7 +576,7 @@ def read_back(facts: Facts, calls: I64) -> ReadBack:
     launch = facts.launched.launch
     linked = np.flatnonzero(launch >= 0)
     work, by = facts.devices.rows[linked], launch[linked]
-    reads = _to_host(facts, work)
+    reads = to_host(facts, work)
     others = distinct(by[~reads], facts.index.events.num_rows, but=by[reads])
     around = operators(facts, calls, others)
     copies, their_calls = work[reads], by[reads]
@@ -593,7 +598,7 @@ def waits_with(facts: Facts, calls: I64, waits: I64) -> I64:
     return np.union1d(found, _inside(facts, waits, around)) if held.size else found
 
 
-def _to_host(facts: Facts, work: I64) -> Mask:
+def to_host(facts: Facts, work: I64) -> Mask:
     """Return for each of these rows of device work whether it is a copy from the device to the host."""
     codes, kinds = facts.index.texts("copy_kind")
     found: Mask = np.isin(codes[work], [place for place, kind in enumerate(kinds) if kind == "DtoH"])
