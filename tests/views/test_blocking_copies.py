@@ -129,3 +129,25 @@ def test_the_staging_behind_the_work_before_is_the_calls_own() -> None:
     made = trace(*rows)
     assert on_path(made, PathPart.KERNEL) >= 12 * 1_900 * US
     assert findings(made)["pageable copies"].saving_ns >= 12 * 1_850 * US
+
+
+def test_what_a_thread_pauses_after_a_wait_is_not_saved_with_the_wait() -> None:
+    """The host sleeps for 50 ms after each copy that waits, in no range: without the copies it still sleeps."""
+    rows: list[dict[str, Any]] = []
+    host, device = {"pid": 1, "tid": 1, "kind": "runtime"}, {"pid": 1, "device": 0, "stream": 7}
+    for number in range(12):
+        at = number * 52_000 * US
+        rows.append({**host, "ts_ns": at, "dur_ns": 5 * US, "name": "cudaLaunchKernel", "correlation": 2 * number})
+        kernel = {"kind": "kernel", "name": "gemm", "ts_ns": at + 10 * US, "dur_ns": 1_000 * US}
+        rows.append({**device, **kernel, "correlation": 2 * number})
+        call = {"name": "cudaMemcpy", "ts_ns": at + 20 * US, "dur_ns": 1_980 * US, "correlation": 2 * number + 1}
+        rows.append({**host, **call})
+        copy = {"kind": "memcpy", "name": "Memcpy HtoD (Pageable -> Device)", "bytes": 1 << 22}
+        times = {"ts_ns": at + 1_011 * US, "dur_ns": 989 * US, "correlation": 2 * number + 1}
+        rows.append({**device, **copy, **times})
+    made = trace(*rows)
+    taken = sum(row["dur_ns"] for row in rows if row["name"] != "gemm")
+    for finding in findings(made).values():
+        if finding.rule in ("pageable copies", "needless synchronization"):
+            assert 0 < finding.saving_ns <= taken
+    assert "pageable copies" in findings(made)

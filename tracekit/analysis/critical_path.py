@@ -23,7 +23,7 @@ stretches are done at once; only waits and doubts are taken one by one.
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import IntEnum
 
 import numpy as np
@@ -710,6 +710,7 @@ def upper_bounds(
         # The first node of a chain keeps its wait: there is nothing else that it could begin after.
         opens = np.append(True, nodes.chain[1:] != nodes.chain[:-1])[graph.join_head]
         stays = opens | ~np.isin(graph.join_wait, np.array(sorted(without), np.int64))
+        graph = replace(graph, chain_slack=_slack_without(graph, ~stays))
         return gains(_contracted(graph, stays, doubts), masks, pauses=pauses, longest=longest)
     # An edge with more slack than any gain cannot hold anything up. A gain is seldom more than the time on the path.
     on_path = (path or walk(graph)).node
@@ -721,6 +722,17 @@ def upper_bounds(
     if ((graph.join_slack > most) & (graph.join_slack <= larger)).any():
         found = gains(_contracted(graph, graph.join_slack <= larger, doubts), masks, pauses=pauses, longest=longest)
     return found
+
+
+def _slack_without(graph: PathGraph, gone: Mask) -> I64:
+    """Return the slack of chain edges without some waits: a thread's pause after the wait is its own, and stays."""
+    slack, nodes = graph.chain_slack.copy(), graph.nodes
+    waited = np.full(slack.size, np.iinfo(np.int64).min)
+    np.maximum.at(waited, graph.join_head[gone], nodes.ends[graph.join_tail[gone]])
+    heads = np.unique(graph.join_head[gone])
+    heads = heads[slack[heads] > 0]
+    slack[heads] = np.clip(waited[heads] - nodes.ends[heads - 1], 0, slack[heads])
+    return slack
 
 
 def _taken(mask: Numbers, lengths: I64) -> int:

@@ -6,7 +6,7 @@ import re
 
 import numpy as np
 
-from tracekit.analysis.intervals import Ranges, clip, intersection, length, merge, union
+from tracekit.analysis.intervals import Ranges, clip, gaps, intersection, length, merge, union
 from tracekit.analysis.segments import rows_by
 from tracekit.index import collectives, matched_collectives
 from tracekit.index.grouping import group_by
@@ -24,6 +24,10 @@ LEAST_SHARED = 10
 """Pieces of device work: a process with fewer does not share the device."""
 LEAST_CHANGES = 20
 """Changes from the work of one process to that of another: fewer are two that follow each other."""
+FILL = 0.75
+"""The least part of a stage's waits for others that are waits for their computation, and not for transfers."""
+MOST_FILL = 1 / 3
+"""The most that these waits take from the savings of unequal stages: a rank may also wait for something else."""
 CHANGE = 20_000
 """ns: the most time that a device takes to change from one process to another."""
 _HOST = (Kind.OPERATOR, Kind.USER_RANGE, Kind.USER_RANGE_NATIVE, Kind.COMMUNICATION)
@@ -178,13 +182,16 @@ def unequal_stages(facts: Facts) -> RuleResult:
         return RuleResult(why_not="needs sends and receives on two or more ranks, with their API calls")
     work = collectives.kernels(facts.index)[1]
     busy = np.zeros(owners.size, np.int64)
+    computes: list[Ranges] = []
     for at, owner in enumerate(owners.tolist()):
         mine = facts.within(owner, work) if owner in facts.graphs else work[facts.owners.codes[work] == owner]
-        busy[at] = length(facts.ranges(mine))
+        computes.append(facts.ranges(mine))
+        busy[at] = length(computes[at])
     slow = int(busy.argmax())
     owner = int(owners[slow])
     low, high = facts.window(owner)
     most = int(busy[slow]) - int(busy.mean())
+    most -= min(_longer_fill(facts, owners, computes, busy, slow), int(MOST_FILL * most))
     share = most / (high - low) if high > low else 0.0
     if share < max(facts.thresholds["stage_share"], facts.thresholds["least_share"]):
         return RuleResult()
@@ -208,7 +215,8 @@ def unequal_stages(facts: Facts) -> RuleResult:
                 most,
                 share,
                 "medium",
-                "the times are certain; the upper bound is for stages that all compute for the mean of them",
+                "the times are certain; the upper bound is for stages that all compute for the mean of them, and the "
+                "slowest one then waits longer for the others to fill and to drain the pipeline",
                 "Move layers from the slowest stage to the others, count the embedding and the loss as layers, and use "
                 "more microbatches.",
                 "tracekit summary NEW --view findings: unequal stages are not found.",
@@ -216,6 +224,25 @@ def unequal_stages(facts: Facts) -> RuleResult:
         ),
         times=times,
     )
+
+
+def _longer_fill(facts: Facts, owners: I64, computes: list[Ranges], busy: I64, slow: int) -> int:
+    """Return by how much the slowest stage waits longer for the others when all stages compute for the mean.
+
+    While the pipeline fills and drains, the slowest stage waits for the others to compute, and these get more to do:
+    each at least by what the busiest of them lacks to the mean. A part of these waits are transfers, which do not grow.
+    Unknown, so 0, where the ranks share no clock.
+    """
+    others = [at for at in range(owners.size) if at != slow]
+    if len({facts.owners.clocks[owner] for owner in owners.tolist()}) > 1 or not others:
+        return 0
+    most = int(busy[others].max())
+    if not most or most >= busy.mean():
+        return 0
+    low, high = facts.window(int(owners[slow]))
+    waits = gaps(computes[slow], low, max(low, high))
+    elsewhere = merge(*(np.concatenate([computes[at][i] for at in others]) for i in (0, 1)))
+    return int(FILL * length(intersection(waits, elsewhere)) * (float(busy.mean()) / most - 1))
 
 
 def _both_ways(facts: Facts, rows: I64) -> Mask:
