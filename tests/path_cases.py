@@ -97,6 +97,8 @@ LIMITS: dict[Any, dict[str, int]] = {
         "LONG": 9,
         "LEAST_TIMES": 2,
         "SOON": 3,
+        "HELD": 3,
+        "MOST_ISSUE": 6,
         "_ENOUGH_PAUSES": 2,
         "PAUSE": 4,
     },
@@ -148,7 +150,10 @@ def window(seed: int) -> tuple[PathHost, PathDevice, Waits, dict[str, Any]]:
 
 
 def edges_of(graph: PathGraph, without: Collection[int] = ()) -> dict[int, list[tuple[int, int]]]:
-    """For each node its (tail, slack)s, from the graph's columns. without: waits that all but a chain's first lose."""
+    """For each node its (tail, slack)s, from the graph's columns. without: waits that all but a chain's first lose.
+
+    What a thread pauses after such a wait stays.
+    """
     nodes, out = graph.nodes, {}
     for v in range(nodes.starts.size):
         found = []
@@ -161,6 +166,15 @@ def edges_of(graph: PathGraph, without: Collection[int] = ()) -> dict[int, list[
     for h, t, s, wait in zip(*(column.tolist() for column in joins), strict=True):
         if wait not in without or not h or nodes.chain[h] != nodes.chain[h - 1]:
             out[h].append((t, s))
+    gone = [
+        (h, int(nodes.ends[t]))
+        for h, t, _, wait in zip(*(column.tolist() for column in joins), strict=True)
+        if wait in without and h and nodes.chain[h] == nodes.chain[h - 1]
+    ]
+    for h in {h for h, _ in gone}:
+        until = max(end for head, end in gone if head == h)
+        pause = min(max(until - int(nodes.ends[h - 1]), 0), int(graph.chain_slack[h]))
+        out[h] = [(t, pause if t == h - 1 and at == 0 else s) for at, (t, s) in enumerate(out[h])]
     return out
 
 

@@ -20,9 +20,7 @@ _LOW = 0.5
 
 def low_bandwidth(facts: Facts) -> RuleResult:
     """Return message sizes of which even the fastest collective is slow against the best size of the same ranks."""
-    if "distributed" not in facts.sections:
-        facts.sections["distributed"] = facts.view("distributed")
-    table = next((each for each in facts.sections["distributed"].tables if each.name == "bandwidth"), None)
+    table = next((each for each in facts.section("distributed").tables if each.name == "bandwidth"), None)
     if table is None:
         return RuleResult(why_not="no collective has a known size")
     columns = {column.name: column.values for column in table.columns}

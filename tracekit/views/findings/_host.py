@@ -12,6 +12,7 @@ from tracekit.analysis.nesting import innermost
 from tracekit.analysis.path_graph import PathPart
 from tracekit.analysis.series import judge
 from tracekit.index import gaps as _gaps
+from tracekit.index import launches
 from tracekit.index.devices import IndexedDevice
 from tracekit.model.arrow import I64, Mask
 from tracekit.model.report import Finding
@@ -64,6 +65,7 @@ def needless_sync(facts: Facts) -> RuleResult:
     times: dict[str, Ranges] = {}
     linked = bool((facts.launched.launch >= 0).any())
     unseen = False
+    blocking = launches.blocking_calls(facts.index, facts.devices.rows, facts.devices.ends, facts.launched)
     for owner, own_graph in facts.graphs.items():
         calls = facts.within(owner, np.unique(own_graph.waits))
         last = _before_a_request(facts, owner, calls)
@@ -72,9 +74,13 @@ def needless_sync(facts: Facts) -> RuleResult:
             unseen |= bool(last.any())
             continue
         low, high = facts.window(owner)
-        idle = length(_idle(facts, owner, ("synchronization",))[0])
+        waits, device = _idle(facts, owner, ("synchronization",))
+        idle, least = length(waits), facts.thresholds["sync_share"] * (high - low)
+        if idle and length(facts.ranges(np.intersect1d(calls, blocking))) >= least:
+            # Behind a long wait the device also waits for what the host could have launched meanwhile.
+            idle = length(_idle(facts, owner, ("synchronization", "host late", "launch latency"))[0])
         # A wait behind which the device has work left keeps nothing waiting; where no launch is known, nor is this.
-        if linked and idle < facts.thresholds["sync_share"] * (high - low):
+        if linked and idle < least:
             continue
         gone = _facts.read_back(facts, calls)
         bound = facts.without(owner, calls, np.concatenate((gone.calls, gone.operators, gone.copies)))
@@ -85,6 +91,7 @@ def needless_sync(facts: Facts) -> RuleResult:
         codes, names = facts.names
         own = calls[codes[calls] == names.index(name)] if name else calls
         where, _ = _under(facts, calls)
+        place = {} if device is None else row_of(device)
         times[facts.label(owner)] = facts.ranges(calls)
         found.append(
             Finding(
@@ -94,8 +101,8 @@ def needless_sync(facts: Facts) -> RuleResult:
                 f"({span(int(took.sum()))} in them, {named(name)} most), and the device then has no work."
                 + (f" Most of it under {named(where)}." if where else ""),
                 tuple(
-                    facts.cells("api", name, ("calls", "total"), name=name)
-                    + facts.cells("idle", "synchronization", ("total",), cause="synchronization")
+                    facts.own_cells(owner, "api", name, ("calls", "total"), name=name)
+                    + facts.cells("idle", "synchronization", ("total",), cause="synchronization", **place)
                 ),
                 facts.ids(own),
                 bound.ns,
@@ -276,13 +283,16 @@ def _launch_bound(facts: Facts, owner: int, long: Mask) -> Bound:
     extra = typical * int(np.count_nonzero(every & long))
     first, last = facts.warm_up(owner)
     most = None
+    # Without operators, what the host does between two calls for a launch is no row: it goes too, unless it is so long
+    # that it is a pause of the host.
+    longest = None if facts.has_operators(owner) else int(min(facts.thresholds["pause_ns"], 2**62))
     if first.size:
         slow = _begin_in((first, last), nodes.starts)
         mine = facts.steps.owner == owner
         judged = judge(facts.extents.steps.durations[mine])
-        rest = facts.bounds(owner, [launching & ~slow])[0]
+        rest = facts.bounds(owner, [launching & ~slow], longest=longest)[0]
         most = rest.ns + judged.warm_up * judged.median
-    bound = facts.bounds(owner, [launching], most=most)[0]
+    bound = facts.bounds(owner, [launching], most=most, longest=longest)[0]
     low, high = facts.window(owner)
     return replace(bound, ns=bound.ns + extra, share=(bound.ns + extra) / max(high - low, 1)) if extra else bound
 

@@ -37,7 +37,7 @@ class LateGroup:
     """A group that came late to `last` of `trials` collectives.
 
     name: for a sentence. owners: its members. median: of the ns from the last of the other ranks to the last of its
-    own; late: their sum. meetings: the numbers of the collectives.
+    own; late: their sum. meetings: the numbers of the collectives; lateness: the ns of each.
     """
 
     name: str
@@ -47,6 +47,7 @@ class LateGroup:
     median: int
     late: int
     meetings: I64
+    lateness: I64
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -174,7 +175,8 @@ def _tested(
     if of_members.min() < _ALIKE * np.median(of_members):
         return None
     by = np.maximum(np.nanmax(own, axis=1) - np.nanmax(rest, axis=1), 0)[late]
-    return LateGroup(name, group, last, trials, round(float(np.median(by))), round(float(by.sum())), meetings[late])
+    median, whole = round(float(np.median(by))), round(float(by.sum()))
+    return LateGroup(name, group, last, trials, median, whole, meetings[late], np.ceil(by).astype(np.int64))
 
 
 def _median(values: F64) -> float:

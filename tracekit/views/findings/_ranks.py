@@ -6,7 +6,7 @@ import re
 
 import numpy as np
 
-from tracekit.analysis.intervals import Ranges, clip, intersection, length, merge, union
+from tracekit.analysis.intervals import Ranges, clip, gaps, intersection, length, merge, union
 from tracekit.analysis.segments import rows_by
 from tracekit.index import collectives, matched_collectives
 from tracekit.index.grouping import group_by
@@ -27,6 +27,12 @@ LEAST_SHARED = 10
 """Pieces of device work: a process with fewer does not share the device."""
 LEAST_CHANGES = 20
 """Changes from the work of one process to that of another: fewer are two that follow each other."""
+FILL = 0.75
+"""The least part of a stage's waits for others that are waits for their computation, and not for transfers."""
+MOST_FILL = 1 / 3
+"""The most that these waits take from the savings of unequal stages: a rank may also wait for something else."""
+CHANGE = 20_000
+"""ns: the most time that a device takes to change from one process to another."""
 _HOST = (Kind.OPERATOR, Kind.USER_RANGE, Kind.USER_RANGE_NATIVE, Kind.COMMUNICATION)
 _PASSES = re.compile(r"(?:^|[^a-z])i?(?:send|recv)_?(?![a-z])|nccl(?:Group)?(?:Send|Recv)", re.IGNORECASE)
 
@@ -54,15 +60,16 @@ def straggler(facts: Facts) -> RuleResult:
         if one.owner in together:
             continue
         waiting = np.isin(met.meeting, one.meetings) & (met.owner != one.owner)
-        best, who = _saving(facts, met, waiting, one.late)
+        # A collective keeps its transfer: what goes is the wait from the next to last rank to the last.
+        best, who = _saving(facts, met, waiting, skews.late)
         if best.share < max(facts.thresholds["straggler_share"], facts.thresholds["least_share"]):
             continue
         _add_times(facts, met, waiting, times)
         label = owners.labels[one.owner]
         own = met.rows[np.isin(met.meeting, one.meetings) & (met.owner == one.owner)]
         reason = (
-            f"the upper bound is for {owners.labels[who]}: its collectives with this rank take no time, and not more "
-            "than the lateness"
+            f"the upper bound is for {owners.labels[who]}: its collectives with this rank keep their transfer, and do "
+            "not wait for it"
         )
         found.append(
             Finding(
@@ -87,16 +94,22 @@ def straggler(facts: Facts) -> RuleResult:
     return RuleResult(tuple(found), times=times)
 
 
-def _saving(facts: Facts, met: MatchedCollectives, waiting: Mask, late: int) -> tuple[Bound, int]:
-    """Return the largest bound of the owners that wait in these rows of `met`, at most the lateness, and the owner."""
+def _saving(facts: Facts, met: MatchedCollectives, waiting: Mask, late: I64) -> tuple[Bound, int]:
+    """Return the largest bound of the owners that wait in these rows of `met`, and the owner.
+
+    late: for each meeting, the ns by which its collectives would be shorter.
+    """
     best, who = Bound(0, 0.0, on_path=False), -1
+    by = np.zeros(facts.starts.size, np.int64)
     for owner in np.unique(met.owner[waiting]).tolist():
         if facts.graphs and owner not in facts.graphs:
             continue
-        rows = facts.within(owner, met.rows[waiting & (met.owner == owner)])
+        mine = waiting & (met.owner == owner)
+        rows = facts.within(owner, met.rows[mine])
         if not rows.size:
             continue
-        bound = facts.bound(owner, rows, most=late)
+        by[met.rows[mine]] = late[met.meeting[mine]]
+        bound = facts.shortened(owner, rows, by[rows])
         if bound.ns > best.ns:
             best, who = bound, owner
     return best, who
@@ -115,7 +128,9 @@ def _group_finding(facts: Facts, met: MatchedCollectives, group: LateGroup, time
     members = list(group.owners)
     inside = np.isin(met.meeting, group.meetings)
     waiting = inside & ~np.isin(met.owner, members)
-    best, who = _saving(facts, met, waiting, group.late)
+    late = np.zeros(met.count, np.int64)
+    late[group.meetings] = group.lateness
+    best, who = _saving(facts, met, waiting, late)
     if best.share < max(facts.thresholds["straggler_share"], facts.thresholds["least_share"]):
         return []
     _add_times(facts, met, waiting, times)
@@ -126,8 +141,8 @@ def _group_finding(facts: Facts, met: MatchedCollectives, group: LateGroup, time
     if not unnamed:
         who_is_late += f" ({len(members)} ranks: {', '.join(labels[o] for o in members[:8])})"
     reason = (
-        f"the upper bound is for {labels[who]}: its collectives with these ranks take no time, and not more than the "
-        "lateness"
+        f"the upper bound is for {labels[who]}: its collectives with these ranks keep their transfer, and do not wait "
+        "for them"
     )
     return [
         Finding(
@@ -181,7 +196,7 @@ def shared_device(facts: Facts) -> RuleResult:
             own = merge(starts[mine[owner[mine] == one]], ends[mine[owner[mine] == one]])
             both = length(intersection(own, others))
             # Two that run at once slow each other down by no more than the share of the device that each gives away.
-            most = length(others) - both + both * (who.size - 1) // who.size
+            most = length(others) - both + both * (who.size - 1) // who.size + _changing(own, others)
             share = most / (high - low) if high > low else 0.0
             if share < max(facts.thresholds["shared_share"], facts.thresholds["least_share"]):
                 continue
@@ -210,6 +225,14 @@ def shared_device(facts: Facts) -> RuleResult:
     return RuleResult(tuple(found), why, times)
 
 
+def _changing(own: Ranges, others: Ranges) -> int:
+    """Return the ns that the device rests beside work of others: a change from one process to the next takes time."""
+    busy = union(own, others)
+    begins, ends = busy[1][:-1], busy[0][1:]
+    beside = np.isin(begins, others[1]) | np.isin(ends, others[0])
+    return int((ends - begins)[beside & (ends - begins <= CHANGE)].sum())
+
+
 def unequal_stages(facts: Facts) -> RuleResult:
     """Return pipeline ranks that pass their results on and compute for unequal times. The owners are ranks."""
     rows = collectives.kernels(facts.index)[0]
@@ -226,13 +249,16 @@ def unequal_stages(facts: Facts) -> RuleResult:
         return RuleResult(why_not="needs sends and receives on two or more ranks, with their API calls")
     work = collectives.kernels(facts.index)[1]
     busy = np.zeros(owners.size, np.int64)
+    computes: list[Ranges] = []
     for at, owner in enumerate(owners.tolist()):
         mine = facts.within(owner, work) if owner in facts.graphs else work[facts.owners.codes[work] == owner]
-        busy[at] = length(facts.ranges(mine))
+        computes.append(facts.ranges(mine))
+        busy[at] = length(computes[at])
     slow = int(busy.argmax())
     owner = int(owners[slow])
     low, high = facts.window(owner)
     most = int(busy[slow]) - int(busy.mean())
+    most -= min(_longer_fill(facts, owners, computes, busy, slow), int(MOST_FILL * most))
     share = most / (high - low) if high > low else 0.0
     if share < max(facts.thresholds["stage_share"], facts.thresholds["least_share"]):
         return RuleResult()
@@ -256,7 +282,8 @@ def unequal_stages(facts: Facts) -> RuleResult:
                 most,
                 share,
                 "medium",
-                "the times are certain; the upper bound is for stages that all compute for the mean of them",
+                "the times are certain; the upper bound is for stages that all compute for the mean of them, and the "
+                "slowest one then waits longer for the others to fill and to drain the pipeline",
                 "Move layers from the slowest stage to the others, count the embedding and the loss as layers, and use "
                 "more microbatches.",
                 "tracekit summary NEW --view findings: unequal stages are not found.",
@@ -264,6 +291,25 @@ def unequal_stages(facts: Facts) -> RuleResult:
         ),
         times=times,
     )
+
+
+def _longer_fill(facts: Facts, owners: I64, computes: list[Ranges], busy: I64, slow: int) -> int:
+    """Return by how much the slowest stage waits longer for the others when all stages compute for the mean.
+
+    While the pipeline fills and drains, the slowest stage waits for the others to compute, and these get more to do:
+    each at least by what the busiest of them lacks to the mean. A part of these waits are transfers, which do not grow.
+    Unknown, so 0, where the ranks share no clock.
+    """
+    others = [at for at in range(owners.size) if at != slow]
+    if len({facts.owners.clocks[owner] for owner in owners.tolist()}) > 1 or not others:
+        return 0
+    most = int(busy[others].max())
+    if not most or most >= busy.mean():
+        return 0
+    low, high = facts.window(int(owners[slow]))
+    waits = gaps(computes[slow], low, max(low, high))
+    elsewhere = merge(*(np.concatenate([computes[at][i] for at in others]) for i in (0, 1)))
+    return int(FILL * length(intersection(waits, elsewhere)) * (float(busy.mean()) / most - 1))
 
 
 def _both_ways(facts: Facts, rows: I64) -> Mask:
