@@ -11,11 +11,18 @@ from views.test_findings import MS, US, collective, found, one, step
 
 from tracekit.index import owners as owners_of
 from tracekit.index.trace_index import TraceIndex
-from tracekit.model.trace import Trace
+from tracekit.model.trace import Run, SourceFacts, Trace
 
 
-def late(members: tuple[int, ...], ranks: int = 8, by: int = 300 * US, noise: float = 20.0, rounds: int = 30) -> Trace:
-    """Ranks that meet in collectives, to which some come late; noise: us, of each start."""
+def late(
+    members: tuple[int, ...],
+    ranks: int = 8,
+    by: int = 300 * US,
+    noise: float = 20.0,
+    rounds: int = 30,
+    facts: dict[int, dict[str, object]] | None = None,
+) -> Trace:
+    """Ranks that meet in collectives, to which some come late; noise: us, of each start. facts: of the inputs."""
     rng = random.Random(7)
     rows: list[Row] = []
     end = 0
@@ -30,7 +37,8 @@ def late(members: tuple[int, ...], ranks: int = 8, by: int = 300 * US, noise: fl
                 collective(rank, start, end + rng.randrange(900), pid=rank, correlation=i),
                 op("cudaStreamSynchronize", start, end, "runtime", correlation=100 + i, **own),
             ]  # fmt: skip
-    return trace(*rows)
+    sources = [SourceFacts(f"rank{r}.json", "kineto", facts=(facts or {}).get(r, {})) for r in range(ranks)]
+    return trace(*rows, run=Run(origin_ns=0, sources=sources))
 
 
 @pytest.mark.parametrize("members", [(4, 5, 6, 7), (0, 1, 2, 3), (1, 5), (0, 3, 6)])
@@ -39,6 +47,40 @@ def test_ranks_that_come_late_together_are_one_finding(members: tuple[int, ...])
     assert "come late together to 30 of 30 collectives" in finding.claim
     assert finding.saving_ns >= 30 * 230 * US
     assert finding.owner == f"rank {members[0]}"
+
+
+@pytest.mark.parametrize("noise", [20.0, 150.0])
+@pytest.mark.parametrize("slow", ["node0", "node1", "node2"])
+def test_a_slow_host_is_named(slow: str, noise: float) -> None:
+    """Ranks lie on hosts in turn; with the larger noise no collective has all of a host after all others."""
+    hosts = {rank: f"node{rank % 3}" for rank in range(12)}
+    members = tuple(rank for rank, host in hosts.items() if host == slow)
+    facts: dict[int, dict[str, object]] = {rank: {"host": host} for rank, host in hosts.items()}
+    finding = one(late(members, 12, noise=noise, facts=facts), "straggler")
+    assert finding.claim.startswith(f"Host {slow} (4 ranks: rank {members[0]}, ")
+
+
+def test_a_slow_parallel_group_is_named() -> None:
+    groups = [
+        {"pg_name": f"{i + 1}", "pg_desc": "TENSOR_MODEL_PARALLEL_GROUP", "ranks": [2 * i, 2 * i + 1]} for i in range(4)
+    ]
+    facts: dict[int, dict[str, object]] = {
+        rank: {"distributedInfo": {"rank": rank, "world_size": 8, "pg_config": groups}} for rank in range(8)
+    }
+    finding = one(late((4, 5), noise=100.0, facts=facts), "straggler")
+    assert "tp group" in finding.claim.lower()
+    assert "rank 4, rank 5" in finding.claim
+
+
+def test_one_late_rank_of_a_host_is_no_slow_host() -> None:
+    facts: dict[int, dict[str, object]] = {rank: {"host": f"node{rank // 2}"} for rank in range(8)}
+    assert one(late((5,), facts=facts), "straggler").claim.startswith("rank 5 comes last in 30 of 30")
+
+
+@pytest.mark.parametrize("noise", [20.0, 150.0])
+def test_hosts_that_are_late_by_chance_are_no_finding(noise: float) -> None:
+    facts: dict[int, dict[str, object]] = {rank: {"host": f"node{rank // 4}"} for rank in range(16)}
+    assert not found(late((), 16, noise=noise, facts=facts), "straggler")
 
 
 def test_one_late_rank_is_no_group() -> None:

@@ -62,7 +62,7 @@ def test_ranks_and_inputs_stand_apart_in_order_of_rank() -> None:
     rows = [step(0, 10 + r, 0, rank=r, source=s) for s, r in ((0, 1), (1, 0), (1, 0))]
     run = Run(origin_ns=0, sources=[SourceFacts("x/a", "f"), SourceFacts("x/b", "f")])
     section = STEPS(trace(*rows, run=run), ViewOptions())
-    assert [(r["owner"], r["steps"], r["avg"]) for r in dicts(section)] == [("rank 1", 1, 11), ("rank 0", 1, 10)]
+    assert [(r["owner"], r["steps"], r["avg"]) for r in dicts(section)] == [("rank 0", 1, 10), ("rank 1", 1, 11)]
     assert "1 step inside another step skipped: the outer one counts them" in section.notes
     rows = [step(0, 10, 0, pid=pid) for pid in (7, 3)]
     assert [r["owner"] for r in dicts(STEPS(trace(*rows), ViewOptions()))] == ["process 3", "process 7"]
