@@ -97,6 +97,8 @@ LIMITS: dict[Any, dict[str, int]] = {
         "LONG": 9,
         "LEAST_TIMES": 2,
         "SOON": 3,
+        "HELD": 3,
+        "MOST_ISSUE": 6,
         "_ENOUGH_PAUSES": 2,
         "PAUSE": 4,
     },

@@ -428,7 +428,11 @@ class Host:
         self._call("cudaGraphLaunch", start, correlation)
 
     def copy(self, source: str, target: str, size: int, stream: int = 7, *, gbps: float = 0) -> Running[None]:
-        """Copy asynchronously. A copy from or to pageable memory keeps the host until it is done."""
+        """Copy asynchronously; a copy with pageable memory keeps the host until it is done.
+
+        Only a small copy to the device is staged at once, and the call returns ("API synchronization behavior" in the
+        reference of the CUDA runtime).
+        """
         start, correlation = self.world.now, self.rank.correlation()
         pageable = "Pageable" in (source, target)
         gbps = gbps or (6.0 if pageable else 1_300.0 if source == target else 24.0)
@@ -440,7 +444,7 @@ class Host:
         work = Work("memcpy", name, stream, -1, -1, correlation, within, bytes=size, source=source, target=target)
         task = Task(self.draw("latency", 2_200, 0.1), duration, work)
         yield from self._push(self.rank.stream(stream), task)
-        if pageable and size > 64 * 1024:
+        if pageable and (target == "Pageable" or size > 64 * 1024):
             yield task.done
             yield self.draw("staged", 2_000)
         self._call("cudaMemcpyAsync", start, correlation)

@@ -13,7 +13,9 @@ from functools import partial
 
 from benchmarks.truth.inference import branches, infer, serve
 from benchmarks.truth.machine import Rank, World
+from benchmarks.truth.parallel import data_parallel, experts, one_forward_one_backward, sharded
 from benchmarks.truth.pipeline import pipeline
+from benchmarks.truth.scaler import scaled
 from benchmarks.truth.training import Plan, train
 
 VARIANTS = ("kineto-sync", "kineto-api", "kineto-bare", "nsys", "nsys-2023", "nvprof")
@@ -222,6 +224,36 @@ def _of_several_ranks() -> list[Ill]:
     return out
 
 
+def _of_parallel_programs() -> list[Ill]:
+    """Reads of values in each step, a host that runs ahead, FSDP, MoE, and 1F1B pipelines."""
+    out = []
+    for read, name in (("pageable", "behind an .item()"), ("pinned", "behind a pinned read"), ("", "host ahead")):
+        slow, quick = (
+            partial(data_parallel, read=read, transfer_us=250),
+            partial(data_parallel, read=read, transfer_us=1),
+        )
+        out.append(Ill(f"slow network {name}", slow, quick, ("exposed communication",)))
+    exposed = partial(sharded, prefetch=False)
+    out.append(Ill("FSDP without prefetch", exposed, sharded, ("exposed communication",)))
+    for size in (1.5, 2.5):
+        busy = partial(experts, busy=size)
+        out.append(Ill(f"MoE, busy experts x {size}", busy, experts, ("straggler",), ("exposed communication",)))
+    for layers in ((3, 3, 7, 3), (8, 4, 4, 4)):
+        equal = (sum(layers) // len(layers),) * len(layers)
+        name = f"1F1B pipeline of {', '.join(map(str, layers))} layers"
+        run, cured = partial(one_forward_one_backward, layers=layers), partial(one_forward_one_backward, layers=equal)
+        out.append(Ill(name, run, cured, ("unequal stages",), ("straggler", "exposed communication")))
+    # The optimizer's kernels are short, so once the device has nothing to do, it waits for each launch.
+    after = ("launch-bound",)
+    out.append(Ill("overflow read before the optimizer", scaled, partial(scaled, read=False), (_SYNC,), after))
+    plan = Plan(kernel_us=20, op_us=120, layers=10, steps=6, batch_mib=0.25)
+    cured = replace(plan, op_us=0.2, launch_us=0.4)
+    out.append(_trained("launch-bound, operators of 120 us", plan, "launch-bound", cured=cured))
+    plan = Plan(ill="expensive kernel", size=1_200, layers=4, kernel_us=400)
+    out.append(_trained("an expensive kernel, host ahead", plan, "expensive kernel"))
+    return out
+
+
 def _healthy() -> list[Healthy]:
     big = Plan(kernel_us=1500, layers=8, steps=8, loss_every=1)
     return [
@@ -238,6 +270,11 @@ def _healthy() -> list[Healthy]:
         Healthy("4 ranks on noisy machines", _training(Plan(ranks=4, bucket_us=90, steps=8)), 2.0),
         Healthy("training with CUDA graphs", _training(Plan(graph=True, kernel_us=150))),
         Healthy("two branches on two streams", branches),
+        Healthy("training, pageable loss each step", _training(replace(big, kernel_us=2500))),
+        Healthy("data parallel, host ahead", partial(data_parallel, read="", kernel_us=600, transfer_us=10)),
+        Healthy("data parallel, loss each step", partial(data_parallel, kernel_us=1200, transfer_us=10)),
+        Healthy("FSDP with prefetch", partial(sharded, kernel_us=400)),
+        Healthy("MoE", partial(experts, kernel_us=1200, exchange_us=20)),
         Healthy("inference", infer),
         Healthy("inference on 2 streams", partial(infer, streams=2)),
         Healthy("inference with CUDA graphs", partial(infer, graph=True)),
@@ -249,5 +286,5 @@ def _healthy() -> list[Healthy]:
     ]
 
 
-ILLS: tuple[Ill, ...] = (*_of_the_host(), *_of_the_device(), *_of_several_ranks())
+ILLS: tuple[Ill, ...] = (*_of_the_host(), *_of_the_device(), *_of_several_ranks(), *_of_parallel_programs())
 HEALTHY: tuple[Healthy, ...] = tuple(_healthy())

@@ -79,7 +79,7 @@ class Slow:
         columns = (host.threads, host.starts, host.ends, host.active)
         self.rows = [Row(*row) for row in zip(*(column.tolist() for column in columns), strict=True)]
         self.processes = host.processes.tolist()
-        self.device, self.main = device, main
+        self.device, self.main, self.names = device, main, host.names.tolist()
         self.calls = list(zip(waits.calls.tolist(), waits.streams.tolist(), waits.before.tolist(), strict=True))
         self.call_works = waits.works.tolist()
         self.low, self.high = self.window(begin, end)
@@ -151,11 +151,9 @@ class Slow:
             pieces = sorted(
                 (work.start, at) for at, work in enumerate(self.works) if work.row == self.call_works[number]
             )
-            return [
-                Stop(thread, self.works[at].released, self.works[at].end, at, number)
-                for _, at in pieces[:1]
-                if self.works[at].end <= returns and self.works[at].released > self.low
-            ]
+            found = [at for _, at in pieces[:1] if self.works[at].end <= returns and self.works[at].released > self.low]
+            stops = [Stop(thread, self.works[at].released, self.works[at].end, at, number) for at in found]
+            return stops + [stop for at in found for stop in self.before_copy(call, at, number)]
         if returns <= self.low or begins >= self.high:
             return []
         streams = [each for each in self.streams if stream in (Waits.ALL, Waits.ANY, each)]
@@ -164,6 +162,56 @@ class Slow:
         if stream == Waits.ANY:  # the one that ended last
             found = [at for at in found if self.works[at].end == until > begins][:1]
         return [Stop(thread, max(begins, self.low), until, at, number) for at in found]
+
+    def lane_before(self, at: int) -> int | None:
+        """The work before this one on its lane."""
+        mine = [w for w in range(at) if (self.works[w].stream, self.works[w].lane) == self.lane(at)]
+        return mine[-1] if mine else None
+
+    def lane(self, at: int) -> tuple[int, int]:
+        return self.works[at].stream, self.works[at].lane
+
+    def holder(self, at: int) -> int | None:
+        """The work of any stream that ended last before this one began, if soon before, and not of the same call."""
+        work = self.works[at]
+        ended = [(other.end, w) for w, other in enumerate(self.works) if other.end <= work.start]
+        if not ended:
+            return None
+        end, latest = max(ended)
+        near = work.start - end <= _path_waits.HELD and self.works[latest].launch != work.launch
+        return latest if near else None
+
+    def issue(self, at: int) -> int:
+        """How long the call of a copy takes to issue it, as other calls of its name show."""
+        taken = list[tuple[bool, int, int, int]]()
+        for w, work in enumerate(self.works):
+            if work.launch < 0 or self.device.parts[work.row] != PathPart.COPY:
+                continue
+            call = self.rows[work.launch]
+            queue = [self.works[o].end for o in (self.lane_before(w), self.holder(w)) if o is not None]
+            free = all(end <= call.start for end in queue) or call.end < work.start
+            names = self.names[work.launch], int(self.device.names[work.row])
+            taken.append((free, min(work.start, call.end) - call.start, *names))
+        own = self.works[at]
+        if own.launch < 0 or self.device.parts[own.row] != PathPart.COPY:
+            return 0
+        name, copy = self.names[own.launch], int(self.device.names[own.row])
+        alike = sorted(ns for free, ns, n, c in taken if free and (n, c) == (name, copy))
+        free = sorted(ns for free, ns, n, _ in taken if free and n == name)
+        every = sorted(ns for _, ns, n, _ in taken if n == name)
+        best = next(found[(len(found) - 1) // 2] for found in (alike, free, every[:1]) if found)
+        return max(0, min(best, _path_waits.MOST_ISSUE))
+
+    def before_copy(self, call: int, at: int, number: int) -> list[Stop]:
+        """What a call that copies waits for before its first copy begins."""
+        pieces = [(work.start, w) for w, work in enumerate(self.works) if work.launch == call]
+        first = min(pieces)[1] if pieces else at
+        froms = max(self.rows[call].start + self.issue(first), self.low)
+        own, other = self.lane_before(first), self.holder(first)
+        found = own if own is not None and self.works[own].end > froms else other
+        if found is None or not froms + _path_waits.TOLERANCE < self.works[found].end <= self.works[first].start:
+            return []
+        return [Stop(self.rows[call].thread, froms, self.works[found].end, found, number)]
 
     def stream_waits(self, waits: Waits) -> list[tuple[int, int]]:
         columns = (waits.stream_heads, waits.stream_after, waits.stream_tails, waits.stream_before)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from path_cases import COPY, GEMM, LAUNCH, OP, SYNC, cases, device, few_ns, host, slow_end, waits, window
+from path_cases import COPY, GEMM, LAUNCH, OP, SYNC, cases, device, edges_of, few_ns, host, slow_end, waits, window
 from small_limits import Limit, small
 
 from tracekit.analysis.critical_path import SHORT_PAUSE, PathGraph, build, upper_bounds
@@ -140,3 +140,42 @@ def test_a_wait_that_holds_only_because_of_the_pauses_counts() -> None:
     assert bound(graph, GEMM) == 40_000
     assert bound(graph, GEMM, pauses=True) == 42_000
     assert bound(graph, GEMM, COPY, pauses=True) == 45_000
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_nodes_that_become_shorter_save_what_graphs_with_shorter_nodes_say(seed: int) -> None:
+    """The whole length of some nodes, given in ns, is what the same nodes save that take no time."""
+    rng = np.random.default_rng(seed)
+    for case in range(20 * seed, 20 * seed + 20):
+        on_host, on_device, found, options = window(case)
+        graph = build(on_host, on_device, found, **options)
+        nodes = graph.nodes
+        if not nodes.starts.size:
+            continue
+        length = nodes.ends - nodes.starts
+        some = rng.random(length.size) < 0.5
+        half = np.where(some, length // 2, 0)
+        whole, same, less = upper_bounds(graph, [some, np.where(some, 2 * length, 0), half]).tolist()
+        assert whole == same
+        assert 0 <= less <= whole
+        assert less == slow_end_of(graph, half)
+
+
+def slow_end_of(graph: PathGraph, less: np.ndarray[Any, np.dtype[np.int64]]) -> int:
+    """Return the gain of nodes that become shorter: each is cut into two, of which the first takes no time."""
+    nodes = graph.nodes
+    edges, doubts = edges_of(graph), graph.doubts
+    doubt_of = {int(head): i for i, head in enumerate(doubts.heads)}
+    ends: dict[int, int] = {}
+    for v in sorted(edges, key=lambda v: (nodes.starts[v], nodes.ends[v], v)):
+        start, end = int(nodes.starts[v]), int(nodes.ends[v])
+        begin = max((ends[t] + start - int(nodes.ends[t]) - slack for t, slack in edges[v]), default=start)
+        if v in doubt_of:
+            i = doubt_of[v]
+            tails = doubts.tails[doubts.first[i] : doubts.first[i + 1]].tolist()
+            earliest = min(ends[t] + start - int(nodes.ends[t]) for t in tails)
+            if doubts.lags[i] >= 0:
+                earliest = max([earliest, graph.begin, *(ends[t] for t, _ in edges[v])])
+            begin = earliest if doubts.sure[i] and edges[v] else min(begin, earliest)
+        ends[v] = begin + end - start - int(less[v])
+    return graph.end - max(ends[v] for v in graph.last.tolist())

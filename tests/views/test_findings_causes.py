@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from views.hosts import call, op, work
-from views.tables import Row, trace
+from views.tables import Row, dicts, trace
 from views.test_findings import FINDINGS, MS, US, found, one, step
 
 from tracekit.errors import UsageError
 from tracekit.index import owners as owners_of
 from tracekit.index import pauses as host_pauses
 from tracekit.index import pauses as loaders
-from tracekit.index.trace_index import TraceIndex
+from tracekit.index.trace_index import TraceIndex, index_of
 from tracekit.model.trace import Trace
 from tracekit.pipeline import render, report_of
 from tracekit.render.base import RenderOptions
+from tracekit.views import VIEWS
 from tracekit.views.base import ViewOptions
 
 
@@ -253,3 +256,31 @@ def test_work_that_another_rank_launched_tells_nothing_of_the_host() -> None:
     index = TraceIndex(trace(*rows))
     owners = owners_of.find(index)
     assert [host_pauses.find(index, owners, owner) for owner in range(len(owners))] == [None, None]
+
+
+def test_evidence_is_of_the_process_that_the_finding_is_about() -> None:
+    """Two processes wait in calls of one name; the second waits longer, and its device is another one."""
+    rows: list[dict[str, Any]] = []
+    for pid, wait_us in ((1, 300), (2, 900)):
+        for i in range(20):
+            at, common = i * 2_000 * US, {"pid": pid, "rank": pid, "tid": pid}
+            call = {**common, "kind": "runtime", "name": "cudaLaunchKernel", "correlation": i}
+            rows.append({**call, "ts_ns": at, "dur_ns": 5 * US})
+            work = {"pid": pid, "rank": pid, "device": pid, "stream": 7, "kind": "kernel", "name": "gemm"}
+            rows.append({**work, "ts_ns": at + 10 * US, "dur_ns": wait_us * US, "correlation": i})
+            sync = {**common, "kind": "runtime", "name": "cudaDeviceSynchronize"}
+            rows.append({**sync, "ts_ns": at + 6 * US, "dur_ns": (wait_us + 6) * US})
+            op = {**common, "kind": "operator", "name": "aten::sort", "dur_ns": (1_900 - wait_us) * US}
+            rows.append({**op, "ts_ns": at + (wait_us + 20) * US})
+    made = trace(*rows)
+    finding = one(made, "needless synchronization")
+    wait_us = 300 if finding.owner == "rank 1" else 900
+    idle = next(
+        row for row in dicts(VIEWS["idle"].compute(index_of(made), ViewOptions()).tables[0])
+        if row["cause"] == "synchronization" and row["rank"] == (1 if wait_us == 300 else 2)
+    )  # fmt: skip
+    assert {each.cell: each.value for each in finding.evidence} == {
+        f"api.cudaDeviceSynchronize.calls ({finding.owner})": 20,
+        f"api.cudaDeviceSynchronize.total ({finding.owner})": 20 * (wait_us + 6) * US,
+        "idle.synchronization.total": idle["total"],
+    }

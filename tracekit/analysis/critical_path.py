@@ -278,25 +278,26 @@ class Contracted:
         )
 
 
-def gains(graph: Contracted, masks: Sequence[Numbers], *, pauses: bool) -> I64:
+def gains(graph: Contracted, masks: Sequence[Numbers], *, pauses: bool, longest: int | None = None) -> I64:
     """Return how much earlier the last node ends for each set of nodes that take no time, shape (k,), k at least 1.
 
-    pauses: short ones between two nodes of a set that follow each other on a chain take no time either.
+    masks: true for the nodes of a set, or the ns by which each node would be shorter. pauses: short ones between two
+    nodes of a set that follow each other on a chain take no time either. longest: of these, ns; None: SHORT_PAUSE.
     """
     # Doubts are evaluated one by one, which takes as long for many sets as for one.
     cells = _CELLS if graph.sure.size < _MANY_DOUBTS else 2 * _CELLS
     at_once = max(1, cells // max(graph.kept.size, 1))
-    between = _short_pauses(graph) if pauses else None
+    between = _short_pauses(graph, SHORT_PAUSE if longest is None else longest) if pauses else None
     parts = [_Evaluation(graph, masks[i : i + at_once], between).result() for i in range(0, len(masks), at_once)]
     return np.concatenate(parts)
 
 
-def _short_pauses(graph: Contracted) -> I64:
+def _short_pauses(graph: Contracted, longest: int) -> I64:
     """Return the pause before each node, if the node before on its chain is all that it waited for; shape (n,)."""
     pause = np.zeros(graph.starts.size, np.int64)
     pause[1:] = graph.starts[1:] - graph.ends[:-1]
     pause[graph.kept[graph.bounds[:-1]]] = 0
-    pause[(pause > SHORT_PAUSE) | (graph.chain_slack > 0)] = 0
+    pause[(pause > longest) | (graph.chain_slack > 0)] = 0
     return pause
 
 
@@ -309,15 +310,23 @@ class _Evaluation:
     def __init__(self, graph: Contracted, masks: Sequence[Numbers], pauses: I64 | None) -> None:
         self.graph = graph
         self.free = np.empty((graph.kept.size, len(masks)), np.bool_)
+        self.shorter: I64 | None = None
+        if any(np.asarray(mask).dtype != np.bool_ for mask in masks):
+            self.shorter = np.zeros(self.free.shape, np.int64)
         self.paused = np.empty_like(self.free) if pauses is not None else None
         self.sums = np.empty(self.free.shape, np.int64)
         self.lengths = (graph.ends[graph.kept] - graph.starts[graph.kept])[:, None]
         self.pauses = None if pauses is None else pauses[graph.kept][:, None]
         own = np.empty_like(graph.ends)
         for k, mask in enumerate(masks):  # fresh memory for each set would cost more than the sums
-            free = np.asarray(mask, np.bool_)
+            given, free = np.asarray(mask), np.zeros(own.size, np.bool_)
             np.subtract(graph.ends, graph.starts, out=own)
-            own *= free
+            if self.shorter is not None and given.dtype != np.bool_:
+                np.clip(given, 0, own, out=own)
+                self.shorter[:, k] = own[graph.kept]
+            else:
+                free = given.astype(np.bool_)
+                own *= free
             if pauses is not None:
                 own[1:] += pauses[1:] * (free[1:] & free[:-1])
             if self.paused is not None:
@@ -337,6 +346,8 @@ class _Evaluation:
         own: I64 = self.lengths[at] * self.free[at]
         if self.pauses is not None and self.paused is not None:
             own += self.pauses[at] * self.paused[at]
+        if self.shorter is not None:
+            own += self.shorter[at]
         return own
 
     def result(self) -> I64:
@@ -680,12 +691,15 @@ def upper_bounds(
     path: Path | None = None,
     pauses: bool = False,
     certain: bool = False,
+    longest: int | None = None,
 ) -> I64:
-    """Return `upper_bound` for each of several sets of nodes, shape (k,). masks: of shape (n,), true for its nodes.
+    """Return `upper_bound` for each of several sets of nodes, shape (k,).
 
-    path: what `walk` returned, where it is at hand. pauses: short ones between two nodes of a set that follow each
-    other on a thread or a stream take no time either; then a gain may exceed the time on the path. certain: streams
-    waited only where a row says so; then this is no upper bound, but differs from it where doubts matter.
+    masks: of shape (n,), true for nodes that take no time; or the ns by which each node would be shorter. path: what
+    `walk` returned, where it is at hand. pauses: short ones between two nodes of a set that follow each other on a
+    thread or a stream take no time either; then a gain may exceed the time on the path. certain: streams waited only
+    where a row says so; then this is no upper bound, but differs from it where doubts matter. longest: of the pauses,
+    ns; None: SHORT_PAUSE.
     """
     if graph.sink < 0 or not masks:
         return np.zeros(len(masks), np.int64)
@@ -696,17 +710,22 @@ def upper_bounds(
         # The first node of a chain keeps its wait: there is nothing else that it could begin after.
         opens = np.append(True, nodes.chain[1:] != nodes.chain[:-1])[graph.join_head]
         stays = opens | ~np.isin(graph.join_wait, np.array(sorted(without), np.int64))
-        return gains(_contracted(graph, stays, doubts), masks, pauses=pauses)
+        return gains(_contracted(graph, stays, doubts), masks, pauses=pauses, longest=longest)
     # An edge with more slack than any gain cannot hold anything up. A gain is seldom more than the time on the path.
     on_path = (path or walk(graph)).node
     on_path = on_path[on_path >= 0]
     length = nodes.ends[on_path] - nodes.starts[on_path]
-    most = max(int(length[np.asarray(mask)[on_path]].sum()) for mask in masks)
-    found = gains(_contracted(graph, graph.join_slack <= most, doubts), masks, pauses=pauses)
+    most = max(_taken(np.asarray(mask)[on_path], length) for mask in masks)
+    found = gains(_contracted(graph, graph.join_slack <= most, doubts), masks, pauses=pauses, longest=longest)
     larger = int(found.max())
     if ((graph.join_slack > most) & (graph.join_slack <= larger)).any():
-        found = gains(_contracted(graph, graph.join_slack <= larger, doubts), masks, pauses=pauses)
+        found = gains(_contracted(graph, graph.join_slack <= larger, doubts), masks, pauses=pauses, longest=longest)
     return found
+
+
+def _taken(mask: Numbers, lengths: I64) -> int:
+    """Return the ns that nodes of these lengths lose."""
+    return int(lengths[mask].sum()) if mask.dtype == np.bool_ else int(np.clip(mask, 0, lengths).sum())
 
 
 def _contracted(graph: PathGraph, stays: Mask, doubts: Doubts) -> Contracted:

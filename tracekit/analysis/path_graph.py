@@ -355,6 +355,14 @@ def search(bounds: I64, values: I64, lanes: I64, times: I64, side: Literal["left
 # up
 # to then, so the copy is cut there.
 #
+# Such a call works only while it issues the copy. Where the work before the copy ended later than that, the call waited
+# for that work: it issues, waits, works again up to the start of the copy (staging, if that is later than the end of
+# the work before), and waits for the copy. The work before is that of the same stream, else what ended on any stream up
+# to `HELD` ns before the copy began (the default stream waits for others, and no row says so). How long the issue takes
+# is the median of calls of the same name that copied alike and had nothing to wait for: their stream was idle, or they
+# returned before their copy began. Without such a call it is that of the same name with other copies, else the shortest
+# time from call to copy of that name; never more than `MOST_ISSUE`.
+#
 # **Threads.** Traces do not say that a thread waits for another (PyTorch's backward pass runs on a thread of its own).
 # A
 # thread that does nothing for LEAST_FREE ns, while another of its process works and falls silent before the first goes
@@ -374,6 +382,10 @@ LEAST_TIMES = 5
 LONG = 1_000_000
 LEAST_SHARE = 0.5
 SOON = 50_000
+HELD = 20_000
+"""ns: a copy begins within this time after the work of another stream that held it up."""
+MOST_ISSUE = 50_000
+"""ns: the most time that a call takes to issue a copy, where no call of its name shows less."""
 _ENOUGH_PAUSES = 8
 _MOST = 10_000
 """The most pauses of threads that are taken for possible waits, the longest: each is evaluated on its own."""
@@ -443,7 +455,66 @@ def cut_copies(host: PathHost, device: PathDevice, waits: Waits) -> tuple[PathDe
     return cut_device, more(rows, row)
 
 
-def for_devices(host: PathHost, work: Works, waits: Waits, low: int, high: int) -> tuple[list[WorkStops], int]:
+def _issue_times(host: PathHost, device: PathDevice, work: Works, idle: Mask) -> I64:
+    """Return how long the call of each copy takes to issue it, shape of `work`; 0 for work that is no known copy.
+
+    idle: shape of `work`: the work had nothing to wait for when its call began.
+    """
+    found = np.zeros(work.rows.size, np.int64)
+    at = np.flatnonzero((work.launch >= 0) & (device.parts[work.rows] == PathPart.COPY))
+    if not at.size:
+        return found
+    call = work.launch[at]
+    until_copy, until_return = work.starts[at] - host.starts[call], host.ends[call] - host.starts[call]
+    free = idle[at] | (until_return < until_copy)
+    takes = np.minimum(until_copy, until_return)
+    of_call = host.names[call].astype(np.int64)
+    alike = np.unique(np.column_stack((of_call, device.names[work.rows[at]])), axis=0, return_inverse=True)[1].ravel()
+    issue = np.full(at.size, -1, np.int64)
+    for classes in (of_call, alike):  # what copies alike comes last, so it counts
+        for _, mine in rows_by(classes):
+            known = takes[mine[free[mine]]]
+            if known.size:
+                issue[mine] = np.partition(known, (known.size - 1) // 2)[(known.size - 1) // 2]
+    for _, mine in rows_by(of_call):
+        unknown = mine[issue[mine] < 0]
+        if unknown.size:
+            issue[unknown] = takes[mine].min()
+    found[at] = np.clip(issue, 0, MOST_ISSUE)
+    return found
+
+
+def _before_copies(
+    host: PathHost, device: PathDevice, work: Works, copies: I64, places: I64, calls: I64, low: int
+) -> WorkStops:
+    """Return the waits of copying calls for the work before their copy. copies: which of `Waits`; places: the copy."""
+    begun = np.where(work.launch >= 0, work.called, work.starts)
+    follows = np.zeros(work.rows.size, np.bool_)
+    follows[1:] = work.lanes[1:] == work.lanes[:-1]
+    own = np.where(follows, np.arange(work.rows.size) - 1, -1)
+    by_end = np.argsort(work.ends, kind="stable")
+    latest = np.append(by_end, -1)[np.searchsorted(work.ends[by_end], work.starts, "right") - 1]
+    ends = np.append(work.ends, LOWEST)
+    held = (latest >= 0) & (work.starts - ends[latest] <= HELD) & (work.launch[latest] != work.launch)
+    other = np.where(held, latest, -1)
+    idle = (ends[own] <= begun) & (ends[other] <= begun)
+    issue = _issue_times(host, device, work, idle)
+    # A call may copy in pieces: what it waited for came before the first of them.
+    first = np.full(host.starts.size, work.rows.size, np.int64)
+    linked = np.flatnonzero(work.launch >= 0)
+    linked = linked[np.argsort(work.starts[linked], kind="stable")[::-1]]
+    first[work.launch[linked]] = linked
+    piece = np.where(first[calls] < work.rows.size, first[calls], places)
+    froms = np.maximum(host.starts[calls] + issue[piece], low)
+    before = np.where(ends[own[piece]] > froms, own[piece], other[piece])
+    waited = (ends[before] > froms + TOLERANCE) & (ends[before] <= work.starts[piece])
+    before, calls = before[waited], calls[waited]
+    return WorkStops(host.threads[calls], froms[waited], ends[before], before, copies[waited])
+
+
+def for_devices(
+    host: PathHost, device: PathDevice, work: Works, waits: Waits, low: int, high: int
+) -> tuple[list[WorkStops], int]:
     """Return the waits of calls, one for each stream that a call waits for, and how many calls were not looked at."""
     found = []
     copies = np.flatnonzero(waits.works >= 0)
@@ -453,6 +524,8 @@ def for_devices(host: PathHost, work: Works, waits: Waits, low: int, high: int) 
     waited = (work.ends[place] <= host.ends[call]) & (work.release[place] > low)
     copies, place, call = copies[waited], place[waited], call[waited]
     found.append(WorkStops(host.threads[call], work.release[place], work.ends[place], place, copies))
+    if copies.size:
+        found.append(_before_copies(host, device, work, copies, place, call, low))
 
     calls = np.flatnonzero((waits.works < 0) & (host.ends[waits.calls] > low) & (host.starts[waits.calls] < high))
     row = waits.calls[calls]
@@ -663,7 +736,7 @@ def build_nodes(
     work = Works.of(host, device, low, high)
     first, last = np.clip(host.starts, low, high), np.clip(host.ends, low, high)
     timed = np.flatnonzero(last > first)
-    stops, unseen = for_devices(host, work, waits, low, high)
+    stops, unseen = for_devices(host, device, work, waits, low, high)
     woken, unseen_pauses = between_threads(host, timed, first, last, low, main)
     lone = _lone(work)
 

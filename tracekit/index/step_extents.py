@@ -6,7 +6,8 @@ ahead, host ranges show how fast steps are launched, and not how long they take.
 **Steps of the device.** A step ends on the device when the last work has ended that was launched within its host range
 on the main stream: the one with most kernel time of all on which each step has work (without such a stream: any). The
 next step begins there. Work of other streams does not count, because a batch may be copied ahead of time and a result
-long after its step. The first step begins as long after its host range as its first kernel waited in the queue.
+long after its step. The first step begins with its host range; with its first work if that waited in the queue, since
+the device then still had work of steps that the trace does not have.
 
 **Which one counts.** The host runs ahead where a step ends on the device later than on the host, and steps of the
 device differ from host ranges in the sum or in the median, each by more than `AHEAD` of a step. Then the step is that
@@ -89,8 +90,8 @@ def step_extents(index: TraceIndex, owners: _owners.Owners) -> StepExtents:
             devices.starts[work[main]],
             devices.ends[work[main]],
             index.starts[call[main]] + index.lengths[call[main]],
-            begins[0],
-            at.size,
+            begins,
+            ends,
         )
         if bounds is None or not _runs_ahead(bounds, begins, ends):
             continue
@@ -120,18 +121,20 @@ def _main_stream(index: TraceIndex, devices: _devices.Devices, work: I64, step: 
     return found
 
 
-def _bounds(step: I64, starts: I64, ends: I64, called: I64, begin: int, count: int) -> I64 | None:
-    """Return where the first step begins on the device and each one ends, shape (count + 1,).
+def _bounds(step: I64, starts: I64, stops: I64, called: I64, begins: I64, ends: I64) -> I64 | None:
+    """Return where the first step begins on the device and each one ends, shape (number of steps + 1,).
 
-    None if fewer than half of the steps launched any work. called: the ends of the launch calls.
+    None if fewer than half of the steps launched any work. starts, stops, called: of the work, and when its launch call
+    ended. begins, ends: of the host ranges.
     """
-    if 2 * np.unique(step).size < count:
+    if 2 * np.unique(step).size < begins.size:
         return None
-    last = np.full(count, np.iinfo(np.int64).min)
-    np.maximum.at(last, step, ends)
+    last = np.full(begins.size, np.iinfo(np.int64).min)
+    np.maximum.at(last, step, stops)
     first = int(np.argmin(starts))
-    queued = max(0, int(starts[first]) - int(called[first]))
-    return np.maximum.accumulate(np.append(begin + queued, last))
+    queued = int(starts[first] - called[first]) > AHEAD * float(np.median(ends - begins))
+    begin = starts[first] if queued and step[first] == 0 else begins[0]
+    return np.maximum.accumulate(np.append(begin, last))
 
 
 def _runs_ahead(bounds: I64, begins: I64, ends: I64) -> bool:

@@ -15,7 +15,7 @@ from tracekit.model.schema import Kind
 from tracekit.model.units import Unit
 from tracekit.views.device import breakdown
 from tracekit.views.findings import _facts
-from tracekit.views.findings._facts import Facts, RuleResult, how, named, percent, row_of, span, sure
+from tracekit.views.findings._facts import Bound, Facts, RuleResult, how, named, percent, row_of, span, sure
 from tracekit.views.findings.rule import Rule, threshold
 from tracekit.views.memory import manipulation
 
@@ -40,10 +40,11 @@ def pageable_copies(facts: Facts) -> RuleResult:
         mine = facts.within(owner, pageable)
         if not mine.size:
             continue
-        bound = facts.bound(owner, np.concatenate((mine, facts.calls_of(mine))))
+        calls = facts.calls_of(mine)
+        bound = _without_waits(facts, owner, mine, calls, calls[:0])
         if bound.share < max(facts.thresholds["copy_share"], facts.thresholds["least_share"]):
             continue
-        times[facts.label(owner)] = facts.ranges(mine, facts.calls_of(mine))
+        times[facts.label(owner)] = facts.ranges(mine, calls)
         found.append(
             Finding(
                 "pageable copies",
@@ -51,13 +52,13 @@ def pageable_copies(facts: Facts) -> RuleResult:
                 f"{mine.size:,} {'copy' if mine.size == 1 else 'copies'} from or to pageable memory "
                 f"{'takes' if mine.size == 1 else 'take'} {span(int(facts.lengths[mine].sum()))}"
                 f"{_bytes(facts, mine)}: the driver stages them, and the host waits.",
-                tuple(_copy_cells(facts, mine)),
+                tuple(_copy_cells(facts, owner, mine)),
                 facts.ids(mine),
                 bound.ns,
                 bound.share,
                 sure(bound, "medium"),
-                "the file names the memory; the upper bound is for copies and their calls that take no time, and "
-                "pinned copies still take some" + how(bound),
+                "the file names the memory; the upper bound is for copies and their calls that take no time and wait "
+                "for nothing, and pinned copies still take some" + how(bound),
                 "Pin the host memory (pin_memory=True of the loader, cudaHostAlloc) and copy asynchronously "
                 "(non_blocking=True), so that copies hide behind kernels.",
                 "tracekit summary NEW --view memory_manipulation: the names say Pinned; --view breakdown: "
@@ -72,7 +73,8 @@ def tiny_copies(facts: Facts) -> RuleResult:
     copies = _copies(facts)
     if not copies.size:
         return RuleResult(why_not="the trace has no copies")
-    tiny = copies[_tiny(facts, copies)]
+    # A call that waits until a value has come to the host is needless synchronization, and not the cost of a copy.
+    tiny = copies[_tiny(facts, copies) & ~_read_back(facts, copies)]
     if not facts.index.has("bytes")[copies].any():
         return RuleResult(why_not="no copy has a size")
     found = []
@@ -83,7 +85,7 @@ def tiny_copies(facts: Facts) -> RuleResult:
             continue
         calls = facts.calls_of(mine)
         around = _facts.operators(facts, calls, facts.launches_but(calls))
-        bound = facts.bound(owner, np.concatenate((mine, calls, around)))
+        bound = _without_waits(facts, owner, mine, calls, around)
         if bound.share < max(facts.thresholds["copy_share"], facts.thresholds["least_share"]):
             continue
         times[facts.label(owner)] = facts.ranges(mine, calls, around)
@@ -94,18 +96,33 @@ def tiny_copies(facts: Facts) -> RuleResult:
                 facts.label(owner),
                 f"{mine.size:,} copies of less than {int(facts.thresholds['tiny_copy_bytes']):,} bytes take "
                 f"{span(int(facts.lengths[mine].sum()))} of the device{host}.",
-                tuple(_copy_cells(facts, mine)),
+                tuple(_copy_cells(facts, owner, mine)),
                 facts.ids(mine),
                 bound.ns,
                 bound.share,
                 sure(bound, "medium"),
                 "the upper bound is for these copies, their calls and operators that do nothing else, if they take no "
-                "time; a call that waits for earlier work would wait elsewhere" + how(bound),
+                "time and wait for nothing; a call that waits for earlier work may have to wait elsewhere" + how(bound),
                 "Put small values together before copying, keep scalars on the device, and make constants there once.",
                 "tracekit summary NEW --view memory_manipulation: fewer calls.",
             )
         )
     return RuleResult(tuple(found), times=times)
+
+
+def _without_waits(facts: Facts, owner: int, copies: I64, calls: I64, around: I64) -> Bound:
+    """Return the upper bound if these copies were not there: nor their calls, nor the waits that belong to them.
+
+    calls: of the copies. around: operators that do nothing else. A wait belongs to a copy if it is its own call, or
+    lies in an operator that launches only such copies; without an operator, if it is the next call of the thread.
+    """
+    rows = np.concatenate((copies, calls, around))
+    taken = facts.bound(owner, rows)
+    if owner not in facts.graphs or not calls.size:
+        return taken
+    waits = np.unique(facts.graphs[owner].waits)
+    bound = facts.without(owner, np.union1d(calls, _facts.waits_with(facts, calls, waits)), rows)
+    return bound if bound.ns > taken.ns else taken
 
 
 def exposed_copies(facts: Facts) -> RuleResult:
@@ -139,7 +156,7 @@ def exposed_copies(facts: Facts) -> RuleResult:
                 f"{named(name)} takes {span(most)} in all.",
                 (
                     *facts.cells("breakdown", bare.device.name, cells, **row_of(bare.device)),
-                    *_copy_cells(facts, mine),
+                    *_copy_cells(facts, owner, mine),
                 ),
                 facts.ids(mine),
                 bound.ns,
@@ -201,6 +218,16 @@ def _tiny(facts: Facts, copies: I64) -> Mask:
     return tiny
 
 
+def _read_back(facts: Facts, copies: I64) -> Mask:
+    """Return for each copy whether it brings a value to the host, and its call waits for it."""
+    devices, launch = facts.devices, facts.launched.launch
+    known = launch >= 0
+    ends = facts.starts[launch] + facts.lengths[launch]
+    waits = devices.rows[known & (ends >= devices.ends)]
+    found: Mask = np.isin(copies, waits) & _facts.to_host(facts, copies)
+    return found
+
+
 def _bytes(facts: Facts, copies: I64) -> str:
     total = pc.sum(_of_copies(facts, "bytes", copies)).as_py()
     return "" if total is None else f" for {total:,} bytes"
@@ -210,9 +237,9 @@ def _of_copies(facts: Facts, column: str, copies: I64) -> Chunked:
     return facts.index.events.column(column).take(arrow.array(copies))
 
 
-def _copy_cells(facts: Facts, copies: I64) -> list[Evidence]:
+def _copy_cells(facts: Facts, owner: int, copies: I64) -> list[Evidence]:
     name, _ = facts.most_common(copies, facts.lengths[copies])
-    return facts.cells("memory_manipulation", name, ("calls", "total"), name=name) if name else []
+    return facts.own_cells(owner, "memory_manipulation", name, ("calls", "total"), name=name) if name else []
 
 
 _COPY_SHARE = threshold(

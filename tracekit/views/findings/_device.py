@@ -77,7 +77,7 @@ def little_parallelism(facts: Facts) -> RuleResult:
                 f"{mine.size:,} of {every.size:,} kernels have fewer blocks than the device has multiprocessors "
                 f"({count}): they run {span(int(facts.lengths[mine].sum()))} and leave most of it unused. "
                 f"{named(name)} is {span(most)} of that.",
-                tuple(_kernel_cells(facts, name)),
+                tuple(_kernel_cells(facts, owner, name)),
                 facts.ids(mine),
                 bound.ns,
                 bound.share,
@@ -133,7 +133,7 @@ def expensive_arithmetic(facts: Facts) -> RuleResult:
                     facts.label(owner),
                     f"One kernel, {named(name)}, takes {span(int(facts.lengths[rows].sum()))} in {calls}: without it "
                     f"{facts.where(owner)} would be up to {percent(bound.share)} shorter.",
-                    tuple(_kernel_cells(facts, name)),
+                    tuple(_kernel_cells(facts, owner, name)),
                     facts.ids(rows),
                     bound.ns,
                     bound.share,
@@ -196,7 +196,7 @@ def _fp32(facts: Facts, owner: int, kernels: I64) -> list[Finding]:
             facts.label(owner),
             f"Matrix products and convolutions in fp32 on the plain cores take {percent(taken / whole)} of the kernel "
             f"time ({span(taken)} in {rows.size:,} kernels, {named(name)} first).",
-            tuple(_kernel_cells(facts, name)),
+            tuple(_kernel_cells(facts, owner, name)),
             facts.ids(rows),
             bound.ns,
             bound.share,
@@ -271,8 +271,8 @@ def exposed_communication(facts: Facts) -> RuleResult:
     return RuleResult(tuple(found), times=times)
 
 
-def _kernel_cells(facts: Facts, name: str) -> list[Evidence]:
-    return facts.cells("kernel", name, ("calls", "total", "ratio"), name=name) if name else []
+def _kernel_cells(facts: Facts, owner: int, name: str) -> list[Evidence]:
+    return facts.own_cells(owner, "kernel", name, ("calls", "total", "ratio"), name=name) if name else []
 
 
 LITTLE_PARALLELISM = Rule(

@@ -5,13 +5,13 @@ If the calls were not there, their operators would not be there either.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import numpy as np
 
-from tracekit.analysis.critical_path import SHORT_PAUSE, Path, upper_bounds
+from tracekit.analysis.critical_path import Path, upper_bounds
 from tracekit.analysis.intervals import Ranges, length, merge, union, union_length
 from tracekit.analysis.nesting import innermost
 from tracekit.analysis.segments import distinct, rows_by
@@ -26,11 +26,13 @@ from tracekit.index import step_extents as _extents
 from tracekit.index import steps as _steps
 from tracekit.index.pauses import Pauses
 from tracekit.index.sources import synthetic_sources
-from tracekit.index.trace_index import PickedRows, TraceIndex
+from tracekit.index.trace_index import PickedRows, TraceIndex, index_of
+from tracekit.model import arrow
 from tracekit.model.arrow import I32, I64, Mask
 from tracekit.model.names import short_names
 from tracekit.model.report import Cell, Evidence, Finding, Section
 from tracekit.model.schema import API_CALLS, DEVICE_WORK, Kind
+from tracekit.model.trace import Trace
 from tracekit.model.units import sentence_span
 from tracekit.views.path import graph as _path_graph
 from tracekit.views.path.graph import OwnGraph
@@ -183,16 +185,18 @@ class RuleResult:
 
 @dataclass(frozen=True, eq=False)
 class Facts:
-    """The facts of one trace, each computed once. sections: the sections of other views, computed on demand.
+    """The facts of one trace, each computed once.
 
-    loader: the user's regular expression for names of ranges that load data.
+    sections: the sections of other views, of the whole trace or of one owner ("" or its label), computed on demand.
+    loader: the user's regular expression for names of ranges that load data. traces: the rows of one owner, by label.
     """
 
     index: TraceIndex
     thresholds: Mapping[str, float]
-    view: Callable[[str], Section]
-    sections: dict[str, Section] = field(default_factory=dict)
+    view: Callable[[str, TraceIndex], Section]
+    sections: dict[tuple[str, str], Section] = field(default_factory=dict)
     loader: str = ""
+    traces: dict[str, Trace] = field(default_factory=dict)
 
     @cached_property
     def owners(self) -> _owners.Owners:
@@ -361,13 +365,33 @@ class Facts:
         by_time = self._bound(owner, ns, most)
         return replace(bound if bound.ns >= by_time.ns else by_time, unlinked=True)
 
-    def bounds(self, owner: int, masks: list[Mask], *, most: int | None = None) -> list[Bound]:
-        """Return the same for several sets of nodes of the owner's graph."""
+    def shortened(self, owner: int, rows: I64, by: I64) -> Bound:
+        """Return the upper bound if each of these rows of device work were shorter by so many ns, and not gone."""
+        by = np.minimum(by, self.lengths[rows])
+        most = int(by.sum())
+        if owner not in self.graphs:
+            return self._bound(owner, self.bound(owner, rows).ns, most, on_path=False)
+        less = np.zeros(self.starts.size, np.int64)
+        less[rows] = by
+        bound = self.bounds(owner, [less[self.graphs[owner].rows]])[0]
+        own = self.graphs[owner]
+        if own.unlinked <= UNLINKED * own.device:
+            return bound
+        by_time = self._bound(owner, self.bound(owner, rows).ns, most)
+        return replace(bound if bound.ns >= by_time.ns else by_time, unlinked=True)
+
+    def bounds(
+        self, owner: int, masks: Sequence[Mask | I64], *, most: int | None = None, longest: int | None = None
+    ) -> list[Bound]:
+        """Return the same for several sets of nodes of the owner's graph, or the ns that each of its nodes loses.
+
+        longest: ns, of the pauses between two nodes of a set that go with them; None: SHORT_PAUSE.
+        """
         own, path = self.graphs[owner], self.paths[owner]
-        found = upper_bounds(own.graph, masks, path=path, pauses=True).tolist()
+        found = upper_bounds(own.graph, masks, path=path, pauses=True, longest=longest).tolist()
         certain = found
         if own.guessed_waits:
-            certain = upper_bounds(own.graph, masks, path=path, pauses=True, certain=True).tolist()
+            certain = upper_bounds(own.graph, masks, path=path, pauses=True, longest=longest, certain=True).tolist()
         return [
             replace(self._bound(owner, ns, most), doubtful=ns > DOUBT * least)
             for ns, least in zip(found, certain, strict=True)
@@ -376,21 +400,13 @@ class Facts:
     def without(self, owner: int, calls: I64, others: I64) -> Bound:
         """Return the upper bound if these calls did not wait, and took no time, nor these other rows of EVENTS.
 
-        It is at most the time in which one of them ran: no instant of the path can be saved but where one is on it.
+        It may exceed the time in which they ran: without the wait, the host's other work goes on beside the device's.
         """
         own = self.graphs[owner]
         waits = np.flatnonzero(np.isin(own.waits, calls)).tolist()
         rows = np.union1d(calls, others)
         saved = int(upper_bounds(own.graph, [self.nodes_of(owner, rows)], without=waits, pauses=True)[0])
-        lanes = _gaps.keys_of(self.index, rows, (*_gaps.THREAD, "device", "stream"))
-        starts, ends = self.starts[rows], self.starts[rows] + self.lengths[rows]
-        spent: list[Ranges] = []
-        for _, at in rows_by(lanes):
-            # Short pauses between two of them go too.
-            first, last = merge(starts[at], ends[at] + SHORT_PAUSE)
-            spent.append((first, last - SHORT_PAUSE))
-        most = union_length(*(np.concatenate([each[i] for each in spent]) for i in (0, 1))) if spent else 0
-        return self._bound(owner, saved, most)
+        return self._bound(owner, saved, None)
 
     def _bound(self, owner: int, ns: int, most: int | None, *, on_path: bool = True) -> Bound:
         low, high = self.window(owner)
@@ -492,9 +508,26 @@ class Facts:
 
         Keys of `_OPTIONAL_KEYS` are compared only where the table has such a column.
         """
-        if view not in self.sections:
-            self.sections[view] = self.view(view)
-        for table in self.sections[view].tables:
+        return self._cells(self.index, "", view, row, columns, match)
+
+    def own_cells(self, owner: int, view: str, row: str, columns: tuple[str, ...], **match: Cell) -> list[Evidence]:
+        """Return cells of a view that adds up all processes, made of the owner's rows alone; they name the owner."""
+        label = self.label(owner)
+        return self._cells(self._rows_of(owner) if label else self.index, label, view, row, columns, match)
+
+    def _cells(
+        self,
+        index: TraceIndex,
+        label: str,
+        view: str,
+        row: str,
+        columns: tuple[str, ...],
+        match: Mapping[str, Cell],
+    ) -> list[Evidence]:
+        if (view, label) not in self.sections:
+            self.sections[view, label] = self.view(view, index)
+        of = f" ({label})" if label else ""
+        for table in self.sections[view, label].tables:
             have = {column.name: column.values for column in table.columns}
             wanted = {key: value for key, value in match.items() if key in have or key not in _OPTIONAL_KEYS}
             if not (set(wanted) <= set(have) and set(columns) <= set(have)):
@@ -502,9 +535,17 @@ class Facts:
             for i in range(len(table)):
                 if all(have[key][i] == value for key, value in wanted.items()):
                     return [
-                        Evidence(f"{view}.{row}.{name}", have[name][i], table.column(name).unit) for name in columns
+                        Evidence(f"{view}.{row}.{name}{of}", have[name][i], table.column(name).unit) for name in columns
                     ]
         return []
+
+    def _rows_of(self, owner: int) -> TraceIndex:
+        """Return an index of the owner's rows alone."""
+        label = self.owners.labels[owner]
+        if label not in self.traces:
+            mine = self.index.events.take(arrow.array(np.flatnonzero(self.owners.codes == owner)))
+            self.traces[label] = Trace(mine, run=self.index.run, ledgers=self.index.ledgers)
+        return index_of(self.traces[label])
 
 
 def row_of(device: _devices.IndexedDevice) -> dict[str, Cell]:
@@ -535,32 +576,44 @@ def read_back(facts: Facts, calls: I64) -> ReadBack:
     launch = facts.launched.launch
     linked = np.flatnonzero(launch >= 0)
     work, by = facts.devices.rows[linked], launch[linked]
-    reads = _to_host(facts, work)
+    reads = to_host(facts, work)
     others = distinct(by[~reads], facts.index.events.num_rows, but=by[reads])
     around = operators(facts, calls, others)
     copies, their_calls = work[reads], by[reads]
     # A copy goes with a wait that is its own call, in the same operator, or the next call of its thread.
-    together = np.isin(their_calls, calls) | np.isin(their_calls, _before(facts, calls))
+    together = np.isin(their_calls, calls) | np.isin(their_calls, _next_to(facts, calls, -1))
     together |= np.isin(their_calls, _inside(facts, their_calls, around))
     return ReadBack(np.union1d(calls, their_calls[together]), around, copies[together])
 
 
-def _to_host(facts: Facts, work: I64) -> Mask:
+def waits_with(facts: Facts, calls: I64, waits: I64) -> I64:
+    """Return those of the waits that belong to calls which launch copies; rows of EVENTS.
+
+    They lie in an operator that launches nothing else; without an operator around the call, it is the next one.
+    """
+    around = operators(facts, calls, facts.launches_but(calls))
+    held = _inside(facts, calls, around)
+    lone = np.setdiff1d(calls, _inside(facts, calls, np.flatnonzero(facts.kinds(*OPERATORS) & facts.timed)))
+    found = np.intersect1d(waits, _next_to(facts, lone, 1)) if lone.size else waits[:0]
+    return np.union1d(found, _inside(facts, waits, around)) if held.size else found
+
+
+def to_host(facts: Facts, work: I64) -> Mask:
     """Return for each of these rows of device work whether it is a copy from the device to the host."""
     codes, kinds = facts.index.texts("copy_kind")
     found: Mask = np.isin(codes[work], [place for place, kind in enumerate(kinds) if kind == "DtoH"])
     return found
 
 
-def _before(facts: Facts, calls: I64) -> I64:
-    """Return for each of these calls the call before it on its thread; none for the first of a thread."""
+def _next_to(facts: Facts, calls: I64, by: int) -> I64:
+    """Return for each of these calls the call before it (by: -1) or after it (1) on its thread, where there is one."""
     every = np.flatnonzero(facts.kinds(*API_CALLS) & facts.index.has("tid"))
     lanes = _gaps.keys_of(facts.index, every, _gaps.THREAD)
     order = np.lexsort((facts.starts[every], lanes))
     every, lanes = every[order], lanes[order]
     at = np.flatnonzero(np.isin(every, calls))
-    at = at[at > 0]
-    found: I64 = every[at - 1][lanes[at - 1] == lanes[at]]
+    at = at[(at + by >= 0) & (at + by < every.size)]
+    found: I64 = every[at + by][lanes[at + by] == lanes[at]]
     return found
 
 

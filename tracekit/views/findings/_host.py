@@ -11,6 +11,7 @@ from tracekit.analysis.nesting import innermost
 from tracekit.analysis.path_graph import PathPart
 from tracekit.analysis.series import judge
 from tracekit.index import gaps as _gaps
+from tracekit.index import launches
 from tracekit.index.devices import IndexedDevice
 from tracekit.model.arrow import I64, Mask
 from tracekit.model.report import Finding
@@ -50,15 +51,20 @@ def needless_sync(facts: Facts) -> RuleResult:
     found = []
     times: dict[str, Ranges] = {}
     linked = bool((facts.launched.launch >= 0).any())
+    blocking = launches.blocking_calls(facts.index, facts.devices.rows, facts.devices.ends, facts.launched)
     for owner, own_graph in facts.graphs.items():
         calls = facts.within(owner, np.unique(own_graph.waits))
         calls = calls[~_before_a_request(facts, owner, calls)]
         if not calls.size:
             continue
         low, high = facts.window(owner)
-        idle = length(_idle(facts, owner, ("synchronization",))[0])
+        waits, device = _idle(facts, owner, ("synchronization",))
+        idle, least = length(waits), facts.thresholds["sync_share"] * (high - low)
+        if idle and length(facts.ranges(np.intersect1d(calls, blocking))) >= least:
+            # Behind a long wait the device also waits for what the host could have launched meanwhile.
+            idle = length(_idle(facts, owner, ("synchronization", "host late", "launch latency"))[0])
         # A wait behind which the device has work left keeps nothing waiting; where no launch is known, nor is this.
-        if linked and idle < facts.thresholds["sync_share"] * (high - low):
+        if linked and idle < least:
             continue
         gone = _facts.read_back(facts, calls)
         bound = facts.without(owner, calls, np.concatenate((gone.calls, gone.operators, gone.copies)))
@@ -69,6 +75,7 @@ def needless_sync(facts: Facts) -> RuleResult:
         codes, names = facts.names
         own = calls[codes[calls] == names.index(name)] if name else calls
         where, _ = _under(facts, calls)
+        place = {} if device is None else row_of(device)
         times[facts.label(owner)] = facts.ranges(calls)
         found.append(
             Finding(
@@ -78,8 +85,8 @@ def needless_sync(facts: Facts) -> RuleResult:
                 f"({span(int(took.sum()))} in them, {named(name)} most), and the device then has no work."
                 + (f" Most of it under {named(where)}." if where else ""),
                 tuple(
-                    facts.cells("api", name, ("calls", "total"), name=name)
-                    + facts.cells("idle", "synchronization", ("total",), cause="synchronization")
+                    facts.own_cells(owner, "api", name, ("calls", "total"), name=name)
+                    + facts.cells("idle", "synchronization", ("total",), cause="synchronization", **place)
                 ),
                 facts.ids(own),
                 bound.ns,
@@ -226,15 +233,18 @@ def _begin_in(ranges: Ranges, times: I64) -> Mask:
 def _launch_bound(facts: Facts, owner: int) -> Bound:
     """Return the bound if operators and launch calls took no time; first steps keep their excess."""
     launching = _launching(facts, owner)
-    bound = facts.bounds(owner, [launching])[0]
+    # Without operators, what the host does between two calls for a launch is no row: it goes too, unless it is so long
+    # that it is a pause of the host.
+    longest = None if facts.has_operators(owner) else int(min(facts.thresholds["pause_ns"], 2**62))
+    bound = facts.bounds(owner, [launching], longest=longest)[0]
     first, last = facts.warm_up(owner)
     if not first.size:
         return bound
     slow = _begin_in((first, last), facts.graphs[owner].graph.nodes.starts)
     mine = facts.steps.owner == owner
     judged = judge(facts.extents.steps.durations[mine])
-    rest = facts.bounds(owner, [launching & ~slow])[0]
-    return facts.bounds(owner, [launching], most=rest.ns + judged.warm_up * judged.median)[0]
+    rest = facts.bounds(owner, [launching & ~slow], longest=longest)[0]
+    return facts.bounds(owner, [launching], most=rest.ns + judged.warm_up * judged.median, longest=longest)[0]
 
 
 def _launching(facts: Facts, owner: int) -> Mask:

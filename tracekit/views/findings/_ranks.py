@@ -24,6 +24,8 @@ LEAST_SHARED = 10
 """Pieces of device work: a process with fewer does not share the device."""
 LEAST_CHANGES = 20
 """Changes from the work of one process to that of another: fewer are two that follow each other."""
+CHANGE = 20_000
+"""ns: the most time that a device takes to change from one process to another."""
 _HOST = (Kind.OPERATOR, Kind.USER_RANGE, Kind.USER_RANGE_NATIVE, Kind.COMMUNICATION)
 _PASSES = re.compile(r"(?:^|[^a-z])i?(?:send|recv)_?(?![a-z])|nccl(?:Group)?(?:Send|Recv)", re.IGNORECASE)
 
@@ -49,10 +51,14 @@ def straggler(facts: Facts) -> RuleResult:
         for owner in np.unique(met.owner[waiting]).tolist():
             if facts.graphs and owner not in facts.graphs:
                 continue
-            rows = facts.within(owner, met.rows[waiting & (met.owner == owner)])
+            mine = waiting & (met.owner == owner)
+            rows = facts.within(owner, met.rows[mine])
             if not rows.size:
                 continue
-            bound = facts.bound(owner, rows, most=one.late)
+            # A collective keeps its transfer: what goes is the wait from the next to last rank to the last.
+            late = np.zeros(facts.starts.size, np.int64)
+            late[met.rows[mine]] = skews.late[met.meeting[mine]]
+            bound = facts.shortened(owner, rows, late[rows])
             if bound.ns > best.ns:
                 best, who = bound, owner
         if best.share < max(facts.thresholds["straggler_share"], facts.thresholds["least_share"]):
@@ -64,8 +70,8 @@ def straggler(facts: Facts) -> RuleResult:
         label = owners.labels[one.owner]
         own = met.rows[np.isin(met.meeting, one.meetings) & (met.owner == one.owner)]
         reason = (
-            f"the upper bound is for {owners.labels[who]}: its collectives with this rank take no time, and not more "
-            "than the lateness"
+            f"the upper bound is for {owners.labels[who]}: its collectives with this rank keep their transfer, and do "
+            "not wait for it"
         )
         found.append(
             Finding(
@@ -119,7 +125,7 @@ def shared_device(facts: Facts) -> RuleResult:
             own = merge(starts[mine[owner[mine] == one]], ends[mine[owner[mine] == one]])
             both = length(intersection(own, others))
             # Two that run at once slow each other down by no more than the share of the device that each gives away.
-            most = length(others) - both + both * (who.size - 1) // who.size
+            most = length(others) - both + both * (who.size - 1) // who.size + _changing(own, others)
             share = most / (high - low) if high > low else 0.0
             if share < max(facts.thresholds["shared_share"], facts.thresholds["least_share"]):
                 continue
@@ -146,6 +152,14 @@ def shared_device(facts: Facts) -> RuleResult:
             )
     why = "" if tried else "no device of one input works for two processes; trace all processes of a machine together"
     return RuleResult(tuple(found), why, times)
+
+
+def _changing(own: Ranges, others: Ranges) -> int:
+    """Return the ns that the device rests beside work of others: a change from one process to the next takes time."""
+    busy = union(own, others)
+    begins, ends = busy[1][:-1], busy[0][1:]
+    beside = np.isin(begins, others[1]) | np.isin(ends, others[0])
+    return int((ends - begins)[beside & (ends - begins <= CHANGE)].sum())
 
 
 def unequal_stages(facts: Facts) -> RuleResult:

@@ -37,6 +37,9 @@ def warm_up(facts: Facts) -> RuleResult:
         if not judged.warm_up or not whole:
             continue
         excess = int((durations[: judged.warm_up] - judged.median).sum())
+        # Where the host runs ahead, the first step fills the pipeline: no step before it runs beside it.
+        if excess <= judged.median and not judge(facts.steps.durations[at]).warm_up:
+            continue
         share = excess / whole
         if share < max(facts.thresholds["warm_up_share"], facts.thresholds["least_share"]):
             continue

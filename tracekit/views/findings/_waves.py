@@ -79,7 +79,7 @@ def tail_effect(facts: Facts) -> RuleResult:
                 f"{mine.size:,} kernels run {span(int(facts.lengths[mine].sum()))}, and their last wave of blocks is "
                 f"far from full. {named(name)} loses most ({span(weight)}): {waves[at]:.2f} waves take the time of "
                 f"{most[at]:.0f}, and its last wave is {percent(float(part[at]))} full.",
-                tuple(facts.cells("kernel", name, ("calls", "total"), name=name)) if name else (),
+                tuple(facts.own_cells(owner, "kernel", name, ("calls", "total"), name=name)) if name else (),
                 facts.ids(mine),
                 bound.ns,
                 bound.share,

@@ -116,8 +116,8 @@ def _checked_rules(index: TraceIndex, options: ViewOptions) -> tuple[list[Findin
     """Return the findings, and notes on what was checked."""
     thresholds = {spec.key: options.value(spec) for spec in THRESHOLDS}
 
-    def view(name: str) -> Section:
-        return _VIEWS[name].compute(index, ViewOptions())
+    def view(name: str, of: TraceIndex) -> Section:
+        return _VIEWS[name].compute(of, ViewOptions())
 
     facts = Facts(index, thresholds, view, loader=loader_pattern(options))
     joined = _owners.find(index, join_ranks=True)
