@@ -60,17 +60,15 @@ class TestSteps:
         assert step is not None
         assert (step.owners, step.low_ns, step.high_ns, step.steps) == (2, 10, 22, 6)
 
-    @pytest.mark.parametrize(("device_us", "host_ns"), [(10_000, ms), (900, None)])
-    def test_where_the_host_runs_ahead_the_steps_of_device_and_host_are_both_said(
-        self, device_us: int, host_ns: int | None
-    ) -> None:
-        made = tracekit.summary(trace_of(*program(device_us=device_us)))
+    @pytest.mark.parametrize("ahead", [True, False])
+    def test_where_the_host_runs_ahead_the_steps_of_device_and_host_are_both_said(self, *, ahead: bool) -> None:
+        made = tracekit.summary(trace_of(*(program() if ahead else program(wait_each=1))))
         step = headline(made).step
         assert step is not None
-        assert step.host_ns == host_ns
-        assert abs(step.median_ns - max(device_us, 1_000) * 1_000) < ms // 20
-        said = "on the device; the host runs ahead (1 ms a step)"
-        assert (said in pipeline.first_screen(made).replace("\n  ", " ")) == (host_ns is not None)
+        assert (step.host_ns is not None) == ahead
+        assert not ahead or (step.host_ns or 0) < 0.95 * step.median_ns
+        said = "on the device; the host runs ahead ("
+        assert (said in pipeline.first_screen(made).replace("\n  ", " ")) == ahead
 
     def test_without_steps_the_time_of_the_run_counts(self) -> None:
         found = of(work("kernel", 5, 10), work("kernel", 25, 10))
