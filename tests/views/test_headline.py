@@ -60,17 +60,15 @@ class TestSteps:
         assert step is not None
         assert (step.owners, step.low_ns, step.high_ns, step.steps) == (2, 10, 22, 6)
 
-    @pytest.mark.parametrize(("device_us", "host_ns"), [(10_000, ms), (900, None)])
-    def test_where_the_host_runs_ahead_the_steps_of_device_and_host_are_both_said(
-        self, device_us: int, host_ns: int | None
-    ) -> None:
-        made = tracekit.summary(trace_of(*program(device_us=device_us)))
+    @pytest.mark.parametrize("ahead", [True, False])
+    def test_where_the_host_runs_ahead_the_steps_of_device_and_host_are_both_said(self, *, ahead: bool) -> None:
+        made = tracekit.summary(trace_of(*(program() if ahead else program(wait_each=1))))
         step = headline(made).step
         assert step is not None
-        assert step.host_ns == host_ns
-        assert abs(step.median_ns - max(device_us, 1_000) * 1_000) < ms // 20
-        said = "on the device; the host runs ahead (1 ms a step)"
-        assert (said in pipeline.first_screen(made).replace("\n  ", " ")) == (host_ns is not None)
+        assert (step.host_ns is not None) == ahead
+        assert not ahead or (step.host_ns or 0) < 0.95 * step.median_ns
+        said = "on the device; the host runs ahead ("
+        assert (said in pipeline.first_screen(made).replace("\n  ", " ")) == ahead
 
     def test_without_steps_the_time_of_the_run_counts(self) -> None:
         found = of(work("kernel", 5, 10), work("kernel", 25, 10))
@@ -156,6 +154,12 @@ class TestNames:
         assert top is not None
         assert (top.total_ns, top.count) == (80, 2)
         assert [(each.name, each.ns, each.calls) for each in top.names] == [("(no name)", 70, 2), ("kernel", 10, 1)]
+
+    @pytest.mark.parametrize("blank", ["", " ", "\u3000\t"])
+    def test_a_blank_name_has_a_placeholder(self, blank: str) -> None:
+        top = of(work("kernel", 0, 10), work("kernel", 20, 30, name=blank)).top
+        assert top is not None
+        assert [each.name for each in top.names] == ["(no name)", "kernel"]
 
     def test_kernels_of_which_none_has_a_name_are_the_time_of_kernels(self) -> None:
         top = of(*(work("kernel", 20 * n, 10, name=None) for n in range(3))).top
@@ -297,6 +301,23 @@ class TestOtherThanTime:
         assert [each.name for each in found.top.names] == ["large", "small"]
         (quoted,) = found.quoted
         assert (quoted.table, quoted.columns[0].name, list(quoted.columns[0].values)) == ("peak", "compute", [0.2, 0.8])
+
+    def test_a_function_with_all_samples_is_shown(self, tmp_path: Path) -> None:
+        path = tmp_path / "one.speedscope.json"
+        frames = [{"name": "main"}, {"name": "inner"}]
+        profile = {"type": "sampled", "name": "t", "unit": "milliseconds", "startValue": 0, "endValue": 9}
+        path.write_text(
+            json.dumps(
+                {
+                    "$schema": "https://www.speedscope.app/file-format-schema.json",
+                    "shared": {"frames": frames},
+                    "profiles": [{**profile, "samples": [[0, 1]], "weights": [9]}],
+                }
+            )
+        )
+        top = headline(tracekit.summary(tracekit.read(path))).top
+        assert top is not None
+        assert [(each.name, each.ns) for each in top.names[:1]] == [("inner", 9 * ms)]
 
     def test_metrics_alone_are_of_kernels(self) -> None:
         found = headline(tracekit.summary(read_sample("nvprof-csv/metrics.csv")))

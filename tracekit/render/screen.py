@@ -39,6 +39,7 @@ _LABELS = {
 _WINDOWS = {"steps": "of the steps", "run": "of the run"}
 _NAME_WIDTH = 46
 _NO_FINDINGS = "No findings: "
+_NO_EVENTS = "needs events with a duration"
 _GREY = ("idle", "others")
 _LIKE = 0.1
 """Windows that differ by less than this are taken as the same in a percentage with one decimal."""
@@ -329,6 +330,8 @@ def _findings_title(headline: Headline, window: str) -> str:
 
 
 def _no_findings(note: str) -> str:
+    if note.startswith(_NO_EVENTS):
+        return "No findings: the rules need events with a start and a duration, and this input has none."
     # Where no rule could be checked, the reason of each rule is for the view `findings`.
     return note.partition("; not checked: ")[0] if note.startswith(_NO_FINDINGS) else f"{note[:1].upper()}{note[1:]}"
 

@@ -182,7 +182,8 @@ def _names(view: str, table: ReportTable, printed: Sequence[TotalsRow], *, share
     keys = [key for key in have if key in _BLOCK]
     blocks: dict[tuple[Cell, ...], list[int]] = {}
     for row in range(len(table)):
-        if have["name"][row] is None:
+        # A blank name would be a gap on the screen.
+        if have["name"][row] is None or not str(have["name"][row]).strip():
             have["name"][row] = UNNAMED
         known = isinstance(have[column][row], int)
         if known and levels[row] == 0 and not str(have["name"][row]).endswith(ON_NO_THREAD):
@@ -256,12 +257,8 @@ def _labels(names: Sequence[Cell], more: Sequence[Sequence[Cell]], rows: list[in
 
 
 def _parts_alone(rows: list[int], have: dict[str, list[Cell]], view: str) -> list[int]:
-    """Return the rows without those that are the whole of others, such as the steps beside their phases."""
-    if len(rows) < 2:
+    """Return the phases without the steps that they are parts of."""
+    if view != "model" or len(rows) < 2:
         return rows
-    if view == "model":
-        alone = [row for row in rows if have["name"][row] != STEP]
-        return [] if all(have["name"][row] == OTHERS for row in alone) else alone
-    ratios = have.get("ratio")
-    alone = [row for row in rows if ratios is None or ratios[row] != 1.0]
-    return alone or rows
+    alone = [row for row in rows if have["name"][row] != STEP]
+    return [] if all(have["name"][row] == OTHERS for row in alone) else alone

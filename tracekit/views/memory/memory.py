@@ -419,7 +419,7 @@ def _at_peak(
     order = np.argsort(found.times, kind="stable")
     mine = order[(found.place[order] == place) & (found.kind[order] == 0)]
     mine = mine[: int(np.flatnonzero(mine == last)[0]) + 1]
-    # Of each address the last row up to the peak counts: an allocation is held, a free is not.
+    # The last row of each address up to the peak counts: an allocation is held, a free is not.
     encoded = arrow.encoded(arrow.take(addresses, mine).combine_chunks())
     codes = arrow.ints(encoded.indices, -1)
     _, behind = np.unique(codes[::-1], return_index=True)
