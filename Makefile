@@ -2,7 +2,8 @@
 PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
-PYTEST_FLAGS ?= -n 2
+# Each worker takes its files one after the other: what a file makes once is not made in both.
+PYTEST_FLAGS ?= -n 2 --dist worksteal
 # Two steps: what a user needs is enough for the demo, the tools of development come on top of it.
 USER := $(VENV)/.installed-user
 # In CI nothing may be skipped, so what only some tests need (torch, Paddle, the tools of the site) is installed there too.

@@ -214,6 +214,19 @@ def test_no_browser_process_is_left_behind(tmp_path: Path, monkeypatch: pytest.M
     wait_until(lambda: not family & processes().keys())  # a child needs a moment to see that the browser is gone
 
 
+def test_a_file_finds_nothing_that_another_page_stored(tmp_path: Path) -> None:
+    seen = "[localStorage.length, sessionStorage.length, name, (await indexedDB.databases()).length, history.length]"
+    store = """
+        localStorage.a = sessionStorage.a = name = "1";
+        await new Promise((done) => { indexedDB.open("a", 1).onsuccess = done; });
+        history.pushState(null, "", "#2");
+    """
+    path = page(tmp_path, PAGE)
+    first = chromium_page(path, script=f"(async () => {{ {store} return {seen}; }})()", settle=0.1)
+    assert first.value == [1, 1, "1", 1, 3]
+    assert chromium_page(path, script=f"(async () => {seen})()", settle=0.1).value == [0, 0, "", 0, 2]
+
+
 def test_pages_that_share_a_browser_share_nothing_else_and_it_ends_with_them(tmp_path: Path) -> None:
     bad = (
         "<!DOCTYPE html><title>x</title><script>console.error('a'); document.cookie = 'a=1'; throw Error('b')</script>"

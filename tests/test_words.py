@@ -42,6 +42,8 @@ PATTERNS = {
     r"(^|[;,.] )(drawn|shown) (as \w+ |over time )?are\b": "only the first 3 of 5 are drawn",
     r"\bFORMATS\b|\b(REFERENCE|DESIGN|PERFORMANCE|TABLES|WORDS)(\.md)?,? section\b": "a public source",
 }
+ANY = re.compile("|".join(f"(?:{pattern})" for pattern in PATTERNS))
+"""Whether a text has any of them: most have none, and are searched once."""
 FIRST_LINE = re.compile(r"(What|Which|Whether|Who|Whose|Where|How|Tell|Tells)\b")
 
 
@@ -73,6 +75,8 @@ def found_in(path: Path) -> list[str]:
     name = path.relative_to(ROOT) if path.is_relative_to(ROOT) else path
     found = []
     for line, text in texts(path):
+        if ANY.search(text) is None:
+            continue
         for pattern, instead in PATTERNS.items():
             found += [f"{name}:{line}: {m[0].strip()!r}: {instead}" for m in re.finditer(pattern, text)]
     if path.suffix == ".py":

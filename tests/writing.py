@@ -34,6 +34,8 @@ print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
 """
 
 
+FEW = 1000
+"""Events of a file whose size does not matter."""
 Columns = dict[str, pa.Array]
 
 
@@ -45,18 +47,18 @@ def newer_schema(
     monkeypatch.setattr(_conform, "UPGRADES", upgrades)
 
 
-def write(target: Path, to: str, count: int, *, crossing: bool = False) -> None:
-    """Write that many batches of 50,000 events."""
-    batches = _crossing(count) if crossing else _batches(count)
+def write(target: Path, to: str, count: int, *, crossing: bool = False, size: int = 50_000) -> None:
+    """Write that many batches of 50,000 events, or of `size` events that do not cross."""
+    batches = _crossing(count) if crossing else _batches(count, size)
     WRITERS[to].write(RowStream(Run(), batches), target, WriteOptions(force=True))
 
 
-def _batches(count: int) -> Iterator[pa.RecordBatch]:
+def _batches(count: int, size: int) -> Iterator[pa.RecordBatch]:
     rng = np.random.default_rng(1)
     for i in range(count):
-        ids = np.arange(i * 50_000, (i + 1) * 50_000)
-        columns = {"ts_ns": ids * 1000, "dur_ns": rng.integers(0, 1 << 40, 50_000), "event_id": ids}
-        yield event_batch(50_000, {**columns, "kind": "kernel", "source": 0, "name": f"kernel {i}", "stream": ids % 4})
+        ids = np.arange(i * size, (i + 1) * size)
+        columns = {"ts_ns": ids * 1000, "dur_ns": rng.integers(0, 1 << 40, size), "event_id": ids}
+        yield event_batch(size, {**columns, "kind": "kernel", "source": 0, "name": f"kernel {i}", "stream": ids % 4})
 
 
 def _crossing(count: int) -> Iterator[pa.RecordBatch]:
@@ -70,7 +72,8 @@ def _crossing(count: int) -> Iterator[pa.RecordBatch]:
 
 def check_full_disk(target: Path, to: str) -> None:
     """A write that fails in the middle says so in one sentence; the old output survives, nothing else is left."""
-    write(target, to, 1)  # loads what is loaded on first use: Python 3.11 leaves a cut .pyc where a file may not grow
+    # Loads what is loaded on first use: Python 3.11 leaves a cut .pyc where a file may not grow.
+    write(target, to, 1, size=FEW)
     target.write_bytes(b"the old output")
     for limit in (0x100, 0x8000):
         with files_limited(limit), pytest.raises(OutputError) as raised:

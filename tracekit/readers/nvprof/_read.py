@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import enum
+import functools
 import re
 from collections.abc import Iterator, Sequence
 
@@ -188,8 +190,29 @@ def sniff_nvprof(head: Head, *, text: bool) -> Confidence:
     """
     if head.tables or head.data.startswith(SQLITE_MAGIC):
         return Confidence.NO
+    form = _form_of(head.data)
+    if form is _Form.OTHER:
+        return Confidence.NO
+    if form is _Form.UNKNOWN:
+        name = head.name.lower().removesuffix(".gz").removesuffix(".zst")
+        form = _Form.CSV if name.endswith(".csv") else _Form.TEXT
+    return Confidence.YES if form is (_Form.TEXT if text else _Form.CSV) else Confidence.NO
+
+
+class _Form(enum.Enum):
+    """The form of nvprof's output that a head shows. UNKNOWN: lines of nvprof, and no header."""
+
+    TEXT = enum.auto()
+    CSV = enum.auto()
+    UNKNOWN = enum.auto()
+    OTHER = enum.auto()
+
+
+# Both readers ask about the same head, one after the other.
+@functools.lru_cache(maxsize=1)
+def _form_of(data: bytes) -> _Form:
     own = False
-    lines = _plain_lines(head.data)
+    lines = _plain_lines(data)
     tagged = bool(_is_tagged(lines))
     for number, raw in enumerate(lines):
         tag = LINE_TAG.match(raw) if tagged else None
@@ -198,14 +221,11 @@ def sniff_nvprof(head: Head, *, text: bool) -> Confidence:
         if header is not None and (
             own or not _may_be_other_text(header, _untagged(lines[number + 1 : number + 4], tagged))
         ):
-            return Confidence.YES if header.is_text == text else Confidence.NO
+            return _Form.TEXT if header.is_text else _Form.CSV
         if HEADLESS.match(line):
-            return Confidence.YES if text else Confidence.NO
+            return _Form.TEXT
         own = own or bool(_OWN_LINE.match(line))
-    if not own:
-        return Confidence.NO
-    name = head.name.lower().removesuffix(".gz").removesuffix(".zst")
-    return Confidence.YES if name.endswith(".csv") != text else Confidence.NO
+    return _Form.UNKNOWN if own else _Form.OTHER
 
 
 def _untagged(lines: list[str], tagged: bool) -> list[str]:
