@@ -95,7 +95,11 @@ def _time_unit(unit: str) -> str:
 
 
 class KeptValue(dict[str, Value]):
-    """Values of several columns, or of none, whose cell also stays in `args` as it was printed."""
+    """Values of several columns, or of none, whose cell also stays in `args`: as `text`, "" for as it was printed."""
+
+    def __init__(self, values: Spread | None = None, text: str = "") -> None:
+        super().__init__(values or {})
+        self.text = text
 
 
 KEEP = KeptValue()
@@ -113,7 +117,8 @@ class Cell:
     factor is 1, 0 for a cell that is read by its distinct texts. scale: decimals that make a number in a unit whole:
     pyarrow may parse it as a decimal of that scale, whose digits are the value. zero_is_null: 0 means unknown.
     positive: a negative number is an error. rounded: whether a value may have been rounded when it was printed in a
-    unit.
+    unit. texts: the cells of an `exact` column may also be texts that `value` reads. bare_points: `.5` and `5.` are
+    numbers.
     """
 
     value: Callable[[str, str, Style], Value | Spread]
@@ -125,6 +130,8 @@ class Cell:
     zero_is_null: bool = False
     positive: bool = False
     rounded: Callable[[str], bool] = lambda _: False
+    texts: bool = False
+    bare_points: bool = False
 
 
 def is_ns(unit: str) -> bool:
@@ -166,6 +173,8 @@ def printed_number(*, whole: Callable[[str], bool] = lambda _: False, figure: bo
 
 NAME = text_cell(lambda text: text)
 PRINTED_TEXT = text_cell(lambda _: KEEP)
+WITH_UNIT = Cell(lambda text, unit, _style: KeptValue(text=text + unit), number=False, figure=False)
+"""A cell that has no column, and stays in `args` with its unit."""
 SKIP = Cell(lambda _text, _unit, _style: None, number=False, figure=False)
 SMALL, ID, ID_OR_ZERO = _whole(INT32), _whole(INT62), _whole(INT62, zero_is_null=True)
 COUNT = _whole(INT62, figure=True)

@@ -61,6 +61,10 @@ _MAYBE_HEADER = re.compile(
 _WORDS = re.compile(r"\S+(?: \S+)*")
 
 
+CSV_NAMES = {"Regs*": "Registers Per Thread", "SSMem*": "Static SMem", "DSMem*": "Dynamic SMem"}
+"""Columns of text tables, and their names in CSV."""
+SHAPES = {"Grid Size": "Grid", "Block Size": "Block"}
+"""Columns of text tables that hold three columns of CSV."""
 HOST_CALLS, DEVICE_CALLS = "Calls (host)", "Calls (device)"
 """Columns in place of Calls if kernels launched kernels (dynamic parallelism). Source: summaries of nvprof 7 and 10."""
 
@@ -95,6 +99,14 @@ class NvprofHeader:
     def place_of(self) -> dict[str, int]:
         """Return the first place of each column."""
         return {column: place for place, column in reversed([*enumerate(self.columns)])}
+
+    @cached_property
+    def csv_columns(self) -> tuple[str, ...]:
+        """Return the columns under the names that they have in CSV."""
+        if not self.is_text:
+            return self.columns
+        shapes = {name: [f"{shape} {axis}" for axis in "XYZ"] for name, shape in SHAPES.items()}
+        return tuple(name for column in self.columns for name in shapes.get(column, [CSV_NAMES.get(column, column)]))
 
     @property
     def is_text(self) -> bool:

@@ -18,8 +18,8 @@ from tracekit.model.units import BYTE_FACTOR, TIME_EXPONENT, split_quantity
 from tracekit.readers.engine.cells import RowError
 from tracekit.readers.nvprof._lines import DEVICE_CALLS, HOST_CALLS, Table
 from tracekit.readers.nvprof._names import api_kind, device_kind, strip_suffix
-from tracekit.readers.nvprof._row import integer, plain_number, size_bytes, time_ns
 from tracekit.readers.nvprof._state import NvprofState, OpenTable
+from tracekit.readers.nvprof._tables import integer, plain_number, size_bytes, time_ns
 
 GPU, API = "GPU activities", "API calls"
 _LEVEL = re.compile(r"^(Idle|Low|Mid|High|Max) \((\d+)\)$")
