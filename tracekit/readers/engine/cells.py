@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import TypeAlias
 
-from tracekit.model.units import TIME_EXPONENT, to_ns
+from tracekit.model.units import BYTES_PER_UNIT, TIME_EXPONENT, to_ns
 from tracekit.readers.printed.numbers import Style
 
 TIMES = {
@@ -22,16 +22,8 @@ TIMES = {
     **dict.fromkeys(("s", "sec"), "s"),
 }
 """Spellings of units of time."""
-BYTES = {
-    **dict.fromkeys(("B", "byte", "bytes"), 1),
-    "KB": 10**3,
-    "MB": 10**6,
-    "GB": 10**9,
-    "KiB": 1 << 10,
-    "MiB": 1 << 20,
-    "GiB": 1 << 30,
-}
-"""Bytes of each unit of size; a size without a unit is in bytes. A MB is 10^6 bytes, KiB and MiB are powers of 1024."""
+BYTES = {**BYTES_PER_UNIT, **dict.fromkeys(("byte", "bytes"), 1)}
+"""Bytes of each unit of size; a size without a unit is in bytes."""
 INT32, INT62 = (1 << 31) - 1, 1 << 62
 
 Value: TypeAlias = int | float | str | None
