@@ -12,12 +12,13 @@ from tracekit.readers.nvprof._lines import (
     SHAPES,
     NvprofHeader,
     Table,
+    cut_cells,
     split_cells,
+    squeezed_cells,
     units_of,
 )
 from tracekit.readers.nvprof._names import LAUNCH, SUFFIX
 from tracekit.readers.nvprof._state import OpenTable
-from tracekit.readers.nvprof._text_tables import cut_cells, squeezed_cells
 from tracekit.readers.printed.numbers import BLANKS
 
 _DECIMAL = re.compile(

@@ -1,6 +1,9 @@
 """Rows of TOTALS from tables that nvprof has summed: summaries, metrics and events, unified memory.
 
 Cells come by column name from CSV or text. A cell may carry its own unit ("542.36ms", "47.79%", "12.3GB/s").
+
+Unlike traces they are not declared: calls may be the sum of two columns, one line may have many counters, and the unit
+of a value (a size, a rate, a level, none) is known by its cell alone.
 """
 
 from __future__ import annotations
