@@ -13,7 +13,7 @@ import orjson
 import pyarrow as pa
 
 from tracekit.errors import ParseError
-from tracekit.model import arrow
+from tracekit.model import arrow, schema
 from tracekit.model.arrow import Column, pc
 from tracekit.model.schema import Kind
 from tracekit.readers.builder import Values, event_batch
@@ -114,16 +114,17 @@ class NvprofSession:
 
     def rows(self, data: list[bytes], line: int) -> Iterator[pa.RecordBatch]:
         """Read lines that look like rows, in blocks. A block that holds another line is halved until it is small."""
+        table = self.table
         if len(data) >= _SMALLEST_BLOCK:
             batches = self.block(b"\n".join(data) + b"\n", line)
             if batches is not None:
                 yield from batches
                 return
-            table = self.table
             if table is not None and table.plan is not None and (not table.mixed or table.matches_concurrent()):
+                yield from self.state.take()
                 half = len(data) // 2
-                yield from self.rows(data[:half], line)
-                yield from self.rows(data[half:], line + half)
+                parts = [*self.rows(data[:half], line), *self.rows(data[half:], line + half), *self.state.take()]
+                yield from _in_one(parts)
                 return
         for index, text in enumerate(data):
             self.line(text.decode("utf-8", "replace"), line + index)
@@ -398,3 +399,12 @@ class NvprofSession:
 
     def _drop(self, code: str, number: int, text: str) -> None:
         self.ledger.drop(code, where=f"line {number}", text=f"dropped: {text}")
+
+
+def _in_one(batches: list[pa.RecordBatch]) -> list[pa.RecordBatch]:
+    """Return the events of batches as one: `printed/starts.py` holds the rows of one batch against each other."""
+    events = [batch for batch in batches if not schema.is_totals(batch)]
+    if len(events) < 2:
+        return batches
+    rows = pa.Table.from_batches(events).unify_dictionaries().combine_chunks()
+    return [*(batch for batch in batches if schema.is_totals(batch)), *rows.to_batches()]
