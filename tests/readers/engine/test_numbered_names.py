@@ -161,6 +161,14 @@ def test_a_block_with_a_row_that_may_be_read_otherwise_is_refused(line: str) -> 
     assert in_block([*GOOD, line]) is None
 
 
+def test_a_careful_block_takes_no_number_that_a_row_would_not() -> None:
+    in_ns = TABLE.placed(COLUMNS, ("ns", "ns", *UNITS[2:]))
+    plan = parse_plan(in_ns, ",")
+    assert plan is not None
+    assert ColumnBlock.read(in_ns, plan, b"4,1,,0,7,5,,,0x7f,,add,\n") is not None
+    assert ColumnBlock.read(in_ns, plan, b"4,1,,0,7,5.,,,0x7f,,add,\n") is None
+
+
 def test_a_row_without_a_cell_that_its_name_does_not_excuse_is_an_error() -> None:
     with pytest.raises(RowError):
         one_by_one(["4,,,0,7,,,,,,add#1,"])

@@ -7,7 +7,7 @@ columns are dictionaries of texts, and `Cell.value` is called once for each dist
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -34,20 +34,26 @@ _TEXT = pa.dictionary(pa.int32(), pa.string())
 
 
 @dataclass(frozen=True, slots=True)
+class Conversion:
+    """The types of columns for pyarrow. rare_points: numbers without digits on one side of a point are none here."""
+
+    options: pacsv.ConvertOptions
+    rare_points: bool
+
+
+@dataclass(frozen=True, slots=True)
 class ParsePlan:
     """The options of pyarrow for the rows of a table in a style of numbers.
 
     usual: what it converts. careful: the same for lines with hexadecimal numbers or ids that are texts.
-    rare_points: a number without digits on one side of its point is none of this table.
     """
 
     read: pacsv.ReadOptions
     parse: pacsv.ParseOptions
-    usual: pacsv.ConvertOptions
-    careful: pacsv.ConvertOptions
+    usual: Conversion
+    careful: Conversion
     delimiter: int
     style: Style
-    rare_points: bool
 
 
 def _type(place: PlacedColumn, header: TableHeader, *, careful: bool = False) -> pa.DataType:
@@ -62,8 +68,10 @@ def _type(place: PlacedColumn, header: TableHeader, *, careful: bool = False) ->
     return _TEXT if scale is None else pa.decimal128(38, scale)
 
 
-def _conversion(types: dict[str, pa.DataType], style: Style) -> pacsv.ConvertOptions:
-    return pacsv.ConvertOptions(
+def _conversion(header: TableHeader, places: Collection[PlacedColumn], style: Style, *, careful: bool) -> Conversion:
+    types = {place.name: _type(place, header, careful=careful) for place in places}
+    rare_points = any(pa.types.is_decimal(types[p.name]) and not p.column.cell.bare_points for p in places)
+    options = pacsv.ConvertOptions(
         column_types=types,
         include_columns=list(types),
         null_values=[""],
@@ -71,6 +79,7 @@ def _conversion(types: dict[str, pa.DataType], style: Style) -> pacsv.ConvertOpt
         decimal_point=style.decimal,
         check_utf8=False,
     )
+    return Conversion(options, rare_points)
 
 
 def parse_plan(header: TableHeader, delimiter: str, style: Style = POINT) -> ParsePlan | None:
@@ -87,15 +96,13 @@ def parse_plan(header: TableHeader, delimiter: str, style: Style = POINT) -> Par
     named = [name if name in parsed else f"\0{at}" for at, name in enumerate(header.columns)]
     if len(set(targets)) < len(targets) or len(set(named)) < len(named):
         return None
-    usual, careful = ({p.name: _type(p, header, careful=bad) for p in parsed.values()} for bad in (False, True))
     return ParsePlan(
         pacsv.ReadOptions(column_names=named, use_threads=False, block_size=_PYARROW_BYTES),
         pacsv.ParseOptions(delimiter=delimiter),
-        _conversion(usual, style),
-        _conversion(careful, style),
+        _conversion(header, parsed.values(), style, careful=False),
+        _conversion(header, parsed.values(), style, careful=True),
         ord(delimiter),
         style,
-        any(pa.types.is_decimal(kind) and not parsed[name].column.cell.bare_points for name, kind in usual.items()),
     )
 
 
@@ -172,13 +179,13 @@ class ColumnBlock:
         raw = np.frombuffer(data, np.uint8)
         if b"\0" in data or not has_plain_quotes(raw, plan.delimiter):
             return None
-        if plan.rare_points and has_bare_points(raw):
-            return None
         has_texts = any(place.column.cell.texts for place in header.places)
         ways = [plan.careful] if has_hexadecimal(data) else [plan.usual, plan.careful] if has_texts else [plan.usual]
-        for convert in ways:
+        for way in ways:
+            if way.rare_points and has_bare_points(raw):
+                return None
             try:
-                table = pacsv.read_csv(arrow.byte_file(data), plan.read, plan.parse, convert)
+                table = pacsv.read_csv(arrow.byte_file(data), plan.read, plan.parse, way.options)
             except pa.ArrowInvalid:
                 continue
             return cls(header, table, plan.style) if table.num_rows == np.count_nonzero(raw == NEWLINE) else None

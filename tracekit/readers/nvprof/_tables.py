@@ -166,7 +166,9 @@ def _id(number: Callable[[str], int | None]) -> Cell:
 
 _START = Cell(lambda text, unit, style: time_ns(text, unit, style.decimal), scale=TIME_EXPONENT.get, bare_points=True)
 _DURATION = Cell(_duration, scale=TIME_EXPONENT.get, bare_points=True)
-_SMALL = Cell(lambda text, _unit, style: integer(text, style.decimal, INT32 + 1), exact=lambda _: INT32)
+_SMALL = Cell(
+    lambda text, _unit, style: integer(text, style.decimal, INT32 + 1), exact=lambda _: INT32, bare_points=True
+)
 _SIZE = Cell(lambda text, unit, style: size_bytes(text, unit, style.decimal))
 
 
@@ -208,7 +210,9 @@ def trace_table(
             DeclaredColumn(("Unified Memory",), Cell(_unified), key="unified_memory", of_kind=Kind.MEMCPY),
             DeclaredColumn(("Virtual Address",), PRINTED_TEXT, key="virtual_address"),
             DeclaredColumn(
-                ("Correlation_ID",), Cell(lambda text, *_: correlation(text), exact=lambda _: INT62 - 1), "correlation"
+                ("Correlation_ID",),
+                Cell(lambda text, *_: correlation(text), exact=lambda _: INT62 - 1, texts=True),
+                "correlation",
             ),
             # A table that was saved from a sheet is padded.
             DeclaredColumn(("",), SKIP),
