@@ -13,13 +13,12 @@ from tracekit.readers.ncu import _launches as ncu_values
 from tracekit.readers.ncu.reader import NcuLines
 from tracekit.readers.nsys import _tables as nsys_tables
 from tracekit.readers.nvprof import _cells as nvprof_cells
-from tracekit.readers.nvprof import _row as nvprof_row
-from tracekit.readers.nvprof._lines import NvprofHeader, Table
+from tracekit.readers.nvprof import _tables as nvprof_row
+from tracekit.readers.nvprof._lines import NvprofHeader, Table, cut_cells
 from tracekit.readers.nvprof._names import strip_suffix, suffixes
-from tracekit.readers.nvprof._row import plain_number
 from tracekit.readers.nvprof._session import NvprofSession
 from tracekit.readers.nvprof._state import OpenTable, ProfiledRun
-from tracekit.readers.nvprof._text_tables import cut_cells
+from tracekit.readers.nvprof._tables import plain_number
 from tracekit.readers.perfetto._own_args import SHAPES, TYPES, columns_of, split
 from tracekit.readers.torch import table as torch_columns
 from tracekit.readers.torch.table import columns_of as torch_columns_columns_of

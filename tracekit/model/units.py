@@ -10,6 +10,7 @@ from decimal import Decimal, InvalidOperation
 from enum import StrEnum
 
 __all__ = [
+    "BYTES_PER_UNIT",
     "BYTE_FACTOR",
     "MAX_NS",
     "TIME_EXPONENT",
@@ -46,8 +47,14 @@ class Unit(StrEnum):
 TIME_EXPONENT: dict[str, int] = {"s": 9, "ms": 6, "us": 3, "µs": 3, "μs": 3, "ns": 0}
 """Power of ten from the unit to ns. Both code points for micro (U+00B5, U+03BC) are in use."""
 
-BYTE_FACTOR: dict[str, int] = {"B": 1, "KB": 1 << 10, "MB": 1 << 20, "GB": 1 << 30, "TB": 1 << 40}
-"""nvprof's sizes are powers of 1024 (39.0625 KB = 40000 B in cuda_timeline.csv of the corpus)."""
+BYTES_PER_UNIT: dict[str, int] = {
+    "B": 1,
+    **{f"{prefix}B": 1000**power for power, prefix in enumerate("KMGT", 1)},
+    **{f"{prefix}iB": 1 << 10 * power for power, prefix in enumerate("KMGT", 1)},
+}
+"""Units of size as they are defined: a MB is 10^6 bytes, a MiB 2^20."""
+BYTE_FACTOR: dict[str, int] = {u.replace("i", ""): BYTES_PER_UNIT[u] for u in ("B", "KiB", "MiB", "GiB", "TiB")}
+"""Units of programs whose KB has 1024 bytes. nvprof is one: 39.0625 KB = 40000 B in cuda_timeline.csv of the corpus."""
 
 MAX_NS = 1 << 62
 """Times are below this (146 years); the readers refuse larger ones."""

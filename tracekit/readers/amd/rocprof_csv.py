@@ -78,6 +78,10 @@ def sniff(head: Head) -> Confidence:
 
 
 # Tables of rocprof and rocprofv3: recognition, cells, events and totals.
+#
+# They are not declared for the engine of tables. Durations, blocks of a grid, kinds and directions follow from several
+# cells, `args` has its own order and numbers, and the same functions of columns read rocprof's databases: a declaration
+# would hold ids alone, and `_rows.py` would still have to compute the rest.
 
 
 @dataclass(frozen=True, slots=True)

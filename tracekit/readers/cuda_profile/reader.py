@@ -57,6 +57,7 @@ from tracekit.readers.head import Head
 from tracekit.readers.names import Demangler
 from tracekit.readers.printed.locale import NumberCells, as_csv, as_printed, delimiter_of
 from tracekit.readers.printed.numbers import LOCAL_NUMBER
+from tracekit.readers.printed.prefix import with_any_digits
 from tracekit.readers.source import LineBlock, Source
 
 if TYPE_CHECKING:
@@ -289,8 +290,8 @@ def prefix_of(data: bytes) -> re.Pattern[bytes] | None:
     gap = len(prefix) - len(prefix.rstrip())
     if core.endswith(b'"'):
         core, gap = core[:-1].rstrip(), 8
-    parts = (rb"\d{1,19}" if place % 2 else re.escape(part) for place, part in enumerate(re.split(rb"(\d+)", core)))
-    return re.compile(rb"[ \t]*" + b"".join(parts) + rb"[ \t]{0,%d}" % gap)
+    # In latin-1 each byte is a character, so the pattern is the same for both.
+    return re.compile(rb"[ \t]*" + with_any_digits(core.decode("latin-1")).encode("latin-1") + rb"[ \t]{0,%d}" % gap)
 
 
 def is_quoted(data: bytes) -> bool:

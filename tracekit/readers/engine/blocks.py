@@ -7,7 +7,7 @@ columns are dictionaries of texts, and `Cell.value` is called once for each dist
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.csv as pacsv
 
 from tracekit.model import arrow
-from tracekit.model.arrow import Column, DictColumn, Mask, pc
+from tracekit.model.arrow import I64, Column, DictColumn, Mask, pc
 from tracekit.model.schema import EVENTS
 from tracekit.readers.builder import Values
 from tracekit.readers.engine.cells import INT62, SKIP, KeptValue, RowError
@@ -25,7 +25,7 @@ from tracekit.readers.engine.csv_bytes import NEWLINE, has_bare_points, has_hexa
 from tracekit.readers.engine.layout import split
 from tracekit.readers.engine.spec import Named, PlacedColumn, TableHeader
 from tracekit.readers.names import Demangler
-from tracekit.readers.printed.numbers import POINT
+from tracekit.readers.printed.numbers import POINT, Style
 
 __all__ = ["ColumnBlock", "ParsePlan", "first_numbers", "parse_plan"]
 
@@ -36,48 +36,75 @@ _TEXT = pa.dictionary(pa.int32(), pa.string())
 
 
 @dataclass(frozen=True, slots=True)
+class Conversion:
+    """The types of columns for pyarrow. rare_points: numbers without digits on one side of a point are none here."""
+
+    options: pacsv.ConvertOptions
+    rare_points: bool
+
+
+@dataclass(frozen=True, slots=True)
 class ParsePlan:
-    """The options of pyarrow for the rows of a table. has_decimals: it parses decimals."""
+    """The options of pyarrow for the rows of a table in a style of numbers.
+
+    usual: what it converts. careful: the same for lines with hexadecimal numbers or ids that are texts.
+    """
 
     read: pacsv.ReadOptions
     parse: pacsv.ParseOptions
-    convert: pacsv.ConvertOptions
+    usual: Conversion
+    careful: Conversion
     delimiter: int
-    has_decimals: bool
+    style: Style
 
 
-def _type(place: PlacedColumn) -> pa.DataType | None:
-    """Return the type that pyarrow parses exactly, None for a column that is read by its distinct texts."""
+def _type(place: PlacedColumn, header: TableHeader, *, careful: bool = False) -> pa.DataType:
+    """Return the type of a column: one that pyarrow parses exactly, or texts, of which the distinct ones are read."""
     cell = place.column.cell
+    if place.name in header.spec.names and header.spec.numbered is not None:
+        return pa.string()
     if cell.exact(place.unit):
-        return pa.int64()
+        # pyarrow takes `0xff` for an int64, but not for a decimal.
+        return pa.int64() if not careful else _TEXT if cell.texts else pa.decimal128(38, 0)
     scale = cell.scale(place.unit)
-    return None if scale is None else pa.decimal128(38, scale)
+    return _TEXT if scale is None else pa.decimal128(38, scale)
 
 
-def parse_plan(header: TableHeader, delimiter: str) -> ParsePlan | None:
+def _conversion(header: TableHeader, places: Collection[PlacedColumn], style: Style, *, careful: bool) -> Conversion:
+    types = {place.name: _type(place, header, careful=careful) for place in places}
+    rare_points = any(pa.types.is_decimal(types[p.name]) and not p.column.cell.bare_points for p in places)
+    options = pacsv.ConvertOptions(
+        column_types=types,
+        include_columns=list(types),
+        null_values=[""],
+        strings_can_be_null=True,
+        decimal_point=style.decimal,
+        check_utf8=False,
+    )
+    return Conversion(options, rare_points)
+
+
+def parse_plan(header: TableHeader, delimiter: str, style: Style = POINT) -> ParsePlan | None:
     """Return the plan for a header; None where two of its columns are the same or have the same meaning."""
     spec = header.spec
+    if spec.numbered is not None and sum(name in header.columns for name in spec.names) != 1:
+        return None
     targets = [p.column.to for p in header.places if p.column.to]
     if spec.makes != "events" or spec.finish is not None:
         return None
-    if len(set(targets)) < len(targets) or len(set(header.columns)) < len(header.columns):
-        return None
     facts = {learn.text for learn in spec.learns}
-    parsed = [p for p in header.places if p.column.cell is not SKIP or p.name in facts]
-    types = {p.name: _type(p) or _TEXT for p in parsed}
+    parsed = {p.name: p for p in header.places if p.column.cell is not SKIP or p.name in facts}
+    # Cells that are skipped may have any name, and several may have the same one: a sheet pads its lines.
+    named = [name if name in parsed else f"\0{at}" for at, name in enumerate(header.columns)]
+    if len(set(targets)) < len(targets) or len(set(named)) < len(named):
+        return None
     return ParsePlan(
-        pacsv.ReadOptions(column_names=list(header.columns), use_threads=False, block_size=_PYARROW_BYTES),
+        pacsv.ReadOptions(column_names=named, use_threads=False, block_size=_PYARROW_BYTES),
         pacsv.ParseOptions(delimiter=delimiter),
-        pacsv.ConvertOptions(
-            column_types=types,
-            include_columns=list(types),
-            null_values=[""],
-            strings_can_be_null=True,
-            check_utf8=False,
-        ),
+        _conversion(header, parsed.values(), style, careful=False),
+        _conversion(header, parsed.values(), style, careful=True),
         ord(delimiter),
-        any(pa.types.is_decimal(kind) for kind in types.values()),
+        style,
     )
 
 
@@ -86,7 +113,7 @@ def first_numbers(header: TableHeader, data: bytes, delimiter: str) -> list[tupl
 
     pyarrow keeps no texts of them.
     """
-    places = [p for p in header.places if pa.types.is_decimal(_type(p) or _TEXT)]
+    places = [p for p in header.places if pa.types.is_decimal(_type(p, header))]
     if not places:
         return []
     lines = data[:_BYTES_FOR_STYLE].decode("utf-8", "replace").split("\n")[:_ROWS_FOR_STYLE]
@@ -125,8 +152,8 @@ class ColumnBlock:
     columns: of EVENTS, after `convert`. rounded: rows with a value that may have been rounded in print.
     """
 
-    def __init__(self, header: TableHeader, data: pa.Table) -> None:
-        self.header, self.count = header, data.num_rows
+    def __init__(self, header: TableHeader, data: pa.Table, style: Style) -> None:
+        self.header, self.count, self.style = header, data.num_rows, style
         self.columns: dict[str, Values] = {}
         self.rounded: Mask = np.zeros(self.count, bool)
         self._members: list[_Member] = []
@@ -134,11 +161,17 @@ class ColumnBlock:
         self._coded: dict[str, DictColumn] = {}
         self._texts: dict[str, list[str]] = {}
         """The distinct texts of each column that is read by them, without the blanks around them."""
+        self._whole_names: Column | None = None
+        """Names with numbers, which are nearly all different."""
+        self._limited: list[tuple[PlacedColumn, dict[str, Column]]] = []
+        """What cells fill in rows of one kind."""
         for name in data.schema.names:
             column = arrow.in_one(data.column(name).unify_dictionaries())
             if pa.types.is_dictionary(column.type):
                 self._coded[name] = arrow.encoded(column)
                 self._texts[name] = [text.strip() for text in arrow.texts(self._coded[name].dictionary)]
+            elif pa.types.is_string(column.type):
+                self._whole_names = column
             else:
                 self._exact[name] = column
 
@@ -148,13 +181,17 @@ class ColumnBlock:
         raw = np.frombuffer(data, np.uint8)
         if b"\0" in data or not has_plain_quotes(raw, plan.delimiter):
             return None
-        if has_hexadecimal(data) or (plan.has_decimals and has_bare_points(raw)):
-            return None
-        try:
-            table = pacsv.read_csv(arrow.byte_file(data), plan.read, plan.parse, plan.convert)
-        except pa.ArrowInvalid:
-            return None
-        return cls(header, table) if table.num_rows == np.count_nonzero(raw == NEWLINE) else None
+        has_texts = any(place.column.cell.texts for place in header.places)
+        ways = [plan.careful] if has_hexadecimal(data) else [plan.usual, plan.careful] if has_texts else [plan.usual]
+        for way in ways:
+            if way.rare_points and has_bare_points(raw):
+                return None
+            try:
+                table = pacsv.read_csv(arrow.byte_file(data), plan.read, plan.parse, way.options)
+            except pa.ArrowInvalid:
+                continue
+            return cls(header, table, plan.style) if table.num_rows == np.count_nonzero(raw == NEWLINE) else None
+        return None
 
     def numbers(self) -> list[tuple[str, bool]]:
         """Return the distinct texts of numbers that show the style of the table; whole numbers show none."""
@@ -189,7 +226,8 @@ class ColumnBlock:
     def _add_exact(self, place: PlacedColumn, column: Column) -> bool:
         """Add a column of whole numbers. False: one is missing, negative or too large, or another column has it."""
         cell = place.column.cell
-        if (place.column.must and column.null_count) or place.column.to in self.columns:
+        is_missing = place.column.must and place.column.absent_for is None and column.null_count
+        if is_missing or place.column.to in self.columns:
             return False
         if pa.types.is_decimal(column.type):
             digits = _digits(column)
@@ -209,7 +247,7 @@ class ColumnBlock:
         if place.column.must and (coded.null_count or not all(texts)):
             return False
         try:
-            values = [cell.value(text, place.unit, POINT) if text else None for text in texts]
+            values = [cell.value(text, place.unit, self.style) if text else None for text in texts]
         except RowError:
             return False
         if cell.positive and any(isinstance(value, int) and value < 0 for value in values):
@@ -219,16 +257,19 @@ class ColumnBlock:
         for at, value in enumerate(values):
             if isinstance(value, dict):
                 if isinstance(value, KeptValue):
-                    kept[at] = orjson.dumps(texts[at]).decode() if texts[at] else None
+                    kept[at] = orjson.dumps(value.text or texts[at]).decode() if texts[at] else None
                 for key, one in value.items():
                     spread.setdefault(key, [None] * len(texts))[at] = one
             elif value is not None and place.column.to:
                 is_unknown = cell.zero_is_null and value == 0
                 spread.setdefault(place.column.to, [None] * len(texts))[at] = None if is_unknown else value
-        for key, ones in spread.items():
-            if key in self.columns:
-                return False
-            self.columns[key] = arrow.array(ones, _plain_type(key)).take(coded.indices)
+        filled = {key: arrow.array(ones, _plain_type(key)).take(coded.indices) for key, ones in spread.items()}
+        if place.column.of_kind is not None:
+            self._limited.append((place, filled))
+        elif filled.keys() & self.columns.keys():
+            return False
+        else:
+            self.columns |= filled
         if any(kept):
             self._members.append(_Member(place.key, kept, coded.indices))
         if place.rounded:
@@ -243,21 +284,19 @@ class ColumnBlock:
         return arrow.bools(filled.take(self._coded[name].indices))
 
     def _add_names(self, names: Demangler) -> bool:
-        """Add the columns that follow from the name, once for each distinct one. False: a cell has filled one of them.
+        """Add the columns that follow from the name, once for each distinct one.
 
-        Row by row such a cell counts where the name says nothing about the column.
+        False: a cell has filled one of them, where row by row it would count if the name said nothing about the column;
+        or the row of a name has to have a cell that is empty.
         """
         spec = self.header.spec
-        texts, codes = [""], np.zeros(self.count, np.int64)
-        for name in reversed([n for n in spec.names if n in self._texts]):
-            own = arrow.codes(self._coded[name])
-            # A null has code -1: the last member, which is empty.
-            is_empty = np.array([*(not text for text in self._texts[name]), True])
-            codes = np.where(is_empty[own], codes, own + len(texts))
-            texts = texts + self._texts[name]
         filled = np.zeros(self.count, bool)
         for name in spec.looks_at & (self._exact.keys() | self._texts.keys()):
             filled |= self._filled(name)
+        coded = self._coded_names() if self._whole_names is None else self._numbered_names(filled)
+        if coded is None:
+            return False
+        texts, codes = coded
         pairs, places = np.unique(codes * 2 + filled, return_inverse=True)
         indices = arrow.array(places.astype(np.int32))
         distinct: list[tuple[dict[str, object], Named]] = []
@@ -278,7 +317,62 @@ class ColumnBlock:
         for key in dict.fromkeys(key for _, named in distinct for key in named.args):
             values = [orjson.dumps(named.args[key]).decode() if key in named.args else None for _, named in distinct]
             self._members.append(_Member(key, values, indices))
-        return True
+        self._add_limited()
+        shown = [texts[pair // 2] for pair in pairs.tolist()]
+        return all(
+            self._may_be_absent(place.column.absent_for, self.columns[place.column.to], shown, places)
+            for place in self.header.places
+            if place.column.absent_for is not None
+        )
+
+    def _coded_names(self) -> tuple[list[str], I64]:
+        """Return the distinct names, and which one each row has: that of the first column with a name in this row."""
+        texts, codes = [""], np.zeros(self.count, np.int64)
+        for name in reversed([n for n in self.header.spec.names if n in self._texts]):
+            own = arrow.codes(self._coded[name])
+            # A null has code -1: the last member, which is empty.
+            is_empty = np.array([*(not text for text in self._texts[name]), True])
+            codes = np.where(is_empty[own], codes, own + len(texts))
+            texts = texts + self._texts[name]
+        return texts, codes
+
+    def _numbered_names(self, filled: Mask) -> tuple[list[str], I64] | None:
+        """Return one name of all that are the same but for their numbers, and which one each row has.
+
+        None: blanks around a name hide its number.
+        """
+        numbered, column = self.header.spec.numbered, self._whole_names
+        assert numbered is not None
+        assert column is not None
+        names = pc.fill_null(column, "")
+        # A slice would begin behind the first byte of its buffers.
+        names = pa.concat_arrays([names]) if names.offset else names
+        same, numbers, has_number = numbered.many(names, filled)
+        encoded = same.dictionary_encode()
+        if any(text != text.strip() for text in arrow.texts(encoded.dictionary)):
+            return None
+        if has_number.any():
+            self._fill(numbered.to, arrow.array(numbers, mask=~has_number))
+        codes = arrow.codes(encoded).astype(np.int64)
+        _, first = np.unique(codes, return_index=True)
+        return arrow.texts(names.take(arrow.array(first))), codes
+
+    def _add_limited(self) -> None:
+        """Add what cells fill in rows of one kind, where no other cell has filled it."""
+        for place, filled in self._limited:
+            is_kind = pc.equal(cast("Column", self.columns["kind"]), str(place.column.of_kind))
+            for key, values in filled.items():
+                self._fill(key, pc.if_else(is_kind, values, None))
+
+    def _fill(self, key: str, values: Column) -> None:
+        """Add a column, or its values where another cell has filled none."""
+        known = self.columns.get(key)
+        self.columns[key] = values if known is None else pc.coalesce(cast("Column", known), values)
+
+    def _may_be_absent(self, absent_for: Callable[[str], bool], values: Values, names: list[str], which: I64) -> bool:
+        """Return whether only rows lack a value whose names allow it."""
+        lacking = ~arrow.valid(cast("Column", values))
+        return not lacking.any() or all(absent_for(names[at]) for at in np.unique(which[lacking]).tolist())
 
     def _args(self) -> Column | None:
         """Return the JSON of what stays as printed, null for a row without."""

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import TypeAlias
 
-from tracekit.model.units import TIME_EXPONENT, to_ns
+from tracekit.model.units import BYTES_PER_UNIT, TIME_EXPONENT, to_ns
 from tracekit.readers.printed.numbers import Style
 
 __all__ = [
@@ -32,6 +32,7 @@ __all__ = [
     "SMALL",
     "TIME",
     "TIMES",
+    "WITH_UNIT",
     "Cell",
     "KeptValue",
     "RowError",
@@ -53,16 +54,8 @@ TIMES = {
     **dict.fromkeys(("s", "sec"), "s"),
 }
 """Spellings of units of time."""
-BYTES = {
-    **dict.fromkeys(("B", "byte", "bytes"), 1),
-    "KB": 10**3,
-    "MB": 10**6,
-    "GB": 10**9,
-    "KiB": 1 << 10,
-    "MiB": 1 << 20,
-    "GiB": 1 << 30,
-}
-"""Bytes of each unit of size; a size without a unit is in bytes. A MB is 10^6 bytes, KiB and MiB are powers of 1024."""
+BYTES = {**BYTES_PER_UNIT, **dict.fromkeys(("byte", "bytes"), 1)}
+"""Bytes of each unit of size; a size without a unit is in bytes."""
 INT32, INT62 = (1 << 31) - 1, 1 << 62
 
 Value: TypeAlias = int | float | str | None
@@ -126,7 +119,11 @@ def _time_unit(unit: str) -> str:
 
 
 class KeptValue(dict[str, Value]):
-    """Values of several columns, or of none, whose cell also stays in `args` as it was printed."""
+    """Values of several columns, or of none, whose cell also stays in `args`: as `text`, "" for as it was printed."""
+
+    def __init__(self, values: Spread | None = None, text: str = "") -> None:
+        super().__init__(values or {})
+        self.text = text
 
 
 KEEP = KeptValue()
@@ -144,7 +141,8 @@ class Cell:
     factor is 1, 0 for a cell that is read by its distinct texts. scale: decimals that make a number in a unit whole:
     pyarrow may parse it as a decimal of that scale, whose digits are the value. zero_is_null: 0 means unknown.
     positive: a negative number is an error. rounded: whether a value may have been rounded when it was printed in a
-    unit.
+    unit. texts: the cells of an `exact` column may also be texts that `value` reads. bare_points: `.5` and `5.` are
+    numbers.
     """
 
     value: Callable[[str, str, Style], Value | Spread]
@@ -156,6 +154,8 @@ class Cell:
     zero_is_null: bool = False
     positive: bool = False
     rounded: Callable[[str], bool] = lambda _: False
+    texts: bool = False
+    bare_points: bool = False
 
 
 def is_ns(unit: str) -> bool:
@@ -197,6 +197,8 @@ def printed_number(*, whole: Callable[[str], bool] = lambda _: False, figure: bo
 
 NAME = text_cell(lambda text: text)
 PRINTED_TEXT = text_cell(lambda _: KEEP)
+WITH_UNIT = Cell(lambda text, unit, _style: KeptValue(text=text + unit), number=False, figure=False)
+"""A cell that has no column, and stays in `args` with its unit."""
 SKIP = Cell(lambda _text, _unit, _style: None, number=False, figure=False)
 SMALL, ID, ID_OR_ZERO = _whole(INT32), _whole(INT62), _whole(INT62, zero_is_null=True)
 COUNT = _whole(INT62, figure=True)

@@ -19,16 +19,17 @@ import orjson
 import pyarrow as pa
 
 from tracekit.errors import Option, Sentence, sentence
+from tracekit.model.schema import Kind
 from tracekit.model.trace import PLACES_KEPT, Ledger, Run
 from tracekit.readers.base import ReadOptions
 from tracekit.readers.builder import BATCH_ROWS, RowBuilder, event_batch
 from tracekit.readers.engine.blocks import ColumnBlock, ParsePlan, first_numbers, parse_plan
-from tracekit.readers.engine.cells import KeptValue, RowError
+from tracekit.readers.engine.cells import KeptValue, RowError, Spread
 from tracekit.readers.engine.spec import Named, SumRow, TableHeader
 from tracekit.readers.names import Demangler
 from tracekit.readers.printed.numbers import ANY_NUMBER, COMMA, DECIMAL, POINT, Style, choose, styles_of
 
-__all__ = ["ROWS_AT_ONCE", "TableRows", "has_numbers"]
+__all__ = ["ROWS_AT_ONCE", "TableRows", "has_numbers", "read_row"]
 
 ROWS_AT_ONCE = 1 << 12
 """Rows of a table that are held until the style of its numbers is chosen."""
@@ -129,6 +130,67 @@ def _adds_up(header: TableHeader, rows: list[dict[str, str]], style: Style) -> b
         if whole is not None and each is not None and count is not None
     )
     return all(agree) and sum(value for value in share if value is not None) <= _MOST_PERCENT
+
+
+@dataclass(slots=True)
+class ReadCells:
+    """The cells of one row as columns, its name among them, and members of `args`.
+
+    odd: sentences on cells that cannot be read, and that the row can do without. rounded: a value may have been rounded
+    when it was printed.
+    """
+
+    columns: dict[str, object] = field(default_factory=dict)
+    args: dict[str, object] = field(default_factory=dict)
+    odd: list[str] = field(default_factory=list)
+    rounded: bool = False
+
+
+def read_row(header: TableHeader, cells: Mapping[str, str], style: Style) -> ReadCells:
+    """Return what the cells of a row say. cells: stripped, by column. Raises: RowError."""
+    spec, read = header.spec, ReadCells()
+    columns, args = read.columns, read.args
+    name = next((cells[n] for n in spec.names if cells.get(n)), None)
+    limited: list[tuple[Kind, Spread]] = []
+    for place in header.places:
+        column, text = place.column, cells.get(place.name, "")
+        if not text:
+            if not column.must or (column.absent_for is not None and column.absent_for(name or "")):
+                continue
+            if not column.cell.number:
+                raise RowError(f"the {place.name.lower()} is missing")
+        try:
+            value = column.cell.value(text, place.unit, style)
+        except RowError as err:
+            if column.must or column.vital:
+                raise
+            reason = f"{place.name}: {err}"
+            read.odd.append(f"a cell that cannot be read is not known, and its row is kept ({reason})")
+            continue
+        # Not isinstance of Mapping: that check of an abstract class costs 7 % of the row way.
+        if isinstance(value, dict):
+            if column.of_kind is not None:
+                limited.append((column.of_kind, value))
+            else:
+                columns.update(value)
+            if isinstance(value, KeptValue):
+                args[place.key] = value.text or text
+        elif column.to:
+            if column.cell.positive and isinstance(value, int) and value < 0:
+                raise RowError(f"the {place.name.lower()} is negative")
+            columns[column.to] = None if column.cell.zero_is_null and value == 0 else value
+        if place.rounded:
+            read.rounded = True
+    filled = any(cells.get(column) for column in spec.looks_at)
+    named: Named = spec.by_name(header, name or "", filled)
+    columns.update({"name": name, **named.columns})
+    args |= named.args
+    if spec.numbered is not None and columns.get(spec.numbered.to) is None:
+        columns[spec.numbered.to] = spec.numbered.one(name or "", filled)
+    for kind, values in limited:
+        if columns.get("kind") == kind:
+            columns.update({key: one for key, one in values.items() if columns.get(key) is None})
+    return read
 
 
 class TableRows:
@@ -269,41 +331,9 @@ class TableRows:
     def _add(self, table: HeldRows, cells: Mapping[str, str], number: int, style: Style) -> None:
         """Add one row. Raises: RowError, before anything is counted or learned."""
         header, spec, ledger = table.header, table.header.spec, self.ledger
-        columns: dict[str, object] = {}
-        args: dict[str, object] = {}
-        odd: list[str] = []
-        rounded = False
-        for place in header.places:
-            column, text = place.column, cells[place.name]
-            if not text:
-                if not column.must:
-                    continue
-                if not column.cell.number:
-                    raise RowError(f"the {place.name.lower()} is missing")
-            try:
-                value = column.cell.value(text, place.unit, style)
-            except RowError as err:
-                if column.must or column.vital:
-                    raise
-                odd.append(f"{place.name}: {err}")
-                continue
-            # Not isinstance of Mapping: that check of an abstract class costs 7 % of the row way.
-            if isinstance(value, dict):
-                columns.update(value)
-                if isinstance(value, KeptValue):
-                    args[place.key] = text
-            elif column.to:
-                if column.cell.positive and isinstance(value, int) and value < 0:
-                    raise RowError(f"the {place.name.lower()} is negative")
-                columns[column.to] = None if column.cell.zero_is_null and value == 0 else value
-            if place.rounded:
-                rounded = True
-        name = next((cells[n] for n in spec.names if cells.get(n)), None)
-        filled = any(cells.get(column) for column in spec.looks_at)
-        named: Named = spec.by_name(header, name or "", filled)
-        columns |= named.columns
-        args |= named.args
-        row = SumRow(header, table.section, str(columns.pop("name", name) or "") or None, columns, args)
+        read = read_row(header, cells, style)
+        columns, args = read.columns, read.args
+        row = SumRow(header, table.section, str(columns.pop("name") or "") or None, columns, args)
         if spec.finish is not None:
             spec.finish(row, table.note)
         shown, raw = (row.name, None) if row.name is None else self._names.one(row.name)
@@ -322,10 +352,9 @@ class TableRows:
             ids = tuple(one for key in learn.to if isinstance(one := columns.get(key), int))
             if cells.get(learn.text) and len(ids) == len(learn.to):
                 learn.put(self._run, self._source, ids, cells[learn.text])
-        if rounded and spec.rounded[0]:
+        if read.rounded and spec.rounded[0]:
             table.note(*spec.rounded, number)
-        for reason in odd:
-            text = f"a cell that cannot be read is not known, and its row is kept ({reason})"
+        for text in read.odd:
             table.note("odd-cell", text, number)
 
     # --- by blocks ---

@@ -11,8 +11,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 
+from tracekit.model.arrow import I64, Column, Mask
+from tracekit.model.schema import Kind
 from tracekit.model.trace import Run
-from tracekit.readers.engine.cells import NAME, PRINTED_TEXT, Cell, Spread
+from tracekit.readers.engine.cells import NAME, PRINTED_TEXT, WITH_UNIT, Cell, Spread
 
 __all__ = [
     "DeclaredColumn",
@@ -20,6 +22,7 @@ __all__ = [
     "Learn",
     "Named",
     "Need",
+    "NumberedNames",
     "PlacedColumn",
     "SkipRows",
     "SumRow",
@@ -42,7 +45,9 @@ class DeclaredColumn:
     gets the value; "" for a cell that fills several, or none. must: a row without it is dropped; such cells are read
     first, so that their error is the one that is noted. vital: a cell that cannot be read drops its row; without it the
     cell alone is unknown. unless: not this column where the table has one of these. key: its key in `args`, "" for its
-    words in the header. unit_of: a column whose unit is taken where this one has none.
+    words in the header. unit_of: a column whose unit is taken where this one has none. absent_for: says by its name
+    whether a row can do without a cell that it must have. of_kind: the cell fills columns only in rows of this kind,
+    and only those that no other cell has filled.
     """
 
     names: tuple[str, ...]
@@ -53,6 +58,8 @@ class DeclaredColumn:
     unless: frozenset[str] = frozenset()
     key: str = ""
     unit_of: str = ""
+    absent_for: Callable[[str], bool] | None = None
+    of_kind: Kind | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +90,20 @@ class Named:
 
     columns: Spread
     args: Mapping[str, object] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class NumberedNames:
+    """Names that end in a number of their row, `add(int*) [218]`: nearly all of them are different.
+
+    to: the column that gets the number where no cell has it. one: the number of a name, None without one. many: for
+    whole columns: what names have in common that are the same but for their numbers, the numbers, and which names have
+    one. The second argument of both is that of `TableSpec.by_name`, which gets one of the names that are the same.
+    """
+
+    to: str
+    one: Callable[[str, bool], int | None]
+    many: Callable[[Column, Mask], tuple[Column, I64, Mask]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,7 +144,8 @@ class TableSpec:
     with the name, best first. by_name: what follows from a name; called once for each distinct one. looks_at: columns
     that `by_name` depends on: its last argument says whether one is filled. finish: an oddity that needs the whole row;
     its second argument makes a note; for sums alone, since it would keep a trace from being read by blocks. rounded:
-    code and sentence of the note on rounded cells.
+    code and sentence of the note on rounded cells. others: how columns are read that are not declared. numbered: names
+    with numbers.
     """
 
     form: str
@@ -138,6 +160,12 @@ class TableSpec:
     sums: Sums | None = None
     rounded: tuple[str, str] = ("", "")
     finish: Callable[[SumRow, Callable[[str, str], None]], None] | None = None
+    others: Cell = PRINTED_TEXT
+    numbered: NumberedNames | None = None
+
+    def placed(self, columns: tuple[str, ...], units: tuple[str, ...]) -> TableHeader:
+        """Return a header with these columns, which a format has recognised by itself. units: by column."""
+        return TableHeader(self, columns, columns, _places(self, columns, units))
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,10 +184,6 @@ class PlacedColumn:
     key: str
     whole: bool
     rounded: bool
-
-
-_OTHER = DeclaredColumn((), PRINTED_TEXT)
-"""A column that nobody has declared: a conversion loses nothing."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -249,21 +273,26 @@ class TextSpec:
         by_name = dict(zip(columns, units, strict=True))
         for table in self.tables:
             if all(need.is_met(by_name) for need in table.needs):
-                return TableHeader(table, columns, printed, _places(table, columns, units))
+                return TableHeader(table, columns, printed, _known_places(table, columns, units))
         return None
 
 
-@lru_cache(maxsize=128)
 def _places(table: TableSpec, columns: tuple[str, ...], units: tuple[str, ...]) -> tuple[PlacedColumn, ...]:
     """Return the columns of a header, with their declarations."""
     # The first of two declarations of a column counts.
     known = {n: c for c in reversed(table.columns) for n in c.names if c.unless.isdisjoint(columns)}
     own = dict(zip(columns, units, strict=True))
+    # A column that nobody has declared stays in `args`: a conversion loses nothing.
+    other = DeclaredColumn((), table.others)
     places = []
     for name, at in {name: at for at, name in enumerate(columns)}.items():
-        column = DeclaredColumn(table.names, NAME) if name in table.names else known.get(name, _OTHER)
+        column = DeclaredColumn(table.names, NAME) if name in table.names else known.get(name, other)
         unit = own[name] or own.get(column.unit_of, "")
-        key = column.key or (f"{name} ({unit})" if unit else name)
+        key = column.key or (f"{name} ({unit})" if unit and column.cell is not WITH_UNIT else name)
         whole, rounded = column.cell.whole(own[name]), column.cell.rounded(unit)
         places.append(PlacedColumn(at, name, unit, column, key, whole, rounded))
     return (*(p for p in places if p.column.must), *(p for p in places if not p.column.must))
+
+
+_known_places = lru_cache(maxsize=128)(_places)
+"""The same, once for each header of a table that does not belong to one reading."""

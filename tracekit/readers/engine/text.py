@@ -32,7 +32,7 @@ from tracekit.readers.engine.rows import TableRows, has_numbers
 from tracekit.readers.engine.spec import Heading, TableHeader, TextSpec
 from tracekit.readers.head import Head
 from tracekit.readers.printed.late import heads
-from tracekit.readers.printed.prefix import LINE_TAG
+from tracekit.readers.printed.prefix import untagged_line
 from tracekit.readers.source import LineBlock, Source
 
 __all__ = ["headed", "read", "unread"]
@@ -162,9 +162,8 @@ def _has_ranks(spec: TextSpec, head: Head) -> bool | None:
 
 def _untagged(line: str) -> tuple[int | None, str]:
     """Return the rank in the tag of a line, and the line without the tag; None and the line where it has none."""
-    tag = LINE_TAG.match(line)
-    rank = next((int(digits) for digits in tag.groups() if digits), None) if tag else None
-    return (None, line) if tag is None or rank is None else (rank, line[tag.end() :])
+    tagged = untagged_line(line)
+    return (None, line) if tagged is None or tagged.rank is None else tagged
 
 
 def _by_rank(lines: list[tuple[int, str]]) -> dict[int | None, list[tuple[int, str]]]:

@@ -51,7 +51,7 @@ from tracekit.readers.engine.spec import TableHeader
 from tracekit.readers.head import Head
 from tracekit.readers.nsys._tables import EMPTY, LONGEST_MESSAGE, MESSAGE, NSYS, REPORT, heading
 from tracekit.readers.nsys.recognition import STATS_LATE
-from tracekit.readers.printed.prefix import LINE_TAG
+from tracekit.readers.printed.prefix import untagged_line
 from tracekit.readers.printed.starts import with_order
 from tracekit.readers.source import Source
 
@@ -73,8 +73,8 @@ def sniff(head: Head) -> Confidence:
     before, unit, named, header, delimiter, sentences, lines = "", "", False, None, "", 0, 0
     for raw in head.lines():
         line = raw.decode("utf-8", "replace").rstrip("\r")
-        if (tag := LINE_TAG.match(line)) is not None:
-            line = line[tag.end() :]
+        if (tagged := untagged_line(line)) is not None:
+            line = tagged.text
         if not line.strip():
             continue
         lines += 1

@@ -4,10 +4,21 @@ from __future__ import annotations
 
 import re
 
-from tracekit.readers.nvprof._lines import HOST_CALLS, NARROW, ORDINAL, NvprofHeader, Table, split_cells, units_of
+from tracekit.readers.nvprof._lines import (
+    CSV_NAMES,
+    HOST_CALLS,
+    NARROW,
+    ORDINAL,
+    SHAPES,
+    NvprofHeader,
+    Table,
+    cut_cells,
+    split_cells,
+    squeezed_cells,
+    units_of,
+)
 from tracekit.readers.nvprof._names import LAUNCH, SUFFIX
 from tracekit.readers.nvprof._state import OpenTable
-from tracekit.readers.nvprof._text_tables import cut_cells, squeezed_cells
 from tracekit.readers.printed.numbers import BLANKS
 
 _DECIMAL = re.compile(
@@ -26,8 +37,6 @@ _TIME_CELL = re.compile(r"^-?\d[\d.]*(?:e[-+]\d+)?(?:ns|us|ms|s)$")
 _CUT_TIME = re.compile(r"^\d[\d.]*(?:…|\.{2,3})(?:ns|us|ms|s)?$")
 _CUT_PERCENT = re.compile(r"^\d[\d.]*(?:…|\.{2,3})%?$")
 _SHAPE = re.compile(r"^\((-?\d+) (-?\d+) (-?\d+)\)$")
-_TEXT_NAMES = {"Regs*": "Registers Per Thread", "SSMem*": "Static SMem", "DSMem*": "Dynamic SMem"}
-_SHAPES = {"Grid Size": "Grid", "Block Size": "Block"}
 
 
 def decimal_of(text: str, delimiter: str, width: int = 0) -> tuple[str, str]:
@@ -255,15 +264,15 @@ def text_cells(text: str, header: NvprofHeader) -> dict[str, str] | None:
     cells: dict[str, str] = {}
     for column, value in zip(header.columns, values, strict=True):
         cell = "" if value == "-" else value
-        if column in _SHAPES:
+        if column in SHAPES:
             shape = _SHAPE.match(cell)
             if shape is None and cell and not cell.endswith(("…", "...")):
                 return None
             # A shape that was cut is not a number, so its row has a note.
             for axis, part in zip("XYZ", shape.groups() if shape else (cell, "", ""), strict=True):
-                cells[f"{_SHAPES[column]} {axis}"] = part
+                cells[f"{SHAPES[column]} {axis}"] = part
         else:
-            cells[_TEXT_NAMES.get(column, column)] = cell
+            cells[CSV_NAMES.get(column, column)] = cell
     return cells
 
 

@@ -7,11 +7,11 @@ signs if no process is known (`nvprof -i`). Headers name the columns: CSV in quo
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from functools import cached_property
+from functools import cached_property, lru_cache
 
-from tracekit.readers.nvprof._text_tables import squeezed_columns
 from tracekit.readers.printed.lines import uncoloured
 
 PREFIX = re.compile(r'^[\s"]*(?:==(\d+)==|={8})(?: (.*))?$', re.DOTALL)
@@ -58,9 +58,13 @@ _MAYBE_HEADER = re.compile(
     r'(?:^|["\s,;])(?:Start|Duration|Grid X|Time ?\(%\)|Kernel|Invocations|Total Size)(?:["\s,;]|$)'
 )
 """Every header has one of these words between its delimiters."""
-_WORDS = re.compile(r"\S+(?: \S+)*")
+_TITLES = re.compile(r"\S+(?: \S+)*")
 
 
+CSV_NAMES = {"Regs*": "Registers Per Thread", "SSMem*": "Static SMem", "DSMem*": "Dynamic SMem"}
+"""Columns of text tables, and their names in CSV."""
+SHAPES = {"Grid Size": "Grid", "Block Size": "Block"}
+"""Columns of text tables that hold three columns of CSV."""
 HOST_CALLS, DEVICE_CALLS = "Calls (host)", "Calls (device)"
 """Columns in place of Calls if kernels launched kernels (dynamic parallelism). Source: summaries of nvprof 7 and 10."""
 
@@ -81,7 +85,7 @@ class NvprofHeader:
 
     columns: names in order, "" for a padding column (a table saved from a sheet). delimiter: "" for a text table. ends:
     where the words of a text header end, exclusive. quoted: the names are in quotes, so the text cells of the rows are
-    too. squeezed: a text table that lost its gaps (`_text_tables.py`).
+    too. squeezed: a text table that lost its gaps (at the end of this file).
     """
 
     table: Table
@@ -95,6 +99,14 @@ class NvprofHeader:
     def place_of(self) -> dict[str, int]:
         """Return the first place of each column."""
         return {column: place for place, column in reversed([*enumerate(self.columns)])}
+
+    @cached_property
+    def csv_columns(self) -> tuple[str, ...]:
+        """Return the columns under the names that they have in CSV."""
+        if not self.is_text:
+            return self.columns
+        shapes = {name: [f"{shape} {axis}" for axis in "XYZ"] for name, shape in SHAPES.items()}
+        return tuple(name for column in self.columns for name in shapes.get(column, [CSV_NAMES.get(column, column)]))
 
     @property
     def is_text(self) -> bool:
@@ -149,7 +161,7 @@ def find_header(line: str) -> NvprofHeader | None:
             table = _table(cells)
             if table is not None:
                 return NvprofHeader(table, tuple(cells), delimiter, quoted='"' in line)
-    words = list(_WORDS.finditer(line))
+    words = list(_TITLES.finditer(line))
     columns = [w[0] for w in words]
     table = _table(columns)
     if table is not None and len(columns) >= 3:
@@ -217,3 +229,95 @@ def plain(line: str, header: NvprofHeader | None = None) -> str:
 def is_blank(line: str) -> bool:
     """Return whether a line holds only blanks, NUL bytes and delimiters of a sheet."""
     return not line.strip(" \t\r\0;,\ufeff")
+
+
+# Rows of text tables: cells under the header's words, and tables that lost their gaps. A web page or a mail may leave
+# one blank between all cells:
+#
+#     Start Duration Grid Size Block Size Regs* SSMem* DSMem* Size Throughput Device Context Stream Name
+#     134.90ms 3.7037ms (20 10 1) (32 32 1) 29 8.1920KB 0B - - GeForce GT 640M 1 2 void f<int>(float*) [94]
+#
+# Such cells are recognised by their form. A name does not begin with a digit. So the numbers behind the name of a
+# device are the context and the stream.
+
+_GAP = re.compile(r" {2,}")
+
+_DEVICE = r"(-|(?!\d)\S.{0,39}?)"
+_NUMBER = r"(\d+|-)"
+_SHAPE = r"(\(\d+ \d+ \d+\)|-)"
+_FORMS = {
+    "Type": r"((?:GPU activities|API calls|Range|Open(?:ACC|MP)(?: \(\w+\))?):)?",
+    "Time(%)": r"(\d+(?:\.\d+)?%?)",
+    "Calls": r"(\d+)",
+    "Unified Memory": r"(PC \S+|\S+)",
+    "Name": r"(?!\d)(\S.*)",
+    **dict.fromkeys(("Grid Size", "Block Size"), _SHAPE),
+    **dict.fromkeys(("Device", "Src Dev", "Dst Dev"), _DEVICE),
+    **dict.fromkeys(["Regs*", "Context", "Stream", "Src Ctx", "Dst Ctx", "Calls (host)", "Calls (device)"], _NUMBER),
+    **dict.fromkeys(("Time", "Avg", "Min", "Max", "Start", "Duration", "SSMem*", "DSMem*"), r"(\S+)"),
+    **dict.fromkeys(("Size", "Throughput", "SrcMemType", "DstMemType", "Virtual Address"), r"(\S+)"),
+}
+"""Column of a trace or a summary -> form of its cells."""
+_WORDS = re.compile(
+    r"Time ?\(%\)|Calls \((?:host|device)\)|(?:Grid|Block) Size|Unified Memory|Virtual Address"
+    r"|(?:Src|Dst) (?:Dev|Ctx)\b|\S+"
+)
+
+
+def cut_cells(line: str, ends: Sequence[int], *, optional_first: bool = False) -> list[str] | None:
+    """Return the cells of a row, or None when the line is not a row of this table.
+
+    ends: ends of the header's words, exclusive. The last column is the rest of the line, and may hold any blanks. Two
+    or more blanks divide cells. A cell wider than its column moves the cells behind it, so places in the line count
+    only where the gaps do not give as many cells as the header. optional_first: the first cell may be empty, as in a
+    group whose name is in its first row only.
+
+    >>> cut_cells("391.80ms  443.07us  a  b", (8, 18, 24))
+    ['391.80ms', '443.07us', 'a  b']
+    """
+    text = line.rstrip()
+    count = len(ends)
+    cells = _GAP.split(text.lstrip(), count - 1)
+    if len(cells) == count:
+        if optional_first and _GAP.split(text.lstrip(), count - 2)[0].endswith("%"):
+            # A name with two blanks in it makes one cell too many: the first cell is the percentage, not the group.
+            return ["", *_GAP.split(text.lstrip(), count - 2)]
+        return cells
+    if optional_first and len(cells) == count - 1:
+        return ["", *cells]
+    return _cells_by_place(text, ends)
+
+
+def _cells_by_place(text: str, ends: Sequence[int]) -> list[str] | None:
+    """Cut a line under the ends of the header's words; None unless a blank follows each end."""
+    start = 0
+    cells = []
+    for end in ends[:-1]:
+        if end >= len(text) or text[end] != " ":
+            return None
+        cells.append(text[start:end].strip())
+        start = end
+    cells.append(text[start:].strip())
+    return cells if all(cells[:-1]) else None
+
+
+def squeezed_columns(line: str) -> tuple[str, ...]:
+    """Return the columns of a header whose words are one blank apart, () when the line is not such a header."""
+    if "Name" not in line or len(line) > 1000:
+        return ()
+    columns = tuple("Time(%)" if w == "Time (%)" else w for w in _WORDS.findall(line))
+    known = columns[-1] == "Name" and len(set(columns)) == len(columns) and all(c in _FORMS for c in columns)
+    return columns if known else ()
+
+
+def squeezed_cells(line: str, columns: tuple[str, ...]) -> list[str] | None:
+    """Return the cells of a row that lost its gaps, or None when the line is not a row of this table."""
+    match = _squeezed_row(columns).match(line)
+    return [cell or "" for cell in match.groups()] if match else None
+
+
+@lru_cache(maxsize=64)
+def _squeezed_row(columns: tuple[str, ...]) -> re.Pattern[str]:
+    gaps = (r"\s*+" if column == "Type" else r"\s++" for column in columns[:-1])
+    cells = [_FORMS[column] for column in columns]
+    return re.compile(r"\s*+" + "".join(c + g for c, g in zip(cells, gaps, strict=False)) + cells[-1] + r"$", re.ASCII)

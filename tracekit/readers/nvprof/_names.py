@@ -115,15 +115,20 @@ def suffixes(names: Column) -> tuple[Mask, Mask, I64]:
     return plain, launch, numbers
 
 
-def trimmed(names: Column, plain: Mask, launch: Mask) -> Column:
-    """Return the names without the suffixes that `suffixes` found. `cudaLaunch (KERNEL` is left of a launch."""
+def same_names(names: Column, on_device: Mask) -> tuple[Column, I64, Mask]:
+    """Return the names without their numbers, the numbers, and which names have one.
+
+    `cudaLaunch (KERNEL` is left of a launch, which is a row without a device.
+    """
+    plain, launch, numbers = suffixes(names)
+    launch &= ~on_device
     out = names
     if launch.any():
         out = pc.if_else(arrow.array(launch), _trim(pc.ascii_rtrim(names, ")")), out)
     if plain.any():
         cut = _trim(names)
         out = cut if plain.all() else pc.if_else(arrow.array(plain), cut, out)
-    return out
+    return out, numbers, plain | launch
 
 
 def _trim(names: Column) -> Column:

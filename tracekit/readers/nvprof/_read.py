@@ -30,7 +30,7 @@ from tracekit.readers.nvprof._state import NvprofState
 from tracekit.readers.printed.late import heads
 from tracekit.readers.printed.locale import NumberCells, as_printed
 from tracekit.readers.printed.numbers import LOCAL_NUMBER
-from tracekit.readers.printed.prefix import LINE_TAG
+from tracekit.readers.printed.prefix import untagged_line
 from tracekit.readers.printed.starts import with_order
 from tracekit.readers.source import SQLITE_MAGIC, LineBlock, Source
 
@@ -152,13 +152,10 @@ def _tagged_block(
         lines.pop()
     for index, line in enumerate(lines):
         line = plain(line) if line.startswith("\x1b") else line
-        tag = LINE_TAG.match(line)
-        rank = next((int(digits) for digits in tag.groups() if digits), None) if tag else None
+        rank, text = untagged_line(line) or (None, line)
         if rank not in sessions:
             sessions[rank] = NvprofSession(state, rank)
-        sessions[rank].line(
-            line[tag.end() :] if tag else line, block.line + index, torn=block.torn and index == len(lines) - 1
-        )
+        sessions[rank].line(text, block.line + index, torn=block.torn and index == len(lines) - 1)
     yield from state.take()
 
 
@@ -169,8 +166,8 @@ def _plain_lines(head: bytes) -> list[str]:
 def _is_tagged(head: list[str]) -> bool | None:
     """Return whether lines of nvprof itself have the tag of a rank; None when there are no such lines."""
     for line in head:
-        tag = LINE_TAG.match(line)
-        if tag is not None and _is_own_line(line[tag.end() :]):
+        tag = untagged_line(line)
+        if tag is not None and _is_own_line(tag.text):
             return True
         if _is_own_line(line):
             return False
@@ -214,13 +211,10 @@ def _form_of(data: bytes) -> _Form:
     own = False
     lines = _plain_lines(data)
     tagged = bool(_is_tagged(lines))
-    for number, raw in enumerate(lines):
-        tag = LINE_TAG.match(raw) if tagged else None
-        line = raw[tag.end() :] if tag else raw
+    lines = _untagged(lines) if tagged else lines
+    for number, line in enumerate(lines):
         header = find_header(line) or (find_late_header(line) if own else None)
-        if header is not None and (
-            own or not _may_be_other_text(header, _untagged(lines[number + 1 : number + 4], tagged))
-        ):
+        if header is not None and (own or not _may_be_other_text(header, lines[number + 1 : number + 4])):
             return _Form.TEXT if header.is_text else _Form.CSV
         if HEADLESS.match(line):
             return _Form.TEXT
@@ -228,8 +222,8 @@ def _form_of(data: bytes) -> _Form:
     return _Form.UNKNOWN if own else _Form.OTHER
 
 
-def _untagged(lines: list[str], tagged: bool) -> list[str]:
-    return [line[tag.end() :] if (tag := LINE_TAG.match(line)) else line for line in lines] if tagged else lines
+def _untagged(lines: list[str]) -> list[str]:
+    return [tag.text if (tag := untagged_line(line)) else line for line in lines]
 
 
 _OWN_LINE = re.compile(

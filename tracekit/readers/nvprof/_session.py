@@ -6,13 +6,21 @@ A record is a line. It is counted once: kept (it became rows), facts, ignored by
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import cast
 
+import numpy as np
+import orjson
 import pyarrow as pa
 
 from tracekit.errors import ParseError
+from tracekit.model import arrow, schema
+from tracekit.model.arrow import Column, pc
+from tracekit.model.schema import Kind
+from tracekit.readers.builder import Values, event_batch
+from tracekit.readers.engine.blocks import ColumnBlock
 from tracekit.readers.engine.cells import RowError
+from tracekit.readers.engine.rows import read_row
 from tracekit.readers.nvprof import _lines as lines
-from tracekit.readers.nvprof._block import read_block
 from tracekit.readers.nvprof._cells import (
     after_carriage_returns,
     begins_row,
@@ -25,8 +33,7 @@ from tracekit.readers.nvprof._cells import (
     text_cells,
     with_rejoined_name,
 )
-from tracekit.readers.nvprof._lines import NvprofHeader, Table
-from tracekit.readers.nvprof._row import trace_row
+from tracekit.readers.nvprof._lines import NARROW, NvprofHeader, Table
 from tracekit.readers.nvprof._state import (
     MIXED,
     MIXED_TOTALS,
@@ -75,46 +82,49 @@ class NvprofSession:
         if table.units is None or self.in_unread_table:
             return None
         self._settle(table, data[:4096].decode("utf-8", "replace"))
-        read = read_block(data, line, table, self.state)
-        if read is None:
+        plan = table.parse_plan(self.state.trace)
+        block = None if plan is None else ColumnBlock.read(table.trace(self.state.trace), plan, data)
+        if block is None or not block.convert(self.state.names) or self._may_be_output(table, block, data):
             return None
         table.decimal = table.decimal or "."
+        starts, count = arrow.ints(cast("Column", block.columns["ts_ns"])), block.count
         if table.concurrent:
-            if not table.mixed and is_unordered(read[0], table.last_start):
+            if not table.mixed and is_unordered(starts, table.last_start):
                 table.mix()
-                read = read_block(data, line, table, self.state) or read
             if table.mixed and not table.matches_concurrent():
                 return None
-        batch, exact = read
-        count = batch.num_rows
-        if table.mixed and count:
+        if table.mixed:
             self.ledger.note("rows-mixed", MIXED, count, where=f"line {line}")
         self.ledger.read += count
         self.ledger.kept += count
         self.ledger.events_out += count
-        if count:
-            table.last_start = int(batch.column("ts_ns")[-1].as_py())
-        table.begun = len(self.processes)
-        out = [*self.state.take(), batch]
-        if exact:
-            rows = data.split(b"\n")
-            for index in exact:
-                self.line(rows[index].decode("utf-8", "replace"), line + index)
-            out += self.state.take()
-        return out
+        table.last_start, table.begun = int(starts[-1]), len(self.processes)
+        own: dict[str, Values] = {
+            "event_id": np.arange(line, line + count),
+            "source": self.state.source,
+            "pid": table.pid,
+        }
+        return [*self.state.take(), event_batch(count, block.columns | own)]
+
+    def _may_be_output(self, table: OpenTable, block: ColumnBlock, data: bytes) -> bool:
+        """Return whether output of the program, `1,2.30,loss`, may be among the rows of a table with few columns."""
+        if not table.header.quoted or len(table.header.columns) >= NARROW or data.count(b'"') == 2 * block.count:
+            return False
+        return bool(pc.any(pc.equal(cast("Column", block.columns["kind"]), str(Kind.OTHER))).as_py())
 
     def rows(self, data: list[bytes], line: int) -> Iterator[pa.RecordBatch]:
         """Read lines that look like rows, in blocks. A block that holds another line is halved until it is small."""
+        table = self.table
         if len(data) >= _SMALLEST_BLOCK:
             batches = self.block(b"\n".join(data) + b"\n", line)
             if batches is not None:
                 yield from batches
                 return
-            table = self.table
             if table is not None and table.plan is not None and (not table.mixed or table.matches_concurrent()):
+                yield from self.state.take()
                 half = len(data) // 2
-                yield from self.rows(data[:half], line)
-                yield from self.rows(data[half:], line + half)
+                parts = [*self.rows(data[:half], line), *self.rows(data[half:], line + half), *self.state.take()]
+                yield from _in_one(parts)
                 return
         for index, text in enumerate(data):
             self.line(text.decode("utf-8", "replace"), line + index)
@@ -368,7 +378,11 @@ class NvprofSession:
                 self.ledger.note("totals-mixed", MIXED_TOTALS, len(rows), where=f"line {number}")
             self.ledger.kept += 1
             return
-        start, row = trace_row(cells, table, state, number)
+        read = read_row(table.trace(state.trace), cells, table.style)
+        for text in read.odd:
+            self.ledger.note("odd-cell", text, where=f"line {number}")
+        row = read.columns
+        start = cast("int", row["ts_ns"])
         if table.concurrent:
             if not table.mixed and table.last_start is not None and start < table.last_start:
                 table.mix()
@@ -377,9 +391,20 @@ class NvprofSession:
         if table.mixed:
             self.ledger.note("rows-mixed", MIXED, where=f"line {number}")
         table.last_start, table.begun = start, len(self.processes)
-        table.text_ids |= not all(cells.get(c, "").isdecimal() or not cells.get(c) for c in ("Context", "Stream"))
-        state.events.add(ts_ns=start, rank=self.rank, pid=table.pid, **row)
+        if row["name"]:
+            row["name"], row["raw_name"] = state.names.one(str(row["name"]))
+        args = orjson.dumps(read.args).decode() if read.args else None
+        state.events.add(event_id=number, source=state.source, rank=self.rank, pid=table.pid, args=args, **row)
         self.ledger.kept += 1
 
     def _drop(self, code: str, number: int, text: str) -> None:
         self.ledger.drop(code, where=f"line {number}", text=f"dropped: {text}")
+
+
+def _in_one(batches: list[pa.RecordBatch]) -> list[pa.RecordBatch]:
+    """Return the events of batches as one: `printed/starts.py` holds the rows of one batch against each other."""
+    events = [batch for batch in batches if not schema.is_totals(batch)]
+    if len(events) < 2:
+        return batches
+    rows = pa.Table.from_batches(events).unify_dictionaries().combine_chunks()
+    return [*(batch for batch in batches if schema.is_totals(batch)), *rows.to_batches()]

@@ -8,15 +8,18 @@ from dataclasses import dataclass, field
 from typing import TypeVar
 
 import pyarrow as pa
-import pyarrow.csv as pacsv
 
+from tracekit.model.arrow import I64
 from tracekit.model.trace import Ledger, Run, SourceFacts
 from tracekit.readers.base import ReadOptions
 from tracekit.readers.builder import IdTable, RowBuilder
+from tracekit.readers.engine.blocks import ParsePlan, parse_plan
 from tracekit.readers.engine.cells import RowError
+from tracekit.readers.engine.spec import TableHeader, TableSpec
 from tracekit.readers.names import Demangler
 from tracekit.readers.nvprof._lines import ORDINAL, NvprofHeader
-from tracekit.readers.printed.numbers import DECIMAL
+from tracekit.readers.nvprof._tables import trace_table
+from tracekit.readers.printed.numbers import COMMA, DECIMAL, POINT, Style
 
 MIXED = (
     "rows of several processes are mixed line by line and do not name their process: their pid is empty "
@@ -56,17 +59,6 @@ class ProfiledRun:
 
 
 @dataclass(slots=True)
-class FastPlan:
-    """Options for pyarrow to read the rows of a table; made once for each table."""
-
-    read: pacsv.ReadOptions
-    parse: pacsv.ParseOptions
-    convert: pacsv.ConvertOptions
-    text_columns: tuple[str, ...]
-    """Columns that go into args."""
-
-
-@dataclass(slots=True)
 class OpenTable:
     """A table whose rows are being read."""
 
@@ -78,8 +70,6 @@ class OpenTable:
     nvtx: dict[str, str] = field(default_factory=dict)
     units: tuple[str, ...] | None = None
     decimal: str = ""
-    text_ids: bool = False
-    """Context or Stream holds text in this table."""
     device: str = ""
     kernel: str = ""
     """Device and kernel from the indented lines above the rows of a text table."""
@@ -90,8 +80,30 @@ class OpenTable:
     """Number of processes that had begun at the last row, None before the first row."""
     mixed: bool = False
     last_start: int | None = None
-    plan: FastPlan | None = None
-    plan_key: tuple[str, bool, bool] | None = None
+    placed: TableHeader | None = None
+    """The columns of a trace with their units."""
+    plan: ParsePlan | None = None
+    """How pyarrow reads the rows of a trace."""
+
+    @property
+    def style(self) -> Style:
+        """The style of the table's numbers."""
+        return COMMA if self.decimal == "," else POINT
+
+    def trace(self, spec: TableSpec) -> TableHeader:
+        """Return the columns of a trace. A text table has the unit of each cell in the cell."""
+        if self.placed is None or self.units is None:
+            columns = self.header.csv_columns
+            self.placed = spec.placed(columns, self.units or ("",) * len(columns))
+        return self.placed
+
+    def parse_plan(self, spec: TableSpec) -> ParsePlan | None:
+        """Return how pyarrow reads the rows of a trace, None for one that is read row by row."""
+        if self.units is None:
+            return None
+        if self.plan is None or self.plan.style is not self.style:
+            self.plan = parse_plan(self.trace(spec), self.header.delimiter, self.style)
+        return self.plan
 
     def unit(self, column: str) -> str:
         """Return the unit of the column, "" if the table names none."""
@@ -140,6 +152,7 @@ class NvprofState:
         self.order = 0
         self._made_up_devices = IdTable(self.run, "device", self.source, first=FIRST_MADE_UP_DEVICE)
         self._devices: dict[str, int] = {}
+        self.trace = trace_table(self.device, self.context, self.stream, self.correlation)
         self._runs: list[dict[str, object]] = []
         self._run_count = 0
         self._warnings: list[str] = []
@@ -256,7 +269,6 @@ def _number_of_id(table: IdTable, cell: str) -> int | None:
     return table.number(int(cell) if len(cell) < 40 and _INTEGER.match(cell) else cell)
 
 
-def is_unordered(batch: pa.RecordBatch, last: int | None) -> bool:
-    """Return whether the rows are not in order of start. Rows of one table are. last: start of the row before."""
-    ts = batch.column("ts_ns").to_numpy()
-    return bool((ts[1:] < ts[:-1]).any()) or (last is not None and bool(len(ts)) and int(ts[0]) < last)
+def is_unordered(ts: I64, last: int | None) -> bool:
+    """Return whether starts are not in order. Those of one table are. last: start of the row before."""
+    return bool((ts[1:] < ts[:-1]).any()) or (last is not None and int(ts[0]) < last)

@@ -1,6 +1,9 @@
 """Rows of TOTALS from tables that nvprof has summed: summaries, metrics and events, unified memory.
 
 Cells come by column name from CSV or text. A cell may carry its own unit ("542.36ms", "47.79%", "12.3GB/s").
+
+Unlike traces they are not declared: calls may be the sum of two columns, one line may have many counters, and the unit
+of a value (a size, a rate, a level, none) is known by its cell alone.
 """
 
 from __future__ import annotations
@@ -18,8 +21,8 @@ from tracekit.model.units import BYTE_FACTOR, TIME_EXPONENT, split_quantity
 from tracekit.readers.engine.cells import RowError
 from tracekit.readers.nvprof._lines import DEVICE_CALLS, HOST_CALLS, Table
 from tracekit.readers.nvprof._names import api_kind, device_kind, strip_suffix
-from tracekit.readers.nvprof._row import integer, plain_number, size_bytes, time_ns
 from tracekit.readers.nvprof._state import NvprofState, OpenTable
+from tracekit.readers.nvprof._tables import integer, plain_number, size_bytes, time_ns
 
 GPU, API = "GPU activities", "API calls"
 _LEVEL = re.compile(r"^(Idle|Low|Mid|High|Max) \((\d+)\)$")

@@ -21,7 +21,7 @@ from tracekit.model.trace import Ledger
 from tracekit.readers.base import ReadOptions
 from tracekit.readers.builder import Values
 from tracekit.readers.printed.lines import TextLine, TotalRows, is_notebook, lines_of
-from tracekit.readers.printed.prefix import MPIRUN_TAG
+from tracekit.readers.printed.prefix import MPIRUN_TAG, with_any_digits
 from tracekit.readers.source import Source
 
 __all__ = ["Plain", "RankRows", "closes", "read_reports"]
@@ -83,10 +83,9 @@ def _shape(prefix: str) -> re.Pattern[str] | None:
     if not core or len(prefix) > _LONGEST_PREFIX:
         return None
     gap = len(prefix) - len(core)
-    digits = (r"\d++" if place % 2 else re.escape(part) for place, part in enumerate(re.split(r"(\d+)", core)))
     # `2. ` of a numbered heading does not match `64.5%`. The sign of a quotation may have lost its blank.
     end = r"(?=\s|$)" if gap and core[-1] not in ">|" else r"(?!\.)" if core[-1].isdecimal() else ""
-    return re.compile(f"{''.join(digits)}{end}\\s{{0,{gap}}}")
+    return re.compile(f"{with_any_digits(core)}{end}\\s{{0,{gap}}}")
 
 
 class RankRows:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-__all__ = ["LINE_TAG", "MPIRUN_TAG", "Logged", "logged", "unquoted_line"]
+__all__ = ["LINE_TAG", "MPIRUN_TAG", "Logged", "logged", "unquoted_line", "untagged_line", "with_any_digits"]
 
 _MOST = 400
 """A prefix is searched in this many characters."""
@@ -29,6 +29,39 @@ LINE_TAG = re.compile(
 """The tag before a line. The group that matches is the rank: `[1,0]<stderr>:` of Open MPI, `[0] ` of MPICH and Intel
 MPI (-l), ` 0: ` of srun (-l). Tags without a rank: the mark of a comment (a report kept in source code), `gpu_1  |` of
 docker compose, the time of kubectl logs, and the job and step before it in logs of GitHub's workflows."""
+
+
+class TaggedLine(NamedTuple):
+    """A line without the tag before it. rank: None for a tag that names none."""
+
+    rank: int | None
+    text: str
+
+
+def untagged_line(line: str) -> TaggedLine | None:
+    """Return a line without the tag before it, None for a line without one.
+
+    >>> untagged_line("[1,3]<stderr>:a")
+    TaggedLine(rank=3, text='a')
+    >>> untagged_line("# a")
+    TaggedLine(rank=None, text=' a')
+    """
+    tag = LINE_TAG.match(line)
+    if tag is None:
+        return None
+    return TaggedLine(next((int(digits) for digits in tag.groups() if digits), None), line[tag.end() :])
+
+
+def with_any_digits(prefix: str) -> str:
+    """Return a pattern of a prefix whose digits may be others: the numbers of lines, the times of a logger.
+
+    >>> with_any_digits("I0803 16:17] ")
+    'I\\\\d++\\\\ \\\\d++:\\\\d++\\\\]\\\\ '
+    """
+    parts = enumerate(re.split(r"(\d+)", prefix))
+    return "".join(r"\d++" if place % 2 else re.escape(part) for place, part in parts)
+
+
 _TAG = re.compile(rf"{MPIRUN_TAG} ?|\[(?:\d{{1,9}},)?(\d{{1,9}})\]: ?", re.ASCII)
 """A copy may have lost the part that looks like an HTML tag."""
 _GLOG = re.compile(
