@@ -30,6 +30,10 @@ _EXPOSED = ("exposed copies",)
 _NO_STEPS = {
     "nvprof": "a table without steps does not show which trials belong to the first step, and which to a set-up"
 }
+_NO_EXCHANGE = dict.fromkeys(
+    ("nsys", "nsys-2023", "nvprof"),
+    "an all-to-all is made of sends and receives, and no row says which of them are one exchange",
+)
 _NO_MEMORY = {"nvprof": "nvprof records no memory in use"}
 _ONE_FILE_EACH = dict.fromkeys(
     ("kineto-sync", "kineto-api", "kineto-bare", "nvprof"),
@@ -369,7 +373,8 @@ def _of_parallel_programs() -> list[Ill]:
     out.append(Ill("FSDP without prefetch", exposed, sharded, ("exposed communication",)))
     for size in (1.5, 2.5):
         busy = partial(experts, busy=size)
-        out.append(Ill(f"MoE, busy experts x {size}", busy, experts, ("straggler",), ("exposed communication",)))
+        late = ("exposed communication",)
+        out.append(Ill(f"MoE, busy experts x {size}", busy, experts, ("straggler",), late, _NO_EXCHANGE))
     for layers in ((3, 3, 7, 3), (8, 4, 4, 4)):
         equal = (sum(layers) // len(layers),) * len(layers)
         name = f"1F1B pipeline of {', '.join(map(str, layers))} layers"
