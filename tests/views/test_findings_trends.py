@@ -91,6 +91,16 @@ def test_steps_that_jitter_say_what_is_longer_in_the_slow_ones() -> None:
     assert "kernels take longer" in of_kernels.claim
 
 
+@pytest.mark.parametrize("share", [0.2, 0.4, 0.6, 0.8])
+def test_the_savings_of_uneven_steps_are_an_upper_bound_however_many_are_slow(share: float) -> None:
+    rng = random.Random(5)
+    factors = [1.6 if rng.random() < share else 1.0 for _ in range(40)]
+    true = sum(each - 1 for each in factors) * 1800 * US
+    finding = one(run(factors), "uneven steps")
+    assert 0.98 * true <= finding.saving_ns <= 1.25 * true
+    assert "kernels take longer" in finding.claim
+
+
 @pytest.mark.parametrize("jitter", [0.02, 0.05])
 def test_steps_with_small_noise_are_not_uneven(jitter: float) -> None:
     assert not found(run([1.0] * 30, jitter=jitter), "uneven steps")

@@ -31,6 +31,8 @@ _LEAST_CALLS = 24
 _OPERATORS = (Kind.OPERATOR, Kind.OPERATOR_INNER, Kind.PYTHON_OP, Kind.USER_RANGE, Kind.USER_RANGE_NATIVE)
 _SLOWER = 1.05
 """A kernel whose median rises by less than this is not slower."""
+_ALIKE = 1.1
+"""The most that a first step takes, as a part of the longest later one, to be one of the slow steps and no warm-up."""
 _ALL = 0.7
 """The share of the kernel time from which on "nearly all kernels" are slower."""
 
@@ -39,13 +41,14 @@ _ALL = 0.7
 class _StepTimes:
     """The steps of an owner after its first ones. at: their places in `Facts.steps`; skipped: the first ones.
 
-    begins, ends: of each, ns; those of the device's work where the host runs ahead of it.
+    begins, ends: of each, ns; those of the device's work where the host runs ahead of it. first: ns of the first ones.
     """
 
     at: I64
     skipped: int
     begins: I64
     ends: I64
+    first: F64
 
     @property
     def durations(self) -> F64:
@@ -217,9 +220,13 @@ def uneven(facts: Facts) -> RuleResult:
             or _trend(durations, facts.thresholds["trend_rise"]) is not None
         ):
             continue
-        slow, quick = durations >= (high + middle) / 2, durations <= middle
-        excess = int(np.maximum(durations - middle, 0).sum())
-        share = excess / durations.sum()
+        # More than half of the steps may be slow: then the median is one of them.
+        slow, quick = durations >= (low + high) / 2, durations <= (low + middle) / 2
+        # First steps that are no longer than later slow ones are no warm-up.
+        alike = timed.first[timed.first <= _ALIKE * durations.max()]
+        excess = int(np.maximum(np.concatenate((alike, durations)) - low, 0).sum())
+        begin, end = facts.window(owner)
+        share = excess / (end - begin if end > begin else durations.sum())
         if share < facts.thresholds["least_share"]:
             continue
         rows = facts.steps.rows[at]
@@ -236,8 +243,8 @@ def uneven(facts: Facts) -> RuleResult:
                 excess,
                 share,
                 "low",
-                "the times are certain; inputs of unequal sizes make unequal steps too. The upper bound is for slow "
-                "steps that take as long as the median one",
+                "the times are certain; inputs of unequal sizes make unequal steps too. The upper bound is for steps "
+                "that all take as long as the 10th percentile",
                 "Look at what is longer in the slow steps: inputs of unequal sizes (bucket or pad them), work that not "
                 "every step does (logging, evaluation), other jobs on the machine.",
                 "tracekit summary NEW --view steps: P95 is near P50.",
@@ -264,7 +271,8 @@ def _step_times(facts: Facts, owner: int, at: I64) -> _StepTimes:
         begins, ends = np.concatenate(([first], done[:-1])), done
     judged = judge(ends - begins)
     kept = judged.warm_up if judged.known else at.size
-    return _StepTimes(at[kept:], kept, begins[kept:], ends[kept:])
+    of_first = (ends - begins)[:kept].astype(np.float64)
+    return _StepTimes(at[kept:], kept, begins[kept:], ends[kept:], of_first)
 
 
 def _parts(facts: Facts, owner: int, timed: _StepTimes) -> _Parts:
