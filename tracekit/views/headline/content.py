@@ -206,7 +206,8 @@ def _names(view: str, table: ReportTable, printed: Sequence[TotalsRow], *, share
     total = _whole_of(view, column, dict(zip(keys, part, strict=True)).get("run"), printed)
     whole = max(whole, total["total_ns"] or 0) if total is not None else whole
     of, share_of = "", {row: time(row) / whole for row in rows}
-    if view == "model" and "ratio" in have and have["name"][every[-1]] == OTHERS:
+    # A trace that lost records has no ratios.
+    if view == "model" and have["name"][every[-1]] == OTHERS and any(have.get("ratio", [])):
         # Phases have a whole of their own, of which their table gives the ratios.
         of = _OF_STEPS if any(have["name"][row] == STEP for row in every) else _OF_RUN
         whole, share_of = _shares_of_phases(rows, [time(row) for row in rows], have)
