@@ -108,7 +108,34 @@ def test_a_loader_of_another_thread_is_no_finding() -> None:
     rows += [op("worker", i * 100 * US, i * 100 * US + 90 * US, "dataloader", tid=99) for i in range(6)]
     section = FINDINGS(trace(*rows), ViewOptions())
     assert not section.findings
-    assert any("no data loader range is on a thread that runs steps or launches" in note for note in section.notes)
+    unseen = "no data loader range is on a thread that runs steps, launches or operators"
+    assert any(unseen in note for note in section.notes)
+
+
+def on_the_cpu(loader_tid: int) -> Trace:
+    """Return 8 rounds of 6 ms of loading and 4 ms of operators on thread 1, without steps and without a device."""
+    rows: list[Row] = []
+    for i in range(8):
+        at = i * 10 * MS
+        rows += [
+            op("DataLoader.__next__", at, at + 6 * MS, "dataloader", tid=loader_tid),
+            op("aten::linear", at + 6 * MS, at + 10 * MS, tid=1),
+            op("aten::copy_", at, at + MS, tid=2),
+        ]
+    return trace(*rows)
+
+
+def test_a_loader_counts_without_steps_on_the_thread_that_computes() -> None:
+    finding = one(on_the_cpu(loader_tid=1), "data loading")
+    assert finding.saving_ns == 48 * MS
+    assert "60.00 % of the run" in finding.claim
+    assert finding.claim.endswith("on the thread that computes.")
+    assert finding.confidence == "medium"
+
+
+@pytest.mark.parametrize("tid", [2, 99])
+def test_a_loader_beside_the_thread_that_computes_is_no_finding(tid: int) -> None:
+    assert not found(on_the_cpu(tid), "data loading")
 
 
 # The other rules, each with a trace that has the fault, and one in which the same rows do no harm.

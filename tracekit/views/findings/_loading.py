@@ -15,7 +15,7 @@ from tracekit.model.schema import API_CALLS, Kind
 from tracekit.model.units import Unit
 from tracekit.options import OptionSpec
 from tracekit.views.base import ViewOptions
-from tracekit.views.findings._facts import Facts, RuleResult, how, percent, span, sure
+from tracekit.views.findings._facts import OPERATORS, Facts, RuleResult, how, percent, span, sure
 from tracekit.views.findings.rule import Rule, threshold
 from tracekit.views.tables import model, user_defined
 
@@ -52,7 +52,7 @@ def data_loading(facts: Facts) -> RuleResult:
     times: dict[str, Ranges] = {}
     tried = False
     for owner in facts.graphs:
-        ranges, whole = _loading_of(facts, owner, loading)
+        ranges, whole, does = _loading_of(facts, owner, loading)
         if not ranges.size or not whole:
             continue
         tried = True
@@ -85,7 +85,7 @@ def data_loading(facts: Facts) -> RuleResult:
                 facts.label(owner),
                 f"{'Heavily input-bound' if heavy else 'Input-bound'}: data loading takes {percent(share)} "
                 f"of {whole_name} ({span(taken)} of {span(whole)}, {ranges.size:,} loads), on the "
-                "thread that takes the steps.",
+                f"thread that {does}.",
                 tuple(_loading_cells(facts, owner, ranges)),
                 facts.ids(ranges),
                 bound.ns,
@@ -97,7 +97,7 @@ def data_loading(facts: Facts) -> RuleResult:
                 _check(facts, ranges),
             )
         )
-    why = "" if tried else "no data loader range is on a thread that runs steps or launches"
+    why = "" if tried else "no data loader range is on a thread that runs steps, launches or operators"
     return RuleResult(tuple(found), why, times)
 
 
@@ -124,19 +124,23 @@ def _loading_cells(facts: Facts, owner: int, ranges: I64) -> list[Evidence]:
     return (facts.cells("user_defined", name, ("calls", "total"), name=name) if name else []) + step
 
 
-def _loading_of(facts: Facts, owner: int, loading: I64) -> tuple[I64, int]:
-    """Return the outermost loads on the threads that take steps, and the time of these steps with the loads.
+def _loading_of(facts: Facts, owner: int, loading: I64) -> tuple[I64, int, str]:
+    """Return the outermost loads on the threads that take steps, the time of these steps with the loads, and a verb.
 
-    Without steps, or where these are without a thread: on the threads that launch work; without steps, the window.
+    Without steps, or where these are without a thread: on the threads that launch work, and in a program that launches
+    none on the thread that computes; without steps, the window.
     """
     mine = facts.within(owner, loading)
     stepping = facts.steps.rows[facts.steps.owner == owner]
-    by = stepping[facts.index.has("tid")[stepping]]
+    by, does = stepping[facts.index.has("tid")[stepping]], "takes the steps"
     if not by.size:
+        does = "launches the work"
         calls = np.flatnonzero(facts.kinds(*API_CALLS))
         by = calls[facts.owners.codes[calls] == owner]
+    if not by.size:
+        by, does = _computing(facts, owner), "computes"
     if not mine.size or not by.size:
-        return mine[:0], 0
+        return mine[:0], 0, does
     lanes = _gaps.keys_of(facts.index, np.concatenate((mine, by)), _gaps.THREAD)
     threaded = facts.index.has("tid")[mine]
     mine = mine[np.isin(lanes[: mine.size], lanes[mine.size :]) & threaded]
@@ -153,9 +157,21 @@ def _loading_of(facts: Facts, owner: int, loading: I64) -> tuple[I64, int]:
     mine = mine[outer]
     if not stepping.size:
         low, high = facts.window(owner)
-        return mine, high - low
+        return mine, high - low, does
     every = np.concatenate((stepping, mine))
-    return mine, length(merge(facts.starts[every], facts.starts[every] + facts.lengths[every]))
+    return mine, length(merge(facts.starts[every], facts.starts[every] + facts.lengths[every])), does
+
+
+def _computing(facts: Facts, owner: int) -> I64:
+    """Return the rows of operators on the thread that spends most time in them: programs on the CPU launch nothing."""
+    operators = facts.within(owner, np.flatnonzero(facts.kinds(*OPERATORS) & facts.index.has("tid")))
+    if not operators.size:
+        return operators
+    threads = _gaps.keys_of(facts.index, operators, _gaps.THREAD)
+    # Operators within operators count several times; so do they on every thread.
+    taken = np.bincount(threads, weights=facts.lengths[operators])
+    most: I64 = operators[threads == taken.argmax()]
+    return most
 
 
 DATA_LOADING = Rule(
