@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 
+from benchmarks.truth import everyday
 from benchmarks.truth.causes import Cause, caused
 from benchmarks.truth.host_gaps import Rounds, loop
 from benchmarks.truth.inference import branches, infer, serve
@@ -391,6 +392,99 @@ def _of_parallel_programs() -> list[Ill]:
     return out
 
 
+def _everyday(
+    name: str,
+    program: Callable[..., list[Rank]],
+    ill: Mapping[str, object],
+    *rules: str,
+    also: Mapping[str, object] | None = None,
+    cure: Mapping[str, object] | None = None,
+    consequences: tuple[str, ...] = (),
+    hidden: Mapping[str, str] | None = None,
+) -> Ill:
+    """Return a program with an ill. also: the arguments that the ill and the healthy program share."""
+    shared = also or {}
+    run, cured = partial(program, **shared, **ill), partial(program, **shared, **(cure or {}))
+    return Ill(name, run, cured, rules, consequences, hidden or {})
+
+
+def _of_everyday_programs() -> list[Ill]:
+    new = _everyday
+    pauses = ("host pauses", _IDLE)
+    return [
+        new("decode, .tolist() of each token", everyday.decode, {"read_every": 1}, _SYNC),
+        new("decode of short kernels, .tolist() of each token", everyday.decode, {"read_every": 1}, _SYNC,
+            also={"us": 24, "layers": 5}, consequences=("launch-bound",)),
+        new("accumulation, device sync each batch", everyday.accumulate, {"wait": "device"}, _SYNC),
+        new("accumulation, stream sync each batch", everyday.accumulate, {"wait": "stream"}, _SYNC),
+        new("3 metrics by .cpu() each step", everyday.metrics, {"reads": 3}, _SYNC),
+        new("loss by .item() and a log line each step", everyday.logged, {"read": True}, _SYNC, consequences=pauses),
+        new("torch.save within every fifth step", everyday.saved, {"every": 5}, *pauses,
+            cure={"every": 5, "write_ms": 0}, consequences=("pageable copies", _SYNC, "uneven steps")),
+        new("torch.save in a range every fifth step", everyday.saved, {"every": 5, "name": "save_checkpoint"}, *pauses,
+            consequences=("pageable copies", _SYNC, "uneven steps"), hidden=_NO_RANGES),
+        new("a loader that starves every 4th batch", everyday.loaded, {"starve_ms": 14}, "data loading",
+            consequences=(*_EXPOSED, "uneven steps"), hidden=_NO_RANGES),
+        new("a loader without a range starves every 4th batch", everyday.loaded, {"starve_ms": 14}, *pauses,
+            also={"ranges": False}, consequences=(*_EXPOSED, "uneven steps")),
+        new("weights from pageable memory", everyday.offloaded_weights, {"mib": 32}, "pageable copies"),
+        new("weights from pageable memory, small blocks", everyday.offloaded_weights, {"mib": 6}, "pageable copies",
+            also={"us": 60, "blocks": 12}),
+        new("optimizer on the host, copies", everyday.offloaded_optimizer, {"mib": 96}, "exposed copies",
+            consequences=(_SYNC,)),
+        new("optimizer on the host, Adam in a range", everyday.offloaded_optimizer,
+            {"adam_ms": 8, "name": "DeepSpeedCPUAdam.step"}, *pauses, consequences=(_SYNC,)),
+        new("optimizer on the host, Adam without a range", everyday.offloaded_optimizer, {"adam_ms": 8}, *pauses,
+            consequences=(_SYNC,)),
+        new("graph replays, 0.9 ms of Python between", everyday.replayed, {"gap_ms": 0.9}, _IDLE, "launch-bound"),
+        new("graph replays, a read and 0.6 ms between", everyday.replayed, {"gap_ms": 0.6}, _IDLE,
+            also={"read": True}, consequences=(_SYNC,)),
+        new("graph replays in steps, a read and 0.8 ms between", everyday.replayed, {"gap_ms": 0.8}, _IDLE,
+            also={"read": True, "steps": True}, consequences=(_SYNC,)),
+        new("autotune in the first step", everyday.tuned, {"trials": 8}, "warm-up", "compilation",
+            consequences=(_SYNC, _IDLE), hidden=_NO_STEPS),
+        new("autotune without a range in the first step", everyday.tuned, {"trials": 8, "named": False}, "warm-up",
+            consequences=(_SYNC, _IDLE), hidden=_NO_STEPS),
+        new("garbage collection without a row", everyday.collected, {"pause_ms": 14}, *pauses,
+            consequences=("uneven steps",)),
+        new("garbage collection without a row, no steps", everyday.collected, {"pause_ms": 14}, *pauses,
+            also={"with_steps": False}),
+        new("adapters of tiny kernels", everyday.adapted, {"slow": True}, "launch-bound"),
+        new("evaluation that reads each batch", everyday.evaluated, {"read": True}, _SYNC,
+            also={"us": 40, "batches": 20}),
+        new("empty_cache each step", everyday.allocated, {"blocks": 2, "release": True}, "device allocation", _SYNC),
+        new("cudaMalloc in each step", everyday.allocated, {"blocks": 3, "malloc_us": 900}, "device allocation",
+            "long host calls"),
+        new("a rank whose loader is slow", everyday.one_slow_loader, {"slow_ms": 3}, "straggler", *pauses,
+            consequences=("exposed communication", _SYNC)),
+        new("a rank whose loader is slow, in a range", everyday.one_slow_loader, {"slow_ms": 3, "name": "get_batch"},
+            "straggler", "data loading", "host pauses", consequences=("exposed communication", _SYNC)),
+    ]  # fmt: skip
+
+
+def _healthy_everyday() -> list[Healthy]:
+    return [
+        Healthy("decode, tokens stay on the device", everyday.decode),
+        Healthy("decode, a read each 16 tokens", partial(everyday.decode, read_every=16, us=120)),
+        Healthy("accumulation", everyday.accumulate),
+        Healthy("accumulation, big kernels, stream sync each batch",
+                partial(everyday.accumulate, wait="stream", us=900)),
+        Healthy("metrics on the device", everyday.metrics),
+        Healthy("a log line each step", everyday.logged),
+        Healthy("workers ahead", everyday.loaded),
+        Healthy("workers ahead, a fetch of 1 ms", partial(everyday.loaded, fetch_us=1_000)),
+        Healthy("weights in pinned memory, one block ahead", partial(everyday.offloaded_weights, mib=24, pinned=True)),
+        Healthy("graph replays back to back", everyday.replayed),
+        Healthy("graph replays with a read each", partial(everyday.replayed, read=True, us=250)),
+        Healthy("adapters in a graph", partial(everyday.adapted, graph=True)),
+        Healthy("evaluation between epochs", everyday.evaluated),
+        Healthy("two streams by turns", everyday.chained),
+        Healthy("blocks taken in the first step", partial(everyday.allocated, warm=3)),
+        Healthy("2 ranks, loaders alike", everyday.one_slow_loader),
+        Healthy("Triton kernels that are tuned", everyday.tuned),
+    ]  # fmt: skip
+
+
 def _healthy() -> list[Healthy]:
     big = Plan(kernel_us=1500, layers=8, steps=8, loss_every=1)
     return [
@@ -437,5 +531,6 @@ ILLS: tuple[Ill, ...] = (
     *_of_several_ranks(),
     *_of_causes(),
     *_of_parallel_programs(),
+    *_of_everyday_programs(),
 )
-HEALTHY: tuple[Healthy, ...] = tuple(_healthy())
+HEALTHY: tuple[Healthy, ...] = (*_healthy(), *_healthy_everyday())

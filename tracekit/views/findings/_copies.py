@@ -74,7 +74,7 @@ def tiny_copies(facts: Facts) -> RuleResult:
     if not copies.size:
         return RuleResult(why_not="the trace has no copies")
     # A call that waits until a value has come to the host is needless synchronization, and not the cost of a copy.
-    tiny = copies[_tiny(facts, copies) & ~_read_back(facts, copies)]
+    tiny = copies[_tiny(facts, copies) & ~_brings_back(facts, copies)]
     if not facts.index.has("bytes")[copies].any():
         return RuleResult(why_not="no copy has a size")
     found = []
@@ -218,13 +218,17 @@ def _tiny(facts: Facts, copies: I64) -> Mask:
     return tiny
 
 
-def _read_back(facts: Facts, copies: I64) -> Mask:
-    """Return for each copy whether it brings a value to the host, and its call waits for it."""
+def _brings_back(facts: Facts, copies: I64) -> Mask:
+    """Return for each copy whether it brings a value to the host, which waits for it: in its call, or in the next."""
     devices, launch = facts.devices, facts.launched.launch
     known = launch >= 0
     ends = facts.starts[launch] + facts.lengths[launch]
-    waits = devices.rows[known & (ends >= devices.ends)]
-    found: Mask = np.isin(copies, waits) & _facts.to_host(facts, copies)
+    waits = known & (ends >= devices.ends)
+    every = [np.unique(own.waits) for own in facts.graphs.values()]
+    if every:
+        # With pinned memory the copy does not wait: the synchronize right behind it does.
+        waits |= known & np.isin(launch, _facts.next_to(facts, np.concatenate(every), -1))
+    found: Mask = np.isin(copies, devices.rows[waits]) & _facts.to_host(facts, copies)
     return found
 
 
