@@ -463,3 +463,222 @@ def one_slow_loader(world: World, *, slow_ms: float = 0, name: str = "", steps: 
         world.start(program(rank))
     world.run()
     return every
+
+
+def masked(
+    world: World, *, nonzero: bool = False, steps: int = 8, layers: int = 8, us: float = 60, op_us: float = 7
+) -> list[Rank]:
+    """Train with masks. nonzero: each layer indexes by a mask, so the host reads how many values it has."""
+
+    def program(host: Host) -> Running[None]:
+        for step in range(steps):
+            with _step(host, step):
+                for layer in range(layers):
+                    yield from _layers(host, f"{step}.{layer}", 1, us, op_us)
+                    if nonzero:
+                        with host.aside("ill"), host.range("op", "aten::nonzero"):
+                            yield from host.cpu(5 * US)
+                            yield from host.copy("Device", "Pinned", 8, COMPUTE)
+                            yield from host.stream_sync(COMPUTE)
+                    host.scope(f"{step}.{layer}.index")
+                    yield from operator(host, "aten::index", ADD, us, op_us)
+                yield from _update(host, f"{step}")
+
+    return _run(world, program)
+
+
+def clipped(world: World, *, read: bool = False, params: int = 40, steps: int = 8, layers: int = 6) -> list[Rank]:
+    """Train and clip the gradients. read: the host compares the norm itself, before many small kernels."""
+
+    def program(host: Host) -> Running[None]:
+        for step in range(steps):
+            with _step(host, step):
+                yield from _train(host, f"{step}", layers, 80)
+                host.scope(f"{step}.norm")
+                yield from operator(host, "aten::linalg_vector_norm", REDUCE, 20)
+                if read:
+                    with host.aside("ill"), host.range("user", "clip_grad_norm_"):
+                        yield from read_back(host)
+                host.scope(f"{step}.scale")
+                for _ in range(params):
+                    yield from operator(host, "aten::mul_", ADD, 14)
+                yield from _update(host, f"{step}")
+
+    return _run(world, program)
+
+
+def updated_one_by_one(
+    world: World, *, tensors: int = 0, us: float = 4, op_us: float = 9, steps: int = 8
+) -> list[Rank]:
+    """Train; the optimizer updates each of the tensors by three tiny kernels, and not all of them by one."""
+
+    def program(host: Host) -> Running[None]:
+        for step in range(steps):
+            with _step(host, step):
+                yield from _train(host, f"{step}", 4, 60)
+                with host.range("user", "Optimizer.step#Adam.step"):
+                    for tensor in range(tensors):
+                        with host.aside(f"{tensor}"):
+                            yield from operator(host, "aten::mul_", MULTI, us, op_us)
+                            yield from operator(host, "aten::addcmul_", MULTI, us, op_us)
+                            yield from operator(host, "aten::addcdiv_", MULTI, us, op_us)
+                yield from _update(host, f"{step}", 2, 40)
+                host.scope(f"{step}.loss")
+                yield from read_back(host)
+
+    return _run(world, program)
+
+
+def searched(
+    world: World, *, choose_ms: float = 0, name: str = "", tokens: int = 40, layers: int = 6, us: float = 40
+) -> list[Rank]:
+    """Search with beams. choose_ms: the host chooses them, from scores that it reads and to indices that it sends."""
+
+    def program(host: Host) -> Running[None]:
+        for token in range(tokens):
+            yield from _layers(host, f"{token}", layers, us)
+            host.scope(f"{token}.read")
+            yield from read_back(host, size=2048)
+            if choose_ms:
+                with host.aside("ill"), host.range("user", name) if name else contextlib.nullcontext():
+                    yield host.draw("choose", choose_ms * MS, 0.1)
+            host.scope(f"{token}.send")
+            with host.range("op", "aten::to"), host.range("op", "aten::copy_"):
+                yield from host.copy("Pageable", "Device", 2048, COMPUTE)
+
+    return _run(world, program)
+
+
+def one_behind(world: World, *, wait_for_own: bool = False, tokens: int = 40, us: float = 30) -> list[Rank]:
+    """Decode with graphs and read each token when the next one is launched. wait_for_own: before it is launched."""
+
+    def program(host: Host) -> Running[None]:
+        before = None
+        for token in range(tokens):
+            host.scope(f"{token}")
+            yield from host.graph_launch([(gemm(i), us * US) for i in range(12)], COMPUTE)
+            yield from host.copy("Device", "Pinned", 64, COMPUTE)
+            done = host.rank.event()
+            yield from host.record(done, COMPUTE)
+            if wait_for_own:
+                yield from host.event_sync(done)
+            elif before is not None:
+                yield from host.event_sync(before)
+            before = done
+            yield from host.cpu(120 * US)
+
+    return _run(world, program)
+
+
+def warmed(world: World, *, first_ms: float = 0, slow_steps: int = 3, steps: int = 14) -> list[Rank]:
+    """Train. first_ms: what the first step takes longer, in an operator; the next ones half of the one before."""
+
+    def program(host: Host) -> Running[None]:
+        for step in range(steps):
+            with _step(host, step):
+                host.scope(f"{step}.first")
+                if first_ms and step < slow_steps:
+                    with host.aside("ill"), host.range("op", "aten::cudnn_convolution"):
+                        yield host.draw("first", first_ms * MS / 2**step, 0.05)
+                yield from _train(host, f"{step}", 5, 90)
+                yield from _update(host, f"{step}")
+
+    return _run(world, program)
+
+
+def reduced(
+    world: World,
+    *,
+    pieces: int = 1,
+    early: bool = False,
+    block: bool = False,
+    read: bool = False,
+    ranks: int = 2,
+    steps: int = 8,
+    save_ms: float = 0,
+    transfer_us: float = 240,
+    kernel_us: float = 120,
+) -> list[Rank]:
+    """Train data parallel with the gradients in some pieces at the end. early: there are also three beside backward.
+
+    block: the host waits for each of them. read: a loss each step. save_ms: rank 0 writes a checkpoint for so long in each fourth step, and the others wait for it.
+    """  # fmt: skip
+    every = [Rank(world, number, ranks=ranks) for number in range(ranks)]
+    meetings: dict[str, Meeting] = {}
+
+    def reduce(host: Host, key: str) -> Running[None]:
+        if key not in meetings:
+            transfer = world.draw(f"transfer/{key}", 20 * US + transfer_us * US / pieces, 0.05)
+            meetings[key] = Meeting(ranks, transfer, lambda i: round(2_000 * world.uniform(f"s/{key}/{i}")))
+        ready = host.rank.event()
+        with host.range("user", "nccl:all_reduce"), host.range("op", "c10d::allreduce_"):
+            yield from host.cpu(10 * US)
+            yield from host.record(ready, COMPUTE)
+            yield from host.stream_wait(COMM, ready)
+            yield from host.launch(
+                "ncclDevKernel_AllReduce_Sum_bf16_RING_LL(ncclDevKernelArgsStorage<4096ul>)", 0, COMM,
+                grid=(24, 1, 1), block=(512, 1, 1), meeting=meetings[key], collective="allreduce",
+                elements=(1 << 22) // pieces, call="cudaLaunchKernelExC",
+            )  # fmt: skip
+            yield from host.record(ready, COMM)
+            yield from host.stream_wait(COMPUTE, ready)
+            if block:
+                with host.aside("ill"):
+                    yield from host.stream_sync(COMM)
+
+    def program(rank: Rank) -> Running[None]:
+        host = Host(rank)
+        for step in range(steps):
+            with _step(host, step):
+                for piece in range(4):
+                    yield from _train(host, f"{step}.{piece}", 2, kernel_us)
+                    if piece < 3 and early:
+                        host.scope(f"{step}.reduce.{piece}")
+                        yield from reduce(host, f"{step}.early.{piece}")
+                for piece in range(pieces):
+                    host.scope(f"{step}.reduce.late.{piece}")
+                    yield from reduce(host, f"{step}.{piece}")
+                yield from _update(host, f"{step}")
+                if read:
+                    host.scope(f"{step}.read")
+                    yield from read_back(host)
+                host.scope(f"{step}.save")
+                if save_ms and not rank.number and step % 4 == 3:
+                    with host.aside("ill"), host.range("user", "save_checkpoint"):
+                        yield host.draw("save", save_ms * MS, 0.05)
+        host.scope("end")
+        yield from host.device_sync()
+
+    for rank in every:
+        world.start(program(rank))
+    world.run()
+    return every
+
+
+def saved_beside(world: World, *, steps: int = 12, every: int = 4) -> list[Rank]:
+    """Train and save from another thread: copies to pinned memory on a stream of their own, then a write."""
+    rank = Rank(world)
+    host, writer = Host(rank), Host(rank, rank.pid + 80, "saver")
+
+    def program() -> Running[None]:
+        for step in range(steps):
+            with _step(host, step):
+                yield from _train(host, f"{step}", 5, 90)
+                yield from _update(host, f"{step}")
+        host.scope("end")
+        yield from host.device_sync()
+
+    def save() -> Running[None]:
+        for number in range(steps // every):
+            writer.scope(f"save.{number}")
+            yield from writer.cpu(4 * MS)
+            with writer.range("user", "save_checkpoint"):
+                with writer.range("op", "aten::copy_"):
+                    yield from writer.copy("Device", "Pinned", 8 << 20, COPIES)
+                yield from writer.stream_sync(COPIES)
+                yield from writer.cpu(3 * MS)
+
+    world.start(program())
+    world.start(save())
+    world.run()
+    return [rank]

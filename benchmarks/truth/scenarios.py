@@ -459,6 +459,27 @@ def _of_everyday_programs() -> list[Ill]:
             consequences=("exposed communication", _SYNC)),
         new("a rank whose loader is slow, in a range", everyday.one_slow_loader, {"slow_ms": 3, "name": "get_batch"},
             "straggler", "data loading", "host pauses", consequences=("exposed communication", _SYNC)),
+        new("an index by a mask in each layer", everyday.masked, {"nonzero": True}, _SYNC),
+        new("an index by a mask in each layer, short kernels", everyday.masked, {"nonzero": True}, _SYNC,
+            also={"us": 18, "op_us": 5}, consequences=("launch-bound",)),
+        new("the norm of gradients read before they are clipped", everyday.clipped, {"read": True}, _SYNC,
+            also={"layers": 1, "params": 10}, consequences=("launch-bound",)),
+        new("an optimizer of many tiny kernels", everyday.updated_one_by_one, {"tensors": 60}, "launch-bound",
+            cure={"tensors": 60, "us": 4, "op_us": 0.1}, consequences=(_SYNC,)),
+        new("beams chosen on the host", everyday.searched, {"choose_ms": 0.4}, _IDLE, consequences=(_SYNC,)),
+        new("beams chosen on the host for 1.5 ms", everyday.searched, {"choose_ms": 1.5}, *pauses,
+            consequences=(_SYNC,)),
+        new("beams chosen on the host, in a range", everyday.searched, {"choose_ms": 0.5, "name": "beam_search"},
+            *pauses, "long operator", consequences=(_SYNC,)),
+        new("each token awaited before the next", everyday.one_behind, {"wait_for_own": True}, _SYNC,
+            consequences=(_IDLE,)),
+        new("three slow first steps", everyday.warmed, {"first_ms": 40}, "warm-up", "long operator", hidden=_NO_STEPS),
+        new("gradients reduced in 30 pieces", everyday.reduced, {"pieces": 30}, "exposed communication",
+            cure={"transfer_us": 1}, consequences=(_SYNC,)),
+        new("the host waits for each reduction", everyday.reduced, {"block": True}, _SYNC,
+            also={"kernel_us": 30, "early": True}, consequences=("exposed communication",)),
+        new("rank 0 saves while the others wait", everyday.reduced, {"save_ms": 12}, "straggler", *pauses,
+            also={"ranks": 4, "read": True}, consequences=("exposed communication", "uneven steps", _SYNC)),
     ]  # fmt: skip
 
 
@@ -482,6 +503,12 @@ def _healthy_everyday() -> list[Healthy]:
         Healthy("blocks taken in the first step", partial(everyday.allocated, warm=3)),
         Healthy("2 ranks, loaders alike", everyday.one_slow_loader),
         Healthy("Triton kernels that are tuned", everyday.tuned),
+        Healthy("masks without a count", everyday.masked),
+        Healthy("gradients clipped on the device", everyday.clipped),
+        Healthy("each token read one behind", partial(everyday.one_behind, us=40)),
+        Healthy("data parallel in everyday steps", partial(everyday.reduced, kernel_us=400)),
+        Healthy("checkpoints from another thread", everyday.saved_beside),
+        Healthy("steps without slow first ones", everyday.warmed),
     ]  # fmt: skip
 
 

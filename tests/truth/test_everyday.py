@@ -19,6 +19,8 @@ _ILLS = (
     ("cudaMalloc in each step", "nvprof"),
     # Without operators, the part of .tolist() before its copy is no row.
     ("decode of short kernels, .tolist() of each token", "nvprof"),
+    # The idle time from one collective to the next goes with them.
+    ("gradients reduced in 30 pieces", "kineto-api"),
     ("a loader without a range starves every 4th batch", "kineto-sync"),
     ("a rank whose loader is slow", "nsys"),
 )

@@ -141,7 +141,7 @@ def exposed_copies(facts: Facts) -> RuleResult:
         bare = facts.bare(owner, mine, kernels) if mine.size else None
         if bare is None or bare.share < facts.thresholds["exposed_copies_share"]:
             continue
-        bound = facts.bound(owner, mine, most=bare.ns)
+        bound = facts.bound(owner, mine, most=bare.ns + bare.between)
         if bound.share < facts.thresholds["least_share"] or not bound.ns:
             continue
         times[facts.label(owner)] = facts.ranges(mine)
@@ -163,7 +163,7 @@ def exposed_copies(facts: Facts) -> RuleResult:
                 bound.share,
                 sure(bound, "medium"),
                 "the upper bound is for copies that take no time, and not more than the time in which they are all "
-                "that the device does" + how(bound),
+                "that the device does, with the short idle times from one to the next" + how(bound),
                 "Copy on a stream of its own while kernels run (prefetch the next batch or the next layer's weights), "
                 "keep on the device what is used again, and copy less: a lower precision, only what changed.",
                 "tracekit summary NEW --view breakdown: exposed_copies falls.",

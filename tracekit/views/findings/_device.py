@@ -239,7 +239,7 @@ def exposed_communication(facts: Facts) -> RuleResult:
         bare = facts.bare(owner, mine, kernels)
         if bare is None or bare.share < facts.thresholds["communication_share"]:
             continue
-        bound = facts.bound(owner, mine, most=bare.ns)
+        bound = facts.bound(owner, mine, most=bare.ns + bare.between)
         if bound.share < facts.thresholds["least_share"] or not bound.ns:
             continue
         times[facts.label(owner)] = facts.ranges(mine)

@@ -150,6 +150,8 @@ _TIMES_LATER = 4
 """How many times as many calls of a name are later, if those before the first work are like them."""
 _USUAL = 2.0
 """How many times the median of its later ones a call takes that is like them."""
+_BETWEEN = 20_000
+"""ns: a longer idle time from one copy or collective to the next is not theirs."""
 _ALIKE = 0.5
 """The least length of a later pause, as a part of the longest one in the first steps, for both to be of one kind."""
 
@@ -171,11 +173,15 @@ _OPTIONAL_KEYS = frozenset({"owner", "rank", "pid"})
 
 @dataclass(frozen=True, slots=True)
 class Bare:
-    """Time in which a device does one thing, and no kernel hides it. share: of the device's span."""
+    """Time in which a device does one thing, and no kernel hides it. share: of the device's span.
+
+    between: ns of short idle times from one such thing to the next: if they were not there, neither were these.
+    """
 
     device: _devices.IndexedDevice
     ns: int
     share: float
+    between: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -578,7 +584,7 @@ class Facts:
             hidden = merge(starts[others], ends[others])
             ns = length(union(hidden, merge(starts[mine], ends[mine]))) - length(hidden)
             if device.end > device.begin and (most is None or ns > most.ns):
-                most = Bare(device, ns, ns / (device.end - device.begin))
+                most = Bare(device, ns, ns / (device.end - device.begin), _between(starts, ends, mine))
         return most
 
     def most_common(self, rows: I64, weights: I64) -> tuple[str, int]:
@@ -649,6 +655,14 @@ class Facts:
             mine = self.index.events.take(arrow.array(np.flatnonzero(self.owners.codes == owner)))
             self.traces[label] = Trace(mine, run=self.index.run, ledgers=self.index.ledgers)
         return index_of(self.traces[label])
+
+
+def _between(starts: I64, ends: I64, mine: Mask) -> int:
+    """Return the ns of idle times of a device, up to `_BETWEEN` each, that begin and end with some of its work."""
+    busy = merge(starts, ends)
+    begins, until = busy[1][:-1], busy[0][1:]
+    short = (until - begins <= _BETWEEN) & np.isin(begins, ends[mine]) & np.isin(until, starts[mine])
+    return int((until - begins)[short].sum())
 
 
 def row_of(device: _devices.IndexedDevice) -> dict[str, Cell]:
