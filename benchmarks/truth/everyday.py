@@ -601,7 +601,8 @@ def reduced(
 ) -> list[Rank]:
     """Train data parallel with the gradients in some pieces at the end. early: there are also three beside backward.
 
-    block: the host waits for each of them. read: a loss each step. save_ms: rank 0 writes a checkpoint for so long in each fourth step, and the others wait for it.
+    block: the host waits for each of them. read: a loss each step. save_ms: rank 0 writes a checkpoint for so long in
+    each fourth step, and the others wait for it.
     """  # fmt: skip
     every = [Rank(world, number, ranks=ranks) for number in range(ranks)]
     meetings: dict[str, Meeting] = {}

@@ -35,6 +35,10 @@ _NO_EXCHANGE = dict.fromkeys(
     ("nsys", "nsys-2023", "nvprof"),
     "an all-to-all is made of sends and receives, and no row says which of them are one exchange",
 )
+_NO_SIZES = {
+    "nvprof": "a table of nvprof does not say how many multiprocessors the device has, nor how many blocks fit on one"
+}
+_NO_DIRECTIONS = {"nvprof": "a send, a receive and an all-to-all are kernels of one name, and the table has no ranges"}
 _NO_MEMORY = {"nvprof": "nvprof records no memory in use"}
 _ONE_FILE_EACH = dict.fromkeys(
     ("kineto-sync", "kineto-api", "kineto-bare", "nvprof"),
@@ -215,11 +219,13 @@ def _of_the_device() -> list[Ill]:
     for blocks in (4, 12):
         plan = Plan(ill="few blocks", size=blocks, layers=4)
         cured = replace(plan, ill="few blocks, cured")
-        out.append(_trained(f"kernels of {blocks} blocks", plan, "little parallelism", cured=cured))
+        out.append(_trained(f"kernels of {blocks} blocks", plan, "little parallelism", cured=cured, hidden=_NO_SIZES))
     for waves in (2, 3):
         plan = Plan(ill="tail effect", size=waves, layers=4, kernel_us=50)
         cured = replace(plan, ill="tail effect, cured")
-        out.append(_trained(f"a last wave of 3 blocks, {waves} waves", plan, "tail effect", cured=cured))
+        out.append(
+            _trained(f"a last wave of 3 blocks, {waves} waves", plan, "tail effect", cured=cured, hidden=_NO_SIZES)
+        )
     for size in (250, 600):
         plan = Plan(ill="expensive kernel", size=size, layers=4)
         out.append(_trained(f"an expensive kernel of {size} us", plan, "expensive kernel"))
@@ -279,8 +285,9 @@ def _of_several_ranks() -> list[Ill]:
     for layers in ((3, 3, 7, 3), (8, 4, 4, 4)):
         equal = (sum(layers) // len(layers),) * len(layers)
         run, cured = partial(pipeline, layers=layers), partial(pipeline, layers=equal)
+        late = ("straggler", "exposed communication")
         name = f"pipeline stages of {', '.join(map(str, layers))} layers"
-        out.append(Ill(name, run, cured, ("unequal stages",), ("straggler", "exposed communication")))
+        out.append(Ill(name, run, cured, ("unequal stages",), late, _NO_DIRECTIONS))
     return out
 
 
@@ -378,9 +385,10 @@ def _of_parallel_programs() -> list[Ill]:
         out.append(Ill(f"MoE, busy experts x {size}", busy, experts, ("straggler",), late, _NO_EXCHANGE))
     for layers in ((3, 3, 7, 3), (8, 4, 4, 4)):
         equal = (sum(layers) // len(layers),) * len(layers)
+        late = ("straggler", "exposed communication")
         name = f"1F1B pipeline of {', '.join(map(str, layers))} layers"
         run, cured = partial(one_forward_one_backward, layers=layers), partial(one_forward_one_backward, layers=equal)
-        out.append(Ill(name, run, cured, ("unequal stages",), ("straggler", "exposed communication")))
+        out.append(Ill(name, run, cured, ("unequal stages",), late, _NO_DIRECTIONS))
     # The optimizer's kernels are short, so once the device has nothing to do, it waits for each launch.
     after = ("launch-bound",)
     out.append(Ill("overflow read before the optimizer", scaled, partial(scaled, read=False), (_SYNC,), after))
