@@ -39,3 +39,11 @@ def test_an_ill_of_an_everyday_program_is_named_first(name: str, variant: str) -
 )
 def test_a_healthy_program_like_it_has_no_alarm(name: str) -> None:
     assert not healthy_case(name, "kineto-sync", 1).alarms
+
+
+@pytest.mark.parametrize("variant", ["kineto-api", "nvprof"])
+def test_products_in_fp32_come_before_the_kernel_that_computes_them(variant: str) -> None:
+    outcome = ill_case("fp32 products", variant, 1)
+    assert outcome.place == 1
+    kernel = next(each for each in outcome.findings if each.rule == "expensive kernel")
+    assert kernel.part_of == "fp32 arithmetic"
