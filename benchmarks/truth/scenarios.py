@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 
+from benchmarks.truth import everyday
 from benchmarks.truth.causes import Cause, caused
 from benchmarks.truth.host_gaps import Rounds, loop
 from benchmarks.truth.inference import branches, infer, serve
@@ -34,6 +35,10 @@ _NO_EXCHANGE = dict.fromkeys(
     ("nsys", "nsys-2023", "nvprof"),
     "an all-to-all is made of sends and receives, and no row says which of them are one exchange",
 )
+_NO_SIZES = {
+    "nvprof": "a table of nvprof does not say how many multiprocessors the device has, nor how many blocks fit on one"
+}
+_NO_DIRECTIONS = {"nvprof": "a send, a receive and an all-to-all are kernels of one name, and the table has no ranges"}
 _NO_MEMORY = {"nvprof": "nvprof records no memory in use"}
 _ONE_FILE_EACH = dict.fromkeys(
     ("kineto-sync", "kineto-api", "kineto-bare", "nvprof"),
@@ -214,11 +219,13 @@ def _of_the_device() -> list[Ill]:
     for blocks in (4, 12):
         plan = Plan(ill="few blocks", size=blocks, layers=4)
         cured = replace(plan, ill="few blocks, cured")
-        out.append(_trained(f"kernels of {blocks} blocks", plan, "little parallelism", cured=cured))
+        out.append(_trained(f"kernels of {blocks} blocks", plan, "little parallelism", cured=cured, hidden=_NO_SIZES))
     for waves in (2, 3):
         plan = Plan(ill="tail effect", size=waves, layers=4, kernel_us=50)
         cured = replace(plan, ill="tail effect, cured")
-        out.append(_trained(f"a last wave of 3 blocks, {waves} waves", plan, "tail effect", cured=cured))
+        out.append(
+            _trained(f"a last wave of 3 blocks, {waves} waves", plan, "tail effect", cured=cured, hidden=_NO_SIZES)
+        )
     for size in (250, 600):
         plan = Plan(ill="expensive kernel", size=size, layers=4)
         out.append(_trained(f"an expensive kernel of {size} us", plan, "expensive kernel"))
@@ -278,8 +285,9 @@ def _of_several_ranks() -> list[Ill]:
     for layers in ((3, 3, 7, 3), (8, 4, 4, 4)):
         equal = (sum(layers) // len(layers),) * len(layers)
         run, cured = partial(pipeline, layers=layers), partial(pipeline, layers=equal)
+        late = ("straggler", "exposed communication")
         name = f"pipeline stages of {', '.join(map(str, layers))} layers"
-        out.append(Ill(name, run, cured, ("unequal stages",), ("straggler", "exposed communication")))
+        out.append(Ill(name, run, cured, ("unequal stages",), late, _NO_DIRECTIONS))
     return out
 
 
@@ -377,9 +385,10 @@ def _of_parallel_programs() -> list[Ill]:
         out.append(Ill(f"MoE, busy experts x {size}", busy, experts, ("straggler",), late, _NO_EXCHANGE))
     for layers in ((3, 3, 7, 3), (8, 4, 4, 4)):
         equal = (sum(layers) // len(layers),) * len(layers)
+        late = ("straggler", "exposed communication")
         name = f"1F1B pipeline of {', '.join(map(str, layers))} layers"
         run, cured = partial(one_forward_one_backward, layers=layers), partial(one_forward_one_backward, layers=equal)
-        out.append(Ill(name, run, cured, ("unequal stages",), ("straggler", "exposed communication")))
+        out.append(Ill(name, run, cured, ("unequal stages",), late, _NO_DIRECTIONS))
     # The optimizer's kernels are short, so once the device has nothing to do, it waits for each launch.
     after = ("launch-bound",)
     out.append(Ill("overflow read before the optimizer", scaled, partial(scaled, read=False), (_SYNC,), after))
@@ -389,6 +398,126 @@ def _of_parallel_programs() -> list[Ill]:
     plan = Plan(ill="expensive kernel", size=1_200, layers=4, kernel_us=400)
     out.append(_trained("an expensive kernel, host ahead", plan, "expensive kernel"))
     return out
+
+
+def _everyday(
+    name: str,
+    program: Callable[..., list[Rank]],
+    ill: Mapping[str, object],
+    *rules: str,
+    also: Mapping[str, object] | None = None,
+    cure: Mapping[str, object] | None = None,
+    consequences: tuple[str, ...] = (),
+    hidden: Mapping[str, str] | None = None,
+) -> Ill:
+    """Return a program with an ill. also: the arguments that the ill and the healthy program share."""
+    shared = also or {}
+    run, cured = partial(program, **shared, **ill), partial(program, **shared, **(cure or {}))
+    return Ill(name, run, cured, rules, consequences, hidden or {})
+
+
+def _of_everyday_programs() -> list[Ill]:
+    new = _everyday
+    pauses = ("host pauses", _IDLE)
+    return [
+        new("decode, .tolist() of each token", everyday.decode, {"read_every": 1}, _SYNC),
+        new("decode of short kernels, .tolist() of each token", everyday.decode, {"read_every": 1}, _SYNC,
+            also={"us": 24, "layers": 5}, consequences=("launch-bound",)),
+        new("accumulation, device sync each batch", everyday.accumulate, {"wait": "device"}, _SYNC),
+        new("accumulation, stream sync each batch", everyday.accumulate, {"wait": "stream"}, _SYNC),
+        new("3 metrics by .cpu() each step", everyday.metrics, {"reads": 3}, _SYNC),
+        new("loss by .item() and a log line each step", everyday.logged, {"read": True}, _SYNC, consequences=pauses),
+        new("torch.save within every fifth step", everyday.saved, {"every": 5}, *pauses,
+            cure={"every": 5, "write_ms": 0}, consequences=("pageable copies", _SYNC, "uneven steps")),
+        new("torch.save in a range every fifth step", everyday.saved, {"every": 5, "name": "save_checkpoint"}, *pauses,
+            consequences=("pageable copies", _SYNC, "uneven steps"), hidden=_NO_RANGES),
+        new("a loader that starves every 4th batch", everyday.loaded, {"starve_ms": 14}, "data loading",
+            consequences=(*_EXPOSED, "uneven steps"), hidden=_NO_RANGES),
+        new("a loader without a range starves every 4th batch", everyday.loaded, {"starve_ms": 14}, *pauses,
+            also={"ranges": False}, consequences=(*_EXPOSED, "uneven steps")),
+        new("weights from pageable memory", everyday.offloaded_weights, {"mib": 32}, "pageable copies"),
+        new("weights from pageable memory, small blocks", everyday.offloaded_weights, {"mib": 6}, "pageable copies",
+            also={"us": 60, "blocks": 12}),
+        new("optimizer on the host, copies", everyday.offloaded_optimizer, {"mib": 96}, "exposed copies",
+            consequences=(_SYNC,)),
+        new("optimizer on the host, Adam in a range", everyday.offloaded_optimizer,
+            {"adam_ms": 8, "name": "DeepSpeedCPUAdam.step"}, *pauses, consequences=(_SYNC,)),
+        new("optimizer on the host, Adam without a range", everyday.offloaded_optimizer, {"adam_ms": 8}, *pauses,
+            consequences=(_SYNC,)),
+        new("graph replays, 0.9 ms of Python between", everyday.replayed, {"gap_ms": 0.9}, _IDLE, "launch-bound"),
+        new("graph replays, a read and 0.6 ms between", everyday.replayed, {"gap_ms": 0.6}, _IDLE,
+            also={"read": True}, consequences=(_SYNC,)),
+        new("graph replays in steps, a read and 0.8 ms between", everyday.replayed, {"gap_ms": 0.8}, _IDLE,
+            also={"read": True, "steps": True}, consequences=(_SYNC,)),
+        new("autotune in the first step", everyday.tuned, {"trials": 8}, "warm-up", "compilation",
+            consequences=(_SYNC, _IDLE), hidden=_NO_STEPS),
+        new("autotune without a range in the first step", everyday.tuned, {"trials": 8, "named": False}, "warm-up",
+            consequences=(_SYNC, _IDLE), hidden=_NO_STEPS),
+        new("garbage collection without a row", everyday.collected, {"pause_ms": 14}, *pauses,
+            consequences=("uneven steps",)),
+        new("garbage collection without a row, no steps", everyday.collected, {"pause_ms": 14}, *pauses,
+            also={"with_steps": False}),
+        new("adapters of tiny kernels", everyday.adapted, {"slow": True}, "launch-bound"),
+        new("evaluation that reads each batch", everyday.evaluated, {"read": True}, _SYNC,
+            also={"us": 40, "batches": 20}),
+        new("empty_cache each step", everyday.allocated, {"blocks": 2, "release": True}, "device allocation", _SYNC),
+        new("cudaMalloc in each step", everyday.allocated, {"blocks": 3, "malloc_us": 900}, "device allocation",
+            "long host calls"),
+        new("a rank whose loader is slow", everyday.one_slow_loader, {"slow_ms": 3}, "straggler", *pauses,
+            consequences=("exposed communication", _SYNC)),
+        new("a rank whose loader is slow, in a range", everyday.one_slow_loader, {"slow_ms": 3, "name": "get_batch"},
+            "straggler", "data loading", "host pauses", consequences=("exposed communication", _SYNC)),
+        new("an index by a mask in each layer", everyday.masked, {"nonzero": True}, _SYNC),
+        new("an index by a mask in each layer, short kernels", everyday.masked, {"nonzero": True}, _SYNC,
+            also={"us": 18, "op_us": 5}, consequences=("launch-bound",)),
+        new("the norm of gradients read before they are clipped", everyday.clipped, {"read": True}, _SYNC,
+            also={"layers": 1, "params": 10}, consequences=("launch-bound",)),
+        new("an optimizer of many tiny kernels", everyday.updated_one_by_one, {"tensors": 60}, "launch-bound",
+            cure={"tensors": 60, "us": 4, "op_us": 0.1}, consequences=(_SYNC,)),
+        new("beams chosen on the host", everyday.searched, {"choose_ms": 0.4}, _IDLE, consequences=(_SYNC,)),
+        new("beams chosen on the host for 1.5 ms", everyday.searched, {"choose_ms": 1.5}, *pauses,
+            consequences=(_SYNC,)),
+        new("beams chosen on the host, in a range", everyday.searched, {"choose_ms": 0.5, "name": "beam_search"},
+            *pauses, "long operator", consequences=(_SYNC,)),
+        new("each token awaited before the next", everyday.one_behind, {"wait_for_own": True}, _SYNC,
+            consequences=(_IDLE,)),
+        new("three slow first steps", everyday.warmed, {"first_ms": 40}, "warm-up", "long operator", hidden=_NO_STEPS),
+        new("gradients reduced in 30 pieces", everyday.reduced, {"pieces": 30}, "exposed communication",
+            cure={"transfer_us": 1}, consequences=(_SYNC,)),
+        new("the host waits for each reduction", everyday.reduced, {"block": True}, _SYNC,
+            also={"kernel_us": 30, "early": True}, consequences=("exposed communication",)),
+        new("rank 0 saves while the others wait", everyday.reduced, {"save_ms": 12}, "straggler", *pauses,
+            also={"ranks": 4, "read": True}, consequences=("exposed communication", "uneven steps", _SYNC)),
+    ]  # fmt: skip
+
+
+def _healthy_everyday() -> list[Healthy]:
+    return [
+        Healthy("decode, tokens stay on the device", everyday.decode),
+        Healthy("decode, a read each 16 tokens", partial(everyday.decode, read_every=16, us=120)),
+        Healthy("accumulation", everyday.accumulate),
+        Healthy("accumulation, big kernels, stream sync each batch",
+                partial(everyday.accumulate, wait="stream", us=900)),
+        Healthy("metrics on the device", everyday.metrics),
+        Healthy("a log line each step", everyday.logged),
+        Healthy("workers ahead", everyday.loaded),
+        Healthy("workers ahead, a fetch of 1 ms", partial(everyday.loaded, fetch_us=1_000)),
+        Healthy("weights in pinned memory, one block ahead", partial(everyday.offloaded_weights, mib=24, pinned=True)),
+        Healthy("graph replays back to back", everyday.replayed),
+        Healthy("graph replays with a read each", partial(everyday.replayed, read=True, us=250)),
+        Healthy("adapters in a graph", partial(everyday.adapted, graph=True)),
+        Healthy("evaluation between epochs", everyday.evaluated),
+        Healthy("two streams by turns", everyday.chained),
+        Healthy("blocks taken in the first step", partial(everyday.allocated, warm=3)),
+        Healthy("2 ranks, loaders alike", everyday.one_slow_loader),
+        Healthy("Triton kernels that are tuned", everyday.tuned),
+        Healthy("masks without a count", everyday.masked),
+        Healthy("gradients clipped on the device", everyday.clipped),
+        Healthy("each token read one behind", partial(everyday.one_behind, us=40)),
+        Healthy("data parallel in everyday steps", partial(everyday.reduced, kernel_us=400)),
+        Healthy("checkpoints from another thread", everyday.saved_beside),
+        Healthy("steps without slow first ones", everyday.warmed),
+    ]  # fmt: skip
 
 
 def _healthy() -> list[Healthy]:
@@ -437,5 +566,6 @@ ILLS: tuple[Ill, ...] = (
     *_of_several_ranks(),
     *_of_causes(),
     *_of_parallel_programs(),
+    *_of_everyday_programs(),
 )
-HEALTHY: tuple[Healthy, ...] = tuple(_healthy())
+HEALTHY: tuple[Healthy, ...] = (*_healthy(), *_healthy_everyday())

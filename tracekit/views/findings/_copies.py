@@ -74,7 +74,7 @@ def tiny_copies(facts: Facts) -> RuleResult:
     if not copies.size:
         return RuleResult(why_not="the trace has no copies")
     # A call that waits until a value has come to the host is needless synchronization, and not the cost of a copy.
-    tiny = copies[_tiny(facts, copies) & ~_read_back(facts, copies)]
+    tiny = copies[_tiny(facts, copies) & ~_brings_back(facts, copies)]
     if not facts.index.has("bytes")[copies].any():
         return RuleResult(why_not="no copy has a size")
     found = []
@@ -141,7 +141,7 @@ def exposed_copies(facts: Facts) -> RuleResult:
         bare = facts.bare(owner, mine, kernels) if mine.size else None
         if bare is None or bare.share < facts.thresholds["exposed_copies_share"]:
             continue
-        bound = facts.bound(owner, mine, most=bare.ns)
+        bound = facts.bound(owner, mine, most=bare.ns + bare.between)
         if bound.share < facts.thresholds["least_share"] or not bound.ns:
             continue
         times[facts.label(owner)] = facts.ranges(mine)
@@ -163,7 +163,7 @@ def exposed_copies(facts: Facts) -> RuleResult:
                 bound.share,
                 sure(bound, "medium"),
                 "the upper bound is for copies that take no time, and not more than the time in which they are all "
-                "that the device does" + how(bound),
+                "that the device does, with the short idle times from one to the next" + how(bound),
                 "Copy on a stream of its own while kernels run (prefetch the next batch or the next layer's weights), "
                 "keep on the device what is used again, and copy less: a lower precision, only what changed.",
                 "tracekit summary NEW --view breakdown: exposed_copies falls.",
@@ -218,13 +218,17 @@ def _tiny(facts: Facts, copies: I64) -> Mask:
     return tiny
 
 
-def _read_back(facts: Facts, copies: I64) -> Mask:
-    """Return for each copy whether it brings a value to the host, and its call waits for it."""
+def _brings_back(facts: Facts, copies: I64) -> Mask:
+    """Return for each copy whether it brings a value to the host, which waits for it: in its call, or in the next."""
     devices, launch = facts.devices, facts.launched.launch
     known = launch >= 0
     ends = facts.starts[launch] + facts.lengths[launch]
-    waits = devices.rows[known & (ends >= devices.ends)]
-    found: Mask = np.isin(copies, waits) & _facts.to_host(facts, copies)
+    waits = known & (ends >= devices.ends)
+    every = [np.unique(own.waits) for own in facts.graphs.values()]
+    if every:
+        # With pinned memory the copy does not wait: the synchronize right behind it does.
+        waits |= known & np.isin(launch, _facts.next_to(facts, np.concatenate(every), -1))
+    found: Mask = np.isin(copies, devices.rows[waits]) & _facts.to_host(facts, copies)
     return found
 
 

@@ -23,6 +23,7 @@ MOST_NAMES = 8
 """The number of kernels, by name, for which an upper bound is computed."""
 
 # volta_sgemm, ampere_sgemm, ...convolve_sgemm, scudnn: fp32 on the plain cores; xmma and CUTLASS name their types.
+_FP32_NAME = "fp32 arithmetic"
 _FP32 = re.compile(r"(?<![a-z0-9])sgemm|scudnn|simt_sgemm|f32f32_f32f32|gemm_fp32|gemmSN.*<float")
 _TENSOR = re.compile(r"tf32|tensorop|[sh]884|s1688|s16816|s161616|hmma|bf16|fp16|wgmma", re.IGNORECASE)
 _NO_TENSOR_CORES = re.compile(
@@ -125,7 +126,10 @@ def expensive_arithmetic(facts: Facts) -> RuleResult:
         if not mine.size:
             continue
         times[facts.label(owner)] = facts.ranges(mine)
+        of_fp32, products = _fp32(facts, owner, mine)
         for name, rows, bound in _costly(facts, owner, mine):
+            # What these kernels compute in says more than that they take long.
+            part_of = _FP32_NAME if of_fp32 and np.isin(rows, products).all() else ""
             calls = f"{rows.size:,} {'call' if rows.size == 1 else 'calls'}"
             found.append(
                 Finding(
@@ -143,9 +147,10 @@ def expensive_arithmetic(facts: Facts) -> RuleResult:
                     "Look at this one first: a better algorithm or library call, a lower precision, fusion with its "
                     "neighbours, smaller shapes. A kernel profiler (ncu) shows whether memory or arithmetic limits it.",
                     f"tracekit summary NEW --view kernel: total of {named(name)} falls.",
+                    part_of=part_of,
                 )
             )
-        found += _fp32(facts, owner, mine)
+        found += of_fp32
     return RuleResult(tuple(found), times=times)
 
 
@@ -176,7 +181,8 @@ def _costly(facts: Facts, owner: int, kernels: I64) -> list[tuple[str, I64, Boun
     return out
 
 
-def _fp32(facts: Facts, owner: int, kernels: I64) -> list[Finding]:
+def _fp32(facts: Facts, owner: int, kernels: I64) -> tuple[list[Finding], I64]:
+    """Return the finding about products in fp32, if it is worth it, and the kernels that compute them."""
     codes, names = facts.names
     used = np.unique(codes[kernels])
     texts = [(c, names[c][:LONGEST_NAME]) for c in used.tolist() if c >= 0]
@@ -184,15 +190,15 @@ def _fp32(facts: Facts, owner: int, kernels: I64) -> list[Finding]:
     rows = kernels[np.isin(codes[kernels], fits)]
     rows = rows[_may_have_tensor_cores(facts, rows)] if rows.size else rows
     if not rows.size:
-        return []
+        return [], rows
     taken, whole = int(facts.lengths[rows].sum()), int(facts.lengths[kernels].sum())
     bound = facts.bound(owner, rows)
     if taken < facts.thresholds["fp32_share"] * whole or bound.share < facts.thresholds["least_share"] or not bound.ns:
-        return []
+        return [], rows
     name, _ = facts.most_common(rows, facts.lengths[rows])
-    return [
+    made = [
         Finding(
-            "fp32 arithmetic",
+            _FP32_NAME,
             facts.label(owner),
             f"Matrix products and convolutions in fp32 on the plain cores take {percent(taken / whole)} of the kernel "
             f"time ({span(taken)} in {rows.size:,} kernels, {named(name)} first).",
@@ -209,6 +215,7 @@ def _fp32(facts: Facts, owner: int, kernels: I64) -> list[Finding]:
             "tracekit summary NEW --view kernel: the names change to tensor-core kernels, and their total falls.",
         )
     ]
+    return made, rows
 
 
 def _may_have_tensor_cores(facts: Facts, rows: I64) -> Mask:
@@ -239,7 +246,7 @@ def exposed_communication(facts: Facts) -> RuleResult:
         bare = facts.bare(owner, mine, kernels)
         if bare is None or bare.share < facts.thresholds["communication_share"]:
             continue
-        bound = facts.bound(owner, mine, most=bare.ns)
+        bound = facts.bound(owner, mine, most=bare.ns + bare.between)
         if bound.share < facts.thresholds["least_share"] or not bound.ns:
             continue
         times[facts.label(owner)] = facts.ranges(mine)

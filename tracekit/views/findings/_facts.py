@@ -11,7 +11,7 @@ from functools import cached_property
 
 import numpy as np
 
-from tracekit.analysis.critical_path import Path, upper_bounds
+from tracekit.analysis.critical_path import SHORT_PAUSE, Path, upper_bounds
 from tracekit.analysis.intervals import Ranges, length, merge, union, union_length
 from tracekit.analysis.nesting import innermost
 from tracekit.analysis.segments import distinct, rows_by
@@ -146,6 +146,14 @@ PAUSE_IDLE = 0.1
 """The least part of a pause of the host in which the device is idle: behind a busy device a pause does no harm."""
 EVENTS = 5
 """The most events that a finding names."""
+_TIMES_LATER = 4
+"""How many times as many calls of a name are later, if those before the first work are like them."""
+_USUAL = 2.0
+"""How many times the median of its later ones a call takes that is like them."""
+_BETWEEN = 20_000
+"""ns: a longer idle time from one copy or collective to the next is not theirs."""
+_ALIKE = 0.5
+"""The least length of a later pause, as a part of the longest one in the first steps, for both to be of one kind."""
 
 DOUBT = 1.02
 """An upper bound that is larger than this times the savings without doubtful waits rests on them."""
@@ -165,11 +173,15 @@ _OPTIONAL_KEYS = frozenset({"owner", "rank", "pid"})
 
 @dataclass(frozen=True, slots=True)
 class Bare:
-    """Time in which a device does one thing, and no kernel hides it. share: of the device's span."""
+    """Time in which a device does one thing, and no kernel hides it. share: of the device's span.
+
+    between: ns of short idle times from one such thing to the next: if they were not there, neither were these.
+    """
 
     device: _devices.IndexedDevice
     ns: int
     share: float
+    between: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -337,11 +349,30 @@ class Facts:
         """Return whether the trace has operators of the owner: without them, the host may work where no call runs."""
         return bool((self.kinds(*OPERATORS) & (self.owners.codes == owner)).any())
 
+    def first_steps(self, owner: int) -> int:
+        """Return the number of the owner's first steps that are unusually long (the rule of the view `steps`).
+
+        None are where the host pauses in them without a reason, as it does in later steps: that comes again.
+        """
+        taken, host = self.extents.steps, self.extents.host
+        at = np.flatnonzero(taken.owner == owner)
+        judged = judge(taken.durations[at])
+        pauses = self.pauses(owner) if judged.warm_up else None
+        if pauses is None:
+            return judged.warm_up
+        excess = int((taken.durations[at[: judged.warm_up]] - judged.median).sum())
+        until = int((host.starts + host.durations)[at[judged.warm_up - 1]])
+        silent = pauses.only(pauses.in_step & ~pauses.named)
+        lengths, first = silent.ends - silent.starts, silent.starts < until
+        most = int(lengths[first].max(initial=0))
+        alike = int(lengths[~first].max(initial=0)) >= _ALIKE * most
+        return 0 if alike and 2 * int(lengths[first].sum()) >= excess else judged.warm_up
+
     def warm_up(self, owner: int) -> Ranges:
         """Return the ranges of the owner's first steps that are unusually long (the rule of the view `steps`)."""
         taken, host = self.extents.steps, self.extents.host
         at = np.flatnonzero(taken.owner == owner)
-        first = at[: judge(taken.durations[at]).warm_up]
+        first = at[: self.first_steps(owner)]
         # Where the host runs ahead, what it does for these steps lies before what the device does.
         return union(*(merge(steps.starts[first], (steps.starts + steps.durations)[first]) for steps in (host, taken)))
 
@@ -361,6 +392,24 @@ class Facts:
         loads = self.loads[self.owners.codes[self.loads] == owner]
         loads = loads[self.index.has("tid")[loads]]
         return union(found, merge(self.starts[loads], self.starts[loads] + self.lengths[loads]))
+
+    def at_the_start(self, owner: int, rows: I64) -> Mask:
+        """Return which of these rows of EVENTS are over before the owner's first device work, as the start of a run.
+
+        One that is no longer than the later ones of its name is not of the start, if those are many: each round of the
+        program begins with one, and the first round too.
+        """
+        mine = self.owners.codes[self.work.rows] == owner
+        first = int(self.work.starts[mine].min(initial=np.iinfo(np.int64).max))
+        codes, _ = self.names
+        early: Mask = self.starts[rows] + self.lengths[rows] <= first
+        for code in np.unique(codes[rows[early]]).tolist():  # few: the names of calls before the first work
+            of_name = codes[rows] == code
+            before, later = of_name & early, of_name & ~early
+            if np.count_nonzero(later) >= _TIMES_LATER * np.count_nonzero(before):
+                usual = float(np.median(self.lengths[rows[later]]))
+                early &= ~(before & (self.lengths[rows] <= _USUAL * usual))
+        return early
 
     def looked_at(self) -> Iterator[int]:
         """Yield the owners with a graph; without any, those with LEAST_WORK device events. `examined` at most."""
@@ -435,9 +484,26 @@ class Facts:
         """
         own = self.graphs[owner]
         waits = np.flatnonzero(np.isin(own.waits, calls)).tolist()
-        rows = np.union1d(calls, others)
-        saved = int(upper_bounds(own.graph, [self.nodes_of(owner, rows)], without=waits, pauses=True)[0])
+        gone = self.nodes_of(owner, np.union1d(calls, others))
+        masks: list[Mask | I64] = [gone]
+        if not self.has_operators(owner):
+            masks.append(self._with_preparation(owner, gone))
+        saved = int(upper_bounds(own.graph, masks, without=waits, pauses=True).max())
         return self._bound(owner, saved, None)
+
+    def _with_preparation(self, owner: int, gone: Mask) -> I64:
+        """Return the ns that each node loses without these host nodes, and what the host does just before each.
+
+        Without operators, the part of `aten::item` before its copy is no row. It is taken from the node before.
+        """
+        nodes = self.graphs[owner].graph.nodes
+        lengths = nodes.ends - nodes.starts
+        less = np.where(gone, lengths, 0)
+        before = np.flatnonzero(gone[1:] & ~gone[:-1] & (nodes.chain[1:] == nodes.chain[:-1]))
+        before = before[before + 1 < nodes.devices_from]
+        pause = nodes.starts[before + 1] - nodes.ends[before]
+        less[before] = np.where(pause <= SHORT_PAUSE, np.clip(pause, 0, lengths[before]), 0)
+        return less
 
     def _bound(self, owner: int, ns: int, most: int | None, *, on_path: bool = True) -> Bound:
         low, high = self.window(owner)
@@ -518,7 +584,7 @@ class Facts:
             hidden = merge(starts[others], ends[others])
             ns = length(union(hidden, merge(starts[mine], ends[mine]))) - length(hidden)
             if device.end > device.begin and (most is None or ns > most.ns):
-                most = Bare(device, ns, ns / (device.end - device.begin))
+                most = Bare(device, ns, ns / (device.end - device.begin), _between(starts, ends, mine))
         return most
 
     def most_common(self, rows: I64, weights: I64) -> tuple[str, int]:
@@ -591,6 +657,14 @@ class Facts:
         return index_of(self.traces[label])
 
 
+def _between(starts: I64, ends: I64, mine: Mask) -> int:
+    """Return the ns of idle times of a device, up to `_BETWEEN` each, that begin and end with some of its work."""
+    busy = merge(starts, ends)
+    begins, until = busy[1][:-1], busy[0][1:]
+    short = (until - begins <= _BETWEEN) & np.isin(begins, ends[mine]) & np.isin(until, starts[mine])
+    return int((until - begins)[short].sum())
+
+
 def row_of(device: _devices.IndexedDevice) -> dict[str, Cell]:
     """Return the values of the rows of a device in the columns that name it."""
     return {"name": device.name, "rank": device.rank, "pid": device.pid}
@@ -624,7 +698,7 @@ def read_back(facts: Facts, calls: I64) -> ReadBack:
     around = operators(facts, calls, others)
     copies, their_calls = work[reads], by[reads]
     # A copy goes with a wait that is its own call, in the same operator, or the next call of its thread.
-    together = np.isin(their_calls, calls) | np.isin(their_calls, _next_to(facts, calls, -1))
+    together = np.isin(their_calls, calls) | np.isin(their_calls, next_to(facts, calls, -1))
     together |= np.isin(their_calls, _inside(facts, their_calls, around))
     return ReadBack(np.union1d(calls, their_calls[together]), around, copies[together])
 
@@ -637,7 +711,7 @@ def waits_with(facts: Facts, calls: I64, waits: I64) -> I64:
     around = operators(facts, calls, facts.launches_but(calls))
     held = _inside(facts, calls, around)
     lone = np.setdiff1d(calls, _inside(facts, calls, np.flatnonzero(facts.kinds(*OPERATORS) & facts.timed)))
-    found = np.intersect1d(waits, _next_to(facts, lone, 1)) if lone.size else waits[:0]
+    found = np.intersect1d(waits, next_to(facts, lone, 1)) if lone.size else waits[:0]
     return np.union1d(found, _inside(facts, waits, around)) if held.size else found
 
 
@@ -648,7 +722,7 @@ def to_host(facts: Facts, work: I64) -> Mask:
     return found
 
 
-def _next_to(facts: Facts, calls: I64, by: int) -> I64:
+def next_to(facts: Facts, calls: I64, by: int) -> I64:
     """Return for each of these calls the call before it (by: -1) or after it (1) on its thread, where there is one."""
     every = np.flatnonzero(facts.kinds(*API_CALLS) & facts.index.has("tid"))
     lanes = _gaps.keys_of(facts.index, every, _gaps.THREAD)

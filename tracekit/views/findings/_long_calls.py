@@ -86,10 +86,9 @@ def _later(facts: Facts, owner: int, rows: I64, *, start: bool = False) -> I64:
 
     start: also before its first work.
     """
-    first = facts.work.starts[facts.owners.codes[facts.work.rows] == owner].min(initial=np.iinfo(np.int64).max)
     mine = facts.within(owner, rows)
     if not start:
-        mine = mine[facts.starts[mine] + facts.lengths[mine] > first]  # before it: start-up
+        mine = mine[~facts.at_the_start(owner, mine)]
     for begin, end in zip(*facts.warm_up(owner), strict=True):  # few: the first steps
         mine = mine[(facts.starts[mine] < begin) | (facts.starts[mine] >= end)]
     found: I64 = mine

@@ -6,7 +6,7 @@ import re
 
 import numpy as np
 
-from tracekit.analysis.intervals import Ranges, merge, union, union_length_by
+from tracekit.analysis.intervals import Ranges, difference, intersection, length, merge, union, union_length_by
 from tracekit.index.grouping import group_by, plural
 from tracekit.index.pauses import Pauses
 from tracekit.index.steps import covered
@@ -116,7 +116,25 @@ def _bound(facts: Facts, owner: int, pauses: Pauses) -> Bound:
     low, high = facts.window(owner)
     idle = idle_of_busiest_stream(facts, owner, int(pauses.starts.min()), high)
     most = min(int((pauses.ends - pauses.starts).sum()) + _tail(facts, owner, pauses), idle)
+    most += _waits_around(facts, owner, pauses)
     return Bound(most, most / (high - low) if high > low else 0.0, True)
+
+
+def _waits_around(facts: Facts, owner: int, pauses: Pauses) -> int:
+    """Return the ns in which the host, between these pauses and in the ranges around them, waits without a kernel.
+
+    A checkpoint copies to the host what it then writes: done elsewhere or less often, both go.
+    """
+    held = np.unique(pauses.around[_known(facts, pauses)])
+    if not held.size:
+        return 0
+    ranges, silent = facts.ranges(held), merge(pauses.starts, pauses.ends)
+    held_silent = length(intersection(ranges, silent))
+    if 2 * held_silent < length(ranges):  # the ranges do something else, and pause now and then
+        return 0
+    waits = facts.ranges(facts.within(owner, np.unique(facts.graphs[owner].waits)))
+    kernels = facts.kinds(Kind.KERNEL) & facts.timed & (facts.owners.codes == owner)
+    return length(intersection(ranges, difference(waits, facts.ranges(np.flatnonzero(kernels)))))
 
 
 def _tail(facts: Facts, owner: int, pauses: Pauses) -> int:
@@ -213,12 +231,7 @@ def _touch(facts: Facts, rows: I64, pauses: Pauses) -> Mask:
 def _around(facts: Facts, owner: int, pauses: Pauses) -> tuple[str, float]:
     """Return the range that most of the pauses' time lies in, and that part of it; "" where less than half does."""
     lengths = pauses.ends - pauses.starts
-    known = pauses.around >= 0
-    # A range around everything, such as main or train, says nothing about a pause.
-    whole = (
-        facts.lengths[pauses.around] * 2 > int(pauses.ends.max() - pauses.starts.min()) if lengths.size > 1 else known
-    )
-    known &= ~facts.kinds(Kind.STEP)[pauses.around] & ~(whole & (facts.lengths[pauses.around] > 2 * lengths))
+    known = _known(facts, pauses)
     name, ns = facts.most_common(pauses.around[known], lengths[known])
     total = max(1, int(lengths.sum()))
     if 2 * ns < total:
@@ -229,6 +242,17 @@ def _around(facts: Facts, owner: int, pauses: Pauses) -> tuple[str, float]:
         rows = rows[_touch(facts, rows, pauses.only(at))]
         name, _ = facts.most_common(rows, facts.lengths[rows])
     return (name, ns / total) if 2 * ns >= total else ("", 0.0)
+
+
+def _known(facts: Facts, pauses: Pauses) -> Mask:
+    """Return which pauses lie in a range that says something about them: no step, and not one around everything."""
+    lengths = pauses.ends - pauses.starts
+    known: Mask = pauses.around >= 0
+    # A range around everything, such as main or train, says nothing about a pause.
+    whole = (
+        facts.lengths[pauses.around] * 2 > int(pauses.ends.max() - pauses.starts.min()) if lengths.size > 1 else known
+    )
+    return known & ~facts.kinds(Kind.STEP)[pauses.around] & ~(whole & (facts.lengths[pauses.around] > 2 * lengths))
 
 
 def _claim(facts: Facts, owner: int, pauses: Pauses, runs: str, held: str = "") -> str:

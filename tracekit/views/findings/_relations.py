@@ -63,10 +63,11 @@ def in_order(findings: list[Finding]) -> list[Finding]:
             each.claim,
         ),
     )
-    roots = [each for each in by_savings if not each.part_of]
+    there = {each.rule for each in by_savings}
+    roots = [each for each in by_savings if each.part_of not in there]
     tree: dict[str, list[Finding]] = {}
     for each in by_savings:
-        if each.part_of:
+        if each.part_of in there:
             tree.setdefault(each.part_of, []).append(each)
 
     def worth(root: Finding) -> tuple[bool, bool, int]:

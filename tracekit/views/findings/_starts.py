@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
 import numpy as np
 
@@ -41,6 +42,7 @@ def warm_up(facts: Facts) -> RuleResult:
     for owner, at in rows_by(facts.steps.owner):
         durations = facts.extents.steps.durations[at]
         judged = judge(durations)
+        judged = replace(judged, warm_up=facts.first_steps(owner))
         whole = int(durations.sum())
         tried |= judged.known
         if not judged.warm_up or not whole:
@@ -207,9 +209,8 @@ def device_allocation(facts: Facts) -> RuleResult:
     found = []
     times: dict[str, Ranges] = {}
     for owner in facts.graphs:
-        first = facts.work.starts[facts.owners.codes[facts.work.rows] == owner].min(initial=np.iinfo(np.int64).max)
         mine = facts.within(owner, calls)
-        mine = mine[facts.starts[mine] > first]  # before it: start-up
+        mine = mine[~facts.at_the_start(owner, mine)]
         for start, end in zip(*facts.warm_up(owner), strict=True):  # few: the first steps
             mine = mine[(facts.starts[mine] < start) | (facts.starts[mine] >= end)]
         if mine.size < LEAST_ALLOCATIONS:
@@ -224,7 +225,7 @@ def device_allocation(facts: Facts) -> RuleResult:
             Finding(
                 "device allocation",
                 facts.label(owner),
-                f"{mine.size:,} calls allocate or free device memory after the first work, and take "
+                f"{mine.size:,} calls allocate or free device memory while the program works, and take "
                 f"{span(length(taken))}, {span(most)} of it in {named(name)}.",
                 tuple(facts.cells("api", name, ("calls", "total"), name=name)),
                 facts.ids(mine),

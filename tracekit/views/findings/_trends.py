@@ -69,8 +69,8 @@ def slowing(facts: Facts) -> RuleResult:
     found: list[Finding] = []
     times: dict[str, Ranges] = {}
     tried = False
-    for owner, every in rows_by(facts.steps.owner):
-        timed = _step_times(facts, owner, every)
+    for owner in np.unique(facts.steps.owner).tolist():
+        timed = _step_times(facts, owner)
         at, durations = timed.at, timed.durations
         if at.size < LEAST_STEPS:
             continue
@@ -208,8 +208,8 @@ def uneven(facts: Facts) -> RuleResult:
     found: list[Finding] = []
     times: dict[str, Ranges] = {}
     tried = False
-    for owner, every in rows_by(facts.steps.owner):
-        timed = _step_times(facts, owner, every)
+    for owner in np.unique(facts.steps.owner).tolist():
+        timed = _step_times(facts, owner)
         at, durations = timed.at, timed.durations
         if at.size < LEAST_STEPS:
             continue
@@ -253,22 +253,11 @@ def uneven(facts: Facts) -> RuleResult:
     return RuleResult(tuple(found), "" if tried else _too_few(facts), times)
 
 
-def _step_times(facts: Facts, owner: int, at: I64) -> _StepTimes:
-    """Return the steps after the first ones, with the device's times where the host runs ahead of it."""
-    begins = facts.steps.starts[at]
-    ends = begins + facts.steps.durations[at]
-    launch, rows = facts.launched.launch, facts.devices.rows
-    linked = np.flatnonzero((launch >= 0) & (facts.owners.codes[rows] == owner))
-    called = facts.starts[launch[linked]]
-    place = np.searchsorted(begins, called, "right") - 1
-    inside = place >= 0
-    inside[inside] = called[inside] < ends[place[inside]]
-    place, work = place[inside], rows[linked[inside]]
-    done = np.full(at.size, -1, np.int64)
-    np.maximum.at(done, place, facts.starts[work] + facts.lengths[work])
-    if at.size and (done >= 0).all() and np.mean(done > ends) > 0.5 and (np.diff(done) > 0).all():
-        first = int(facts.starts[work[place == 0]].min())
-        begins, ends = np.concatenate(([first], done[:-1])), done
+def _step_times(facts: Facts, owner: int) -> _StepTimes:
+    """Return the owner's steps after the first ones, as `Facts.extents` measures them."""
+    taken = facts.extents.steps
+    at = np.flatnonzero(taken.owner == owner)
+    begins, ends = taken.starts[at], (taken.starts + taken.durations)[at]
     judged = judge(ends - begins)
     kept = judged.warm_up if judged.known else at.size
     of_first = (ends - begins)[:kept].astype(np.float64)

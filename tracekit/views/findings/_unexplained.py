@@ -2,8 +2,9 @@
 
 It is checked last: it reads what the others have found. The idle time is that of the owner's busiest device, within
 the window, with the time before the first work and after the last. A rule explains what lies in the times of its
-findings; needless synchronization explains as much of the rest as it could save. Waits for requests that a range names
-are explained too: their cause is in the trace. Other regular pauses are not silently taken for requests.
+findings; needless synchronization explains as much of the rest as it could save, unless the host then does for longer
+what no row shows. Waits for requests that a range names are explained too: their cause is in the trace. Other regular
+pauses are not silently taken for requests.
 """
 
 from __future__ import annotations
@@ -42,6 +43,8 @@ _HALF = 0.5
 """The least part of the idle time that rules must explain, or this one speaks."""
 _SHORTEST_PAUSE = 20_000
 """A shorter stretch without host rows is Python between two operators."""
+_SILENT = 100_000
+"""A stretch without host rows that is this long is work of the host, whatever keeps the device waiting before it."""
 _REGULAR_SPREAD = 0.5
 """Half of the distances between regular gaps differ by no more than this part of their median."""
 _LEAST_REGULAR = 4
@@ -66,7 +69,11 @@ def unexplained_idle(facts: Facts) -> RuleResult:
         if whole < max(facts.thresholds["idle_share"] * (high - low), facts.thresholds["idle_ns"]):
             continue
         left = difference(every, _explained(facts, owner))
-        ns = length(left) - min(_waited(facts, owner), length(left))
+        waited = _waited(facts, owner)
+        # Where the host does for longer what no row shows than the wait costs, the wait is not what the device waits
+        # for: without it, the host would still come late.
+        behind = bool(waited) and _silent_ns(facts, owner, left) > waited
+        ns = length(left) - (0 if behind else min(waited, length(left)))
         if ns <= _HALF * whole:
             continue
         bound = _bound(facts, owner, left)
@@ -95,8 +102,9 @@ def unexplained_idle(facts: Facts) -> RuleResult:
                 facts.ids(_after(facts, left, device.positions)),
                 bound.ns,
                 bound.share,
-                "low",
+                "medium" if behind and not requests else "low",
                 "the idle time is certain, but no row that was read gives its cause"
+                + ("; it is more than the waits before it cost" if behind else "")
                 + ("; a server that waits for work looks the same" if requests else "")
                 + "; the upper bound is for a host that keeps the device fed, and not more than its busiest stream is "
                 "idle",
@@ -136,6 +144,14 @@ def _waited(facts: Facts, owner: int) -> int:
     result = facts.results.get(_SYNCHRONIZATION)
     mine = [each.saving_ns for each in result.findings if each.owner == facts.label(owner)] if result else []
     return max(mine, default=0)
+
+
+def _silent_ns(facts: Facts, owner: int, left: Ranges) -> int:
+    """Return the ns of these idle times in which the host has no rows for long."""
+    pauses = _pauses_of_hosts.find(facts.index, facts.owners, owner, loader=facts.loader, least=_SILENT)
+    if pauses is None:
+        return 0
+    return length(intersection(left, merge(pauses.starts, pauses.ends)))
 
 
 def _bound(facts: Facts, owner: int, left: Ranges) -> Bound:
