@@ -21,7 +21,7 @@ from tracekit.model.report import Cell, integer_of
 from tracekit.model.schema import DEVICE_WORK
 from tracekit.model.trace import Run
 
-__all__ = ["COLUMNS", "LanePlace", "device_label", "device_model", "device_title", "find", "owner_labels"]
+__all__ = ["COLUMNS", "LanePlace", "device_in", "device_label", "device_model", "device_title", "find", "owner_labels"]
 
 COLUMNS = frozenset({"kind", "dur_ns", "source", "rank", "pid", "tid", "device", "context", "stream"})
 
@@ -154,6 +154,11 @@ def device_label(device: Cell, name: str = "") -> str:
     """
     word = "TPU" if _TPU.search(name) else "GPU"
     return word if device is None else f"{word} {device}"
+
+
+def device_in(run: Run, source: Cell, device: Cell) -> str:
+    """Return the label of a device of an input: "TPU 0" where its name says so."""
+    return device_label(device, run.devices.get((integer_of(source or 0), device), ""))
 
 
 def device_model(name: str) -> str:
