@@ -624,3 +624,22 @@ def test_the_largest_idle_time_is_among_the_first_three(idle: int, place: int) -
     found = with_idle_early([*others, _finding("idle", idle, "low")], "idle")
     assert [each.rule for each in found].index("idle") == place
     assert [each for each in found if each.rule != "idle"] == others
+
+
+@pytest.mark.parametrize("operator", ["aten::mm", "conv"])
+def test_a_trace_in_which_one_rule_could_be_checked_was_not_examined(operator: str) -> None:
+    memory = [{"kind": "memory", "name": "[memory]", "ts_ns": n, "bytes": 8, "pid": 1, "tid": 1} for n in range(30)]
+    rows = [
+        {"kind": "operator", "name": operator, "ts_ns": n, "dur_ns": 9, "pid": 1, "tid": 1} for n in range(0, 900, 9)
+    ]
+    (note, *more) = FINDINGS(trace(*memory, *rows), ViewOptions()).notes
+    assert note.startswith("No findings: only memory growth could be checked; the other rules need GPU or step data.")
+    assert not any("nothing found" in text for text in more)
+
+
+@pytest.mark.parametrize("kind", ["kernel", "memcpy"])
+def test_durations_without_starts_are_no_missing_gpu_data(kind: str) -> None:
+    run = Run(origin_ns=0, sources=[SourceFacts("a.log", "cuda-profile", synthetic_time=True)])
+    rows = [{"kind": kind, "name": "k", "ts_ns": 9 * n, "dur_ns": 9, "device": 0} for n in range(3)]
+    notes = FINDINGS(trace(*rows, run=run), ViewOptions()).notes
+    assert notes[0].startswith("No findings: the rules need to know when each event began")

@@ -91,6 +91,8 @@ What a rule needs is in its own declaration.
 THRESHOLDS = tuple(dict.fromkeys((LEAST_SHARE, *(spec for rule in RULES for spec in rule.thresholds))))
 """The thresholds of all rules; a threshold that two rules share is there once."""
 
+_FEW_RULES = 2
+"""With so few rules, a trace without GPU activity was not examined."""
 _TITLE = "Findings"
 _CAUSES = tuple(
     rule.name for rule in sorted((r for r in RULES if r.precedence is not None), key=lambda r: r.precedence or 0)
@@ -212,7 +214,11 @@ def _checked(results: dict[str, RuleResult], findings: list[Finding], index: Tra
     notes = []
     clean = [name for name, found in results.items() if not found.findings and not found.why_not]
     unable = [(name, found.why_not) for name, found in results.items() if found.why_not and not found.findings]
-    if clean:
+    if clean and not findings and len(clean) <= _FEW_RULES and not index.kind_mask(DEVICE_WORK).any():
+        # "Nothing found" would sound as if the run had been examined.
+        few = f"only {' and '.join(clean)} could be checked"
+        notes.append(f"No findings: {few}; {_what_is_missing(index).replace('the rules', 'the other rules', 1)}")
+    elif clean:
         notes.append(f"{'checked and not found' if findings else 'nothing found; checked'}: {', '.join(clean)}")
     elif not findings:
         # A summary lists it with the other empty views; this view alone gives the reasons.
@@ -230,7 +236,7 @@ def _what_is_missing(index: TraceIndex) -> str:
     """Return why no rule could be checked, by what the trace has, and what to record."""
     work = int(index.kind_mask(DEVICE_WORK).sum())
     if work and len(synthetic_sources(index)) == len(index.run.sources):
-        return "the rules need to know when each event began, and this input has only durations."
+        return "the rules need to know when each event began, which this input does not show."
     if work:
         few = f"{grouping.plural('device event', work)} {'is' if work == 1 else 'are'} too few to judge"
         return f"{few}. Record more of the run, and the host's calls."
