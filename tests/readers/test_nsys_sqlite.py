@@ -634,3 +634,32 @@ def test_devices_that_processes_number_as_the_machine_does_are_as_they_are(tmp_p
     trace = tracekit.read(path)
     assert [r["device"] for r in rows(trace, "kernel")] == [1]
     assert not trace.ledgers[0].notes
+
+
+@pytest.mark.parametrize(
+    ("text", "lost"),
+    [
+        (
+            "Collection of CPU IP samples, backtraces, and scheduling data disabled. perf event paranoid level is 4.",
+            False,
+        ),
+        ("Unable to configure the collection of context switch data, or event sampling data.", False),
+        ("Some backtraces might have been dropped", False),
+        ("Not all CUDA events might have been collected, backtraces included.", True),
+        ("it failed", True),
+    ],
+)
+def test_what_the_profiler_says_of_samples_of_the_cpu_is_no_sign_of_lost_rows(
+    text: str, lost: bool, tmp_path: Path
+) -> None:
+    path = database(
+        tmp_path / "x.sqlite",
+        f"""create table DIAGNOSTIC_EVENT (severity integer, text text);
+        insert into DIAGNOSTIC_EVENT values (3, '{text}');
+        create table NVTX_EVENTS (start integer, end integer, eventType integer, text text);
+        insert into NVTX_EVENTS values (1, 2, 59, 'a');""",
+    )
+    trace = tracekit.read(path)
+    (note,) = trace.ledgers[0].notes.values()
+    assert note.text == f"Nsight Systems itself warned: {text}"
+    assert [each.rule for each in tracekit.view(trace, "findings").findings] == ["lost rows"] * lost

@@ -424,5 +424,10 @@ def test_an_op_of_a_tpu_that_waits_for_a_copy_is_a_copy_and_no_compute(tmp_path:
 def test_tpus_are_called_tpus_and_are_one_group() -> None:
     made = tracekit.summary(tracekit.read(sample("xplane/tpu.xplane.pb")))
     assert made.headline is not None
-    assert [each.label for each in made.headline.devices] == ["TPU 0 TPU v5 lite"]
+    assert [each.label for each in made.headline.devices] == ["TPU 0 (v5 lite)"]
     assert dict(made.facts)["device"] == "TPU v5 lite"
+
+
+def test_a_device_whose_name_has_no_model_is_called_by_its_number() -> None:
+    made = tracekit.summary(tracekit.read(sample("xplane/gpu.xplane.pb")))
+    assert dict(made.facts)["device"] == "GPU 0, GPU 1"

@@ -72,7 +72,8 @@ def test_its_numbers_are_those_of_the_headline() -> None:
     ("windows", "title", "gains"),
     [
         ((0, 0), "2 findings (savings", ("(47.1 %)", "(47.1 %)")),
-        ((1000, 1050), "2 findings (savings", ("(47.1 %)", "(47.1 %)")),
+        ((1000, 1010), "2 findings (savings", ("(47.1 %)", "(47.1 %)")),
+        ((1000, 1060), "2 findings (savings", ("(47.1 %)", "(47.1 % of 1.06 us)")),
         ((300, 300), "2 findings (% of 300 ns; savings", ("(47.1 %)", "(47.1 %)")),
         ((1000, 300), "2 findings (savings", ("(47.1 %)", "(47.1 % of 300 ns)")),
     ],
@@ -136,3 +137,36 @@ def test_hostile_text_stays_in_its_lines(names: list[str], width: int) -> None:
     assert len(lines) <= LINES + 1
     assert max(map(cell_width, lines)) <= width
     assert all(escape_controls(line) == line for line in lines)
+
+
+@pytest.mark.parametrize("width", [40, 57, 80, 111])
+def test_what_is_cut_ends_with_a_whole_word(width: int) -> None:
+    said = "The device is idle for most of the step because nothing has been launched and the host pauses. " * 4
+    lines = shown(replace(FULL, findings=(replace(FINDING, claim=said, advice=said),)), width=width)
+    cut = [line.removesuffix(" …").split()[-1] for line in lines if line.endswith(" …")]
+    assert len(cut) >= 2
+    assert set(cut) <= {*said.split(), "fix:"}
+
+
+def test_a_long_name_that_is_cut_keeps_its_first_part() -> None:
+    said = f"It lies {'a b ' * 25}before {'kernel_name_' * 8}."
+    lines = shown(replace(FULL, findings=(replace(FINDING, claim=said),)))
+    assert any(line.endswith("…") and "before kernel_name_" in line for line in lines)
+
+
+@pytest.mark.parametrize("width", [80, 111])
+@pytest.mark.parametrize("part", ["section Average time per layer, of all iterations of one run", "run 3", ""])
+def test_titles_are_whole(width: int, part: str) -> None:
+    top = TopNames("model", "total", "phases and layers", part, 5_060_000, 4, FULL.top.names if FULL.top else ())
+    only = Headline(run_note="totals do not say when work ran", top=top)
+    text = " ".join(line.strip() for line in shown(only, width=width))
+    assert f"Top phases and layers{f', {part}' if part else ''} (1 of 4, 5.06 ms in total)" in text
+    # Of several runs or sections, the first figure is that of one.
+    assert f"Phases and layers took 5.06 ms in total{f' ({part})' if part else ' '}" in text
+
+
+def test_a_finding_without_savings_needs_no_window() -> None:
+    lost = replace(FINDING, rule="lost rows", saving_ns=0, share=0.0, window_ns=300)
+    assert "1 finding" in shown(replace(FULL, findings=(lost,)))
+    both = shown(replace(FULL, findings=(lost, replace(FINDING, window_ns=300)), findings_count=2))
+    assert any(line.startswith("2 findings (% of 300 ns; savings") for line in both)

@@ -249,3 +249,28 @@ def test_times_that_are_compared_have_one_unit() -> None:
     assert "395,067.000123" in text
     units = re.findall("<small>(.*?)</small>", table_html(report.sections[0].tables[0], "v", "0.0"))
     assert units == ["us", "us", "us", "us"]  # of base, new and difference: new alone would be ms
+
+
+@pytest.mark.parametrize("word", ["not enough runs", "not enough data", "faster"])
+@pytest.mark.parametrize("length", [30, 90])
+def test_a_short_text_is_whole_where_titles_and_the_name_can_give_way(word: str, length: int) -> None:
+    columns = (
+        Column("name", "Name", Unit.TEXT, ["void " + "n" * length + "(float*)"], 0),
+        Column("base", "Base", Unit.NS, [1_420_229], 0),
+        Column("new", "New", Unit.NS, [1_482_343], 0),
+        Column("difference", "Difference", Unit.NS, [62_114], 0),
+        Column("change", "Change", Unit.RATIO, [0.0437], 0),
+        Column("verdict", "Verdict", Unit.TEXT, [word], 0),
+    )
+    lines = TEXT(report_of(*columns), RenderOptions(width=80)).splitlines()
+    assert any(word in line and "62" in line for line in lines)
+    assert max(map(cell_width, lines)) <= 80
+
+
+def test_titles_stay_in_one_line_where_no_text_is_cut() -> None:
+    columns = (
+        Column("name", "Name", Unit.TEXT, ["gemm"], 0),
+        Column("difference", "Difference", Unit.NS, [62_114], 0),
+        Column("verdict", "Verdict", Unit.TEXT, ["not enough runs"], 0),
+    )
+    assert "Difference (us)  Verdict          Name" in TEXT(report_of(*columns), RenderOptions(width=80))

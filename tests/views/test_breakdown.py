@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from views.device_rows import Row, end, in_order, launch_of, parts, span, traces, work_by_device
 from views.tables import dicts, on_trace, trace
+from views.test_step_extents import program
 
 from tracekit.model.report import Bar, Section
 from tracekit.model.trace import Run, SourceFacts, Trace
@@ -232,3 +233,24 @@ def test_bars_are_made_for_the_devices_that_have_one_alone(monkeypatch: pytest.M
     assert isinstance(whole, Bar)
     assert whole.title == "Time of all 40 devices, of the run"
     assert sum(amount for _, amount in whole.parts) == 40 * 395
+
+
+@pytest.mark.parametrize("prefetch", [False, True])
+@pytest.mark.parametrize("queued_us", [0, 30_000])
+def test_where_the_host_runs_ahead_the_steps_are_those_of_the_view_steps(prefetch: bool, queued_us: int) -> None:
+    # Each step copies ahead of time on a stream of its own: the copy is no begin of the step's work.
+    made = trace(*program(prefetch=prefetch, queued_us=queued_us))
+    section = breakdown(made)
+    each = dicts(on_trace(VIEWS["steps"])(made, ViewOptions()).tables[1])
+    steps = table(section, "steps")
+    assert [row["span"] for row in steps] == [row["time"] for row in each]
+    assert all(9_000_000 < row["compute"] <= row["span"] for row in steps[1:])
+    assert any("the host runs ahead" in note for note in section.notes)
+
+
+def test_a_rank_whose_host_does_not_run_ahead_keeps_its_windows() -> None:
+    ahead, even = program(owner={"rank": 0, "source": 0}), program(wait_each=1, owner={"rank": 1, "source": 1})
+    together = table(breakdown(by_source(*ahead, *even)), "steps")
+    alone = [*table(breakdown(trace(*program())), "steps"), *table(breakdown(trace(*program(wait_each=1))), "steps")]
+    assert [row["span"] for row in together] == [row["span"] for row in alone]
+    assert max(row["span"] for row in alone[:8]) < 2 * min(row["span"] for row in alone[1:8])

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from doors.findings import with_idle_early
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from paddle_case import AFTER, write_case_study
@@ -612,7 +613,7 @@ def test_what_is_too_little_to_judge_is_not_called_clean() -> None:
     copy = {"dur_ns": 90, "kind": "memcpy", "name": "[CUDA memcpy HtoD]", "device": 0}
     few = [{"ts_ns": 100 * n, **copy} for n in range(3)]
     notes = FINDINGS(trace(*few), ViewOptions()).notes
-    assert notes[0].startswith("No findings: the rules need GPU or step data.")
+    assert notes[0].startswith("No findings: 3 device events are too few to judge.")
     assert "exposed copies (too few device events to judge" in notes[1]
     many = [{**few[0], "ts_ns": 100 * n} for n in range(20)]
     assert [each.rule for each in FINDINGS(trace(*many), ViewOptions()).findings] == ["exposed copies"]
@@ -622,3 +623,50 @@ def test_a_summary_of_ranges_alone_names_the_findings_with_what_has_nothing_to_s
     text = render(summary(trace({"kind": "user_range", "name": "build", "dur_ns": 9, "tid": 1})), "text")
     assert "nothing to show: Findings (findings), " in text
     assert "not checked" not in text
+
+
+@pytest.mark.parametrize(
+    ("rows", "sentence"),
+    [
+        ([{"kind": "kernel", "name": "k", "device": 0}], "1 device event is too few to judge."),
+        (
+            [{"kind": "step", "name": "s", "step": n, "tid": 1, "ts_ns": 9 * n} for n in range(2)],
+            "the rules need GPU activity, a data loader or at least 5 steps.",
+        ),
+        ([{"kind": "user_range", "name": "mm", "tid": 1}], "the rules need GPU or step data."),
+    ],
+)
+def test_where_no_rule_can_be_checked_the_reason_is_true_of_the_trace(rows: list[Row], sentence: str) -> None:
+    notes = FINDINGS(trace(*({"ts_ns": 0, "dur_ns": 9, **row} for row in rows)), ViewOptions()).notes
+    assert notes[0].startswith(f"No findings: {sentence}")
+
+
+def _finding(rule: str, saving: int, confidence: str) -> Finding:
+    return Finding(rule, "", "", (), (), saving, saving / 100, confidence, "", "", "")
+
+
+@pytest.mark.parametrize(("idle", "place"), [(70, 2), (21, 2), (19, 4)])
+def test_the_largest_idle_time_is_among_the_first_three(idle: int, place: int) -> None:
+    others = [_finding(f"r{n}", saving, "medium") for n, saving in enumerate((40, 30, 20, 10))]
+    found = with_idle_early([*others, _finding("idle", idle, "low")], "idle")
+    assert [each.rule for each in found].index("idle") == place
+    assert [each for each in found if each.rule != "idle"] == others
+
+
+@pytest.mark.parametrize("operator", ["aten::mm", "conv"])
+def test_a_trace_in_which_one_rule_could_be_checked_was_not_examined(operator: str) -> None:
+    memory = [{"kind": "memory", "name": "[memory]", "ts_ns": n, "bytes": 8, "pid": 1, "tid": 1} for n in range(30)]
+    rows = [
+        {"kind": "operator", "name": operator, "ts_ns": n, "dur_ns": 9, "pid": 1, "tid": 1} for n in range(0, 900, 9)
+    ]
+    (note, *more) = FINDINGS(trace(*memory, *rows), ViewOptions()).notes
+    assert note.startswith("No findings: only memory growth could be checked; the other rules need GPU or step data.")
+    assert not any("nothing found" in text for text in more)
+
+
+@pytest.mark.parametrize("kind", ["kernel", "memcpy"])
+def test_durations_without_starts_are_no_missing_gpu_data(kind: str) -> None:
+    run = Run(origin_ns=0, sources=[SourceFacts("a.log", "cuda-profile", synthetic_time=True)])
+    rows = [{"kind": kind, "name": "k", "ts_ns": 9 * n, "dur_ns": 9, "device": 0} for n in range(3)]
+    notes = FINDINGS(trace(*rows, run=run), ViewOptions()).notes
+    assert notes[0].startswith("No findings: the rules need to know when each event began")

@@ -8,6 +8,7 @@ from views.tables import Row, trace
 from views.test_findings import FINDINGS, MS, US, found, one, step
 
 from tracekit.model.report import Finding
+from tracekit.model.trace import Run, SourceFacts
 from tracekit.views.base import ViewOptions
 
 IDLE = "idle, cause not in the trace"
@@ -304,6 +305,9 @@ def test_few_kernels_that_are_launched_slowly_are_launch_bound() -> None:
         slow += [op("aten::add", at, at + 58 * US), call(i, at + 50 * US, at + 56 * US)]
         slow.append(work("add", i, at + 58 * US, at + 62 * US))
     assert "40 kernels take less" in one(trace(*slow), "launch-bound").claim
+    assert one(trace(*slow), "launch-bound").claim.startswith("The GPU waits")
+    of_tpu = Run(origin_ns=0, sources=[SourceFacts("a.json", "kineto")], devices={(0, 0): "/device:TPU:0 (TPU v4)"})
+    assert one(trace(*slow, run=of_tpu), "launch-bound").claim.startswith("The TPU waits")
     # One long operator among few kernels is not how launching is slow.
     one_late = [{**row, "ts_ns": row["ts_ns"] // 12 + (30 * MS if int(row["ts_ns"]) >= MS else 0)} for row in slow]
     short = [{**row, "dur_ns": min(int(row["dur_ns"]), 4 * US)} for row in one_late]

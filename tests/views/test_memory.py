@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from support import corpus, sample
@@ -14,7 +15,7 @@ from views.tables import dicts, on_trace, trace
 import tracekit
 from tracekit.api import read
 from tracekit.model.report import Section
-from tracekit.model.trace import Trace
+from tracekit.model.trace import Run, SourceFacts, Trace
 from tracekit.views import VIEWS
 from tracekit.views.base import ViewOptions
 
@@ -135,3 +136,10 @@ def test_memory_from_before_the_first_row_is_part_of_the_peak() -> None:
 
 def test_blocks_that_exceed_the_total_of_the_file_are_not_shown_as_held() -> None:
     assert held(snapshot((1, 50, 1, 50), (2, 30, 2, 30), (3, 60, 3, 60))) == []  # a free is missing
+
+
+@pytest.mark.parametrize(("named", "place"), [("/device:TPU:0 (TPU v5 lite)", "TPU 0"), ("Tesla P100", "GPU 0")])
+def test_a_place_has_the_word_of_its_device(named: str, place: str) -> None:
+    run = Run(origin_ns=0, sources=[SourceFacts("a.json", "kineto")], devices={(0, 0): named})
+    made = trace(*({**row(i, 8), "device": 0} for i in range(3)), run=run)
+    assert [each["name"] for each in tables(MEMORY(made, ViewOptions()))["memory"]] == [place]

@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from tracekit.index import grouping
 from tracekit.index.grouping import Groups, Key, group_by, zeros
-from tracekit.index.lanes import device_label, device_model, owner_labels
+from tracekit.index.lanes import device_model, device_title, owner_labels
 from tracekit.index.sources import (
     clock_groups,
     facts_by_source,
@@ -193,8 +193,8 @@ def _each(index: TraceIndex, groups: grouping.Groups, places: grouping.Groups) -
         source, where = integer_of(sources[g]), integer_of(of_place[g])
         pid = places.labels[1][where]
         stated = index.run.devices.get((source, numbers[g]), "")
-        label = "device not named" if numbers[g] is None else device_label(numbers[g], stated)
-        name = f"{label} {device_model(stated)}".rstrip()
+        unnamed = f"device not named {device_model(stated)}".rstrip()
+        name = unnamed if numbers[g] is None else device_title(numbers[g], stated)
         run = "" if pid is None else f"process {pid}"
         label = " · ".join(filter(None, (owners[source, ranks[g]], run, name)))
         positions = order[bounds[g] : bounds[g + 1]]

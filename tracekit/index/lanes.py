@@ -21,7 +21,7 @@ from tracekit.model.report import Cell, integer_of
 from tracekit.model.schema import DEVICE_WORK
 from tracekit.model.trace import Run
 
-__all__ = ["COLUMNS", "LanePlace", "device_label", "device_model", "find", "owner_labels"]
+__all__ = ["COLUMNS", "LanePlace", "device_in", "device_label", "device_model", "device_title", "find", "owner_labels"]
 
 COLUMNS = frozenset({"kind", "dur_ns", "source", "rank", "pid", "tid", "device", "context", "stream"})
 
@@ -156,6 +156,11 @@ def device_label(device: Cell, name: str = "") -> str:
     return word if device is None else f"{word} {device}"
 
 
+def device_in(run: Run, source: Cell, device: Cell) -> str:
+    """Return the label of a device of an input: "TPU 0" where its name says so."""
+    return device_label(device, run.devices.get((integer_of(source or 0), device), ""))
+
+
 def device_model(name: str) -> str:
     """Return the model in the name of a device: a name that repeats its number and no more has none.
 
@@ -164,6 +169,17 @@ def device_model(name: str) -> str:
     """
     plane = _PLANE.fullmatch(name)
     return (plane["model"] or "") if plane else name
+
+
+def device_title(device: Cell, name: str) -> str:
+    """Return the label of a device with its model, which does not repeat the label's word.
+
+    >>> device_title(0, "NVIDIA A100"), device_title(0, "/device:TPU:0 (TPU v5 lite)"), device_title(1, "/device:GPU:1")
+    ('GPU 0 NVIDIA A100', 'TPU 0 (v5 lite)', 'GPU 1')
+    """
+    label, model = device_label(device, name), device_model(name)
+    word = f"{label.split()[0]} "
+    return f"{label} ({model.removeprefix(word)})" if model.startswith(word) else f"{label} {model}".rstrip()
 
 
 def _device_label(run: Run, place: LanePlace, name_context: bool) -> str:

@@ -6,18 +6,25 @@ that of the last step ends with the last work it launched. Windows of a process 
 work inside a window counts, whoever launched it. A step that launched nothing on the device begins at its host range's
 start, or where the step before it begins, whichever is later. Where no launch is known at all, the host ranges
 themselves are the windows. A step within another step of its process is left out.
+
+Where `step_extents` finds that the host runs ahead of the device, its steps of the device are the windows: work that is
+launched early, such as the copy of the next batch, runs at once, and would begin a window many steps too soon.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 
 from tracekit.analysis.segments import rows_by
 from tracekit.index import grouping
+from tracekit.index import owners as _owners
 from tracekit.index.devices import Devices, IndexedDevice
 from tracekit.index.launches import LaunchedWork
+from tracekit.index.step_extents import COLUMNS as _EXTENTS
+from tracekit.index.step_extents import step_extents
 from tracekit.index.trace_index import TraceIndex
 from tracekit.model.arrow import I64
 from tracekit.model.report import Cell
@@ -25,14 +32,15 @@ from tracekit.model.schema import Kind
 
 __all__ = ["COLUMNS", "host_steps", "windows_on"]
 
-COLUMNS = frozenset({"step", "name"})
+COLUMNS = frozenset({"step", "name"}) | _EXTENTS
 
 
 @dataclass(frozen=True, slots=True)
 class StepWindows:
     """Steps of one process in order: starts, ends: ns; numbers: that of the profiler, else the place in the order.
 
-    order: number of the process at its place.
+    order: number of the process at its place. ahead: the begins and ends of the steps on the device where the host
+    runs ahead of it, else None.
     """
 
     order: int
@@ -40,6 +48,7 @@ class StepWindows:
     starts: I64
     ends: I64
     numbers: list[Cell]
+    ahead: tuple[I64, I64] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,12 +61,16 @@ class HostSteps:
 
 @dataclass(frozen=True, slots=True)
 class Windows:
-    """Windows of steps on a device, begins[i] <= ends[i] <= begins[i + 1]. by_launch: else they are host ranges."""
+    """Windows of steps on a device, begins[i] <= ends[i] <= begins[i + 1]. by_launch: else they are host ranges.
+
+    ahead: they are the steps of the device, which the host runs ahead of.
+    """
 
     steps: StepWindows
     begins: I64
     ends: I64
     by_launch: bool
+    ahead: bool = False
 
 
 def host_steps(index: TraceIndex, places: grouping.Groups) -> HostSteps:
@@ -69,6 +82,7 @@ def host_steps(index: TraceIndex, places: grouping.Groups) -> HostSteps:
     groups = grouping.group_by(picked.key("source"), picked.key("pid"), place)
     numbers = index.events.column("step").take(picked.rows).to_pylist()
     found: dict[tuple[int, int], dict[Cell, StepWindows]] = {}
+    on_device = _on_device(index)
     inside = 0
     for g, mine in rows_by(groups.codes):
         starts = picked.starts[mine]
@@ -81,8 +95,31 @@ def host_steps(index: TraceIndex, places: grouping.Groups) -> HostSteps:
         kept = mine[own].tolist()
         names = [numbers[i] if numbers[i] is not None else place for place, i in enumerate(kept)]
         own_place = found.setdefault((source, where), {})
-        own_place[pid] = StepWindows(len(own_place), pid, starts[own], ends[own], names)
+        ahead = on_device(picked.rows[mine[own]])
+        own_place[pid] = StepWindows(len(own_place), pid, starts[own], ends[own], names, ahead)
     return HostSteps(found, inside)
+
+
+def _on_device(index: TraceIndex) -> Callable[[I64], tuple[I64, I64] | None]:
+    """Return a function from the rows of the steps of a process to their begins and ends on the device it is behind.
+
+    It returns None for steps that are not all known there, or not one after the other.
+    """
+    extents = step_extents(index, _owners.find(index))
+    at = np.flatnonzero(extents.ahead)
+    order = at[np.argsort(extents.host.rows[at], kind="stable")]
+    known = extents.host.rows[order]
+
+    def find(rows: I64) -> tuple[I64, I64] | None:
+        place = np.searchsorted(known, rows)
+        if not known.size or (place == known.size).any() or (known[place] != rows).any():
+            return None
+        begins = extents.steps.starts[order[place]]
+        ends = begins + extents.steps.durations[order[place]]
+        apart = (ends > begins).all() and (begins[1:] >= ends[:-1]).all()
+        return (begins, ends) if apart else None
+
+    return find
 
 
 def windows_on(devices: Devices, device: IndexedDevice, steps: HostSteps, launched: LaunchedWork) -> list[Windows]:
@@ -115,7 +152,9 @@ def windows_on(devices: Devices, device: IndexedDevice, steps: HostSteps, launch
         within = step >= 0
         within[within] = begun[rows[within]] < each.ends[step[within]]
         own = work[rows[within]]
-        if own.size:
+        if own.size and each.ahead is not None:
+            found.append(Windows(each, *each.ahead, True, True))
+        elif own.size:
             found.append(_windows(each, step[within], devices.starts[own], devices.ends[own]))
     return sorted(found, key=lambda windows: windows.steps.order)
 

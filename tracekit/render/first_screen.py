@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from tracekit.model.display import cell_width, escape_controls, head
+from tracekit.model.display import cell_width, cut_middle, escape_controls, head
 from tracekit.model.names import short_names
 from tracekit.model.report import Headline, QuotedTable, Report, ReportTable, Section, TopNames
 from tracekit.render import prose
@@ -18,6 +18,7 @@ LINES = 40
 LEAST_WIDTH, USUAL_WIDTH, MOST_WIDTH = 40, 80, 120
 _NAMES = 8
 _CLAIM_LINES = 2
+_LONG_WORD = 16
 
 _BOLD, _DIM, _PLAIN = "\x1b[1m", "\x1b[2m", "\x1b[0m"
 _INK = {"compute": "\x1b[34m", "exposed_comm": "\x1b[33m", "exposed_copies": "\x1b[32m", "idle": "\x1b[2m"}
@@ -77,17 +78,37 @@ def _clamped(text: str, width: int, lines: int, *, indent: int = 2) -> list[str]
     found = [f"{space}{line}" for line in wrapped(text, width - indent)]
     if len(found) <= lines:
         return found
-    last = head(found[lines - 1], width - 2).rstrip()
-    return [*found[: lines - 1], f"{last} …"]
+    # The next line may begin with a long name, of which a part still fits.
+    rest = " ".join([found[lines - 1], found[lines].strip()])
+    return [*found[: lines - 1], _cut_at_word(rest, width)]
+
+
+def _cut_at_word(text: str, width: int) -> str:
+    """Return the first words of a line and "…". A long word is a name, whose first part says something too."""
+    part = head(text, width - 2)
+    words = part.rstrip()
+    inside = len(part) < len(text) and " " not in (part[-1:], text[len(part)])
+    if inside and len(words) - words.rfind(" ") > _LONG_WORD:
+        return f"{words}…"
+    if inside and " " in words.lstrip():
+        words = words[: words.rindex(" ")].rstrip()
+    return f"{words} …"
+
+
+def _heading(text: str, width: int) -> list[str]:
+    """Return a title in at most two lines, the second one indented."""
+    first, *more = wrapped(text, width, indent=2)
+    return [first, *_clamped(" ".join(line.strip() for line in more), width, 1)] if more else [first]
 
 
 def _opening(it: Screen, width: int, paint: _Paint) -> Iterator[str]:
     for text in it.reservations:
         yield from (paint.bold(line) for line in _clamped(text, width, 2, indent=0))
-    yield paint.bold(head(it.title, width))
+    yield paint.bold(cut_middle(it.title, width))
     yield from (paint.dim(line) for line in _clamped(" · ".join(it.facts), width, 2))
     yield ""
-    yield paint.bold(head(" ".join(filter(None, (it.before, it.value, it.unit, it.after))), width))
+    figure = " ".join(filter(None, (it.before, it.value, it.unit, it.after)))
+    yield from (paint.bold(line) for line in _heading(figure, width))
     yield from _clamped(it.spread, width, 2)
 
 
@@ -98,7 +119,7 @@ def _bars(it: Screen, width: int, paint: _Paint, *, drawn: bool) -> Iterator[str
         if it.by_name and not drawn:
             continue  # the table of the names has the same figures
         yield ""
-        yield head(f"{bar.title}: {bar.whole}", width)
+        yield from _heading(f"{bar.title}: {bar.whole}", width)
         fills = dict(zip((part.name for part in bar.parts), _fills(bar), strict=True))
         if drawn:
             yield "  " + "".join(
@@ -159,10 +180,11 @@ def _cards(it: Screen, width: int, paint: _Paint) -> Iterator[str]:
     if it.card_note:
         yield from _clamped(it.card_note, width, 3, indent=0)
         return
-    yield paint.bold(head(it.cards_title, width))
+    yield from (paint.bold(line) for line in _heading(it.cards_title, width))
     for card in it.cards:
         gain = f"{card.saving}{f' ({card.percent})' if card.percent else ''}"
-        title = head(card.title, max(width - len(gain) - 6 - len(str(card.number + 1)), 8))
+        room = max(width - len(gain) - 6 - len(str(card.number + 1)), 8)
+        title = card.title if cell_width(card.title) <= room else f"{head(card.title, room - 1)}…"
         yield f"  {card.number + 1} {paint.bold(title)}" + (f": {gain}" if gain else "")
         yield from _clamped(card.claim, width, _CLAIM_LINES, indent=4)
         yield from (paint.dim(line) for line in _clamped(card.rest, width, _CLAIM_LINES, indent=4))
@@ -170,7 +192,8 @@ def _cards(it: Screen, width: int, paint: _Paint) -> Iterator[str]:
 
 def _top_names(top: TopNames, room: int, width: int, paint: _Paint, unit: str) -> list[str]:
     """Return the table of the top names: time, share, calls, name."""
-    count = min(len(top.names), _NAMES, room - 2)
+    height = len(_heading(top_title(top, min(len(top.names), _NAMES), unit), width))
+    count = min(len(top.names), _NAMES, room - 1 - height)
     if count < 1:
         return []
     shown = top.names[:count]
@@ -181,7 +204,7 @@ def _top_names(top: TopNames, room: int, width: int, paint: _Paint, unit: str) -
     sizes = [max(map(len, column)) for column in columns]
     left = width - sum(sizes) - 2 * 4
     names = short_names([escape_controls(each.name) for each in shown], max(left, 8))
-    lines = ["", paint.bold(head(top_title(top, count, unit), width))]
+    lines = ["", *map(paint.bold, _heading(top_title(top, count, unit), width))]
     for row in zip(times, shares, calls, names, strict=True):
         lines.append("  " + "  ".join([*(cell.rjust(size) for cell, size in zip(row, sizes, strict=False)), row[-1]]))
     return lines
@@ -189,16 +212,20 @@ def _top_names(top: TopNames, room: int, width: int, paint: _Paint, unit: str) -
 
 def _quoted(quoted: QuotedTable, room: int, width: int, paint: _Paint) -> list[str]:
     """Return the first rows of a table under the titles of its columns, the names last."""
-    count = min(len(quoted.columns[0].values), _NAMES, room - 3)
+    most = min(len(quoted.columns[0].values), _NAMES)
+
+    def title(count: int) -> list[str]:
+        return _heading(f"{escape_controls(quoted.title)} ({count:,} of {quoted.count:,})", width)
+
+    count = min(most, room - 2 - len(title(most)))
     if count < 1:
         return []
     columns = shown_columns(ReportTable(quoted.table, quoted.title, quoted.columns), "")
-    title = f"{escape_controls(quoted.title)} ({count:,} of {quoted.count:,})"
     sizes = [max(map(cell_width, [column.title, *column.texts[:count]])) for column in columns[:-1]]
     left = max(width - sum(sizes) - 2 * (len(columns)), 8)
     cells = [column.texts[:count] for column in columns[:-1]]
     cells.append(short_names(columns[-1].texts[:count], left))
-    lines = ["", paint.bold(head(title, width))]
+    lines = ["", *map(paint.bold, title(count))]
     for row in zip(*([column.title, *texts] for column, texts in zip(columns, cells, strict=True)), strict=True):
         padding = zip(row, sizes, columns, strict=False)
         lines.append(

@@ -41,8 +41,8 @@ _NAME_WIDTH = 46
 _NO_FINDINGS = "No findings: "
 _NO_EVENTS = "needs events with a duration"
 _GREY = ("idle", "others")
-_LIKE = 0.1
-"""Windows that differ by less than this are taken as the same in a percentage with one decimal."""
+_LIKE = 0.02
+"""Windows that differ by no more than this are taken as the same: a share of them differs by at most 2 points."""
 _KEYS = {"compute": "kernel", "exposed_comm": "communication", "exposed_copies": "memcpy"}
 
 
@@ -143,7 +143,9 @@ def screen(report: Report, headline: Headline, time_unit: str = "") -> Screen:
         value, before, after, spread = top.total_ns, f"{escape_controls(top.printed)}:", "(as printed)", unknown
     elif top is not None:
         what = noun(top)
-        value, before, after, spread = top.total_ns, f"{what[:1].upper()}{what[1:]} took", "in total", unknown
+        # Where an input has several runs or sections, the figure is that of the one whose names are shown.
+        part = f" ({escape_controls(top.part)})" if top.part else ""
+        value, before, after, spread = top.total_ns, f"{what[:1].upper()}{what[1:]} took", f"in total{part}", unknown
     else:
         value, before, spread = -1, "", unknown
     if figure is not None:
@@ -159,7 +161,9 @@ def screen(report: Report, headline: Headline, time_unit: str = "") -> Screen:
     # The same reason is not given twice.
     bar_note = "" if headline.devices_note == headline.run_note else headline.devices_note
     windows = _windows(headline, time_unit)
-    common = windows[0] if windows and len(set(windows)) == 1 else ""
+    # What has no percentage needs no window.
+    of_saving = {window for window, each in zip(windows, headline.findings, strict=True) if each.saving_ns}
+    common = of_saving.pop() if len(of_saving) == 1 else ""
     cards = [
         _finding(number, each, time_unit, "" if common else window)
         for number, (each, window) in enumerate(zip(headline.findings, windows, strict=True))
@@ -314,12 +318,14 @@ def noun(top: TopNames) -> str:
 def _windows(headline: Headline, unit: str) -> list[str]:
     """Return the window of each finding, "" where it is about that of a bar and needs no words."""
     of_bars = [each.window_ns / each.devices for each in headline.devices]
-    return [
-        ""
-        if not each.window_ns or any(math.isclose(each.window_ns, bar, rel_tol=_LIKE) for bar in of_bars)
-        else _in_sentence(each.window_ns, unit)
-        for each in headline.findings
-    ]
+
+    def words(each: Finding) -> str:
+        if not each.window_ns or not each.saving_ns:
+            return ""
+        alike = any(math.isclose(each.window_ns, bar, rel_tol=_LIKE) for bar in of_bars)
+        return "" if alike else _in_sentence(each.window_ns, unit)
+
+    return list(map(words, headline.findings))
 
 
 def _findings_title(headline: Headline, window: str) -> str:

@@ -103,6 +103,11 @@ def _table(table: ReportTable, width: int, options: RenderOptions) -> Iterator[s
         columns = [c for c in columns if c.key != "level" or not any(steps)]
     hidden: list[ShownCell] = []
     layout = _layout(columns, width)
+    if layout is not None and _cuts_words(*layout):
+        # Words such as a verdict say nothing when they are cut: titles in two lines and a shorter name make room.
+        narrow = [_stacked(column) for column in columns]
+        if (whole := _layout(narrow, width, whole_words=True)) is not None:
+            columns, layout = narrow, whole
     if layout is None:
         stacked = [_stacked(column) for column in columns]
         if (layout := _layout(stacked, width)) is not None:
@@ -142,8 +147,19 @@ def _stacked(column: ShownCell) -> ShownCell:
     return made if _natural(made) < _natural(column) else column
 
 
-def _layout(columns: list[ShownCell], width: int) -> tuple[list[ShownCell], list[int]] | None:
-    """Return the columns that fit and their widths; None if the columns that may not be hidden do not fit."""
+def _cuts_words(columns: list[ShownCell], widths: list[int]) -> bool:
+    """Return whether a short text that is not the name is cut."""
+    short = [(_natural(column), room) for column, room in zip(columns[:-1], widths, strict=False) if column.is_text]
+    return any(room < natural <= _WORD_WIDTH for natural, room in short)
+
+
+def _layout(
+    columns: list[ShownCell], width: int, *, whole_words: bool = False
+) -> tuple[list[ShownCell], list[int]] | None:
+    """Return the columns that fit and their widths; None if the columns that may not be hidden do not fit.
+
+    whole_words: short texts are not cut; names may be.
+    """
     natural = {id(c): _natural(c) for c in columns}
     if not width:
         return columns, [natural[id(c)] for c in columns]
@@ -166,7 +182,8 @@ def _layout(columns: list[ShownCell], width: int) -> tuple[list[ShownCell], list
         worst = max(c.priority for c in able)
         gone = [c for c in able if c.priority == worst][-1]
         kept = [c for c in kept if c is not gone]
-    name, word = (wide, _WORD_WIDTH) if free(kept, wide, _WORD_WIDTH) >= 0 else (_NAME_LEAST, _WORD_LEAST)
+    least = _WORD_WIDTH if whole_words else _WORD_LEAST
+    name, word = (wide, _WORD_WIDTH) if free(kept, wide, _WORD_WIDTH) >= 0 else (_NAME_LEAST, least)
     if (rest := free(kept, name, word)) < 0:
         return None
     # The rest of the width goes to the name first, then to the other words.

@@ -12,9 +12,11 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypedDict, TypeVar
 
+import pyarrow.compute as pc
+
 from tracekit.index.grouping import INT64_MAX, kind_mask, too_long
 from tracekit.index.sources import source_label, source_labels
-from tracekit.index.trace_index import TraceIndex
+from tracekit.index.trace_index import TraceIndex, join
 from tracekit.model import arrow
 from tracekit.model.display import plural
 from tracekit.model.report import Cell, Column, Section
@@ -103,6 +105,7 @@ def totals_rows(index: TraceIndex, kinds: Collection[str] | None = None) -> list
         return []
     untyped: Any = (table if kinds is None else table.filter(arrow.array(kind_mask(table, kinds)))).to_pylist()
     rows: list[TotalsRow] = untyped
+    own = own_times(index)
     for row in untyped:
         row["args"] = _members(row["args"])
         row["range"] = _range(row["args"])
@@ -110,7 +113,45 @@ def totals_rows(index: TraceIndex, kinds: Collection[str] | None = None) -> list
             found = row["args"].get(key)
             untyped_row: Any = row
             untyped_row[key] = found if isinstance(found, int) else None
+        if row["self_ns"] is None and own:
+            row["self_ns"] = own.get((row["source"], row["order"]))
     return rows
+
+
+@join
+def own_times(index: TraceIndex) -> dict[tuple[int, int], int]:
+    """Return the time of rows without that of the rows below them, by input and order.
+
+    It is known where the file prints a tree: a row's `args` have the names above it (path). Where rows take less time
+    than those below them (parallel work), the time of the whole table is not one of a tree, and none is known.
+    """
+    args = index.totals.column("args")
+    if not args.length() or not pc.any(pc.match_substring(args, '"path":[')).as_py():
+        return {}
+    totals: dict[tuple[object, ...], int] = {}
+    below: dict[tuple[object, ...], int] = {}
+    at: dict[tuple[object, ...], tuple[int, int]] = {}
+    nested: set[tuple[object, ...]] = set()
+    broken: set[tuple[object, ...]] = set()
+    columns = ["source", "rank", "run", "section", "order", "name", "total_ns", "args"]
+    for row in index.totals.select(columns).to_pylist():
+        more = _members(row["args"])
+        above_it = more.get("path")
+        path = tuple(above_it) if isinstance(above_it, list) else ()
+        table = (row["source"], row["rank"], row["run"], row["section"])
+        place = (*table, more.get("thread"))
+        key = (*place, path, row["name"])
+        if row["total_ns"] is None or key in totals:
+            broken.add(table)
+            continue
+        totals[key], at[key] = row["total_ns"], (row["source"], row["order"])
+        if path:
+            nested.add(table)
+            above = (*place, path[:-1], path[-1])
+            below[above] = below.get(above, 0) + row["total_ns"]
+    own = {key: ns - below.get(key, 0) for key, ns in totals.items() if key[:4] in nested}
+    broken |= {key[:4] for key, ns in own.items() if ns < 0}
+    return {at[key]: ns for key, ns in own.items() if key[:4] not in broken}
 
 
 def in_file_order(rows: list[TotalsRow]) -> list[TotalsRow]:

@@ -166,6 +166,10 @@ _WARNING, _ERROR = 2, 3
 """ENUM_DIAGNOSTIC_SEVERITY_LEVEL."""
 _LOSS = re.compile(r"\b(?:not all|missing|dropp|lost|losing|overflow|incomplete|truncat|might have not)", re.IGNORECASE)
 _UNIFIED, _NVTX = re.compile(r"\bUnified Memory\b", re.IGNORECASE), re.compile(r"\bNVTX\b")
+_CPU_SAMPLES = re.compile(
+    r"\bCPU IP\b|\bbacktraces?\b|\bcontext switch|\bperf event\b|\bscheduling data\b", re.IGNORECASE
+)
+_DEVICE_ROWS = re.compile(r"\b(?:CUDA|GPU|CUPTI)\b")
 _MAX_WARNINGS = 5
 
 
@@ -178,12 +182,13 @@ def _warnings(ctx: Context) -> None:
 def note_warnings(ledger: Ledger, messages: Iterable[tuple[str, str]]) -> None:
     """Note the errors of the profiler, and its warnings about missing records. Each text is noted once.
 
-    Warnings about NVTX and unified memory are in almost every profile, so they are no sign that rows are missing.
+    Warnings about NVTX and unified memory are in almost every profile, so they are no sign that rows are missing. Where
+    samples of the CPU could not be recorded, no row of the device or of its calls is missing.
 
     messages: pairs of level ("Warning" and "Error" count) and text.
     """
     messages = [(level, text) for level, text in messages if level in ("Warning", "Error")]
-    asides = [text for _, text in messages if _UNIFIED.search(text) or (_NVTX.search(text) and _LOSS.search(text))]
+    asides = [text for _, text in messages if _is_aside(text)]
     for number, text in enumerate(dict.fromkeys(" ".join(text.split())[:300] for text in asides), 1):
         if number <= _MAX_WARNINGS:
             ledger.note(f"nsys-warning-{number}", f"Nsight Systems itself warned: {text}")
@@ -194,6 +199,12 @@ def note_warnings(ledger: Ledger, messages: Iterable[tuple[str, str]]) -> None:
     if len(distinct) > _MAX_WARNINGS:
         more = f"Nsight Systems itself warned of {len(distinct) - _MAX_WARNINGS} more things: see its diagnostics"
         ledger.note("profiler-warnings", more)
+
+
+def _is_aside(text: str) -> bool:
+    """Return whether a warning is about something else than rows of the device and of API calls."""
+    of_samples = _CPU_SAMPLES.search(text) is not None and not _DEVICE_ROWS.search(text)
+    return of_samples or _UNIFIED.search(text) is not None or bool(_NVTX.search(text) and _LOSS.search(text))
 
 
 def ranks_of(ctx: Context) -> dict[int, int]:

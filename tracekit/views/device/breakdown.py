@@ -284,12 +284,13 @@ def _step_table(work: AllWork, options: ViewOptions) -> tuple[ReportTable | None
     processes: list[Cell] = []
     numbers: list[Cell] = []
     parts: list[Parts] = []
-    without, by_host = 0, False
+    without, by_host, ahead = 0, False, False
     for number, device in enumerate(devices.devices):
         windows = step_windows.windows_on(devices, device, steps, launched)
         without += not windows
         for found in windows:
             by_host |= not found.by_launch
+            ahead |= found.ahead
             parts.append(work.of(number).parts(found.begins, found.ends))
             chosen += [device] * found.begins.size
             processes += [found.steps.pid] * found.begins.size
@@ -299,6 +300,8 @@ def _step_table(work: AllWork, options: ViewOptions) -> tuple[ReportTable | None
         return None, notes
     if by_host:
         notes.append("no launch of the device work is known: a step is the time of its range on the host")
+    elif ahead:
+        notes.append("the host runs ahead: a step on a device is from the end of the last work of the step before")
     else:
         notes.append("a step on a device: from the first work launched in it to that of the next step")
     columns = [*devices.identity(chosen), _SHOWN["step"].column(numbers), *_part_columns(parts)]

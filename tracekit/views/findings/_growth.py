@@ -7,7 +7,7 @@ import numpy as np
 from tracekit.analysis.segments import rows_by
 from tracekit.analysis.trend import chance_of_rise, median_slope
 from tracekit.index.grouping import group_by
-from tracekit.index.lanes import device_label
+from tracekit.index.lanes import device_in
 from tracekit.model.arrow import F64, I64
 from tracekit.model.report import Finding
 from tracekit.model.schema import Kind
@@ -51,7 +51,7 @@ def memory_growth(facts: Facts) -> RuleResult:
         if grown < facts.thresholds["growth_bytes"] or late < _LATE * slope or chance_of_rise(lows) > CHANCE:
             continue
         device = place.labels[2][number]
-        where = "host" if device is None else device_label(device)
+        where = "host" if device is None else device_in(facts.index.run, place.labels[0][number], device)
         label = " · ".join(filter(None, (facts.label(owner), where)))
         cells = facts.cells("memory", label, ("increased", "allocations"), name=label, type="allocated")
         found.append(

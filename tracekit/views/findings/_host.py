@@ -14,6 +14,7 @@ from tracekit.analysis.series import judge
 from tracekit.index import gaps as _gaps
 from tracekit.index import launches
 from tracekit.index.devices import IndexedDevice
+from tracekit.index.lanes import device_in
 from tracekit.model.arrow import I64, Mask
 from tracekit.model.report import Finding
 from tracekit.model.schema import API_CALLS, Kind
@@ -200,11 +201,12 @@ def launch_bound(facts: Facts) -> RuleResult:
         without = "" if whole == high - low else " (loading, pauses and first steps not counted)"
         times[facts.label(owner)] = idle
         operators = facts.has_operators(owner)
+        word = device_in(facts.index.run, device.source, device.device).split()[0]
         found.append(
             Finding(
                 "launch-bound",
                 facts.label(owner),
-                f"The GPU waits {whole_percent(taken / whole)} of {where}{without}: the host launches too late. "
+                f"The {word} waits {whole_percent(taken / whole)} of {where}{without}: the host launches too late. "
                 f"{whole_percent(float(short))} of {own.size:,} kernels take less than the {span(apart)} from one "
                 "launch to the next.",
                 tuple(

@@ -10,7 +10,7 @@ from tracekit.analysis.intervals import Ranges, clip, gaps, intersection, length
 from tracekit.analysis.segments import rows_by
 from tracekit.index import collectives, matched_collectives
 from tracekit.index.grouping import group_by
-from tracekit.index.lanes import device_label
+from tracekit.index.lanes import device_in
 from tracekit.index.matched_collectives import MatchedCollectives
 from tracekit.model.arrow import I64, Mask
 from tracekit.model.report import Finding
@@ -188,7 +188,7 @@ def shared_device(facts: Facts) -> RuleResult:
         changes = int(np.count_nonzero(np.diff(owner[mine])))
         if changes < LEAST_CHANGES:
             continue
-        device = device_label(place.labels[1][number])
+        device = device_in(facts.index.run, *(labels[number] for labels in place.labels))
         for one in who.tolist():
             others = merge(starts[mine[owner[mine] != one]], ends[mine[owner[mine] != one]])
             low, high = facts.window(one)

@@ -17,6 +17,9 @@ from tracekit.views.findings._lost import RULE
 MOST = 0.5
 """The least part of a symptom's time that lies in its cause's."""
 
+EARLY = 3
+"""The first screen shows so many findings."""
+
 
 def explained(results: Mapping[str, RuleResult], findings: list[Finding], causes: Sequence[str]) -> list[Finding]:
     """Return the findings, each with the rule that is its cause, where another one of them is.
@@ -78,6 +81,18 @@ def in_order(findings: list[Finding]) -> list[Finding]:
     for root in roots:
         out += [each for each in _family(root, tree) if each not in out]
     return out
+
+
+def with_idle_early(findings: list[Finding], rule: str) -> list[Finding]:
+    """Return the findings with idle time of this rule in the third place at the latest, if it is the larger one there.
+
+    Low confidence puts it behind all others, but a first screen of three findings must not hide the largest part.
+    """
+    place = next((place for place, each in enumerate(findings) if each.rule == rule), -1)
+    if place < EARLY or findings[place].saving_ns <= findings[EARLY - 1].saving_ns:
+        return findings
+    rest = [*findings[:place], *findings[place + 1 :]]
+    return [*rest[: EARLY - 1], findings[place], *rest[EARLY - 1 :]]
 
 
 def _family(root: Finding, tree: Mapping[str, list[Finding]]) -> list[Finding]:

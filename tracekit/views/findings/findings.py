@@ -22,9 +22,11 @@ from dataclasses import replace
 from tracekit.index import collectives, grouping, matched_collectives
 from tracekit.index import owners as _owners
 from tracekit.index import steps as _steps
+from tracekit.index.sources import synthetic_sources
 from tracekit.index.trace_index import TraceIndex
 from tracekit.model import arrow
 from tracekit.model.report import Column, Finding, ReportTable, Section
+from tracekit.model.schema import DEVICE_WORK, Kind
 from tracekit.model.units import Unit
 from tracekit.views import tabulate
 from tracekit.views.base import View, ViewColumn, ViewOptions
@@ -89,6 +91,8 @@ What a rule needs is in its own declaration.
 THRESHOLDS = tuple(dict.fromkeys((LEAST_SHARE, *(spec for rule in RULES for spec in rule.thresholds))))
 """The thresholds of all rules; a threshold that two rules share is there once."""
 
+_FEW_RULES = 2
+"""With so few rules, a trace without GPU activity was not examined."""
 _TITLE = "Findings"
 _CAUSES = tuple(
     rule.name for rule in sorted((r for r in RULES if r.precedence is not None), key=lambda r: r.precedence or 0)
@@ -153,7 +157,8 @@ def _checked_rules(index: TraceIndex, options: ViewOptions) -> tuple[list[Findin
     if not unanswered.findings:
         del results[_unexplained.UNEXPLAINED_IDLE.name]
     findings = _relations.in_order(_lost.reserved(_relations.explained(results, findings, _CAUSES)))
-    notes = _checked(results, findings)
+    findings = _relations.with_idle_early(findings, _unexplained.NAME)
+    notes = _checked(results, findings, index)
     if len(facts.owners) > facts.examined and not len(facts.graphs) < facts.examined:
         notes.append(f"only the first {facts.examined:,} of {len(facts.owners):,} ranks or inputs were checked")
     return findings, notes
@@ -204,19 +209,20 @@ def _table(findings: list[Finding], options: ViewOptions) -> tuple[ReportTable, 
     return replace(table, columns=shown), [findings[place] for place in order]
 
 
-def _checked(results: dict[str, RuleResult], findings: list[Finding]) -> list[str]:
+def _checked(results: dict[str, RuleResult], findings: list[Finding], index: TraceIndex) -> list[str]:
     """Return a note on the rules that found nothing, and one on the rules that could not be checked."""
     notes = []
     clean = [name for name, found in results.items() if not found.findings and not found.why_not]
     unable = [(name, found.why_not) for name, found in results.items() if found.why_not and not found.findings]
-    if clean:
+    if clean and not findings and len(clean) <= _FEW_RULES and not index.kind_mask(DEVICE_WORK).any():
+        # "Nothing found" would sound as if the run had been examined.
+        few = f"only {' and '.join(clean)} could be checked"
+        notes.append(f"No findings: {few}; {_what_is_missing(index).replace('the rules', 'the other rules', 1)}")
+    elif clean:
         notes.append(f"{'checked and not found' if findings else 'nothing found; checked'}: {', '.join(clean)}")
     elif not findings:
         # A summary lists it with the other empty views; this view alone gives the reasons.
-        notes.append(
-            "No findings: the rules need GPU or step data. Record GPU activity and steps "
-            "(PyTorch: ProfilerActivity.CUDA and a schedule)."
-        )
+        notes.append(f"No findings: {_what_is_missing(index)}")
     reasons: dict[str, list[str]] = {}
     for name, why in unable:
         reasons.setdefault(why, []).append(name)
@@ -224,6 +230,25 @@ def _checked(results: dict[str, RuleResult], findings: list[Finding]) -> list[st
         texts = [f"{', '.join(names)} ({why})" for why, names in reasons.items()]
         notes.append(f"not checked: {'; '.join(texts)}")
     return notes
+
+
+def _what_is_missing(index: TraceIndex) -> str:
+    """Return why no rule could be checked, by what the trace has, and what to record."""
+    work = int(index.kind_mask(DEVICE_WORK).sum())
+    if work and len(synthetic_sources(index)) == len(index.run.sources):
+        return "the rules need to know when each event began, which this input does not show."
+    if work:
+        few = f"{grouping.plural('device event', work)} {'is' if work == 1 else 'are'} too few to judge"
+        return f"{few}. Record more of the run, and the host's calls."
+    if index.kind_mask({Kind.STEP}).any():
+        return (
+            "the rules need GPU activity, a data loader or at least 5 steps. Record more steps, and GPU activity "
+            "(PyTorch: ProfilerActivity.CUDA)."
+        )
+    return (
+        "the rules need GPU or step data. Record GPU activity and steps (PyTorch: ProfilerActivity.CUDA and a "
+        "schedule)."
+    )
 
 
 _SHOWS = (

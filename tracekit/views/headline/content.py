@@ -128,10 +128,44 @@ def _quoted(view: str, table: ReportTable, wanted: Sequence[str], first: Sequenc
     """
     names = table.column("name").values
     order = {name: place for place, name in enumerate(first)}
-    rows = sorted(range(len(table)), key=lambda row: (order.get(str(names[row]), len(order)), row))[:NAMES]
+    telling = _telling(table)
+
+    def place(row: int) -> tuple[int, float, int]:
+        return order.get(str(names[row]), len(order)), telling[row], row
+
+    rows = sorted(range(len(table)), key=place)[:NAMES]
     have = {column.name: replace(column, values=[column.values[row] for row in rows]) for column in table.columns}
     shown = (have[name] for name in wanted if name in have and any(cell is not None for cell in have[name].values))
     return QuotedTable(view, table.name, table.title, tuple(shown), len(table) + table.omitted)
+
+
+_METRICS = (
+    ("sm_efficiency", "sm__throughput.avg.pct_of_peak_sustained_elapsed"),
+    ("achieved_occupancy", "sm__warps_active.avg.pct_of_peak_sustained_active"),
+    ("dram_utilization", "dram__throughput.avg.pct_of_peak_sustained_elapsed"),
+    ("flop_sp_efficiency",),
+    ("flop_dp_efficiency",),
+    ("warp_execution_efficiency", "smsp__thread_inst_executed_per_inst_executed.ratio"),
+    ("gld_efficiency",),
+    ("gst_efficiency",),
+    ("ipc", "smsp__inst_executed.avg.per_cycle_active"),
+    ("l2_utilization",),
+    ("stall_memory_dependency",),
+)
+"""Metrics that show how near a kernel is to the peak of the device, first those that show most."""
+
+
+def _telling(table: ReportTable) -> list[float]:
+    """Return a number for each row by which a table of metrics is sorted: small for those that show most, else 0."""
+    have = {column.name: column.values for column in table.columns}
+    metrics, values = have.get("metric"), have.get("avg", ())
+    if metrics is None:
+        return [0] * len(table)
+    if len(set(metrics)) == 1 and all(isinstance(value, int | float) for value in values):
+        # One metric of many kernels: the largest values first.
+        return [-float(value or 0) for value in values]
+    rank = {name: place for place, names in enumerate(_METRICS) for name in names}
+    return [rank.get(str(metric), len(_METRICS)) for metric in metrics]
 
 
 def _says_where(phases: TopNames) -> bool:
@@ -220,7 +254,7 @@ def _names(view: str, table: ReportTable, printed: Sequence[TotalsRow], *, share
             count if isinstance(count := calls[row], int) else None,
             share_of[row] if shares else None,
         )
-        for row in sorted(rows, key=time, reverse=True)[:NAMES]
+        for row in sorted((row for row in rows if time(row) or of), key=time, reverse=True)[:NAMES]
     )
     words = ", ".join(f"{key} {cell}" for key, cell in zip(keys, part, strict=True) if cell is not None)
     title, source = TOP_VIEWS.get(view, table.title.lower()), (total["name"] or "") if total is not None else ""

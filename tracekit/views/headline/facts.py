@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from tracekit.index.devices import by_clock
-from tracekit.index.lanes import device_model
+from tracekit.index.lanes import device_label, device_model
 from tracekit.index.trace_index import index_of
 from tracekit.model.trace import TIMES, SourceFacts, Trace
 from tracekit.model.units import format_span
@@ -28,11 +28,17 @@ def facts_of(trace: Trace, titles: Mapping[str, str]) -> tuple[tuple[str, str], 
     facts = [("format", _some([titles.get(f, f) for f in formats], 3))]
     for key in ("tool", "command"):
         facts.append((key, _some(sorted({str(s.facts[key]) for s in sources if key in s.facts}), 1)))
-    facts.append(("device", _some(sorted({device_model(name) or name for name in trace.run.devices.values()}), 4)))
+    facts.append(("device", _some(_devices(trace), 4)))
     facts.append(_span(trace))
     for name, table in (("events", trace.events), ("totals", trace.totals)):
         facts.append((name, f"{table.num_rows:,}" if table.num_rows else ""))
     return tuple((key, text) for key, text in facts if text)
+
+
+def _devices(trace: Trace) -> list[str]:
+    """Return the models of the devices; of a device whose name has no model, its label."""
+    named = trace.run.devices.items()
+    return sorted({device_model(name) or device_label(device, name) for (_, device), name in named})
 
 
 def _span(trace: Trace) -> tuple[str, str]:

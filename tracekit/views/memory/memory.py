@@ -24,7 +24,7 @@ from tracekit.analysis.segments import rows_by
 from tracekit.index import grouping
 from tracekit.index import host_tree as _host
 from tracekit.index.devices import since_origin
-from tracekit.index.lanes import device_label, owner_labels
+from tracekit.index.lanes import device_in, owner_labels
 from tracekit.index.memory_totals import RUNNING_TOTALS, TYPES, extracted, stated_totals
 from tracekit.index.sources import source_label, source_labels, synthetic_sources
 from tracekit.index.trace_index import TraceIndex
@@ -293,7 +293,7 @@ def _place(index: TraceIndex, rows: I64, args: Chunked) -> tuple[I64, list[str]]
     owners = owner_labels(index, [(s if isinstance(s, int) else 0, r) for s, r in zip(sources, ranks, strict=True)])
     labels = []
     for source, rank, device, place in zip(sources, ranks, devices, words, strict=True):
-        where = str(place) if place else "host" if device is None else device_label(device)
+        where = str(place) if place else "host" if device is None else device_in(index.run, source, device)
         if place and device is not None:
             where = f"{place} {device}"
         labels.append(" · ".join(filter(None, (owners[source if isinstance(source, int) else 0, rank], where))))
@@ -477,7 +477,9 @@ def _counters(index: TraceIndex, found: _MemoryRows, options: ViewOptions) -> Re
         index, [(s if isinstance(s, int) else 0, r) for s, r in zip(*groups.labels[1:3], strict=True)]
     )
     places: list[Cell] = [
-        " · ".join(filter(None, (owners[s if isinstance(s, int) else 0, r], "" if d is None else device_label(d))))
+        " · ".join(
+            filter(None, (owners[s if isinstance(s, int) else 0, r], "" if d is None else device_in(index.run, s, d)))
+        )
         or None
         for s, r, d in zip(*groups.labels[1:], strict=True)
     ]
