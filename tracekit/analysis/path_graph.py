@@ -23,6 +23,8 @@ from tracekit.analysis.segments import (
 )
 from tracekit.model.arrow import I64, Codes, Mask, Numbers
 
+__all__ = ["PathDevice", "PathHost", "PathNodes", "PathPart", "Waits", "build_nodes", "in_order", "pieces_of"]
+
 # The nodes of a critical path's graph: host threads cut into stretches, device work on streams (see critical_path).
 
 

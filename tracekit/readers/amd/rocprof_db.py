@@ -51,6 +51,8 @@ if TYPE_CHECKING:
     from tracekit.model.trace import Ledger
     from tracekit.readers.source import Source
 
+__all__ = ["read", "sniff"]
+
 _TABLES = frozenset({"KERN", "A", "HIP", "HSA", "KFD", "OPS", "COPY", "rocTX", "MM"})
 
 

@@ -50,6 +50,8 @@ if TYPE_CHECKING:
     from tracekit.model.trace import Ledger
     from tracekit.readers.source import Source
 
+__all__ = ["read", "sniff"]
+
 
 def sniff(head: Head) -> Confidence:
     """Return YES for an object whose first member has the name of the tool."""

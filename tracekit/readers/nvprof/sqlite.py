@@ -75,6 +75,8 @@ if TYPE_CHECKING:
     from tracekit.model.trace import Ledger
     from tracekit.readers.source import Source
 
+__all__ = ["read", "sniff"]
+
 
 def sniff(head: Head) -> Confidence:
     """Return YES for the two tables that every such database has."""

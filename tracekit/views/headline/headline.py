@@ -39,6 +39,8 @@ from tracekit.views.headline.facts import why_not
 from tracekit.views.steps import steps as _steps
 from tracekit.views.totals import count_totals
 
+__all__ = ["find"]
+
 COLUMNS = breakdown.VIEW.columns | _steps.VIEW.columns
 FINDINGS = 3
 """The most findings of the first screen."""
