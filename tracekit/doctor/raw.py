@@ -340,11 +340,9 @@ def check(source: Source, ledger: FullLedger, *, per_unit: int) -> tuple[list[Fo
 
 def _light(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Yield the rows without the args of all but arrows."""
-    place = None
     for batch in batches:
         if not batch.num_rows:
             continue
-        place = batch.schema.get_field_index("args") if place is None else place
         kinds = arrow.encoded(batch.column("kind"))
         flow = np.array([text == Kind.FLOW for text in arrow.texts(kinds.dictionary)])[arrow.codes(kinds)]
         args = batch.column("args")
@@ -352,7 +350,7 @@ def _light(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             kept = arrow.nulls(len(args), args.type)
             if flow.any():
                 kept = events.where(flow, args, kept)
-            batch = batch.set_column(place, batch.schema.field(place), kept)
+            batch = arrow.with_column(batch, "args", kept)
         yield batch
 
 

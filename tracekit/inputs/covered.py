@@ -17,7 +17,7 @@ import pyarrow as pa
 from tracekit.analysis.covered import covers
 from tracekit.model import arrow, schema
 from tracekit.model.args import with_member
-from tracekit.model.arrow import I64, Column, Mask, Rows, pc
+from tracekit.model.arrow import I64, Mask, Rows, pc
 from tracekit.model.display import escape_controls, shortened
 from tracekit.model.schema import DEVICE_WORK
 from tracekit.model.trace import Ledger, Run, SourceFacts
@@ -165,8 +165,10 @@ def without_durations(table: pa.Table, covers: Sequence[Cover]) -> tuple[pa.Tabl
         args = arrow.in_one(table.column("args"))
         old = arrow.take(args, np.array([row for row, _ in found])).to_pylist()
         new = [with_member(text, "measured_dur_ns", key[2]) for text, (_, key) in zip(old, found, strict=True)]
-        table = _with(table, "args", pc.replace_with_mask(args, arrow.array(mask), arrow.array(new, args.type)))
-    table = _with(table, "dur_ns", arrow.array(length, mask=mask | ~known)) if found else table
+        table = arrow.with_column(
+            table, "args", pc.replace_with_mask(args, arrow.array(mask), arrow.array(new, args.type))
+        )
+    table = arrow.with_column(table, "dur_ns", arrow.array(length, mask=mask | ~known)) if found else table
     return table, [replace(wanted[key], start_ns=int(starts[row])) for row, key in found]
 
 
@@ -205,11 +207,6 @@ def _is_work(batch: pa.RecordBatch) -> Mask:
     table = np.array([text in DEVICE_WORK for text in arrow.texts(kinds.dictionary)] or [False], np.bool_)
     found: Mask = table[arrow.codes(kinds)]
     return found
-
-
-def _with(table: pa.Table, name: str, column: Column) -> pa.Table:
-    place = table.schema.get_field_index(name)
-    return table.set_column(place, table.schema.field(place), column)
 
 
 def _with_null(batch: pa.RecordBatch, column: str) -> I64:

@@ -56,6 +56,7 @@ __all__ = [
     "texts",
     "valid",
     "view",
+    "with_column",
 ]
 
 # Names for the types of numpy arrays, for the whole package.
@@ -82,6 +83,7 @@ Value: TypeAlias = "pa.Scalar[Any] | bool | int | float | str | bytes | None"
 
 V = TypeVar("V", "pa.Array[Any]", "pa.ChunkedArray[Any]")
 Tabular = TypeVar("Tabular", "pa.Array[Any]", "pa.ChunkedArray[Any]", pa.RecordBatch, pa.Table)
+ColumnTable = TypeVar("ColumnTable", pa.RecordBatch, pa.Table)
 G = TypeVar("G", bound=np.generic)
 
 
@@ -179,6 +181,12 @@ def nulls(size: int, type: pa.DataType) -> Column:
 def take(data: Tabular, rows: Rows) -> Tabular:
     """Return the rows of a column, batch or table in the order of `rows`."""
     return data.take(array(rows))
+
+
+def with_column(table: ColumnTable, name: str, values: Column) -> ColumnTable:
+    """Return a batch or table with other values in one of its columns, which keeps its place and type."""
+    place = table.schema.get_field_index(name)
+    return table.set_column(place, table.schema.field(place), values.cast(table.schema.field(place).type))
 
 
 def in_one(column: Chunked) -> Column:

@@ -24,7 +24,7 @@ from tracekit.index.grouping import Key, too_long
 from tracekit.index.matched_collectives import Candidates
 from tracekit.index.trace_index import TraceIndex, index_of, notes_on_rows
 from tracekit.inputs.run_facts import join_runs
-from tracekit.model import arrow, schema
+from tracekit.model import arrow
 from tracekit.model.arrow import I64
 from tracekit.model.display import plural
 from tracekit.model.report import Cell
@@ -254,10 +254,9 @@ class Merged:
         shares = [self._shares[number] for number in sorted(self._shares)]
         run, ledgers = Run(origin_ns=origin_ns), list[Ledger]()
         tables, first = [], [0]
-        at = schema.EVENTS.get_field_index("event_id")
         for share in shares:
             ids = arrow.array(np.arange(share.rows.num_rows) + first[-1])
-            tables.append(share.rows.set_column(at, schema.EVENTS.field(at), ids))
+            tables.append(arrow.with_column(share.rows, "event_id", ids))
             first.append(first[-1] + share.rows.num_rows)
             ledgers += share.ledgers
         join_runs(run, [share.run for share in shares])

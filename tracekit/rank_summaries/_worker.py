@@ -274,9 +274,8 @@ def _share(task: RankTask) -> RankSummary:
 
 def shifted(share: RankSummary, by_ns: int) -> RankSummary:
     """Return a share whose times are that much later."""
-    at = schema.EVENTS.get_field_index("ts_ns")
     starts = arrow.array(arrow.ints(share.rows.column("ts_ns")) + by_ns)
-    rows = share.rows.set_column(at, schema.EVENTS.field(at), starts)
+    rows = arrow.with_column(share.rows, "ts_ns", starts)
     of = share.candidates
     return replace(share, rows=rows, candidates=replace(of, starts=of.starts + by_ns, ends=of.ends + by_ns))
 

@@ -462,7 +462,6 @@ def repairs(clocks: Mapping[tuple[int, int], DeviceClock]) -> list[DeviceLine]:
 
 def device_rows_mover(lines: Sequence[DeviceLine]) -> Callable[[pa.RecordBatch], pa.RecordBatch]:
     """Return the function that moves the rows of devices in a batch, start and end alike."""
-    at, of_dur = (schema.EVENTS.get_field_index(name) for name in ("ts_ns", "dur_ns"))
     line_of = {(each.pid, each.device): each for each in lines}
 
     def move(batch: pa.RecordBatch) -> pa.RecordBatch:
@@ -481,9 +480,8 @@ def device_rows_mover(lines: Sequence[DeviceLine]) -> Callable[[pa.RecordBatch],
         if not (begins != starts).any():
             return batch
         known = arrow.valid(batch.column("dur_ns"))
-        batch = batch.set_column(at, schema.EVENTS.field(at), arrow.array(begins))
-        lasting = arrow.array(ends - begins, mask=~known)
-        return batch.set_column(of_dur, schema.EVENTS.field(of_dur), lasting)
+        batch = arrow.with_column(batch, "ts_ns", arrow.array(begins))
+        return arrow.with_column(batch, "dur_ns", arrow.array(ends - begins, mask=~known))
 
     return move
 

@@ -346,8 +346,7 @@ def _with_member(batch: pa.RecordBatch, rows: Mask, members: Column) -> pa.Recor
 
 def _with(batch: pa.RecordBatch, columns: Mapping[str, Column]) -> pa.RecordBatch:
     for name, column in columns.items():
-        at = batch.schema.get_field_index(name)
-        batch = batch.set_column(at, schema.EVENTS.field(name), column)
+        batch = arrow.with_column(batch, name, column)
     return batch
 
 

@@ -24,7 +24,6 @@ from tracekit.readers.packets.rows import (
     LAST,
     MARK,
     PLAIN,
-    SCHEMA,
     START,
     STEP,
     WHOLE,
@@ -117,7 +116,7 @@ class PerfettoLanes:
             ("shape", arrow.array(np.zeros(len(shape), np.int64))),
             ("held", arrow.nulls(len(shape), HELD)),
         ):
-            rows = rows.set_column(SCHEMA.get_field_index(name), SCHEMA.field(name), values)
+            rows = arrow.with_column(rows, name, values)
         return rows
 
     def batch(self, rows: pa.Table, dur: I64, args: Column) -> pa.RecordBatch:

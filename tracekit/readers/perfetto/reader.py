@@ -259,7 +259,7 @@ class _PerfettoReading:
         first = self._rows
         self._rows += table.num_rows
         seq = arrow.array(np.arange(first, self._rows))
-        return table.set_column(SCHEMA.get_field_index("seq"), SCHEMA.field("seq"), seq)
+        return arrow.with_column(table, "seq", seq)
 
     def _sort(self, table: pa.Table, blocks: Blocks, arrows: Sorter, waiting: Sorter | None) -> None:
         """Give rows to the sorter that they belong to; drop those whose time is not known."""
@@ -311,7 +311,7 @@ class _PerfettoReading:
                 continue
             code[mine] = -1
         for name, values in (("clock", code), ("ts", ts)):
-            table = table.set_column(SCHEMA.get_field_index(name), SCHEMA.field(name), arrow.array(values))
+            table = arrow.with_column(table, name, arrow.array(values))
         return table
 
     def _describe(self) -> None:

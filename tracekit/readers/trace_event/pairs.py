@@ -145,10 +145,9 @@ class Pairs:
         rows = match.table.select(schema.EVENTS.names)
         rows = arrow.take(rows, begin)
         dur = np.where(known, match.ts[end] - match.ts[begin], 0)
-        place = rows.schema.get_field_index
-        rows = rows.set_column(place("dur_ns"), schema.EVENTS.field("dur_ns"), arrow.array(dur, mask=~known))
+        rows = arrow.with_column(rows, "dur_ns", arrow.array(dur, mask=~known))
         args = _joined_args(match.table.column("args").to_pylist(), begin, end)
-        rows = rows.set_column(place("args"), schema.EVENTS.field("args"), arrow.array(args, pa.string()))
+        rows = arrow.with_column(rows, "args", arrow.array(args, pa.string()))
         yield from rows.replace_schema_metadata(schema.EVENTS.metadata).to_batches(max_chunksize=BATCH_ROWS)
 
     def _account(self, match: _Match, begin: I64) -> None:

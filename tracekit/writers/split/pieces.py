@@ -122,17 +122,14 @@ class Piece:
             yield from table.to_batches()
             return
         dur = np.where(changed, stop - start, lasting)
-        table = _with(table, "ts_ns", arrow.array(start))
+        table = arrow.with_column(table, "ts_ns", arrow.array(start))
         missing = ~arrow.valid(table.column("dur_ns"))
-        table = _with(table, "dur_ns", arrow.array(dur, mask=missing))
-        table = _with(table, "args", _marked(table.column("args").combine_chunks(), changed, begin, lasting, part))
+        table = arrow.with_column(table, "dur_ns", arrow.array(dur, mask=missing))
+        table = arrow.with_column(
+            table, "args", _marked(table.column("args").combine_chunks(), changed, begin, lasting, part)
+        )
         order = np.lexsort((-np.where(missing, -1, dur), start))
         yield from arrow.take(table, order).combine_chunks().to_batches()
-
-
-def _with(table: pa.Table, name: str, values: Column) -> pa.Table:
-    at = table.schema.get_field_index(name)
-    return table.set_column(at, table.schema.field(at), values)
 
 
 def _marked(args: Column, changed: Mask, begin: I64, lasting: I64, part: I64) -> Column:
