@@ -150,10 +150,10 @@ def _rows(parts: list[tuple[I64, ...]]) -> LaunchRows:
 
 def look(batches: Iterable[pa.RecordBatch]) -> LaunchLook:
     """Return the calls and the device work of an input."""
-    found = LaunchLook()
+    launch_look = LaunchLook()
     for batch in batches:
-        found.see(batch)
-    return found
+        launch_look.see(batch)
+    return launch_look
 
 
 def with_null(column: Column) -> I64:
@@ -191,8 +191,11 @@ def between(host: LaunchLook, device: LaunchLook, host_origin_ns: int, device_or
     both_state = bool((calls.pid != UNKNOWN).all() and (work.pid != UNKNOWN).all())
     if not both_state and np.unique(calls.pid).size > 1:
         return None  # ids of several processes
-    own = device.calls
-    if own.pid.size and np.isin(work.correlation, own.correlation[own.correlation != UNKNOWN]).mean() > OUTLIERS:
+    host_calls = device.calls
+    if (
+        host_calls.pid.size
+        and np.isin(work.correlation, host_calls.correlation[host_calls.correlation != UNKNOWN]).mean() > OUTLIERS
+    ):
         return None  # the work has its calls in its own input
     again = host.work
     if again.pid.size and np.isin(work.correlation, again.correlation).mean() > OUTLIERS:
@@ -242,11 +245,11 @@ def clock_of(
     # Synchronizing waits for the device of its own process: for another one it would not.
     alone = np.unique(work.device).size == 1 and np.unique(calls.pid).size == 1
     waits = ((calls.marks & WAITER) != 0) & alone
-    own = LaunchCalls(
+    its_calls = LaunchCalls(
         key, calls.starts + host_origin_ns, calls.ends + host_origin_ns, waits, (calls.marks & _COPIER) != 0
     )
     theirs = LaunchedRows(work_key, work.starts + device_origin_ns, work.ends + device_origin_ns, work.marks == 1)
-    return device_clock(own, theirs, (step or step_of(calls.starts)) + step_of(work.starts) - 2)
+    return device_clock(its_calls, theirs, (step or step_of(calls.starts)) + step_of(work.starts) - 2)
 
 
 def step_of(times: I64) -> int:
@@ -271,7 +274,7 @@ def launched_pairs(looks: Mapping[int, LaunchLook], inputs: Mapping[int, Clocked
     Where the user names the method for an input with device work, or for all, it need not be proved that both are of
     one program; several inputs that could have its calls are none.
     """
-    found = []
+    pairs = []
     for device, work in looks.items():
         named = inputs[device].choice == LAUNCHES
         every: list[tuple[int, Between]] = []
@@ -283,8 +286,8 @@ def launched_pairs(looks: Mapping[int, LaunchLook], inputs: Mapping[int, Clocked
                 every.append((host, met))
         same = [each for each in every if each[1].same] or (every if named else [])
         if len(same) == 1:
-            found.append(LaunchClocks(same[0][0], device, same[0][1].clock))
-    return found
+            pairs.append(LaunchClocks(same[0][0], device, same[0][1].clock))
+    return pairs
 
 
 def place_by_launches(
@@ -355,26 +358,26 @@ def _line(each: LaunchClocks, bounds: Bounds, inputs: Mapping[int, Clocked]) -> 
     )
 
 
-def within(found: LaunchLook) -> dict[tuple[int, int], DeviceClock]:
+def within(looked: LaunchLook) -> dict[tuple[int, int], DeviceClock]:
     """Return what an input with calls and device work says of the clock of each device, by process and device.
 
     UNKNOWN stands for a process or device that the rows do not state.
     """
-    calls, work = found.calls, found.work
+    calls, work = looked.calls, looked.work
     out: dict[tuple[int, int], DeviceClock] = {}
     of_process = dict(rows_by(calls.pid))
     for pid, places in rows_by(work.pid):
         if pid not in of_process:
             continue
-        mine, theirs = calls.take(of_process[pid]), work.take(places)
+        of_pid, theirs = calls.take(of_process[pid]), work.take(places)
         devices = list(rows_by(theirs.device))
-        step = step_of(mine.starts)
+        step = step_of(of_pid.starts)
         if len(devices) > 1:  # a synchronization waits for one of them, and a device has to do with its own calls alone
-            mine = replace(mine, marks=mine.marks & ~WAITER)
-            mine = mine.take(np.argsort(mine.correlation, kind="stable"))
-        for device, own in devices:
-            rows = theirs.take(own)
-            its = mine if len(devices) == 1 else mine.take(_rows_of(mine.correlation, rows.correlation))
+            of_pid = replace(of_pid, marks=of_pid.marks & ~WAITER)
+            of_pid = of_pid.take(np.argsort(of_pid.correlation, kind="stable"))
+        for device, of_device in devices:
+            rows = theirs.take(of_device)
+            its = of_pid if len(devices) == 1 else of_pid.take(_rows_of(of_pid.correlation, rows.correlation))
             clock = clock_of(its, rows, (its.correlation, rows.correlation), step=step)
             if clock is not None:
                 out[pid, device] = clock
@@ -386,8 +389,8 @@ def _rows_of(ascending: I64, wanted: I64) -> I64:
     wanted = np.unique(wanted)
     first, last = np.searchsorted(ascending, wanted), np.searchsorted(ascending, wanted, "right")
     count = last - first
-    found: I64 = np.arange(count.sum()) + np.repeat(first - np.cumsum(count) + count, count)
-    return found
+    rows: I64 = np.arange(count.sum()) + np.repeat(first - np.cumsum(count) + count, count)
+    return rows
 
 
 def contradictions(clocks: Mapping[tuple[int, int], DeviceClock], *, cut: bool = False) -> str:
@@ -473,10 +476,13 @@ def device_rows_mover(lines: Sequence[DeviceLine]) -> Callable[[pa.RecordBatch],
         begins, ends = starts.copy(), starts + lengths
         rows = np.flatnonzero(on_device)
         for _, places in rows_by(one_key([pid[rows], device[rows]], rows.size)):
-            mine = rows[places]
-            each = line_of.get((int(pid[mine[0]]), int(device[mine[0]])))
+            of_device = rows[places]
+            each = line_of.get((int(pid[of_device[0]]), int(device[of_device[0]])))
             if each is not None:
-                begins[mine], ends[mine] = each.line.corrected(starts[mine]), each.line.corrected(ends[mine])
+                begins[of_device], ends[of_device] = (
+                    each.line.corrected(starts[of_device]),
+                    each.line.corrected(ends[of_device]),
+                )
         if not (begins != starts).any():
             return batch
         known = arrow.valid(batch.column("dur_ns"))
@@ -488,14 +494,14 @@ def device_rows_mover(lines: Sequence[DeviceLine]) -> Callable[[pa.RecordBatch],
 
 def repair_text(lines: Sequence[DeviceLine]) -> str:
     """Return the sentence of a note on rows that were moved, "" where none are."""
-    mine = [each for each in lines if each.line.offset or each.line.drift]
-    if not mine:
+    moved = [each for each in lines if each.line.offset or each.line.drift]
+    if not moved:
         return ""
     parts = []
-    for each in mine[:3]:
+    for each in moved[:3]:
         name = "device" if each.device == UNKNOWN else f"device {each.device}"
         drift = f" and {-each.line.drift * 1e6:+.3f} ppm" if each.line.drift else ""
         parts.append(f"{name} by {-each.line.offset:+,} ns{drift}")
-    more = ", ..." if len(mine) > 3 else ""
+    more = ", ..." if len(moved) > 3 else ""
     how = "the smallest shift with which no work starts before its launch; the true one may be larger"
     return f"rows of devices are moved: {', '.join(parts)}{more}: {how}"
