@@ -1,4 +1,4 @@
-"""Who may import whom: DESIGN's floors and walls, held against every import of the package, lazy ones too."""
+"""Who may import whom: floors and walls as a table, held against every import of the package, lazy ones too."""
 
 from __future__ import annotations
 

@@ -570,6 +570,8 @@ def connected(nodes: PathNodes, *, main: int) -> PathGraph:
         raise OverflowError("the window is longer than nine years")
 
     places = np.arange(count)
+    # A node begins when the one before it in its lane has ended, unless a launch or a wait ends later: the last of them
+    # binds it.
     follows = np.zeros(count, np.bool_)
     follows[1:] = nodes.chain[1:] == nodes.chain[:-1]
     gap = np.zeros(count, np.int64)
@@ -577,6 +579,7 @@ def connected(nodes: PathNodes, *, main: int) -> PathGraph:
     bind = np.where(follows, places - 1, -1)
     ready = np.where(follows, nodes.starts - gap, nodes.begin)  # every node ends later than the window begins
 
+    # Clocks that disagree make edges back in time. A path cannot follow these, so they are no edges.
     launch = nodes.launch
     launch[~in_order(nodes, launch, places)] = -1
     by_launch = (launch >= 0) & (nodes.ends[launch] > ready)
@@ -584,6 +587,7 @@ def connected(nodes: PathNodes, *, main: int) -> PathGraph:
 
     keep = in_order(nodes, nodes.join_tail, nodes.join_head)
     head, tail, which = nodes.join_head[keep], nodes.join_tail[keep], nodes.join_wait[keep]
+    # Where a node has several waits, the one that ended last counts: it becomes the last of its run.
     order = np.lexsort((tail, nodes.ends[tail], head))
     head, tail, which = head[order], tail[order], which[order]
     final = np.flatnonzero(np.append(head[1:] != head[:-1], True)) if head.size else head

@@ -744,6 +744,8 @@ def build_nodes(
     woken, unseen_pauses = between_threads(host, timed, first, last, low, main)
     lone = _lone(work)
 
+    # An edge joins whole nodes, so threads are cut wherever a launch, a wait or the end of one may begin or end an
+    # edge.
     splits = [(host.threads[work.launch[work.launch >= 0]], work.release[work.launch >= 0])]
     splits.append((np.full(lone.size, main), work.starts[lone]))
     splits += [(stop.threads, at) for stop in stops for at in (stop.froms, stop.untils)]
@@ -767,9 +769,11 @@ def build_nodes(
     launch = np.full(work.rows.size, -1, np.int64)
     # Work that began before the window depends on nothing: no piece ends by then.
     hangs = np.flatnonzero(work.launch >= 0)
+    # A launch hangs from the last piece of its thread that ended by the time at which the call let the work go.
     found = search(bounds, free.ends, host.threads[work.launch[hangs]], work.release[hangs], "right") - 1
     real = found >= bounds[host.threads[work.launch[hangs]]]
     launch[hangs[real]] = found[real]
+    # Work without a launch call hangs from the main thread: something launched it by the time it began (see _lone).
     if main < threads:
         found = search(bounds, free.ends, np.full(lone.size, main), work.starts[lone], "right") - 1
         launch[lone] = np.where(found >= bounds[main], found, -1)
@@ -782,6 +786,7 @@ def build_nodes(
         tails.append(count + stop.works[known])
         numbers.append(stop.numbers[known])
     stream_heads, stream_tails = streams_for_streams(work, waits)
+    # The nodes of devices are numbered behind those of the host.
     heads.append(count + stream_heads)
     tails.append(count + stream_tails)
     numbers.append(np.full(stream_heads.size, -1, np.int64))

@@ -36,7 +36,6 @@ RECORD = frozenset({"source", "event_id"})
 _NO_STREAMS_OF = ("rocprof", "ROCprofiler", "rocmProfileData", "Ascend", "XPlane", "JAX", "ONNX", "Perfetto", "Intel")
 """Begins of the names of tools whose streams are of another kind; a file that was converted keeps the name."""
 _OUTSIDE = ("[Unified Memory", "[CUDA Unified Memory", "[CUDA graph ")
-_NONE = np.iinfo(np.int64).min
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +91,9 @@ class StreamWork:
         inside = np.array([not text.startswith(_OUTSIDE) for text in texts], np.bool_)[name]
         kinds = arrow.encoded(batch.column("kind"))
         kind = np.array([self._names.setdefault(text, len(self._names)) for text in arrow.texts(kinds.dictionary)])
-        columns = [_with_null(batch, column)[rows] for column in ("ts_ns", "dur_ns", "event_id", "correlation")]
+        columns = [
+            arrow.ints_or_least(batch.column(column))[rows] for column in ("ts_ns", "dur_ns", "event_id", "correlation")
+        ]
         columns += [own[name], kind[arrow.codes(kinds)[rows]]]
         self._count += rows.size
         self._parts.append(np.stack([self._lanes_of(batch, rows), *columns])[:, inside])
@@ -101,7 +102,10 @@ class StreamWork:
 
     def _lanes_of(self, batch: pa.RecordBatch, rows: Rows) -> I64:
         """Return a number for the stream of each row."""
-        codes, columns = np.zeros(rows.size, np.int64), [_with_null(batch, column)[rows] for column in _LANE]
+        codes, columns = (
+            np.zeros(rows.size, np.int64),
+            [arrow.ints_or_least(batch.column(column))[rows] for column in _LANE],
+        )
         for values in columns:
             if (values != values[0]).any():
                 distinct, code = np.unique(values, return_inverse=True)
@@ -207,8 +211,3 @@ def _is_work(batch: pa.RecordBatch) -> Mask:
     table = np.array([text in DEVICE_WORK for text in arrow.texts(kinds.dictionary)] or [False], np.bool_)
     found: Mask = table[arrow.codes(kinds)]
     return found
-
-
-def _with_null(batch: pa.RecordBatch, column: str) -> I64:
-    values = batch.column(column)
-    return np.where(arrow.valid(values), arrow.ints(values), _NONE)

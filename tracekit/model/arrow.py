@@ -44,6 +44,7 @@ __all__ = [
     "floats",
     "in_one",
     "ints",
+    "ints_or_least",
     "joined",
     "nulls",
     "optional_texts",
@@ -214,6 +215,11 @@ def ints(values: Values, null: int = 0) -> I64:
     array([ 1, -1,  3])
     """
     return _filled(values, null).astype(np.int64, copy=False)
+
+
+def ints_or_least(values: Values) -> I64:
+    """Return an integer column as int64, with the least int64 for null, which a narrower column could not hold."""
+    return np.where(valid(values), ints(values), np.iinfo(np.int64).min)
 
 
 def floats(values: Values, null: float = np.nan) -> F64:

@@ -108,12 +108,14 @@ def summary(
     shown = shown or ViewOptions()
     names = _names(views, shown)
     refuse_unknown_options(options.options)
+    # These two methods compare the events of two inputs, which are never in memory together here.
     for method in (RANGES, LAUNCHES):
         if method in (options.align.method, *options.align.inputs.values()):
             raise UsageError(
                 sentence(Option("align", str(method)), ": not for ranks that are read apart"),
                 choices=("auto", "collectives", "wall-clock", "none"),
             )
+    # One file by two names would count as two ranks.
     items, again = without_copies(given or expand(inputs))
     of_ranks = replace(options, progress=None, more_columns=None, partial=False, same_process=False, align=Align())
     of_ranks = replace(of_ranks, columns=pipeline.columns_of(SHARED), args_of=pipeline.args_of(SHARED))
@@ -148,6 +150,7 @@ def summary(
     if not views and not shown.by:
         plain = replace(ViewOptions(values=shown.values), op_detail=False)
         first = headline.find(index, section if how == plain else lambda name: _section(name, plain))
+        # The rules of `findings` need all events at once. The stragglers, which the view of ranks names, are known.
         late = [note for note in section("ranks").notes if note.startswith(ranks_view.STRAGGLER)]
         first = replace(
             first,

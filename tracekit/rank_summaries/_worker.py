@@ -252,7 +252,7 @@ def _share(task: RankTask) -> RankSummary:
     steps = extents.steps
     pieces = index.pick(DEVICE_WORK)
     return RankSummary(
-        _small(trace.run),
+        Run(trace.run.origin_ns, trace.run.sources, devices=trace.run.devices),
         trace.ledgers,
         trace.events.num_rows,
         rows,
@@ -278,11 +278,6 @@ def shifted(share: RankSummary, by_ns: int) -> RankSummary:
     rows = arrow.with_column(share.rows, "ts_ns", starts)
     of = share.candidates
     return replace(share, rows=rows, candidates=replace(of, starts=of.starts + by_ns, ends=of.ends + by_ns))
-
-
-def _small(run: Run) -> Run:
-    """Return the facts of a run that outputs of a summary have."""
-    return Run(run.origin_ns, run.sources, devices=run.devices)
 
 
 def _skeleton(index: TraceIndex, owners: _owners.Owners) -> tuple[pa.Table, I64]:

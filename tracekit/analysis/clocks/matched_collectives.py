@@ -379,6 +379,8 @@ def relate(
         True,
     )
     waiting = [number for number in range(n_clocks) if number != reference]
+    # From the reference outwards, a round at a time: a clock that shares too few meetings with the reference may share
+    # enough with a clock that was related in an earlier round.
     while waiting:
         shared = [int(np.count_nonzero(known[of[clock == number]])) for number in waiting]
         reached = [number for number, many in zip(waiting, shared, strict=True) if many >= LEAST_MEETINGS]
@@ -407,6 +409,8 @@ def relate(
         for number, new in fresh:  # after the round: the order of clocks has no meaning
             of_clock = np.flatnonzero(clock == number)
             of_clock = of_clock[~known[of[of_clock]]]
+            # Beyond the ends of its line nothing is known of a clock that jumped, so these meetings relate no other
+            # clock.
             if new.breaks:
                 inside = new.line.corrected(leave[of_clock])
                 of_clock = of_clock[(inside >= new.line.first) & (inside <= new.line.last)]

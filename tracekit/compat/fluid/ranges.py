@@ -70,7 +70,7 @@ def ranges_of(index: TraceIndex) -> FluidRanges:
     events = index.events
     dur = events.column("dur_ns")
     is_range = ~kind_mask(events, NOT_RANGES) & dur.is_valid().to_numpy()
-    is_cut = _holds(events, '"unfinished":true') & is_range
+    is_cut = arrow.bools(pc.match_substring(events.column("args"), '"unfinished":true')) & is_range
     codes, texts = text_codes(events.column("name"))
     names = [*texts, ""]
     is_block = np.array([bool(BLOCK.fullmatch(text)) for text in names], np.bool_)[codes]
@@ -102,10 +102,6 @@ def ranges_of(index: TraceIndex) -> FluidRanges:
         has_gpu,
         tuple(notes),
     )
-
-
-def _holds(events: pa.Table, text: str) -> Mask:
-    return arrow.bools(pc.match_substring(events.column("args"), text))
 
 
 def _threads(index: TraceIndex, rows: I64, starts: I64) -> tuple[I64, dict[int, tuple[Cell, ...]]]:

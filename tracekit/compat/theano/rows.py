@@ -449,17 +449,13 @@ def _sum(values: I64) -> int:
     return whole
 
 
-def _ordered(totals: I64, calls: I64, third: I64) -> I64:
-    """Return Theano's order: by time, then two counts, largest first."""
-    return np.lexsort((-third, -calls, -totals))
-
-
 def _table(
     section: str, codes: I64, self_ns: I64, thunks: int, most: int, nodes: I64, names: list[str], work: _TheanoWork
 ) -> list[TheanoRow]:
     stats = statistics(grouping.Groups(codes, len(names), ()), self_ns)
     present = np.flatnonzero(stats.present)
-    order = present[_ordered(stats.total[present], stats.calls[present], nodes[present])]
+    # Theano's order: by time, then two counts, largest first.
+    order = present[np.lexsort((-nodes[present], -stats.calls[present], -stats.total[present]))]
     rows = []
     python = {str(Kind.PYTHON_OP)}
     for group in order[:most].tolist():

@@ -68,7 +68,7 @@ _LAUNCHES = re.compile(r"(?i)launch(?!hostfunc)|mem(?:cpy|set|prefetch)|graph|di
 _WAITS = re.compile(r"(?:cuda(?:Device|Thread)|hipDevice|(?:cu|hip)Ctx)Synchronize(?:_v\d+|_ptsz)?$")
 _COPIES = re.compile(r"(?:cuda|cu|hip)Memcpy(?!.*(?:Async|Batch))")
 _LAUNCHER, WAITER, _COPIER = 1, 2, 4
-UNKNOWN = np.iinfo(np.int64).min
+UNKNOWN = np.iinfo(np.int64).min  # as `arrow.ints_or_least` has it
 """The process or device that rows do not state."""
 
 
@@ -110,7 +110,7 @@ class LaunchLook:
         self._count[calls] += rows.size
         ts, dur = arrow.ints(batch.column("ts_ns")), arrow.ints(batch.column("dur_ns"), 0)
         columns = [
-            *(with_null(batch.column(name)) for name in ("pid", "device", "correlation")),
+            *(arrow.ints_or_least(batch.column(name)) for name in ("pid", "device", "correlation")),
             *(ts, ts + np.maximum(dur, 0), marks),
         ]
         (self._calls if calls else self._work).append(tuple(column[rows] for column in columns))
@@ -154,11 +154,6 @@ def look(batches: Iterable[pa.RecordBatch]) -> LaunchLook:
     for batch in batches:
         launch_look.see(batch)
     return launch_look
-
-
-def with_null(column: Column) -> I64:
-    """Return the integers of a column, UNKNOWN for null."""
-    return np.where(arrow.valid(column), arrow.ints(column), UNKNOWN)
 
 
 def _marks(names: Column) -> I64:
@@ -470,7 +465,7 @@ def device_rows_mover(lines: Sequence[DeviceLine]) -> Callable[[pa.RecordBatch],
     def move(batch: pa.RecordBatch) -> pa.RecordBatch:
         if schema.is_totals(batch) or not batch.num_rows:
             return batch
-        pid, device = (with_null(batch.column(name)) for name in ("pid", "device"))
+        pid, device = (arrow.ints_or_least(batch.column(name)) for name in ("pid", "device"))
         on_device = arrow.valid(batch.column("device")) | arrow.valid(batch.column("stream"))
         starts, lengths = arrow.ints(batch.column("ts_ns")), arrow.ints(batch.column("dur_ns"))
         begins, ends = starts.copy(), starts + lengths

@@ -216,6 +216,7 @@ def place(inputs: Sequence[Clocked], relations: Mapping[int, ClockRelation], ref
     for each in inputs:
         relation, known = relations.get(each.number), each.origin_ns is not None
         apart = relation is not None and (then != 0 or not known or relation.apart)
+        # Offsets that the user gave need the inputs that they refer to: they come in a second pass.
         if isinstance(each.choice, int):
             continue
         if relation is not None and (each.choice == COLLECTIVES or (each.choice == AUTO and apart)):

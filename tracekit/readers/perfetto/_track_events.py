@@ -299,6 +299,7 @@ class TrackEvents:
         read_annotations(block, stated, self.texts, annotations, packets, members)
         self._others(block, fields, stated, packets, members)
         value, has_value = _values(fields, count)
+        # An event may bring further rows: counters, flows, and what its legacy phase means.
         beside = [
             *self._counters(fields, stated, columns, packets),
             *self._flows(fields, columns),

@@ -172,7 +172,7 @@ class _Match:
         self.ts: I64 = self.table.column("ts_ns").to_numpy()
         self.seq: I64 = self.table.column("seq").to_numpy()
         self.begins: Mask = self.table.column("begins").to_numpy() != 0
-        self.name = _codes(self.table)
+        self.name = arrow.codes(self.table.column("name").chunks[0]).astype(np.int64)
         self.partner: I64 = np.full(len(self.ts), -1, np.int64)
         self.lost = np.empty(0, np.int64)
 
@@ -216,10 +216,6 @@ class _Rule:
 
 def _together(tables: list[pa.Table]) -> pa.Table:
     return concat(tables, WAITING).combine_chunks()
-
-
-def _codes(table: pa.Table) -> I64:
-    return arrow.codes(table.column("name").chunks[0]).astype(np.int64)
 
 
 def _last_lane(table: pa.Table) -> int:

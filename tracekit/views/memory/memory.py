@@ -12,7 +12,6 @@ rows. A place is a device or the host of an input or rank; Paddle names it itsel
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
@@ -330,7 +329,7 @@ def _places(memory: _MemoryRows, options: ViewOptions) -> tuple[ReportTable, boo
         _SHOWN["type"].column([TYPES[c % len(TYPES)] for c in shown]),
         _SHOWN["peak"].column(peaks),
         *(
-            _replace(c, [c.values[i] if present[i] else None for i in shown])
+            replace(c, values=[c.values[i] if present[i] else None for i in shown])
             for c in _flow(codes, size * len(TYPES), memory.size)
         ),
     ]
@@ -356,10 +355,6 @@ def _flow(codes: I64, count: int, sizes: I64) -> list[Column]:
         _SHOWN["allocated"].column(size_in, 2),
         _SHOWN["freed"].column([-b for b in size_out], 3),
     ]
-
-
-def _replace(column: Column, values: Sequence[Cell]) -> Column:
-    return replace(column, values=values)
 
 
 def _holder_of_row(index: TraceIndex, memory: _MemoryRows) -> grouping.Key | None:

@@ -379,6 +379,7 @@ def _graph(rows: PathRows, owner: int, own: Mask, window: tuple[int, int] | None
     arrow.release_memory()
     begin, end = window or (None, None)
     nodes = build_nodes(on_host, on_device, waits, main=main, begin=begin, end=end)
+    # The graph is the largest of all joins: what built its nodes goes before they are connected.
     del on_host, on_device, streams, waiting, launches, parts, lanes, threads, own
     arrow.release_memory()
     graph = connected(nodes, main=main)

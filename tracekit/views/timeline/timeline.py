@@ -579,6 +579,7 @@ def _figure(
     used = used[np.argsort(-counts[used], kind="stable")]
     code_of = np.full(counts.size, -1, np.int32)
     code_of[used] = np.arange(used.size, dtype=np.int32)
+    # Kernels that communicate have a class of their own, numbered `width`, and so a color of their own.
     present, kind_of = np.unique(_classes(index, used, width), return_inverse=True)
     events = LaneEvents(
         order=layout.order,
