@@ -18,11 +18,11 @@ from tracekit.analysis.segments import rows_by
 from tracekit.analysis.statistics import nearest_rank
 from tracekit.errors import COMMAND_LINE
 from tracekit.index.devices import by_clock
-from tracekit.index.grouping import plural
 from tracekit.index.lanes import device_model
 from tracekit.index.sources import FIRST_SCREEN_NOTES, synthetic_sources
 from tracekit.index.step_extents import AHEAD
 from tracekit.index.trace_index import TraceIndex
+from tracekit.model.display import plural
 from tracekit.model.report import (
     DeviceTime,
     Headline,
@@ -117,7 +117,7 @@ def _groups(index: TraceIndex, parts: Sequence[DeviceParts]) -> tuple[DeviceTime
 
 
 def _group(model: str, window: str, found: list[DeviceParts]) -> DeviceTime:
-    label = found[0].device.label if len(found) == 1 else f"{plural('device', len(found))} {model}".rstrip()
+    label = found[0].device.label if len(found) == 1 else f"{plural(len(found), 'device')} {model}".rstrip()
     windows = [each.span if each.steps is None else each.steps for each in found]
     spans = [int(each.span[0]) for each in windows]
     parts = []
@@ -138,7 +138,7 @@ def _no_devices(index: TraceIndex, section: Callable[[str], Section], *, lost: b
     if not index.kind_mask(DEVICE_WORK).any() and not count_totals(index, DEVICE_WORK):
         if calls := int(index.kind_mask(API_CALLS).sum()):
             # A program that calls the GPU is not "CPU only": its kernels are missing from the trace.
-            return f"Device time unknown: the trace has {plural('GPU API call', calls)}, but no GPU activity."
+            return f"Device time unknown: the trace has {plural(calls, 'GPU API call')}, but no GPU activity."
         return "This trace has no GPU activity."
     return f"Device time unknown: {section('breakdown').notes[0]}."
 
@@ -162,9 +162,9 @@ def _reservations(index: TraceIndex) -> tuple[str, ...]:
     ]
     filtered = sum(ledger.filtered for ledger in index.ledgers)
     if filtered:
-        found.append(f"{plural('record', filtered)} filtered: every figure is of the other records")
+        found.append(f"{plural(filtered, 'record')} filtered: every figure is of the other records")
     more = len(found) - _RESERVATIONS
-    return tuple([*found[:_RESERVATIONS], f"{plural('more warning', more)} in the notes."] if more > 0 else found)
+    return tuple([*found[:_RESERVATIONS], f"{plural(more, 'more warning')} in the notes."] if more > 0 else found)
 
 
 def _losses(ledger: Ledger) -> list[str]:
@@ -175,5 +175,5 @@ def _losses(ledger: Ledger) -> list[str]:
     dropped = sum(ledger.dropped.values())
     if not dropped:
         return others
-    first = f"{plural('record', dropped)} could not be read, so times and counts may be too low"
+    first = f"{plural(dropped, 'record')} could not be read, so times and counts may be too low"
     return [f"{first}: {'; '.join(why)}" if why else first, *others]
