@@ -116,16 +116,20 @@ def _groups(index: TraceIndex, parts: Sequence[DeviceParts]) -> tuple[DeviceTime
     return tuple(_group(model, window, found) for (model, window), found in groups.items())
 
 
-def _group(model: str, window: str, found: list[DeviceParts]) -> DeviceTime:
-    label = found[0].device.label if len(found) == 1 else f"{plural(len(found), 'device')} {model}".rstrip()
-    windows = [each.span if each.steps is None else each.steps for each in found]
+def _group(model: str, window: str, parts_of_devices: list[DeviceParts]) -> DeviceTime:
+    label = (
+        parts_of_devices[0].device.label
+        if len(parts_of_devices) == 1
+        else f"{plural(len(parts_of_devices), 'device')} {model}".rstrip()
+    )
+    windows = [each.span if each.steps is None else each.steps for each in parts_of_devices]
     spans = [int(each.span[0]) for each in windows]
     parts = []
     for name in _PARTS:
         times = [each.values(name)[0] for each in windows]
         shares = sorted(time / span for time, span in zip(times, spans, strict=True))
         parts.append(TimePart(name, sum(times), shares[0], shares[(len(shares) - 1) // 2], shares[-1]))
-    return DeviceTime(label, len(found), window, sum(spans), tuple(parts))
+    return DeviceTime(label, len(parts_of_devices), window, sum(spans), tuple(parts))
 
 
 def _no_devices(index: TraceIndex, section: Callable[[str], Section], *, lost: bool) -> str:
@@ -152,19 +156,19 @@ def _reservations(index: TraceIndex) -> tuple[str, ...]:
 
     Sentences of `Trace.incomplete` are not repeated.
     """
-    found = [f"not read: {failure.error.worded(COMMAND_LINE)}" for failure in index.trace.failures]
+    warnings = [f"not read: {failure.error.worded(COMMAND_LINE)}" for failure in index.trace.failures]
     several = len(index.ledgers) > 1
     for ledger in index.ledgers:
         where = f"{Path(ledger.path).name}: " if several else ""
-        found += [f"{where}{text}" for text in _losses(ledger)]
-    found += [
+        warnings += [f"{where}{text}" for text in _losses(ledger)]
+    warnings += [
         str(note) for ledger in index.ledgers for code, note in ledger.notes.items() if code in FIRST_SCREEN_NOTES
     ]
     filtered = sum(ledger.filtered for ledger in index.ledgers)
     if filtered:
-        found.append(f"{plural(filtered, 'record')} filtered: every figure is of the other records")
-    more = len(found) - _RESERVATIONS
-    return tuple([*found[:_RESERVATIONS], f"{plural(more, 'more warning')} in the notes."] if more > 0 else found)
+        warnings.append(f"{plural(filtered, 'record')} filtered: every figure is of the other records")
+    more = len(warnings) - _RESERVATIONS
+    return tuple([*warnings[:_RESERVATIONS], f"{plural(more, 'more warning')} in the notes."] if more > 0 else warnings)
 
 
 def _losses(ledger: Ledger) -> list[str]:
