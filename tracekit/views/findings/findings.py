@@ -19,11 +19,12 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 
-from tracekit.index import collectives, grouping, matched_collectives
+from tracekit.index import collectives, matched_collectives
 from tracekit.index import owners as _owners
 from tracekit.index import steps as _steps
 from tracekit.index.trace_index import TraceIndex
 from tracekit.model import arrow
+from tracekit.model.display import plural
 from tracekit.model.report import Column, Finding, ReportTable, Section
 from tracekit.model.units import Unit
 from tracekit.views import tabulate
@@ -181,7 +182,7 @@ def _worst(found: RuleResult) -> list[Finding]:
         of_worst = [each for each in mine if each.owner == mine[0].owner]
         if others:
             some = ", ".join(others[:3]) + (" ..." if len(others) > 3 else "")
-            more = f" {grouping.plural('other', len(others))} {'shows' if len(others) == 1 else 'show'} it too: {some}."
+            more = f" {plural(len(others), 'other')} {'shows' if len(others) == 1 else 'show'} it too: {some}."
             of_worst = [replace(each, claim=each.claim + more) for each in of_worst]
         out += of_worst
     return out
