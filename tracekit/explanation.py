@@ -114,12 +114,12 @@ def _row(table: ReportTable, address: str, text: str) -> Mapping[str, Cell]:
     labels = [c for c in table.columns if c.unit in (Unit.TEXT, Unit.ID)]
     rows = [tuple(str(c.values[i]) for c in labels if c.values[i] is not None) for i in range(len(table))]
     exact = [i for i, cells in enumerate(rows) if text in cells]
-    found = exact or [i for i, cells in enumerate(rows) if any(text.lower() in cell.lower() for cell in cells)]
-    if len(found) != 1:
-        names = ", ".join(dict.fromkeys(rows[i][0] for i in (found or range(len(rows))) if rows[i]))
-        count = f"{len(found)} rows" if found else "no row"
+    chosen = exact or [i for i, cells in enumerate(rows) if any(text.lower() in cell.lower() for cell in cells)]
+    if len(chosen) != 1:
+        names = ", ".join(dict.fromkeys(rows[i][0] for i in (chosen or range(len(rows))) if rows[i]))
+        count = f"{len(chosen)} rows" if chosen else "no row"
         raise UsageError(f"{address}: {count} of {table.name} match {text}", hint=f"name one: {names[:300]}")
-    return {c.name: c.values[found[0]] for c in table.columns}
+    return {c.name: c.values[chosen[0]] for c in table.columns}
 
 
 def value_of(quantity: Quantity) -> int | float | None:
@@ -188,8 +188,8 @@ def _cover(quantity: Quantity) -> dict[int, Ranges]:
     """Return the merged ranges of a quantity by clock."""
     out = {}
     for clock in np.unique(quantity.clocks).tolist():
-        mine = quantity.clocks == clock
-        out[clock] = merge(quantity.starts[mine], quantity.ends[mine])
+        on_clock = quantity.clocks == clock
+        out[clock] = merge(quantity.starts[on_clock], quantity.ends[on_clock])
     return out
 
 
@@ -210,9 +210,9 @@ def _overlaps(quantity: Quantity) -> dict[int, Ranges]:
     """Return the ranges by clock in which at least two ranges overlap."""
     out = {}
     for clock in np.unique(quantity.clocks).tolist():
-        mine = (quantity.clocks == clock) & (quantity.ends > quantity.starts)
-        edges = np.concatenate((quantity.starts[mine], quantity.ends[mine]))
-        moves = np.concatenate((np.ones(mine.sum(), np.int64), np.full(mine.sum(), -1, np.int64)))
+        on_clock = (quantity.clocks == clock) & (quantity.ends > quantity.starts)
+        edges = np.concatenate((quantity.starts[on_clock], quantity.ends[on_clock]))
+        moves = np.concatenate((np.ones(on_clock.sum(), np.int64), np.full(on_clock.sum(), -1, np.int64)))
         order = np.lexsort((moves, edges))
         depth = np.cumsum(moves[order])
         at = np.flatnonzero(depth[:-1] >= 2)
@@ -239,8 +239,8 @@ def _tables(
         )
     ]
     for number, step in enumerate((step for step in steps if step.ranges), 1):
-        found = _largest(trace, step)
-        starts, durations, events, names_, others = (list(values) for values in zip(*found, strict=True))
+        largest = _largest(trace, step)
+        starts, durations, events, names_, others = (list(values) for values in zip(*largest, strict=True))
         columns = [
             Column("start", "Start", Unit.NS, starts),
             Column("duration", "Duration", Unit.NS, durations),
@@ -249,7 +249,7 @@ def _tables(
         ]
         if any(other is not None for other in others):
             columns.append(Column("with", "At the same time as", Unit.TEXT, others, 2))
-        omitted = sum(len(r[0]) for r in step.ranges.values()) - len(found)
+        omitted = sum(len(r[0]) for r in step.ranges.values()) - len(largest)
         title = f"{step.words}: the longest"
         tables.append(ReportTable(f"{name}_ranges_{number}", title, tuple(columns), omitted=omitted))
     return tables
@@ -270,8 +270,8 @@ def _largest(trace: Trace, step: _Step) -> list[tuple[int, int, Cell, Cell, Cell
 
 def _rows_at(quantity: Quantity, clock: int, at: int) -> list[int]:
     """Return the rows whose ranges contain an instant, in order; ranges without a row are skipped."""
-    found: I64 = quantity.rows[(quantity.clocks == clock) & (quantity.starts <= at) & (quantity.ends > at)]
-    rows: list[int] = found[found >= 0].tolist()
+    covering: I64 = quantity.rows[(quantity.clocks == clock) & (quantity.starts <= at) & (quantity.ends > at)]
+    rows: list[int] = covering[covering >= 0].tolist()
     return rows
 
 

@@ -125,8 +125,8 @@ def view_named(name: str, compat: str = "") -> View:
         return printed
     if name in VIEWS:
         return VIEWS[name]
-    if name in upstreams.VIEWS and (own := upstreams.load(name).view(name)) is not None:
-        return own
+    if name in upstreams.VIEWS and (upstream_view := upstreams.load(name).view(name)) is not None:
+        return upstream_view
     raise no_such(Option("view"), name, "view", (*VIEWS, *upstreams.VIEWS))
 
 
@@ -148,15 +148,15 @@ def view_options(given: Mapping[str, str]) -> dict[str, object]:
     Raises: UsageError for one that neither has, and for a bad value.
     """
     formats = {spec.key: spec for reader in READERS.values() for spec in reader.options}
-    found: dict[str, object] = {}
+    values: dict[str, object] = {}
     for key, text in given.items():
         views = list(VIEWS.values() if key in formats else every_view())
         known = {spec.key: spec for view in views for spec in view.options}
         if key in known:
-            found[key] = known[key].parsed(text)
+            values[key] = known[key].parsed(text)
         elif key not in formats:
             raise unknown_option(key, (*formats.values(), *known.values()))
-    return found
+    return values
 
 
 def columns_of(views: Sequence[str], compat: str = "") -> frozenset[str]:
@@ -169,13 +169,13 @@ def columns_of(views: Sequence[str], compat: str = "") -> frozenset[str]:
 
 def args_of(views: Sequence[str], compat: str = "") -> frozenset[str] | None:
     """Return the kinds of rows whose `args` these views read, None for all. Raises: UsageError for an unknown name."""
-    found: set[str] = set()
+    kinds: set[str] = set()
     for view in (view_named(name, compat) for name in views):
         if "args" in view.columns:
             if view.args_of is None:
                 return None
-            found |= view.args_of
-    return frozenset(found)
+            kinds |= view.args_of
+    return frozenset(kinds)
 
 
 def for_summary(
@@ -222,11 +222,11 @@ def _headline(trace: Trace, sections: Sequence[Section], options: ViewOptions) -
     from tracekit.views.headline import headline
 
     index = index_of(trace)
-    own = ViewOptions(values=options.values)
-    given = {each.view: each for each in sections} if replace(options, op_detail=True) == own else {}
+    plain = ViewOptions(values=options.values)
+    given = {each.view: each for each in sections} if replace(options, op_detail=True) == plain else {}
 
     def section(name: str) -> Section:
-        return given[name] if name in given else _section(index, name, own)
+        return given[name] if name in given else _section(index, name, plain)
 
     return headline.find(index, section, own_views(trace))
 
@@ -244,10 +244,10 @@ def views_of(compat: str, views: Sequence[str] = (), trace: Trace | None = None)
     Raises: UsageError for an unknown compat, and for a view that the profiler does not have.
     """
     if not compat:
-        own = () if trace is None else own_views(trace)
+        upstream_views = () if trace is None else own_views(trace)
         if "all" in views:
-            return (*TABLE_VIEWS, *own)
-        return tuple(views) or (*SUMMARY, *own)
+            return (*TABLE_VIEWS, *upstream_views)
+        return tuple(views) or (*SUMMARY, *upstream_views)
     printed = tuple(view.name for view in upstreams.load(compat).views)
     for name in views:
         if name not in printed:
@@ -271,12 +271,12 @@ def report(trace: Trace, *, options: ViewOptions | None = None) -> Report:
     options = replace(options, by="", each=False)
     if options.topology:
         dimensions(index, options.topology)
-    made = {}
+    sections_by_view = {}
     # The critical path behind the findings: both need its graph, the largest of all joins, and nothing else does.
     for name in sorted(names, key=lambda name: names.index("findings" if name == "critical_path" else name)):
-        made[name] = _section(index, name, options)
+        sections_by_view[name] = _section(index, name, options)
         arrow.release_memory()
-    sections = [made[name] for name in names]
+    sections = [sections_by_view[name] for name in names]
     first = _headline(trace, sections, options)
     if by:
         for place, more in enumerate(by_group.sections([view_named(name) for name in names], index, by)):
@@ -328,23 +328,23 @@ def report_of(trace: Trace, sections: Sequence[Section], first: Headline | None 
     )
 
 
-def render(made: Report, form: str = "text", options: RenderOptions | None = None, *, compat: str = "") -> str:
+def render(shown: Report, form: str = "text", options: RenderOptions | None = None, *, compat: str = "") -> str:
     """Return a report in a form of `RENDERERS`; text of a compat is laid out as that upstream does.
 
     Raises: UsageError for another form.
     """
     if compat and form == "text":
-        return first_lines(made) + upstreams.load(compat).layout.render(made, options or RenderOptions())
+        return first_lines(shown) + upstreams.load(compat).layout.render(shown, options or RenderOptions())
     if form not in RENDERERS:
         raise no_such(Option("format"), form, "form", RENDERERS)
-    return RENDERERS[form].render(made, options or RenderOptions())
+    return RENDERERS[form].render(shown, options or RenderOptions())
 
 
-def first_screen(made: Report, options: RenderOptions | None = None) -> str:
+def first_screen(shown: Report, options: RenderOptions | None = None) -> str:
     """Return the first screen of a summary as text: headline, bars, findings, top names, and what else there is."""
     from tracekit.render import first_screen as screen
 
-    return screen.text(made, options or RenderOptions())
+    return screen.text(shown, options or RenderOptions())
 
 
 def write_report(

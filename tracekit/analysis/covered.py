@@ -13,6 +13,8 @@ import numpy as np
 from tracekit.analysis.segments import order_by_lane, run_starts
 from tracekit.model.arrow import I64, Mask
 
+__all__ = ["Covers", "covers"]
+
 LEAST = 2
 """Whole later ranges that a range lasts over: one alone may be due to rounded times or to launches that overlap."""
 FEW, SHARE = 2, 0.05

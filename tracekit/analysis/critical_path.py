@@ -158,8 +158,15 @@ def _of_streams(nodes: PathNodes, ready: I64) -> Doubts:
     order = np.lexsort((-ends[tail], head))
     head, tail = head[order], tail[order]
     begins = np.flatnonzero(np.append(True, head[1:] != head[:-1])) if head.size else head
-    found = head[begins]
-    doubts = Doubts(found + low, np.append(begins, head.size), tail + low, lag[found], ordered[found], found >= 0)
+    first_heads = head[begins]
+    doubts = Doubts(
+        first_heads + low,
+        np.append(begins, head.size),
+        tail + low,
+        lag[first_heads],
+        ordered[first_heads],
+        first_heads >= 0,
+    )
     guessed = np.where(doubts.sure, 0, doubts.lags)
     if np.count_nonzero(guessed) <= _MOST_GUESSED:
         return doubts
@@ -317,25 +324,25 @@ class _Evaluation:
         self.sums = np.empty(self.free.shape, np.int64)
         self.lengths = (graph.ends[graph.kept] - graph.starts[graph.kept])[:, None]
         self.pauses = None if pauses is None else pauses[graph.kept][:, None]
-        own = np.empty_like(graph.ends)
+        kept_ns = np.empty_like(graph.ends)
         for k, mask in enumerate(masks):  # fresh memory for each set would cost more than the sums
-            given, free = np.asarray(mask), np.zeros(own.size, np.bool_)
-            np.subtract(graph.ends, graph.starts, out=own)
+            given, free = np.asarray(mask), np.zeros(kept_ns.size, np.bool_)
+            np.subtract(graph.ends, graph.starts, out=kept_ns)
             if self.shorter is not None and given.dtype != np.bool_:
-                np.clip(given, 0, own, out=own)
-                self.shorter[:, k] = own[graph.kept]
+                np.clip(given, 0, kept_ns, out=kept_ns)
+                self.shorter[:, k] = kept_ns[graph.kept]
             else:
                 free = given.astype(np.bool_)
-                own *= free
+                kept_ns *= free
             if pauses is not None:
-                own[1:] += pauses[1:] * (free[1:] & free[:-1])
+                kept_ns[1:] += pauses[1:] * (free[1:] & free[:-1])
             if self.paused is not None:
                 # No kept node that is the first of all has a pause before it.
                 self.paused[:, k] = free[graph.kept] & free[graph.kept - 1]
             self.free[:, k] = free[graph.kept]
-            own += graph.chain_slack
-            np.cumsum(own, out=own)
-            self.sums[:, k] = own[graph.kept]
+            kept_ns += graph.chain_slack
+            np.cumsum(kept_ns, out=kept_ns)
+            self.sums[:, k] = kept_ns[graph.kept]
         self.rel = np.empty_like(self.sums)
         self.done = graph.bounds[:-1].tolist()
         self.begins = graph.bounds[:-1].tolist()
@@ -372,13 +379,13 @@ class _Evaluation:
 
     def _doubt(self, chain: int, head: int, low: int, high: int, doubt: int) -> None:
         """Evaluate a chain up to a node that perhaps waited for one of several others. low, high: its waits."""
-        graph, own, sums = self.graph, self.own(head), self.sums[head]
+        graph, own_ns, sums = self.graph, self.own(head), self.sums[head]
         came = list[tuple[I64, int]]()
         if head > self.begins[chain]:
             self._advance(chain, head - 1)
             slack = int(graph.chain_slack[graph.kept[head]])
             # The sums hold the slack already.
-            came.append((self.rel[head - 1] + sums - own - slack, slack))
+            came.append((self.rel[head - 1] + sums - own_ns - slack, slack))
         launch = int(graph.launch[head])
         if launch >= 0:
             self._advance(int(graph.chain[launch]), launch)
@@ -390,7 +397,7 @@ class _Evaluation:
             self._advance(int(graph.chain[tail]), tail)
             gain = self.rel[tail] + self.sums[tail]
             best = gain if best is None else np.maximum(best, gain)
-        least = np.zeros_like(own) if best is None else best
+        least = np.zeros_like(own_ns) if best is None else best
         lag = int(graph.lags[doubt])
         if lag >= 0:
             # The binding edge has no slack: its lag is what the wait may have filled.
@@ -401,7 +408,7 @@ class _Evaluation:
             for each, slack in came[1:]:
                 np.minimum(stays, each + slack, out=stays)
             least = np.maximum(least, stays)
-        self.rel[head] = least + own - sums
+        self.rel[head] = least + own_ns - sums
         self.done[chain] = head + 1
 
     def _advance(self, chain: int, to: int, came: I64 | None = None) -> None:
@@ -414,16 +421,16 @@ class _Evaluation:
             self._advance_one(chain, at, came)
             return
         if self.has_launches[chain]:
-            found = self._launched(at, to + 1)
+            arrival = self._launched(at, to + 1)
         else:
-            found = np.full((to + 1 - at, self.free.shape[1]), _NEVER, np.int64)
+            arrival = np.full((to + 1 - at, self.free.shape[1]), _NEVER, np.int64)
         if at > self.begins[chain]:
-            np.minimum(found[0], self.rel[at - 1], out=found[0])
+            np.minimum(arrival[0], self.rel[at - 1], out=arrival[0])
         elif graph.anchored[at]:
-            np.minimum(found[0], self.own(at) - self.sums[at], out=found[0])
+            np.minimum(arrival[0], self.own(at) - self.sums[at], out=arrival[0])
         if came is not None:
-            np.minimum(found[-1], came + self.own(to) - self.sums[to], out=found[-1])
-        np.minimum.accumulate(found, axis=0, out=self.rel[at : to + 1])
+            np.minimum(arrival[-1], came + self.own(to) - self.sums[to], out=arrival[-1])
+        np.minimum.accumulate(arrival, axis=0, out=self.rel[at : to + 1])
         self.done[chain] = to + 1
 
     def _advance_one(self, chain: int, node: int, came: I64 | None) -> None:
@@ -434,13 +441,13 @@ class _Evaluation:
             self._advance(int(graph.chain[launch]), launch)
             called = self.rel[launch] + self.sums[launch] + graph.launch_slack[node]
             came = called if came is None else np.minimum(came, called)
-        own = self.own(node) - self.sums[node]
-        found = np.full(own.size, _NEVER, np.int64) if came is None else came + own
+        own_gain = self.own(node) - self.sums[node]
+        arrival = np.full(own_gain.size, _NEVER, np.int64) if came is None else came + own_gain
         if node > self.begins[chain]:
-            np.minimum(found, self.rel[node - 1], out=found)
+            np.minimum(arrival, self.rel[node - 1], out=arrival)
         elif graph.anchored[node]:
-            np.minimum(found, own, out=found)
-        self.rel[node] = found
+            np.minimum(arrival, own_gain, out=arrival)
+        self.rel[node] = arrival
         self.done[chain] = node + 1
 
     def _launched(self, low: int, high: int) -> I64:
@@ -448,9 +455,9 @@ class _Evaluation:
         graph = self.graph
         tail = graph.launch[low:high]
         has = np.flatnonzero(tail >= 0)
-        found = np.full((high - low, self.free.shape[1]), _NEVER, np.int64)
+        arrival = np.full((high - low, self.free.shape[1]), _NEVER, np.int64)
         if not has.size:
-            return found
+            return arrival
         tail = tail[has]
         of = graph.chain[tail]
         latest = int(tail.max())
@@ -461,8 +468,8 @@ class _Evaluation:
                 self._advance(chain, int(tail[of == chain].max()))
         rows = has + low
         came = self.rel[tail] + self.sums[tail] + graph.launch_slack[rows, None]
-        found[has] = came + self.own(rows) - self.sums[rows]
-        return found
+        arrival[has] = came + self.own(rows) - self.sums[rows]
+        return arrival
 
 
 MOST_SPAN = 1 << 58
@@ -562,21 +569,25 @@ def connected(nodes: PathNodes, *, main: int) -> PathGraph:
     if int(nodes.ends.max()) - nodes.begin >= MOST_SPAN:
         raise OverflowError("the window is longer than nine years")
 
-    here = np.arange(count)
+    places = np.arange(count)
+    # A node begins when the one before it in its lane has ended, unless a launch or a wait ends later: the last of them
+    # binds it.
     follows = np.zeros(count, np.bool_)
     follows[1:] = nodes.chain[1:] == nodes.chain[:-1]
     gap = np.zeros(count, np.int64)
     gap[1:] = nodes.starts[1:] - nodes.ends[:-1]
-    bind = np.where(follows, here - 1, -1)
+    bind = np.where(follows, places - 1, -1)
     ready = np.where(follows, nodes.starts - gap, nodes.begin)  # every node ends later than the window begins
 
+    # Clocks that disagree make edges back in time. A path cannot follow these, so they are no edges.
     launch = nodes.launch
-    launch[~in_order(nodes, launch, here)] = -1
+    launch[~in_order(nodes, launch, places)] = -1
     by_launch = (launch >= 0) & (nodes.ends[launch] > ready)
     bind[by_launch], ready[by_launch] = launch[by_launch], nodes.ends[launch[by_launch]]
 
     keep = in_order(nodes, nodes.join_tail, nodes.join_head)
     head, tail, which = nodes.join_head[keep], nodes.join_tail[keep], nodes.join_wait[keep]
+    # Where a node has several waits, the one that ended last counts: it becomes the last of its run.
     order = np.lexsort((tail, nodes.ends[tail], head))
     head, tail, which = head[order], tail[order], which[order]
     final = np.flatnonzero(np.append(head[1:] != head[:-1], True)) if head.size else head
@@ -591,7 +602,7 @@ def connected(nodes: PathNodes, *, main: int) -> PathGraph:
     return PathGraph(
         nodes,
         likely,
-        np.where(follows & (bind != here - 1), gap, 0),
+        np.where(follows & (bind != places - 1), gap, 0),
         launch,
         np.where((launch >= 0) & (bind != launch), nodes.starts - nodes.ends[launch], 0),
         head,

@@ -23,6 +23,8 @@ from tracekit.analysis.segments import (
 )
 from tracekit.model.arrow import I64, Codes, Mask, Numbers
 
+__all__ = ["PathDevice", "PathHost", "PathNodes", "PathPart", "Waits", "build_nodes", "in_order", "pieces_of"]
+
 # The nodes of a critical path's graph: host threads cut into stretches, device work on streams (see critical_path).
 
 
@@ -249,7 +251,7 @@ def _disjoint(lanes: I64, starts: I64, ends: I64) -> I64:
         if (starts[first + 1 : last] >= np.maximum.accumulate(ends[first : last - 1])).all():
             continue
         names, free, busy = list[int](), list[int](), list[tuple[int, int]]()
-        found = []
+        tracks = []
         for start, end in zip(starts[first:last].tolist(), ends[first:last].tolist(), strict=True):
             while busy and busy[0][0] <= start:
                 heappush(free, heappop(busy)[1])
@@ -259,8 +261,8 @@ def _disjoint(lanes: I64, starts: I64, ends: I64) -> I64:
                 extra += len(names) > 1
             track = heappop(free)
             heappush(busy, (end, track))
-            found.append(names[track])
-        out[first:last] = found
+            tracks.append(names[track])
+        out[first:last] = tracks
     return out
 
 
@@ -295,10 +297,10 @@ def pieces_of(lanes: I64, starts: I64, ends: I64, split_lanes: I64, split_times:
         return _pieces_at_once(lanes, starts, ends, split_lanes, split_times)
     parts = []
     for lane in threads.tolist():
-        mine, split = np.flatnonzero(lanes == lane), split_lanes == lane
-        found = _pieces_at_once(lanes[mine], starts[mine], ends[mine], split_lanes[split], split_times[split])
-        found.rows = mine[found.rows]
-        parts.append(found)
+        in_lane, split = np.flatnonzero(lanes == lane), split_lanes == lane
+        pieces = _pieces_at_once(lanes[in_lane], starts[in_lane], ends[in_lane], split_lanes[split], split_times[split])
+        pieces.rows = in_lane[pieces.rows]
+        parts.append(pieces)
     columns = ([getattr(part, name) for part in parts] for name in ("lanes", "starts", "ends", "rows"))
     return PathPieces(*map(np.concatenate, columns))
 
@@ -324,8 +326,8 @@ def _pieces_at_once(lanes: I64, starts: I64, ends: I64, split_lanes: I64, split_
     until = until[order]
     owner = previous_greater(until, np.where(opens, INT64_MAX, time), run_starts(lane))
     del until
-    own = np.flatnonzero(opens)
-    owner[own] = own
+    begins = np.flatnonzero(opens)
+    owner[begins] = begins
     real = np.flatnonzero((lane[1:] == lane[:-1]) & (time[1:] > time[:-1]) & (owner[:-1] >= 0)) if time.size else order
     return PathPieces(lane[real].astype(np.int64), time[real], time[real + 1], order[owner[real]].astype(np.int64))
 
@@ -335,10 +337,10 @@ def search(bounds: I64, values: I64, lanes: I64, times: I64, side: Literal["left
     out = np.zeros(lanes.size, np.int64)
     order = np.argsort(lanes, kind="stable")
     for first, last in pairwise([*run_starts(lanes[order]).tolist(), lanes.size]):
-        mine = order[first:last]
-        lane = int(lanes[mine[0]])
+        queries = order[first:last]
+        lane = int(lanes[queries[0]])
         low, high = int(bounds[lane]), int(bounds[lane + 1])
-        out[mine] = low + np.searchsorted(values[low:high], times[mine], side)
+        out[queries] = low + np.searchsorted(values[low:high], times[queries], side)
     return out
 
 
@@ -460,10 +462,10 @@ def _issue_times(host: PathHost, device: PathDevice, work: Works, idle: Mask) ->
 
     idle: shape of `work`: the work had nothing to wait for when its call began.
     """
-    found = np.zeros(work.rows.size, np.int64)
+    issue_times = np.zeros(work.rows.size, np.int64)
     at = np.flatnonzero((work.launch >= 0) & (device.parts[work.rows] == PathPart.COPY))
     if not at.size:
-        return found
+        return issue_times
     call = work.launch[at]
     until_copy, until_return = work.starts[at] - host.starts[call], host.ends[call] - host.starts[call]
     free = idle[at] | (until_return < until_copy)
@@ -480,8 +482,8 @@ def _issue_times(host: PathHost, device: PathDevice, work: Works, idle: Mask) ->
         unknown = mine[issue[mine] < 0]
         if unknown.size:
             issue[unknown] = takes[mine].min()
-    found[at] = np.clip(issue, 0, MOST_ISSUE)
-    return found
+    issue_times[at] = np.clip(issue, 0, MOST_ISSUE)
+    return issue_times
 
 
 def _before_copies(
@@ -491,13 +493,13 @@ def _before_copies(
     begun = np.where(work.launch >= 0, work.called, work.starts)
     follows = np.zeros(work.rows.size, np.bool_)
     follows[1:] = work.lanes[1:] == work.lanes[:-1]
-    own = np.where(follows, np.arange(work.rows.size) - 1, -1)
+    before_same = np.where(follows, np.arange(work.rows.size) - 1, -1)
     by_end = np.argsort(work.ends, kind="stable")
     latest = np.append(by_end, -1)[np.searchsorted(work.ends[by_end], work.starts, "right") - 1]
     ends = np.append(work.ends, LOWEST)
     held = (latest >= 0) & (work.starts - ends[latest] <= HELD) & (work.launch[latest] != work.launch)
     other = np.where(held, latest, -1)
-    idle = (ends[own] <= begun) & (ends[other] <= begun)
+    idle = (ends[before_same] <= begun) & (ends[other] <= begun)
     issue = _issue_times(host, device, work, idle)
     # A call may copy in pieces: what it waited for came before the first of them.
     first = np.full(host.starts.size, work.rows.size, np.int64)
@@ -506,7 +508,7 @@ def _before_copies(
     first[work.launch[linked]] = linked
     piece = np.where(first[calls] < work.rows.size, first[calls], places)
     froms = np.maximum(host.starts[calls] + issue[piece], low)
-    before = np.where(ends[own[piece]] > froms, own[piece], other[piece])
+    before = np.where(ends[before_same[piece]] > froms, before_same[piece], other[piece])
     waited = (ends[before] > froms + TOLERANCE) & (ends[before] <= work.starts[piece])
     before, calls = before[waited], calls[waited]
     return WorkStops(host.threads[calls], froms[waited], ends[before], before, copies[waited])
@@ -516,16 +518,16 @@ def for_devices(
     host: PathHost, device: PathDevice, work: Works, waits: Waits, low: int, high: int
 ) -> tuple[list[WorkStops], int]:
     """Return the waits of calls, one for each stream that a call waits for, and how many calls were not looked at."""
-    found = []
+    stops_of_calls = []
     copies = np.flatnonzero(waits.works >= 0)
     copies = copies[work.place[waits.works[copies]] >= 0]
     place = work.place[waits.works[copies]]
     call = waits.calls[copies]
     waited = (work.ends[place] <= host.ends[call]) & (work.release[place] > low)
     copies, place, call = copies[waited], place[waited], call[waited]
-    found.append(WorkStops(host.threads[call], work.release[place], work.ends[place], place, copies))
+    stops_of_calls.append(WorkStops(host.threads[call], work.release[place], work.ends[place], place, copies))
     if copies.size:
-        found.append(_before_copies(host, device, work, copies, place, call, low))
+        stops_of_calls.append(_before_copies(host, device, work, copies, place, call, low))
 
     calls = np.flatnonzero((waits.works < 0) & (host.ends[waits.calls] > low) & (host.starts[waits.calls] < high))
     row = waits.calls[calls]
@@ -538,32 +540,32 @@ def for_devices(
     wide = np.flatnonzero((wants == Waits.ALL) | (wants == Waits.ANY))
     looked = wide[_longest((returns - begins)[wide], _MOST_WIDE // max(len(streams), 1))]
     of_one = dict(rows_by(wants))
-    for stream, mine in streams.items():
+    for stream, on_stream in streams.items():
         asked = np.union1d(looked, of_one[stream]) if stream in of_one else looked
-        last = np.searchsorted(np.maximum.accumulate(work.called[mine]), waits.before[calls[asked]], "left") - 1
+        last = np.searchsorted(np.maximum.accumulate(work.called[on_stream]), waits.before[calls[asked]], "left") - 1
         # The last of these whose launch is known must have ended; what has no known launch may have come later.
-        sure_of = np.maximum.accumulate(np.where(work.launch[mine] >= 0, np.arange(mine.size), -1))
+        sure_of = np.maximum.accumulate(np.where(work.launch[on_stream] >= 0, np.arange(on_stream.size), -1))
         surely = np.append(sure_of, -1)[last]  # -1 is the last place: nothing was launched before
-        over = (surely < 0) | (work.ends[mine[np.maximum(surely, 0)]] <= returns[asked] + TOLERANCE)
-        last = np.minimum(last, np.searchsorted(work.starts[mine], returns[asked], "left") - 1)
-        ended = work.ends[mine[np.maximum(last, 0)]]
+        over = (surely < 0) | (work.ends[on_stream[np.maximum(surely, 0)]] <= returns[asked] + TOLERANCE)
+        last = np.minimum(last, np.searchsorted(work.starts[on_stream], returns[asked], "left") - 1)
+        ended = work.ends[on_stream[np.maximum(last, 0)]]
         known = (last >= 0) & (ended <= returns[asked] + TOLERANCE) & over
         sure = np.flatnonzero(known & (wants[asked] != Waits.ANY))
-        parts.append((asked[sure], mine[last[sure]]))
+        parts.append((asked[sure], on_stream[last[sure]]))
         latest[asked[sure]] = np.maximum(latest[asked[sure]], ended[sure])
         maybe = np.flatnonzero(known & (wants[asked] == Waits.ANY) & (ended > best_end[asked]))
-        best[asked[maybe]], best_end[asked[maybe]] = mine[last[maybe]], ended[maybe]
+        best[asked[maybe]], best_end[asked[maybe]] = on_stream[last[maybe]], ended[maybe]
     guessed = np.flatnonzero(best_end > begins)
     parts.append((guessed, best[guessed]))
     latest[guessed] = best_end[guessed]
     for which, place in parts:
-        found.append(WorkStops(host.threads[row[which]], begins[which], latest[which], place, calls[which]))
-    return [stops for stops in found if stops.threads.size], wide.size - looked.size
+        stops_of_calls.append(WorkStops(host.threads[row[which]], begins[which], latest[which], place, calls[which]))
+    return [stops for stops in stops_of_calls if stops.threads.size], wide.size - looked.size
 
 
 def told_to_wait(host: PathHost, work: Works, waits: Waits) -> Mask:
     """Return for each place whether a call told its stream to wait, after the launch of the work before it there."""
-    found = np.zeros(work.rows.size, np.bool_)
+    told = np.zeros(work.rows.size, np.bool_)
     at, stream = host.starts[waits.orders], waits.order_streams.copy()
     # A call does not name its stream in most traces: it is that of the next work that its thread launches.
     unknown = stream == Waits.ANY
@@ -572,33 +574,33 @@ def told_to_wait(host: PathHost, work: Works, waits: Waits) -> Mask:
     unknown = np.flatnonzero(unknown)
     by_thread = dict(rows_by(host.threads[work.launch[launched]]))
     for thread, places in rows_by(host.threads[waits.orders[unknown]]):
-        ours, mine = unknown[places], launched[by_thread.get(thread, unknown[:0])]
-        following = np.searchsorted(work.called[mine], at[ours], "left")
-        stream[ours] = np.append(work.streams[mine], Waits.ANY)[following]
+        ours, on_thread = unknown[places], launched[by_thread.get(thread, unknown[:0])]
+        following = np.searchsorted(work.called[on_thread], at[ours], "left")
+        stream[ours] = np.append(work.streams[on_thread], Waits.ANY)[following]
     streams = work.by_stream()
     for number, orders in rows_by(stream):
         if number not in streams:
             continue
-        mine = streams[number]
-        first = np.searchsorted(np.maximum.accumulate(work.called[mine]), at[orders], "left")
-        found[mine[first[first < mine.size]]] = True
-    return found
+        on_thread = streams[number]
+        first = np.searchsorted(np.maximum.accumulate(work.called[on_thread]), at[orders], "left")
+        told[on_thread[first[first < on_thread.size]]] = True
+    return told
 
 
 def streams_for_streams(work: Works, waits: Waits) -> tuple[I64, I64]:
     """Return for each wait of a stream the work that waited and the work that it waited for, as places."""
     heads, tails = np.full(waits.stream_heads.size, -1, np.int64), np.full(waits.stream_heads.size, -1, np.int64)
     of_head, of_tail, none = dict(rows_by(waits.stream_heads)), dict(rows_by(waits.stream_tails)), heads[:0]
-    for stream, mine in work.by_stream().items():
+    for stream, on_stream in work.by_stream().items():
         if stream not in of_head and stream not in of_tail:
             continue
-        called = np.maximum.accumulate(work.called[mine])
+        called = np.maximum.accumulate(work.called[on_stream])
         ours = of_head.get(stream, none)
         at = np.searchsorted(called, waits.stream_after[ours], "left")
-        heads[ours[at < mine.size]] = mine[at[at < mine.size]]
+        heads[ours[at < on_stream.size]] = on_stream[at[at < on_stream.size]]
         ours = of_tail.get(stream, none)
         at = np.searchsorted(called, waits.stream_before[ours], "left") - 1
-        tails[ours[at >= 0]] = mine[at[at >= 0]]
+        tails[ours[at >= 0]] = on_stream[at[at >= 0]]
     known = (heads >= 0) & (tails >= 0)
     return heads[known], tails[known]
 
@@ -628,21 +630,23 @@ def between_threads(
     unseen = 0
     members = {number: [seen[at] for at in rows.tolist()] for number, rows in rows_by(process)}
     for number, pause in rows_by(np.repeat(process, sizes)):
-        mine = pause[_longest(length[pause], _MOST_PAIRS // len(members[number]))]
-        unseen += pause.size - mine.size
+        longest = pause[_longest(length[pause], _MOST_PAIRS // len(members[number]))]
+        unseen += pause.size - longest.size
         for other in members[number]:
-            near = mine[
-                (untils[mine] > other.edges[0]) & (froms[mine] < other.edges[-1]) & (thread[mine] != other.thread)
+            near = longest[
+                (untils[longest] > other.edges[0])
+                & (froms[longest] < other.edges[-1])
+                & (thread[longest] != other.thread)
             ]
             if not near.size:
                 continue
             ended = _woke(other, froms[near], untils[near], bare[near], thread[near] == main)
             better = ended > best_end[near]
             best[near[better]], best_end[near[better]] = other.thread, ended[better]
-    found = np.flatnonzero(best_end > froms)
-    found = found[_longest((best_end - froms)[found], _MOST)]
-    stops = ThreadStops(thread[found], froms[found], best_end[found], best[found], long[found])
-    return [stops] if found.size else [], unseen
+    stopped = np.flatnonzero(best_end > froms)
+    stopped = stopped[_longest((best_end - froms)[stopped], _MOST)]
+    stops = ThreadStops(thread[stopped], froms[stopped], best_end[stopped], best[stopped], long[stopped])
+    return [stops] if stopped.size else [], unseen
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -655,14 +659,14 @@ class _SeenWaits:
     edges: I64
 
     @staticmethod
-    def of(thread: int, mine: I64, host: PathHost, first: I64, last: I64) -> _SeenWaits:
-        """mine: the thread's ranges."""
-        active = mine[host.active[mine]]
+    def of(thread: int, ranges: I64, host: PathHost, first: I64, last: I64) -> _SeenWaits:
+        """ranges: the thread's ranges."""
+        active = ranges[host.active[ranges]]
         return _SeenWaits(
             thread,
             merge(first[active], last[active]),
-            merge(first[mine], last[mine]),
-            np.sort(np.concatenate((first[mine], last[mine]))),
+            merge(first[ranges], last[ranges]),
+            np.sort(np.concatenate((first[ranges], last[ranges]))),
         )
 
 
@@ -717,8 +721,8 @@ def _covered(ranges: Ranges, at: I64) -> I64:
     sums = np.append(0, np.cumsum(last - first))
     which = np.searchsorted(first, at, "right")
     near = np.maximum(which - 1, 0)
-    found: I64 = np.where(which > 0, sums[near] + np.minimum(at - first[near], (last - first)[near]), 0)
-    return found
+    covered: I64 = np.where(which > 0, sums[near] + np.minimum(at - first[near], (last - first)[near]), 0)
+    return covered
 
 
 PAUSE = 20_000
@@ -740,6 +744,8 @@ def build_nodes(
     woken, unseen_pauses = between_threads(host, timed, first, last, low, main)
     lone = _lone(work)
 
+    # An edge joins whole nodes, so threads are cut wherever a launch, a wait or the end of one may begin or end an
+    # edge.
     splits = [(host.threads[work.launch[work.launch >= 0]], work.release[work.launch >= 0])]
     splits.append((np.full(lone.size, main), work.starts[lone]))
     splits += [(stop.threads, at) for stop in stops for at in (stop.froms, stop.untils)]
@@ -763,9 +769,11 @@ def build_nodes(
     launch = np.full(work.rows.size, -1, np.int64)
     # Work that began before the window depends on nothing: no piece ends by then.
     hangs = np.flatnonzero(work.launch >= 0)
+    # A launch hangs from the last piece of its thread that ended by the time at which the call let the work go.
     found = search(bounds, free.ends, host.threads[work.launch[hangs]], work.release[hangs], "right") - 1
     real = found >= bounds[host.threads[work.launch[hangs]]]
     launch[hangs[real]] = found[real]
+    # Work without a launch call hangs from the main thread: something launched it by the time it began (see _lone).
     if main < threads:
         found = search(bounds, free.ends, np.full(lone.size, main), work.starts[lone], "right") - 1
         launch[lone] = np.where(found >= bounds[main], found, -1)
@@ -778,6 +786,7 @@ def build_nodes(
         tails.append(count + stop.works[known])
         numbers.append(stop.numbers[known])
     stream_heads, stream_tails = streams_for_streams(work, waits)
+    # The nodes of devices are numbered behind those of the host.
     heads.append(count + stream_heads)
     tails.append(count + stream_tails)
     numbers.append(np.full(stream_heads.size, -1, np.int64))
@@ -811,8 +820,8 @@ def build_nodes(
 
 
 def _window(host: PathHost, device: PathDevice, main: int, begin: int | None, end: int | None) -> tuple[int, int]:
-    own = host.threads == main
-    starts = np.concatenate((host.starts[own] if own.any() else host.starts, device.starts))
+    on_main = host.threads == main
+    starts = np.concatenate((host.starts[on_main] if on_main.any() else host.starts, device.starts))
     ends = np.concatenate((host.ends, device.ends))
     low = begin if begin is not None else int(starts.min()) if starts.size else 0
     high = end if end is not None else int(ends.max()) if ends.size else low

@@ -15,6 +15,22 @@ import numpy.typing as npt
 
 from tracekit.model.arrow import I32, I64, Numbers
 
+__all__ = [
+    "INT64_MAX",
+    "Index",
+    "as_groups",
+    "as_int64",
+    "check_same_length",
+    "distinct",
+    "group_bounds",
+    "narrow",
+    "order_by_lane",
+    "previous_greater",
+    "rows_by",
+    "run_starts",
+    "sort_within",
+]
+
 Index: TypeAlias = npt.NDArray[np.intp]
 
 INT64_MAX = (1 << 63) - 1

@@ -262,6 +262,7 @@ def add(
             _relabelled(part, label, made)
             part = made
             name = _name(done, label, part)
+        # Entries that this one replaces and that cannot be read are deleted last: a kill before that loses nothing.
         damaged = {stored.name for stored in replaced} - {entry.name for entry in known} - {name}
         store.put(part, name)
         entry = settle(store, label.run, label.id, part, _relabelled)

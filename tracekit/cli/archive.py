@@ -100,11 +100,11 @@ def _rows(events: int, totals: int) -> str:
 
 
 def _tags(words: Sequence[str] | None) -> dict[str, str]:
-    found = {}
+    tags = {}
     for word in words or ():
         key, _, value = word.partition("=")
-        found[key] = value
-    return found
+        tags[key] = value
+    return tags
 
 
 def _texts(tags: Mapping[str, str]) -> list[str]:
@@ -124,12 +124,12 @@ def list_(
     from tracekit import archive as archives
 
     listed = archives.listing(root, tag=tag or (), since=since or None, until=until or None, run=run)
-    found, failures = listed.entries, listed.failures
+    entries, failures = listed.entries, listed.failures
     if format_ == "json":
-        _print_json([entry.to_json() for entry in found])
+        _print_json([entry.to_json() for entry in entries])
     else:
-        _print_table(root, _listing(found), format_)
-    if not (found or failures or archives.is_archive(root)):
+        _print_table(root, _listing(entries), format_)
+    if not (entries or failures or archives.is_archive(root)):
         say(f"note: {root} has no archived run")
     finish(failures)
 
@@ -158,25 +158,25 @@ def _print_table(title: str, table: ReportTable, form: str) -> None:
     show_text(pipeline.render(report, form, RenderOptions(width=output_width())), pager=False, form=form)
 
 
-def _listing(found: Sequence[Entry]) -> ReportTable:
+def _listing(entries: Sequence[Entry]) -> ReportTable:
     from tracekit.model.report import Column, ReportTable
     from tracekit.model.units import Unit
 
-    size = sum(entry.bytes for entry in found)
-    title = f"{plural(len(found), 'run')}, {format_bytes(size)}"
+    size = sum(entry.bytes for entry in entries)
+    title = f"{plural(len(entries), 'run')}, {format_bytes(size)}"
     return ReportTable(
         "entries",
         title,
         (
-            Column("id", "id", Unit.ID, [entry.id[:SHORT_ID] for entry in found]),
-            Column("date", "date", Unit.ID, [entry.date.isoformat() for entry in found]),
-            Column("run", "run", Unit.TEXT, [entry.run for entry in found]),
-            Column("events", "events", Unit.COUNT, [entry.events for entry in found]),
-            Column("totals", "totals", Unit.COUNT, [entry.totals for entry in found], 3),
-            Column("bytes", "size", Unit.BYTES, [entry.bytes for entry in found], 1),
-            Column("tags", "tags", Unit.TEXT, [" ".join(_texts(entry.tags)) for entry in found], 1),
-            Column("sources", "sources", Unit.COUNT, [len(entry.sources) for entry in found], 2),
-            Column("formats", "formats", Unit.TEXT, [_list_text(entry.facts["formats"], " ") for entry in found], 2),
+            Column("id", "id", Unit.ID, [entry.id[:SHORT_ID] for entry in entries]),
+            Column("date", "date", Unit.ID, [entry.date.isoformat() for entry in entries]),
+            Column("run", "run", Unit.TEXT, [entry.run for entry in entries]),
+            Column("events", "events", Unit.COUNT, [entry.events for entry in entries]),
+            Column("totals", "totals", Unit.COUNT, [entry.totals for entry in entries], 3),
+            Column("bytes", "size", Unit.BYTES, [entry.bytes for entry in entries], 1),
+            Column("tags", "tags", Unit.TEXT, [" ".join(_texts(entry.tags)) for entry in entries], 1),
+            Column("sources", "sources", Unit.COUNT, [len(entry.sources) for entry in entries], 2),
+            Column("formats", "formats", Unit.TEXT, [_list_text(entry.facts["formats"], " ") for entry in entries], 2),
         ),
     )
 
@@ -229,20 +229,20 @@ def verify(root: Root, format_: ShortForm = "text") -> None:
     if format_ not in ("text", "json"):
         raise UsageError(f"--format {format_}: not an output format", hint="one of: text, json")
     with progress(f"verifying {root}") as update:
-        found = archives.verify(root, progress=update)
+        audit = archives.verify(root, progress=update)
     if format_ == "json":
-        _print_json(asdict(found))
+        _print_json(asdict(audit))
     else:
-        for problem in found.problems:
+        for problem in audit.problems:
             line = f"{problem.path}: {problem.code}: {problem.text}"
             print(one_line(line))
-        for path in found.leftovers:
+        for path in audit.leftovers:
             print(one_line(f"{path}: of a running add, or left by a killed one: the next `add` removes that"))
         print(
-            f"{found.files:,} {'file is' if found.files == 1 else 'files are'} undamaged: {found.events:,} events, "
-            f"{found.totals:,} totals, {found.bytes:,} bytes; {plural(len(found.problems), 'problem')}"
+            f"{audit.files:,} {'file is' if audit.files == 1 else 'files are'} undamaged: {audit.events:,} events, "
+            f"{audit.totals:,} totals, {audit.bytes:,} bytes; {plural(len(audit.problems), 'problem')}"
         )
-    if found.problems:
+    if audit.problems:
         raise typer.Exit(EXIT_FAILED)
 
 
@@ -291,19 +291,19 @@ def prune(
 
 
 def _day_before(age: str) -> date:
-    found = re.fullmatch(r"(\d{1,5})([dwy])", age.strip())
-    days = int(found[1]) * {"d": 1, "w": 7, "y": 365}[found[2]] if found else 0
-    if not found or days > 300_000:
+    matched = re.fullmatch(r"(\d{1,5})([dwy])", age.strip())
+    days = int(matched[1]) * {"d": 1, "w": 7, "y": 365}[matched[2]] if matched else 0
+    if not matched or days > 300_000:
         raise UsageError(f"--older-than {age}: not an age", hint="days, weeks or years: 90d, 12w, 2y")
     return datetime.now(UTC).date() - timedelta(days=days)
 
 
 def _size(text: str) -> int:
-    found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([KMGT]?)(i?)B?", text.strip(), re.IGNORECASE)
-    if not found:
+    matched = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([KMGT]?)(i?)B?", text.strip(), re.IGNORECASE)
+    if not matched:
         raise UsageError(f"--max-size {text}: not a size", hint="such as 500MB, 10GiB; without a unit: bytes")
-    step = 1024 if found[3] else 1000
-    return int(float(found[1]) * step ** " KMGT".index(found[2].upper() or " "))
+    step = 1024 if matched[3] else 1000
+    return int(float(matched[1]) * step ** " KMGT".index(matched[2].upper() or " "))
 
 
 @example("tracekit archive export profiles 3f9a6b0c -o run.json.gz")

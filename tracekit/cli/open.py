@@ -48,27 +48,29 @@ def open(
     from tracekit.viewer import site as sites
 
     items = expand(shown.pages_for_folders(reading.inputs))
-    found = shown.ready(items)
-    kind: Kind = "trace" if trace or (trace is None and found is not None and found.kind == "trace") else "page"
-    if found is not None:
-        _refuse_options(reading, found, kind)
+    ready = shown.ready(items)
+    kind: Kind = "trace" if trace or (trace is None and ready is not None and ready.kind == "trace") else "page"
+    if ready is not None:
+        _refuse_options(reading, ready, kind)
         name = shown.name_of(items, kind, anonymous=False)
         costs_end()
-        site = sites.batch(found.batch, found.path) if found.batch else _site(found.path, name, kind, ours=False)
+        site = sites.batch(ready.batch, ready.path) if ready.batch else _site(ready.path, name, kind, ours=False)
         _serve(site, browser=browser, port=port, keep=keep)
         return
-    with _made(reading, items, kind) as (made, failures, lost):
-        for line in made.said:
+    with _made(reading, items, kind) as (page_or_trace, failures, lost):
+        for line in page_or_trace.said:
             say(line)
         costs_end()
-        _serve(_site(made.path, made.path.name, kind, ours=True), browser=browser, port=port, keep=keep)
+        _serve(
+            _site(page_or_trace.path, page_or_trace.path.name, kind, ours=True), browser=browser, port=port, keep=keep
+        )
         finish(failures, lost)
 
 
-def _refuse_options(reading: ReadArguments, found: Ready, kind: Kind) -> None:
+def _refuse_options(reading: ReadArguments, ready: Ready, kind: Kind) -> None:
     """Refuse what needs the events of a file that is shown as it is. Raises: UsageError."""
-    what = "a page of tracekit" if found.kind == "page" else "a Perfetto trace"
-    if found.kind != kind:
+    what = "a page of tracekit" if ready.kind == "page" else "a Perfetto trace"
+    if ready.kind != kind:
         raise UsageError(f"--{kind}: {reading.inputs[0]} is {what}", hint="name the profile that it was made of")
     for field, default in zip(fields(reading), fields(ReadArguments), strict=True):
         given = getattr(reading, field.name)
@@ -95,41 +97,41 @@ def _made(reading: ReadArguments, items: list[Input], kind: Kind) -> Iterator[tu
     lost: list[str] = []
 
     def make(target: Path) -> Made:
-        made = cache.Made(target)
+        made_file = cache.Made(target)
         make_it = _make_page if kind == "page" else _make_trace
-        make_it(reading, made, failures, lost)
+        make_it(reading, made_file, failures, lost)
         # A file that somebody still writes to is shown as it was read, and read again the next time.
-        made.keep = not failures and not lost and shown.state(items) == before
-        return made
+        made_file.keep = not failures and not lost and shown.state(items) == before
+        return made_file
 
     name = shown.name_of(items, kind, anonymous=anonymous)
-    with cache.entry(cache.cache_folder(), key, name, make) as made:
-        yield made, failures, lost
+    with cache.entry(cache.cache_folder(), key, name, make) as made_file:
+        yield made_file, failures, lost
 
 
-def _make_page(reading: ReadArguments, made: Made, failures: list[Failure], lost: list[str]) -> None:
+def _make_page(reading: ReadArguments, page: Made, failures: list[Failure], lost: list[str]) -> None:
     from tracekit import pipeline
 
     with progress(f"reading {reading.inputs[0]}") as update:
         trace = pipeline.read(reading.inputs, pipeline.for_report(reading.input_options(update)))
-    pipeline.write_report(trace, made.path)
+    pipeline.write_report(trace, page.path)
     failures += trace.failures
     lost += trace.incomplete
-    made.said += [*trace.incomplete, *ledger_lines(trace.ledgers)]
+    page.said += [*trace.incomplete, *ledger_lines(trace.ledgers)]
 
 
-def _make_trace(reading: ReadArguments, made: Made, failures: list[Failure], lost: list[str]) -> None:
+def _make_trace(reading: ReadArguments, trace_file: Made, failures: list[Failure], lost: list[str]) -> None:
     from tracekit import conversion
     from tracekit.model.trace import incomplete
 
     with progress(f"converting {reading.inputs[0]}") as update:
-        done = conversion.convert(reading.inputs, made.path, reading.input_options(update), to="perfetto")
+        done = conversion.convert(reading.inputs, trace_file.path, reading.input_options(update), to="perfetto")
     failures += done.failures
     lost += incomplete(done.ledgers, done.run)
-    made.said += lost
+    trace_file.said += lost
     for reason, count in done.written.unexplained():
-        made.said.append(f"note: {count:,} {'row' if count == 1 else 'rows'} skipped: {reason}")
-    made.said += [*(f"note: {note}" for note in done.written.notes), *ledger_lines(done.ledgers)]
+        trace_file.said.append(f"note: {count:,} {'row' if count == 1 else 'rows'} skipped: {reason}")
+    trace_file.said += [*(f"note: {note}" for note in done.written.notes), *ledger_lines(done.ledgers)]
 
 
 def _site(path: Path, name: str, kind: Kind, *, ours: bool) -> Site:

@@ -87,9 +87,11 @@ def compare(
     if not words[1] and parsed:
         hint = sentence("tracekit compare BASE NEW ", Option("fail-on", takes="RULE"))
         raise UsageError(sentence(Option("fail-on"), " needs NEW: a rule limits a change"), hint=hint)
+    # A run that is named twice would make the spread of runs look too small (`unique_runs`).
     unique = [unique_runs(find_runs(side, LoadOptions(format, one_run)) if side else []) for side in words]
     chosen = [runs for runs, _ in unique]
     own_notes: list[str] = []
+    # A folder of earlier runs often holds NEW too: beside itself a change looks smaller than it is.
     if words[0] != words[1]:
         chosen[0], own_notes = without_own_runs(chosen[0], chosen[1])
     total = sum(map(len, chosen))
@@ -111,6 +113,7 @@ def compare(
         trend = history_of(sides[0].profiles, sides[0].runs, whole[0].profiles)
         if trend.since and sides[1].profiles:
             sides[0] = replace(sides[0], profiles=sides[0].profiles[trend.since :], runs=sides[0].runs[trend.since :])
+            # Which runs are whole is decided among the runs that are left.
             whole, left_out = without_cut_runs(sides)
     whole[0] = replace(whole[0], notes=[*own_notes, *whole[0].notes])
     names = (", ".join(words[0]), ", ".join(words[1]))

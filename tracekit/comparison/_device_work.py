@@ -13,12 +13,11 @@ from collections.abc import Collection
 from dataclasses import dataclass
 
 import numpy as np
-import pyarrow as pa
 
 from tracekit.analysis.intervals import union_length_by
 from tracekit.analysis.links import link
 from tracekit.errors import TracekitError
-from tracekit.model.arrow import I64, Chunked, Column, Mask, codes, encoded, ints, nulls, take, valid
+from tracekit.model.arrow import I64, Mask, codes, encoded, in_one, ints, take, valid
 from tracekit.model.schema import API_CALLS, DEVICE_WORK
 from tracekit.model.trace import Trace, text_codes
 from tracekit.views.steps.steps import StepTimes
@@ -159,7 +158,7 @@ def codes_of(trace: Trace, rows: I64, columns: tuple[str, ...]) -> I64:
     """Return shape (n,): a number from 0 for each row, equal for rows with equal values in the columns."""
     code, size = np.zeros(rows.size, np.int64), 1
     for column in columns:
-        own = encoded(_one_chunk(take(trace.events.column(column), rows)))
+        own = encoded(in_one(take(trace.events.column(column), rows)))
         width = len(own.dictionary) + 1
         if width == 1 or (width == 2 and not own.null_count):
             continue
@@ -172,10 +171,6 @@ def codes_of(trace: Trace, rows: I64, columns: tuple[str, ...]) -> I64:
         return np.unique(code, return_inverse=True)[1].astype(np.int64, copy=False)
     dense = np.cumsum(np.bincount(code, minlength=size) > 0) - 1
     return dense[code]
-
-
-def _one_chunk(column: Chunked) -> Column:
-    return pa.concat_arrays(column.chunks) if column.num_chunks else nulls(0, column.type)
 
 
 def _charges(starts: I64, ends: I64, first: I64, length: I64) -> I64:

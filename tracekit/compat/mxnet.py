@@ -482,7 +482,8 @@ def compute(index: TraceIndex, options: ViewOptions) -> Section:
         needs = [] if found else ["needs events with a duration, counters or memory; this trace has none"]
         return Section(NAME, TITLE, tuple(found), notes=(*needs, *notes))
     rows = mxnet_rows(index)
-    tables = [table for table in _from_events(rows.durations, rows.counters, rows.memory, options) if table]
+    parts = _times(rows.durations, options), _counters(rows.counters, options), _memory(rows.memory, options)
+    tables = [table for table in parts if table]
     notes = list(rows.notes)
     if rows.durations.groups.count:
         notes.append(tabulate.PERCENTILE_NOTE)
@@ -494,12 +495,6 @@ def compute(index: TraceIndex, options: ViewOptions) -> Section:
     if not tables:
         return tabulate.nothing(NAME, TITLE, "timed, counter or memory", options)
     return Section(NAME, TITLE, tuple(tables), notes=(*notes, *tabulate.option_notes(options, tables[0])))
-
-
-def _from_events(
-    durations: Durations, counters: MxnetSamples, memory: MxnetSamples, options: ViewOptions
-) -> list[ReportTable | None]:
-    return [_times(durations, options), _counters(counters, options), _memory(memory, options)]
 
 
 def _times(durations: Durations, options: ViewOptions) -> ReportTable | None:

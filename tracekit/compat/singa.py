@@ -81,12 +81,14 @@ def graphs(index: TraceIndex) -> list[SingaGraph]:
     if not picked.rows.size:
         return []
     processes = group_by(picked.key("source"), picked.key("rank"))
-    made = []
+    graphs_of_processes = []
     for number, (source, rank) in enumerate(zip(*processes.labels, strict=True)):
-        mine = np.flatnonzero(processes.codes == number)
+        of_process = np.flatnonzero(processes.codes == number)
         if isinstance(source, int):
-            made.append(_graph(index, _part(picked, mine), source, rank if isinstance(rank, int) else None))
-    return made
+            graphs_of_processes.append(
+                _graph(index, _part(picked, of_process), source, rank if isinstance(rank, int) else None)
+            )
+    return graphs_of_processes
 
 
 def _operators(index: TraceIndex) -> PickedRows:
@@ -112,10 +114,10 @@ def _part(picked: PickedRows, which: npt.NDArray[np.int64]) -> PickedRows:
 
 def _of_process(index: TraceIndex, kinds: Collection[Kind], source: int, rank: int | None) -> PickedRows:
     picked = index.pick(kinds)
-    mine = index.ints("source")[picked.rows] == source
+    of_process = index.ints("source")[picked.rows] == source
     if rank is not None:
-        mine &= arrow.ints(index.events.column("rank"), -1)[picked.rows] == rank
-    return _part(picked, np.flatnonzero(mine))
+        of_process &= arrow.ints(index.events.column("rank"), -1)[picked.rows] == rank
+    return _part(picked, np.flatnonzero(of_process))
 
 
 def _graph(index: TraceIndex, picked: PickedRows, source: int, rank: int | None) -> SingaGraph:
@@ -130,11 +132,11 @@ def _graph(index: TraceIndex, picked: PickedRows, source: int, rank: int | None)
     names = ["(no name)" if (name := ops.labels[1][o]) is None else str(name) for o in op]
     phases = {}
     for kind in PHASES:
-        found = _roots(_of_process(index, [kind], source, rank))
-        if found.rows.size:
-            at = _place(index, found, iterations, steps)
+        roots = _roots(_of_process(index, [kind], source, rank))
+        if roots.rows.size:
+            at = _place(index, roots, iterations, steps)
             times = np.zeros(iterations.numbers.size, np.int64)
-            np.add.at(times, at[at >= 0], found.durations[at >= 0])
+            np.add.at(times, at[at >= 0], roots.durations[at >= 0])
             phases[str(kind)] = times
     return SingaGraph(
         source,
@@ -152,9 +154,9 @@ def _graph(index: TraceIndex, picked: PickedRows, source: int, rank: int | None)
 
 def _iterations(index: TraceIndex, picked: PickedRows, steps: PickedRows) -> tuple[Iterations, I64]:
     """Return the iterations, and of each event which one it is in, -1 for none."""
-    own = _steps_of(index, picked)
-    if (own >= 0).any():
-        numbers = np.unique(own[own >= 0])
+    step_of_row = _steps_of(index, picked)
+    if (step_of_row >= 0).any():
+        numbers = np.unique(step_of_row[step_of_row >= 0])
     elif steps.rows.size:
         numbers = np.arange(steps.rows.size)
     else:
@@ -177,10 +179,10 @@ def _steps_of(index: TraceIndex, picked: PickedRows) -> I64:
 
 
 def _place(index: TraceIndex, picked: PickedRows, iterations: Iterations, steps: PickedRows) -> I64:
-    own = _steps_of(index, picked)
-    if (own >= 0).any():
-        at = np.minimum(np.searchsorted(iterations.numbers, own), iterations.numbers.size - 1)
-        return np.where(iterations.numbers[at] == own, at, -1)
+    step_of_row = _steps_of(index, picked)
+    if (step_of_row >= 0).any():
+        at = np.minimum(np.searchsorted(iterations.numbers, step_of_row), iterations.numbers.size - 1)
+        return np.where(iterations.numbers[at] == step_of_row, at, -1)
     if steps.rows.size and iterations.starts.size:
         at = np.searchsorted(iterations.starts, picked.starts, "right") - 1
         return np.where((at >= 0) & (picked.starts < iterations.ends[np.maximum(at, 0)]), at, -1)
@@ -239,7 +241,7 @@ class SingaPrinted:
 
 def printed_profiles(index: TraceIndex) -> list[SingaPrinted]:
     """Return the profiles in the order of the files."""
-    made: dict[tuple[int, int], SingaPrinted] = {}
+    by_run: dict[tuple[int, int], SingaPrinted] = {}
     for row in sorted(totals_rows(index), key=lambda row: (row["source"], row["order"])):
         name, section = row["name"], row["section"]
         verbosity = section == "header" and name == "Verbosity"
@@ -247,16 +249,16 @@ def printed_profiles(index: TraceIndex) -> list[SingaPrinted]:
             continue
         if section == "Operators" and not isinstance(row["args"].get("op_id"), int):
             continue
-        found = made.setdefault((row["source"], row["run"]), SingaPrinted(row["source"], row["run"], row["rank"]))
+        printed = by_run.setdefault((row["source"], row["run"]), SingaPrinted(row["source"], row["run"], row["rank"]))
         if verbosity:
-            found.below_blank = bool(row["args"].get("below_blank"))
-            found.dist_only = row["value_text"] == "2 or 3"
-            found.divided = _divided(row["args"])
+            printed.below_blank = bool(row["args"].get("below_blank"))
+            printed.dist_only = row["value_text"] == "2 or 3"
+            printed.divided = _divided(row["args"])
         elif section == "Propagation":
-            found.phases.append(row)
+            printed.phases.append(row)
         else:
-            found.operators.append(row)
-    profiles = [p for p in made.values() if p.phases or p.operators]
+            printed.operators.append(row)
+    profiles = [p for p in by_run.values() if p.phases or p.operators]
     for profile in profiles:
         profile.several = sum((p.source, p.rank) == (profile.source, profile.rank) for p in profiles) > 1
     return sorted(profiles, key=lambda p: (p.source, p.run))
@@ -414,22 +416,22 @@ def compute(index: TraceIndex, options: ViewOptions) -> Section:
     return Section("singa", _TITLE, tuple(tables), notes=(*notes, *tabulate.option_notes(options)))
 
 
-def _from_print(found: SingaPrinted, labels: dict[int, str], options: ViewOptions, notes: list[str]) -> _Profile:
-    label = source_label(labels, found.source)
-    label = label if found.rank is None else f"{label} rank {found.rank}"
-    label = f"{label} ({found.run})" if found.several else label
+def _from_print(profile: SingaPrinted, labels: dict[int, str], options: ViewOptions, notes: list[str]) -> _Profile:
+    label = source_label(labels, profile.source)
+    label = label if profile.rank is None else f"{label} rank {profile.rank}"
+    label = f"{label} ({profile.run})" if profile.several else label
     grow = 1.0
-    if found.divided is not None and options.compat != "singa":
-        measured, _, divisor = found.divided
+    if profile.divided is not None and options.compat != "singa":
+        measured, _, divisor = profile.divided
         grow = divisor / measured
         if options.value(ITERATIONS) is not None:
             notes.append(f"{label} names its divisor: --option iterations has no effect on it")
-        if found.operators and divisor != measured:
+        if profile.operators and divisor != measured:
             notes.append(
                 f"{label}: operators were divided by {plural(divisor, 'iteration')}, of which {measured:,} were "
                 "measured: they are shown for an average measured iteration"
             )
-    elif found.operators and options.compat != "singa":
+    elif profile.operators and options.compat != "singa":
         wanted, iterations = options.value(SKIP_ITERATIONS), options.value(ITERATIONS)
         skip = _SKIPPED if wanted is None else wanted
         if iterations is None:
@@ -443,15 +445,15 @@ def _from_print(found: SingaPrinted, labels: dict[int, str], options: ViewOption
             raise UsageError(sentence(given, ": all of them are skipped"), hint=hint)
         else:
             grow = iterations / (iterations - skip)
-    operators = [_printed_line(r, grow) for r in found.operators]
-    phases = [_printed_line(r, 1.0) for r in found.phases]
+    operators = [_printed_line(r, grow) for r in profile.operators]
+    phases = [_printed_line(r, 1.0) for r in profile.phases]
     first = next((n for n, o in enumerate(operators) if "Backward" in o.name and o.avg), 0)
-    if first and not phases and options.compat != "singa" and not found.dist_only:
+    if first and not phases and options.compat != "singa" and not profile.dist_only:
         for name, part in (("Forward", operators[:first]), ("Backward", operators[first:])):
             time = sum(o.avg or 0.0 for o in part)
             phases.append(_SingaLine(f"{name} Propagation", None, name.lower(), 1, time))
         notes.append("phases are sums of operators: backward begins with the first whose name contains Backward")
-    return _Profile(label, phases, operators, found.below_blank, divided=found.divided)
+    return _Profile(label, phases, operators, profile.below_blank, divided=profile.divided)
 
 
 def _printed_line(row: TotalsRow, grow: float) -> _SingaLine:
@@ -509,9 +511,9 @@ def _from_events(graph: SingaGraph, labels: dict[int, str], options: ViewOptions
 
 
 def _spread(stats: Grouped, number: int) -> dict[str, Cell]:
-    found: dict[str, Cell] = {f"p{p}": int(stats.percentile(p)[number]) for p in (50, 95, 99)}
-    found |= {"min": int(stats.min[number]), "max": int(stats.max[number]), "std": int(stats.pstd[number])}
-    return found
+    figures: dict[str, Cell] = {f"p{p}": int(stats.percentile(p)[number]) for p in (50, 95, 99)}
+    figures |= {"min": int(stats.min[number]), "max": int(stats.max[number]), "std": int(stats.pstd[number])}
+    return figures
 
 
 def _phases(
@@ -521,28 +523,28 @@ def _phases(
     if not measured:
         return []
     whole = (graph.iterations.ends - graph.iterations.starts)[skip:]
-    found = {kind: times[skip:] for kind, times in graph.phases.items()}
-    if not found:
+    times_of = {kind: times[skip:] for kind, times in graph.phases.items()}
+    if not times_of:
         forward = np.zeros(graph.iterations.numbers.size, np.int64)
         early = nodes < forward_nodes(graph, totals)
         np.add.at(forward, iteration[early], durations[early])
-        found["forward"] = forward[skip:]
+        times_of["forward"] = forward[skip:]
         if forward_nodes(graph, totals) < len(graph.names):
-            found["backward"] = whole - forward[skip:]
+            times_of["backward"] = whole - forward[skip:]
         else:
-            del found["forward"]
-    found["iteration"] = whole
-    made = []
-    for kind, times in found.items():
+            del times_of["forward"]
+    times_of["iteration"] = whole
+    rows = []
+    for kind, times in times_of.items():
         stats = grouped(np.zeros(times.size, np.int64), 1, times)
         name = "Iteration" if kind == "iteration" else f"{kind.capitalize()} Propagation"
         name = "Optimizer" if kind == "optimizer" else name
-        made.append(
+        rows.append(
             _SingaLine(
                 name, None, kind, int(times.size), int(stats.total[0]) / int(times.size), spread=_spread(stats, 0)
             )
         )
-    return made
+    return rows
 
 
 def _table(name: str, title: str, profiles: Sequence[_Profile], options: ViewOptions) -> ReportTable | None:
@@ -580,8 +582,8 @@ def _table(name: str, title: str, profiles: Sequence[_Profile], options: ViewOpt
     columns.append(Column("ratio", "Ratio", Unit.RATIO, ratios, 1))
     if any(line.text for _, line in lines):
         columns.append(Column("text", "As printed", Unit.TEXT, [line.text for _, line in lines], 4))
-    made = _ordered(name, title, columns, [(p.of,) for p, _ in lines], options)
-    return replace(made, omitted=made.omitted + left_out)
+    table = _ordered(name, title, columns, [(p.of,) for p, _ in lines], options)
+    return replace(table, omitted=table.omitted + left_out)
 
 
 def _ordered(

@@ -38,7 +38,7 @@ def _masked_once(text: str, tell: Found) -> str:
     if not is_suspect(text):
         return text
     if text.lstrip()[:1] in ("{", "[", '"'):
-        clean = _json_masked(text, tell)
+        clean = _Walk(tell).run(text)
         if clean is not None:
             return clean
     return masked_once(text, tell)
@@ -250,11 +250,6 @@ def _quoted(text: str, raw: str) -> str:
     """Return a string as JSON, with the escapes that it had before: none outside ASCII where there were some."""
     ascii_only = raw.isascii() or any("\ud800" <= c <= "\udfff" for c in text)
     return json.dumps(text, ensure_ascii=ascii_only)
-
-
-def _json_masked(text: str, tell: Found) -> str | None:
-    """Return a JSON text with every credential masked, None where it is no JSON."""
-    return _Walk(tell).run(text)
 
 
 def masked_object(value: object, tell: Found) -> object:

@@ -102,13 +102,13 @@ class RawFlows:
         touching = np.zeros(len(track), np.bool_)
         bounds = [0, *(np.flatnonzero(tracks[1:] != tracks[:-1]) + 1).tolist(), len(order)]
         for start, stop in pairwise(bounds if len(order) else []):
-            mine, own = order[start:stop], int(tracks[start])
-            reach = np.where(slices[mine], ends[mine], _NONE)
-            reach = np.maximum(np.maximum.accumulate(reach), self._ends.get(own, _NONE))
-            touching[mine] = reach >= ts[mine]
-            self._ends[own] = int(reach[-1])
-            if slices[mine].any():
-                self._latest[own] = int(ts[mine[slices[mine]][-1]])
+            on_track, track_number = order[start:stop], int(tracks[start])
+            reach = np.where(slices[on_track], ends[on_track], _NONE)
+            reach = np.maximum(np.maximum.accumulate(reach), self._ends.get(track_number, _NONE))
+            touching[on_track] = reach >= ts[on_track]
+            self._ends[track_number] = int(reach[-1])
+            if slices[on_track].any():
+                self._latest[track_number] = int(ts[on_track[slices[on_track]][-1]])
         return touching[points]
 
     def _take(self, batch: pa.RecordBatch, points: I64, track: I64, ts: I64, touching: Mask) -> None:
@@ -192,12 +192,12 @@ class RawFlows:
 def _point(args: str | None) -> tuple[str, str, str]:
     """Return phase, category and bp of a point."""
     try:
-        found = json.loads(args or "{}")
+        members = json.loads(args or "{}")
     except (ValueError, RecursionError):
         return "", "", ""
-    if not isinstance(found, dict):
+    if not isinstance(members, dict):
         return "", "", ""
-    phase, cat, bp = (found.get(key) for key in ("ph", "cat", "bp"))
+    phase, cat, bp = (members.get(key) for key in ("ph", "cat", "bp"))
     return str(phase or ""), str(cat or ""), str(bp or "")
 
 
@@ -260,8 +260,8 @@ class RawChecks:
     def findings(self, word: str) -> list[FoundDefect]:
         """Return the defects of all rows."""
         span = self._last_ns - (self._first_ns or 0)
-        found = [each.finding(word, span) for each in self._every()]
-        return [each for each in found if each is not None]
+        defects = [each.finding(word, span) for each in self._every()]
+        return [each for each in defects if each is not None]
 
     def bad_points(self) -> I64:
         """Return the numbers of the events that are flow events with defects."""
@@ -307,12 +307,12 @@ class RawChecks:
             process = 0 if self._is_wide("pid", pid) else pid
             thread = 0 if self._is_wide("tid", tid) else tid
             seen.setdefault((process, thread or process), []).append(track)
-        found = Gathered("wide-id")
+        gathered = Gathered("wide-id")
         for tracks in seen.values():
             for track in tracks if len(tracks) > 1 else ():
                 if track in self._wide:
-                    found.join(self._wide[track])
-        return [found]
+                    gathered.join(self._wide[track])
+        return [gathered]
 
 
 def check(source: Source, ledger: FullLedger, *, per_unit: int) -> tuple[list[FoundDefect], I64]:
@@ -340,11 +340,9 @@ def check(source: Source, ledger: FullLedger, *, per_unit: int) -> tuple[list[Fo
 
 def _light(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Yield the rows without the args of all but arrows."""
-    place = None
     for batch in batches:
         if not batch.num_rows:
             continue
-        place = batch.schema.get_field_index("args") if place is None else place
         kinds = arrow.encoded(batch.column("kind"))
         flow = np.array([text == Kind.FLOW for text in arrow.texts(kinds.dictionary)])[arrow.codes(kinds)]
         args = batch.column("args")
@@ -352,7 +350,7 @@ def _light(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             kept = arrow.nulls(len(args), args.type)
             if flow.any():
                 kept = events.where(flow, args, kept)
-            batch = batch.set_column(place, batch.schema.field(place), kept)
+            batch = arrow.with_column(batch, "args", kept)
         yield batch
 
 

@@ -26,7 +26,7 @@ from tracekit.errors import Option, OutputExistsError, UsageError, sentence
 from tracekit.inputs import refuse_inputs, steps
 from tracekit.model import arrow, schema
 from tracekit.model.args import with_member
-from tracekit.model.arrow import I64, Column, Mask
+from tracekit.model.arrow import I64, Mask
 from tracekit.model.schema import Kind
 from tracekit.readers.source import Source
 from tracekit.safety.anonymize import Guard
@@ -134,7 +134,7 @@ class Changes:
         self._list(code, batch, mask, f"{column} moved to args.{key}", column)
         batch = _with_args(batch, mask, key, arrow.ints(batch.column(column)))
         values = batch.column(column)
-        return _with(batch, column, arrow.array(arrow.ints(values), mask=mask | ~arrow.valid(values)))
+        return arrow.with_column(batch, column, arrow.array(arrow.ints(values), mask=mask | ~arrow.valid(values)))
 
     def _moved(self, batch: pa.RecordBatch, begins: I64, shift: I64) -> pa.RecordBatch:
         ts = arrow.ints(batch.column("ts_ns"))
@@ -143,7 +143,7 @@ class Changes:
         if not mask.any():
             return batch
         self._list("clock-reset", batch, mask, "moved next to the other events", "ts_ns")
-        return _with(_with_args(batch, mask, "measured_ts_ns", ts), "ts_ns", arrow.array(ts + by))
+        return arrow.with_column(_with_args(batch, mask, "measured_ts_ns", ts), "ts_ns", arrow.array(ts + by))
 
     def _list(self, code: str, batch: pa.RecordBatch, mask: Mask, change: str, column: str = "") -> None:
         rows = np.flatnonzero(mask)
@@ -189,17 +189,12 @@ def _with_replaced(batch: pa.RecordBatch) -> Mask:
     return found
 
 
-def _with(batch: pa.RecordBatch, name: str, column: Column) -> pa.RecordBatch:
-    place = batch.schema.get_field_index(name)
-    return batch.set_column(place, batch.schema.field(place), column.cast(batch.schema.field(place).type))
-
-
 def _with_args(batch: pa.RecordBatch, mask: Mask, key: str, values: I64) -> pa.RecordBatch:
     """Return the batch with a member in the args of some rows."""
     args = batch.column("args").to_pylist()
     for row in np.flatnonzero(mask).tolist():
         args[row] = with_member(args[row], key, int(values[row]))
-    return _with(batch, "args", arrow.array(args, pa.string()))
+    return arrow.with_column(batch, "args", arrow.array(args, pa.string()))
 
 
 _WRITTEN_ANEW = {"empty-object", "open-list"}

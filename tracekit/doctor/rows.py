@@ -20,7 +20,7 @@ from tracekit.doctor.defects import DEFECTS
 from tracekit.doctor.findings import EXAMPLES, Example, FoundDefect, Gathered, gather
 from tracekit.inputs.covered import CODE, StreamWork, text_of
 from tracekit.model import arrow, schema
-from tracekit.model.arrow import I64, Column, Mask, Rows
+from tracekit.model.arrow import I64, Mask, Rows
 from tracekit.model.schema import API_CALLS, DEVICE_WORK, Kind
 
 __all__ = ["RowChecks", "RowGroup"]
@@ -162,7 +162,7 @@ class RowChecks:
         rows = np.flatnonzero(timed & (on_stream | on_thread))
         if not len(rows):
             return
-        keys = [_with_null(batch.column(n))[rows] for n in ("source", "rank", "pid", "device", "context")]
+        keys = [arrow.ints_or_least(batch.column(n))[rows] for n in ("source", "rank", "pid", "device", "context")]
         keys.append(np.where(on_stream, arrow.ints(batch.column("stream")), arrow.ints(batch.column("tid")))[rows])
         keys.append(on_stream[rows].astype(np.int64))
         distinct, place = np.unique(np.stack(keys), axis=1, return_inverse=True)
@@ -260,11 +260,6 @@ def _step(times: I64) -> I64:
     for power in range(1, 10):
         step[(times % 10**power == 0) & (times != 0)] = 10**power
     return step
-
-
-def _with_null(column: Column) -> I64:
-    """Return the integers of a column, the least one for null."""
-    return np.where(arrow.valid(column), arrow.ints(column), _NONE)
 
 
 def _event(batch: pa.RecordBatch, row: int) -> tuple[int, str]:

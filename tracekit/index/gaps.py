@@ -119,23 +119,23 @@ def _causes(
 
 def _waited(devices: Devices, launched: LaunchedWork, starts: I64, until: I64, launch: I64, late: Mask) -> Mask:
     """Return for each late gap whether its launching thread waited as it began, or for half of the time until then."""
-    index, found = devices.index, np.zeros(starts.size, np.bool_)
+    index, waited = devices.index, np.zeros(starts.size, np.bool_)
     calls = host_waits.blocking_calls(index, devices.rows, devices.ends, launched)
     some = np.flatnonzero(late)
     if not calls.size or not some.size:
-        return found
+        return waited
     lane = keys_of(index, np.concatenate((calls, launch[some])), THREAD)
     call_lane, gap_lane = lane[: calls.size], lane[calls.size :]
     begin, end = times_of(index, calls)
-    found[some] = innermost(call_lane, begin, end, gap_lane, starts[some]) >= 0
+    waited[some] = innermost(call_lane, begin, end, gap_lane, starts[some]) >= 0
     calls_of = dict(rows_by(call_lane))
     for thread, places in rows_by(gap_lane):
         if thread in calls_of:
-            mine, own = some[places], calls_of[thread]
-            covered = _covered(begin[own], end[own], starts[mine], until[mine])
-            length = until[mine] - starts[mine]
-            found[mine] |= (length > 0) & (covered >= WAITING_SHARE * length)
-    return found
+            of_thread, its_calls = some[places], calls_of[thread]
+            covered = _covered(begin[its_calls], end[its_calls], starts[of_thread], until[of_thread])
+            length = until[of_thread] - starts[of_thread]
+            waited[of_thread] |= (length > 0) & (covered >= WAITING_SHARE * length)
+    return waited
 
 
 def _covered(begin: I64, end: I64, low: I64, high: I64) -> I64:
@@ -143,18 +143,18 @@ def _covered(begin: I64, end: I64, low: I64, high: I64) -> I64:
     merged = clip(merge(begin, end), int(low.min()), max(int(high.max()), int(low.min())))
     edges = np.unique(np.concatenate((low, high)))
     running = np.append(0, np.cumsum(coverage(*merged, edges)))
-    found: I64 = running[np.searchsorted(edges, high)] - running[np.searchsorted(edges, low)]
-    return found
+    covered: I64 = running[np.searchsorted(edges, high)] - running[np.searchsorted(edges, low)]
+    return covered
 
 
 def _behind_a_wait(devices: Devices, launched: LaunchedWork, after: I64, queued: Mask) -> Mask:
     """Return for each queued gap whether the work after it was queued behind a wait for another stream."""
-    index, found = devices.index, np.zeros(after.size, np.bool_)
+    index, behind = devices.index, np.zeros(after.size, np.bool_)
     some = np.flatnonzero(queued)
     calls = np.flatnonzero(index.kind_mask(API_CALLS | {Kind.SYNC}))
     calls = calls[host_waits.named(index, calls, host_waits.STREAM_WAITS)]
     if not some.size or not calls.size:
-        return found
+        return behind
     work = after[some]
     rows = devices.rows
     # The launch before on the same stream: the last one before ours in the order of launches.
@@ -171,7 +171,7 @@ def _behind_a_wait(devices: Devices, launched: LaunchedWork, after: I64, queued:
     host = calls[~index.kind_mask({Kind.SYNC})[calls]]
     last = _last_at(keys_of(index, np.concatenate((host, ours)), THREAD), ts[host], ts[ours])
     # No wait at all lies before any launch, also where the stream's work has none before it.
-    found[some] = (last > _LOWEST) & (last >= since)
+    behind[some] = (last > _LOWEST) & (last >= since)
     # A profiler's own rows name the stream that waits: since the stream's work before, until ours began.
     recorded = np.setdiff1d(calls, host)
     recorded = recorded[index.has("stream")[recorded]]
@@ -179,8 +179,8 @@ def _behind_a_wait(devices: Devices, launched: LaunchedWork, after: I64, queued:
         keys = keys_of(index, np.concatenate((recorded, rows[work])), ("source", "pid", "device", "stream"))
         began = np.where(same, devices.starts[earlier], _LOWEST)
         last = _last_at(keys, ts[recorded], devices.starts[work])
-        found[some] |= (last > _LOWEST) & (last >= began)
-    return found
+        behind[some] |= (last > _LOWEST) & (last >= began)
+    return behind
 
 
 def _last_at(lanes: I64, times: I64, at: I64) -> I64:
@@ -190,8 +190,8 @@ def _last_at(lanes: I64, times: I64, at: I64) -> I64:
     """
     n = times.size
     forever = np.full(n, np.iinfo(np.int64).max)
-    found: I64 = np.append(times, _LOWEST)[innermost(lanes[:n], times, forever, lanes[n:], at)]
-    return found
+    latest: I64 = np.append(times, _LOWEST)[innermost(lanes[:n], times, forever, lanes[n:], at)]
+    return latest
 
 
 def keys_of(index: TraceIndex, rows: I64, columns: tuple[str, ...]) -> I64:

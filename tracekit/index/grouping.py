@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from tracekit.analysis.statistics import DEFAULT_PERCENTILES, Grouped, grouped
 from tracekit.errors import Option, TracekitError, sentence
-from tracekit.model import arrow, display
+from tracekit.model import arrow
 from tracekit.model.arrow import I64, Mask
 from tracekit.model.report import Cell
 from tracekit.model.trace import text_codes
@@ -27,7 +27,6 @@ __all__ = [
     "key_of",
     "kind_mask",
     "numbered",
-    "plural",
     "statistics",
     "sums",
     "too_long",
@@ -62,11 +61,6 @@ class Groups:
 def zeros(count: int) -> I64:
     """Return the codes of rows in a single group: one number for all rows takes no memory, and is not for writing."""
     return np.broadcast_to(np.int64(0), count)
-
-
-def plural(what: str, count: int) -> str:
-    """Return a count with its noun, as `model.display.plural`, which has its arguments in the usual order."""
-    return display.plural(count, what)
 
 
 def kind_mask(table: pa.Table, kinds: Collection[str]) -> Mask:

@@ -110,15 +110,15 @@ class HostTree:
     def with_children(self, values: I64) -> I64:
         """Return shape (n,): the values of each range and of all below it added up."""
         total = values.copy()
-        for here in reversed(self.levels()[1:]):
-            np.add.at(total, self.tree.parent[here], total[here])
+        for level in reversed(self.levels()[1:]):
+            np.add.at(total, self.tree.parent[level], total[level])
         return total
 
     def nearest(self, wanted: Mask) -> I64:
         """Return shape (n,): each range that is wanted itself, else the innermost wanted one around it; -1 for none."""
         ranges = np.where(wanted, np.arange(self.rows.size), -1)
-        for here in self.levels()[1:]:
-            lacking = here[ranges[here] < 0]
+        for level in self.levels()[1:]:
+            lacking = level[ranges[level] < 0]
             ranges[lacking] = ranges[self.tree.parent[lacking]]
         return ranges
 
@@ -258,11 +258,11 @@ def call_paths(index: TraceIndex) -> CallPaths:
     parents: list[I64] = []
     names: list[I64] = []
     count = 0
-    for here in tree.levels():
-        above = tree.tree.parent[here]
-        keys = (np.where(above >= 0, path[above], -1) + 1) * len(labels) + name[here]
+    for level in tree.levels():
+        above = tree.tree.parent[level]
+        keys = (np.where(above >= 0, path[above], -1) + 1) * len(labels) + name[level]
         paths, inverse = np.unique(keys, return_inverse=True)
-        path[here] = count + inverse
+        path[level] = count + inverse
         parents.append(paths // len(labels) - 1)
         names.append(paths % len(labels))
         count += paths.size
@@ -397,8 +397,8 @@ def _threads(index: TraceIndex, tree: HostTree, places: I64, asked: I64) -> tupl
     # A row of device work that states a thread states the one that launched it.
     stated = np.full(int(threads.max()) + 1, -1, np.int64)
     stated[threads[: rows.size]] = places
-    own = np.where(index.has("tid")[work], stated[threads[rows.size :]], -1)
-    return np.where(own >= 0, own, place), several & (own < 0)
+    stated_thread = np.where(index.has("tid")[work], stated[threads[rows.size :]], -1)
+    return np.where(stated_thread >= 0, stated_thread, place), several & (stated_thread < 0)
 
 
 def _processes(index: TraceIndex, rows: I64, work: I64, process: I64, of_work: I64, count: I64) -> I64:
@@ -418,14 +418,14 @@ def _processes(index: TraceIndex, rows: I64, work: I64, process: I64, of_work: I
     every, first = np.unique(process, return_index=True)
     homes = source[rows[first]].tolist()
     for number in np.unique(source[work[out < 0]]).tolist():
-        mine = np.flatnonzero((out < 0) & (source[work] == number))
+        without_process = np.flatnonzero((out < 0) & (source[work] == number))
         near = [place for place, home in enumerate(homes) if home == number]
         if near:
-            mine = mine[~has_pid[work[mine]]]
+            without_process = without_process[~has_pid[work[without_process]]]
         else:
             shared = [groups.get(home) == groups.get(number) and bool({home, number} & placed) for home in homes]
             near = [place for place, clock in enumerate(shared) if clock]
         if len(near) == 1:
-            same = ~has_pid[work[mine]] | (pid[work[mine]] == pid[rows[first[near[0]]]])
-            out[mine[same]] = every[near[0]]
+            same = ~has_pid[work[without_process]] | (pid[work[without_process]] == pid[rows[first[near[0]]]])
+            out[without_process[same]] = every[near[0]]
     return out

@@ -158,6 +158,7 @@ def matched(of: Candidates) -> MatchedCollectives:
     meeting = np.unique(key.codes * width + place, return_inverse=True)[1].astype(np.int64)
 
     count = int(meeting.max(initial=-1)) + 1
+    # A meeting needs two rows or more, all of one operation. Others are counted for the notes, and left out.
     low, high = np.full(count, np.iinfo(np.int64).max), np.full(count, -1)
     np.minimum.at(low, meeting, operation.codes)
     np.maximum.at(high, meeting, operation.codes)
@@ -167,6 +168,7 @@ def matched(of: Candidates) -> MatchedCollectives:
     first = np.full(count, np.iinfo(np.int64).max)
     np.minimum.at(first, meeting, starts)
     number = np.full(count, -1)
+    # Meetings are numbered by their first start, whatever the order of the inputs.
     chosen = np.flatnonzero(good)
     chosen = chosen[np.lexsort((chosen, first[chosen]))]
     number[chosen] = np.arange(chosen.size)

@@ -81,23 +81,23 @@ def host_steps(index: TraceIndex, places: grouping.Groups) -> HostSteps:
     place = grouping.Key(places.codes[picked.rows], range(places.count))
     groups = grouping.group_by(picked.key("source"), picked.key("pid"), place)
     numbers = index.events.column("step").take(picked.rows).to_pylist()
-    found: dict[tuple[int, int], dict[Cell, StepWindows]] = {}
+    windows_of_places: dict[tuple[int, int], dict[Cell, StepWindows]] = {}
     on_device = _on_device(index)
     inside = 0
-    for g, mine in rows_by(groups.codes):
-        starts = picked.starts[mine]
-        ends = starts + picked.durations[mine]
-        own = np.ones(mine.size, np.bool_)
-        own[1:] = ends[1:] > np.maximum.accumulate(ends)[:-1]
-        inside += int(np.count_nonzero(~own))
+    for g, of_process in rows_by(groups.codes):
+        starts = picked.starts[of_process]
+        ends = starts + picked.durations[of_process]
+        outermost = np.ones(of_process.size, np.bool_)
+        outermost[1:] = ends[1:] > np.maximum.accumulate(ends)[:-1]
+        inside += int(np.count_nonzero(~outermost))
         pid = groups.labels[1][g]
         source, where = (int(groups.labels[column][g] or 0) for column in (0, 2))
-        kept = mine[own].tolist()
+        kept = of_process[outermost].tolist()
         names = [numbers[i] if numbers[i] is not None else place for place, i in enumerate(kept)]
-        own_place = found.setdefault((source, where), {})
-        ahead = on_device(picked.rows[mine[own]])
-        own_place[pid] = StepWindows(len(own_place), pid, starts[own], ends[own], names, ahead)
-    return HostSteps(found, inside)
+        own_place = windows_of_places.setdefault((source, where), {})
+        ahead = on_device(picked.rows[of_process[outermost]])
+        own_place[pid] = StepWindows(len(own_place), pid, starts[outermost], ends[outermost], names, ahead)
+    return HostSteps(windows_of_places, inside)
 
 
 def _on_device(index: TraceIndex) -> Callable[[I64], tuple[I64, I64] | None]:
@@ -151,11 +151,11 @@ def windows_on(devices: Devices, device: IndexedDevice, steps: HostSteps, launch
         step = np.searchsorted(each.starts, begun[rows], side="right") - 1
         within = step >= 0
         within[within] = begun[rows[within]] < each.ends[step[within]]
-        own = work[rows[within]]
-        if own.size and each.ahead is not None:
+        launched_within = work[rows[within]]
+        if launched_within.size and each.ahead is not None:
             found.append(Windows(each, *each.ahead, True, True))
-        elif own.size:
-            found.append(_windows(each, step[within], devices.starts[own], devices.ends[own]))
+        elif launched_within.size:
+            found.append(_windows(each, step[within], devices.starts[launched_within], devices.ends[launched_within]))
     return sorted(found, key=lambda windows: windows.steps.order)
 
 

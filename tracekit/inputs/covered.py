@@ -17,7 +17,7 @@ import pyarrow as pa
 from tracekit.analysis.covered import covers
 from tracekit.model import arrow, schema
 from tracekit.model.args import with_member
-from tracekit.model.arrow import I64, Column, Mask, Rows, pc
+from tracekit.model.arrow import I64, Mask, Rows, pc
 from tracekit.model.display import escape_controls, shortened
 from tracekit.model.schema import DEVICE_WORK
 from tracekit.model.trace import Ledger, Run, SourceFacts
@@ -36,7 +36,6 @@ RECORD = frozenset({"source", "event_id"})
 _NO_STREAMS_OF = ("rocprof", "ROCprofiler", "rocmProfileData", "Ascend", "XPlane", "JAX", "ONNX", "Perfetto", "Intel")
 """Begins of the names of tools whose streams are of another kind; a file that was converted keeps the name."""
 _OUTSIDE = ("[Unified Memory", "[CUDA Unified Memory", "[CUDA graph ")
-_NONE = np.iinfo(np.int64).min
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +91,9 @@ class StreamWork:
         inside = np.array([not text.startswith(_OUTSIDE) for text in texts], np.bool_)[name]
         kinds = arrow.encoded(batch.column("kind"))
         kind = np.array([self._names.setdefault(text, len(self._names)) for text in arrow.texts(kinds.dictionary)])
-        columns = [_with_null(batch, column)[rows] for column in ("ts_ns", "dur_ns", "event_id", "correlation")]
+        columns = [
+            arrow.ints_or_least(batch.column(column))[rows] for column in ("ts_ns", "dur_ns", "event_id", "correlation")
+        ]
         columns += [own[name], kind[arrow.codes(kinds)[rows]]]
         self._count += rows.size
         self._parts.append(np.stack([self._lanes_of(batch, rows), *columns])[:, inside])
@@ -101,7 +102,10 @@ class StreamWork:
 
     def _lanes_of(self, batch: pa.RecordBatch, rows: Rows) -> I64:
         """Return a number for the stream of each row."""
-        codes, columns = np.zeros(rows.size, np.int64), [_with_null(batch, column)[rows] for column in _LANE]
+        codes, columns = (
+            np.zeros(rows.size, np.int64),
+            [arrow.ints_or_least(batch.column(column))[rows] for column in _LANE],
+        )
         for values in columns:
             if (values != values[0]).any():
                 distinct, code = np.unique(values, return_inverse=True)
@@ -165,8 +169,10 @@ def without_durations(table: pa.Table, covers: Sequence[Cover]) -> tuple[pa.Tabl
         args = arrow.in_one(table.column("args"))
         old = arrow.take(args, np.array([row for row, _ in found])).to_pylist()
         new = [with_member(text, "measured_dur_ns", key[2]) for text, (_, key) in zip(old, found, strict=True)]
-        table = _with(table, "args", pc.replace_with_mask(args, arrow.array(mask), arrow.array(new, args.type)))
-    table = _with(table, "dur_ns", arrow.array(length, mask=mask | ~known)) if found else table
+        table = arrow.with_column(
+            table, "args", pc.replace_with_mask(args, arrow.array(mask), arrow.array(new, args.type))
+        )
+    table = arrow.with_column(table, "dur_ns", arrow.array(length, mask=mask | ~known)) if found else table
     return table, [replace(wanted[key], start_ns=int(starts[row])) for row, key in found]
 
 
@@ -205,13 +211,3 @@ def _is_work(batch: pa.RecordBatch) -> Mask:
     table = np.array([text in DEVICE_WORK for text in arrow.texts(kinds.dictionary)] or [False], np.bool_)
     found: Mask = table[arrow.codes(kinds)]
     return found
-
-
-def _with(table: pa.Table, name: str, column: Column) -> pa.Table:
-    place = table.schema.get_field_index(name)
-    return table.set_column(place, table.schema.field(place), column)
-
-
-def _with_null(batch: pa.RecordBatch, column: str) -> I64:
-    values = batch.column(column)
-    return np.where(arrow.valid(values), arrow.ints(values), _NONE)

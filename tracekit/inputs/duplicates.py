@@ -149,7 +149,7 @@ def _look(batch: pa.RecordBatch, found: dict[int, _ProcessWork]) -> None:
         return
     pids, starts = arrow.ints(batch.column("pid"))[rows], arrow.ints(batch.column("ts_ns"))[rows]
     ends = starts + arrow.ints(batch.column("dur_ns"))[rows]
-    ranks = np.where(arrow.valid(batch.column("rank")), arrow.ints(batch.column("rank")), -1)[rows]
+    ranks = arrow.ints(batch.column("rank"), -1)[rows]
     for pid, mine in rows_by(pids):
         if FIRST_ORDINARY_PID <= pid <= LARGEST_PID:
             first, last = int(starts[mine].min()), int(ends[mine].max())

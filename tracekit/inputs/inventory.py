@@ -99,6 +99,7 @@ def take_stock(run: Run, batches: Iterator[pa.RecordBatch], ledgers: tuple[Ledge
     ledger = ledgers[0]
     covers = work.covers()
     covered.note(covers, ledgers)
+    # A duration that ends after later work of its stream has a wrong end (inputs/covered.py): it counts nothing.
     for each in covers:
         sums[each.kind] -= each.length_ns
     wrong = {(each.start_ns, each.length_ns, each.number) for each in covers}

@@ -202,8 +202,7 @@ def _related(every: Sequence[_InputCollectives]) -> tuple[dict[int, ClockRelatio
     tables = []
     for each in met:
         source = arrow.array(np.full(each.rows.num_rows, each.number, np.int32))
-        at = each.rows.schema.get_field_index("source")
-        tables.append(each.rows.set_column(at, schema.EVENTS.field("source"), source))
+        tables.append(arrow.with_column(each.rows, "source", source))
     trace = Trace(pa.concat_tables(tables, promote_options="default").unify_dictionaries(), run=run, ledgers=ledgers)
     index = index_of(trace)
     matched = matched_collectives.find(index, owners.find(index, join_ranks=True))

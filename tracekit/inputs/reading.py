@@ -129,10 +129,8 @@ class InputFiles:
             return []
 
         def fill(batch: pa.RecordBatch) -> pa.RecordBatch:
-            own = schema.TOTALS if schema.is_totals(batch) else schema.EVENTS
-            at = own.get_field_index("rank")
-            filled = pc.fill_null(batch.column("rank"), pa.scalar(rank, pa.int32()))
-            return batch.set_column(at, own.field(at), filled)
+            ranks = pc.fill_null(batch.column("rank"), pa.scalar(rank, pa.int32()))
+            return arrow.with_column(batch, "rank", ranks)
 
         return [Stage("rank of the name", fill)]
 

@@ -109,11 +109,9 @@ class Marker:
         self._device_steps(batch, steps)
         if len(self._launches) > PENDING_LAUNCHES:
             self._launches, self._forgotten = self._launches[-PENDING_LAUNCHES:], True
-        index = batch.schema.get_field_index("step")
         if not (steps >= 0).any():
             return batch
-        column = arrow.array(steps.astype(np.int32), mask=steps < 0)
-        return batch.set_column(index, batch.schema.field(index), column)
+        return arrow.with_column(batch, "step", arrow.array(steps.astype(np.int32), mask=steps < 0))
 
     def _host_steps(self, batch: pa.RecordBatch) -> I64:
         """Return the step of each row, -1 while it is not known; keep the calls for the device."""

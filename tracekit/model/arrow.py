@@ -44,6 +44,7 @@ __all__ = [
     "floats",
     "in_one",
     "ints",
+    "ints_or_least",
     "joined",
     "nulls",
     "optional_texts",
@@ -56,6 +57,7 @@ __all__ = [
     "texts",
     "valid",
     "view",
+    "with_column",
 ]
 
 # Names for the types of numpy arrays, for the whole package.
@@ -82,6 +84,7 @@ Value: TypeAlias = "pa.Scalar[Any] | bool | int | float | str | bytes | None"
 
 V = TypeVar("V", "pa.Array[Any]", "pa.ChunkedArray[Any]")
 Tabular = TypeVar("Tabular", "pa.Array[Any]", "pa.ChunkedArray[Any]", pa.RecordBatch, pa.Table)
+ColumnTable = TypeVar("ColumnTable", pa.RecordBatch, pa.Table)
 G = TypeVar("G", bound=np.generic)
 
 
@@ -181,6 +184,12 @@ def take(data: Tabular, rows: Rows) -> Tabular:
     return data.take(array(rows))
 
 
+def with_column(table: ColumnTable, name: str, values: Column) -> ColumnTable:
+    """Return a batch or table with other values in one of its columns, which keeps its place and type."""
+    place = table.schema.get_field_index(name)
+    return table.set_column(place, table.schema.field(place), values.cast(table.schema.field(place).type))
+
+
 def in_one(column: Chunked) -> Column:
     """Return a column of a table in one piece."""
     whole: Column = pa.concat_arrays(column.chunks) if column.num_chunks else nulls(0, column.type)
@@ -206,6 +215,11 @@ def ints(values: Values, null: int = 0) -> I64:
     array([ 1, -1,  3])
     """
     return _filled(values, null).astype(np.int64, copy=False)
+
+
+def ints_or_least(values: Values) -> I64:
+    """Return an integer column as int64, with the least int64 for null, which a narrower column could not hold."""
+    return np.where(valid(values), ints(values), np.iinfo(np.int64).min)
 
 
 def floats(values: Values, null: float = np.nan) -> F64:

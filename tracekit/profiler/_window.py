@@ -268,6 +268,18 @@ class LogFolder:
         weakref.finalize(self, _remove, self.path, os.getpid())
 
 
+def begin_recording(
+    stem: str, number: int, *, gpu: bool = False, failure: str = "not recording"
+) -> WindowRecording | None:
+    """Return a recording in a temporary folder, which has begun; None after a note on stderr that it failed."""
+    try:
+        recording = WindowRecording(LogFolder(), stem, number, gpu=gpu)
+    except OSError as error:
+        print_note(f"{failure}: {error}")
+        return None
+    return recording if recording.start() else None
+
+
 def _remove(folder: Path, pid: int) -> None:
     """Remove temporary logs, in the process that made them: forked children have their parent's finalizers."""
     if os.getpid() == pid:
@@ -353,8 +365,7 @@ def _joined(trace: Trace) -> Trace:
                 break
     events = trace.events
     for name, values in (("source", pa.array(source, pa.int32())), ("step", _steps_of_calls(events))):
-        at = events.schema.get_field_index(name)
-        events = events.set_column(at, events.schema.field(at), values)
+        events = arrow.with_column(events, name, values)
     return replace(trace, events=events, run=replace(trace.run, devices=devices))
 
 

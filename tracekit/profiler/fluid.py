@@ -25,7 +25,15 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from tracekit.profiler._window import LogFolder, Window, WindowRecording, error_text, print_note, save_windows, show
+from tracekit.profiler._window import (
+    Window,
+    WindowRecording,
+    begin_recording,
+    error_text,
+    print_note,
+    save_windows,
+    show,
+)
 from tracekit.profiler.cuda import cuda_profiler
 
 if TYPE_CHECKING:
@@ -80,12 +88,7 @@ _RUNNING: Final = _Running()
 
 
 def _begin() -> WindowRecording | None:
-    try:
-        recording = WindowRecording(LogFolder(), "fluid", 0, gpu=_RUNNING.state != "CPU")
-    except OSError as error:
-        print_note(f"not recording: {error}")
-        return None
-    return recording if recording.start() else None
+    return begin_recording("fluid", 0, gpu=_RUNNING.state != "CPU")
 
 
 def start_profiler(state: str, tracer_option: str = "Default") -> None:

@@ -37,7 +37,7 @@ from pathlib import Path
 from typing import ClassVar, NamedTuple
 
 from tracekit import recorder
-from tracekit.profiler._window import LogFolder, Window, WindowRecording, print_note, watched_calls
+from tracekit.profiler._window import Window, WindowRecording, begin_recording, print_note, watched_calls
 from tracekit.recorder import CrossedRangeError
 
 __all__ = ["CrossedRangeError", "Profiler", "ProfilerError"]
@@ -89,12 +89,9 @@ class _CaffeState:
         self.running = True
         self.thread = threading.get_ident()
         self.tid = threading.get_native_id()
-        try:
-            recording = WindowRecording(LogFolder(), "mini-caffe", len(self._windows))
-        except OSError as error:
-            print_note(f"layers of watched models are not recorded: {error}")
-            return
-        if recording.start():
+        failure = "layers of watched models are not recorded"
+        recording = begin_recording("mini-caffe", len(self._windows), failure=failure)
+        if recording is not None:
             self._recording = recording
             weakref.finalize(self, recording.stop, None)  # before the folder of its log is removed
 

@@ -49,11 +49,11 @@ from typing import Final
 from tracekit import recorder
 from tracekit.profiler import _cupti
 from tracekit.profiler._window import (
-    LogFolder,
     NoteOnce,
     WatchedCall,
     Window,
     WindowRecording,
+    begin_recording,
     print_note,
     show,
     watched_calls,
@@ -180,12 +180,8 @@ class Device:
 
     def _begin_window(self) -> None:
         """Record what watches see, until the program times its graph itself."""
-        try:
-            recording = WindowRecording(LogFolder(), "singa", len(self._windows))
-        except OSError as error:
-            print_note(f"not recording: {error}")
-            return
-        if recording.start():
+        recording = begin_recording("singa", len(self._windows))
+        if recording is not None:
             self._recording = recording
             weakref.finalize(self, recording.stop, None)  # before the folder of its log is removed
 

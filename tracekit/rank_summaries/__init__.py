@@ -108,32 +108,34 @@ def summary(
     shown = shown or ViewOptions()
     names = _names(views, shown)
     refuse_unknown_options(options.options)
+    # These two methods compare the events of two inputs, which are never in memory together here.
     for method in (RANGES, LAUNCHES):
         if method in (options.align.method, *options.align.inputs.values()):
             raise UsageError(
                 sentence(Option("align", str(method)), ": not for ranks that are read apart"),
                 choices=("auto", "collectives", "wall-clock", "none"),
             )
+    # One file by two names would count as two ranks.
     items, again = without_copies(given or expand(inputs))
-    own = replace(options, progress=None, more_columns=None, partial=False, same_process=False, align=Align())
-    own = replace(own, columns=pipeline.columns_of(SHARED), args_of=pipeline.args_of(SHARED))
+    of_ranks = replace(options, progress=None, more_columns=None, partial=False, same_process=False, align=Align())
+    of_ranks = replace(of_ranks, columns=pipeline.columns_of(SHARED), args_of=pipeline.args_of(SHARED))
     tables = tuple(_TABLES.values())
     engine: Workers[RankTask, RankAnswer] = _dask(dask) if dask else LocalWorkers(jobs or cpus(), work, "file")
     how = replace(shown, op_detail=False)
     grouped = _grouped(names, how, tables) if shown.by else None
-    run = _Run(items, own, options.align, tables, options.progress or (lambda _: None), grouped)
+    run = _Run(items, of_ranks, options.align, tables, options.progress or (lambda _: None), grouped)
     with ExitStack() as stack:
         folder = "" if dask else str(stack.enter_context(scratch_folder("tracekit-ranks-")))
         run.read(stack.enter_context(engine), folder)
     trace, index = run.merged.index(run.failures, run.origin_ns)
     if shown.topology:
         rank_groups.dimensions(index, shown.topology)  # it is refused whether or not a view looks at it
-    made: dict[str, Section] = {}
+    section_of: dict[str, Section] = {}
 
     def section(name: str) -> Section:
-        if name not in made:
-            made[name] = _section(name, how)
-        return made[name]
+        if name not in section_of:
+            section_of[name] = _section(name, how)
+        return section_of[name]
 
     def _section(name: str, how: ViewOptions) -> Section:
         view = VIEWS[name]
@@ -142,12 +144,13 @@ def summary(
     read, ranks, missing = run.counted()
     if run.groups is not None:
         of_groups = {each.view: _with_below(each) for each in run.groups.sections()}
-        made = {name: of_groups.get(name) or _not_shared(VIEWS[name]) for name in names}
+        section_of = {name: of_groups.get(name) or _not_shared(VIEWS[name]) for name in names}
     sections = [section(name) for name in names]
     first = None
     if not views and not shown.by:
         plain = replace(ViewOptions(values=shown.values), op_detail=False)
         first = headline.find(index, section if how == plain else lambda name: _section(name, plain))
+        # The rules of `findings` need all events at once. The stragglers, which the view of ranks names, are known.
         late = [note for note in section("ranks").notes if note.startswith(ranks_view.STRAGGLER)]
         first = replace(
             first,
@@ -163,8 +166,8 @@ def summary(
     notes.append(f"{plural(len(items), 'input')} read rank by rank: tables that need all events at once are not shown")
     notes += [
         f"{stored_name(name)} is the same file as another: it is read once"
-        for found in again.values()
-        for name in found
+        for of_group in again.values()
+        for name in of_group
     ]
     notes += [ROUNDED] if run.merged.rounded else []
     report = replace(report, facts=tuple(facts), notes=(*notes, *report.notes))
@@ -175,8 +178,8 @@ def _not_shared(view: View) -> Section:
     return Section(view.name, view.title, notes=(_NOT_SHARED,))
 
 
-def _with_below(found: Section) -> Section:
-    return replace(found, notes=(*found.notes, _BELOW)) if found.view == "operator" else found
+def _with_below(section: Section) -> Section:
+    return replace(section, notes=(*section.notes, _BELOW)) if section.view == "operator" else section
 
 
 def _grouped(
@@ -406,17 +409,17 @@ def related(looks: Mapping[int, RankPrescan]) -> tuple[dict[int, ClockRelation],
         for look, begin in zip(met.values(), first[:-1].tolist(), strict=True)
         if look.candidates is not None
     ]
-    found = matched(_merge.together(parts))
-    rows = np.flatnonzero(found.together[found.meeting]) if found.count else np.empty(0, np.int64)
-    clock = np.searchsorted(first, found.owner[rows], "right") - 1
+    matches = matched(_merge.together(parts))
+    rows = np.flatnonzero(matches.together[matches.meeting]) if matches.count else np.empty(0, np.int64)
+    clock = np.searchsorted(first, matches.owner[rows], "right") - 1
     origin = np.array([look.run.origin_ns or 0 for look in met.values()], np.int64)
     reference, relations = relate(
-        found.meeting[rows],
+        matches.meeting[rows],
         clock,
-        found.starts[rows] + origin[clock],
-        found.ends[rows] + origin[clock],
+        matches.starts[rows] + origin[clock],
+        matches.ends[rows] + origin[clock],
         len(met),
-        members=found.owner[rows],
+        members=matches.owner[rows],
         hosts=hosts_of([look.run for look in met.values()]),
     )
     named = {int(numbers[place]): each for place, each in enumerate(relations) if each is not None}

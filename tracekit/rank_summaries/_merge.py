@@ -24,7 +24,7 @@ from tracekit.index.grouping import Key, too_long
 from tracekit.index.matched_collectives import Candidates
 from tracekit.index.trace_index import TraceIndex, index_of, notes_on_rows
 from tracekit.inputs.run_facts import join_runs
-from tracekit.model import arrow, schema
+from tracekit.model import arrow
 from tracekit.model.arrow import I64
 from tracekit.model.display import plural
 from tracekit.model.report import Cell
@@ -99,9 +99,9 @@ class _Sums:
 
     def add(self, labels: Sequence[Sequence[Cell]], *columns: Sequence[int]) -> None:
         for number, label in enumerate(zip(*labels, strict=True)):
-            mine = self.of.setdefault(label, [0] * self.columns)
+            sums = self.of.setdefault(label, [0] * self.columns)
             for place, column in enumerate(columns):
-                mine[place] += int(column[number])
+                sums[place] += int(column[number])
 
     def column(self, place: int) -> list[int]:
         return [each[place] for each in self.of.values()]
@@ -122,11 +122,11 @@ class _Operators:
         self.below.add((of.names,), share.below or none)
         self.work += share.work
         flops = of.flops or [None] * len(of.names)
-        said = [int(cell is not None) for cell in flops], [int(cell or 0) for cell in flops]
+        stated = [int(cell is not None) for cell in flops], [int(cell or 0) for cell in flops]
         ranges, timed, zero = of.ranges, of.ranges.by_time, [0] * len(of.names)
         known, heard = list(map(int, ranges.known)), list(map(int, ranges.heard))
         estimates = (list(map(int, timed.known)), timed.total, timed.own) if timed else (zero, zero, zero)
-        self.sums.add([of.names], known, ranges.own, ranges.device_own, *said, heard, *estimates)
+        self.sums.add([of.names], known, ranges.own, ranges.device_own, *stated, heard, *estimates)
         small = replace(ranges, known=[], own=[], device_own=[], heard=[])
         self.whole.append(replace(of, names=[], flops=None, ranges=small))
 
@@ -150,25 +150,25 @@ class _Operators:
             host_notes=_added_up([each.host_notes for each in every], self.work),
             by_time=self._by_time(every),
         )
-        said = self.sums.column(3)
-        flops: list[Cell] = [ns if n else None for n, ns in zip(said, self.sums.column(4), strict=True)]
+        stated = self.sums.column(3)
+        flops: list[Cell] = [ns if n else None for n, ns in zip(stated, self.sums.column(4), strict=True)]
         names = [name for (name,) in self.sums.of]
-        return operator.OperatorFigures(names, [], ranges, flops if any(said) else None)
+        return operator.OperatorFigures(names, [], ranges, flops if any(stated) else None)
 
     def _by_time(self, every: Sequence[operator.RangeFigures]) -> operator.FiguresByTime | None:
         timed = [each.by_time for each in every if each.by_time is not None]
         if not timed:
             return None
-        known, total, own = ([*self.sums.column(place)] for place in (6, 7, 8))
+        known, total, own_ns = ([*self.sums.column(place)] for place in (6, 7, 8))
         return replace(
-            timed[0], known=[n > 0 for n in known], total=total, own=own, loose_ns=sum(t.loose_ns for t in timed)
+            timed[0], known=[n > 0 for n in known], total=total, own=own_ns, loose_ns=sum(t.loose_ns for t in timed)
         )
 
 
 def _added_up(notes: Sequence[Sequence[str]], work: int) -> list[str]:
     """Return notes on counts with the counts of all inputs added up. notes: of each input; work: all pieces of work."""
     counts_by_shape: dict[str, list[list[int]]] = {}
-    for note in (note for mine in notes for note in mine):
+    for note in (note for of_input in notes for note in of_input):
         note = _WHOLE.sub(f"of {_TOTAL}", note)
         numbers = [int(text.replace(",", "")) for text in _COUNT.findall(note)]
         counts_by_shape.setdefault(_COUNT.sub("\0", note), []).append(numbers)
@@ -229,10 +229,10 @@ class Merged:
     def add(self, number: int, share: RankSummary) -> None:
         """Add the share of an input."""
         self.events += share.events
-        for (key, tallies), mine in zip(self._named.items(), share.named, strict=True):
-            tallies.add(mine.labels, mine.tally)
-            self._counts[key][0] += mine.untimed
-            self._counts[key][1] += mine.negative
+        for (key, tallies), named_summary in zip(self._named.items(), share.named, strict=True):
+            tallies.add(named_summary.labels, named_summary.tally)
+            self._counts[key][0] += named_summary.untimed
+            self._counts[key][1] += named_summary.negative
         kinds = share.kinds
         self._kinds.add([kinds.kinds], kinds.calls, kinds.timed, kinds.totals)
         self._negative_rows += kinds.negative
@@ -254,10 +254,9 @@ class Merged:
         shares = [self._shares[number] for number in sorted(self._shares)]
         run, ledgers = Run(origin_ns=origin_ns), list[Ledger]()
         tables, first = [], [0]
-        at = schema.EVENTS.get_field_index("event_id")
         for share in shares:
             ids = arrow.array(np.arange(share.rows.num_rows) + first[-1])
-            tables.append(share.rows.set_column(at, schema.EVENTS.field(at), ids))
+            tables.append(arrow.with_column(share.rows, "event_id", ids))
             first.append(first[-1] + share.rows.num_rows)
             ledgers += share.ledgers
         join_runs(run, [share.run for share in shares])
@@ -296,15 +295,15 @@ class Merged:
     def _communication(
         self, index: TraceIndex, shares: list[RankSummary], row_of: I64, first: I64
     ) -> distributed.RankFigures:
-        own = _owners.find(index)
+        owners = _owners.find(index)
         hosts, devices = [], list[list[Cell]]()
         has_kernels = any(share.communication.has_kernels for share in shares)
         for share, begin in zip(shares, first.tolist(), strict=True):
-            codes = own.codes[row_of[share.owner_row + begin]].tolist()
+            codes = owners.codes[row_of[share.owner_row + begin]].tolist()
             hosts += [(codes[o], parts) for o, parts in share.communication.hosts]
-            mine = share.communication.devices
+            of_devices = share.communication.devices
             # A device without a collective among others that have some.
-            devices += mine or [_quiet(span) for span, *_ in share.devices]
+            devices += of_devices or [_quiet(span) for span, *_ in share.devices]
         each = next((each.figures() for each in self._collectives if each.sums.of), None)
         negative = sum(share.communication.negative for share in shares)
         return distributed.RankFigures(has_kernels, devices if has_kernels else [], sorted(hosts), each, negative)
@@ -337,11 +336,11 @@ def _give_steps(index: TraceIndex, shares: Sequence[RankSummary]) -> None:
     starts, durations, ahead = host.starts.copy(), host.durations.copy(), np.zeros(host.rows.size, np.bool_)
     for share in shares:
         if share.busy:
-            mine = np.flatnonzero(source == share.ledgers[0].source)
-            for place, ns in zip(mine.tolist(), share.busy, strict=True):
+            of_input = np.flatnonzero(source == share.ledgers[0].source)
+            for place, ns in zip(of_input.tolist(), share.busy, strict=True):
                 busy[place] = ns
-            after, durations[mine], ahead[mine] = share.extents
-            starts[mine] += after
+            after, durations[of_input], ahead[of_input] = share.extents
+            starts[of_input] += after
     extents = _extents.given_extents(host, starts, durations, ahead)
     index.give(_extents.step_extents, extents, owners)
     index.give(_steps.busy_inside, tuple(busy), extents.steps)
@@ -355,11 +354,11 @@ def _loads(
     present = np.zeros(count, np.bool_)
     for share, owners in zip(shares, of_share, strict=True):
         present[owners[share.loads.present]] = True
-        own = {name: (values, known) for name, values, known in share.loads.measures}
+        by_name = {name: (values, known) for name, values, known in share.loads.measures}
         for name, (values, known) in sums.items():
             # Without a collective a rank has no such figure: all its work is other work.
-            mine = own.get(name) or own[ranks.BUSY]
-            values[owners], known[owners] = mine
+            measured = by_name.get(name) or by_name[ranks.BUSY]
+            values[owners], known[owners] = measured
     measures = [(name, *sums[name]) for name in ranks.MEASURES]
     if not any(name == ranks.BUSY_ALONE for share in shares for name, *_ in share.loads.measures):
         measures = measures[:-1]

@@ -252,7 +252,7 @@ def _share(task: RankTask) -> RankSummary:
     steps = extents.steps
     pieces = index.pick(DEVICE_WORK)
     return RankSummary(
-        _small(trace.run),
+        Run(trace.run.origin_ns, trace.run.sources, devices=trace.run.devices),
         trace.ledgers,
         trace.events.num_rows,
         rows,
@@ -274,16 +274,10 @@ def _share(task: RankTask) -> RankSummary:
 
 def shifted(share: RankSummary, by_ns: int) -> RankSummary:
     """Return a share whose times are that much later."""
-    at = schema.EVENTS.get_field_index("ts_ns")
     starts = arrow.array(arrow.ints(share.rows.column("ts_ns")) + by_ns)
-    rows = share.rows.set_column(at, schema.EVENTS.field(at), starts)
+    rows = arrow.with_column(share.rows, "ts_ns", starts)
     of = share.candidates
     return replace(share, rows=rows, candidates=replace(of, starts=of.starts + by_ns, ends=of.ends + by_ns))
-
-
-def _small(run: Run) -> Run:
-    """Return the facts of a run that outputs of a summary have."""
-    return Run(run.origin_ns, run.sources, devices=run.devices)
 
 
 def _skeleton(index: TraceIndex, owners: _owners.Owners) -> tuple[pa.Table, I64]:

@@ -42,7 +42,7 @@ from tracekit.model.trace import Ledger, Run, SourceFacts
 from tracekit.readers.base import Confidence, ReadOptions, ReadResult
 from tracekit.readers.engine.torn import drop_torn
 from tracekit.readers.head import Head
-from tracekit.readers.printed.lines import ANY_NUMBER, TextLine, TotalRows, first_lines, printed, text_lines
+from tracekit.readers.printed.lines import ANY_NUMBER, TextLine, TotalRows, batches_of_lines, first_lines, printed
 from tracekit.readers.printed.locale import NumberCells, as_printed
 from tracekit.readers.printed.numbers import LOCAL_NUMBER
 from tracekit.readers.printed.prefix import unquoted_line
@@ -307,11 +307,7 @@ def read(source: Source, options: ReadOptions, ledger: Ledger) -> ReadResult:
 
 def _batches(source: Source, reading: _SingaReading) -> Iterator[pa.RecordBatch]:
     ledger = reading.ledger
-    for line in text_lines(source, ledger):
-        reading.line(line)
-        yield from reading.rows.take()
-    reading.finish()
-    yield from reading.rows.take(everything=True)
+    yield from batches_of_lines(source, ledger, reading)
     if not reading.blocks and not ledger.dropped:
         raise ParseError(source.name, "", f"no line {HEADING!r} of SINGA was found")
     if not reading.found:

@@ -10,6 +10,8 @@ from tracekit.model.display import cell_texts, cell_width, escape_controls, head
 from tracekit.model.report import Cell, Column, ReportTable
 from tracekit.model.units import Unit
 
+__all__ = ["ShownCell", "columns_to_scale", "finite", "padded", "shown_columns", "wrapped"]
+
 
 @dataclass(frozen=True, slots=True)
 class ShownCell:

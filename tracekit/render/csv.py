@@ -20,6 +20,8 @@ from tracekit.model.units import Unit
 from tracekit.render.base import Renderer, RenderOptions
 from tracekit.render.cells import finite
 
+__all__ = ["RENDERER", "exact_line", "tables"]
+
 END = "\r\n"
 _SUFFIX = {Unit.NS: "_ns", Unit.BYTES: "_bytes", Unit.BYTES_PER_S: "_bytes_per_s"}
 _QUOTED = frozenset('",\r\n')

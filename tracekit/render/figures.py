@@ -14,6 +14,23 @@ from tracekit.model.display import escape_controls, plural
 from tracekit.model.report import Curve, Heat, Series
 from tracekit.model.units import Unit, format_bytes, format_ratio, format_span
 
+__all__ = [
+    "HEIGHT",
+    "MOST_BARS",
+    "WIDTH",
+    "Chart",
+    "CurveBox",
+    "HeatMap",
+    "amount",
+    "chart",
+    "color_of",
+    "curve_box",
+    "dark_of",
+    "heat_map",
+    "series_lines",
+    "shade",
+]
+
 # Colours of the page, for each kind of event and each part of a bar: mid tones, readable on white and on dark.
 #
 # A kind has the same colour in every report, so that two reports can be compared. The scripts vary its tone a little by

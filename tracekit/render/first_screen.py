@@ -13,6 +13,8 @@ from tracekit.render.base import RenderOptions
 from tracekit.render.cells import padded, shown_columns, wrapped
 from tracekit.render.screen import Screen, ScreenShare, ShareBar, screen, share_text, shown_first, span_text, top_title
 
+__all__ = ["LINES", "text"]
+
 LINES = 40
 """The most lines."""
 LEAST_WIDTH, USUAL_WIDTH, MOST_WIDTH = 40, 80, 120

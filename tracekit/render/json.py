@@ -30,6 +30,8 @@ from tracekit.render.base import Renderer, RenderOptions
 from tracekit.render.cells import finite
 from tracekit.render.prose import omitted_line
 
+__all__ = ["RENDERER"]
+
 # In a JSON text these occur only within strings, where the escape means the same.
 _UNSAFE = re.compile(
     "[\x7f-\x9f\xad\u061c\u180e\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb\ud800-\udfff]"

@@ -15,6 +15,8 @@ from tracekit.render import prose
 from tracekit.render.base import Renderer, RenderOptions
 from tracekit.render.cells import ShownCell
 
+__all__ = ["RENDERER", "code", "plain"]
+
 _MARKS = re.compile(r"[\\`*_\[\]<>|&~#$]")
 _LIST_MARK = re.compile(r"^([+-](?=[\s-]|$)|\d+[.)](?=\s|$))")
 _CODE_BREAKS = re.compile(r"`|\\\||\\$")

@@ -12,6 +12,19 @@ from tracekit.model.timeline import CriticalPath
 from tracekit.model.units import Unit, format_bytes, format_rate, format_ratio, format_span
 from tracekit.render.figures import series_lines
 
+__all__ = [
+    "Ledger",
+    "count_of",
+    "evidence_text",
+    "figure_lines",
+    "finding_lines",
+    "finding_title",
+    "ledger_lines",
+    "levels",
+    "nothing_to_show",
+    "omitted_line",
+]
+
 LEDGERS_SHOWN = 4
 _COUNT = re.compile(r"(?<![\w.])[0-9][0-9,]* ", re.ASCII)
 _NEEDS = ("needs ", "No findings: ")

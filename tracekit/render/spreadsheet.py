@@ -11,6 +11,8 @@ from tracekit.model.report import Report
 from tracekit.render import csv
 from tracekit.render.base import Renderer, RenderOptions
 
+__all__ = ["RENDERER"]
+
 
 def render(report: Report, options: RenderOptions) -> str:  # noqa: ARG001 - numbers are exact whatever the options
     """Return the tables of the report, an empty line between them."""

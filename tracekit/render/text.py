@@ -20,6 +20,8 @@ from tracekit.render import prose
 from tracekit.render.base import Renderer, RenderOptions
 from tracekit.render.cells import ShownCell, padded, wrapped
 
+__all__ = ["LEAST_WIDTH", "RENDERER"]
+
 LEAST_WIDTH = 40
 _FIRST_TO_GO = 1_000
 _NAME_WIDTH, _NAME_LEAST = 24, 12

@@ -46,10 +46,10 @@ def cache_folder() -> Path | None:
         folder = platformdirs.user_cache_path("tracekit", appauthor=False) / "open"
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         if hasattr(os, "getuid"):
-            found = folder.lstat()
-            if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid():
+            status = folder.lstat()
+            if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.getuid():
                 return None
-            if stat.S_IMODE(found.st_mode) & 0o077:
+            if stat.S_IMODE(status.st_mode) & 0o077:
                 folder.chmod(0o700)
     except (OSError, RuntimeError):  # no home, or not ours
         return None
@@ -62,20 +62,20 @@ def entry(folder: Path | None, key: str, name: str, make: Callable[[Path], Made]
 
     folder: None, or "" as the key, for a file that is there within the block alone.
     """
-    if folder is not None and key and (found := _found(folder, key, name)) is not None:
-        yield found
+    if folder is not None and key and (kept := _found(folder, key, name)) is not None:
+        yield kept
         return
     with _workspace(folder, key or name) as work:
-        made = make(work / name)
-        made.path.chmod(0o600)
-        if folder is not None and key and made.keep and _bytes(work) <= MOST_BYTES:
+        new = make(work / name)
+        new.path.chmod(0o600)
+        if folder is not None and key and new.keep and _bytes(work) <= MOST_BYTES:
             with suppress(OSError):  # the disk is full, or somebody else has just made it
-                (work / _SAID).write_text(json.dumps(made.said), encoding="utf-8")
+                (work / _SAID).write_text(json.dumps(new.said), encoding="utf-8")
                 work.rename(folder / key)
-            if (found := _found(folder, key, name)) is not None:
-                made.path = found.path
+            if (kept := _found(folder, key, name)) is not None:
+                new.path = kept.path
             prune(folder, spare=key)
-        yield made
+        yield new
 
 
 @contextmanager
@@ -83,12 +83,12 @@ def _workspace(folder: Path | None, key: str) -> Iterator[Path]:
     """Yield a new private folder: of the cache, or where that is full or missing, a temporary one."""
     if folder is not None:
         try:
-            made = unfinished_folder(folder / key)
+            workspace = unfinished_folder(folder / key)
         except OSError:
-            made = None
-        if made is not None:
-            with made:
-                yield made.path
+            workspace = None
+        if workspace is not None:
+            with workspace:
+                yield workspace.path
             return
     with scratch_folder() as work:
         yield work
@@ -98,12 +98,12 @@ def _found(folder: Path, key: str, name: str) -> Made | None:
     """Return the kept file, which is now the one that was used last."""
     place = folder / key
     try:
-        said = json.loads((place / _SAID).read_text(encoding="utf-8"))
+        lines = json.loads((place / _SAID).read_text(encoding="utf-8"))
         with (place / name).open("rb"):
             os.utime(place)
     except (OSError, ValueError):
         return None
-    return Made(place / name, [str(text) for text in said])
+    return Made(place / name, [str(text) for text in lines])
 
 
 def prune(folder: Path, *, spare: str = "", most_bytes: int | None = None, most_entries: int | None = None) -> None:

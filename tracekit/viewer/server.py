@@ -270,9 +270,11 @@ def _handler(
 
         def _answer(self) -> None:
             self.connection.settimeout(life.patience.stuck_s)
+            # A request of HTTP/0.9 has no headers that could show which page sent it.
             if self.request_version == "HTTP/0.9" or not _is_ours(self):
                 return self._refuse(403)
             first, slash, name = self.path.partition("?")[0].removeprefix("/").partition("/")
+            # The address that a browser was started with works once: other users may see it (module text).
             if not slash and self.command == "GET" and _equal(first, once) and unused.acquire(blocking=False):
                 return self._begin(303, [("Location", f"/{secret}/{site.start}")])
             if not slash or not _equal(first, secret):

@@ -100,49 +100,51 @@ def over_groups(
     tables: one table of a view for each group, None for a group that lacks it. labels, noun: of the groups. `--sort`
     chooses the figure; else those are shown that the table never hides.
     """
-    found = [(number, table) for number, table in enumerate(tables) if table is not None and len(table)]
-    if not found:
+    present = [(number, table) for number, table in enumerate(tables) if table is not None and len(table)]
+    if not present:
         return [], []
-    columns = _union([table for _, table in found])
-    first = found[0][1]
+    columns = _union([table for _, table in present])
+    first = present[0][1]
     if any(column.role == "event" for column in columns.values()):
         return [], [f"{first.title}: a list of single events has no spread; --each shows it for each {noun}"]
-    names = _naming(list(columns.values()), [table for _, table in found])
-    keys = [_keys(table, names) for _, table in found]
-    if not _apart([table for _, table in found], names):
+    names = _naming(list(columns.values()), [table for _, table in present])
+    keys = [_keys(table, names) for _, table in present]
+    if not _apart([table for _, table in present], names):
         return [], [f"{first.title}: several rows of a {noun} have one name; --each shows the table for each {noun}"]
     wanted, notes = _measures(list(columns.values()), options)
-    if len(found) > 1 and any(columns[name].role == "place" for name in names) and max(_counts(keys).values()) < 2:
+    if len(present) > 1 and any(columns[name].role == "place" for name in names) and max(_counts(keys).values()) < 2:
         places = [columns[name].title.lower() for name in names if columns[name].role == "place"]
         names = [name for name in names if columns[name].role != "place"]
-        keys = [_keys(table, names) for _, table in found]
+        keys = [_keys(table, names) for _, table in present]
         notes = [*notes, f"{first.title}: of several rows ({', '.join(places)}) of a {noun} the median is its figure"]
-    every = list(dict.fromkeys(key for own in keys for key in own))
+    every = list(dict.fromkeys(key for of_group in keys for key in of_group))
     place = {key: i for i, key in enumerate(every)}
-    codes = [np.array([place[key] for key in own], np.int64) for own in keys]
-    made = []
+    codes = [np.array([place[key] for key in of_group], np.int64) for of_group in keys]
+    spreads = []
     for unit in dict.fromkeys(column.unit for column in wanted):
         chosen = [column for column in wanted if column.unit is unit]
-        made.append(_table(found, codes, every, (names, columns, chosen), labels, noun, options))
-    return made, notes
+        spreads.append(_table(present, codes, every, (names, columns, chosen), labels, noun, options))
+    return spreads, notes
 
 
 def each_group(tables: Sequence[ReportTable | None], labels: Sequence[str], noun: str) -> ReportTable:
     """Return the tables of all groups as one, with a column `by` that names the group; a block for each."""
-    found = [(label, table) for label, table in zip(labels, tables, strict=True) if table is not None]
-    columns = _union([table for _, table in found])
+    present = [(label, table) for label, table in zip(labels, tables, strict=True) if table is not None]
+    columns = _union([table for _, table in present])
     parts: dict[str, list[Cell]] = {name: [] for name in columns}
     by: list[Cell] = []
-    for label, table in found:
+    for label, table in present:
         there = {column.name: column.values for column in table.columns}
         for name, cells in parts.items():
             cells.extend(there[name] if name in there else [None] * len(table))
         by.extend([label] * len(table))
-    made = [replace(column, values=parts[name]) for name, column in columns.items()]
-    after = next((i for i, column in enumerate(made) if column.unit is Unit.TEXT), -1) + 1
-    made.insert(after, Column("by", _title(noun), Unit.TEXT, by, 0, "place"))
-    first = found[0][1]
-    return ReportTable(first.name, f"{first.title}, each {noun}", tuple(made), sum(t.omitted for _, t in found))
+    shown_columns = [replace(column, values=parts[name]) for name, column in columns.items()]
+    after = next((i for i, column in enumerate(shown_columns) if column.unit is Unit.TEXT), -1) + 1
+    shown_columns.insert(after, Column("by", _title(noun), Unit.TEXT, by, 0, "place"))
+    first = present[0][1]
+    return ReportTable(
+        first.name, f"{first.title}, each {noun}", tuple(shown_columns), sum(t.omitted for _, t in present)
+    )
 
 
 def _title(noun: str) -> str:
@@ -187,8 +189,8 @@ def _keys(table: ReportTable, names: Sequence[str]) -> list[Row]:
 
 def _counts(keys: Sequence[Sequence[Row]]) -> dict[Row, int]:
     often: dict[Row, int] = {}
-    for own in keys:
-        for key in set(own):
+    for of_group in keys:
+        for key in set(of_group):
             often[key] = often.get(key, 0) + 1
     return often
 
@@ -212,7 +214,7 @@ def _measures(columns: Sequence[Column], options: ViewOptions) -> tuple[list[Col
 
 
 def _table(
-    found: Sequence[tuple[int, ReportTable]],
+    shown: Sequence[tuple[int, ReportTable]],
     codes: Sequence[I64],
     every: Sequence[Row],
     about: tuple[Sequence[str], dict[str, Column], Sequence[Column]],
@@ -222,14 +224,14 @@ def _table(
 ) -> ReportTable:
     names, columns, chosen = about
     rows, groups, values = [], [], []
-    for (number, table), own in zip(found, codes, strict=True):
+    for (number, table), of_group in zip(shown, codes, strict=True):
         there = {column.name: column.values for column in table.columns}
         for place, column in enumerate(chosen):
             cells = there.get(column.name)
             if cells is None:
                 continue
             known = [i for i, cell in enumerate(cells) if isinstance(cell, (int, float)) and cell == cell]
-            rows.append(own[known] * len(chosen) + place)
+            rows.append(of_group[known] * len(chosen) + place)
             groups.append(np.full(len(known), number))
             values.append(_numbers([cells[i] for i in known], column.unit))
     at = np.concatenate([np.zeros(0, np.int64), *rows]) * len(labels)
@@ -246,7 +248,7 @@ def _table(
     one = len(chosen) == 1
     over = [m / c if c else None for m, c in zip(of.most.tolist(), medians, strict=True)]
     counted = f"{_title(noun)}s" if noun in ("rank", "host") else "Groups"
-    made = [
+    shown_columns = [
         *(replace(columns[name], values=[every[k][i] for k in key.tolist()]) for i, name in enumerate(names)),
         Column("measure", "Measure", Unit.TEXT, [chosen[m].title for m in measure.tolist()], 9 if one and names else 0),
         Column("groups", counted, Unit.COUNT, of.groups.tolist(), 1),
@@ -257,13 +259,13 @@ def _table(
         Column("max_at", "Max at", Unit.TEXT, [labels[g] for g in of.most_at.tolist()], 0),
         Column("max_over_median", "Max / median", Unit.NUMBER, [_rounded(ratio) for ratio in over], 4),
     ]
-    order = _order(key, measure, medians, [table for _, table in found], chosen, options)
+    order = _order(key, measure, medians, [table for _, table in shown], chosen, options)
     kept = order[: options.top * len(chosen)] if options.top else order
-    first = found[0][1]
+    first = shown[0][1]
     table = tabulate.finish(
         f"{first.name}_by_{noun.replace(' ', '_')}_{_WORDS[unit]}",
         f"{first.title} by {noun}{f' · {chosen[0].title}' if one else ''}",
-        [replace(column, values=[column.values[i] for i in kept]) for column in made],
+        [replace(column, values=[column.values[i] for i in kept]) for column in shown_columns],
         ViewOptions(),
         own_order="",
         blocks=[(i,) for i in range(len(kept))],
@@ -331,8 +333,8 @@ class ByGroup:
     def __init__(self, views: Sequence[View], groups: RankGroups, options: ViewOptions) -> None:
         self._views, self._groups, self._options = views, groups, options
         self._found = {view.name: _GroupedSections() for view in views if view.name not in WHOLE}
-        own = replace(options, by="", each=False)
-        self.own = own if options.each else replace(own, sorted_by="", top=0, op_detail=False)
+        of_a_group = replace(options, by="", each=False)
+        self.own = of_a_group if options.each else replace(of_a_group, sorted_by="", top=0, op_detail=False)
         """The options of the sections of a group."""
 
     def of(self, index: TraceIndex) -> list[Section]:
@@ -341,11 +343,11 @@ class ByGroup:
 
     def add(self, number: int, sections: Sequence[Section]) -> None:
         """Add the sections of a group."""
-        for found, section in zip(self._found.values(), sections, strict=True):
+        for grouped, section in zip(self._found.values(), sections, strict=True):
             for table in section.tables:
-                found.tables.setdefault(table.name, [None] * len(self._groups.labels))[number] = table
+                grouped.tables.setdefault(table.name, [None] * len(self._groups.labels))[number] = table
             for note in section.notes:
-                found.notes.setdefault(note, []).append(number)
+                grouped.notes.setdefault(note, []).append(number)
 
     def sections(self) -> list[Section]:
         """Return the section of each view that is not of the run as a whole."""
@@ -371,13 +373,13 @@ def sections(views: Sequence[View], index: TraceIndex, options: ViewOptions) -> 
     """Return the section of each view by the groups that `options.by` names. Raises: UsageError."""
     refuse(options)
     groups = rank_groups.find(index, options.by, options.topology)
-    made = ByGroup(views, groups, options)
+    grouped = ByGroup(views, groups, options)
     for number, part in enumerate(_parts(index.trace, groups)):
         inside = TraceIndex(part)
-        made.add(number, made.of(inside))
+        grouped.add(number, grouped.of(inside))
         inside.clear()
-    found = {section.view: section for section in made.sections()}
-    return [found.get(view.name) or computed(view, index, made.own) for view in views]
+    of_view = {section.view: section for section in grouped.sections()}
+    return [of_view.get(view.name) or computed(view, index, grouped.own) for view in views]
 
 
 def _parts(trace: Trace, groups: RankGroups) -> Iterator[Trace]:
@@ -397,22 +399,24 @@ def _parts(trace: Trace, groups: RankGroups) -> Iterator[Trace]:
         yield Trace(events, totals, run, ledgers)
 
 
-def _section(view: View, found: _GroupedSections, groups: RankGroups, options: ViewOptions) -> Section:
-    made: list[ReportTable] = []
+def _section(view: View, grouped: _GroupedSections, groups: RankGroups, options: ViewOptions) -> Section:
+    section_tables: list[ReportTable] = []
     notes: list[str] = []
-    for tables in found.tables.values():
+    for tables in grouped.tables.values():
         if options.each:
-            made.append(each_group(tables, groups.labels, groups.noun))
+            section_tables.append(each_group(tables, groups.labels, groups.noun))
             continue
         known = [None if number == groups.unknown else table for number, table in enumerate(tables)]
         shown, more = over_groups(known, groups.labels, groups.noun, options)
-        made += shown
+        section_tables += shown
         notes += more
-    if made and not options.each:
+    if section_tables and not options.each:
         notes.append(
             f"compared: {_those(groups)}; one that lacks a row does not count for it; medians are by nearest rank"
         )
-    return Section(view.name, view.title, tuple(made), notes=(*groups.notes, *notes, *_notes(found, groups, options)))
+    return Section(
+        view.name, view.title, tuple(section_tables), notes=(*groups.notes, *notes, *_notes(grouped, groups, options))
+    )
 
 
 def _those(groups: RankGroups) -> str:
@@ -421,21 +425,24 @@ def _those(groups: RankGroups) -> str:
     return f"{count:,} {groups.noun}{'' if count == 1 else 's'}{rest}"
 
 
-def _notes(found: _GroupedSections, groups: RankGroups, options: ViewOptions) -> list[str]:
+def _notes(grouped: _GroupedSections, groups: RankGroups, options: ViewOptions) -> list[str]:
     """Return the notes of the groups; of several that differ in their numbers alone, the first."""
     alike: dict[str, list[tuple[str, list[int]]]] = {}
-    for note, own in found.notes.items():
+    for note, its_groups in grouped.notes.items():
         if note.endswith(NEAREST_RANK) and not options.each:
             continue
-        alike.setdefault(_NUMBER.sub("#", note), []).append((note, own))
-    said = []
+        alike.setdefault(_NUMBER.sub("#", note), []).append((note, its_groups))
+    shown = []
     for several in alike.values():
-        note, own = several[0]
+        note, its_groups = several[0]
         count = sum(len(others) for _, others in several)
-        if len(several) == 1 and len(own) == len(groups.labels):
-            said.append(note)
+        if len(several) == 1 and len(its_groups) == len(groups.labels):
+            shown.append(note)
             continue
         rest = f" (alike for {count - 1:,} more)" if count > 1 else ""
-        said.append((note if note.startswith(groups.labels[own[0]]) else f"{groups.labels[own[0]]}: {note}") + rest)
-    more = [f"{len(said) - NOTES:,} more notes of single groups: --rank N shows those of rank N"]
-    return [*said[:NOTES], *(more if len(said) > NOTES else ())]
+        shown.append(
+            (note if note.startswith(groups.labels[its_groups[0]]) else f"{groups.labels[its_groups[0]]}: {note}")
+            + rest
+        )
+    more = [f"{len(shown) - NOTES:,} more notes of single groups: --rank N shows those of rank N"]
+    return [*shown[:NOTES], *(more if len(shown) > NOTES else ())]

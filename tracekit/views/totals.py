@@ -110,9 +110,9 @@ def totals_rows(index: TraceIndex, kinds: Collection[str] | None = None) -> list
         row["args"] = _members(row["args"])
         row["range"] = _range(row["args"])
         for key in ("self_ns", "device_ns", "device_self_ns"):
-            found = row["args"].get(key)
+            value = row["args"].get(key)
             untyped_row: Any = row
-            untyped_row[key] = found if isinstance(found, int) else None
+            untyped_row[key] = value if isinstance(value, int) else None
         if row["self_ns"] is None and own:
             row["self_ns"] = own.get((row["source"], row["order"]))
     return rows
@@ -172,10 +172,10 @@ def fields(row: TotalsRow, names: Sequence[str]) -> tuple[Cell, ...]:
 
 def _members(text: str | None) -> dict[str, object]:
     try:
-        found = json.loads(text or "{}")
+        members = json.loads(text or "{}")
     except ValueError:
         return {}
-    return found if isinstance(found, dict) else {}
+    return members if isinstance(members, dict) else {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -309,74 +309,74 @@ def _mean(total: int | None, calls: int | None) -> int | None:
     return whole + (2 * rest > calls or (2 * rest == calls and whole % 2 == 1))
 
 
-def statistic_columns(found: Summed, declared: Iterable[specs.Statistic] = specs.STATISTICS) -> list[Column]:
+def statistic_columns(totals: Summed, declared: Iterable[specs.Statistic] = specs.STATISTICS) -> list[Column]:
     """Return those of the declared statistics that TOTALS has, and the median where the file has one, before shares."""
     columns, shares = [], []
     for spec in declared:
         if spec.of_whole:
-            parts = [cell if isinstance(cell, int) else 0 for cell in found.values(spec.totals)]
-            shares.append(spec.column(ratios(parts, found.blocks), spec.priority))
+            parts = [cell if isinstance(cell, int) else 0 for cell in totals.values(spec.totals)]
+            shares.append(spec.column(ratios(parts, totals.blocks), spec.priority))
         elif spec.totals:
-            columns.append(spec.column(found.values(spec.totals), spec.priority))
-    medians = found.values("median_ns")
+            columns.append(spec.column(totals.values(spec.totals), spec.priority))
+    medians = totals.values("median_ns")
     if any(m is not None for m in medians):
         columns.append(specs.MEDIAN.column(medians, 4))
     return [*columns, *shares]
 
 
-def nested_columns(found: Summed) -> list[Column]:
+def nested_columns(totals: Summed) -> list[Column]:
     """Return self time and device times of rows that have rows within them, as far as the file has them."""
-    own = [row["self_ns"] for row in found.rows]
-    shares = ratios([ns or 0 for ns in own], found.blocks)
+    self_ns = [row["self_ns"] for row in totals.rows]
+    shares = ratios([ns or 0 for ns in self_ns], totals.blocks)
     columns = [
-        Column("self", "CPU self", Unit.NS, own, 1),
-        Column("device_total", "Device total", Unit.NS, [row["device_ns"] for row in found.rows], 1),
-        Column("device_self", "Device self", Unit.NS, [row["device_self_ns"] for row in found.rows], 2),
+        Column("self", "CPU self", Unit.NS, self_ns, 1),
+        Column("device_total", "Device total", Unit.NS, [row["device_ns"] for row in totals.rows], 1),
+        Column("device_self", "Device self", Unit.NS, [row["device_self_ns"] for row in totals.rows], 2),
     ]
-    if any(own):
-        known: list[Cell] = [share if ns is not None else None for share, ns in zip(shares, own, strict=True)]
+    if any(self_ns):
+        known: list[Cell] = [share if ns is not None else None for share, ns in zip(shares, self_ns, strict=True)]
         columns.append(Column("self_ratio", "CPU self ratio", Unit.RATIO, known, 2))
     return [c for c in columns if any(c.values)]
 
 
-def size_columns(found: Summed) -> list[Column]:
+def size_columns(totals: Summed) -> list[Column]:
     """Return calls, bytes and those of the least, the largest and the mean call."""
 
     def size(values: list[float | None]) -> list[Cell]:
-        sizes = [v if row["unit"] in _BYTES else None for v, row in zip(values, found.rows, strict=True)]
+        sizes = [v if row["unit"] in _BYTES else None for v, row in zip(values, totals.rows, strict=True)]
         return [round(v) if v is not None and abs(v) <= INT64_MAX else None for v in sizes]
 
     # The file's own mean, where it has one: what it prints of the sum is rounded more.
-    both = zip(size([row["value_avg"] for row in found.rows]), found.rows, strict=True)
+    both = zip(size([row["value_avg"] for row in totals.rows]), totals.rows, strict=True)
     means = [mean if mean is not None else _mean(row["bytes"], row["calls"]) for mean, row in both]
     return [
-        Column("calls", "Calls", Unit.COUNT, found.values("calls"), 0),
-        Column("bytes", "Bytes", Unit.BYTES, found.values("bytes"), 0),
+        Column("calls", "Calls", Unit.COUNT, totals.values("calls"), 0),
+        Column("bytes", "Bytes", Unit.BYTES, totals.values("bytes"), 0),
         Column("avg", "Avg", Unit.BYTES, means, 1),
-        Column("min", "Min", Unit.BYTES, size([row["value_min"] for row in found.rows]), 3),
-        Column("max", "Max", Unit.BYTES, size([row["value_max"] for row in found.rows]), 2),
+        Column("min", "Min", Unit.BYTES, size([row["value_min"] for row in totals.rows]), 3),
+        Column("max", "Max", Unit.BYTES, size([row["value_max"] for row in totals.rows]), 2),
     ]
 
 
-def block_columns(found: Summed) -> list[Column]:
+def block_columns(totals: Summed) -> list[Column]:
     """Return the columns that distinguish what was not added up: only those in which the rows differ."""
-    sources = [source_label(found.labels, row["source"]) for row in found.rows]
+    sources = [source_label(totals.labels, row["source"]) for row in totals.rows]
     columns = [
-        specs.RANGE.column(found.values("range"), 2),
+        specs.RANGE.column(totals.values("range"), 2),
         # Two tables of a file may list the same work: which one a row is of decides what may be added up.
-        specs.SECTION.column(found.values("section"), 0),
-        specs.RUN.column(found.values("run"), 0),
-        specs.DEVICE_ID.column(found.values("device"), 2),
-        specs.RANK.column(found.values("rank"), 0),
+        specs.SECTION.column(totals.values("section"), 0),
+        specs.RUN.column(totals.values("run"), 0),
+        specs.DEVICE_ID.column(totals.values("device"), 2),
+        specs.RANK.column(totals.values("rank"), 0),
         specs.SOURCE.column(sources, 2),
     ]
     return [c for c in columns if len(set(c.values)) > 1]
 
 
-def block_notes(found: Summed) -> list[str]:
+def block_notes(totals: Summed) -> list[str]:
     """Return what to know of tables made from totals."""
     parts = ("input", "rank", "run", "section", "range")
-    apart = [part for part, labels in zip(parts, zip(*found.blocks, strict=True), strict=True) if len(set(labels)) > 1]
+    apart = [part for part, labels in zip(parts, zip(*totals.blocks, strict=True), strict=True) if len(set(labels)) > 1]
     notes = [TOTALS_NOTE]
     if apart:
         again = ": two sections may count the same time" if "section" in apart else ""
@@ -386,8 +386,8 @@ def block_notes(found: Summed) -> list[str]:
 
 def frames_of(row: TotalsRow) -> list[str]:
     """Return the frames of a row's stack, [] without one."""
-    found = row["args"].get("frames")
-    return [str(each) for each in found] if isinstance(found, list) else []
+    frames = row["args"].get("frames")
+    return [str(each) for each in frames] if isinstance(frames, list) else []
 
 
 def whole_number(value: object) -> Cell:

@@ -30,7 +30,7 @@ from tracekit.model.arrow import I64, Column
 from tracekit.writers.base import RowStream, WriteOptions, Written
 from tracekit.writers.gzipped import Sink
 from tracekit.writers.json_text import facts_json
-from tracekit.writers.tracks.batch import COUNTER, NOT_WRITTEN, SLICE, Loader, event_tables
+from tracekit.writers.tracks.batch import COUNTER, NOT_WRITTEN, SLICE, Loader, event_tables, explain_missing_rows
 from tracekit.writers.tracks.digits import Piece, fixed_rows
 from tracekit.writers.tracks.lanes import TrackLanes
 from tracekit.writers.tracks.nested import EVENTS, NestedEvents
@@ -128,10 +128,7 @@ def _add_notes(loader: Loader, maker: NestedEvents, written: Written) -> None:
     written.notes += [f"{count:,} {text}" for count, text in notes if count]
     written.explain(_MARKS, "marks were not written: speedscope shows slices alone")
     written.explain(_COUNTERS, "values of counters were not written: speedscope shows slices alone")
-    written.explain("counter-not-finite", "counter values were not written: they are not finite")
-    written.explain(
-        "beyond-what-viewers-hold", "rows were not written: they end more than 146 years after the first event"
-    )
+    explain_missing_rows(written)
     if loader.last_ns > EXACT_NS:
         written.notes.append(
             "the trace is longer than 104 days: the file has every ns, but speedscope rounds its later times"

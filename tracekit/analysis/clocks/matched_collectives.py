@@ -92,17 +92,17 @@ def parts(x: F64, y: F64, fit: Fit, least_noise: float) -> list[MatchedPart]:
     if x.size < 2 * LEAST_IN_PART:
         return whole
     noise = max(_noise(x, y), least_noise)
-    found: list[MatchedPart] = []
+    straight: list[MatchedPart] = []
     waiting = whole
     while waiting:
         part = waiting.pop()
-        cut = _cut(x, y, part, noise, fit) if len(found) + len(waiting) + 2 <= MOST_PARTS else None
+        cut = _cut(x, y, part, noise, fit) if len(straight) + len(waiting) + 2 <= MOST_PARTS else None
         if cut is None:
-            found.append(part)
+            straight.append(part)
         else:
             waiting += cut
-    found.sort(key=lambda each: each.first)
-    return found
+    straight.sort(key=lambda each: each.first)
+    return straight
 
 
 def _noise(x: F64, y: F64) -> float:
@@ -114,8 +114,8 @@ def _noise(x: F64, y: F64) -> float:
 
 
 def _left(x: F64, y: F64, part: MatchedPart, noise: float) -> F64:
-    here = slice(part.first, part.last)
-    clipped: F64 = np.clip((y[here] - part.at(x[here])) / noise, -_CLIP, _CLIP)
+    inside = slice(part.first, part.last)
+    clipped: F64 = np.clip((y[inside] - part.at(x[inside])) / noise, -_CLIP, _CLIP)
     return clipped
 
 
@@ -208,11 +208,11 @@ def find(meeting: I64, clock: I64, member: I64, end: I64, n_clocks: int, hosts: 
         habit = np.full(names.size, np.iinfo(np.int64).min)
         habit[first] = 0
         for each in range(names.size):
-            mine = rows[place == each]
-            at = np.minimum(np.searchsorted(meeting[base], meeting[mine]), base.size - 1)
-            both = meeting[base][at] == meeting[mine]
+            of_member = rows[place == each]
+            at = np.minimum(np.searchsorted(meeting[base], meeting[of_member]), base.size - 1)
+            both = meeting[base][at] == meeting[of_member]
             if each != first and np.count_nonzero(both) >= LEAST_FOR_DRIFT:
-                usual = int(np.median(end[mine[both]] - end[base[at[both]]]))
+                usual = int(np.median(end[of_member[both]] - end[base[at[both]]]))
                 habit[each] = usual if abs(usual) <= FAR_NS else habit[each]
         known = habit > np.iinfo(np.int64).min
         count = int(np.count_nonzero(known))
@@ -222,9 +222,9 @@ def find(meeting: I64, clock: I64, member: I64, end: I64, n_clocks: int, hosts: 
         late[rows] = np.where(known, habit - middle, 0)[place]
         squares += float(((habit[known] - habit[known].mean()) ** 2).sum())
         freedom += count - 1
-        here = np.unique(clock[rows])
-        members[here] = count
-        apart[here] = int(np.ptp(habit[known])) if count == 2 else 0
+        clocks = np.unique(clock[rows])
+        members[clocks] = count
+        apart[clocks] = int(np.ptp(habit[known])) if count == 2 else 0
     return ExitBias(late, members, apart, math.sqrt(squares / freedom) if freedom else 0.0, freedom)
 
 
@@ -287,23 +287,23 @@ def align(meetings: Numbers, clocks: Numbers, ends: Numbers, n_clocks: int) -> R
     known = np.zeros(n_clocks, np.bool_)
     offset, uncertainty = np.zeros(n_clocks, np.int64), np.zeros(n_clocks, np.int64)
     count, drift = np.zeros(n_clocks, np.int64), np.zeros(n_clocks)
-    own = clock == reference
-    order = np.argsort(meeting[own], kind="stable")
-    met, left = meeting[own][order], end[own][order]
+    of_reference = clock == reference
+    order = np.argsort(meeting[of_reference], kind="stable")
+    met, left = meeting[of_reference][order], end[of_reference][order]
     middle = (int(left.min()) + int(left.max())) // 2 if left.size else 0
     for other in range(n_clocks):
-        mine = np.flatnonzero(clock == other)
-        at = np.minimum(np.searchsorted(met, meeting[mine]), max(met.size - 1, 0))
-        both = met[at] == meeting[mine] if met.size else np.zeros(mine.size, np.bool_)
-        mine, at = mine[both], at[both]
-        count[other] = mine.size
+        of_other = np.flatnonzero(clock == other)
+        at = np.minimum(np.searchsorted(met, meeting[of_other]), max(met.size - 1, 0))
+        both = met[at] == meeting[of_other] if met.size else np.zeros(of_other.size, np.bool_)
+        of_other, at = of_other[both], at[both]
+        count[other] = of_other.size
         if other == reference:
-            known[other] = bool(mine.size)
+            known[other] = bool(of_other.size)
             continue
-        if mine.size < LEAST_MEETINGS:
+        if of_other.size < LEAST_MEETINGS:
             continue
         known[other] = True
-        offset[other], drift[other], uncertainty[other] = _fit(left[at], end[mine] - left[at], middle)
+        offset[other], drift[other], uncertainty[other] = _fit(left[at], end[of_other] - left[at], middle)
     return RankClocks(reference, known, offset, drift, uncertainty, count, middle)
 
 
@@ -363,17 +363,24 @@ def relate(
     usual = find(meeting, clock, member, end, n_clocks, host)
     meeting, clock, start, end, leave = _one_of_each_clock(meeting, clock, start, end, end - usual.late)
     reference = int(np.bincount(clock, minlength=n_clocks).argmax())
-    found: list[ClockRelation | None] = [None] * n_clocks
+    relations: list[ClockRelation | None] = [None] * n_clocks
     resolutions = [_resolution(end[clock == number]) for number in range(n_clocks)]
     # Per meeting, on the reference's clock: the last to come, the first to leave, and where all leave.
     names, of = np.unique(meeting, return_inverse=True)
     count = names.size
-    here = np.flatnonzero(clock == reference)
+    of_reference = np.flatnonzero(clock == reference)
     came, left, middle_left = (np.zeros(count, np.int64) for _ in range(3))
     known = np.zeros(count, np.bool_)
     hops, unsure, loose = np.zeros(count, np.int64), np.zeros(count, np.int64), np.zeros(count)
-    came[of[here]], left[of[here]], middle_left[of[here]], known[of[here]] = start[here], end[here], leave[here], True
+    came[of[of_reference]], left[of[of_reference]], middle_left[of[of_reference]], known[of[of_reference]] = (
+        start[of_reference],
+        end[of_reference],
+        leave[of_reference],
+        True,
+    )
     waiting = [number for number in range(n_clocks) if number != reference]
+    # From the reference outwards, a round at a time: a clock that shares too few meetings with the reference may share
+    # enough with a clock that was related in an earlier round.
     while waiting:
         shared = [int(np.count_nonzero(known[of[clock == number]])) for number in waiting]
         reached = [number for number, many in zip(waiting, shared, strict=True) if many >= LEAST_MEETINGS]
@@ -381,14 +388,14 @@ def relate(
             break
         fresh: list[tuple[int, ClockRelation]] = []
         for number in reached:
-            mine = np.flatnonzero(clock == number)
-            mine = mine[known[of[mine]]]
-            at = of[mine]
+            of_clock = np.flatnonzero(clock == number)
+            of_clock = of_clock[known[of[of_clock]]]
+            at = of[of_clock]
             relation = _relation(
                 middle_left[at],
-                leave[mine] - middle_left[at],
-                start[mine] - left[at],
-                end[mine] - came[at],
+                leave[of_clock] - middle_left[at],
+                start[of_clock] - left[at],
+                end[of_clock] - came[at],
                 resolutions[number] + resolutions[reference],
                 partial(usual.allowance, number, reference),
                 int(hops[at].max()),
@@ -397,19 +404,21 @@ def relate(
             )
             waiting.remove(number)
             if relation is not None:
-                found[number] = relation
+                relations[number] = relation
                 fresh.append((number, relation))
         for number, new in fresh:  # after the round: the order of clocks has no meaning
-            mine = np.flatnonzero(clock == number)
-            mine = mine[~known[of[mine]]]
+            of_clock = np.flatnonzero(clock == number)
+            of_clock = of_clock[~known[of[of_clock]]]
+            # Beyond the ends of its line nothing is known of a clock that jumped, so these meetings relate no other
+            # clock.
             if new.breaks:
-                inside = new.line.corrected(leave[mine])
-                mine = mine[(inside >= new.line.first) & (inside <= new.line.last)]
-            at = of[mine]
-            came[at], left[at], middle_left[at] = (new.line.corrected(times[mine]) for times in (start, end, leave))
+                inside = new.line.corrected(leave[of_clock])
+                of_clock = of_clock[(inside >= new.line.first) & (inside <= new.line.last)]
+            at = of[of_clock]
+            came[at], left[at], middle_left[at] = (new.line.corrected(times[of_clock]) for times in (start, end, leave))
             hops[at], unsure[at], loose[at] = new.over + 1, new.uncertainty, new.in_drift
             known[at] = True
-    return reference, found
+    return reference, relations
 
 
 def _one_of_each_clock(meeting: I64, clock: I64, start: I64, end: I64, leave: I64) -> tuple[I64, I64, I64, I64, I64]:
@@ -487,28 +496,28 @@ def _straight(times: I64, apart: I64, resolution: int) -> tuple[slice, tuple[tup
     """
     middle, base = int(times[times.size // 2]), int(np.median(apart))
     x, y = (times - middle).astype(np.float64), (apart - base).astype(np.float64)
-    found = parts(x, y, robust, resolution)
+    straight = parts(x, y, robust, resolution)
     whole = slice(0, times.size)
-    if len(found) == 1:
+    if len(straight) == 1:
         return whole, (), 0.0
-    ends = np.array([(each.first, each.last - 1) for each in found])
+    ends = np.array([(each.first, each.last - 1) for each in straight])
     jumps = [
         float(after.at(at) - before.at(at))
-        for before, after, at in zip(found[:-1], found[1:], (x[ends[:-1, 1]] + x[ends[1:, 0]]) / 2, strict=True)
+        for before, after, at in zip(straight[:-1], straight[1:], (x[ends[:-1, 1]] + x[ends[1:, 0]]) / 2, strict=True)
     ]
     shift, slope = robust(x, y)
     bend = max(
-        float(np.abs(each.at(x[end]) - shift - slope * x[end]).max()) for each, end in zip(found, ends, strict=True)
+        float(np.abs(each.at(x[end]) - shift - slope * x[end]).max()) for each, end in zip(straight, ends, strict=True)
     )
     noise = float(np.median(np.abs(np.diff(y))))
     if bend <= NOISE_NS and max(map(abs, jumps)) <= max(LEAST_BREAK_NS, 2 * noise):
         return whole, (), bend
-    longest = max(found, key=lambda each: each.last - each.first)
+    longest = max(straight, key=lambda each: each.last - each.first)
     # A short slew beside the part can be too short for a part of its own: its differences are at the end of this one.
     left = np.abs(y[longest.first : longest.last] - longest.at(x[longest.first : longest.last]))
     near = np.flatnonzero(left <= _FAR * max(float(np.median(left)), resolution))
     first = int(near[_BESIDE]) if longest.first else 0
     last = int(near[-1 - _BESIDE]) if longest.last < times.size else left.size - 1
     inside = slice(longest.first + first, longest.first + last + 1)
-    breaks = tuple((int(times[after.first]), round(jump)) for after, jump in zip(found[1:], jumps, strict=True))
+    breaks = tuple((int(times[after.first]), round(jump)) for after, jump in zip(straight[1:], jumps, strict=True))
     return inside, breaks, 0.0

@@ -122,7 +122,7 @@ def _tables(
         "Place": report.text("Place") or "All",
         "Sorted by": order,
         "Layout": NEW if layout.get("overhead_heading", True) else OLD,
-        "Name width": str(layout.get("name_width") or _width(rows)),
+        "Name width": str(layout.get("name_width") or max((len(_name(row).encode()) for row in rows), default=0)),
     }
     if report.merged:
         facts["Threads"] = "merged"
@@ -158,10 +158,6 @@ def _total(row: TotalsRow) -> float:
 
 def _name(row: TotalsRow) -> str:
     return str(row["raw_name"] or row["name"])
-
-
-def _width(rows: list[TotalsRow]) -> int:
-    return max((len(_name(row).encode()) for row in rows), default=0)
 
 
 def _level(row: TotalsRow) -> int:

@@ -70,7 +70,7 @@ def ranges_of(index: TraceIndex) -> FluidRanges:
     events = index.events
     dur = events.column("dur_ns")
     is_range = ~kind_mask(events, NOT_RANGES) & dur.is_valid().to_numpy()
-    is_cut = _holds(events, '"unfinished":true') & is_range
+    is_cut = arrow.bools(pc.match_substring(events.column("args"), '"unfinished":true')) & is_range
     codes, texts = text_codes(events.column("name"))
     names = [*texts, ""]
     is_block = np.array([bool(BLOCK.fullmatch(text)) for text in names], np.bool_)[codes]
@@ -104,10 +104,6 @@ def ranges_of(index: TraceIndex) -> FluidRanges:
     )
 
 
-def _holds(events: pa.Table, text: str) -> Mask:
-    return arrow.bools(pc.match_substring(events.column("args"), text))
-
-
 def _threads(index: TraceIndex, rows: I64, starts: I64) -> tuple[I64, dict[int, tuple[Cell, ...]]]:
     """Return the number of each range's thread: fluid's own in a file of fluid, else counted by the first start.
 
@@ -116,8 +112,8 @@ def _threads(index: TraceIndex, rows: I64, starts: I64) -> tuple[I64, dict[int, 
     events = index.events
     tids = arrow.take(events.column("tid"), rows)
     if tids.null_count:
-        found = pc.extract_regex(arrow.take(events.column("args"), rows), r'"tid":(?P<tid>[0-9]{1,18})[,}]')
-        tids = pc.coalesce(tids, pc.cast(pc.struct_field(found, "tid"), pa.int64()))
+        matched = pc.extract_regex(arrow.take(events.column("args"), rows), r'"tid":(?P<tid>[0-9]{1,18})[,}]')
+        tids = pc.coalesce(tids, pc.cast(pc.struct_field(matched, "tid"), pa.int64()))
     key = key_of(pa.table([tids], names=["tid"]), "tid", np.arange(len(rows)))
     groups = group_by(key_of(events, "source", rows), key_of(events, "pid", rows), key)
     labels = list(zip(*groups.labels, strict=True))
@@ -184,11 +180,11 @@ def _within(spent: I64, events: pa.Table, hosts: _HostRanges, launch: I64, ran: 
     at, lane, ran = at[order], lane[order], ran[order]
     total = np.concatenate((np.zeros(1, np.int64), np.cumsum(ran)))
     for number in np.unique(hosts.thread).tolist():
-        mine = np.flatnonzero(hosts.thread == number)
+        on_thread = np.flatnonzero(hosts.thread == number)
         low, high = np.searchsorted(lane, [number, number + 1])
-        first = low + np.searchsorted(at[low:high], hosts.starts[mine], "left")
-        last = low + np.searchsorted(at[low:high], hosts.starts[mine] + hosts.host[mine], "right")
-        spent[mine] += total[last] - total[first]
+        first = low + np.searchsorted(at[low:high], hosts.starts[on_thread], "left")
+        last = low + np.searchsorted(at[low:high], hosts.starts[on_thread] + hosts.host[on_thread], "right")
+        spent[on_thread] += total[last] - total[first]
 
 
 def _by_name(spent: I64, events: pa.Table, hosts: _HostRanges, work: I64, ran: I64) -> int:
@@ -202,33 +198,33 @@ def _by_name(spent: I64, events: pa.Table, hosts: _HostRanges, work: I64, ran: I
     places = {hosts.names[n]: n for n in np.unique(hosts.name).tolist()}
     pairs = zip(codes[work].tolist(), _details(events, work), strict=True)
     target = np.array([places.get(names[code], places.get(detail, -1)) for code, detail in pairs], np.int64)
-    found = np.flatnonzero(target >= 0)
+    with_range = np.flatnonzero(target >= 0)
     began = events.column("ts_ns").to_numpy()[work]
     direct = np.zeros(len(spent), np.int64)
-    for code in np.unique(target[found]).tolist():
-        mine = found[target[found] == code]
-        mine = mine[np.argsort(began[mine], kind="stable")]
+    for code in np.unique(target[with_range]).tolist():
+        of_name = with_range[target[with_range] == code]
+        of_name = of_name[np.argsort(began[of_name], kind="stable")]
         ranges = np.flatnonzero(hosts.name == code)
         ranges = ranges[np.argsort(hosts.starts[ranges], kind="stable")]
-        if len(mine) % len(ranges) == 0:
-            to = np.repeat(ranges, len(mine) // len(ranges))
+        if len(of_name) % len(ranges) == 0:
+            to = np.repeat(ranges, len(of_name) // len(ranges))
         else:
-            to = ranges[np.maximum(np.searchsorted(hosts.starts[ranges], began[mine], "right") - 1, 0)]
-        np.add.at(direct, to, ran[mine])
+            to = ranges[np.maximum(np.searchsorted(hosts.starts[ranges], began[of_name], "right") - 1, 0)]
+        np.add.at(direct, to, ran[of_name])
     hop = np.flatnonzero(direct)
     amount, at = direct[hop], hop
     while len(at):
         np.add.at(spent, at, amount)
         at = hosts.parent[at]
         amount, at = amount[at >= 0], at[at >= 0]
-    return len(work) - len(found)
+    return len(work) - len(with_range)
 
 
 def _details(events: pa.Table, work: I64) -> list[object]:
     """Return the operator that each row's args name, None where there is none."""
     key = key_of(pa.table([arrow.take(events.column("args"), work)], names=["args"]), "args", np.arange(len(work)))
-    found = [_detail(text) for text in key.labels]
-    return [found[code] for code in key.codes.tolist()]
+    details = [_detail(text) for text in key.labels]
+    return [details[code] for code in key.codes.tolist()]
 
 
 def _detail(text: Cell) -> object:

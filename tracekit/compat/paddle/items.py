@@ -157,12 +157,12 @@ _KEYS: Mapping[str, tuple[Callable[[Sides], float], bool]] = MappingProxyType(
 def sort_key(options: ViewOptions) -> str:
     """Return the name of a SortedKeys: Paddle's own, or one of our columns. Raises: UsageError."""
     wanted = options.sorted_by
-    own = {key.lower(): key for key in _KEYS} | {"": "CPUTotal"}
-    own |= {f"{key[:3]}_{key[3:]}".lower(): key for key in _KEYS}
-    own |= {key[3:].lower(): key for key in _KEYS if key.startswith("CPU")}
-    if wanted.lower() not in own:
+    spellings = {key.lower(): key for key in _KEYS} | {"": "CPUTotal"}
+    spellings |= {f"{key[:3]}_{key[3:]}".lower(): key for key in _KEYS}
+    spellings |= {key[3:].lower(): key for key in _KEYS if key.startswith("CPU")}
+    if wanted.lower() not in spellings:
         raise UsageError(sentence(Option("sort", wanted), ": Paddle sorts by no such key"), choices=_KEYS)
-    return own[wanted.lower()]
+    return spellings[wanted.lower()]
 
 
 def ranked(items: Sequence[Sides], key: str) -> list[int]:
@@ -209,7 +209,7 @@ def flops(trees: Forest, ops: I64, items: ItemGroup) -> tuple[list[int | None], 
     """
     hosts, columns = trees.hosts, trees.columns
     from_paddle = columns.of_format(*PADDLE_FORMATS)[hosts.rows[ops]]
-    own = np.zeros(hosts.rows.size, np.int64)
+    operations = np.zeros(hosts.rows.size, np.int64)
     unknown = np.zeros(hosts.rows.size, np.int64)
     args = columns.args(hosts.rows[ops])
     shaped = matching(args, '"input_shapes":\\{"')
@@ -217,20 +217,20 @@ def flops(trees: Forest, ops: I64, items: ItemGroup) -> tuple[list[int | None], 
     for node, text in zip(ops[shaped].tolist(), arrow.texts(args.filter(arrow.array(shaped))), strict=True):
         name = trees.names[hosts.name[node]]
         count = counted.setdefault((name, text), _count(name, text))
-        own[node], unknown[node] = max(count, 0), int(count == _UNKNOWN)
+        operations[node], unknown[node] = max(count, 0), int(count == _UNKNOWN)
     everyone = np.arange(hosts.rows.size)
-    own, unknown = hosts.sum_up(everyone, own)[ops], hosts.sum_up(everyone, unknown)[ops]
+    operations, unknown = hosts.sum_up(everyone, operations)[ops], hosts.sum_up(everyone, unknown)[ops]
     unknown[~from_paddle] += 1
     total, unsure = np.zeros(items.count, np.int64), np.zeros(items.count, np.int64)
-    np.add.at(total, items.codes, own)
+    np.add.at(total, items.codes, operations)
     np.add.at(unsure, items.codes, unknown)
-    found: list[int | None] = [None if u else t for t, u in zip(total.tolist(), unsure.tolist(), strict=True)]
+    sums: list[int | None] = [None if u else t for t, u in zip(total.tolist(), unsure.tolist(), strict=True)]
     notes = []
     if (~from_paddle).any():
         notes.append("FLOPs are unknown but for Paddle's own files, which have the shapes of inputs")
-    elif lacking := found.count(None):
+    elif lacking := sums.count(None):
         notes.append(f"FLOPs of {plural(lacking, 'operator')} depend on attributes that no file has")
-    return found, notes
+    return sums, notes
 
 
 def _count(name: str, args: str) -> int:
@@ -422,10 +422,10 @@ class _Details:
     @staticmethod
     def _lines(trees: Forest, groups: ItemGroup, name: I64, above: I64, *, count: int) -> list[list[tuple[int, str]]]:
         """Return for each of `count` rows above the groups below it, as they are seen, with their names."""
-        found: list[list[tuple[int, str]]] = [[] for _ in range(count)]
+        lines: list[list[tuple[int, str]]] = [[] for _ in range(count)]
         for number, row in enumerate(groups.first.tolist()):
-            found[above[row]].append((number, trees.names[name[row]]))
-        return found
+            lines[above[row]].append((number, trees.names[name[row]]))
+        return lines
 
     def _work(self, trees: Forest, rows: I64, above: I64, count: int) -> list[list[tuple[ItemTimes, str]]]:
         """Return for each of `count` rows above the device work that it launched, by name."""
@@ -474,8 +474,8 @@ def kernel(index: TraceIndex, options: ViewOptions) -> Section:
 def _moves(trees: Forest) -> Mask:
     """Return which host events are named as copies or memsets."""
     named = [any(part in name.lower() for part in _MOVES) for name in trees.names]
-    found: Mask = np.array([*named, False], np.bool_)[trees.hosts.name]
-    return found
+    moves: Mask = np.array([*named, False], np.bool_)[trees.hosts.name]
+    return moves
 
 
 def memory_manipulation(index: TraceIndex, options: ViewOptions) -> Section:

@@ -117,14 +117,14 @@ class PaddleColumns:
     def of_format(self, *formats: str) -> Mask:
         """Return which rows come from files of these formats."""
         wanted = [number for number, facts in self._facts.items() if facts.format in formats]
-        found: Mask = np.isin(self.source, wanted)
-        return found
+        of_formats: Mask = np.isin(self.source, wanted)
+        return of_formats
 
     def in_order_of_file(self) -> Mask:
         """Return which rows come from Paddle's files, with nothing filtered away: their order tells who holds whom."""
         cut = [ledger.source for ledger in self.index.ledgers if ledger.filtered]
-        found: Mask = self.of_format(*PADDLE_FORMATS) & ~np.isin(self.source, cut)
-        return found
+        whole: Mask = self.of_format(*PADDLE_FORMATS) & ~np.isin(self.source, cut)
+        return whole
 
     def slack(self) -> I64:
         """Return by how many ns two times of Paddle's JSON may disagree: twice what each may be off."""
@@ -221,10 +221,10 @@ def sum_up(parent: I64, depth: I64, values: I64) -> I64:
 
 def rows_below(parent: I64, depth: I64, marked: Mask) -> Mask:
     """Return which nodes have a marked one above them."""
-    found = np.zeros(parent.size, np.bool_)
+    below = np.zeros(parent.size, np.bool_)
     for rows in levels(depth):
-        found[rows] = found[parent[rows]] | marked[parent[rows]]
-    return found
+        below[rows] = below[parent[rows]] | marked[parent[rows]]
+    return below
 
 
 def around(thread: I64, start: I64, end: I64, nodes: TreeNodes) -> I64:
@@ -274,12 +274,12 @@ def as_written(
     from which rows were filtered away, times decide.
     """
     node = written_before(source, record, places)
-    mine = node >= 0
-    mine[mine] = nodes.thread[node[mine]] == thread[mine]
-    node[~mine] = -1
+    same_thread = node >= 0
+    same_thread[same_thread] = nodes.thread[node[same_thread]] == thread[same_thread]
+    node[~same_thread] = -1
     # What the file says may be off by the blur, and no more.
     wrong = _far(node, start, end, nodes, _BLUR_NS, missing=False)
-    wrong |= ~mine & ~_far(by_time, start, end, nodes, -_BLUR_NS, missing=True)
+    wrong |= ~same_thread & ~_far(by_time, start, end, nodes, -_BLUR_NS, missing=True)
     return np.where(wrong, by_time, node)
 
 
@@ -317,10 +317,10 @@ def rebuilt(
     for lane in np.unique(thread[written]).tolist():
         low, high = (int(np.searchsorted(thread, lane, side)) for side in ("left", "right"))
         rows = in_file[low:high]  # a lane is as long in one order as in the other
-        found = by_levels(start[rows], end[rows], slack[rows])
-        if found is None:
+        by_level = by_levels(start[rows], end[rows], slack[rows])
+        if by_level is None:
             continue
-        within, above, deep = _depth_first(*found)
+        within, above, deep = _depth_first(*by_level)
         order[low:high] = rows[within]
         parent[low:high] = np.where(above >= 0, above + low, -1)
         depth[low:high] = deep
@@ -408,14 +408,14 @@ class PaddleHosts:
 
     def is_kind(self, *types: str) -> Mask:
         """Return which nodes are of these types."""
-        found: Mask = code_of(*types)[self.kind]
-        return found
+        of_types: Mask = code_of(*types)[self.kind]
+        return of_types
 
     def sum_up(self, owner: I64, values: I64) -> I64:
         """Return for each node the sum of the values that it and all nodes below it own; owner -1: none."""
-        own = np.zeros(self.rows.size, np.int64)
-        np.add.at(own, owner[owner >= 0], values[owner >= 0])
-        return sum_up(self.parent, self.depth, own)
+        owned = np.zeros(self.rows.size, np.int64)
+        np.add.at(owned, owner[owner >= 0], values[owner >= 0])
+        return sum_up(self.parent, self.depth, owned)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -454,8 +454,8 @@ class Forest:
 
     def work_is(self, *types: str) -> Mask:
         """Return which rows of `work` are of these types."""
-        found: Mask = code_of(*types)[self.kind[self.work.rows]]
-        return found
+        of_types: Mask = code_of(*types)[self.kind[self.work.rows]]
+        return of_types
 
     @property
     def step_ns(self) -> int:
@@ -512,8 +512,8 @@ def _lanes(columns: PaddleColumns, wanted: Mask) -> tuple[I64, list[tuple[int, i
     fresh = np.ones(order.size, np.bool_)
     fresh[1:] = (keys[:, 1:] != keys[:, :-1]).any(axis=0)
     lane[rows[order]] = np.cumsum(fresh) - 1
-    found = keys[:, fresh].T.tolist()
-    return lane, [(source, None if pid_ == -1 else pid_, tid_) for source, tid_, pid_ in found]
+    lanes = keys[:, fresh].T.tolist()
+    return lane, [(source, None if pid_ == -1 else pid_, tid_) for source, tid_, pid_ in lanes]
 
 
 def _hosts(columns: PaddleColumns, rows: I64, lane: I64, kind: I64, name: I64) -> tuple[PaddleHosts, int]:
@@ -547,8 +547,10 @@ def attach(columns: PaddleColumns, hosts: PaddleHosts, rows: I64, lane: I64) -> 
     in_order = columns.in_order_of_file()
     written = in_order[rows]
     if written.any():
-        own = np.flatnonzero(in_order[hosts.rows])
-        places = Places(own, columns.source[hosts.rows[own]], columns.event_id[hosts.rows[own]])
+        in_file_order = np.flatnonzero(in_order[hosts.rows])
+        places = Places(
+            in_file_order, columns.source[hosts.rows[in_file_order]], columns.event_id[hosts.rows[in_file_order]]
+        )
         rows_written = rows[written]
         owner[written] = as_written(
             thread[written],
@@ -574,17 +576,19 @@ def _work(columns: PaddleColumns, calls: Attached, kind: I64) -> tuple[Attached,
     launches = calls.rows[backwards]
     same_process = has_pid[rows].all()
     process = pid if same_process else np.zeros_like(pid)
-    found = link(
+    call_links = link(
         np.stack((columns.source[launches], process[launches], number[launches]), axis=1),
         np.stack((columns.source[rows], process[rows], number[rows]), axis=1),
         launch_known=known[launches],
         device_known=known[rows],
     )
-    call = np.append(backwards, -1)[found.launch]
+    call = np.append(backwards, -1)[call_links.launch]
     # In Paddle's files device work follows its call, whatever other calls have its id.
     in_order = columns.in_order_of_file()
-    own = np.flatnonzero(in_order[calls.rows])
-    places = Places(own, columns.source[calls.rows[own]], columns.event_id[calls.rows[own]])
+    in_file_order = np.flatnonzero(in_order[calls.rows])
+    places = Places(
+        in_file_order, columns.source[calls.rows[in_file_order]], columns.event_id[calls.rows[in_file_order]]
+    )
     before = written_before(columns.source[rows], columns.event_id[rows], places)
     follows_call = in_order[rows] & (before >= 0) & (call >= 0)
     follows_call[follows_call] = number[calls.rows[before[follows_call]]] == number[rows[follows_call]]
@@ -592,4 +596,4 @@ def _work(columns: PaddleColumns, calls: Attached, kind: I64) -> tuple[Attached,
     linked = call >= 0
     call, rows = call[linked], rows[linked]
     order = np.lexsort((columns.event_id[rows], call))
-    return Attached(rows, calls.thread[call], calls.owner[call]).taken(order), found.orphans
+    return Attached(rows, calls.thread[call], calls.owner[call]).taken(order), call_links.orphans

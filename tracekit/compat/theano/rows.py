@@ -152,32 +152,32 @@ def printed_blocks(index: TraceIndex) -> list[PrintedBlock]:
         )
         block.rows.append(_plain(printed, block))
     ours = {b.source for b in blocks.values() if any(_is_ours(r) for r in b.rows)}
-    made = [b for b in blocks.values() if b.source in ours]
-    for block in made:
+    printed_here = [b for b in blocks.values() if b.source in ours]
+    for block in printed_here:
         texts = [found["value_text"] for name in ("Scan Op", "Message") if (found := block.fact(name))]
         block.label = next((text for text in texts if text and text != "None"), f"function {block.run}")
-    return made
+    return printed_here
 
 
 def _is_ours(row: TheanoRow) -> bool:
     return row["section"] in _ANY or (row["section"] == "header" and row["name"] in _FACTS)
 
 
-def _plain(found: TotalsRow, block: PrintedBlock) -> TheanoRow:
-    section = found["section"]
+def _plain(printed_row: TotalsRow, block: PrintedBlock) -> TheanoRow:
+    section = printed_row["section"]
     for prefix, kind in zip(_PREFIXES, ("sum", "scan"), strict=True):
         if section.startswith(prefix):
             section, block.kind = section.removeprefix(prefix), kind
-    if found["args"].get("sum"):
+    if printed_row["args"].get("sum"):
         block.kind = "sum"
-    if found["name"] == "Scan Op":
+    if printed_row["name"] == "Scan Op":
         block.kind = "scan"
-    return {**found, "section": section, "name": found["name"] or "", "spread": None}
+    return {**printed_row, "section": section, "name": printed_row["name"] or "", "spread": None}
 
 
-def remaining(found: TotalsRow) -> int | None:
+def remaining(printed_row: TotalsRow) -> int | None:
     """Return how many rows a row stands for that were left out; None for a row of the table."""
-    count = found["args"].get("remaining")
+    count = printed_row["args"].get("remaining")
     return count if isinstance(count, int) else None
 
 
@@ -300,7 +300,7 @@ def _work(index: TraceIndex, picked: PickedRows) -> tuple[_TheanoWork, int]:
     ops = group_by(picked.key("kind"), picked.key("name"))
     apply, ids = _apply(picked, lanes.codes, ops.codes)
     labels = _lane_labels(index, list(zip(*lanes.labels, strict=True)))
-    made = _TheanoWork(
+    nodes = _TheanoWork(
         rows,
         picked.starts,
         tree.self_ns,
@@ -313,13 +313,13 @@ def _work(index: TraceIndex, picked: PickedRows) -> tuple[_TheanoWork, int]:
         apply,
         ids,
     )
-    return made, int(np.count_nonzero(tree.crosses >= 0))
+    return nodes, int(np.count_nonzero(tree.crosses >= 0))
 
 
 def _lane_labels(index: TraceIndex, lanes: list[tuple[Cell, ...]]) -> list[str]:
     sources = source_labels(index)
     several = len({lane[0] for lane in lanes}) > 1
-    made = []
+    labels = []
     for source, pid, tid, device, stream, on_device in lanes:
         if on_device:
             name = index.run.streams.get((source, device, stream)) or f"stream {'?' if stream is None else stream}"
@@ -327,8 +327,12 @@ def _lane_labels(index: TraceIndex, lanes: list[tuple[Cell, ...]]) -> list[str]:
         else:
             name = index.run.threads.get((source, pid, tid)) or ("no thread known" if tid is None else f"thread {tid}")
         label = source_label(sources, source) if isinstance(source, int) else "input"
-        made.append(f"{label}: {name}" if several else name)
-    return [f"{n} ({i})" if made.count(n) > 1 else n for i, n in enumerate(made)] if len(made) <= MOST_BLOCKS else made
+        labels.append(f"{label}: {name}" if several else name)
+    return (
+        [f"{n} ({i})" if labels.count(n) > 1 else n for i, n in enumerate(labels)]
+        if len(labels) <= MOST_BLOCKS
+        else labels
+    )
 
 
 def _apply(picked: PickedRows, lane: I64, op: I64) -> tuple[I64, I64]:
@@ -377,10 +381,10 @@ def _block(
     n_apply: int,
 ) -> PrintedBlock:
     chosen = np.flatnonzero(mask)
-    own = work.own[chosen]
+    self_ns = work.own[chosen]
     seen = np.flatnonzero(np.bincount(work.apply[chosen], minlength=work.ids.size))
     block = PrintedBlock(0, 0, kind=kind, label=label)
-    thunks = _sum(own)
+    thunks = _sum(self_ns)
     block.rows += _facts(index, work, label, thunks, seen.size)
     op_of_node = np.zeros(work.ids.size, np.int64)
     op_of_node[work.apply] = work.op
@@ -389,9 +393,9 @@ def _block(
     of_op = np.bincount(op_of_node[seen], minlength=len(work.ops))
     of_kind = np.zeros(len(work.kinds), np.int64)
     np.add.at(of_kind, kind_of_op, of_op)
-    block.rows += _table(CLASS, work.kind[chosen], own, thunks, n_ops, of_kind, [str(k) for k in work.kinds], work)
+    block.rows += _table(CLASS, work.kind[chosen], self_ns, thunks, n_ops, of_kind, [str(k) for k in work.kinds], work)
     names = [str(name) if name is not None else "(no name)" for _, name in work.ops]
-    block.rows += _table(OPS, work.op[chosen], own, thunks, n_ops, of_op, names, work)
+    block.rows += _table(OPS, work.op[chosen], self_ns, thunks, n_ops, of_op, names, work)
     block.rows += _apply_rows(work, chosen, thunks, n_apply, op_of_node, names)
     return block
 
@@ -434,8 +438,8 @@ def _facts(index: TraceIndex, work: _TheanoWork, label: str, thunks: int, nodes:
 
 
 def _lengths(index: TraceIndex, work: _TheanoWork) -> I64:
-    found: I64 = np.maximum(index.ints("dur_ns")[work.rows], 0)
-    return found
+    lengths: I64 = np.maximum(index.ints("dur_ns")[work.rows], 0)
+    return lengths
 
 
 def _sum(values: I64) -> int:
@@ -445,18 +449,14 @@ def _sum(values: I64) -> int:
     return whole
 
 
-def _ordered(totals: I64, calls: I64, third: I64) -> I64:
-    """Return Theano's order: by time, then two counts, largest first."""
-    return np.lexsort((-third, -calls, -totals))
-
-
 def _table(
-    section: str, codes: I64, own: I64, thunks: int, most: int, nodes: I64, names: list[str], work: _TheanoWork
+    section: str, codes: I64, self_ns: I64, thunks: int, most: int, nodes: I64, names: list[str], work: _TheanoWork
 ) -> list[TheanoRow]:
-    stats = statistics(grouping.Groups(codes, len(names), ()), own)
+    stats = statistics(grouping.Groups(codes, len(names), ()), self_ns)
     present = np.flatnonzero(stats.present)
-    order = present[_ordered(stats.total[present], stats.calls[present], nodes[present])]
-    made = []
+    # Theano's order: by time, then two counts, largest first.
+    order = present[np.lexsort((-nodes[present], -stats.calls[present], -stats.total[present]))]
+    rows = []
     python = {str(Kind.PYTHON_OP)}
     for group in order[:most].tolist():
         kind = work.kinds[group] if section == CLASS else work.ops[group][0]
@@ -465,8 +465,8 @@ def _table(
             "implementation": "Py" if kind in python else "C",
             "kind": kind,
         }
-        made.append(_row(section, names[group], stats, group, args))
-    return _shares(section, made, thunks, len(order), _sum(stats.total[order[most:]]))
+        rows.append(_row(section, names[group], stats, group, args))
+    return _shares(section, rows, thunks, len(order), _sum(stats.total[order[most:]]))
 
 
 def _apply_rows(
@@ -476,22 +476,22 @@ def _apply_rows(
     nodes = work.apply[chosen]
     totals = np.zeros(work.ids.size, np.int64)
     np.add.at(totals, nodes, work.own[chosen])
-    found = np.flatnonzero(np.bincount(nodes, minlength=work.ids.size))
-    order = found[np.lexsort((-work.ids[found], -totals[found]))]
+    present = np.flatnonzero(np.bincount(nodes, minlength=work.ids.size))
+    order = present[np.lexsort((-work.ids[present], -totals[present]))]
     shown = order[:most]
     place = np.full(work.ids.size, -1, np.int64)
     place[shown] = np.arange(shown.size)
-    mine = place[nodes] >= 0
-    stats = statistics(grouping.Groups(place[nodes[mine]], shown.size, ()), work.own[chosen][mine])
+    in_table = place[nodes] >= 0
+    stats = statistics(grouping.Groups(place[nodes[in_table]], shown.size, ()), work.own[chosen][in_table])
     lane_of = np.zeros(work.ids.size, np.int64)
     lane_of[work.apply] = work.lane
-    made = []
+    rows = []
     for group, node in enumerate(shown.tolist()):
         lane = work.lanes[lane_of[node]]
         kind = work.ops[op_of_node[node]][0]
         args: dict[str, object] = {"id": int(work.ids[node]), "thread": lane, "kind": kind}
-        made.append(_row(APPLY, names[op_of_node[node]], stats, group, args))
-    return _shares(APPLY, made, thunks, int(found.size), _sum(totals[order[most:]]))
+        rows.append(_row(APPLY, names[op_of_node[node]], stats, group, args))
+    return _shares(APPLY, rows, thunks, int(present.size), _sum(totals[order[most:]]))
 
 
 def _row(section: str, name: str, stats: Grouped, group: int, args: dict[str, object]) -> TheanoRow:
@@ -511,11 +511,11 @@ def _row(section: str, name: str, stats: Grouped, group: int, args: dict[str, ob
 def _shares(section: str, rows: list[TheanoRow], thunks: int, count: int, rest_ns: int) -> list[TheanoRow]:
     """Put shares of all time into the rows, and the last row, for what is left out, below them."""
     so_far = 0
-    for found in rows:
-        so_far += found["total_ns"] or 0
+    for shown in rows:
+        so_far += shown["total_ns"] or 0
         if thunks:
-            found["args"] |= {
-                "percent": 100 * (found["total_ns"] or 0) / thunks,
+            shown["args"] |= {
+                "percent": 100 * (shown["total_ns"] or 0) / thunks,
                 "cumulative_percent": 100 * so_far / thunks,
             }
     left = count - len(rows)
@@ -543,16 +543,16 @@ _FORMS = ("e", ".3f", "", "d")
 def tables(block: PrintedBlock, most: dict[str, int | None], least_bytes: int | None) -> list[ReportTable]:
     """Return the tables of a block. most: rows of Class, Ops and Apply to show. least_bytes: of the memory's nodes."""
     out = []
-    for part, found in groupby(block.rows, lambda r: _part(r, block)):
-        rows = list(found)
+    for part, part_rows in groupby(block.rows, lambda r: _part(r, block)):
+        rows = list(part_rows)
         if part in TABLES:
-            made = _timed(part, rows, most[part])
+            columns = _timed(part, rows, most[part])
         elif part == "memory":
-            made = _memory(rows, least_bytes)
+            columns = _memory(rows, least_bytes)
         else:
-            made = _OTHERS[part](rows)
+            columns = _OTHERS[part](rows)
         name = part.lower()
-        out.append(ReportTable(name, f"{block.label}: {name.replace('_', ' ')}", tuple(made)))
+        out.append(ReportTable(name, f"{block.label}: {name.replace('_', ' ')}", tuple(columns)))
     return out
 
 
@@ -598,8 +598,8 @@ def _text(rows: Sequence[TheanoRow], name: str) -> list[Cell]:
 
 
 def _listed(row: TheanoRow, name: str) -> list[object]:
-    found = row["args"].get(name)
-    return found if isinstance(found, list) else []
+    value = row["args"].get(name)
+    return value if isinstance(value, list) else []
 
 
 def _number(name: str, title: str, values: Sequence[Cell]) -> Column:
@@ -641,13 +641,17 @@ def _timed(part: str, rows: list[TheanoRow], most: int | None) -> list[Column]:
             for place, text in enumerate(_listed(row, f"{what}s")):
                 lines.append({**row, "args": {}, "calls": None, "name": None, "raw_name": None, "avg_ns": None})
                 below.append(f"{what} {place}: {text}")
-    own = [b is None for b in below]
+    is_node = [b is None for b in below]
     each = [r["avg_ns"] / 1e9 if r["avg_ns"] is not None else None for r in lines]
     flops = part == APPLY and any("mflops" in r["args"] for r in shown)
     columns = [
         _number("percent", "% time", _arg(lines, "percent")),
         _number("sum_percent", "sum %", _arg(lines, "cumulative_percent")),
-        _number("s", "apply time (s)", [_seconds(r) if mine else None for r, mine in zip(lines, own, strict=True)]),
+        _number(
+            "s",
+            "apply time (s)",
+            [_seconds(r) if is_its_own else None for r, is_its_own in zip(lines, is_node, strict=True)],
+        ),
         _number("s_per_call", "time per call (s)", each),
         _count("calls", "#call", [r["calls"] for r in lines]),
     ]

@@ -106,7 +106,7 @@ SHOWS = (
 
 def printed_tables(blocks: Sequence[PrintedBlock], least_bytes: int | None) -> list[ReportTable]:
     """Return the tables that a profile has beside those of times by class, op and node; only those with rows."""
-    made = []
+    tables = []
     for name, title, sections, columns in (
         ("make_thunk", "Nodes that compiled slowest", ("Node make_thunk",), _durations),
         ("memory_peaks", "Peaks of memory", ("Memory Profile: peaks",), _peaks),
@@ -127,8 +127,8 @@ def printed_tables(blocks: Sequence[PrintedBlock], least_bytes: int | None) -> l
         shown = columns([r for _, r in lines])
         if len(blocks) > 1:
             shown.insert(1, Column("function", "Function", Unit.TEXT, [b.label for b, _ in lines], 0))
-        made.append(ReportTable(name, title, tuple(shown)))
-    return made
+        tables.append(ReportTable(name, title, tuple(shown)))
+    return tables
 
 
 def _name(rows: Sequence[TheanoRow], title: str) -> Column:
@@ -171,8 +171,8 @@ def _outputs(rows: Sequence[TheanoRow]) -> list[Column]:
 
 def _scans(rows: Sequence[TheanoRow]) -> list[Column]:
     def share(name: str) -> list[Cell]:
-        found = [number(r["args"].get(name)) for r in rows]
-        return [None if value is None else value / 100 for value in found]
+        figures = [number(r["args"].get(name)) for r in rows]
+        return [None if value is None else value / 100 for value in figures]
 
     return [
         _name(rows, "Scan"),
@@ -204,19 +204,21 @@ def summed_block(index: TraceIndex, most: int | None) -> PrintedBlock | None:
     if not len(rows):
         return None
     sets: dict[tuple[Cell, ...], list[TotalsRow]] = {}
-    for found, block in zip(rows.rows, rows.blocks, strict=True):
-        sets.setdefault((block[0], found["kind"], *block[1:]), []).append(found)
+    for summed_row, block in zip(rows.rows, rows.blocks, strict=True):
+        sets.setdefault((block[0], summed_row["kind"], *block[1:]), []).append(summed_row)
     best: dict[tuple[Cell, ...], list[TotalsRow]] = {}
     for place, found_rows in sets.items():
         if place[:2] not in best or total(found_rows) > total(best[place[:2]]):
             best[place[:2]] = found_rows
     chosen = [r for found_rows in best.values() for r in found_rows]
     whole = total(chosen)
-    made = PrintedBlock(0, 0, label="totals")
+    block_of_totals = PrintedBlock(0, 0, label="totals")
     for section in (CLASS, OPS):
         groups: dict[str, list[TotalsRow]] = {}
-        for found in chosen:
-            groups.setdefault(str(found["kind"] if section == CLASS else found["name"]), []).append(found)
+        for summed_row in chosen:
+            groups.setdefault(str(summed_row["kind"] if section == CLASS else summed_row["name"]), []).append(
+                summed_row
+            )
         lines = [_group(section, name, some, whole) for name, some in groups.items()]
         lines.sort(key=lambda r: (-(r["total_ns"] or 0), -(r["calls"] or 0), r["name"] or ""))
         so_far = 0
@@ -225,8 +227,8 @@ def summed_block(index: TraceIndex, most: int | None) -> PrintedBlock | None:
             line["args"]["cumulative_percent"] = 100 * so_far / whole if whole else None
         shown, rest = cut(section, lines, most)
         left = rest or row(section, f"(remaining 0 {WHAT[section]})", {"remaining": 0, "percent": 0.0}, total_ns=0)
-        made.rows += [*shown, left]
-    return made
+        block_of_totals.rows += [*shown, left]
+    return block_of_totals
 
 
 def _group(section: str, name: str, rows: list[TotalsRow], whole: int) -> TheanoRow:
@@ -286,10 +288,10 @@ def compute(index: TraceIndex, options: ViewOptions) -> Section:
     blocks = printed_blocks(index)
     printed = bool(blocks)
     most = _limits(options)
-    made, notes = event_blocks(
+    of_events, notes = event_blocks(
         index, thread_sep=options.thread_sep, n_ops=_or(most[OPS], _SHOWN), n_apply=_or(most[APPLY], _SHOWN)
     )
-    blocks += made
+    blocks += of_events
     if not blocks:
         other = summed_block(index, most[OPS])
         if other is None:
@@ -306,7 +308,7 @@ def compute(index: TraceIndex, options: ViewOptions) -> Section:
     if printed:
         tables += printed_tables(blocks, options.value(MIN_MEMORY_SIZE))
         notes.append("of a profile that was printed: times are as exact as their digits, and there are no percentiles")
-    if made:
+    if of_events:
         notes += [
             "times of events are self times: what runs within an event counts for itself",
             tabulate.PERCENTILE_NOTE,
@@ -343,17 +345,17 @@ def _functions(blocks: Sequence[PrintedBlock]) -> ReportTable:
         return [None if (r := b.fact(fact)) is None else r["total_ns"] for b in blocks]
 
     def calls(b: PrintedBlock) -> Cell:
-        found = b.fact("Time in calls to Function.__call__") or b.fact("Time in calls of the op")
-        return None if found is None else found["calls"]
+        call_time = b.fact("Time in calls to Function.__call__") or b.fact("Time in calls of the op")
+        return None if call_time is None else call_time["calls"]
 
     def nodes(b: PrintedBlock) -> Cell:
-        found = b.fact("Number of Apply nodes")
-        return None if found is None or found["value_avg"] is None else int(found["value_avg"])
+        call_time = b.fact("Number of Apply nodes")
+        return None if call_time is None or call_time["value_avg"] is None else int(call_time["value_avg"])
 
     whole = times("Time in calls to Function.__call__")
     for place, block in enumerate(blocks):
-        if whole[place] is None and (found := block.fact("Time in calls of the op")):
-            whole[place] = found["total_ns"]
+        if whole[place] is None and (call_time := block.fact("Time in calls of the op")):
+            whole[place] = call_time["total_ns"]
     thunks = times("Time in thunks")
     ratios: list[Cell] = [
         a / b if isinstance(a, int) and isinstance(b, int) and b else None for a, b in zip(thunks, whole, strict=True)

@@ -68,7 +68,7 @@ _LAUNCHES = re.compile(r"(?i)launch(?!hostfunc)|mem(?:cpy|set|prefetch)|graph|di
 _WAITS = re.compile(r"(?:cuda(?:Device|Thread)|hipDevice|(?:cu|hip)Ctx)Synchronize(?:_v\d+|_ptsz)?$")
 _COPIES = re.compile(r"(?:cuda|cu|hip)Memcpy(?!.*(?:Async|Batch))")
 _LAUNCHER, WAITER, _COPIER = 1, 2, 4
-UNKNOWN = np.iinfo(np.int64).min
+UNKNOWN = np.iinfo(np.int64).min  # as `arrow.ints_or_least` has it
 """The process or device that rows do not state."""
 
 
@@ -110,7 +110,7 @@ class LaunchLook:
         self._count[calls] += rows.size
         ts, dur = arrow.ints(batch.column("ts_ns")), arrow.ints(batch.column("dur_ns"), 0)
         columns = [
-            *(with_null(batch.column(name)) for name in ("pid", "device", "correlation")),
+            *(arrow.ints_or_least(batch.column(name)) for name in ("pid", "device", "correlation")),
             *(ts, ts + np.maximum(dur, 0), marks),
         ]
         (self._calls if calls else self._work).append(tuple(column[rows] for column in columns))
@@ -150,15 +150,10 @@ def _rows(parts: list[tuple[I64, ...]]) -> LaunchRows:
 
 def look(batches: Iterable[pa.RecordBatch]) -> LaunchLook:
     """Return the calls and the device work of an input."""
-    found = LaunchLook()
+    launch_look = LaunchLook()
     for batch in batches:
-        found.see(batch)
-    return found
-
-
-def with_null(column: Column) -> I64:
-    """Return the integers of a column, UNKNOWN for null."""
-    return np.where(arrow.valid(column), arrow.ints(column), UNKNOWN)
+        launch_look.see(batch)
+    return launch_look
 
 
 def _marks(names: Column) -> I64:
@@ -191,8 +186,11 @@ def between(host: LaunchLook, device: LaunchLook, host_origin_ns: int, device_or
     both_state = bool((calls.pid != UNKNOWN).all() and (work.pid != UNKNOWN).all())
     if not both_state and np.unique(calls.pid).size > 1:
         return None  # ids of several processes
-    own = device.calls
-    if own.pid.size and np.isin(work.correlation, own.correlation[own.correlation != UNKNOWN]).mean() > OUTLIERS:
+    host_calls = device.calls
+    if (
+        host_calls.pid.size
+        and np.isin(work.correlation, host_calls.correlation[host_calls.correlation != UNKNOWN]).mean() > OUTLIERS
+    ):
         return None  # the work has its calls in its own input
     again = host.work
     if again.pid.size and np.isin(work.correlation, again.correlation).mean() > OUTLIERS:
@@ -242,11 +240,11 @@ def clock_of(
     # Synchronizing waits for the device of its own process: for another one it would not.
     alone = np.unique(work.device).size == 1 and np.unique(calls.pid).size == 1
     waits = ((calls.marks & WAITER) != 0) & alone
-    own = LaunchCalls(
+    its_calls = LaunchCalls(
         key, calls.starts + host_origin_ns, calls.ends + host_origin_ns, waits, (calls.marks & _COPIER) != 0
     )
     theirs = LaunchedRows(work_key, work.starts + device_origin_ns, work.ends + device_origin_ns, work.marks == 1)
-    return device_clock(own, theirs, (step or step_of(calls.starts)) + step_of(work.starts) - 2)
+    return device_clock(its_calls, theirs, (step or step_of(calls.starts)) + step_of(work.starts) - 2)
 
 
 def step_of(times: I64) -> int:
@@ -271,7 +269,7 @@ def launched_pairs(looks: Mapping[int, LaunchLook], inputs: Mapping[int, Clocked
     Where the user names the method for an input with device work, or for all, it need not be proved that both are of
     one program; several inputs that could have its calls are none.
     """
-    found = []
+    pairs = []
     for device, work in looks.items():
         named = inputs[device].choice == LAUNCHES
         every: list[tuple[int, Between]] = []
@@ -283,8 +281,8 @@ def launched_pairs(looks: Mapping[int, LaunchLook], inputs: Mapping[int, Clocked
                 every.append((host, met))
         same = [each for each in every if each[1].same] or (every if named else [])
         if len(same) == 1:
-            found.append(LaunchClocks(same[0][0], device, same[0][1].clock))
-    return found
+            pairs.append(LaunchClocks(same[0][0], device, same[0][1].clock))
+    return pairs
 
 
 def place_by_launches(
@@ -355,26 +353,26 @@ def _line(each: LaunchClocks, bounds: Bounds, inputs: Mapping[int, Clocked]) -> 
     )
 
 
-def within(found: LaunchLook) -> dict[tuple[int, int], DeviceClock]:
+def within(looked: LaunchLook) -> dict[tuple[int, int], DeviceClock]:
     """Return what an input with calls and device work says of the clock of each device, by process and device.
 
     UNKNOWN stands for a process or device that the rows do not state.
     """
-    calls, work = found.calls, found.work
+    calls, work = looked.calls, looked.work
     out: dict[tuple[int, int], DeviceClock] = {}
     of_process = dict(rows_by(calls.pid))
     for pid, places in rows_by(work.pid):
         if pid not in of_process:
             continue
-        mine, theirs = calls.take(of_process[pid]), work.take(places)
+        of_pid, theirs = calls.take(of_process[pid]), work.take(places)
         devices = list(rows_by(theirs.device))
-        step = step_of(mine.starts)
+        step = step_of(of_pid.starts)
         if len(devices) > 1:  # a synchronization waits for one of them, and a device has to do with its own calls alone
-            mine = replace(mine, marks=mine.marks & ~WAITER)
-            mine = mine.take(np.argsort(mine.correlation, kind="stable"))
-        for device, own in devices:
-            rows = theirs.take(own)
-            its = mine if len(devices) == 1 else mine.take(_rows_of(mine.correlation, rows.correlation))
+            of_pid = replace(of_pid, marks=of_pid.marks & ~WAITER)
+            of_pid = of_pid.take(np.argsort(of_pid.correlation, kind="stable"))
+        for device, of_device in devices:
+            rows = theirs.take(of_device)
+            its = of_pid if len(devices) == 1 else of_pid.take(_rows_of(of_pid.correlation, rows.correlation))
             clock = clock_of(its, rows, (its.correlation, rows.correlation), step=step)
             if clock is not None:
                 out[pid, device] = clock
@@ -386,8 +384,8 @@ def _rows_of(ascending: I64, wanted: I64) -> I64:
     wanted = np.unique(wanted)
     first, last = np.searchsorted(ascending, wanted), np.searchsorted(ascending, wanted, "right")
     count = last - first
-    found: I64 = np.arange(count.sum()) + np.repeat(first - np.cumsum(count) + count, count)
-    return found
+    rows: I64 = np.arange(count.sum()) + np.repeat(first - np.cumsum(count) + count, count)
+    return rows
 
 
 def contradictions(clocks: Mapping[tuple[int, int], DeviceClock], *, cut: bool = False) -> str:
@@ -462,42 +460,43 @@ def repairs(clocks: Mapping[tuple[int, int], DeviceClock]) -> list[DeviceLine]:
 
 def device_rows_mover(lines: Sequence[DeviceLine]) -> Callable[[pa.RecordBatch], pa.RecordBatch]:
     """Return the function that moves the rows of devices in a batch, start and end alike."""
-    at, of_dur = (schema.EVENTS.get_field_index(name) for name in ("ts_ns", "dur_ns"))
     line_of = {(each.pid, each.device): each for each in lines}
 
     def move(batch: pa.RecordBatch) -> pa.RecordBatch:
         if schema.is_totals(batch) or not batch.num_rows:
             return batch
-        pid, device = (with_null(batch.column(name)) for name in ("pid", "device"))
+        pid, device = (arrow.ints_or_least(batch.column(name)) for name in ("pid", "device"))
         on_device = arrow.valid(batch.column("device")) | arrow.valid(batch.column("stream"))
         starts, lengths = arrow.ints(batch.column("ts_ns")), arrow.ints(batch.column("dur_ns"))
         begins, ends = starts.copy(), starts + lengths
         rows = np.flatnonzero(on_device)
         for _, places in rows_by(one_key([pid[rows], device[rows]], rows.size)):
-            mine = rows[places]
-            each = line_of.get((int(pid[mine[0]]), int(device[mine[0]])))
+            of_device = rows[places]
+            each = line_of.get((int(pid[of_device[0]]), int(device[of_device[0]])))
             if each is not None:
-                begins[mine], ends[mine] = each.line.corrected(starts[mine]), each.line.corrected(ends[mine])
+                begins[of_device], ends[of_device] = (
+                    each.line.corrected(starts[of_device]),
+                    each.line.corrected(ends[of_device]),
+                )
         if not (begins != starts).any():
             return batch
         known = arrow.valid(batch.column("dur_ns"))
-        batch = batch.set_column(at, schema.EVENTS.field(at), arrow.array(begins))
-        lasting = arrow.array(ends - begins, mask=~known)
-        return batch.set_column(of_dur, schema.EVENTS.field(of_dur), lasting)
+        batch = arrow.with_column(batch, "ts_ns", arrow.array(begins))
+        return arrow.with_column(batch, "dur_ns", arrow.array(ends - begins, mask=~known))
 
     return move
 
 
 def repair_text(lines: Sequence[DeviceLine]) -> str:
     """Return the sentence of a note on rows that were moved, "" where none are."""
-    mine = [each for each in lines if each.line.offset or each.line.drift]
-    if not mine:
+    moved = [each for each in lines if each.line.offset or each.line.drift]
+    if not moved:
         return ""
     parts = []
-    for each in mine[:3]:
+    for each in moved[:3]:
         name = "device" if each.device == UNKNOWN else f"device {each.device}"
         drift = f" and {-each.line.drift * 1e6:+.3f} ppm" if each.line.drift else ""
         parts.append(f"{name} by {-each.line.offset:+,} ns{drift}")
-    more = ", ..." if len(mine) > 3 else ""
+    more = ", ..." if len(moved) > 3 else ""
     how = "the smallest shift with which no work starts before its launch; the true one may be larger"
     return f"rows of devices are moved: {', '.join(parts)}{more}: {how}"

@@ -236,36 +236,36 @@ def _log_mover(joined: Joined, ledger: Ledger) -> OfBatch:
     def move(batch: pa.RecordBatch) -> pa.RecordBatch:
         if schema.is_totals(batch):
             return batch
-        mine = _of_process(batch, joined)
-        if duplicates.size and (again := mine & _place_of(batch, duplicates)[1]).any():
+        of_process = _of_process(batch, joined)
+        if duplicates.size and (again := of_process & _place_of(batch, duplicates)[1]).any():
             count = int(np.count_nonzero(again))
             ledger.kept, ledger.merged = ledger.kept - count, ledger.merged + count
             ledger.events_out -= count
-            batch, mine = arrow.take(batch, np.flatnonzero(~again)), mine[~again]
-        if not mine.any():
+            batch, of_process = arrow.take(batch, np.flatnonzero(~again)), of_process[~again]
+        if not of_process.any():
             return batch
         if joined.threads:
-            batch = _with(batch, {"tid": _threads_of_trace(batch, mine, joined)})
+            batch = _with(batch, {"tid": _threads_of_trace(batch, of_process, joined)})
         before = arrow.ints(batch.column("ts_ns"))
-        ts = np.where(mine, joined.on_clock_of_trace(before), before)
+        ts = np.where(of_process, joined.on_clock_of_trace(before), before)
         if joined.verdict.line is not None:
             lengths, timed = arrow.ints(batch.column("dur_ns")), arrow.valid(batch.column("dur_ns"))
             ends = joined.on_clock_of_trace(before + lengths)
-            batch = _with(batch, {"dur_ns": arrow.array(np.where(mine, ends - ts, lengths), mask=~timed)})
-        source = np.where(mine, joined.trace_source, arrow.ints(batch.column("source"))).astype(np.int32)
+            batch = _with(batch, {"dur_ns": arrow.array(np.where(of_process, ends - ts, lengths), mask=~timed)})
+        source = np.where(of_process, joined.trace_source, arrow.ints(batch.column("source"))).astype(np.int32)
         batch = _with(batch, {"ts_ns": arrow.array(ts), "source": arrow.array(source)})
-        free = mine & ~arrow.bools(pc.fill_null(pc.match_substring(batch.column("args"), f'"{FROM}"'), False))
+        free = of_process & ~arrow.bools(pc.fill_null(pc.match_substring(batch.column("args"), f'"{FROM}"'), False))
         members = arrow.array([member] * int(free.sum()), pa.string())
-        return _with_member(_ranked(batch, mine, joined), free, members)
+        return _with_member(_ranked(batch, of_process, joined), free, members)
 
     return move
 
 
-def _threads_of_trace(batch: pa.RecordBatch, mine: Mask, joined: Joined) -> Column:
+def _threads_of_trace(batch: pa.RecordBatch, of_process: Mask, joined: Joined) -> Column:
     threads, known = arrow.ints(batch.column("tid")), arrow.valid(batch.column("tid"))
     moved = threads.copy()
     for tid, other in joined.threads.items():
-        moved[mine & (threads == tid)] = other
+        moved[of_process & (threads == tid)] = other
     return arrow.array(moved, mask=~known)
 
 
@@ -276,28 +276,28 @@ def _trace_enricher(joined: Joined) -> OfBatch:
     kinds = arrow.array(list(KINDS), pa.string())
 
     def enrich(batch: pa.RecordBatch) -> pa.RecordBatch:
-        mine = _of_process(batch, joined)
-        if not mine.any():
+        of_process = _of_process(batch, joined)
+        if not of_process.any():
             return batch
-        batch = _ranked(batch, mine, joined)
+        batch = _ranked(batch, of_process, joined)
         place, again = _place_of(batch, records)
-        again &= mine
-        own = batch.column("kind").cast(pa.string())
+        again &= of_process
+        kind_of_row = batch.column("kind").cast(pa.string())
         if joined.steps_of_log():
-            demoted = mine & arrow.bools(pc.equal(own, Kind.STEP))
-            own = pc.if_else(arrow.array(demoted), Kind.USER_RANGE.value, own)
+            demoted = of_process & arrow.bools(pc.equal(kind_of_row, Kind.STEP))
+            kind_of_row = pc.if_else(arrow.array(demoted), Kind.USER_RANGE.value, kind_of_row)
             none = arrow.nulls(batch.num_rows, pa.int32())
-            batch = _with(batch, {"step": pc.if_else(arrow.array(mine), none, batch.column("step"))})
+            batch = _with(batch, {"step": pc.if_else(arrow.array(of_process), none, batch.column("step"))})
         if again.any():
             rows = ours[place[again]]
-            plain = again & arrow.bools(pc.equal(own, Kind.USER_RANGE))
+            plain = again & arrow.bools(pc.equal(kind_of_row, Kind.USER_RANGE))
             of_log = kinds.take(arrow.array(np.where(again, joined.log_process.kinds[ours[place]], 0)))
-            own = pc.if_else(arrow.array(plain), of_log, own)
+            kind_of_row = pc.if_else(arrow.array(plain), of_log, kind_of_row)
             number = np.where(is_step(joined.log_process), joined.log_process.ranges.steps, -1)[ours[place]]
             step = arrow.array(number.astype(np.int32), mask=~again | (number < 0))
             batch = _with(batch, {"step": pc.coalesce(step, batch.column("step"))})
             batch = _with_member(batch, again, _also(joined, rows))
-        return _with(batch, {"kind": arrow.encoded(own)})
+        return _with(batch, {"kind": arrow.encoded(kind_of_row)})
 
     return enrich
 
@@ -305,8 +305,8 @@ def _trace_enricher(joined: Joined) -> OfBatch:
 def _of_process(batch: pa.RecordBatch, joined: Joined) -> Mask:
     if schema.is_totals(batch):
         return np.zeros(batch.num_rows, np.bool_)
-    mine: Mask = arrow.valid(batch.column("pid")) & (arrow.ints(batch.column("pid")) == joined.pid)
-    return mine
+    of_process: Mask = arrow.valid(batch.column("pid")) & (arrow.ints(batch.column("pid")) == joined.pid)
+    return of_process
 
 
 def _place_of(batch: pa.RecordBatch, records: I64) -> tuple[I64, Mask]:
@@ -318,10 +318,10 @@ def _place_of(batch: pa.RecordBatch, records: I64) -> tuple[I64, Mask]:
     return place, records[place] == numbers
 
 
-def _ranked(batch: pa.RecordBatch, mine: Mask, joined: Joined) -> pa.RecordBatch:
+def _ranked(batch: pa.RecordBatch, of_process: Mask, joined: Joined) -> pa.RecordBatch:
     if joined.rank is None:
         return batch
-    rank = arrow.array(np.full(batch.num_rows, joined.rank, np.int32), mask=~mine)
+    rank = arrow.array(np.full(batch.num_rows, joined.rank, np.int32), mask=~of_process)
     return _with(batch, {"rank": pc.coalesce(batch.column("rank"), rank)})
 
 
@@ -346,8 +346,7 @@ def _with_member(batch: pa.RecordBatch, rows: Mask, members: Column) -> pa.Recor
 
 def _with(batch: pa.RecordBatch, columns: Mapping[str, Column]) -> pa.RecordBatch:
     for name, column in columns.items():
-        at = batch.schema.get_field_index(name)
-        batch = batch.set_column(at, schema.EVENTS.field(name), column)
+        batch = arrow.with_column(batch, name, column)
     return batch
 
 
@@ -376,13 +375,13 @@ class SurveyedInput:
         nvprof names a thread by the lower half of its id in the thread library, the log by that of the system.
         """
         idents = self.facts.facts.get("thread_idents")
-        found = {}
+        threads = {}
         for each in idents if isinstance(idents, list) else ():
             match each:
                 case [int(pid), int(tid), int(ident)] if pid == process.pid and tid not in other.threads:
                     if ident in other.threads:
-                        found[tid] = ident
-        return found
+                        threads[tid] = ident
+        return threads
 
     def side(self, process: SurveyedProcess) -> ProcessSide | None:
         """Return what is known of one of its processes, None where the file has several logs of that process id."""
@@ -400,8 +399,8 @@ class SurveyedInput:
         more = facts.get("logs")
         if not is_log(self.run) or not isinstance(more, list):
             return facts
-        mine = [each for each in (facts, *more) if isinstance(each, dict) and each.get("pid") == pid]
-        return mine[0] if len(mine) == 1 else None
+        of_process = [each for each in (facts, *more) if isinstance(each, dict) and each.get("pid") == pid]
+        return of_process[0] if len(of_process) == 1 else None
 
 
 def is_log(run: Run) -> bool:
@@ -419,7 +418,7 @@ def find_joins(inputs: Sequence[SurveyedInput], sources: Mapping[int, int]) -> J
     joined: list[Joined] = []
     notes: dict[int, list[str]] = {}
     for log in logs:
-        mine = notes.setdefault(log.item, [])
+        reasons = notes.setdefault(log.item, [])
         for process in log.survey.processes.values():
             same: list[tuple[SurveyedInput, Verdict]] = []
             for trace in traces:
@@ -427,13 +426,13 @@ def find_joins(inputs: Sequence[SurveyedInput], sources: Mapping[int, int]) -> J
                 if verdict is not None and verdict.same:
                     same.append((trace, verdict))
                 elif verdict is not None and verdict.text:
-                    mine.append(f"{trace.name} stays a process of its own: {verdict.text}")
+                    reasons.append(f"{trace.name} stays a process of its own: {verdict.text}")
             same.sort(key=_weight, reverse=True)
             for trace, verdict in same[:1]:
                 joined.append(_joined(log, process, trace, verdict))
             for trace, _ in same[1:]:
-                mine.append(f"{trace.name} stays a process of its own: the log is joined with {same[0][0].name}")
-        mine += [
+                reasons.append(f"{trace.name} stays a process of its own: the log is joined with {same[0][0].name}")
+        reasons += [
             f"{trace.name} stays a process of its own: its rows state no process"
             for trace in traces
             if trace.survey.nameless_work and not trace.survey.processes
@@ -441,9 +440,9 @@ def find_joins(inputs: Sequence[SurveyedInput], sources: Mapping[int, int]) -> J
     return Joins(tuple(joined), sources, {n: each for n, each in notes.items() if each})
 
 
-def _weight(found: tuple[SurveyedInput, Verdict]) -> tuple[int, int]:
+def _weight(candidate: tuple[SurveyedInput, Verdict]) -> tuple[int, int]:
     """Return how much a trace has in common with the log, and then how much device work it has."""
-    trace, verdict = found
+    trace, verdict = candidate
     timed = verdict.shared.timed if verdict.shared else 0
     return timed, sum(process.device_work for process in trace.survey.processes.values())
 

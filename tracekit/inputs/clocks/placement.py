@@ -216,6 +216,7 @@ def place(inputs: Sequence[Clocked], relations: Mapping[int, ClockRelation], ref
     for each in inputs:
         relation, known = relations.get(each.number), each.origin_ns is not None
         apart = relation is not None and (then != 0 or not known or relation.apart)
+        # Offsets that the user gave need the inputs that they refer to: they come in a second pass.
         if isinstance(each.choice, int):
             continue
         if relation is not None and (each.choice == COLLECTIVES or (each.choice == AUTO and apart)):
@@ -293,7 +294,6 @@ def clock_mover(origin_ns: int, line: ClockLine | None, by_ns: int) -> Callable[
     origin_ns: of the rows' clock; line: of that clock; by_ns: added to what comes out. Start and end of a row are moved
     alike, so that what was inside or after another row still is.
     """
-    at, of_dur = (schema.EVENTS.get_field_index(name) for name in ("ts_ns", "dur_ns"))
 
     def move(batch: pa.RecordBatch) -> pa.RecordBatch:
         if schema.is_totals(batch) or not batch.num_rows or (line is None and not origin_ns + by_ns):
@@ -307,9 +307,9 @@ def clock_mover(origin_ns: int, line: ClockLine | None, by_ns: int) -> Callable[
                 lengths, known = arrow.ints(batch.column("dur_ns")), arrow.valid(batch.column("dur_ns"))
                 ends = line.corrected(starts + lengths + origin_ns)
                 lasting = arrow.array(ends - begin, mask=~known)
-                batch = batch.set_column(of_dur, schema.EVENTS.field(of_dur), lasting)
+                batch = arrow.with_column(batch, "dur_ns", lasting)
             starts = begin + by_ns
-        return batch.set_column(at, schema.EVENTS.field(at), arrow.array(starts))
+        return arrow.with_column(batch, "ts_ns", arrow.array(starts))
 
     return move
 

@@ -184,14 +184,14 @@ def mutual(keys: I64, starts: I64, other_keys: I64, other_starts: I64) -> tuple[
         after_in = np.minimum(after, n + m - 1)
         no_after = (after >= n + m) | (key[after_in] != key)
         back, ahead = start - start[before], start[after_in] - start
-        found = np.where(no_before | (~no_after & (ahead < back)), after_in, before)
-        return np.where(no_before & no_after, -1, found)
+        choice = np.where(no_before | (~no_after & (ahead < back)), after_in, before)
+        return np.where(no_before & no_after, -1, choice)
 
     of_theirs, of_ours = nearest(~ours), nearest(ours)
-    mine = np.flatnonzero(ours & (of_theirs >= 0))
-    partner = of_theirs[mine]
-    mutual = of_ours[partner] == mine
-    return order[mine[mutual]], order[partner[mutual]] - n
+    candidates = np.flatnonzero(ours & (of_theirs >= 0))
+    partner = of_theirs[candidates]
+    mutual = of_ours[partner] == candidates
+    return order[candidates[mutual]], order[partner[mutual]] - n
 
 
 def _between(
@@ -212,9 +212,9 @@ def _between(
         gap = key[order][free] * (len(keys) + len(other_keys) + 1) + pairs_before[free]
         gap, first, count = np.unique(gap, return_index=True, return_counts=True)
         places.append((gap[count == 1], order[free][first[count == 1]]))
-    (gaps, mine), (other_gaps, theirs) = places
-    _, here, there = np.intersect1d(gaps, other_gaps, assume_unique=True, return_indices=True)
-    return mine[here], theirs[there]
+    (gaps, first_items), (other_gaps, theirs) = places
+    _, first_at, there = np.intersect1d(gaps, other_gaps, assume_unique=True, return_indices=True)
+    return first_items[first_at], theirs[there]
 
 
 def _usually_near(keys: I64, apart: I64) -> Mask:
@@ -277,9 +277,9 @@ def find_line(
     while right.size:
         window = right[max(0, min(middle, right.size - count)) : middle + count]
         begin, until = int(second.starts[window[0]]) - apart_ns, int(second.starts[window[-1]]) + apart_ns
-        mine = left[(moved[left] >= begin) & (moved[left] <= until)]
-        ours, theirs = mutual(keys[mine], moved[mine], others[window], second.starts[window])
-        ours, theirs = mine[ours], window[theirs]
+        in_window = left[(moved[left] >= begin) & (moved[left] <= until)]
+        ours, theirs = mutual(keys[in_window], moved[in_window], others[window], second.starts[window])
+        ours, theirs = in_window[ours], window[theirs]
         near = np.abs(moved[ours] - second.starts[theirs]) <= apart_ns
         alike = _alike(first.lengths[ours], second.lengths[theirs])
         ours, theirs = ours[near & alike], theirs[near & alike]
@@ -308,18 +308,18 @@ def find_clock(
     for at in PLACES if right.size >= fewest else ():
         begin = int(at * right.size)
         offsets = _offsets(first, second, left, right[begin : begin + 2 * FIRST_RANGES], most_ns)
-        found: list[tuple[ClockLine, SharedRanges]] = []
+        lines: list[tuple[ClockLine, SharedRanges]] = []
         for offset in offsets:
             line = find_line(first, second, offset, at=at, apart_ns=USUALLY_APART_NS)
-            if line is None or any(abs(line.offset - other.offset) <= WINDOW_NS for other, _ in found):
+            if line is None or any(abs(line.offset - other.offset) <= WINDOW_NS for other, _ in lines):
                 continue
             ours = on_line(first, line)
             shared = share(ours, second)
             if shared.proves(fewest) and not shared.contradicts and _fits(ours, second, keys, shared):
-                found.append((line, shared))
-        found.sort(key=lambda each: each[1].timed, reverse=True)
-        if found and (len(found) == 1 or found[0][1].timed >= 2 * found[1][1].timed):
-            return found[0]
+                lines.append((line, shared))
+        lines.sort(key=lambda each: each[1].timed, reverse=True)
+        if lines and (len(lines) == 1 or lines[0][1].timed >= 2 * lines[1][1].timed):
+            return lines[0]
     return None
 
 
@@ -366,17 +366,17 @@ def _offsets(first: ProcessRanges, second: ProcessRanges, left: I64, right: I64,
 
 def _differences(first: ProcessRanges, second: ProcessRanges, keys: I64, others: I64, left: I64, right: I64) -> I64:
     """Return starts of the second less starts of the first, ascending, of ranges of one name and of like durations."""
-    found: list[I64] = []
+    differences: list[I64] = []
     budget = MOST_DIFFERENCES
     both, counts = np.unique(keys[left][np.isin(keys[left], others[right])], return_counts=True)
     for key in both[np.argsort(counts, kind="stable")].tolist():
-        mine, other = left[keys[left] == key], right[others[right] == key]
-        if mine.size * other.size > budget:
+        of_key, other = left[keys[left] == key], right[others[right] == key]
+        if of_key.size * other.size > budget:
             break
-        budget -= mine.size * other.size
-        apart = second.starts[other][:, None] - first.starts[mine][None, :]
-        found.append(apart[_alike(first.lengths[mine][None, :], second.lengths[other][:, None])])
-    return np.sort(np.concatenate(found)) if found else np.empty(0, np.int64)
+        budget -= of_key.size * other.size
+        apart = second.starts[other][:, None] - first.starts[of_key][None, :]
+        differences.append(apart[_alike(first.lengths[of_key][None, :], second.lengths[other][:, None])])
+    return np.sort(np.concatenate(differences)) if differences else np.empty(0, np.int64)
 
 
 def _alike(lengths: I64, others: I64) -> Mask:
@@ -409,9 +409,9 @@ def find_offset(first: ProcessRanges, second: ProcessRanges) -> int | None:
         if meet[best] < FEWEST:
             break
         offset = int(np.median(every[best : best + int(meet[best])]))
-        found = share(first, second, offset)
-        if found.proves(FEWEST):
-            good.append((found.timed, offset))
+        shared = share(first, second, offset)
+        if shared.proves(FEWEST):
+            good.append((shared.timed, offset))
         meet[np.abs(every - every[best]) <= 2 * WINDOW_NS] = 0
     good.sort(reverse=True)
     if not good or (len(good) > 1 and good[0][0] < 2 * good[1][0]):

@@ -54,6 +54,8 @@ if TYPE_CHECKING:
     from tracekit.model.trace import Ledger
     from tracekit.readers.source import Source
 
+__all__ = ["read", "sniff"]
+
 _TABLES = ("rocpd_metadata", "rocpd_info_process", "rocpd_kernel_dispatch")
 
 

@@ -69,6 +69,8 @@ if TYPE_CHECKING:
     from tracekit.model.trace import Ledger
     from tracekit.readers.source import Source
 
+__all__ = ["read", "sniff"]
+
 
 def sniff(head: Head) -> Confidence:
     """Return YES for a first line that is the header of such a table."""

@@ -51,13 +51,15 @@ if TYPE_CHECKING:
     from tracekit.model.trace import Ledger
     from tracekit.readers.source import Source
 
+__all__ = ["read", "sniff"]
+
 _TABLES = frozenset({"KERN", "A", "HIP", "HSA", "KFD", "OPS", "COPY", "rocTX", "MM"})
 
 
 def sniff(head: Head) -> Confidence:
     """Return YES for the tables of rocprof and no others."""
-    found = frozenset(name for name in head.tables if not name.startswith("sqlite_"))
-    return Confidence.YES if found and found <= _TABLES and found != {"A"} else Confidence.NO
+    tables = frozenset(name for name in head.tables if not name.startswith("sqlite_"))
+    return Confidence.YES if tables and tables <= _TABLES and tables != {"A"} else Confidence.NO
 
 
 # The tables of rocprof's results.db, one after the other, as batches.
@@ -116,17 +118,17 @@ class _RocprofDbReading:
 
     def _only_process(self, work: Sequence[str]) -> int | None:
         """Return the process of all work, None if it is not known, or where ids of calls repeat."""
-        found: set[object] = set()
+        processes: set[object] = set()
         for table in work:
             if "proc-id" in self.tables[table]:
                 rows = self.ctx.db.rows(f'select distinct "proc-id" from {quoted(table)} limit 9')
-                found |= {row[0] for row in rows}
+                processes |= {row[0] for row in rows}
         for table in ("HIP", "HSA"):
             if "Index" in self.tables.get(table, ()):
                 repeated = f'select 1 from {quoted(table)} group by "Index" having count(*) > 1 limit 1'
                 if self.ctx.db.rows(repeated):
                     return None
-        only = next(iter(found)) if len(found) == 1 else None
+        only = next(iter(processes)) if len(processes) == 1 else None
         return only if isinstance(only, int) else None
 
     # Joins
@@ -153,14 +155,14 @@ class _RocprofDbReading:
         found_keys, found_sizes = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
         table = "HSA" if self.hsa_copies else "HIP"
         for block in self._blocks(table, "pid", "Index", texts=("args",)) if table in self.tables else ():
-            own = self._keys(self._pid_of_calls(block), block)
+            call_keys = self._keys(self._pid_of_calls(block), block)
             texts = block.columns.get("args")
-            place = np.minimum(np.searchsorted(alone, own), max(len(alone) - 1, 0))
-            mine = (alone[place] == own) if len(alone) else np.zeros(block.count, np.bool_)
-            if texts is not None and mine.any():
-                sizes = size_of(texts.filter(arrow.array(mine)))
+            place = np.minimum(np.searchsorted(alone, call_keys), max(len(alone) - 1, 0))
+            is_alone = (alone[place] == call_keys) if len(alone) else np.zeros(block.count, np.bool_)
+            if texts is not None and is_alone.any():
+                sizes = size_of(texts.filter(arrow.array(is_alone)))
                 known = arrow.valid(sizes)
-                found_keys.append(own[mine][known])
+                found_keys.append(call_keys[is_alone][known])
                 found_sizes.append(arrow.ints(sizes)[known])
         return Numbers(np.concatenate(found_keys), np.concatenate(found_sizes))
 
@@ -248,19 +250,19 @@ class _RocprofDbReading:
         names = _unquoted(block)
         encoded = arrow.encoded(names)
         copied = block.table == "COPY"
-        found = [_command(text, copied=copied) for text in arrow.optional_texts(encoded.dictionary)]
-        codes = arrow.ints(encoded.indices, len(found))
-        found.append((Kind.MEMCPY if copied else Kind.OTHER, None))
+        commands = [_command(text, copied=copied) for text in arrow.optional_texts(encoded.dictionary)]
+        codes = arrow.ints(encoded.indices, len(commands))
+        commands.append((Kind.MEMCPY if copied else Kind.OTHER, None))
         shown, raw = self.ctx.names.columns(encoded)
         pids = self._pid_of_work(block)
         hsa = copied and self.hsa_copies
         keys = arrow.array(self._keys(pids, block))
-        kinds = arrow.take(arrow.array([str(kind) for kind, _ in found], pa.string()), codes)
+        kinds = arrow.take(arrow.array([str(kind) for kind, _ in commands], pa.string()), codes)
         sizes = self.sizes.find(keys)
         if sizes is not None:
             sizes = pc.if_else(pc.is_in(kinds, pa.array([str(Kind.MEMCPY), str(Kind.MEMSET)])), sizes, None)
-        if (said := block.columns.get("Data")) is not None:
-            told = pc.struct_field(pc.extract_regex(said, r",Size=(?P<size>[0-9]{1,18})(?:,|$)"), "size").cast(
+        if (arguments := block.columns.get("Data")) is not None:
+            told = pc.struct_field(pc.extract_regex(arguments, r",Size=(?P<size>[0-9]{1,18})(?:,|$)"), "size").cast(
                 pa.int64()
             )
             sizes = told if sizes is None else pc.coalesce(told, sizes)
@@ -270,7 +272,7 @@ class _RocprofDbReading:
             "kind": arrow.encoded(kinds),
             "name": shown,
             "raw_name": raw,
-            "copy_kind": arrow.encoded(arrow.take(arrow.array([way for _, way in found], pa.string()), codes)),
+            "copy_kind": arrow.encoded(arrow.take(arrow.array([way for _, way in commands], pa.string()), codes)),
             "pid": pids,
             "device": cuda.int32(self.ctx, block, "dev-id"),
             "stream": stream,
@@ -310,13 +312,13 @@ class _RocprofDbReading:
 
 def size_of(texts: Column) -> Column:
     """Return the bytes that calls with these arguments copy or set, null where they are not among them."""
-    found = arrow.nulls(len(texts), pa.int64())
+    sizes_found = arrow.nulls(len(texts), pa.int64())
     for pattern in _SIZES:
         sizes = pc.struct_field(pc.extract_regex(texts, pattern), "size").cast(pa.int64())
-        found = pc.coalesce(found, sizes)
+        sizes_found = pc.coalesce(sizes_found, sizes)
     parts = pc.extract_regex(texts, _RECTANGLE)
     width, height = (pc.struct_field(parts, name).cast(pa.int64()) for name in ("width", "height"))
-    whole: Column = pc.coalesce(found, pc.multiply(width, height))
+    whole: Column = pc.coalesce(sizes_found, pc.multiply(width, height))
     return whole
 
 
@@ -339,8 +341,8 @@ def _unquoted(block: RowBlock) -> Column:
 
 def _command(name: str | None, *, copied: bool) -> tuple[Kind, str | None]:
     """Return kind and direction of a row of OPS or COPY."""
-    if (found := rocm.activity(name or "")) is not None:
-        return found
+    if (activity := rocm.activity(name or "")) is not None:
+        return activity
     if copied:
         return (Kind.MEMSET if "Fill" in (name or "") else Kind.MEMCPY), None
     return Kind.KERNEL, None

@@ -50,6 +50,8 @@ if TYPE_CHECKING:
     from tracekit.model.trace import Ledger
     from tracekit.readers.source import Source
 
+__all__ = ["read", "sniff"]
+
 
 def sniff(head: Head) -> Confidence:
     """Return YES for an object whose first member has the name of the tool."""
@@ -163,14 +165,14 @@ def decoded(raw: msgspec.Raw, kind: type[R]) -> tuple[list[R], int]:
         return msgspec.json.decode(raw, type=list[kind]), 0  # type: ignore[valid-type]
     except msgspec.ValidationError:
         pass
-    found: list[R] = []
+    elements: list[R] = []
     parts = msgspec.json.decode(raw, type=list[msgspec.Raw])
     for part in parts:
         try:
-            found.append(msgspec.json.decode(part, type=kind))
+            elements.append(msgspec.json.decode(part, type=kind))
         except msgspec.ValidationError:
             continue
-    return found, len(parts) - len(found)
+    return elements, len(parts) - len(elements)
 
 
 class RocprofProcess(msgspec.Struct, gc=False):
@@ -292,11 +294,11 @@ def _kind(value: object) -> tuple[str, list[str]]:
 
 def _pairs(value: object) -> dict[int, str]:
     """Return texts by number: rocprofv3 writes a map as a list of objects with key and value."""
-    found = {}
+    texts = {}
     for each in items_of(value):
         if isinstance(each, dict) and isinstance(each.get("key"), int) and each.get("value"):
-            found[each["key"]] = str(each["value"])
-    return found
+            texts[each["key"]] = str(each["value"])
+    return texts
 
 
 # The processes of rocprofv3's JSON, list after list, as batches.
@@ -508,17 +510,17 @@ class _RocprofJsonReading:
 
     def _calls(self, records: list[Record], columns: Columns) -> Columns:
         """Return the columns of calls, ranges and marks."""
-        found = [self.names.operation(r.kind, r.operation) for r in records]
-        said = [
+        operations = [self.names.operation(r.kind, r.operation) for r in records]
+        messages = [
             self.names.messages.get(r.correlation_id.internal) if "MARKER" in group else None
-            for r, (group, _) in zip(records, found, strict=True)
+            for r, (group, _) in zip(records, operations, strict=True)
         ]
         durations = columns["dur_ns"]
         kinds: list[str] = []
-        for (group, name), message, dur in zip(found, said, np.asarray(durations).tolist(), strict=True):
+        for (group, name), message, dur in zip(operations, messages, np.asarray(durations).tolist(), strict=True):
             kind = region_kind(group, name, message=message is not None)
             kinds.append(str(Kind.MARK if kind is Kind.USER_RANGE and not dur else kind))
-        calls = [name if message else None for (_, name), message in zip(found, said, strict=True)]
+        calls = [name if message else None for (_, name), message in zip(operations, messages, strict=True)]
         encoded = _texts(calls)
         external = _above_zero([r.correlation_id.external for r in records])
         extras = [Extra("external_correlation", None if self.names.renamed else external)]
@@ -529,7 +531,7 @@ class _RocprofJsonReading:
         return {
             "kind": _texts(kinds),
             "dur_ns": arrow.array(np.asarray(durations), mask=moments),
-            "name": _texts([message or name for (_, name), message in zip(found, said, strict=True)]),
+            "name": _texts([message or name for (_, name), message in zip(operations, messages, strict=True)]),
             "tid": _int64([r.thread_id for r in records]),
             "args": args_of(len(records), extras),
         }
@@ -603,13 +605,13 @@ def _axis(sizes: Sizes, axis: str) -> int | None:
 
 
 def _address(record: Record) -> int | None:
-    found = record.address
-    if isinstance(found, str):
+    address = record.address
+    if isinstance(address, str):
         try:
-            return int(found, 16)
+            return int(address, 16)
         except ValueError:
             return None
-    return found if found is None or isinstance(found, int) else found.handle
+    return address if address is None or isinstance(address, int) else address.handle
 
 
 def _int64(values: Sequence[int | None]) -> Column:

@@ -52,6 +52,8 @@ if TYPE_CHECKING:
     from tracekit.model.trace import Ledger
     from tracekit.readers.source import Source
 
+__all__ = ["read", "sniff"]
+
 
 def sniff(head: Head) -> Confidence:
     """Return YES for the two tables of calls and work."""
@@ -115,10 +117,10 @@ class _Texts:
 
     def column(self, numbers: Column | None, count: int) -> Column:
         """Return the texts of a column of numbers, "" for none."""
-        found = coded(numbers, self.of)
+        texts = coded(numbers, self.of)
         empty = arrow.array([""], pa.string())
         return (
-            arrow.take(empty, np.zeros(count, np.int64)) if found is None else pc.fill_null(found.cast(pa.string()), "")
+            arrow.take(empty, np.zeros(count, np.int64)) if texts is None else pc.fill_null(texts.cast(pa.string()), "")
         )
 
 
@@ -131,8 +133,8 @@ def _longest(db: Database, table: str) -> int:
     """Return the length of the longest text of a table, 0 without one."""
     if "string" not in db.tables.get(table, ()):
         return 0
-    found = db.rows(f'select max(length("string")) from {quoted(table)}')[0][0]
-    return found if isinstance(found, int) else 0
+    length = db.rows(f'select max(length("string")) from {quoted(table)}')[0][0]
+    return length if isinstance(length, int) else 0
 
 
 class _RpdReading:
@@ -151,8 +153,8 @@ class _RpdReading:
         self.more_strings = _Texts(ctx, "rocpd_ustring") if "rocpd_ustring" in ctx.db.tables else self.strings
         ops, calls = self._columns("rocpd_api_ops", "op_id", "api_id")
         self.call = Numbers(*_first_of_each(ops, calls))
-        found, counts = np.unique(calls, return_counts=True)
-        self.alone = found[counts == 1]
+        distinct, counts = np.unique(calls, return_counts=True)
+        self.alone = distinct[counts == 1]
         self.pid = Numbers(*self._columns("rocpd_api", "id", "pid"))
         self.sizes = self._sizes()
         self.shapes = {
@@ -237,12 +239,12 @@ class _RpdReading:
     def _work(self, block: RowBlock) -> Columns:
         types = self.strings.column(block.columns.get("opType_id"), block.count)
         given = self.strings.column(block.columns.get("description_id"), block.count)
-        found = activities(given, types)
-        shown, raw = self.ctx.names.columns(found["name"])
+        activity = activities(given, types)
+        shown, raw = self.ctx.names.columns(activity["name"])
         call = self.call.find(block.columns.get("id"))
         columns: Columns = {
-            "kind": found["kind"],
-            "copy_kind": found["copy_kind"],
+            "kind": activity["kind"],
+            "copy_kind": activity["copy_kind"],
             "name": shown,
             "raw_name": raw,
             "pid": self.pid.find(call),
@@ -250,7 +252,7 @@ class _RpdReading:
             "stream": block.columns.get("queueId"),
             "correlation": call,
         }
-        kind = found["kind"].cast(pa.string())
+        kind = activity["kind"].cast(pa.string())
         only = self._only(call, block.count)
         copies = only & arrow.bools(pc.equal(kind, str(Kind.MEMCPY)))
         sizes = self.sizes.find(call)
@@ -274,18 +276,18 @@ class _RpdReading:
         mask: Mask = (self.alone[place] == wanted) & arrow.valid(call)
         return mask
 
-    def _shape(self, call: Column, mine: Mask, cells: dict[str, Column]) -> Columns:
+    def _shape(self, call: Column, kernels: Mask, cells: dict[str, Column]) -> Columns:
         """Return grid, block and shared memory of kernels; what has no certain meaning goes into cells."""
         columns: Columns = {}
-        mask, count = arrow.array(mine), len(call)
-        found = {
+        mask, count = arrow.array(kernels), len(call)
+        sizes = {
             name: pc.if_else(mask, values, None)
             for name, table in self.shapes.items()
             if (values := table.find(call)) is not None
         }
         items = np.isin(arrow.ints(call, -1), self.items)
         for axis in "XYZ":
-            threads, grid = (_int32(found.get(f"{name}{axis}"), count) for name in ("workgroup", "grid"))
+            threads, grid = (_int32(sizes.get(f"{name}{axis}"), count) for name in ("workgroup", "grid"))
             size = pc.if_else(pc.greater(threads, 0), threads, None)
             blocks = pc.add(pc.divide(pc.subtract(grid.cast(pa.int64()), 1), size.cast(pa.int64())), 1).cast(pa.int32())
             counted = blocks if self.blocks is False else pc.if_else(arrow.array(items), blocks, grid)
@@ -294,7 +296,7 @@ class _RpdReading:
             columns[f"grid_{axis.lower()}"] = pc.if_else(arrow.array(known), counted, None)
             if not known.all():
                 cells[f"grid_{axis.lower()}"] = _texts(pc.if_else(arrow.array(known), None, grid), count)
-        shared = found.get("groupSegmentSize")
+        shared = sizes.get("groupSegmentSize")
         if self.blocks:
             columns["dynamic_smem_bytes"] = shared
         else:
@@ -304,24 +306,24 @@ class _RpdReading:
     def _calls(self, block: RowBlock) -> Columns:
         ids = block.columns.get("id")
         names = self.strings.column(block.columns.get("apiName_id"), block.count)
-        said = self.more_strings.column(block.columns.get("args_id"), block.count)
+        args_text = self.more_strings.column(block.columns.get("args_id"), block.count)
         domains = self.strings.column(block.columns.get("domain_id"), block.count)
-        marker = pc.and_(pc.equal(names, _MARKER), pc.not_equal(said, ""))
+        marker = pc.and_(pc.equal(names, _MARKER), pc.not_equal(args_text, ""))
         pairs = arrow.encoded(pc.binary_join_element_wise(domains, names, "\n"))
         kinds = [_call_kind(*text.split("\n", 1)) for text in arrow.texts(pairs.dictionary)]
         kind = arrow.take(arrow.array([str(each) for each in kinds], pa.string()), arrow.ints(pairs.indices))
         ranges = pc.equal(kind, str(Kind.USER_RANGE))
         if len(self.of_autograd):
-            mine = arrow.array(np.isin(block.integers("id", -1), self.of_autograd))
-            kind = pc.if_else(pc.and_(mine, ranges), str(Kind.OPERATOR), kind)
+            by_autograd = arrow.array(np.isin(block.integers("id", -1), self.of_autograd))
+            kind = pc.if_else(pc.and_(by_autograd, ranges), str(Kind.OPERATOR), kind)
         moment = pc.and_(ranges, arrow.array(block.integers("start") == block.integers("end")))
         kind = pc.if_else(moment, str(Kind.MARK), kind)
         calls = pc.is_in(kind, pa.array([str(Kind.RUNTIME), str(Kind.DRIVER)]))
         cells = {
-            "args": pc.if_else(marker, "", said),
+            "args": pc.if_else(marker, "", args_text),
             "category": self.strings.column(block.columns.get("category_id"), block.count),
         }
-        shown = arrow.encoded(pc.if_else(marker, said, names))
+        shown = arrow.encoded(pc.if_else(marker, args_text, names))
         durations = block.integers("end") - block.integers("start")
         return {
             "kind": arrow.encoded(kind),
@@ -356,17 +358,17 @@ class _RpdReading:
         if "rocpd_counter" not in tables:
             return
         count = self.db.count("rocpd_counter")
-        found: list[tuple[object, ...]] = []
+        counted: list[tuple[object, ...]] = []
         op = {"id", "gpuId", "description_id"} <= set(tables["rocpd_op"])
         if op and {"op_id", "name_id", "value"} <= set(tables["rocpd_counter"]):
-            found = self.db.rows(
+            counted = self.db.rows(
                 'select o."gpuId", o."description_id", c."name_id", count(*), min(c.value), max(c.value), sum(c.value) '
                 'from rocpd_counter c join rocpd_op o on o."id" = c."op_id" '
                 "where typeof(c.value) in ('real', 'integer') and abs(c.value) < 1e300 "
                 "group by 1, 2, 3 order by 1, 2, 3"
             )
         builder, taken = RowBuilder("totals"), 0
-        for device, kernel, counter, calls, low, high, total in found:
+        for device, kernel, counter, calls, low, high, total in counted:
             name, metric = (self.strings.of(n) if isinstance(n, int) else None for n in (kernel, counter))
             device = device if isinstance(device, int) and 0 <= device < 1 << 31 else None
             number = int(calls) if isinstance(calls, int) else 0
@@ -416,8 +418,8 @@ def _call_kind(domain: str, name: str) -> Kind:
 
 
 def _first_of_each(keys: I64, values: I64) -> tuple[I64, I64]:
-    found, place = np.unique(keys, return_index=True)
-    return found, values[place]
+    distinct, place = np.unique(keys, return_index=True)
+    return distinct, values[place]
 
 
 def _int32(values: Column | None, count: int) -> Column:

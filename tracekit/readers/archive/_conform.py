@@ -63,7 +63,7 @@ def _with_true_kinds(batch: pa.RecordBatch) -> pa.RecordBatch:
     if bad:
         raise ValueError(f"kind {bad[0]!r} is not in the list")
     cleaned = map_texts(kinds, lambda text: text if text in schema.KINDS else None)
-    return batch.set_column(batch.schema.get_field_index("kind"), batch.schema.field("kind"), cleaned)
+    return arrow.with_column(batch, "kind", cleaned)
 
 
 def run_from_json(data: object) -> Run:

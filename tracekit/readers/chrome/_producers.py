@@ -75,23 +75,23 @@ class Ascend(Special):
         for number in np.unique(pid[rows.has(DEVICE) & known]).tolist():
             self._hardware.setdefault(number, self._device(number))
         at_call = formatted & (rows.has(HOST) | (rows.has(MOVABLE) & np.isin(pid, list(self._calls))))
-        own = known & (rows.has(DEVICE) | (rows.has(MOVABLE) & np.isin(pid, list(self._hardware))))
-        if not (own | at_call).any():
+        tasks = known & (rows.has(DEVICE) | (rows.has(MOVABLE) & np.isin(pid, list(self._hardware))))
+        if not (tasks | at_call).any():
             return
         columns = rows.columns
         pids, place = np.unique(pid, return_inverse=True)
         device = np.array([-1 if (of := self._hardware.get(p)) is None else of for p in pids.tolist()], np.int32)[place]
-        columns["device"] = arrow.array(device, mask=~own | (device < 0))
+        columns["device"] = arrow.array(device, mask=~tasks | (device < 0))
         tid, on_thread = rows.ints("tid")
         stated, has_stream = rows.ints("stream")
         lanes, place = np.unique(np.column_stack((pid, tid)), axis=0, return_inverse=True)
         named = [_number(_STREAM, self.reading.names.threads.get((p, t), "")) for p, t in lanes.tolist()]
         of_name = np.array([-1 if number is None else number for number in named], np.int64)[place.reshape(-1)]
         stream = np.where(of_name >= 0, of_name, np.where(has_stream, stated, tid))
-        columns["stream"] = arrow.array(stream, mask=~own | ~((of_name >= 0) | has_stream | on_thread))
-        columns["tid"] = arrow.array(tid, mask=own | ~on_thread)
+        columns["stream"] = arrow.array(stream, mask=~tasks | ~((of_name >= 0) | has_stream | on_thread))
+        columns["tid"] = arrow.array(tid, mask=tasks | ~on_thread)
         host = (pid & 0xFFFFFFFF) >> 10
-        columns["pid"] = arrow.array(np.where(own | at_call, host, pid), mask=~known | (own & ~formatted))
+        columns["pid"] = arrow.array(np.where(tasks | at_call, host, pid), mask=~known | (tasks & ~formatted))
 
     def _see_names(self) -> None:
         """Learn from the names so far which processes are devices, and which hold the calls of CANN."""
@@ -163,8 +163,8 @@ def _task(task: str, name: str) -> Kind:
 
 
 def _number(pattern: re.Pattern[str], text: str) -> int | None:
-    found = pattern.search(text)
-    return int(found[1]) if found else None
+    matched = pattern.search(text)
+    return int(matched[1]) if matched else None
 
 
 def _is_formatted(pid: int) -> bool:
@@ -207,11 +207,11 @@ class Autograd(Special):
 
     def rows(self, rows: EventRows) -> None:
         """Set the kind of ranges around others, and the device of the ends of arrows."""
-        own, count = rows.has(DEVICE), rows.count
-        if own.any():
+        on_device, count = rows.has(DEVICE), rows.count
+        if on_device.any():
             if self._outer is None:
                 self._outer = _outer(self.reading)
-            around = own & np.isin(rows.ints("event_id")[0], self._outer)
+            around = on_device & np.isin(rows.ints("event_id")[0], self._outer)
             kinds = rows.columns["kind"].cast(pa.string())
             other = arrow.array([Kind.OTHER.value] * count, pa.string())
             rows.columns["kind"] = arrow.encoded(events.where(around, other, kinds))
@@ -342,10 +342,10 @@ class Rocprof(Special):
 
     def rows(self, rows: EventRows) -> None:
         """Empty pid and tid of commands of the process COPY: they are rows of rocprof's page."""
-        mine = rows.has(DEVICE) & ~rows.ints("stream")[1]
-        for name in ("pid", "tid") if mine.any() else ():
+        copies = rows.has(DEVICE) & ~rows.ints("stream")[1]
+        for name in ("pid", "tid") if copies.any() else ():
             old = events.filled(rows.columns.get(name), rows.count, pa.int64())
-            rows.columns[name] = events.where(mine, arrow.nulls(rows.count, pa.int64()), old)
+            rows.columns[name] = events.where(copies, arrow.nulls(rows.count, pa.int64()), old)
 
     def _exact_times(self, build: Build) -> set[str]:
         """Take start and duration in ns out of args where they agree with the whole µs; return their keys."""
@@ -409,40 +409,40 @@ class TensorFlow(Special):
         return ()
 
     def _lanes(self) -> dict[int, tuple[int, str]]:
-        found = {}
+        lanes = {}
         for pid, text in self.reading.names.processes.items():
             if match := _GPU_LANE.fullmatch(text):
-                found[pid] = int(match[1]), match[2]
-        return found
+                lanes[pid] = int(match[1]), match[2]
+        return lanes
 
     def rows(self, rows: EventRows) -> None:
         """Set kind, device and stream of work of a GPU."""
         lanes = self._lanes()
         pid, known = rows.ints("pid")
         _, timed = rows.ints("dur_ns")
-        mine = known & timed & np.isin(pid, list(lanes))
-        if not mine.any():
+        of_gpu = known & timed & np.isin(pid, list(lanes))
+        if not of_gpu.any():
             return
         whole = {device for device, lane in lanes.values() if lane.isdecimal()}
         columns, count = rows.columns, rows.count
         copies = rows.flag(lambda build: build.is_copy)
         kinds = columns["kind"].cast(pa.string())
         for number, (device, lane) in lanes.items():
-            own = mine & (pid == number)
+            of_number = of_gpu & (pid == number)
             again = not lane.isdecimal() and device in whole
             work = Kind.OTHER if again else Kind.KERNEL
-            kinds = events.where(own, arrow.array([work.value] * count, pa.string()), kinds)
+            kinds = events.where(of_number, arrow.array([work.value] * count, pa.string()), kinds)
             if not again:
-                kinds = events.where(own & copies, arrow.array([Kind.MEMCPY.value] * count, pa.string()), kinds)
+                kinds = events.where(of_number & copies, arrow.array([Kind.MEMCPY.value] * count, pa.string()), kinds)
         columns["kind"] = arrow.encoded(kinds)
         values, place = np.unique(pid, return_inverse=True)
-        found = [lanes.get(v, (0, "")) for v in values.tolist()]
-        stream = np.array([int(lane) if lane.isdecimal() else -1 for _, lane in found], np.int64)[place]
-        columns["device"] = arrow.array(np.array([d for d, _ in found], np.int32)[place], mask=~mine)
-        columns["stream"] = arrow.array(stream, mask=~(mine & (stream >= 0)))
+        lane_of_value = [lanes.get(v, (0, "")) for v in values.tolist()]
+        stream = np.array([int(lane) if lane.isdecimal() else -1 for _, lane in lane_of_value], np.int64)[place]
+        columns["device"] = arrow.array(np.array([d for d, _ in lane_of_value], np.int32)[place], mask=~of_gpu)
+        columns["stream"] = arrow.array(stream, mask=~(of_gpu & (stream >= 0)))
         for name in ("pid", "tid"):
             old = events.filled(columns.get(name), count, pa.int64())
-            columns[name] = events.where(mine & (stream >= 0), arrow.nulls(count, pa.int64()), old)
+            columns[name] = events.where(of_gpu & (stream >= 0), arrow.nulls(count, pa.int64()), old)
 
 
 class Horovod(Special):

@@ -148,10 +148,10 @@ def match(begins: Mask, lane: I64 | None, rule: PairingRule, name: Texts, catego
         kinds, names = begins[first:last].tolist(), name[first:last].tolist()
         if rule.any_end:
             groups = [-1] * len(names) if category is None else category[first:last].tolist()
-            own = np.array(_first_that_fits(kinds, names, groups), np.int64)
+            partners = np.array(_first_that_fits(kinds, names, groups), np.int64)
         else:
-            own = np.array(_by_name(kinds, names, ends_inner=rule.ends_inner), np.int64)
-        partner[first:last] = np.where(own >= 0, own + first, -1)
+            partners = np.array(_by_name(kinds, names, ends_inner=rule.ends_inner), np.int64)
+        partner[first:last] = np.where(partners >= 0, partners + first, -1)
     return partner
 
 
@@ -160,14 +160,14 @@ def match_by_depth(
 ) -> tuple[I64, I64]:
     """Return partners as `match` does, and one row of each lane in which names disagree: its partners are wrong."""
     partner = np.full(len(begins), -1, np.int64)
-    found = nest(begins, lane)
-    partner[found.begin], partner[found.end] = found.end, found.begin
-    odd = np.zeros(len(found.end), np.bool_)
+    nested = nest(begins, lane)
+    partner[nested.begin], partner[nested.end] = nested.end, nested.begin
+    odd = np.zeros(len(nested.end), np.bool_)
     for texts in (name,) if category is None else (name, category):
-        of_begin, of_end = texts[found.begin], texts[found.end]
+        of_begin, of_end = texts[nested.begin], texts[nested.end]
         differs = (of_end >= 0) & (of_end != of_begin)
         odd |= differs & (of_begin >= 0) if rule.any_end else differs
-    rows = found.end[odd]
+    rows = nested.end[odd]
     if len(rows):
         rows = rows[:1] if lane is None else rows[np.unique(lane[rows], return_index=True)[1]]
     return partner, rows
@@ -184,8 +184,10 @@ def _first_that_fits(begins: list[bool], names: list[int], groups: list[int]) ->
                 del stack[0]
             continue
         for at in range(len(stack) - 1, max(len(stack) - _MOST_SEARCHED, 0) - 1, -1):
-            other, own, own_group = stack[at]
-            if (text < 0 or own < 0 or text == own) and (group < 0 or own_group < 0 or group == own_group):
+            other, begin_text, own_group = stack[at]
+            if (text < 0 or begin_text < 0 or text == begin_text) and (
+                group < 0 or own_group < 0 or group == own_group
+            ):
                 for inner, _, _ in stack[at:]:
                     partner[inner] = row
                 partner[row] = other
@@ -206,14 +208,14 @@ def _by_name(begins: list[bool], names: list[int], *, ends_inner: bool) -> list[
             by_name.setdefault(text, []).append(row)
             continue
         if text >= 0:
-            mine = by_name.get(text)
+            open_begins = by_name.get(text)
         else:
             while stack and stack[-1] in ended:
                 ended.discard(stack.pop())
-            mine = by_name[names[stack[-1]]] if stack else None
-        if not mine:
+            open_begins = by_name[names[stack[-1]]] if stack else None
+        if not open_begins:
             continue
-        begun = mine.pop()
+        begun = open_begins.pop()
         partner[begun], partner[row] = row, begun
         if stack[-1] == begun:
             stack.pop()

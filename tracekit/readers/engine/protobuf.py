@@ -184,6 +184,7 @@ def walk(
             number, wire = tag >> 3, tag & 7
             below = enter.get(level, {}).get(number)
             value: bytes | int
+            # No field has such a number: these bytes are not protobuf.
             if not number or number > 1 << 29:
                 raise _Bad
             if wire == 0:
@@ -209,6 +210,7 @@ def walk(
                 raise _Bad
         except _Bad:
             yield WireEvent(EventType.DAMAGE, level, at=start, reason="no protobuf message")
+            # Without an end that can be trusted nothing says where the next field begins.
             if end is None or data.at > end:
                 break
             try:
@@ -220,6 +222,7 @@ def walk(
             yield WireEvent(EventType.CUT, level, value=True, at=start)
             break
         yield WireEvent(EventType.FIELD, level, number, value, start)
+    # Levels that a cut or damage left open are closed, so that callers always see pairs.
     for level, _ in reversed(levels[1:]):
         yield WireEvent(EventType.CLOSE, level, at=data.at)
 

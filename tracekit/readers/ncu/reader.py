@@ -161,12 +161,12 @@ class NcuText:
             self.launch, self.run = None, -1
         self.process = {}
 
-    def _begin(self, name: str, found: re.Match[str]) -> None:
+    def _begin(self, name: str, matched: re.Match[str]) -> None:
         if self.launch is not None:
             self.launches.add(self.launch)
         elif self.run < 0:
             self.run = next(self.runs)
-        named = {key: value for key, value in found.groupdict().items() if value}
+        named = {key: value for key, value in matched.groupdict().items() if value}
         args: dict[str, object] = {key: int(named[key]) for key in ("context", "stream") if key in named}
         args |= self.process | {key: dimensions(f"({named[key]})") for key in ("grid", "block") if key in named}
         for key, group in (("profiled_at", "at"), ("cc", "cc")):
@@ -181,7 +181,7 @@ class NcuText:
     def _rule(self, text: str) -> None:
         """Take a rule: above or below the head of a table, or below its rows."""
         self.ledger.ignore("rules")
-        spans = tuple(found.span() for found in re.finditer("-+", text))
+        spans = tuple(dashes.span() for dashes in re.finditer("-+", text))
         self.spans = () if self.rows or len(spans) not in (3, 5) else spans
         self.rows = self.doubtful = 0
 
@@ -341,9 +341,9 @@ class NcuLines:
 
     def _message(self, level: str, text: str) -> None:
         self.ledger.ignore("messages of ncu")
-        if found := _PASSES.search(text):
+        if passes := _PASSES.search(text):
             most = self.facts.get("passes")
-            self.facts["passes"] = max(int(found[1]), most if isinstance(most, int) else 0)
+            self.facts["passes"] = max(int(passes[1]), most if isinstance(most, int) else 0)
         if NO_PERMISSION in text:
             why = f"ncu had no permission to read the counters of a GPU: kernels are missing; {PERMIT}"
             self.ledger.note("profiler-no-permission", why)
@@ -482,12 +482,12 @@ class NcuLines:
         first = np.sort(np.unique(key * (int(text.max()) + 1) + text, return_index=True)[1])
         self.ledger.kept += len(first)
         self.ledger.merged += len(rows) - len(first)
-        found = Metrics(launch, name[0][rows], unit[rows], section[rows], values, name[1], units, sections)
-        found = take_rows(found, first)
+        metrics = Metrics(launch, name[0][rows], unit[rows], section[rows], values, name[1], units, sections)
+        metrics = take_rows(metrics, first)
         launches = []
         for row in rows[np.searchsorted(launch, np.arange(int(launch[-1]) + 1))].tolist():
             launches.append(self._launch(dict(zip(columns.titles, map(str.strip, cells.row(row)), strict=True))))
-        self._add(launches, found)
+        self._add(launches, metrics)
 
     def _add(self, launches: Sequence[Launch], metrics: Metrics) -> None:
         """Add launches without their metrics, and these."""
@@ -545,8 +545,8 @@ def _stripped(cells: MetricCells, columns: NcuColumns, title: str) -> tuple[Rows
         return np.zeros(cells.count, np.int64), [""]
     encoded = arrow.encoded(cells.column(columns.places[title]))
     texts: dict[str, int] = {}
-    own = [texts.setdefault(text.strip(), len(texts)) for text in arrow.texts(encoded.dictionary)]
-    return np.array(own, np.int64)[encoded.indices.to_numpy()], list(texts)
+    code_of_text = [texts.setdefault(text.strip(), len(texts)) for text in arrow.texts(encoded.dictionary)]
+    return np.array(code_of_text, np.int64)[encoded.indices.to_numpy()], list(texts)
 
 
 # Output of Nsight Compute: the recognition, and the batches.

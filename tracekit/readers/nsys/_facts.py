@@ -303,9 +303,9 @@ def with_process_facts(batches: Iterator[pa.RecordBatch], known: ProcessFacts) -
     for batch in batches:
         if known.devices:
             gpus = machine_numbers(batch.column("pid"), batch.column("device"), known.devices)
-            batch = _with(batch, "device", gpus)
+            batch = arrow.with_column(batch, "device", gpus)
         if known.ranks:
-            batch = _with(batch, "rank", _mapped(batch.column("pid").cast(pa.int64()), known.ranks))
+            batch = arrow.with_column(batch, "rank", _mapped(batch.column("pid").cast(pa.int64()), known.ranks))
         yield batch
 
 
@@ -319,11 +319,6 @@ def machine_numbers(pid: Column, device: Column, devices: dict[tuple[int, int], 
 def _mapped(keys: Column, values: dict[int, int]) -> Column:
     places = pc.index_in(keys, value_set=arrow.array(list(values), pa.int64()), skip_nulls=True)
     return arrow.array(list(values.values()), pa.int32()).take(places)
-
-
-def _with(batch: pa.RecordBatch, name: str, column: Column) -> pa.RecordBatch:
-    at = batch.schema.get_field_index(name)
-    return batch.set_column(at, batch.schema.field(at), column.cast(batch.schema.field(at).type))
 
 
 def _command(meta: dict[str, str]) -> str:

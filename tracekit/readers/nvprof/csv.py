@@ -35,6 +35,8 @@ if TYPE_CHECKING:
     from tracekit.model.trace import Ledger
     from tracekit.readers.source import Source
 
+__all__ = ["LATE", "WORDS", "read", "sniff"]
+
 WORDS = (
     *("==", "start", "duration", "invocations", "context", "total", "time(%)", "time (%)"),
     *("activities:", "calls:", "openacc", "openmp"),

@@ -75,6 +75,8 @@ if TYPE_CHECKING:
     from tracekit.model.trace import Ledger
     from tracekit.readers.source import Source
 
+__all__ = ["read", "sniff"]
+
 
 def sniff(head: Head) -> Confidence:
     """Return YES for the two tables that every such database has."""
@@ -186,6 +188,7 @@ def _add(
     if not parts:
         return
     keys, values = np.concatenate([key for key, _ in parts]), np.concatenate([value for _, value in parts])
+    # One total a device, kernel and counter, in the order of the first row of each.
     groups, first, place = np.unique(keys, axis=0, return_index=True, return_inverse=True)
     place = place.reshape(-1)
     calls = np.bincount(place, minlength=len(groups))

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from tracekit.model.trace import Ledger
     from tracekit.readers.source import Source
 
+__all__ = ["read", "sniff"]
+
 
 def sniff(head: Head) -> Confidence:
     """Return YES for a header of nvprof's text tables, or for nvprof's own lines in a file that is not named .csv."""

@@ -69,22 +69,22 @@ class PacketClocks:
         if main:
             self.main = (0, main)
             self._paths.clear()
-        found: dict[Clock, int] = {}
+        shown_ns: dict[Clock, int] = {}
         for each in shown:
             clock = clock_of(sequence, each.clock)
             multiplier = each.multiplier or 1
             ns = each.count * multiplier
             if not 0 <= ns < MAX_NS:
                 continue
-            found[clock] = ns
+            shown_ns[clock] = ns
             if clock[0]:
                 self._multiplier[clock] = multiplier
                 if each.steps:
                     self._last[clock] = ns
                 else:
                     self._last.pop(clock, None)
-        for one, ns in found.items():
-            for other, there in found.items():
+        for one, ns in shown_ns.items():
+            for other, there in shown_ns.items():
                 if one == other:
                     continue
                 pair = self._pairs.get((one, other))
@@ -95,7 +95,7 @@ class PacketClocks:
                 pair[0].append(ns)
                 pair[1].append(there)
                 self._arrays.pop((one, other), None)
-        return len(found) > 1
+        return len(shown_ns) > 1
 
     def has_steps(self, clock: Clock) -> bool:
         """Return whether the times of a clock are steps from packet to packet."""
@@ -128,9 +128,9 @@ class PacketClocks:
         path = self._path(clock) or [clock]
         good = ns >= 0
         for one, other in pairwise(path):
-            here, there = self._snapshots(one, other)
-            place = np.maximum(np.searchsorted(here, ns, "right") - 1, 0)
-            ns = there[place] + (ns - here[place])
+            from_ns, to_ns = self._snapshots(one, other)
+            place = np.maximum(np.searchsorted(from_ns, ns, "right") - 1, 0)
+            ns = to_ns[place] + (ns - from_ns[place])
             good &= (ns >= 0) & (ns < MAX_NS)
             ns = np.where(good, ns, 0)
         return np.where(good, ns, -1)
@@ -145,9 +145,9 @@ class PacketClocks:
     def _snapshots(self, one: Clock, other: Clock) -> tuple[I64, I64]:
         arrays = self._arrays.get((one, other))
         if arrays is None:
-            here, there = (np.array(values, np.int64) for values in self._pairs[one, other])
-            order = np.argsort(here, kind="stable")
-            arrays = self._arrays[one, other] = here[order], there[order]
+            from_ns, to_ns = (np.array(values, np.int64) for values in self._pairs[one, other])
+            order = np.argsort(from_ns, kind="stable")
+            arrays = self._arrays[one, other] = from_ns[order], to_ns[order]
         return arrays
 
     def _path(self, clock: Clock) -> list[Clock] | None:
@@ -263,13 +263,13 @@ class PacketTimes:
         epoch, first = stated.of(packets, "epoch", -1), stated.of(packets, "reference_us", BAD)
         out = np.full(len(packets), BAD, np.int64)
         for one in np.unique(epoch[first >= 0]).tolist():
-            own = np.flatnonzero((epoch == one) & (first >= 0))
+            counting = np.flatnonzero((epoch == one) & (first >= 0))
             begin = self._passed.get(one, 0)
-            sums = begin + np.cumsum(deltas[own].astype(np.float64))
-            good = np.logical_and.accumulate((np.abs(sums) < _MOST_US) & (np.abs(deltas[own]) < _MOST_US))
-            exact = begin + np.cumsum(np.where(good, deltas[own], 0))
+            sums = begin + np.cumsum(deltas[counting].astype(np.float64))
+            good = np.logical_and.accumulate((np.abs(sums) < _MOST_US) & (np.abs(deltas[counting]) < _MOST_US))
+            exact = begin + np.cumsum(np.where(good, deltas[counting], 0))
             self._passed[one] = int(exact[-1])
-            out[own] = np.where(good, _from_us(first[own] + exact), BAD)
+            out[counting] = np.where(good, _from_us(first[counting] + exact), BAD)
         return out
 
     def _waits(self, clock: Clock) -> int:

@@ -29,15 +29,15 @@ _KIND, _KEYS, _MEMBERS, _ITEMS, _INT, _DOUBLE, _BOOL, _STRING = range(1, 9)
 _DICT, _LIST = 1, 2
 
 
-def read_nested(block: PacketBlock, found: Picked, depth: int = 0) -> Column:
+def read_nested(block: PacketBlock, picked_values: Picked, depth: int = 0) -> Column:
     """Return values as JSON. A dictionary has as many members as it has both keys and values; the last of a key counts.
 
-    found: bytes of the values. depth: of the lists and dictionaries that they are in.
+    picked_values: bytes of the values. depth: of the lists and dictionaries that they are in.
     """
-    count = len(found)
+    count = len(picked_values)
     if depth > _DEPTH:
         return arrow.array(['"..."'] * count, pa.string())
-    inner = scan(block.view, found.at, found.ends)
+    inner = scan(block.view, picked_values.at, picked_values.ends)
     kind, _ = inner.of(_KIND, 0).last(count)
     keys, members, items = (inner.of(number, 2) for number in (_KEYS, _MEMBERS, _ITEMS))
     is_dict = (kind == _DICT) | _has(keys, count) | _has(members, count)
@@ -52,8 +52,8 @@ def read_nested(block: PacketBlock, found: Picked, depth: int = 0) -> Column:
         parts.append((rows, _nested_objects(block, _of(keys, is_dict), _of(members, is_dict), rows, depth)))
     if is_list.any():
         rows = np.flatnonzero(is_list)
-        own = _of(items, is_list)
-        parts.append((rows, _joined("[", own.row, read_nested(block, own, depth + 1), rows, "]")))
+        elements = _of(items, is_list)
+        parts.append((rows, _joined("[", elements.row, read_nested(block, elements, depth + 1), rows, "]")))
     for rows, values in _scalars(block, inner, free):
         parts.append((rows, values))
     for rows, values in parts:
@@ -249,9 +249,11 @@ def _read(
         if depth >= _DEPTH:
             shown: Column = arrow.array(['"..."'] * len(parents), pa.string())
         else:
-            own, each = _read(block, stated, texts, picked, owner[picked.row], depth + 1)
+            inner_keys, each = _read(block, stated, texts, picked, owner[picked.row], depth + 1)
             shown = (
-                _lists(place, each, len(parents)) if kind == LIST else _objects(texts, place, own, each, len(parents))
+                _lists(place, each, len(parents))
+                if kind == LIST
+                else _objects(texts, place, inner_keys, each, len(parents))
             )
         rows.append(parents)
         values.append(shown)
@@ -289,13 +291,13 @@ def keys_of(block: PacketBlock, stated: Stated, texts: PacketTexts, inner: Field
     keys = np.full(len(owner), texts.code("argument"), np.int32)
     for picked, interned in ((inner.of(10, 2), False), (inner.of(1, 0), True)):
         if len(picked):
-            own = (
+            stated_keys = (
                 stated.texts(owner[picked.row], KEYS, picked.value.view(np.int64))
                 if interned
                 else texts.codes(block.data, picked)
             )
-            good = own != NONE
-            keys[picked.row[good]] = own[good]
+            good = stated_keys != NONE
+            keys[picked.row[good]] = stated_keys[good]
     return keys
 
 
@@ -325,8 +327,8 @@ def _values(kind: int, block: PacketBlock, stated: Stated, texts: PacketTexts, p
         return texts.json(np.where(codes == NONE, texts.code(""), codes))
     encoded = arrow.encoded(slices(block.data, picked))
     convert = _json_text if kind == JSON else _json_string
-    found = [convert(each) for each in arrow.binaries(encoded.dictionary)]
-    return arrow.take(arrow.array(found, pa.string()), encoded.indices.to_numpy())
+    converted = [convert(each) for each in arrow.binaries(encoded.dictionary)]
+    return arrow.take(arrow.array(converted, pa.string()), encoded.indices.to_numpy())
 
 
 def _json_string(data: bytes) -> str:

@@ -24,7 +24,6 @@ from tracekit.readers.packets.rows import (
     LAST,
     MARK,
     PLAIN,
-    SCHEMA,
     START,
     STEP,
     WHOLE,
@@ -117,7 +116,7 @@ class PerfettoLanes:
             ("shape", arrow.array(np.zeros(len(shape), np.int64))),
             ("held", arrow.nulls(len(shape), HELD)),
         ):
-            rows = rows.set_column(SCHEMA.get_field_index(name), SCHEMA.field(name), values)
+            rows = arrow.with_column(rows, name, values)
         return rows
 
     def batch(self, rows: pa.Table, dur: I64, args: Column) -> pa.RecordBatch:
@@ -231,8 +230,8 @@ class PerfettoLanes:
 
     def _directions(self, name: I64, copies: Mask) -> list[str | None]:
         return [
-            slice_kind("memory_copy", self._texts.all[code])[1] if mine and code >= 0 else None
-            for code, mine in zip(name.tolist(), copies.tolist(), strict=True)
+            slice_kind("memory_copy", self._texts.all[code])[1] if is_copy and code >= 0 else None
+            for code, is_copy in zip(name.tolist(), copies.tolist(), strict=True)
         ]
 
     def _device(
@@ -240,8 +239,8 @@ class PerfettoLanes:
     ) -> dict[str, Column]:
         """Return device, stream and thread of work of a device and of other rows."""
         nothing = pa.scalar(None, pa.string())
-        mine = pc.if_else(arrow.array(work), args, nothing)
-        agent = pc.struct_field(pc.extract_regex(mine, _AGENT), "agent").cast(pa.int32())
+        args_of_work = pc.if_else(arrow.array(work), args, nothing)
+        agent = pc.struct_field(pc.extract_regex(args_of_work, _AGENT), "agent").cast(pa.int32())
         streams = arrow.take(arrow.array([lane.stream for lane in lanes], pa.int64()), place)
         no_id = pa.scalar(None, pa.int64())
         return {
@@ -258,8 +257,8 @@ class PerfettoLanes:
         if not ends.any():
             return self._names.columns(names)
         short = pa.DictionaryArray.from_arrays(names.indices, cut)
-        found, raw = self._names.columns(chosen(ends, short, names))
-        return found, chosen(ends, names, raw)
+        names_found, raw = self._names.columns(chosen(ends, short, names))
+        return names_found, chosen(ends, names, raw)
 
     def _with_category(self, args: Column, category: I64) -> Column:
         """Return the args with the category as `cat`."""
@@ -311,12 +310,12 @@ class PerfettoLanes:
             name, category = self._of_begins(begins, name, category)
         columns["name"], columns["raw_name"] = self._names.columns(self._texts_of(name))
         ids, which = distinct(number)
-        own = np.array([self._flows.number(each & (1 << 64) - 1) for each in ids.tolist()], np.int64)
+        identities = np.array([self._flows.number(each & (1 << 64) - 1) for each in ids.tolist()], np.int64)
         columns |= {
             "ts_ns": table.column("ts").combine_chunks(),
             "event_id": table.column("packet").combine_chunks(),
             "kind": str(Kind.FLOW),
-            "correlation": own[which],
+            "correlation": identities[which],
             "args": self._with_category(args, category),
             "source": self._options.source,
         }
@@ -336,9 +335,9 @@ class PerfettoLanes:
         In a Chrome trace, points of one arrow have one name and one category.
         """
         first = np.maximum.accumulate(np.where(begins, np.arange(len(begins)), -1))
-        found = [np.where(first < 0, old, own[first]) for old, own in zip(self._arrow, (name, category), strict=True)]
-        self._arrow = int(found[0][-1]), int(found[1][-1])
-        return found[0], found[1]
+        columns = [np.where(first < 0, old, own[first]) for old, own in zip(self._arrow, (name, category), strict=True)]
+        self._arrow = int(columns[0][-1]), int(columns[1][-1])
+        return columns[0], columns[1]
 
     def _on_devices(self, tracks: I64, lanes: list[PerfettoLane], place: I64) -> dict[str, Column]:
         """Return device, stream and thread of points, where some are at work of a device."""
@@ -346,8 +345,10 @@ class PerfettoLanes:
         if all(each is None for each in device):
             return {}
         of_agent = [track in self._agents for track in tracks.tolist()]
-        stream = [lane.stream if mine or lane.work else None for mine, lane in zip(of_agent, lanes, strict=True)]
-        thread = [None if mine else lane.tid for mine, lane in zip(of_agent, lanes, strict=True)]
+        stream = [
+            lane.stream if on_agent or lane.work else None for on_agent, lane in zip(of_agent, lanes, strict=True)
+        ]
+        thread = [None if on_agent else lane.tid for on_agent, lane in zip(of_agent, lanes, strict=True)]
         return {
             "device": arrow.take(arrow.array(device, pa.int32()), place),
             "stream": arrow.take(arrow.array(stream, pa.int64()), place),
@@ -386,9 +387,9 @@ def merged_args(begin: Column, ends: Column, end: I64) -> Column:
 def _two(one: str | None, two: str | None) -> str | None:
     if one is None or two is None or one == two:
         return two if one is None else one
-    mine, more = json.loads(one), json.loads(two)
-    added = {key: value for key, value in more.items() if key not in mine}
-    other = {key: value for key, value in more.items() if key in mine and mine[key] != value}
+    members, more = json.loads(one), json.loads(two)
+    added = {key: value for key, value in more.items() if key not in members}
+    other = {key: value for key, value in more.items() if key in members and members[key] != value}
     if other:
         added["end_args"] = other
-    return json.dumps({**mine, **added}, ensure_ascii=False, separators=(",", ":"))
+    return json.dumps({**members, **added}, ensure_ascii=False, separators=(",", ":"))

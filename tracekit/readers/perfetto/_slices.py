@@ -76,10 +76,10 @@ class Blocks:
             rows = np.flatnonzero(block.apart)
             if not len(rows):
                 continue
-            found = arrow.take(block.table.select([*_SAME, "args"]), rows)
-            ends = arrow.array(arrow.ints(found.column("what")) == END)
-            args = pc.if_else(ends, arrow.in_one(found.column("args")), pa.scalar(None, pa.string()))
-            columns = [arrow.in_one(found.column(name)) for name in _SAME]
+            loose_rows = arrow.take(block.table.select([*_SAME, "args"]), rows)
+            ends = arrow.array(arrow.ints(loose_rows.column("what")) == END)
+            args = pc.if_else(ends, arrow.in_one(loose_rows.column("args")), pa.scalar(None, pa.string()))
+            columns = [arrow.in_one(loose_rows.column(name)) for name in _SAME]
             yield pa.Table.from_arrays([*columns, arrow.array(block.place + rows), args], schema=LOOSE)
 
     def blocks(self, *, last: bool = False) -> Iterator[Matched]:
@@ -120,16 +120,16 @@ class Blocks:
             rows, track, ts = rows[order], track[order], ts[order]
         first = np.flatnonzero(np.append(True, track[1:] != track[:-1]))
         last = np.append(first[1:], len(track)) - 1
-        own = track[first]
+        tracks = track[first]
         # Of rows with the same time, those of blocks that had to wait for a clock may be the first of the file.
-        self._odd[own] |= ts[first] < self._latest[own] + late
-        self._latest[own] = np.maximum(self._latest[own], ts[last])
+        self._odd[tracks] |= ts[first] < self._latest[tracks] + late
+        self._latest[tracks] = np.maximum(self._latest[tracks], ts[last])
         texts = [arrow.ints(table.column(name))[rows].astype(np.int32) for name in ("name", "category")]
         for each in texts:
             each[each == self._empty] = -1  # an empty name is none, as in Perfetto's engine
-        found, odd = match_by_depth(what[rows] == BEGIN, track, SLICES, *texts)
+        partner_place, odd = match_by_depth(what[rows] == BEGIN, track, SLICES, *texts)
         self._odd[track[odd]] = True
-        partner[rows] = np.where(found >= 0, rows[found], -1)
+        partner[rows] = np.where(partner_place >= 0, rows[partner_place], -1)
         return partner
 
     def _grow(self, count: int) -> None:
@@ -160,8 +160,8 @@ class Slices:
         while table is not None:
             following = next(pieces, None)
             whole = concat([open_, table], LOOSE).combine_chunks()
-            found, open_ = self._piece(whole, last=following is None)
-            yield found
+            ended_rows, open_ = self._piece(whole, last=following is None)
+            yield ended_rows
             table = following
 
     def _piece(self, table: pa.Table, *, last: bool) -> tuple[pa.Table, pa.Table]:
@@ -188,8 +188,8 @@ class Slices:
         ends = arrow.take(table.select(["ts", "args"]), partner[closed])
         place = arrow.array(arrow.ints(table.column("place"))[closed])
         columns = [place, *(arrow.in_one(ends.column(name)) for name in ("ts", "args"))]
-        found = pa.Table.from_arrays(columns, schema=ENDED)
-        return found, table.filter(arrow.array(waits))
+        ended_rows = pa.Table.from_arrays(columns, schema=ENDED)
+        return ended_rows, table.filter(arrow.array(waits))
 
     def batches(self, blocks: Blocks, ends: Sorter) -> Iterator[pa.RecordBatch]:
         """Yield the rows. ends: of the begins that have none in their block, by `place`."""
@@ -216,13 +216,13 @@ class Slices:
         order = order_of([arrow.ints(table.column("track"))[rows], ts[rows]])
         rows = rows if order is None else rows[order]
         for first in range(0, len(rows), _PIECE_ROWS):
-            mine = rows[first : first + _PIECE_ROWS]
-            piece, args_of = arrow.take(table, mine), closing[mine]
+            at_once = rows[first : first + _PIECE_ROWS]
+            piece, args_of = arrow.take(table, at_once), closing[at_once]
             args_of = np.where((args_of >= 0) & with_args[args_of], args_of, -1)
             if (args_of >= 0).any():
                 piece = self._lanes.spelled(piece)
             args = merged_args(arrow.in_one(piece.column("args")), end_args, args_of)
-            yield self._lanes.batch(piece, dur[mine], args)
+            yield self._lanes.batch(piece, dur[at_once], args)
 
 
 class _Ends:

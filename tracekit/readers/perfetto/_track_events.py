@@ -76,8 +76,8 @@ class Legacy:
         arrows = np.zeros(len(what), np.float64)
         for code in np.unique(phase[untyped]).tolist():
             letter = chr(code) if 0 < code < 128 else ""
-            mine = untyped & (phase == code)
-            at = rows[mine]
+            in_phase = untyped & (phase == code)
+            at = rows[in_phase]
             if letter == "M":
                 what[at] = FACT
                 continue
@@ -87,15 +87,15 @@ class Legacy:
             what[at] = _WHAT.get(letter, MARK) if letter else -1
             if letter == "X":
                 duration, _ = inner.of(3, 0).last(count)
-                number[at] = self._whole(duration[mine])
+                number[at] = self._whole(duration[in_phase])
             elif letter in _FLOW_PHASES:
                 bind, bound = inner.of(8, 0).last(count)
-                number[at] = np.where((kind == 0) & bound, bind, identity)[mine]
+                number[at] = np.where((kind == 0) & bound, bind, identity)[in_phase]
                 arrows[at] = _FLOW_PHASES[letter]
             elif letter in _ASYNC:
-                self._asynchronous(inner, columns, rows, mine, identity, kind, block)
+                self._asynchronous(inner, columns, rows, in_phase, identity, kind, block)
             if letter in _ASYNC or letter in "NOD":
-                self._add_ids(members, rows[mine & (kind > 0)], identity[mine & (kind > 0)])
+                self._add_ids(members, rows[in_phase & (kind > 0)], identity[in_phase & (kind > 0)])
         columns["number"] = number
         self._arrows_of_marks = arrows
         return self._bound(inner, count, columns, rows)
@@ -112,13 +112,13 @@ class Legacy:
         values: list[float] = []
         first: list[bool] = []
         for row in series.tolist():
-            own = _object(args[row].as_py())
+            members = _object(args[row].as_py())
             name = self.texts.all[int(columns["name"][row])] if columns["name"][row] >= 0 else ""
             began = True
-            for key, value in own.items():
+            for key, value in members.items():
                 if isinstance(value, (int, float)) and not isinstance(value, bool):
                     picked.append(row)
-                    whole = f"{name} {key}".strip() if len(own) > 1 else name or key
+                    whole = f"{name} {key}".strip() if len(members) > 1 else name or key
                     names.append(self.texts.code(whole))
                     values.append(float(value))
                     first.append(began)
@@ -163,15 +163,15 @@ class Legacy:
         for at in np.flatnonzero(has_pid | has_tid).tolist():
             row = int(rows[at])
             thread = self._thread(int(columns["track"][row]))
-            own = int(pid[at]) if has_pid[at] else thread[0], int(tid[at]) if has_tid[at] else thread[1]
-            columns["track"][row] = self.tracks.code(("thread", *own, ""))
+            stated_lane = int(pid[at]) if has_pid[at] else thread[0], int(tid[at]) if has_tid[at] else thread[1]
+            columns["track"][row] = self.tracks.code(("thread", *stated_lane, ""))
 
     def _thread(self, track: int) -> tuple[int, int]:
         key = self.tracks.keys[track]
         if key[0] == "thread":
             return key[1], key[2]
-        own = self.tracks.described.get(key[1])
-        return (own.pid or 0, own.tid or 0) if own is not None else (0, 0)
+        described = self.tracks.described.get(key[1])
+        return (described.pid or 0, described.tid or 0) if described is not None else (0, 0)
 
     @staticmethod
     def _identity(inner: Fields, count: int) -> tuple[I64, I64]:
@@ -187,7 +187,7 @@ class Legacy:
         inner: Fields,
         columns: Columns,
         rows: I64,
-        mine: Mask,
+        chosen: Mask,
         identity: I64,
         kind: I64,
         block: PacketBlock,
@@ -198,16 +198,18 @@ class Legacy:
         for row, at, end in zip(named.row.tolist(), named.at.tolist(), named.ends.tolist(), strict=True):
             scopes[row] = block.data[at:end].tobytes()
         known: dict[tuple[int, int, int, int, bytes], int] = {}
-        for at in np.flatnonzero(mine).tolist():
+        for at in np.flatnonzero(chosen).tolist():
             row = int(rows[at])
-            own = int(columns["track"][row]), int(columns["category"][row]), int(kind[at]), int(identity[at])
-            key = (*own, scopes.get(at, b""))
+            async_id = int(columns["track"][row]), int(columns["category"][row]), int(kind[at]), int(identity[at])
+            key = (*async_id, scopes.get(at, b""))
             track = known.get(key)
             if track is None:
-                category = self.texts.all[own[1]] if own[1] >= 0 else ""
-                process = self.tracks.process_of(own[0])
-                scope = f"{own[2] if own[2] else own[0]} {category}:{key[4].decode('utf-8', 'replace')}"
-                track = known[key] = self.tracks.asynchronous(process, local=own[2] != 3, identity=own[3], scope=scope)
+                category = self.texts.all[async_id[1]] if async_id[1] >= 0 else ""
+                process = self.tracks.process_of(async_id[0])
+                scope = f"{async_id[2] if async_id[2] else async_id[0]} {category}:{key[4].decode('utf-8', 'replace')}"
+                track = known[key] = self.tracks.asynchronous(
+                    process, local=async_id[2] != 3, identity=async_id[3], scope=scope
+                )
             columns["track"][row] = track
 
     def _add_ids(self, members: ArgMembers, rows: I64, identity: I64) -> None:
@@ -218,18 +220,20 @@ class Legacy:
         """Return the ends of arrows that events have by `bind_id` and direction."""
         direction, has = inner.of(13, 0).last(count)
         bind, bound = inner.of(8, 0).last(count)
-        mine = np.flatnonzero(has & bound & (direction > 0) & (direction < 4))
-        if not len(mine):
+        bound_rows = np.flatnonzero(has & bound & (direction > 0) & (direction < 4))
+        if not len(bound_rows):
             return []
         phases: F64 = np.array([0.0, *(_DIRECTIONS[each] for each in (1, 2, 3))])
-        base = {name: columns[name][rows[mine]] for name in ("track", "ts", "clock", "packet", "name", "category")}
-        extra = {
-            "what": np.full(len(mine), FLOW),
-            "number": bind[mine],
-            "value": phases[direction[mine]],
-            "primary": np.zeros(len(mine), np.bool_),
+        base = {
+            name: columns[name][rows[bound_rows]] for name in ("track", "ts", "clock", "packet", "name", "category")
         }
-        return [table(len(mine), {**base, **extra})]
+        extra = {
+            "what": np.full(len(bound_rows), FLOW),
+            "number": bind[bound_rows],
+            "value": phases[direction[bound_rows]],
+            "primary": np.zeros(len(bound_rows), np.bool_),
+        }
+        return [table(len(bound_rows), {**base, **extra})]
 
     def phases(self, count: int) -> F64:
         """Return the phases of the arrows among the events that were read last."""
@@ -295,6 +299,7 @@ class TrackEvents:
         read_annotations(block, stated, self.texts, annotations, packets, members)
         self._others(block, fields, stated, packets, members)
         value, has_value = _values(fields, count)
+        # An event may bring further rows: counters, flows, and what its legacy phase means.
         beside = [
             *self._counters(fields, stated, columns, packets),
             *self._flows(fields, columns),
@@ -305,12 +310,12 @@ class TrackEvents:
         if len(legacy):
             beside += self.legacy.from_args(columns, what, args)
         counters = what == COUNTER
-        own = (what >= 0) & ~(counters & ~has_value)
+        written = (what >= 0) & ~(counters & ~has_value)
         dropped = (what == -1) | (counters & ~has_value)
         if bad := int(np.count_nonzero(dropped)):
             text = "dropped: track events without a type, or counters without a value"
             self.ledger.drop("bad-event", bad, where=self._where(block, packets[dropped][0]), text=text)
-        scaled = self._scaled(columns["track"], value, counters & own)
+        scaled = self._scaled(columns["track"], value, counters & written)
         if len(legacy):
             scaled = np.where(what == FLOW, self.legacy.phases(count), scaled)
         rows = table(
@@ -324,7 +329,7 @@ class TrackEvents:
                 "args": args,
             },
         )
-        rows = rows if own.all() else rows.filter(arrow.array(own))
+        rows = rows if written.all() else rows.filter(arrow.array(written))
         return [rows, *beside]
 
     @staticmethod
@@ -373,9 +378,9 @@ class TrackEvents:
         out[row] = code
         often = np.bincount(row, minlength=len(packets)) > 1
         if often.any():
-            mine = np.flatnonzero(often[row])
-            mine = mine[np.argsort(row[mine], kind="stable")]
-            row, code = row[mine], code[mine]
+            several = np.flatnonzero(often[row])
+            several = several[np.argsort(row[several], kind="stable")]
+            row, code = row[several], code[several]
             first = np.flatnonzero(np.append(True, row[1:] != row[:-1]))
             out[row[first]] = self._joined(code, first)
         return out
@@ -402,9 +407,9 @@ class TrackEvents:
             values_of_events = fields.of(values, wire)
             if not len(values_of_events):
                 continue
-            own = fields.of(uuids, 0)
+            of_block = fields.of(uuids, 0)
             named: dict[int, list[int]] = {}
-            for row, uuid in zip(own.row.tolist(), own.value.view(np.int64).tolist(), strict=True):
+            for row, uuid in zip(of_block.row.tolist(), of_block.value.view(np.int64).tolist(), strict=True):
                 named.setdefault(row, []).append(uuid)
             tracks, rows, seen = [], [], dict[int, int]()
             order = np.argsort(values_of_events.row, kind="stable")
@@ -424,12 +429,12 @@ class TrackEvents:
             raw = values_of_events.value[kept]
             value = raw.view(np.float64) if wire else raw.view(np.int64).astype(np.float64)
             track = np.array(tracks, np.int64)
-            mine = np.array(rows, np.int64)
-            what = np.full(len(mine), COUNTER)
-            scaled = self._scaled(track, value, np.ones(len(mine), np.bool_))
-            base = {name: columns[name][mine] for name in ("ts", "clock", "packet")}
-            extra = {"track": track, "what": what, "value": scaled, "primary": np.zeros(len(mine), np.bool_)}
-            out.append(table(len(mine), {**base, **extra}))
+            event_rows = np.array(rows, np.int64)
+            what = np.full(len(event_rows), COUNTER)
+            scaled = self._scaled(track, value, np.ones(len(event_rows), np.bool_))
+            base = {name: columns[name][event_rows] for name in ("ts", "clock", "packet")}
+            extra = {"track": track, "what": what, "value": scaled, "primary": np.zeros(len(event_rows), np.bool_)}
+            out.append(table(len(event_rows), {**base, **extra}))
         return out
 
     def _scaled(self, track: I64 | I32, value: np.ndarray, where: Mask) -> np.ndarray:
@@ -442,11 +447,11 @@ class TrackEvents:
             if counter.scale == 1 and not counter.steps:
                 continue
             rows = np.flatnonzero(where & (track == each))
-            own = value[rows] * counter.scale
+            steps = value[rows] * counter.scale
             if counter.steps:
-                own = counter.total + np.cumsum(own)
-                counter.total = float(own[-1])
-            out[rows] = own
+                steps = counter.total + np.cumsum(steps)
+                counter.total = float(steps[-1])
+            out[rows] = steps
         return out
 
     def _flows(self, fields: Fields, columns: Columns) -> list[pa.Table]:

@@ -104,32 +104,32 @@ def sniff(head: Head) -> Confidence:
         if length < 0:
             break
         end = start + length
-        found = _fields(data, start, min(end, len(data)), whole=end <= len(data))
-        if found is None or (end > len(data) and head.complete and not packets):
+        numbers_seen = _fields(data, start, min(end, len(data)), whole=end <= len(data))
+        if numbers_seen is None or (end > len(data) and head.complete and not packets):
             return Confidence.NO
         packets += 1
-        sure += not _SURE.isdisjoint(found)
+        sure += not _SURE.isdisjoint(numbers_seen)
         place = end
     return Confidence.YES if packets and 2 * sure >= packets else Confidence.NO
 
 
 def _fields(data: bytes, place: int, end: int, *, whole: bool) -> set[int] | None:
     """Return the numbers of the fields of a packet, None for what is no packet."""
-    found: set[int] = set()
+    numbers_seen: set[int] = set()
     while place < end:
         tag, place = varint_at(data, place)
         if tag < 0:
-            return None if whole else found
+            return None if whole else numbers_seen
         number, wire = tag >> 3, tag & 7
         if _WIRES.get(number) != wire:
             return None
         value, place = varint_at(data, place)
         if value < 0 and whole:
             return None
-        found.add(number)
+        numbers_seen.add(number)
         if wire == 2:
             place += max(value, 0)
-    return None if whole and place != end else found
+    return None if whole and place != end else numbers_seen
 
 
 # A Perfetto trace from its packets to our rows.
@@ -178,8 +178,8 @@ class _PerfettoReading:
                 self._sort(self._converted(table), blocks, arrows, None)
             self._describe()
             facts = self._own_facts
-            own = None if facts is None else Own(facts, self.tracks, self.run, self.options.source)
-            lanes = PerfettoLanes(self.tracks, self.texts, self.options, self.ledger, own)
+            own_facts = None if facts is None else Own(facts, self.tracks, self.run, self.options.source)
+            lanes = PerfettoLanes(self.tracks, self.texts, self.options, self.ledger, own_facts)
             try:
                 yield from self._slices(blocks, lanes)
                 yield from lanes.arrows(arrows.tables())
@@ -189,11 +189,11 @@ class _PerfettoReading:
 
     def _slices(self, blocks: Blocks, lanes: PerfettoLanes) -> Iterator[pa.RecordBatch]:
         slices = Slices(lanes, self.ledger)
-        with closing(Spill(LOOSE)) as spill, closing(Spill(ENDED)) as found:
+        with closing(Spill(LOOSE)) as spill, closing(Spill(ENDED)) as ended:
             loose = Sorter(spill, by_columns("track", "ts", "seq"), _CHUNK_ROWS)
             for table in blocks.loose():
                 loose.add(table)
-            ends = Sorter(found, by_columns("place"), _CHUNK_ROWS)
+            ends = Sorter(ended, by_columns("place"), _CHUNK_ROWS)
             for table in slices.ended(loose.tables()):
                 ends.add(table)
             yield from slices.batches(blocks, ends)
@@ -216,36 +216,36 @@ class _PerfettoReading:
         self._count_others(block, taken)
         if not len(events):
             return tables
-        own = self.times.from_zero
-        return tables + self.events.tables(block, stated, timed, events, may_be_own=own)
+        may_be_own = self.times.from_zero
+        return tables + self.events.tables(block, stated, timed, events, may_be_own=may_be_own)
 
     def _take_facts(self, block: PacketBlock) -> Mask:
         """Take what descriptors say, and the facts of a file of our own. Return the packets of the latter."""
         fields = block.fields
-        own = np.zeros(block.count, np.bool_)
+        of_facts = np.zeros(block.count, np.bool_)
         bundles = fields.of(numbers.CHROME_EVENTS, 2)
         for row, at, end in zip(bundles.row.tolist(), bundles.at.tolist(), bundles.ends.tolist(), strict=True):
             facts = facts_of(block.data[at:end].tobytes())
             if facts is not None:
-                self._own_facts, own[row] = facts, True
+                self._own_facts, of_facts[row] = facts, True
         for kind, take in (
             (numbers.DESCRIPTOR, self.tracks.describe),
             (numbers.PROCESS_TREE, self.tracks.name_tree),
             (numbers.PROCESS, lambda data: self.tracks.name_process(WireMessage(data))),
             (numbers.THREAD, lambda data: self.tracks.name_thread(WireMessage(data))),
         ):
-            found = fields.of(kind, 2)
-            for at, end in zip(found.at.tolist(), found.ends.tolist(), strict=True):
+            named_fields = fields.of(kind, 2)
+            for at, end in zip(named_fields.at.tolist(), named_fields.ends.tolist(), strict=True):
                 take(block.data[at:end].tobytes())
-        return own
+        return of_facts
 
     def _count_others(self, block: PacketBlock, counted: Mask) -> None:
         """Count the packets of other types."""
         fields, ledger = block.fields, self.ledger
-        own = np.flatnonzero(~counted[fields.row])
-        own = own[~np.isin(fields.number[own], list(numbers.BESIDE))]
-        rows, first = np.unique(fields.row[own], return_index=True)
-        kinds = fields.number[own][first]
+        uncounted = np.flatnonzero(~counted[fields.row])
+        uncounted = uncounted[~np.isin(fields.number[uncounted], list(numbers.BESIDE))]
+        rows, first = np.unique(fields.row[uncounted], return_index=True)
+        kinds = fields.number[uncounted][first]
         counted[rows] = True
         for kind, count in zip(*(each.tolist() for each in np.unique(kinds, return_counts=True)), strict=True):
             if kind in numbers.FACTS:
@@ -259,7 +259,7 @@ class _PerfettoReading:
         first = self._rows
         self._rows += table.num_rows
         seq = arrow.array(np.arange(first, self._rows))
-        return table.set_column(SCHEMA.get_field_index("seq"), SCHEMA.field("seq"), seq)
+        return arrow.with_column(table, "seq", seq)
 
     def _sort(self, table: pa.Table, blocks: Blocks, arrows: Sorter, waiting: Sorter | None) -> None:
         """Give rows to the sorter that they belong to; drop those whose time is not known."""
@@ -301,17 +301,17 @@ class _PerfettoReading:
         code, ts = arrow.ints(table.column("clock")).copy(), arrow.ints(table.column("ts")).copy()
         alone = not self.times.snapshots and len(self.times.waiting) == 1 and self._first_ns is None
         for number, clock in enumerate(self.times.waiting):
-            mine = code == number
+            on_clock = code == number
             if clocks.knows(clock):
-                ts[mine] = clocks.convert(clock, ts[mine])
+                ts[on_clock] = clocks.convert(clock, ts[on_clock])
             elif alone:
                 text = "no snapshot says what the clock of the events is: their times are as they are"
                 self.ledger.note("clock-not-stated", text)
             else:
                 continue
-            code[mine] = -1
+            code[on_clock] = -1
         for name, values in (("clock", code), ("ts", ts)):
-            table = table.set_column(SCHEMA.get_field_index(name), SCHEMA.field(name), arrow.array(values))
+            table = arrow.with_column(table, name, arrow.array(values))
         return table
 
     def _describe(self) -> None:

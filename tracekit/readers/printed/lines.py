@@ -9,6 +9,7 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
+from typing import Protocol
 
 import numpy as np
 import orjson
@@ -26,6 +27,7 @@ __all__ = [
     "PrintedLines",
     "TextLine",
     "TotalRows",
+    "batches_of_lines",
     "first_lines",
     "is_notebook",
     "known_cell",
@@ -140,6 +142,27 @@ def lines_of(block: LineBlock, ledger: Ledger, *, in_notebook: bool) -> Iterator
             text = text[text.rfind("\r") + 1 :]
         torn = block.torn and place == len(lines) - 1 and not (in_notebook and text == "}")
         yield TextLine(text.strip("\0"), block.line + place, torn)
+
+
+class LineReading(Protocol):
+    """A reading that takes the lines of an output one by one, and makes rows of them."""
+
+    rows: TotalRows
+
+    def line(self, line: TextLine, /) -> None:
+        """Take a line."""
+
+    def finish(self) -> None:
+        """Take note that no line follows."""
+
+
+def batches_of_lines(source: Source, ledger: Ledger, reading: LineReading) -> Iterator[pa.RecordBatch]:
+    """Yield the rows that a reading makes of the lines."""
+    for line in text_lines(source, ledger):
+        reading.line(line)
+        yield from reading.rows.take()
+    reading.finish()
+    yield from reading.rows.take(everything=True)
 
 
 class TotalRows:

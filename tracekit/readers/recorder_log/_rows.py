@@ -166,12 +166,12 @@ def parse(line: bytes) -> Line | HeaderLine:
     try:
         if line.startswith(b'{"format"'):
             return _header(line)
-        found = _LINES.decode(line)
+        parsed = _LINES.decode(line)
     except (msgspec.DecodeError, RecursionError) as err:
         return _other(line, err)
-    if isinstance(found, ItemsLine):
-        _check_items(found)
-    return found
+    if isinstance(parsed, ItemsLine):
+        _check_items(parsed)
+    return parsed
 
 
 def _header(line: bytes) -> HeaderLine:
@@ -223,10 +223,10 @@ def distinct(values: I64) -> tuple[I64, I64]:
         return np.unique(values, return_inverse=True)
     used = np.zeros(top + 1, np.bool_)
     used[values] = True
-    found = np.flatnonzero(used)
+    values_used = np.flatnonzero(used)
     places = np.zeros(top + 1, np.int64)
-    places[found] = np.arange(len(found))
-    return found, places[values]
+    places[values_used] = np.arange(len(values_used))
+    return values_used, places[values]
 
 
 class NamesLine:
@@ -244,20 +244,20 @@ class NamesLine:
 
     def are(self, kind: str, ids: I64) -> Mask:
         """Return which ids are names of a kind."""
-        found, places = distinct(ids)
-        known = [self._known.get(number) for number in found.tolist()]
+        numbers, places = distinct(ids)
+        known = [self._known.get(number) for number in numbers.tolist()]
         return np.array([name is not None and name.kind == kind for name in known], np.bool_)[places]
 
     def columns(self, ids: I64, fixed_kind: str = "") -> tuple[Column, Column, list[str], I64]:
         """Return name and kind as dictionary arrays; the texts of args that names bring, and which row has which (-1:
         none). fixed_kind: of marks and counters, whose kind is not the name's.
         """
-        found, places = distinct(ids)
+        numbers, places = distinct(ids)
         texts: dict[str, int] = {}
         kinds: dict[str, int] = {}
         args: dict[str, int] = {}
-        codes = np.empty((3, len(found)), np.int32)
-        for at, number in enumerate(found.tolist()):
+        codes = np.empty((3, len(numbers)), np.int32)
+        for at, number in enumerate(numbers.tolist()):
             name = self._known.get(number)
             if name is None:
                 self.lost += int(np.count_nonzero(places == at))
@@ -312,8 +312,8 @@ def joined_args(payload: bytes | None, named: str, extras: Extras) -> str:
         if "\\" in text or any(f'"{key}"' in text for key in (*keys, *extras)):
             taken = _OBJECT.decode(text)
     if extras or taken:
-        mine = (json.loads(named) if named else {}) | dict(extras)
-        ours = _json({(f"recorder_{key}" if key in taken else key): value for key, value in mine.items()})[1:-1]
+        members = (json.loads(named) if named else {}) | dict(extras)
+        ours = _json({(f"recorder_{key}" if key in taken else key): value for key, value in members.items()})[1:-1]
     return f"{{{inner},{ours}}}" if inner and ours else f"{{{inner or ours}}}"
 
 
@@ -352,5 +352,5 @@ def step_column(steps: tuple[I64, I64], starts: I64) -> Column | None:
     if not len(times):
         return None
     place = np.searchsorted(times, starts, "right") - 1
-    found = np.where(place >= 0, numbers[place], log.NO_STEP).astype(np.int32)
-    return arrow.array(found, mask=found == log.NO_STEP)
+    step_numbers = np.where(place >= 0, numbers[place], log.NO_STEP).astype(np.int32)
+    return arrow.array(step_numbers, mask=step_numbers == log.NO_STEP)

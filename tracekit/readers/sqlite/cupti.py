@@ -218,6 +218,7 @@ def events(
         ledger.kept += block.count
         ledger.events_out += block.count
         yield event_batch(block.count, columns)
+    # Ids go on from table to table, so that no two rows of a file share one.
     ctx.base += last
 
 

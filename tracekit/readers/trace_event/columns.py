@@ -57,17 +57,17 @@ class Patterns:
         this string is the name of the event, and not one in args, nor the first of two.
         """
         shape = scan.shapes[code]
-        found = _NAME.search(shape)
-        if found is None or len(shape) > LONGEST:
+        name_match = _NAME.search(shape)
+        if name_match is None or len(shape) > LONGEST:
             return EventPlan(scan.object(int(scan.sample[code])))
-        start, end = found.span(1)
+        start, end = name_match.span(1)
         key = shape[:start], shape[end:]
         pattern = self._known.get(key)
         if pattern is not None:
-            return pattern.renamed(found[1])
+            return pattern.renamed(name_match[1])
         event = EventPlan(scan.object(int(scan.sample[code])))
         name = event.members.get("name")
-        if name is not None and event.place(name.start)[0] == start and name.raw == found[1]:
+        if name is not None and event.place(name.start)[0] == start and name.raw == name_match[1]:
             if len(self._known) >= MOST_PATTERNS:
                 self._known.clear()
             self._known[key] = event
@@ -201,8 +201,8 @@ class Planner:
         elif build.exact:
             consts.setdefault("args", build.args_text())
         elif build.whole_args:
-            own, whole = event.members["args"], True
-            self._new_segments.append((number, 0, *event.place(own.start), *event.place(own.end)))
+            args_member, whole = event.members["args"], True
+            self._new_segments.append((number, 0, *event.place(args_member.start), *event.place(args_member.end)))
         elif not build.odd:
             for start, end in build.segments():
                 self._new_segments.append((number, pieces, *event.place(start), *event.place(end)))
@@ -267,16 +267,16 @@ class Planner:
         builds = self._builds
         there = np.arange(len(plan))
         for kind in (IGNORED, DROPPED):
-            for number, mine in _by_plan(plan, np.flatnonzero(fate == kind)):
+            for number, rows in _by_plan(plan, np.flatnonzero(fate == kind)):
                 build = builds[number]
                 if kind == IGNORED:
-                    ledger.ignore(build.reason, len(mine))
+                    ledger.ignore(build.reason, len(rows))
                 else:
-                    ledger.drop(build.reason, len(mine), where=f"event {slab.numbers[mine[0]]}", text=build.why)
+                    ledger.drop(build.reason, len(rows), where=f"event {slab.numbers[rows[0]]}", text=build.why)
         if (noted := self._noted[plan]).any():
-            for number, mine in _by_plan(plan, np.flatnonzero(noted)):
+            for number, rows in _by_plan(plan, np.flatnonzero(noted)):
                 for code, text in builds[number].notes.items():
-                    ledger.note(code, text, len(mine), where=f"event {slab.numbers[mine[0]]}")
+                    ledger.note(code, text, len(rows), where=f"event {slab.numbers[rows[0]]}")
         kept = self._columns(slab, plan, there[fate == KEPT])
         ts = kept.columns["ts_ns"]
         if ts.null_count:
@@ -287,24 +287,24 @@ class Planner:
         return kept, self._columns(slab, plan, there[fate == FACT])
 
     def _columns(self, slab: Slab, plan: I64, at: I64) -> EventRows:
-        scan, own = slab.scan, plan[at]
+        scan, plans = slab.scan, plan[at]
         first = scan.first[at]
         if not len(at):
-            return EventRows(0, {"ts_ns": arrow.array([], pa.int64())}, own, self._builds, self._flags[own])
-        used, place = _distinct(own, len(self._builds))
+            return EventRows(0, {"ts_ns": arrow.array([], pa.int64())}, plans, self._builds, self._flags[plans])
+        used, place = _distinct(plans, len(self._builds))
         columns = {"event_id": arrow.array(slab.numbers[at])}
         for index, column in enumerate(TIMES):
-            columns[column] = self._times(scan, own, first, index, at, slab)
+            columns[column] = self._times(scan, plans, first, index, at, slab)
         states: Mask = np.any(self._state[used] != NULL, axis=0)
         for index, column in enumerate(NUMBERS):
             if states[index]:
-                columns[column] = self._integers(scan, own, first, index)
+                columns[column] = self._integers(scan, plans, first, index)
         for index, column in enumerate(TEXTS[:4]):
             if (texts := self._texts(index, used, place)) is not None:
                 columns[column] = texts
-        if (args := self._args(scan, own, first, scan.start[at])) is not None:
+        if (args := self._args(scan, plans, first, scan.start[at])) is not None:
             columns["args"] = unescaped(args) if any(b"\\u" in shape for shape in scan.shapes) else args
-        return EventRows(len(at), columns, own, self._builds, self._flags[own], (used, place))
+        return EventRows(len(at), columns, plans, self._builds, self._flags[plans], (used, place))
 
     def _integers(self, scan: Scan, plan: I64, first: I64, index: int) -> Column:
         state = self._state[plan, index]

@@ -60,9 +60,9 @@ class ChromeReading:
         self, reading: EventReading, dialect: Dialect, per_unit: int = 1000, *, look: type[FilePrescan] = FilePrescan
     ) -> None:
         self.reading, self.dialect = reading, dialect
-        own = look(reading, dialect)
-        self._special = own.special
-        self._planner = Planner(own, reading.ledger, per_unit)
+        patterns = look(reading, dialect)
+        self._special = patterns.special
+        self._planner = Planner(patterns, reading.ledger, per_unit)
         self._pairs = Pairs(reading.ledger)
         self._cats: dict[str, int] = {}
         self._ranks = events.RankLabels(reading.run, reading.options.source)
@@ -102,28 +102,28 @@ class ChromeReading:
         devices = {pid: int(m[1]) for pid, text in names.processes.items() if (m := pattern.fullmatch(text))}
         pid, known = rows.ints("pid")
         _, timed = rows.ints("dur_ns")
-        mine = known & timed & np.isin(pid, list(devices))
-        if not mine.any():
+        of_device = known & timed & np.isin(pid, list(devices))
+        if not of_device.any():
             return
         columns, count = rows.columns, rows.count
         device = np.array([devices.get(p, 0) for p in pid.tolist()], np.int32)
         stated = events.filled(columns.get("device"), count, pa.int32())
-        columns["device"] = events.where(mine, arrow.array(device), stated)
+        columns["device"] = events.where(of_device, arrow.array(device), stated)
         tid = events.filled(columns.get("tid"), count, pa.int64())
-        columns["stream"] = events.where(mine, tid, arrow.nulls(count, pa.int64()))
-        columns["tid"] = events.where(mine, arrow.nulls(count, pa.int64()), tid)
-        columns["pid"] = events.where(mine, arrow.nulls(count, pa.int64()), columns["pid"])
+        columns["stream"] = events.where(of_device, tid, arrow.nulls(count, pa.int64()))
+        columns["tid"] = events.where(of_device, arrow.nulls(count, pa.int64()), tid)
+        columns["pid"] = events.where(of_device, arrow.nulls(count, pa.int64()), columns["pid"])
         name = columns.get("name")
         texts = [""] * count if name is None else [n or "" for n in arrow.optional_texts(name)]
         kinds = columns["kind"].to_pylist()
         copies: list[str | None] = columns["copy_kind"].to_pylist() if "copy_kind" in columns else [None] * count
-        for at in np.flatnonzero(mine).tolist():
+        for at in np.flatnonzero(of_device).tolist():
             kinds[at], copies[at] = _device_work(texts[at])
         columns["kind"] = arrow.encoded(arrow.array([str(k) for k in kinds], pa.string()))
         if any(copies):
             columns["copy_kind"] = arrow.encoded(arrow.array(copies, pa.string()))
         for number, of in devices.items():
-            if number in pid[mine]:
+            if number in pid[of_device]:
                 self.reading.run.devices[self.reading.options.source, of] = names.processes[number]
 
     def _take_pairs(self, rows: EventRows) -> None:
@@ -143,18 +143,18 @@ class ChromeReading:
 
     def _series(self, rows: EventRows) -> Iterator[pa.RecordBatch]:
         """Yield a row for each series of counters that have several."""
-        made = RowBuilder()
+        series_rows = RowBuilder()
         table = {name: column.to_pylist() for name, column in rows.columns.items() if name not in SCRATCH}
         for at in range(rows.count):
             build = rows.builds[int(rows.plan[at])]
             row = {name: values[at] for name, values in table.items()}
-            own, row["source"] = row.get("name") or "", self.reading.options.source
+            counter_name, row["source"] = row.get("name") or "", self.reading.options.source
             for key, value in build.series:
-                name = f"{own} {key}" if own else key
-                made.add(**row | {"name": name, "raw_name": own or None, "value": value})
+                name = f"{counter_name} {key}" if counter_name else key
+                series_rows.add(**row | {"name": name, "raw_name": counter_name or None, "value": value})
         self.reading.ledger.kept += rows.count
-        self.reading.ledger.events_out += len(made)
-        yield made.take()
+        self.reading.ledger.events_out += len(series_rows)
+        yield series_rows.take()
 
     def _name_everything(self) -> None:
         reading = self.reading
@@ -162,9 +162,9 @@ class ChromeReading:
         run.processes.update({(source, pid): text for pid, text in names.processes.items()})
         for (pid, tid), text in names.threads.items():
             pattern = self.dialect.device
-            found = pattern.fullmatch(names.processes.get(pid, "")) if pattern else None
-            if found:
-                run.streams[source, int(found[1]), tid] = text
+            device_name = pattern.fullmatch(names.processes.get(pid, "")) if pattern else None
+            if device_name:
+                run.streams[source, int(device_name[1]), tid] = text
             else:
                 run.threads[source, pid, tid] = text
         self._special.names()

@@ -145,10 +145,9 @@ class Pairs:
         rows = match.table.select(schema.EVENTS.names)
         rows = arrow.take(rows, begin)
         dur = np.where(known, match.ts[end] - match.ts[begin], 0)
-        place = rows.schema.get_field_index
-        rows = rows.set_column(place("dur_ns"), schema.EVENTS.field("dur_ns"), arrow.array(dur, mask=~known))
+        rows = arrow.with_column(rows, "dur_ns", arrow.array(dur, mask=~known))
         args = _joined_args(match.table.column("args").to_pylist(), begin, end)
-        rows = rows.set_column(place("args"), schema.EVENTS.field("args"), arrow.array(args, pa.string()))
+        rows = arrow.with_column(rows, "args", arrow.array(args, pa.string()))
         yield from rows.replace_schema_metadata(schema.EVENTS.metadata).to_batches(max_chunksize=BATCH_ROWS)
 
     def _account(self, match: _Match, begin: I64) -> None:
@@ -173,7 +172,7 @@ class _Match:
         self.ts: I64 = self.table.column("ts_ns").to_numpy()
         self.seq: I64 = self.table.column("seq").to_numpy()
         self.begins: Mask = self.table.column("begins").to_numpy() != 0
-        self.name = _codes(self.table)
+        self.name = arrow.codes(self.table.column("name").chunks[0]).astype(np.int64)
         self.partner: I64 = np.full(len(self.ts), -1, np.int64)
         self.lost = np.empty(0, np.int64)
 
@@ -217,10 +216,6 @@ class _Rule:
 
 def _together(tables: list[pa.Table]) -> pa.Table:
     return concat(tables, WAITING).combine_chunks()
-
-
-def _codes(table: pa.Table) -> I64:
-    return arrow.codes(table.column("name").chunks[0]).astype(np.int64)
 
 
 def _last_lane(table: pa.Table) -> int:

@@ -216,12 +216,12 @@ class Taken:
         before: list[XPlaneLine] = []
         behind: list[XPlaneLine] = []
         for line in self.lines:
-            own = min(left, line.count)
-            left -= own
-            if own:
-                before.append(replace(line, count=own))
-            if own < line.count:
-                behind.append(replace(line, first=line.first + own, count=line.count - own))
+            taken = min(left, line.count)
+            left -= taken
+            if taken:
+                before.append(replace(line, count=taken))
+            if taken < line.count:
+                behind.append(replace(line, first=line.first + taken, count=line.count - taken))
         return Taken(self.plane, before, self.events[:middle]), Taken(self.plane, behind, self.events[middle:])
 
 
@@ -316,10 +316,10 @@ def _looks_like_a_field(data: bytes, at: int) -> int:
 
 def _after(data: bytes, place: int) -> int:
     """Return where a field ends. Raises: ValueError for what is none."""
-    found = next(fields_of(data, place))
-    if found.wire not in (VARINT, BYTES) or found.end > len(data):
+    next_field = next(fields_of(data, place))
+    if next_field.wire not in (VARINT, BYTES) or next_field.end > len(data):
         raise ValueError("no message")
-    return found.end
+    return next_field.end
 
 
 def _head(data: bytes, bounds: list[int]) -> ProtobufMessage:
@@ -490,12 +490,14 @@ class XPlaneBatch:
         """Return kinds, and directions of copies."""
         role = self.role[keep]
         pairs, place = distinct(role * len(self.names) + self.name[keep])
-        found = [kind_of(_ROLES[pair // len(self.names)], self.names[pair % len(self.names)]) for pair in pairs]
-        codes = np.array([_KINDS.index(kind) for kind, _ in found], np.int32)[place]
+        kinds_of_pairs = [
+            kind_of(_ROLES[pair // len(self.names)], self.names[pair % len(self.names)]) for pair in pairs
+        ]
+        codes = np.array([_KINDS.index(kind) for kind, _ in kinds_of_pairs], np.int32)[place]
         for at in np.unique(self.line[keep[role == _ROLES.index(PlaneRole.OPS)]]).tolist():
             rows = np.flatnonzero(self.line[keep] == at)
-            own = rows[_encloses(self.offset[keep[rows]], self.behind[keep[rows]])]
-            codes[own] = _KINDS.index(Kind.OTHER)
+            enclosing = rows[_encloses(self.offset[keep[rows]], self.behind[keep[rows]])]
+            codes[enclosing] = _KINDS.index(Kind.OTHER)
         host = role == _ROLES.index(PlaneRole.HOST)
         if host.any() and "hlo_op" in self.plane.keys.values():
             # Ops of XLA, run by a CPU: their stats name the op.
@@ -508,7 +510,7 @@ class XPlaneBatch:
         if "step" in self.members.columns:
             codes[host & self.members.columns["step"][1][keep]] = _KINDS.index(Kind.STEP)
         kinds = pa.DictionaryArray.from_arrays(codes, arrow.array([str(kind) for kind in _KINDS]))
-        copies = [direction for _, direction in found]
+        copies = [direction for _, direction in kinds_of_pairs]
         if not any(copies):
             return kinds, None
         return kinds, arrow.take(arrow.array(copies, pa.string()), place)
@@ -516,12 +518,12 @@ class XPlaneBatch:
 
 def _encloses(start: I64, end: I64) -> Mask:
     """Return which ranges of a line have another one within them."""
-    found = np.zeros(len(start), np.bool_)
+    encloses = np.zeros(len(start), np.bool_)
     real = np.flatnonzero(end > start)
     order = real[np.lexsort((-end[real], start[real]))]
     first, then = order[:-1], order[1:]
-    found[first] = (start[then] < end[first]) & (end[then] <= end[first])
-    return found
+    encloses[first] = (start[then] < end[first]) & (end[then] <= end[first])
+    return encloses
 
 
 # Events of an XSpace: the lines of a plane together, some ten thousand events at a time.
@@ -594,11 +596,11 @@ class _XPlaneReading:
         """Return the number of the thread or stream of a line, and name it."""
         source, text = self.options.source, line.name
         if plane.device is None:
-            own = plane.name == "/host:CPU" and line.number < FIRST_TEXT_ID
-            tid = self.tids.number(line.number if own else f"{plane.name} {line.number}")
+            is_plain = plane.name == "/host:CPU" and line.number < FIRST_TEXT_ID
+            tid = self.tids.number(line.number if is_plain else f"{plane.name} {line.number}")
             self.run.threads[source, None, tid] = text if line.role is PlaneRole.HOST else f"{plane.name} {text}"
             return tid
-        own = not plane.part and line.number < FIRST_TEXT_ID
-        stream = self.streams.number(line.number if own else f"{plane.name} {line.number}")
+        is_plain = not plane.part and line.number < FIRST_TEXT_ID
+        stream = self.streams.number(line.number if is_plain else f"{plane.name} {line.number}")
         self.run.streams[source, plane.device, stream] = f"{text} ({plane.name})" if plane.part else text
         return stream

@@ -16,6 +16,8 @@ from tracekit.render.figures import Chart, chart
 from tracekit.render.page import shell
 from tracekit.render.page.shell import MOST_ROWS, Sheet, sheet
 
+__all__ = ["BatchPage", "Link", "Trend", "render"]
+
 
 @dataclass(frozen=True, slots=True)
 class Link:

@@ -32,6 +32,8 @@ from tracekit.model.report import Cell, Column, Curve, Heat, Report, ReportTable
 from tracekit.model.timeline import CriticalPath, Timeline
 from tracekit.model.units import Unit
 
+__all__ = ["PAGE_HEAD", "PROSE", "SHORT", "is_page", "packed", "page_report", "part_of", "report_in"]
+
 FORMAT = 1
 """Version of the form of the data. A page of another version is refused by name."""
 MOST_BYTES = 1 << 29

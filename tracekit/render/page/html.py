@@ -26,6 +26,8 @@ from tracekit.render.page.tables import cell_link, table_html
 from tracekit.render.page.timeline import TimelineData, timeline_data
 from tracekit.render.screen import screen as words_of
 
+__all__ = ["RENDERER"]
+
 LEAST_CONTENTS = 4
 """Pages with at least this many sections have a table of contents."""
 

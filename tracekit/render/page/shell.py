@@ -29,6 +29,8 @@ from tracekit.render.prose import levels
 if TYPE_CHECKING:
     import jinja2
 
+__all__ = ["MOST_ROWS", "Sheet", "Use", "asset", "assets", "filled", "sheet", "templates", "unpacker", "written"]
+
 # Tables of a report for the templates: each cell with its text, its exact value and its tooltip.
 
 

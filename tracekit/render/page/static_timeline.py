@@ -19,6 +19,8 @@ from tracekit.model.timeline import Timeline, TimelineLane
 from tracekit.model.units import percent, short_span
 from tracekit.render.figures import color_of
 
+__all__ = ["HEIGHT", "MOST_CHARACTERS", "MOST_ROWS", "Still", "still"]
+
 COLUMNS = 240
 """Columns of a picture. One that would be too large has fewer."""
 HEIGHT = 20

@@ -17,6 +17,8 @@ from tracekit.render.cells import columns_to_scale
 from tracekit.render.page.data import PROSE
 from tracekit.render.prose import levels
 
+__all__ = ["FIRST_ROWS", "cell_link", "table_html"]
+
 FIRST_ROWS = 10
 """Rows of a table that are in the page as HTML."""
 MOST_COLUMNS = 10

@@ -24,6 +24,8 @@ from tracekit.model.timeline import KINDS_OF, Argument, CriticalPath, LaneEvents
 from tracekit.render.base import RenderOptions
 from tracekit.render.figures import color_of, dark_of
 
+__all__ = ["TimelineData", "deflated", "planes", "timeline_data", "zigzag"]
+
 # Columns of whole numbers as text: byte planes, deflated, base64. What the page's scripts decode.
 #
 # A plane holds one byte of each number, the lowest first; before the planes stands their number. So the high bytes of

@@ -71,8 +71,8 @@ class Parts:
 
     def values(self, name: str) -> list[int]:
         """Return one part, an integer a window."""
-        found: list[int] = getattr(self, name).tolist()
-        return found
+        values: list[int] = getattr(self, name).tolist()
+        return values
 
     def together(self) -> Parts:
         """Return the parts of all windows added up, as one window."""
@@ -81,8 +81,8 @@ class Parts:
 
     def overlap(self) -> list[int]:
         """Return the communication that compute hides."""
-        found: list[int] = (self.communication - self.exposed_comm).tolist()
-        return found
+        hidden: list[int] = (self.communication - self.exposed_comm).tolist()
+        return hidden
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,15 +128,15 @@ def device_parts(index: TraceIndex) -> tuple[DeviceParts, ...]:
     work = all_work(index)
     steps = step_windows.host_steps(index, devices.places)
     launched = launches.launches_of(index, devices.rows)
-    found = []
+    parts = []
     for number, (device, whole, active) in enumerate(_whole(work)):
         windows = step_windows.windows_on(devices, device, steps, launched)
         together = None
         if windows:
             edges = merge(np.concatenate([w.begins for w in windows]), np.concatenate([w.ends for w in windows]))
             together = work.of(number).parts(*edges).together() if length(edges) else None
-        found.append(DeviceParts(device, whole, together, active, int(whole.span[0] - whole.idle[0])))
-    return tuple(found)
+        parts.append(DeviceParts(device, whole, together, active, int(whole.span[0] - whole.idle[0])))
+    return tuple(parts)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -217,11 +217,11 @@ def compute(index: TraceIndex, options: ViewOptions) -> Section:
     devices = _devices.find(index)
     if not devices.devices:
         return totals.no_device_work(index, VIEW.name, _TITLE, options, devices.notes)
-    found = device_parts(index)
-    parts = [each.span for each in found]
-    table = _device_table(devices, found, options)
+    each_device = device_parts(index)
+    parts = [each.span for each in each_device]
+    table = _device_table(devices, each_device, options)
     if index.was_given(device_parts):
-        steps, notes = None, _step_notes(devices, sum(each.steps is None for each in found))
+        steps, notes = None, _step_notes(devices, sum(each.steps is None for each in each_device))
     else:
         steps, notes = _step_table(all_work(index), options)
     tables = (table, *([steps] if steps else []))
@@ -259,14 +259,14 @@ def _part_columns(parts: Sequence[Parts]) -> list[Column]:
     ]
 
 
-def _device_table(devices: Devices, found: Sequence[DeviceParts], options: ViewOptions) -> ReportTable:
-    active = [each.active for each in found]
+def _device_table(devices: Devices, each_device: Sequence[DeviceParts], options: ViewOptions) -> ReportTable:
+    active = [each.active for each in each_device]
     chosen = list(devices.devices)
     columns = [
         *devices.identity(chosen),
-        *_part_columns([each.span for each in found]),
+        *_part_columns([each.span for each in each_device]),
         _SHOWN["active"].column(active, 6),
-        _SHOWN["idle_active"].column([each.active - each.busy for each in found], 6),
+        _SHOWN["idle_active"].column([each.active - each.busy for each in each_device], 6),
     ]
     places: list[tuple[Cell, ...]] = [(place,) for place in range(len(chosen))]
     return tabulate.finish(
@@ -288,13 +288,13 @@ def _step_table(work: AllWork, options: ViewOptions) -> tuple[ReportTable | None
     for number, device in enumerate(devices.devices):
         windows = step_windows.windows_on(devices, device, steps, launched)
         without += not windows
-        for found in windows:
-            by_host |= not found.by_launch
-            ahead |= found.ahead
-            parts.append(work.of(number).parts(found.begins, found.ends))
-            chosen += [device] * found.begins.size
-            processes += [found.steps.pid] * found.begins.size
-            numbers += found.steps.numbers
+        for window in windows:
+            by_host |= not window.by_launch
+            ahead |= window.ahead
+            parts.append(work.of(number).parts(window.begins, window.ends))
+            chosen += [device] * window.begins.size
+            processes += [window.steps.pid] * window.begins.size
+            numbers += window.steps.numbers
     notes = _notes_on_steps(devices, without)
     if not chosen:
         return None, notes
@@ -365,16 +365,16 @@ def _define(index: TraceIndex, _: ViewOptions, row: Mapping[str, Cell], column: 
         return None
     devices = _devices.find(index)
     identity = devices.identity(list(devices.devices))
-    mine = [
+    of_row = [
         i for i in range(len(devices.devices)) if all(row.get(c.name, c.values[i]) == c.values[i] for c in identity)
     ]
     work = all_work(index)
 
     def part(name: str) -> Quantity:
-        pieces = [_pieces(name, devices.devices[i], work.of(i)) for i in mine]
+        pieces = [_pieces(name, devices.devices[i], work.of(i)) for i in of_row]
         starts, ends = (np.concatenate([np.zeros(0, np.int64), *times]) for times in zip(*pieces, strict=True))
-        number = np.repeat(np.array(mine, np.int64), [piece[0].size for piece in pieces])
-        at = [_running(devices, devices.devices[i], piece[0]) for i, piece in zip(mine, pieces, strict=True)]
+        number = np.repeat(np.array(of_row, np.int64), [piece[0].size for piece in pieces])
+        at = [_running(devices, devices.devices[i], piece[0]) for i, piece in zip(of_row, pieces, strict=True)]
         rows = np.concatenate([np.zeros(0, np.int64), *at]) if name not in _NO_ROW else np.full(starts.size, -1)
         first = np.array([devices.rows[device.positions[0]] for device in devices.devices])
         return Quantity(_WORDS[name], "sum", rows, starts, ends, number, by_clock(index).codes[first[number]])
@@ -412,8 +412,8 @@ def _running(devices: Devices, device: IndexedDevice, at: I64) -> I64:
     order = np.argsort(starts, kind="stable")
     last = np.maximum.accumulate(ends[order])
     longest = np.maximum.accumulate(np.where(ends[order] == last, np.arange(order.size), 0))
-    found: I64 = devices.rows[device.positions[order[longest[np.searchsorted(starts[order], at, "right") - 1]]]]
-    return found
+    running: I64 = devices.rows[device.positions[order[longest[np.searchsorted(starts[order], at, "right") - 1]]]]
+    return running
 
 
 _SHOWS = (

@@ -56,18 +56,18 @@ def compute(index: TraceIndex, options: ViewOptions) -> Section:
     if not devices.devices:
         return totals.no_device_work(index, VIEW.name, _TITLE, options, devices.notes)
     launched = launches.launches_of(index, devices.rows)
-    found = find_gaps(index, by_stream=options.thread_sep)
+    gaps = find_gaps(index, by_stream=options.thread_sep)
     more = [
         *devices.notes,
         *launched.notes(),
         *totals.both_note(index, DEVICE_WORK, "device"),
         *tabulate.option_notes(options),
     ]
-    if not found.starts.size:
+    if not gaps.starts.size:
         return Section(VIEW.name, _TITLE, notes=("no device was idle: there is no gap", *more))
-    host = _running(index, found, HOST_RANGES)
-    largest, cut = _gap_table(devices, found, host, options)
-    tables = (_cause_table(devices, found, options), _range_table(index, found, host, options), largest)
+    host = _running(index, gaps, HOST_RANGES)
+    largest, cut = _gap_table(devices, gaps, host, options)
+    tables = (_cause_table(devices, gaps, options), _range_table(index, gaps, host, options), largest)
     notes = [
         "of a stream: between its first start and last end"
         if options.thread_sep
@@ -75,41 +75,41 @@ def compute(index: TraceIndex, options: ViewOptions) -> Section:
         *([cut] if cut else []),
         *more,
     ]
-    return Section(VIEW.name, _TITLE, tables, figures=_bars(found), notes=tuple(notes))
+    return Section(VIEW.name, _TITLE, tables, figures=_bars(gaps), notes=tuple(notes))
 
 
-def _running(index: TraceIndex, found: Gaps, kinds: frozenset[Kind]) -> I64:
+def _running(index: TraceIndex, gaps: Gaps, kinds: frozenset[Kind]) -> I64:
     """Return for each gap the row of the innermost range of these kinds on the launching thread; -1 for none."""
     timed = index.has("dur_ns")
     ranges = np.flatnonzero(index.kind_mask(kinds) & timed)
-    asked = np.flatnonzero(found.launch >= 0)
-    result = np.full(found.starts.size, -1, np.int64)
+    asked = np.flatnonzero(gaps.launch >= 0)
+    result = np.full(gaps.starts.size, -1, np.int64)
     if ranges.size and asked.size:
-        lanes = keys_of(index, np.concatenate((ranges, found.launch[asked])), THREAD)
-        at = innermost(lanes[: ranges.size], *times_of(index, ranges), lanes[ranges.size :], found.middle[asked])
+        lanes = keys_of(index, np.concatenate((ranges, gaps.launch[asked])), THREAD)
+        at = innermost(lanes[: ranges.size], *times_of(index, ranges), lanes[ranges.size :], gaps.middle[asked])
         result[asked] = np.append(ranges, -1)[at]
     return result
 
 
-def _cause_table(devices: Devices, found: Gaps, options: ViewOptions) -> ReportTable:
-    groups = grouping.group_by(grouping.Key(found.lane, range(len(found.owners))), grouping.Key(found.cause, CAUSES))
-    of = grouping.statistics(groups, found.ends - found.starts)
+def _cause_table(devices: Devices, gaps: Gaps, options: ViewOptions) -> ReportTable:
+    groups = grouping.group_by(grouping.Key(gaps.lane, range(len(gaps.owners))), grouping.Key(gaps.cause, CAUSES))
+    of = grouping.statistics(groups, gaps.ends - gaps.starts)
     lanes = [lane for lane in groups.labels[0] if isinstance(lane, int)]
     blocks: list[tuple[Cell, ...]] = [(lane,) for lane in lanes]
     columns = [
-        *_owner_columns(devices, found, lanes, options),
+        *_owner_columns(devices, gaps, lanes, options),
         _SHOWN["cause"].column(groups.labels[1]),
         *(replace(c, title="Gaps") if c.name == "calls" else c for c in tabulate.statistic_columns(of, blocks)),
     ]
     return tabulate.finish("causes", "Idle time by cause, of the run", columns, options, blocks=blocks)
 
 
-def _range_table(index: TraceIndex, found: Gaps, host: I64, options: ViewOptions) -> ReportTable:
+def _range_table(index: TraceIndex, gaps: Gaps, host: I64, options: ViewOptions) -> ReportTable:
     """Return the idle time of all devices by cause and by what the launching thread was in."""
     names = index.key("name", np.maximum(host, 0))
     names = grouping.Key(np.where(host >= 0, names.codes, 0), names.labels)
-    groups = grouping.group_by(grouping.Key(found.cause, CAUSES), names)
-    of = grouping.statistics(groups, found.ends - found.starts)
+    groups = grouping.group_by(grouping.Key(gaps.cause, CAUSES), names)
+    of = grouping.statistics(groups, gaps.ends - gaps.starts)
     columns = [
         _SHOWN["host_range"].column(groups.labels[1]),
         _SHOWN["cause"].column(groups.labels[0]),
@@ -118,30 +118,30 @@ def _range_table(index: TraceIndex, found: Gaps, host: I64, options: ViewOptions
     return tabulate.finish("ranges", "Idle time by what the host was in", columns, options)
 
 
-def _owner_columns(devices: Devices, found: Gaps, lanes: list[int], options: ViewOptions) -> list[Column]:
-    columns = devices.identity([found.owners[lane][0] for lane in lanes])
+def _owner_columns(devices: Devices, gaps: Gaps, lanes: list[int], options: ViewOptions) -> list[Column]:
+    columns = devices.identity([gaps.owners[lane][0] for lane in lanes])
     if options.thread_sep:
-        if len({context for _, context, _ in found.owners}) > 1:
-            columns.append(_SHOWN["context"].column([found.owners[lane][1] for lane in lanes], 2))
-        columns.append(_SHOWN["stream"].column([found.owners[lane][2] for lane in lanes]))
+        if len({context for _, context, _ in gaps.owners}) > 1:
+            columns.append(_SHOWN["context"].column([gaps.owners[lane][1] for lane in lanes], 2))
+        columns.append(_SHOWN["stream"].column([gaps.owners[lane][2] for lane in lanes]))
     return columns
 
 
-def _gap_table(devices: Devices, found: Gaps, host: I64, options: ViewOptions) -> tuple[ReportTable, str]:
+def _gap_table(devices: Devices, gaps: Gaps, host: I64, options: ViewOptions) -> tuple[ReportTable, str]:
     """Return the largest gaps, and the sentence that says of how many."""
-    index, length = devices.index, found.ends - found.starts
+    index, length = devices.index, gaps.ends - gaps.starts
     count = max(options.top, MOST_GAPS)
-    chosen = np.lexsort((found.starts, found.lane, -length))[:count]
-    lanes = found.lane[chosen].tolist()
+    chosen = np.lexsort((gaps.starts, gaps.lane, -length))[:count]
+    lanes = gaps.lane[chosen].tolist()
     work = np.append(devices.rows, -1)
-    after, before, launch = work[found.after[chosen]], work[found.before[chosen]], found.launch[chosen]
-    first_row = np.array([devices.rows[found.owners[lane][0].positions[0]] for lane in lanes], np.int64)
-    user = _running(index, found, USER_RANGES)[chosen]
+    after, before, launch = work[gaps.after[chosen]], work[gaps.before[chosen]], gaps.launch[chosen]
+    first_row = np.array([devices.rows[gaps.owners[lane][0].positions[0]] for lane in lanes], np.int64)
+    user = _running(index, gaps, USER_RANGES)[chosen]
     columns = [
         _SHOWN["gap"].column(length[chosen].tolist()),
-        _SHOWN["at"].column(since_origin(index, first_row, found.starts[chosen]).tolist(), 1),
-        _SHOWN["cause"].column([CAUSES[c] for c in found.cause[chosen].tolist()]),
-        *_owner_columns(devices, found, lanes, options),
+        _SHOWN["at"].column(since_origin(index, first_row, gaps.starts[chosen]).tolist(), 1),
+        _SHOWN["cause"].column([CAUSES[c] for c in gaps.cause[chosen].tolist()]),
+        *_owner_columns(devices, gaps, lanes, options),
         _SHOWN["host_range"].column(_names(index, host[chosen]), 1),
         _SHOWN["user_range"].column(_names(index, user), 2),
         _SHOWN["next"].column(_names(index, after), 3),
@@ -165,9 +165,9 @@ def _event_ids(index: TraceIndex, rows: I64) -> list[Cell]:
     return [number if row >= 0 else None for row, number in zip(rows.tolist(), ids, strict=True)]
 
 
-def _bars(found: Gaps) -> tuple[Bar, ...]:
-    length = found.ends - found.starts
-    parts = [(cause, int(length[found.cause == place].sum())) for place, cause in enumerate(CAUSES)]
+def _bars(gaps: Gaps) -> tuple[Bar, ...]:
+    length = gaps.ends - gaps.starts
+    parts = [(cause, int(length[gaps.cause == place].sum())) for place, cause in enumerate(CAUSES)]
     return (Bar("Idle time by cause, of the run", Unit.NS, tuple(parts)),) if any(part for _, part in parts) else ()
 
 

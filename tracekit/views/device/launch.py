@@ -121,11 +121,11 @@ def _by_name(devices: Devices, times: LaunchTimes, options: ViewOptions) -> Repo
     groups = grouping.group_by(index.key("name", rows), index.key("kind", rows))
     whole = grouping.statistics(groups, times.work)
     first = times.first
-    own = grouping.Groups(groups.codes[first], groups.count, groups.labels)
-    call, queue = (grouping.statistics(own, values[first]) for values in (times.call, times.queue))
+    first_groups = grouping.Groups(groups.codes[first], groups.count, groups.labels)
+    call, queue = (grouping.statistics(first_groups, values[first]) for values in (times.call, times.queue))
 
     def count(rows: Mask) -> list[int]:
-        found: list[int] = np.bincount(own.codes[rows[first]], minlength=groups.count).tolist()
+        found: list[int] = np.bincount(first_groups.codes[rows[first]], minlength=groups.count).tolist()
         return found
 
     launches = call.calls.tolist()
@@ -162,10 +162,10 @@ def _columns(times: Grouped, part: str) -> list[Column]:
             f"{part}_{name}",
             f"{word} {name}",
             Unit.NS,
-            [value if is_there else None for value, is_there in zip(found.tolist(), some, strict=True)],
+            [value if is_there else None for value, is_there in zip(figures.tolist(), some, strict=True)],
             priority,
         )
-        for name, found, priority in values
+        for name, figures, priority in values
     ]
 
 
@@ -174,11 +174,11 @@ def _queues(devices: Devices, times: LaunchTimes, options: ViewOptions) -> Repor
     owner = np.zeros(devices.rows.size, np.int64)
     for number, device in enumerate(devices.devices):
         owner[device.positions] = number
-    mine = times.positions[times.first]
-    index, rows = devices.index, devices.rows[mine]
+    launched = times.positions[times.first]
+    index, rows = devices.index, devices.rows[launched]
     keys = (index.key(column, rows) for column in ("context", "stream"))
-    groups = grouping.group_by(grouping.Key(owner[mine], range(len(devices.devices))), *keys)
-    starts = np.maximum(devices.starts[mine], times.begun[times.first])
+    groups = grouping.group_by(grouping.Key(owner[launched], range(len(devices.devices))), *keys)
+    starts = np.maximum(devices.starts[launched], times.begun[times.first])
     begun, call, work = times.begun[times.first], times.call[times.first], times.work[times.first]
     launches = np.bincount(groups.codes, minlength=groups.count).tolist()
     each = np.split(np.argsort(groups.codes, kind="stable"), np.cumsum(launches)[:-1])

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from tracekit.index import collectives
-from tracekit.index.grouping import plural
 from tracekit.model.arrow import I64
+from tracekit.model.display import plural
 from tracekit.model.report import Cell, Finding
 from tracekit.model.units import Unit
 from tracekit.views.findings._facts import Bound, Facts, RuleResult, how, size, span, sure, whole_percent
@@ -45,7 +45,7 @@ def low_bandwidth(facts: Facts) -> RuleResult:
             Finding(
                 "low bandwidth",
                 facts.label(owner),
-                f"{plural('collective', calls)} {name} of {size(message)} reach {_rate(each) / 1e9:.3g} GB/s of bus "
+                f"{plural(calls, 'collective')} {name} of {size(message)} reach {_rate(each) / 1e9:.3g} GB/s of bus "
                 f"bandwidth at best, {whole_percent(_rate(each) / most)} of the {most / 1e9:.3g} GB/s that the same "
                 f"ranks reach with another size ({span(total)} in them).",
                 tuple(

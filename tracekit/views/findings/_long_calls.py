@@ -7,10 +7,10 @@ import re
 import numpy as np
 
 from tracekit.analysis.intervals import Ranges, intersection, length, merge
-from tracekit.index.grouping import plural
 from tracekit.index.launches import named as named_like
 from tracekit.index.steps import covered
 from tracekit.model.arrow import I64, Mask
+from tracekit.model.display import plural
 from tracekit.model.report import Finding
 from tracekit.model.schema import API_CALLS, USER_RANGES, Kind
 from tracekit.model.units import Unit
@@ -130,7 +130,7 @@ def long_calls(facts: Facts) -> RuleResult:
             Finding(
                 LONG_CALLS_NAME,
                 facts.label(owner),
-                f"{plural('long API call', mine.size)} after the first work "
+                f"{plural(mine.size, 'long API call')} after the first work "
                 f"{'takes' if mine.size == 1 else 'take'} {span(length(taken))}, and the device has no work "
                 f"meanwhile: {_by_name(facts, mine)}."
                 + (
@@ -173,12 +173,12 @@ def _by_name(facts: Facts, rows: I64) -> str:
     np.add.at(took, place, facts.lengths[rows])
     order = np.argsort(-took, kind="stable")
     shown = [
-        f"{named(names[int(used[at])]) if used[at] >= 0 else 'without a name'} ({plural('time', int(count[at]))}, "
+        f"{named(names[int(used[at])]) if used[at] >= 0 else 'without a name'} ({plural(int(count[at]), 'time')}, "
         f"{span(int(took[at]))})"
         for at in order[:_SHOWN].tolist()
     ]
     more = order.size - _SHOWN
-    return ", ".join(shown) + (f" and {plural('other name', more)}" if more > 0 else "")
+    return ", ".join(shown) + (f" and {plural(more, 'other name')}" if more > 0 else "")
 
 
 def compiling(facts: Facts) -> tuple[I64, bool]:
@@ -260,7 +260,7 @@ def compilation(facts: Facts) -> RuleResult:
             Finding(
                 COMPILATION_NAME,
                 facts.label(owner),
-                f"The program compiles {plural('time', outer.size)} after its first work, for {span(length(taken))} "
+                f"The program compiles {plural(outer.size, 'time')} after its first work, for {span(length(taken))} "
                 f"in all: {_by_name(facts, mine)}. The device has work for {span(busy)} of that time.",
                 tuple(cells),
                 facts.ids(outer),

@@ -15,9 +15,9 @@ import numpy as np
 from tracekit.analysis.intervals import Ranges, difference, length, merge, union
 from tracekit.analysis.path_graph import PathPart
 from tracekit.index import gaps as _gaps
-from tracekit.index.grouping import plural
 from tracekit.index.steps import covered
 from tracekit.model.arrow import I64, Mask
+from tracekit.model.display import plural
 from tracekit.model.report import Finding
 from tracekit.model.schema import API_CALLS, Kind
 from tracekit.model.units import Unit
@@ -183,7 +183,7 @@ def _finding(facts: Facts, owner: int, name: str, pieces: I64, bound: Bound) -> 
     busy = merge(facts.work.starts[mine], (facts.work.starts + facts.work.durations)[mine])
     quiet = length(difference(within, busy)) / max(length(within), 1)
     often = (
-        "once" if rows.size == 1 else f"{plural('time', rows.size)}, {span(int(np.median(each)))} each in the median"
+        "once" if rows.size == 1 else f"{plural(rows.size, 'time')}, {span(int(np.median(each)))} each in the median"
     )
     return Finding(
         "long operator",

@@ -7,10 +7,11 @@ import re
 import numpy as np
 
 from tracekit.analysis.intervals import Ranges, difference, intersection, length, merge, union, union_length_by
-from tracekit.index.grouping import group_by, plural
+from tracekit.index.grouping import group_by
 from tracekit.index.pauses import Pauses
 from tracekit.index.steps import covered
 from tracekit.model.arrow import I64, Mask
+from tracekit.model.display import plural
 from tracekit.model.report import Finding
 from tracekit.model.schema import API_CALLS, DEVICE_WORK, Kind
 from tracekit.model.units import Unit
@@ -262,7 +263,7 @@ def _claim(facts: Facts, owner: int, pauses: Pauses, runs: str, held: str = "") 
     idle = percent(float(pauses.idle.sum() / lengths.sum()))
     before, after = (named(facts.name_of(int(rows[longest]))) for rows in (pauses.before, pauses.after))
     return (
-        f"{plural('time', lengths.size)} for {span(int(lengths.sum()))} in all"
+        f"{plural(lengths.size, 'time')} for {span(int(lengths.sum()))} in all"
         f"{_steps(facts, owner, pauses)}{held}: no {runs} runs on the threads that launch, and the device is "
         f"idle for {idle} of that time. The longest pause ({span(int(lengths[longest]))}) comes after {before} and "
         f"before {after}"

@@ -10,8 +10,8 @@ from __future__ import annotations
 import numpy as np
 
 from tracekit.analysis.series import change_points
-from tracekit.index.grouping import plural
 from tracekit.model.arrow import F64
+from tracekit.model.display import plural
 from tracekit.model.report import Finding
 from tracekit.views.findings._facts import Facts, percent, span, whole_percent
 from tracekit.views.ranks.ranks import CHANCE, tail_chance
@@ -50,7 +50,7 @@ def slow_steps(facts: Facts) -> tuple[Finding, ...]:
                 "straggler",
                 facts.label(owner),
                 f"{label} takes the longest step of all ranks in {times:,} of "
-                f"{plural('step', steps)} ({percent(times / steps)}){_since(table[place] / median)}: "
+                f"{plural(steps, 'step')} ({percent(times / steps)}){_since(table[place] / median)}: "
                 f"{whole_percent(ratio - 1)} longer than the median rank, {span(excess)} in all beyond the next one.",
                 tuple(facts.cells("ranks", label, ("last", "late"), owner=label)),
                 facts.ids(facts.steps.rows[facts.steps.owner == owner][mine]),

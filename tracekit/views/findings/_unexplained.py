@@ -15,10 +15,10 @@ from tracekit.analysis.intervals import Ranges, clip, difference, gaps, intersec
 from tracekit.analysis.path_graph import PathPart
 from tracekit.index import pauses as _pauses_of_hosts
 from tracekit.index.gaps import THREAD, keys_of
-from tracekit.index.grouping import plural
 from tracekit.index.pauses import Pauses
 from tracekit.index.steps import covered
 from tracekit.model.arrow import I64
+from tracekit.model.display import plural
 from tracekit.model.report import Evidence, Finding
 from tracekit.model.schema import API_CALLS, USER_RANGES, Kind
 from tracekit.model.units import Unit
@@ -211,7 +211,7 @@ def _places(facts: Facts, left: Ranges, positions: I64) -> str:
     if lengths.size == 1:
         return f"It lies {comes}, in one gap of {span(int(lengths[0]))}."
     text = (
-        f"Most of it lies in {plural('gap', lengths.size)} of {span(int(np.median(lengths)))} (median; the longest "
+        f"Most of it lies in {plural(lengths.size, 'gap')} of {span(int(np.median(lengths)))} (median; the longest "
         f"{span(int(lengths.max()))})"
     )
     distances = np.diff(starts)

@@ -19,12 +19,13 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 
-from tracekit.index import collectives, grouping, matched_collectives
+from tracekit.index import collectives, matched_collectives
 from tracekit.index import owners as _owners
 from tracekit.index import steps as _steps
 from tracekit.index.sources import synthetic_sources
 from tracekit.index.trace_index import TraceIndex
 from tracekit.model import arrow
+from tracekit.model.display import plural
 from tracekit.model.report import Column, Finding, ReportTable, Section
 from tracekit.model.schema import DEVICE_WORK, Kind
 from tracekit.model.units import Unit
@@ -186,7 +187,7 @@ def _worst(found: RuleResult) -> list[Finding]:
         of_worst = [each for each in mine if each.owner == mine[0].owner]
         if others:
             some = ", ".join(others[:3]) + (" ..." if len(others) > 3 else "")
-            more = f" {grouping.plural('other', len(others))} {'shows' if len(others) == 1 else 'show'} it too: {some}."
+            more = f" {plural(len(others), 'other')} {'shows' if len(others) == 1 else 'show'} it too: {some}."
             of_worst = [replace(each, claim=each.claim + more) for each in of_worst]
         out += of_worst
     return out
@@ -238,7 +239,7 @@ def _what_is_missing(index: TraceIndex) -> str:
     if work and len(synthetic_sources(index)) == len(index.run.sources):
         return "the rules need to know when each event began, which this input does not show."
     if work:
-        few = f"{grouping.plural('device event', work)} {'is' if work == 1 else 'are'} too few to judge"
+        few = f"{plural(work, 'device event')} {'is' if work == 1 else 'are'} too few to judge"
         return f"{few}. Record more of the run, and the host's calls."
     if index.kind_mask({Kind.STEP}).any():
         return (

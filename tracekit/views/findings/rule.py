@@ -16,6 +16,8 @@ from tracekit.options import OptionSpec
 from tracekit.views.base import View
 from tracekit.views.findings._facts import Facts, RuleResult
 
+__all__ = ["LEAST_SHARE", "Rule", "threshold"]
+
 
 def threshold(key: str, default: float, unit: Unit, help: str) -> OptionSpec[float]:
     """Return a threshold of 0 or more: an option of the view, which `--option KEY=VALUE` sets (docs/findings.md)."""

@@ -20,6 +20,8 @@ from tracekit.views import specs
 from tracekit.views.tables.model import ON_NO_THREAD, OTHERS, PHASES, STEP
 from tracekit.views.totals import HEADER, TotalsRow, totals_rows
 
+__all__ = ["choose", "quote"]
+
 NAMES = 8
 """The most names of the first screen."""
 TOP_VIEWS = {

@@ -10,6 +10,8 @@ from tracekit.index.trace_index import index_of
 from tracekit.model.trace import TIMES, SourceFacts, Trace
 from tracekit.model.units import format_span
 
+__all__ = ["facts_of", "why_not"]
+
 
 def _some(values: Sequence[str], most: int) -> str:
     return ", ".join(values[:most]) + (f" and {len(values) - most} more" if len(values) > most else "")

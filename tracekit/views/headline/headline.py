@@ -18,11 +18,11 @@ from tracekit.analysis.segments import rows_by
 from tracekit.analysis.statistics import nearest_rank
 from tracekit.errors import COMMAND_LINE
 from tracekit.index.devices import by_clock
-from tracekit.index.grouping import plural
 from tracekit.index.lanes import device_model
 from tracekit.index.sources import FIRST_SCREEN_NOTES, synthetic_sources
 from tracekit.index.step_extents import AHEAD
 from tracekit.index.trace_index import TraceIndex
+from tracekit.model.display import plural
 from tracekit.model.report import (
     DeviceTime,
     Headline,
@@ -38,6 +38,8 @@ from tracekit.views.headline import content
 from tracekit.views.headline.facts import why_not
 from tracekit.views.steps import steps as _steps
 from tracekit.views.totals import count_totals
+
+__all__ = ["find"]
 
 COLUMNS = breakdown.VIEW.columns | _steps.VIEW.columns
 FINDINGS = 3
@@ -114,16 +116,20 @@ def _groups(index: TraceIndex, parts: Sequence[DeviceParts]) -> tuple[DeviceTime
     return tuple(_group(model, window, found) for (model, window), found in groups.items())
 
 
-def _group(model: str, window: str, found: list[DeviceParts]) -> DeviceTime:
-    label = found[0].device.label if len(found) == 1 else f"{plural('device', len(found))} {model}".rstrip()
-    windows = [each.span if each.steps is None else each.steps for each in found]
+def _group(model: str, window: str, parts_of_devices: list[DeviceParts]) -> DeviceTime:
+    label = (
+        parts_of_devices[0].device.label
+        if len(parts_of_devices) == 1
+        else f"{plural(len(parts_of_devices), 'device')} {model}".rstrip()
+    )
+    windows = [each.span if each.steps is None else each.steps for each in parts_of_devices]
     spans = [int(each.span[0]) for each in windows]
     parts = []
     for name in _PARTS:
         times = [each.values(name)[0] for each in windows]
         shares = sorted(time / span for time, span in zip(times, spans, strict=True))
         parts.append(TimePart(name, sum(times), shares[0], shares[(len(shares) - 1) // 2], shares[-1]))
-    return DeviceTime(label, len(found), window, sum(spans), tuple(parts))
+    return DeviceTime(label, len(parts_of_devices), window, sum(spans), tuple(parts))
 
 
 def _no_devices(index: TraceIndex, section: Callable[[str], Section], *, lost: bool) -> str:
@@ -136,7 +142,7 @@ def _no_devices(index: TraceIndex, section: Callable[[str], Section], *, lost: b
     if not index.kind_mask(DEVICE_WORK).any() and not count_totals(index, DEVICE_WORK):
         if calls := int(index.kind_mask(API_CALLS).sum()):
             # A program that calls the GPU is not "CPU only": its kernels are missing from the trace.
-            return f"Device time unknown: the trace has {plural('GPU API call', calls)}, but no GPU activity."
+            return f"Device time unknown: the trace has {plural(calls, 'GPU API call')}, but no GPU activity."
         return "This trace has no GPU activity."
     return f"Device time unknown: {section('breakdown').notes[0]}."
 
@@ -150,19 +156,19 @@ def _reservations(index: TraceIndex) -> tuple[str, ...]:
 
     Sentences of `Trace.incomplete` are not repeated.
     """
-    found = [f"not read: {failure.error.worded(COMMAND_LINE)}" for failure in index.trace.failures]
+    warnings = [f"not read: {failure.error.worded(COMMAND_LINE)}" for failure in index.trace.failures]
     several = len(index.ledgers) > 1
     for ledger in index.ledgers:
         where = f"{Path(ledger.path).name}: " if several else ""
-        found += [f"{where}{text}" for text in _losses(ledger)]
-    found += [
+        warnings += [f"{where}{text}" for text in _losses(ledger)]
+    warnings += [
         str(note) for ledger in index.ledgers for code, note in ledger.notes.items() if code in FIRST_SCREEN_NOTES
     ]
     filtered = sum(ledger.filtered for ledger in index.ledgers)
     if filtered:
-        found.append(f"{plural('record', filtered)} filtered: every figure is of the other records")
-    more = len(found) - _RESERVATIONS
-    return tuple([*found[:_RESERVATIONS], f"{plural('more warning', more)} in the notes."] if more > 0 else found)
+        warnings.append(f"{plural(filtered, 'record')} filtered: every figure is of the other records")
+    more = len(warnings) - _RESERVATIONS
+    return tuple([*warnings[:_RESERVATIONS], f"{plural(more, 'more warning')} in the notes."] if more > 0 else warnings)
 
 
 def _losses(ledger: Ledger) -> list[str]:
@@ -173,5 +179,5 @@ def _losses(ledger: Ledger) -> list[str]:
     dropped = sum(ledger.dropped.values())
     if not dropped:
         return others
-    first = f"{plural('record', dropped)} could not be read, so times and counts may be too low"
+    first = f"{plural(dropped, 'record')} could not be read, so times and counts may be too low"
     return [f"{first}: {'; '.join(why)}" if why else first, *others]

@@ -12,7 +12,6 @@ rows. A place is a device or the host of an input or rank; Paddle names it itsel
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
@@ -61,49 +60,49 @@ def curves(times: I64, sizes: I64, kinds: I64, places: I64, labels: list[str], a
     stated = {word: stated_totals(args, word) for word in TYPES}
     encoded = arrow.encoded(extracted(args, r'"mem_type":\s*"(?P<found>[^"\\]{1,60})"').combine_chunks())
     memory, words = arrow.ints(encoded.indices, -1), [*arrow.texts(encoded.dictionary), ""]
-    found = []
+    drawn = []
     for place, label in enumerate(labels):
-        mine = np.flatnonzero(places == place)
-        mine = mine[np.argsort(times[mine], kind="stable")]
-        if not mine.size or times[mine[0]] == times[mine[-1]]:
+        at_place = np.flatnonzero(places == place)
+        at_place = at_place[np.argsort(times[at_place], kind="stable")]
+        if not at_place.size or times[at_place[0]] == times[at_place[-1]]:
             continue
         layers: list[tuple[str, I64, I64]] = []
         counted = []
         for kind, word in enumerate(TYPES):
             values, known = stated[word]
-            of_file = mine[known[mine]]
+            of_file = at_place[known[at_place]]
             if of_file.size:
                 layers.append((word, times[of_file], values[of_file]))
                 continue
-            own = mine[kinds[mine] == kind]
-            for code in np.unique(memory[own]).tolist():
-                rows = own[memory[own] == code]
+            of_kind = at_place[kinds[at_place] == kind]
+            for code in np.unique(memory[of_kind]).tolist():
+                rows = of_kind[memory[of_kind] == code]
                 name = f"{word}, {words[code]}" if words[code] else word
                 layers.append((name, times[rows], _running(sizes[rows])))
                 counted.append(name)
         layers = [layer for layer in layers if layer[2].any()]  # a total that is 0 all along says nothing
         if not layers:
             continue
-        edges = _edges(int(times[mine[0]]), int(times[mine[-1]]))
+        edges = _edges(int(times[at_place[0]]), int(times[at_place[-1]]))
         names = [name for name, _, _ in layers]
         tops = [_tops(at, values, edges) for _, at, values in layers]
         counted = [name for name in names if name in counted]
         remarks = [f"counted from the first row on: {'; '.join(counted)}"] if counted else []
-        remarks += _peaks_outside(arrow.take(args, mine), {name: int(at.max()) for name, _, at in layers})
-        found.append(Curve(f"Memory over time, {label}", Unit.BYTES, edges, names, tops, "; ".join(remarks)))
-    return found
+        remarks += _peaks_outside(arrow.take(args, at_place), {name: int(at.max()) for name, _, at in layers})
+        drawn.append(Curve(f"Memory over time, {label}", Unit.BYTES, edges, names, tops, "; ".join(remarks)))
+    return drawn
 
 
 def _peaks_outside(args: Chunked, drawn: dict[str, int]) -> list[str]:
     """Return a remark on each peak of the file that is above all that is drawn, such as one from before the trace."""
-    found = []
+    remarks = []
     for kind, key in _RUNNING:
         texts = extracted(args, rf'"{key}":\s*"?(?P<found>\d{{1,18}})')
         if kind in drawn and key not in _DRAWN and texts.null_count < len(texts):
             peak = int(pc.max(pc.cast(texts, pa.int64())).as_py())
             if peak > drawn[kind]:
-                found.append(f"{kind}: the file gives a peak of {format_bytes(peak)}, which is not in these rows")
-    return found
+                remarks.append(f"{kind}: the file gives a peak of {format_bytes(peak)}, which is not in these rows")
+    return remarks
 
 
 def _running(sizes: I64) -> I64:
@@ -126,8 +125,8 @@ def _tops(at: I64, values: I64, edges: list[int]) -> list[int | None]:
     for column, edge in enumerate(edges[:-1]):
         first, last = bounds[column], bounds[column + 1]
         held = first > 0 and not (first < last and int(at[first]) == edge)
-        here = values[first - held : last]
-        tops.append(int(here.max()) if here.size else None)
+        in_column = values[first - held : last]
+        tops.append(int(in_column.max()) if in_column.size else None)
     return tops
 
 
@@ -216,32 +215,32 @@ class _MemoryRows:
 def compute(index: TraceIndex, options: ViewOptions) -> Section:
     """Return the tables of memory. Raises: UsageError for a missing column."""
     tabulate.require(index, VIEW.name, _COLUMNS)
-    found = _rows(index)
-    counters = _counters(index, found, options)
-    if not found.rows.size and counters is None:
+    memory = _rows(index)
+    counters = _counters(index, memory, options)
+    if not memory.rows.size and counters is None:
         return section(index, options, VIEW.name, _TITLE)
     tables, notes = [], []
     drawn: list[Curve] = []
-    if found.rows.size:
-        drawn = _drawn(index, found)
+    if memory.rows.size:
+        drawn = _drawn(index, memory)
         if len(drawn) > FIGURES:
             notes.append(f"only the first {FIGURES} of {len(drawn):,} places are drawn over time")
-        table, computed = _places(found, options)
+        table, computed = _places(memory, options)
         tables.append(table)
         if computed:
             notes.append("peak: counted from the first row on, since the file gives no running values")
-        holder = _holder_of_row(index, found)
+        holder = _holder_of_row(index, memory)
         if holder is not None:
-            tables.append(_holders(found, holder, options))
+            tables.append(_holders(memory, holder, options))
             notes.append("holders: the innermost operator around the row on its thread, else the innermost range")
-        elif found.rows.size:
+        elif memory.rows.size:
             notes.append("none of these rows is within a range: what allocated is unknown")
-        if (held := _at_peak(index, found, holder, options)) is not None:
+        if (held := _at_peak(index, memory, holder, options)) is not None:
             tables.append(held)
             notes.append(f"{held.title}: blocks of which the trace has the allocation and, until then, no free")
-    if found.unsized:
-        verb = "has" if found.unsized == 1 else "have"
-        notes.append(f"{plural(found.unsized, 'row')} {verb} no size and counts for nothing")
+    if memory.unsized:
+        verb = "has" if memory.unsized == 1 else "have"
+        notes.append(f"{plural(memory.unsized, 'row')} {verb} no size and counts for nothing")
     tables += [counters] if counters is not None else []
     beside = count_totals(index)
     if beside:
@@ -252,12 +251,12 @@ def compute(index: TraceIndex, options: ViewOptions) -> Section:
     return Section(VIEW.name, _TITLE, tuple(tables), tuple(drawn[:FIGURES]), tuple(notes))
 
 
-def _drawn(index: TraceIndex, found: _MemoryRows) -> list[Curve]:
+def _drawn(index: TraceIndex, memory: _MemoryRows) -> list[Curve]:
     """Return the curve of each place, without the inputs that have no starts."""
-    timed = np.flatnonzero(~np.isin(index.ints("source")[found.rows], synthetic_sources(index)))
-    times = since_origin(index, found.rows[timed], found.times[timed])
-    args = arrow.take(found.args, timed)
-    return curves(times, found.size[timed], found.kind[timed], found.place[timed], found.labels, args)
+    timed = np.flatnonzero(~np.isin(index.ints("source")[memory.rows], synthetic_sources(index)))
+    times = since_origin(index, memory.rows[timed], memory.times[timed])
+    args = arrow.take(memory.args, timed)
+    return curves(times, memory.size[timed], memory.kind[timed], memory.place[timed], memory.labels, args)
 
 
 def _rows(index: TraceIndex) -> _MemoryRows:
@@ -286,9 +285,9 @@ def _place(index: TraceIndex, rows: I64, args: Chunked) -> tuple[I64, list[str]]
     if not rows.size:
         return np.zeros(0, np.int64), []
     places = arrow.encoded(extracted(args, r'"place":\s*"(?P<found>[^"\\]{1,100})"').combine_chunks())
-    own = grouping.Key(arrow.ints(places.indices, -1) + 1, [None, *arrow.texts(places.dictionary)])
+    stated = grouping.Key(arrow.ints(places.indices, -1) + 1, [None, *arrow.texts(places.dictionary)])
     keys = [index.key(column, rows) for column in ("source", "rank", "device")]
-    groups = grouping.group_by(*keys, own)
+    groups = grouping.group_by(*keys, stated)
     sources, ranks, devices, words = groups.labels
     owners = owner_labels(index, [(s if isinstance(s, int) else 0, r) for s, r in zip(sources, ranks, strict=True)])
     labels = []
@@ -300,15 +299,15 @@ def _place(index: TraceIndex, rows: I64, args: Chunked) -> tuple[I64, list[str]]
     return groups.codes, labels
 
 
-def _places(found: _MemoryRows, options: ViewOptions) -> tuple[ReportTable, bool]:
+def _places(memory: _MemoryRows, options: ViewOptions) -> tuple[ReportTable, bool]:
     """Return the table of places, and whether a peak had to be counted."""
-    size = len(found.labels)
-    codes = found.place * len(TYPES) + found.kind
+    size = len(memory.labels)
+    codes = memory.place * len(TYPES) + memory.kind
     stated_peaks: dict[int, int] = {}
     for kind, key in _RUNNING:
-        texts = extracted(found.args, rf'"{key}":\s*"?(?P<found>\d{{1,18}})')
+        texts = extracted(memory.args, rf'"{key}":\s*"?(?P<found>\d{{1,18}})')
         known = texts.is_valid().to_numpy()
-        at = found.place[known] * len(TYPES) + TYPES.index(kind)
+        at = memory.place[known] * len(TYPES) + TYPES.index(kind)
         values = pc.cast(texts.drop_null(), pa.int64()).to_numpy()
         most = np.full(size * len(TYPES), -1, np.int64)
         np.maximum.at(most, at, values)
@@ -322,16 +321,16 @@ def _places(found: _MemoryRows, options: ViewOptions) -> tuple[ReportTable, bool
     for code in shown:
         peak = stated_peaks.get(code)
         if peak is None:
-            peak, computed = _counted(found.size[codes == code]), True
+            peak, computed = _counted(memory.size[codes == code]), True
         peaks.append(peak)
-    place: list[Cell] = [found.labels[c // len(TYPES)] for c in shown]
+    place: list[Cell] = [memory.labels[c // len(TYPES)] for c in shown]
     columns = [
         Column("name", "Place", Unit.TEXT, place, 0, "place"),
         _SHOWN["type"].column([TYPES[c % len(TYPES)] for c in shown]),
         _SHOWN["peak"].column(peaks),
         *(
-            _replace(c, [c.values[i] if present[i] else None for i in shown])
-            for c in _flow(codes, size * len(TYPES), found.size)
+            replace(c, values=[c.values[i] if present[i] else None for i in shown])
+            for c in _flow(codes, size * len(TYPES), memory.size)
         ),
     ]
     table = tabulate.finish("memory", "Memory by place", columns, options, own_order="peak")
@@ -358,21 +357,17 @@ def _flow(codes: I64, count: int, sizes: I64) -> list[Column]:
     ]
 
 
-def _replace(column: Column, values: Sequence[Cell]) -> Column:
-    return replace(column, values=values)
-
-
-def _holder_of_row(index: TraceIndex, found: _MemoryRows) -> grouping.Key | None:
+def _holder_of_row(index: TraceIndex, memory: _MemoryRows) -> grouping.Key | None:
     """Return what allocated or freed, for each row; None where that is known of no row."""
     host = _host.host(index)
-    on_thread = np.flatnonzero(index.has("tid")[found.rows])
-    holder = np.full(found.rows.size, -1, np.int64)
+    on_thread = np.flatnonzero(index.has("tid")[memory.rows])
+    holder = np.full(memory.rows.size, -1, np.int64)
     ranges = np.flatnonzero(~host.is_call)
     if ranges.size and on_thread.size:
-        mine = found.rows[on_thread]
-        lanes = _host.lanes_of(index, np.concatenate((host.rows[ranges], mine)))
+        rows = memory.rows[on_thread]
+        lanes = _host.lanes_of(index, np.concatenate((host.rows[ranges], rows)))
         at = innermost(
-            lanes[: ranges.size], host.starts[ranges], host.ends[ranges], lanes[ranges.size :], found.times[on_thread]
+            lanes[: ranges.size], host.starts[ranges], host.ends[ranges], lanes[ranges.size :], memory.times[on_thread]
         )
         place = np.append(ranges, -1)[at]
         operator = np.append(host.nearest(index.kind_mask({Kind.OPERATOR})[host.rows]), -1)[place]
@@ -380,54 +375,54 @@ def _holder_of_row(index: TraceIndex, found: _MemoryRows) -> grouping.Key | None
         holder[on_thread] = np.append(host.rows, -1)[place]
     names = index.key("name", np.maximum(holder, 0)) if index.events.num_rows else None
     labels: list[Cell] = [NO_RANGE, *(names.labels if names else ())]
-    codes = np.where(holder >= 0, names.codes + 1, 0) if names else np.zeros(found.rows.size, np.int64)
-    holder_names = extracted(found.args, r'"(?:alloc_in|free_in)":\s*"(?P<found>[^"\\]{1,200})"')
+    codes = np.where(holder >= 0, names.codes + 1, 0) if names else np.zeros(memory.rows.size, np.int64)
+    holder_names = extracted(memory.args, r'"(?:alloc_in|free_in)":\s*"(?P<found>[^"\\]{1,200})"')
     if holder_names.null_count < len(holder_names):
         stated = arrow.encoded(holder_names.combine_chunks())
-        own = arrow.ints(stated.indices, -1)
-        codes = np.where(own >= 0, len(labels) + own, codes)
+        stated_code = arrow.ints(stated.indices, -1)
+        codes = np.where(stated_code >= 0, len(labels) + stated_code, codes)
         labels += arrow.texts(stated.dictionary)
     return grouping.Key(codes, labels) if codes.any() else None
 
 
-def _holders(found: _MemoryRows, holder: grouping.Key, options: ViewOptions) -> ReportTable:
+def _holders(memory: _MemoryRows, holder: grouping.Key, options: ViewOptions) -> ReportTable:
     """Return the table of what allocated."""
-    groups = grouping.group_by(holder, grouping.Key(found.place, found.labels), grouping.Key(found.kind, TYPES))
+    groups = grouping.group_by(holder, grouping.Key(memory.place, memory.labels), grouping.Key(memory.kind, TYPES))
     columns = [
         Column("name", "Operator or range", Unit.TEXT, groups.labels[0], 0),
         _SHOWN["place"].column(groups.labels[1], 2),
         _SHOWN["type"].column(groups.labels[2], 3),
-        *_flow(groups.codes, groups.count, found.size),
+        *_flow(groups.codes, groups.count, memory.size),
     ]
     columns = [c for c in columns if c.name not in ("place", "type") or len(set(c.values)) > 1]
     return tabulate.finish("holders", "Memory by operator", columns, options, own_order="increased")
 
 
 def _at_peak(
-    index: TraceIndex, found: _MemoryRows, holder: grouping.Key | None, options: ViewOptions
+    index: TraceIndex, memory: _MemoryRows, holder: grouping.Key | None, options: ViewOptions
 ) -> ReportTable | None:
     """Return what the place with the greatest peak held then; None where rows have no addresses or give no total.
 
     A block is held from its allocation to the next free of its address. Blocks from before the first row have no row of
     their own: they are the rest of the total.
     """
-    addresses = extracted(found.args, r'"[Aa]ddr":\s*"?(?P<found>\d{1,20})')
-    peaks = _peak_rows(index, found)
+    addresses = extracted(memory.args, r'"[Aa]ddr":\s*"?(?P<found>\d{1,20})')
+    peaks = _peak_rows(index, memory)
     if addresses.null_count or not peaks:
         return None
     total, place, last = max(peaks, key=lambda peak: (peak[0], -peak[1]))
-    order = np.argsort(found.times, kind="stable")
-    mine = order[(found.place[order] == place) & (found.kind[order] == 0)]
-    mine = mine[: int(np.flatnonzero(mine == last)[0]) + 1]
+    order = np.argsort(memory.times, kind="stable")
+    until_peak = order[(memory.place[order] == place) & (memory.kind[order] == 0)]
+    until_peak = until_peak[: int(np.flatnonzero(until_peak == last)[0]) + 1]
     # The last row of each address up to the peak counts: an allocation is held, a free is not.
-    encoded = arrow.encoded(arrow.take(addresses, mine).combine_chunks())
+    encoded = arrow.encoded(arrow.take(addresses, until_peak).combine_chunks())
     codes = arrow.ints(encoded.indices, -1)
     _, behind = np.unique(codes[::-1], return_index=True)
-    latest = mine[mine.size - 1 - behind]
-    held = latest[found.size[latest] > 0]
-    names = holder or grouping.Key(np.zeros(found.rows.size, np.int64), [NO_RANGE])
+    latest = until_peak[until_peak.size - 1 - behind]
+    held = latest[memory.size[latest] > 0]
+    names = holder or grouping.Key(np.zeros(memory.rows.size, np.int64), [NO_RANGE])
     groups = grouping.group_by(grouping.Key(names.codes[held], names.labels))
-    counts, sizes = grouping.sums(groups.codes, groups.count, found.size[held], "sizes")
+    counts, sizes = grouping.sums(groups.codes, groups.count, memory.size[held], "sizes")
     rest = total - sum(sizes)
     if rest < 0:
         return None  # rows are missing: some of these blocks were freed
@@ -441,29 +436,29 @@ def _at_peak(
         _SHOWN["share"].column([size / total for size in sizes], 1),
         _SHOWN["blocks"].column(blocks, 1),
     ]
-    title = f"Held at the peak, {found.labels[place]}"
+    title = f"Held at the peak, {memory.labels[place]}"
     return tabulate.finish("at_peak", title, columns, options, own_order="held")
 
 
-def _peak_rows(index: TraceIndex, found: _MemoryRows) -> list[tuple[int, int, int]]:
+def _peak_rows(index: TraceIndex, memory: _MemoryRows) -> list[tuple[int, int, int]]:
     """Return the bytes, the place and the row of the greatest total of each place, as the file gives totals."""
-    values, known = stated_totals(found.args, TYPES[0])
-    known &= ~np.isin(index.ints("source")[found.rows], synthetic_sources(index)) & (found.kind == 0)
+    values, known = stated_totals(memory.args, TYPES[0])
+    known &= ~np.isin(index.ints("source")[memory.rows], synthetic_sources(index)) & (memory.kind == 0)
     peaks = []
-    for place, rows in rows_by(np.where(known, found.place, -1)):
+    for place, rows in rows_by(np.where(known, memory.place, -1)):
         if place >= 0 and (most := int(values[rows].max())) > 0:
             peaks.append((most, place, int(rows[np.argmax(values[rows])])))
     return peaks
 
 
-def _counters(index: TraceIndex, found: _MemoryRows, options: ViewOptions) -> ReportTable | None:
+def _counters(index: TraceIndex, memory: _MemoryRows, options: ViewOptions) -> ReportTable | None:
     """Return the table of counters of memory; None where there are none that no row of kind memory tells already."""
     codes, names = index.texts("name")
     wanted = pc.match_substring_regex(pa.array([*names, None], pa.string()), _COUNTER).fill_null(False)
     mask = index.kind_mask({Kind.COUNTER}) & wanted.to_numpy(zero_copy_only=False)[codes]
     mask &= index.has("value")
     sources = index.ints("source")
-    mask &= ~np.isin(sources, np.unique(sources[found.rows]))
+    mask &= ~np.isin(sources, np.unique(sources[memory.rows]))
     rows = np.flatnonzero(mask)
     if not rows.size:
         return None

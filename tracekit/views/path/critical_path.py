@@ -86,22 +86,22 @@ def compute(index: TraceIndex, options: ViewOptions) -> Section:
         more = ["device events alone do not show what they waited for"] if index.events.num_rows else []
         return Section(VIEW.name, _TITLE, notes=(needs, *more, *tabulate.option_notes(options)))
     try:
-        found = [
+        paths = [
             _OwnPath(own, _path_graph.path_of(index, own)) for own in _path_graph.graphs(index, owners, most=OWNERS)
         ]
     except OverflowError:
         far = "the rows are more than nine years apart; --time A:B selects the ones that can be true"
         return Section(VIEW.name, _TITLE, notes=(far, *tabulate.option_notes(options)))
     steps = _steps.find(index, owners)
-    tables = [_by_part(owners, found, options), _by_name(owners, found, options)]
-    if any(each.own.steps for each in found):
-        tables.append(_by_step(index, owners, found, steps, options))
-    notes = [_MODEL, *_notes(owners, found)]
+    tables = [_by_part(owners, paths, options), _by_name(owners, paths, options)]
+    if any(each.own.steps for each in paths):
+        tables.append(_by_step(index, owners, paths, steps, options))
+    notes = [_MODEL, *_notes(owners, paths)]
     for join in (_path_graph.graphs, _path_graph.path_of):
         index.drop(join)  # the largest joins: in a report only `findings` needs them too, and it runs before
-    if every > len(found):
-        notes.append(f"the paths of the first {len(found)} of {every:,} are shown")
-    drawn = tuple(_drawn(owners, each) for each in found)
+    if every > len(paths):
+        notes.append(f"the paths of the first {len(paths)} of {every:,} are shown")
+    drawn = tuple(_drawn(owners, each) for each in paths)
     return Section(VIEW.name, _TITLE, tuple(tables), drawn, (*notes, *tabulate.option_notes(options, tables[1])))
 
 
@@ -117,9 +117,9 @@ def _drawn(owners: _owners.Owners, each: _OwnPath) -> CriticalPath:
     return CriticalPath(label, each.own.graph.span, rows[begins], starts[begins], ends[last])
 
 
-def _by_part(owners: _owners.Owners, found: list[_OwnPath], options: ViewOptions) -> ReportTable:
+def _by_part(owners: _owners.Owners, paths: list[_OwnPath], options: ViewOptions) -> ReportTable:
     rows: list[tuple[int, str, int, float | None]] = []
-    for each in found:
+    for each in paths:
         length = each.path.ends - each.path.starts
         span = each.own.graph.span
         for part, word in PARTS.items():
@@ -136,12 +136,12 @@ def _by_part(owners: _owners.Owners, found: list[_OwnPath], options: ViewOptions
     return tabulate.finish("path_parts", "Time on the path", columns, whole, blocks=blocks, top_each=False)
 
 
-def _by_name(owners: _owners.Owners, found: list[_OwnPath], options: ViewOptions) -> ReportTable:
+def _by_name(owners: _owners.Owners, paths: list[_OwnPath], options: ViewOptions) -> ReportTable:
     """Return a row for each of the names that take most of the path, and one for all others."""
     kept = min(options.top, MOST_NAMES) if options.top else NAMES
     rows: list[tuple[Cell, ...]] = []
     blocks: list[tuple[Cell, ...]] = []
-    for each in found:
+    for each in paths:
         for i, row in enumerate(_names(each, kept)):
             rows.append((each.own.owner, *row))
             blocks.append((each.own.owner, i))
@@ -240,16 +240,16 @@ def _share(time: int, span: int) -> float | None:
 
 
 def _by_step(
-    index: TraceIndex, owners: _owners.Owners, found: list[_OwnPath], steps: Steps, options: ViewOptions
+    index: TraceIndex, owners: _owners.Owners, paths: list[_OwnPath], steps: Steps, options: ViewOptions
 ) -> ReportTable:
     """Return the parts of each step; what lies between steps, and what ends after the last, have rows of their own."""
     rows: list[tuple[int, Cell, I64]] = []
-    for each in found:
-        mine = np.flatnonzero(steps.owner == each.own.owner)
-        if not mine.size:
+    for each in paths:
+        of_owner = np.flatnonzero(steps.owner == each.own.owner)
+        if not of_owner.size:
             continue
-        numbers = index.events.column("step").take(steps.rows[mine]).to_pylist()
-        starts, ends = steps.starts[mine], steps.starts[mine] + steps.durations[mine]
+        numbers = index.events.column("step").take(steps.rows[of_owner]).to_pylist()
+        starts, ends = steps.starts[of_owner], steps.starts[of_owner] + steps.durations[of_owner]
         # Steps of several threads may overlap: each instant counts for the one that began last.
         ends = np.minimum(ends, np.append(starts[1:], ends[-1:]))
         last = np.array([int(ends.max()), each.own.graph.end])
@@ -287,17 +287,17 @@ def _before(path: Path, at: I64) -> I64:
     sums = np.cumsum(sums, axis=0)
     which = np.searchsorted(path.starts, at, "right") - 1
     near = np.maximum(which, 0)
-    found = sums[near]
-    found[np.arange(at.size), path.parts[near]] += np.clip(at - path.starts[near], 0, length[near])
-    return np.where((which >= 0)[:, None], found, 0)
+    passed = sums[near]
+    passed[np.arange(at.size), path.parts[near]] += np.clip(at - path.starts[near], 0, length[near])
+    return np.where((which >= 0)[:, None], passed, 0)
 
 
 _WITHOUT_STEPS = "from the first event of the main thread or of a device to the last event"
 
 
-def _notes(owners: _owners.Owners, found: list[_OwnPath]) -> list[str]:
+def _notes(owners: _owners.Owners, paths: list[_OwnPath]) -> list[str]:
     notes = []
-    for each in found:
+    for each in paths:
         who = owners.prefix(each.own.owner)
         window = "the steps and what was launched in them" if each.own.steps else _WITHOUT_STEPS
         notes.append(f"{who}span {format_span(each.own.graph.span)}: {window}")

@@ -231,8 +231,8 @@ def _sync_rows(rows: PathRows, sync: I64, host: I64, streams: grouping.Groups) -
 
 def _codes(codes: dict[tuple[object, object], int], device: list[object], stream: list[object]) -> I64:
     """Return the code of each stream; -1 where nothing ran on it, or the row names none."""
-    found = [-1 if s is None else codes.get((d, s), -1) for d, s in zip(device, stream, strict=True)]
-    return np.array(found, np.int64)
+    codes_of_rows = [-1 if s is None else codes.get((d, s), -1) for d, s in zip(device, stream, strict=True)]
+    return np.array(codes_of_rows, np.int64)
 
 
 def _number(column: Chunked, key: str) -> I64:
@@ -288,21 +288,21 @@ def graphs(index: TraceIndex, owners: _owners.Owners, *, most: int = 0) -> tuple
     steps = _steps.find(index, owners)
     hosts = np.bincount(owners.codes[rows.active | rows.steps], minlength=len(owners))
     able = np.flatnonzero(hosts > 0).tolist()
-    found = []
+    owner_graphs = []
     for owner in able[:most] if most else able:
-        own = owners.codes == owner
-        mine = steps.owner == owner
+        of_owner = owners.codes == owner
+        its_steps = steps.owner == owner
         window = None
-        if mine.any():
-            window = int(steps.starts[mine].min()), int((steps.starts + steps.durations)[mine].max())
-        found.append(_graph(rows, owner, own, window))
+        if its_steps.any():
+            window = int(steps.starts[its_steps].min()), int((steps.starts + steps.durations)[its_steps].max())
+        owner_graphs.append(_graph(rows, owner, of_owner, window))
         arrow.release_memory()
-    return tuple(found)
+    return tuple(owner_graphs)
 
 
-def path_of(index: TraceIndex, own: OwnGraph) -> Path:
+def path_of(index: TraceIndex, owner_graph: OwnGraph) -> Path:
     """Return the critical path through a graph."""
-    return index.once((path_of, own), lambda: walk(own.graph))
+    return index.once((path_of, owner_graph), lambda: walk(owner_graph.graph))
 
 
 def count(index: TraceIndex, owners: _owners.Owners) -> int:
@@ -338,9 +338,9 @@ def _rows(index: TraceIndex) -> PathRows:
     )
 
 
-def _graph(rows: PathRows, owner: int, own: Mask, window: tuple[int, int] | None) -> OwnGraph:
-    host = np.flatnonzero(own & (rows.active | rows.ranges))
-    device = np.flatnonzero(own & rows.device)
+def _graph(rows: PathRows, owner: int, of_owner: Mask, window: tuple[int, int] | None) -> OwnGraph:
+    host = np.flatnonzero(of_owner & (rows.active | rows.ranges))
+    device = np.flatnonzero(of_owner & rows.device)
     pids, tids = (rows.index.key(column, host) for column in ("pid", "tid"))
     width = len(tids.labels)
     lanes, threads = np.unique(pids.codes * width + tids.codes, return_inverse=True)
@@ -374,12 +374,13 @@ def _graph(rows: PathRows, owner: int, own: Mask, window: tuple[int, int] | None
         np.where(kernel, np.int8(PathPart.COPY), np.int8(PathPart.KERNEL)),
         launch,
     )
-    waits = find(rows, np.flatnonzero(own & rows.sync), host, on_host, on_device, waiting, streams)
+    waits = find(rows, np.flatnonzero(of_owner & rows.sync), host, on_host, on_device, waiting, streams)
     main = _main(rows, host, on_host, launches)
     arrow.release_memory()
     begin, end = window or (None, None)
     nodes = build_nodes(on_host, on_device, waits, main=main, begin=begin, end=end)
-    del on_host, on_device, streams, waiting, launches, parts, lanes, threads, own
+    # The graph is the largest of all joins: what built its nodes goes before they are connected.
+    del on_host, on_device, streams, waiting, launches, parts, lanes, threads, of_owner
     arrow.release_memory()
     graph = connected(nodes, main=main)
     drawn = nodes.row[nodes.devices_from :].copy()
@@ -420,7 +421,7 @@ def _main(rows: PathRows, host: I64, on_host: PathHost, launches: Mask) -> int:
         launches.astype(np.int64),
         np.where(on_host.active, length, 0),
     ):
-        found = np.bincount(on_host.threads, weight, minlength=size)
-        if found.any():
-            return int(found.argmax())
+        weights = np.bincount(on_host.threads, weight, minlength=size)
+        if weights.any():
+            return int(weights.argmax())
     return 0

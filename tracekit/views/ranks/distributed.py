@@ -96,13 +96,13 @@ def bus_factor(operation: str, ranks: int) -> float | None:
 
 
 def bandwidth_table(
-    index: TraceIndex, rows: I64, found: list[Collective], options: ViewOptions
+    index: TraceIndex, rows: I64, described: list[Collective], options: ViewOptions
 ) -> tuple[list[ReportTable], str]:
     """Return the table, none where no message has a known size, and a note.
 
-    rows: of EVENTS, one a collective of a rank; found: what they are.
+    rows: of EVENTS, one a collective of a rank; described: what they are.
     """
-    sized = _sized(index, rows, found)
+    sized = _sized(index, rows, described)
     if not sized.time.size:
         return [], ""
     groups = grouping.group_by(
@@ -136,13 +136,13 @@ def bandwidth_table(
         columns.insert(1, Column("dimension", "Parallel", Unit.TEXT, dimensions, 1))
     place = np.lexsort((-message, np.array([str(d or "") for d in dimensions]), np.array(operations))).argsort()
     order: list[tuple[Cell, ...]] = [(i,) for i in place.tolist()]
-    made = tabulate.finish(
+    table = tabulate.finish(
         "bandwidth", "Bandwidth by message size", columns, options, own_order="", blocks=order, top_each=False
     )
-    return [made], WAITS_INSIDE if sized.alone else ""
+    return [table], WAITS_INSIDE if sized.alone else ""
 
 
-def _sized(index: TraceIndex, rows: I64, found: list[Collective]) -> _Sized:
+def _sized(index: TraceIndex, rows: I64, described: list[Collective]) -> _Sized:
     met = matched_collectives.find(index, _owners.find(index))
     meeting = np.full(index.events.num_rows, -1, np.int64)
     meeting[met.rows] = met.meeting
@@ -153,7 +153,7 @@ def _sized(index: TraceIndex, rows: I64, found: list[Collective]) -> _Sized:
     first, place = one[1], one[2].reshape(-1)
     time = np.full(first.size, np.iinfo(np.int64).max)
     np.minimum.at(time, place, index.ints("dur_ns")[rows])
-    known = [found[i] for i in first.tolist()]
+    known = [described[i] for i in first.tolist()]
     message = np.array([message_bytes(each) for each in known], np.int64)
     keep = (message > 0) & (time > 0)
     return _Sized(
@@ -227,23 +227,25 @@ _HOST_NOTE = "with the host: its ranges of communication count too, even if they
 def compute(index: TraceIndex, options: ViewOptions) -> Section:
     """Return the tables of communication. Raises: UsageError for a missing column."""
     tabulate.require(index, VIEW.name, _COLUMNS)
-    found = figures(index)
-    if found.each is None:
+    computed = figures(index)
+    if computed.each is None:
         return from_totals(
             index, options, view=VIEW.name, title=_TITLE, kinds={Kind.COMMUNICATION}, what="communication"
         )
     tables: list[ReportTable] = []
     notes: list[str] = []
-    if found.has_kernels:
+    if computed.has_kernels:
         devices = _devices.find(index)
         if devices.devices:
-            tables.append(_overlap(devices, found.devices, options))
+            tables.append(_overlap(devices, computed.devices, options))
             notes.append(_NOTE)
         notes += devices.notes
-    if found.hosts:
-        tables.append(_with_host(_owners.find(index), found.hosts, options))
-        notes.append(_HOST_NOTE if found.has_kernels else "no kernel communicates: the figures are of the host alone")
-    tables.append(_each(found.each, options))
+    if computed.hosts:
+        tables.append(_with_host(_owners.find(index), computed.hosts, options))
+        notes.append(
+            _HOST_NOTE if computed.has_kernels else "no kernel communicates: the figures are of the host alone"
+        )
+    tables.append(_each(computed.each, options))
     if index.was_given(figures):
         notes.append("bandwidth by message size is not shown for a run that is read rank by rank")
     else:
@@ -251,8 +253,8 @@ def compute(index: TraceIndex, options: ViewOptions) -> Section:
         by_size, note = bandwidth_table(index, rows, collectives.described(index, rows, options.topology), options)
         tables += by_size
         notes += [note] if note else []
-    if found.negative:
-        notes.append(f"{found.negative:,} durations of communication are below zero, counted as 0")
+    if computed.negative:
+        notes.append(f"{computed.negative:,} durations of communication are below zero, counted as 0")
     notes += [tabulate.PERCENTILE_NOTE, *both_note(index, {Kind.COMMUNICATION}, "communication")]
     if options.sorted_by and not any(
         tabulate.sort_key(options, t.column_names())[0] in t.column_names() for t in tables
@@ -271,8 +273,8 @@ def collective_rows(index: TraceIndex) -> I64:
 def kinds_of_rows(index: TraceIndex) -> tuple[I64, I64, I64]:
     """Return what may be collectives: kernels, ranges of kind communication, all ranges that communicate."""
     ranges = collectives.host_ranges(index)
-    own = ranges[index.kind_mask({Kind.COMMUNICATION})[ranges]]
-    return collectives.kernels(index)[0], own, ranges
+    typed = ranges[index.kind_mask({Kind.COMMUNICATION})[ranges]]
+    return collectives.kernels(index)[0], typed, ranges
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -355,8 +357,11 @@ def _devices_of(index: TraceIndex, devices: _devices.Devices, comm: I64) -> list
     is_kernel = index.kind_mask({Kind.KERNEL})
     rows = []
     for device in devices.devices:
-        mine = devices.rows[device.positions]
-        parts = [_merged(index, mine[talks[mine]]), _merged(index, mine[is_kernel[mine] & ~talks[mine]])]
+        of_device = devices.rows[device.positions]
+        parts = [
+            _merged(index, of_device[talks[of_device]]),
+            _merged(index, of_device[is_kernel[of_device] & ~talks[of_device]]),
+        ]
         rows.append(_parts(parts[0], parts[1], device.end - device.begin))
     return rows
 
@@ -371,13 +376,13 @@ def _overlap(devices: _devices.Devices, rows: list[list[Cell]], options: ViewOpt
 
 def _hosts_of(index: TraceIndex, ranges: I64, comm: I64, other: I64) -> list[tuple[int, list[Cell]]]:
     owners = _owners.find(index)
-    found = np.unique(np.concatenate((owners.codes[ranges], owners.codes[comm]))).tolist()
+    present = np.unique(np.concatenate((owners.codes[ranges], owners.codes[comm]))).tolist()
     every = np.arange(index.events.num_rows)
     rows = []
-    for o in found:
-        mine = [_merged(index, some[owners.codes[some] == o]) for some in (ranges, comm, other)]
+    for o in present:
+        merged = [_merged(index, some[owners.codes[some] == o]) for some in (ranges, comm, other)]
         starts, ends, _ = _times(index, every[owners.codes == o])
-        rows.append((o, _parts(union(mine[0], mine[1]), mine[2], int(ends.max()) - int(starts.min()))))
+        rows.append((o, _parts(union(merged[0], merged[1]), merged[2], int(ends.max()) - int(starts.min()))))
     return rows
 
 
@@ -392,14 +397,14 @@ def _with_host(owners: _owners.Owners, rows: list[tuple[int, list[Cell]]], optio
 
 def each_of(index: TraceIndex, rows: I64) -> CollectiveFigures:
     """Return the figures of these rows of EVENTS, one a collective."""
-    found = collectives.described(index, rows)
-    operations, processes = collectives.group_cells(found)
+    described = collectives.described(index, rows)
+    operations, processes = collectives.group_cells(described)
     groups = grouping.group_by(operations, processes)
     starts, ends, _ = _times(index, rows)
     durations = ends - starts
     of = grouping.statistics(groups, durations)
-    sized = np.array([one.size is not None for one in found], np.bool_)
-    sizes = np.array([one.size or 0 for one in found], np.int64)[sized]
+    sized = np.array([one.size is not None for one in described], np.bool_)
+    sizes = np.array([one.size or 0 for one in described], np.int64)[sized]
     having, total = grouping.sums(groups.codes[sized], groups.count, sizes, "sizes")
     _, spent = grouping.sums(groups.codes[sized], groups.count, durations[sized], "durations")
     return CollectiveFigures(groups.labels[0], groups.labels[1], of, having, total, spent)

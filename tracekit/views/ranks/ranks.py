@@ -109,8 +109,8 @@ def _each(met: MatchedCollectives, values: npt.NDArray[T], reduce: np.ufunc) -> 
     """Return one value for each meeting: the values of its rows, reduced."""
     if not met.count:
         return values[:0]
-    found: npt.NDArray[T] = reduce.reduceat(values, np.searchsorted(met.meeting, np.arange(met.count)))
-    return found
+    reduced: npt.NDArray[T] = reduce.reduceat(values, np.searchsorted(met.meeting, np.arange(met.count)))
+    return reduced
 
 
 def on_one_clock(owners: _owners.Owners, met: MatchedCollectives, clocks: RankClocks) -> Mask:
@@ -146,23 +146,23 @@ def skews_of(met: MatchedCollectives, clocks: RankClocks) -> Skews:
 def stragglers(owners: _owners.Owners, met: MatchedCollectives, skews: Skews) -> list[Straggler]:
     """Return the owners that came last significantly more often than by chance, most often first."""
     came = np.bincount(skews.latest[skews.sure], minlength=len(owners))
-    here = np.unique(met.owner).tolist()
+    present = np.unique(met.owner).tolist()
     sizes = np.array([n for *_, n in met.names], np.int64)[met.kind]
     in_sure = np.bincount(met.owner[skews.sure[met.meeting]], minlength=len(owners))
-    found = []
-    for o in sorted(here, key=lambda owner: (-came[owner], owner)):
-        mine = skews.sure & (skews.latest == o)
+    stragglers_found = []
+    for o in sorted(present, key=lambda owner: (-came[owner], owner)):
+        came_last = skews.sure & (skews.latest == o)
         trials = int(in_sure[o])
         if came[o] < LEAST_LATE:
             continue
         # The smallest meeting of an owner has the largest probability that it is last by chance.
         share = 1 / int(sizes[np.unique(met.meeting[met.owner == o])].min())
-        if tail_chance(int(came[o]), trials, share) * len(here) > CHANCE:
+        if tail_chance(int(came[o]), trials, share) * len(present) > CHANCE:
             continue
-        delays = grouped(np.zeros(int(came[o]), np.int64), 1, skews.late[mine])
+        delays = grouped(np.zeros(int(came[o]), np.int64), 1, skews.late[came_last])
         median, late = int(delays.percentile(50)[0]), int(delays.total[0])
-        found.append(Straggler(o, int(came[o]), trials, median, late, np.flatnonzero(mine)))
-    return found
+        stragglers_found.append(Straggler(o, int(came[o]), trials, median, late, np.flatnonzero(came_last)))
+    return stragglers_found
 
 
 def tail_chance(least: int, trials: int, share: float) -> float:
@@ -274,18 +274,18 @@ def _by_rank(owners: _owners.Owners, met: MatchedCollectives, skews: Skews, opti
     count = len(owners)
     waits = grouped(met.owner, count, skews.waits)
     late = grouped(skews.latest[skews.sure], count, skews.late[skews.sure])
-    here = np.flatnonzero(waits.present).tolist()
+    present = np.flatnonzero(waits.present).tolist()
     columns = [
-        Column("owner", "Rank", Unit.TEXT, [owners.labels[o] for o in here], 0, "place"),
-        Column("collectives", "Collectives", Unit.COUNT, waits.calls[here].tolist(), 1),
-        Column("wait", "Waited", Unit.NS, waits.total[here].tolist(), 0),
-        Column("wait_p50", "Wait P50", Unit.NS, waits.percentile(50)[here].tolist(), 3),
-        Column("last", "Came last", Unit.COUNT, late.calls[here].tolist(), 0),
-        Column("last_share", "Of its own", Unit.RATIO, (late.calls[here] / waits.calls[here]).tolist(), 2),
-        Column("late_p50", "Late P50", Unit.NS, [_some(late.calls[o], late.percentile(50)[o]) for o in here], 2),
-        Column("late", "Late in all", Unit.NS, late.total[here].tolist(), 1),
+        Column("owner", "Rank", Unit.TEXT, [owners.labels[o] for o in present], 0, "place"),
+        Column("collectives", "Collectives", Unit.COUNT, waits.calls[present].tolist(), 1),
+        Column("wait", "Waited", Unit.NS, waits.total[present].tolist(), 0),
+        Column("wait_p50", "Wait P50", Unit.NS, waits.percentile(50)[present].tolist(), 3),
+        Column("last", "Came last", Unit.COUNT, late.calls[present].tolist(), 0),
+        Column("last_share", "Of its own", Unit.RATIO, (late.calls[present] / waits.calls[present]).tolist(), 2),
+        Column("late_p50", "Late P50", Unit.NS, [_some(late.calls[o], late.percentile(50)[o]) for o in present], 2),
+        Column("late", "Late in all", Unit.NS, late.total[present].tolist(), 1),
     ]
-    blocks: list[tuple[Cell, ...]] = [(o,) for o in here]
+    blocks: list[tuple[Cell, ...]] = [(o,) for o in present]
     return tabulate.finish("ranks", "Who waited and who came last", columns, options, blocks=blocks, top_each=False)
 
 
@@ -335,31 +335,35 @@ def _largest(
         ),
         Column("late", "By", Unit.NS, skews.late[shown].tolist(), 1),
     ]
-    made = tabulate.finish("skews", "The largest skews", columns, options, own_order="skew")
-    return ReportTable(made.name, made.title, made.columns, met.count - len(made))
+    table = tabulate.finish("skews", "The largest skews", columns, options, own_order="skew")
+    return ReportTable(table.name, table.title, table.columns, met.count - len(table))
 
 
 def _of_clocks(
     owners: _owners.Owners, met: MatchedCollectives, clocks: RankClocks, options: ViewOptions
 ) -> ReportTable:
-    here = np.unique(met.owner).tolist()
+    present = np.unique(met.owner).tolist()
     known = clocks.known
     columns = [
-        Column("owner", "Rank", Unit.TEXT, [owners.labels[o] for o in here], 0, "place"),
-        Column("offset", "Clock ahead by", Unit.NS, [int(clocks.offset[o]) if known[o] else None for o in here], 0),
+        Column("owner", "Rank", Unit.TEXT, [owners.labels[o] for o in present], 0, "place"),
+        Column("offset", "Clock ahead by", Unit.NS, [int(clocks.offset[o]) if known[o] else None for o in present], 0),
         Column(
             "drift_ppm",
             "Drift (ppm)",
             Unit.NUMBER,
-            [round(float(clocks.drift[o]) * 1e6, 4) if known[o] else None for o in here],
+            [round(float(clocks.drift[o]) * 1e6, 4) if known[o] else None for o in present],
             1,
         ),
         Column(
-            "uncertainty", "Uncertainty", Unit.NS, [int(clocks.uncertainty[o]) if known[o] else None for o in here], 0
+            "uncertainty",
+            "Uncertainty",
+            Unit.NS,
+            [int(clocks.uncertainty[o]) if known[o] else None for o in present],
+            0,
         ),
-        Column("collectives", "Collectives", Unit.COUNT, clocks.meetings[here].tolist(), 2),
+        Column("collectives", "Collectives", Unit.COUNT, clocks.meetings[present].tolist(), 2),
     ]
-    blocks: list[tuple[Cell, ...]] = [(o,) for o in here]
+    blocks: list[tuple[Cell, ...]] = [(o,) for o in present]
     title = f"RankClocks, against {owners.labels[clocks.reference]}"
     return tabulate.finish("clocks", title, columns, options, blocks=blocks, top_each=False)
 
@@ -368,13 +372,13 @@ def _balance(owners: _owners.Owners, load: Loads, options: ViewOptions) -> Repor
     """Return mean, least and most over ranks of step time and device time, and how uneven they are."""
     rows = []
     for words, values, known in load.measures:
-        mine = load.present[known[load.present]]
-        if mine.size > 1:
-            found = values[mine].tolist()
-            mean = round(sum(found) / len(found))
-            uneven = round(max(found) * len(found) / sum(found), 4) if sum(found) else None
-            most = owners.labels[mine[int(np.argmax(values[mine]))]]
-            rows.append((words, len(found), mean, min(found), max(found), uneven, most))
+        known_owners = load.present[known[load.present]]
+        if known_owners.size > 1:
+            figures = values[known_owners].tolist()
+            mean = round(sum(figures) / len(figures))
+            uneven = round(max(figures) * len(figures) / sum(figures), 4) if sum(figures) else None
+            most = owners.labels[known_owners[int(np.argmax(values[known_owners]))]]
+            rows.append((words, len(figures), mean, min(figures), max(figures), uneven, most))
     cells = [list(column) for column in zip(*rows, strict=True)] or [[] for _ in range(7)]
     columns = [
         Column("measure", "Measure", Unit.TEXT, cells[0], 0),
@@ -390,17 +394,17 @@ def _balance(owners: _owners.Owners, load: Loads, options: ViewOptions) -> Repor
 
 
 def _clock_notes(owners: _owners.Owners, met: MatchedCollectives, clocks: RankClocks) -> list[str]:
-    here = np.unique(met.owner)
+    present = np.unique(met.owner)
     notes = []
-    if not clocks.known[here].all():
-        few = [owners.labels[o] for o in here[~clocks.known[here]].tolist()]
+    if not clocks.known[present].all():
+        few = [owners.labels[o] for o in present[~clocks.known[present]].tolist()]
         who = ", ".join(few[:3]) + (" ..." if len(few) > 3 else "")
         notes.append(
             f"{who}: too few collectives that all ranks leave together to align the clocks; skew is as the clocks "
             "measure it, and no rank is named for it"
         )
-    if clocks.known[here].sum() > 1:
-        most = int(clocks.uncertainty[here].max())
+    if clocks.known[present].sum() > 1:
+        most = int(clocks.uncertainty[present].max())
         notes.append(f"clocks were aligned by the ends of collectives, to within {format_span(most)}")
     return notes
 

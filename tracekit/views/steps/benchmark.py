@@ -124,36 +124,36 @@ def _table(name: str, title: str, columns: list[Column], options: ViewOptions) -
 
 
 def _printed_costs(index: TraceIndex, rows: list[_BenchmarkRow], options: ViewOptions) -> ReportTable | None:
-    mine = [row for row in rows if row["section"] == PERF and row["name"] in ("reader_cost", "batch_cost")]
-    if not mine:
+    cost_rows = [row for row in rows if row["section"] == PERF and row["name"] in ("reader_cost", "batch_cost")]
+    if not cost_rows:
         return None
     shares = {(row["source"], row["run"]): row["value_avg"] for row in rows if row["name"] == "Reader Ratio"}
     ratio: list[Cell] = []
-    for row in mine:
+    for row in cost_rows:
         percent = shares.get((row["source"], row["run"])) if row["name"] == "reader_cost" else None
         ratio.append(None if percent is None else percent / 100)
     columns = [
-        Column("name", "Name", Unit.TEXT, [row["name"] for row in mine], 0),
-        *_which(index, mine),
-        Column("avg", "Avg", Unit.NS, [_ns(row) for row in mine], 0),
-        Column("max", "Max", Unit.NS, [row["max_ns"] for row in mine], 1),
-        Column("min", "Min", Unit.NS, [row["min_ns"] for row in mine], 1),
+        Column("name", "Name", Unit.TEXT, [row["name"] for row in cost_rows], 0),
+        *_which(index, cost_rows),
+        Column("avg", "Avg", Unit.NS, [_ns(row) for row in cost_rows], 0),
+        Column("max", "Max", Unit.NS, [row["max_ns"] for row in cost_rows], 1),
+        Column("min", "Min", Unit.NS, [row["min_ns"] for row in cost_rows], 1),
         Column("ratio", "Share of time", Unit.RATIO, ratio, 0),
     ]
     return _table("costs", "Costs", columns, options)
 
 
 def _printed_speeds(index: TraceIndex, rows: list[_BenchmarkRow], options: ViewOptions) -> ReportTable | None:
-    mine = [row for row in rows if row["section"] == PERF and row["name"] == "ips"]
-    if not mine:
+    speed_rows = [row for row in rows if row["section"] == PERF and row["name"] == "ips"]
+    if not speed_rows:
         return None
     columns = [
-        Column("name", "Name", Unit.TEXT, [row["name"] for row in mine], 0),
-        *_which(index, mine),
-        Column("unit", "Unit", Unit.TEXT, [row["unit"] for row in mine], 0),
-        Column("avg", "Avg", Unit.NUMBER, [row["value_avg"] for row in mine], 0),
-        Column("max", "Max", Unit.NUMBER, [row["value_max"] for row in mine], 1),
-        Column("min", "Min", Unit.NUMBER, [row["value_min"] for row in mine], 1),
+        Column("name", "Name", Unit.TEXT, [row["name"] for row in speed_rows], 0),
+        *_which(index, speed_rows),
+        Column("unit", "Unit", Unit.TEXT, [row["unit"] for row in speed_rows], 0),
+        Column("avg", "Avg", Unit.NUMBER, [row["value_avg"] for row in speed_rows], 0),
+        Column("max", "Max", Unit.NUMBER, [row["value_max"] for row in speed_rows], 1),
+        Column("min", "Min", Unit.NUMBER, [row["value_min"] for row in speed_rows], 1),
     ]
     return _table("ips", "Speed", columns, options)
 
@@ -169,16 +169,16 @@ def _lines(index: TraceIndex, rows: list[_BenchmarkRow], options: ViewOptions) -
             ] = row
     if not lines:
         return None
-    mine = list(lines.values())
+    shown = list(lines.values())
 
     def cost(name: str) -> list[Cell]:
-        found = [line.costs.get(name) for line in mine]
-        return [None if row is None else _ns(row) for row in found]
+        rows_of_lines = [line.costs.get(name) for line in shown]
+        return [None if row is None else _ns(row) for row in rows_of_lines]
 
-    speeds = [line.costs.get("ips") for line in mine]
+    speeds = [line.costs.get("ips") for line in shown]
     columns = [
-        Column("line", "Line", Unit.ID, [line.number for line in mine], 0, "event"),
-        *_which(index, [line.first for line in mine]),
+        Column("line", "Line", Unit.ID, [line.number for line in shown], 0, "event"),
+        *_which(index, [line.first for line in shown]),
         Column("reader_cost", "Reader cost", Unit.NS, cost("reader_cost"), 0),
         Column("batch_cost", "Batch cost", Unit.NS, cost("batch_cost"), 0),
         Column("ips", "Ips", Unit.NUMBER, [row and row["value_avg"] for row in speeds], 0),
@@ -220,12 +220,12 @@ def compute(index: TraceIndex, options: ViewOptions) -> Section:
         return section(index, options, VIEW.name, _TITLE, steps.notes)
     loading, aside = _loading(index, owners)
     order = sorted(np.unique(steps.owner).tolist(), key=lambda o: (owners.ranks[o] is None, owners.ranks[o] or 0, o))
-    found = [_perf(index, steps, loading, o) for o in order]
-    tables = [_costs(owners, found, options), _speeds(owners, found, options)]
-    notes = list(dict.fromkeys(_skipping(owners, perf) for perf in found))
+    perfs = [_perf(index, steps, loading, o) for o in order]
+    tables = [_costs(owners, perfs, options), _speeds(owners, perfs, options)]
+    notes = list(dict.fromkeys(_skipping(owners, perf) for perf in perfs))
     if aside:
         notes.append(f"{plural(aside, 'dataloader range')} without a thread: they overlap the loop and do not count")
-    if not any(perf.reader.any() for perf in found):
+    if not any(perf.reader.any() for perf in perfs):
         notes.append("no dataloader range ended in an iteration: reader_cost is unknown")
     notes += [tabulate.PERCENTILE_NOTE, *steps.notes, *tabulate.option_notes(options, tables[0])]
     return Section(VIEW.name, _TITLE, tuple(tables), notes=tuple(notes))
@@ -242,11 +242,11 @@ def _loading(index: TraceIndex, owners: _owners.Owners) -> tuple[tuple[I64, I64,
 
 
 def _perf(index: TraceIndex, steps: _steps.Steps, loading: tuple[I64, I64, I64], owner: int) -> _StepPerf:
-    mine = np.flatnonzero(steps.owner == owner)
-    ends = host.ends_of(steps.starts[mine], steps.durations[mine])
+    its_steps = np.flatnonzero(steps.owner == owner)
+    ends = host.ends_of(steps.starts[its_steps], steps.durations[its_steps])
     order = np.argsort(ends, kind="stable")
-    mine, ends = mine[order], ends[order]
-    rows, starts = steps.rows[mine], steps.starts[mine]
+    its_steps, ends = its_steps[order], ends[order]
+    rows, starts = steps.rows[its_steps], steps.starts[its_steps]
     of_owner, read_from, read_to = loading
     at = of_owner == owner
     read_from, read_to = read_from[at], read_to[at]
@@ -292,12 +292,12 @@ def _skipping(owners: _owners.Owners, perf: _StepPerf) -> str:
     return f"{owners.prefix(perf.owner)}over {few}, the first ones too, for there are no more than {SKIPPED}"
 
 
-def _costs(owners: _owners.Owners, found: list[_StepPerf], options: ViewOptions) -> ReportTable:
+def _costs(owners: _owners.Owners, perfs: list[_StepPerf], options: ViewOptions) -> ReportTable:
     names: list[Cell] = []
     of_owner: list[int] = []
     values: list[I64] = []
     ratios: list[Cell] = []
-    for perf in found:
+    for perf in perfs:
         whole = int(perf.batch.sum())
         if (read := perf.reader[perf.reader > 0]).size:
             names.append("reader_cost")
@@ -320,8 +320,8 @@ def _costs(owners: _owners.Owners, found: list[_StepPerf], options: ViewOptions)
     return tabulate.finish("costs", "Costs", columns, options, own_order="", blocks=places, top_each=False)
 
 
-def _speeds(owners: _owners.Owners, found: list[_StepPerf], options: ViewOptions) -> ReportTable:
-    rows = [_speed(perf) for perf in found]
+def _speeds(owners: _owners.Owners, perfs: list[_StepPerf], options: ViewOptions) -> ReportTable:
+    rows = [_speed(perf) for perf in perfs]
     titles = (
         ("calls", "Calls", 1),
         ("avg", "Avg", 0),
@@ -334,8 +334,8 @@ def _speeds(owners: _owners.Owners, found: list[_StepPerf], options: ViewOptions
     )
     columns = [
         Column("name", "Name", Unit.TEXT, ["ips"] * len(rows), 0),
-        *owners.column([perf.owner for perf in found]),
-        Column("unit", "Unit", Unit.TEXT, [perf.unit for perf in found], 0),
+        *owners.column([perf.owner for perf in perfs]),
+        Column("unit", "Unit", Unit.TEXT, [perf.unit for perf in perfs], 0),
         *(
             Column(name, title, Unit.COUNT if name == "calls" else Unit.NUMBER, [row[name] for row in rows], priority)
             for name, title, priority in titles

@@ -97,8 +97,8 @@ def _medians(column: I64, times: I64, count: int) -> I64:
     """Return the median of the times in each column by nearest rank, as the tables have it."""
     ordered = times[np.lexsort((times, column))]
     sizes = np.bincount(column, minlength=count)
-    found: I64 = ordered[np.cumsum(sizes) - sizes + (sizes - 1) // 2]
-    return found
+    medians: I64 = ordered[np.cumsum(sizes) - sizes + (sizes - 1) // 2]
+    return medians
 
 
 def _blocks(labels: list[str], most: int) -> tuple[list[str], I64]:
@@ -110,8 +110,8 @@ def _blocks(labels: list[str], most: int) -> tuple[list[str], I64]:
 
 
 def _block_of(places: I64, edges: I64) -> I64:
-    found: I64 = np.searchsorted(edges, places, side="right") - 1
-    return found
+    blocks: I64 = np.searchsorted(edges, places, side="right") - 1
+    return blocks
 
 
 def _whole(cells: list[Cell]) -> list[int | None]:
@@ -250,13 +250,13 @@ def _statistics(
     steps = extents.steps
     warm = np.array([word == "warm-up" for word in marks], np.bool_)
     rows: list[tuple[int, str, I64]] = []
-    for o, mine in rows_by(steps.owner):
-        rows.append((o, "all", mine))
-        if warm[mine].any():
-            rows.append((o, "after warm-up", mine[~warm[mine]]))
-            rows.append((o, "warm-up", mine[warm[mine]]))
-        if extents.ahead[mine].any():
-            rows.append((o, HOST, mine))
+    for o, of_owner in rows_by(steps.owner):
+        rows.append((o, "all", of_owner))
+        if warm[of_owner].any():
+            rows.append((o, "after warm-up", of_owner[~warm[of_owner]]))
+            rows.append((o, "warm-up", of_owner[warm[of_owner]]))
+        if extents.ahead[of_owner].any():
+            rows.append((o, HOST, of_owner))
     codes = np.repeat(np.arange(len(rows)), [at.size for _, _, at in rows])
     durations = [(extents.host if which == HOST else steps).durations[at] for _, which, at in rows]
     try:
@@ -360,13 +360,13 @@ def _judgement(index: TraceIndex, steps: Steps, owner: int, judged: Judged) -> l
             f"{who}{first} warm-up: up to {format_span(longest)}, with a median of "
             f"{format_span(judged.median)} after it"
         )
-    found = at[judged.outliers].tolist()
-    if found:
-        most = sorted(found, key=lambda place: -abs(int(steps.durations[place]) - judged.median))[:NAMED]
+    outliers = at[judged.outliers].tolist()
+    if outliers:
+        most = sorted(outliers, key=lambda place: -abs(int(steps.durations[place]) - judged.median))[:NAMED]
         words = [f"{_label(index, steps, p)} ({format_span(int(steps.durations[p]))})" for p in sorted(most)]
-        more = f" and {len(found) - NAMED:,} more" if len(found) > NAMED else ""
+        more = f" and {len(outliers) - NAMED:,} more" if len(outliers) > NAMED else ""
         limits = f"beyond {format_span(judged.low)} to {format_span(judged.high)}"
-        notes.append(f"{who}{plural(len(found), 'outlier')}, {limits}: {', '.join(words)}{more}")
+        notes.append(f"{who}{plural(len(outliers), 'outlier')}, {limits}: {', '.join(words)}{more}")
     return notes
 
 
@@ -377,37 +377,37 @@ def _define(index: TraceIndex, _: ViewOptions, row: Mapping[str, Cell], column: 
     owners = _owners.find(index)
     extents = _extents.step_extents(index, owners)
     steps = extents.steps
-    mine = np.ones(steps.rows.size, np.bool_)
+    chosen = np.ones(steps.rows.size, np.bool_)
     if "owner" in row:
-        mine &= np.array([owners.labels[o] == row["owner"] for o in steps.owner.tolist()], np.bool_)
+        chosen &= np.array([owners.labels[o] == row["owner"] for o in steps.owner.tolist()], np.bool_)
     if row.get("which") in ("after warm-up", "warm-up"):
         judged = {o: judge(steps.durations[at]) for o, at in rows_by(steps.owner)}
         warm = np.array([word == "warm-up" for word in _marks(steps, judged)], np.bool_)
-        mine &= warm == (row["which"] == "warm-up")
+        chosen &= warm == (row["which"] == "warm-up")
     if "start" in row:  # the table of each step
         starts = since_origin(index, steps.rows, steps.starts)
-        mine &= (starts == row["start"]) & (steps.durations == row.get("time"))
-        mine &= np.array([cell == row.get("step") for cell in _numbers(index, steps)], np.bool_)
-        mine &= np.arange(mine.size) == np.argmax(mine)
+        chosen &= (starts == row["start"]) & (steps.durations == row.get("time"))
+        chosen &= np.array([cell == row.get("step") for cell in _numbers(index, steps)], np.bool_)
+        chosen &= np.arange(chosen.size) == np.argmax(chosen)
     which = {"after warm-up": "steps after warm-up", "warm-up": "warm-up steps"}.get(str(row.get("which")), "steps")
     one = f"step {row['step']}" if row.get("step") is not None else "the step" if "start" in row else f"the {which}"
     if row.get("which") == HOST or column == "host_time":
         steps, one = extents.host, f"{one}, host range" if "start" in row else HOST
-    times = _of_steps(index, steps, mine, "sum", f"sum of the durations of {one}")
+    times = _of_steps(index, steps, chosen, "sum", f"sum of the durations of {one}")
     if column in ("total", "time", "host_time"):
         return times
     if column == "steps":
-        return _of_steps(index, steps, mine, "count", f"number of {which}")
+        return _of_steps(index, steps, chosen, "count", f"number of {which}")
     if measure := specs.measures(specs.STATISTICS).get(column):
-        return _of_steps(index, steps, mine, measure, f"{measure} of the durations of {one}")
+        return _of_steps(index, steps, chosen, measure, f"{measure} of the durations of {one}")
     if column in ("busy", "busy_time"):
-        return _busy_quantity(index, steps, np.flatnonzero(mine), times, column, one)
+        return _busy_quantity(index, steps, np.flatnonzero(chosen), times, column, one)
     return None
 
 
-def _of_steps(index: TraceIndex, steps: Steps, mine: Mask, measure: str, words: str) -> Quantity:
+def _of_steps(index: TraceIndex, steps: Steps, chosen: Mask, measure: str, words: str) -> Quantity:
     """Return a quantity of the times of these steps, which may be those of the device."""
-    at = np.flatnonzero(mine)
+    at = np.flatnonzero(chosen)
     at = at[np.argsort(steps.rows[at], kind="stable")]
     rows, clocks = steps.rows[at], by_clock(index).codes[steps.rows[at]]
     return Quantity(words, measure, rows, steps.starts[at], steps.starts[at] + steps.durations[at], clocks, clocks)
@@ -430,9 +430,9 @@ def _busy_quantity(index: TraceIndex, steps: Steps, at: I64, times: Quantity, co
         high = np.minimum(work.starts[inside] + work.durations[inside], end)
         pieces.append((work.rows[inside], low, high, np.full(inside.size, place)))
     none = (np.zeros(0, np.int64),) * 4
-    found, starts, ends, lanes = (np.concatenate(parts) for parts in zip(none, *pieces, strict=True))
+    rows, starts, ends, lanes = (np.concatenate(parts) for parts in zip(none, *pieces, strict=True))
     words = f"time with at least one kernel, copy or memset within {one}"
-    busy = Quantity(words, "union", found, starts, ends, lanes, by_clock(index).codes[found])
+    busy = Quantity(words, "union", rows, starts, ends, lanes, by_clock(index).codes[rows])
     return busy if column == "busy_time" else ratio(busy, times, f"{busy.words} / {times.words}")
 
 

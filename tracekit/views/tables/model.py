@@ -102,16 +102,16 @@ def compute(index: TraceIndex, options: ViewOptions) -> Section:
         return Section(VIEW.name, _TITLE, notes=(needs, *notes, *tabulate.option_notes(options)))
     host = _host.host(index)
     owners = _owners.find(index)
-    found = _outermost(index, host, owners, picked)
-    in_steps = _with_work(index, host, owners, found)
+    counted = _outermost(index, host, owners, picked)
+    in_steps = _with_work(index, host, owners, counted)
     timed = by_time(index)
-    started = _with_work_by_time(timed, owners, found)
-    order = sorted(np.unique(found.owner).tolist(), key=lambda o: (owners.ranks[o] is None, owners.ranks[o] or 0, o))
-    blocks = [_ModelBlock(index, owners, found, in_steps, o, timed, started) for o in order]
-    columns = _columns(timed, owners, found, blocks)
+    started = _with_work_by_time(timed, owners, counted)
+    order = sorted(np.unique(counted.owner).tolist(), key=lambda o: (owners.ranks[o] is None, owners.ranks[o] or 0, o))
+    blocks = [_ModelBlock(index, owners, counted, in_steps, o, timed, started) for o in order]
+    columns = _columns(timed, owners, counted, blocks)
     places: list[tuple[Cell, ...]] = [(n, i) for n, block in enumerate(blocks) for i in range(len(block.kinds) + 1)]
     table = tabulate.finish("model", _TITLE, columns, options, own_order="", blocks=places, top_each=False)
-    if (found.kind > _ASIDE).any():
+    if (counted.kind > _ASIDE).any():
         notes.append("Phases without a thread are listed, but not subtracted from Others.")
     for block in blocks:
         notes += block.notes
@@ -130,12 +130,12 @@ def _outermost(index: TraceIndex, host: _host.HostTree, owners: _owners.Owners, 
         kind[index.kind_mask({phase})[picked.rows]] = number
     kind += np.where((kind > 0) & (place < 0), _ASIDE, 0)
     outer = np.ones(picked.rows.size, np.bool_)
-    for mine in (kind == 0, kind > 0):
+    for of_kind in (kind == 0, kind > 0):
         wanted = np.zeros(host.rows.size, np.bool_)
-        at = place[mine & (place >= 0)]
+        at = place[of_kind & (place >= 0)]
         wanted[at] = True
         above = np.append(host.nearest(wanted), -1)[host.tree.parent[at]]
-        outer[np.flatnonzero(mine & (place >= 0))] = above < 0
+        outer[np.flatnonzero(of_kind & (place >= 0))] = above < 0
     rows = picked.rows[outer]
     starts, durations = picked.starts[outer], picked.durations[outer]
     nothing = np.zeros(rows.size, np.int64)
@@ -143,62 +143,62 @@ def _outermost(index: TraceIndex, host: _host.HostTree, owners: _owners.Owners, 
     return _CountedRanges(rows, kind[outer], owners.codes[rows], place[outer], starts, ends, nothing, nothing.copy())
 
 
-def _with_work(index: TraceIndex, host: _host.HostTree, owners: _owners.Owners, found: _CountedRanges) -> WorkOf:
+def _with_work(index: TraceIndex, host: _host.HostTree, owners: _owners.Owners, counted: _CountedRanges) -> WorkOf:
     """Fill in the device work of each step and phase; return that of all steps, and with phases, of each owner."""
     linked = np.flatnonzero(host.launch >= 0)
     launch = host.launch[linked]
     begun: I64 = index.starts[launch]
     owner, ns = owners.codes[launch], host.work_ns[linked]
-    phase = np.flatnonzero((found.kind > 0) & (found.place >= 0))
+    phase = np.flatnonzero((counted.kind > 0) & (counted.place >= 0))
     if phase.size and host.rows.size:
         wanted = np.zeros(host.rows.size, np.bool_)
-        wanted[found.place[phase]] = True
+        wanted[counted.place[phase]] = True
         number = np.full(host.rows.size + 1, -1, np.int64)
-        number[found.place[phase]] = phase
+        number[counted.place[phase]] = phase
         to = number[np.append(host.nearest(wanted), -1)[host.owner[linked]]]
         # A thread that has phases of its own launched the rest outside of them.
         lane = np.full(index.events.num_rows, -1, np.int64)
         lane[host.rows] = host.lanes
-        own = np.isin(lane[launch], host.lanes[found.place[phase]])
-        free = np.flatnonzero((to < 0) & ~own)
-        around = innermost(found.owner[phase], found.starts[phase], found.ends[phase], owner[free], begun[free])
+        own_phases = np.isin(lane[launch], host.lanes[counted.place[phase]])
+        free = np.flatnonzero((to < 0) & ~own_phases)
+        around = innermost(counted.owner[phase], counted.starts[phase], counted.ends[phase], owner[free], begun[free])
         to[free] = np.append(phase, -1)[around]
-        np.add.at(found.work, to[to >= 0], ns[to >= 0])
-    return _in_steps(found, owner, begun, ns, found.work)
+        np.add.at(counted.work, to[to >= 0], ns[to >= 0])
+    return _in_steps(counted, owner, begun, ns, counted.work)
 
 
-def _with_work_by_time(timed: ByTime, owners: _owners.Owners, found: _CountedRanges) -> WorkOf:
+def _with_work_by_time(timed: ByTime, owners: _owners.Owners, counted: _CountedRanges) -> WorkOf:
     """Fill in the device work that is charged by time; return that of all steps, and with phases, of each owner."""
     host, known = timed.host, np.flatnonzero(timed.known)
-    phase = np.flatnonzero((found.kind > 0) & (found.place >= 0))
+    phase = np.flatnonzero((counted.kind > 0) & (counted.place >= 0))
     if phase.size and known.size:
         wanted = np.zeros(host.rows.size, np.bool_)
-        wanted[found.place[phase]] = True
+        wanted[counted.place[phase]] = True
         number = np.full(host.rows.size + 1, -1, np.int64)
-        number[found.place[phase]] = phase
+        number[counted.place[phase]] = phase
         to = number[np.append(host.nearest(wanted), -1)[timed.owner[known]]]
-        np.add.at(found.by_time, to[to >= 0], host.work_ns[known][to >= 0])
+        np.add.at(counted.by_time, to[to >= 0], host.work_ns[known][to >= 0])
     owner = owners.codes[host.rows[timed.thread[known]]]
-    return _in_steps(found, owner, timed.times[known], host.work_ns[known], found.by_time)
+    return _in_steps(counted, owner, timed.times[known], host.work_ns[known], counted.by_time)
 
 
-def _in_steps(found: _CountedRanges, owner: I64, begun: I64, ns: I64, work: I64) -> WorkOf:
+def _in_steps(counted: _CountedRanges, owner: I64, begun: I64, ns: I64, work: I64) -> WorkOf:
     """Fill in the work of each step, by when it began; return that of all steps, and with phases, of each owner."""
     whole = {}
     rows_of, none = dict(rows_by(owner)), np.zeros(0, np.int64)
-    for o, own in rows_by(found.owner):
-        mine = rows_of.get(o, none)
-        order = np.argsort(begun[mine], kind="stable")
-        times = begun[mine][order]
-        sums = np.concatenate((np.zeros(1, np.int64), np.cumsum(ns[mine][order])))
-        steps = own[found.kind[own] == 0]
+    for o, of_owner in rows_by(counted.owner):
+        work_rows = rows_of.get(o, none)
+        order = np.argsort(begun[work_rows], kind="stable")
+        times = begun[work_rows][order]
+        sums = np.concatenate((np.zeros(1, np.int64), np.cumsum(ns[work_rows][order])))
+        steps = of_owner[counted.kind[of_owner] == 0]
 
         def inside(starts: I64, ends: I64, times: I64 = times, sums: I64 = sums) -> I64:
             return sums[np.searchsorted(times, ends)] - sums[np.searchsorted(times, starts)]
 
-        work[steps] = inside(found.starts[steps], found.ends[steps])
-        every = own[found.kind[own] <= _ASIDE]
-        sets = (merge(found.starts[rows], found.ends[rows]) for rows in (steps, every))
+        work[steps] = inside(counted.starts[steps], counted.ends[steps])
+        every = of_owner[counted.kind[of_owner] <= _ASIDE]
+        sets = (merge(counted.starts[rows], counted.ends[rows]) for rows in (steps, every))
         of_steps, of_all = (int(inside(*ranges).sum()) for ranges in sets)
         whole[o] = of_steps, of_all
     return whole
@@ -211,22 +211,22 @@ class _ModelBlock:
         self,
         index: TraceIndex,
         owners: _owners.Owners,
-        found: _CountedRanges,
+        counted: _CountedRanges,
         in_steps: WorkOf,
         owner: int,
         timed: ByTime,
         started: WorkOf,
     ) -> None:
-        mine = found.owner == owner
+        of_owner = counted.owner == owner
         self.owner = owner
-        self.kinds: list[int] = np.unique(found.kind[mine]).tolist()
+        self.kinds: list[int] = np.unique(counted.kind[of_owner]).tolist()
         self.steps = 0 in self.kinds
-        steps, phases = mine & (found.kind == 0), mine & (found.kind > 0) & (found.kind <= _ASIDE)
+        steps, phases = of_owner & (counted.kind == 0), of_owner & (counted.kind > 0) & (counted.kind <= _ASIDE)
         self.notes: list[str] = []
         prefix = owners.prefix(owner)
-        in_phases = merge(found.starts[phases], found.ends[phases])
-        outside = length(difference(in_phases, merge(found.starts[steps], found.ends[steps])))
-        whole: Ranges = merge(found.starts[steps | phases], found.ends[steps | phases])
+        in_phases = merge(counted.starts[phases], counted.ends[phases])
+        outside = length(difference(in_phases, merge(counted.starts[steps], counted.ends[steps])))
+        whole: Ranges = merge(counted.starts[steps | phases], counted.ends[steps | phases])
         if not self.steps:
             whole = _span(index, owners.codes == owner)
             self.notes.append(f"{prefix}no steps in this trace: ratios are of its span, {format_span(length(whole))}")
@@ -236,36 +236,39 @@ class _ModelBlock:
                 f"phases, {format_span(length(whole))}"
             )
         self.time = length(whole)
-        each = [merge(found.starts[mine & (found.kind == k)], found.ends[mine & (found.kind == k)]) for k in self.kinds]
+        each = [
+            merge(counted.starts[of_owner & (counted.kind == k)], counted.ends[of_owner & (counted.kind == k)])
+            for k in self.kinds
+        ]
         self.covered = [length(intersection(ranges, whole)) for ranges in each]
         self.rest = self.time - length(in_phases)
         self.step_work, self.work = in_steps[owner]
         if not self.steps:
-            self.work = int(found.work[phases].sum())
-        self.work_rest = self.work - int(found.work[phases].sum())
+            self.work = int(counted.work[phases].sum())
+        self.work_rest = self.work - int(counted.work[phases].sum())
         # No call of its input could show what it launched.
-        self.silent = bool(timed.silent(found.rows[mine]).all())
+        self.silent = bool(timed.silent(counted.rows[of_owner]).all())
         self.step_started, in_all = started[owner]
-        in_phases_ns = int(found.by_time[phases].sum())
+        in_phases_ns = int(counted.by_time[phases].sum())
         self.started_rest = (in_all if self.steps else in_phases_ns) - in_phases_ns
         ran = [ns for kind, ns in zip(self.kinds, self.covered, strict=True) if 0 < kind <= _ASIDE]
         if sum(ran) > length(in_phases):
             self.notes.append(f"{prefix}phases overlap each other (on several threads): their ratios do not add up")
 
 
-def _span(index: TraceIndex, mine: Mask) -> Ranges:
-    start: I64 = index.starts[mine]
-    ends = _host.ends_of(start, index.lengths[mine])
+def _span(index: TraceIndex, rows: Mask) -> Ranges:
+    start: I64 = index.starts[rows]
+    ends = _host.ends_of(start, index.lengths[rows])
     return start.min(keepdims=True), ends.max(keepdims=True)
 
 
 def _columns(
-    timed: ByTime, owners: _owners.Owners, found: _CountedRanges, blocks: Sequence[_ModelBlock]
+    timed: ByTime, owners: _owners.Owners, counted: _CountedRanges, blocks: Sequence[_ModelBlock]
 ) -> list[Column]:
     groups = [(block, kind) for block in blocks for kind in block.kinds]
     code = {(block.owner, kind): i for i, (block, kind) in enumerate(groups)}
-    codes = np.array([code[o, k] for o, k in zip(found.owner.tolist(), found.kind.tolist(), strict=True)], np.int64)
-    stats = grouping.statistics(grouping.Groups(codes, len(groups), ()), found.ends - found.starts)
+    codes = np.array([code[o, k] for o, k in zip(counted.owner.tolist(), counted.kind.tolist(), strict=True)], np.int64)
+    stats = grouping.statistics(grouping.Groups(codes, len(groups), ()), counted.ends - counted.starts)
     figures = [c for c in tabulate.statistic_columns(stats) if c.name != "ratio"]
 
     def each(values: Sequence[Cell], rest: Sequence[Cell]) -> list[Cell]:
@@ -293,14 +296,14 @@ def _columns(
             columns.append(Column("ratio", "Ratio", Unit.RATIO, ratio, 0))
     if not timed.host.work.size:
         return columns
-    worked = grouping.statistics(grouping.Groups(codes, len(groups), ()), found.work)
+    worked = grouping.statistics(grouping.Groups(codes, len(groups), ()), counted.work)
     known = [k <= _ASIDE and not block.silent for block, k in groups]
     totals = [block.step_work if k == 0 else ns for (block, k), ns in zip(groups, worked.total.tolist(), strict=True)]
     rests = [None if b.silent else b.work_rest for b in blocks]
     total = each([ns if k else None for ns, k in zip(totals, known, strict=True)], rests)
     mean = each([ns if k else None for ns, k in zip(worked.mean.tolist(), known, strict=True)], [None] * len(blocks))
     bases = [block.work for block in blocks for _ in (*block.kinds, None)]
-    started = grouping.statistics(grouping.Groups(codes, len(groups), ()), found.by_time).total.tolist()
+    started = grouping.statistics(grouping.Groups(codes, len(groups), ()), counted.by_time).total.tolist()
     started = [b.step_started if k == 0 else ns for (b, k), ns in zip(groups, started, strict=True)]
     started = [ns if k <= _ASIDE and b.silent else None for (b, k), ns in zip(groups, started, strict=True)]
     by_times = Column(
@@ -325,11 +328,11 @@ def _define(index: TraceIndex, _: ViewOptions, row: Mapping[str, Cell], column: 
         return None
     host, owners = _host.host(index), _owners.find(index)
     picked = index.pick(_KINDS)
-    found = _outermost(index, host, owners, picked)
-    of_owner = np.array([row.get("owner") in (None, label) for label in owners.labels], np.bool_)[found.owner]
-    mine = of_owner & (found.kind == _NAMES.index(str(row["name"])))
+    counted = _outermost(index, host, owners, picked)
+    of_owner = np.array([row.get("owner") in (None, label) for label in owners.labels], np.bool_)[counted.owner]
+    of_kind = of_owner & (counted.kind == _NAMES.index(str(row["name"])))
     mask = np.zeros(index.events.num_rows, np.bool_)
-    mask[found.rows[mine]] = True
+    mask[counted.rows[of_kind]] = True
     who = "steps" if row["name"] == STEP else f"{row['name']} ranges that no other phase holds"
     if column == "calls":
         return quantity(index, mask, "count", f"number of {who}")
@@ -343,13 +346,13 @@ def _define(index: TraceIndex, _: ViewOptions, row: Mapping[str, Cell], column: 
     if str(row["name"]) not in _NAMES[: _ASIDE + 1]:
         return None
     covered = quantity(index, mask, "union", f"time in {who}, on any thread", lanes=owners.codes)
-    if not (of_owner & (found.kind == 0)).any():
+    if not (of_owner & (counted.kind == 0)).any():
         rows = np.flatnonzero(of_owner)
-        mask = np.isin(owners.codes, found.owner[rows])
+        mask = np.isin(owners.codes, counted.owner[rows])
         whole = span(index, owners.codes, mask, "first start to last end of all rows")
     else:
         mask = np.zeros(index.events.num_rows, np.bool_)
-        mask[found.rows[of_owner & (found.kind <= _ASIDE)]] = True
+        mask[counted.rows[of_owner & (counted.kind <= _ASIDE)]] = True
         whole = quantity(index, mask, "union", "time in steps and phases, on any thread", lanes=owners.codes)
     return ratio(covered, whole, f"{covered.words} / {whole.words}")
 

@@ -110,10 +110,10 @@ def _heads(host: HostTree, charged: Charged) -> I64:
     """Return for each place the outermost range around it (or itself) below its operator; -1 for operators and what is
     in none."""
     head = np.full(host.rows.size, -1, np.int64)
-    for here in host.levels()[1:]:
-        mine = here[~charged.wanted[here]]
-        above = host.tree.parent[mine]
-        head[mine] = np.where(charged.wanted[above], mine, head[above])
+    for level in host.levels()[1:]:
+        within = level[~charged.wanted[level]]
+        above = host.tree.parent[within]
+        head[within] = np.where(charged.wanted[above], within, head[above])
     return head
 
 
@@ -146,8 +146,8 @@ def _table(charged: Charged, things: _Things) -> _OperatorTable:
         figures["device_self"] = on_device.total.tolist()
     else:
         stats = grouping.statistics(groups, things.host_ns)
-        _, own = grouping.sums(groups.codes, groups.count, things.self_ns, "durations")
-        figures |= {"total": stats.total.tolist(), "self": list(own)}
+        _, self_totals = grouping.sums(groups.codes, groups.count, things.self_ns, "durations")
+        figures |= {"total": stats.total.tolist(), "self": list(self_totals)}
         figures |= {spec.key: spec.values(stats).tolist() for spec in specs.SPREAD}
     figures |= {"device_avg": on_device.mean.tolist(), "device_min": on_device.min.tolist()}
     figures["device_max"] = on_device.max.tolist()
@@ -230,25 +230,25 @@ def compute(index: TraceIndex, options: ViewOptions) -> Section:
             nested=True,
             notes=picked.notes("operator"),
         )
-    found = _figures(charged(index, by_thread=True)) if options.thread_sep else figures(index)
-    blocks = found.threads
+    computed = _figures(charged(index, by_thread=True)) if options.thread_sep else figures(index)
+    blocks = computed.threads
     columns = [
-        Column("name", "Name", Unit.TEXT, found.names, 0),
+        Column("name", "Name", Unit.TEXT, computed.names, 0),
         *(thread_columns(index, blocks) if blocks else []),
-        *found.ranges.columns(blocks),
+        *computed.ranges.columns(blocks),
     ]
-    if found.flops is not None:
-        columns.append(Column("flops", "FLOPs", Unit.COUNT, found.flops, 3))
+    if computed.flops is not None:
+        columns.append(Column("flops", "FLOPs", Unit.COUNT, computed.flops, 3))
     # The number of its group stays with a row while rows are put in order.
-    number = Column(_NUMBER, "", Unit.COUNT, list(range(len(found.names))))
+    number = Column(_NUMBER, "", Unit.COUNT, list(range(len(computed.names))))
     table = tabulate.finish("operators", _TITLE, [*columns, number], options, blocks=blocks)
-    notes = [*([_ranges.SELF_NOTE] if found.ranges.device is not None else []), tabulate.PERCENTILE_NOTE]
+    notes = [*([_ranges.SELF_NOTE] if computed.ranges.device is not None else []), tabulate.PERCENTILE_NOTE]
     if options.op_detail:
         table = _with_details(table, charged(index, by_thread=options.thread_sep), options)
         notes.append(_DETAIL_NOTE)
     table = replace(table, columns=tuple(c for c in table.columns if c.name != _NUMBER))
-    table = _ranges.with_loose(table, found.ranges)
-    notes += [*found.ranges.notes("operator"), *both_note(index, _KINDS, "operator")]
+    table = _ranges.with_loose(table, computed.ranges)
+    notes += [*computed.ranges.notes("operator"), *both_note(index, _KINDS, "operator")]
     return Section(VIEW.name, _TITLE, (table,), notes=(*notes, *tabulate.option_notes(options, table)))
 
 
@@ -283,9 +283,9 @@ def charged(index: TraceIndex, *, by_thread: bool) -> _ranges.Charged:
     return _ranges.charge(_host.host(index), picked, groups)
 
 
-def _figures(found: _ranges.Charged) -> OperatorFigures:
-    names, *threads = found.groups.labels
-    return OperatorFigures(names, list(zip(*threads, strict=True)), found.figures(), _flops(found))
+def _figures(ranges: _ranges.Charged) -> OperatorFigures:
+    names, *threads = ranges.groups.labels
+    return OperatorFigures(names, list(zip(*threads, strict=True)), ranges.figures(), _flops(ranges))
 
 
 def _kinds(index: TraceIndex) -> frozenset[Kind]:
@@ -302,9 +302,9 @@ def _flops(charged: _ranges.Charged) -> list[Cell] | None:
     at = _saying_flops(args, rows)
     if not at.size:
         return None
-    found = pc.struct_field(pc.extract_regex(arrow.take(args, rows[at]), _FLOPS), "flops")
-    known = arrow.bools(pc.greater(pc.utf8_length(found), 0))
-    values = pc.cast(found.filter(arrow.array(known)), pa.int64()).to_numpy()
+    flops = pc.struct_field(pc.extract_regex(arrow.take(args, rows[at]), _FLOPS), "flops")
+    known = arrow.bools(pc.greater(pc.utf8_length(flops), 0))
+    values = pc.cast(flops.filter(arrow.array(known)), pa.int64()).to_numpy()
     having, sums = grouping.sums(charged.groups.codes[at[known]], charged.groups.count, values, "FLOPs")
     cells: list[Cell] = [total if n else None for n, total in zip(having, sums, strict=True)]
     return cells if any(having) else None
@@ -314,8 +314,8 @@ def _saying_flops(args: arrow.Chunked, rows: I64) -> I64:
     """Return the places among the rows whose args name FLOPs; the texts are copied a part at a time."""
     parts = [np.zeros(0, np.int64)]
     for begin in range(0, rows.size, _AT_ONCE):
-        own = arrow.take(args, rows[begin : begin + _AT_ONCE])
-        parts.append(np.flatnonzero(arrow.bools(pc.match_substring(own, "flops", ignore_case=True))) + begin)
+        texts = arrow.take(args, rows[begin : begin + _AT_ONCE])
+        parts.append(np.flatnonzero(arrow.bools(pc.match_substring(texts, "flops", ignore_case=True))) + begin)
     return np.concatenate(parts)
 
 

@@ -141,15 +141,15 @@ class Charged:
         return [count > 0 for count in np.bincount(codes, minlength=self.groups.count).tolist()]
 
     def _by_time(self, codes: I64, at: I64) -> FiguresByTime | None:
-        found = self.by_time
-        if not found.known.any():
+        timed = self.by_time
+        if not timed.known.any():
             return None
-        near = np.append(self.host.nearest(self.wanted), -1)[found.owner]
-        own = np.zeros(self.host.rows.size, np.int64)
-        np.add.at(own, near[near >= 0], self.host.work_ns[near >= 0])
-        total = self.host.with_children(found.own_work())
-        totals, owns = (grouping.sums(codes, self.groups.count, each[at], "durations")[1] for each in (total, own))
-        loose = int(self.host.work_ns[found.known & (near < 0)].sum())
+        near = np.append(self.host.nearest(self.wanted), -1)[timed.owner]
+        own_ns = np.zeros(self.host.rows.size, np.int64)
+        np.add.at(own_ns, near[near >= 0], self.host.work_ns[near >= 0])
+        total = self.host.with_children(timed.own_work())
+        totals, owns = (grouping.sums(codes, self.groups.count, each[at], "durations")[1] for each in (total, own_ns))
+        loose = int(self.host.work_ns[timed.known & (near < 0)].sum())
         return FiguresByTime(self._having(codes), totals, owns, loose)
 
 
@@ -207,9 +207,9 @@ class RangeFigures:
         shares = tabulate.ratios(self.own, blocks)
         share = Column("self_ratio", "CPU self ratio", Unit.RATIO, _where(self.known, shares), 2)
         self_time = Column("self", "CPU self", Unit.NS, _where(self.known, self.own), 1)
-        found = {c.name: c for c in (*host_columns, self_time, share, *self._device_columns())}
-        first = [found.pop(name) for name in _FIRST if name in found]
-        return [*first, *found.values()]
+        by_name = {c.name: c for c in (*host_columns, self_time, share, *self._device_columns())}
+        first = [by_name.pop(name) for name in _FIRST if name in by_name]
+        return [*first, *by_name.values()]
 
     def _device_columns(self) -> list[Column]:
         stats, known, timed = self.device, self.heard, self.by_time
@@ -260,11 +260,11 @@ def charge(host: HostTree, picked: PickedRows, groups: grouping.Groups) -> Charg
     wanted = np.zeros(host.rows.size, np.bool_)
     wanted[places[places >= 0]] = True
     launched, _ = host.own_work()
-    own = np.zeros(host.rows.size, np.int64)
+    own_ns = np.zeros(host.rows.size, np.int64)
     near = host.nearest(wanted)
     charged = host.owner >= 0
     to = np.where(charged, np.append(near, -1)[host.owner], -1)
-    np.add.at(own, to[to >= 0], host.work_ns[to >= 0])
+    np.add.at(own_ns, to[to >= 0], host.work_ns[to >= 0])
     loose = to < 0
     return Charged(
         host,
@@ -273,7 +273,7 @@ def charge(host: HostTree, picked: PickedRows, groups: grouping.Groups) -> Charg
         places,
         wanted,
         host.with_children(launched),
-        own,
+        own_ns,
         int(host.work_ns[loose].sum()),
         int(np.count_nonzero(loose)),
         by_time(host.index),
@@ -312,10 +312,10 @@ def of_ranges(kinds_of: Callable[[TraceIndex], Collection[Kind]], what: str, key
         if not every.any():
             return None  # totals: nobody knows what lay within
         who = f"{what}s" + (f" named {row['name']}" if row.get("name") is not None else "")
-        mine = every & where(index, **{key: row[key] for key in keys if key in row})
+        of_row = every & where(index, **{key: row[key] for key in keys if key in row})
         host = _host.host(index)
         if column in ("self", "self_ratio"):
-            part = _self(host, mine, f"time of {who} less what ranges and calls within them took")
+            part = _self(host, of_row, f"time of {who} less what ranges and calls within them took")
             if column == "self":
                 return part
             whole = _self(host, every, f"time of all {what}s less what ranges and calls within them took")
@@ -323,8 +323,8 @@ def of_ranges(kinds_of: Callable[[TraceIndex], Collection[Kind]], what: str, key
         loose = bool(row) and row.get("calls") is None
         which = column in ("device_total", "device_by_time"), not row or loose, not loose
         if column in _BY_TIME:
-            return _started(index, (mine, every), which, what, who)
-        part = _launched(index, host, (mine, every), which, what, who)
+            return _started(index, (of_row, every), which, what, who)
+        part = _launched(index, host, (of_row, every), which, what, who)
         if column != "device_ratio":
             return part
         whole = _work(index, host, np.arange(host.work.size), "sum of the durations of all device work")
@@ -335,8 +335,8 @@ def of_ranges(kinds_of: Callable[[TraceIndex], Collection[Kind]], what: str, key
 
 def _places(host: _host.HostTree, mask: Mask) -> Mask:
     """Return shape (places,): whether the row of each place is in the mask of rows of EVENTS."""
-    found: Mask = mask[host.rows]
-    return found
+    places: Mask = mask[host.rows]
+    return places
 
 
 def _self(host: _host.HostTree, mask: Mask, words: str) -> Quantity:
@@ -404,15 +404,15 @@ def _started(
 def _charged(host: _host.HostTree, masks: tuple[Mask, Mask], which: tuple[bool, bool, bool], owner: I64) -> I64:
     """Return the device events of these ranges, once for each that holds it. owner: the place of each piece."""
     nested, loose, ranges = which
-    mine, every = (_places(host, mask) for mask in masks)
+    wanted, every = (_places(host, mask) for mask in masks)
     times = np.zeros(host.rows.size + 1, np.int64)  # the last: work that is in no range
     near = np.append(host.nearest(every), -1)
     if nested and ranges:
-        times[:-1] = mine
-        for here in host.levels()[1:]:
-            times[here] += times[host.tree.parent[here]]
+        times[:-1] = wanted
+        for level in host.levels()[1:]:
+            times[level] += times[host.tree.parent[level]]
     elif ranges:
-        times[:-1] = np.append(mine, False)[near[:-1]]
+        times[:-1] = np.append(wanted, False)[near[:-1]]
     count = times[owner]
     if loose:
         count = count + (near[owner] < 0)

@@ -58,13 +58,13 @@ def compute(index: TraceIndex, options: ViewOptions) -> Section:
         unit = _TIME if row["total_ns"] is not None else row["unit"] or _SECTION
         block = blocks.setdefault((row["source"], unit, thread), _SamplesBlock(row["source"], unit, thread))
         _add(block, frames_of(row), row["total_ns"] if row["total_ns"] is not None else row["value_avg"] or 0)
-    found = list(blocks.values())
-    units = dict.fromkeys(block.unit for block in found)
-    tables = tuple(_table(index, [b for b in found if b.unit == unit], unit, options) for unit in units)
-    flames = tuple(_flame(index, block) for block in found[:_FLAMES])
+    shown = list(blocks.values())
+    units = dict.fromkeys(block.unit for block in shown)
+    tables = tuple(_table(index, [b for b in shown if b.unit == unit], unit, options) for unit in units)
+    flames = tuple(_flame(index, block) for block in shown[:_FLAMES])
     notes = ["self: the function is the innermost frame; totals overlap, since a sample counts for all its frames"]
-    if len(found) > _FLAMES:
-        notes.append(f"only the first {_FLAMES} of {plural(len(found), 'flame graph')} are drawn")
+    if len(shown) > _FLAMES:
+        notes.append(f"only the first {_FLAMES} of {plural(len(shown), 'flame graph')} are drawn")
     return Section(VIEW.name, _TITLE, tables, flames, (*notes, *tabulate.option_notes(options, tables[0])))
 
 
@@ -84,12 +84,12 @@ def _table(index: TraceIndex, blocks: list[_SamplesBlock], unit: str, options: V
         specs.THREAD.column([block.thread for block, _ in rows], 0),
         specs.SOURCE.column([source_label(labels, block.source) for block, _ in rows], 2),
     ]
-    own = [block.own.get(name, 0) for block, name in rows]
+    self_values = [block.own.get(name, 0) for block, name in rows]
     whole: dict[tuple[Cell, ...], float] = {}
-    for place, value in zip(places, own, strict=True):
+    for place, value in zip(places, self_values, strict=True):
         whole[place] = whole.get(place, 0) + value
     shares: list[Cell] = [
-        value / whole[place] if whole[place] else None for place, value in zip(places, own, strict=True)
+        value / whole[place] if whole[place] else None for place, value in zip(places, self_values, strict=True)
     ]
     total = [block.all_[name] for block, name in rows]
     keys = ("self", "total") if unit == _TIME else ("self_samples", "total_samples")
@@ -98,7 +98,7 @@ def _table(index: TraceIndex, blocks: list[_SamplesBlock], unit: str, options: V
     columns = [
         specs.NAME.column([name for _, name in rows]),
         *(c for c in apart if len(set(c.values)) > 1),
-        Column(keys[0], f"Self{words}", kind, [_number(value, kind) for value in own], 0),
+        Column(keys[0], f"Self{words}", kind, [_number(value, kind) for value in self_values], 0),
         Column(keys[1], f"Total{words}", kind, [_number(value, kind) for value in total], 1),
         specs.RATIO.column(shares, 1),
     ]
@@ -116,18 +116,18 @@ def _flame(index: TraceIndex, block: _SamplesBlock) -> Flame:
     known: dict[tuple[int, str], int] = {}
     names: list[str] = []
     parents: list[int] = []
-    own: list[int] = []
+    self_values: list[int] = []
     for path, weight in largest:
         above = -1
         for name in path:
-            here = known.get((above, name))
-            if here is None:
-                here = known[above, name] = len(names)
+            place = known.get((above, name))
+            if place is None:
+                place = known[above, name] = len(names)
                 names.append(name)
                 parents.append(above)
-                own.append(0)
-            above = here
-        own[above] += round(weight)
+                self_values.append(0)
+            above = place
+        self_values[above] += round(weight)
     left_out = len(block.paths) - len(largest)
     parts = [source_label(source_labels(index), block.source) if len(index.run.sources) > 1 else "", block.thread]
     label = " ".join(filter(None, parts))
@@ -137,7 +137,7 @@ def _flame(index: TraceIndex, block: _SamplesBlock) -> Flame:
         names=names,
         parents=parents,
         base=[],
-        new=own,
+        new=self_values,
         left_out=f"{plural(left_out, 'stack')} with fewer samples are not drawn" if left_out else "",
         unit=block.unit,
     )

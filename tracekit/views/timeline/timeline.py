@@ -53,9 +53,9 @@ _FEW_LANES = 64
 def launch_places(index: TraceIndex, events: LaneEvents) -> tuple[I64, I64]:
     """Return the places of launch calls and of the work of each, by the latter."""
     work = index.pick(DEVICE_WORK).rows
-    found = _launches.launches_of(index, work)
-    linked = found.launch >= 0
-    calls, done = events.places_of(found.launch[linked]), events.places_of(work[linked])
+    launches = _launches.launches_of(index, work)
+    linked = launches.launch >= 0
+    calls, done = events.places_of(launches.launch[linked]), events.places_of(work[linked])
     known = np.flatnonzero((calls >= 0) & (done >= 0))
     known = known[np.argsort(done[known])]
     return calls[known], done[known]
@@ -79,8 +79,10 @@ def flow_places(index: TraceIndex, events: LaneEvents, launches: tuple[I64, I64]
     codes = one_key([*(each[points].astype(np.int64, copy=False) for each in ids), cat], points.size)
     order = np.lexsort((phase, index.starts[points], codes))
     points, phase, enclosing, codes = (each[order] for each in (points, phase, enclosing, codes))
-    here = np.arange(points.size)
-    before = np.maximum.accumulate(np.where(phase != 2, here, -1))  # the last point that begins or continues, or itself
+    numbers = np.arange(points.size)
+    before = np.maximum.accumulate(
+        np.where(phase != 2, numbers, -1)
+    )  # the last point that begins or continues, or itself
     before = np.where(phase == 2, before, np.append(-1, before[:-1]))
     ends = np.flatnonzero(phase > 0)
     before = before[ends]
@@ -103,8 +105,8 @@ def flow_places(index: TraceIndex, events: LaneEvents, launches: tuple[I64, I64]
 def _renumbered(codes: I64, texts: Sequence[str], of: Sequence[str] = _PHASES) -> I64:
     """Return the place of each row's text in `of`, -1 for any other."""
     number = np.array([*(of.index(text) if text in of else -1 for text in texts), -1], np.int64)
-    found: I64 = number[codes]
-    return found
+    places: I64 = number[codes]
+    return places
 
 
 def _places(index: TraceIndex, events: LaneEvents, points: Rows, enclosing: Mask) -> I64:
@@ -112,10 +114,10 @@ def _places(index: TraceIndex, events: LaneEvents, points: Rows, enclosing: Mask
     timed = np.flatnonzero(index.has("dur_ns"))
     lanes = _lanes_of(index, np.concatenate((timed, points)))
     of_events, of_points = lanes[: timed.size], lanes[timed.size :]
-    mine = np.isin(of_events, of_points)
-    timed, of_events = timed[mine], of_events[mine]
+    asked_for = np.isin(of_events, of_points)
+    timed, of_events = timed[asked_for], of_events[asked_for]
     starts, at = index.starts[timed], index.starts[points]
-    found = np.full(points.size, -1, np.int64)
+    event_of_point = np.full(points.size, -1, np.int64)
     lanes = np.unique(of_points)
     for lane in lanes.tolist() if lanes.size <= _FEW_LANES else [None]:  # lane by lane, in less memory
         asked = np.flatnonzero(of_points == lane) if lane is not None else np.arange(points.size)
@@ -123,16 +125,16 @@ def _places(index: TraceIndex, events: LaneEvents, points: Rows, enclosing: Mask
         begins = starts[inside]
         ends = begins + index.lengths[timed[inside]]
         at_once = innermost(of_events[inside], begins, ends, of_points[asked], at[asked])
-        found[asked] = np.append(inside, -1)[at_once]
+        event_of_point[asked] = np.append(inside, -1)[at_once]
     after, rows_of = np.flatnonzero(~enclosing), dict(rows_by(of_events))
     for lane, places in rows_by(of_points[after]):
         asked = after[places]
         inside = rows_of.get(lane, after[:0])
         next_ = np.searchsorted(starts[inside], at[asked])  # rows come by start, of equal starts the longer first
-        found[asked] = np.append(inside, -1)[next_]
-    known = np.flatnonzero(found >= 0)
-    found[known] = events.places_of(timed[found[known]])
-    return found
+        event_of_point[asked] = np.append(inside, -1)[next_]
+    known = np.flatnonzero(event_of_point >= 0)
+    event_of_point[known] = events.places_of(timed[event_of_point[known]])
+    return event_of_point
 
 
 def _lanes_of(index: TraceIndex, rows: Rows) -> I64:
@@ -140,8 +142,8 @@ def _lanes_of(index: TraceIndex, rows: Rows) -> I64:
     on_device = index.kind_mask(DEVICE_WORK)[rows] | index.has("device")[rows]
 
     def key(column: str, side: bool) -> grouping.Key:
-        found = index.key(column, rows)
-        return grouping.Key(np.where(on_device == side, found.codes, 0), found.labels)
+        lanes = index.key(column, rows)
+        return grouping.Key(np.where(on_device == side, lanes.codes, 0), lanes.labels)
 
     makers: list[Callable[[], grouping.Key]] = [
         lambda: index.key("source", rows),
@@ -173,11 +175,11 @@ def _counters(index: TraceIndex, shift: I64) -> Iterator[TimelineCounter]:
     sources, ranks, _, devices, names = groups.labels
     places = _counter_places(index, sources, ranks, devices)
     column = index.events.column("value")
-    for number, mine in enumerate(_parted(groups, rows)):
+    for number, of_counter in enumerate(_parted(groups, rows)):
         name = str(names[number] or "")
-        values = _whole(arrow.floats(arrow.take(column, mine)))
+        values = _whole(arrow.floats(arrow.take(column, of_counter)))
         yield TimelineCounter(
-            name, "bytes" if name in _BYTES else "", places[number], _times(index, mine, shift), values
+            name, "bytes" if name in _BYTES else "", places[number], _times(index, of_counter, shift), values
         )
 
 
@@ -209,12 +211,12 @@ def _memory(index: TraceIndex, shift: I64) -> Iterator[TimelineCounter]:
     size = index.ints("bytes")
     at_row = np.zeros(index.events.num_rows, np.int64)
     at_row[rows] = np.arange(rows.size)
-    for number, mine in enumerate(_parted(groups, rows)):
+    for number, of_place in enumerate(_parted(groups, rows)):
         totals, known = stated_of[TYPES.index(str(types[number]))]
-        held = _level(size[mine], totals[at_row[mine]], known[at_row[mine]])
+        held = _level(size[of_place], totals[at_row[of_place]], known[at_row[of_place]])
         where = stated[number] or ("host" if devices[number] is None else "")
         label = " ".join(filter(None, (f"memory {types[number]}", str(where))))
-        yield TimelineCounter(label, "bytes", places[number], _times(index, mine, shift), held)
+        yield TimelineCounter(label, "bytes", places[number], _times(index, of_place, shift), held)
 
 
 def _level(sizes: I64, totals: I64, known: Mask) -> I64:
@@ -245,8 +247,8 @@ def _parted(groups: grouping.Groups, rows: I64) -> Iterator[I64]:
 
 
 def _times(index: TraceIndex, rows: I64, shift: I64) -> I64:
-    found: I64 = index.starts[rows] - shift[by_clock(index).codes[rows]]
-    return found
+    times: I64 = index.starts[rows] - shift[by_clock(index).codes[rows]]
+    return times
 
 
 def _whole(values: F64) -> I64 | F64:
@@ -327,9 +329,9 @@ def device_time(index: TraceIndex, clocks: I64, shift: I64, begin: int, end: int
         notes.append(f"utilization over time is drawn for the first {SERIES} of {len(devices):,} devices")
     series = []
     for g in devices[:SERIES]:
-        mine = (groups.codes == g) & kernel
+        of_device = (groups.codes == g) & kernel
         off = shift[clocks[rows[groups.codes == g][0]]]
-        series.append((names[g], _busy_shares(starts[mine] - off, ends[mine] - off, begin, end)))
+        series.append((names[g], _busy_shares(starts[of_device] - off, ends[of_device] - off, begin, end)))
     return DeviceTimeBins(tuple(bars), tuple(series), tuple(notes))
 
 
@@ -371,8 +373,8 @@ def _names(index: TraceIndex, groups: grouping.Groups, inputs: grouping.Groups) 
     for source, rank, device, place in zip(sources, ranks, devices, places, strict=True):
         pid = inputs.labels[1][integer_of(place)]
         run = "" if pid is None else f"process {pid}"
-        own = _device(index, source, device) or device_label(None)
-        out.append(" · ".join(filter(None, (owners[integer_of(source), rank], run, own))))
+        name = _device(index, source, device) or device_label(None)
+        out.append(" · ".join(filter(None, (owners[integer_of(source), rank], run, name))))
     return out
 
 
@@ -408,12 +410,12 @@ def lay_out(index: TraceIndex, rows: Rows, starts: I64, lengths: I64) -> Timelin
 
     starts, lengths: columns of EVENTS, ns.
     """
-    found = _lanes.find(index, rows)
+    found_lanes = _lanes.find(index, rows)
     kinds, words = index.texts("kind")
     layer_of = np.array([_layer(word) for word in words], np.uint8)
-    layered = np.array([not place.on_device and not place.instants for place in found.places], np.uint8)
-    parts = found.codes * len(LAYERS)
-    parts += layer_of[kinds[rows]] * layered[found.codes]
+    layered = np.array([not place.on_device and not place.instants for place in found_lanes.places], np.uint8)
+    parts = found_lanes.codes * len(LAYERS)
+    parts += layer_of[kinds[rows]] * layered[found_lanes.codes]
     order = order_by_lane(parts)
     parts = parts[order]
     narrow = np.int32 if index.events.num_rows < 1 << 31 else np.int64
@@ -422,24 +424,28 @@ def lay_out(index: TraceIndex, rows: Rows, starts: I64, lengths: I64) -> Timelin
     ends = np.append(begins[1:], order.size)
     codes = parts[begins].tolist()
     del parts
-    layers: list[list[tuple[str, int]]] = [[] for _ in found.places]
-    overlaps = [0] * len(found.places)
+    layers: list[list[tuple[str, int]]] = [[] for _ in found_lanes.places]
+    overlaps = [0] * len(found_lanes.places)
     first: list[I64] = []
     for code, begin, end in zip(codes, begins.tolist(), ends.tolist(), strict=True):
         lane, layer = divmod(code, len(LAYERS))
-        mine = order[begin:end]
-        level, odd = _levels(starts[mine], lengths[mine])
-        count = np.ones(1, np.int64) * mine.size
+        in_lane = order[begin:end]
+        level, odd = _levels(starts[in_lane], lengths[in_lane])
+        count = np.ones(1, np.int64) * in_lane.size
         if level is not None:
             count = np.bincount(level)
-            order[begin:end] = mine[order_by_lane(level)]
+            order[begin:end] = in_lane[order_by_lane(level)]
         first.append(begin + np.cumsum(count) - count)
         layers[lane].append((LAYERS[layer] if layered[lane] else "", count.size))
         overlaps[lane] += odd
-    every = zip(found.places, found.labels, found.groups, layers, overlaps, found.hosts, strict=True)
+    every = zip(
+        found_lanes.places, found_lanes.labels, found_lanes.groups, layers, overlaps, found_lanes.hosts, strict=True
+    )
     lanes = tuple(
-        TimelineLane(label, group, tuple(own), place.on_device, place.overlay, place.instants, odd, _ids(place), host)
-        for place, label, group, own, odd, host in every
+        TimelineLane(
+            label, group, tuple(layers_of_lane), place.on_device, place.overlay, place.instants, odd, _ids(place), host
+        )
+        for place, label, group, layers_of_lane, odd, host in every
     )
     return TimelineLayout(lanes, order, np.concatenate([*first, np.array([order.size])]))
 
@@ -544,8 +550,8 @@ def _untimed(index: TraceIndex, rows: I64) -> list[str]:
         return []
     codes, kinds = index.texts("kind")
     counts = np.bincount(codes[rows], minlength=len(kinds)).tolist()
-    found = sorted((-count, kind) for kind, count in zip(kinds, counts, strict=True) if count)
-    words = ", ".join(f"{-count:,} {kind}" for count, kind in found)
+    counted = sorted((-count, kind) for kind, count in zip(kinds, counts, strict=True) if count)
+    words = ", ".join(f"{-count:,} {kind}" for count, kind in counted)
     return [f"shown as instants, since they have no duration: {words}"]
 
 
@@ -573,6 +579,7 @@ def _figure(
     used = used[np.argsort(-counts[used], kind="stable")]
     code_of = np.full(counts.size, -1, np.int32)
     code_of[used] = np.arange(used.size, dtype=np.int32)
+    # Kernels that communicate have a class of their own, numbered `width`, and so a color of their own.
     present, kind_of = np.unique(_classes(index, used, width), return_inverse=True)
     events = LaneEvents(
         order=layout.order,
@@ -614,8 +621,10 @@ def _classes(index: TraceIndex, pairs: I64, width: int) -> I64:
     """Return the code of the kind of each pair of name and kind; `width` for kernels that communicate."""
     kernels = np.flatnonzero(index.kind_mask({Kind.KERNEL}))
     rows = kernels[communicates(index, kernels)]
-    own = np.unique((index.texts("name")[0][rows].astype(np.int64) + 1) * width + index.texts("kind")[0][rows])
-    return np.where(np.isin(pairs, own), width, pairs % width)
+    communicating = np.unique(
+        (index.texts("name")[0][rows].astype(np.int64) + 1) * width + index.texts("kind")[0][rows]
+    )
+    return np.where(np.isin(pairs, communicating), width, pairs % width)
 
 
 def _arguments(index: TraceIndex) -> tuple[Argument, ...]:
@@ -635,8 +644,8 @@ def _steps(index: TraceIndex, events: LaneEvents) -> tuple[tuple[int, int, str],
     codes, texts = index.texts("name")
     starts = index.starts[rows] - events.shift[events.clocks[rows]]
     named = (texts[code] if code >= 0 else UNNAMED for code in codes[rows].tolist())
-    found = sorted(set(zip(starts.tolist(), index.lengths[rows].tolist(), named, strict=True)))
-    return tuple(found[:MOST_STEPS])
+    steps = sorted(set(zip(starts.tolist(), index.lengths[rows].tolist(), named, strict=True)))
+    return tuple(steps[:MOST_STEPS])
 
 
 def _clock_notes(index: TraceIndex, clocks: int) -> list[str]:

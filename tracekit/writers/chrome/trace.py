@@ -38,7 +38,7 @@ from tracekit.writers.base import RowStream, WriteOptions, Written
 from tracekit.writers.chrome._rows import LineMaker
 from tracekit.writers.gzipped import Sink
 from tracekit.writers.tracks.arrows import PENDING_LAUNCHES
-from tracekit.writers.tracks.batch import event_tables
+from tracekit.writers.tracks.batch import event_tables, explain_missing_rows
 from tracekit.writers.tracks.output import file_facts, viewer_file
 from tracekit.writers.tracks.texts import facts_text
 
@@ -122,10 +122,7 @@ def _add_notes(line_maker: LineMaker, written: Written) -> None:
         ),
     ]
     written.notes += [f"{count:,} {text}" for count, text in notes if count]
-    written.explain("counter-not-finite", "counter values were not written: JSON has no number that is not finite")
-    written.explain(
-        "beyond-what-viewers-hold", "rows were not written: they end more than 146 years after the first event"
-    )
+    explain_missing_rows(written, not_finite="JSON has no number that is not finite")
     if loader.last_ns > EXACT_NS:
         written.notes.append(
             "the trace is longer than 101 days: the file has every ns, but viewers round its later times"

@@ -29,7 +29,7 @@ from pathlib import Path
 
 from tracekit.writers.base import RowStream, WriteOptions, Written
 from tracekit.writers.firefox._document import Document, FirefoxCounters, MarkerMaker
-from tracekit.writers.tracks.batch import Loader, event_tables
+from tracekit.writers.tracks.batch import Loader, event_tables, explain_missing_rows
 from tracekit.writers.tracks.lanes import Track, TrackLanes
 from tracekit.writers.tracks.output import Spool, file_facts, viewer_file
 
@@ -98,10 +98,7 @@ def _add_notes(loader: Loader, document: Document, written: Written) -> None:
         (document.counters.with_more, "counter values have args, which are not written: a counter has none"),
     ]
     written.notes += [f"{count:,} {text}" for count, text in notes if count]
-    written.explain("counter-not-finite", "counter values were not written: they are not finite")
-    written.explain(
-        "beyond-what-viewers-hold", "rows were not written: they end more than 146 years after the first event"
-    )
+    explain_missing_rows(written)
     if loader.last_ns > EXACT_NS:
         written.notes.append(
             "the trace is longer than 99 days: the file has every ns, but viewers round its later times"

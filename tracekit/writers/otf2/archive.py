@@ -46,6 +46,7 @@ from tracekit.writers.tracks.batch import (
     Batch,
     Loader,
     event_tables,
+    explain_missing_rows,
 )
 from tracekit.writers.tracks.nested import EVENTS, NestedEvents
 from tracekit.writers.tracks.output import Spool, file_facts
@@ -143,7 +144,4 @@ def _add_notes(loader: Loader, values_with_args: int, slices_with_args: int, wri
     written.notes += [f"{count:,} {text}" for count, text in notes if count]
     written.explain(_MARKS, "marks were skipped: OTF2 has no event for them")
     written.explain(_ARROWS, "flow events were skipped: OTF2 has no event for them")
-    written.explain("counter-not-finite", "counter values were not written: they are not finite")
-    written.explain(
-        "beyond-what-viewers-hold", "rows were not written: they end more than 146 years after the first event"
-    )
+    explain_missing_rows(written)

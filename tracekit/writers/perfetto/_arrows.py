@@ -168,11 +168,11 @@ class InputArrows:
         owner, row = self._starts.pop(identity, (None, -1))
         if owner is None:
             return
-        found = owner.slice_of(row, before if before is not owner else None)
-        if found is None:
+        slice_found = owner.slice_of(row, before if before is not owner else None)
+        if slice_found is None:
             owner.batch.phase[row] = UNDRAWN
             return
-        holder, at = found
+        holder, at = slice_found
         holder.add_one(at, _FLOW + identity, end=False)
         owner.batch.phase[row] = NOT_WRITTEN
         owner.absorbed += 1
@@ -182,11 +182,11 @@ class InputArrows:
         """Move a later point of an arrow to its slice; the arrow cannot go back in time."""
         batch = points.batch
         end = int(batch.phase[row]) != STEP
-        found = points.slice_of(row, before)
-        if found is None or int(found[0].batch.ts[found[1]]) < self._moved[identity]:
+        slice_found = points.slice_of(row, before)
+        if slice_found is None or int(slice_found[0].batch.ts[slice_found[1]]) < self._moved[identity]:
             batch.phase[row] = UNDRAWN
             return
-        found[0].add_one(found[1], _FLOW + identity, end=end)
+        slice_found[0].add_one(slice_found[1], _FLOW + identity, end=end)
         batch.phase[row] = NOT_WRITTEN
         points.absorbed += 1
 
@@ -197,14 +197,14 @@ def _inside(points: Points, rows: I64) -> Mask:
     out = np.zeros(len(rows), np.bool_)
     tracks = batch.track[rows]
     for track in np.unique(tracks).tolist():
-        here = np.flatnonzero(tracks == track)
+        on_track = np.flatnonzero(tracks == track)
         slices = points.slices(track)
-        before = np.searchsorted(slices, rows[here]) - 1
+        before = np.searchsorted(slices, rows[on_track]) - 1
         ends = np.concatenate((batch.ts[slices] + batch.dur[slices], points.ends_before[track : track + 1]))
-        times = batch.ts[rows[here]]
+        times = batch.ts[rows[on_track]]
         lasts = np.concatenate((batch.ts[slices], ends[-1:]))[before]
         empty = (lasts == times) & (ends[before] == times)  # a slice of 0 ns at this instant
-        out[here] = ((ends[before] > times) | (ends[-1] > times)) & ~empty
+        out[on_track] = ((ends[before] > times) | (ends[-1] > times)) & ~empty
     return out
 
 
@@ -213,32 +213,35 @@ def _slices_of(points: Points, before: Points | None) -> dict[int, tuple[Points,
     batch = points.batch
     rows = np.array(list(batch.points), np.int64)
     rows = rows[np.isin(batch.phase[rows], list(POINTS))]
-    found: dict[int, tuple[Points, int]] = {}
+    slices_of_points: dict[int, tuple[Points, int]] = {}
     tracks = batch.track[rows]
     for track in np.unique(tracks).tolist():
-        here = rows[tracks == track]
-        slices, times = points.slices(track), batch.ts[here]
-        place = np.searchsorted(slices, here)
+        on_track = rows[tracks == track]
+        slices, times = points.slices(track), batch.ts[on_track]
+        place = np.searchsorted(slices, on_track)
         latest = slices[place - 1] if len(slices) else place
-        own = np.where(place > 0, _around(batch, slices, here), -1)
+        slice_rows = np.where(place > 0, _around(batch, slices, on_track), -1)
         empty = (place > 0) & (batch.ts[latest] == times) & (batch.dur[latest] == 0)  # a slice of 0 ns at this instant
-        own[empty] = latest[empty]
+        slice_rows[empty] = latest[empty]
         if before is not None and len(before.slices(track)):
             earlier, is_open = _open_at(before, track, times)
-            found |= {row: (before, at) for row, at in zip(here.tolist(), earlier.tolist(), strict=True)}
+            slices_of_points |= {row: (before, at) for row, at in zip(on_track.tolist(), earlier.tolist(), strict=True)}
             # Of this batch where a slice is around the point, or none of the batch before is.
-            mine = (own >= 0) | (~is_open & (place > 0))
+            has_slice = (slice_rows >= 0) | (~is_open & (place > 0))
         else:
-            mine = place > 0
+            has_slice = place > 0
         # Like the importers of Chrome traces: else the slice that has just ended.
-        own = np.where(own >= 0, own, latest)
-        ends = batch.phase[here] == END
+        slice_rows = np.where(slice_rows >= 0, slice_rows, latest)
+        ends = batch.phase[on_track] == END
         following = np.append(slices, -1)[place]
-        own, mine = np.where(ends, following, own), np.where(ends, following >= 0, mine)
-        found |= {row: (points, at) for row, at in zip(here[mine].tolist(), own[mine].tolist(), strict=True)}
-        for row in here[ends & ~mine].tolist():
-            found.pop(row, None)
-    return found
+        slice_rows, has_slice = np.where(ends, following, slice_rows), np.where(ends, following >= 0, has_slice)
+        slices_of_points |= {
+            row: (points, at)
+            for row, at in zip(on_track[has_slice].tolist(), slice_rows[has_slice].tolist(), strict=True)
+        }
+        for row in on_track[ends & ~has_slice].tolist():
+            slices_of_points.pop(row, None)
+    return slices_of_points
 
 
 def _around(batch: Batch, slices: I64, rows: I64) -> I64:
@@ -289,9 +292,9 @@ class FlowArrows:
         points = Points(batch, self.launches.launches, rows[calls], ends.copy())
         self._held.append(points)
         if len(calls) or (len(work) and self.launches.waiting()):
-            found = self.launches.match(calls, work, keys, batch.ts[rows], batch.track[rows])
-            ids, drawn = self._connect(found.launch, found.identity + _LAUNCH)
-            points.add(rows[found.row[drawn]], ids[drawn], end=True)
+            matched = self.launches.match(calls, work, keys, batch.ts[rows], batch.track[rows])
+            ids, drawn = self._connect(matched.launch, matched.identity + _LAUNCH)
+            points.add(rows[matched.row[drawn]], ids[drawn], end=True)
         else:
             self.launches.without += len(work)
         if batch.points:
@@ -304,9 +307,9 @@ class FlowArrows:
         """Put ids on launches that are not written yet, or take the id that a written launch has. Shape (n,) both."""
         drawn = np.zeros(len(launches), np.bool_)
         for held in self._held:
-            own = (launches >= held.first) & (launches < held.first + len(held.calls))
-            held.add(held.calls[launches[own] - held.first], ids[own], end=False)
-            drawn |= own
+            held_here = (launches >= held.first) & (launches < held.first + len(held.calls))
+            held.add(held.calls[launches[held_here] - held.first], ids[held_here], end=False)
+            drawn |= held_here
         late = np.flatnonzero(~drawn)
         if len(late):
             numbers, first = np.unique(launches[late], return_index=True)

@@ -33,7 +33,7 @@ from tracekit.writers.json_text import facts_json
 from tracekit.writers.perfetto._arrows import FlowArrows, Points
 from tracekit.writers.perfetto._packets import PacketMaker, facts_packet, unix_clock
 from tracekit.writers.tracks.arrows import PENDING_LAUNCHES
-from tracekit.writers.tracks.batch import Loader, event_tables
+from tracekit.writers.tracks.batch import Loader, event_tables, explain_missing_rows
 from tracekit.writers.tracks.output import file_facts, viewer_file
 
 __all__ = ["BATCH_ROWS", "write"]
@@ -109,7 +109,4 @@ def _add_notes(loader: Loader, arrows: FlowArrows, written: Written) -> None:
         (arrows.undrawn, "device rows have no arrow: their launch has others, and is too far before them"),
     ]
     written.notes += [f"{count:,} {text}" for count, text in notes if count]
-    written.explain("counter-not-finite", "counter values were not written: they are not finite")
-    written.explain(
-        "beyond-what-viewers-hold", "rows were not written: they end more than 146 years after the first event"
-    )
+    explain_missing_rows(written)

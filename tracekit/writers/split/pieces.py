@@ -122,17 +122,14 @@ class Piece:
             yield from table.to_batches()
             return
         dur = np.where(changed, stop - start, lasting)
-        table = _with(table, "ts_ns", arrow.array(start))
+        table = arrow.with_column(table, "ts_ns", arrow.array(start))
         missing = ~arrow.valid(table.column("dur_ns"))
-        table = _with(table, "dur_ns", arrow.array(dur, mask=missing))
-        table = _with(table, "args", _marked(table.column("args").combine_chunks(), changed, begin, lasting, part))
+        table = arrow.with_column(table, "dur_ns", arrow.array(dur, mask=missing))
+        table = arrow.with_column(
+            table, "args", _marked(table.column("args").combine_chunks(), changed, begin, lasting, part)
+        )
         order = np.lexsort((-np.where(missing, -1, dur), start))
         yield from arrow.take(table, order).combine_chunks().to_batches()
-
-
-def _with(table: pa.Table, name: str, values: Column) -> pa.Table:
-    at = table.schema.get_field_index(name)
-    return table.set_column(at, table.schema.field(at), values)
 
 
 def _marked(args: Column, changed: Mask, begin: I64, lasting: I64, part: I64) -> Column:
@@ -310,8 +307,8 @@ class _Splitter:
         def rows() -> Iterator[pa.RecordBatch]:
             nonlocal events, first, last
             for batch in stored.events():
-                own = pc.is_null(batch.column("rank")) if rank is None else pc.equal(batch.column("rank"), rank)
-                kept = batch.filter(own)
+                of_rank = pc.is_null(batch.column("rank")) if rank is None else pc.equal(batch.column("rank"), rank)
+                kept = batch.filter(of_rank)
                 if not kept.num_rows:
                     continue
                 events += kept.num_rows
@@ -346,7 +343,7 @@ class _Splitter:
             if final.exists() and not self.options.force:
                 raise OutputExistsError(str(final))
         stale = self._stale(index) - set(names)
-        made = self._summary(index)
+        written = self._summary(index)
         with _taken_back_on_failure(folder) as (set_aside, give):
             set_aside(index)  # first: an index is never beside pieces of another run
             for name in stale:
@@ -355,8 +352,8 @@ class _Splitter:
                 set_aside(final)
                 give(folder / name, final)
             with new_file(index, force=self.options.force) as file:
-                file.write(self._index_text(made).encode())
-        return made
+                file.write(self._index_text(written).encode())
+        return written
 
     def _stale(self, index: Path) -> set[str]:
         """Return the pieces that an index of ours lists, by the names that we give."""
@@ -369,27 +366,29 @@ class _Splitter:
         return {name for name in names if ours.fullmatch(name)}
 
     def _summary(self, index: Path) -> Written:
-        made = Written(index)
+        written = Written(index)
         counts: dict[str, int] = {}
         for entry in self.entries:
-            made.events += entry.written.events - entry.counts[1]
-            made.totals += entry.written.totals
+            written.events += entry.written.events - entry.counts[1]
+            written.totals += entry.written.totals
             for reason, count in entry.written.left_out.items():
-                made.leave_out(reason, count)
-            made.explained |= entry.written.explained
+                written.leave_out(reason, count)
+            written.explained |= entry.written.explained
             for note in entry.written.notes:
                 number = re.match(r"[\d,]+ ", note)
                 text = note[number.end() :] if number else note
                 counts[text] = counts.get(text, 0) + (int(number[0].replace(",", "")) if number else 0)
         names = [entry.file for entry in self.entries]
-        made.notes.append(f"{len(names):,} pieces: {names[0]} to {names[-1]}; {index.name} lists them")
+        written.notes.append(f"{len(names):,} pieces: {names[0]} to {names[-1]}; {index.name} lists them")
         cut = sum(entry.counts[2] for entry in self.entries)
         if cut:
-            made.notes.append(f"{cut:,} times an event goes on in the next piece: each part has the whole in args.cut")
-        made.notes += [f"{count:,} {text}" if count else text for text, count in counts.items()]
-        return made
+            written.notes.append(
+                f"{cut:,} times an event goes on in the next piece: each part has the whole in args.cut"
+            )
+        written.notes += [f"{count:,} {text}" if count else text for text, count in counts.items()]
+        return written
 
-    def _index_text(self, made: Written) -> str:
+    def _index_text(self, written: Written) -> str:
         run = self.stream.run
         facts = {
             "tracekit": self.options.version,
@@ -399,7 +398,7 @@ class _Splitter:
             "origin_ns": run.origin_ns,
             "sources": [source.to_json() for source in run.sources],
             "events": sum(entry.events for entry in self.entries),
-            "left_out": dict(sorted(made.left_out.items())),
+            "left_out": dict(sorted(written.left_out.items())),
             "ledger": [ledger.to_json() for ledger in self.stream.ledgers],
         }
         lines = ",\n".join(facts_json(entry.to_json()) for entry in self.entries)

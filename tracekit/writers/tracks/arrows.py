@@ -83,19 +83,23 @@ class LaunchArrows:
         new = np.stack((*keys.T[:, launches], points[launches], tracks[launches], numbers))
         known = np.concatenate((self._pending, new), axis=1) if len(launches) else self._pending
         count = known.shape[1]
-        found = link(known[:4].T, keys.T[:, work].T).launch
-        begin = np.where(found >= 0, known[4][np.maximum(found, 0)], 0) if count else np.zeros(len(work), np.int64)
+        launch_place = link(known[:4].T, keys.T[:, work].T).launch
+        begin = (
+            np.where(launch_place >= 0, known[4][np.maximum(launch_place, 0)], 0)
+            if count
+            else np.zeros(len(work), np.int64)
+        )
         # Launches of this batch are in order of their rows: one with a later row than its work started later.
-        own = found - self._pending.shape[1]
-        later = own >= 0
-        later[later] = launches[own[later]] > work[later]
-        good = np.flatnonzero((found >= 0) & ~later)
+        batch_place = launch_place - self._pending.shape[1]
+        later = batch_place >= 0
+        later[later] = launches[batch_place[later]] > work[later]
+        good = np.flatnonzero((launch_place >= 0) & ~later)
         self.without += len(work) - len(good)
         end = points[work[good]]
         start = np.minimum(begin[good], end)
         identity = np.arange(self.made + 1, self.made + 1 + len(good))
         self.made += len(good)
-        track, launch = known[5][found[good]], known[6][found[good]]
+        track, launch = known[5][launch_place[good]], known[6][launch_place[good]]
         self.forgotten += max(count - PENDING_LAUNCHES, 0)
         self._pending = known[:, -PENDING_LAUNCHES:]
         return Arrows(work[good], track, launch, start, end, identity)

@@ -47,6 +47,7 @@ __all__ = [
     "Present",
     "classes",
     "event_tables",
+    "explain_missing_rows",
     "launch_columns",
     "number_pieces",
     "own_numbers",
@@ -213,6 +214,15 @@ class Batch:
         return np.flatnonzero(self.phase == SLICE)
 
 
+_TOO_LATE, _NOT_FINITE = "beyond-what-viewers-hold", "counter-not-finite"
+
+
+def explain_missing_rows(written: Written, *, not_finite: str = "they are not finite") -> None:
+    """Note how many rows `Loader` could not hold, and why. not_finite: the reason for values of counters."""
+    written.explain(_NOT_FINITE, f"counter values were not written: {not_finite}")
+    written.explain(_TOO_LATE, "rows were not written: they end more than 146 years after the first event")
+
+
 def event_tables(batches: Iterator[pa.RecordBatch], written: Written, most: int) -> Iterator[pa.Table]:
     """Yield EVENTS in tables with one chunk for each column; totals are counted, a timeline cannot show them."""
     pending: list[pa.RecordBatch] = []
@@ -286,7 +296,7 @@ class Loader:
         dur, has_dur = duration.values.astype(np.int64, copy=False), duration.mask()
         far = (ts > LATEST_NS) | (np.minimum(ts, LATEST_NS).view(np.int64) > LATEST_NS - np.maximum(dur, 0))
         if far.any():
-            self._written.leave_out("beyond-what-viewers-hold", int(far.sum()))
+            self._written.leave_out(_TOO_LATE, int(far.sum()))
             kept = table.filter(pa.array(~far)).combine_chunks()
             return self._columns(kept) if kept.num_rows else None
         names = ("kind", "name", "raw_name", "copy_kind")
@@ -349,7 +359,7 @@ class Loader:
         counters = is_any_of(kind, kinds, {Kind.COUNTER}) & batch.has_value
         finite = np.isfinite(batch.value)
         not_finite = np.flatnonzero(counters & ~finite)
-        self._written.leave_out("counter-not-finite", len(not_finite))
+        self._written.leave_out(_NOT_FINITE, len(not_finite))
         batch.phase[not_finite] = NOT_WRITTEN
         batch.phase[counters & finite] = COUNTER
         flows = is_any_of(kind, kinds, {Kind.FLOW}) & (batch.phase != SLICE)
