@@ -1631,7 +1631,7 @@
 
   on("mark", async ({ names: wanted, kinds: only, from }) => {
     if (from === "timeline") return;
-    await loading;
+    if (!data.done) await loading;
     if (from === "link" && ["mark", "find", "name"].some((word) => address.get(word) !== null)) return; // it is followed too
     if (!wanted?.length) { clearMarked(); return; }
     find.value = "";
