@@ -692,10 +692,11 @@
       this.chosen = row;
       this.asked = null;
       this.mark(row === null ? [] : [row]);
+      // First, so that the history keeps what was marked before.
+      visit({ view: row === null ? null : this.view, table: row === null || this.number === 1 ? null : this.number, row: row === null ? null : row + 1, column: null });
       const names = this.namesOf(row), kinds = this.kindsOf(row);
       emit("mark", { names, kinds, from: "tables" });
       this.draw(names, names.length ? names[names.length - 1] : "", kinds);
-      visit({ view: row === null ? null : this.view, table: row === null || this.number === 1 ? null : this.number, row: row === null ? null : row + 1, column: null });
     }
 
     // The name of a row as it is in the file, and as a page shows it where that is another.
