@@ -39,26 +39,45 @@
     }
   }
 
-  function setLink(key, value) {
+  function put(pairs, how) {
     const before = held;
     held = new Map(held);
-    if (value === null || value === undefined || value === "") held.delete(key);
-    else held.set(key, String(value));
+    for (const [key, value] of Object.entries(pairs)) {
+      if (value === null || value === undefined || value === "") held.delete(key);
+      else held.set(key, String(value));
+    }
     const text = [...held].map((pair) => pair.map(encodeURIComponent).join("=")).join("&");
     try {
-      history.replaceState(history.state, "", text ? `#${text}` : location.pathname + location.search);
+      history[how](how === "pushState" ? null : history.state, "", text ? `#${text}` : location.pathname + location.search);
     } catch {
       // A sandboxed frame has no address of its own: the link holds for as long as the page is open.
     }
     tellChanges(before);
   }
 
+  const setLink = (key, value) => put({ [key]: value }, "replaceState");
+
+  /** Goes somewhere else in the page: what was seen stays in the history, so that Back returns to it. */
+  function visit(pairs, always = false) {
+    emit("leave");
+    const same = Object.entries(pairs).every(([key, value]) => (held.get(key) ?? "") === String(value ?? ""));
+    put(pairs, same && !always ? "replaceState" : "pushState");
+  }
+
   held = fromAddress();
   addEventListener("hashchange", () => {
+    const anchor = location.hash.slice(1);
+    if (anchor && !anchor.includes("=")) { // a link of the contents: what else is seen stays as it is, and in the address
+      put({ view: decodeURIComponent(anchor), table: null, row: null, column: null }, "replaceState");
+      return;
+    }
     const before = held;
     held = fromAddress();
     tellChanges(before);
   });
+  document.addEventListener("click", (event) => {
+    if (event.target.closest?.('a[href^="#"]')) emit("leave");
+  }, true);
 
   // Numbers: a Number up to 2^53, a BigInt, or the digits as text. No digit is lost.
 
@@ -149,5 +168,5 @@
 
   document.querySelectorAll(".contents").forEach(followContents);
 
-  window.tracekit = { on, emit, link: { get: (key) => held.get(key) ?? null, set: setLink }, span, exact, count, toast, save, fileName };
+  window.tracekit = { on, emit, link: { get: (key) => held.get(key) ?? null, set: setLink, visit }, span, exact, count, toast, save, fileName };
 })();

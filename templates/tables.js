@@ -92,6 +92,8 @@
 
   // Data
 
+  const NO_NAME = "(no name)", BLANK_NAME = "(blank name)"; // as in Python
+
   async function unpacked(text) {
     const bytes = Uint8Array.from(atob(text), (char) => char.charCodeAt(0));
     const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("deflate"));
@@ -120,7 +122,7 @@
       if (value === null) return UNKNOWN;
       return typeof value === "string" ? visible[place(row)] ?? value : format(value);
     };
-    const inCell = (row) => short[place(row)] ?? shown(row);
+    const inCell = (row) => short[place(row)] ?? (shown(row) || (isName || data.name === "name" ? NO_NAME : ""));
     return {
       name: data.name, unit: data.unit, title: head.firstChild?.textContent.trim() ?? "", head, isName, shown, inCell, value: read,
       words: head.classList.contains("t"), header: headerOf(data.name, data.unit), hidden: false, most: undefined,
@@ -366,17 +368,21 @@
       column.head.setAttribute("aria-colindex", place + 1);
       button.addEventListener("click", () => {
         const before = column.head.getAttribute("aria-sort");
-        this.sort(column, before ? before === "ascending" : !column.words);
+        const descending = before ? before === "ascending" : !column.words;
+        this.sort(column, descending);
+        this.keepLink("sort", `${descending ? "-" : ""}${column.name}`);
       });
     }
 
     buildTools() {
       const id = `menu-${tables.length}`;
+      let typed = 0;
       this.status = element("span", { role: "status" });
       this.filter = element("input", { type: "search", placeholder: "filter", spellcheck: "false", "aria-label": "Show the rows that contain these words" });
       this.filter.addEventListener("input", () => {
-        this.words = this.filter.value.toLowerCase().split(/\s+/).filter(Boolean);
-        this.show();
+        this.filterBy(this.filter.value);
+        clearTimeout(typed);
+        typed = setTimeout(() => this.keepLink("filter", this.filter.value), 150);
       });
       this.more = element("button", { type: "button" });
       this.more.addEventListener("click", () => { this.wide = !this.wide; this.show(); });
@@ -442,6 +448,43 @@
       this.all = sorted(this.all, column, descending);
       this.scroller.scrollTop = 0;
       this.cell.at = 0;
+      this.show();
+    }
+
+    filterBy(text) {
+      this.words = text.toLowerCase().split(/\s+/).filter(Boolean);
+      this.show();
+    }
+
+    // The address says how a table is sorted and filtered: sort.kernel.1=-total.
+    keyOf(word) {
+      return `${word}.${this.view}.${this.number}`;
+    }
+
+    keepLink(word, value) {
+      applying = true;
+      link.set(this.keyOf(word), value);
+      applying = false;
+    }
+
+    followLink(key) {
+      const value = link.get(key) ?? "";
+      if (key === this.keyOf("filter") && value !== this.filter.value) this.filterBy(this.filter.value = value);
+      if (key !== this.keyOf("sort")) return;
+      const column = this.columns.find((each) => each.name === value.replace(/^-/, ""));
+      if (column) this.sort(column, value.startsWith("-"));
+      else if (this.sortedBy) this.unsort();
+    }
+
+    followLinks() {
+      for (const word of ["sort", "filter"]) if (link.get(this.keyOf(word)) !== null) this.followLink(this.keyOf(word));
+      return this;
+    }
+
+    unsort() {
+      for (const column of this.columns) column.head.removeAttribute("aria-sort");
+      this.sortedBy = null;
+      this.all = Array.from({ length: this.length }, (_, row) => row);
       this.show();
     }
 
@@ -649,34 +692,38 @@
       this.chosen = row;
       this.asked = null;
       this.mark(row === null ? [] : [row]);
-      const name = this.named();
-      const kind = this.columns.find((column) => column.name === "kind" && column.words);
-      const names = row === null || !name || name.value(row) === null ? [] : [name.value(row)];
-      const kinds = names.length && kind?.value(row) ? [kind.value(row)] : null;
+      // First, so that the history keeps what was marked before.
+      visit({ view: row === null ? null : this.view, table: row === null || this.number === 1 ? null : this.number, row: row === null ? null : row + 1, column: null });
+      const names = this.namesOf(row), kinds = this.kindsOf(row);
       emit("mark", { names, kinds, from: "tables" });
-      this.draw(names[0] ?? null, names.length ? name.shown(row) : "", kinds);
-      applying = true;
-      link.set("view", row === null ? null : this.view);
-      link.set("table", row === null || this.number === 1 ? null : this.number);
-      link.set("row", row === null ? null : row + 1);
-      link.set("column", null);
-      applying = false;
+      this.draw(names, names.length ? names[names.length - 1] : "", kinds);
+    }
+
+    // The name of a row as it is in the file, and as a page shows it where that is another.
+    namesOf(row) {
+      const name = this.named();
+      return row === null || !name || name.value(row) === null ? [] : [...new Set([name.value(row), [NO_NAME, BLANK_NAME].includes(name.inCell(row)) ? name.inCell(row) : name.shown(row)])];
+    }
+
+    kindsOf(row) {
+      const kind = this.columns.find((column) => column.name === "kind" && column.words);
+      return this.namesOf(row).length && kind?.value(row) ? [kind.value(row)] : null;
     }
 
     // The events of a chosen row, if the page has a timeline.
-    draw(name, shown, kinds) {
-      this.drawn = name;
+    draw(names, shown, kinds) {
+      this.drawn = names;
       this.panel.hidden = true;
-      if (name === null) return;
-      emit("events", { names: [name], kinds, reply: (found) => {
-        if (this.drawn !== name || !found.length.length) return;
+      if (!names.length) return;
+      emit("events", { names, kinds, reply: (found) => {
+        if (this.drawn !== names || !found.length.length) return;
         this.panel.replaceChildren(...durations(shown, found));
         this.panel.hidden = false;
       } });
     }
 
     mark(rows) {
-      if (!rows.length) this.draw(null);
+      if (!rows.length) this.draw([]);
       this.picked = new Set(rows);
       this.range = null;
       this.render();
@@ -685,9 +732,8 @@
     // Show a row, whatever filter hides it.
     reveal(row, column) {
       if (!this.order.includes(row)) {
-        this.filter.value = "";
-        this.words = [];
-        this.show();
+        this.filterBy(this.filter.value = "");
+        this.keepLink("filter", null);
       }
       this.asked = column ? { row, column } : null;
       this.chosen = row;
@@ -707,9 +753,24 @@
 
   let applying = false;
 
-  function follow() {
+  /** Changes the address without following it: the page shows the place already. */
+  function visit(pairs) {
+    applying = true;
+    link.visit(pairs);
+    applying = false;
+  }
+
+  function follow(first = false) {
     const [view, row] = [link.get("view"), Number(link.get("row"))];
-    if (!view) return;
+    if (!view || !row) {
+      if (link.get("mark") === null && !first && tables.some((each) => each.picked.size)) {
+        for (const table of tables) if (table.picked.size) table.mark([]);
+        emit("mark", { names: [], kinds: null, from: "link" });
+      }
+      markOfLink();
+      if (view && !link.get("table")) document.getElementById(view)?.scrollIntoView();
+      if (!view || !link.get("table")) return;
+    }
     const table = tables.find((each) => each.view === view && each.number === Number(link.get("table") ?? 1));
     if (!table) {
       document.getElementById(view)?.scrollIntoView();
@@ -719,16 +780,27 @@
     if (!Number.isInteger(row) || row < 1 || row > table.length) table.sheet.scrollIntoView({ block: "start" });
     else {
       table.reveal(row - 1, table.columns.find((column) => column.name === link.get("column")) ?? null);
-      const name = table.named()?.value(row - 1);
-      if (name) emit("mark", { names: [name], kinds: null, from: "link" });
+      followed = { names: table.namesOf(row - 1), kinds: table.kindsOf(row - 1), from: "link" };
+      emit("mark", followed);
     }
   }
 
+  /** The cells of the finding whose events are marked, unless the address names a row. */
+  function markOfLink() {
+    const mark = link.get("mark");
+    if (mark !== null && !link.get("row")) markCells(document.querySelector(`[data-finding="${Number(mark)}"]`)?.closest("article"));
+  }
+
+  let followed = null; // the marks of the row in the address: a timeline may come later than the tables
+  on("timeline", () => { if (followed && link.get("row")) emit("mark", followed); });
+
   let waiting = 0;
   on("link", ({ key }) => {
+    if (!applying && key === "mark") markOfLink();
+    if (!applying && /^(sort|filter)\./.test(key)) for (const table of tables) table.followLink(key);
     if (applying || !["view", "table", "row", "column"].includes(key)) return;
     clearTimeout(waiting); // keys of one address come one by one
-    waiting = setTimeout(follow, 0);
+    waiting = setTimeout(follow, 0, false);
   });
 
   on("pick", ({ name, from, show }) => {
@@ -752,9 +824,10 @@
   // The events of a finding on the timeline. number: of its mark; else its view and row.
   function jump(number, view, row) {
     const head = JSON.parse(document.getElementById("tl-head")?.textContent ?? "{}");
-    const mark = number === undefined ? head.marks?.find((each) => isOf(each, view, row)) : head.marks?.[Number(number)];
+    const place = number === undefined ? head.marks?.findIndex((each) => isOf(each, view, row)) : Number(number);
+    const mark = head.marks?.[place];
     if (!mark) return false;
-    emit("goto", { start: mark.start * (head.unit ?? 1), end: mark.end * (head.unit ?? 1), places: mark.places ?? [], from: "finding" });
+    emit("goto", { start: mark.start * (head.unit ?? 1), end: mark.end * (head.unit ?? 1), mark: place, from: "finding" });
     return true;
   }
 
@@ -775,13 +848,16 @@
     const cell = event.target.closest?.('a[href^="#view="]');
     if (cell) { // the other keys of the address stay, such as the window of the timeline
       const keys = new URLSearchParams(cell.hash.slice(1));
-      for (const key of ["view", "table", "row", "column"]) link.set(key, keys.get(key));
+      link.visit(Object.fromEntries(["view", "table", "row", "column"].map((key) => [key, keys.get(key)])));
       event.preventDefault();
       return;
     }
     const it = event.target.closest?.("[data-finding], a.card[data-row]");
     if (!it) return;
     const { finding, view, row } = it.dataset;
+    const place = { table: null, column: null };
+    if (finding === undefined) visit({ view, row, ...place });
+    else visit({ view: "timeline", row: null, ...place });
     jump(finding, view, row);
     const article = finding === undefined ? document.getElementById(it.hash.slice(1)) : it.closest("article");
     markCells(article);
@@ -789,9 +865,6 @@
       document.getElementById("tl")?.scrollIntoView({ block: "center" });
       return;
     }
-    applying = true;
-    for (const [key, value] of [["view", view], ["table", null], ["row", row], ["column", null]]) link.set(key, value);
-    applying = false;
     article?.setAttribute("tabindex", "-1");
     article?.focus({ preventScroll: true });
     article?.scrollIntoView({ block: "center" });
@@ -824,10 +897,10 @@
   async function start() {
     for (const sheet of document.querySelectorAll(".sheet[data-name]")) {
       const { name } = sheet.dataset;
-      tables.push(new Table(sheet, name, 1, name, fromCells));
+      tables.push(new Table(sheet, name, 1, name, fromCells).followLinks());
       document.documentElement.classList.add("tables");
     }
-    if (tables.length) follow();
+    if (tables.length) follow(true);
     const block = document.getElementById("report-data");
     if (!block || typeof DecompressionStream === "undefined") return;
     const { report, ...texts } = await unpacked(block.textContent);
@@ -840,10 +913,10 @@
         await rest();
         until = performance.now() + SLICE_MS;
       }
-      tables.push(new Table(sheet, view, place + 1, all[place].name, fromData(all[place], texts)));
+      tables.push(new Table(sheet, view, place + 1, all[place].name, fromData(all[place], texts)).followLinks());
     }
     document.documentElement.classList.add("tables");
-    follow();
+    follow(true);
   }
 
   void start();

@@ -202,7 +202,7 @@
   // ------------------------------------------------------------------ view and painting
 
   const view = { t0: 0, t1: SPAN };
-  const AXIS = 26, STEP = 19, MARK = 7;
+  const AXIS = 26, STEP = 19, MARK = 7, MARK_LEVELS = 8;
   let W = 0, H = 0, LEFT = 150, ratio = 1;
   let selected = -1, hovered = -1, measured = null, measuring = false;
   let marked = null; // {before, text, total}: events that a search, a table or a finding marks
@@ -249,6 +249,12 @@
     paintTop(top.getContext("2d"));
     paintAxis(axis.getContext("2d"));
     paintOver(over.getContext("2d"));
+    if (inside && !tip.hidden && !drag && !pinch && bodyMoved()) showTip(...pointer);
+  }
+  let tipAt = "", pointer = [0, 0]; // where the mouse is: what is under it changes with each zoom by a key
+  function bodyMoved() {
+    const now = [view.t0, view.t1, scroll.scrollTop, height].join(" ");
+    return now !== tipAt && (tipAt = now) !== "";
   }
 
   let many = 0, boxes = new Int32Array(1 << 15), fills = new Uint32Array(1 << 13);
@@ -543,6 +549,7 @@
 
   const NUMBER = new Intl.NumberFormat("en", { maximumFractionDigits: 3 });
   function amount(value, unitOf = "") {
+    if (!Number.isFinite(value)) return "not known";
     if (unitOf === "ns") return spanText(Math.round(value));
     if (unitOf === "bytes" || unitOf === "B") {
       // As in the tables, so that a peak reads the same in both.
@@ -635,6 +642,7 @@
     announce(is ? pathText.textContent : "critical path hidden");
     select(selected, { quiet: true });
     draw(false);
+    later();
   }
   function paintPath(c, y0) {
     if (!path) return;
@@ -786,38 +794,56 @@
     });
   }
 
-  /** Marks that overlap go on levels of their own, four at most; all of them are in the menu. */
+  /** Marks that overlap go on levels of their own, MARK_LEVELS at most; all of them are in the menu. */
   function layMarks() {
     const ends = [];
     markLevels = [];
     marks.forEach((mark, m) => {
       let level = ends.findIndex((end_) => end_ <= mark.start);
-      if (level < 0) level = ends.length < 4 ? ends.length : 3;
+      if (level < 0) level = ends.length < MARK_LEVELS ? ends.length : MARK_LEVELS - 1;
       ends[level] = Math.max(ends[level] ?? 0, mark.end);
       (markLevels[level] ??= []).push(m);
     });
   }
   let shownMark = -1;
+  const markFound = []; // of each mark its places and stretches, once the events are read
   function paintMarks(c, y) {
     markLevels.forEach((level, l) => {
       for (const m of level) {
-        const a = X(marks[m].start), b = X(marks[m].end);
-        if (b < LEFT || a > W) continue;
-        c.fillStyle = m === shownMark ? color.accent : dark ? "#7fa9e080" : "#3b6fb670";
-        c.fillRect(Math.max(LEFT, a), y + l * MARK, Math.max(3, Math.min(W, b) - Math.max(LEFT, a)), MARK - 2);
+        c.fillStyle = m === shownMark ? color.accent : dark ? "#7fa9e0b0" : "#3b6fb6a0";
+        paintStretches(c, m, LEFT, view.t0, (view.t1 - view.t0) / (W - LEFT), W - LEFT, y + l * MARK, MARK - 2);
       }
     });
   }
-  function showMark(m) {
+  /** The stretches of a mark, in blocks of device pixels that at least one of them touches. per: time of a CSS pixel. */
+  function paintStretches(c, m, x0, t0, per, wide, y, h) {
+    const found = markFound[m];
+    if (!found) return;
+    const { starts, ends } = found, each = per / ratio, columns_ = Math.ceil(wide * ratio);
+    const columnOf = (t) => Math.floor((t - t0) / each);
+    let i = lower(ends, t0);
+    while (i < starts.length) {
+      const from = Math.max(0, columnOf(starts[i]));
+      if (from >= columns_) return;
+      let to = from + 1;
+      for (; i < starts.length && columnOf(starts[i]) <= to; i = Math.max(i + 1, lower(ends, t0 + to * each))) to = Math.max(to, columnOf(starts[i]) + 1, Math.ceil((Math.min(ends[i], t0 + columns_ * each) - t0) / each));
+      c.fillRect(x0 + from / ratio, y, (to - from) / ratio, h);
+    }
+  }
+  const markText = ({ all }, places) => (all > places.length ? `the longest ${count(places.length)} of ${count(all)} events` : `${count(places.length)} ${places.length === 1 ? "event" : "events"}`);
+  async function showMark(m, go = true) {
     const mark = marks[m];
+    if (go) await loading;
+    const { places, starts, ends } = await data.markOf(m);
+    find.value = "";
+    markPlaces(places, mark.title);
     shownMark = m;
-    markPlaces(mark.places ?? [], mark.title);
-    glide(...padded(mark.start, mark.end));
-    announce(`${mark.title}: ${count((mark.places ?? []).length)} events marked`);
-    const show = [el("b", { class: "tl-name" }, mark.title), el("p", {}, `${count((mark.places ?? []).length)} events, ${time(mark.start)} to ${time(mark.end)}`)];
-    if (mark.view) show.push(button("show in the tables", () => { address.set("view", mark.view); address.set("row", mark.row ?? 1); }));
-    selected = -1;
-    detail.replaceChildren(...show);
+    const [from, until] = places.length ? [starts[0], ends[ends.length - 1]] : [mark.start, mark.end];
+    if (go) { glide(...padded(from, until)); announce(`${mark.title}: ${markText(mark, places)} marked`); }
+    const show = [el("b", { class: "tl-name" }, mark.title), el("p", {}, `${markText(mark, places)}, ${time(from)} to ${time(until)}`)];
+    if (mark.view) show.push(button("show in the tables", () => address.visit({ view: mark.view, table: null, row: mark.row ?? 1, column: null })));
+    if (go && selected >= 0) select(-1);
+    if (selected < 0) detail.replaceChildren(...show);
   }
 
   let overview = null;
@@ -862,7 +888,7 @@
       c.fillRect(at(measured[0]), 2, Math.max(1, at(measured[1]) - at(measured[0])), floor - 2);
     }
     c.fillStyle = color.accent;
-    for (const mark of marks) c.fillRect(at((mark.start + mark.end) / 2) - 1, floor, 2, 4);
+    marks.forEach((_, m) => paintStretches(c, m, LEFT, 0, SPAN / (W - LEFT), W - LEFT, floor, 4));
     c.strokeStyle = color.accent;
     c.lineWidth = 1.5;
     c.strokeRect(Math.min(Math.max(LEFT + 0.75, a), W - 4), 2.75, Math.max(3, b - a - 1.5), floor - 3.5);
@@ -876,6 +902,9 @@
   }
 
   // ------------------------------------------------------------------ moving
+
+  /** Before a jump: Back returns to what is seen now. */
+  const leave = () => address.visit({}, true);
 
   const LEAST = Math.max(20 / unit, 1e-3);
   let moving = 0;
@@ -927,7 +956,8 @@
     }, 220);
   }
 
-  // ------------------------------------------------------------------ the address: t (window), m (measured), e (event)
+  // The address: t (window), m (measured), e (event), fold, path, y (scrolled), and what is marked: mark (of a finding),
+  // find (words of a search), name (its number)
 
   /** Whole ns as a short exact text: 1.25s, 300ms, 17ns. */
   function timeLink(ns) {
@@ -946,7 +976,7 @@
     const ends = String(text).split("-").map(parseTime);
     return ends.length === 2 && ends[0] !== null && ends[1] !== null && ends[1] >= ends[0] ? ends : null;
   }
-  const inLink = { t: null, m: null, e: null };
+  const inLink = { fold: null, t: null, m: null, e: null, path: null, mark: null, find: null, name: null, y: null };
   function setLink(word, value) {
     if (inLink[word] === value) return;
     inLink[word] = value;
@@ -958,11 +988,69 @@
     setLink("t", whole ? null : text([view.t0, view.t1]));
     setLink("m", measured ? text(measured) : null);
     setLink("e", selected >= 0 ? String(selected) : null);
+    if (!data.done) return; // the others cannot have changed, and are not followed yet
+    setLink("fold", foldText() || null);
+    setLink("path", path ? "1" : null);
+    setLink("mark", marked && shownMark >= 0 ? String(shownMark) : null);
+    setLink("find", (marked && find.value) || null);
+    setLink("name", marked && shownName >= 0 ? String(shownName) : null);
+    setLink("y", Math.round(scroll.scrollTop) || null);
   }
+  on("leave", () => { clearTimeout(timer); keepLink(); later(); });
+
+  // Groups and layers that are not folded as at first: "g0~3_l1.7" are four groups, and layer 1 of lane 7.
+  let groupsAtFirst = new Set(), layersAtFirst = new Set();
+  const flipped = (now, before) => [...new Set([...now, ...before])].filter((each) => now.has(each) !== before.has(each));
+  function runs(numbers) {
+    const out = [];
+    for (const n of numbers.sort((a, b) => a - b)) if (out.length && out[out.length - 1][1] === n - 1) out[out.length - 1][1] = n; else out.push([n, n]);
+    return out.map(([a, b]) => (a === b ? `${a}` : `${a}~${b}`));
+  }
+  function foldText() {
+    const layers = new Map();
+    for (const [l, x] of flipped(foldedLayers, layersAtFirst).map((each) => each.split(":"))) layers.set(x, [...(layers.get(x) ?? []), +l]);
+    const parts = runs(flipped(foldedGroups, groupsAtFirst)).map((run) => `g${run}`);
+    for (const [x, of] of layers) parts.push(...runs(of).map((run) => `l${x}.${run}`));
+    return parts.join("_");
+  }
+  function followFold(text) {
+    foldedGroups.clear();
+    foldedLayers.clear();
+    const groups_ = new Set(groupsAtFirst), layers = new Set(layersAtFirst);
+    const flip = (set, each) => { if (!set.delete(each)) set.add(each); };
+    for (const part of (text ?? "").split("_")) {
+      const [, x, from, to = from] = /^(?:g|l(\d+)\.)(-?\d+)(?:~(\d+))?$/.exec(part) ?? [];
+      const last = Math.min(+to, (x === undefined ? groups : lanes).length - 1);
+      for (let n = Math.max(-1, +from); n <= last; n++) if (x === undefined) flip(groups_, n); else if (layersOf[n]?.[x]) flip(layers, `${n}:${x}`);
+    }
+    for (const each of groups_) foldedGroups.add(each);
+    for (const each of layers) foldedLayers.add(each);
+    layout();
+    showLayers();
+    draw();
+  }
+  const wholeNumber = (value, below) => (value !== null && /^\d+$/.test(value) && +value < below ? +value : -1);
   function followLink(word, value) {
     if (inLink[word] === value) return;
     inLink[word] = value;
-    if (word === "e") { const place = Number(value); if (value !== null && Number.isInteger(place) && place >= 0 && place < N) select(place, { quiet: true }); return; }
+    if (word === "e") { select(wholeNumber(value, N), { quiet: true }); return; }
+    if (word === "fold") { followFold(value); return; }
+    if (word === "path") { if (head.paths) void showPath(value !== null); return; }
+    if (word === "y") { scroll.scrollTop = Number(value) || 0; return; }
+    if (word === "mark") {
+      if (wholeNumber(value, marks.length) >= 0) void showMark(+value, false);
+      else if (shownMark >= 0) clearMarked();
+      return;
+    }
+    if (word === "find") {
+      if (value !== null || find.value) search(find.value = value ?? "");
+      return;
+    }
+    if (word === "name") {
+      if (wholeNumber(value, names.length) >= 0) onlyName(+value);
+      else if (shownName >= 0) clearMarked();
+      return;
+    }
     const ends = value === null ? null : parseWindow(value);
     if (word === "t") setView(...(ends ? ends.map((ns) => ns / unit) : [0, SPAN]));
     else measure(...(ends ? ends.map((ns) => ns / unit) : [null, null]));
@@ -970,13 +1058,15 @@
 
   // ------------------------------------------------------------------ search and marked events
 
+  let shownName = -1; // the number of the name that alone is marked
   function setMarked(before, text) {
+    shownMark = shownName = -1;
     marked = before ? { before, text, total: before[N] } : null;
     walkers.hidden = !marked;
     draw();
+    later();
   }
   function clearMarked() {
-    shownMark = -1;
     hitsText.textContent = "";
     hitList.hidden = true;
     find.removeAttribute("aria-invalid");
@@ -1010,7 +1100,6 @@
     markNames(hit, tried < names.length ? `, in the first ${count(tried)} of ${count(names.length)} names: this expression is slow` : "");
   }
   function markNames(hit, more = "") {
-    shownMark = -1;
     setMarked(data.markNames(hit), "");
     const codes = [];
     for (let i = 0; i < hit.length; i++) if (hit[i]) codes.push(i);
@@ -1026,7 +1115,7 @@
     const rows = codes.slice(0, LISTED).map((code) => {
       const chip = el("i");
       chip.style.background = css(shades[kindOf[code]][code % 3][FULL]);
-      return el("li", {}, button([chip, el("span", {}, names[code]), el("small", {}, `${count(calls[code])} ×`)], () => { onlyName(code); walk(1, true); }, { title: names[code].slice(0, 2000) }));
+      return el("li", {}, button([chip, el("span", {}, names[code]), el("small", {}, `${count(calls[code])} ×`)], () => { leave(); onlyName(code); walk(1, true); }, { title: names[code].slice(0, 2000) }));
     });
     if (codes.length > LISTED) rows.push(el("li", { class: "tl-more" }, `and ${count(codes.length - LISTED)} more names`));
     hitList.replaceChildren(el("ul", {}, ...rows));
@@ -1035,6 +1124,7 @@
     const hit = new Uint8Array(names.length);
     hit[code] = 1;
     setMarked(data.markNames(hit), names[code]);
+    shownName = code;
     hitsText.textContent = `${count(marked.total)} ${marked.total === 1 ? "hit" : "hits"}: ${names[code].slice(0, 60)}`;
   }
   let called = null;
@@ -1106,7 +1196,7 @@
     const partners = data.partners(i);
     for (const [other, way] of partners.slice(0, 4)) {
       const ahead = start[other] - start[i];
-      links.append(button([`${WAYS[way]} `, el("b", {}, names[name[other]].slice(0, 200)), `, ${time(Math.abs(ahead))} ${ahead < 0 ? "before" : "after"}`], () => { select(other); reveal(other); }));
+      links.append(button([`${WAYS[way]} `, el("b", {}, names[name[other]].slice(0, 200)), `, ${time(Math.abs(ahead))} ${ahead < 0 ? "before" : "after"}`], () => { leave(); select(other); reveal(other); }));
     }
     if (partners.length > 4) links.append(el("small", {}, `and ${count(partners.length - 4)} more`));
     const args = el("div", { class: "tl-args-box" });
@@ -1198,6 +1288,10 @@
   let turn = 0;
   async function showRange() {
     const mine = ++turn, wanted = () => mine === turn;
+    if (!data.done) {
+      range.replaceChildren(el("b", {}, "Window shown"), el("p", {}, "The events are being read."));
+      return;
+    }
     const [a, b] = measured ?? [view.t0, view.t1];
     const device = lanes.some(isDevice), per = [], rows = [];
     groups.forEach((group, g) => {
@@ -1220,8 +1314,11 @@
     const codes = [];
     for (let i = 0; i < found.calls.length; i++) if (found.calls[i]) codes.push(i);
     codes.sort((x, y) => found.work[y] - found.work[x] || x - y);
-    shown = { start: a, end: b, busy, total: found.total, names: codes.map((c) => [names[c], found.calls[c], found.work[c]]) };
-    const percent = (v, of) => `${(of ? v / of * 100 : 0).toFixed(1)} %`;
+    const running = await data.runningBetween(codes.slice(0, 6), per.map(([, of]) => of), a, b, wanted);
+    if (!running || !wanted()) return;
+    shown = { start: a, end: b, busy, total: found.total, shares: running.map((v) => v / all), names: codes.map((c) => [names[c], found.calls[c], found.work[c]]) };
+    const percent = (v, of) => `${(v > 0 && of > 0 ? Math.min(100, v / of * 100) : 0).toFixed(1)} %`;
+    const overlap = running.some((v, x) => found.work[codes[x]] > v * (1 + 1e-9) + 1e-6);
     const what = device ? ["device", "devices"] : ["process", "processes"];
     const bars = el("div", { class: "tl-bars" });
     for (const [g, v] of busy.slice(0, 8)) {
@@ -1229,11 +1326,11 @@
       fill.style.width = `${Math.min(100, v / wide * 100)}%`;
       bars.append(el("span", {}, groupName(g)), el("span", { class: "tl-bar" }, fill), el("b", {}, percent(v, wide)));
     }
-    const table = el("table", {}, el("thead", {}, el("tr", {}, ...["name", "calls", "time", "of the window"].map((word) => el("th", { scope: "col" }, word)))));
+    const table = el("table", {}, el("thead", {}, el("tr", {}, ...["name", "calls", overlap ? "sum" : "time", "of the window"].map((word) => el("th", { scope: "col" }, word)))));
     const rowsOf = el("tbody", {});
-    for (const c of codes.slice(0, 6)) {
+    for (const [x, c] of codes.slice(0, 6).entries()) {
       rowsOf.append(el("tr", {}, el("td", {}, button((names[c].length > LONG_NAME ? bareName(c) : names[c]).slice(0, 300), () => { find.value = ""; onlyName(c); emit("mark", { names: [names[c]], kinds: [kinds[kindOf[c]]], from: "timeline" }); }, { title: names[c].slice(0, 2000) })),
-        el("td", {}, count(found.calls[c])), el("td", {}, time(found.work[c])), el("td", {}, percent(found.work[c], all))));
+        el("td", {}, count(found.calls[c])), el("td", {}, time(found.work[c])), el("td", {}, percent(running[x], all))));
     }
     table.append(rowsOf);
     const counted = new Set(rows);
@@ -1251,6 +1348,11 @@
     if (busy.length > 1) children.push(bars);
     if (busy.length > 8) children.push(el("p", {}, `and ${count(busy.length - 8)} more`));
     if (codes.length) children.push(table);
+    const base = [
+      ...(per.length > 1 ? [`Shares are of the window on ${count(per.length)} ${what[1]}.`] : []),
+      ...(overlap ? ["Time in which a name runs several times at once is in its share once."] : []),
+    ].join(" ");
+    if (base) children.push(el("p", {}, base));
     if (codes.length > 6) children.push(el("p", {}, `and ${count(codes.length - 6)} more names`));
     if (!per.length) children.splice(1, 1, el("p", {}, "No lane with work is in this page."));
     range.replaceChildren(...children);
@@ -1276,7 +1378,7 @@
     layerButtons.replaceChildren(...words.map((word) => button(FOLDING[word], () => foldLayer(word), { "aria-pressed": String(!layerFolded(word)), title: `show all rows of ${FOLDING[word]}, or only the outermost` })));
     if (groups.length > 1) {
       const all = groups.every((_, g) => foldedGroups.has(g));
-      layerButtons.append(button(all ? "unfold all" : "fold all", () => { for (let g = 0; g < groups.length; g++) if (all) foldedGroups.delete(g); else foldedGroups.add(g); layout(); showLayers(); draw(); }));
+      layerButtons.append(button(all ? "unfold all" : "fold all", () => { for (let g = 0; g < groups.length; g++) if (all) foldedGroups.delete(g); else foldedGroups.add(g); layout(); showLayers(); draw(); later(); }));
     }
   }
   const layerFolded = (word) => layersOf.every((list, l) => list.every(([w, of], x) => w !== word || of < 2 || foldedLayers.has(`${l}:${x}`)));
@@ -1285,6 +1387,7 @@
     layout();
     showLayers();
     draw();
+    later();
   }
   function fold(it) {
     const toggle = (set, value) => { if (!set.delete(value)) set.add(value); };
@@ -1296,6 +1399,7 @@
     layout();
     showLayers();
     draw();
+    later();
   }
 
   // ------------------------------------------------------------------ hands
@@ -1319,6 +1423,7 @@
     return { it, event: best, near: data.length(r, best) < slack ? to - from : 1 };
   }
   function showTip(x, y) {
+    pointer = [x, y];
     const { it, event, near } = under(x, y);
     const was = hovered;
     hovered = event;
@@ -1407,7 +1512,7 @@
       setView(view.t0 + by, view.t1 + by);
     }
   }, { passive: false });
-  scroll.addEventListener("scroll", () => draw());
+  scroll.addEventListener("scroll", () => { draw(); later(); });
 
   const overTime = (event) => { const box = over.getBoundingClientRect(); return (event.clientX - box.left - LEFT) / (W - LEFT) * SPAN; };
   let held = null;
@@ -1435,17 +1540,20 @@
     if (steps.length && y < STEP) return { step: stepsIn().find(([a, b]) => t >= a && t < b) };
     const level = markLevels[Math.floor((y - (steps.length ? STEP : 0) - 2) / MARK)] ?? [];
     const slack = 3 / (W - LEFT) * (view.t1 - view.t0);
-    return { mark: level.find((m) => t >= marks[m].start - slack && t <= marks[m].end + slack) };
+    return { mark: level.find((m) => {
+      const { starts, ends } = markFound[m] ?? { starts: [], ends: [] }, i = lower(ends, t - slack);
+      return i < ends.length && starts[i] <= t + slack;
+    }) };
   }
   axis.addEventListener("click", (event) => {
     const hit = onStrip(event);
     if (hit?.step) measure(hit.step[0], hit.step[1]);
-    if (hit?.mark !== undefined) showMark(hit.mark);
+    if (hit?.mark !== undefined) { leave(); void showMark(hit.mark); }
   });
   axis.addEventListener("pointermove", (event) => {
     const hit = onStrip(event), box = axis.getBoundingClientRect();
     const lines = hit?.step ? [el("b", {}, hit.step[2]), el("span", {}, `${time(hit.step[1] - hit.step[0])} · click to measure`)]
-      : hit?.mark !== undefined ? [el("b", {}, marks[hit.mark].title), el("span", {}, "click to mark its events")] : null;
+      : hit?.mark !== undefined ? [el("b", {}, marks[hit.mark].title), el("span", {}, `click to mark its ${markText(marks[hit.mark], markFound[hit.mark].places)}`)] : null;
     axis.style.cursor = lines ? "pointer" : "";
     placeTip(lines, event.clientX - box.left, axis.offsetTop + event.clientY - box.top);
   });
@@ -1454,7 +1562,7 @@
   // Keys act while the timeline has the focus or the mouse, or nothing has the focus; they can be switched off.
 
   let keysOn = true;
-  const atMouse = () => (hovered >= 0 ? start[hovered] : selected >= 0 && start[selected] >= view.t0 && start[selected] <= view.t1 ? start[selected] : (view.t0 + view.t1) / 2);
+  const atMouse = () => (inside && pointer[0] > LEFT ? T(pointer[0]) : hovered >= 0 ? start[hovered] : selected >= 0 && start[selected] >= view.t0 && start[selected] <= view.t1 ? start[selected] : (view.t0 + view.t1) / 2);
   const shift = (part) => { const by = (view.t1 - view.t0) * part; setView(view.t0 + by, view.t1 + by); };
   const KEYS = {
     w: () => zoom(0.7, atMouse()), s: () => zoom(1 / 0.7, atMouse()), a: () => shift(-0.2), d: () => shift(0.2),
@@ -1514,15 +1622,17 @@
     el("p", {}, "Ctrl and wheel or pinch zooms, drag moves, Shift and drag measures, a click selects, a click on a label folds."),
     el("label", {}, keySwitch, " keys of one letter"));
   markMenu.hidden = !marks.length;
-  markMenu.sheet.append(...marks.map((mark, m) => button(mark.title, () => { markMenu.open = false; showMark(m); })));
+  markMenu.sheet.append(...marks.map((mark, m) => button(mark.title, () => { markMenu.open = false; leave(); void showMark(m); })));
 
   const offered = window.tracekit.timelineSaving;
   saveMenu.hidden = !offered;
 
   // ------------------------------------------------------------------ other parts of the page
 
-  on("mark", ({ names: wanted, kinds: only, from }) => {
+  on("mark", async ({ names: wanted, kinds: only, from }) => {
     if (from === "timeline") return;
+    if (!data.done) await loading;
+    if (from === "link" && ["mark", "find", "name"].some((word) => address.get(word) !== null)) return; // it is followed too
     if (!wanted?.length) { clearMarked(); return; }
     find.value = "";
     markNames(nameCodes(wanted, only));
@@ -1532,8 +1642,9 @@
     const set = new Set(wanted), of = only ? new Set(only) : null;
     return Uint8Array.from(names, (text, i) => Number(set.has(text) && (!of || of.has(kinds[kindOf[i]]))));
   }
-  on("goto", ({ start: a, end: b, places, from }) => {
+  on("goto", ({ start: a, end: b, places, mark, from }) => {
     if (from === "timeline") return;
+    if (marks[mark]) { void showMark(mark); return; }
     if (a !== null && a !== undefined) glide(...padded(a / unit, b / unit));
     if (places?.length) { markPlaces(places, "marked"); select(places[0]); }
   });
@@ -1555,6 +1666,8 @@
   // Python is deep and mostly not the question: folded at first. So are groups that would fill many screens.
   layersOf.forEach((list, l) => list.forEach(([word, of], x) => { if ((word === "python" && of > 3) || (word && word !== "ranges" && of > 24)) foldedLayers.add(`${l}:${x}`); }));
   if (lanes.length > 200) groups.forEach((_, g) => foldedGroups.add(g));
+  groupsAtFirst = new Set(foldedGroups);
+  layersAtFirst = new Set(foldedLayers);
   layout();
   showLayers();
   select(-1);
@@ -1574,8 +1687,10 @@
     }
     await makeOverview();
     draw();
+    for (let m = 0; m < marks.length; m++) markFound[m] = await data.markOf(m);
+    draw(false);
     for (const word of Object.keys(inLink)) { const value = address.get(word); if (value !== null) followLink(word, value); }
-    if (selected >= 0 && inLink.t === null) reveal(selected);
+    if (selected >= 0 && inLink.t === null && inLink.fold === null) reveal(selected);
     later();
     stats.decoded = performance.now();
     allRead();

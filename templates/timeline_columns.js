@@ -372,6 +372,18 @@
       return a;
     }
 
+    /** The stretches that events with these starts and ends cover together; sorts both. */
+    function stretches(starts, ends) {
+      starts.sort(); // a stretch is from where some begin to where as many have ended
+      ends.sort();
+      let n = 0;
+      for (let a = 0, b = 0, from = 0; b < ends.length; b++) {
+        while (a < starts.length && starts[a] <= ends[b]) { if (a === b) from = starts[a]; a++; }
+        if (a === b + 1) { starts[n] = from; ends[n++] = ends[b]; }
+      }
+      return [starts.slice(0, n), ends.slice(0, n)];
+    }
+
     // Marked events: hits of a search, rows picked elsewhere. before[i] of them have a place below i.
 
     function markNames(lit) {
@@ -482,6 +494,33 @@
       const found = { starts, ends, total };
       if (me.done) busyOf.set(key, found);
       return found;
+    }
+
+    /** Of each name the time between t0 and t1 in which at least one event of it runs, summed over groups of rows. */
+    async function runningBetween(codes, rowsOfGroups, t0, t1, wanted) {
+      const place = new Int16Array(names.length).fill(-1), slice = slicer(12), sums_ = codes.map(() => 0);
+      codes.forEach((code, x) => { place[code] = x; });
+      for (const rows of rowsOfGroups) {
+        const lists = codes.map(() => [[], []]);
+        for (const r of rows) {
+          let i = seek(r, t0);
+          while (i < first[r + 1] && start[i] < t1) {
+            for (const until = Math.min(first[r + 1], i + 20000); i < until && start[i] < t1; i++) {
+              const x = place[name[i]], b = Math.min(end(r, i), t1), a = Math.max(start[i], t0);
+              if (x < 0 || b <= a) continue;
+              if (rows.length === 1) sums_[x] += b - a; // events of a row never overlap
+              else { lists[x][0].push(a); lists[x][1].push(b); }
+            }
+            if (slice.due()) { await slice.rest(); if (!wanted()) return null; }
+          }
+        }
+        lists.forEach((list, x) => {
+          const [starts, ends] = stretches(...list.map((times) => Float64Array.from(times)));
+          for (let i = 0; i < starts.length; i++) sums_[x] += ends[i] - starts[i];
+        });
+        if (slice.due()) { await slice.rest(); if (!wanted()) return null; }
+      }
+      return sums_;
     }
 
     /** The busy time between t0 and t1 of such stretches. */
@@ -638,8 +677,51 @@
       return pathPieces = all;
     }
 
+    // Marks of findings: lanes and names that foretell the events, and the places at which that is wrong
+
+    const markParts = new Map([...root.querySelectorAll(".tl-mark")].map((part) => [+part.dataset.key, part]));
+    const marked = [];
+    /** The events of a mark: their places, and the stretches of time in which at least one of them runs. */
+    function markOf(m) {
+      return marked[m] ??= decodeMark(m);
+    }
+    async function decodeMark(m) {
+      const listed = head.marks[m].places;
+      const places = listed ? Int32Array.from(listed.filter((place) => place >= 0 && place < N)).sort() : await markPlacesOf(m);
+      const starts = new Float64Array(places.length), ends = new Float64Array(places.length);
+      for (let k = 0, r = 0; k < places.length; k++) {
+        while (first[r + 1] <= places[k]) r++;
+        starts[k] = start[places[k]];
+        ends[k] = end(r, places[k]);
+      }
+      const [from, to] = stretches(starts, ends);
+      return { places, starts: from, ends: to };
+    }
+    async function markPlacesOf(m) {
+      const part = markParts.get(m);
+      if (!part) return new Int32Array(0);
+      const sizes = [part.dataset.lanes, part.dataset.names, part.dataset.n].map(Number);
+      const bytes = await inflate(part);
+      const [onLanes, ofNames, wrong] = sizes.map((size) => new Float64Array(size));
+      let o = 0;
+      for (const list of [onLanes, ofNames, wrong]) {
+        o = planes(bytes, o, list.length, list);
+        for (let i = 1; i < list.length; i++) list[i] += list[i - 1];
+      }
+      const is = new Uint8Array(N), wanted = new Uint8Array(names.length), from = +part.dataset.from, to = +part.dataset.to;
+      for (const code of ofNames) wanted[code] = 1;
+      for (const l of ofNames.length ? onLanes : []) {
+        const { row, depth } = head.lanes[l];
+        for (let i = first[row]; i < first[row + depth]; i++) if (wanted[name[i]] && start[i] >= from && start[i] <= to) is[i] = 1;
+      }
+      for (const place of wrong) is[place] ^= 1;
+      const places = new Int32Array(is.reduce((sum, each) => sum + each, 0));
+      for (let i = 0, k = 0; i < N; i++) if (is[i]) places[k++] = i;
+      return places;
+    }
+
     return Object.assign(me, {
-      load, paths, argsBetween, membersOf, rowOf, seek, begins, scan, kindAt, length, end, partners, markNames, markPlaces, nextMarked, byName, busyStretches, busyBetween, argsOf,
+      load, paths, markOf, argsBetween, membersOf, rowOf, seek, begins, scan, kindAt, length, end, partners, markNames, markPlaces, nextMarked, byName, busyStretches, busyBetween, runningBetween, argsOf,
       lengthOf: (i) => length(rowOf(i), i),
       endOf: (i) => end(rowOf(i), i),
       flows: () => [flowFrom, flowTo],

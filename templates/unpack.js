@@ -1,6 +1,7 @@
 "use strict";
 // The styles and scripts that a page carries packed, put in place in their order. The policy names each script's hash.
 (async () => {
+  document.documentElement.classList.add("script");
   // Base 85: five letters are four bytes. It is a sixteenth shorter than base64.
   function bytesOf(text) {
     const letters = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz!#$%:()*+-;,=.?@^_\x60{|}~";

@@ -48,20 +48,19 @@ def test_a_card_marks_the_events_and_cells_of_its_finding_and_the_link_holds_aft
     script = """
         const card = document.querySelector("a.card[href]"); // a link: Enter acts as a click on it
         card.click();
-        await until(() => location.hash.includes("e="));
+        await until(() => location.hash.includes("mark="));
         await rest();
         return found();
     """
     seen = opened(page, script)
-    assert seen["marked"] > 0
-    assert seen["selected"] >= 0
+    assert seen["marked"] == 7
     assert ["api", "cudaStreamCreateWithFlags"] in seen["picked"]
     assert seen["focus"] == "findings-1"
     assert "view=findings&row=1" in seen["hash"]
-    assert "e=" in seen["hash"]
+    assert "mark=0" in seen["hash"]
     again = opened(page, "await rest(); return found();", fragment=seen["hash"])
     assert again["hash"].startswith(seen["hash"])
-    assert again["selected"] == seen["selected"]
+    assert again["marked"] == seen["marked"]
     assert "findings" in [section for section, _ in again["picked"]]
 
 

@@ -16,7 +16,7 @@ import pytest
 from render.reports import HOSTILE, sample
 from viewers import PageResult, chromium_page, one_browser
 
-from tracekit.model.display import UNKNOWN, escape_controls
+from tracekit.model.display import UNKNOWN, escape_controls, shown_name
 from tracekit.model.report import Cell, Column, Evidence, Report, ReportTable, Section
 from tracekit.model.units import Unit, format_bytes, format_ns, format_rate, format_ratio
 from tracekit.render import RENDERERS
@@ -425,7 +425,7 @@ def test_hostile_names_do_nothing_in_cells_tooltips_menus_and_links(tmp_path: Pa
         tmp_path, Report("t", "0", sections=(Section("v", "V", (table,)),)), "return document.scripts.length"
     )
     assert found["pwned"] is None
-    assert found["cells"] == [[escape_controls(name)] * 4 for name in names]
+    assert found["cells"] == [[shown_name(name), *[shown_name(name) if name else ""] * 3] for name in names]
     assert found["menu"] == ["Name", *(escape_controls(name) for name in ATTACKS[:3])]
     assert found["images"] == shell.value - 1  # the data is no script
     assert found["titles"] > 0

@@ -18,7 +18,7 @@ from views.tables import Row, event_rows, trace
 
 import tracekit
 from tracekit.index.trace_index import TraceIndex
-from tracekit.model.display import escape_controls
+from tracekit.model.display import escape_controls, shown_name
 from tracekit.model.report import Finding, Report, ReportTable, Section
 from tracekit.model.timeline import CriticalPath, Timeline
 from tracekit.model.trace import Trace
@@ -44,9 +44,7 @@ def page_of(figure: Timeline, events: int = 2_000_000, mb: float = 32, args_mb: 
 
 
 def shown(each: Drawn) -> Drawn:
-    return each._replace(
-        lane=escape_controls(each.lane), kind=escape_controls(each.kind), name=escape_controls(each.name)
-    )
+    return each._replace(lane=shown_name(each.lane), kind=escape_controls(each.kind), name=shown_name(each.name))
 
 
 @given(rows=event_rows())

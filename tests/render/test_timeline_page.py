@@ -12,8 +12,10 @@ import pytest
 from render.timeline_pages import I64, Lane, Rows, random_row, write
 from support import sample
 from viewers import PageResult, chromium_page, perfetto
+from views.tables import trace
 
 import tracekit
+from tracekit import pipeline
 
 pytestmark = pytest.mark.viewer
 
@@ -676,3 +678,102 @@ def test_an_event_without_length_at_the_very_end_is_drawn_and_saved(tmp_path: Pa
     return [Math.max(...count.slice(w - 3, w)), events];
     """
     assert opened(write(made, tmp_path / "p.html"), script) == [1, 2]
+
+
+def test_shares_of_names_that_run_several_times_at_once_are_of_the_window(tmp_path: Path) -> None:
+    """Forty rows with the same kernel: 40 times the window in sum, and never more than all of it."""
+    row = (np.array([0, 600]), np.array([400, 400]), np.array([0, 1]))
+    lanes = [Lane(f"stream {i}", [row], host=False, group=f"GPU {i % 2}") for i in range(40)]
+    made = Rows(lanes, [("gemm", "kernel"), ("relu", "kernel")])
+    script = """
+    await pause(500);
+    const cells = [...document.querySelectorAll(".tl-cards td:last-child, .tl-bars b")].map((each) => each.textContent);
+    const whole = [T.statistics.shares, cells, text(".tl-cards section:nth-child(2)")];
+    T.measure(100, 300);
+    await pause(500);
+    return [...whole, T.statistics.shares];
+    """
+    shares, cells, said, part = opened(write(made, tmp_path / "p.html"), script)
+    assert shares == [0.4, 0.4]
+    assert part == [1]
+    assert "Shares are of the window on 2 devices." in said
+    assert sorted(cells) == ["40.0 %", "40.0 %", "80.0 %", "80.0 %"]
+
+
+def test_no_figure_is_shown_while_events_are_read_and_none_is_nan(large: Rows, tmp_path: Path) -> None:
+    script = """
+    return window.said;
+    """
+    watch = "const face = window.tracekit.timeline = {};"
+    seen = f"""{watch} window.said = []; const listen = () => {{
+      const card = document.querySelector(".tl-cards"); if (card) window.said.push(card.textContent);
+      if (window.said.length < 400) setTimeout(listen, 1); }}; listen();"""
+    said = opened(write(large, tmp_path / "p.html", {watch: seen}), "await pause(900);" + script)
+    assert said
+    assert not [text for text in said if "NaN" in text or "undefined" in text or "No lane" in text]
+
+
+def test_a_counter_without_a_value_is_not_known(tmp_path: Path) -> None:
+    row = (np.array([0]), np.array([1000]), np.array([0]))
+    made = Rows(
+        [Lane("stream 7", [row], host=False)], [("gemm", "kernel")], counters={"q": (np.array([0]), np.array([1]))}
+    )
+    script = """
+    const counter = T.items().find((it) => it.is === "counter");
+    counter.counter.values[0] = NaN;
+    const box = T.parts.canvases.top.getBoundingClientRect();
+    const at = {clientX: box.left + 400, clientY: box.top + counter.y + 5};
+    T.parts.canvases.top.dispatchEvent(new PointerEvent("pointermove", at));
+    return text(".tl-tip");
+    """
+    assert opened(write(made, tmp_path / "p.html"), script).startswith("not known")
+
+
+def test_the_tooltip_follows_keys_that_zoom_and_move(small: Rows, tmp_path: Path) -> None:
+    script = """
+    const top = T.parts.canvases.top, box = top.getBoundingClientRect();
+    const it = T.items().find((each) => each.is === "rows" && each.row === T.lanes[1].row);
+    const { LEFT, W } = T.parts.size(), at = (t) => LEFT + (t - T.view.t0) / (T.view.t1 - T.view.t0) * (W - LEFT);
+    const x = at(320);
+    top.dispatchEvent(new PointerEvent("pointermove", {clientX: box.left + x, clientY: box.top + it.y + 5}));
+    const tip = () => (document.querySelector(".tl-tip").hidden ? "" : text(".tl-tip"));
+    const out = [tip()];
+    key("w"); await frame();
+    out.push(tip(), Math.abs(at(320) - x) < 2);
+    T.show(750, 1250); await frame();
+    out.push(tip());
+    T.show(1200, 1500); await frame();
+    out.push(tip());
+    return out;
+    """
+    before, zoomed, stays, gap, _ = opened(write(small, tmp_path / "p.html"), script)
+    assert "gemm" in before
+    assert "at 300 ns" in before
+    assert zoomed == before
+    assert stays
+    assert gap == ""
+
+
+@pytest.mark.parametrize("name", ["", "  ", "\u3000", "\u2800", "\u200d", "\u3164"])
+def test_a_blank_name_has_a_placeholder_everywhere(name: str, tmp_path: Path) -> None:
+    rows = [
+        {"ts_ns": 1000 * i, "dur_ns": 700, "kind": "kernel", "name": name, "device": 0, "stream": 7} for i in range(9)
+    ]
+    rows += [
+        {"ts_ns": 1000 * i, "dur_ns": 900, "kind": "operator", "name": "aten::mm", "tid": 1, "pid": 1} for i in range(9)
+    ]
+    path = tmp_path / "p.html"
+    path.write_text(pipeline.render(pipeline.report(trace(*rows)), "html"), encoding="utf-8")
+    script = """
+    await pause(700);
+    T.select(0);
+    const cells = "#kernel tbody th, .tl-cards td:first-child";
+    const names = [...document.querySelectorAll(cells)];
+    document.querySelector("#kernel tbody th").click();
+    await pause(100);
+    return [names.map((each) => each.textContent), T.parts.names, T.marked.total];
+    """
+    cells, names, marked = opened(path, script)
+    assert cells == ["(blank name)" if name else "(no name)"] * 2
+    assert sorted(names) == sorted([cells[0], "aten::mm"])
+    assert marked == 9

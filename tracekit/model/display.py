@@ -22,9 +22,11 @@ from tracekit.model.units import TIME_EXPONENT, Unit, best_time_unit, format_byt
 
 __all__ = [
     "AS_TEXT",
+    "BLANK_NAME",
     "FORMULA",
     "JOINERS",
     "LINES_SHOWN",
+    "NO_NAME",
     "SCREEN",
     "UNKNOWN",
     "WORD",
@@ -45,6 +47,7 @@ __all__ = [
     "is_words",
     "plural",
     "shortened",
+    "shown_name",
     "text_table",
     "time_unit_of",
     "titled",
@@ -75,6 +78,24 @@ def escape_controls(text: str) -> str:
     'a\\\\x1b[31m'
     """
     return text if text.isprintable() else "".join(map(_visible, text))
+
+
+NO_NAME, BLANK_NAME = "(no name)", "(blank name)"
+"""Shown instead of a name without letters, and of one of blanks alone."""
+_BLANK = re.compile("[\\s\u200c\u200d\u2800\u3164\u115f\u1160\uffa0\ufe00-\ufe0f\u034f]*")
+"""Characters that leave no mark on a screen and that `escape_controls` keeps."""
+
+
+def shown_name(name: str) -> str:
+    """Return a name as people see it: in one line, and never as a gap.
+
+    >>> shown_name("gemm"), shown_name(""), shown_name("  ")
+    ('gemm', '(no name)', '(blank name)')
+    """
+    shown = escape_controls(name)
+    if _BLANK.fullmatch(shown):
+        return BLANK_NAME if name else NO_NAME
+    return shown
 
 
 def _visible(char: str) -> str:

@@ -18,11 +18,12 @@ from __future__ import annotations
 import re
 import shutil
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Literal
 
 from tracekit.model import display
+from tracekit.model.arrow import Rows
 from tracekit.model.display import Value, encodable, escape_controls, html_facts, plural, shortened
 from tracekit.model.timeline import CriticalPath as CriticalPath
 from tracekit.model.timeline import Timeline
@@ -43,6 +44,7 @@ __all__ = [
     "Evidence",
     "Figure",
     "Finding",
+    "FindingEvents",
     "Flame",
     "Headline",
     "Heat",
@@ -76,11 +78,30 @@ class Evidence:
     unit: Unit
 
 
+class FindingEvents(tuple[int, ...]):
+    """Ids of the first events that a finding is about, with the rows of EVENTS of all of them (ascending).
+
+    Compared, hashed and written as the ids alone. The rows are those of the trace that was checked.
+    """
+
+    rows: Rows | None
+
+    def __new__(cls, ids: Iterable[int], rows: Rows | None = None) -> FindingEvents:
+        """Return the ids, which remember the rows; None where these are not known, as in a copy of the ids."""
+        made = super().__new__(cls, ids)
+        made.rows = rows
+        return made
+
+    def __reduce__(self) -> tuple[type[FindingEvents], tuple[tuple[int, ...], Rows | None]]:
+        return FindingEvents, (tuple(self), self.rows)
+
+
 @dataclass(frozen=True, slots=True)
 class Finding:
     """A problem, its evidence, and the most that a fix can save.
 
-    claim: one sentence with numbers. events: ids of the first events that it is about. saving_ns: upper bound of the
+    claim: one sentence with numbers. events: ids of the first events that it is about, of all
+    of them where it is `FindingEvents`. saving_ns: upper bound of the
     time that a fix saves; share: the same as a part of the window, 0..1; window_ns: the length of that window, 0 where
     a rule has one of its own. confidence: "high", "medium" or "low", for the reason `because`. advice: the fix. check:
     what to look at after the change. owner: the rank or input, "" for the only one. part_of: the rule of another

@@ -26,7 +26,7 @@ from functools import cache
 from pathlib import Path
 
 from tracekit.errors import Option, ParseError, UsageError, sentence
-from tracekit.model.display import escape_controls
+from tracekit.model.display import BLANK_NAME, escape_controls, shown_name
 from tracekit.model.names import short_names
 from tracekit.model.report import Cell, Column, Curve, Heat, Report, ReportTable, Section, first_rows
 from tracekit.model.timeline import CriticalPath, Timeline
@@ -90,9 +90,13 @@ def _prose(report: Report) -> set[Cell]:
 
 
 def _short(texts: Sequence[str], shown: Mapping[int, str], prose: set[Cell]) -> dict[int, str]:
-    """Return the names that are too long for a cell: place -> name without what says least."""
+    """Return the text of a cell for names that are too long, place -> name without what says least; and for blanks.
+
+    A cell may be empty on purpose, never of blanks alone; tables.js has a word for a row without a name.
+    """
+    blank = {i: each for i, text in enumerate(texts) if text and (each := shown_name(text)) == BLANK_NAME}
     long = [i for i, text in enumerate(texts) if SHORT < len(text) < _LONGEST_NAME and text not in prose]
-    return dict(zip(long, short_names([shown.get(i, texts[i]) for i in long], SHORT), strict=True))
+    return dict(zip(long, short_names([shown.get(i, texts[i]) for i in long], SHORT), strict=True)) | blank
 
 
 def is_page(head: bytes) -> bool:

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from tracekit.model.display import escape_controls
+from tracekit.model.display import escape_controls, shown_name
 from tracekit.model.report import Bar, Column, Curve, Finding, Flame, Heat, Report, ReportTable, Section, Series
 from tracekit.model.timeline import CriticalPath, Timeline
 from tracekit.model.units import Unit, format_bytes, format_span, percent, short_span
@@ -249,7 +249,7 @@ def _flame(figure: Flame) -> dict[str, object]:
     one_side = {"unit": escape_controls(figure.unit)} if figure.unit else {}
     return one_side | {
         "title": escape_controls(figure.title),
-        "names": [escape_controls(name) for name in figure.names],
+        "names": [shown_name(name) for name in figure.names],
         "parents": list(figure.parents),
         "base": list(figure.base),
         "new": list(figure.new),

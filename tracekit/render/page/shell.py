@@ -194,12 +194,12 @@ def written(template: str, options: RenderOptions, uses: frozenset[Use], **value
         styles, scripts = _used(STYLES, uses), _used(SCRIPTS, uses)
         links = [f"{options.assets}/{name}" for name in styles], [f"{options.assets}/{name}" for name in scripts]
         return page.render(linked=True, styles=links[0], scripts=links[1], packed=None, policy=_LINKED, **values)
-    plain = [_text(folder, name) for name, use in SCRIPTS if use is None]
     style = "".join(_text(folder, name) for name in _used(STYLES, uses) if name not in SCRIPTED_STYLES)
     more = {name: _text(folder, name) for name in _used(STYLES, uses) if name in SCRIPTED_STYLES}
-    more |= {name: _text(folder, name) for name in _used(SCRIPTS[len(plain) :], uses)}
-    if more:
-        plain.append(unpacker())
+    scripted = {name: _text(folder, name) for name in _used(SCRIPTS, uses)}
+    plain = list(scripted.values())
+    if more or any(use in uses for _, use in SCRIPTS):
+        plain, more = [unpacker()], more | scripted
     policy = _policy([*plain, *(text for name, text in more.items() if name.endswith(".js"))])
     packed = _packed(tuple(more), tuple(more.values())) if more else None
     return page.render(linked=False, styles=[style], scripts=plain, packed=packed, policy=policy, **values)

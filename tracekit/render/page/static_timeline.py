@@ -13,7 +13,7 @@ import numpy as np
 
 from tracekit.analysis.intervals import coverage, merge
 from tracekit.model.arrow import I64
-from tracekit.model.display import escape_controls, plural
+from tracekit.model.display import escape_controls, plural, shown_name
 from tracekit.model.names import short_names
 from tracekit.model.timeline import Timeline, TimelineLane
 from tracekit.model.units import percent, short_span
@@ -110,7 +110,7 @@ def _sources(figure: Timeline) -> tuple[list[tuple[str, str, list[int]]], int]:
     """Return heading, label and lanes of each row, and how many lanes have none."""
     lanes = [number for number, lane in enumerate(figure.lanes) if not (lane.overlay or lane.instants)]
     if len(lanes) <= MOST_ROWS:
-        labels = short_names([escape_controls(figure.lanes[number].label) for number in lanes], _LABEL)
+        labels = short_names([shown_name(figure.lanes[number].label) for number in lanes], _LABEL)
         headings = [escape_controls(figure.lanes[number].group) for number in lanes]
         begins = [i == 0 or headings[i - 1] != heading for i, heading in enumerate(headings)]
         shown = (heading if begin else "" for heading, begin in zip(headings, begins, strict=True))
@@ -213,7 +213,6 @@ def _steps(figure: Timeline, span: int) -> tuple[tuple[str, ...], tuple[tuple[st
         bands[number % 2].append(f"M{left} 0h{wide}v9h-{wide}z")
     named = shown if len(shown) <= _NAMED_STEPS else []
     names = [
-        (f"{100 * start / span:.2f}", f"{100 * length / span:.2f}", escape_controls(name))
-        for start, length, name in named
+        (f"{100 * start / span:.2f}", f"{100 * length / span:.2f}", shown_name(name)) for start, length, name in named
     ]
     return tuple("".join(band) for band in bands if band), tuple(names)

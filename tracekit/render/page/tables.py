@@ -10,7 +10,7 @@ import html
 import math
 from collections.abc import Sequence
 
-from tracekit.model.display import cell_texts, escaped, is_words, plural, typical_time_unit
+from tracekit.model.display import cell_texts, escaped, is_words, plural, shown_name, typical_time_unit
 from tracekit.model.report import Cell, Column, Evidence, Report, ReportTable
 from tracekit.model.units import Unit
 from tracekit.render.cells import columns_to_scale
@@ -43,6 +43,10 @@ def table_html(table: ReportTable, view: str, place: str, time_unit: str = "") -
         cell_texts(column.values[:FIRST_ROWS], column.unit, unit)
         for column, unit in zip(table.columns, units, strict=True)
     ]
+    for column, cells in zip(table.columns, texts, strict=True):
+        if is_words(column.values, column.unit):
+            is_name = column.name == "name" or (named >= 0 and column is table.columns[named])
+            cells[:] = [shown_name(text) if text or is_name else text for text in cells]
     hidden = _hidden(table.columns, texts, units, named)
     heads = "".join(_head(column, unit, i in hidden) for i, (column, unit) in enumerate(zip(table.columns, units)))
     columns = [

@@ -12,14 +12,15 @@ import json
 import zlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 
 import numpy as np
 import pyarrow as pa
 
 from tracekit.model import arrow, digits
 from tracekit.model.arrow import F64, I32, I64, Bytes, Chunked, Column, Numbers, pc
-from tracekit.model.display import escape_controls
-from tracekit.model.report import Finding
+from tracekit.model.display import escape_controls, shown_name
+from tracekit.model.report import Finding, FindingEvents
 from tracekit.model.timeline import KINDS_OF, Argument, CriticalPath, LaneEvents, Timeline, TimelineCounter
 from tracekit.render.base import RenderOptions
 from tracekit.render.figures import color_of, dark_of
@@ -167,49 +168,132 @@ def _packed(places: I64, starts: I64, ends: I64, own_starts: I64, events: LaneEv
     return packed(planes(steps), planes(begin * 3 + end), planes(stated))
 
 
-# Marks on the timeline: the events that findings are about.
+# Marks on the timeline: all events that findings are about.
 #
-# A finding names its events by their ids, which count from the beginning of each input. So an id that several inputs
-# have
-# is looked up among the lanes of the finding's owner.
+# A mark says which names on which lanes it is about from when to when, and the places that differ from that. So the
+# mark of half a million kernels is as small as that of five, and every event in it is one of the finding.
 
 
-def marks(
-    figure: Timeline, findings: Sequence[tuple[str, int, Finding]], unit: int
-) -> list[tuple[tuple[str, int], dict[str, object]]]:
-    """Return view and row of each finding with events in the timeline, and its mark.
+FEW_PLACES = 16
+"""A mark of so many events lists their places."""
+MARK_BYTES = 8_192
+"""The most text of a mark. One that needs more has the longest of its events, and says how many there are."""
 
-    findings: view, row from 1, and finding.
-    """
-    wanted = np.unique(np.array([number for *_, each in findings for number in each.events], np.int64))
-    if not wanted.size or not len(figure.events):
+
+@dataclass(frozen=True, slots=True)
+class FindingMark:
+    """The mark of a finding. view, row: of the finding. head: for the page. part: the packed places, None for few."""
+
+    view: str
+    row: int
+    head: dict[str, object]
+    part: DataPart | None
+
+
+def marks(figure: Timeline, findings: Sequence[tuple[str, int, Finding]], unit: int) -> list[FindingMark]:
+    """Return the mark of each finding that has events in the timeline. findings: view, row from 1, and finding."""
+    if not len(figure.events) or not any(each.events for *_, each in findings):
         return []
-    rows = np.flatnonzero(np.isin(figure.events.ids, wanted))
-    places = figure.events.places_of(rows)
-    rows, places = rows[places >= 0], places[places >= 0]
-    ids = figure.events.ids[rows]
-    owners = _lane_groups(figure, places)
-    made = []
+    predicted = _PlacesByName(figure)
+    made: list[FindingMark] = []
     for view, row, finding in findings:
-        mine = np.isin(ids, np.array(finding.events, np.int64))
-        if finding.owner:
-            of_owner = np.array([_is_of(group, finding.owner) for group in owners], np.bool_)
-            mine = mine & of_owner if (mine & of_owner).any() else mine
-        found = np.sort(places[mine])
-        if not found.size or np.unique(ids[mine]).size < found.size:
-            continue  # nothing to show, or several events have the id: which one is meant is not known
-        starts = figure.events.starts_at(found)
-        ends = starts + figure.events.lengths_at(found)
-        mark: dict[str, object] = {
+        places, count = _places(figure, finding)
+        if not places.size:
+            continue
+        places, text, facts = predicted.packed(places, unit)
+        starts = figure.events.starts_at(places)
+        ends = starts + figure.events.lengths_at(places)
+        head: dict[str, object] = {
             "title": escape_controls(f"{finding.rule} ({finding.owner})" if finding.owner else finding.rule),
             "view": escape_controls(view),
             "row": row,
-            "places": found.tolist(),
             "start": int(starts.min()) // unit,
             "end": int(ends.max()) // unit,
+            "n": int(places.size),
         }
-        made.append(((view, row), mark))
+        if count > places.size:
+            head["all"] = count
+        if places.size <= FEW_PLACES:
+            head["places"] = places.tolist()
+        part = DataPart("tl-mark", text, (("key", len(made)), *facts)) if places.size > FEW_PLACES else None
+        made.append(FindingMark(view, row, head, part))
     return made
+
+
+def _places(figure: Timeline, finding: Finding) -> tuple[I64, int]:
+    """Return the places of a finding's events, ascending, and how many events it has, those left out included."""
+    events = figure.events
+    ids = np.array(finding.events, np.int64)
+    every = finding.events.rows if isinstance(finding.events, FindingEvents) else None
+    # A report may have findings and a timeline of two traces: then the rows are those of the other.
+    same = every is not None and every.size and every[-1] < events.ids.size
+    if every is not None and same and np.array_equal(events.ids[every[: ids.size]], ids):
+        places = events.places_of(every)
+        return np.sort(places[places >= 0]), every.size
+    # Ids alone count from the beginning of each input: one that several inputs have is the owner's.
+    rows = np.flatnonzero(np.isin(events.ids, ids))
+    places = events.places_of(rows)
+    rows, places = rows[places >= 0], places[places >= 0]
+    if finding.owner and places.size:
+        mine = np.array([_is_of(group, finding.owner) for group in _lane_groups(figure, places)], np.bool_)
+        rows, places = (rows[mine], places[mine]) if mine.any() else (rows, places)
+    if np.unique(events.ids[rows]).size < places.size:
+        return places[:0], 0  # several events have the id: which one is meant is not known
+    return np.sort(places), places.size
+
+
+class _PlacesByName:
+    """Places of events as text: names and lanes that foretell them, and the places at which that is wrong."""
+
+    def __init__(self, figure: Timeline) -> None:
+        self.events = figure.events
+        self.depths = [lane.depth for lane in figure.lanes]
+
+    @cached_property
+    def codes(self) -> I32:
+        return self.events.codes_at(slice(None))
+
+    @cached_property
+    def lanes(self) -> I32:
+        """The lane of each place."""
+        lane_of_row = np.repeat(np.arange(len(self.depths), dtype=np.int32), self.depths)
+        return np.repeat(lane_of_row, np.diff(self.events.first))
+
+    def packed(self, places: I64, unit: int) -> tuple[I64, str, tuple[tuple[str, int], ...]]:
+        """Return places that fit into a mark, the longest where not all do; their text; and the numbers in it."""
+        if places.size <= FEW_PLACES:
+            return places, "", ()
+        text, facts = self._text(places, unit)
+        by_length = np.argsort(-self.events.lengths_at(places), kind="stable")
+        kept = places
+        while len(text) > MARK_BYTES:
+            fewer = int(kept.size * min(0.9, 0.95 * MARK_BYTES / len(text)))
+            kept = np.sort(places[by_length[:fewer]])
+            text, facts = self._text(kept, unit)
+        return kept, text, facts
+
+    def _text(self, places: I64, unit: int) -> tuple[str, tuple[tuple[str, int], ...]]:
+        none = np.zeros(0, np.int64)
+        plain = packed(planes(none), planes(none), planes(steps_of(places))), (0, 0, places.size)
+        hit = np.zeros(len(self.events), np.bool_)
+        hit[places] = True
+        lanes = np.unique(self.lanes[places]).astype(np.int64)
+        candidates = np.flatnonzero(np.isin(self.lanes, lanes))
+        starts = self.events.starts_at(candidates) // unit
+        own = self.events.starts_at(places) // unit
+        candidates = candidates[(starts >= own.min()) & (starts <= own.max())]
+        codes = self.codes[candidates]
+        most = int(codes.max()) + 1
+        marked = 2 * np.bincount(codes[hit[candidates]], minlength=most) > np.bincount(codes, minlength=most)
+        hit[candidates[marked[codes]]] ^= True
+        names, wrong = np.flatnonzero(marked), np.flatnonzero(hit)
+        named = packed(planes(steps_of(lanes)), planes(steps_of(names)), planes(steps_of(wrong)))
+        text, counts = min(plain, (named, (lanes.size, names.size, wrong.size)), key=lambda each: len(each[0]))
+        return text, (
+            *zip(("lanes", "names", "n"), counts, strict=True),
+            ("from", int(own.min())),
+            ("to", int(own.max())),
+        )
 
 
 def _lane_groups(figure: Timeline, places: I64) -> list[str]:
@@ -580,8 +664,9 @@ def timeline_data(
     if members is not None:
         data.head["members"] = members
     found = marks(shown, findings, int(str(data.head["unit"])))
-    data.head["marks"] = [mark for _, mark in found]
-    data.mark_of = {place: number for number, (place, _) in enumerate(found)}
+    data.head["marks"] = [mark.head for mark in found]
+    data.parts += [mark.part for mark in found if mark.part]
+    data.mark_of = {(mark.view, mark.row): number for number, mark in enumerate(found)}
     return data
 
 
@@ -610,7 +695,7 @@ def _data(figure: Timeline, missing: Missing | None, total: int) -> TimelineData
         "first": events.first.tolist(),
         "lanes": [
             {
-                "label": escape_controls(lane.label),
+                "label": shown_name(lane.label),
                 "host": not lane.on_device,
                 "device": lane.on_device and not lane.overlay and not lane.instants,
                 "note": lane.overlay or lane.instants,
@@ -635,7 +720,7 @@ def _data(figure: Timeline, missing: Missing | None, total: int) -> TimelineData
             for place, kind in enumerate(figure.kinds)
         },
         "kindsOf": {kind: KINDS_OF[kind] for kind in figure.kinds if kind in KINDS_OF},
-        "steps": [(start // unit, length // unit, escape_controls(name)) for start, length, name in figure.steps],
+        "steps": [(start // unit, length // unit, shown_name(name)) for start, length, name in figure.steps],
         "links": int(figure.launches[0].size),
         "flows": int(figure.flows[0].size),
         "eventParts": count,
@@ -653,8 +738,8 @@ def _data(figure: Timeline, missing: Missing | None, total: int) -> TimelineData
 
 def _shown_name(name: str) -> str:
     if len(name) <= NAME_SHOWN:
-        return escape_controls(name)
-    return f"{escape_controls(name[:NAME_SHOWN])}… ({len(name):,} characters in all)"
+        return shown_name(name)
+    return f"{shown_name(name[:NAME_SHOWN])}… ({len(name):,} characters in all)"
 
 
 def _groups(figure: Timeline) -> list[tuple[str, str, list[int]]]:
@@ -723,7 +808,7 @@ def _utilization(figure: Timeline) -> Iterator[TimelineCounter]:
 def _counter_head(counter: TimelineCounter, groups: Sequence[str]) -> dict[str, object]:
     finite = counter.values[np.isfinite(counter.values)]
     return {
-        "label": escape_controls(counter.label),
+        "label": shown_name(counter.label),
         "unit": escape_controls(counter.unit),
         "group": _group_of(counter.group, groups),
         "n": int(counter.times.size),

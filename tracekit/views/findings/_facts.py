@@ -29,7 +29,7 @@ from tracekit.index.trace_index import PickedRows, TraceIndex, index_of
 from tracekit.model import arrow
 from tracekit.model.arrow import I32, I64, Mask
 from tracekit.model.names import short_names
-from tracekit.model.report import Cell, Evidence, Finding, Section
+from tracekit.model.report import Cell, Evidence, Finding, FindingEvents, Section
 from tracekit.model.schema import API_CALLS, DEVICE_WORK, Kind
 from tracekit.model.trace import Trace
 from tracekit.model.units import sentence_span
@@ -145,7 +145,7 @@ LEAST_WORK = 10
 PAUSE_IDLE = 0.1
 """The least part of a pause of the host in which the device is idle: behind a busy device a pause does no harm."""
 EVENTS = 5
-"""The most events that a finding names."""
+"""The most events that a finding names; a timeline marks all of them."""
 _TIMES_LATER = 4
 """How many times as many calls of a name are later, if those before the first work are like them."""
 _USUAL = 2.0
@@ -559,11 +559,11 @@ class Facts:
         every = np.concatenate(rows)
         return merge(self.starts[every], self.starts[every] + self.lengths[every])
 
-    def ids(self, rows: I64) -> tuple[int, ...]:
-        """Return the event ids of the first of these rows."""
-        first = np.sort(rows)[:EVENTS]
-        ids: list[int] = self.index.ints("event_id")[first].tolist()
-        return tuple(ids)
+    def ids(self, rows: I64) -> FindingEvents:
+        """Return the event ids of the first of these rows, which remember all rows: a timeline marks each of them."""
+        every = np.unique(rows)
+        ids: list[int] = self.index.ints("event_id")[every[:EVENTS]].tolist()
+        return FindingEvents(ids, every.astype(np.int32))
 
     def label(self, owner: int) -> str:
         return self.owners.labels[owner] if len(self.owners) > 1 else ""
