@@ -104,6 +104,7 @@ def of_events(trace: Trace) -> set[float]:
         ("kind", "device"),
         ("kind", "op_type"),
         ("kind", "device", "stream"),
+        ("device", "stream"),
         ("copy_kind",),
         ("at",),
         ("raw_name",),

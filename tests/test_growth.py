@@ -17,7 +17,8 @@ Json = dict[str, object]
 
 
 def slice_(i: int, **more: object) -> Json:
-    return {"ph": "X", "name": "k", "cat": "cpu_op", "ts": i * 10, "dur": 5, "pid": 1, "tid": 1} | more
+    # 50 us apart: even the fewest are idle for longer than 1 ms, from which on idle time is a finding.
+    return {"ph": "X", "name": "k", "cat": "cpu_op", "ts": i * 100, "dur": 50, "pid": 1, "tid": 1} | more
 
 
 def kernel(i: int, device: int = 0, stream: int = 7, **more: object) -> Json:
@@ -65,11 +66,11 @@ MANY: dict[str, Callable[[int], str]] = {
         [slice_(0, dur=9 * n)] + [point(ph, i, at, bp="e") for i in range(n) for ph, at in (("s", 1), ("f", 2))]
     ),
     "points of one arrow": lambda n: trace(
-        [slice_(i) for i in range(n)] + [point("s" if not i else "t", 1, i * 10 + 1) for i in range(n)]
+        [slice_(i) for i in range(n)] + [point("s" if not i else "t", 1, i * 100 + 1) for i in range(n)]
     ),
     "async ranges": lambda n: trace([point(ph, i, i + n * (ph == "e")) for i in range(n) for ph in "be"]),
     "steps": lambda n: trace(
-        [e for i in range(n) for e in (slice_(i, cat="user_annotation", name=f"ProfilerStep#{i}", dur=9), slice_(i))]
+        [e for i in range(n) for e in (slice_(i, cat="user_annotation", name=f"ProfilerStep#{i}", dur=90), slice_(i))]
     ),
     "collectives": lambda n: trace([collective(i) for i in range(n)]),
     "kernels of a launch": lambda n: trace(

@@ -18,7 +18,7 @@ from typing import Generic, TypeVar
 
 from tracekit.comparison._metrics import ComparedMetric
 from tracekit.comparison._signatures import bare_name
-from tracekit.errors import UsageError
+from tracekit.errors import Option, UsageError, sentence
 from tracekit.model.display import escape_controls
 from tracekit.model.names import bare_function
 
@@ -54,7 +54,11 @@ def rows_meant(wanted: str, rows: Sequence[NamedRow[Row]]) -> list[Row]:
         first = ", ".join(_short(each.texts[0]) for each in cut[:_SHOWN_IN_ERROR])
         raise UsageError(
             f"{wanted}: fits {len(cut)} names: {first}{' ...' if len(cut) > _SHOWN_IN_ERROR else ''}",
-            hint="give the whole name (--format json has it), or a pattern with * to count all of them together",
+            hint=sentence(
+                "give the whole name (",
+                Option("format", "json"),
+                " has it), or a pattern with * to count all of them together",
+            ),
         )
     if cut:
         return [each.row for each in cut]
