@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -69,11 +70,8 @@ def slowing(facts: Facts) -> RuleResult:
     found: list[Finding] = []
     times: dict[str, Ranges] = {}
     tried = False
-    for owner in np.unique(facts.steps.owner).tolist():
-        timed = _step_times(facts, owner)
+    for owner, timed in _long_runs(facts):
         at, durations = timed.at, timed.durations
-        if at.size < LEAST_STEPS:
-            continue
         tried = True
         trend = _trend(durations, facts.thresholds["trend_rise"])
         if trend is None:
@@ -208,11 +206,8 @@ def uneven(facts: Facts) -> RuleResult:
     found: list[Finding] = []
     times: dict[str, Ranges] = {}
     tried = False
-    for owner in np.unique(facts.steps.owner).tolist():
-        timed = _step_times(facts, owner)
+    for owner, timed in _long_runs(facts):
         at, durations = timed.at, timed.durations
-        if at.size < LEAST_STEPS:
-            continue
         tried = True
         low, middle, high = np.percentile(durations, (10, 50, 90)).tolist()
         if (
@@ -251,6 +246,14 @@ def uneven(facts: Facts) -> RuleResult:
             )
         )
     return RuleResult(tuple(found), "" if tried else _too_few(facts), times)
+
+
+def _long_runs(facts: Facts) -> Iterator[tuple[int, _StepTimes]]:
+    """Yield the owners that have enough steps for a trend, with their steps."""
+    for owner in np.unique(facts.steps.owner).tolist():
+        timed = _step_times(facts, owner)
+        if timed.at.size >= LEAST_STEPS:
+            yield owner, timed
 
 
 def _step_times(facts: Facts, owner: int) -> _StepTimes:
