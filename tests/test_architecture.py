@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import collections
 import functools
 import re
 from pathlib import Path
@@ -233,6 +234,17 @@ def test_a_public_module_names_what_it_offers() -> None:
         assert len(offers) == 1, f"{module} has no __all__"
         assert len(offers[0]) == len(set(offers[0])), module
         assert set(offers[0]) <= names_at_top(tree), f"{module}: {set(offers[0]) - names_at_top(tree)}"
+
+
+def test_no_two_classes_share_a_name() -> None:
+    """A name that a search finds once needs no second look. Paddle and Mini-Caffe both call theirs `Profiler`."""
+    names = collections.Counter(
+        node.name
+        for path in MODULES.values()
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.ClassDef)
+    )
+    assert {name for name, count in names.items() if count > 1} == {"Profiler"}
 
 
 def test_no_module_imports_a_name_that_another_package_does_not_offer() -> None:

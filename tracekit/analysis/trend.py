@@ -15,14 +15,14 @@ import numpy as np
 
 from tracekit.model.arrow import F64, Numbers
 
-__all__ = ["Trend", "chance_of_rise", "median_slope", "rising"]
+__all__ = ["Rise", "chance_of_rise", "median_slope", "rising"]
 
 _MOST = 400
 """Values that are compared in pairs: of more, so many that are evenly spread."""
 
 
 @dataclass(frozen=True, slots=True)
-class Trend:
+class Rise:
     """A rise. at: the number of the value from which on it rises. base: the level before; slope: a value, after it.
 
     last: the level that the line reaches at the last value. chance: of such a rise in values without a trend.
@@ -73,7 +73,7 @@ def chance_of_rise(values: Numbers) -> float:
     return 0.5 * math.erfc((score - 1) / deviation / math.sqrt(2)) if score > 0 else 1.0
 
 
-def rising(values: Numbers, *, chance: float, least: float) -> Trend | None:
+def rising(values: Numbers, *, chance: float, least: float) -> Rise | None:
     """Return the trend of values that rise by `least` or more of their first level; None where they do not.
 
     chance: the largest at which a rise is believed. The rise must also be larger than the scatter about it.
@@ -91,7 +91,7 @@ def rising(values: Numbers, *, chance: float, least: float) -> Trend | None:
     scatter = float(np.median(np.abs(column - fitted)))
     if base <= 0 or last - base < max(least * base, 3 * scatter):
         return None
-    return Trend(at, base, slope, last, found)
+    return Rise(at, base, slope, last, found)
 
 
 def _hinge(column: F64) -> tuple[int, float, float]:

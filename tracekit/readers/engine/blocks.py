@@ -36,7 +36,7 @@ _TEXT = pa.dictionary(pa.int32(), pa.string())
 
 
 @dataclass(frozen=True, slots=True)
-class Conversion:
+class CsvConversion:
     """The types of columns for pyarrow. rare_points: numbers without digits on one side of a point are none here."""
 
     options: pacsv.ConvertOptions
@@ -52,8 +52,8 @@ class ParsePlan:
 
     read: pacsv.ReadOptions
     parse: pacsv.ParseOptions
-    usual: Conversion
-    careful: Conversion
+    usual: CsvConversion
+    careful: CsvConversion
     delimiter: int
     style: Style
 
@@ -70,7 +70,7 @@ def _type(place: PlacedColumn, header: TableHeader, *, careful: bool = False) ->
     return _TEXT if scale is None else pa.decimal128(38, scale)
 
 
-def _conversion(header: TableHeader, places: Collection[PlacedColumn], style: Style, *, careful: bool) -> Conversion:
+def _conversion(header: TableHeader, places: Collection[PlacedColumn], style: Style, *, careful: bool) -> CsvConversion:
     types = {place.name: _type(place, header, careful=careful) for place in places}
     rare_points = any(pa.types.is_decimal(types[p.name]) and not p.column.cell.bare_points for p in places)
     options = pacsv.ConvertOptions(
@@ -81,7 +81,7 @@ def _conversion(header: TableHeader, places: Collection[PlacedColumn], style: St
         decimal_point=style.decimal,
         check_utf8=False,
     )
-    return Conversion(options, rare_points)
+    return CsvConversion(options, rare_points)
 
 
 def parse_plan(header: TableHeader, delimiter: str, style: Style = POINT) -> ParsePlan | None:

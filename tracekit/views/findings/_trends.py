@@ -10,7 +10,7 @@ import numpy as np
 from tracekit.analysis.intervals import Ranges, merge
 from tracekit.analysis.segments import rows_by
 from tracekit.analysis.series import change_points, judge
-from tracekit.analysis.trend import Trend, rising
+from tracekit.analysis.trend import Rise, rising
 from tracekit.index.steps import covered
 from tracekit.model.arrow import F64, I64, Mask
 from tracekit.model.report import Finding
@@ -57,7 +57,7 @@ class _StepTimes:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Parts:
+class _StepParts:
     """The parts of steps, one value a step, shape (n,). kernels, operators: ns by name; idle: of the device."""
 
     kernels: dict[str, F64]
@@ -121,7 +121,7 @@ def _too_few(facts: Facts) -> str:
     return f"fewer than {LEAST_STEPS} steps, after the first ones" if facts.steps.rows.size else "no steps in the trace"
 
 
-def _trend(values: F64, least: float) -> Trend | None:
+def _trend(values: F64, least: float) -> Rise | None:
     """Return the rise of the values: a line, or one step up that stays."""
     line = rising(values, chance=CHANCE, least=least)
     changes = change_points(values, significance=_SHIFT_CHANCE)
@@ -129,7 +129,7 @@ def _trend(values: F64, least: float) -> Trend | None:
     if not changes or levels != sorted(levels) or levels[-1] < (1 + least) * levels[0]:
         return line
     at, base, last = changes[0].at, levels[0], levels[-1]
-    shift = Trend(at, base, (last - base) / max(values.size - at, 1), last, changes[0].chance)
+    shift = Rise(at, base, (last - base) / max(values.size - at, 1), last, changes[0].chance)
     if line is None:
         return shift
     number = np.arange(values.size)
@@ -139,7 +139,7 @@ def _trend(values: F64, least: float) -> Trend | None:
     return shift if np.abs(values - stairs).sum() < 0.8 * np.abs(values - fitted).sum() else line
 
 
-def _because(trend: Trend) -> str:
+def _because(trend: Rise) -> str:
     return (
         f"rank tests against noise (chance {max(trend.chance, 1e-6):.1g}), and the rise is more than three times the "
         "scatter; the upper bound is for steps that take as long as before the rise, and longer inputs make longer "
@@ -267,7 +267,7 @@ def _step_times(facts: Facts, owner: int) -> _StepTimes:
     return _StepTimes(at[kept:], kept, begins[kept:], ends[kept:], of_first)
 
 
-def _parts(facts: Facts, owner: int, timed: _StepTimes) -> _Parts:
+def _parts(facts: Facts, owner: int, timed: _StepTimes) -> _StepParts:
     """Return what these steps consist of: kernels by name, operators and ranges by name, and idle time."""
     begins, ends = timed.begins, timed.ends
     mine = facts.owners.codes == owner
@@ -280,7 +280,7 @@ def _parts(facts: Facts, owner: int, timed: _StepTimes) -> _Parts:
     host = np.flatnonzero(facts.kinds(*_OPERATORS) & mine & facts.timed & ~facts.index.has("device"))
     called = facts.steps.starts[timed.at]
     until = called + facts.steps.durations[timed.at]
-    return _Parts(_by_name(facts, every, begins, ends), _by_name(facts, host, called, until), idle)
+    return _StepParts(_by_name(facts, every, begins, ends), _by_name(facts, host, called, until), idle)
 
 
 def _by_name(facts: Facts, rows: I64, begins: I64, ends: I64) -> dict[str, F64]:
@@ -297,7 +297,7 @@ def _by_name(facts: Facts, rows: I64, begins: I64, ends: I64) -> dict[str, F64]:
     return {names[int(c)]: table[i] for i, c in enumerate(used.tolist())}
 
 
-def _difference(parts: _Parts, slow: Mask, quick: Mask) -> str:
+def _difference(parts: _StepParts, slow: Mask, quick: Mask) -> str:
     """Return a sentence on what takes longer in the slow steps than in the quick ones."""
 
     def more(values: F64) -> float:
