@@ -76,8 +76,9 @@ def slowing(facts: Facts) -> RuleResult:
         trend = _trend(durations, facts.thresholds["trend_rise"])
         if trend is None:
             continue
-        # A level that is taken from the first steps of a rise is too high for an upper bound.
-        base = min(trend.base, float(np.median(durations[:3])))
+        # A level between the first steps of a rise is too high for an upper bound: their quickest is the level.
+        # Only the first third counts, because a trace often cuts its last step.
+        base = min(trend.base, float(durations[: max(3, at.size // 3)].min()))
         excess = int(np.maximum(durations - base, 0).sum())
         low, high = facts.window(owner)
         share = excess / (high - low if high > low else int(durations.sum()))
