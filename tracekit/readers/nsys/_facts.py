@@ -188,7 +188,7 @@ def note_warnings(ledger: Ledger, messages: Iterable[tuple[str, str]]) -> None:
     messages: pairs of level ("Warning" and "Error" count) and text.
     """
     messages = [(level, text) for level, text in messages if level in ("Warning", "Error")]
-    asides = [text for _, text in messages if _is_aside(text)]
+    asides = [text for level, text in messages if _is_aside(level, text)]
     for number, text in enumerate(dict.fromkeys(" ".join(text.split())[:300] for text in asides), 1):
         if number <= _MAX_WARNINGS:
             ledger.note(f"nsys-warning-{number}", f"Nsight Systems itself warned: {text}")
@@ -201,9 +201,10 @@ def note_warnings(ledger: Ledger, messages: Iterable[tuple[str, str]]) -> None:
         ledger.note("profiler-warnings", more)
 
 
-def _is_aside(text: str) -> bool:
-    """Return whether a warning is about something else than rows of the device and of API calls."""
-    of_samples = _CPU_SAMPLES.search(text) is not None and not _DEVICE_ROWS.search(text)
+def _is_aside(level: str, text: str) -> bool:
+    """Return whether a text that is worth a note is about something else than rows of the device and of API calls."""
+    tells = level == "Error" or _LOSS.search(text) is not None
+    of_samples = tells and _CPU_SAMPLES.search(text) is not None and not _DEVICE_ROWS.search(text)
     return of_samples or _UNIFIED.search(text) is not None or bool(_NVTX.search(text) and _LOSS.search(text))
 
 
