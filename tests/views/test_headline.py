@@ -172,7 +172,7 @@ def on(kind: str, start: int, duration: int, name: str = "", tid: int = 1) -> di
 
 
 class TestContent:
-    """The first names are those that say where the time of this trace is."""
+    """The first names say where the time of this trace is."""
 
     def names(self, top: TopNames | None) -> dict[str, float]:
         assert top is not None

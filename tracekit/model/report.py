@@ -297,7 +297,7 @@ class Headline:
 
     step: None without steps. run_ns: first start to last end of the events. devices: a bar each. figure, quoted: the
     first figure of a trace that is about something else than time, and the first rows of its tables, such as memory
-    that is held. top: the names that say most about this trace; below: those that say next to that, such as operators
+    that is held. top: the names that say most about this trace; below: the next most telling names, such as operators
     below phases. findings: the best ones, of `findings_count`. reservations: what limits every figure, such as records
     that could not be read.
     """

@@ -47,7 +47,7 @@ class DeclaredColumn:
     cell alone is unknown. unless: not this column where the table has one of these. key: its key in `args`, "" for its
     words in the header. unit_of: a column whose unit is taken where this one has none. absent_for: says by its name
     whether a row can do without a cell that it must have. of_kind: the cell fills columns only in rows of this kind,
-    and only those that no other cell has filled.
+    and only columns that no other cell has filled.
     """
 
     names: tuple[str, ...]

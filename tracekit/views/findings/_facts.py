@@ -230,7 +230,7 @@ class Facts:
 
     @cached_property
     def graphs(self) -> dict[int, OwnGraph]:
-        """The graph of each owner with host rows, of those that are examined; none where times are impossible."""
+        """The graph of each examined owner with host rows; none where times are impossible."""
         try:
             found = _path_graph.graphs(self.index, self.owners, most=self.examined)
             return {each.owner: each for each in found if each.graph.span}

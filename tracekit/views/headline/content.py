@@ -154,11 +154,11 @@ _METRICS = (
     ("l2_utilization",),
     ("stall_memory_dependency",),
 )
-"""Metrics that show how near a kernel is to the peak of the device, first those that show most."""
+"""Metrics that show how near a kernel is to the peak of the device, the most telling first."""
 
 
 def _telling(table: ReportTable) -> list[float]:
-    """Return a number for each row by which a table of metrics is sorted: small for those that show most, else 0."""
+    """Return a number for each row by which a table of metrics is sorted: small for the most telling ones, else 0."""
     have = {column.name: column.values for column in table.columns}
     metrics, values = have.get("metric"), have.get("avg", ())
     if metrics is None:
