@@ -48,7 +48,7 @@ export function clearMarked() {
   find.removeAttribute("aria-invalid");
   setMarked(null);
 }
-function markPlaces(places, text) {
+export function markPlaces(places, text) {
   hitList.hidden = true;
   setMarked(hitsOfPlaces(places), text);
   hitsText.textContent = `${count(marked.total)} ${marked.total === 1 ? "event" : "events"}: ${text}`;
