@@ -42,13 +42,23 @@
     return [count(whole), ...rest].join(".");
   }
 
+  // Four significant digits, half to even; whole digits stay, and none is below one ns.
   function timeText(value, unit) {
-    const exponent = EXPONENTS[unit];
-    const text = String(value);
-    const sign = text.startsWith("-") ? "-" : "";
-    const digits = text.slice(sign.length).padStart(exponent + 1, "0");
-    const whole = count(digits.slice(0, digits.length - exponent));
-    return exponent ? `${sign}${whole}.${digits.slice(-exponent)}` : sign + whole;
+    const size = value < 0 ? -value : value;
+    if (!size) return "0";
+    const [exponent, whole] = [EXPONENTS[unit], typeof value === "bigint" ? BigInt : Number];
+    let decimals = Math.min(Math.max(exponent + 4 - String(size).length, 0), exponent);
+    const step = whole(10 ** (exponent - decimals));
+    const rest = size % step;
+    let digits = (size - rest) / step;
+    if (whole(2) * rest > step || (whole(2) * rest === step && digits % whole(2))) digits += whole(1);
+    let text = String(digits).padStart(decimals + 1, "0");
+    if (decimals && rest && text.length > 4 && digits >= 10000) { // 9.9996 is 10.00
+      text = text.slice(0, -1);
+      decimals -= 1;
+    }
+    const point = text.length - decimals;
+    return `${value < 0 ? "-" : ""}${count(text.slice(0, point))}${decimals ? `.${text.slice(point)}` : ""}`;
   }
 
   function scaled(value, base, units, digits) {
@@ -106,7 +116,7 @@
   }
 
   // A column: value(row) is null, Number, BigInt or text; shown(row) is its text in the cell.
-  function columnOf(data, { texts, shown: visible, short }, head, isName) {
+  function columnOf(data, { texts, shown: visible, short, titles }, time, isName) {
     const cells = data.t ?? data.v;
     const read = data.t
       ? (row) => (cells[row] === null ? null : texts[cells[row]])
@@ -115,8 +125,11 @@
         return typeof cell === "string" ? BigInt(cell) : Array.isArray(cell) ? texts[cell[0]] : cell;
       };
     const place = (row) => (data.t ? cells[row] : Array.isArray(cells[row]) ? cells[row][0] : null);
-    const unit = head.querySelector("small")?.textContent ?? "";
-    const format = data.unit === "ns" ? (value) => timeText(value, unit) : FORMATS[data.unit];
+    const words = data.unit === "text" || (data.unit === "id" && cells.some((cell, row) => typeof read(row) === "string"));
+    const unit = { ns: time, ratio: "%" }[data.unit];
+    const title = titles[data.title] ?? data.title;
+    const head = element("th", { class: words ? "t" : null }, title, ...(unit ? [" ", element("small", {}, unit)] : []));
+    const format = data.unit === "ns" ? (value) => timeText(value, time) : FORMATS[data.unit];
     const shown = (row) => {
       const value = read(row);
       if (value === null) return UNKNOWN;
@@ -124,8 +137,8 @@
     };
     const inCell = (row) => short[place(row)] ?? (shown(row) || (isName || data.name === "name" ? NO_NAME : ""));
     return {
-      name: data.name, unit: data.unit, title: head.firstChild?.textContent.trim() ?? "", head, isName, shown, inCell, value: read,
-      words: head.classList.contains("t"), header: headerOf(data.name, data.unit), hidden: false, most: undefined,
+      name: data.name, unit: data.unit, title, head, isName, shown, inCell, value: read,
+      words, header: headerOf(data.name, data.unit), hidden: false,
       className: data.name === "meaning" ? "t prose" : undefined,
     };
   }
@@ -143,7 +156,7 @@
     const { name, unit } = head.dataset;
     return {
       name, unit, title: head.firstChild?.textContent.trim() ?? "", head, isName, shown, inCell: shown, value: (row) => values[row],
-      words, header: headerOf(name, unit), hidden: false, most: undefined,
+      words, header: headerOf(name, unit), hidden: false,
       nodes: (row) => (cells[row].querySelector("a") ? [...cells[row].childNodes].map((node) => node.cloneNode(true)) : null),
       className: cells[0]?.className,
     };
@@ -316,6 +329,11 @@
       this.element = sheet.querySelector("table");
       this.body = this.element.tBodies[0];
       [this.columns, this.length] = columns([...this.element.tHead.rows[0].cells], [...this.body.rows]);
+      const absent = (sheet.dataset.off ?? "").split(",");
+      for (const [i, column] of this.columns.entries()) column.unprinted = absent.includes(String(i)); // paper has no room for it
+      this.element.tHead.rows[0].replaceChildren(...this.columns.map((column) => column.head));
+      const times = this.columns.filter((column) => column.unit === "ns");
+      this.main = times.find((column) => column.name === "total") ?? times[0]; // its cells have bars
       const levels = this.columns.find((column) => column.name === "level" && column.unit === "count");
       this.level = levels && this.columns.some((column) => column.isName) ? (row) => (levels.value(row) >= 0 && levels.value(row) <= 8 ? levels.value(row) : 0) : () => 0;
       this.all = Array.from({ length: this.length }, (_, row) => row);
@@ -347,9 +365,8 @@
       scroller.removeAttribute("tabindex");
       scroller.removeAttribute("role");
       scroller.removeAttribute("aria-label");
-      for (const note of this.sheet.querySelectorAll(".first-rows, .printed")) note.remove();
+      for (const note of this.sheet.querySelectorAll(".more, .printed")) note.remove();
       this.printNote = element("p", { class: "note printed" });
-      for (const column of this.columns) column.unprinted = column.head.hidden; // paper has no room for it
       this.columns.forEach((column, i) => this.buildHead(column, i));
       this.buildTools();
       scroller.addEventListener("scroll", () => this.render(), { passive: true });
@@ -561,11 +578,12 @@
           let longest = "";
           for (let row = 0; row < this.length; row++) {
             const text = column.inCell(row);
-            if (text.length > longest.length) longest = text;
+            const whole = text + (this.tail(column, text) ?? "");
+            if (whole.length > longest.length) longest = whole;
           }
           this.longest.set(column, longest);
         }
-        return element("td", { class: column.words ? "t" : column.unit === "ratio" ? "r" : null }, this.longest.get(column));
+        return element("td", { class: column.words ? "t" : null }, this.longest.get(column));
       }));
     }
 
@@ -580,35 +598,41 @@
       const text = column.inCell(row);
       const value = column.value(row);
       const indent = column.isName ? this.level(row) : 0;
+      const bar = column.unit === "ratio" ? 1 : column === this.main ? this.most(column) : 0;
       const cell = element(column.isName ? "th" : "td", {
         scope: column.isName ? "row" : null,
-        class: column.className ?? (column.words ? "t" : column.unit === "ratio" && value !== null ? "r" : null),
+        class: column.className ?? (column.words ? "t" : null),
+        style: bar && value > 0 ? `--w:${(100 * Math.min(Number(value) / bar, 1)).toPrecision(3)}` : null,
+        "data-p": this.tail(column, text),
         title: column.words ? (column.shown(row).length > 24 ? column.shown(row) : null) : value === null || column.unit === "id" || column.unit === "count" ? null : fullText(column, row),
         tabindex: at === this.cell.at && place === this.cell.column ? "0" : "-1",
         "aria-colindex": this.columns.indexOf(column) + 1,
       });
       if (indent) cell.style.paddingLeft = `${6 + 14 * indent}px`;
-      if (column.unit === "ratio" && value !== null) {
-        const bar = element("i");
-        bar.style.width = `${Math.min(Math.max(100 * value, 0), 100).toFixed(2)}%`;
-        cell.append(bar, text);
-      } else {
-        cell.append(...(column.nodes?.(row) ?? [text]));
-        const heat = this.heatOf(column, value);
-        if (heat) cell.style.background = `color-mix(in srgb, var(--heat) ${heat}%, transparent)`;
-      }
+      cell.append(...(column.nodes?.(row) ?? [text]));
+      const heat = this.heatOf(column, value);
+      if (heat) cell.style.backgroundColor = `color-mix(in srgb, var(--heat) ${heat}%, transparent)`;
       if (this.asked && this.asked.row === row && this.asked.column === column) cell.classList.add("asked");
       return cell;
+    }
+
+    // The size of the largest value of a column.
+    most(column) {
+      return column.most ??= this.all.reduce((most, row) => Math.max(most, Math.abs(Number(column.value(row) ?? 0))), 0);
+    }
+
+    // What a number lacks behind its point: the cell gets it unseen, so that all points are below each other.
+    tail(column, text) {
+      if (column.words || column.unit !== "ns" || text === UNKNOWN) return null;
+      const digits = (each) => (each.includes(".") ? each.length - each.indexOf(".") : 0);
+      column.digits ??= this.all.reduce((most, row) => Math.max(most, digits(column.inCell(row))), 0);
+      return ".000000000".slice(digits(text), column.digits) || null;
     }
 
     // Share of the largest value of the column, 0 to 40 percent of colour: text stays readable.
     heatOf(column, value) {
       if (column.words || column.unit === "id" || value === null || !(this.heat || this.sortedBy?.column === column)) return 0;
-      if (column.most === undefined) {
-        column.most = 0;
-        for (let row = 0; row < this.length; row++) column.most = Math.max(column.most, Math.abs(Number(column.value(row) ?? 0)));
-      }
-      return column.most ? Math.round((40 * Math.abs(Number(value))) / column.most) : 0;
+      return this.most(column) ? Math.round((40 * Math.abs(Number(value))) / this.most(column)) : 0;
     }
 
     // Keys and clicks
@@ -883,10 +907,11 @@
 
   // Columns and number of rows of a table: from the data of the page, or from its cells
 
-  const fromData = (data, texts) => (heads) => {
+  const fromData = (data, texts, { time }) => (heads) => {
     const named = data.columns.findIndex((column) => column.unit === "text");
     const first = data.columns[0];
-    return [data.columns.map((column, i) => columnOf(column, texts, heads[i], i === named)), (first.t ?? first.v).length];
+    const unit = time ?? heads.map((head) => head.lastChild?.textContent).find((text) => text in EXPONENTS);
+    return [data.columns.map((column, i) => columnOf(column, texts, unit, i === named)), (first.t ?? first.v).length];
   };
 
   const fromCells = (heads, rows) => {
@@ -913,7 +938,7 @@
         await rest();
         until = performance.now() + SLICE_MS;
       }
-      tables.push(new Table(sheet, view, place + 1, all[place].name, fromData(all[place], texts)).followLinks());
+      tables.push(new Table(sheet, view, place + 1, all[place].name, fromData(all[place], texts, sheet.dataset)).followLinks());
     }
     document.documentElement.classList.add("tables");
     follow(true);

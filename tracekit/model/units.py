@@ -21,6 +21,7 @@ __all__ = [
     "format_rate",
     "format_ratio",
     "format_span",
+    "four_digits",
     "percent",
     "rounded",
     "sentence_span",
@@ -135,6 +136,25 @@ def format_ns(ns: int, unit: str, *, grouped: bool = True) -> str:
     whole, fraction = divmod(rest, 10**exponent)
     head = f"{whole:,}" if grouped else str(whole)
     return f"{sign}{head}.{fraction:0{exponent}d}" if exponent else f"{sign}{head}"
+
+
+def four_digits(ns: int, unit: str) -> str:
+    """Return ns in a unit with four significant digits, half to even. Whole digits stay, and none is below one ns.
+
+    >>> [four_digits(ns, "us") for ns in (1234567890, 3050499, 12, 0)]
+    ['1,234,568', '3,050', '0.012', '0']
+    """
+    size = abs(ns)
+    if not size:
+        return "0"
+    exponent = TIME_EXPONENT[unit]
+    decimals = min(max(exponent + 4 - len(str(size)), 0), exponent)
+    digits, rest = divmod(size, step := 10 ** (exponent - decimals))
+    digits += 2 * rest > step or (2 * rest == step and digits % 2)
+    if rest and decimals and len(str(digits)) > 4:  # 9.9996 is 10.00
+        digits, decimals = digits // 10, decimals - 1
+    whole, fraction = divmod(digits, 10**decimals)
+    return f"{'-' if ns < 0 else ''}{whole:,}" + (f".{fraction:0{decimals}d}" if decimals else "")
 
 
 def best_time_unit(largest_ns: int) -> str:

@@ -22,7 +22,7 @@ from tracekit.render.page import shell
 from tracekit.render.page.data import packed
 from tracekit.render.page.shell import Use, sheet
 from tracekit.render.page.static_timeline import Still, still
-from tracekit.render.page.tables import cell_link, table_html
+from tracekit.render.page.tables import LongNames, cell_link, table_html
 from tracekit.render.page.timeline import TimelineData, timeline_data
 from tracekit.render.screen import screen as words_of
 
@@ -98,6 +98,7 @@ class PagePart:
 @dataclass(slots=True)
 class _Page:
     report: Report
+    names: LongNames
     bars: list[BarBox] = field(default_factory=list)
     parts: list[PagePart] = field(default_factory=list)
     empty: list[tuple[str, str]] = field(default_factory=list)
@@ -107,7 +108,8 @@ class _Page:
 
 def render(report: Report, options: RenderOptions) -> str:
     """Return the page. Raises: UsageError for an unknown unit of time."""
-    page = _Page(report)
+    data = packed(report)
+    page = _Page(report, LongNames(data.short))
     telling, _ = prose.nothing_to_show(report.sections)
     for number, section in enumerate(report.sections):
         _add(page, report, number, options, telling=any(section is each for each in telling))
@@ -121,8 +123,9 @@ def render(report: Report, options: RenderOptions) -> str:
         bars=page.bars,
         screen=None if report.headline is None else words_of(report, report.headline, options.time_unit),
         parts=page.parts,
-        data=packed(report),
+        data=data,
         timeline=page.data,
+        some_left_out=any("<p class=more>" in sheet for part in page.parts for _, sheet in part.sheets),
         contents=_contents(page),
         empty=page.empty,
         without=page.without,
@@ -175,17 +178,17 @@ def _add(page: _Page, report: Report, number: int, options: RenderOptions, *, te
     charts = tuple(chart(figure) for figure in section.figures if isinstance(figure, Series))
     curves = tuple(curve_box(figure) for figure in section.figures if isinstance(figure, Curve))
     flames = tuple(_flame(figure) for figure in section.figures if isinstance(figure, Flame))
-    sheets = tuple(
-        (escape_controls(table.title), table_html(table, section.view, f"{number}.{place}", options.time_unit))
-        for place, table in enumerate(section.tables)
-    )
+    sheets = []
+    for place, table in enumerate(section.tables):
+        sheet_html = table_html(table, section.view, f"{number}.{place}", options.time_unit, page.names)
+        sheets.append((escape_controls(table.title), sheet_html))
     mark_of = page.data.mark_of if page.data else {}
     claims = tuple(
         _claim(report, each, mark_of.get((section.view, row))) for row, each in enumerate(section.findings, 1)
     )
     anchor = _anchor(page, section)
     page.parts.append(
-        PagePart(title, anchor, bars, tuple(drawings), heat_maps, charts, curves, flames, sheets, claims, notes)
+        PagePart(title, anchor, bars, tuple(drawings), heat_maps, charts, curves, flames, tuple(sheets), claims, notes)
     )
 
 
