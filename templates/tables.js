@@ -11,6 +11,7 @@
   const PRINTED = 10; // rows of a table on paper, where it has more than the next number
   const PRINTED_WHOLE = 15;
   const UNKNOWN = "-";
+  const POINTS = ["start", "at"]; // times that are no durations
   const EXPONENTS = { s: 9, ms: 6, us: 3, ns: 0 };
 
   function element(tag, attributes, ...children) {
@@ -332,7 +333,7 @@
       const absent = (sheet.dataset.off ?? "").split(",");
       for (const [i, column] of this.columns.entries()) column.unprinted = absent.includes(String(i)); // paper has no room for it
       this.element.tHead.rows[0].replaceChildren(...this.columns.map((column) => column.head));
-      const times = this.columns.filter((column) => column.unit === "ns");
+      const times = this.columns.filter((column) => column.unit === "ns" && !POINTS.includes(column.name));
       this.main = times.find((column) => column.name === "total") ?? times[0]; // its cells have bars
       const levels = this.columns.find((column) => column.name === "level" && column.unit === "count");
       this.level = levels && this.columns.some((column) => column.isName) ? (row) => (levels.value(row) >= 0 && levels.value(row) <= 8 ? levels.value(row) : 0) : () => 0;
@@ -769,7 +770,7 @@
         this.range = null;
         this.render();
       }
-      (this.rowElement(at) ?? this.sheet).scrollIntoView({ block: "center" });
+      look(this.rowElement(at) ?? this.sheet, { block: "center" });
     }
   }
 
@@ -784,6 +785,13 @@
     applying = false;
   }
 
+  /** Brings a place in sight; where it is folded, it is unfolded. */
+  function look(place, how) {
+    const fold = place?.closest("details");
+    if (fold) fold.open = true;
+    place?.scrollIntoView(how);
+  }
+
   function follow(first = false) {
     const [view, row] = [link.get("view"), Number(link.get("row"))];
     if (!view || !row) {
@@ -792,16 +800,16 @@
         emit("mark", { names: [], kinds: null, from: "link" });
       }
       markOfLink();
-      if (view && !link.get("table")) document.getElementById(view)?.scrollIntoView();
+      if (view && !link.get("table")) look(document.getElementById(view));
       if (!view || !link.get("table")) return;
     }
     const table = tables.find((each) => each.view === view && each.number === Number(link.get("table") ?? 1));
     if (!table) {
-      document.getElementById(view)?.scrollIntoView();
+      look(document.getElementById(view));
       return;
     }
     for (const other of tables) if (other !== table && other.picked.size) other.mark([]);
-    if (!Number.isInteger(row) || row < 1 || row > table.length) table.sheet.scrollIntoView({ block: "start" });
+    if (!Number.isInteger(row) || row < 1 || row > table.length) look(table.sheet, { block: "start" });
     else {
       table.reveal(row - 1, table.columns.find((column) => column.name === link.get("column")) ?? null);
       followed = { names: table.namesOf(row - 1), kinds: table.kindsOf(row - 1), from: "link" };
@@ -838,9 +846,30 @@
       table.mark(rows);
       if (!rows.length) continue;
       table.bring(table.order.indexOf(rows[0]));
-      if (wanted) table.sheet.scrollIntoView({ block: "center" });
+      if (wanted) look(table.sheet, { block: "center" });
       wanted = false; // the first table that has it
     }
+  });
+
+  // The search of the page: titles of tables, then rows by their texts, each text once.
+  on("find", ({ words, most, reply }) => {
+    const has = (text) => words.every((word) => text.toLowerCase().includes(word));
+    const go = (table, row) => () => {
+      visit({ view: table.view, table: table.number === 1 && row ? null : table.number, row, column: null });
+      follow();
+    };
+    const title = (table) => table.element.getAttribute("aria-label");
+    const found = tables.filter((table) => has(title(table))).map((table) => ({ text: title(table), where: "table", go: go(table, null) }));
+    const seen = new Set();
+    for (const table of tables) {
+      for (let row = 0; row < table.length && found.length < most; row++) {
+        const column = table.columns.find((each) => each.words && each.value(row) !== null && has(each.shown(row)));
+        if (!column || seen.has(column.shown(row))) continue;
+        seen.add(column.shown(row));
+        found.push({ text: column.shown(row), where: title(table), go: go(table, row + 1) });
+      }
+    }
+    reply(found);
   });
 
   const isOf = (mark, view, row) => mark.view === view && (mark.row ?? 1) === Number(row);

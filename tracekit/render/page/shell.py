@@ -157,6 +157,7 @@ Use = Literal["tables", "timeline", "flame", "heat", "batch"]
 
 SCRIPTS: tuple[tuple[str, Use | None], ...] = (
     ("page.js", None),
+    ("navigate.js", "tables"),
     ("tables.js", "tables"),
     ("timeline_columns.js", "timeline"),
     ("timeline_save.js", "timeline"),

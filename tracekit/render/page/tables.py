@@ -23,6 +23,8 @@ FIRST_ROWS = 10
 """Rows of a table that are in the page as HTML."""
 MOST_COLUMNS = 10
 """Columns of these rows that are in the page as HTML, where the others may be hidden."""
+POINTS = ("start", "at")
+"""Columns of times that are no durations."""
 PAPER = 700
 """CSS pixels between the margins of A4. Columns that do not fit are not in the page as HTML, and not printed."""
 _LETTER, _MONO, _PADDING = 6.0, 5.0, 9
@@ -39,8 +41,9 @@ def time_unit(table: ReportTable, wanted: str = "") -> str:
 
     Raises: UsageError where the wanted one is not a unit of time.
     """
-    times = [value for column in table.columns if column.unit is Unit.NS for value in column.values]
-    return typical_time_unit(times, wanted)
+    times = [column for column in table.columns if column.unit is Unit.NS]
+    lengths = [column for column in times if column.name not in POINTS]
+    return typical_time_unit((value for column in lengths or times for value in column.values), wanted)
 
 
 @dataclass(slots=True)
@@ -93,8 +96,8 @@ def table_html(table: ReportTable, view: str, place: str, wanted: str = "", name
 
 
 def main_time(table: ReportTable) -> int:
-    """Return the place of the column that a reader compares first: the total, else the first time; -1 for none."""
-    times = [i for i, column in enumerate(table.columns) if column.unit is Unit.NS]
+    """Return the place of the column that a reader compares first: the total, else the first duration; -1 for none."""
+    times = [i for i, each in enumerate(table.columns) if each.unit is Unit.NS and each.name not in POINTS]
     return next((i for i in times if table.columns[i].name == "total"), times[0] if times else -1)
 
 
