@@ -37,7 +37,8 @@
   });
   const plain = (hash) => (hash.includes("=") ? null : decodeURIComponent(hash.slice(1)));
   followLink();
-  unfold(plain(location.hash));
+  const asked = document.getElementById(plain(location.hash))?.closest("main section");
+  if (asked) link.set("view", plain(location.hash)); // tables are taller soon: they bring it in sight then
 
   let closed = [];
   addEventListener("beforeprint", () => {
@@ -126,6 +127,8 @@
     }
 
     function find() {
+      clearTimeout(typing);
+      typing = 0;
       const words = box.value.toLowerCase().split(/\s+/).filter(Boolean);
       if (!words.length) return close();
       const titles = titled(words);
@@ -154,8 +157,7 @@
       const moves = { ArrowDown: at + 1, ArrowUp: at - 1 };
       if (event.key in moves && !list.hidden) choose(moves[event.key]);
       else if (event.key === "Enter") {
-        clearTimeout(typing);
-        find();
+        if (typing || list.hidden) find(); // typed a moment ago
         go(at);
       } else if (event.key === "Escape") {
         box.value = "";

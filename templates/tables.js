@@ -861,12 +861,13 @@
     const title = (table) => table.element.getAttribute("aria-label");
     const found = tables.filter((table) => has(title(table))).map((table) => ({ text: title(table), where: "table", go: go(table, null) }));
     const seen = new Set();
-    for (const table of tables) {
+    const columns = (isName) => tables.flatMap((table) => table.columns.filter((each) => each.words && each.isName === isName).map((column) => [table, column]));
+    for (const [table, column] of [...columns(true), ...columns(false)]) { // a table of the name before one that mentions it
       for (let row = 0; row < table.length && found.length < most; row++) {
-        const column = table.columns.find((each) => each.words && each.value(row) !== null && has(each.shown(row)));
-        if (!column || seen.has(column.shown(row))) continue;
-        seen.add(column.shown(row));
-        found.push({ text: column.shown(row), where: title(table), go: go(table, row + 1) });
+        const text = column.value(row) === null ? "" : column.shown(row);
+        if (!text || seen.has(text) || !has(text)) continue;
+        seen.add(text);
+        found.push({ text, where: title(table), go: go(table, row + 1) });
       }
     }
     reply(found);
