@@ -10,6 +10,7 @@ Devices of one model with the same window are one group. The window is that of t
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -25,6 +26,7 @@ from tracekit.index.trace_index import TraceIndex
 from tracekit.model.display import plural
 from tracekit.model.report import (
     DeviceTime,
+    Finding,
     Headline,
     Section,
     StepTime,
@@ -36,6 +38,7 @@ from tracekit.views.device import breakdown
 from tracekit.views.device.breakdown import DeviceParts, device_parts
 from tracekit.views.headline import content
 from tracekit.views.headline.facts import why_not
+from tracekit.views.headline.opening import OpeningFacts, opening_of
 from tracekit.views.steps import steps as _steps
 from tracekit.views.totals import count_totals
 
@@ -61,7 +64,7 @@ def find(index: TraceIndex, section: Callable[[str], Section], more: Sequence[st
     found = section("findings")
     top, below = content.choose(index, section, more, shares=not lost)
     figure, quoted = (None, ()) if lost else content.quote(section, top)
-    return Headline(
+    headline = Headline(
         step=_step(index),
         run_ns=run_ns,
         run_note=run_note,
@@ -75,6 +78,25 @@ def find(index: TraceIndex, section: Callable[[str], Section], more: Sequence[st
         findings_count=len(found.findings),
         findings_note="" if found.findings else "; ".join(found.notes),
         reservations=_reservations(index),
+    )
+    return replace(headline, opening=opening_of(_opening_facts(index, headline, found.findings, lost=lost)))
+
+
+def _opening_facts(
+    index: TraceIndex, headline: Headline, findings: Sequence[Finding], *, lost: bool
+) -> OpeningFacts:
+    words = {each.device.label.split()[0] for each in device_parts(index)} if not lost else set()
+    works = bool(index.kind_mask(DEVICE_WORK).any() or index.kind_mask(API_CALLS).any())
+    has_events, filtered = bool(index.events.num_rows), any(ledger.filtered for ledger in index.ledgers)
+    return OpeningFacts(
+        headline,
+        findings,
+        lost=lost,
+        device=words.pop() if len(words) == 1 and words <= {"GPU", "TPU"} else "GPU",
+        has_events=has_events,
+        has_durations=bool(index.has("dur_ns").any()),
+        on_cpu=has_events and not works and not filtered and not count_totals(index, DEVICE_WORK),
+        filtered=filtered and not has_events,
     )
 
 
