@@ -191,7 +191,7 @@ class TimePiece:
     """A piece of a part of device time: a class of kernels, a collective, a copy, or idle time of one cause.
 
     name: "" for all smaller pieces together, which are `others` names of at most `most_ns` each. count: of the kernels,
-    copies or gaps. view: that has a row of this name, "" for none.
+    copies or gaps that take some of the window. view: that has a row of this name, "" for none.
     """
 
     name: str

@@ -31,6 +31,7 @@ from tracekit.model.report import (
     Section,
     StepTime,
     TimePart,
+    TimePiece,
 )
 from tracekit.model.schema import API_CALLS, DEVICE_WORK
 from tracekit.model.trace import Ledger
@@ -39,6 +40,7 @@ from tracekit.views.device.breakdown import DeviceParts, device_parts
 from tracekit.views.headline import content
 from tracekit.views.headline.facts import why_not
 from tracekit.views.headline.opening import OpeningFacts, opening_of
+from tracekit.views.headline.pieces import pieces_of
 from tracekit.views.steps import steps as _steps
 from tracekit.views.totals import count_totals
 
@@ -82,9 +84,7 @@ def find(index: TraceIndex, section: Callable[[str], Section], more: Sequence[st
     return replace(headline, opening=opening_of(_opening_facts(index, headline, found.findings, lost=lost)))
 
 
-def _opening_facts(
-    index: TraceIndex, headline: Headline, findings: Sequence[Finding], *, lost: bool
-) -> OpeningFacts:
+def _opening_facts(index: TraceIndex, headline: Headline, findings: Sequence[Finding], *, lost: bool) -> OpeningFacts:
     words = {each.device.label.split()[0] for each in device_parts(index)} if not lost else set()
     works = bool(index.kind_mask(DEVICE_WORK).any() or index.kind_mask(API_CALLS).any())
     has_events, filtered = bool(index.events.num_rows), any(ledger.filtered for ledger in index.ledgers)
@@ -135,10 +135,12 @@ def _groups(index: TraceIndex, parts: Sequence[DeviceParts]) -> tuple[DeviceTime
         if each.span.span.any():
             model = device_model(index.run.devices.get((each.device.source, each.device.device), ""))
             groups.setdefault((model, "run" if each.steps is None else "steps"), []).append(each)
-    return tuple(_group(model, window, found) for (model, window), found in groups.items())
+    return tuple(_group(model, window, found, pieces_of(index, found)) for (model, window), found in groups.items())
 
 
-def _group(model: str, window: str, parts_of_devices: list[DeviceParts]) -> DeviceTime:
+def _group(
+    model: str, window: str, parts_of_devices: list[DeviceParts], pieces: dict[str, tuple[TimePiece, ...]]
+) -> DeviceTime:
     label = (
         parts_of_devices[0].device.label
         if len(parts_of_devices) == 1
@@ -150,7 +152,8 @@ def _group(model: str, window: str, parts_of_devices: list[DeviceParts]) -> Devi
     for name in _PARTS:
         times = [each.values(name)[0] for each in windows]
         shares = sorted(time / span for time, span in zip(times, spans, strict=True))
-        parts.append(TimePart(name, sum(times), shares[0], shares[(len(shares) - 1) // 2], shares[-1]))
+        middle = shares[(len(shares) - 1) // 2]
+        parts.append(TimePart(name, sum(times), shares[0], middle, shares[-1], pieces.get(name, ())))
     return DeviceTime(label, len(parts_of_devices), window, sum(spans), tuple(parts))
 
 

@@ -248,11 +248,15 @@ def _device(facts: OpeningFacts) -> Opening | None:
     if cause is not None:
         found = CAUSES[cause.rule]
         why = (found.may if cause.confidence == "low" else found.says).format(owner=_owner(cause))
-        return Opening(cause.rule, f"{said}: {why}.", _means_cause(facts, group, cause, shares))
+        return Opening(cause.rule, f"{said}: {why}.", _means_cause(facts, group, cause, shares) + _spread(group, part))
     unexplained = part == "idle" and any(each.rule == _UNEXPLAINED for each in facts.findings)
     if unexplained:
-        return Opening(_UNEXPLAINED, f"{said}, and the trace does not show why.", _means_unknown(facts, group))
-    return Opening(part, f"{said}.", _means_part(facts, group, part))
+        return Opening(
+            _UNEXPLAINED,
+            f"{said}, and the trace does not show why.",
+            f"{_means_unknown(facts, group)}{_spread(group, part)}",
+        )
+    return Opening(part, f"{said}.", f"{_means_part(facts, group, part)}{_spread(group, part)}")
 
 
 def _main_group(groups: Sequence[DeviceTime]) -> DeviceTime | None:
@@ -285,6 +289,14 @@ def _cause(findings: Sequence[Finding], part: str, share: float) -> Finding | No
 
 def _owner(finding: Finding) -> str:
     return finding.owner or "one rank"
+
+
+def _spread(group: DeviceTime, name: str) -> str:
+    """Return how far the devices differ in a part, "" where they hardly do."""
+    part = next(each for each in group.parts if each.name == name)
+    if group.devices == 1 or part.high - part.low < LEAST_SHARE:
+        return ""
+    return f" On single devices it is {about(part.low)} to {about(part.high)}."
 
 
 def _step_words(facts: OpeningFacts, group: DeviceTime) -> tuple[str, int]:
@@ -383,7 +395,8 @@ def _phases(facts: OpeningFacts) -> Opening | None:
     if top is None or not top.of:
         return None
     named = [each for each in top.names if each.name not in (OTHERS, STEP)]
-    if not named or named[0].share is None:
+    share = named[0].share if named else None
+    if share is None:
         return None
     first, window = named[0], "the run" if top.of == "the run" else "each step"
     what = "Loading data" if first.name == _LOADER else _short(first.name)
@@ -394,7 +407,7 @@ def _phases(facts: OpeningFacts) -> Opening | None:
         told += "Faster loading shortens it: more workers, or the next batch while this one runs."
     else:
         told += f"This is time of the host: {facts.device} time is not known."
-    return Opening("phases", f"{what} takes {about(first.share)} of {window}.", told)
+    return Opening("phases", f"{what} takes {about(share)} of {window}.", told)
 
 
 def _names(facts: OpeningFacts) -> Opening | None:
@@ -510,7 +523,7 @@ def _empty(facts: OpeningFacts) -> Opening | None:
     headline = facts.headline
     if headline.run_note != "no events" or headline.top is not None or headline.figure is not None or facts.filtered:
         return None
-    return Opening("empty", "This trace is empty: it has no events.", "Was the profiler stopped before the program ran?")
+    return Opening("empty", "This trace is empty: it has no events.", "Did the profiler run while the program did?")
 
 
 def _first_words(text: str) -> str:
