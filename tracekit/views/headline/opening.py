@@ -29,7 +29,7 @@ _NAME, _LEAST_NAME = 40, 16
 
 @dataclass(frozen=True, slots=True)
 class IdleCause:
-    """What a finding says about the time in which a device does no compute.
+    """The cause that a finding names for the time in which a device does not compute.
 
     says, may: the cause, and with low confidence. parts: of the device time that it may explain. each: the cause is one
     of every step; others happen once or now and then. means: "" for what a step would take without it.
@@ -74,7 +74,7 @@ CAUSES: dict[str, IdleCause] = {
     ),
     "pageable copies": IdleCause("pageable memory slows the copies", "pageable memory may slow the copies", _COPIES),
     "tiny copies": IdleCause("many small copies hold it up", "many small copies may hold it up", _COPIES),
-    "straggler": IdleCause("{owner} comes late", "{owner} may come late", _TALKS),
+    "straggler": IdleCause("{late} late", "{owner} may come late", _TALKS),
     "unequal stages": IdleCause("the stages are unequal", "the stages may be unequal", _TALKS),
     "low bandwidth": IdleCause("little bandwidth is used", "the bandwidth may be low", ("exposed_comm",)),
     "shared device": IdleCause("another process uses it too", "another process may use it", each=False),
@@ -96,9 +96,10 @@ _DOES = {"idle": "waits", "exposed_comm": "only communicates", "exposed_copies":
 
 @dataclass(frozen=True, slots=True)
 class OpeningFacts:
-    """What the rules look at: the headline, all findings, whether records are missing, and the word for the devices.
+    """The facts that the rules look at: the headline, all findings, and what the input has.
 
-    device: "GPU" or "TPU". has_events, has_durations: whether the input has any. on_cpu: it has no GPU activity.
+    lost: too many records could not be read. device: "GPU" or "TPU".
+    has_events, has_durations: whether the input has any. on_cpu: it has no GPU activity.
     """
 
     headline: Headline
@@ -247,7 +248,7 @@ def _device(facts: OpeningFacts) -> Opening | None:
     said = f"{_who(facts, group)} {verb} {share} of {window}"
     if cause is not None:
         found = CAUSES[cause.rule]
-        why = (found.may if cause.confidence == "low" else found.says).format(owner=_owner(cause))
+        why = (found.may if cause.confidence == "low" else found.says).format(owner=_owner(cause), late=_late(cause))
         return Opening(cause.rule, f"{said}: {why}.", _means_cause(facts, group, cause, shares) + _spread(group, part))
     unexplained = part == "idle" and any(each.rule == _UNEXPLAINED for each in facts.findings)
     if unexplained:
@@ -291,6 +292,14 @@ def _owner(finding: Finding) -> str:
     return finding.owner or "one rank"
 
 
+def _late(finding: Finding) -> str:
+    """Return who comes late: the ranks that the claim begins with where they come together, else the owner."""
+    who, come, _ = finding.claim.partition(" come late together")
+    if come and len(who) <= _NAME:
+        return f"{who[:1].lower()}{who[1:]} come"
+    return f"{_owner(finding)} comes"
+
+
 def _spread(group: DeviceTime, name: str) -> str:
     """Return how far the devices differ in a part, "" where they hardly do."""
     part = next(each for each in group.parts if each.name == name)
@@ -323,7 +332,7 @@ def _means_cause(facts: OpeningFacts, group: DeviceTime, cause: Finding, shares:
     if cause.rule == "launch-bound":
         then = f"If launches kept up, the same work would need about {_two_digits(whole * (1 - shares['idle']))}."
         tuned = any(each.rule in _COMPUTE for each in facts.findings)
-        return f"{first} {then}{'' if tuned else ' The kernels are not the problem: do not tune them first.'}"
+        return f"{first} {then}{'' if tuned else ' Do not tune the kernels first.'}"
     if cause.share >= 1:
         return first
     best = f"without this, it would be {_two_digits(whole * (1 - cause.share))} at best."
@@ -334,7 +343,7 @@ def _means_unknown(facts: OpeningFacts, group: DeviceTime) -> str:
     words, _ = _step_words(facts, group)
     first = f"{words}. " if words else ""
     if group.window == "steps":
-        return f"{first}Record the operators and API calls of the host too, or put ranges around its work."
+        return f"{first}Record host operators and API calls too, or put ranges around host work."
     return f"{first}If the program waits for requests, nothing is wrong; else record what the host does, too."
 
 
