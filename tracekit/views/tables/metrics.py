@@ -15,7 +15,7 @@ from math import isfinite
 
 from tracekit.index.sources import source_label, source_labels
 from tracekit.index.trace_index import TraceIndex
-from tracekit.model.report import Cell, Column, ReportTable, Section
+from tracekit.model.report import Cell, Column, Picture, ReportTable, Section
 from tracekit.model.units import Unit
 from tracekit.views import specs, tabulate
 from tracekit.views.base import View, ViewColumn, ViewOptions
@@ -182,4 +182,38 @@ _SHOWS = (
 )
 _SHOWN = specs.by_key(_SHOWS)
 
-VIEW = View(name="metrics", title=_TITLE, columns=frozenset(), kinds=frozenset(), compute=compute, shows=_SHOWS)
+_UNITS = {
+    "compute": "compute",
+    "memory": "memory",
+    "l1": "L1",
+    "l2": "L2",
+    "dram": "DRAM",
+}
+_SPEED_OF_LIGHT = (
+    *((metric, _UNITS[key]) for metric, key in _SHARES.items() if key in _UNITS),
+    ("l1tex__throughput.avg.pct_of_peak_sustained_active", "L1"),
+    ("L1/TEX Cache Throughput", "L1"),
+    ("lts__throughput.avg.pct_of_peak_sustained_elapsed", "L2"),
+    ("L2 Cache Throughput", "L2"),
+)
+"""Metrics in percent of the peak, and the unit of the device that each is of."""
+
+VIEW = View(
+    name="metrics",
+    title=_TITLE,
+    columns=frozenset(),
+    kinds=frozenset(),
+    compute=compute,
+    shows=_SHOWS,
+    pictures=(
+        Picture(
+            "grouped",
+            "Speed of light: throughput against the peak of the device",
+            "metrics.metrics",
+            ("avg",),
+            ("name", "rank", "run", "source"),
+            by="metric",
+            only=_SPEED_OF_LIGHT,
+        ),
+    ),
+)
