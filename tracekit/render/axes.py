@@ -17,8 +17,11 @@ from tracekit.model.units import Unit
 
 __all__ = ["Axis", "linear", "logarithmic"]
 
+_LARGE = ((1, ""), (10**6, "M"), (10**9, "G"), (10**12, "T"))
 _UNITS: dict[Unit, tuple[tuple[int, str], ...]] = {
     Unit.NS: ((1, "ns"), (10**3, "us"), (10**6, "ms"), (10**9, "s")),
+    Unit.COUNT: _LARGE,
+    Unit.NUMBER: _LARGE,
     Unit.BYTES: tuple((1 << 10 * i, word) for i, word in enumerate(("B", "KiB", "MiB", "GiB", "TiB", "PiB"))),
 }
 _WHOLE = frozenset({Unit.NS, Unit.BYTES, Unit.COUNT})
@@ -67,7 +70,8 @@ def linear(highest: float, unit: Unit, most: int = 4) -> Axis:
 def _unit_for(highest: float, unit: Unit) -> tuple[int | Decimal, str]:
     if unit is Unit.RATIO:
         return Decimal("0.01"), "%"
-    return next(((size, word) for size, word in reversed(_UNITS.get(unit, ())) if highest >= size), (1, ""))
+    units = _UNITS.get(unit, ((1, ""),))
+    return next(((size, word) for size, word in reversed(units) if highest >= size), units[0])
 
 
 def _step(least: Decimal, *, whole: bool) -> Decimal:

@@ -37,7 +37,9 @@ def pictured(section: Section, pictures: Sequence[Picture]) -> Section:
             made.append(_completed(picture, table))
         elif not picture.table.startswith(f"{section.view}."):
             made.append(picture)
-    return replace(section, figures=(*section.figures, *made))
+    figures = [each for each in section.figures if not isinstance(each, Picture)]
+    own_pictures = [each for each in section.figures if isinstance(each, Picture)]
+    return replace(section, figures=(*figures, *made, *own_pictures))
 
 
 def _completed(picture: Picture, table: ReportTable) -> Picture:

@@ -10,9 +10,11 @@ from collections.abc import Callable, Mapping
 
 from tracekit.model.picture import Picture
 from tracekit.model.report import Report, ReportTable
+from tracekit.render.page.pictures._drawing import figure
 from tracekit.render.page.pictures.bars import bars
 from tracekit.render.page.pictures.icicle import icicle
 from tracekit.render.page.pictures.multiples import multiples
+from tracekit.render.page.pictures.roofline import roofline
 from tracekit.render.page.pictures.stack import stack
 
 __all__ = ["FORMS", "drawn", "has_steps", "tables_of"]
@@ -23,9 +25,10 @@ FORMS: dict[str, Callable[[Picture, ReportTable], str]] = {
     "grouped": bars,
     "icicle": icicle,
     "multiples": multiples,
+    "roofline": roofline,
 }
 """How a picture can be drawn."""
-_PLOTS = ("stack", "multiples")
+_PLOTS = ("stack", "multiples", "curve", "roofline")
 
 
 def has_steps(drawing: str) -> bool:
@@ -40,5 +43,7 @@ def tables_of(report: Report) -> dict[str, ReportTable]:
 
 def drawn(picture: Picture, tables: Mapping[str, ReportTable]) -> str:
     """Return a picture as HTML, "" where no table has what it would show."""
+    if not picture.table:
+        return figure(picture, (), "")  # its remark is why it is not drawn
     table, form = tables.get(picture.table), FORMS.get(picture.form)
     return form(picture, table) if table is not None and form is not None and len(table) else ""

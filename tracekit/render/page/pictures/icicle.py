@@ -28,6 +28,8 @@ def icicle_groups(picture: Picture, table: ReportTable) -> list[IcicleGroup]:
     names, values = draw.cells_of(table, picture.names[0]), draw.cells_of(table, picture.values[0])
     if names is None or values is None:
         return []
+    if "level" not in table.column_names() and not picture.groups:
+        return []
     levels, on_host = draw.cells_of(table, "level"), draw.cells_of(table, "total") or [None] * len(table)
     words: dict[int | str, str] = {}
     inner: dict[int | str, list[tuple[str, float]]] = {}
