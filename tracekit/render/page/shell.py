@@ -152,7 +152,7 @@ def _number(value: Cell, unit: Unit) -> SheetCell:
     return SheetCell(text.removesuffix(".0") if isinstance(value, float) else text, repr(value))
 
 
-Use = Literal["tables", "timeline", "flame", "heat", "batch"]
+Use = Literal["tables", "timeline", "flame", "heat", "batch", "pictures", "steps"]
 """What a page can show that has styles and scripts of its own."""
 
 SCRIPTS: tuple[tuple[str, Use | None], ...] = (
@@ -168,6 +168,8 @@ STYLES: tuple[tuple[str, Use | None], ...] = (
     ("first_screen.css", None),
     ("batch.css", "batch"),
     ("heat.css", "heat"),
+    ("pictures.css", "pictures"),
+    ("pictures_of_steps.css", "steps"),
     ("still.css", "timeline"),
     ("tables.css", "tables"),
     ("timeline.css", "timeline"),
