@@ -49,7 +49,7 @@ class Comparison:
     left_out: tuple[str, ...] = ()
     """A sentence for each run that lacks a kind of rows that its siblings have. It is in no figure."""
     undecided: str = ""
-    """Why there is no verdict, if a side lacks its kernels."""
+    """Why there is no verdict, if a side was cut or lacks its kernels."""
 
     @property
     def incomplete(self) -> tuple[str, ...]:
@@ -88,7 +88,8 @@ def report_of(comparison: Comparison, *, top: int = 0) -> Report:
     if comparison.history is not None:
         past = history_section(comparison.history)
         sections.append(past if comparison.sides is not None else replace(past, notes=(*past.notes, *comparison.notes)))
-    if lost := comparison.incomplete:
+    lost = comparison.incomplete or ((comparison.undecided,) if comparison.undecided else ())
+    if lost:
         sections = list(map(without_shares, sections))
     unique = tuple(dict.fromkeys(notes))
     return Report(title, __version__, tuple(facts), tuple(sections), tuple(ledgers), unique, lost)
@@ -128,7 +129,7 @@ def _sections(comparison: Comparison, sides: Sides, top: int) -> list[Section]:
     if sides.by_step and any(run.steady for run in (*sides.base, *sides.new)):
         out.append(_step_section(sides, top))
     if sides.groups:
-        out.append(_device_section(sides, comparison.limits, top, per))
+        out.append(_device_section(comparison, sides, top, per))
     for kind in _HOST_WORDS:
         out += _host_sections(sides, top, per, kind)
     out += _total_sections(sides, top)
@@ -273,14 +274,17 @@ def _step_section(sides: Sides, top: int) -> Section:
     return Section("compare", "What the step is made of", (table,), notes=notes)
 
 
-def _device_section(sides: Sides, limits: VerdictLimits, top: int, per: str) -> Section:
+def _device_section(comparison: Comparison, sides: Sides, top: int, per: str) -> Section:
     whole = device_parts(sides)
+    limits = comparison.limits
     rows, _ = cut(whole, top)
     large = [
         part.group
         for part in whole.rows
         if part.group and part.group.base and part.group.new and part.base and _is_large(part, whole)
     ]
+    # What a cut side shows of a name decides nothing.
+    large = [] if comparison.undecided else large
     # Each interval may be wrong. All of them together are as sure as one (Bonferroni).
     level = 1 - (1 - LEVEL) / max(1, len(large))
     change_of_group = {
