@@ -9,11 +9,11 @@ import json
 from pathlib import Path
 
 import pytest
+from doors.compare import CUT_NOTES
 from support import run_command
 
 from tracekit import pipeline
 from tracekit.comparison import SAME, UNKNOWN, Comparison, compare
-from tracekit.comparison._cut_inputs import CUT_NOTES
 from tracekit.doctor.note_classes import NOTED
 from tracekit.render.base import RenderOptions
 

@@ -1,7 +1,7 @@
 """Runs that were cut, or lack a kind of rows that their siblings have: they are left out, and said at the top.
 
-A run was cut if an input of it ends too early. The kinds are kernels, steps, operators and API calls. The runs of both sides are siblings: they record one program. A
-side of which no run has a kind loses none of its runs for it.
+A run was cut if an input of it ends too early. The kinds are kernels, steps, operators and API calls. The runs of both
+sides are siblings: they record one program. A side of which no run has a kind loses none of its runs for it.
 """
 
 from __future__ import annotations
