@@ -32,6 +32,7 @@ from tracekit.render import prose
 from tracekit.render.base import Renderer, RenderOptions
 from tracekit.render.figures import Chart, HeatMap, chart, color_of, heat_map
 from tracekit.render.page import shell
+from tracekit.render.page.change import ChangeBox, change_box, folded
 from tracekit.render.page.data import packed
 from tracekit.render.page.overview import overview
 from tracekit.render.page.pictures import drawn, has_steps, tables_of
@@ -118,11 +119,12 @@ class _Page:
     empty: list[tuple[str, str]] = field(default_factory=list)
     without: list[tuple[str, str]] = field(default_factory=list)
     data: TimelineData | None = None
+    change: ChangeBox | None = None
 
 
 def render(report: Report, options: RenderOptions) -> str:
     """Return the page. Raises: UsageError for an unknown unit of time."""
-    page = _Page(report)
+    page = _Page(report, change=change_box(report, options))
     telling, _ = prose.nothing_to_show(report.sections)
     for number, section in enumerate(report.sections):
         _add(page, report, number, options, telling=any(section is each for each in telling))
@@ -134,6 +136,7 @@ def render(report: Report, options: RenderOptions) -> str:
         version=report.version,
         facts=[(escape_controls(key), escape_controls(text)) for key, text in report.facts],
         bars=page.bars,
+        change=page.change,
         screen=None if report.headline is None else overview(report, report.headline, options, _marks(page.data)),
         parts=page.parts,
         data=packed(report),
@@ -155,6 +158,7 @@ def _uses(page: _Page) -> frozenset[Use]:
         ("tables", tables),
         ("timeline", page.data is not None),
         ("flame", flames),
+        ("change", page.change is not None),
         ("heat", any(part.heat_maps for part in page.parts)),
         ("pictures", any(part.pictures for part in page.parts)),
         ("steps", any(has_steps(each) for part in page.parts for each in part.pictures)),
@@ -195,7 +199,7 @@ def _add(page: _Page, report: Report, number: int, options: RenderOptions, *, te
     pictures = tuple(filter(None, (*curves, *found)))
     flames = tuple(_flame(figure) for figure in section.figures if isinstance(figure, Flame))
     sheets = tuple(
-        (escape_controls(table.title), table_html(table, section.view, f"{number}.{place}", options.time_unit))
+        (escape_controls(table.title), _sheet(page, table, section.view, f"{number}.{place}", options.time_unit))
         for place, table in enumerate(section.tables)
     )
     mark_of = page.data.mark_of if page.data else {}
@@ -206,6 +210,11 @@ def _add(page: _Page, report: Report, number: int, options: RenderOptions, *, te
     page.parts.append(
         PagePart(title, anchor, bars, tuple(drawings), heat_maps, charts, pictures, flames, sheets, claims, notes)
     )
+
+
+def _sheet(page: _Page, table: ReportTable, view: str, place: str, time_unit: str) -> str:
+    made = table_html(table, view, place, time_unit)
+    return folded(table, made) if page.change is not None else made
 
 
 def _claim(report: Report, finding: Finding, mark: int | None) -> Claim:
