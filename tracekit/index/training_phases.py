@@ -37,8 +37,10 @@ __all__ = [
     "FORWARD",
     "NAMED",
     "OPTIMIZER",
+    "OTHER_NAMED",
     "RECOMPUTE",
     "TrainingPhases",
+    "lanes_in",
     "training_phases",
 ]
 
@@ -55,8 +57,8 @@ class TrainingPhases:
     """Ranges of phases that were found from operators, r of them. No two of a thread overlap.
 
     nodes: the nodes of autograd. phase: FORWARD, BACKWARD or RECOMPUTE of each; lanes: its thread, as in the host tree;
-    rows: the row of EVENTS that it begins with; starts, ends: ns. of_work: shape (m,), the phase of each piece of
-    device work of the host tree, OPTIMIZER where a range names it, OTHER_NAMED for other phases that ranges name, -1
+    rows: the row of EVENTS that it begins with; starts, ends: ns. of_work: shape (m,), the phase of each device
+    event of the host tree, OPTIMIZER where a range names it, OTHER_NAMED for other phases that ranges name, -1
     for work that was launched outside of phases or whose launch is not known. at: the range, -1 where there is none.
     """
 

@@ -230,7 +230,7 @@ def _by_phase(index: TraceIndex, owners: _owners.Owners, found: TrainingPhases) 
 
 
 def _busy_time(index: TraceIndex, host: _host.HostTree, owner: I64) -> I64:
-    """Return by how many ns each piece of work extends the time in which its device was busy: these add up to it."""
+    """Return by how many ns each device event extends the time in which its device was busy: these add up to it."""
     device = grouping.numbered((grouping.Key(owner, range(int(owner.max()) + 1)), index.key("device", host.work)))
     clocks = by_clock(index)
     clock = grouping.Key(clocks.codes[host.work], range(clocks.count))
