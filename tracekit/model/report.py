@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, Literal
 
 from tracekit.model import display
 from tracekit.model.arrow import Rows
+from tracekit.model.change import ChangeIntervals, ChangeVerdict, Waterfall
 from tracekit.model.display import Value, encodable, escape_controls, html_facts, plural, shortened
 from tracekit.model.picture import Picture as Picture
 from tracekit.model.timeline import CriticalPath as CriticalPath
@@ -496,7 +497,19 @@ class Curve:
         return f"curve {escape_controls(self.title)} ({self.unit}), {plural(len(self.layers), 'total')}"
 
 
-Figure = Timeline | Bar | Series | Flame | Heat | Curve | CriticalPath | Picture
+Figure = (
+    Timeline
+    | Bar
+    | Series
+    | Flame
+    | Heat
+    | Curve
+    | CriticalPath
+    | Picture
+    | ChangeVerdict
+    | ChangeIntervals
+    | Waterfall
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -634,7 +647,8 @@ def without_shares(section: Section) -> Section:
     figures = tuple(
         replace(figure, utilization=()) if isinstance(figure, Timeline) else figure
         for figure in section.figures
-        if not isinstance(figure, (Bar, Picture)) and not (isinstance(figure, Series) and figure.unit is Unit.RATIO)
+        if not isinstance(figure, (Bar, Picture, ChangeIntervals, Waterfall))
+        and not (isinstance(figure, Series) and figure.unit is Unit.RATIO)
     )
     notes = tuple(note for note in section.notes if not _PERCENT.search(note))
     return replace(section, tables=tables, figures=figures, notes=notes, findings=())

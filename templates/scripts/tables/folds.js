@@ -4,7 +4,10 @@ import { link } from "../page/address.js";
 import { on } from "../page/bus.js";
 
 const folds = [...document.querySelectorAll("details.fold")];
-const idOf = (fold) => fold.parentElement.id;
+function idOf(fold) {
+  const place = [...fold.parentElement.querySelectorAll(":scope > .fold")].indexOf(fold);
+  return `${fold.parentElement.id}${place ? `.${place}` : ""}`;
+}
 let writing = false;
 let closed = null; // folds that were closed before printing
 

@@ -32,6 +32,7 @@ from tracekit.render import prose
 from tracekit.render.base import Renderer, RenderOptions
 from tracekit.render.figures import Chart, HeatMap, chart, color_of, heat_map
 from tracekit.render.page import shell
+from tracekit.render.page.change import ChangeBox, change_box, folded
 from tracekit.render.page.data import packed
 from tracekit.render.page.overview import overview
 from tracekit.render.page.pictures import drawn, has_steps, tables_of
@@ -130,12 +131,13 @@ class _Page:
     empty: list[tuple[str, str]] = field(default_factory=list)
     without: list[tuple[str, str]] = field(default_factory=list)
     data: TimelineData | None = None
+    change: ChangeBox | None = None
 
 
 def render(report: Report, options: RenderOptions) -> str:
     """Return the page. Raises: UsageError for an unknown unit of time."""
     data = packed(report)
-    page = _Page(report, LongNames(data.short))
+    page = _Page(report, LongNames(data.short), change=change_box(report, options))
     telling, _ = prose.nothing_to_show(report.sections)
     for number in in_order(report.sections):
         section = report.sections[number]
@@ -148,6 +150,7 @@ def render(report: Report, options: RenderOptions) -> str:
         version=report.version,
         facts=[(escape_controls(key), escape_controls(text)) for key, text in report.facts],
         bars=page.bars,
+        change=page.change,
         screen=None if report.headline is None else overview(report, report.headline, options, _marks(page.data)),
         parts=page.parts,
         data=data,
@@ -170,6 +173,7 @@ def _uses(page: _Page) -> frozenset[Use]:
         ("tables", tables),
         ("timeline", page.data is not None),
         ("flame", flames),
+        ("change", page.change is not None),
         ("heat", any(part.heat_maps for part in page.parts)),
         ("pictures", any(part.pictures for part in page.parts)),
         ("steps", any(has_steps(each) for part in page.parts for each in part.pictures)),
@@ -219,10 +223,10 @@ def _add(page: _Page, report: Report, number: int, options: RenderOptions, *, te
     curves = (curve(figure) for figure in section.figures if isinstance(figure, Curve))
     pictures = tuple(filter(None, (*curves, *found)))
     flames = tuple(_flame(figure) for figure in section.figures if isinstance(figure, Flame))
-    sheets = []
-    for place, table in enumerate(section.tables):
-        sheet_html = table_html(table, section.view, f"{number}.{place}", options.time_unit, page.names)
-        sheets.append((escape_controls(table.title), sheet_html))
+    sheets = tuple(
+        (escape_controls(table.title), _sheet(page, table, section.view, f"{number}.{place}", options.time_unit))
+        for place, table in enumerate(section.tables)
+    )
     mark_of = page.data.mark_of if page.data else {}
     claims = tuple(
         _claim(report, each, mark_of.get((section.view, row))) for row, each in enumerate(section.findings, 1)
@@ -241,11 +245,16 @@ def _add(page: _Page, report: Report, number: int, options: RenderOptions, *, te
             charts,
             pictures,
             flames,
-            tuple(sheets),
+            sheets,
             claims,
             notes,
         )
     )
+
+
+def _sheet(page: _Page, table: ReportTable, view: str, place: str, time_unit: str) -> str:
+    made = table_html(table, view, place, time_unit, page.names)
+    return folded(table, made) if page.change is not None else made
 
 
 def _claim(report: Report, finding: Finding, mark: int | None) -> Claim:
