@@ -19,7 +19,7 @@ from viewers import PageResult, chromium_page, one_browser
 
 from tracekit.model.display import UNKNOWN, escape_controls, shown_name
 from tracekit.model.report import Cell, Column, Evidence, Report, ReportTable, Section
-from tracekit.model.units import Unit, format_bytes, format_rate, format_ratio, four_digits
+from tracekit.model.units import Unit, format_bytes, format_rate, format_ratio, four_digits, four_digits_of
 from tracekit.render import RENDERERS
 from tracekit.render.base import RenderOptions
 from tracekit.render.page.tables import cell_link, table_html
@@ -111,7 +111,7 @@ def shown(column: Column, value: Cell, unit: str) -> str:
     texts = {
         Unit.NS: lambda: four_digits(int(value), unit), Unit.COUNT: lambda: f"{value:,}", Unit.ID: lambda: str(value),
         Unit.BYTES: lambda: format_bytes(int(value)), Unit.RATIO: lambda: format_ratio(value),
-        Unit.BYTES_PER_S: lambda: format_rate(value), Unit.NUMBER: lambda: f"{value:,}".removesuffix(".0"),
+        Unit.BYTES_PER_S: lambda: format_rate(value), Unit.NUMBER: lambda: four_digits_of(value),
     }  # fmt: skip
     return texts[column.unit]()
 
@@ -212,6 +212,9 @@ def test_the_script_shows_what_the_html_shows(tmp_path: Path) -> None:
             ),
             Column("b", "B", Unit.BYTES, [1152, -1152, 1280, 1023, 1 << 62, 104858, 107374182400, 0, 102400]),
             Column("n", "N", Unit.NUMBER, [1e16, 1e-5, 0.0001, 123456789.125, BIG + 1, -0.0, 5.0, 1.5e300, 1e15]),
+            Column(
+                "m", "M", Unit.NUMBER, [1.0625, 1.1875, -999.96, 1000.5, 1001.5, 66.6, 1.23456e-5, 0.12345678, 999.5]
+            ),
             Column("v", "V", Unit.BYTES_PER_S, [1.125, 1125.0, 1e15, 0.0, -1135.0, 1e-9, 999.999, 999.995, 4.85e9]),
             Column("t", "T", Unit.NS, [0, -1, 999, 10**6, -(10**9) - 1, 5, 6, 7, 8]),
         ),

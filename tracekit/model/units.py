@@ -22,6 +22,7 @@ __all__ = [
     "format_ratio",
     "format_span",
     "four_digits",
+    "four_digits_of",
     "percent",
     "rounded",
     "sentence_span",
@@ -155,6 +156,23 @@ def four_digits(ns: int, unit: str) -> str:
         digits, decimals = digits // 10, decimals - 1
     whole, fraction = divmod(digits, 10**decimals)
     return f"{'-' if ns < 0 else ''}{whole:,}" + (f".{fraction:0{decimals}d}" if decimals else "")
+
+
+def four_digits_of(value: float) -> str:
+    """Return a number with four significant digits where it has more, half to even. Whole digits stay.
+
+    >>> [four_digits_of(value) for value in (1234.5678, 66.6, 1.0625, 0.00001234567, 12345678)]
+    ['1,235', '66.6', '1.062', '1.235e-05', '12,345,678']
+    """
+    text = f"{value:,}".removesuffix(".0")
+    size = abs(value)
+    if isinstance(value, int) or not 0 < size < 1e15 or float(value).is_integer():
+        return text
+    exponent = int(f"{size:e}".partition("e")[2])
+    short = f"{value:.3e}" if exponent < -4 else f"{value:,.{max(3 - exponent, 0)}f}"
+    number, mark, power = short.partition("e")
+    short = (number.rstrip("0").rstrip(".") if "." in number else number) + mark + power
+    return min(text, short, key=len)
 
 
 def best_time_unit(largest_ns: int) -> str:

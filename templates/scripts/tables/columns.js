@@ -2,7 +2,7 @@
 
 import { el } from "../page/dom.js";
 import { count, exact } from "../page/texts.js";
-import { FORMATS, UNKNOWN, numberText, timeText } from "./texts.js";
+import { FORMATS, UNKNOWN, grouped, numberText, timeText } from "./texts.js";
 
 export const NO_NAME = "(no name)", BLANK_NAME = "(blank name)"; // as in Python
 
@@ -71,7 +71,7 @@ export function fullText(column, row) {
   if (column.unit === "ns") return exact(value);
   if (column.unit === "bytes") return `${count(value)} bytes`;
   if (column.unit === "ratio" || column.unit === "bytes/s") return `${numberText(value)}${column.unit === "ratio" ? " of 1" : " bytes/s"}`;
-  return column.shown(row);
+  return column.unit === "number" && typeof value !== "string" ? grouped(numberText(value)) : column.shown(row);
 }
 
 function compare(a, b) {

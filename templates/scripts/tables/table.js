@@ -329,8 +329,8 @@ export class Table {
 
   // What a number lacks behind its point: the cell gets it unseen, so that all points are below each other.
   tail(column, text) {
-    if (column.words || column.unit !== "ns" || text === UNKNOWN) return null;
-    const digits = (each) => (each.includes(".") ? each.length - each.indexOf(".") : 0);
+    if (column.words || !["ns", "number"].includes(column.unit) || text === UNKNOWN || text.includes("e")) return null;
+    const digits = (each) => (each.includes(".") && !each.includes("e") ? each.length - each.indexOf(".") : 0);
     column.digits ??= this.all.reduce((most, row) => Math.max(most, digits(column.inCell(row))), 0);
     return ".000000000".slice(digits(text), column.digits) || null;
   }

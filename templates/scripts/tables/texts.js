@@ -17,7 +17,7 @@ function fixed(value, digits) {
   return value < 0 ? `-${text}` : text;
 }
 
-function grouped(text) {
+export function grouped(text) {
   const [whole, ...rest] = text.split(".");
   return [count(whole), ...rest].join(".");
 }
@@ -70,12 +70,21 @@ export function numberText(value) {
   return value.toExponential().replace(/e([+-])(\d)$/, "e$10$2");
 }
 
+/** Four significant digits where a number has more, half to even. Whole digits stay. */
+function shortText(value) {
+  const [text, size] = [grouped(numberText(value)), Math.abs(Number(value))];
+  if (!size || size >= 1e15 || Number.isInteger(size)) return text;
+  const exponent = Number(size.toExponential().split("e")[1]);
+  const short = exponent < -4 ? numberText(Number(value.toExponential(3))) : fixed(value, Math.max(3 - exponent, 0)).replace(/(\.\d*?)0+$/, "$1").replace(/\.$/, "");
+  return grouped(short).length < text.length ? grouped(short) : text;
+}
+
 export const FORMATS = {
   count: (value) => count(value),
   bytes: bytesText,
   ratio: ratioText,
   "bytes/s": (value) => scaled(value, 1000, ["B/s", "kB/s", "MB/s", "GB/s", "TB/s"], () => 2),
-  number: (value) => grouped(numberText(value)),
+  number: shortText,
   id: (value) => String(value),
   text: (value) => String(value),
 };

@@ -10,10 +10,11 @@ import html
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import TypeGuard
 
 from tracekit.model.display import UNKNOWN, cell_texts, escaped, is_words, plural, shown_name, typical_time_unit
 from tracekit.model.report import Cell, Column, Evidence, Report, ReportTable
-from tracekit.model.units import Unit, four_digits
+from tracekit.model.units import Unit, four_digits, four_digits_of
 from tracekit.render.page.data import PROSE
 from tracekit.render.prose import levels
 
@@ -105,6 +106,8 @@ def _texts(column: Column, unit: str, names: LongNames) -> list[str]:
     values = column.values[:FIRST_ROWS]
     if column.unit is Unit.NS:
         return [UNKNOWN if value is None else four_digits(int(value), unit) for value in values]
+    if column.unit is Unit.NUMBER:
+        return [four_digits_of(value) if _is_finite(value) else UNKNOWN for value in values]
     texts = cell_texts(values, column.unit, unit)
     return [names.text(value, text) for value, text in zip(values, texts, strict=True)]
 
@@ -185,7 +188,7 @@ def _cells(column: Column, shown: Sequence[str], *, with_bars: bool) -> list[str
         return [f'<td class="t prose">{text}' for text in texts]
     if is_words(column.values, column.unit):
         return [f"<td class=t>{text}" for text in texts]
-    if column.unit is Unit.NS:
+    if column.unit in (Unit.NS, Unit.NUMBER):
         texts = _aligned(texts)
     whole = 1.0 if column.unit is Unit.RATIO else float(max(map(_size, column.values), default=0)) if with_bars else 0.0
     return [_with_bar(_size(value), whole, text) for value, text in zip(column.values, texts, strict=False)]
@@ -193,10 +196,11 @@ def _cells(column: Column, shown: Sequence[str], *, with_bars: bool) -> list[str
 
 def _aligned(texts: Sequence[str]) -> list[str]:
     """Return numbers with blanks as wide as digits behind them, so that their points are below each other."""
-    tails = [len(text) - text.find(".") if "." in text else 0 for text in texts]
+    plain = [text != UNKNOWN and "e" not in text for text in texts]
+    tails = [len(text) - text.find(".") if is_plain and "." in text else 0 for is_plain, text in zip(plain, texts)]
     most = max(tails, default=0)
     blanks = [_DIGIT * (most - tail) if tail else _POINT + _DIGIT * (most - 1) if most else "" for tail in tails]
-    return [text if text == UNKNOWN else text + blank for text, blank in zip(texts, blanks, strict=True)]
+    return [text + blank if is_plain else text for is_plain, text, blank in zip(plain, texts, blanks, strict=True)]
 
 
 def _row_heads(shown: Sequence[str], steps: Sequence[int]) -> list[str]:
@@ -206,7 +210,11 @@ def _row_heads(shown: Sequence[str], steps: Sequence[int]) -> list[str]:
 
 
 def _size(value: Cell) -> float:
-    return max(float(value), 0.0) if isinstance(value, (int, float)) and math.isfinite(value) else 0.0
+    return max(float(value), 0.0) if _is_finite(value) else 0.0
+
+
+def _is_finite(value: Cell) -> TypeGuard[int | float]:
+    return isinstance(value, (int, float)) and math.isfinite(value)
 
 
 def _with_bar(size: float, whole: float, text: str) -> str:
