@@ -788,7 +788,7 @@
   /** The cells of the finding whose events are marked, unless the address names a row. */
   function markOfLink() {
     const mark = link.get("mark");
-    if (mark !== null && !link.get("row")) markCells(document.querySelector(`[data-finding="${Number(mark)}"]`)?.closest("article"));
+    if (mark !== null && !link.get("row")) markCells(articleOf(document.querySelector(`[data-finding="${Number(mark)}"]`)));
   }
 
   let followed = null; // the marks of the row in the address: a timeline may come later than the tables
@@ -831,6 +831,8 @@
     return true;
   }
 
+  const articleOf = (it) => it && (it.closest("article") ?? document.getElementById(it.dataset.of));
+
   // The rows that a finding rests on: those of the links of its evidence.
   function markCells(finding) {
     const wanted = new Map();
@@ -859,7 +861,7 @@
     if (finding === undefined) visit({ view, row, ...place });
     else visit({ view: "timeline", row: null, ...place });
     jump(finding, view, row);
-    const article = finding === undefined ? document.getElementById(it.hash.slice(1)) : it.closest("article");
+    const article = finding === undefined ? document.getElementById(it.hash.slice(1)) : articleOf(it);
     markCells(article);
     if (finding !== undefined) {
       document.getElementById("tl")?.scrollIntoView({ block: "center" });

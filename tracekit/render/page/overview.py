@@ -39,9 +39,11 @@ WIDE = 9.0
 _LINK = 3.0
 """From this width on, in percent, a piece can be hit with a finger."""
 _WORDS = 4.5
+_SEEN, _OPEN = 0.1, 2.0
+"""From this width on, in percent, a piece is drawn, and a part shows its pieces."""
 MOST_STEPS = 120
 """Bars of step times: more steps share a bar, which shows the longest of them."""
-_NAMES = 8
+_NAMES = 6
 _NAME_WIDTH = 44
 _CAUSE_VIEWS = {
     "compute": ("kernel", "kernels"),
@@ -132,13 +134,11 @@ class StepBars:
 
 @dataclass(frozen=True, slots=True)
 class NameRow:
-    """A name with its measures. width: of its bar in percent of the largest, -1 for none. full: the whole name."""
+    """A name with its measures. width: of its bar in percent of the largest, -1 for none. title: the tooltip."""
 
     label: str
-    full: str
     cells: tuple[str, ...]
     width: float
-    color: str
     title: str
 
 
@@ -156,8 +156,8 @@ class NameTable:
 class Overview:
     """The first screen of a page.
 
-    words: those of the terminal. why: the reason for having no findings, "" where there are some. scale: what the bars
-    of the fixes are on the scale of. curve: of memory, where the trace is about it.
+    words: those of the terminal. fixes_aside: what the bars of the fixes are on the scale of. why: the reason for having
+    no findings, "" where there are some. pace: the times of the steps. curve: of memory, where the trace is about it.
     """
 
     words: Screen
@@ -166,8 +166,9 @@ class Overview:
     more_bars: tuple[BlockBar, ...]
     fixes: tuple[Fix, ...]
     fixes_aside: str
+    why_title: str
     why: str
-    steps: StepBars | None
+    pace: StepBars | None
     curve: CurveBox | None
     tables: tuple[NameTable, ...]
 
@@ -194,8 +195,9 @@ def overview(
         more_bars=tuple(bars[2:]),
         fixes=fixes,
         fixes_aside=_scale(headline, fixes),
+        why_title="Why no findings?",
         why=words.card_note,
-        steps=_step_bars(report, headline.step, unit),
+        pace=_step_bars(report, headline.step, unit),
         curve=_memory_curve(report, headline),
         tables=tuple(_table(each, unit) for each in shown_first(headline)[:2]),
     )
@@ -207,6 +209,7 @@ def _device_bar(bar: ShareBar, group: DeviceTime, anchors: set[str], unit: str) 
         view, _ = _CAUSE_VIEWS[part.name]
         link = view if view in anchors else "breakdown" if "breakdown" in anchors else ""
         pieces = tuple(_piece(each, part, group, anchors, link, unit) for each in part.pieces)
+        pieces = tuple(each for each in pieces if each.width >= _SEEN) if shown.width >= _OPEN else ()
         title = f"{shown.label}: {shown.percent} %, {shown.exact}"
         blocks.append(
             Block(
@@ -393,7 +396,8 @@ def _top_table(top: TopNames, unit: str) -> NameTable:
         share = "" if each.share is None else f"{share_text(each, top)} %"
         full = escape_controls(each.name)
         cells = (calls, span_text(each.ns, unit), share)
-        rows.append(NameRow(label, full, cells, 100 * each.ns / most, "", f"{full}: {each.ns:,} ns"))
+        exact = f"{each.ns:,} ns"
+        rows.append(NameRow(label, cells, 100 * each.ns / most, exact if label == full else f"{full}: {exact}"))
     device = top.view in ("kernel", "memory_manipulation")
     part = f", {escape_controls(top.part)}" if top.part else ""
     whole = _time(top.total_ns, unit)
@@ -423,6 +427,6 @@ def _quoted_table(quoted: QuotedTable) -> NameTable:
             if column.texts[row] != "-"
         )
         width = min(100 * values[row] / most, 100.0) if values and most > 0 and values[row] >= 0 else -1.0
-        rows.append(NameRow(label, names.texts[row], cells, width, "", f"{names.texts[row]}: {', '.join(cells)}"))
+        rows.append(NameRow(label, cells, width, "" if label == names.texts[row] else names.texts[row]))
     more = f"{len(labels):,} of {quoted.count:,}"
     return NameTable(escape_controls(quoted.title), more, quoted.view, tuple(rows))
