@@ -13,15 +13,30 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from tracekit.model.display import escape_controls, shown_name
-from tracekit.model.report import Bar, Column, Curve, Finding, Flame, Heat, Report, ReportTable, Section, Series
+from tracekit.model.report import (
+    Bar,
+    Column,
+    Curve,
+    Finding,
+    Flame,
+    Heat,
+    Picture,
+    Report,
+    ReportTable,
+    Section,
+    Series,
+)
 from tracekit.model.timeline import CriticalPath, Timeline
 from tracekit.model.units import Unit, format_bytes, format_span, percent, short_span
 from tracekit.render import prose
 from tracekit.render.base import Renderer, RenderOptions
-from tracekit.render.figures import Chart, CurveBox, HeatMap, chart, color_of, curve_box, heat_map
+from tracekit.render.figures import Chart, HeatMap, chart, color_of, heat_map
 from tracekit.render.page import shell
+from tracekit.render.page.change import ChangeBox, change_box, folded
 from tracekit.render.page.data import packed
 from tracekit.render.page.overview import overview
+from tracekit.render.page.pictures import drawn, has_steps, tables_of
+from tracekit.render.page.pictures.curve import curve
 from tracekit.render.page.shell import Use, sheet
 from tracekit.render.page.static_timeline import Still, still
 from tracekit.render.page.tables import cell_link, table_html
@@ -81,7 +96,7 @@ class Claim:
 
 @dataclass(frozen=True, slots=True)
 class PagePart:
-    """One section of the page. sheets: title and HTML."""
+    """One section of the page. pictures: HTML. sheets: title and HTML."""
 
     title: str
     anchor: str
@@ -89,7 +104,7 @@ class PagePart:
     drawings: tuple[Drawing, ...]
     heat_maps: tuple[HeatMap, ...]
     charts: tuple[Chart, ...]
-    curves: tuple[CurveBox, ...]
+    pictures: tuple[str, ...]
     flames: tuple[dict[str, object], ...]
     sheets: tuple[tuple[str, str], ...]
     claims: tuple[Claim, ...]
@@ -104,11 +119,12 @@ class _Page:
     empty: list[tuple[str, str]] = field(default_factory=list)
     without: list[tuple[str, str]] = field(default_factory=list)
     data: TimelineData | None = None
+    change: ChangeBox | None = None
 
 
 def render(report: Report, options: RenderOptions) -> str:
     """Return the page. Raises: UsageError for an unknown unit of time."""
-    page = _Page(report)
+    page = _Page(report, change=change_box(report, options))
     telling, _ = prose.nothing_to_show(report.sections)
     for number, section in enumerate(report.sections):
         _add(page, report, number, options, telling=any(section is each for each in telling))
@@ -120,6 +136,7 @@ def render(report: Report, options: RenderOptions) -> str:
         version=report.version,
         facts=[(escape_controls(key), escape_controls(text)) for key, text in report.facts],
         bars=page.bars,
+        change=page.change,
         screen=None if report.headline is None else overview(report, report.headline, options, _marks(page.data)),
         parts=page.parts,
         data=packed(report),
@@ -141,7 +158,10 @@ def _uses(page: _Page) -> frozenset[Use]:
         ("tables", tables),
         ("timeline", page.data is not None),
         ("flame", flames),
+        ("change", page.change is not None),
         ("heat", any(part.heat_maps for part in page.parts)),
+        ("pictures", any(part.pictures for part in page.parts)),
+        ("steps", any(has_steps(each) for part in page.parts for each in part.pictures)),
     ]
     return frozenset(use for use, shown in drawn if shown)
 
@@ -174,10 +194,12 @@ def _add(page: _Page, report: Report, number: int, options: RenderOptions, *, te
             drawings.append(Drawing(page.data, _summary(figure, page.data), has_host, still(figure)))
     heat_maps = tuple(heat_map(figure) for figure in section.figures if isinstance(figure, Heat))
     charts = tuple(chart(figure) for figure in section.figures if isinstance(figure, Series))
-    curves = tuple(curve_box(figure) for figure in section.figures if isinstance(figure, Curve))
+    found = (drawn(figure, tables_of(report)) for figure in section.figures if isinstance(figure, Picture))
+    curves = (curve(figure) for figure in section.figures if isinstance(figure, Curve))
+    pictures = tuple(filter(None, (*curves, *found)))
     flames = tuple(_flame(figure) for figure in section.figures if isinstance(figure, Flame))
     sheets = tuple(
-        (escape_controls(table.title), table_html(table, section.view, f"{number}.{place}", options.time_unit))
+        (escape_controls(table.title), _sheet(page, table, section.view, f"{number}.{place}", options.time_unit))
         for place, table in enumerate(section.tables)
     )
     mark_of = page.data.mark_of if page.data else {}
@@ -186,8 +208,13 @@ def _add(page: _Page, report: Report, number: int, options: RenderOptions, *, te
     )
     anchor = _anchor(page, section)
     page.parts.append(
-        PagePart(title, anchor, bars, tuple(drawings), heat_maps, charts, curves, flames, sheets, claims, notes)
+        PagePart(title, anchor, bars, tuple(drawings), heat_maps, charts, pictures, flames, sheets, claims, notes)
     )
+
+
+def _sheet(page: _Page, table: ReportTable, view: str, place: str, time_unit: str) -> str:
+    made = table_html(table, view, place, time_unit)
+    return folded(table, made) if page.change is not None else made
 
 
 def _claim(report: Report, finding: Finding, mark: int | None) -> Claim:
