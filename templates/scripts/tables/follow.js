@@ -63,6 +63,20 @@ on("pick", ({ name, from, show }) => {
   }
 });
 
+// The tables of a view show the rows with these words, where they have any; "" shows all rows.
+on("filter", ({ view, text }) => {
+  let seen = false;
+  for (const table of tables) {
+    if (table.view !== view) continue;
+    table.filterBy(table.filter.value = text);
+    if (!table.order.length) table.filterBy(table.filter.value = "");
+    table.keepLink("filter", table.filter.value);
+    if (seen || !table.filter.value) continue;
+    table.sheet.scrollIntoView({ block: "center" });
+    seen = true;
+  }
+});
+
 const isOf = (mark, view, row) => mark.view === view && (mark.row ?? 1) === Number(row);
 
 // The events of a finding on the timeline. number: of its mark; else its view and row.
