@@ -17,6 +17,7 @@ from views.tables import trace as trace_of
 import tracekit
 from tracekit.errors import TracekitError
 from tracekit.model.report import DeviceTime, Finding, Headline, Opening, StepTime, TimePart, TopName, TopNames
+from tracekit.model.trace import Trace
 from tracekit.model.units import format_bytes, sentence_span
 from tracekit.views.findings.findings import RULES as FINDING_RULES
 from tracekit.views.headline.opening import CAUSES, LONGEST, OpeningFacts, about, opening_of
@@ -38,11 +39,15 @@ FOLDERS = (
 MOST_BYTES = 1_500_000
 
 
-@functools.cache
-def headline_of(name: str) -> Headline:
-    found = tracekit.summary(read_sample(name)).headline
+def headline_of_trace(trace: Trace) -> Headline:
+    found = tracekit.summary(trace).headline
     assert found is not None
     return found
+
+
+@functools.cache
+def headline_of(name: str) -> Headline:
+    return headline_of_trace(read_sample(name))
 
 
 def shares_of(headline: Headline) -> Iterator[float]:
@@ -53,6 +58,8 @@ def shares_of(headline: Headline) -> Iterator[float]:
     yield from (each.share for each in headline.findings)
     for top in filter(None, (headline.top, headline.below)):
         yield from (each.share for each in top.names if each.share is not None)
+        for phase in ("Dataloader", "Forward", "Backward", "Optimization"):
+            yield sum(each.share or 0.0 for each in top.names if each.name.startswith(f"{phase}, "))
     for quoted in headline.quoted:
         for column in quoted.columns:
             known = [cell for cell in column.values if isinstance(cell, int | float)]
@@ -136,6 +143,13 @@ def test_the_sentence_of(name: str) -> None:
     opening = headline_of(name).opening
     assert opening is not None
     assert opening.sentence == GOLDEN[name]
+
+
+def test_a_phase_of_several_ranks_is_one() -> None:
+    ranks = [sample(f"recorder-log/rank{number}.jsonl") for number in (0, 1)]
+    opening = headline_of_trace(tracekit.read(ranks)).opening
+    assert opening is not None
+    assert opening.sentence == "Backward takes 50 % of each step."
 
 
 @pytest.mark.parametrize(

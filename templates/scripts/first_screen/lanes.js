@@ -120,7 +120,7 @@ on("timeline", async (timeline) => {
   const mount = document.getElementById("lanes"), { head } = timeline;
   if (!mount) return;
   await timeline.ready;
-  const steps = windows(head), every = (head.steps ?? []).length;
+  const steps = "whole" in mount.dataset ? [] : windows(head), every = (head.steps ?? []).length;
   const shown = steps.length ? steps : [[0, Math.max(head.span, 1), "the run"]];
   const last = shown[shown.length - 1];
   const lanes = chosen(timeline, shown[0][0], last[0] + last[1]);

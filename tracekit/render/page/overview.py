@@ -29,7 +29,7 @@ from tracekit.model.report import (
 from tracekit.model.units import Unit, percent, sentence_span
 from tracekit.render.base import RenderOptions
 from tracekit.render.cells import shown_columns
-from tracekit.render.figures import CurveBox, curve_box
+from tracekit.render.page.pictures.curve import curve
 from tracekit.render.screen import Screen, ShareBar, noun, screen, share_text, shown_first, span_text
 
 __all__ = ["Overview", "overview"]
@@ -52,6 +52,7 @@ _CAUSE_VIEWS = {
     "idle": ("idle", "gaps"),
 }
 _COUNTED = {"compute": "kernel", "exposed_comm": "collective", "exposed_copies": "operation", "idle": "gap"}
+_SHORT = {"exposed_comm": "communication", "exposed_copies": "copies"}
 _CONFIDENCE = {"high": "high confidence", "medium": "medium confidence", "low": "low confidence: it may be wrong"}
 
 
@@ -156,8 +157,9 @@ class NameTable:
 class Overview:
     """The first screen of a page.
 
-    words: those of the terminal. fixes_aside: what the bars of the fixes are on the scale of. why: the reason for having
-    no findings, "" where there are some. pace: the times of the steps. curve: of memory, where the trace is about it.
+    words: those of the terminal. fixes_aside: the scale of the bars of the fixes. why: the reason for having
+    no findings, "" where there are some. pace: the times of the steps. ahead: the steps of the host are not those of
+    the device. curve: of memory, where the trace is about it.
     """
 
     words: Screen
@@ -169,7 +171,8 @@ class Overview:
     why_title: str
     why: str
     pace: StepBars | None
-    curve: CurveBox | None
+    ahead: bool
+    curve: str
     tables: tuple[NameTable, ...]
 
 
@@ -198,6 +201,7 @@ def overview(
         why_title="Why no findings?",
         why=words.card_note,
         pace=_step_bars(report, headline.step, unit),
+        ahead=headline.step is not None and headline.step.host_ns is not None,
         curve=_memory_curve(report, headline),
         tables=tuple(_table(each, unit) for each in shown_first(headline)[:2]),
     )
@@ -214,7 +218,7 @@ def _device_bar(bar: ShareBar, group: DeviceTime, anchors: set[str], unit: str) 
         blocks.append(
             Block(
                 part.name,
-                shown.label,
+                _SHORT.get(part.name, shown.label) if shown.width >= WIDE else shown.label,
                 shown.percent,
                 shown.amount,
                 shown.color,
@@ -282,8 +286,8 @@ def _fix(
                 saving = (
                     f"up to {_time(round(each.share * step.median_ns), unit)} of {_time(step.median_ns, unit)} a step"
                 )
-            elif each.window_ns:
-                saving = f"{saving} of {_time(each.window_ns, unit)}"
+            else:
+                saving = f"{saving} of {_time(each.window_ns, unit)}" if each.window_ns else f"{saving} in all"
     part = f"; part of {escape_controls(each.part_of)}" if each.part_of else ""
     exact = f"{each.saving_ns:,} ns" + (f" of {each.window_ns:,} ns" if each.window_ns else "")
     return Fix(
@@ -366,19 +370,19 @@ def _step_bars(report: Report, step: StepTime | None, unit: str) -> StepBars | N
     )
 
 
-def _memory_curve(report: Report, headline: Headline) -> CurveBox | None:
-    """Return the curve of memory where the trace is about it."""
+def _memory_curve(report: Report, headline: Headline) -> str:
+    """Return the picture of memory over time where the trace is about it, "" elsewhere."""
     if headline.figure is None or headline.figure.unit is not Unit.BYTES:
-        return None
+        return ""
     return next(
         (
-            curve_box(each)
+            curve(each)
             for section in report.sections
             if section.view == "memory"
             for each in section.figures
             if isinstance(each, Curve)
         ),
-        None,
+        "",
     )
 
 

@@ -402,20 +402,31 @@ def _phases(facts: OpeningFacts) -> Opening | None:
     top = facts.headline.top
     if top is None or not top.of:
         return None
-    named = [each for each in top.names if each.name not in (OTHERS, STEP)]
-    share = named[0].share if named else None
-    if share is None:
+    shares = _shares_of_phases(top)
+    if not shares:
         return None
-    first, window = named[0], "the run" if top.of == "the run" else "each step"
-    what = "Loading data" if first.name == _LOADER else _short(first.name)
+    first = max(shares, key=lambda name: shares[name])
+    window = "the run" if top.of == "the run" else "each step"
+    what = "Loading data" if first == _LOADER else _short(first)
     step = facts.headline.step
     told = f"{sentence_span(step.median_ns)} a step. " if step is not None else ""
     loading = next((each for each in facts.findings if each.rule == "data loading"), None)
-    if loading is not None and first.name == _LOADER:
+    if loading is not None and first == _LOADER:
         told += "Faster loading shortens it: more workers, or the next batch while this one runs."
     else:
         told += f"This is time of the host: {facts.device} time is not known."
-    return Opening("phases", f"{what} takes {about(share)} of {window}.", told)
+    return Opening("phases", f"{what} takes {about(shares[first])} of {window}.", told)
+
+
+def _shares_of_phases(top: TopNames) -> dict[str, float]:
+    """Return the share of each phase, of all ranks together: "Forward, rank 1" is the phase Forward."""
+    shares: dict[str, float] = {}
+    for each in top.names:
+        phase, _, rank = each.name.partition(", ")
+        name = phase if rank and phase in {*PHASES.values(), OTHERS, STEP} else each.name
+        if name not in (OTHERS, STEP) and each.share is not None:
+            shares[name] = shares.get(name, 0.0) + each.share
+    return shares
 
 
 def _names(facts: OpeningFacts) -> Opening | None:
