@@ -191,8 +191,7 @@ def test_a_peak_of_memory_is_the_same_in_table_curve_track_and_first_screen(name
     table = tables["memory"]
     columns = (table.column(column).values for column in ("name", "type", "peak"))
     peaks = {(str(place), str(kind)): peak for place, kind, peak in zip(*columns, strict=True)}
-    for curve in sections["memory"].figures:
-        assert isinstance(curve, Curve)
+    for curve in (each for each in sections["memory"].figures if isinstance(each, Curve)):
         place = curve.title.removeprefix("Memory over time, ")
         for layer, values in zip(curve.layers, curve.values, strict=True):
             peak = peaks.get((place, layer))

@@ -7,25 +7,40 @@ makes the same bytes. Styles and scripts come from `shell`.
 from __future__ import annotations
 
 import re
+import typing
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from tracekit.model.display import escape_controls, shown_name
-from tracekit.model.report import Bar, Column, Curve, Finding, Flame, Heat, Report, ReportTable, Section, Series
+from tracekit.model.report import (
+    Bar,
+    Column,
+    Curve,
+    Finding,
+    Flame,
+    Heat,
+    Picture,
+    Report,
+    ReportTable,
+    Section,
+    Series,
+)
 from tracekit.model.timeline import CriticalPath, Timeline
 from tracekit.model.units import Unit, format_bytes, format_span, percent, short_span
 from tracekit.render import prose
 from tracekit.render.base import Renderer, RenderOptions
-from tracekit.render.figures import Chart, CurveBox, HeatMap, chart, color_of, curve_box, heat_map
+from tracekit.render.figures import Chart, HeatMap, chart, color_of, heat_map
 from tracekit.render.page import shell
 from tracekit.render.page.change import ChangeBox, change_box, folded
 from tracekit.render.page.data import packed
+from tracekit.render.page.overview import overview
+from tracekit.render.page.pictures import drawn, has_steps, tables_of
+from tracekit.render.page.pictures.curve import curve
 from tracekit.render.page.shell import Use, sheet
 from tracekit.render.page.static_timeline import Still, still
 from tracekit.render.page.tables import cell_link, table_html
 from tracekit.render.page.timeline import TimelineData, timeline_data
-from tracekit.render.screen import screen as words_of
 
 __all__ = ["RENDERER"]
 
@@ -81,7 +96,7 @@ class Claim:
 
 @dataclass(frozen=True, slots=True)
 class PagePart:
-    """One section of the page. sheets: title and HTML."""
+    """One section of the page. pictures: HTML. sheets: title and HTML."""
 
     title: str
     anchor: str
@@ -89,7 +104,7 @@ class PagePart:
     drawings: tuple[Drawing, ...]
     heat_maps: tuple[HeatMap, ...]
     charts: tuple[Chart, ...]
-    curves: tuple[CurveBox, ...]
+    pictures: tuple[str, ...]
     flames: tuple[dict[str, object], ...]
     sheets: tuple[tuple[str, str], ...]
     claims: tuple[Claim, ...]
@@ -122,7 +137,7 @@ def render(report: Report, options: RenderOptions) -> str:
         facts=[(escape_controls(key), escape_controls(text)) for key, text in report.facts],
         bars=page.bars,
         change=page.change,
-        screen=None if report.headline is None else words_of(report, report.headline, options.time_unit),
+        screen=None if report.headline is None else overview(report, report.headline, options, _marks(page.data)),
         parts=page.parts,
         data=packed(report),
         timeline=page.data,
@@ -145,6 +160,8 @@ def _uses(page: _Page) -> frozenset[Use]:
         ("flame", flames),
         ("change", page.change is not None),
         ("heat", any(part.heat_maps for part in page.parts)),
+        ("pictures", any(part.pictures for part in page.parts)),
+        ("steps", any(has_steps(each) for part in page.parts for each in part.pictures)),
     ]
     return frozenset(use for use, shown in drawn if shown)
 
@@ -177,7 +194,9 @@ def _add(page: _Page, report: Report, number: int, options: RenderOptions, *, te
             drawings.append(Drawing(page.data, _summary(figure, page.data), has_host, still(figure)))
     heat_maps = tuple(heat_map(figure) for figure in section.figures if isinstance(figure, Heat))
     charts = tuple(chart(figure) for figure in section.figures if isinstance(figure, Series))
-    curves = tuple(curve_box(figure) for figure in section.figures if isinstance(figure, Curve))
+    found = (drawn(figure, tables_of(report)) for figure in section.figures if isinstance(figure, Picture))
+    curves = (curve(figure) for figure in section.figures if isinstance(figure, Curve))
+    pictures = tuple(filter(None, (*curves, *found)))
     flames = tuple(_flame(figure) for figure in section.figures if isinstance(figure, Flame))
     sheets = tuple(
         (escape_controls(table.title), _sheet(page, table, section.view, f"{number}.{place}", options.time_unit))
@@ -189,7 +208,7 @@ def _add(page: _Page, report: Report, number: int, options: RenderOptions, *, te
     )
     anchor = _anchor(page, section)
     page.parts.append(
-        PagePart(title, anchor, bars, tuple(drawings), heat_maps, charts, curves, flames, sheets, claims, notes)
+        PagePart(title, anchor, bars, tuple(drawings), heat_maps, charts, pictures, flames, sheets, claims, notes)
     )
 
 
@@ -215,6 +234,14 @@ def _anchor(page: _Page, section: Section) -> str:
 
 def _findings(report: Report) -> list[tuple[str, int, Finding]]:
     return [(section.view, row, each) for section in report.sections for row, each in enumerate(section.findings, 1)]
+
+
+def _marks(data: TimelineData | None) -> dict[tuple[str, int], tuple[int, int]]:
+    """Return the number of the mark of each finding, and of its events, by view and row."""
+    if data is None:
+        return {}
+    heads = typing.cast("list[dict[str, int]]", data.head.get("marks", []))
+    return {key: (number, heads[number].get("all", heads[number]["n"])) for key, number in data.mark_of.items()}
 
 
 def _critical_paths(report: Report) -> list[CriticalPath]:

@@ -7,9 +7,13 @@ percentiles, and several runs in one file stay apart.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+from tracekit.model.picture import Picture
 from tracekit.model.schema import Kind
 from tracekit.views import specs
 from tracekit.views.named import NamedTable
+from tracekit.views.pictures import KERNEL_CLASS
 
 __all__ = ["TABLE", "VIEW"]
 
@@ -31,4 +35,9 @@ TABLE = NamedTable(
     ),
 )
 
-VIEW = TABLE.view()
+VIEW = replace(
+    TABLE.view(),
+    pictures=(
+        Picture("icicle", "Kernels by class and name", "kernel.kernels", ("total",), ("name",), by=KERNEL_CLASS),
+    ),
+)

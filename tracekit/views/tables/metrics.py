@@ -15,10 +15,11 @@ from math import isfinite
 
 from tracekit.index.sources import source_label, source_labels
 from tracekit.index.trace_index import TraceIndex
-from tracekit.model.report import Cell, Column, ReportTable, Section
+from tracekit.model.report import Cell, Column, Picture, ReportTable, Section
 from tracekit.model.units import Unit
 from tracekit.views import specs, tabulate
 from tracekit.views.base import View, ViewColumn, ViewOptions
+from tracekit.views.tables import roofline
 from tracekit.views.totals import TotalsRow, fields, in_file_order, totals_rows, with_all
 
 __all__ = ["VIEW"]
@@ -60,8 +61,33 @@ def compute(index: TraceIndex, options: ViewOptions) -> Section:
     # The place in the file is a block of its own for each row: ties by name must not tear a kernel's metrics apart.
     places: list[tuple[Cell, ...]] = [(place,) for place in range(len(rows))]
     table = tabulate.finish("metrics", _TITLE, columns, options, own_order="", blocks=places, top_each=False)
-    tables = (*_against_peak(rows, labels, options), table)
-    return Section(VIEW.name, _TITLE, tables, notes=tuple(tabulate.option_notes(options, table)))
+    peaks = _against_peak(rows, labels, options)
+    measured = _measured(rows)
+    kernels = roofline.kernels_of(measured)
+    tables = (*peaks, *([roofline.table_of(kernels)] if kernels else []), table)
+    notes = tuple(tabulate.option_notes(options, table))
+    return Section(VIEW.name, _TITLE, tables, (_roofline(kernels, measured),) if peaks else (), notes)
+
+
+def _measured(rows: list[MetricRow]) -> list[tuple[str, int, dict[str, float]]]:
+    """Return each kernel with its calls and the means of its metrics."""
+    kernels: dict[tuple[Cell, ...], dict[str, float]] = {}
+    firsts: dict[tuple[Cell, ...], MetricRow] = {}
+    for row in rows:
+        if row["value_avg"] is not None and isfinite(row["value_avg"]):
+            kernel = fields(row, _KERNEL)
+            firsts.setdefault(kernel, row)
+            kernels.setdefault(kernel, {}).setdefault(row["metric"], row["value_avg"])
+    return [(str(row["name"]), row["calls"] or 1, kernels[key]) for key, row in firsts.items()]
+
+
+def _roofline(kernels: list[roofline.RooflineKernel], measured: list[tuple[str, int, dict[str, float]]]) -> Picture:
+    """Return the picture of a roofline, or why there is none."""
+    if not kernels:
+        return Picture("roofline", "Roofline", "", (), remark=roofline.why_not(measured))
+    names = ("name", "precision")
+    source = roofline.ROOFS_FROM if any(each.peak_flops and each.peak_bytes for each in kernels) else ""
+    return Picture("roofline", "Roofline", "metrics.roofline", ("rate",), names, remark=source)
 
 
 def _places(rows: list[MetricRow], labels: dict[int, str]) -> list[Column]:
@@ -178,8 +204,50 @@ _SHOWS = (
     ViewColumn("compute", "Compute", Unit.RATIO, "The throughput of the SMs, of the peak."),
     ViewColumn("memory", "Memory", Unit.RATIO, "The throughput of caches and memory, of the peak."),
     ViewColumn("dram", "DRAM", Unit.RATIO, "The throughput of the device memory, of the peak."),
+    ViewColumn("precision", "Precision", Unit.TEXT, "The precision of the operations."),
+    ViewColumn("time", "Time", Unit.NS, "The time of all launches, one by one as ncu runs them."),
+    ViewColumn("flops", "FLOPs", Unit.NUMBER, "The floating-point operations of a launch, without tensor cores."),
+    ViewColumn("moved", "DRAM bytes", Unit.BYTES, "The bytes that a launch moved from and to the device memory."),
+    ViewColumn("intensity", "FLOP/byte", Unit.NUMBER, "FLOPs for each byte that was moved."),
+    ViewColumn("rate", "FLOP/s", Unit.NUMBER, "FLOPs of a launch, divided by its time."),
+    ViewColumn("peak_flops", "Peak FLOP/s", Unit.NUMBER, "The FLOP/s that the device can sustain at this clock."),
+    ViewColumn("peak_bytes", "Peak DRAM", Unit.BYTES_PER_S, "The bytes/s that the device memory can sustain."),
     ViewColumn("text", "As printed", Unit.TEXT, "The value as printed, where it is not a number."),
 )
 _SHOWN = specs.by_key(_SHOWS)
 
-VIEW = View(name="metrics", title=_TITLE, columns=frozenset(), kinds=frozenset(), compute=compute, shows=_SHOWS)
+_UNITS = {
+    "compute": "compute",
+    "memory": "memory",
+    "l1": "L1",
+    "l2": "L2",
+    "dram": "DRAM",
+}
+_SPEED_OF_LIGHT = (
+    *((metric, _UNITS[key]) for metric, key in _SHARES.items() if key in _UNITS),
+    ("l1tex__throughput.avg.pct_of_peak_sustained_active", "L1"),
+    ("L1/TEX Cache Throughput", "L1"),
+    ("lts__throughput.avg.pct_of_peak_sustained_elapsed", "L2"),
+    ("L2 Cache Throughput", "L2"),
+)
+"""Metrics in percent of the peak, and the unit of the device that each is of."""
+
+VIEW = View(
+    name="metrics",
+    title=_TITLE,
+    columns=frozenset(),
+    kinds=frozenset(),
+    compute=compute,
+    shows=_SHOWS,
+    pictures=(
+        Picture(
+            "grouped",
+            "Speed of light: throughput against the peak of the device",
+            "metrics.metrics",
+            ("avg",),
+            ("name", "rank", "run", "source"),
+            by="metric",
+            only=_SPEED_OF_LIGHT,
+        ),
+    ),
+)

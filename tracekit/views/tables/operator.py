@@ -25,7 +25,7 @@ from tracekit.index.sources import facts_by_source
 from tracekit.index.trace_index import TraceIndex, join
 from tracekit.model import arrow
 from tracekit.model.arrow import I64, pc
-from tracekit.model.report import Cell, Column, ReportTable, Section
+from tracekit.model.report import Cell, Column, Picture, ReportTable, Section
 from tracekit.model.schema import Kind
 from tracekit.model.units import Unit
 from tracekit.views import specs, tabulate
@@ -357,4 +357,7 @@ VIEW = View(
     compute=compute,
     define=of_ranges(_kinds, "operator", ("name",)),
     shows=_SHOWS,
+    pictures=(
+        Picture("icicle", "Device time by operator, then kernel", "operator.operators", ("device_self",), ("name",)),
+    ),
 )
