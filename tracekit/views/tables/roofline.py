@@ -109,7 +109,7 @@ def why_not(named: Sequence[tuple[str, int, Metrics]]) -> str:
         if not known
     ]
     of = f"the metrics have no {' and no '.join(lacks)}" if lacks else "no kernel has FLOPs, bytes and a duration"
-    return f"not drawn: {of} (ncu --set full, or --section SpeedOfLight_RooflineChart, records them)"
+    return f"not drawn: {of} (ncu --set roofline --page raw has them)"
 
 
 def table_of(kernels: Sequence[RooflineKernel]) -> ReportTable:
