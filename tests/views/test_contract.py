@@ -164,8 +164,12 @@ SOMETIMES = {spec.key for spec in (*specs.PLACED, *specs.THREADS, *specs.OWNER, 
 """Columns that tables have only where their rows would look alike."""
 BY_TIME = {"device_by_time", "device_self_by_time"}
 ELSEWHERE = {
-    "steps": {"said", "host_time"}, "model": {"device_total", "device_avg", "device_ratio", "device_by_time"},
-    "distributed": {"group"}, "operator": {"flops", *BY_TIME}, "user_defined": BY_TIME, "other": {"bytes"},
+    "steps": {"said", "host_time"}, "distributed": {"group"}, "operator": {"flops", *BY_TIME},
+    "modules": {"path", "allocated", "device_forward", "device_backward", "device_recompute", "device_ratio"},
+    "model": {
+        *("device_total", "device_avg", "device_ratio", "device_by_time", "device_events", "device_busy", "busy_ratio"),
+    },
+    "user_defined": BY_TIME, "other": {"bytes"},
     "theano": {"function_ratio", "ops_ratio"}, "torch": {"flop_rate"},
 }  # fmt: skip
 """Columns that no sample has, but the tests of the view do."""

@@ -20,7 +20,7 @@ from tracekit.comparison._change import (
     Change,
     VerdictLimits,
 )
-from tracekit.comparison._cut_runs import side_without_its_kernels, without_cut_runs
+from tracekit.comparison._cut_runs import why_no_verdict, without_cut_runs
 from tracekit.comparison._history import History, history_of
 from tracekit.comparison._inputs import LoadedRuns, LoadOptions, find_runs, load, unique_runs
 from tracekit.comparison._match import NameGroup, match
@@ -135,14 +135,15 @@ def _compared(
     groups = match(names[0], names[1], signed[0], signed[1], base[0].sequences, new[0].sequences)
     both = Sides(base, new, tuple(groups), by_step)
     changes = tuple(measure(both, parse_metric(text), limits) for text in METRICS)
-    cut = side_without_its_kernels(base, new)
-    main = None if both.incomplete or cut else _main(both, changes)
+    why = why_no_verdict(base, new)
+    main = None if both.incomplete or why else _main(both, changes)
     checked = tuple(check(rule, both, limits) for rule in rules)
-    if cut:
-        # Steps on the host say nothing about a side whose kernels are missing.
-        checked = tuple(CheckedRule(each.rule, UNKNOWN, cut, each.change) for each in checked)
+    if why:
+        # The steps of a part of a run say nothing about the run, nor do host steps without their kernels.
+        changes = tuple(replace(each, verdict=UNKNOWN, why=why) for each in changes)
+        checked = tuple(CheckedRule(each.rule, UNKNOWN, why, each.change) for each in checked)
     notes = [note for side in sides for note in side.notes]
-    return Comparison(both, changes, main, checked, trend, (*notes, *_notes(both, names)), limits, undecided=cut)
+    return Comparison(both, changes, main, checked, trend, (*notes, *_notes(both, names)), limits, undecided=why)
 
 
 def _main(sides: Sides, changes: Sequence[Change]) -> Change | None:

@@ -12,6 +12,7 @@ import numpy as np
 
 from tracekit import pipeline
 from tracekit.comparison._amount import Amount, Key
+from tracekit.comparison._cut_inputs import where_cut
 from tracekit.comparison._device_work import NO_NAME, DeviceWork, find_work
 from tracekit.comparison._signatures import Signature, signatures
 from tracekit.comparison._totals import device_totals, rows_of_totals, totals_by_section
@@ -20,7 +21,7 @@ from tracekit.index.trace_index import index_of
 from tracekit.model.arrow import F64, I64, Mask, take
 from tracekit.model.report import Cell, Section
 from tracekit.model.schema import DEVICE_WORK
-from tracekit.model.trace import Ledger, Trace
+from tracekit.model.trace import Ledger, Trace, all_ledgers
 from tracekit.views.base import ViewOptions
 from tracekit.views.steps.steps import StepTimes, step_times
 
@@ -51,6 +52,7 @@ class Profile:
     steps: shape (p,), ns: the time of each step after warm-up. Where all ranks have equally many steps, each value is
     the mean over the ranks. busy: the same for device time; None without device work. step_count, step_total: number
     and ns of the steps after warm-up, all ranks together. warm_up: the number of warm-up steps.
+    cut: how and where an input of it ends too early, "" if none does.
     ahead: whether steps are measured on the device, since the host runs ahead. host_step_total: ns of the host ranges.
     whole, steady: amounts by name, in the run and in steps after warm-up. by_step: steady by step. keys: all names.
     durations: (index into keys, ns) of all device work, only for a run without steps.
@@ -64,6 +66,7 @@ class Profile:
     formats: tuple[str, ...]
     ledgers: tuple[Ledger, ...]
     incomplete: tuple[str, ...]
+    cut: str
     ranks: tuple[int, ...]
     owners: int
     steps: F64
@@ -108,6 +111,7 @@ def profile_of(trace: Trace, label: str) -> Profile:
         formats=tuple(sorted({source.format for source in trace.run.sources})),
         ledgers=trace.ledgers,
         incomplete=trace.incomplete,
+        cut=where_cut(all_ledgers(trace.ledgers, trace.run)),
         ranks=tuple(sorted(rank for rank in ranks if rank is not None)),
         owners=len(counts),
         steps=_after_warm_up(steps, steps.durations.astype(np.float64), shared_steps),

@@ -8,14 +8,25 @@ from dataclasses import dataclass, replace
 from tracekit._version import __version__
 from tracekit.comparison._amount import Amount
 from tracekit.comparison._change import LEVEL, TOO_FEW_RUNS, UNKNOWN, Change, VerdictLimits
+from tracekit.comparison._first_screen import intervals_of, verdict_of, waterfall_of
 from tracekit.comparison._history import History, history_section
 from tracekit.comparison._match import NameGroup
 from tracekit.comparison._measure import Sides, measure_names, weights
 from tracekit.comparison._metrics import METRICS, ComparedMetric
-from tracekit.comparison._parts import ChangePart, ChangeParts, cut, device_parts, flame, split, step_parts
+from tracekit.comparison._parts import (
+    ChangePart,
+    ChangeParts,
+    cut,
+    device_parts,
+    flame,
+    named_groups,
+    split,
+    step_parts,
+)
 from tracekit.comparison._profile import Profile
 from tracekit.comparison._rules import CheckedRule, describe, describe_single, percent
 from tracekit.errors import Failure
+from tracekit.model.change import Waterfall
 from tracekit.model.report import Cell, Column, Report, ReportTable, Section, without_shares
 from tracekit.model.units import Unit, format_span
 
@@ -49,7 +60,7 @@ class Comparison:
     left_out: tuple[str, ...] = ()
     """A sentence for each run that lacks a kind of rows that its siblings have. It is in no figure."""
     undecided: str = ""
-    """Why there is no verdict, if a side lacks its kernels."""
+    """Why there is no verdict, if a side was cut or lacks its kernels."""
 
     @property
     def incomplete(self) -> tuple[str, ...]:
@@ -88,7 +99,8 @@ def report_of(comparison: Comparison, *, top: int = 0) -> Report:
     if comparison.history is not None:
         past = history_section(comparison.history)
         sections.append(past if comparison.sides is not None else replace(past, notes=(*past.notes, *comparison.notes)))
-    if lost := comparison.incomplete:
+    lost = comparison.incomplete or ((comparison.undecided,) if comparison.undecided else ())
+    if lost:
         sections = list(map(without_shares, sections))
     unique = tuple(dict.fromkeys(notes))
     return Report(title, __version__, tuple(facts), tuple(sections), tuple(ledgers), unique, lost)
@@ -121,14 +133,17 @@ def _side_text(runs: Sequence[Profile]) -> str:
 
 def _sections(comparison: Comparison, sides: Sides, top: int) -> list[Section]:
     per = "a step after warm-up" if sides.by_step else "a run"
-    out = [_verdict_section(comparison, sides)]
+    waterfall = waterfall_of(sides, comparison.main)
+    out = [_verdict_section(comparison, sides, waterfall)]
+    if waterfall is not None:
+        out.append(_waterfall_section(waterfall))
     if comparison.checked:
         out.append(Section("compare", "Rules", (_rules(comparison.checked),)))
     out.append(_metrics(comparison))
     if sides.by_step and any(run.steady for run in (*sides.base, *sides.new)):
         out.append(_step_section(sides, top))
     if sides.groups:
-        out.append(_device_section(sides, comparison.limits, top, per))
+        out.append(_device_section(comparison, sides, top, per))
     for kind in _HOST_WORDS:
         out += _host_sections(sides, top, per, kind)
     out += _total_sections(sides, top)
@@ -139,7 +154,31 @@ def _sections(comparison: Comparison, sides: Sides, top: int) -> list[Section]:
     return out
 
 
-def _verdict_section(comparison: Comparison, sides: Sides) -> Section:
+def _waterfall_section(whole: Waterfall) -> Section:
+    change = whole.new - whole.base
+    columns = (
+        Column("part", "Part", Unit.TEXT, [part.label for part in whole.parts], 0),
+        Column("only", "Only in", Unit.TEXT, [_ONLY_IN.get(part.how) for part in whole.parts], 2),
+        Column("base", "Base", Unit.NS, [part.base for part in whole.parts], 0),
+        Column("new", "New", Unit.NS, [part.new for part in whole.parts], 0),
+        Column("difference", "Difference", Unit.NS, [part.difference for part in whole.parts], 0),
+        Column(
+            "share",
+            "Of the change",
+            Unit.RATIO,
+            [part.difference / change if change else None for part in whole.parts],
+            3,
+        ),
+    )
+    notes = (f"parts of {whole.what}; the rows add up exactly",)
+    table = ReportTable("change_parts", whole.title, columns)
+    return Section("compare", whole.title, (table,), (whole,), notes)
+
+
+_ONLY_IN = {"new": "new", "gone": "base"}
+
+
+def _verdict_section(comparison: Comparison, sides: Sides, waterfall: Waterfall | None) -> Section:
     notes = list(comparison.notes)
     if comparison.history is not None and comparison.history.since:
         first = comparison.history.labels[comparison.history.since]
@@ -165,7 +204,9 @@ def _verdict_section(comparison: Comparison, sides: Sides) -> Section:
             4,
         ),
     )
-    return Section("compare", "Verdict", (ReportTable("verdict", "Verdict", columns),), notes=tuple(notes))
+    why = "Too many records are missing or could not be read." if comparison.incomplete else comparison.undecided
+    figures = (verdict_of(main, why, waterfall, comparison.limits), intervals_of(comparison.changes))
+    return Section("compare", "Verdict", (ReportTable("verdict", "Verdict", columns),), figures, tuple(notes))
 
 
 def _rules(checked: Sequence[CheckedRule]) -> ReportTable:
@@ -273,14 +314,17 @@ def _step_section(sides: Sides, top: int) -> Section:
     return Section("compare", "What the step is made of", (table,), notes=notes)
 
 
-def _device_section(sides: Sides, limits: VerdictLimits, top: int, per: str) -> Section:
+def _device_section(comparison: Comparison, sides: Sides, top: int, per: str) -> Section:
     whole = device_parts(sides)
+    limits = comparison.limits
     rows, _ = cut(whole, top)
     large = [
         part.group
         for part in whole.rows
         if part.group and part.group.base and part.group.new and part.base and _is_large(part, whole)
     ]
+    # What a cut side shows of a name decides nothing.
+    large = [] if comparison.undecided else large
     # Each interval may be wrong. All of them together are as sure as one (Bonferroni).
     level = 1 - (1 - LEVEL) / max(1, len(large))
     change_of_group = {
@@ -325,15 +369,6 @@ def _calls(sides: Sides, group: NameGroup | None) -> tuple[float | None, float |
     return out[0], out[1]
 
 
-def _named_groups(base: set[str], new: set[str], kind: str) -> list[NameGroup]:
-    groups = []
-    for name in sorted(base | new):
-        key = (kind, name)
-        how = "same" if name in base and name in new else "gone" if name in base else "new"
-        groups.append(NameGroup((key,) if name in base else (), (key,) if name in new else (), how))
-    return groups
-
-
 def _host_sections(sides: Sides, top: int, per: str, kind: str) -> list[Section]:
     def amounts(run: Profile) -> dict[tuple[str, str], int]:
         found = run.steady_host if sides.by_step else run.whole_host
@@ -342,7 +377,7 @@ def _host_sections(sides: Sides, top: int, per: str, kind: str) -> list[Section]
     base, new = ({key[1] for run in runs for key in amounts(run)} for runs in (sides.base, sides.new))
     if not (base or new):
         return []
-    whole = split(sides, _named_groups(base, new, kind), amounts, what=kind)
+    whole = split(sides, named_groups(base, new, kind), amounts, what=kind)
     rows, _ = cut(whole, top)
     title, what = _HOST_WORDS[kind]
     table = ReportTable(f"{kind}_parts", title, _part_columns(rows, whole))
@@ -363,7 +398,7 @@ def _total_sections(sides: Sides, top: int) -> list[Section]:
         def amounts(run: Profile, section: str = section) -> dict[tuple[str, str], int]:
             return {key: amount.total for key, amount in run.totals.items() if key[0] == section}
 
-        whole = split(plain, _named_groups(names[0], names[1], section), amounts)
+        whole = split(plain, named_groups(names[0], names[1], section), amounts)
         rows, _ = cut(whole, top)
         tables.append(ReportTable(f"totals_{number}", section, _part_columns(rows, whole)))
         notes.append(_adds_up(section, whole))

@@ -6,6 +6,7 @@ import math
 import re
 from collections.abc import Mapping, Sequence
 
+from tracekit.model.change import ChangeIntervals, ChangeVerdict, Waterfall
 from tracekit.model.display import escape_controls, plural
 from tracekit.model.report import (
     Bar,
@@ -149,7 +150,7 @@ def omitted_line(table: ReportTable) -> str:
 
 def figure_lines(figure: Figure) -> list[str]:
     """Return a figure in words: the parts of a bar, the size of a timeline or a series; tables have the rest."""
-    if isinstance(figure, (CriticalPath, Picture)):
+    if isinstance(figure, (CriticalPath, Picture, ChangeVerdict, ChangeIntervals, Waterfall)):
         return []
     if isinstance(figure, Series):
         return series_lines(figure)

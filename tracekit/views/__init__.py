@@ -18,6 +18,7 @@ _MODULES = {
     "device": "device.device",
     "benchmark": "steps.benchmark",
     "model": "tables.model",
+    "modules": "tables.modules",
     "distributed": "ranks.distributed",
     "operator": "tables.operator",
     "user_defined": "tables.user_defined",

@@ -7,6 +7,7 @@ makes the same bytes. Styles and scripts come from `shell`.
 from __future__ import annotations
 
 import re
+import typing
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -31,14 +32,15 @@ from tracekit.render import prose
 from tracekit.render.base import Renderer, RenderOptions
 from tracekit.render.figures import Chart, HeatMap, chart, color_of, heat_map
 from tracekit.render.page import shell
+from tracekit.render.page.change import ChangeBox, change_box, folded
 from tracekit.render.page.data import packed
+from tracekit.render.page.overview import overview
 from tracekit.render.page.pictures import drawn, has_steps, tables_of
 from tracekit.render.page.pictures.curve import curve
 from tracekit.render.page.shell import Use, sheet
 from tracekit.render.page.static_timeline import Still, still
 from tracekit.render.page.tables import cell_link, table_html
 from tracekit.render.page.timeline import TimelineData, timeline_data
-from tracekit.render.screen import screen as words_of
 
 __all__ = ["RENDERER"]
 
@@ -117,11 +119,12 @@ class _Page:
     empty: list[tuple[str, str]] = field(default_factory=list)
     without: list[tuple[str, str]] = field(default_factory=list)
     data: TimelineData | None = None
+    change: ChangeBox | None = None
 
 
 def render(report: Report, options: RenderOptions) -> str:
     """Return the page. Raises: UsageError for an unknown unit of time."""
-    page = _Page(report)
+    page = _Page(report, change=change_box(report, options))
     telling, _ = prose.nothing_to_show(report.sections)
     for number, section in enumerate(report.sections):
         _add(page, report, number, options, telling=any(section is each for each in telling))
@@ -133,7 +136,8 @@ def render(report: Report, options: RenderOptions) -> str:
         version=report.version,
         facts=[(escape_controls(key), escape_controls(text)) for key, text in report.facts],
         bars=page.bars,
-        screen=None if report.headline is None else words_of(report, report.headline, options.time_unit),
+        change=page.change,
+        screen=None if report.headline is None else overview(report, report.headline, options, _marks(page.data)),
         parts=page.parts,
         data=packed(report),
         timeline=page.data,
@@ -154,6 +158,7 @@ def _uses(page: _Page) -> frozenset[Use]:
         ("tables", tables),
         ("timeline", page.data is not None),
         ("flame", flames),
+        ("change", page.change is not None),
         ("heat", any(part.heat_maps for part in page.parts)),
         ("pictures", any(part.pictures for part in page.parts)),
         ("steps", any(has_steps(each) for part in page.parts for each in part.pictures)),
@@ -194,7 +199,7 @@ def _add(page: _Page, report: Report, number: int, options: RenderOptions, *, te
     pictures = tuple(filter(None, (*curves, *found)))
     flames = tuple(_flame(figure) for figure in section.figures if isinstance(figure, Flame))
     sheets = tuple(
-        (escape_controls(table.title), table_html(table, section.view, f"{number}.{place}", options.time_unit))
+        (escape_controls(table.title), _sheet(page, table, section.view, f"{number}.{place}", options.time_unit))
         for place, table in enumerate(section.tables)
     )
     mark_of = page.data.mark_of if page.data else {}
@@ -205,6 +210,11 @@ def _add(page: _Page, report: Report, number: int, options: RenderOptions, *, te
     page.parts.append(
         PagePart(title, anchor, bars, tuple(drawings), heat_maps, charts, pictures, flames, sheets, claims, notes)
     )
+
+
+def _sheet(page: _Page, table: ReportTable, view: str, place: str, time_unit: str) -> str:
+    made = table_html(table, view, place, time_unit)
+    return folded(table, made) if page.change is not None else made
 
 
 def _claim(report: Report, finding: Finding, mark: int | None) -> Claim:
@@ -224,6 +234,14 @@ def _anchor(page: _Page, section: Section) -> str:
 
 def _findings(report: Report) -> list[tuple[str, int, Finding]]:
     return [(section.view, row, each) for section in report.sections for row, each in enumerate(section.findings, 1)]
+
+
+def _marks(data: TimelineData | None) -> dict[tuple[str, int], tuple[int, int]]:
+    """Return the number of the mark of each finding, and of its events, by view and row."""
+    if data is None:
+        return {}
+    heads = typing.cast("list[dict[str, int]]", data.head.get("marks", []))
+    return {key: (number, heads[number].get("all", heads[number]["n"])) for key, number in data.mark_of.items()}
 
 
 def _critical_paths(report: Report) -> list[CriticalPath]:
