@@ -11,6 +11,7 @@ from support import read_sample
 
 from tracekit import pipeline
 from tracekit.model.report import Picture, Report
+from tracekit.views import VIEWS
 
 OPERATIONS = "smsp__sass_thread_inst_executed_op_{}_pred_on.sum"
 COUNTED = {
@@ -79,6 +80,16 @@ def test_flops_bytes_and_time_make_the_table_and_the_points(tmp_path: Path) -> N
     assert spots[1][1] == spots[2][1] < spots[0][1]
     tops = {each.get("cx"): float(each.get("cy", "0")) for each in tree.iter("circle")}
     assert all(y >= spots[1][1] for y in tops.values())
+
+
+def test_each_precision_is_a_row_and_all_columns_are_declared(tmp_path: Path) -> None:
+    doubles = {name.replace("_op_f", "_op_d"): values for name, values in (COUNTED | ROOFS).items()}
+    found = report(tmp_path, COUNTED | ROOFS | doubles)
+    (table,) = (each for each in found.section("metrics").tables if each.name == "roofline")
+    assert list(table.column("precision").values) == ["FP32", "FP64"] * 3
+    declared = {(spec.key, spec.unit) for spec in VIEWS["metrics"].shows}
+    assert {(column.name, column.unit) for column in table.columns} <= declared
+    assert "gemm(float *) · FP64: 1,701 FLOP/byte" in picture_of(found)[1]
 
 
 def test_rates_by_cycle_are_flops_too(tmp_path: Path) -> None:

@@ -64,7 +64,8 @@ def compute(index: TraceIndex, options: ViewOptions) -> Section:
     peaks = _against_peak(rows, labels, options)
     measured = _measured(rows)
     kernels = roofline.kernels_of(measured)
-    tables = (*peaks, *([roofline.table_of(kernels)] if kernels else []), table)
+    roofs = [_kernel_table("roofline", "Roofline", roofline.columns_of(kernels), options)] if kernels else []
+    tables = (*peaks, *roofs, table)
     notes = tuple(tabulate.option_notes(options, table))
     return Section(VIEW.name, _TITLE, tables, (_roofline(kernels, measured),) if peaks else (), notes)
 
@@ -118,9 +119,13 @@ def _against_peak(rows: list[MetricRow], labels: dict[int, str], options: ViewOp
         *(_SHOWN[key].column([found.get(key) for found in shares.values()]) for key in dict.fromkeys(_SHARES.values())),
         *(column for column in _places(list(firsts.values()), labels) if len(set(column.values)) > 1),
     ]
-    blocks: list[tuple[Cell, ...]] = [(place,) for place in range(len(firsts))]
-    title = "Against the peak of the device"
-    return [tabulate.finish("peak", title, columns, options, own_order="", blocks=blocks, top_each=False)]
+    return [_kernel_table("peak", "Against the peak of the device", columns, options)]
+
+
+def _kernel_table(name: str, title: str, columns: list[Column], options: ViewOptions) -> ReportTable:
+    """Return a table with a row for each kernel, in the order of the file."""
+    blocks: list[tuple[Cell, ...]] = [(place,) for place in range(len(columns[0].values))]
+    return tabulate.finish(name, title, columns, options, own_order="", blocks=blocks, top_each=False)
 
 
 def _counted(index: TraceIndex) -> list[MetricRow]:

@@ -12,10 +12,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from tracekit.model.report import Cell, Column, ReportTable
+from tracekit.model.report import Cell, Column
 from tracekit.model.units import Unit
 
-__all__ = ["ROOFS_FROM", "RooflineKernel", "kernels_of", "table_of", "why_not"]
+__all__ = ["ROOFS_FROM", "RooflineKernel", "columns_of", "kernels_of", "why_not"]
 
 ROOFS_FROM = "peaks as ncu measured them, at the clock of the launches"
 _UNITS = ("smsp__", "sm__")
@@ -112,10 +112,10 @@ def why_not(named: Sequence[tuple[str, int, Metrics]]) -> str:
     return f"not drawn: {of} (ncu --set roofline --page raw has them)"
 
 
-def table_of(kernels: Sequence[RooflineKernel]) -> ReportTable:
-    """Return the table of a roofline."""
+def columns_of(kernels: Sequence[RooflineKernel]) -> list[Column]:
+    """Return the columns of the table of a roofline."""
     several = len({each.precision for each in kernels}) > 1
-    columns = [
+    return [
         Column("name", "Kernel", Unit.TEXT, [each.name for each in kernels], 0),
         *([Column("precision", "Precision", Unit.TEXT, [e.precision for e in kernels], 1)] if several else []),
         Column("calls", "Calls", Unit.COUNT, [each.calls for each in kernels], 3),
@@ -127,7 +127,6 @@ def table_of(kernels: Sequence[RooflineKernel]) -> ReportTable:
         *_known("peak_flops", "Peak FLOP/s", Unit.NUMBER, [each.peak_flops for each in kernels]),
         *_known("peak_bytes", "Peak DRAM", Unit.BYTES_PER_S, [each.peak_bytes for each in kernels]),
     ]
-    return ReportTable("roofline", "Roofline", tuple(columns))
 
 
 def _known(name: str, title: str, unit: Unit, values: Sequence[Cell]) -> list[Column]:
