@@ -461,7 +461,7 @@ def test_a_chosen_name_shows_its_durations_where_the_page_has_its_events(tmp_pat
             images: [...panel.querySelectorAll('svg')].map((image) => image.getAttribute('aria-label').slice(0, 9)),
             bars: [...panel.querySelectorAll('svg')].map((image) => image.querySelectorAll('rect').length),
             first: panel.querySelector('rect').textContent, lines: panel.querySelectorAll('line').length,
-            marks: [...panel.querySelector('.scale').children].map((each) => each.textContent) };
+            marks: [...panel.querySelector('.labels').children].map((each) => each.textContent) };
         panel.querySelectorAll('svg')[1].querySelector('rect').dispatchEvent(new Event('click'));
         rows()[2].cells[0].click();
         found.closed = panel.hidden;

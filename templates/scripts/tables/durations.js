@@ -47,7 +47,7 @@ function histogram(sorted) {
 
 /** A line of texts at places of a width, each within it. */
 const scale = (texts) => {
-  const line = el("div", { class: "scale" });
+  const line = el("div", { class: "labels" });
   for (const { at, text, title } of texts) {
     const made = el("span", { title }, text);
     made.style.left = `${100 * at}%`;
