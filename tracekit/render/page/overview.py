@@ -29,7 +29,7 @@ from tracekit.model.report import (
 from tracekit.model.units import Unit, percent, sentence_span
 from tracekit.render.base import RenderOptions
 from tracekit.render.cells import shown_columns
-from tracekit.render.figures import CurveBox, curve_box
+from tracekit.render.page.pictures.curve import curve
 from tracekit.render.screen import Screen, ShareBar, noun, screen, share_text, shown_first, span_text
 
 __all__ = ["Overview", "overview"]
@@ -157,7 +157,8 @@ class Overview:
     """The first screen of a page.
 
     words: those of the terminal. why: the reason for having no findings, "" where there are some. scale: what the bars
-    of the fixes are on the scale of. curve: of memory, where the trace is about it.
+    of the fixes are on the scale of. curve: of memory, as HTML, where the trace is about
+    it.
     """
 
     words: Screen
@@ -168,7 +169,7 @@ class Overview:
     fixes_aside: str
     why: str
     steps: StepBars | None
-    curve: CurveBox | None
+    curve: str
     tables: tuple[NameTable, ...]
 
 
@@ -363,19 +364,19 @@ def _step_bars(report: Report, step: StepTime | None, unit: str) -> StepBars | N
     )
 
 
-def _memory_curve(report: Report, headline: Headline) -> CurveBox | None:
-    """Return the curve of memory where the trace is about it."""
+def _memory_curve(report: Report, headline: Headline) -> str:
+    """Return the curve of memory, as HTML, where the trace is about it."""
     if headline.figure is None or headline.figure.unit is not Unit.BYTES:
-        return None
+        return ""
     return next(
         (
-            curve_box(each)
+            curve(each)
             for section in report.sections
             if section.view == "memory"
             for each in section.figures
             if isinstance(each, Curve)
         ),
-        None,
+        "",
     )
 
 
