@@ -169,6 +169,7 @@ ELSEWHERE = {
     "model": {
         *("device_total", "device_avg", "device_ratio", "device_by_time", "device_events", "device_busy", "busy_ratio"),
     },
+    "metrics": {"precision", "time", "flops", "moved", "intensity", "rate", "peak_flops", "peak_bytes"},
     "user_defined": BY_TIME, "other": {"bytes"},
     "theano": {"function_ratio", "ops_ratio"}, "torch": {"flop_rate"},
 }  # fmt: skip
