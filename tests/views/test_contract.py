@@ -165,6 +165,10 @@ SOMETIMES = {spec.key for spec in (*specs.PLACED, *specs.THREADS, *specs.OWNER, 
 BY_TIME = {"device_by_time", "device_self_by_time"}
 ELSEWHERE = {
     "steps": {"said", "host_time"}, "distributed": {"group"}, "operator": {"flops", *BY_TIME},
+    "graphs": {
+        *("name", "source", "calls", "nodes", "device_events", "device_total", "device_ratio", "attributed"),
+        *("attributed_ratio", "how"),
+    },
     "modules": {"path", "allocated", "device_forward", "device_backward", "device_recompute", "device_ratio"},
     "model": {
         *("device_total", "device_avg", "device_ratio", "device_by_time", "device_events", "device_busy", "busy_ratio"),
