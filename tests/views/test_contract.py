@@ -166,6 +166,10 @@ BY_TIME = {"device_by_time", "device_self_by_time"}
 WORK = {spec.key for spec in work_columns.SHOWS}
 ELSEWHERE = {
     "steps": {"said", "host_time"}, "distributed": {"group"}, "operator": {"known", *WORK, *BY_TIME}, "kernel": WORK,
+    "graphs": {
+        *("name", "source", "calls", "nodes", "device_events", "device_total", "device_ratio", "attributed"),
+        *("attributed_ratio", "how"),
+    },
     "modules": {"path", "allocated", "device_forward", "device_backward", "device_recompute", "device_ratio"},
     "model": {
         *("device_total", "device_avg", "device_ratio", "device_by_time", "device_events", "device_busy", "busy_ratio"),

@@ -21,6 +21,7 @@ _MODULES = {
     "modules": "tables.modules",
     "distributed": "ranks.distributed",
     "operator": "tables.operator",
+    "graphs": "tables.graphs",
     "user_defined": "tables.user_defined",
     "breakdown": "device.breakdown",
     "idle": "device.idle",
