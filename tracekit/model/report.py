@@ -24,7 +24,9 @@ from typing import TYPE_CHECKING, Literal
 
 from tracekit.model import display
 from tracekit.model.arrow import Rows
+from tracekit.model.change import ChangeIntervals, ChangeVerdict, Waterfall
 from tracekit.model.display import Value, encodable, escape_controls, html_facts, plural, shortened
+from tracekit.model.picture import Picture as Picture
 from tracekit.model.timeline import CriticalPath as CriticalPath
 from tracekit.model.timeline import Timeline
 from tracekit.model.units import Unit, format_ratio, format_span
@@ -49,6 +51,8 @@ __all__ = [
     "Headline",
     "Heat",
     "LeadFigure",
+    "Opening",
+    "Picture",
     "QuotedTable",
     "Report",
     "ReportTable",
@@ -58,6 +62,7 @@ __all__ = [
     "StepTime",
     "TextForm",
     "TimePart",
+    "TimePiece",
     "TopName",
     "TopNames",
     "first_rows",
@@ -173,11 +178,39 @@ class StepTime:
 
 
 @dataclass(frozen=True, slots=True)
+class Opening:
+    """The first words of a report. sentence: what is the matter, or that nothing is; meaning: what follows from it.
+
+    rule: the name of the rule that made them: that of a finding, or of what the input has.
+    """
+
+    rule: str
+    sentence: str
+    meaning: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class TimePiece:
+    """A piece of a part of device time: a class of kernels, a collective, a copy, or idle time of one cause.
+
+    name: "" for all smaller pieces together, which are `others` names of at most `most_ns` each. count: of the kernels,
+    copies or gaps that take some of the window. view: that has a row of this name, "" for none.
+    """
+
+    name: str
+    ns: int
+    count: int
+    view: str = ""
+    others: int = 0
+    most_ns: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class TimePart:
     """One part of the time of some devices: "compute", "exposed_comm", "exposed_copies" or "idle".
 
     ns: of all devices together. low, middle, high: the least, the median (nearest rank) and the greatest share of a
-    device's own window, 0..1.
+    device's own window, 0..1. pieces: add up to `ns`, the largest first; () where they are not known.
     """
 
     name: str
@@ -185,6 +218,7 @@ class TimePart:
     low: float
     middle: float
     high: float
+    pieces: tuple[TimePiece, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -295,6 +329,7 @@ class QuotedTable:
 class Headline:
     """The figures of the first screen. What is not known is None or empty, and a note has the reason.
 
+    opening: the sentence that says what is the matter.
     step: None without steps. run_ns: first start to last end of the events. devices: a bar each. figure, quoted: the
     first figure of a trace that is about something else than time, and the first rows of its tables, such as memory
     that is held. top: the names that say most about this trace; below: the next most telling names, such as operators
@@ -302,6 +337,7 @@ class Headline:
     that could not be read.
     """
 
+    opening: Opening | None = None
     step: StepTime | None = None
     run_ns: int | None = None
     run_note: str = ""
@@ -461,7 +497,19 @@ class Curve:
         return f"curve {escape_controls(self.title)} ({self.unit}), {plural(len(self.layers), 'total')}"
 
 
-Figure = Timeline | Bar | Series | Flame | Heat | Curve | CriticalPath
+Figure = (
+    Timeline
+    | Bar
+    | Series
+    | Flame
+    | Heat
+    | Curve
+    | CriticalPath
+    | Picture
+    | ChangeVerdict
+    | ChangeIntervals
+    | Waterfall
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -482,14 +530,18 @@ class Section:
         lines += [
             f"finding {escape_controls(finding.rule)}: {escape_controls(finding.claim)}" for finding in self.findings
         ]
-        lines += map(repr, self.figures)
+        lines += map(repr, self._figures())
         return "\n".join(_one_screen([*lines, *(f"note: {escape_controls(note)}" for note in self.notes)]))
 
     def _repr_html_(self) -> str:
         parts = [f"<h4>{display.escaped(self.title)}</h4>", *map(_table_html, self.tables)]
         parts += [finding._repr_html_() for finding in self.findings]
-        parts += [f"<p>{display.escaped(text)}</p>" for text in (*map(repr, self.figures), *self.notes)]
+        parts += [f"<p>{display.escaped(text)}</p>" for text in (*map(repr, self._figures()), *self.notes)]
         return "".join(parts)
+
+    def _figures(self) -> Iterator[Figure]:
+        """Yield the figures that have numbers which are not in the tables."""
+        return (figure for figure in self.figures if not isinstance(figure, Picture))
 
     def to_pandas(self, table: str = "") -> pandas.DataFrame:
         """Return the table of that name, or the first one, as a DataFrame; an empty one when the view has no table.
@@ -595,7 +647,8 @@ def without_shares(section: Section) -> Section:
     figures = tuple(
         replace(figure, utilization=()) if isinstance(figure, Timeline) else figure
         for figure in section.figures
-        if not isinstance(figure, Bar) and not (isinstance(figure, Series) and figure.unit is Unit.RATIO)
+        if not isinstance(figure, (Bar, Picture, ChangeIntervals, Waterfall))
+        and not (isinstance(figure, Series) and figure.unit is Unit.RATIO)
     )
     notes = tuple(note for note in section.notes if not _PERCENT.search(note))
     return replace(section, tables=tables, figures=figures, notes=notes, findings=())

@@ -42,15 +42,16 @@ from tracekit.index.kernel_classes import communicates
 from tracekit.index.trace_index import TraceIndex, join
 from tracekit.model.arrow import I64, Mask
 from tracekit.model.display import plural
-from tracekit.model.report import Bar, Cell, Column, ReportTable, Section
+from tracekit.model.report import Bar, Cell, Column, Picture, ReportTable, Section
 from tracekit.model.schema import DEVICE_WORK, Kind
 from tracekit.model.units import Unit
 from tracekit.views import specs, tabulate, totals
 from tracekit.views.base import Quantity, View, ViewColumn, ViewOptions
+from tracekit.views.pictures import DEVICE_NAMES
 from tracekit.views.quantities import ratio
 from tracekit.views.tabulate import shares_of
 
-__all__ = ["VIEW", "DeviceParts", "Parts", "device_parts"]
+__all__ = ["VIEW", "DeviceParts", "Parts", "all_work", "device_parts", "steps_of_devices"]
 
 # The time of each device in parts: compute, exposed communication, exposed copies, idle; of its span and of steps.
 #
@@ -124,19 +125,30 @@ def device_parts(index: TraceIndex) -> tuple[DeviceParts, ...]:
 
     Steps of several processes on one device may overlap: their union is one window here.
     """
-    devices = _devices.find(index)
-    work = all_work(index)
-    steps = step_windows.host_steps(index, devices.places)
-    launched = launches.launches_of(index, devices.rows)
+    work, windows = all_work(index), steps_of_devices(index)
     parts = []
     for number, (device, whole, active) in enumerate(_whole(work)):
-        windows = step_windows.windows_on(devices, device, steps, launched)
-        together = None
-        if windows:
-            edges = merge(np.concatenate([w.begins for w in windows]), np.concatenate([w.ends for w in windows]))
-            together = work.of(number).parts(*edges).together() if length(edges) else None
+        edges = windows[number]
+        together = work.of(number).parts(*edges).together() if edges is not None else None
         parts.append(DeviceParts(device, whole, together, active, int(whole.span[0] - whole.idle[0])))
     return tuple(parts)
+
+
+@join
+def steps_of_devices(index: TraceIndex) -> tuple[Ranges | None, ...]:
+    """Return the windows of the steps on each device, merged; None for a device without steps."""
+    devices = _devices.find(index)
+    steps = step_windows.host_steps(index, devices.places)
+    launched = launches.launches_of(index, devices.rows)
+    found: list[Ranges | None] = []
+    for device in devices.devices:
+        windows = step_windows.windows_on(devices, device, steps, launched)
+        if not windows:
+            found.append(None)
+            continue
+        edges = merge(np.concatenate([w.begins for w in windows]), np.concatenate([w.ends for w in windows]))
+        found.append(edges if length(edges) else None)
+    return tuple(found)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -461,4 +473,21 @@ VIEW = View(
     compute=compute,
     define=_define,
     shows=_SHOWS,
+    pictures=(
+        Picture(
+            "stack",
+            "Communication of each step: hidden by compute, and exposed",
+            "breakdown.steps",
+            ("overlap", "exposed_comm"),
+            DEVICE_NAMES,
+            "step",
+        ),
+        Picture(
+            "bars",
+            "Communication: hidden by compute, and exposed",
+            "breakdown.devices",
+            ("overlap", "exposed_comm"),
+            DEVICE_NAMES,
+        ),
+    ),
 )

@@ -34,13 +34,14 @@ from tracekit.index.devices import Devices, since_origin
 from tracekit.index.gaps import CAUSES, THREAD, Gaps, find_gaps, keys_of, times_of
 from tracekit.index.trace_index import TraceIndex
 from tracekit.model.arrow import I64
-from tracekit.model.report import Bar, Cell, Column, ReportTable, Section
+from tracekit.model.report import Bar, Cell, Column, Picture, ReportTable, Section
 from tracekit.model.schema import API_CALLS, DEVICE_WORK, HOST_RANGES, USER_RANGES, Kind
 from tracekit.model.units import Unit
 from tracekit.views import specs, tabulate, totals
 from tracekit.views.base import View, ViewColumn, ViewOptions
+from tracekit.views.pictures import DEVICE_NAMES
 
-__all__ = ["MOST_GAPS", "VIEW"]
+__all__ = ["MOST_GAPS", "VIEW", "host_ranges"]
 
 MOST_GAPS = 200
 """Number of rows in the table of the largest gaps, unless --top asks for more."""
@@ -65,7 +66,7 @@ def compute(index: TraceIndex, options: ViewOptions) -> Section:
     ]
     if not gaps.starts.size:
         return Section(VIEW.name, _TITLE, notes=("no device was idle: there is no gap", *more))
-    host = _running(index, gaps, HOST_RANGES)
+    host = host_ranges(index, gaps)
     largest, cut = _gap_table(devices, gaps, host, options)
     tables = (_cause_table(devices, gaps, options), _range_table(index, gaps, host, options), largest)
     notes = [
@@ -76,6 +77,11 @@ def compute(index: TraceIndex, options: ViewOptions) -> Section:
         *more,
     ]
     return Section(VIEW.name, _TITLE, tables, figures=_bars(gaps), notes=tuple(notes))
+
+
+def host_ranges(index: TraceIndex, gaps: Gaps) -> I64:
+    """Return for each gap the row of the operator or range that the launching thread was in; -1 for none."""
+    return _running(index, gaps, HOST_RANGES)
 
 
 def _running(index: TraceIndex, gaps: Gaps, kinds: frozenset[Kind]) -> I64:
@@ -200,4 +206,14 @@ VIEW = View(
     kinds=DEVICE_WORK | API_CALLS | HOST_RANGES,
     compute=compute,
     shows=_SHOWS,
+    pictures=(
+        Picture(
+            "bars",
+            "Idle time of each device, by cause",
+            "idle.causes",
+            ("total",),
+            DEVICE_NAMES,
+            by="cause",
+        ),
+    ),
 )
