@@ -8,7 +8,7 @@ import { layersOf, ofHost } from "./lanes.js";
 import { FOLDING, foldedGroups, foldedLayers, layout, pinHeight, pinned } from "./layout.js";
 import { draw } from "./paint.js";
 import { groups, lanes } from "./source.js";
-import { runs } from "./units.js";
+import { runs, wholeNumber } from "./units.js";
 import { H } from "./view.js";
 
 // Groups and layers that are not folded as at first: "g0~3_l1.7" are four groups, and layer 1 of lane 7.
@@ -87,4 +87,10 @@ export function pin(l, is = !pinned.has(l)) {
   }
   draw();
   later();
+}
+export function followPins(text) {
+  pinned.clear();
+  for (const each of (text ?? "").split("_")) if (wholeNumber(each, lanes.length) >= 0) pinned.add(+each);
+  layout();
+  draw();
 }
