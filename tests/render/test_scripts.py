@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import subprocess
 from pathlib import Path
@@ -17,6 +18,7 @@ from viewers import missing
 from tracekit.render.page import shell
 from tracekit.render.page.lean import lean_script
 from tracekit.render.page.scripts import JoinError, joined
+from tracekit.render.page.shorten import OF_THE_BROWSER, short_script
 
 SCRIPTS = TEMPLATES / "scripts"
 PARTS = tuple(name.removesuffix(".js") for name, _ in shell.SCRIPTS)
@@ -105,6 +107,50 @@ def test_lean_scripts_have_the_syntax_tree_of_their_source() -> None:
     assert dict(zip(sources, ask("same", pairs), strict=True)) == dict.fromkeys(sources, True)
 
 
+@pytest.mark.viewer
+def test_short_scripts_are_their_sources_with_other_names_of_variables() -> None:
+    unpacker = (TEMPLATES / "unpack.js").read_text(encoding="utf-8")
+    sources = {part: joined(TEMPLATES, part) for part in PARTS} | {"unpack": unpacker}
+    pairs = [(text, short_script(text)) for text in sources.values()]
+    assert all(len(short) < 0.95 * len(lean_script(text)) for text, short in pairs)
+    assert dict(zip(sources, ask("renamed", pairs), strict=True)) == dict.fromkeys(sources, True)
+
+
+@pytest.mark.viewer
+@pytest.mark.parametrize(
+    ("after", "is_same"),
+    [
+        ("let x=1;f.one=x;({one:x});", True),
+        ("let x=1;f.x=x;({one:x});", False),
+        ("let x=1;f.one=y;({one:x});", False),
+        ("let f=1;f.one=f;({one:f});", False),
+        ("let x=1;g.one=x;({one:x});", False),
+    ],
+)
+def test_a_wrong_name_is_noticed(after: str, is_same: bool) -> None:
+    assert ask("renamed", [["let one = 1; f.one = one; ({ one: one });", after]]) == [is_same]
+
+
+@pytest.mark.parametrize(
+    ("text", "short"),
+    [
+        ("let first = 1, second = first;", "let a=1,b=a;"),
+        ("let first = 1; use.first = first;", "let first=1;a.first=first;"),
+        ("const make = (first) => ({ first });", "const a=(first)=>({first});"),
+        ("const { first, second: third = 2 } = made;", "const{first,second:b=2}=a;"),
+        ("class Made { held() { const first = 1; return first; } get value() { return 2; } }",
+         "class b{held(){const a=1;return a;}get value(){return 2;}}"),
+        ("const text = `first ${first} ${`${ first }`}`;", "const b=`first ${a} ${`${a}`}`;"),
+        ("const first = /first/giu.test(second) ? third : window.name;",
+         "const a=/first/giu.test(b)?third:window.name;"),
+        ("function first(...second) { return [...second, first]; }", "function a(...b){return[...b,a];}"),
+        ("switch (first) { case first: { break; } }", "switch(first){case first:{break;}}"),
+    ],
+)  # fmt: skip
+def test_names_of_variables_alone_are_shortened(text: str, short: str) -> None:
+    assert short_script(text).strip() == short
+
+
 @pytest.mark.parametrize(
     ("text", "lean"),
     [
@@ -166,6 +212,13 @@ def test_a_module_that_cannot_be_joined_is_an_error(tmp_path: Path, module: str,
     made = folder(tmp_path, page="export { off, on };\n", a=module, a__b="export const x = 1;\n", c="")
     with pytest.raises(JoinError, match=said):
         joined(made, "a")
+
+
+@pytest.mark.source
+def test_eslint_knows_no_name_of_the_browser_that_could_be_shortened() -> None:
+    listed = re.search(r'BROWSER = "([^"]+)"', (ROOT / "eslint.config.mjs").read_text(encoding="utf-8"))
+    assert listed
+    assert set(listed[1].split()) <= OF_THE_BROWSER
 
 
 def test_each_module_is_in_its_part() -> None:

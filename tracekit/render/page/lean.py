@@ -7,10 +7,9 @@ after. Texts, templates and regular expressions stay as they are.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from functools import lru_cache
+from collections.abc import Iterable, Iterator
 
-__all__ = ["lean_script", "lean_style", "lean_template"]
+__all__ = ["joined_tokens", "lean_script", "lean_style", "lean_template", "separates", "tokens"]
 
 _COMMENT = re.compile(r"^/\*.*\*/$")
 
@@ -32,39 +31,44 @@ _PIECE = re.compile(
     r"""|(?P<word>[\w$]+)"""
     r"""|(?P<mark>.)"""
 )
-_REGEX = re.compile(r"/(?:\\.|\[(?:\\.|[^\]\\\n])*\]|[^/\\\[\n])+/")
+_REGEX = re.compile(r"/(?:\\.|\[(?:\\.|[^\]\\\n])*\]|[^/\\\[\n])+/[a-z]*")
 _CHUNK = re.compile(r"(?:\\[\s\S]|\$(?!\{)|[^`\\$])*(`|\$\{)")
 """What follows in a template, up to its end or to an expression in it."""
 _VALUE_ENDS = re.compile(r"[\w$)\]}\"'`]$")
 _BEFORE_VALUE = frozenset({"return", "typeof", "case", "of", "in", "await", "yield", "void", "delete"})
 
 
-@lru_cache(maxsize=32)
 def lean_script(text: str) -> str:
     """Return a script with one blank where two tokens would become one, and none elsewhere."""
+    return joined_tokens(tokens(text))
+
+
+def joined_tokens(pieces: Iterable[str]) -> str:
+    """Return pieces of a script as a lean script."""
     made: list[str] = []
-    due = False
-    for piece in _pieces(text):
-        if _separates(piece):
+    due, last = False, ""
+    for piece in pieces:
+        if separates(piece):
             due = True
             continue
-        last = made[-1][-1] if made else ""
         if due and ((_joins(last) and _joins(piece[0])) or (last == piece[0] and last in "+-/")):
             made.append(" ")
         due = False
         made.append(piece)
+        last = piece[-1]
     return f"{''.join(made)}\n"
 
 
-def _separates(piece: str) -> bool:
-    return not piece.strip() or piece.lstrip().startswith(("//", "/*"))
+def separates(piece: str) -> bool:
+    """Return whether a piece is blanks and comments."""
+    return piece.isspace() or piece.startswith(("//", "/*")) or (piece[0] in " \n" and bool(piece.strip()))
 
 
 def _joins(letter: str) -> bool:
     return letter.isalnum() or letter in ("_", "$")
 
 
-def _pieces(text: str) -> Iterator[str]:
+def tokens(text: str) -> Iterator[str]:
     """Return the tokens and what is between them. A template comes in pieces: its texts, and the tokens between."""
     at, last = 0, ""
     nested: list[bool] = []  # of each open brace, whether it is an expression of a template
@@ -92,6 +96,6 @@ def _pieces(text: str) -> Iterator[str]:
             end = piece.end()
         made = text[at:end]
         yield made
-        if not _separates(made):
+        if not separates(made):
             last = made
         at = end

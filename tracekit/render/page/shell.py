@@ -25,6 +25,7 @@ from tracekit.model.units import Unit, format_bytes, format_rate, format_ratio, 
 from tracekit.render.base import RenderOptions
 from tracekit.render.page.lean import lean_script, lean_style, lean_template
 from tracekit.render.page.scripts import joined
+from tracekit.render.page.shorten import short_script
 from tracekit.render.page.tables import time_unit as time_unit_of
 from tracekit.render.prose import levels
 
@@ -227,7 +228,7 @@ def asset(name: str) -> str:
 
 def unpacker() -> str:
     """Return the script that runs those which a page carries packed: all that only some pages need."""
-    return _text(_templates(), "unpack.js")
+    return short_script((_templates() / "unpack.js").read_text(encoding="utf-8").replace("\r\n", "\n"))
 
 
 def templates() -> dict[str, str]:
@@ -249,7 +250,7 @@ def _templates() -> Traversable:
 
 def _text(folder: Traversable, name: str) -> str:
     if any(name == script for script, _ in SCRIPTS):
-        return lean_script(joined(folder, name.removesuffix(".js")))
+        return short_script(joined(folder, name.removesuffix(".js")))
     text = (folder / name).read_text(encoding="utf-8").replace("\r\n", "\n")
     if name.endswith(".css"):
         return lean_style(text)
@@ -258,20 +259,29 @@ def _text(folder: Traversable, name: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class PackedScript:
-    """Styles and scripts as one text: base 85 of deflate of the texts with a NUL between two, a third of their size."""
+    """Styles and scripts as one text: deflate of the texts with a NUL between two, written with LETTERS.
+
+    Two letters are 13 bits, the first bit the lowest. size: bytes of the deflated texts.
+    """
 
     names: tuple[str, ...]
+    size: int
     text: str
 
 
-_SAFE = str.maketrans("<>&", ",.:")
-"""Letters of base 85 that HTML would read as its own, and what is written instead: no other letter of base 85."""
+LETTERS = "".join(chr(code) for code in range(32, 127) if chr(code) not in "<>&'")
+"""The 91 letters that HTML does not read as its own."""
 
 
 @lru_cache(maxsize=16)
 def _packed(names: tuple[str, ...], texts: tuple[str, ...]) -> PackedScript:
+    import numpy as np
+
     deflated = zlib.compress("\0".join(texts).encode(), 9)
-    return PackedScript(names, base64.b85encode(deflated).decode().translate(_SAFE))
+    bits = np.unpackbits(np.frombuffer(deflated, np.uint8), bitorder="little")
+    groups = np.pad(bits, (0, -bits.size % 13)).reshape(-1, 13).astype(np.int64) @ (1 << np.arange(13))
+    letters = np.frombuffer(LETTERS.encode(), np.uint8)[np.stack(np.divmod(groups, 91), axis=1)]
+    return PackedScript(names, len(deflated), letters.tobytes().decode())
 
 
 @lru_cache(maxsize=2)
