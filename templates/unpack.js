@@ -1,4 +1,3 @@
-"use strict";
 // The styles and scripts that a page carries packed, put in place in their order. The policy names each script's hash.
 (async () => {
   document.documentElement.classList.add("script");
@@ -12,7 +11,7 @@
     }
     return out;
   }
-  const packed = document.querySelector("script.packed");
+  const packed = document.querySelector(".packed");
   const plain = new Blob([bytesOf(packed.textContent, +packed.dataset.size)]).stream().pipeThrough(new DecompressionStream("deflate"));
   const texts = (await new Response(plain).text()).split("\0");
   packed.dataset.names.split(" ").forEach((name, i) => {

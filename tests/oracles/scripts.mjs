@@ -32,7 +32,7 @@ function renamed(a, b) {
       from.set(y.name, x.name);
       return true;
     }
-    return Object.keys(x).every((word) => ["start", "end", "range", "loc"].includes(word) || same(x[word], y[word], x, word));
+    return Object.keys(x).every((word) => ["start", "end", "range", "loc", "shorthand"].includes(word) || same(x[word], y[word], x, word));
   };
   return same(ast, espree.parse(b, options));
 }

@@ -1,7 +1,7 @@
 """Styles and scripts without what only people need: comments, and the blanks that separate nothing.
 
-It is exact for scripts whose statements all end with a semicolon or a brace: tests compare the syntax trees before and
-after. Texts, templates and regular expressions stay as they are.
+It is exact for scripts whose statements all end with a semicolon or a brace, none of them empty: tests compare the
+syntax trees before and after. Texts, templates and regular expressions stay as they are.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _BEFORE_VALUE = frozenset({"return", "typeof", "case", "of", "in", "await", "yie
 
 
 def lean_script(text: str) -> str:
-    """Return a script with one blank where two tokens would become one, and none elsewhere."""
+    """Return a script with one blank where two tokens would become one, none elsewhere, and no semicolon at an end."""
     return joined_tokens(tokens(text))
 
 
@@ -51,6 +51,8 @@ def joined_tokens(pieces: Iterable[str]) -> str:
         if separates(piece):
             due = True
             continue
+        if piece == "}" and last == ";":
+            made.pop()
         if due and ((_joins(last) and _joins(piece[0])) or (last == piece[0] and last in "+-/")):
             made.append(" ")
         due = False

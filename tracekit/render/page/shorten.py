@@ -1,8 +1,8 @@
 """Short names in the scripts of a page: a third of what a script holds is names of variables.
 
-A name is renamed where no use of it can be anything but a variable: it is nowhere a property, a key, a method or a
-word of the language or the browser. Then all its uses get the same new name, one that occurs nowhere in the script; so
-scopes, and what hides what, stay as they are. Tests compare the syntax trees.
+All variables of one name get the same new name, one that occurs nowhere in the script; so scopes, and what hides what,
+stay as they are. Properties, keys, methods, and names of the language and the browser stay. Tests compare the syntax
+trees: what this module takes for a variable must be one.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 import string
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from functools import lru_cache
 from itertools import product
 
@@ -43,6 +43,7 @@ OF_THE_BROWSER = _words(
     "requestAnimationFrame requestIdleCallback scheduler scrollBy scrollTo scrollY setTimeout window"
 )
 """Names of the browser that scripts use; eslint knows no other."""
+_NOT_OURS = _OF_THE_LANGUAGE | OF_THE_BROWSER
 
 
 @lru_cache(maxsize=32)
@@ -50,15 +51,23 @@ def short_script(text: str) -> str:
     """Return a lean script with short names of its variables."""
     pieces = list(tokens(text))
     found = [piece for piece in pieces if not separates(piece)]
-    counts = Counter(filter(_WORD.match, found))
-    taken = frozenset(counts) | _OF_THE_LANGUAGE | OF_THE_BROWSER
-    wanted = sorted(counts.keys() - _fixed(found), key=lambda name: (-counts[name], name))
-    names = dict(zip(wanted, _fresh(taken), strict=False))
-    shorter = {name: new for name, new in names.items() if len(new) < len(name)}
-    return joined_tokens(shorter.get(piece, piece) for piece in pieces)
+    uses = _uses(found)
+    counts = Counter(token for token, use in zip(found, uses, strict=True) if use)
+    taken = _NOT_OURS | {token for token in found if _WORD.match(token)}
+    names = dict(zip(sorted(counts, key=lambda name: (-counts[name], name)), _fresh(taken), strict=False))
+    return joined_tokens(_renamed(pieces, iter(uses), names))
 
 
-def _fresh(taken: frozenset[str]) -> Iterator[str]:
+def _renamed(pieces: Sequence[str], uses: Iterator[str], names: Mapping[str, str]) -> Iterator[str]:
+    for piece in pieces:
+        use = "" if separates(piece) else next(uses)
+        new = names.get(piece, piece) if use else piece
+        if use == "short" and new != piece:
+            yield from (piece, ":")
+        yield new
+
+
+def _fresh(taken: Container[str]) -> Iterator[str]:
     letters = string.ascii_letters + "_$"
     for size in (1, 2, 3):
         for first, *rest in product(letters, *[letters + string.digits] * (size - 1)):
@@ -67,15 +76,16 @@ def _fresh(taken: frozenset[str]) -> Iterator[str]:
                 yield name
 
 
-def _fixed(found: Sequence[str]) -> frozenset[str]:
-    """Return the names that are not of variables alone."""
-    fixed = set(_OF_THE_LANGUAGE | OF_THE_BROWSER)
+def _uses(found: Sequence[str]) -> list[str]:
+    """Return of each token whether it is a "variable", a "short" of one in an object (`{ name }`), or else ""."""
     closing = _closing(found)
     inside: list[str] = []
+    uses = []
     for i, token in enumerate(found):
         before, after = _at(found, i - 1), _at(found, i + 1)
+        use = ""
         if token == "{":
-            inside.append("object" if before in _BEFORE_OBJECT or before.endswith("${") else "block")
+            inside.append(_braces(found, i))
         elif token[0] in "`}" and token.endswith("${"):
             if token[0] == "}":
                 inside.pop()
@@ -86,14 +96,23 @@ def _fixed(found: Sequence[str]) -> frozenset[str]:
             inside.append(token)
         elif token in (")", "]"):
             inside.pop()
-        elif _WORD.match(token):
+        elif _WORD.match(token) and token not in _NOT_OURS:
+            within, is_first = _at(inside, len(inside) - 1), before in ("{", ",", ";", "}")
             is_property = before == "." and list(found[max(i - 3, 0) : i]) != [".", ".", "."]
-            is_key = after == ":" or before in ("get", "set", "async", "static", "#")
-            is_short = inside[-1:] == ["object"] and before in ("{", ",") and after in (",", "}", "=")
+            is_key = within == "object" and is_first and after == ":"
+            is_field = within == "class" and is_first and after in (";", "=")
             is_method = after == "(" and before != "function" and _at(found, closing[i + 1] + 1) == "{"
-            if is_property or is_key or is_short or is_method:
-                fixed.add(token)
-    return frozenset(fixed)
+            if not (is_property or is_key or is_field or is_method):
+                use = "short" if within == "object" and is_first and after in (",", "}", "=") else "variable"
+        uses.append(use)
+    return uses
+
+
+def _braces(found: Sequence[str], i: int) -> str:
+    before = _at(found, i - 1)
+    if "class" in (_at(found, i - 2), _at(found, i - 4)) and _WORD.match(before):
+        return "class"
+    return "object" if before in _BEFORE_OBJECT or before.endswith("${") else "block"
 
 
 def _at(found: Sequence[str], i: int) -> str:
