@@ -103,7 +103,14 @@
   const FULL = 16; // shades from the background (0) to the colour
   let color = {}, dark = false;
   let shades = []; // [kind][tone][shade], packed
-  let inkOn = []; // [kind]: colour of text on it, at least 4.5 to 1
+  let inkOn = []; // [kind][tone]: black or white, what has more contrast with it: at least 4.5 to 1
+  const TONES = [0, 0.06, 0.12, 0.18]; // how far each is from its family's colour to black, on a dark page to white
+  /** The tone of a name: the same on every page. */
+  const toneOf = Uint8Array.from(names, (text) => {
+    let hash = 0;
+    for (let i = 0; i < text.length && i < 500; i++) hash = (Math.imul(hash, 31) + text.charCodeAt(i)) | 0;
+    return ((hash ^ (hash >>> 15)) >>> 0) % TONES.length;
+  });
   function readTheme() {
     const style = getComputedStyle(document.documentElement);
     const read = (word, instead) => {
@@ -113,14 +120,13 @@
     dark = darkScheme.matches;
     color = { bg: read("bg", "#ffffff"), fg: read("fg", "#1c2733"), muted: read("muted", "#5d6b79"), line: read("line", "#e2e7ec"), soft: read("soft", "#f6f8fa"), accent: read("accent", "#3b6fb6") };
     const ground = hex(color.bg);
-    const bases = classes.map((kind) => hex((head.colors[kind] ?? ["#9fa3a8", "#7d838a"])[dark ? 1 : 0]));
-    const light = bases.map((rgb) => 1.05 / (luminance(rgb) + 0.05) < 4.5);
-    inkOn = light.map((is) => (is ? "#000000" : "#ffffff"));
-    // tones move away from the colour of their text, so that its contrast only grows
-    shades = bases.map((rgb, k) => [0, 14, 28].map((lift) => {
-      const tone = rgb.map((part) => part + ((light[k] ? 255 : 0) - part) * (lift / 110));
-      return Array.from({ length: FULL + 1 }, (_, s) => pack(...tone.map((part, x) => Math.round(ground[x] + (part - ground[x]) * s / FULL))));
+    const bases = head.colors.map((word) => hex(read(word, "#8b8f94")));
+    // names of a family differ in lightness: away from the background, so that the contrast of a mark only grows
+    shades = bases.map((rgb) => TONES.map((part) => {
+      const tone = rgb.map((value) => Math.round(value + ((dark ? 255 : 0) - value) * part));
+      return Array.from({ length: FULL + 1 }, (_, s) => pack(...tone.map((value, x) => Math.round(ground[x] + (value - ground[x]) * s / FULL))));
     }));
+    inkOn = shades.map((tones) => tones.map((tone) => (luminance(hex(css(tone[FULL]))) > 0.179 ? "#000000" : "#ffffff")));
     legend.replaceChildren(...classes.map((kind, k) => {
       const chip = el("i");
       chip.style.background = css(shades[k][0][FULL]);
@@ -286,12 +292,12 @@
         const i = -1 - e, on_ = !lit || lit[i + n[c]] > lit[i], tone = shades[k][0];
         const up = Math.max(least, Math.round(Math.min(1, share[c]) * full));
         if (up < full) rect(x0 + c, y, 1, full - up, tone[on_ ? 3 : 1]);
-        rect(x0 + c, y + full - up, 1, up, tone[on_ ? 12 : 3]);
+        rect(x0 + c, y + full - up, 1, up, tone[on_ ? FULL : 3]);
         continue;
       }
       let z = c + 1;
       while (z < w && event[z] === e && n[z] === 1) z++;
-      const on_ = !lit || lit[e + 1] > lit[e], tone = shades[k][name[e] % 3], wide = z - c;
+      const on_ = !lit || lit[e + 1] > lit[e], tone = shades[k][toneOf[name[e]]], wide = z - c;
       if (wide > 1) {
         rect(x0 + c, y, wide, full, tone[on_ ? (wide > 5 ? FULL : 14) : 3]);
         if (wide > 5 && c > 0 && n[c - 1]) rect(x0 + c, y, 1, full, tone[on_ ? 9 : 2]);
@@ -340,7 +346,7 @@
           if (!sum[c]) continue;
           const up = Math.max(2, Math.min(h, Math.round(sum[c] / of * h)));
           if (up < h) rect(x0 + c, y, 1, h - up, shades[kind[c]][0][3]);
-          rect(x0 + c, y + h - up, 1, up, shades[kind[c]][0][12]);
+          rect(x0 + c, y + h - up, 1, up, shades[kind[c]][0][FULL]);
         }
       } else if (it.is === "counter") paintCounter(it, it.y - y0, it.h, x0, w);
     }
@@ -475,7 +481,7 @@
     for (const [e, x, y, w, h] of labels) {
       const text = cutName(name[e], w / ratio - 8);
       if (!text) continue;
-      c.fillStyle = inkOn[kindOf[name[e]]];
+      c.fillStyle = inkOn[kindOf[name[e]]][toneOf[name[e]]];
       c.fillText(text, x / ratio + 4, y + h / 2 + 0.5);
     }
     const y0 = Math.round(scroll.scrollTop), tk = ticks();
@@ -1114,7 +1120,7 @@
     codes.sort((a, b) => calls[b] - calls[a] || a - b);
     const rows = codes.slice(0, LISTED).map((code) => {
       const chip = el("i");
-      chip.style.background = css(shades[kindOf[code]][code % 3][FULL]);
+      chip.style.background = css(shades[kindOf[code]][toneOf[code]][FULL]);
       return el("li", {}, button([chip, el("span", {}, names[code]), el("small", {}, `${count(calls[code])} ×`)], () => { leave(); onlyName(code); walk(1, true); }, { title: names[code].slice(0, 2000) }));
     });
     if (codes.length > LISTED) rows.push(el("li", { class: "tl-more" }, `and ${count(codes.length - LISTED)} more names`));
@@ -1707,7 +1713,7 @@
     items: () => items,
     labels: () => labels.map(([e]) => e),
     picture: () => ({ pixels, width: body.width, height: body.height, left: Math.round(LEFT * ratio), ratio, ground: pack(...hex(color.bg)), shades }),
-    parts: { saveMenu, button, el, paintTop, paintAxis, paintOver, boxes: () => ({ many, boxes, fills }), size: () => ({ W, H, LEFT, ratio, strip: AXIS + stripHeight, over: 40, color, css }), canvases: { over, axis, body, top }, names, kinds, kindOf, laneOfRow, groupOfLane, isDevice, time },
+    parts: { saveMenu, button, el, paintTop, paintAxis, paintOver, boxes: () => ({ many, boxes, fills }), size: () => ({ W, H, LEFT, ratio, strip: AXIS + stripHeight, over: 40, color, css }), canvases: { over, axis, body, top }, names, kinds, kindOf, colorsOf: (code) => [css(shades[kindOf[code]][toneOf[code]][FULL]), inkOn[kindOf[code]][toneOf[code]]], laneOfRow, groupOfLane, isDevice, time },
   }));
   for (const [label, make] of offered?.(face) ?? []) saveMenu.sheet.append(button(label, () => save(label, make)));
   saveMenu.sheet.append(el("p", {}, "The window is the measured one, else the one shown. Its events are saved whole."));
