@@ -1,14 +1,14 @@
-"""The colours of the page: what can stand beside each other is told apart, by readers with deuteranopia and tritanopia too.
+"""The colours of the page: neighbours are told apart, by readers with deuteranopia and tritanopia too.
 
 Distances are CIE76 (L*a*b*, D65). Colour blindness is simulated with the matrices for severity 1.0 of Machado, Oliveira
-and Fernandes, "A Physiologically-based Model for Simulation of Color Vision Deficiency" (IEEE TVCG 15, 2009), applied to
-linear RGB. Contrast is that of WCAG 2.
+and Fernandes, "A Physiologically-based Model for Simulation of Color Vision Deficiency" (IEEE TVCG 15, 2009), applied
+to linear RGB. Contrast is that of WCAG 2.
 """
 
 from __future__ import annotations
 
 import re
-from itertools import combinations, pairwise
+from itertools import combinations
 
 import numpy as np
 import numpy.typing as npt

@@ -162,12 +162,12 @@ class Argument:
 class Timeline:
     """Every event on its lane.
 
-    names: the text of each number that `events.codes_at` gives, the most frequent first; kind_of: the place of its
-    kind in `kinds`, which has the families of kernels and operators as kinds of their own (KINDS_OF). launches: places of launch calls and of
-    the work that each launched, ascending by the latter; flows: the same for arrows of the file. steps: (start,
-    length, name), ns after the begin. begin_ns, end_ns: on the clock of the tables. utilization: (label of the
-    device, busy share 0..1 for each of the equal bins of the span). args: what else is known of events, members: as
-    JSON text what found no column.
+    names: the text of each number that `events.codes_at` gives, the most frequent first; kind_of: the place of its kind
+    in `kinds`, which has the families of kernels and operators as kinds of their own (KINDS_OF). launches: places of
+    launch calls and of the work that each launched, ascending by the latter; flows: the same for arrows of the file.
+    steps: (start, length, name), ns after the begin. begin_ns, end_ns: on the clock of the tables. utilization: (label
+    of the device, busy share 0..1 for each of the equal bins of the span). args: what else is known of events, members:
+    as JSON text what found no column.
     """
 
     lanes: tuple[TimelineLane, ...]
