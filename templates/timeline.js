@@ -104,7 +104,7 @@
   let color = {}, dark = false;
   let shades = []; // [kind][tone][shade], packed
   let inkOn = []; // [kind][tone]: black or white, what has more contrast with it: at least 4.5 to 1
-  const TONES = [0, 0.06, 0.12, 0.18]; // how far each is from its family's colour to black, on a dark page to white
+  const TONES = [0, 0.08, 0.16]; // how far each is from its family's colour to black, on a dark page to white
   /** The tone of a name: the same on every page. */
   const toneOf = Uint8Array.from(names, (text) => {
     let hash = 0;

@@ -8,7 +8,7 @@ to linear RGB. Contrast is that of WCAG 2.
 from __future__ import annotations
 
 import re
-from itertools import combinations
+from itertools import combinations, pairwise
 
 import numpy as np
 import numpy.typing as npt
@@ -36,6 +36,8 @@ _XYZ = np.array(
 _WHITE = np.array([0.95047, 1.0, 1.08883])
 
 LEAST_DISTANCE = 10.0
+LEAST_DISTANCE_OF_NAMES = 6.0
+"""Between any name of one family and any of another: names are tones of their family's colour."""
 LEAST_CONTRAST = 3.0
 MODES = ("light", "dark")
 
@@ -90,6 +92,12 @@ SERIES = [*(variable_of("", place) for place in range(4)), "other"]
 """The layers of a curve, or the names of a bar with "others"."""
 HEAT = ["fast-2", "fast", "slow", "slow-2", "slow-3"]
 TOGETHER = {"device": DEVICE, "host": HOST, "series": SERIES, "heat": HEAT}
+(TONES,) = (
+    tuple(map(float, found.split(",")))
+    for path in TEMPLATES.glob("*.js")
+    for found in re.findall(r"const TONES = \[([\d., ]+)\]", path.read_text(encoding="utf-8"))
+)
+"""How far the tone of a name is from the colour of its family to black, on a dark page to white."""
 MARKS = sorted({*DEVICE, *HOST, *SERIES, *HEAT, "hatch"})
 
 
@@ -133,3 +141,32 @@ def test_marks_stand_out_from_their_background(mode: str) -> None:
         if (found := contrast({**PALETTE[mode], **PAGE[mode]}[word], PAGE[mode]["bg"])) < LEAST_CONTRAST
     }
     assert low == {}
+
+
+def tone(color: str, part: float, mode: str) -> str:
+    values = (int(color[i : i + 2], 16) for i in (1, 3, 5))
+    return "#" + "".join(f"{round(value + ((mode == 'dark') * 255 - value) * part):02x}" for value in values)
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("vision", VISIONS)
+@pytest.mark.parametrize("place", ["device", "host"])
+def test_names_of_two_families_are_told_apart(place: str, vision: str, mode: str) -> None:
+    tones = {word: [tone(PALETTE[mode][word], part, mode) for part in TONES] for word in TOGETHER[place]}
+    near = {
+        (one, other): round(found, 1)
+        for one, other in combinations(tones, 2)
+        if (found := min(distance(a, b, vision) for a in tones[one] for b in tones[other])) < LEAST_DISTANCE_OF_NAMES
+    }
+    assert near == {}
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_names_of_a_family_differ_in_lightness_and_stand_out(mode: str) -> None:
+    for word in {*DEVICE, *HOST}:
+        tones = [tone(PALETTE[mode][word], part, mode) for part in TONES]
+        assert all(distance(a, b, "all cones") > 1 for a, b in pairwise(tones))
+        contrasts = [contrast(each, PAGE[mode]["bg"]) for each in tones]
+        assert contrasts == sorted(contrasts)
+        # Black or white text on it can be read.
+        assert all(max(contrast(each, "#000000"), contrast(each, "#ffffff")) >= 4.5 for each in tones)
