@@ -25,7 +25,8 @@ from viewers import chromium_page, missing
 _PACKAGES = Path(sys.prefix) / "viewers" / "node_modules"
 
 
-def _package(name: str, file: str) -> Path:
+def npm_package(name: str, file: str) -> Path:
+    """Return a file of an installed package of oracles/package.json."""
     path = _PACKAGES / name / file
     if not path.exists():
         missing(f"{name} from npm", "make test installs it where npm is there")
@@ -37,7 +38,7 @@ def firefox_profile(path: Path) -> dict[str, Any]:
 
     Keys: `threads`: (process, thread) -> its markers, as the importer derived them; `counters`: their summaries.
     """
-    program = _package("@firefox-devtools/profiler-cli", "dist/profiler-cli.js")
+    program = npm_package("@firefox-devtools/profiler-cli", "dist/profiler-cli.js")
     node = shutil.which("node")
     if node is None:
         missing("node", "Node.js 20 or newer")
@@ -106,7 +107,7 @@ def speedscope_profile(path: Path, *, timeout: float = LONG_S) -> dict[str, Any]
 
     Slices of 0 ns are not in it. Its profiles begin at 0.
     """
-    page = _package("speedscope", "dist/release/index.html")
+    page = npm_package("speedscope", "dist/release/index.html")
     with tempfile.TemporaryDirectory(prefix="speedscope-") as folder:
         script = Path(folder, "profile.js")
         data = base64.b64encode(path.read_bytes()).decode()

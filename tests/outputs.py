@@ -39,6 +39,8 @@ from pathlib import Path
 
 MOST_BYTES = 600_000
 """Larger files of the corpus are left out: their time buys no branch that the small ones lack."""
+RECORD = ".record"
+"""How the file of a record ends: no input ends so, and a folder and one of its files may share a stem."""
 MOST_SECONDS = 120
 """A child that runs longer is ended, and its record says so."""
 AGE = 1_700_000_000
@@ -354,7 +356,7 @@ def collect(running: dict[int, list[Case]], folder: Path) -> None:
     """Wait for a child; if it crashed, its missing records say so."""
     pid, status = os.wait()
     for case in running.pop(pid):
-        record_of = folder / f"{case.name}.txt"
+        record_of = folder / f"{case.name}{RECORD}"
         if status and not record_of.exists():
             record_of.parent.mkdir(parents=True, exist_ok=True)
             record_of.write_text(f"$ tracekit {' '.join(case.words)}\nno result: {os.waitstatus_to_exitcode(status)}\n")
@@ -372,7 +374,7 @@ def write_record(case: Case, code: int, place: Path, folder: Path, paths: dict[s
         if path.is_file() and (text := shown(path)):
             name = path.relative_to(place).as_posix()
             parts.append(without_paths(f"=== {name}\n{text}\n", paths))
-    record_of = folder / f"{case.name}.txt"
+    record_of = folder / f"{case.name}{RECORD}"
     record_of.parent.mkdir(parents=True, exist_ok=True)
     record_of.write_text(f"$ tracekit {' '.join(case.words)}\nexit {code}\n{numbered(parts)}")
 
@@ -433,10 +435,10 @@ def numbered(parts: list[str]) -> str:
 
 def compare(base: Path, new: Path, only: str) -> int:
     """Print how many cases are equal, and the start of what differs. Returns 1 if any does."""
-    # The cases of an input are in a folder with its name, which may end in .txt too.
-    files = [(root, path) for root in (base, new) for path in root.rglob("*.txt") if path.is_file()]
+    # The cases of an input are in a folder with its name.
+    files = [(root, path) for root in (base, new) for path in root.rglob(f"*{RECORD}") if path.is_file()]
     names = sorted({path.relative_to(root).as_posix() for root, path in files})
-    names = [name for name in names if chosen(name.removesuffix(".txt"), only)]
+    names = [name for name in names if chosen(name.removesuffix(RECORD), only)]
     equal = 0
     for name in names:
         before, after = base / name, new / name

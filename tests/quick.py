@@ -30,7 +30,7 @@ OTHERS = {
     "CONTRIBUTING.md": ("tests/test_docs.py",),
     "pyproject.toml": ("tests/test_packaging.py",),
     "sample_traces/": ("tests/test_samples.py",),
-    "templates/": ("tests/render/test_html.py", "tests/render/test_timeline_page.py"),
+    "templates/": ("tests/render/test_html.py", "tests/render/test_scripts.py", "tests/render/test_timeline_page.py"),
     "benchmarks/": (),
 }
 """The test files of what is neither in the package nor a test, by the beginning of its path."""

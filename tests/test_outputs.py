@@ -5,12 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from outputs import compare
+from outputs import RECORD, S, cases, compare, places
+
+TREE = Path(__file__).resolve().parent.parent
 
 
 def recorded(folder: Path, records: dict[str, str]) -> Path:
     for name, text in records.items():
-        path = folder / f"{name}.txt"
+        path = folder / f"{name}{RECORD}"
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text)
     return folder
@@ -26,7 +28,7 @@ def test_records_of_a_sample_of_any_name_are_compared(
     assert compare(before, same, "") == 0
     assert capsys.readouterr().out == "2 of 2 cases are equal\n"
     assert compare(before, other, "") == 1
-    shown = f"--- theano/{sample}/summary.txt\n    - first\n    + second\n1 of 2 cases are equal\n"
+    shown = f"--- theano/{sample}/summary{RECORD}\n    - first\n    + second\n1 of 2 cases are equal\n"
     assert capsys.readouterr().out == shown
 
 
@@ -35,3 +37,10 @@ def test_a_record_on_one_side_alone_differs(tmp_path: Path, capsys: pytest.Captu
     (tmp_path / "after").mkdir()
     assert compare(before, tmp_path / "after", "summary") == 1
     assert f"only in {before}" in capsys.readouterr().out
+
+
+def test_a_folder_and_a_file_of_it_with_the_name_of_a_command_have_records_of_their_own(tmp_path: Path) -> None:
+    both = dict.fromkeys((f"{S}/nvprof-text/summary", f"{S}/nvprof-text/summary.txt/summary"), "exit 0\n")
+    names = {each.name for each in cases(places(TREE, corpus=False), "nvprof-text/summary")}
+    assert both.keys() <= names
+    assert compare(recorded(tmp_path / "a", both), recorded(tmp_path / "b", both), "") == 0

@@ -25,7 +25,7 @@ from tracekit.render.page.timeline import MARK_BYTES
 
 
 def places_of(text: str) -> list[list[int]]:
-    """Return the places of each mark of a page, read back as timeline_columns.js does."""
+    """Return the places of each mark of a page, read back as the scripts of the page do."""
     page = read_page(text)
     first, rows = page.head["first"], [(lane["row"], lane["depth"]) for lane in page.head["lanes"]]
     found = []

@@ -411,10 +411,11 @@ def test_templates_know_no_view_by_name() -> None:
 
 def test_templates_in_the_package_come_first(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     packed = tmp_path / "_templates"
-    packed.mkdir()
-    for file in TEMPLATES.iterdir():
+    for file in filter(Path.is_file, TEMPLATES.rglob("*")):
         text = file.read_text(encoding="utf-8")
-        (packed / file.name).write_text(text.replace("Nothing to show", "Packed"), encoding="utf-8", newline="\r\n")
+        target = packed / file.relative_to(TEMPLATES)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_text(text.replace("Nothing to show", "Packed"), encoding="utf-8", newline="\r\n")
     monkeypatch.setattr(importlib.resources, "files", lambda _: tmp_path)
     text = rendered(sample())
     assert "Packed" in text

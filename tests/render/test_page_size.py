@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from pathlib import Path
 
 import pytest
@@ -30,30 +29,6 @@ SMALL = 150_000
 def test_the_page_of_a_small_trace_is_small(path: str) -> None:
     page = pipeline.render(pipeline.report(tracekit.read([sample(path)])), "html")
     assert len(page.encode()) <= SMALL
-
-
-def test_comments_and_indentation_are_all_that_scripts_lose() -> None:
-    scripts = {name: text for name, text in shell.assets().items() if name.endswith(".js")}
-    for name, lean in {**scripts, "unpack.js": shell.unpacker()}.items():
-        source = (TEMPLATES / name).read_text(encoding="utf-8")
-        left = lean.splitlines()
-        for line in map(str.strip, source.splitlines()):
-            if left and line == left[0]:
-                del left[0]
-            elif left and line.startswith(left[0]) and (comment := line[len(left[0]) :]).startswith(" //"):
-                # Nothing that could be within a text, and the code before it has no open text.
-                assert not set(comment.lstrip(" /")) & set("'\"`"), line
-                code = re.sub(r"/(?:\\.|[^/\\\n])+/[a-z]*", "", left[0])
-                assert not any(code.count(quote) % 2 for quote in "'\"`"), line
-                del left[0]
-            else:
-                assert not line or line.startswith("//") or (line.startswith("/*") and line.endswith("*/")), (
-                    name,
-                    line,
-                )
-            # No text spans lines: indentation and empty lines are not part of one.
-            assert line.replace("\\`", "").count("`") % 2 == 0, (name, line)
-        assert not left, name
 
 
 @pytest.mark.viewer

@@ -94,7 +94,7 @@ HEAT = ["fast-2", "fast", "slow", "slow-2", "slow-3"]
 TOGETHER = {"device": DEVICE, "host": HOST, "series": SERIES, "heat": HEAT}
 (TONES,) = (
     tuple(map(float, found.split(",")))
-    for path in TEMPLATES.glob("*.js")
+    for path in TEMPLATES.rglob("*.js")
     for found in re.findall(r"const TONES = \[([\d., ]+)\]", path.read_text(encoding="utf-8"))
 )
 """How far the tone of a name is from the colour of its family to black, on a dark page to white."""
@@ -105,6 +105,20 @@ def test_the_measure_is_the_one_of_the_complaint() -> None:
     # "1.8 for operator and forward": their colours when that was written.
     assert distance("#5f8fae", "#4b8fa8", "deuteranopia") == pytest.approx(1.8, abs=0.01)
     assert contrast("#315c97", "#14191f") == pytest.approx(2.61, abs=0.01)  # a kernel on a dark page
+
+
+# Black and white text on the parts of the first screen's bar, as templates/first_screen.css has it.
+_INK = {
+    "light": {"kernel": "#ffffff", "comm": "#000000", "memcpy": "#ffffff", "s1": "#ffffff", "s2": "#000000"}
+    | {"s3": "#ffffff", "s4": "#ffffff", "other": "#ffffff"},
+    "dark": {"s3": "#ffffff"} | dict.fromkeys(("kernel", "comm", "memcpy", "s1", "s2", "s4", "other"), "#000000"),
+}
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_text_on_the_parts_of_a_bar_can_be_read(mode: str) -> None:
+    low = {word: found for word, ink in _INK[mode].items() if (found := contrast(ink, PALETTE[mode][word])) < 4.5}
+    assert low == {}
 
 
 def test_every_colour_is_in_both_modes() -> None:

@@ -115,7 +115,7 @@ def test_what_is_beyond_the_budget_of_arguments_is_said(tmp_path: Path) -> None:
     script = """
     T.select(0);
     while (!document.querySelector(".tl-args-box").children.length) await pause(5);
-    const {note} = await tracekit.timelineSaving.chromeTrace(T, 0, T.head.span);
+    const {note} = await T.saving.chromeTrace(0, T.head.span);
     return [text(".tl-args-box"), note];
     """
     shown, note = opened(target, script)
@@ -139,7 +139,7 @@ ARROWS = """
       await pause(400);
       T.show(0, T.head.span);
       out.shown = [...document.querySelectorAll(".tl-links button b")].map((each) => each.textContent);
-      out.dashed = tracekit.timelineSaving.svg(T).includes('stroke-dasharray="5 3"');
+      out.dashed = T.saving.svg().includes('stroke-dasharray="5 3"');
     }
     return out;
     """
@@ -282,7 +282,7 @@ def test_machines_are_the_outermost_level_where_there_are_several(tmp_path: Path
     T.fold(host);
     T.select(0);
     out.push(seen(), text(".tl-card dl > div:nth-child(2) dd"));
-    out.push(tracekit.timelineSaving.svg(T).includes(">host node8<"));
+    out.push(T.saving.svg().includes(">host node8<"));
     return out;
     """
     open_, folded, again, place, drawn = opened(page(tracekit.read(logs), tmp_path / "r.html"), script)
@@ -301,7 +301,7 @@ def test_machines_are_the_outermost_level_where_there_are_several(tmp_path: Path
 PATH = """
     const buttons = [...document.querySelectorAll(".tl-tools button")];
     const button = buttons.find((each) => each.textContent === "critical path");
-    const drawn = () => tracekit.timelineSaving.svg(T).split("#b3123c").length - 1;
+    const drawn = () => T.saving.svg().split("#b3123c").length - 1;
     const out = {hidden: button.hidden, before: drawn()};
     if (button.hidden) return out;
     button.click();

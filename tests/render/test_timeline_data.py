@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from small_limits import Limit, small
-from support import SAMPLES, TEMPLATES
+from support import SAMPLES
 from timelines import Drawn, PageTimeline, a_timeline, drawn, read_page
 from views.tables import Row, event_rows, trace
 
@@ -318,12 +318,6 @@ def test_the_pieces_of_a_path_that_are_not_in_the_page_are_counted() -> None:
     path = CriticalPath("", 9, np.zeros(many.size, np.int64), many, many + 2 + (many == 40))
     (found,) = pathed(long, path)
     assert (found["n"], found["left"], found["ns"]) == (300_000, 2, 2 * many.size + 1)
-
-
-def test_scripts_have_no_text_that_spans_lines() -> None:
-    for file in TEMPLATES.glob("*.js"):  # the page leaves their indentation out
-        for line in file.read_text(encoding="utf-8").splitlines():
-            assert line.count("`") % 2 == 0, line
 
 
 def test_groups_hold_their_lanes_in_order() -> None:

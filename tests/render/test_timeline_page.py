@@ -467,7 +467,7 @@ def test_a_link_shows_its_window_and_follows_the_view(small: Rows, tmp_path: Pat
 
 def saved(path: Path, make: str, target: Path, window: str = "0, T.head.span") -> Path:
     script = f"""
-    const {{blob}} = await tracekit.timelineSaving.{make}(T, {window});
+    const {{blob}} = await T.saving.{make}({window});
     const bytes = new Uint8Array(await blob.arrayBuffer());
     let out = "";
     for (let i = 0; i < bytes.length; i += 8192) out += String.fromCharCode(...bytes.subarray(i, i + 8192));
@@ -544,7 +544,7 @@ def test_hostile_names_run_nothing_and_stay_as_they_are(tmp_path: Path) -> None:
     script = """
     const made = () => document.querySelectorAll("#tl img, #tl svg, #tl b[onclick], #tl i[onclick]").length;
     const out = {names: [], elements: made()};
-    const svg = tracekit.timelineSaving.svg(T), parsed = new DOMParser().parseFromString(svg, "image/svg+xml");
+    const svg = T.saving.svg(), parsed = new DOMParser().parseFromString(svg, "image/svg+xml");
     const acts = (each) => [...each.attributes].some((it) => it.name.startsWith("on"));
     out.svg = [
       parsed.querySelectorAll("parsererror, script, img, foreignObject").length,
@@ -555,7 +555,7 @@ def test_hostile_names_run_nothing_and_stay_as_they_are(tmp_path: Path) -> None:
     T.search("."); await pause(20);
     const marks = document.querySelector(".tl-menu button"); marks.click();
     await pause(300);
-    const json = JSON.parse(await (await tracekit.timelineSaving.chromeTrace(T, 0, T.head.span)).blob.text());
+    const json = JSON.parse(await (await T.saving.chromeTrace(0, T.head.span)).blob.text());
     out.saved = json.traceEvents.filter((each) => each.ph === "X").map((each) => each.name);
     out.bad = window.bad ?? null;
     out.elements += made();
@@ -571,10 +571,10 @@ def test_hostile_names_run_nothing_and_stay_as_they_are(tmp_path: Path) -> None:
 
 def test_a_picture_is_saved_as_png_and_svg(small: Rows, tmp_path: Path) -> None:
     script = """
-    const blob = await tracekit.timelineSaving.png(T);
+    const blob = await T.saving.png();
     const shown = await createImageBitmap(blob);
     const {W, H, strip, over} = T.parts.size();
-    return [blob.type, shown.width === W, shown.height === H + strip + over, tracekit.timelineSaving.svg(T)];
+    return [blob.type, shown.width === W, shown.height === H + strip + over, T.saving.svg()];
     """
     kind, wide, tall, svg = opened(write(small, tmp_path / "p.html"), script)
     assert (kind, wide, tall) == ("image/png", True, True)
@@ -587,7 +587,7 @@ def test_a_name_without_room_loses_its_namespaces_before_its_own_name(tmp_path: 
     starts = np.array([0, 1000])
     lane = Lane("stream 9", [(starts, np.array([800, 100]), np.zeros(2, np.int64))])
     rows = Rows([lane], [(name, "kernel")])
-    script = "return [tracekit.timelineSaving.svg(T), document.querySelector('#tl').innerText];"
+    script = "return [T.saving.svg(), document.querySelector('#tl').innerText];"
     svg, shown = opened(write(rows, tmp_path / "p.html"), script)
     assert "void at::native" in svg, "the long one has room for all"
     assert ">reduce_ke" in svg
@@ -674,7 +674,7 @@ def test_an_event_without_length_at_the_very_end_is_drawn_and_saved(tmp_path: Pa
     T.paint();
     const {width, left} = T.picture(), w = width - left;
     const {count} = D.scan(0, T.view.t0, (T.view.t1 - T.view.t0) / w, w);
-    const {events} = await tracekit.timelineSaving.chromeTrace(T, T.view.t0, T.view.t1);
+    const {events} = await T.saving.chromeTrace(T.view.t0, T.view.t1);
     return [Math.max(...count.slice(w - 3, w)), events];
     """
     assert opened(write(made, tmp_path / "p.html"), script) == [1, 2]

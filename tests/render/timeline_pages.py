@@ -18,11 +18,19 @@ import numpy as np
 import numpy.typing as npt
 from support import TEMPLATES
 
+from tracekit.render.page.scripts import joined
+
 I64 = npt.NDArray[np.int64]
-SCRIPTS = ("page.js", "timeline_columns.js", "timeline_save.js", "timeline.js")
+SCRIPTS = ("page", "timeline")
 STYLES = ("palette.css", "report.css", "timeline.css")
 CHUNK = 1 << 16
-COLORS = {"kernel": "kernel", "memcpy": "memcpy", "step": "step", "operator": "op", "runtime": "call"}
+COLORS = {"kernel": "kernel", "memcpy": "memcpy", "step": "step", "operator": "op"} | {
+    "runtime": "call",
+    "driver": "call",
+    "gemm kernel": "gemm",
+    "communication": "comm",
+    "communication kernel": "comm",
+}
 
 
 @dataclass
@@ -151,7 +159,7 @@ def head_and_parts(made: Rows) -> tuple[dict[str, Any], list[str]]:
 def write(made: Rows, target: Path, changes: Mapping[str, str] | None = None, more: str = "") -> Path:
     """Write the page. changes: text of the scripts -> what replaces it, once. more: a script that runs last."""
     head, parts = head_and_parts(made)
-    scripts = [(TEMPLATES / name).read_text(encoding="utf-8") for name in SCRIPTS]
+    scripts = [joined(TEMPLATES, part) for part in SCRIPTS]
     for before, after in (changes or {}).items():
         assert sum(script.count(before) for script in scripts) == 1, before
         scripts = [script.replace(before, after) for script in scripts]

@@ -21,7 +21,17 @@ from tracekit.model.arrow import I64
 from tracekit.model.report import Cell
 from tracekit.model.schema import Kind
 
-__all__ = ["ARGS_OF", "Collective", "described", "group_cells", "host_ranges", "kernels", "key_of", "plain"]
+__all__ = [
+    "ARGS_OF",
+    "Collective",
+    "described",
+    "group_cells",
+    "host_ranges",
+    "kernels",
+    "key_of",
+    "operation",
+    "plain",
+]
 
 _HOST_KINDS = frozenset({Kind.OPERATOR, Kind.USER_RANGE, Kind.USER_RANGE_NATIVE, Kind.PYTHON_OP})
 ARGS_OF = _HOST_KINDS | {Kind.COMMUNICATION, Kind.KERNEL}
@@ -112,7 +122,7 @@ def described(index: TraceIndex, rows: I64, topology: Topology | None = None) ->
     codes, names = index.texts("name")
     sizes = index.events.column("bytes").to_numpy(zero_copy_only=False)[rows].tolist()
     args = index.events.column("args").take(rows).to_pylist()
-    known = {code: _by_name(names[code]) for code in np.unique(codes[rows]).tolist() if code >= 0}
+    known = {code: operation(names[code]) for code in np.unique(codes[rows]).tolist() if code >= 0}
     sources = index.ints("source")[rows].tolist()
     groups = rank_groups.NamedGroups.of(index, topology)
     return [
@@ -121,7 +131,12 @@ def described(index: TraceIndex, rows: I64, topology: Topology | None = None) ->
     ]
 
 
-def _by_name(name: str) -> str:
+def operation(name: str) -> str:
+    """Return the operation of a collective by the name of its kernel, in torch's spelling; the name where it has none.
+
+    >>> operation("ncclDevKernel_AllReduce_Sum_f32_RING_LL(ncclDevKernelArgsStorage<4096ul>)")
+    'all_reduce'
+    """
     found = _KERNEL_NAME.search(name[:_LONGEST_NAME])
     return name if found is None else plain(found[1])
 

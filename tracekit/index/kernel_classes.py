@@ -24,7 +24,7 @@ from tracekit.index.trace_index import TraceIndex
 from tracekit.model.arrow import I64
 from tracekit.model.schema import Kind
 
-__all__ = ["VARIABLE", "class_of_names", "communicates", "rules"]
+__all__ = ["VARIABLE", "class_of_names", "communicates", "kernel_classes", "rules"]
 
 VARIABLE = "TRACEKIT_KERNEL_CLASSES"
 MOST_BYTES = 1 << 20

@@ -49,6 +49,7 @@ __all__ = [
     "Headline",
     "Heat",
     "LeadFigure",
+    "Opening",
     "QuotedTable",
     "Report",
     "ReportTable",
@@ -58,6 +59,7 @@ __all__ = [
     "StepTime",
     "TextForm",
     "TimePart",
+    "TimePiece",
     "TopName",
     "TopNames",
     "first_rows",
@@ -173,11 +175,39 @@ class StepTime:
 
 
 @dataclass(frozen=True, slots=True)
+class Opening:
+    """The first words of a report. sentence: what is the matter, or that nothing is; meaning: what follows from it.
+
+    rule: the name of the rule that made them: that of a finding, or of what the input has.
+    """
+
+    rule: str
+    sentence: str
+    meaning: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class TimePiece:
+    """A piece of a part of device time: a class of kernels, a collective, a copy, or idle time of one cause.
+
+    name: "" for all smaller pieces together, which are `others` names of at most `most_ns` each. count: of the kernels,
+    copies or gaps that take some of the window. view: that has a row of this name, "" for none.
+    """
+
+    name: str
+    ns: int
+    count: int
+    view: str = ""
+    others: int = 0
+    most_ns: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class TimePart:
     """One part of the time of some devices: "compute", "exposed_comm", "exposed_copies" or "idle".
 
     ns: of all devices together. low, middle, high: the least, the median (nearest rank) and the greatest share of a
-    device's own window, 0..1.
+    device's own window, 0..1. pieces: add up to `ns`, the largest first; () where they are not known.
     """
 
     name: str
@@ -185,6 +215,7 @@ class TimePart:
     low: float
     middle: float
     high: float
+    pieces: tuple[TimePiece, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -295,6 +326,7 @@ class QuotedTable:
 class Headline:
     """The figures of the first screen. What is not known is None or empty, and a note has the reason.
 
+    opening: the sentence that says what is the matter.
     step: None without steps. run_ns: first start to last end of the events. devices: a bar each. figure, quoted: the
     first figure of a trace that is about something else than time, and the first rows of its tables, such as memory
     that is held. top: the names that say most about this trace; below: the next most telling names, such as operators
@@ -302,6 +334,7 @@ class Headline:
     that could not be read.
     """
 
+    opening: Opening | None = None
     step: StepTime | None = None
     run_ns: int | None = None
     run_note: str = ""

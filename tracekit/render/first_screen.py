@@ -15,11 +15,12 @@ from tracekit.render.screen import Screen, ScreenShare, ShareBar, screen, share_
 
 __all__ = ["LINES", "text"]
 
-LINES = 40
+LINES = 30
 """The most lines."""
+_TRIES = ((2, 2, 7, 3), (2, 1, 6, 2), (1, 1, 5, 2), (1, 1, 3, 1), (1, 0, 3, 1), (1, 0, 0, 1))
+"""Lines of each claim and each fix, least lines of the names, lines of the other views: the first that fits counts."""
 LEAST_WIDTH, USUAL_WIDTH, MOST_WIDTH = 40, 80, 120
 _NAMES = 8
-_CLAIM_LINES = 2
 _LONG_WORD = 16
 
 _BOLD, _DIM, _PLAIN = "\x1b[1m", "\x1b[2m", "\x1b[0m"
@@ -40,21 +41,27 @@ def text(report: Report, options: RenderOptions) -> str:
         for each in report.incomplete
         for line in wrapped(escape_controls(each), options.width and width)
     ]
-    upper = [
-        *lost,
-        *_opening(it, width, paint),
-        *_bars(it, width, paint, drawn=options.bars),
-        *_cards(it, width, paint),
-    ]
-    lower = [*_more(report, width, paint)]
-    room = LINES - len(upper) - len(lower)
-    names: list[str] = []
-    for table in shown_first(headline):
-        if isinstance(table, QuotedTable):
-            names += _quoted(table, room - len(names), width, paint)
-        else:
-            names += _top_names(table, room - len(names), width, paint, options.time_unit)
-    lines = [*upper, *names][: LINES - len(lower)] + lower
+    lines: list[str] = []
+    every = sum(_rows(table) + 2 for table in shown_first(headline))
+    # Each try says less, so that names and findings both have a place.
+    for claim, advice, names_wanted, more in _TRIES:
+        upper = [
+            *lost,
+            *_opening(it, width, paint),
+            *_bars(it, width, paint, drawn=options.bars),
+            *_cards(it, width, paint, claim, advice),
+        ]
+        lower = [*_more(report, width, paint, more)]
+        room = LINES - len(upper) - len(lower)
+        names: list[str] = []
+        for table in shown_first(headline):
+            if isinstance(table, QuotedTable):
+                names += _quoted(table, room - len(names), width, paint)
+            else:
+                names += _top_names(table, room - len(names), width, paint, options.time_unit)
+        lines = [*upper, *names][: LINES - len(lower)] + lower
+        if len(upper) + len(lower) <= LINES and len(names) >= min(names_wanted, every):
+            break
     return "\n".join(line.rstrip() for line in lines) + "\n"
 
 
@@ -104,14 +111,21 @@ def _heading(text: str, width: int) -> list[str]:
 
 
 def _opening(it: Screen, width: int, paint: _Paint) -> Iterator[str]:
+    if it.sentence:
+        yield from (paint.bold(line) for line in wrapped(it.sentence, width))
+        yield from _clamped(it.meaning, width, 2, indent=0) if it.meaning else ()
     for text in it.reservations:
         yield from (paint.bold(line) for line in _clamped(text, width, 2, indent=0))
+    yield ""
     yield paint.bold(cut_middle(it.title, width))
     yield from (paint.dim(line) for line in _clamped(" · ".join(it.facts), width, 2))
-    yield ""
     figure = " ".join(filter(None, (it.before, it.value, it.unit, it.after)))
+    rest = f"{'. ' if it.spread[:1].isupper() else ': '}{it.spread}"
+    if it.spread and cell_width(figure + rest) <= width:
+        yield f"{paint.bold(figure)}{rest}"
+        return
     yield from (paint.bold(line) for line in _heading(figure, width))
-    yield from _clamped(it.spread, width, 2)
+    yield from _clamped(it.spread, width, 2) if it.spread else ()
 
 
 def _bars(it: Screen, width: int, paint: _Paint, *, drawn: bool) -> Iterator[str]:
@@ -163,21 +177,26 @@ def _legend(
     def mark(part: ScreenShare) -> str:
         return f"{paint.styled(*fills[part.name])} " if drawn else ""
 
-    label = max(cell_width(part.label) for part in bar.parts)
-    amount = max(len(part.amount) for part in bar.parts)
+    # A part of no time says nothing, and takes a line.
+    shown = [part for part in bar.parts if part.width > 0]
+    if not shown:
+        return
+    label = max(cell_width(part.label) for part in shown)
+    amount = max(len(part.amount) for part in shown)
     cells = []
-    for part in bar.parts:
+    for part in shown:
         words = f"{padded(part.label, label, right=False)}  {part.percent:>5} %  {part.amount:>{amount}}"
         cells.append((mark(part), f"{words}  {part.over}" if part.over else words))
     size = max(cell_width(words) for _, words in cells) + 2 * drawn
-    if any(part.over for part in bar.parts) or 2 * size + 6 > width:
+    if any(part.over for part in shown) or 2 * size + 6 > width:
         yield from (f"  {sign}{head(words, width - 4)}" for sign, words in cells)
         return
     for first in range(0, len(cells), 2):
         yield "  " + "    ".join(f"{sign}{words}" for sign, words in cells[first : first + 2])
 
 
-def _cards(it: Screen, width: int, paint: _Paint) -> Iterator[str]:
+def _cards(it: Screen, width: int, paint: _Paint, claim: int, advice: int) -> Iterator[str]:
+    """Yield the findings. claim, advice: the most lines of each."""
     yield ""
     if it.card_note:
         yield from _clamped(it.card_note, width, 3, indent=0)
@@ -188,8 +207,14 @@ def _cards(it: Screen, width: int, paint: _Paint) -> Iterator[str]:
         room = max(width - len(gain) - 6 - len(str(card.number + 1)), 8)
         title = card.title if cell_width(card.title) <= room else f"{head(card.title, room - 1)}…"
         yield f"  {card.number + 1} {paint.bold(title)}" + (f": {gain}" if gain else "")
-        yield from _clamped(card.claim, width, _CLAIM_LINES, indent=4)
-        yield from (paint.dim(line) for line in _clamped(card.rest, width, _CLAIM_LINES, indent=4))
+        yield from _clamped(card.claim, width, claim, indent=4)
+        if advice:
+            yield from (paint.dim(line) for line in _clamped(card.rest, width, advice, indent=4))
+
+
+def _rows(table: QuotedTable | TopNames) -> int:
+    rows = table.names if isinstance(table, TopNames) else table.columns[0].values
+    return min(len(rows), _NAMES)
 
 
 def _top_names(top: TopNames, room: int, width: int, paint: _Paint, unit: str) -> list[str]:
@@ -236,12 +261,12 @@ def _quoted(quoted: QuotedTable, room: int, width: int, paint: _Paint) -> list[s
     return lines
 
 
-def _more(report: Report, width: int, paint: _Paint) -> Iterator[str]:
-    """Yield what else there is, and what became of the records."""
+def _more(report: Report, width: int, paint: _Paint, most: int) -> Iterator[str]:
+    """Yield what else there is, in at most so many lines, and what became of the records."""
     there = [_section(each) for each in report.sections if each.tables]
     yield ""
     if there:
-        yield from _clamped(f"--view NAME shows {', '.join(there)}", width, 3, indent=0)
+        yield from _clamped(f"--view NAME shows {', '.join(there)}", width, most, indent=0)
         yield from _clamped(
             "--all shows all of these; `tracekit report` makes a page with the timeline", width, 1, indent=0
         )

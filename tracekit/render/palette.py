@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from tracekit.model.timeline import KERNEL_FAMILIES, OPERATOR_FAMILIES, family_kind
 
-__all__ = ["color_of", "variable_of"]
+__all__ = ["class_color", "color_of", "variable_of"]
 
 _FAMILIES = {"normalization": "norm", "data movement": "movement", "optimizer": "update", "communication": "comm"}
 """The variable of a family where it is not the family's name."""
@@ -34,6 +34,21 @@ _WORDS = {
         for word in OPERATOR_FAMILIES
     },
 }
+
+
+_CLASSES = {word: _FAMILIES.get(word, word) for word in KERNEL_FAMILIES} | {
+    "collective": "comm",
+    **dict.fromkeys(("copy-like", "embedding/index", "sort"), "movement"),
+}
+
+
+def class_color(kernel_class: str) -> str:
+    """Return the colour of a class of kernels, as the kernel table names it.
+
+    >>> class_color("conv"), class_color("sort"), class_color("rng")
+    ('var(--conv)', 'var(--movement)', 'var(--kernel)')
+    """
+    return f"var(--{_CLASSES.get(kernel_class, 'kernel')})"
 
 
 def variable_of(word: str, place: int = 0) -> str:

@@ -102,7 +102,8 @@ class Card:
 class Screen:
     """The first screen in words.
 
-    value, unit: the large number; before, after: the words around it; spread: the line below.
+    sentence, meaning: the opening. value, unit: the first number; before, after: the words around it; spread: the line
+    below.
 
     by_name: the bar is of names, not of device time.
     bar_note, card_note: why there is no bar of device time, or no finding; "" where there is one.
@@ -110,6 +111,8 @@ class Screen:
 
     title: str
     facts: tuple[str, ...]
+    sentence: str
+    meaning: str
     reservations: tuple[str, ...]
     value: str
     unit: str
@@ -177,6 +180,8 @@ def screen(report: Report, headline: Headline, time_unit: str = "") -> Screen:
         title=escape_controls(report.title),
         # A sentence says it of inputs; of several runs in one file the fact alone does.
         facts=tuple(_facts(report, clocks=not any("clock" in text for text in headline.reservations))),
+        sentence=escape_controls(headline.opening.sentence) if headline.opening else "",
+        meaning=escape_controls(headline.opening.meaning) if headline.opening else "",
         reservations=tuple(map(escape_controls, headline.reservations)),
         value=number,
         unit=unit,

@@ -7,6 +7,7 @@ makes the same bytes. Styles and scripts come from `shell`.
 from __future__ import annotations
 
 import re
+import typing
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -20,12 +21,12 @@ from tracekit.render.base import Renderer, RenderOptions
 from tracekit.render.figures import Chart, CurveBox, HeatMap, chart, curve_box, heat_map
 from tracekit.render.page import shell
 from tracekit.render.page.data import packed
+from tracekit.render.page.overview import overview
 from tracekit.render.page.shell import Use, sheet
 from tracekit.render.page.static_timeline import Still, still
 from tracekit.render.page.tables import cell_link, table_html
 from tracekit.render.page.timeline import TimelineData, timeline_data
 from tracekit.render.palette import color_of
-from tracekit.render.screen import screen as words_of
 
 __all__ = ["RENDERER"]
 
@@ -120,7 +121,7 @@ def render(report: Report, options: RenderOptions) -> str:
         version=report.version,
         facts=[(escape_controls(key), escape_controls(text)) for key, text in report.facts],
         bars=page.bars,
-        screen=None if report.headline is None else words_of(report, report.headline, options.time_unit),
+        screen=None if report.headline is None else overview(report, report.headline, options, _marks(page.data)),
         parts=page.parts,
         data=packed(report),
         timeline=page.data,
@@ -207,6 +208,14 @@ def _anchor(page: _Page, section: Section) -> str:
 
 def _findings(report: Report) -> list[tuple[str, int, Finding]]:
     return [(section.view, row, each) for section in report.sections for row, each in enumerate(section.findings, 1)]
+
+
+def _marks(data: TimelineData | None) -> dict[tuple[str, int], tuple[int, int]]:
+    """Return the number of the mark of each finding, and of its events, by view and row."""
+    if data is None:
+        return {}
+    heads = typing.cast("list[dict[str, int]]", data.head.get("marks", []))
+    return {key: (number, heads[number].get("all", heads[number]["n"])) for key, number in data.mark_of.items()}
 
 
 def _critical_paths(report: Report) -> list[CriticalPath]:

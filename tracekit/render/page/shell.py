@@ -11,7 +11,6 @@ import base64
 import hashlib
 import importlib.resources
 import math
-import re
 import zlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -24,6 +23,8 @@ from tracekit.model.display import UNKNOWN, escape_controls, is_words, typical_t
 from tracekit.model.report import Cell, Column, ReportTable
 from tracekit.model.units import Unit, format_bytes, format_ns, format_rate, format_ratio
 from tracekit.render.base import RenderOptions
+from tracekit.render.page.lean import lean_script, lean_style, lean_template
+from tracekit.render.page.scripts import joined
 from tracekit.render.prose import levels
 
 if TYPE_CHECKING:
@@ -157,12 +158,10 @@ Use = Literal["tables", "timeline", "flame", "heat", "batch"]
 SCRIPTS: tuple[tuple[str, Use | None], ...] = (
     ("page.js", None),
     ("tables.js", "tables"),
-    ("timeline_columns.js", "timeline"),
-    ("timeline_save.js", "timeline"),
     ("timeline.js", "timeline"),
     ("flame.js", "flame"),
 )
-"""Scripts in the order in which they are loaded, each with what needs it; None: on every page."""
+"""Scripts in the order in which they are loaded, each with what needs it; None: on every page. Each is a part."""
 
 STYLES: tuple[tuple[str, Use | None], ...] = (
     ("palette.css", None),
@@ -245,27 +244,12 @@ def _templates() -> Traversable:
 
 
 def _text(folder: Traversable, name: str) -> str:
+    if any(name == script for script, _ in SCRIPTS):
+        return lean_script(joined(folder, name.removesuffix(".js")))
     text = (folder / name).read_text(encoding="utf-8").replace("\r\n", "\n")
-    return _lean_style(text) if name.endswith(".css") else _lean(text)
-
-
-_COMMENT = re.compile(r"^(?://.*|/\*.*\*/)$|(?<=[;,{}(\[]) +//[^'\"`/]*$")
-
-
-@lru_cache(maxsize=32)
-def _lean(text: str) -> str:
-    """Return a file without indentation, empty lines, and comments: those of a line, and those after the code of one.
-
-    No text in them spans lines, and a comment after code has no quotes, so that nothing else changes: a test holds the
-    scripts to that.
-    """
-    lines = (_COMMENT.sub("", line.strip()) for line in text.split("\n"))
-    return "".join(f"{line}\n" for line in lines if line)
-
-
-def _lean_style(text: str) -> str:
-    """Return a lean style without the blanks that only people need. No text in it has one of these marks."""
-    return re.sub(r" ?([{};,]) ?|(?<=[\w-])(:) ", r"\1\2", _lean(text))
+    if name.endswith(".css"):
+        return lean_style(text)
+    return lean_script(text) if name.endswith(".js") else lean_template(text)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""A timeline as data of the page: a head as JSON, and columns in parts that timeline.js decodes.
+"""A timeline as data of the page: a head as JSON, and columns in parts that the scripts of the page decode.
 
 Times are whole units after the begin, of 1 ns, or of 1000 where every time is a multiple. Events come by place, in
 chunks: the gap from the end of the event before on the same row (of a row's first event: its start), duration, and

@@ -50,7 +50,7 @@ from tracekit.views.base import Quantity, View, ViewColumn, ViewOptions
 from tracekit.views.quantities import ratio
 from tracekit.views.tabulate import shares_of
 
-__all__ = ["VIEW", "DeviceParts", "Parts", "device_parts"]
+__all__ = ["VIEW", "DeviceParts", "Parts", "all_work", "device_parts", "steps_of_devices"]
 
 # The time of each device in parts: compute, exposed communication, exposed copies, idle; of its span and of steps.
 #
@@ -124,19 +124,30 @@ def device_parts(index: TraceIndex) -> tuple[DeviceParts, ...]:
 
     Steps of several processes on one device may overlap: their union is one window here.
     """
-    devices = _devices.find(index)
-    work = all_work(index)
-    steps = step_windows.host_steps(index, devices.places)
-    launched = launches.launches_of(index, devices.rows)
+    work, windows = all_work(index), steps_of_devices(index)
     parts = []
     for number, (device, whole, active) in enumerate(_whole(work)):
-        windows = step_windows.windows_on(devices, device, steps, launched)
-        together = None
-        if windows:
-            edges = merge(np.concatenate([w.begins for w in windows]), np.concatenate([w.ends for w in windows]))
-            together = work.of(number).parts(*edges).together() if length(edges) else None
+        edges = windows[number]
+        together = work.of(number).parts(*edges).together() if edges is not None else None
         parts.append(DeviceParts(device, whole, together, active, int(whole.span[0] - whole.idle[0])))
     return tuple(parts)
+
+
+@join
+def steps_of_devices(index: TraceIndex) -> tuple[Ranges | None, ...]:
+    """Return the windows of the steps on each device, merged; None for a device without steps."""
+    devices = _devices.find(index)
+    steps = step_windows.host_steps(index, devices.places)
+    launched = launches.launches_of(index, devices.rows)
+    found: list[Ranges | None] = []
+    for device in devices.devices:
+        windows = step_windows.windows_on(devices, device, steps, launched)
+        if not windows:
+            found.append(None)
+            continue
+        edges = merge(np.concatenate([w.begins for w in windows]), np.concatenate([w.ends for w in windows]))
+        found.append(edges if length(edges) else None)
+    return tuple(found)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -40,7 +40,7 @@ from tracekit.model.units import Unit
 from tracekit.views import specs, tabulate, totals
 from tracekit.views.base import View, ViewColumn, ViewOptions
 
-__all__ = ["MOST_GAPS", "VIEW"]
+__all__ = ["MOST_GAPS", "VIEW", "host_ranges"]
 
 MOST_GAPS = 200
 """Number of rows in the table of the largest gaps, unless --top asks for more."""
@@ -65,7 +65,7 @@ def compute(index: TraceIndex, options: ViewOptions) -> Section:
     ]
     if not gaps.starts.size:
         return Section(VIEW.name, _TITLE, notes=("no device was idle: there is no gap", *more))
-    host = _running(index, gaps, HOST_RANGES)
+    host = host_ranges(index, gaps)
     largest, cut = _gap_table(devices, gaps, host, options)
     tables = (_cause_table(devices, gaps, options), _range_table(index, gaps, host, options), largest)
     notes = [
@@ -76,6 +76,11 @@ def compute(index: TraceIndex, options: ViewOptions) -> Section:
         *more,
     ]
     return Section(VIEW.name, _TITLE, tables, figures=_bars(gaps), notes=tuple(notes))
+
+
+def host_ranges(index: TraceIndex, gaps: Gaps) -> I64:
+    """Return for each gap the row of the operator or range that the launching thread was in; -1 for none."""
+    return _running(index, gaps, HOST_RANGES)
 
 
 def _running(index: TraceIndex, gaps: Gaps, kinds: frozenset[Kind]) -> I64:

@@ -10,6 +10,7 @@ Devices of one model with the same window are one group. The window is that of t
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -25,10 +26,12 @@ from tracekit.index.trace_index import TraceIndex
 from tracekit.model.display import plural
 from tracekit.model.report import (
     DeviceTime,
+    Finding,
     Headline,
     Section,
     StepTime,
     TimePart,
+    TimePiece,
 )
 from tracekit.model.schema import API_CALLS, DEVICE_WORK
 from tracekit.model.trace import Ledger
@@ -36,6 +39,8 @@ from tracekit.views.device import breakdown
 from tracekit.views.device.breakdown import DeviceParts, device_parts
 from tracekit.views.headline import content
 from tracekit.views.headline.facts import why_not
+from tracekit.views.headline.opening import OpeningFacts, opening_of
+from tracekit.views.headline.pieces import pieces_of
 from tracekit.views.steps import steps as _steps
 from tracekit.views.totals import count_totals
 
@@ -61,7 +66,7 @@ def find(index: TraceIndex, section: Callable[[str], Section], more: Sequence[st
     found = section("findings")
     top, below = content.choose(index, section, more, shares=not lost)
     figure, quoted = (None, ()) if lost else content.quote(section, top)
-    return Headline(
+    headline = Headline(
         step=_step(index),
         run_ns=run_ns,
         run_note=run_note,
@@ -75,6 +80,23 @@ def find(index: TraceIndex, section: Callable[[str], Section], more: Sequence[st
         findings_count=len(found.findings),
         findings_note="" if found.findings else "; ".join(found.notes),
         reservations=_reservations(index),
+    )
+    return replace(headline, opening=opening_of(_opening_facts(index, headline, found.findings, lost=lost)))
+
+
+def _opening_facts(index: TraceIndex, headline: Headline, findings: Sequence[Finding], *, lost: bool) -> OpeningFacts:
+    words = {each.device.label.split()[0] for each in device_parts(index)} if not lost else set()
+    works = bool(index.kind_mask(DEVICE_WORK).any() or index.kind_mask(API_CALLS).any())
+    has_events, filtered = bool(index.events.num_rows), any(ledger.filtered for ledger in index.ledgers)
+    return OpeningFacts(
+        headline,
+        findings,
+        lost=lost,
+        device=words.pop() if len(words) == 1 and words <= {"GPU", "TPU"} else "GPU",
+        has_events=has_events,
+        has_durations=bool(index.has("dur_ns").any()),
+        on_cpu=has_events and not works and not filtered and not count_totals(index, DEVICE_WORK),
+        filtered=filtered and not has_events,
     )
 
 
@@ -113,10 +135,12 @@ def _groups(index: TraceIndex, parts: Sequence[DeviceParts]) -> tuple[DeviceTime
         if each.span.span.any():
             model = device_model(index.run.devices.get((each.device.source, each.device.device), ""))
             groups.setdefault((model, "run" if each.steps is None else "steps"), []).append(each)
-    return tuple(_group(model, window, found) for (model, window), found in groups.items())
+    return tuple(_group(model, window, found, pieces_of(index, found)) for (model, window), found in groups.items())
 
 
-def _group(model: str, window: str, parts_of_devices: list[DeviceParts]) -> DeviceTime:
+def _group(
+    model: str, window: str, parts_of_devices: list[DeviceParts], pieces: dict[str, tuple[TimePiece, ...]]
+) -> DeviceTime:
     label = (
         parts_of_devices[0].device.label
         if len(parts_of_devices) == 1
@@ -128,7 +152,8 @@ def _group(model: str, window: str, parts_of_devices: list[DeviceParts]) -> Devi
     for name in _PARTS:
         times = [each.values(name)[0] for each in windows]
         shares = sorted(time / span for time, span in zip(times, spans, strict=True))
-        parts.append(TimePart(name, sum(times), shares[0], shares[(len(shares) - 1) // 2], shares[-1]))
+        middle = shares[(len(shares) - 1) // 2]
+        parts.append(TimePart(name, sum(times), shares[0], middle, shares[-1], pieces.get(name, ())))
     return DeviceTime(label, len(parts_of_devices), window, sum(spans), tuple(parts))
 
 

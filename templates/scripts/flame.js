@@ -1,0 +1,18 @@
+// Flame graphs: call paths merged by name, as wide as their time.
+//
+// That of a report is made from the columns of the timeline: the ranges of the host with the device time that they
+// launched, of the whole page or of the measured window. A range is below the innermost one of its thread that holds
+// it whole; so totals are exact, and self times are what no range below takes. That of a comparison is in the page as
+// data: its width is the new time, its colour the difference.
+
+import { ofSamples, ofSides } from "./flame/profile.js";
+import { ofTimeline } from "./flame/timeline.js";
+import { on } from "./page/bus.js";
+
+for (const mount of document.querySelectorAll(".flame")) {
+  const found = mount.querySelector("script");
+  const data = found && JSON.parse(found.textContent);
+  if (data) (data.unit ? ofSamples : ofSides)(mount, data);
+  else if (window.tracekit.timeline?.parts) ofTimeline(mount, window.tracekit.timeline);
+  else on("timeline", (timeline) => ofTimeline(mount, timeline));
+}

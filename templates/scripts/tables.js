@@ -1,0 +1,44 @@
+// Tables: all rows from the data of the page, in the form that tables.py writes for the first ones; or, where the page
+// has no such data (the index of a batch, the ledger), from the cells themselves, which have the exact values.
+// Numbers are exact: whole ones beyond 2^53 are BigInts. Text of a trace goes in as text nodes alone.
+
+import { slicer } from "./page/slices.js";
+import { columnOf, columnOfCells, unpacked } from "./tables/columns.js";
+import { follow } from "./tables/follow.js";
+import { Table, tables } from "./tables/table.js";
+
+// Columns and number of rows of a table: from the data of the page, or from its cells
+const fromData = (data, texts) => (heads) => {
+  const named = data.columns.findIndex((column) => column.unit === "text");
+  const first = data.columns[0];
+  return [data.columns.map((column, i) => columnOf(column, texts, heads[i], i === named)), (first.t ?? first.v).length];
+};
+
+const fromCells = (heads, rows) => {
+  const named = rows.length ? [...rows[0].cells].findIndex((cell) => cell.tagName === "TH") : -1;
+  return [heads.map((head, i) => columnOfCells(head, rows.map((row) => row.cells[i]), i === named)), rows.length];
+};
+
+async function start() {
+  for (const sheet of document.querySelectorAll(".sheet[data-name]")) {
+    const { name } = sheet.dataset;
+    tables.push(new Table(sheet, name, 1, name, fromCells).followLinks());
+    document.documentElement.classList.add("tables");
+  }
+  if (tables.length) follow(true);
+  const block = document.getElementById("report-data");
+  if (!block || typeof DecompressionStream === "undefined") return;
+  const { report, ...texts } = await unpacked(block.textContent);
+  const slice = slicer();
+  for (const sheet of document.querySelectorAll(".sheet[data-table]")) {
+    const [section, place] = sheet.dataset.table.split(".").map(Number);
+    const { view, tables: all } = report.sections[section];
+    if (!all[place].columns.length) continue;
+    if (slice.due()) await slice.rest();
+    tables.push(new Table(sheet, view, place + 1, all[place].name, fromData(all[place], texts)).followLinks());
+  }
+  document.documentElement.classList.add("tables");
+  follow(true);
+}
+
+void start();
