@@ -60,6 +60,14 @@ def corpus_next(name: str) -> Path:
     return path
 
 
+def shared_efficiency(name: str) -> Path:
+    """A file about FLOPs and bytes of operators, read in place; skipped by name where it is missing."""
+    path = corpus_root().parent / "efficiency" / name
+    if not path.is_file():
+        without_corpus(f"efficiency/{name} is not here (beside the folder of TRACEKIT_CORPUS)")
+    return path
+
+
 def shared_reports() -> Path:
     """The folder of real Nsight Systems reports without personal detail; skipped by name where it is missing."""
     folder = corpus_root().parent / "nsysrep" / "corpus"

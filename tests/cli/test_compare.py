@@ -45,6 +45,7 @@ def test_help_teaches_by_one_example_with_quotes() -> None:
             60,
             {
                 "Verdict": "New runs, Low, High, From, Why",
+                "Where the change is": "Only in, Of the change",
                 "Times": "Difference, Low, High, From, Meaning",
                 "Counts": "Low, High, From, Meaning",
                 "Step time by name": "Match, Of the change",

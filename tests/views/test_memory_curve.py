@@ -156,8 +156,8 @@ def test_the_page_draws_each_curve_without_an_error_at_both_widths_and_schemes(t
     report = Report("t", "0", sections=(MEMORY(trace(*rows), ViewOptions()), *hostile().sections))
     path = tmp_path / "page.html"
     path.write_text(render(report, "html"), encoding="utf-8")
-    script = """[...document.querySelectorAll(".curve")].map((figure) => [
-      figure.querySelectorAll("path").length, figure.querySelectorAll("img, script").length,
+    script = """[...document.querySelectorAll(".pic-curve")].map((figure) => [
+      figure.querySelectorAll("path[fill]").length, figure.querySelectorAll("img, script").length,
       figure.querySelector("svg").getBoundingClientRect().height > 50])"""
     for width in (420, 1300):
         for scheme in ("light", "dark"):

@@ -13,10 +13,14 @@ from fractions import Fraction
 from itertools import accumulate, pairwise
 from math import lcm
 
+from tracekit.analysis.kernel_class import KernelClass, classify
+from tracekit.comparison._amount import Key
 from tracekit.comparison._match import NameGroup
 from tracekit.comparison._measure import Sides, weights, with_rows
 from tracekit.comparison._profile import PATH, Profile
+from tracekit.model.change import PartOfChange
 from tracekit.model.report import Flame
+from tracekit.model.schema import Kind
 
 IDLE = "(no device work)"
 """The row of the step time in which no kernel, copy or memset ran."""
@@ -104,6 +108,106 @@ def cut(parts: ChangeParts, top: int) -> tuple[list[ChangePart], int]:
         f"({len(out):,} more names)", None, sum(part.base for part in out), sum(part.new for part in out)
     )
     return [*named[:top], others, *rest], len(out)
+
+
+def named_groups(base: set[str], new: set[str], kind: str) -> list[NameGroup]:
+    """Return the names of a kind of two sides, each in a group of its own."""
+    groups = []
+    for name in sorted(base | new):
+        key = (kind, name)
+        how = "same" if name in base and name in new else "gone" if name in base else "new"
+        groups.append(NameGroup((key,) if name in base else (), (key,) if name in new else (), how))
+    return groups
+
+
+def operator_parts(sides: Sides, *, of_step: bool) -> ChangeParts:
+    """Return the parts of the operators' own time by name, or with the rest of the mean step."""
+
+    def amounts(run: Profile) -> dict[Key, int]:
+        found = run.steady_host if sides.by_step else run.whole_host
+        return {key: amount.total for key, amount in found.items() if key[0] == "operator"}
+
+    base, new = ({key[1] for run in runs for key in amounts(run)} for runs in (sides.base, sides.new))
+    rest = (OUTSIDE, lambda run: run.step_total - sum(amounts(run).values()))
+    groups = named_groups(base, new, "operator")
+    return split(sides, groups, amounts, rest if of_step else None, "step" if of_step else "operator")
+
+
+OUTSIDE = "outside of operators"
+"""The row of the step time that is no operator's own time."""
+
+
+def by_name(whole: ChangeParts) -> tuple[PartOfChange, ...]:
+    """Return the parts by name, those that hardly changed in one row; the sums stay those of `whole`."""
+    rows = [PartOfChange(row.label, row.base, row.new, row.group.how if row.group else "") for row in whole.rows]
+    return _folded(sorted(rows, key=lambda part: -abs(part.difference)))
+
+
+# The change by kind: kernels by class, copies, memsets, and idle time without device work.
+
+
+_KINDS: dict[str, str] = {Kind.MEMCPY: "copies", Kind.MEMSET: "memsets"}
+_CLASSES = {KernelClass.COLLECTIVE: "communication kernels", KernelClass.OTHER: "other kernels"}
+_OWN_ROW = 0.1
+"""Share of all differences from which on a kernel of no known class has a row of its own."""
+_NO_WORK = "idle time"
+
+
+def by_kind(whole: ChangeParts, class_of: Mapping[Key, KernelClass]) -> tuple[PartOfChange, ...]:
+    """Return the parts by kind, each with its names; the largest difference is first. The sums stay those of `whole`.
+
+    class_of: of the names of both sides; names without one are classified here.
+    """
+    moved = sum(abs(part.difference) for part in whole.rows)
+    rows_of_kind: dict[str, list[ChangePart]] = {}
+    for part in whole.rows:
+        rows_of_kind.setdefault(_kind_of(part, class_of, moved), []).append(part)
+    kinds = []
+    for label, rows in rows_of_kind.items():
+        how = {row.group.how if row.group else "" for row in rows}
+        names = _folded(
+            [PartOfChange(row.label, row.base, row.new, row.group.how if row.group else "") for row in rows]
+        )
+        one_sided = how.pop() if len(how) == 1 else ""
+        kinds.append(
+            PartOfChange(
+                label,
+                sum(row.base for row in rows),
+                sum(row.new for row in rows),
+                one_sided if one_sided in ("new", "gone") else "",
+                () if len(names) == 1 and names[0].label in (label, IDLE) else names,
+            )
+        )
+    return tuple(sorted(kinds, key=lambda part: (-abs(part.difference), -part.base, part.label)))
+
+
+_NAMES_SHOWN = 20
+_LEAST_SHOWN = 0.01
+"""Share of the differences of a kind below which a name is folded into one row with the others."""
+
+
+def _folded(names: list[PartOfChange]) -> tuple[PartOfChange, ...]:
+    """Return the names that changed most, and one row for the others; the sums stay."""
+    moved = sum(abs(each.difference) for each in names)
+    shown = [each for each in names if each.difference and abs(each.difference) >= _LEAST_SHOWN * moved][:_NAMES_SHOWN]
+    others = [each for each in names if each not in shown]
+    if len(others) < 2:
+        return tuple(names)
+    label = f"({len(others):,} more names that hardly changed)"
+    return (*shown, PartOfChange(label, sum(each.base for each in others), sum(each.new for each in others)))
+
+
+def _kind_of(part: ChangePart, class_of: Mapping[Key, KernelClass], moved: int) -> str:
+    if part.group is None:
+        return _NO_WORK if part.label == IDLE else part.label
+    if part.group.kind != Kind.KERNEL:
+        return _KINDS.get(part.group.kind, part.label)
+    # The class of the new name counts: that is the code which runs now.
+    key = (part.group.new or part.group.base)[0]
+    known = class_of[key] if key in class_of else classify([key[1]])[0]
+    if known is KernelClass.OTHER and moved and abs(part.difference) >= _OWN_ROW * moved:
+        return part.label
+    return _CLASSES.get(known, f"{known} kernels")
 
 
 # The change of the host's call paths as a flame graph.

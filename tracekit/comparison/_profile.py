@@ -12,15 +12,17 @@ import numpy as np
 
 from tracekit import pipeline
 from tracekit.comparison._amount import Amount, Key
+from tracekit.comparison._cut_inputs import where_cut
 from tracekit.comparison._device_work import NO_NAME, DeviceWork, find_work
 from tracekit.comparison._signatures import Signature, signatures
 from tracekit.comparison._totals import device_totals, rows_of_totals, totals_by_section
+from tracekit.comparison._tree import TreeWork, tree_work
 from tracekit.index.host_tree import call_paths
 from tracekit.index.trace_index import index_of
 from tracekit.model.arrow import F64, I64, Mask, take
 from tracekit.model.report import Cell, Section
 from tracekit.model.schema import DEVICE_WORK
-from tracekit.model.trace import Ledger, Trace
+from tracekit.model.trace import Ledger, Trace, all_ledgers
 from tracekit.views.base import ViewOptions
 from tracekit.views.steps.steps import StepTimes, step_times
 
@@ -51,6 +53,7 @@ class Profile:
     steps: shape (p,), ns: the time of each step after warm-up. Where all ranks have equally many steps, each value is
     the mean over the ranks. busy: the same for device time; None without device work. step_count, step_total: number
     and ns of the steps after warm-up, all ranks together. warm_up: the number of warm-up steps.
+    cut: how and where an input of it ends too early, "" if none does.
     ahead: whether steps are measured on the device, since the host runs ahead. host_step_total: ns of the host ranges.
     whole, steady: amounts by name, in the run and in steps after warm-up. by_step: steady by step. keys: all names.
     durations: (index into keys, ns) of all device work, only for a run without steps.
@@ -58,12 +61,14 @@ class Profile:
     total by ("api", name).
     whole_busy: ns, union by device; None without device work.
     totals: (section, name) -> amount, from tables that the profiler summed. peak: most bytes of memory held at once.
+    tree: device work by module, operator and shapes; None unless it was asked for.
     """
 
     label: str
     formats: tuple[str, ...]
     ledgers: tuple[Ledger, ...]
     incomplete: tuple[str, ...]
+    cut: str
     ranks: tuple[int, ...]
     owners: int
     steps: F64
@@ -86,10 +91,11 @@ class Profile:
     peak: int | None
     signatures: Mapping[Key, Signature]
     sequences: tuple[tuple[Key, ...], ...]
+    tree: TreeWork | None = None
 
 
-def profile_of(trace: Trace, label: str) -> Profile:
-    """Return the profile of a run. The trace needs COLUMNS. Raises: TracekitError."""
+def profile_of(trace: Trace, label: str, *, tree: bool = False) -> Profile:
+    """Return the profile of a run. The trace needs COLUMNS. tree: with `Profile.tree`. Raises: TracekitError."""
     steps = step_times(index_of(trace))
     work = find_work(trace, steps)
     totals = rows_of_totals(trace)
@@ -108,6 +114,7 @@ def profile_of(trace: Trace, label: str) -> Profile:
         formats=tuple(sorted({source.format for source in trace.run.sources})),
         ledgers=trace.ledgers,
         incomplete=trace.incomplete,
+        cut=where_cut(all_ledgers(trace.ledgers, trace.run)),
         ranks=tuple(sorted(rank for rank in ranks if rank is not None)),
         owners=len(counts),
         steps=_after_warm_up(steps, steps.durations.astype(np.float64), shared_steps),
@@ -132,6 +139,7 @@ def profile_of(trace: Trace, label: str) -> Profile:
         peak=_peak(trace),
         signatures=signatures(trace, work),
         sequences=work.sequences(),
+        tree=tree_work(trace, work) if tree else None,
     )
 
 

@@ -4,18 +4,31 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import accumulate
 
 from tracekit._version import __version__
 from tracekit.comparison._amount import Amount
 from tracekit.comparison._change import LEVEL, TOO_FEW_RUNS, UNKNOWN, Change, VerdictLimits
+from tracekit.comparison._first_screen import intervals_of, verdict_of, waterfall_of
 from tracekit.comparison._history import History, history_section
 from tracekit.comparison._match import NameGroup
 from tracekit.comparison._measure import Sides, measure_names, weights
 from tracekit.comparison._metrics import METRICS, ComparedMetric
-from tracekit.comparison._parts import ChangePart, ChangeParts, cut, device_parts, flame, split, step_parts
+from tracekit.comparison._parts import (
+    ChangePart,
+    ChangeParts,
+    cut,
+    device_parts,
+    flame,
+    named_groups,
+    split,
+    step_parts,
+)
 from tracekit.comparison._profile import Profile
 from tracekit.comparison._rules import CheckedRule, describe, describe_single, percent
+from tracekit.comparison._tree_parts import PARTS, TreeChange, TreeRow
 from tracekit.errors import Failure
+from tracekit.model.change import Waterfall
 from tracekit.model.report import Cell, Column, Report, ReportTable, Section, without_shares
 from tracekit.model.units import Unit, format_span
 
@@ -49,7 +62,9 @@ class Comparison:
     left_out: tuple[str, ...] = ()
     """A sentence for each run that lacks a kind of rows that its siblings have. It is in no figure."""
     undecided: str = ""
-    """Why there is no verdict, if a side lacks its kernels."""
+    """Why there is no verdict, if a side was cut or lacks its kernels."""
+    tree: TreeChange | None = None
+    """The change by module or operator, if it was asked for."""
 
     @property
     def incomplete(self) -> tuple[str, ...]:
@@ -88,7 +103,8 @@ def report_of(comparison: Comparison, *, top: int = 0) -> Report:
     if comparison.history is not None:
         past = history_section(comparison.history)
         sections.append(past if comparison.sides is not None else replace(past, notes=(*past.notes, *comparison.notes)))
-    if lost := comparison.incomplete:
+    lost = comparison.incomplete or ((comparison.undecided,) if comparison.undecided else ())
+    if lost:
         sections = list(map(without_shares, sections))
     unique = tuple(dict.fromkeys(notes))
     return Report(title, __version__, tuple(facts), tuple(sections), tuple(ledgers), unique, lost)
@@ -121,14 +137,19 @@ def _side_text(runs: Sequence[Profile]) -> str:
 
 def _sections(comparison: Comparison, sides: Sides, top: int) -> list[Section]:
     per = "a step after warm-up" if sides.by_step else "a run"
-    out = [_verdict_section(comparison, sides)]
+    waterfall = waterfall_of(sides, comparison.main)
+    out = [_verdict_section(comparison, sides, waterfall)]
+    if waterfall is not None:
+        out.append(_waterfall_section(waterfall))
     if comparison.checked:
         out.append(Section("compare", "Rules", (_rules(comparison.checked),)))
     out.append(_metrics(comparison))
     if sides.by_step and any(run.steady for run in (*sides.base, *sides.new)):
         out.append(_step_section(sides, top))
+    if comparison.tree is not None:
+        out.append(_tree_section(comparison.tree, top, per))
     if sides.groups:
-        out.append(_device_section(sides, comparison.limits, top, per))
+        out.append(_device_section(comparison, sides, top, per))
     for kind in _HOST_WORDS:
         out += _host_sections(sides, top, per, kind)
     out += _total_sections(sides, top)
@@ -139,7 +160,31 @@ def _sections(comparison: Comparison, sides: Sides, top: int) -> list[Section]:
     return out
 
 
-def _verdict_section(comparison: Comparison, sides: Sides) -> Section:
+def _waterfall_section(whole: Waterfall) -> Section:
+    change = whole.new - whole.base
+    columns = (
+        Column("part", "Part", Unit.TEXT, [part.label for part in whole.parts], 0),
+        Column("only", "Only in", Unit.TEXT, [_ONLY_IN.get(part.how) for part in whole.parts], 2),
+        Column("base", "Base", Unit.NS, [part.base for part in whole.parts], 0),
+        Column("new", "New", Unit.NS, [part.new for part in whole.parts], 0),
+        Column("difference", "Difference", Unit.NS, [part.difference for part in whole.parts], 0),
+        Column(
+            "share",
+            "Of the change",
+            Unit.RATIO,
+            [part.difference / change if change else None for part in whole.parts],
+            3,
+        ),
+    )
+    notes = (f"parts of {whole.what}; the rows add up exactly",)
+    table = ReportTable("change_parts", whole.title, columns)
+    return Section("compare", whole.title, (table,), (whole,), notes)
+
+
+_ONLY_IN = {"new": "new", "gone": "base"}
+
+
+def _verdict_section(comparison: Comparison, sides: Sides, waterfall: Waterfall | None) -> Section:
     notes = list(comparison.notes)
     if comparison.history is not None and comparison.history.since:
         first = comparison.history.labels[comparison.history.since]
@@ -165,7 +210,9 @@ def _verdict_section(comparison: Comparison, sides: Sides) -> Section:
             4,
         ),
     )
-    return Section("compare", "Verdict", (ReportTable("verdict", "Verdict", columns),), notes=tuple(notes))
+    why = "Too many records are missing or could not be read." if comparison.incomplete else comparison.undecided
+    figures = (verdict_of(main, why, waterfall, comparison.limits), intervals_of(comparison.changes))
+    return Section("compare", "Verdict", (ReportTable("verdict", "Verdict", columns),), figures, tuple(notes))
 
 
 def _rules(checked: Sequence[CheckedRule]) -> ReportTable:
@@ -273,14 +320,17 @@ def _step_section(sides: Sides, top: int) -> Section:
     return Section("compare", "What the step is made of", (table,), notes=notes)
 
 
-def _device_section(sides: Sides, limits: VerdictLimits, top: int, per: str) -> Section:
+def _device_section(comparison: Comparison, sides: Sides, top: int, per: str) -> Section:
     whole = device_parts(sides)
+    limits = comparison.limits
     rows, _ = cut(whole, top)
     large = [
         part.group
         for part in whole.rows
         if part.group and part.group.base and part.group.new and part.base and _is_large(part, whole)
     ]
+    # What a cut side shows of a name decides nothing.
+    large = [] if comparison.undecided else large
     # Each interval may be wrong. All of them together are as sure as one (Bonferroni).
     level = 1 - (1 - LEVEL) / max(1, len(large))
     change_of_group = {
@@ -306,6 +356,60 @@ def _device_section(sides: Sides, limits: VerdictLimits, top: int, per: str) -> 
     return Section("compare", title, (ReportTable("device_parts", title, columns),), notes=tuple(notes))
 
 
+_PART_TITLES = {
+    "only_here": ("Only here", "operators that only one side has"),
+    "more_calls": ("More calls", "more or fewer calls, at the base's time per call"),
+    "other_shapes": ("Other shapes", "calls with shapes that only one side has"),
+    "other_kernel": ("Other kernel", "the same calls, computed by other kernels"),
+    "other_floor": ("Other floor", "the same calls, with another least time (datatype or device)"),
+    "efficiency": ("Efficiency", "the same work, farther from or nearer to its least time"),
+    "not_known": ("Not known", "the same calls and kernels, of which no least time is known"),
+}
+
+
+def _tree_section(tree: TreeChange, top: int, per: str) -> Section:
+    title = f"Change by {tree.by}"
+    if tree.parts is None:
+        return Section("compare", title, notes=(f"no change by {tree.by}: {tree.why}",))
+    whole = tree.parts
+    rows = list(whole.rows)
+    if top and len(rows) > top:
+        rest = rows[top:]
+        sums = tuple(sum(row.parts[number] for row in rest) for number in range(len(PARTS)))
+        label = f"({len(rest):,} more {tree.by}s)"
+        rows = [*rows[:top], TreeRow(label, sum(r.base for r in rest), sum(r.new for r in rest), sums)]
+    columns = (
+        Column("name", tree.by.capitalize(), Unit.TEXT, [row.label for row in rows], 0),
+        Column("base", "Base", Unit.NS, [row.base for row in rows], 0),
+        Column("new", "New", Unit.NS, [row.new for row in rows], 0),
+        Column("difference", "Difference", Unit.NS, [row.difference for row in rows], 0),
+        *(
+            Column(part, _PART_TITLES[part][0], Unit.NS, [row.parts[number] for row in rows], 1)
+            for number, part in enumerate(PARTS)
+        ),
+    )
+    shown = [(part, ns) for part, ns in zip(PARTS, whole.parts, strict=True)]
+    change = whole.new - whole.base
+    waterfall = (
+        Column("part", "Part", Unit.TEXT, ["base", *(_PART_TITLES[part][0].lower() for part, _ in shown), "new"], 0),
+        Column("difference", "Difference", Unit.NS, [None, *(ns for _, ns in shown), None], 0),
+        Column("total", "Total", Unit.NS, [*accumulate((whole.base, *whole.parts)), whole.new], 0),
+        Column(
+            "share", "Of the change", Unit.RATIO, [None, *(ns / change if change else None for _, ns in shown), None], 1
+        ),
+        Column("meaning", "Meaning", Unit.TEXT, [None, *(_PART_TITLES[part][1] for part, _ in shown), None], 2),
+    )
+    words = f"device time of {per} by {tree.by}"
+    notes = [_adds_up(words, ChangeParts((), whole.base, whole.new))]
+    if tree.by == "module" and not whole.aligned:
+        notes.append("not all runs name modules: ranges of the program stand for them")
+    tables = (
+        ReportTable("change_parts", "What changed", waterfall),
+        ReportTable(f"{tree.by}_change", title, columns),
+    )
+    return Section("compare", title, tables, notes=tuple(notes))
+
+
 def _is_large(part: ChangePart, whole: ChangeParts) -> bool:
     return part.base >= MIN_SHARE * whole.base or part.new >= MIN_SHARE * whole.new
 
@@ -325,15 +429,6 @@ def _calls(sides: Sides, group: NameGroup | None) -> tuple[float | None, float |
     return out[0], out[1]
 
 
-def _named_groups(base: set[str], new: set[str], kind: str) -> list[NameGroup]:
-    groups = []
-    for name in sorted(base | new):
-        key = (kind, name)
-        how = "same" if name in base and name in new else "gone" if name in base else "new"
-        groups.append(NameGroup((key,) if name in base else (), (key,) if name in new else (), how))
-    return groups
-
-
 def _host_sections(sides: Sides, top: int, per: str, kind: str) -> list[Section]:
     def amounts(run: Profile) -> dict[tuple[str, str], int]:
         found = run.steady_host if sides.by_step else run.whole_host
@@ -342,7 +437,7 @@ def _host_sections(sides: Sides, top: int, per: str, kind: str) -> list[Section]
     base, new = ({key[1] for run in runs for key in amounts(run)} for runs in (sides.base, sides.new))
     if not (base or new):
         return []
-    whole = split(sides, _named_groups(base, new, kind), amounts, what=kind)
+    whole = split(sides, named_groups(base, new, kind), amounts, what=kind)
     rows, _ = cut(whole, top)
     title, what = _HOST_WORDS[kind]
     table = ReportTable(f"{kind}_parts", title, _part_columns(rows, whole))
@@ -363,7 +458,7 @@ def _total_sections(sides: Sides, top: int) -> list[Section]:
         def amounts(run: Profile, section: str = section) -> dict[tuple[str, str], int]:
             return {key: amount.total for key, amount in run.totals.items() if key[0] == section}
 
-        whole = split(plain, _named_groups(names[0], names[1], section), amounts)
+        whole = split(plain, named_groups(names[0], names[1], section), amounts)
         rows, _ = cut(whole, top)
         tables.append(ReportTable(f"totals_{number}", section, _part_columns(rows, whole)))
         notes.append(_adds_up(section, whole))

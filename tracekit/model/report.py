@@ -24,7 +24,9 @@ from typing import TYPE_CHECKING, Literal
 
 from tracekit.model import display
 from tracekit.model.arrow import Rows
+from tracekit.model.change import ChangeIntervals, ChangeVerdict, Waterfall
 from tracekit.model.display import Value, encodable, escape_controls, html_facts, plural, shortened
+from tracekit.model.picture import Picture as Picture
 from tracekit.model.timeline import CriticalPath as CriticalPath
 from tracekit.model.timeline import Timeline
 from tracekit.model.units import Unit, format_ratio, format_span
@@ -50,6 +52,7 @@ __all__ = [
     "Heat",
     "LeadFigure",
     "Opening",
+    "Picture",
     "QuotedTable",
     "Report",
     "ReportTable",
@@ -494,7 +497,19 @@ class Curve:
         return f"curve {escape_controls(self.title)} ({self.unit}), {plural(len(self.layers), 'total')}"
 
 
-Figure = Timeline | Bar | Series | Flame | Heat | Curve | CriticalPath
+Figure = (
+    Timeline
+    | Bar
+    | Series
+    | Flame
+    | Heat
+    | Curve
+    | CriticalPath
+    | Picture
+    | ChangeVerdict
+    | ChangeIntervals
+    | Waterfall
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -515,14 +530,18 @@ class Section:
         lines += [
             f"finding {escape_controls(finding.rule)}: {escape_controls(finding.claim)}" for finding in self.findings
         ]
-        lines += map(repr, self.figures)
+        lines += map(repr, self._figures())
         return "\n".join(_one_screen([*lines, *(f"note: {escape_controls(note)}" for note in self.notes)]))
 
     def _repr_html_(self) -> str:
         parts = [f"<h4>{display.escaped(self.title)}</h4>", *map(_table_html, self.tables)]
         parts += [finding._repr_html_() for finding in self.findings]
-        parts += [f"<p>{display.escaped(text)}</p>" for text in (*map(repr, self.figures), *self.notes)]
+        parts += [f"<p>{display.escaped(text)}</p>" for text in (*map(repr, self._figures()), *self.notes)]
         return "".join(parts)
+
+    def _figures(self) -> Iterator[Figure]:
+        """Yield the figures that have numbers which are not in the tables."""
+        return (figure for figure in self.figures if not isinstance(figure, Picture))
 
     def to_pandas(self, table: str = "") -> pandas.DataFrame:
         """Return the table of that name, or the first one, as a DataFrame; an empty one when the view has no table.
@@ -628,7 +647,8 @@ def without_shares(section: Section) -> Section:
     figures = tuple(
         replace(figure, utilization=()) if isinstance(figure, Timeline) else figure
         for figure in section.figures
-        if not isinstance(figure, Bar) and not (isinstance(figure, Series) and figure.unit is Unit.RATIO)
+        if not isinstance(figure, (Bar, Picture, ChangeIntervals, Waterfall))
+        and not (isinstance(figure, Series) and figure.unit is Unit.RATIO)
     )
     notes = tuple(note for note in section.notes if not _PERCENT.search(note))
     return replace(section, tables=tables, figures=figures, notes=notes, findings=())

@@ -40,6 +40,7 @@ __all__ = [
     "Run",
     "SourceFacts",
     "Trace",
+    "all_ledgers",
     "concat",
     "incomplete",
     "is_cut",
@@ -331,12 +332,18 @@ def incomplete(ledgers: Iterable[Ledger], run: Run | None = None) -> tuple[str, 
 
     run: its sources may be files that were converted from such inputs.
     """
-    every = [*ledgers]
-    for source in run.sources if run is not None else ():
-        every += _archived(source.facts.get(ARCHIVED_LEDGERS))
+    every = all_ledgers(ledgers, run)
     found = list(dict.fromkeys(text for ledger in every if (text := ledger.incomplete())))
     more = len(found) - INCOMPLETE_SHOWN
     return tuple([*found[:INCOMPLETE_SHOWN], f"INCOMPLETE: {plural(more, 'more input')}"] if more > 0 else found)
+
+
+def all_ledgers(ledgers: Iterable[Ledger], run: Run | None) -> list[Ledger]:
+    """Return the ledgers of the inputs, and those that its sources have of the conversions which made them."""
+    every = [*ledgers]
+    for source in run.sources if run is not None else ():
+        every += _archived(source.facts.get(ARCHIVED_LEDGERS))
+    return every
 
 
 def _archived(stored: object) -> Iterator[Ledger]:

@@ -6,8 +6,22 @@ import math
 import re
 from collections.abc import Mapping, Sequence
 
+from tracekit.model.change import ChangeIntervals, ChangeVerdict, Waterfall
 from tracekit.model.display import escape_controls, plural
-from tracekit.model.report import Bar, Cell, Curve, Evidence, Figure, Finding, Flame, Heat, ReportTable, Section, Series
+from tracekit.model.report import (
+    Bar,
+    Cell,
+    Curve,
+    Evidence,
+    Figure,
+    Finding,
+    Flame,
+    Heat,
+    Picture,
+    ReportTable,
+    Section,
+    Series,
+)
 from tracekit.model.timeline import CriticalPath
 from tracekit.model.units import Unit, format_bytes, format_rate, format_ratio, format_span
 from tracekit.render.figures import series_lines
@@ -135,8 +149,8 @@ def omitted_line(table: ReportTable) -> str:
 
 
 def figure_lines(figure: Figure) -> list[str]:
-    """Return a figure in words: the parts of a bar, the size of a timeline or a series; tables have a critical path."""
-    if isinstance(figure, CriticalPath):
+    """Return a figure in words: the parts of a bar, the size of a timeline or a series; tables have the rest."""
+    if isinstance(figure, (CriticalPath, Picture, ChangeVerdict, ChangeIntervals, Waterfall)):
         return []
     if isinstance(figure, Series):
         return series_lines(figure)

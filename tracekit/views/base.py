@@ -9,11 +9,12 @@ from typing import TypeVar
 from tracekit.index.topology import Topology
 from tracekit.index.trace_index import TraceIndex
 from tracekit.model.arrow import I64
-from tracekit.model.report import Cell, Column, Role, Section, without_shares
+from tracekit.model.report import Cell, Column, Picture, Role, Section, without_shares
 from tracekit.model.schema import Kind
 from tracekit.model.units import Unit
 from tracekit.options import OptionSpec
 from tracekit.options import value as option_value
+from tracekit.views.pictures import pictured
 
 __all__ = ["FINDINGS", "Compute", "Define", "Quantity", "View", "ViewColumn", "ViewOptions", "computed"]
 
@@ -100,7 +101,7 @@ class View:
 
     columns: the columns of EVENTS that it needs. kinds: the kinds of rows that it shows (empty: any). shows: the
     columns of its tables. args_of: the kinds of rows whose `args` it reads, None for all. options: its own options.
-    define: the meaning of a cell, for `tracekit explain`.
+    define: the meaning of a cell, for `tracekit explain`. pictures: of its tables, or of those of other views.
     """
 
     name: str
@@ -112,6 +113,7 @@ class View:
     shows: tuple[ViewColumn, ...] = ()
     options: tuple[OptionSpec[object], ...] = ()
     args_of: frozenset[Kind] | None = None
+    pictures: tuple[Picture, ...] = ()
 
 
 FINDINGS = "findings"
@@ -121,7 +123,7 @@ FINDINGS = "findings"
 def computed(view: View, index: TraceIndex, options: ViewOptions) -> Section:
     """Return the section of a view; of a trace that lost records one without shares and conclusions."""
     if not index.trace.incomplete:
-        return view.compute(index, options)
+        return pictured(view.compute(index, options), view.pictures)
     if view.name == FINDINGS:
         return Section(
             view.name,

@@ -135,6 +135,7 @@ export function ofTimeline(mount, timeline) {
   const source = {
     label: (code) => labels[plain(code)],
     ns: (value) => value * unit,
+    amount: (value) => spanText(Math.round(value * unit)),
     colors: ({ code }) => [timeline.parts.fullColor(plain(code)), timeline.parts.textColor(plain(code))],
     facts(it, root, halves) {
       const parts = [`${spanText(Math.round(it.value * unit))}, ${((100 * it.value) / (root.value || 1)).toFixed(1)} %`, `self ${spanText(Math.round(it.self * unit))}`, `${count(it.calls)} ${it.calls === 1 ? "call" : "calls"}`];

@@ -12,19 +12,35 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from tracekit.model.display import escape_controls, shown_name
-from tracekit.model.report import Bar, Column, Curve, Finding, Flame, Heat, Report, ReportTable, Section, Series
+from tracekit.model.display import escape_controls
+from tracekit.model.report import (
+    Bar,
+    Column,
+    Curve,
+    Finding,
+    Flame,
+    Heat,
+    Picture,
+    Report,
+    ReportTable,
+    Section,
+    Series,
+)
 from tracekit.model.timeline import CriticalPath, Timeline
 from tracekit.model.units import Unit, format_bytes, format_span, percent, short_span
 from tracekit.render import prose
 from tracekit.render.base import Renderer, RenderOptions
-from tracekit.render.figures import Chart, CurveBox, HeatMap, chart, curve_box, heat_map
+from tracekit.render.figures import Chart, HeatMap, chart, heat_map
 from tracekit.render.page import shell
-from tracekit.render.page.data import packed
+from tracekit.render.page.change import ChangeBox, change_box, folded
+from tracekit.render.page.data import packed, place_of
 from tracekit.render.page.overview import overview
+from tracekit.render.page.pictures import drawn, has_steps, tables_of
+from tracekit.render.page.pictures.curve import curve
+from tracekit.render.page.sections import grouped, in_order, is_folded, line_of, with_first_bars
 from tracekit.render.page.shell import Use, sheet
 from tracekit.render.page.static_timeline import Still, still
-from tracekit.render.page.tables import cell_link, table_html
+from tracekit.render.page.tables import LongNames, cell_link, table_html
 from tracekit.render.page.timeline import TimelineData, timeline_data
 from tracekit.render.palette import color_of
 
@@ -81,37 +97,60 @@ class Claim:
 
 
 @dataclass(frozen=True, slots=True)
+class FlameBox:
+    """A flame graph, which the scripts draw from the data of the page: at `place`, section and figure by number."""
+
+    place: str
+    title: str
+    unit: str
+
+
+@dataclass(frozen=True, slots=True)
 class PagePart:
-    """One section of the page. sheets: title and HTML."""
+    """One section of the page. pictures: HTML. sheets: title and HTML. line: what is in it, "" where it is open."""
 
     title: str
+    view: str
     anchor: str
+    line: str
     bars: tuple[BarBox, ...]
     drawings: tuple[Drawing, ...]
     heat_maps: tuple[HeatMap, ...]
     charts: tuple[Chart, ...]
-    curves: tuple[CurveBox, ...]
-    flames: tuple[dict[str, object], ...]
+    pictures: tuple[str, ...]
+    flames: tuple[FlameBox, ...]
     sheets: tuple[tuple[str, str], ...]
     claims: tuple[Claim, ...]
     notes: tuple[str, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class Navigation:
+    """The links of the header: those beside each other, and those of the menu of tables in groups: anchor and title."""
+
+    top: tuple[tuple[str, str], ...]
+    groups: tuple[tuple[str, tuple[tuple[str, str], ...]], ...]
+
+
 @dataclass(slots=True)
 class _Page:
     report: Report
+    names: LongNames
     bars: list[BarBox] = field(default_factory=list)
     parts: list[PagePart] = field(default_factory=list)
     empty: list[tuple[str, str]] = field(default_factory=list)
     without: list[tuple[str, str]] = field(default_factory=list)
     data: TimelineData | None = None
+    change: ChangeBox | None = None
 
 
 def render(report: Report, options: RenderOptions) -> str:
     """Return the page. Raises: UsageError for an unknown unit of time."""
-    page = _Page(report)
+    data = packed(report)
+    page = _Page(report, LongNames(data.short), change=change_box(report, options))
     telling, _ = prose.nothing_to_show(report.sections)
-    for number, section in enumerate(report.sections):
+    for number in in_order(report.sections):
+        section = report.sections[number]
         _add(page, report, number, options, telling=any(section is each for each in telling))
     return shell.written(
         "report.html.j2",
@@ -121,11 +160,13 @@ def render(report: Report, options: RenderOptions) -> str:
         version=report.version,
         facts=[(escape_controls(key), escape_controls(text)) for key, text in report.facts],
         bars=page.bars,
+        change=page.change,
         screen=None if report.headline is None else overview(report, report.headline, options, _marks(page.data)),
         parts=page.parts,
-        data=packed(report),
+        data=data,
         timeline=page.data,
-        contents=_contents(page),
+        some_left_out=any("<p class=more>" in sheet for part in page.parts for _, sheet in part.sheets),
+        navigation=_navigation(page),
         empty=page.empty,
         without=page.without,
         ledger=sheet(_ledger(report.ledgers)) if report.ledgers else None,
@@ -142,17 +183,30 @@ def _uses(page: _Page) -> frozenset[Use]:
         ("tables", tables),
         ("timeline", page.data is not None),
         ("flame", flames),
+        ("change", page.change is not None),
         ("heat", any(part.heat_maps for part in page.parts)),
+        ("pictures", any(part.pictures for part in page.parts)),
+        ("steps", any(has_steps(each) for part in page.parts for each in part.pictures)),
     ]
     return frozenset(use for use, shown in drawn if shown)
 
 
-def _contents(page: _Page) -> list[tuple[str, str]]:
-    """Return anchor and title of each section; nothing for a page with few sections."""
-    found = [(part.anchor, part.title) for part in page.parts]
-    if page.empty or page.without:
-        found.append(("nothing-to-show", "Nothing to show"))
-    return found if len(page.parts) >= LEAST_CONTENTS else []
+def _navigation(page: _Page) -> Navigation | None:
+    """Return the links of the header; None for a page with few sections."""
+    if len(page.parts) < LEAST_CONTENTS:
+        return None
+    rest = [("nothing-to-show", "Nothing to show")] if page.empty or page.without else []
+    groups = grouped([(part.view, (part.anchor, part.title)) for part in page.parts if not part.drawings])
+    if not groups:
+        return Navigation((*((part.anchor, part.title) for part in page.parts), *rest), ())
+    top = [("first-screen", "Overview")] if page.report.headline is not None else []
+    for part in page.parts:
+        if part.drawings:
+            top += [(part.anchor, part.title)]
+            top += [("flame", "Flame graph")] if any(drawing.has_host for drawing in part.drawings) else []
+    if rest:
+        groups.append(("Not in this trace", tuple(rest)))
+    return Navigation(tuple(top), tuple(groups))
 
 
 def _add(page: _Page, report: Report, number: int, options: RenderOptions, *, telling: bool) -> None:
@@ -163,7 +217,7 @@ def _add(page: _Page, report: Report, number: int, options: RenderOptions, *, te
         (page.empty if telling else page.without).append((title, "; ".join(notes)))
         return
     bars = tuple(_bar(figure) for figure in section.figures if isinstance(figure, Bar))
-    if not page.bars:  # the bars of the first section with any are at the top of the page, or its first screen has them
+    if number == with_first_bars(report.sections, Bar):  # they are on top of the page, or its first screen has them
         page.bars, bars = list(bars), ()
     drawings = []
     for figure in section.figures:
@@ -175,10 +229,12 @@ def _add(page: _Page, report: Report, number: int, options: RenderOptions, *, te
             drawings.append(Drawing(page.data, _summary(figure, page.data), has_host, still(figure)))
     heat_maps = tuple(heat_map(figure) for figure in section.figures if isinstance(figure, Heat))
     charts = tuple(chart(figure) for figure in section.figures if isinstance(figure, Series))
-    curves = tuple(curve_box(figure) for figure in section.figures if isinstance(figure, Curve))
-    flames = tuple(_flame(figure) for figure in section.figures if isinstance(figure, Flame))
+    found = (drawn(figure, tables_of(report)) for figure in section.figures if isinstance(figure, Picture))
+    curves = (curve(figure) for figure in section.figures if isinstance(figure, Curve))
+    pictures = tuple(filter(None, (*curves, *found)))
+    flames = tuple(_flame(section, number, figure) for figure in section.figures if isinstance(figure, Flame))
     sheets = tuple(
-        (escape_controls(table.title), table_html(table, section.view, f"{number}.{place}", options.time_unit))
+        (escape_controls(table.title), _sheet(page, table, section.view, f"{number}.{place}", options.time_unit))
         for place, table in enumerate(section.tables)
     )
     mark_of = page.data.mark_of if page.data else {}
@@ -186,9 +242,29 @@ def _add(page: _Page, report: Report, number: int, options: RenderOptions, *, te
         _claim(report, each, mark_of.get((section.view, row))) for row, each in enumerate(section.findings, 1)
     )
     anchor = _anchor(page, section)
+    line = line_of(section) if is_folded(report.sections, section) else ""
     page.parts.append(
-        PagePart(title, anchor, bars, tuple(drawings), heat_maps, charts, curves, flames, sheets, claims, notes)
+        PagePart(
+            title,
+            section.view,
+            anchor,
+            line,
+            bars,
+            tuple(drawings),
+            heat_maps,
+            charts,
+            pictures,
+            flames,
+            sheets,
+            claims,
+            notes,
+        )
     )
+
+
+def _sheet(page: _Page, table: ReportTable, view: str, place: str, time_unit: str) -> str:
+    made = table_html(table, view, place, time_unit, page.names)
+    return folded(table, made) if page.change is not None else made
 
 
 def _claim(report: Report, finding: Finding, mark: int | None) -> Claim:
@@ -254,16 +330,10 @@ def _summary(figure: Timeline, data: TimelineData) -> str:
     return words if shown == total else f"{words}; {data.head['budget']}"
 
 
-def _flame(figure: Flame) -> dict[str, object]:
-    """Return what flame.js draws: names and places of parents, and ns of base and new."""
-    one_side = {"unit": escape_controls(figure.unit)} if figure.unit else {}
-    return one_side | {
-        "title": escape_controls(figure.title),
-        "names": [shown_name(name) for name in figure.names],
-        "parents": list(figure.parents),
-        "base": list(figure.base),
-        "new": list(figure.new),
-    }
+def _flame(section: Section, number: int, figure: Flame) -> FlameBox:
+    """Return where the data of the page has a flame graph, and its texts as people see them."""
+    place = f"{number}.{place_of(section, figure)}"
+    return FlameBox(place, escape_controls(figure.title), escape_controls(figure.unit))
 
 
 _COUNTS = {name: name.capitalize() for name in ("read", "kept", "merged", "facts", "ignored", "filtered", "dropped")}

@@ -42,11 +42,12 @@ from tracekit.index.kernel_classes import communicates
 from tracekit.index.trace_index import TraceIndex, join
 from tracekit.model.arrow import I64, Mask
 from tracekit.model.display import plural
-from tracekit.model.report import Bar, Cell, Column, ReportTable, Section
+from tracekit.model.report import Bar, Cell, Column, Picture, ReportTable, Section
 from tracekit.model.schema import DEVICE_WORK, Kind
 from tracekit.model.units import Unit
 from tracekit.views import specs, tabulate, totals
 from tracekit.views.base import Quantity, View, ViewColumn, ViewOptions
+from tracekit.views.pictures import DEVICE_NAMES
 from tracekit.views.quantities import ratio
 from tracekit.views.tabulate import shares_of
 
@@ -472,4 +473,21 @@ VIEW = View(
     compute=compute,
     define=_define,
     shows=_SHOWS,
+    pictures=(
+        Picture(
+            "stack",
+            "Communication of each step: hidden by compute, and exposed",
+            "breakdown.steps",
+            ("overlap", "exposed_comm"),
+            DEVICE_NAMES,
+            "step",
+        ),
+        Picture(
+            "bars",
+            "Communication: hidden by compute, and exposed",
+            "breakdown.devices",
+            ("overlap", "exposed_comm"),
+            DEVICE_NAMES,
+        ),
+    ),
 )

@@ -34,11 +34,12 @@ from tracekit.index.devices import Devices, since_origin
 from tracekit.index.gaps import CAUSES, THREAD, Gaps, find_gaps, keys_of, times_of
 from tracekit.index.trace_index import TraceIndex
 from tracekit.model.arrow import I64
-from tracekit.model.report import Bar, Cell, Column, ReportTable, Section
+from tracekit.model.report import Bar, Cell, Column, Picture, ReportTable, Section
 from tracekit.model.schema import API_CALLS, DEVICE_WORK, HOST_RANGES, USER_RANGES, Kind
 from tracekit.model.units import Unit
 from tracekit.views import specs, tabulate, totals
 from tracekit.views.base import View, ViewColumn, ViewOptions
+from tracekit.views.pictures import DEVICE_NAMES
 
 __all__ = ["MOST_GAPS", "VIEW", "host_ranges"]
 
@@ -205,4 +206,14 @@ VIEW = View(
     kinds=DEVICE_WORK | API_CALLS | HOST_RANGES,
     compute=compute,
     shows=_SHOWS,
+    pictures=(
+        Picture(
+            "bars",
+            "Idle time of each device, by cause",
+            "idle.causes",
+            ("total",),
+            DEVICE_NAMES,
+            by="cause",
+        ),
+    ),
 )

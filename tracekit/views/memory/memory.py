@@ -30,7 +30,7 @@ from tracekit.index.trace_index import TraceIndex
 from tracekit.model import arrow
 from tracekit.model.arrow import I64, Chunked, pc
 from tracekit.model.display import plural
-from tracekit.model.report import Cell, Column, Curve, ReportTable, Section
+from tracekit.model.report import Cell, Column, Curve, Picture, ReportTable, Section
 from tracekit.model.schema import HOST_RANGES, Kind
 from tracekit.model.units import Unit, format_bytes
 from tracekit.views import specs, tabulate
@@ -241,7 +241,9 @@ def compute(index: TraceIndex, options: ViewOptions) -> Section:
     if memory.unsized:
         verb = "has" if memory.unsized == 1 else "have"
         notes.append(f"{plural(memory.unsized, 'row')} {verb} no size and counts for nothing")
-    tables += [counters] if counters is not None else []
+    if counters is not None:
+        tables.append(counters)
+        drawn += _counter_curves(index, memory)
     beside = count_totals(index)
     if beside:
         notes.append(f"counted from events, not from the {plural(beside, 'row')} of totals beside them")
@@ -451,15 +453,56 @@ def _peak_rows(index: TraceIndex, memory: _MemoryRows) -> list[tuple[int, int, i
     return peaks
 
 
-def _counters(index: TraceIndex, memory: _MemoryRows, options: ViewOptions) -> ReportTable | None:
-    """Return the table of counters of memory; None where there are none that no row of kind memory tells already."""
+def _counter_rows(index: TraceIndex, memory: _MemoryRows) -> I64:
+    """Return the rows of counters of memory, of inputs without rows of kind memory."""
     codes, names = index.texts("name")
     wanted = pc.match_substring_regex(pa.array([*names, None], pa.string()), _COUNTER).fill_null(False)
     mask = index.kind_mask({Kind.COUNTER}) & wanted.to_numpy(zero_copy_only=False)[codes]
     mask &= index.has("value")
     sources = index.ints("source")
     mask &= ~np.isin(sources, np.unique(sources[memory.rows]))
-    rows = np.flatnonzero(mask)
+    return np.flatnonzero(mask)
+
+
+def _counter_curves(index: TraceIndex, memory: _MemoryRows) -> list[Curve]:
+    """Return the curve of each counter that has whole values at more than one time."""
+    rows = _counter_rows(index, memory)
+    rows = rows[~np.isin(index.ints("source")[rows], synthetic_sources(index))]
+    values = arrow.floats(arrow.take(index.events.column("value"), rows), 0.0)
+    times = since_origin(index, rows, index.starts[rows])
+    keys = [index.key(column, rows) for column in ("name", "source", "rank", "device")]
+    groups = grouping.group_by(*keys)
+    drawn = []
+    for group in range(groups.count):
+        mine = np.flatnonzero(groups.codes == group)
+        mine = mine[np.argsort(times[mine], kind="stable")]
+        whole = bool((values[mine] == np.rint(values[mine])).all() and (np.abs(values[mine]) < 1 << 53).all())
+        if whole and values[mine].any() and times[mine[0]] < times[mine[-1]]:
+            edges = _edges(int(times[mine[0]]), int(times[mine[-1]]))
+            tops = _tops(times[mine], values[mine].astype(np.int64), edges)
+            name, place = str(groups.labels[0][group]), _counter_places(index, groups)[group]
+            title = " ".join(filter(None, (f"Counter {name} over time", f"({place})" if place else "")))
+            drawn.append(Curve(title, Unit.NUMBER, edges, [name], [tops], "in the unit of the counter"))
+    return drawn
+
+
+def _counter_places(index: TraceIndex, groups: grouping.Groups) -> list[Cell]:
+    """Return the place of each group of counters: rank or input, and device."""
+    owners = owner_labels(
+        index, [(s if isinstance(s, int) else 0, r) for s, r in zip(*groups.labels[1:3], strict=True)]
+    )
+    return [
+        " · ".join(
+            filter(None, (owners[s if isinstance(s, int) else 0, r], "" if d is None else device_in(index.run, s, d)))
+        )
+        or None
+        for s, r, d in zip(*groups.labels[1:], strict=True)
+    ]
+
+
+def _counters(index: TraceIndex, memory: _MemoryRows, options: ViewOptions) -> ReportTable | None:
+    """Return the table of counters of memory; None where there are none that no row of kind memory tells already."""
+    rows = _counter_rows(index, memory)
     if not rows.size:
         return None
     keys = [index.key(column, rows) for column in ("name", "source", "rank", "device")]
@@ -468,16 +511,7 @@ def _counters(index: TraceIndex, memory: _MemoryRows, options: ViewOptions) -> R
     order = np.argsort(groups.codes, kind="stable")
     bounds = np.concatenate(([0], np.cumsum(np.bincount(groups.codes, minlength=groups.count))))
     values_of_group = [values[order[a:b]] for a, b in pairwise(bounds.tolist())]
-    owners = owner_labels(
-        index, [(s if isinstance(s, int) else 0, r) for s, r in zip(*groups.labels[1:3], strict=True)]
-    )
-    places: list[Cell] = [
-        " · ".join(
-            filter(None, (owners[s if isinstance(s, int) else 0, r], "" if d is None else device_in(index.run, s, d)))
-        )
-        or None
-        for s, r, d in zip(*groups.labels[1:], strict=True)
-    ]
+    places = _counter_places(index, groups)
     columns = [
         Column("name", "Counter", Unit.TEXT, groups.labels[0], 0),
         *([_SHOWN["place"].column(places, 1)] if any(places) else []),
@@ -527,4 +561,5 @@ VIEW = View(
     args_of=frozenset({Kind.MEMORY}),
     compute=compute,
     shows=_SHOWS,
+    pictures=(Picture("bars", "Who holds the memory at its peak", "memory.at_peak", ("held",), ("name",)),),
 )

@@ -34,11 +34,12 @@ from tracekit.index.steps import HINT, Steps
 from tracekit.index.trace_index import TraceIndex
 from tracekit.model.arrow import I64, Mask
 from tracekit.model.display import plural
-from tracekit.model.report import Cell, Column, Heat, ReportTable, Section, Series
+from tracekit.model.report import Cell, Column, Heat, Picture, ReportTable, Section, Series
 from tracekit.model.schema import DEVICE_WORK, Kind
 from tracekit.model.units import Unit, format_span
 from tracekit.views import specs, tabulate
 from tracekit.views.base import Quantity, View, ViewColumn, ViewOptions
+from tracekit.views.pictures import DEVICE_NAMES, LATE
 from tracekit.views.quantities import ratio
 
 __all__ = ["VIEW", "StepTimes", "step_times"]
@@ -462,4 +463,15 @@ VIEW = View(
     compute=compute,
     define=_define,
     shows=_SHOWS,
+    pictures=(
+        Picture(
+            "stack",
+            "What each step is made of",
+            "breakdown.steps",
+            ("compute", "exposed_comm", "exposed_copies", "idle"),
+            DEVICE_NAMES,
+            "step",
+        ),
+        Picture("multiples", "Step time of each rank", "steps.steps", ("time",), ("owner",), "step", LATE),
+    ),
 )

@@ -13,12 +13,15 @@ from __future__ import annotations
 from decimal import Decimal
 from math import isfinite
 
+from tracekit.analysis.efficiency.devices import RatedDevice, find_device
+from tracekit.index.device_peaks import device_of
 from tracekit.index.sources import source_label, source_labels
 from tracekit.index.trace_index import TraceIndex
-from tracekit.model.report import Cell, Column, ReportTable, Section
+from tracekit.model.report import Cell, Column, Picture, ReportTable, Section
 from tracekit.model.units import Unit
 from tracekit.views import specs, tabulate
 from tracekit.views.base import View, ViewColumn, ViewOptions
+from tracekit.views.tables import roofline
 from tracekit.views.totals import TotalsRow, fields, in_file_order, totals_rows, with_all
 
 __all__ = ["VIEW"]
@@ -60,8 +63,51 @@ def compute(index: TraceIndex, options: ViewOptions) -> Section:
     # The place in the file is a block of its own for each row: ties by name must not tear a kernel's metrics apart.
     places: list[tuple[Cell, ...]] = [(place,) for place in range(len(rows))]
     table = tabulate.finish("metrics", _TITLE, columns, options, own_order="", blocks=places, top_each=False)
-    tables = (*_against_peak(rows, labels, options), table)
-    return Section(VIEW.name, _TITLE, tables, notes=tuple(tabulate.option_notes(options, table)))
+    peaks = _against_peak(rows, labels, options)
+    measured = _measured(index, rows)
+    kernels = roofline.kernels_of(measured)
+    roofs = [_kernel_table("roofline", "Roofline", roofline.columns_of(kernels), options)] if kernels else []
+    tables = (*peaks, *roofs, table)
+    notes = tuple(tabulate.option_notes(options, table))
+    return Section(VIEW.name, _TITLE, tables, (_roofline(kernels, measured),) if peaks else (), notes)
+
+
+def _measured(index: TraceIndex, rows: list[MetricRow]) -> list[roofline.MeasuredKernel]:
+    """Return each kernel with its calls, its device, and the means of its metrics."""
+    kernels: dict[tuple[Cell, ...], roofline.MeasuredKernel] = {}
+    for row in rows:
+        value = row["value_avg"]
+        if value is not None and isfinite(value):
+            kernel = fields(row, _KERNEL)
+            if kernel not in kernels:
+                name, calls, device = str(row["name"]), row["calls"] or 1, _device(index, row)
+                kernels[kernel] = roofline.MeasuredKernel(name, calls, {}, device)
+            kernels[kernel].metrics.setdefault(row["metric"], value)
+    return list(kernels.values())
+
+
+def _device(index: TraceIndex, row: MetricRow) -> RatedDevice:
+    """Return the device of a row: by the attributes that the file has of it, else by its name."""
+    source, number = row["source"], row["device"]
+    attributes = index.run.sources[source].facts.get("device_attributes")
+    found = attributes.get(str(number), attributes.get(number)) if isinstance(attributes, dict) else None
+    if not isinstance(found, dict):
+        return device_of(index, source, number)
+    units = found.get("multiprocessor_count")
+    major, minor = (found.get(f"compute_capability_{each}") for each in ("major", "minor"))
+    return find_device(
+        str(found.get("display_name", "")),
+        units=int(units) if isinstance(units, (int, str)) and str(units).isdecimal() else 0,
+        arch=f"{major}.{minor}" if major is not None and minor is not None else "",
+    )
+
+
+def _roofline(kernels: list[roofline.RooflineKernel], measured: list[roofline.MeasuredKernel]) -> Picture:
+    """Return the picture of a roofline, or why there is none."""
+    if not kernels:
+        return Picture("roofline", "Roofline", "", (), remark=roofline.why_not(measured))
+    names = ("name", "precision")
+    return Picture("roofline", "Roofline", "metrics.roofline", ("rate",), names, remark=roofline.roofs_from(kernels))
 
 
 def _places(rows: list[MetricRow], labels: dict[int, str]) -> list[Column]:
@@ -92,9 +138,13 @@ def _against_peak(rows: list[MetricRow], labels: dict[int, str], options: ViewOp
         *(_SHOWN[key].column([found.get(key) for found in shares.values()]) for key in dict.fromkeys(_SHARES.values())),
         *(column for column in _places(list(firsts.values()), labels) if len(set(column.values)) > 1),
     ]
-    blocks: list[tuple[Cell, ...]] = [(place,) for place in range(len(firsts))]
-    title = "Against the peak of the device"
-    return [tabulate.finish("peak", title, columns, options, own_order="", blocks=blocks, top_each=False)]
+    return [_kernel_table("peak", "Against the peak of the device", columns, options)]
+
+
+def _kernel_table(name: str, title: str, columns: list[Column], options: ViewOptions) -> ReportTable:
+    """Return a table with a row for each kernel, in the order of the file."""
+    blocks: list[tuple[Cell, ...]] = [(place,) for place in range(len(columns[0].values))]
+    return tabulate.finish(name, title, columns, options, own_order="", blocks=blocks, top_each=False)
 
 
 def _counted(index: TraceIndex) -> list[MetricRow]:
@@ -178,8 +228,50 @@ _SHOWS = (
     ViewColumn("compute", "Compute", Unit.RATIO, "The throughput of the SMs, of the peak."),
     ViewColumn("memory", "Memory", Unit.RATIO, "The throughput of caches and memory, of the peak."),
     ViewColumn("dram", "DRAM", Unit.RATIO, "The throughput of the device memory, of the peak."),
+    ViewColumn("precision", "Precision", Unit.TEXT, "The precision of the operations."),
+    ViewColumn("time", "Time", Unit.NS, "The time of all launches, one by one as ncu runs them."),
+    ViewColumn("flops", "FLOPs", Unit.NUMBER, "The floating-point operations of a launch, without tensor cores."),
+    ViewColumn("moved", "DRAM bytes", Unit.BYTES, "The bytes that a launch moved from and to the device memory."),
+    ViewColumn("intensity", "FLOP/byte", Unit.NUMBER, "FLOPs for each byte that was moved."),
+    ViewColumn("rate", "FLOP/s", Unit.NUMBER, "FLOPs of a launch, divided by its time."),
+    ViewColumn("peak_flops", "Peak FLOP/s", Unit.NUMBER, "The FLOP/s that the device can sustain at this clock."),
+    ViewColumn("peak_bytes", "Peak DRAM", Unit.BYTES_PER_S, "The bytes/s that the device memory can sustain."),
     ViewColumn("text", "As printed", Unit.TEXT, "The value as printed, where it is not a number."),
 )
 _SHOWN = specs.by_key(_SHOWS)
 
-VIEW = View(name="metrics", title=_TITLE, columns=frozenset(), kinds=frozenset(), compute=compute, shows=_SHOWS)
+_UNITS = {
+    "compute": "compute",
+    "memory": "memory",
+    "l1": "L1",
+    "l2": "L2",
+    "dram": "DRAM",
+}
+_SPEED_OF_LIGHT = (
+    *((metric, _UNITS[key]) for metric, key in _SHARES.items() if key in _UNITS),
+    ("l1tex__throughput.avg.pct_of_peak_sustained_active", "L1"),
+    ("L1/TEX Cache Throughput", "L1"),
+    ("lts__throughput.avg.pct_of_peak_sustained_elapsed", "L2"),
+    ("L2 Cache Throughput", "L2"),
+)
+"""Metrics in percent of the peak, and the unit of the device that each is of."""
+
+VIEW = View(
+    name="metrics",
+    title=_TITLE,
+    columns=frozenset(),
+    kinds=frozenset(),
+    compute=compute,
+    shows=_SHOWS,
+    pictures=(
+        Picture(
+            "grouped",
+            "Speed of light: throughput against the peak of the device",
+            "metrics.metrics",
+            ("avg",),
+            ("name", "rank", "run", "source"),
+            by="metric",
+            only=_SPEED_OF_LIGHT,
+        ),
+    ),
+)

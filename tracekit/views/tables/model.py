@@ -14,6 +14,10 @@ device_total: of a step, the device work that was launched while it ran, by any 
 was launched in it, or while it ran by a thread that has no phases of its own (autograd's). device_ratio: of the work
 launched in steps and phases. device_by_time: where no call of the input shows launches, the work that started while the
 step or phase ran, an estimate (`index.host.by_time`). Each rank is a block.
+
+PyTorch names the optimizer alone. Where its operators show backward passes, Forward, Backward and Recompute are found
+from them (`index.training_phases`), unless ranges of the rank name these phases. Then a second table divides all device
+work by phase: its times add up to the time in which the device was busy, and what belongs to no phase has a row.
 """
 
 from __future__ import annotations
@@ -30,11 +34,14 @@ from tracekit.analysis.segments import rows_by
 from tracekit.index import grouping
 from tracekit.index import host_tree as _host
 from tracekit.index import owners as _owners
+from tracekit.index.devices import by_clock
 from tracekit.index.host_tree import ByTime, by_time
 from tracekit.index.trace_index import PickedRows, TraceIndex
+from tracekit.index.training_phases import ARGS_OF, BACKWARD, FORWARD, RECOMPUTE, TrainingPhases, training_phases
+from tracekit.index.training_phases import COLUMNS as _PHASE_COLUMNS
 from tracekit.model.arrow import I64, Mask
 from tracekit.model.display import plural
-from tracekit.model.report import Cell, Column, Section
+from tracekit.model.report import Cell, Column, ReportTable, Section
 from tracekit.model.schema import Kind
 from tracekit.model.units import Unit, format_span
 from tracekit.views import specs, tabulate
@@ -43,7 +50,7 @@ from tracekit.views.named import from_totals
 from tracekit.views.quantities import quantity, ratio, span
 from tracekit.views.totals import both_note
 
-__all__ = ["ON_NO_THREAD", "OTHERS", "PHASES", "STEP", "VIEW"]
+__all__ = ["NO_LAUNCH", "NO_PHASE", "ON_NO_THREAD", "OTHERS", "PHASES", "STEP", "VIEW"]
 
 PHASES = {
     Kind.DATALOADER: "Dataloader",
@@ -55,10 +62,17 @@ STEP, OTHERS = "ProfileStep", "Others"
 _TITLE = "Model"
 _KINDS = frozenset({Kind.STEP, *PHASES})
 _COLUMNS = _host.COLUMNS | _owners.COLUMNS
+_ALL_COLUMNS = _COLUMNS | _PHASE_COLUMNS | {"device"}
 ON_NO_THREAD = ", without a thread"
 """End of the names of phases that overlap the others."""
 _NAMES = (STEP, *PHASES.values(), *(f"{name}{ON_NO_THREAD}" for name in PHASES.values()))
 _ASIDE = len(PHASES)
+_RECOMPUTE = len(_NAMES)
+_NAMES = (*_NAMES, "Recompute")
+_KIND_OF_FOUND = {FORWARD: 2, BACKWARD: 3, RECOMPUTE: _RECOMPUTE}
+"""Numbers of phases that operators show: the places of their names."""
+NO_PHASE, NO_LAUNCH = "(no phase)", "(launch not known)"
+_NAMES_BY_WORK = ("Forward", "Backward", "Recompute", "Optimization", "(other named phases)", NO_PHASE, NO_LAUNCH)
 WorkOf: TypeAlias = dict[int, tuple[int, int]]
 """Owner -> device ns that were launched in its steps, and in its steps and phases."""
 
@@ -66,17 +80,25 @@ WorkOf: TypeAlias = dict[int, tuple[int, int]]
 @dataclass(frozen=True, slots=True, eq=False)
 class _CountedRanges:
     """Steps and outermost phases, m of them. kind: 0 for a step, else the number of the phase, plus _ASIDE for one that
-    is without a thread. owner: whose. place: in the tree, -1 for one without a thread. work: device ns; by_time: the
-    estimate where calls show none."""
+    is without a thread, or _RECOMPUTE. owner: whose. place: in the tree, -1 for one without a thread, or one that is
+    found from operators. found: its place among those, -1 for others. work: device ns; by_time: the estimate where
+    calls show none."""
 
     rows: I64
     kind: I64
     owner: I64
     place: I64
+    found: I64
     starts: I64
     ends: I64
     work: I64
     by_time: I64
+
+    @property
+    def is_phase(self) -> Mask:
+        """Return which are phases on a thread."""
+        phase: Mask = ((self.kind > 0) & (self.kind <= _ASIDE)) | (self.kind == _RECOMPUTE)
+        return phase
 
 
 def compute(index: TraceIndex, options: ViewOptions) -> Section:
@@ -85,7 +107,8 @@ def compute(index: TraceIndex, options: ViewOptions) -> Section:
     picked = index.pick(_KINDS)
     phases = index.kind_mask(PHASES)[picked.rows]
     notes = picked.notes("step or phase")
-    if not picked.rows.size:
+    found = training_phases(index)
+    if not picked.rows.size and found is None:
         return from_totals(
             index,
             options,
@@ -96,14 +119,14 @@ def compute(index: TraceIndex, options: ViewOptions) -> Section:
             show_kind=True,
             notes=notes,
         )
-    if not phases.any():
+    if not phases.any() and found is None:
         steps = plural(picked.rows.size, "step")
         needs = f"needs dataloader, forward, backward or optimizer events; this trace has {steps} and no phases in them"
         return Section(VIEW.name, _TITLE, notes=(needs, *notes, *tabulate.option_notes(options)))
     host = _host.host(index)
     owners = _owners.find(index)
-    counted = _outermost(index, host, owners, picked)
-    in_steps = _with_work(index, host, owners, counted)
+    counted = _with_found(_outermost(index, host, owners, picked), owners, found)
+    in_steps = _with_work(index, host, owners, counted, found)
     timed = by_time(index)
     started = _with_work_by_time(timed, owners, counted)
     order = sorted(np.unique(counted.owner).tolist(), key=lambda o: (owners.ranks[o] is None, owners.ranks[o] or 0, o))
@@ -111,7 +134,7 @@ def compute(index: TraceIndex, options: ViewOptions) -> Section:
     columns = _columns(timed, owners, counted, blocks)
     places: list[tuple[Cell, ...]] = [(n, i) for n, block in enumerate(blocks) for i in range(len(block.kinds) + 1)]
     table = tabulate.finish("model", _TITLE, columns, options, own_order="", blocks=places, top_each=False)
-    if (counted.kind > _ASIDE).any():
+    if ((counted.kind > _ASIDE) & (counted.kind != _RECOMPUTE)).any():
         notes.append("Phases without a thread are listed, but not subtracted from Others.")
     for block in blocks:
         notes += block.notes
@@ -120,7 +143,11 @@ def compute(index: TraceIndex, options: ViewOptions) -> Section:
     if lost:
         notes.append(f"{lost:,} of {plural(host.work.size, 'device event')} have no launch call here")
     notes += [tabulate.PERCENTILE_NOTE, *both_note(index, _KINDS, "phase"), *tabulate.option_notes(options, table)]
-    return Section(VIEW.name, _TITLE, (table,), notes=tuple(dict.fromkeys(notes)))
+    tables = [table]
+    if found is not None and (counted.found >= 0).any():
+        notes.append(_FOUND_NOTE if (counted.kind == _RECOMPUTE).any() else _FOUND_NOTE.partition(";")[0])
+        tables += _by_phase(index, owners, found)
+    return Section(VIEW.name, _TITLE, tuple(tables), notes=tuple(dict.fromkeys(notes)))
 
 
 def _outermost(index: TraceIndex, host: _host.HostTree, owners: _owners.Owners, picked: PickedRows) -> _CountedRanges:
@@ -140,26 +167,114 @@ def _outermost(index: TraceIndex, host: _host.HostTree, owners: _owners.Owners, 
     starts, durations = picked.starts[outer], picked.durations[outer]
     nothing = np.zeros(rows.size, np.int64)
     ends = _host.ends_of(starts, durations)
-    return _CountedRanges(rows, kind[outer], owners.codes[rows], place[outer], starts, ends, nothing, nothing.copy())
+    counts = nothing, nothing.copy()
+    return _CountedRanges(rows, kind[outer], owners.codes[rows], place[outer], nothing - 1, starts, ends, *counts)
 
 
-def _with_work(index: TraceIndex, host: _host.HostTree, owners: _owners.Owners, counted: _CountedRanges) -> WorkOf:
+_FOUND_NOTE = (
+    "forward and backward are found from PyTorch's operators: each call is a pass on a thread; recompute (activation "
+    "checkpointing) interrupts a backward pass, and each part of the pass is a call"
+)
+
+
+def _with_found(counted: _CountedRanges, owners: _owners.Owners, found: TrainingPhases | None) -> _CountedRanges:
+    """Return the ranges with the phases that operators show, of owners that name no forward or backward themselves."""
+    if found is None:
+        return counted
+    named = np.zeros(len(owners), np.bool_)
+    named[counted.owner[np.isin((counted.kind - 1) % _ASIDE, (1, 2)) & (counted.kind > 0)]] = True
+    at = np.flatnonzero(~named[owners.codes[found.rows]])
+    kind = np.array([_KIND_OF_FOUND[phase] for phase in range(len(_KIND_OF_FOUND))], np.int64)[found.phase[at]]
+    nothing = np.zeros(at.size, np.int64)
+    columns = (
+        (counted.rows, found.rows[at]),
+        (counted.kind, kind),
+        (counted.owner, owners.codes[found.rows[at]]),
+        (counted.place, nothing - 1),
+        (counted.found, at),
+        (counted.starts, found.starts[at]),
+        (counted.ends, found.ends[at]),
+        (counted.work, nothing),
+        (counted.by_time, nothing),
+    )
+    return _CountedRanges(*(np.concatenate(pair) for pair in columns))
+
+
+def _by_phase(index: TraceIndex, owners: _owners.Owners, found: TrainingPhases) -> list[ReportTable]:
+    """Return the table of all device work by phase; none where no device worked."""
+    host = found.nodes.host
+    if not host.work.size:
+        return []
+    phase = np.where(found.of_work >= 0, found.of_work, len(_NAMES_BY_WORK) - 2)
+    phase = np.where(host.launch < 0, len(_NAMES_BY_WORK) - 1, phase)
+    owner = owners.codes[host.work]
+    groups = grouping.group_by(grouping.Key(owner, range(len(owners))), grouping.Key(phase, range(len(_NAMES_BY_WORK))))
+    pieces, totals = grouping.sums(groups.codes, groups.count, host.work_ns, "durations")
+    busy = grouping.sums(groups.codes, groups.count, _busy_time(index, host, owner), "durations")[1]
+    busy_of: dict[Cell, int] = {}
+    for each, ns in zip(groups.labels[0], busy, strict=True):
+        busy_of[each] = busy_of.get(each, 0) + ns
+    shares: list[Cell] = [
+        ns / busy_of[each] if busy_of[each] else None for each, ns in zip(groups.labels[0], busy, strict=True)
+    ]
+    names: list[Cell] = [_NAMES_BY_WORK[number] for number in groups.labels[1] if isinstance(number, int)]
+    columns = [
+        Column("name", "Phase", Unit.TEXT, names, 0),
+        *owners.column([each for each in groups.labels[0] if isinstance(each, int)], 0),
+        _SHOWN["device_events"].column(pieces, 1),
+        Column("device_total", "Device total", Unit.NS, totals, 1),
+        _SHOWN["device_busy"].column(busy),
+        _SHOWN["busy_ratio"].column(shares),
+    ]
+    return [ReportTable("phases", "Device time by phase", tuple(columns))]
+
+
+def _busy_time(index: TraceIndex, host: _host.HostTree, owner: I64) -> I64:
+    """Return by how many ns each device event extends the time in which its device was busy: these add up to it."""
+    device = grouping.numbered((grouping.Key(owner, range(int(owner.max()) + 1)), index.key("device", host.work)))
+    clocks = by_clock(index)
+    clock = grouping.Key(clocks.codes[host.work], range(clocks.count))
+    device = grouping.numbered((grouping.Key(device, range(int(device.max()) + 1)), clock))
+    starts: I64 = index.starts[host.work]
+    ends = _host.ends_of(starts, host.work_ns)
+    out = np.zeros(host.work.size, np.int64)
+    for _, rows in rows_by(device):
+        order = rows[np.argsort(starts[rows], kind="stable")]
+        before = np.concatenate((starts[order[:1]], np.maximum.accumulate(ends[order])[:-1]))
+        out[order] = np.maximum(ends[order] - np.maximum(starts[order], before), 0)
+    return out
+
+
+def _with_work(
+    index: TraceIndex,
+    host: _host.HostTree,
+    owners: _owners.Owners,
+    counted: _CountedRanges,
+    found: TrainingPhases | None,
+) -> WorkOf:
     """Fill in the device work of each step and phase; return that of all steps, and with phases, of each owner."""
     linked = np.flatnonzero(host.launch >= 0)
     launch = host.launch[linked]
     begun: I64 = index.starts[launch]
     owner, ns = owners.codes[launch], host.work_ns[linked]
     phase = np.flatnonzero((counted.kind > 0) & (counted.place >= 0))
-    if phase.size and host.rows.size:
+    of_operators = np.flatnonzero(counted.found >= 0)
+    if (phase.size or of_operators.size) and host.rows.size:
         wanted = np.zeros(host.rows.size, np.bool_)
         wanted[counted.place[phase]] = True
         number = np.full(host.rows.size + 1, -1, np.int64)
         number[counted.place[phase]] = phase
         to = number[np.append(host.nearest(wanted), -1)[host.owner[linked]]]
+        own_lanes = host.lanes[counted.place[phase]]
+        if found is not None and of_operators.size:
+            range_of = np.full(found.phase.size + 1, -1, np.int64)
+            range_of[counted.found[of_operators]] = of_operators
+            to = np.where(to >= 0, to, range_of[found.at[linked]])
+            own_lanes = np.concatenate((own_lanes, found.lanes[counted.found[of_operators]]))
         # A thread that has phases of its own launched the rest outside of them.
         lane = np.full(index.events.num_rows, -1, np.int64)
         lane[host.rows] = host.lanes
-        own_phases = np.isin(lane[launch], host.lanes[counted.place[phase]])
+        own_phases = np.isin(lane[launch], own_lanes)
         free = np.flatnonzero((to < 0) & ~own_phases)
         around = innermost(counted.owner[phase], counted.starts[phase], counted.ends[phase], owner[free], begun[free])
         to[free] = np.append(phase, -1)[around]
@@ -197,7 +312,7 @@ def _in_steps(counted: _CountedRanges, owner: I64, begun: I64, ns: I64, work: I6
             return sums[np.searchsorted(times, ends)] - sums[np.searchsorted(times, starts)]
 
         work[steps] = inside(counted.starts[steps], counted.ends[steps])
-        every = of_owner[counted.kind[of_owner] <= _ASIDE]
+        every = of_owner[(counted.kind[of_owner] == 0) | counted.is_phase[of_owner]]
         sets = (merge(counted.starts[rows], counted.ends[rows]) for rows in (steps, every))
         of_steps, of_all = (int(inside(*ranges).sum()) for ranges in sets)
         whole[o] = of_steps, of_all
@@ -221,7 +336,7 @@ class _ModelBlock:
         self.owner = owner
         self.kinds: list[int] = np.unique(counted.kind[of_owner]).tolist()
         self.steps = 0 in self.kinds
-        steps, phases = of_owner & (counted.kind == 0), of_owner & (counted.kind > 0) & (counted.kind <= _ASIDE)
+        steps, phases = of_owner & (counted.kind == 0), of_owner & counted.is_phase
         self.notes: list[str] = []
         prefix = owners.prefix(owner)
         in_phases = merge(counted.starts[phases], counted.ends[phases])
@@ -251,9 +366,14 @@ class _ModelBlock:
         self.step_started, in_all = started[owner]
         in_phases_ns = int(counted.by_time[phases].sum())
         self.started_rest = (in_all if self.steps else in_phases_ns) - in_phases_ns
-        ran = [ns for kind, ns in zip(self.kinds, self.covered, strict=True) if 0 < kind <= _ASIDE]
+        ran = [ns for kind, ns in zip(self.kinds, self.covered, strict=True) if _is_phase(kind)]
         if sum(ran) > length(in_phases):
             self.notes.append(f"{prefix}phases overlap each other (on several threads): their ratios do not add up")
+
+
+def _is_phase(kind: int) -> bool:
+    """Return whether the number is that of a phase on a thread."""
+    return 0 < kind <= _ASIDE or kind == _RECOMPUTE
 
 
 def _span(index: TraceIndex, rows: Mask) -> Ranges:
@@ -297,7 +417,7 @@ def _columns(
     if not timed.host.work.size:
         return columns
     worked = grouping.statistics(grouping.Groups(codes, len(groups), ()), counted.work)
-    known = [k <= _ASIDE and not block.silent for block, k in groups]
+    known = [(k == 0 or _is_phase(k)) and not block.silent for block, k in groups]
     totals = [block.step_work if k == 0 else ns for (block, k), ns in zip(groups, worked.total.tolist(), strict=True)]
     rests = [None if b.silent else b.work_rest for b in blocks]
     total = each([ns if k else None for ns, k in zip(totals, known, strict=True)], rests)
@@ -305,7 +425,9 @@ def _columns(
     bases = [block.work for block in blocks for _ in (*block.kinds, None)]
     started = grouping.statistics(grouping.Groups(codes, len(groups), ()), counted.by_time).total.tolist()
     started = [b.step_started if k == 0 else ns for (b, k), ns in zip(groups, started, strict=True)]
-    started = [ns if k <= _ASIDE and b.silent else None for (b, k), ns in zip(groups, started, strict=True)]
+    started = [
+        ns if (k == 0 or _is_phase(k)) and b.silent else None for (b, k), ns in zip(groups, started, strict=True)
+    ]
     by_times = Column(
         "device_by_time",
         "Device by time",
@@ -327,6 +449,10 @@ def _define(index: TraceIndex, _: ViewOptions, row: Mapping[str, Cell], column: 
     if not row or row.get(column) is None or row["name"] == OTHERS:
         return None
     host, owners = _host.host(index), _owners.find(index)
+    if training_phases(index) is not None and (
+        column == "ratio" or row["name"] in ("Forward", "Backward", "Recompute")
+    ):
+        return None  # parts of passes are no rows of the trace
     picked = index.pick(_KINDS)
     counted = _outermost(index, host, owners, picked)
     of_owner = np.array([row.get("owner") in (None, label) for label in owners.labels], np.bool_)[counted.owner]
@@ -378,8 +504,25 @@ _SHOWS = (
         Unit.NS,
         "An estimate, where no call shows the launch: the device work that started while the phase ran.",
     ),
+    ViewColumn("device_events", "Device events", Unit.COUNT, "The number of kernels, copies and memsets."),
+    ViewColumn(
+        "device_busy",
+        "Device busy",
+        Unit.NS,
+        "The time in which the device was busy with work of the phase; where works overlap, with the one that began "
+        "first. These times add up.",
+    ),
+    ViewColumn("busy_ratio", "Busy ratio", Unit.RATIO, "The share of the time in which the device was busy."),
 )
+_SHOWN = specs.by_key(_SHOWS)
 
 VIEW = View(
-    name="model", title=_TITLE, columns=_COLUMNS, kinds=_host.KINDS, compute=compute, define=_define, shows=_SHOWS
+    name="model",
+    title=_TITLE,
+    columns=_ALL_COLUMNS,
+    kinds=_host.KINDS,
+    args_of=ARGS_OF,
+    compute=compute,
+    define=_define,
+    shows=_SHOWS,
 )

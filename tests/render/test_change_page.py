@@ -1,0 +1,102 @@
+"""The page of a comparison in a browser: what changed between two runs, answered by clicks alone."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from compare_runs import LAYERS, steps, write
+from viewers import chromium_page
+
+from tracekit import pipeline
+from tracekit.comparison import Comparison, compare
+from tracekit.render.base import RenderOptions
+
+pytestmark = pytest.mark.viewer
+
+SLOWER = tuple((op, kernel, ns * 3 // 2 if kernel == "gemm_a" else ns, grid) for op, kernel, ns, grid in LAYERS)
+
+
+def found(folder: Path) -> Comparison:
+    new = steps(layers=(*SLOWER, ("aten::adam", "fused_adam", 90_000, 20)), noise=0.002, seed=1)
+    return compare(write(folder / "base.parquet", steps(noise=0.002)), write(folder / "new.parquet", new))
+
+
+def page(folder: Path, comparison: Comparison) -> Path:
+    made = folder / "compare.html"
+    made.write_text(pipeline.render(comparison.report(), "html", RenderOptions()), encoding="utf-8")
+    return made
+
+
+def rows(comparison: Comparison, table: str) -> list[dict[str, Any]]:
+    loaded = json.loads(pipeline.render(comparison.report(), "json", RenderOptions()))
+    (of,) = (each for section in loaded["sections"] for each in section["tables"] if each["name"] == table)
+    return [dict(zip([column["name"] for column in of["columns"]], row, strict=True)) for row in of["rows"]]
+
+
+ASK = """(async () => {
+  const texts = (row) => [row.querySelector(".part span").textContent, row.querySelector("b").title];
+  const sentence = document.querySelector(".sentence").textContent.trim();
+  const parts = [...document.querySelectorAll(".waterfall > :is(details, div:not(.total))")];
+  const largest = parts[0];
+  largest.querySelector("summary").click();
+  await new Promise((done) => setTimeout(done, 50));
+  const names = [...largest.querySelectorAll("div.row")].filter((row) => row.checkVisibility()).map(texts);
+  const table = [...document.querySelectorAll("details.fold")].find((each) => each.querySelector("[data-table]")
+    && each.closest("section").textContent.includes("Step time by name"));
+  const before = table.querySelector("table").checkVisibility();
+  table.querySelector("summary").click();
+  await new Promise((done) => setTimeout(done, 300));
+  const shown = [...table.querySelectorAll("tbody tr")].filter((row) => row.checkVisibility()).length;
+  return { sentence, part: texts(largest.querySelector("summary")), names, before, shown,
+    folded: table.querySelector("summary").textContent, only: document.querySelector(".part small").textContent };
+})()"""
+
+
+def test_what_changed_between_two_runs_is_found_by_two_clicks(tmp_path: Path) -> None:
+    comparison = found(tmp_path)
+    result = chromium_page(page(tmp_path, comparison), script=ASK)
+    assert (result.console, result.page_errors, result.requests) == ([], [], [])
+    told = result.value
+    assert told["sentence"].endswith("most of it in gemm kernels")
+    (part,) = (each for each in rows(comparison, "change_parts") if each["part"] == "gemm kernels")
+    assert told["part"] == ["gemm kernels", exact(part)]
+    of_name = {each["name"]: exact(each) for each in rows(comparison, "step_parts")}
+    assert told["names"][0] == ["gemm_a", of_name["gemm_a"]]
+    assert told["only"] == "only in NEW"
+    assert told["before"] is False
+    assert told["shown"] == len(of_name)
+    assert told["folded"] == f"{len(of_name)} rows, {len(of_name)} with a difference, 1 only in NEW"
+
+
+def exact(row: dict[str, Any]) -> str:
+    return f"{row['base']:,} ns → {row['new']:,} ns, {row['difference']:+,} ns"
+
+
+@pytest.mark.parametrize("width", [1300, 420])
+def test_verdict_pictures_and_tables_need_no_script_and_fit_the_screen(width: int, tmp_path: Path) -> None:
+    script = """(() => {
+      const bottom = (one) => document.querySelector(one).getBoundingClientRect().bottom;
+      document.querySelector(".waterfall summary").click();
+      return [bottom(".sentence"), bottom(".waterfall"), document.querySelectorAll(".intervals .mark").length,
+        document.querySelector(".waterfall details").open];
+    })()"""
+    result = chromium_page(page(tmp_path, found(tmp_path)), width=width, height=800, script=script, scripts=False)
+    assert result.overflow_px == 0
+    sentence, waterfall, marks, opened = result.value
+    assert sentence < 200
+    assert waterfall < 800
+    assert marks >= 8
+    assert opened
+
+
+def test_states_differ_by_their_shape_and_not_only_by_colour(tmp_path: Path) -> None:
+    script = """[...document.querySelectorAll(".intervals tbody tr")]
+      .map((row) => [row.className, row.querySelector(".mark").getAttribute("d")])"""
+    result = chromium_page(page(tmp_path, found(tmp_path)), script=script)
+    shapes = dict(result.value)
+    assert {"worse", "same"} <= set(shapes)
+    assert len(set(shapes.values())) == len(shapes)
+    assert len({tuple(each) for each in result.value}) == len(shapes)

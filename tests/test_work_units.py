@@ -1,0 +1,173 @@
+"""Which operator each kernel's work belongs to, what it is, and why the rest is unknown."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import pytest
+from shaped_traces import BF, F32, ShapedTrace, units_of
+from support import corpus, shared_efficiency
+
+from tracekit.analysis.efficiency.floors import Limit
+from tracekit.index.work_units import WorkUnits
+
+
+def reasons(units: WorkUnits) -> dict[str, int]:
+    """RatedDevice ns by reason of what is unknown, "" for what is known."""
+    found: Counter[str] = Counter()
+    for code, ns in zip(units.reason.tolist(), units.host.work_ns.tolist(), strict=True):
+        found["" if code < 0 else units.reasons[code]] += ns
+    return dict(found)
+
+
+def of(units: WorkUnits) -> list[tuple[str, int]]:
+    """Name and device ns of each unit, in order of start."""
+    return [(units.groups[g].call.name, ns) for g, ns in zip(units.group.tolist(), units.ns.tolist(), strict=True)]
+
+
+def test_the_eleven_traps_of_efficiency_json() -> None:
+    """By hand: lost bias, output_mask, fp32 attention, decode, text dims, grouped deconvolution, TF32 ..."""
+    units = units_of(shared_efficiency("efficiency.json"))
+    assert units is not None
+    answers = [line.split("\t") for line in shared_efficiency("efficiency.answers.txt").read_text().splitlines()[:10]]
+    works = [units.groups[g].work for g in units.group.tolist()]
+    assert len(works) == len(answers) == 10
+    for found, (title, flops, moved) in zip(works, answers, strict=True):
+        if "convention" in flops:
+            assert found.flops == 5 * 16 * 16 * 559 * 559, title
+        else:
+            assert found.flops == int(flops.removeprefix("FLOPs=")), title
+        assert moved == "bytes=None" or found.bytes == int(moved.removeprefix("bytes=")), title
+    tf32 = next(each for each in units.groups if each.call.name == "aten::mm")
+    assert tf32.reach.rate == "tf32"
+    assert tf32.reach.of_peak == pytest.approx(2 * 4096**3 / 494.7e12 / 400e-6)
+    assert reasons(units) == {"": 1_690_000, "the launch is not in the trace": 1_000_000}
+
+
+def test_the_outermost_convolution_has_the_work_and_all_below_it_the_time(tmp_path: Path) -> None:
+    trace = ShapedTrace()
+    x, w, bias = ([4, 64, 56, 56], BF), ([64, 64, 3, 3], BF), ([64], BF)
+    sizes = ("[1, 1]", "[1, 1]", "[1, 1]", "False", "[0, 0]", "1")
+    trace.begin("aten::conv2d", x, w, bias, "[1, 1]", "[1, 1]", "[1, 1]", "1")
+    trace.begin("aten::convolution", x, w, bias, *sizes)
+    trace.begin("aten::cudnn_convolution", x, w, "[1, 1]", "[1, 1]", "[1, 1]", "1", "True", "False", "True")
+    trace.kernel(3, "nchwToNhwcKernel")
+    trace.kernel(50, "sm90_xmma_fprop_implicit_gemm_bf16bf16")
+    trace.end()
+    trace.op("aten::add_", x, ([1, 64, 1, 1], BF), "1", us=7)
+    trace.end()
+    trace.end()
+    trace.op("aten::add_", x, ([1, 64, 1, 1], BF), "1", us=9)
+    units = trace.units(tmp_path)
+    assert of(units) == [("aten::convolution", 60_000), ("aten::add_", 9_000)]
+    assert units.groups[units.group[0]].kernel == "sm90_xmma_fprop_implicit_gemm_bf16bf16"
+    assert units.flops[0] == 2 * 576 * 4 * 64 * 56 * 56 + 4 * 64 * 56 * 56
+    assert reasons(units) == {"": 69_000}
+
+
+def test_operators_without_a_formula_have_what_is_inside(tmp_path: Path) -> None:
+    trace = ShapedTrace()
+    trace.begin("aten::linear", ([8, 64], BF), ([32, 64], BF))
+    trace.begin("aten::addmm", ([32], BF), ([8, 64], BF), ([64, 32], BF), "1", "1")
+    trace.kernel(10, "gemm")
+    trace.kernel(2, "splitKreduce_kernel")
+    trace.end()
+    trace.end()
+    trace.op("my::op", ([8, 64], BF), us=5)
+    trace.op("aten::mm", us=4)  # recorded without shapes
+    trace.kernel(6)
+    trace.kernel(3, launched=False)
+    trace.begin("step", cat="user_annotation")
+    trace.kernel(1)
+    trace.end()
+    units = trace.units(tmp_path)
+    assert of(units) == [("aten::addmm", 12_000)]
+    assert reasons(units) == {
+        "": 12_000,
+        "no formula for this operator": 5_000,
+        "shapes are not recorded": 4_000,
+        "launched by no operator": 7_000,
+        "the launch is not in the trace": 3_000,
+    }
+
+
+def test_a_copy_over_a_link_is_not_held_against_memory(tmp_path: Path) -> None:
+    trace = ShapedTrace()
+    x = ([1 << 20], F32)
+    trace.begin("aten::copy_", x, x, "False")
+    trace.kernel(100, "Memcpy DtoH (Device -> Pageable)", cat="gpu_memcpy")
+    trace.end()
+    trace.begin("aten::copy_", x, x, "False")
+    trace.kernel(10, "Memcpy DtoD (Device -> RatedDevice)", cat="gpu_memcpy")
+    trace.end()
+    units = trace.units(tmp_path)
+    linked, local = (units.groups[g] for g in units.group.tolist())
+    assert linked.reach.floor_ns is None
+    assert "link" in linked.reach.unknown
+    assert local.reach.floor_ns == pytest.approx(8 * (1 << 20) / 3350e9 * 1e9)
+    assert set(reasons(units)) == {"", "a copy over a link, whose rate is not in the trace"}
+
+
+def test_lists_of_tensors_take_their_datatype_from_the_kernel(tmp_path: Path) -> None:
+    trace = ShapedTrace()
+    lists: tuple[Sequence[object], str] = ([[1024, 64], [1024, 64]], "TensorList")
+    trace.op("aten::cat", lists, "0", us=10, kernel="CatArrayBatchedCopy<at::native::OpaqueType<2u>, 1>")  # type: ignore[arg-type]
+    trace.op("aten::cat", lists, "0", us=11, kernel="nameless")  # type: ignore[arg-type]
+    units = trace.units(tmp_path)
+    assert units.nbytes.tolist() == [2 * 2 * 2 * 65536, 0]
+    assert reasons(units) == {"": 10_000, "a list of tensors has no datatype": 11_000}
+
+
+def test_a_call_quicker_than_its_floor_is_an_exception_and_stays_one(tmp_path: Path) -> None:
+    trace = ShapedTrace()
+    x = ([1 << 20], BF)
+    trace.op("aten::add", x, x, "1", us=1, kernel="add")
+    trace.op("aten::add", x, x, "1", us=100, kernel="add")
+    units = trace.units(tmp_path)
+    assert units.quicker.tolist() == [True, False]
+    assert units.floor_ns[0] > units.ns[0]
+    assert units.saving_ns.tolist() == [0.0, pytest.approx(100_000 - units.floor_ns[1])]
+
+
+def test_device_numbers_of_hip_do_not_matter_where_all_devices_are_alike(tmp_path: Path) -> None:
+    trace = ShapedTrace({"id": 0, "name": "AMD Instinct MI300X VF", "totalGlobalMem": 205571227648, "numSms": 304})
+    trace.begin("aten::mm", ([64, 64], BF), ([64, 64], BF))
+    trace.kernel(10, "Cijk_Ailk_Bjlk_BBS", number=2)
+    trace.end()
+    units = trace.units(tmp_path)
+    assert units.groups[0].device.peaks is not None
+    assert units.groups[0].reach.limit is Limit.FAR
+
+
+def test_calls_of_one_shape_are_one_group(tmp_path: Path) -> None:
+    trace = ShapedTrace()
+    for _ in range(50):
+        trace.op("aten::mm", ([64, 64], BF), ([64, 64], BF), us=10, kernel="gemm")
+    units = trace.units(tmp_path)
+    assert len(units) == 50
+    assert len(units.groups) == 1
+    assert units.groups[0].calls == 50
+    assert units.groups[0].ns == 500_000
+
+
+def test_a_trace_without_shapes_or_device_work_has_no_units(tmp_path: Path) -> None:
+    trace = ShapedTrace()
+    trace.op("aten::mm", us=10)
+    assert units_of(trace.write(tmp_path)) is None
+    only_host = ShapedTrace()
+    only_host.begin("aten::mm", ([64, 64], BF), ([64, 64], BF))
+    only_host.end()
+    assert units_of(only_host.write(tmp_path)) is None
+
+
+def test_floors_of_a_real_trace_are_not_above_the_time() -> None:
+    units = units_of(corpus("kineto/hta_amd_mi250.json.gz"))
+    assert units is not None
+    assert len(units) > 10
+    assert not units.quicker.any()
+    assert np.nansum(units.floor_ns) < units.ns.sum()
+    assert units.groups[0].device.peaks is not None
+    assert "MI210" in units.groups[0].device.note

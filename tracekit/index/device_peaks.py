@@ -1,0 +1,50 @@
+"""Peaks of the devices of a trace: by the properties that its file has, else by the names of its devices."""
+
+from __future__ import annotations
+
+from tracekit.analysis.efficiency.devices import RatedDevice, find_device
+from tracekit.index.trace_index import TraceIndex, join
+
+__all__ = ["device_of", "device_peaks"]
+
+
+@join
+def device_peaks(index: TraceIndex) -> dict[tuple[int, int], RatedDevice]:
+    """Return the devices by (input, number)."""
+    found: dict[tuple[int, int], RatedDevice] = {}
+    names = index.run.devices
+    for number, source in enumerate(index.run.sources):
+        listed = source.facts.get("deviceProperties")
+        for properties in listed if isinstance(listed, list) else []:
+            ident = properties.get("id") if isinstance(properties, dict) else None
+            if not isinstance(ident, int):
+                continue
+            name = properties.get("name")
+            text = name if isinstance(name, str) and name else names.get((number, ident), "")
+            major, minor = properties.get("computeMajor"), properties.get("computeMinor")
+            arch = f"{major}.{minor}" if isinstance(major, int) and isinstance(minor, int) else ""
+            units = _count(properties.get("numSms", properties.get("multiProcessorCount")))
+            memory = _count(properties.get("totalGlobalMem", properties.get("totalMemory")))
+            found[number, ident] = find_device(text, units=units, memory=memory, arch=arch)
+    for key, name in names.items():
+        found.setdefault(key, find_device(name))
+    return found
+
+
+def device_of(index: TraceIndex, source: int, number: int | None) -> RatedDevice:
+    """Return a device; one that the file says nothing about has no peaks.
+
+    Where all devices of the input are alike, the number does not matter: HIP counts them otherwise in rows than in the
+    properties.
+    """
+    devices = device_peaks(index)
+    if number is not None and (source, number) in devices:
+        return devices[source, number]
+    own = {device for (at, _), device in devices.items() if at == source}
+    if len(own) == 1:
+        return own.pop()
+    return RatedDevice("", None, "the file does not say which device it ran on" if own else "the file names no device")
+
+
+def _count(value: object) -> int:
+    return value if isinstance(value, int) and not isinstance(value, bool) and 0 < value < 1 << 60 else 0

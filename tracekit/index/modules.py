@@ -1,0 +1,396 @@
+"""The tree of a program's modules, and the device work that belongs to each.
+
+Modules are the rows `nn.Module: ResNet_0` of PyTorch's stacks: a class and the number of its instance. They nest by
+Python's ids of calls; where a row has none, by time. An input without them has the ranges that the program names itself
+(record_function, NVTX, the modules of tracekit's recorder, whose `.forward` and `.backward` are one module); they nest
+by time. Calls of one path are one entry of the tree.
+
+A device event belongs to the innermost module in which its launch began. Work of a backward node belongs to the
+module of the node's forward operator (`index.autograd`), and work of a CUDA or HIP graph to the module in which it was
+captured (`index.graphs`). A forward pass that runs again for a checkpoint is on the
+thread of autograd, outside of the modules around it: its instances are those of the first pass, so it joins them.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+import numpy as np
+
+from tracekit.analysis.nesting import innermost, nest
+from tracekit.index import host_tree as _host
+from tracekit.index.autograd import ARGS_OF as _ARGS_OF
+from tracekit.index.graphs import ARGS_OF as _GRAPH_ARGS
+from tracekit.index.graphs import graph_work
+from tracekit.index.host_tree import HostTree
+from tracekit.index.trace_index import TraceIndex, join
+from tracekit.index.training_phases import (
+    BACKWARD,
+    FORWARD,
+    OPTIMIZER,
+    OTHER_NAMED,
+    RECOMPUTE,
+    lanes_in,
+    training_phases,
+)
+from tracekit.index.training_phases import COLUMNS as _PHASES
+from tracekit.model import args as members
+from tracekit.model import arrow
+from tracekit.model.arrow import I64, Mask
+from tracekit.model.schema import Kind
+
+__all__ = ["ARGS_OF", "COLUMNS", "NO_LAUNCH", "NO_PHASE", "RANGES", "ModuleTree", "module_tree"]
+
+COLUMNS = _PHASES
+ARGS_OF = _ARGS_OF | _GRAPH_ARGS | {Kind.PYTHON_OP}
+RANGES = frozenset({Kind.USER_RANGE, Kind.USER_RANGE_NATIVE, Kind.FORWARD})
+"""Kinds of ranges that stand for modules in an input without them."""
+NO_PHASE, NO_LAUNCH = 6, 7
+"""Phases of work behind those of `training_phases`: launched outside of phases, and by no call that is known."""
+_MODULE = "nn.Module: "
+_RECORDED = re.compile(r"(.*)\.(forward|backward)")
+_OPERATOR_RANGE = re.compile(r"(?:aten|autograd|torch|c10d|prim)::|.*, (?:seq|op_id) = \d+|Optimizer\.|ProfilerStep#")
+_DEEPEST = 64
+"""Rounds in which the module around each frame is looked for: each one doubles the distance."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ModuleTree:
+    """Modules by path, p of them, each below its parent, which has a smaller number, and the device work of each.
+
+    parents: shape (p,), -1 for the outermost. names: of the module alone. depth: 0 for the outermost. calls, host_ns:
+    calls and time on the host. first: the start of the first call, ns. of_work: shape (m,), the module of each device
+    event of the host tree, -1 for none. phase: shape (m,), the phase of each one: that of `training_phases`, or
+    NO_PHASE, NO_LAUNCH. stacks: whether modules are PyTorch's.
+
+    lanes, starts, ends, module: of each call on a thread of the host tree, for whatever else happened in modules.
+    """
+
+    host: HostTree
+    parents: I64
+    names: list[str]
+    depth: I64
+    calls: I64
+    host_ns: I64
+    first: I64
+    of_work: I64
+    phase: I64
+    stacks: bool
+    lanes: I64
+    starts: I64
+    ends: I64
+    module: I64
+
+    def around(self, lanes: I64, times: I64) -> I64:
+        """Return the module that is open on these threads of the host tree at these times, -1 for none."""
+        at = innermost(self.lanes, self.starts, self.ends, lanes, times)
+        return np.append(self.module, -1)[at]
+
+    def with_children(self, values: I64) -> I64:
+        """Return the values of each module and of all modules in it added up."""
+        total = values.copy()
+        for level in reversed(_levels(self.depth)[1:]):
+            np.add.at(total, self.parents[level], total[level])
+        return total
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Calls:
+    """Calls of modules: rows of EVENTS, threads of the host tree (-1: not there), the call around each, and its name.
+
+    phase: that which the name states, -1 for none.
+    """
+
+    rows: I64
+    lanes: I64
+    parent: I64
+    name: I64
+    phase: I64
+
+
+@join
+def module_tree(index: TraceIndex) -> ModuleTree | None:
+    """Return the tree of modules; None for a trace without modules and ranges that stand for them."""
+    if "name" not in index.events.column_names:
+        return None
+    host = _host.host(index)
+    labels: dict[str, int] = {}
+    frames = _frames(index, host, labels)
+    instances = len(labels)
+    ranges = _ranges(index, host, labels, np.unique(index.ints("source")[frames.rows]))
+    calls = _Calls(
+        np.concatenate((frames.rows, ranges.rows)),
+        np.concatenate((frames.lanes, ranges.lanes)),
+        np.concatenate((frames.parent, np.where(ranges.parent >= 0, ranges.parent + frames.rows.size, -1))),
+        np.concatenate((frames.name, ranges.name)),
+        np.concatenate((frames.phase, ranges.phase)),
+    )
+    if not calls.rows.size:
+        return None
+    names = list(labels)
+    parents, code, depth, module = _paths(calls, len(names))
+    parents, code, depth, module = _joined_to_first_pass(parents, code, depth, module, instances)
+    starts = index.starts[calls.rows]
+    ends = _host.ends_of(starts, index.lengths[calls.rows])
+    host_ns = np.zeros(parents.size, np.int64)
+    np.add.at(host_ns, module, ends - starts)
+    first = np.full(parents.size, np.iinfo(np.int64).max)
+    np.minimum.at(first, module, starts)
+    on = np.flatnonzero(calls.lanes >= 0)
+    open_calls = calls.lanes[on], starts[on], ends[on]
+    of_work, phase = _of_work(index, host, open_calls, module[on], calls.phase[on])
+    _captured(index, host, open_calls, module[on], (of_work, phase))
+    return ModuleTree(
+        host,
+        parents,
+        [names[number] for number in code.tolist()],
+        depth,
+        np.bincount(module, minlength=parents.size),
+        host_ns,
+        first,
+        of_work,
+        phase,
+        bool(frames.rows.size),
+        *open_calls,
+        module[on],
+    )
+
+
+def _frames(index: TraceIndex, host: HostTree, labels: dict[str, int]) -> _Calls:
+    """Return the calls of modules in PyTorch's stacks."""
+    codes, names = index.texts("name")
+    is_module = np.array([*(name.startswith(_MODULE) for name in names), False], np.bool_)
+    timed = index.has("dur_ns") & index.has("tid")
+    module = is_module[codes] & index.kind_mask({Kind.PYTHON_OP}) & timed
+    rows = np.flatnonzero(module)
+    if not rows.size:
+        nothing = np.zeros(0, np.int64)
+        return _Calls(nothing, nothing, nothing, nothing, nothing)
+    every = np.flatnonzero(index.kind_mask({Kind.PYTHON_OP}) & timed)
+    parent = _module_around(index, every, module[every])
+    number = np.full(len(names), -1, np.int64)
+    for each in np.unique(codes[rows]).tolist():
+        number[each] = labels.setdefault(names[each].removeprefix(_MODULE), len(labels))
+    return _Calls(rows, lanes_in(index, host, rows), parent, number[codes[rows]], np.full(rows.size, -1, np.int64))
+
+
+def _module_around(index: TraceIndex, every: I64, module: Mask) -> I64:
+    """Return for each frame that is a module the module around it, as its place among the modules; -1 for none."""
+    at = np.flatnonzero(module)
+    above = _caller_by_id(index, every)
+    lacking = np.flatnonzero(module & (above == -2))
+    if lacking.size:
+        # Frames without ids nest by time; then only modules matter.
+        starts = index.starts[every[at]]
+        ends = _host.ends_of(starts, index.lengths[every[at]])
+        by_time = nest(_host.lanes_of(index, every[at]), starts, ends).parent
+    # Each frame points to the innermost module around it, itself included; doubling the steps finds it.
+    near = np.where(module, np.arange(every.size), np.maximum(above, -1))
+    for _ in range(_DEEPEST):
+        further = np.append(near, -1)[near]
+        if np.array_equal(further, near):
+            break
+        near = further
+    found = np.append(near, -1)[np.maximum(above[at], -1)]
+    found = np.where(np.append(module, False)[found], found, -1)  # frames that call each other in a circle
+    place = np.full(every.size + 1, -1, np.int64)
+    place[at] = np.arange(at.size)
+    parent = place[found]
+    if lacking.size:
+        parent = np.where(above[at] == -2, by_time, parent)
+    # A module that is around itself, and one that begins after what it is around, is no caller.
+    starts = index.starts[every[at]]
+    bad = (parent >= 0) & ((starts[parent] > starts) | (parent >= np.arange(at.size)) & (starts[parent] == starts))
+    return np.where(bad & (above[at] != -2), -1, parent)
+
+
+def _caller_by_id(index: TraceIndex, every: I64) -> I64:
+    """Return the place of the caller of each frame: -1 where it has none here, -2 where the frame states no ids."""
+    if "args" not in index.events.column_names:
+        return np.full(every.size, -2, np.int64)
+    args = arrow.take(index.events.column("args"), every)
+    own, has_own = members.integers(args, "Python id")
+    caller, has_caller = members.integers(args, "Python parent id")
+    out = np.where(has_own, -1, -2)
+    known = np.flatnonzero(has_own)
+    asked = np.flatnonzero(has_own & has_caller)
+    if not known.size or not asked.size:
+        return out
+    process = _process(index, every)
+    keys = np.concatenate(
+        (np.column_stack((process[known], own[known])), np.column_stack((process[asked], caller[asked])))
+    )
+    code = np.unique(keys, axis=0, return_inverse=True)[1].reshape(-1)
+    place = np.full(int(code.max()) + 1, -1, np.int64)
+    place[code[: known.size][::-1]] = known[::-1]
+    out[asked] = place[code[known.size :]]
+    out[out == np.arange(every.size)] = -1
+    return out
+
+
+def _process(index: TraceIndex, rows: I64) -> I64:
+    source, pid = index.key("source", rows), index.key("pid", rows)
+    return source.codes * len(pid.labels) + pid.codes
+
+
+def _ranges(index: TraceIndex, host: HostTree, labels: dict[str, int], but: I64) -> _Calls:
+    """Return the ranges of the program's own of inputs that have no modules."""
+    codes, names = index.texts("name")
+    fits = np.array([*(not _OPERATOR_RANGE.match(name) for name in names), False], np.bool_)
+    wanted = index.kind_mask(RANGES)[host.rows] & fits[codes[host.rows]]
+    wanted &= ~np.isin(index.ints("source")[host.rows], but)
+    place = np.flatnonzero(wanted)
+    rows = host.rows[place]
+    near = np.append(host.nearest(wanted), -1)[host.tree.parent[place]]
+    number = np.full(host.rows.size + 1, -1, np.int64)
+    number[place] = np.arange(place.size)
+    label, phase = np.full(len(names), -1, np.int64), np.full(len(names), -1, np.int64)
+    for each in np.unique(codes[rows]).tolist():
+        recorded = _RECORDED.fullmatch(names[each])
+        name = recorded[1] if recorded else names[each]
+        label[each] = labels.setdefault(name, len(labels))
+        phase[each] = -1 if recorded is None else FORWARD if recorded[2] == "forward" else BACKWARD
+    return _Calls(rows, host.lanes[place], number[near], label[codes[rows]], phase[codes[rows]])
+
+
+def _paths(calls: _Calls, width: int) -> tuple[I64, I64, I64, I64]:
+    """Return parent, name and depth of each path, and the path of each call."""
+    depth = _depths(calls.parent)
+    path = np.full(calls.rows.size, -1, np.int64)
+    parts: list[tuple[I64, I64, I64]] = []
+    count = 0
+    for number, level in enumerate(_levels(depth)):
+        above = np.append(path, -1)[calls.parent[level]]
+        keys, inverse = np.unique((above + 1) * width + calls.name[level], return_inverse=True)
+        path[level] = count + inverse
+        parts.append((keys // width - 1, keys % width, np.full(keys.size, number)))
+        count += keys.size
+    parents, names, depths = (np.concatenate(column) for column in zip(*parts, strict=True))
+    return parents, names, depths, path
+
+
+def _depths(parent: I64) -> I64:
+    """Return how many calls are around each; each round doubles the steps."""
+    depth = (parent >= 0).astype(np.int64)
+    hop = parent.copy()
+    climbing = np.flatnonzero(hop >= 0)
+    while climbing.size:
+        depth[climbing] += depth[hop[climbing]]
+        hop[climbing] = hop[hop[climbing]]
+        climbing = climbing[hop[climbing] >= 0]
+    return depth
+
+
+def _levels(depth: I64) -> list[I64]:
+    """Return the places of each depth, outermost first."""
+    order = np.argsort(depth, kind="stable")
+    return np.split(order, np.cumsum(np.bincount(depth))[:-1])
+
+
+def _joined_to_first_pass(
+    parents: I64, names: I64, depth: I64, module: I64, instances: int
+) -> tuple[I64, I64, I64, I64]:
+    """Return the tree with roots joined to the only module of their name that is within another root.
+
+    Instances have numbers, so that the same name is the same module. A checkpoint calls it from autograd's thread.
+    instances: names of smaller numbers are of PyTorch's modules; other names may mean several things.
+    """
+    roots = np.flatnonzero((parents < 0) & (names < instances))
+    inner = np.flatnonzero((parents >= 0) & (names < instances))
+    only, count = np.unique(names[inner], return_counts=True)
+    only = only[count == 1]
+    move = roots[np.isin(names[roots], only)]
+    if not move.size:
+        return parents, names, depth, module
+    home = np.full(int(names.max()) + 1, -1, np.int64)
+    home[names[inner]] = inner
+    target = np.arange(parents.size)
+    root = np.where(parents >= 0, parents, np.arange(parents.size))
+    for _ in range(int(depth.max()).bit_length()):
+        root = root[root]
+    # A root that is around its own home stays.
+    move = move[root[home[names[move]]] != move]
+    moved = np.isin(root, move)
+    move = move[~moved[home[names[move]]]]
+    moved = np.isin(root, move)
+    stay = np.flatnonzero(~moved)
+    known = {(int(parents[p]), int(names[p])): int(p) for p in stay.tolist()}
+    for place in np.flatnonzero(moved)[np.argsort(depth[np.flatnonzero(moved)], kind="stable")].tolist():
+        if parents[place] < 0:
+            target[place] = home[names[place]]
+            continue
+        home_of_parent = int(target[parents[place]])
+        # A module that the first pass did not call becomes one of the tree, below the one that calls it.
+        target[place] = known.setdefault((home_of_parent, int(names[place])), place)
+    kept = np.unique(target)
+    new_parent = np.where(parents[kept] >= 0, target[np.maximum(parents[kept], 0)], -1)
+    # Parents first: by depth.
+    number = np.full(parents.size, -1, np.int64)
+    number[kept] = np.arange(kept.size)
+    above = np.where(new_parent >= 0, number[np.maximum(new_parent, 0)], -1)
+    deep = _depths(above)
+    order = np.argsort(deep, kind="stable")
+    rank = np.empty(kept.size, np.int64)
+    rank[order] = np.arange(kept.size)
+    final = np.where(above[order] >= 0, rank[np.maximum(above[order], 0)], -1)
+    return final, names[kept][order], deep[order], rank[number[target[module]]]
+
+
+def _of_work(
+    index: TraceIndex, host: HostTree, calls: tuple[I64, I64, I64], module: I64, stated: I64
+) -> tuple[I64, I64]:
+    """Return the module of each device event, -1 for none, and its phase."""
+    lanes, starts, ends = calls
+    of_work = np.full(host.work.size, -1, np.int64)
+    phase = np.where(host.launch >= 0, NO_PHASE, NO_LAUNCH)
+    place = host.places()[host.launch]
+    linked = np.flatnonzero((host.launch >= 0) & (place >= 0))
+    place = place[linked]
+    at = innermost(lanes, starts, ends, host.lanes[place], host.starts[place])
+    of_work[linked] = np.append(module, -1)[at]
+    said = np.append(stated, -1)[at]
+    phases = training_phases(index)
+    if phases is None:
+        optimizer = index.kind_mask({Kind.OPTIMIZER})[host.rows]
+        within = np.append(host.nearest(optimizer), -1)[host.tree.parent[place]] >= 0
+        phase[linked] = np.where(said >= 0, said, np.where(at >= 0, FORWARD, np.where(within, OPTIMIZER, NO_PHASE)))
+        return of_work, phase
+    found = phases.of_work[linked]
+    phase[linked] = np.where(found >= 0, found, NO_PHASE)
+    # Work that a node launched belongs to the module of its forward operator, wherever the node ran.
+    nodes = phases.nodes
+    known = np.append(host.nearest(nodes.node & (nodes.forward >= 0)), -1)[place]
+    any_node = np.append(host.nearest(nodes.node), -1)[place]
+    # Of nested nodes the innermost counts, be its forward operator known or not.
+    same = (known >= 0) & ((known == any_node) | (nodes.sequence[known] == nodes.sequence[any_node]))
+    origin = np.where(same, nodes.forward[known], -1)
+    has_origin = np.flatnonzero(origin >= 0)
+    of_origin = np.full(place.size, -1, np.int64)
+    there = origin[has_origin]
+    # A node of a forward operator that ran again belongs to the module that ran again.
+    of_origin[has_origin] = np.append(module, -1)[innermost(lanes, starts, ends, host.lanes[there], host.starts[there])]
+    in_node = any_node >= 0
+    again = found == RECOMPUTE
+    by_node = np.where(again & (of_work[linked] >= 0), of_work[linked], of_origin)
+    of_work[linked] = np.where(in_node, by_node, of_work[linked])
+    in_module = ~in_node & (found < 0) & (of_work[linked] >= 0)
+    phase[linked] = np.where(in_module, FORWARD, phase[linked])
+    of_work[linked] = np.where(np.isin(found, (OPTIMIZER, OTHER_NAMED)) & ~in_node, -1, of_work[linked])
+    return of_work, phase
+
+
+def _captured(
+    index: TraceIndex, host: HostTree, calls: tuple[I64, I64, I64], module: I64, found: tuple[I64, I64]
+) -> None:
+    """Give the work of graphs to the modules in which it was captured."""
+    graphs = graph_work(index)
+    if graphs is None:
+        return
+    of_work, phase = found
+    at = np.flatnonzero(graphs.call >= 0)
+    call = graphs.call[at]
+    inside = np.append(module, -1)[innermost(*calls, host.lanes[call], host.starts[call])]
+    at, inside = at[inside >= 0], inside[inside >= 0]
+    of_work[at] = inside
+    phase[at] = np.where(np.isin(phase[at], (NO_PHASE, OTHER_NAMED)), FORWARD, phase[at])

@@ -1,0 +1,361 @@
+"""Work units: the operator calls that the device work of a trace belongs to, with FLOPs, bytes and floor of each.
+
+From the operator that launched a kernel outward, the first one with a complete formula has the work. Of matrix
+products, convolutions and attention the outermost of those around it counts: the operator of a library within
+`aten::convolution` knows no bias. All device work below that operator is its time, such as the reduction of split
+products and conversions of layout, and nothing below it is counted again. Operators without a formula, such as
+`aten::linear`, have what is inside of them.
+
+RatedDevice work of no such operator has a reason why its work is unknown. A copy between host and device, or between
+devices, is limited by a link, which a trace does not name: it is not held against memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import msgspec
+import numpy as np
+
+from tracekit.analysis.efficiency.datatypes import names_a_datatype
+from tracekit.analysis.efficiency.devices import RatedDevice
+from tracekit.analysis.efficiency.floors import ABOVE, FAR, Limit, Reach, reach
+from tracekit.analysis.efficiency.formulas import DEFINED, NO_DATATYPE, NO_FORMULA, NO_SHAPES, Work, has_formula, work
+from tracekit.analysis.efficiency.operands import OperatorCall
+from tracekit.index import host_tree
+from tracekit.index.device_peaks import device_of
+from tracekit.index.host_tree import HostTree, host
+from tracekit.index.kernel_classes import communicates
+from tracekit.index.trace_index import TraceIndex, join
+from tracekit.model import arrow
+from tracekit.model.args import items_of
+from tracekit.model.arrow import F64, I64, Mask, pc
+from tracekit.model.schema import Kind
+
+__all__ = ["COLUMNS", "COMMUNICATION", "KINDS", "LIMITS", "LINK", "UnitGroup", "WorkUnits", "work_units"]
+
+KINDS = frozenset({Kind.OPERATOR, Kind.PYTHON_OP})
+"""The kinds of rows whose args have the shapes."""
+COLUMNS = frozenset({"name", "args", "device", "copy_kind"})
+"""Columns of EVENTS beside those of the host tree."""
+
+LIMITS = tuple(Limit)
+LINK = "a copy over a link, whose rate is not in the trace"
+COMMUNICATION = "communication"
+NO_OPERATOR = "launched by no operator"
+NO_LAUNCH = "the launch is not in the trace"
+MEMORY_FILL = "a fill of memory"
+
+_SHAPES = '"Input Dims"'
+_OWN_NUMBERS = (
+    r'"(?:External id|Record function id|Ev Idx|Sequence number|Fwd thread id|fwd_thread_id|rf_id)":\s*-?[0-9]+,?'
+)
+"""What differs from call to call: without it, the args of most calls of one operator are one text."""
+_OVER_LINKS = ("HtoD", "DtoH", "PtoP", "HtoH")
+
+
+class _Shapes(msgspec.Struct):
+    dims: object = msgspec.field(name="Input Dims", default=None)
+    types: object = msgspec.field(name="Input type", default=None)
+    strides: object = msgspec.field(name="Input Strides", default=None)
+    values: object = msgspec.field(name="Concrete Inputs", default=None)
+
+
+@dataclass(frozen=True, slots=True)
+class UnitGroup:
+    """Work units of one operator, shape, main kernel and device. reach: of all of them together."""
+
+    call: OperatorCall
+    work: Work
+    device: RatedDevice
+    kernel: str
+    over_link: bool
+    calls: int
+    ns: int
+    reach: Reach
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class WorkUnits:
+    """Operator calls with work, u of them, in g groups, and the m device events of `HostTree`.
+
+    place: shape (u,), places in the host tree. ns: device time. group: shape (u,), counting into `groups`. main: the
+    row of EVENTS of the longest kernel. flops, nbytes: 0 where unknown; known: whether the work is known.
+    floor_ns: nan where unknown. quicker: units that took less than their floor. limit: what limits each, counting into
+    LIMITS.
+    of_work: shape (m,), the unit of each device event, -1 for none. reason: shape (m,), counting into `reasons`: why
+    the work of an event is unknown, -1 where it is known.
+    """
+
+    host: HostTree
+    place: I64
+    ns: I64
+    group: I64
+    main: I64
+    flops: I64
+    nbytes: I64
+    known: Mask
+    floor_ns: F64
+    quicker: Mask
+    limit: I64
+    groups: list[UnitGroup]
+    of_work: I64
+    reason: I64
+    reasons: list[str] = field(default_factory=list)
+
+    def __len__(self) -> int:
+        return int(self.place.size)
+
+    @property
+    def saving_ns(self) -> F64:
+        """Return shape (u,): time above the floor, 0 for a unit that was quicker, nan where it is unknown."""
+        return np.maximum(self.ns - self.floor_ns, 0.0)
+
+
+@join
+def work_units(index: TraceIndex) -> WorkUnits | None:
+    """Return the work units; None where the trace has no shapes, or no device work with operators."""
+    events = index.events
+    if (
+        not set(events.schema.names) >= COLUMNS | host_tree.COLUMNS
+        or events.column("args").null_count == events.num_rows
+    ):
+        return None
+    tree = host(index)
+    if not tree.work.size or not tree.rows.size:
+        return None
+    places, works, codes, calls = _known_calls(index, tree)
+    if not places.size:
+        return None
+    able = np.array([each.is_known or each.unknown == NO_DATATYPE or each.flops is not None for each in works])
+    unit_of_place, selected = _units(tree, places[able[codes]], works, codes[able[codes]])
+    of_work = np.where(tree.owner >= 0, np.append(unit_of_place, -1)[tree.owner], -1)
+    code_of_place = np.full(tree.rows.size, -1, np.int64)
+    code_of_place[places] = codes
+    return _assembled(index, tree, selected, of_work, code_of_place, works, calls)
+
+
+def _known_calls(index: TraceIndex, tree: HostTree) -> tuple[I64, list[Work], I64, list[OperatorCall]]:
+    """Return the places of calls that have a formula, shapes and device work, and the work of each distinct one."""
+    none = np.zeros(0, np.int64)
+    names, texts = index.texts("name")
+    with_formula = np.array([*(has_formula(text) for text in texts), False], np.bool_)
+    candidate = with_formula[names[tree.rows]] & np.isin(tree.rows, np.flatnonzero(index.kind_mask(KINDS)))
+    if not candidate.any():
+        return none, [], none, []
+    places = np.flatnonzero(candidate & _has_work(tree))
+    if not places.size:
+        return none, [], none, []
+    column = arrow.in_one(arrow.take(index.events.column("args"), tree.rows[places]))
+    said = arrow.bools(pc.match_substring(column, _SHAPES))
+    places = places[said]
+    if not places.size:
+        return none, [], none, []
+    mine = column if said.all() else column.filter(arrow.array(said))
+    encoded = arrow.encoded(pc.replace_substring_regex(mine, pattern=_OWN_NUMBERS, replacement="").dictionary_encode())
+    of_text = arrow.codes(encoded)
+    pairs, codes = np.unique(
+        names[tree.rows[places]].astype(np.int64) * (len(encoded.dictionary) + 1) + of_text, return_inverse=True
+    )
+    shapes = [_shapes(text) for text in arrow.texts(encoded.dictionary)]
+    calls = []
+    for pair in pairs.tolist():
+        name, text = divmod(pair, len(encoded.dictionary) + 1)
+        found = shapes[text]
+        calls.append(
+            OperatorCall(
+                texts[name],
+                items_of(found.dims),
+                items_of(found.types),
+                items_of(found.strides),
+                items_of(found.values),
+            )
+        )
+    return places, [work(call) for call in calls], codes.astype(np.int64), calls
+
+
+def _shapes(text: str) -> _Shapes:
+    try:
+        # What was cut out may have been the last member.
+        return msgspec.json.decode(text.rstrip().rstrip("}").rstrip().rstrip(",") + "}", type=_Shapes)
+    except (msgspec.DecodeError, RecursionError):
+        return _Shapes()
+
+
+def _has_work(tree: HostTree) -> Mask:
+    """Return shape (n,): whether a range, or one below it, launched device work."""
+    found = np.zeros(tree.rows.size + 1, np.bool_)
+    at = np.unique(tree.owner[tree.owner >= 0])
+    while at.size:
+        found[at] = True
+        at = np.unique(tree.tree.parent[at])
+        at = at[at >= 0]
+        at = at[~found[at]]
+    return found[:-1]
+
+
+def _units(tree: HostTree, places: I64, works: Sequence[Work], codes: I64) -> tuple[I64, I64]:
+    """Return for each place the unit that it is in, -1 for none, and the places of the units, in order."""
+    n = tree.rows.size
+    known = np.zeros(n, np.bool_)
+    known[places] = True
+    families = [each.family if each.family in DEFINED else "" for each in works]
+    numbers = {name: number for number, name in enumerate(dict.fromkeys(families))}
+    family = np.full(n, -1, np.int64)
+    family[places] = np.array([numbers[name] for name in families], np.int64)[codes]
+    own = numbers.get("", -2)
+    nearest = np.append(tree.nearest(known), -1)
+    above = nearest[np.where(tree.tree.parent >= 0, tree.tree.parent, n)]
+    first = np.unique(nearest[tree.owner[tree.owner >= 0]])
+    first = first[first >= 0]
+    # Outward, as long as the next operator with a formula is of the same family.
+    while True:
+        up = above[first]
+        climbs = (up >= 0) & (family[first] == family[up]) & (family[first] != own)
+        if not climbs.any():
+            break
+        first = np.where(climbs, up, first)
+    is_unit = np.zeros(n + 1, np.bool_)
+    is_unit[first] = True
+    # A unit within another one belongs to that.
+    outer = np.full(n, -1, np.int64)
+    for level in tree.levels():
+        parent = tree.tree.parent[level]
+        around = np.where(parent >= 0, outer[parent], -1)
+        outer[level] = np.where(around >= 0, around, np.where(is_unit[level], level, -1))
+    selected = np.flatnonzero(outer == np.arange(n))
+    number = np.full(n + 1, -1, np.int64)
+    number[selected] = np.arange(selected.size)
+    return number[outer], selected
+
+
+def _assembled(
+    index: TraceIndex,
+    tree: HostTree,
+    place: I64,
+    of_work: I64,
+    code_of_place: I64,
+    works: list[Work],
+    calls: list[OperatorCall],
+) -> WorkUnits:
+    """Return the units with the figures of each."""
+    count = place.size
+    inside = np.flatnonzero(of_work >= 0)
+    unit = of_work[inside]
+    ns = np.bincount(unit, tree.work_ns[inside], count).astype(np.int64)
+    main = _main_kernels(index, tree, inside, unit, count)
+    names, texts = index.texts("name")
+    device = np.where(index.has("device")[main], index.ints("device")[main], -1)
+    source = index.ints("source")[main]
+    link = _over_link(index, main)
+    table, group = np.unique(
+        np.column_stack((code_of_place[place], names[main], source, device, link)), axis=0, return_inverse=True
+    )
+    group = group.reshape(-1).astype(np.int64)
+    in_group = np.bincount(group, minlength=len(table))
+    of_group = np.bincount(group, ns, len(table))
+    groups = []
+    for (code, name, src, number, over), n, taken in zip(
+        table.tolist(), in_group.tolist(), of_group.tolist(), strict=True
+    ):
+        kernel = texts[name] if name >= 0 else ""
+        call, its_work = calls[code], works[code]
+        if its_work.unknown == NO_DATATYPE:
+            call = OperatorCall(call.name, call.dims, call.types, call.strides, call.values, kernel)
+            its_work = work(call)
+        on = device_of(index, src, number if number >= 0 else None)
+        near = Reach(unknown=LINK) if over else reach(its_work, taken, on, kernel, n)
+        groups.append(UnitGroup(call, its_work, on, kernel, bool(over), n, int(taken), near))
+    flops = np.array([each.work.flops or 0 for each in groups], np.int64)
+    moved = np.array([each.work.bytes or 0 for each in groups], np.int64)
+    known = np.array([each.work.is_known for each in groups], np.bool_)
+    floor = np.array(
+        [np.nan if each.reach.floor_ns is None else each.reach.floor_ns / each.calls for each in groups], np.float64
+    )
+    floor_ns = floor[group]
+    quicker = np.nan_to_num(floor_ns, nan=-1.0) > ABOVE * ns
+    reason, reasons = _reasons(index, tree, of_work, code_of_place, works, group, groups)
+    return WorkUnits(
+        tree, place, ns, group, main, flops[group], moved[group], known[group], floor_ns, quicker,
+        _limits(groups, group, ns, floor_ns, quicker), groups, of_work,
+        reason, reasons,
+    )  # fmt: skip
+
+
+def _limits(groups: Sequence[UnitGroup], group: I64, ns: I64, floor_ns: F64, quicker: Mask) -> I64:
+    """Return the limit of each unit: calls of one group may take very different times."""
+    side = np.array([LIMITS.index(each.reach.side) for each in groups], np.int64)[group]
+    compute = np.array([(each.reach.compute_ns or 0.0) / each.calls for each in groups], np.float64)[group]
+    found = np.where(floor_ns < FAR * ns, LIMITS.index(Limit.FAR), side)
+    found = np.where(side == LIMITS.index(Limit.UNKNOWN), side, found)
+    above = np.where(compute > ABOVE * ns, LIMITS.index(Limit.LESS_WORK), LIMITS.index(Limit.CACHE))
+    return np.where(quicker, above, found)
+
+
+def _main_kernels(index: TraceIndex, tree: HostTree, inside: I64, unit: I64, count: int) -> I64:
+    """Return the row of the longest piece of each unit, one that names its precision before others."""
+    names, texts = index.texts("name")
+    naming = np.array([*(names_a_datatype(text[:4096]) for text in texts), False], np.bool_)
+    kernels = index.kind_mask({Kind.KERNEL})
+    rows = tree.work[inside]
+    rank = kernels[rows].astype(np.int64) + (naming[names[rows]] & kernels[rows])
+    order = np.lexsort((tree.work_ns[inside], rank, unit))
+    main = np.zeros(count, np.int64)
+    main[unit[order]] = rows[order]  # the last one of each unit stays
+    return main
+
+
+def _over_link(index: TraceIndex, rows: I64) -> Mask:
+    """Return which rows are copies over a link."""
+    codes, texts = index.texts("copy_kind")
+    over = np.array([*(text in _OVER_LINKS for text in texts), False], np.bool_)
+    found: Mask = over[codes[rows]] & index.kind_mask({Kind.MEMCPY})[rows]
+    return found
+
+
+def _reasons(
+    index: TraceIndex,
+    tree: HostTree,
+    of_work: I64,
+    code_of_place: I64,
+    works: Sequence[Work],
+    group: I64,
+    groups: Sequence[UnitGroup],
+) -> tuple[I64, list[str]]:
+    """Return for each device event why its work is unknown, -1 where it is known; and the reasons."""
+    number: dict[str, int] = {}
+
+    def code(text: str) -> int:
+        return number.setdefault(text, len(number))
+
+    reason = np.full(tree.work.size, code(NO_OPERATOR), np.int64)
+    reason[tree.launch < 0] = code(NO_LAUNCH)
+    # The innermost operator that has a formula says why it has no figures; without one there is no formula.
+    operators = np.zeros(tree.rows.size + 1, np.bool_)
+    operators[:-1] = np.isin(tree.rows, np.flatnonzero(index.kind_mask(KINDS)))
+    nearest = np.append(tree.nearest(operators[:-1]), -1)[tree.owner]
+    reason[(tree.owner >= 0) & (nearest >= 0)] = code(NO_FORMULA)
+    names, texts = index.texts("name")
+    with_formula = np.array([*(has_formula(text) for text in texts), False], np.bool_)[names[tree.rows]]
+    able = np.append(tree.nearest(operators[:-1] & with_formula), -1)[tree.owner]
+    at = np.flatnonzero((tree.owner >= 0) & (able >= 0))
+    why = np.array([*(code(each.unknown or NO_FORMULA) for each in works), code(NO_SHAPES)], np.int64)
+    reason[at] = why[code_of_place[able[at]]]
+    talk = np.flatnonzero(index.kind_mask({Kind.KERNEL})[tree.work])
+    if talk.size:
+        reason[talk[communicates(index, tree.work[talk])]] = code(COMMUNICATION)
+    reason[_over_link(index, tree.work)] = code(LINK)
+    fills = index.kind_mask({Kind.MEMSET})[tree.work] & (reason != code(NO_LAUNCH))
+    reason[fills] = code(MEMORY_FILL)
+    of_group = np.array(
+        [
+            -1 if each.work.is_known and not each.over_link else code(LINK if each.over_link else each.work.unknown)
+            for each in groups
+        ],
+        np.int64,
+    )
+    inside = of_work >= 0
+    if inside.any():
+        reason[inside] = of_group[group[of_work[inside]]]
+    return reason, list(number)
