@@ -110,7 +110,7 @@ def test_the_measure_is_the_one_of_the_complaint() -> None:
 # Black and white text on the parts of the first screen's bar, as templates/first_screen.css has it.
 _INK = {
     "light": {"kernel": "#ffffff", "comm": "#000000", "memcpy": "#ffffff", "s1": "#ffffff", "s2": "#000000"}
-    | {"s3": "#ffffff", "s4": "#ffffff", "other": "#ffffff"},
+    | {"s3": "#ffffff", "s4": "#ffffff", "other": "#000000"},
     "dark": {"s3": "#ffffff"} | dict.fromkeys(("kernel", "comm", "memcpy", "s1", "s2", "s4", "other"), "#000000"),
 }
 

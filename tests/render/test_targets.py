@@ -17,16 +17,22 @@ SMALL = """(async () => {
   for (let k = 0; k < 500 && !window.tracekit?.timeline?.ready; k++) await new Promise((done) => setTimeout(done, 10));
   await window.tracekit.timeline.ready;
   for (const it of document.querySelectorAll("details")) it.open = true;
-  [...document.querySelectorAll(".tools button")].find((it) => /Columns/.test(it.textContent))?.click();
   const small = {}, kinds = {};
-  for (const it of document.querySelectorAll("button, summary, select, input, nav a, [role=button], a.card")) {
-    const box = (it.matches("input[type=checkbox]") ? it.closest("label") ?? it : it).getBoundingClientRect();
-    if (!box.width || !box.height) continue;
-    kinds[it.matches("[type=checkbox]") ? "checkbox" : it.localName] = true;
-    if (box.width < 23.9 || box.height < 23.9) {
-      small[`${it.localName} in ${it.parentElement.className}: ${it.textContent.trim()}`] = [box.width, box.height];
+  const measure = () => {
+    for (const it of document.querySelectorAll("button, summary, select, input, nav a, [role=button], a.card")) {
+      if (!it.checkVisibility({ visibilityProperty: true })) continue;
+      const box = (it.matches("input[type=checkbox]") ? it.closest("label") ?? it : it).getBoundingClientRect();
+      if (!box.width || !box.height) continue;
+      kinds[it.matches("[type=checkbox]") ? "checkbox" : it.localName] = true;
+      if (box.width < 23.9 || box.height < 23.9) {
+        small[`${it.localName} in ${it.parentElement.className}: ${it.textContent.trim()}`] = [box.width, box.height];
+      }
     }
-  }
+  };
+  measure();
+  // This menu closes the others.
+  [...document.querySelectorAll(".tools button")].find((it) => /Columns/.test(it.textContent)).click();
+  measure();
   return [Object.keys(kinds).sort(), small];
 })()"""
 
