@@ -200,8 +200,8 @@ def test_kernels_that_communicate_are_drawn_in_their_own_colour_column_by_column
     windows = WINDOWS.replace("return { windows,", "return { colors, windows,")
     windows = windows.replace("all[(k * 7 + 3) % all.length]", "all.find(([row]) => row === R)")
     seen = opened(path, more + windows)
-    assert seen["colors"]["orange"] == "#c57d17"  # --comm, of "exposed communication" in the bar of the first screen
-    assert seen["colors"]["blue"] == "#2b3fc6"
+    assert seen["colors"]["orange"] == "#c57d01"  # --comm, of "exposed communication" in the bar of the first screen
+    assert seen["colors"]["blue"] == "#2a3fc5"
     assert seen["colors"]["marked"][0] > 10
     assert seen["colors"]["marked"][1] == 0
     assert seen["colors"]["kind"] == "communication kernel"
