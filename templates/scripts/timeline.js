@@ -4,13 +4,14 @@
 // the colour of the kind with most of the work, on a pale band. Text of a trace goes in as text nodes or canvas text.
 
 import { emit } from "./page/bus.js";
-import { color, css, hex, pack, shades } from "./timeline/colours.js";
+import { color, css, fullColor, hex, pack, shades, textColor } from "./timeline/colours.js";
 import { argsOf, membersOf } from "./timeline/args.js";
 import { partners } from "./timeline/arrows.js";
 import { paths } from "./timeline/path_data.js";
 import { scan } from "./timeline/scan.js";
 import { axis, body, over, top } from "./timeline/elements.js";
 import { counters, data, endOf, flowFrom, flowTo, kindAt, lengthIn, lengthOf, link, name, rowOf, seek, start } from "./timeline/events.js";
+import "./timeline/families.js";
 import { markOf } from "./timeline/finding_marks.js";
 import { fold, foldLayer } from "./timeline/folding.js";
 import { groupOfLane, isDevice, laneOfRow, time } from "./timeline/lanes.js";
@@ -42,6 +43,6 @@ Object.defineProperties(face, Object.getOwnPropertyDescriptors({
   items: () => items,
   labels: () => labels.map(([e]) => e),
   picture: () => ({ pixels, width: body.width, height: body.height, left: Math.round(LEFT * ratio), ratio, ground: pack(...hex(color.bg)), shades }),
-  parts: { boxes: () => ({ many, boxes, fills }), size: () => ({ W, H, LEFT, ratio, strip: AXIS + stripHeight, over: OVER, color, css }), canvases: { over, axis, body, top }, names, kinds, kindOf, laneOfRow, groupOfLane, isDevice, time },
+  parts: { boxes: () => ({ many, boxes, fills }), size: () => ({ W, H, LEFT, ratio, strip: AXIS + stripHeight, over: OVER, color, css }), canvases: { over, axis, body, top }, names, kinds, kindOf, fullColor, textColor, laneOfRow, groupOfLane, isDevice, time },
 }));
 emit("timeline", face);

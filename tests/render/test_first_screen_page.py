@@ -166,3 +166,18 @@ def test_the_page_has_the_headline_of_the_json(tmp_path: Path) -> None:
         assert re.search(f'data-part="{part["name"]}" data-ns="{part["ns"]:,} ns"', text)
     again = json.loads(run_command("summary", tmp_path / "page.html", "--format", "json").stdout)
     assert again["headline"] == found
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_idle_is_told_from_work_without_colour(scheme: str, tmp_path: Path) -> None:
+    page = tmp_path / "page.html"
+    page.write_text(pipeline.render(pipeline.report(tracekit.read(sample("kineto/gpu.pt.trace.json"))), "html"))
+    look = """[...document.querySelectorAll("#first-screen .part, #first-screen .legend i, .bar i, .parts .legend i")]
+      .map((it) => [it, getComputedStyle(it)])
+      .map(([it, style]) => [
+        Boolean(it.closest(".idle") || it.style.background === "var(--idle)"),
+        style.backgroundImage.startsWith("repeating-linear-gradient") && style.boxShadow.includes("inset"),
+      ])"""
+    seen = chromium_page(page, script=look, scheme=scheme).value
+    assert {True, False} == {idle for idle, _ in seen}
+    assert all(idle == hatched for idle, hatched in seen)

@@ -1,12 +1,13 @@
 // The link. t: window, m: measured, e: event, fold, path, y: scrolled, and what is marked: mark (of a finding), find (words
-// of a search), name (its number).
+// of a search), name (its number), family (its colour).
 
 import { link as address } from "../page/address.js";
 import { on } from "../page/bus.js";
 import { find, scroll } from "./elements.js";
 import { N, data } from "./events.js";
+import { showFamily } from "./families.js";
 import { foldText, followFold } from "./folding.js";
-import { clearMarked, marked, onlyName, showMark, shownMark, shownName } from "./marking.js";
+import { clearMarked, marked, onlyName, showMark, shownFamily, shownMark, shownName } from "./marking.js";
 import { measure, measured } from "./measuring.js";
 import { path, showPath } from "./path.js";
 import { search } from "./search.js";
@@ -25,7 +26,7 @@ export function later() {
     keepLink();
   }, 220);
 }
-export const inLink = { fold: null, t: null, m: null, e: null, path: null, mark: null, find: null, name: null, y: null };
+export const inLink = { fold: null, t: null, m: null, e: null, path: null, mark: null, find: null, name: null, family: null, y: null };
 function setLink(word, value) {
   if (inLink[word] === value) return;
   inLink[word] = value;
@@ -43,6 +44,7 @@ function keepLink() {
   setLink("mark", marked && shownMark >= 0 ? String(shownMark) : null);
   setLink("find", (marked && find.value) || null);
   setLink("name", marked && shownName >= 0 ? String(shownName) : null);
+  setLink("family", (marked && shownFamily) || null);
   setLink("y", Math.round(scroll.scrollTop) || null);
 }
 on("leave", () => { clearTimeout(timer); keepLink(); later(); });
@@ -67,6 +69,7 @@ export function followLink(word, value) {
     else if (shownName >= 0) clearMarked();
     return;
   }
+  if (word === "family") { showFamily(value ?? ""); return; }
   const ends = value === null ? null : parseWindow(value);
   if (word === "t") setView(...(ends ? ends.map((ns) => ns / unit) : [0, SPAN]));
   else measure(...(ends ? ends.map((ns) => ns / unit) : [null, null]));

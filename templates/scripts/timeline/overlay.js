@@ -3,7 +3,7 @@
 import { count } from "../page/texts.js";
 import { partners } from "./arrows.js";
 import { stepsIn, ticks } from "./axis.js";
-import { color, dark, inkOn } from "./colours.js";
+import { color, dark, textColor } from "./colours.js";
 import { scroll, top } from "./elements.js";
 import { endIn, name, rowOf, start } from "./events.js";
 import { paintGutter } from "./gutter.js";
@@ -14,7 +14,7 @@ import { labels } from "./paint.js";
 import { paintPath } from "./path.js";
 import { hovered } from "./pointer.js";
 import { selected } from "./selection.js";
-import { head, kindOf, missing } from "./source.js";
+import { head, missing } from "./source.js";
 import { hatching, line } from "./strokes.js";
 import { H, LEFT, W, X, ratio, view } from "./view.js";
 
@@ -29,7 +29,7 @@ export function paintTop(c, scale = ratio) {
   for (const [e, x, y, w, h] of labels) {
     const text = cutName(name[e], w / ratio - 8);
     if (!text) continue;
-    c.fillStyle = inkOn[kindOf[name[e]]];
+    c.fillStyle = textColor(name[e]);
     c.fillText(text, x / ratio + 4, y + h / 2 + 0.5);
   }
   const y0 = Math.round(scroll.scrollTop), tk = ticks();
@@ -43,7 +43,7 @@ export function paintTop(c, scale = ratio) {
   paintMissing(c, y0);
   if (measured) {
     const a = X(measured[0]), b = X(measured[1]);
-    c.fillStyle = dark ? "#7fa9e022" : "#3b6fb61a";
+    c.fillStyle = `${color.accent}20`;
     c.fillRect(a, 0, b - a, H);
     c.strokeStyle = color.accent;
     line(c, a, 0, a, H);
@@ -58,7 +58,7 @@ export function paintTop(c, scale = ratio) {
 }
 
 function paintStepLines(c) {
-  c.strokeStyle = dark ? "#e58a9d55" : "#c2556e55";
+  c.strokeStyle = `${color.step}55`;
   const wide = (W - LEFT) / (view.t1 - view.t0);
   for (const [a, b] of stepsIn()) {
     if ((b - a) * wide < 24) continue;

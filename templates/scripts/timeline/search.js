@@ -2,12 +2,12 @@
 
 import { button, el } from "../page/dom.js";
 import { count } from "../page/texts.js";
-import { FULL, css, shades } from "./colours.js";
+import { fullColor } from "./colours.js";
 import { find, hitList, hitsText, scroll } from "./elements.js";
 import { N, data, name } from "./events.js";
 import { hitsOfNames } from "./hits.js";
 import { clearMarked, marked, onlyName, setMarked, walk } from "./marking.js";
-import { kindOf, names } from "./source.js";
+import { names } from "./source.js";
 import { leave } from "./view.js";
 
 const LISTED = 40;
@@ -46,7 +46,7 @@ function listHits(codes) {
   codes.sort((a, b) => calls[b] - calls[a] || a - b);
   const rows = codes.slice(0, LISTED).map((code) => {
     const chip = el("i");
-    chip.style.background = css(shades[kindOf[code]][code % 3][FULL]);
+    chip.style.background = fullColor(code);
     return el("li", {}, button([chip, el("span", {}, names[code]), el("small", {}, `${count(calls[code])} ×`)], () => { leave(); onlyName(code); walk(1, true); }, { title: names[code].slice(0, 2000) }));
   });
   if (codes.length > LISTED) rows.push(el("li", { class: "tl-more" }, `and ${count(codes.length - LISTED)} more names`));

@@ -30,6 +30,7 @@ from tracekit.model.units import Unit, percent, sentence_span
 from tracekit.render.base import RenderOptions
 from tracekit.render.cells import shown_columns
 from tracekit.render.page.pictures.curve import curve
+from tracekit.render.palette import class_color
 from tracekit.render.screen import Screen, ShareBar, noun, screen, share_text, shown_first, span_text
 
 __all__ = ["Overview", "overview"]
@@ -61,7 +62,7 @@ class BlockPiece:
     """A piece of a part: its label, width in percent of the whole bar, and tooltip. ns: exact.
 
     name: as the tables have it, "" for a sum. link: the anchor to go to, "" for a piece too narrow to be hit. worded:
-    it has room for its label.
+    it has room for its label. color: of a family of kernels, "" for that of the part.
     """
 
     label: str
@@ -71,6 +72,7 @@ class BlockPiece:
     ns: str
     link: str
     worded: bool
+    color: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -246,7 +248,9 @@ def _piece(piece: TimePiece, part: TimePart, group: DeviceTime, anchors: set[str
     counted = f", {plural(piece.count, _COUNTED[part.name])}" if piece.count else ""
     title = f"{label}: {share} %, {piece.ns:,} ns{counted}"
     to = piece.view if piece.view in anchors else link
-    return BlockPiece(label, name, width, title, f"{piece.ns:,} ns", to if width >= _LINK else "", width >= _WORDS)
+    color = class_color(piece.name) if part.name == "compute" and not piece.others else ""
+    linked = to if width >= _LINK else ""
+    return BlockPiece(label, name, width, title, f"{piece.ns:,} ns", linked, width >= _WORDS, color)
 
 
 def _names_bar(bar: ShareBar, headline: Headline, anchors: set[str]) -> BlockBar:

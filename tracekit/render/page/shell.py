@@ -166,6 +166,7 @@ SCRIPTS: tuple[tuple[str, Use | None], ...] = (
 """Scripts in the order in which they are loaded, each with what needs it; None: on every page. Each is a part."""
 
 STYLES: tuple[tuple[str, Use | None], ...] = (
+    ("palette.css", None),
     ("report.css", None),
     ("first_screen.css", None),
     ("batch.css", "batch"),
