@@ -27,7 +27,7 @@ from tracekit.model.units import Unit, format_ns, percent, sentence_span, short_
 from tracekit.render.cells import shown_columns
 from tracekit.render.figures import amount, color_of
 
-__all__ = ["Screen", "ScreenShare", "ShareBar", "screen", "share_text", "shown_first", "span_text", "top_title"]
+__all__ = ["Screen", "ScreenShare", "ShareBar", "noun", "screen", "share_text", "shown_first", "span_text", "top_title"]
 
 BARS = 4
 """The most bars; a line says how many more groups there are."""

@@ -2,6 +2,7 @@
 
 import { link } from "../page/address.js";
 import { emit, on } from "../page/bus.js";
+import { look } from "./folds.js";
 import { applying, tables, visit } from "./table.js";
 
 export function follow(first = false) {
@@ -12,16 +13,16 @@ export function follow(first = false) {
       emit("mark", { names: [], kinds: null, from: "link" });
     }
     markOfLink();
-    if (view && !link.get("table")) document.getElementById(view)?.scrollIntoView();
+    if (view && !link.get("table")) look(document.getElementById(view));
     if (!view || !link.get("table")) return;
   }
   const table = tables.find((each) => each.view === view && each.number === Number(link.get("table") ?? 1));
   if (!table) {
-    document.getElementById(view)?.scrollIntoView();
+    look(document.getElementById(view));
     return;
   }
   for (const other of tables) if (other !== table && other.picked.size) other.mark([]);
-  if (!Number.isInteger(row) || row < 1 || row > table.length) table.sheet.scrollIntoView({ block: "start" });
+  if (!Number.isInteger(row) || row < 1 || row > table.length) look(table.sheet, { block: "start" });
   else {
     table.reveal(row - 1, table.columns.find((column) => column.name === link.get("column")) ?? null);
     followed = { names: table.namesOf(row - 1), kinds: table.kindsOf(row - 1), from: "link" };
@@ -58,7 +59,7 @@ on("pick", ({ name, from, show }) => {
     table.mark(rows);
     if (!rows.length) continue;
     table.bring(table.order.indexOf(rows[0]));
-    if (wanted) table.sheet.scrollIntoView({ block: "center" });
+    if (wanted) look(table.sheet, { block: "center" });
     wanted = false; // the first table that has it
   }
 });
