@@ -45,14 +45,14 @@ _SEEN = """(() => {
   const bottom = (s) => { const found = all(s)[0]; return found ? Math.ceil(box(found).bottom) : null; };
   const first = "#first-screen ";
   return {
-    sentence: texts(".sentence"), big: texts(".big"), fixes: texts(".fixes > li"), names: texts(".most > li > span"),
-    bottoms: [".sentence", ".big", ".share", ".fixes > li", ".most > li"].map((s) => bottom(first + s)),
+    sentence: texts(".sentence"), big: texts(".value"), fixes: texts(".fixes > li"), names: texts(".most > li > span"),
+    bottoms: [".sentence", ".value", ".share", ".fixes > li", ".most > li"].map((s) => bottom(first + s)),
     links: all("a.card").map((e) => e.getAttribute("href")),
     parts: all(first + "li[data-part]")
       .map((e) => [e.dataset.part, e.querySelector("b").textContent, e.dataset.ns]),
     bars: all(".ice").map((ice) => [box(ice).width, ...[...ice.children].map((e) => box(e).width)]),
     levels: all(".pieces").map((e) => [box(e.parentElement).width, ...[...e.children].map((i) => box(i).width)]),
-    cut: all(first + "*:not(:has(*), .ice *, .unseen)")
+    cut: all(first + "*:not(:has(*), .ice *)")
       .filter((e) => e.scrollWidth > e.clientWidth + 1 && getComputedStyle(e).overflow !== "visible")
       .map((e) => e.className || e.tagName),
     wide: document.documentElement.scrollWidth - document.documentElement.clientWidth,
