@@ -35,8 +35,8 @@ from tracekit.render.screen import Screen, ShareBar, noun, screen, share_text, s
 
 __all__ = ["Overview", "overview"]
 
-WIDE = 9.0
-"""From this width on, in percent, a part has its words inside."""
+_PIXELS, _LETTER = 11.9, 7.2
+"""Pixels of a percent of the bar on a screen of 1300, and of a letter in it."""
 _LINK = 3.0
 """From this width on, in percent, a piece can be hit with a finger."""
 _WORDS = 4.5
@@ -77,7 +77,9 @@ class BlockPiece:
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """A part of the bar with its pieces. wide: it has room for its words; else they are below the bar."""
+    """A part of the bar with its pieces. wide: it has room for its words; else they are below the bar. roomy: for its
+    amount too.
+    """
 
     name: str
     label: str
@@ -90,6 +92,7 @@ class Block:
     over: str
     link: str
     wide: bool
+    roomy: bool
     pieces: tuple[BlockPiece, ...]
 
 
@@ -161,7 +164,7 @@ class Overview:
 
     words: those of the terminal. fixes_aside: the scale of the bars of the fixes. why: the reason for having
     no findings, "" where there are some. pace: the times of the steps. ahead: the steps of the host are not those of
-    the device. curve: of memory, where the trace is about it.
+    the device. lanes: they say where the time goes. curve: of memory, where the trace is about it.
     """
 
     words: Screen
@@ -174,6 +177,7 @@ class Overview:
     why: str
     pace: StepBars | None
     ahead: bool
+    lanes: bool
     curve: str
     tables: tuple[NameTable, ...]
 
@@ -189,7 +193,9 @@ def overview(
         _device_bar(bar, group, anchors, unit)
         for bar, group in zip(words.bars, headline.devices, strict=not words.by_name)
     ]
-    if words.by_name:
+    if words.by_name and headline.figure is not None:
+        bars = []  # its names are beside what it is about
+    elif words.by_name:
         bars = [_names_bar(bar, headline, anchors) for bar in words.bars]
     window = headline.devices[0].window if headline.devices else ""
     fixes = tuple(_fix(number, each, headline, unit, marks) for number, each in enumerate(headline.findings))
@@ -204,6 +210,7 @@ def overview(
         why=words.card_note,
         pace=_step_bars(report, headline.step, unit),
         ahead=headline.step is not None and headline.step.host_ns is not None,
+        lanes=headline.figure is None,
         curve=_memory_curve(report, headline),
         tables=tuple(_table(each, unit) for each in shown_first(headline)[:2]),
     )
@@ -217,10 +224,12 @@ def _device_bar(bar: ShareBar, group: DeviceTime, anchors: set[str], unit: str) 
         pieces = tuple(_piece(each, part, group, anchors, link, unit) for each in part.pieces)
         pieces = tuple(each for each in pieces if each.width >= _SEEN) if shown.width >= _OPEN else ()
         title = f"{shown.label}: {shown.percent} %, {shown.exact}"
+        inside = _SHORT.get(part.name, shown.label)
+        wide, roomy = _room(inside, shown.width)
         blocks.append(
             Block(
                 part.name,
-                _SHORT.get(part.name, shown.label) if shown.width >= WIDE else shown.label,
+                inside if wide else shown.label,
                 shown.percent,
                 shown.amount,
                 shown.color,
@@ -229,11 +238,18 @@ def _device_bar(bar: ShareBar, group: DeviceTime, anchors: set[str], unit: str) 
                 shown.exact,
                 shown.over,
                 link,
-                shown.width >= WIDE,
+                wide,
+                roomy,
                 pieces,
             )
         )
     return BlockBar(bar.title, bar.whole, bar.exact, tuple(blocks))
+
+
+def _room(label: str, width: float) -> tuple[bool, bool]:
+    """Return whether a part has room for its label and its share, and for its amount too."""
+    letters = (_PIXELS * width - 20) / _LETTER
+    return letters >= len(label) + 7, letters >= len(label) + 17
 
 
 def _piece(piece: TimePiece, part: TimePart, group: DeviceTime, anchors: set[str], link: str, unit: str) -> BlockPiece:
@@ -267,7 +283,7 @@ def _names_bar(bar: ShareBar, headline: Headline, anchors: set[str]) -> BlockBar
             part.exact,
             "",
             view,
-            part.width >= WIDE,
+            *_room(part.label, part.width),
             (),
         )
         for part in bar.parts
@@ -410,6 +426,7 @@ def _top_table(top: TopNames, unit: str) -> NameTable:
     part = f", {escape_controls(top.part)}" if top.part else ""
     whole = _time(top.total_ns, unit)
     of = f"shares of {top.of}, {whole}" if top.of else f"of {whole} in {top.count:,} {noun(top)}"
+    of = f"of {whole}" if top.count == 1 else of
     title = "Most device time" if device else f"Most time: {noun(top)}"
     return NameTable(f"{title}{part}", of, top.view, tuple(rows))
 
