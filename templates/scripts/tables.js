@@ -2,8 +2,9 @@
 // has no such data (the index of a batch, the ledger), from the cells themselves, which have the exact values.
 // Numbers are exact: whole ones beyond 2^53 are BigInts. Text of a trace goes in as text nodes alone.
 
+import { reportData } from "./page/report.js";
 import { slicer } from "./page/slices.js";
-import { columnOf, columnOfCells, unpacked } from "./tables/columns.js";
+import { columnOf, columnOfCells } from "./tables/columns.js";
 import "./tables/folds.js";
 import { follow } from "./tables/follow.js";
 import "./tables/search.js";
@@ -30,9 +31,9 @@ async function start() {
     document.documentElement.classList.add("tables");
   }
   if (tables.length) follow(true);
-  const block = document.getElementById("report-data");
-  if (!block || typeof DecompressionStream === "undefined") return;
-  const { report, ...texts } = await unpacked(block.textContent);
+  const data = await reportData();
+  if (!data) return;
+  const { report, ...texts } = data;
   const slice = slicer();
   for (const sheet of document.querySelectorAll(".sheet[data-table]")) {
     const [section, place] = sheet.dataset.table.split(".").map(Number);

@@ -458,7 +458,9 @@ def test_a_chosen_name_shows_its_durations_where_the_page_has_its_events(tmp_pat
         const panel = sheet().querySelector('.durations');
         const found = { without, heard, words: panel.querySelector('p').textContent,
             images: [...panel.querySelectorAll('svg')].map((image) => image.getAttribute('aria-label').slice(0, 9)),
-            bars: [...panel.querySelectorAll('svg')].map((image) => image.querySelectorAll('rect').length) };
+            bars: [...panel.querySelectorAll('svg')].map((image) => image.querySelectorAll('rect').length),
+            first: panel.querySelector('rect').textContent, lines: panel.querySelectorAll('line').length,
+            marks: [...panel.querySelector('.labels').children].map((each) => each.textContent) };
         panel.querySelectorAll('svg')[1].querySelector('rect').dispatchEvent(new Event('click'));
         rows()[2].cells[0].click();
         found.closed = panel.hidden;
@@ -472,7 +474,10 @@ def test_a_chosen_name_shows_its_durations_where_the_page_has_its_events(tmp_pat
         "7 events of the trace are not in this page"
     )
     assert found["images"] == ["Durations", "Over time"]
-    assert found["bars"] == [2, 3]
+    assert found["bars"] == [3, 3]
+    assert found["marks"] == ["p50 20 ns", "p95 9,007,199.255 s"]
+    assert found["lines"] == 2
+    assert found["first"] == "1 from 10 ns to 19 ns"
     assert found["closed"]
 
 

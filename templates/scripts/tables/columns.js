@@ -6,12 +6,6 @@ import { FORMATS, UNKNOWN, grouped, numberText, timeText } from "./texts.js";
 
 export const NO_NAME = "(no name)", BLANK_NAME = "(blank name)"; // as in Python
 
-export async function unpacked(text) {
-  const bytes = Uint8Array.from(atob(text), (char) => char.charCodeAt(0));
-  const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("deflate"));
-  return JSON.parse(await new Response(stream).text());
-}
-
 function headerOf(name, unit) {
   const suffix = { ns: "_ns", bytes: "_bytes", "bytes/s": "_bytes_per_s" }[unit] ?? "";
   return name.endsWith(suffix) || `_${name}` === suffix ? name : name + suffix;

@@ -30,12 +30,10 @@ export function follow(first = false) {
   }
 }
 
-const articleOf = (mark) => document.querySelector(`article:has([data-finding="${Number(mark)}"])`);
-
 /** The cells of the finding whose events are marked, unless the address names a row. */
 function markOfLink() {
   const mark = link.get("mark");
-  if (mark !== null && !link.get("row")) markCells(articleOf(mark));
+  if (mark !== null && !link.get("row")) markCells(articleOf(document.querySelector(`[data-finding="${Number(mark)}"]`)));
 }
 
 let followed = null; // the marks of the row in the address: a timeline may come later than the tables
@@ -66,6 +64,20 @@ on("pick", ({ name, from, show }) => {
   }
 });
 
+// The tables of a view show the rows with these words, where they have any; "" shows all rows.
+on("filter", ({ view, text }) => {
+  let seen = false;
+  for (const table of tables) {
+    if (table.view !== view) continue;
+    table.filterBy(table.filter.value = text);
+    if (!table.order.length) table.filterBy(table.filter.value = "");
+    table.keepLink("filter", table.filter.value);
+    if (seen || !table.filter.value) continue;
+    table.sheet.scrollIntoView({ block: "center" });
+    seen = true;
+  }
+});
+
 const isOf = (mark, view, row) => mark.view === view && (mark.row ?? 1) === Number(row);
 
 // The events of a finding on the timeline. number: of its mark; else its view and row.
@@ -77,6 +89,9 @@ function jump(number, view, row) {
   emit("goto", { start: mark.start * (head.unit ?? 1), end: mark.end * (head.unit ?? 1), mark: place, from: "finding" });
   return true;
 }
+
+// The article of a finding, from a button in it or on the first screen.
+const articleOf = (it) => it && (it.closest("article") ?? document.getElementById(it.dataset.of));
 
 // The rows that a finding rests on: those of the links of its evidence.
 function markCells(finding) {
@@ -106,7 +121,7 @@ document.addEventListener("click", (event) => {
   if (finding === undefined) visit({ view, row, ...place });
   else visit({ view: "timeline", row: null, ...place });
   jump(finding, view, row);
-  const article = finding === undefined ? document.getElementById(it.hash.slice(1)) : articleOf(finding);
+  const article = finding === undefined ? document.getElementById(it.hash.slice(1)) : articleOf(it);
   markCells(article);
   if (finding !== undefined) {
     document.getElementById("tl")?.scrollIntoView({ block: "center" });

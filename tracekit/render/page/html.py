@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from tracekit.model.display import escape_controls, shown_name
+from tracekit.model.display import escape_controls
 from tracekit.model.report import (
     Bar,
     Column,
@@ -33,7 +33,7 @@ from tracekit.render.base import Renderer, RenderOptions
 from tracekit.render.figures import Chart, HeatMap, chart, color_of, heat_map
 from tracekit.render.page import shell
 from tracekit.render.page.change import ChangeBox, change_box, folded
-from tracekit.render.page.data import packed
+from tracekit.render.page.data import packed, place_of
 from tracekit.render.page.overview import overview
 from tracekit.render.page.pictures import drawn, has_steps, tables_of
 from tracekit.render.page.pictures.curve import curve
@@ -96,6 +96,15 @@ class Claim:
 
 
 @dataclass(frozen=True, slots=True)
+class FlameBox:
+    """A flame graph, which the scripts draw from the data of the page: at `place`, section and figure by number."""
+
+    place: str
+    title: str
+    unit: str
+
+
+@dataclass(frozen=True, slots=True)
 class PagePart:
     """One section of the page. pictures: HTML. sheets: title and HTML. line: what is in it, "" where it is open."""
 
@@ -108,7 +117,7 @@ class PagePart:
     heat_maps: tuple[HeatMap, ...]
     charts: tuple[Chart, ...]
     pictures: tuple[str, ...]
-    flames: tuple[dict[str, object], ...]
+    flames: tuple[FlameBox, ...]
     sheets: tuple[tuple[str, str], ...]
     claims: tuple[Claim, ...]
     notes: tuple[str, ...]
@@ -222,7 +231,7 @@ def _add(page: _Page, report: Report, number: int, options: RenderOptions, *, te
     found = (drawn(figure, tables_of(report)) for figure in section.figures if isinstance(figure, Picture))
     curves = (curve(figure) for figure in section.figures if isinstance(figure, Curve))
     pictures = tuple(filter(None, (*curves, *found)))
-    flames = tuple(_flame(figure) for figure in section.figures if isinstance(figure, Flame))
+    flames = tuple(_flame(section, number, figure) for figure in section.figures if isinstance(figure, Flame))
     sheets = tuple(
         (escape_controls(table.title), _sheet(page, table, section.view, f"{number}.{place}", options.time_unit))
         for place, table in enumerate(section.tables)
@@ -320,16 +329,10 @@ def _summary(figure: Timeline, data: TimelineData) -> str:
     return words if shown == total else f"{words}; {data.head['budget']}"
 
 
-def _flame(figure: Flame) -> dict[str, object]:
-    """Return what flame.js draws: names and places of parents, and ns of base and new."""
-    one_side = {"unit": escape_controls(figure.unit)} if figure.unit else {}
-    return one_side | {
-        "title": escape_controls(figure.title),
-        "names": [shown_name(name) for name in figure.names],
-        "parents": list(figure.parents),
-        "base": list(figure.base),
-        "new": list(figure.new),
-    }
+def _flame(section: Section, number: int, figure: Flame) -> FlameBox:
+    """Return where the data of the page has a flame graph, and its texts as people see them."""
+    place = f"{number}.{place_of(section, figure)}"
+    return FlameBox(place, escape_controls(figure.title), escape_controls(figure.unit))
 
 
 _COUNTS = {name: name.capitalize() for name in ("read", "kept", "merged", "facts", "ignored", "filtered", "dropped")}

@@ -159,6 +159,7 @@ Use = Literal["tables", "timeline", "flame", "heat", "batch", "pictures", "steps
 SCRIPTS: tuple[tuple[str, Use | None], ...] = (
     ("page.js", None),
     ("tables.js", "tables"),
+    ("first_screen.js", "timeline"),
     ("timeline.js", "timeline"),
     ("flame.js", "flame"),
 )
