@@ -7,12 +7,20 @@
 
 import { ofSamples, ofSides } from "./flame/profile.js";
 import { ofTimeline } from "./flame/timeline.js";
+import { calls } from "./flame/tree.js";
 import { on } from "./page/bus.js";
+import { reportData } from "./page/report.js";
+
+async function ofData(mount) {
+  const [section, place] = mount.dataset.figure.split(".").map(Number);
+  const data = await reportData();
+  if (!data) return;
+  const { title, unit } = mount.dataset;
+  (unit ? ofSamples : ofSides)(mount, { ...calls(data.report.sections[section].figures[place], data), title, unit });
+}
 
 for (const mount of document.querySelectorAll(".flame")) {
-  const found = mount.querySelector("script");
-  const data = found && JSON.parse(found.textContent);
-  if (data) (data.unit ? ofSamples : ofSides)(mount, data);
+  if (mount.dataset.figure) ofData(mount);
   else if (window.tracekit.timeline?.parts) ofTimeline(mount, window.tracekit.timeline);
   else on("timeline", (timeline) => ofTimeline(mount, timeline));
 }

@@ -7,10 +7,11 @@ import { emit, on } from "./page/bus.js";
 import "./page/contents.js";
 import { button, el } from "./page/dom.js";
 import { fileName, save } from "./page/files.js";
+import { reportData } from "./page/report.js";
 import { slicer } from "./page/slices.js";
 import { count, exact, span } from "./page/texts.js";
 import { toast } from "./page/toast.js";
 
 document.documentElement.classList.add("script");
 
-export { button, count, el, emit, exact, fileName, link, on, save, slicer, span, toast };
+export { button, count, el, emit, exact, fileName, link, on, reportData, save, slicer, span, toast };

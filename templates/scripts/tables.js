@@ -2,16 +2,21 @@
 // has no such data (the index of a batch, the ledger), from the cells themselves, which have the exact values.
 // Numbers are exact: whole ones beyond 2^53 are BigInts. Text of a trace goes in as text nodes alone.
 
+import { reportData } from "./page/report.js";
 import { slicer } from "./page/slices.js";
-import { columnOf, columnOfCells, unpacked } from "./tables/columns.js";
+import { columnOf, columnOfCells } from "./tables/columns.js";
+import "./tables/folds.js";
 import { follow } from "./tables/follow.js";
+import "./tables/search.js";
 import { Table, tables } from "./tables/table.js";
+import { EXPONENTS } from "./tables/texts.js";
 
 // Columns and number of rows of a table: from the data of the page, or from its cells
-const fromData = (data, texts) => (heads) => {
+const fromData = (data, texts, { time }) => (heads) => {
   const named = data.columns.findIndex((column) => column.unit === "text");
   const first = data.columns[0];
-  return [data.columns.map((column, i) => columnOf(column, texts, heads[i], i === named)), (first.t ?? first.v).length];
+  const unit = time ?? heads.map((head) => head.lastChild?.textContent).find((text) => text in EXPONENTS);
+  return [data.columns.map((column, i) => columnOf(column, texts, unit, i === named)), (first.t ?? first.v).length];
 };
 
 const fromCells = (heads, rows) => {
@@ -26,16 +31,16 @@ async function start() {
     document.documentElement.classList.add("tables");
   }
   if (tables.length) follow(true);
-  const block = document.getElementById("report-data");
-  if (!block || typeof DecompressionStream === "undefined") return;
-  const { report, ...texts } = await unpacked(block.textContent);
+  const data = await reportData();
+  if (!data) return;
+  const { report, ...texts } = data;
   const slice = slicer();
   for (const sheet of document.querySelectorAll(".sheet[data-table]")) {
     const [section, place] = sheet.dataset.table.split(".").map(Number);
     const { view, tables: all } = report.sections[section];
     if (!all[place].columns.length) continue;
     if (slice.due()) await slice.rest();
-    tables.push(new Table(sheet, view, place + 1, all[place].name, fromData(all[place], texts)).followLinks());
+    tables.push(new Table(sheet, view, place + 1, all[place].name, fromData(all[place], texts, sheet.dataset)).followLinks());
   }
   document.documentElement.classList.add("tables");
   follow(true);

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import random
 import re
 from pathlib import Path
 from typing import Any
@@ -50,6 +52,77 @@ def test_callers_and_callees_count_each_call_path_once(tmp_path: Path) -> None:
     seen = chromium_page(page(tmp_path, SIDES), script=f"{turned}(window.tracekit.flame)")
     drawn = [(name, y, ns) for name, _, y, _, ns in seen.value]
     assert sorted(drawn, key=lambda box: box[1]) == [("step", 0, 80), ("mm", 18, 80)]
+
+
+SEARCH = """(async (text, ...keys) => {
+  const { drawn } = window.tracekit.flame;
+  const finder = document.querySelector(".flame-tools input");
+  finder.value = text;
+  finder.dispatchEvent(new Event("input"));
+  for (const key of keys) finder.dispatchEvent(new KeyboardEvent("keydown", { key, bubbles: true, cancelable: true }));
+  return [document.querySelector(".flame-tools output").textContent, drawn.hits && drawn.hits.value,
+    document.querySelector(".flame-name")?.textContent ?? ""];
+})"""
+
+
+@pytest.mark.viewer
+@pytest.mark.parametrize(
+    ("text", "keys", "found"),
+    [
+        ("MM", [], ["1 name, 1 call path: 80 ns, 80.0 %", 80, ""]),
+        ("m", ["Enter"], ["1 name, 1 call path: 80 ns, 80.0 %", 80, "mm"]),
+        ("e", ["Enter", "Enter"], ["2 names, 1 call path: 100 ns, 100.0 %", 100, "step"]),
+        ("nothing", [], ["no name matches", 0, ""]),
+        ("relu", ["Escape"], ["", None, ""]),
+    ],
+)
+def test_a_search_says_the_share_of_all_paths_that_match_and_counts_none_twice(
+    text: str, keys: list[str], found: list[object], tmp_path: Path
+) -> None:
+    flame = Flame("Host time", ["step", "mm", "relu"], [-1, 0, 0], [10, 40, 30], [10, 80, 10])
+    asked = ", ".join(json.dumps(each) for each in (text, *keys))
+    seen = chromium_page(page(tmp_path, flame), script=f"{SEARCH}({asked})")
+    assert (seen.console, seen.page_errors) == ([], [])
+    assert seen.value == found
+
+
+@pytest.mark.viewer
+def test_the_search_of_a_report_counts_a_range_within_a_match_once(tmp_path: Path) -> None:
+    path = tmp_path / "page.html"
+    pipeline.write_report(pipeline.read(sample("kineto/gpu.pt.trace.json")), path)
+    script = f"window.tracekit.timeline.ready.then(() => window.tracekit.flame.renew()).then(() => {SEARCH}('aten::'))"
+    whole = "window.tracekit.timeline.ready.then(() => window.tracekit.flame.paths())"
+    told, value, _ = chromium_page(path, script=script).value
+    outermost = sum(
+        total
+        for names, total, *_ in chromium_page(path, script=whole).value
+        if "aten::" in names[-1] and not any("aten::" in name for name in names[:-1])
+    )
+    assert value == outermost > 0
+    assert re.match(r"\d+ names?, \d+ call paths?: .* %$", told)
+
+
+@pytest.mark.viewer
+def test_a_page_of_many_stacks_is_smaller_than_three_times_its_input(tmp_path: Path) -> None:
+    """Names are there once, and the page has no second copy of its call paths."""
+    rng = random.Random(1)
+    frames = [{"name": f"module_{i % 37}.Class{i % 11}.method_{i}", "file": f"/srv/{i % 97}.py"} for i in range(400)]
+    samples = [[0, *(rng.randrange(400) for _ in range(rng.randrange(8, 28)))] for _ in range(600)]
+    document = {
+        "$schema": "https://www.speedscope.app/file-format-schema.json",
+        "shared": {"frames": frames},
+        "profiles": [
+            {"type": "sampled", "name": "main", "unit": "milliseconds", "samples": samples, "weights": [1] * 600}
+        ],
+    }
+    profile = tmp_path / "many.speedscope.json"
+    profile.write_text(json.dumps(document, separators=(",", ":")))
+    path = tmp_path / "page.html"
+    pipeline.write_report(pipeline.read(profile), path)
+    assert path.stat().st_size < 3 * profile.stat().st_size
+    seen = chromium_page(path, script=f"({SHOWN})[0]")
+    assert (seen.console, seen.page_errors, seen.requests) == ([], [], [])
+    assert seen.value[4] == 600_000_000
 
 
 @pytest.mark.viewer

@@ -17,7 +17,20 @@ from hypothesis import strategies as st
 from render.reports import reports, sample
 
 from tracekit.errors import ParseError
-from tracekit.model.report import Bar, Column, Curve, Evidence, Finding, Heat, Report, ReportTable, Section, Series
+from tracekit.model.change import ChangeInterval, ChangeIntervals, ChangeVerdict, PartOfChange, Waterfall
+from tracekit.model.report import (
+    Bar,
+    Column,
+    Curve,
+    Evidence,
+    Finding,
+    Flame,
+    Heat,
+    Report,
+    ReportTable,
+    Section,
+    Series,
+)
 from tracekit.model.units import Unit
 from tracekit.render import RENDERERS
 from tracekit.render.base import RenderOptions
@@ -52,6 +65,11 @@ def a_report() -> Report:
         Bar("Time", Unit.NS, (("a", 1 << 60), ("b", 2))),
         Series("Steps", Unit.NS, ("1", "2"), (1, None), (("median", 1.5),), ((0, "first"),)),
         Curve("Held", Unit.BYTES, (0, 1, 1 << 60), ("a", "b"), ((1, None), (1 << 60, -2)), "r"),
+        Flame("Calls", ("a", "b", "\x1b", ""), (-1, 0, 1, -1), (1, 0, 2, 3), (5, 6, 7, 1 << 60), "more"),
+        Flame("Samples of \x07", ("a",), (-1,), (), (1,), unit="samples"),
+        ChangeVerdict("NEW is 5 % slower", "slower", "why"),
+        ChangeIntervals("t", (ChangeInterval("m", Unit.NS, 1, 2, 1.0, None, 2.0, "slower", "x"),), "r"),
+        Waterfall("t", "w", 3, 5, (PartOfChange("p", 3, 5, "", (PartOfChange("q", 3, 5, "renamed"),)),)),
         Heat("Ranks", Unit.NS, ("0", "1"), ("s",), (1 << 60, None), (7, None), "r"),
     )
     found = Section("findings", "Findings", figures=figures, findings=(finding,))
@@ -84,10 +102,33 @@ def test_a_text_is_in_the_data_once() -> None:
     assert five < one + 400
 
 
+def test_a_page_of_the_form_before_comes_back() -> None:
+    """It has the names and parents of flame graphs in full."""
+    flame = Flame("Calls", ["a", "b", "a"], [-1, 0, 1], [1, 0, 2], [5, 6, 7])
+    report = Report("r", "0", sections=(Section("v", "V", figures=(flame,)),))
+    body = json.loads(zlib.decompress(base64.b64decode(packed(report).text)))
+    (figure,) = body["report"]["sections"][0]["figures"]
+    figure["names"] = list(flame.names)
+    figure["parents"] = list(flame.parents)
+    del figure["up"]
+    (read,) = report_in(forged(body, form="1"), "p.html").sections[0].figures
+    assert isinstance(read, Flame)
+    assert (list(read.names), list(read.parents)) == (flame.names, flame.parents)
+
+
+def with_flame(**changed: object) -> dict[str, object]:
+    """The data of a page with one flame graph, whose columns are ours."""
+    flame = Flame("Calls", ["a", "b"], [-1, 0], [], [5, 6], unit="ns")
+    report = Report("r", "0", sections=(Section("v", "V", figures=(flame,)),))
+    body: dict[str, Any] = json.loads(zlib.decompress(base64.b64decode(packed(report).text)))
+    body["report"]["sections"][0]["figures"][0].update(changed)
+    return body
+
+
 CASES = {
     "another tool": (b"<!doctype html><html><title>x</title></html>", "another tool"),
     "no data": (b'<!doctype html><meta name="generator" content="tracekit 0.1"></html>', "no data to read back"),
-    "newer": (page_with("", "0" * 64, form="2"), "made by tracekit 9.9, whose data this version cannot read"),
+    "newer": (page_with("", "0" * 64, form="3"), "made by tracekit 9.9, whose data this version cannot read"),
     "changed": (page_with("AAAA", "0" * 64), "changed after it was written"),
     "no base64": (page_with("!", hashlib.sha256(b"!").hexdigest()), "damaged"),
     "no deflate": (page_with("AAAA", hashlib.sha256(b"AAAA").hexdigest()), "damaged"),
@@ -97,6 +138,11 @@ CASES = {
     "a list": (forged([]), "damaged"),
     "no report": (forged({"texts": []}), "damaged"),
     "a wrong report": (forged({"texts": [], "report": {"title": 1}}), "damaged"),
+    "a parent behind its call": (forged(with_flame(up=[1, 0])), "damaged"),
+    "a parent before all": (forged(with_flame(up=[1, 9])), "damaged"),
+    "a name that is no text": (forged(with_flame(names=[0, 7])), "damaged"),
+    "names that are no list": (forged(with_flame(names=5)), "damaged"),
+    "more calls than times": (forged(with_flame(new=[5])), "damaged"),
     "texts of numbers": (forged({"texts": [1], "report": {}}), "damaged"),
 }
 

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from tracekit import archive
 from tracekit._version import __version__
+from tracekit.batch._programs import names_hashed
 from tracekit.batch._scan import FileState, hidden_result
 from tracekit.batch._store import (
     FORM_VERSION,
@@ -100,6 +101,9 @@ def result_of(task: RunTask, folder: Path, state: RunState, digests: Sequence[st
     }
     if task.kind:
         result["kind"] = task.kind
+    # A hash of a short name can be guessed, so an anonymous result has none.
+    if report is not None and task.options.anonymize is None:
+        result["program"] = names_hashed(report)
     return hidden_result(result, task.folder, task.options.anonymize)
 
 

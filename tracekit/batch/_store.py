@@ -220,7 +220,10 @@ class ArchivedJson(TypedDict):
 
 
 class RunResult(TypedDict):
-    """The documented object of result.json (docs/batch.md). kind: only where the name of the run is a token."""
+    """The documented object of result.json (docs/batch.md). kind: only where the name of the run is a token.
+
+    program: hashes of the names that take most time in the run; not in results of earlier versions.
+    """
 
     form: int
     tracekit: str
@@ -240,6 +243,7 @@ class RunResult(TypedDict):
     start_ns: int | None
     facts: dict[str, str]
     figures: dict[str, Number]
+    program: NotRequired[list[int]]
     events: int
     totals: int
     records: RecordsJson

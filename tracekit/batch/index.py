@@ -18,6 +18,7 @@ import numpy as np
 from tracekit._version import __version__
 from tracekit.analysis.series import change_points
 from tracekit.analysis.siblings import lacking
+from tracekit.batch._programs import kind_of_result, programs_of
 from tracekit.batch._store import (
     FORM_VERSION,
     Number,
@@ -26,7 +27,6 @@ from tracekit.batch._store import (
     RootJson,
     RunResult,
     json_text,
-    kind_of,
     read_json,
     write_text,
 )
@@ -46,7 +46,7 @@ from tracekit.model.units import (
 )
 from tracekit.render.base import RenderOptions
 from tracekit.render.page import batch_page, shell
-from tracekit.render.page.batch_page import BatchPage, Link, Trend
+from tracekit.render.page.batch_page import BatchPage, Link, Program, Trend
 
 __all__ = ["Budget", "broken", "figures_of", "forget", "left_out", "parse", "reasons_of", "write", "write_assets"]
 
@@ -213,20 +213,21 @@ def _amount(value: int | float, unit: Unit) -> str:
 
 
 MAX_TRENDS = 40
-"""Kinds of runs that the page draws, the largest kinds first; index.json has all numbers."""
+"""Programs whose figures the page draws over time, those with most runs first; index.json has all numbers."""
 
 
 @dataclass(frozen=True, slots=True)
 class _IndexRow:
-    """One run of the index. gone: its files no longer exist. budgets: those of its root.
+    """One run of the index. gone: its files no longer exist. budgets: those of its root. program: its label.
 
-    lacks: kinds of rows that it lacks and most runs of its kind have. siblings: the number of runs of its kind.
+    lacks: kinds of rows that it lacks and most runs of its program have. siblings: the number of those runs.
     """
 
     key: str
     result: RunResult
     gone: bool
     budgets: tuple[Budget, ...] = ()
+    program: str = ""
     lacks: tuple[str, ...] = ()
     siblings: int = 0
 
@@ -301,7 +302,9 @@ def _rows(out: OutputFolder) -> list[_IndexRow]:
         _IndexRow(key, result, key not in runs.get(result["root"], {key}), budgets.get(result["root"], ()))
         for key, result in out.results().items()
     ]
-    return _compared_with_siblings(sorted(rows, key=lambda row: row.order))
+    rows.sort(key=lambda row: row.order)
+    labels = programs_of([row.result for row in rows])
+    return _compared_with_siblings([replace(row, program=label) for row, label in zip(rows, labels, strict=True)])
 
 
 _ROWS_OF_FIGURES = {"kernel_time": "kernels", "steps": "steps", "operator_time": "operators"}
@@ -309,13 +312,13 @@ _ROWS_OF_FIGURES = {"kernel_time": "kernels", "steps": "steps", "operator_time":
 
 
 def _compared_with_siblings(rows: Sequence[_IndexRow]) -> list[_IndexRow]:
-    """Return the rows, each with what it lacks and most runs of its kind have. Failed runs have no figures at all."""
+    """Return the rows, each with what it lacks and most runs of its program have. Failed runs have no figures."""
     out = list(rows)
-    kinds: dict[str, list[int]] = {}
+    programs: dict[str, list[int]] = {}
     for place, row in enumerate(rows):
         if row.result["status"] != "failed":
-            kinds.setdefault(_kind(row.result), []).append(place)
-    for places in kinds.values():
+            programs.setdefault(row.program, []).append(place)
+    for places in programs.values():
         have = [
             {word for figure, word in _ROWS_OF_FIGURES.items() if rows[place].result["figures"].get(figure) is not None}
             for place in places
@@ -332,8 +335,8 @@ def left_out(out: OutputFolder) -> dict[str, str]:
 
 
 def _left_out(row: _IndexRow, rows: Sequence[_IndexRow]) -> str:
-    kind = [each for each in rows if _kind(each.result) == _kind(row.result) and each.siblings]
-    having = sum(row.lacks[0] not in each.lacks for each in kind)
+    siblings = [each for each in rows if each.program == row.program and each.siblings]
+    having = sum(row.lacks[0] not in each.lacks for each in siblings)
     what = " and no ".join(row.lacks)
     return f"no {what}, which {having:,} of {row.siblings:,} runs of its kind have; left out of the trends"
 
@@ -362,14 +365,15 @@ def _incomplete(rows: Sequence[_IndexRow]) -> Iterator[str]:
         )
 
 
-_ONLY_IN_RESULT = {"form", "tracekit", "tool", "options", "again", "sources", "others", "outputs"}
+_ONLY_IN_RESULT = {"program", "form", "tracekit", "tool", "options", "again", "sources", "others", "outputs"}
 
 
 def _run_json(row: _IndexRow) -> dict[str, object]:
     result = row.result
     return {
         **{name: value for name, value in result.items() if name not in _ONLY_IN_RESULT},
-        "kind": _kind(result),
+        "kind": kind_of_result(result),
+        "program": row.program,
         "dropped": row.dropped,
         "gone": row.gone,
         "over": row.over,
@@ -378,11 +382,6 @@ def _run_json(row: _IndexRow) -> dict[str, object]:
         "others": [other["path"] for other in result["others"]],
         "outputs": [f"runs/{row.key}/{each['path']}" for each in result["outputs"]],
     }
-
-
-def _kind(result: RunResult) -> str:
-    """Return the kind of a run: equal for runs that repeat each other."""
-    return result.get("kind") or kind_of(result["run"])
 
 
 class _Counts(TypedDict):
@@ -414,11 +413,12 @@ def _counts(rows: Sequence[_IndexRow]) -> _Counts:
 
 def _page(rows: Sequence[_IndexRow], roots: Sequence[RootJson]) -> BatchPage:
     newest = list(reversed(rows))
-    reasons = [(row, reason) for row in newest for reason in _reasons(row)]
+    failed_first = sorted(newest, key=lambda row: row.result["status"] != "failed")
+    reasons = [(row, reason) for row in failed_first for reason in _reasons(row)]
     figures = [f for f in KEY_FIGURES if any(row.result["figures"].get(f.name) is not None for row in rows)]
     names = [Path(root["root"]).name or root["root"] for root in roots]
     trends, more = _trends([row for row in rows if row.result["status"] != "failed" and not row.lacks])
-    notes = [f"{len(more):,} more kinds of runs are not drawn; index.json has their figures"] if more else []
+    notes = [f"{len(more):,} more programs are not drawn; index.json has their figures"] if more else []
     problems = [f"{problem['path']}: {problem['reason']}" for root in roots for problem in root["problems"]]
     return BatchPage(
         title=", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "") or "no runs",
@@ -447,6 +447,7 @@ def _page(rows: Sequence[_IndexRow], roots: Sequence[RootJson]) -> BatchPage:
         ),
         run_links=[_report_link(row) for row in newest],
         files=[tuple(_links(row)) for row in newest],
+        programs=tuple(_programs(rows)),
         failures=ReportTable(
             "failures",
             "What to look at, and why",
@@ -542,22 +543,80 @@ def _lists(
             yield f"{len(lines):,} {what}", tuple(lines)
 
 
-def _trends(rows: Sequence[_IndexRow]) -> tuple[tuple[Trend, ...], list[str]]:
-    """Return the trends of kinds with several runs, and the kinds that are not drawn."""
-    kinds: dict[str, list[_IndexRow]] = {}
+def _by_program(rows: Sequence[_IndexRow]) -> dict[str, list[_IndexRow]]:
+    """Return the runs of each program in order of time, the programs with most runs first."""
+    programs: dict[str, list[_IndexRow]] = {}
     for row in rows:
-        kinds.setdefault(_kind(row.result), []).append(row)
-    several = sorted((k for k, mine in kinds.items() if len(mine) > 1), key=lambda k: (-len(kinds[k]), k))
+        programs.setdefault(row.program, []).append(row)
+    return dict(sorted(programs.items(), key=lambda each: (-len(each[1]), each[0])))
+
+
+def _trends(rows: Sequence[_IndexRow]) -> tuple[tuple[Trend, ...], list[str]]:
+    """Return the trends of programs with several runs, and the programs that are not drawn."""
+    several = {label: mine for label, mine in _by_program(rows).items() if len(mine) > 1}
     trends = []
-    for kind in several[:MAX_TRENDS]:
-        mine = kinds[kind]
+    for label in list(several)[:MAX_TRENDS]:
+        mine = several[label]
         charts = tuple(_charts(mine))
         if charts:
-            first, last = mine[0].result["date"], mine[-1].result["date"]
-            dates = first if first == last else f"{first} to {last}"
             changed = "".join(f"; {text}" for text in map(_level_change, charts) if text)
-            trends.append(Trend(kind.replace("#", "…"), f"{len(mine):,} runs, {dates}{changed}", charts))
-    return tuple(trends), several[MAX_TRENDS:]
+            trends.append(Trend(label, f"{len(mine):,} runs, {_dates(mine)}{changed}", charts))
+    return tuple(trends), list(several)[MAX_TRENDS:]
+
+
+def _dates(rows: Sequence[_IndexRow]) -> str:
+    first, last = rows[0].result["date"], rows[-1].result["date"]
+    return first if first == last else f"{first} to {last}"
+
+
+_SPARKS = ("step_p50", "kernel_time", "operator_time", "span")
+"""Figures whose course is beside the name of a program: the first one that its runs have."""
+
+
+def _programs(rows: Sequence[_IndexRow]) -> Iterator[Program]:
+    """Yield each program with the course of its first figure, over all of its runs; those left out have no value."""
+    for label, mine in _by_program(rows).items():
+        known = [row for row in mine if not row.lacks]
+        name = next((n for n in _SPARKS if any(row.result["figures"].get(n) is not None for row in known)), "")
+        figure = next((each for each in KEY_FIGURES if each.name == name), None)
+        values = [None if row.lacks or figure is None else row.result["figures"].get(name) for row in mine]
+        kind, _, formats = label.partition(" · ")
+        labels = [f"{row.result['date']} {row.result['run']}" for row in mine]
+        yield Program(
+            title=kind,
+            formats=formats,
+            runs=len(mine),
+            failed=sum(row.result["status"] == "failed" for row in mine),
+            dates=_dates(mine),
+            course=None if figure is None else Series(figure.title, figure.unit, labels, values),
+            failed_places=tuple(place for place, row in enumerate(mine) if row.result["status"] == "failed"),
+            change="" if figure is None else _last_change(values),
+            newest=next((link for row in reversed(mine) if (link := _report_link(row))), None),
+        )
+
+
+_MANY_TIMES = 10
+"""From so many times the value on, a percentage says nothing."""
+
+
+def _last_change(values: Sequence[Number]) -> str:
+    """Return the last value beside the median of those before: "+3.0 %"; "" for fewer than two."""
+    known = [value for value in values if value is not None]
+    if len(known) < 2:
+        return ""
+    before = sorted(known[:-1])
+    return _beside(known[-1], before[(len(before) - 1) // 2])
+
+
+def _beside(value: float, level: float) -> str:
+    """Return a value beside a level: "+3.0 %", and "12 times" or "a 12th" where it is far from it."""
+    if level <= 0 or value < 0:
+        return ""
+    if value >= _MANY_TIMES * level:
+        return f"{value / level:,.0f} times"
+    if _MANY_TIMES * value <= level:
+        return f"1/{level / value:,.0f}" if value else "0"
+    return f"{100 * (value / level - 1):+.1f} %"
 
 
 def _charts(rows: Sequence[_IndexRow]) -> Iterator[Series]:
@@ -569,7 +628,7 @@ def _charts(rows: Sequence[_IndexRow]) -> Iterator[Series]:
         labels = [f"{row.result['date']} {row.result['run']}" for row in rows]
         before = sorted(known[:-1])
         middle = before[(len(before) - 1) // 2]
-        change = f", last {100 * (known[-1] / middle - 1):+.1f} %" if middle else ""
+        change = f", last {text}" if (text := _last_change(values)) else ""
         limits = {budget: None for row in rows for budget in row.budgets if budget.figure is figure}
         levels = (("median before", middle), *((f"budget {budget.op}", budget.limit) for budget in limits))
         yield Series(f"{figure.title}{change}", figure.unit, labels, values, levels, tuple(_marks(values)))
@@ -579,8 +638,8 @@ def _marks(values: Sequence[Number]) -> Iterator[tuple[int, str]]:
     """Yield the first run of each new level of a figure, with the change."""
     places = [place for place, value in enumerate(values) if value is not None]
     for point in change_points(np.array([values[place] for place in places], np.float64)):
-        if point.before:
-            yield places[point.at], f"level {100 * (point.after / point.before - 1):+.1f} %"
+        if words := _beside(point.after, point.before):
+            yield places[point.at], f"level {words}"
 
 
 def _level_change(chart: Series) -> str:

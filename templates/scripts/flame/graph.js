@@ -1,5 +1,6 @@
 // A flame graph on a canvas.
 
+import { matches, words } from "./search.js";
 import { sandwich } from "./tree.js";
 import { on } from "../page/bus.js";
 import { button, el } from "../page/dom.js";
@@ -13,24 +14,41 @@ const ROW = 18;
 const MOST_ROWS = 80;
 const LETTER = 6.62; // px of a letter of the font below
 
-/** source: label(code), colors(node), facts(node), actions(node): what a graph is of. tools: elements above it. */
+/** source: label(code), colors(node), amount(value), facts(node), actions(node): what a graph is of. tools: above it. */
 export function graph(mount, source, tools) {
   const upButton = button("all", () => focus(null), { hidden: true });
   const sandwichButton = button("callers and callees", () => turn(), { "aria-pressed": "false", disabled: true });
+  const finder = el("input", { type: "search", placeholder: "find a name", "aria-label": "Find names in the flame graph", oninput: () => { find(); draw(); } });
+  const result = el("output", { class: "note" });
   const about = el("p", { class: "note", "aria-live": "polite" });
   const canvas = el("canvas", { tabindex: "0", role: "application", "aria-roledescription": "flame graph" });
   const tip = el("div", { class: "flame-tip", hidden: true });
   const detail = el("div", { class: "flame-detail", role: "status", "aria-live": "polite" });
-  mount.replaceChildren(el("div", { class: "flame-tools" }, ...tools, sandwichButton, upButton), about, el("div", { class: "flame-stage" }, canvas, tip), detail);
+  mount.replaceChildren(el("div", { class: "flame-tools" }, ...tools, sandwichButton, upButton, finder, result), about, el("div", { class: "flame-stage" }, canvas, tip), detail);
   let root = null, shown = null, chosen = null, halves = null; // shown: the node over the whole width
   let lit = new Set(); // names that a table marks
+  let hits = null; // what the search finds
   let boxes = []; // [x, y, width, node] of what is drawn
 
   function set(made, text) {
     root = made;
     about.textContent = text;
     chosen = shown = halves = null;
+    find();
     update();
+  }
+
+  function find() {
+    hits = root && matches(root, source.label, finder.value);
+    result.textContent = hits ? words(hits, root.value, source.amount) : "";
+  }
+
+  function next(by) {
+    const { paths } = hits ?? { paths: [] };
+    if (!paths.length) return;
+    if (halves) turn();
+    shown = null;
+    choose(paths[(paths.indexOf(chosen) + by + paths.length + (chosen || by > 0 ? 0 : 1)) % paths.length]);
   }
 
   function update() {
@@ -104,7 +122,8 @@ export function graph(mount, source, tools) {
       if (y >= rows * ROW) continue;
       const [fill, ink] = it.code < 0 ? [soft, fg] : source.colors(it);
       const text = it.code < 0 ? "all" : source.label(it.code);
-      c.globalAlpha = lit.size && it.code >= 0 && !lit.has(text) ? 0.35 : 1;
+      const faint = hits ? !hits.codes.has(it.code) : lit.size && it.code >= 0 && !lit.has(text);
+      c.globalAlpha = faint ? 0.35 : 1;
       c.fillStyle = fill;
       c.fillRect(x, y, Math.max(0.5, wide - 0.5), ROW - 1);
       c.globalAlpha = 1;
@@ -119,7 +138,7 @@ export function graph(mount, source, tools) {
         c.strokeRect(x + 1, y + 1, Math.max(1, wide - 2.5), ROW - 3);
       }
     }
-    canvas.setAttribute("aria-label", `Flame graph: ${about.textContent} Arrow keys move, Enter widens, Escape goes back.`);
+    canvas.setAttribute("aria-label", `Flame graph: ${about.textContent} Arrow keys move, Enter widens, Escape goes back, / finds a name.`);
   }
 
   function hit(event) {
@@ -153,10 +172,21 @@ export function graph(mount, source, tools) {
       ArrowRight: () => row[row.indexOf(chosen) + 1] ?? chosen,
     };
     if (moves[event.key]) choose(moves[event.key]());
+    else if (event.key === "/") finder.focus();
     else if (event.key === "Enter" && chosen && !halves) focus(chosen);
     else if (event.key === "Escape" && halves) turn();
     else if (event.key === "Escape" && shown) focus(null);
     else return;
+    event.preventDefault();
+    event.stopPropagation();
+  });
+  finder.addEventListener("keydown", (event) => {
+    if (event.key === "Enter") next(event.shiftKey ? -1 : 1);
+    else if (event.key === "Escape" && finder.value) {
+      finder.value = "";
+      find();
+      draw();
+    } else return;
     event.preventDefault();
     event.stopPropagation();
   });
@@ -166,6 +196,7 @@ export function graph(mount, source, tools) {
   return {
     set, choose, turn, focus,
     get root() { return root; },
+    get hits() { return hits; },
     get shown() { return boxes.map(([x, y, wide, it]) => [it.code < 0 ? "" : source.label(it.code), x, y, wide, source.ns(it.value)]); },
   };
 }

@@ -4,9 +4,9 @@ import { dark, graph, pick, tone } from "./graph.js";
 import { finish, tree } from "./tree.js";
 import { count, exact as exactText, span as spanText } from "../page/texts.js";
 
-export function ofSides(mount, { title, names, parents, base, new: now }) {
-  const { texts, made, root } = tree(names, parents);
-  for (let place = names.length - 1; place >= 0; place--) { // parents have smaller numbers
+export function ofSides(mount, { title, texts, codes, parents, base, new: now }) {
+  const { made, root } = tree(codes, parents);
+  for (let place = codes.length - 1; place >= 0; place--) { // parents have smaller numbers
     const it = made[place];
     it.value += now[place];
     it.base += base[place];
@@ -18,6 +18,7 @@ export function ofSides(mount, { title, names, parents, base, new: now }) {
   const source = {
     label: (code) => texts[code],
     ns: (value) => value,
+    amount: spanText,
     colors(it) {
       const [before, after] = widthOf.value === "new" ? [it.base, it.value] : [it.value, it.base];
       const change = (after - before) / Math.max(before, after, 1);
@@ -43,9 +44,9 @@ export function ofSides(mount, { title, names, parents, base, new: now }) {
   window.tracekit.flame = { drawn };
 }
 
-export function ofSamples(mount, { title, names, parents, new: own, unit }) {
-  const { texts, made, root } = tree(names, parents);
-  for (let place = names.length - 1; place >= 0; place--) { // parents have smaller numbers
+export function ofSamples(mount, { title, texts, codes, parents, new: own, unit }) {
+  const { made, root } = tree(codes, parents);
+  for (let place = codes.length - 1; place >= 0; place--) { // parents have smaller numbers
     made[place].value += own[place];
     made[place].under.value += made[place].value;
   }
@@ -54,6 +55,7 @@ export function ofSamples(mount, { title, names, parents, new: own, unit }) {
   const source = {
     label: (code) => texts[code],
     ns: (value) => value,
+    amount,
     exact: (value) => (unit === "ns" ? exactText(value) : amount(value)),
     colors: ({ code }) => tone(inks[code % inks.length], dark.matches ? 0.05 : 0.25),
     facts: (it, top) => `${amount(it.value)}, ${((100 * it.value) / (top.value || 1)).toFixed(1)} %, self ${amount(it.self)}`,

@@ -135,6 +135,7 @@ export function ofTimeline(mount, timeline) {
   const source = {
     label: (code) => labels[plain(code)],
     ns: (value) => value * unit,
+    amount: (value) => spanText(Math.round(value * unit)),
     colors: ({ code }) => tone((head.colors[head.kinds[kindOf[plain(code)]]] ?? ["#9fa3a8", "#7d838a"])[dark.matches ? 1 : 0], (code % 3) * 0.12),
     facts(it, root, halves) {
       const parts = [`${spanText(Math.round(it.value * unit))}, ${((100 * it.value) / (root.value || 1)).toFixed(1)} %`, `self ${spanText(Math.round(it.self * unit))}`, `${count(it.calls)} ${it.calls === 1 ? "call" : "calls"}`];

@@ -41,15 +41,25 @@ export function sandwich(root, code) {
   return [finish(up), finish(down)];
 }
 
-// Return the texts, a node of each name (a number of them) under its parent, and the root of all.
-export function tree(names, parents) {
-  const texts = [...new Set(names)];
-  const codeOf = new Map(texts.map((text, code) => [text, code]));
-  const made = names.map((text) => node(codeOf.get(text)));
+const BLANK = /^\s*$/;
+
+/** The flame graph of a figure of the report: its texts as people see them, and of each call path name and parent. */
+export function calls(figure, { texts, shown }) {
+  const codes = [...new Set(figure.names)], codeOf = new Map(codes.map((name, code) => [name, code]));
+  const text = (name) => {
+    const visible = shown[name] ?? texts[name];
+    return BLANK.test(visible) ? (texts[name] ? "(blank name)" : "(no name)") : visible;
+  };
+  return { ...figure, texts: codes.map(text), codes: figure.names.map((name) => codeOf.get(name)), parents: figure.up.map((up, place) => place - up) };
+}
+
+/** A node of each call path under its parent, and the root of all. */
+export function tree(codes, parents) {
+  const made = codes.map((code) => node(code));
   const root = node(-1);
-  names.forEach((_, place) => {
-    made[place].under = parents[place] < 0 ? root : made[parents[place]];
-    made[place].under.children.push(made[place]);
+  made.forEach((it, place) => {
+    it.under = parents[place] < 0 ? root : made[parents[place]];
+    it.under.children.push(it);
   });
-  return { texts, made, root };
+  return { made, root };
 }

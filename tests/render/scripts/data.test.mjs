@@ -7,7 +7,8 @@ import { ascii, beside, members } from "../../../templates/scripts/timeline/memb
 import { between, extremes, lower, stretches } from "../../../templates/scripts/timeline/ranges.js";
 import { escaped } from "../../../templates/scripts/timeline/saving/pen.js";
 import { Proto } from "../../../templates/scripts/timeline/saving/proto.js";
-import { finish, node, sandwich } from "../../../templates/scripts/flame/tree.js";
+import { matches, words } from "../../../templates/scripts/flame/search.js";
+import { calls, finish, node, sandwich, tree } from "../../../templates/scripts/flame/tree.js";
 
 test("planes hold whole numbers up to 2^53", () => {
   const out = new Float64Array(2), bytes = Uint8Array.of(7, 255, 1, 255, 0, 255, 2, 255, 0, 255, 0, 255, 0, 31, 0);
@@ -60,4 +61,20 @@ test("a sandwich counts a name that calls itself once", () => {
   const [callers, callees] = sandwich(root, 0);
   assert.equal(callers.value, 10);
   assert.deepEqual(callees.children.map(({ code, value }) => [code, value]), [[1, 6]]);
+});
+
+test("a search counts the outermost matching paths, and a path within one never again", () => {
+  const figure = { names: [5, 6, 5, 7, 6], up: [1, 1, 1, 4, 1], new: [0, 0, 4, 0, 3] };
+  const data = { texts: ["", "", "", "", "", "Load", "parse", "\u0001"], shown: { 7: "\\x01" } };
+  const { texts, codes, parents } = calls(figure, data);
+  assert.deepEqual([texts, codes, parents], [["Load", "parse", "\\x01"], [0, 1, 0, 2, 1], [-1, 0, 1, -1, 3]]);
+  const { made, root } = tree(codes, parents);
+  for (let i = made.length - 1; i >= 0; i--) { made[i].value += figure.new[i]; made[i].under.value += made[i].value; }
+  const label = (code) => texts[code];
+  const load = matches(root, label, " load ");
+  assert.deepEqual([load.value, load.paths.length, [...load.codes]], [4, 1, [0]]);
+  assert.equal(matches(root, label, "PARSE").value, 7);
+  assert.equal(matches(root, label, ""), null);
+  assert.equal(words(matches(root, label, "a"), 7, (value) => `${value} ns`), "2 names, 2 call paths: 7 ns, 100.0 %");
+  assert.equal(words(matches(root, label, "zzz"), 7, String), "no name matches");
 });

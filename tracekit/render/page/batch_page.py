@@ -1,11 +1,11 @@
-"""The page over many runs: failures with their reasons, every run with key figures and links, figures over time.
+"""The page over many runs: failures with their reasons, each program with its course, every run, figures over time.
 
 Style and script are linked: they are beside the page already, for the reports of the runs.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from tracekit.model.display import escape_controls
@@ -15,8 +15,9 @@ from tracekit.render.base import RenderOptions
 from tracekit.render.figures import Chart, chart
 from tracekit.render.page import shell
 from tracekit.render.page.shell import MOST_ROWS, Sheet, sheet
+from tracekit.render.page.sparkline import Spark, amount_at_a_glance, spark
 
-__all__ = ["BatchPage", "Link", "Trend", "render"]
+__all__ = ["BatchPage", "Link", "Program", "Trend", "render"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +38,25 @@ class Trend:
 
 
 @dataclass(frozen=True, slots=True)
+class Program:
+    """Runs of one program and format, in order of time.
+
+    course: a figure of all runs, None where they have none. failed_places: runs of it that failed. change: of the last
+    run, beside the median of those before. newest: URL of the report of the newest run that has one.
+    """
+
+    title: str
+    formats: str
+    runs: int
+    failed: int
+    dates: str
+    course: Series | None
+    failed_places: tuple[int, ...]
+    change: str
+    newest: str | None
+
+
+@dataclass(frozen=True, slots=True)
 class BatchPage:
     """Contents of the page.
 
@@ -53,6 +73,7 @@ class BatchPage:
     files: Sequence[tuple[Link, ...]]
     failures: ReportTable
     failure_links: Sequence[str | None]
+    programs: tuple[Program, ...] = ()
     trends: tuple[Trend, ...] = ()
     lists: tuple[tuple[str, tuple[str, ...]], ...] = ()
     notes: tuple[str, ...] = ()
@@ -66,11 +87,50 @@ class _Trend:
     charts: tuple[Chart, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class _ProgramRow:
+    """A program ready for the template. last, exact: the last value as text and as a number. anchor: of its trend."""
+
+    title: str
+    formats: str
+    runs: int
+    failed: int
+    dates: str
+    figure: str
+    spark: Spark | None
+    last: str
+    exact: str
+    change: str
+    newest: str | None
+    anchor: str
+
+
+def _program(program: Program, anchors: Mapping[str, str]) -> _ProgramRow:
+    course = program.course
+    known = [value for value in course.values if value is not None] if course is not None else []
+    label = f"{program.title} · {program.formats}"
+    return _ProgramRow(
+        escape_controls(program.title),
+        escape_controls(program.formats),
+        program.runs,
+        program.failed,
+        program.dates,
+        course.title if course is not None else "",
+        spark(course, program.failed_places) if course is not None and program.runs > 1 else None,
+        amount_at_a_glance(known[-1], course.unit) if course is not None and known else "",
+        repr(known[-1]) if known else "",
+        program.change,
+        program.newest,
+        anchors.get(label, ""),
+    )
+
+
 def render(page: BatchPage, options: RenderOptions) -> str:
     """Return the page. Raises: UsageError for an unknown unit of time."""
     trends = [
         _Trend(escape_controls(t.title), escape_controls(t.summary), tuple(map(chart, t.charts))) for t in page.trends
     ]
+    anchors = {trend.title: f"trend-{number}" for number, trend in enumerate(page.trends, 1)}
     return shell.written(
         "batch_index.html.j2",
         options,
@@ -83,6 +143,7 @@ def render(page: BatchPage, options: RenderOptions) -> str:
         files=[[replace(link, text=escape_controls(link.text)) for link in links] for links in page.files],
         failures=_sheet(page.failures, options),
         failure_links=page.failure_links,
+        programs=[_program(each, anchors) for each in page.programs],
         trends=trends,
         lists=[(escape_controls(title), [escape_controls(line) for line in lines]) for title, lines in page.lists],
         notes=list(map(escape_controls, page.notes)),

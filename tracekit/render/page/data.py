@@ -1,10 +1,10 @@
 r"""The report as data inside its page: every value exactly, every text of a cell once.
 
-One JSON object, deflated, in base64: `{"texts": [...], "shown": {PLACE: TEXT}, "short": {PLACE: TEXT}, "report": {}}`.
-`report` has every field by name; timelines have a form of their own and are not in it. A column has "t", places in
-`texts` or null, if it holds text alone, else "v": a number; a whole number beyond 2^53 as its digits, which a script
-reads as BigInt; a text as `[place]`; null where nothing is known. `shown` has the texts that a page shows with escapes
-(`\x1b`), `short` those of long names.
+One JSON object, deflated, in base64: `{"texts": [...], "shown": {PLACE: TEXT}, "short": {PLACE: TEXT},
+"titles": {TITLE: TEXT}, "report": {}}`. `report` has every field by name; timelines have a form of their own and are
+not in it. A column has "t", places in `texts` or null, if it holds text alone, else "v": a number; a whole number
+beyond 2^53 as its digits, which a script reads as BigInt; a text as `[place]`; null where nothing is known. `shown` has
+the texts that a page shows with escapes (`\x1b`), `titles` such titles of columns, `short` the texts of long names.
 
 A page may come from anywhere: `report_in` takes nothing on trust, neither sizes nor types.
 """
@@ -28,14 +28,15 @@ from pathlib import Path
 from tracekit.errors import Option, ParseError, UsageError, sentence
 from tracekit.model.display import BLANK_NAME, escape_controls, shown_name
 from tracekit.model.names import short_names
-from tracekit.model.report import Cell, Column, Curve, Heat, Report, ReportTable, Section, first_rows
+from tracekit.model.report import Cell, Column, Curve, Figure, Flame, Heat, Report, ReportTable, Section, first_rows
 from tracekit.model.timeline import CriticalPath, Timeline
 from tracekit.model.units import Unit
 
-__all__ = ["PAGE_HEAD", "PROSE", "SHORT", "is_page", "packed", "page_report", "part_of", "report_in"]
+__all__ = ["PAGE_HEAD", "PROSE", "SHORT", "is_page", "packed", "page_report", "part_of", "place_of", "report_in"]
 
-FORMAT = 1
-"""Version of the form of the data. A page of another version is refused by name."""
+FORMAT = 2
+"""Version of the form of the data. A page of another version is refused by name, but for those of format 1."""
+_READABLE = (1, FORMAT)
 MOST_BYTES = 1 << 29
 """Size of the data before it was compressed. A page that claims more is refused before it fills the memory."""
 
@@ -61,10 +62,14 @@ _GENERATOR = re.compile(rb'<meta name="generator" content="tracekit ([^"<>]{1,60
 
 @dataclass(frozen=True, slots=True)
 class PackedColumn:
-    """The data of a page: base64 text, and its hash, by which damage is noticed."""
+    """The data of a page: base64 text, and its hash, by which damage is noticed.
+
+    short: the texts in cells of names that are too long.
+    """
 
     text: str
     sha256: str
+    short: Mapping[str, str]
     format: int = FORMAT
 
 
@@ -74,13 +79,21 @@ def packed(report: Report) -> PackedColumn:
     body = _plain(replace(report, sections=tuple(map(_drawable, report.sections))), Report, places)
     texts = list(places)
     shown = {i: each for i, text in enumerate(texts) if (each := escape_controls(text)) != text}
+    short = _short(texts, shown, _prose(report))
     whole = json.dumps(
-        {"texts": texts, "shown": shown, "short": _short(texts, shown, _prose(report)), "report": body},
+        {"texts": texts, "shown": shown, "short": short, "titles": _titles(report), "report": body},
         separators=(",", ":"),
         allow_nan=False,
     )
     text = base64.b64encode(zlib.compress(whole.encode("ascii"), 6)).decode("ascii")
-    return PackedColumn(text, hashlib.sha256(text.encode("ascii")).hexdigest())
+    long = {texts[i]: each for i, each in short.items() if len(texts[i]) > SHORT}
+    return PackedColumn(text, hashlib.sha256(text.encode("ascii")).hexdigest(), long)
+
+
+def _titles(report: Report) -> dict[str, str]:
+    """Return the titles of columns that a page shows with escapes: title -> text."""
+    columns = (column for section in report.sections for table in section.tables for column in table.columns)
+    return {each.title: text for each in columns if (text := escape_controls(each.title)) != each.title}
 
 
 def _prose(report: Report) -> set[Cell]:
@@ -136,7 +149,7 @@ def _block(page: bytes, path: str) -> bytes:
         raise ParseError(
             path, "", f"this page of tracekit {escape_controls(version)} {why}: make it again from its trace"
         )
-    if int(found[1]) != FORMAT:
+    if int(found[1]) not in _READABLE:
         raise ParseError(
             path, "", f"this page was made by tracekit {escape_controls(version)}, whose data this version cannot read"
         )
@@ -162,6 +175,11 @@ def _inflated(data: bytes) -> bytes:
     return text
 
 
+def place_of(section: Section, figure: Figure) -> int:
+    """Return the place of a figure among those of its section that the data has."""
+    return next(i for i, each in enumerate(_drawable(section).figures) if each is figure)
+
+
 def _drawable(section: Section) -> Section:
     """Return a section without its timelines, and the paths on them."""
     drawn = (Timeline, CriticalPath)
@@ -175,6 +193,8 @@ def _plain(value: object, kind: object, places: dict[str, int]) -> object:
     """Return a value of an annotated kind as JSON has it."""
     if isinstance(value, Column):
         return _plain_column(value, places)
+    if isinstance(value, Flame):
+        return _plain_flame(value, places)
     if is_dataclass(value) and not isinstance(value, type):
         named = {} if is_dataclass(kind) else {"is": type(value).__name__}
         hints = _hints(type(value))
@@ -191,6 +211,20 @@ def _plain(value: object, kind: object, places: dict[str, int]) -> object:
         kinds = _kinds_of_items(kind, len(value))
         return [_plain(each, kinds[i], places) for i, each in enumerate(value)]
     return value
+
+
+def _plain_flame(flame: Flame, places: dict[str, int]) -> dict[str, object]:
+    """Return a flame graph with each name once, and each parent as a distance: both shrink well. flame.js reads it."""
+    return {
+        "is": "Flame",
+        "title": flame.title,
+        "names": [places.setdefault(str(name), len(places)) for name in flame.names],
+        "up": [place - parent for place, parent in enumerate(flame.parents)],
+        "base": list(flame.base),
+        "new": list(flame.new),
+        "left_out": flame.left_out,
+        "unit": flame.unit,
+    }
 
 
 def _plain_column(column: Column, places: dict[str, int]) -> dict[str, object]:
@@ -220,6 +254,8 @@ def _value(value: object, kind: object, texts: Sequence[str]) -> object:
         return _column(value, texts)
     if kind is Unit:
         return _unit(value)
+    if kind is Flame and isinstance(value, dict) and "up" in value:
+        return _flame(value, texts)
     if isinstance(kind, type) and is_dataclass(kind):
         return _object(value, kind, texts)
     if kind is float:
@@ -253,7 +289,7 @@ def _one_of(value: object, kinds: Sequence[object], texts: Sequence[str]) -> obj
     for kind in kinds:
         if isinstance(kind, type) and is_dataclass(kind):
             if isinstance(value, dict) and value.get("is") == kind.__name__:
-                return _object({key: each for key, each in value.items() if key != "is"}, kind, texts)
+                return _value({key: each for key, each in value.items() if key != "is"}, kind, texts)
         elif isinstance(kind, type) and type(value) is kind:
             return _scalar(value, kind)
     raise ValueError("a value of another kind was expected")
@@ -266,11 +302,27 @@ def _object(value: object, kind: type, texts: Sequence[str]) -> object:
     made: object = kind(**{name: _value(value[name], hints[name], texts) for name in hints})
     if isinstance(made, ReportTable) and len({len(column.values) for column in made.columns}) > 1:
         raise ValueError("columns of a table differ in length")
+    if isinstance(made, Flame) and {len(made.parents), len(made.new), len(made.base) or len(made.new)} != {
+        len(made.names)
+    }:
+        raise ValueError("a flame graph is not whole")
     if isinstance(made, Heat) and {len(made.values), len(made.levels)} != {len(made.rows) * len(made.columns) or -1}:
         raise ValueError("a heat map is not whole")
     if isinstance(made, Curve) and not _is_whole(made):
         raise ValueError("a curve is not whole")
     return made
+
+
+def _flame(value: Mapping[str, object], texts: Sequence[str]) -> object:
+    """Return the flame graph that `_plain_flame` wrote; pages of format 1 have names and parents in full."""
+    names, up = _member(value, "names"), _member(value, "up")
+    if not isinstance(names, list) or not isinstance(up, list):
+        raise ValueError("a flame graph has no names")
+    if any(type(each) is not int or not 1 <= each <= place + 1 for place, each in enumerate(up)):
+        raise ValueError("a flame graph is not whole")
+    parents = [place - each for place, each in enumerate(up)]
+    plain = {key: each for key, each in value.items() if key != "up"}
+    return _object(plain | {"names": [_text(each, texts) for each in names], "parents": parents}, Flame, texts)
 
 
 def _is_whole(curve: Curve) -> bool:
