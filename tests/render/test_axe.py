@@ -45,13 +45,6 @@ def totals(folder: Path) -> Path:
     return made
 
 
-def ranks(folder: Path) -> Path:
-    made = folder / "ranks.html"
-    both = [sample("recorder-log/rank0.jsonl"), sample("recorder-log/rank1.jsonl")]
-    pipeline.write_report(pipeline.read(both), made)
-    return made
-
-
 def metrics(folder: Path) -> Path:
     made = folder / "metrics.html"
     pipeline.write_report(pipeline.read(sample("ncu/details.csv")), made)
@@ -86,7 +79,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Callable[[Callable[[Path],
 
 
 @pytest.mark.viewer
-@pytest.mark.parametrize("make", [report, totals, ranks, metrics, comparison, index])
+@pytest.mark.parametrize("make", [report, totals, metrics, comparison, index])
 @pytest.mark.parametrize(("width", "scheme"), [(1300, "light"), (420, "dark")])
 def test_a_page_breaks_no_rule(
     make: Callable[[Path], Path], width: int, scheme: str, made: Callable[[Callable[[Path], Path]], Path]
