@@ -87,10 +87,10 @@ def series_lines(figure: Series) -> list[str]:
     return [line, *([", ".join(words)] if words else [])]
 
 
-def chart(figure: Series) -> Chart:
-    """Return the drawing of a series."""
+def chart(figure: Series, most: int = MOST_BARS) -> Chart:
+    """Return the drawing of a series in at most so many bars."""
     count = len(figure.values)
-    bars = min(count, MOST_BARS)
+    bars = min(count, most)
     words = list(dict.fromkeys(word for _, word in figure.marks))
     marked = dict(reversed(figure.marks))
     highest = max((value for value in figure.values if value is not None), default=0)

@@ -121,7 +121,9 @@ def few_labels(labels: Sequence[str], word: str) -> list[tuple[float, str]]:
     """Return labels below the middle of places that are equally wide: all of a few, else some, the first among them."""
     apart = -(-len(labels) // _LABELS)
     wide = 100 / len(labels)
-    return [(wide * (i + 0.5), f"{word} {labels[i]}" if i == 0 else labels[i]) for i in range(0, len(labels), apart)]
+    return [
+        (wide * (i + 0.5), f"{word} {labels[i]}".strip() if i == 0 else labels[i]) for i in range(0, len(labels), apart)
+    ]
 
 
 def bar(x: float, y: int, width: float, height: int, color: str, title: str) -> str:
