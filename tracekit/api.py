@@ -308,14 +308,16 @@ def compare(
     format: str = "",
     one_run: bool = False,
     partial: bool = False,
+    by: str = "",
 ) -> Comparison:
     """Return the comparison of two sides: runs, folders or patterns of repeats, archives.
 
+    by: "module" or "operator" divides the change of the device time by these: `tree` of the result.
     rules: gates such as "step.p50 > 3%". The result has `verdict`, `changes` and `checked`; `report()` makes tables.
     Raises: TracekitError.
     """
     sides = [[str(side)] if isinstance(side, (str, Path)) else [str(each) for each in side] for side in (base, new)]
-    return _compare(*sides, rules=rules, history=history, format=format, one_run=one_run, partial=partial)
+    return _compare(*sides, rules=rules, history=history, format=format, one_run=one_run, partial=partial, by=by)
 
 
 def query(inputs: PathLike | Sequence[PathLike], sql: str, *, format: str = "", strict: bool = False) -> pa.Table:

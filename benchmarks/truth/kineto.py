@@ -66,6 +66,9 @@ def write(rank: Rank, path: Path, sync: str, clock: Callable[[int], int] = lambd
         args: dict[str, object] = {"External id": each.number, "Record function id": 0, "Ev Idx": each.number - 1}
         if each.sequence >= 0:
             args |= {"Sequence number": each.sequence, "Fwd thread id": each.forward_tid}
+        if each.dims:
+            args |= {"Concrete Inputs": [""] * len(each.dims), "Input type": ["c10::BFloat16"] * len(each.dims)}
+            args["Input Dims"] = [list(sizes) for sizes in each.dims]
         events.append(
             _x(_CATEGORIES[each.kind], each.name, pid, each.tid, ts(each.start), dur(each.start, each.end), args)
         )

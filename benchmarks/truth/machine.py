@@ -108,7 +108,7 @@ class World:
 
 @dataclass(slots=True)
 class Range:
-    """A range of a host thread. kind: op, user (record_function), nvtx, step or python."""
+    """A range of a host thread. kind: op, user (record_function), nvtx, step or python. dims: of operands, in bf16."""
 
     kind: str
     name: str
@@ -118,6 +118,7 @@ class Range:
     sequence: int = -1
     forward_tid: int = 0
     number: int = 0
+    dims: tuple[tuple[int, ...], ...] = ()
 
 
 @dataclass(slots=True)
@@ -359,8 +360,16 @@ class Host:
         yield round(self.draw(what, median, sigma) * self.speed)
 
     @contextlib.contextmanager
-    def range(self, kind: str, name: str, *, sequence: int = -1, forward_tid: int = 0) -> Iterator[None]:
-        found = Range(kind, name, self.tid, self.world.now, -1, sequence, forward_tid, self.rank.range_number())
+    def range(
+        self,
+        kind: str,
+        name: str,
+        *,
+        sequence: int = -1,
+        forward_tid: int = 0,
+        dims: tuple[tuple[int, ...], ...] = (),
+    ) -> Iterator[None]:
+        found = Range(kind, name, self.tid, self.world.now, -1, sequence, forward_tid, self.rank.range_number(), dims)
         self.rank.ranges.append(found)
         self._open.append(found.number)
         yield

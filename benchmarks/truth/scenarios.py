@@ -38,6 +38,7 @@ _NO_EXCHANGE = dict.fromkeys(
 _NO_SIZES = {
     "nvprof": "a table of nvprof does not say how many multiprocessors the device has, nor how many blocks fit on one"
 }
+_NO_SHAPES = dict.fromkeys(("nsys", "nsys-2023", "nvprof"), "ranges and tables here have no shapes of operands")
 _NO_DIRECTIONS = {"nvprof": "a send, a receive and an all-to-all are kernels of one name, and the table has no ranges"}
 _NO_MEMORY = {"nvprof": "nvprof records no memory in use"}
 _ONE_FILE_EACH = dict.fromkeys(
@@ -229,6 +230,10 @@ def _of_the_device() -> list[Ill]:
     for size in (250, 600):
         plan = Plan(ill="expensive kernel", size=size, layers=4)
         out.append(_trained(f"an expensive kernel of {size} us", plan, "expensive kernel"))
+    for share in (0.2, 0.4):
+        plan = Plan(ill="slow kernel", size=share, layers=4)
+        name = f"a product at {share:.0%} of the peak"
+        out.append(_trained(name, plan, "slow kernel", cured=replace(plan, size=1.0), hidden=_NO_SHAPES))
     plan = Plan(ill="fp32", size=8)
     out.append(_trained("fp32 products", plan, "fp32 arithmetic", consequences=("expensive kernel",)))
     for backward in ("paused", "tight", "compiled"):
@@ -525,6 +530,7 @@ def _healthy() -> list[Healthy]:
     return [
         Healthy("training", _training(Plan())),
         Healthy("training, tight backward", _training(Plan(backward="tight"))),
+        Healthy("training, a product at 88 % of the best measured", _training(Plan(ill="slow kernel", size=0.7))),
         Healthy("training, compiled backward", _training(Plan(backward="compiled"))),
         Healthy("training, with Python functions", _training(Plan(stacks=True))),
         Healthy("training, loss each 4 steps", _training(Plan(kernel_us=300, loss_every=4))),

@@ -31,6 +31,10 @@ _RUN_BACKWARD = "<built-in method run_backward of torch._C._EngineBase object at
 BLOCKS_PER_WAVE = 132
 """Of the kernel of the tail effect: its blocks need all registers of a multiprocessor."""
 
+_SIDE = 4096
+FLOOR_US = 2 * _SIDE**3 / 989.4e6
+"""The time of a product of two such squares in bf16 at the peak of the device that the simulation names, an H100."""
+
 
 @dataclass(frozen=True)
 class Plan:
@@ -111,8 +115,8 @@ class Trainer:
             yield
 
     @contextlib.contextmanager
-    def op(self, host: Host, name: str, sequence: int = -1) -> Iterator[None]:
-        with host.range("op", name, sequence=sequence):
+    def op(self, host: Host, name: str, sequence: int = -1, dims: tuple[tuple[int, ...], ...] = ()) -> Iterator[None]:
+        with host.range("op", name, sequence=sequence, dims=dims):
             yield
 
     def load(self, step: int) -> Running[None]:
@@ -241,6 +245,10 @@ class Trainer:
                 yield from host.cpu(plan.op_us * US)
                 name = "void (anonymous namespace)::cunn_SoftMaxForward<4, float, float, float>"
                 yield from host.launch(name, waves * 120 * US, grid=(blocks, 1, 1), block=(1024, 1, 1), sigma=0)
+        if self.ill("slow kernel"):
+            with host.aside("ill"), self.op(host, "aten::mm", dims=((_SIDE, _SIDE), (_SIDE, _SIDE))):
+                yield from host.cpu(plan.op_us * US)
+                yield from host.launch(gemm(1), FLOOR_US / plan.size * US, grid=(1024, 1, 1), sigma=0)
         if self.ill("expensive kernel"):
             with host.aside("ill"), self.op(host, "aten::masked_fill_"):
                 yield from host.cpu(plan.op_us * US)

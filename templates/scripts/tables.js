@@ -5,14 +5,18 @@
 import { reportData } from "./page/report.js";
 import { slicer } from "./page/slices.js";
 import { columnOf, columnOfCells } from "./tables/columns.js";
+import "./tables/folds.js";
 import { follow } from "./tables/follow.js";
+import "./tables/search.js";
 import { Table, tables } from "./tables/table.js";
+import { EXPONENTS } from "./tables/texts.js";
 
 // Columns and number of rows of a table: from the data of the page, or from its cells
-const fromData = (data, texts) => (heads) => {
+const fromData = (data, texts, { time }) => (heads) => {
   const named = data.columns.findIndex((column) => column.unit === "text");
   const first = data.columns[0];
-  return [data.columns.map((column, i) => columnOf(column, texts, heads[i], i === named)), (first.t ?? first.v).length];
+  const unit = time ?? heads.map((head) => head.lastChild?.textContent).find((text) => text in EXPONENTS);
+  return [data.columns.map((column, i) => columnOf(column, texts, unit, i === named)), (first.t ?? first.v).length];
 };
 
 const fromCells = (heads, rows) => {
@@ -36,7 +40,7 @@ async function start() {
     const { view, tables: all } = report.sections[section];
     if (!all[place].columns.length) continue;
     if (slice.due()) await slice.rest();
-    tables.push(new Table(sheet, view, place + 1, all[place].name, fromData(all[place], texts)).followLinks());
+    tables.push(new Table(sheet, view, place + 1, all[place].name, fromData(all[place], texts, sheet.dataset)).followLinks());
   }
   document.documentElement.classList.add("tables");
   follow(true);

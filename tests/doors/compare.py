@@ -31,3 +31,8 @@ from tracekit.comparison._parts import (
 from tracekit.comparison._profile import Profile, profile_of
 from tracekit.comparison._rules import MET, VIOLATED, judge_rule, parse_rule
 from tracekit.comparison._signatures import Signature, bare_name
+from tracekit.comparison._tree import TreeAmount
+from tracekit.comparison._tree_parts import PARTS
+from tracekit.comparison._tree_parts import mean_with as tree_mean_with
+from tracekit.comparison._tree_parts import parts_of as tree_parts_of
+from tracekit.comparison._tree_parts import whole_cells as tree_whole_cells

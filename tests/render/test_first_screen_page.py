@@ -16,6 +16,7 @@ from views.tables import trace as trace_of
 
 import tracekit
 from tracekit import pipeline
+from tracekit.model.display import escape_controls
 from tracekit.model.report import Report
 from tracekit.model.units import percent, sentence_span
 
@@ -41,13 +42,19 @@ INPUTS: dict[str, tuple[str, ...]] = {
 _SEEN = """(() => {
   const box = (e) => e.getBoundingClientRect(), all = (s) => [...document.querySelectorAll(s)];
   const texts = (s) => all(s).map((e) => e.textContent.trim());
+  const bottom = (s) => { const found = all(s)[0]; return found ? Math.ceil(box(found).bottom) : null; };
+  const first = "#first-screen ";
   return {
-    bottoms: all("#first-screen .big, #first-screen .verdict .share, .card").map((e) => Math.ceil(box(e).bottom)),
-    tops: all("#first-screen .big, .card").map((e) => Math.floor(box(e).top)),
-    big: texts("#first-screen .big"), cards: texts(".card .top"),
+    sentence: texts(".sentence"), big: texts(".big"), fixes: texts(".fixes > li"), names: texts(".most > li > span"),
+    bottoms: [".sentence", ".big", ".share", ".fixes > li", ".most > li"].map((s) => bottom(first + s)),
     links: all("a.card").map((e) => e.getAttribute("href")),
-    parts: all("#first-screen li[data-part]")
+    parts: all(first + "li[data-part]")
       .map((e) => [e.dataset.part, e.querySelector("b").textContent, e.dataset.ns]),
+    bars: all(".ice").map((ice) => [box(ice).width, ...[...ice.children].map((e) => box(e).width)]),
+    levels: all(".pieces").map((e) => [box(e.parentElement).width, ...[...e.children].map((i) => box(i).width)]),
+    cut: all(first + "*:not(:has(*), .ice *, .unseen)")
+      .filter((e) => e.scrollWidth > e.clientWidth + 1 && getComputedStyle(e).overflow !== "visible")
+      .map((e) => e.className || e.tagName),
     wide: document.documentElement.scrollWidth - document.documentElement.clientWidth,
     pwned: "pwned" in window,
   };
@@ -73,19 +80,24 @@ def made(name: str) -> Report:
 
 @pytest.mark.parametrize("width", [1300, 420])
 @pytest.mark.parametrize("name", INPUTS)
-def test_headline_bars_and_findings_are_above_the_fold(name: str, width: int, tmp_path: Path) -> None:
+def test_the_sentence_the_bar_and_what_to_do_are_there(name: str, width: int, tmp_path: Path) -> None:
     report = made(name)
     path = tmp_path / "page.html"
     path.write_text(pipeline.render(report, "html"), encoding="utf-8")
     page = chromium_page(path, width=width, height=FOLD, script=_SEEN)
     assert (page.console, page.page_errors, page.requests) == ([], [], [])
     seen = page.value
-    assert (seen["wide"], seen["pwned"]) == (0, False)
-    assert max(seen["bottoms"]) <= FOLD
-    assert min(seen["tops"]) >= 0
+    assert (seen["wide"], seen["pwned"], seen["cut"]) == (0, False, [])
     headline = report.headline
     assert headline is not None
+    assert headline.opening is not None
+    assert seen["sentence"] == [" ".join(escape_controls(headline.opening.sentence).split())]
     assert len(seen["big"]) == 1
+    sentence, big, bar, fix, names = seen["bottoms"]
+    if width == 1300:
+        assert max(found for found in (sentence, big, bar, fix, names) if found is not None) <= FOLD
+    else:
+        assert max(sentence, big) <= FOLD
     if headline.step is not None:
         assert sentence_span(headline.step.median_ns) in seen["big"][0]
     bars = headline.devices[:4]
@@ -95,15 +107,54 @@ def test_headline_bars_and_findings_are_above_the_fold(name: str, width: int, tm
         assert seen["parts"] == [
             [part.name, f"{percent(part.ns, of)} %", f"{part.ns:,} ns"] for part, of in zip(parts, whole, strict=True)
         ]
-    elif headline.top is not None:
+    elif headline.top is not None and seen["parts"]:
         assert seen["parts"][0][2] == f"{headline.top.names[0].ns:,} ns"
-    for number, (finding, card) in enumerate(zip(headline.findings, seen["cards"], strict=False), 1):
-        assert finding.rule in card
-        assert sentence_span(finding.saving_ns) in card
+    for whole_width, *widths in (*seen["bars"], *seen["levels"]):
+        assert sum(widths) <= whole_width + 0.1
+        assert sum(widths) >= whole_width - max(1, len(widths) * 0.5, 0.01 * whole_width)
+    for number, (finding, text) in enumerate(zip(headline.findings, seen["fixes"], strict=True), 1):
+        assert finding.rule in text
+        assert " ".join(escape_controls(finding.advice).split()) in " ".join(text.split())
         assert seen["links"][number - 1] == f"#findings-{number}"
         assert f'id="findings-{number}"' in page.html
     if headline.top is not None:
-        assert seen["cards"]
+        assert seen["names"]
+
+
+FIVE = {
+    "training": ("kineto/gpu.pt.trace.json",),
+    "nsys": ("nsys-sqlite/two-processes.sqlite",),
+    "two ranks": ("recorder-log/rank0.jsonl", "recorder-log/rank1.jsonl"),
+    "recorder": ("recorder-log/killed.jsonl",),
+    "inference": (),
+}
+
+
+def requests() -> list[dict[str, Any]]:
+    """Return a server that takes a request every 20 ms and answers it with ten kernels of 200 us."""
+    rows: list[dict[str, Any]] = []
+    for request in range(20):
+        start = request * 20_000_000
+        about = {"pid": 1, "tid": 1, "device": 0}
+        rows.append({"kind": "operator", "name": "forward", "ts_ns": start, "dur_ns": 4_000_000, "pid": 1, "tid": 1})
+        for number in range(10):
+            at, key = start + number * 300_000, request * 10 + number + 1
+            rows.append({"kind": "runtime", "name": "cudaLaunchKernel", "ts_ns": at, "dur_ns": 5000, "correlation": key}
+                        | {"pid": 1, "tid": 1})  # fmt: skip
+            rows.append({"kind": "kernel", "name": f"gemm_{number}", "ts_ns": at + 10_000, "dur_ns": 200_000}
+                        | about | {"stream": 7, "correlation": key})  # fmt: skip
+    return rows
+
+
+@pytest.mark.parametrize("name", FIVE)
+def test_on_a_screen_of_1300_x_800_the_answer_is_seen_at_once(name: str, tmp_path: Path) -> None:
+    trace = tracekit.read([sample(each) for each in FIVE[name]]) if FIVE[name] else trace_of(*requests())
+    path = tmp_path / "page.html"
+    path.write_text(pipeline.render(pipeline.report(trace), "html"), encoding="utf-8")
+    seen = chromium_page(path, width=1300, height=FOLD, script=_SEEN).value
+    sentence, _, bar, fix, names = seen["bottoms"]
+    assert None not in (sentence, bar, names)
+    assert max(found for found in (sentence, bar, fix, names) if found is not None) <= FOLD
 
 
 def test_the_page_has_the_headline_of_the_json(tmp_path: Path) -> None:

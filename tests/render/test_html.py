@@ -18,7 +18,7 @@ from typing import Any
 
 import jinja2
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from render.reports import HOSTILE, ledger, reports, sample
 from support import ROOT, TEMPLATES
@@ -28,7 +28,7 @@ from viewers import PageResult, chromium_page, one_browser
 from tracekit.errors import UsageError
 from tracekit.model.display import UNKNOWN, escape_controls, shown_name, typical_time_unit
 from tracekit.model.report import Bar, Column, Report, ReportTable, Section
-from tracekit.model.units import TIME_EXPONENT, Unit, percent, rounded, short_span
+from tracekit.model.units import TIME_EXPONENT, Unit, four_digits, percent, rounded, short_span
 from tracekit.render import RENDERERS
 from tracekit.render.base import RenderOptions
 from tracekit.render.page import batch_page, shell
@@ -72,6 +72,9 @@ class Page(HTMLParser):
         self.meta: dict[str, str] = {}
         self.text = ""
         self.tags: list[str] = []
+        self.left_out: list[list[int]] = []
+        """Of each table the places of the columns that need JavaScript."""
+        self._off = ""
         self._into: str | None = None
         self.feed(text)
         self.close()
@@ -82,11 +85,14 @@ class Page(HTMLParser):
         assert not any(name.startswith("on") for name in found), (tag, found)
         if tag == "table":
             self.tables.append([])
+            self.left_out.append([int(place) for place in self._off.split(",") if place])
+            self._off = ""
+        elif tag == "div" and (off := found.get("data-off")):
+            self._off = off
         elif tag == "tr":
             self.tables[-1].append([])
         elif tag in ("td", "th"):
-            hidden = "hidden" if "hidden" in found else None
-            self.tables[-1][-1].append(("", found.get("data-v"), found.get("title", hidden)))
+            self.tables[-1][-1].append(("", found.get("data-v"), found.get("title")))
             self._into = tag
         elif tag in ("script", "style"):
             self.scripts.append((found, "")) if tag == "script" else None
@@ -95,11 +101,11 @@ class Page(HTMLParser):
             self.meta[key] = found.get("content") or ""
 
     def handle_endtag(self, tag: str) -> None:
-        if tag == self._into:
+        if tag == self._into or (tag == "table" and self._into in ("td", "th")):
             self._into = None
 
     def handle_data(self, data: str) -> None:
-        if self._into in ("td", "th"):
+        if self._into in ("td", "th") and self.tables[-1]:
             text, *rest = self.tables[-1][-1][-1]
             self.tables[-1][-1][-1] = (text + data, *rest)  # type: ignore[assignment]
         if self._into == "script":
@@ -184,12 +190,14 @@ def test_every_cell_of_any_report_that_fits_on_paper_is_in_the_page_as_text(repo
     tables = [table for section in report.sections for table in section.tables]
     shown = page.tables[: len(tables)]
     assert len(shown) == len(tables)
-    for table, (heads, *rows) in zip(tables, shown, strict=True):
-        assert len(heads) == len(table.columns)
+    for table, (heads, *rows), left_out in zip(tables, shown, page.left_out, strict=False):
+        fitting = [place for place in range(len(table.columns)) if place not in left_out]
+        assert [title.split(" ")[0] for title, *_ in heads] == [
+            escape_controls(table.columns[place].title).split(" ")[0] for place in fitting
+        ]
         assert len(rows) == (len(table) if table.columns else 0)
         for wanted, row in zip(table.rows(), rows, strict=True):
-            fitting = [place for place, (*_, mark) in enumerate(heads) if mark != "hidden"]
-            for place, (cell, _, _) in zip(fitting, row, strict=True):
+            for place, (head, *_), (cell, *_) in zip(fitting, heads, row, strict=True):
                 column, value = table.columns[place], wanted[place]
                 if value is None:
                     assert cell == UNKNOWN
@@ -198,8 +206,7 @@ def test_every_cell_of_any_report_that_fits_on_paper_is_in_the_page_as_text(repo
                     is_name = column.name == "name" or column is first
                     assert cell == (shown_name(value) if value or is_name else "")
                 elif column.unit is Unit.NS:
-                    unit = heads[place][0].rsplit(" ", 1)[-1]
-                    assert Decimal(cell.replace(",", "")).scaleb(TIME_EXPONENT[unit]) == value
+                    assert cell.rstrip() == four_digits(value, head.rsplit(" ", 1)[-1])
                 elif column.unit in (Unit.COUNT, Unit.ID):
                     assert cell.replace(",", "") == str(value)
 
@@ -338,10 +345,10 @@ def test_inputs_beyond_the_most_are_cut_and_told() -> None:
     assert "the first 2,000 of 2,007 rows; tracekit inspect prints them all" in page.text
 
 
-def test_a_chosen_unit_shows_every_digit_and_an_unknown_one_is_refused() -> None:
+def test_a_chosen_unit_is_that_of_the_page_and_an_unknown_one_is_refused() -> None:
     section = Section("kernel", "Kernels", (a_table(4),))
-    text = [row[1][0] for row in Page(rendered(page_of(section), time_unit="s")).tables[0][1:]]
-    assert text == ["0.000000000", UNKNOWN, "0.000007400", "0.000010000"]
+    text = [row[1][0].rstrip() for row in Page(rendered(page_of(section), time_unit="s")).tables[0][1:]]
+    assert text == ["0", UNKNOWN, "0.000007400", "0.00001000"]
     with pytest.raises(UsageError, match="not a unit of time"):
         rendered(page_of(section), time_unit="h")
 
@@ -355,6 +362,21 @@ def test_shown_times_are_rounded_half_to_even_and_never_to_nothing(ns: int, unit
         assert text == ("<0.001" if ns > 0 else ">-0.001")
     else:
         assert Decimal(text.replace(",", "")) == right
+
+
+@given(ns=st.integers(-(1 << 63), (1 << 63) - 1), unit=st.sampled_from(["s", "ms", "us", "ns"]))
+@example(ns=9_999_500, unit="ms")
+@example(ns=99_995, unit="us")
+def test_times_in_tables_have_four_digits_half_to_even_and_all_before_the_point(ns: int, unit: str) -> None:
+    text = four_digits(ns, unit)
+    exact, shown = Decimal(ns).scaleb(-TIME_EXPONENT[unit]), Decimal(text.replace(",", ""))
+    digits = text.replace(",", "").lstrip("-0.").replace(".", "")
+    if abs(exact) >= 1000 or not ns:
+        assert shown == exact.quantize(Decimal(1), ROUND_HALF_EVEN)
+    elif shown != exact:
+        assert len(digits) == 4
+        assert abs(shown - exact) <= Decimal("0.5").scaleb(shown.as_tuple().exponent)
+    assert len(digits) <= 4 or "." not in text
 
 
 @given(part=st.integers(0, 1 << 62), rest=st.integers(0, 1 << 62))

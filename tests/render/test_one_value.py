@@ -56,7 +56,7 @@ def time_of(found: re.Match[str]) -> tuple[Decimal, Decimal]:
 def of_the_page(page: str) -> Iterator[tuple[Words, Shown]]:
     """Yield the parts of the bars of device time in the page, which has them to the ns."""
     for box in re.findall(r'<div class="share" role="group".*?</ul>', page, re.DOTALL):
-        title = unescape(re.search(r'<p class="of" title="[^"]*">(.*?): [^:<]*</p>', box)[1])
+        title = unescape(re.search(r'aria-label="(.*?): [^:"]*"', box)[1])
         whose, _, window = title.rpartition(", ")
         for name, ns in re.findall(r'data-part="(\w+)" data-ns="([\d,]+) ns"', box):
             if not name.startswith(("name", "others")):

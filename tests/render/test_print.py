@@ -37,7 +37,7 @@ LAID_OUT = """(() => {
       .filter((cell) => seen(cell) && cell.scrollWidth > cell.clientWidth + 1).map((cell) => cell.innerText),
     rows: tables.map((each) => rows(each).length),
     cells: tables.flatMap((each) => rows(each).map((row) => [...row.cells].filter(seen).length - heads(each).length)),
-    notes: [...document.querySelectorAll(".sheet .note")].filter(seen).map((each) => each.textContent),
+    notes: [...document.querySelectorAll(".sheet :is(.note, .more)")].filter(seen).map((each) => each.textContent),
     titles: tables.map((each) => heads(each).map((head) => head.textContent.trim().split(" ")[0])),
   };
 })()"""

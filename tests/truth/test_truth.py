@@ -34,6 +34,17 @@ def test_data_loading_is_named_and_its_savings_are_an_upper_bound(variant: str) 
     assert 0.98 <= outcome.shown / outcome.true <= 1.25
 
 
+@pytest.mark.parametrize("share", ["20%", "40%"])
+def test_the_savings_of_a_slow_kernel_are_those_of_the_simulation(share: str) -> None:
+    outcome = ill_case(f"a product at {share} of the peak", "kineto-api", 0)
+    assert outcome.place == 1
+    assert 0.99 <= outcome.shown / outcome.true <= 1.01
+
+
+def test_a_product_near_the_best_measured_is_healthy() -> None:
+    assert not healthy_case("training, a product at 88 % of the best measured", "kineto-sync", 0).alarms
+
+
 def test_a_healthy_training_run_has_no_findings() -> None:
     outcome = healthy_case("training", "kineto-sync", 0)
     assert not outcome.alarms

@@ -26,7 +26,7 @@ from tracekit.model.schema import KINDS
 from tracekit.model.trace import Trace
 from tracekit.pipeline import render, report_of, summary
 from tracekit.render.base import RenderOptions
-from tracekit.views import VIEWS, specs
+from tracekit.views import VIEWS, specs, work_columns
 from tracekit.views.base import View, ViewOptions
 
 EVERY = {name: pipeline.view_named(name) for name in (*VIEWS, *compat.VIEWS)}
@@ -163,14 +163,21 @@ EVERYTHING = (
 SOMETIMES = {spec.key for spec in (*specs.PLACED, *specs.THREADS, *specs.OWNER, *specs.DEVICE, specs.MEDIAN)}
 """Columns that tables have only where their rows would look alike."""
 BY_TIME = {"device_by_time", "device_self_by_time"}
+WORK = {spec.key for spec in work_columns.SHOWS}
 ELSEWHERE = {
-    "steps": {"said", "host_time"}, "distributed": {"group"}, "operator": {"flops", *BY_TIME},
+    "steps": {"said", "host_time"}, "distributed": {"group"}, "operator": {"known", *WORK, *BY_TIME}, "kernel": WORK,
+    "graphs": {
+        *("name", "source", "calls", "nodes", "device_events", "device_total", "device_ratio", "attributed"),
+        *("attributed_ratio", "how"),
+    },
     "modules": {"path", "allocated", "device_forward", "device_backward", "device_recompute", "device_ratio"},
     "model": {
         *("device_total", "device_avg", "device_ratio", "device_by_time", "device_events", "device_busy", "busy_ratio"),
     },
+    "metrics": {"precision", "time", "flops", "moved", "intensity", "rate", "peak_flops", "peak_bytes"},
     "user_defined": BY_TIME, "other": {"bytes"},
     "theano": {"function_ratio", "ops_ratio"}, "torch": {"flop_rate"},
+    **{name: {spec.key for spec in EVERY[name].shows} for name in ("efficiency", "gemm", "convolution", "attention")},
 }  # fmt: skip
 """Columns that no sample has, but the tests of the view do."""
 

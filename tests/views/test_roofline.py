@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -11,9 +12,10 @@ from support import read_sample
 
 from tracekit import pipeline
 from tracekit.model.report import Picture, Report
+from tracekit.views import VIEWS
 
 OPERATIONS = "smsp__sass_thread_inst_executed_op_{}_pred_on.sum"
-COUNTED = {
+COUNTED: dict[str, tuple[str, tuple[int | str, ...]]] = {
     "gpu__time_duration.sum": ("ns", (9_589_248, 10_848, 200_000)),
     "dram__bytes.sum": ("byte", (80_808_960, 1_310_720, 64_000_000)),
     OPERATIONS.format("fadd"): ("inst", (1_000, 2_000_000, 0)),
@@ -21,7 +23,7 @@ COUNTED = {
     OPERATIONS.format("ffma"): ("inst", (68_719_476_736, 3_000, 12_000_000)),
     "sm__throughput.avg.pct_of_peak_sustained_elapsed": ("%", (97, 10, 40)),
 }
-ROOFS = {
+ROOFS: dict[str, tuple[str, tuple[int | str, ...]]] = {
     "sm__sass_thread_inst_executed_op_ffma_pred_on.sum.peak_sustained": ("inst/cycle", (6144,) * 3),
     "sm__cycles_elapsed.avg.per_second": ("hz", (2_560_000_000,) * 3),
     "dram__bytes.sum.peak_sustained": ("byte/cycle", (48,) * 3),
@@ -32,7 +34,7 @@ HEAD = (
     "ID", "Process ID", "Process Name", "Host Name", "Kernel Name", "Context", "Stream", "Block Size", "Grid Size",
     "Device", "CC",
 )  # fmt: skip
-Metrics = dict[str, tuple[str, tuple[int, ...]]]
+Metrics = Mapping[str, tuple[str, tuple[int | str, ...]]]
 
 
 def report(folder: Path, metrics: Metrics) -> Report:
@@ -72,13 +74,23 @@ def test_flops_bytes_and_time_make_the_table_and_the_points(tmp_path: Path) -> N
     ]
     radii = [float(each.get("r", "0")) for each in tree.iter("circle")]
     assert radii == sorted(radii, reverse=True)
-    assert "roofs 31.46 TFLOP/s and 672.00 GB/s; peaks as ncu measured them" in made
+    assert "roofs 31.46 TFLOP/s and 672.00 GB/s; roofs as ncu gives them, at the clock of the launches" in made
     # The ridge is where both roofs meet, and no point is above them.
     (roof,) = (each.get("d", "") for each in tree.iter("path") if each.get("class") == "ax b")
     spots = [tuple(map(float, spot.split())) for spot in roof.removeprefix("M").split("L")]
     assert spots[1][1] == spots[2][1] < spots[0][1]
     tops = {each.get("cx"): float(each.get("cy", "0")) for each in tree.iter("circle")}
     assert all(y >= spots[1][1] for y in tops.values())
+
+
+def test_each_precision_is_a_row_and_all_columns_are_declared(tmp_path: Path) -> None:
+    doubles = {name.replace("_op_f", "_op_d"): values for name, values in (COUNTED | ROOFS).items()}
+    found = report(tmp_path, COUNTED | ROOFS | doubles)
+    (table,) = (each for each in found.section("metrics").tables if each.name == "roofline")
+    assert list(table.column("precision").values) == ["FP32", "FP64"] * 3
+    declared = {(spec.key, spec.unit) for spec in VIEWS["metrics"].shows}
+    assert {(column.name, column.unit) for column in table.columns} <= declared
+    assert "gemm(float *) · FP64: 1,701 FLOP/byte" in picture_of(found)[1]
 
 
 def test_rates_by_cycle_are_flops_too(tmp_path: Path) -> None:
@@ -94,8 +106,22 @@ def test_rates_by_cycle_are_flops_too(tmp_path: Path) -> None:
     found = report(tmp_path, rates)
     (table,) = (each for each in found.section("metrics").tables if each.name == "roofline")
     assert table.column("rate").values == [111e9, 221e9, 331e9]
-    assert "the metrics have no roofs" in picture_of(found)[1]
+    assert "the roofs are not known" in picture_of(found)[1]
     assert "peak_flops" not in table.column_names()
+
+
+def test_roofs_that_ncu_did_not_record_are_those_of_the_data_sheet(tmp_path: Path) -> None:
+    attributes: dict[str, tuple[str, tuple[int | str, ...]]] = {
+        "device__attribute_display_name": ("", ("NVIDIA H100 80GB HBM3",) * 3),
+        "device__attribute_multiprocessor_count": ("", ("132",) * 3),
+    }
+    found = report(tmp_path, COUNTED | attributes)
+    (table,) = (each for each in found.section("metrics").tables if each.name == "roofline")
+    assert set(table.column("peak_flops").values) == {66.9e12}
+    assert set(table.column("peak_bytes").values) == {3350e9}
+    assert "roofs of the data sheet of NVIDIA H100 80GB HBM3" in picture_of(found)[1]
+    other = {name: (unit, ("Some GPU",) * 3) for name, (unit, _) in attributes.items() if "name" in name}
+    assert "the roofs are not known" in picture_of(report(tmp_path, COUNTED | other))[1]
 
 
 @pytest.mark.parametrize(

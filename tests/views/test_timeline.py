@@ -403,6 +403,32 @@ def test_lanes_are_grouped_by_input_rank_and_process_where_there_are_several() -
     assert groups(kernel, {"pid": 5}) == ["GPU 0", "process 5 python"]
 
 
+@pytest.mark.parametrize(
+    ("ranks", "expected"),
+    [
+        ([0, 1, 10, 11, 2], [0, 1, 2, 10, 11]),  # as a shell lists rank*.json
+        ([10, 2], [2, 10]),
+        ([3, None, 1], [1, 3, None]),
+    ],
+)
+def test_lanes_of_ranks_are_in_the_order_of_their_numbers(ranks: list[int | None], expected: list[int | None]) -> None:
+    rows = [{"dur_ns": 9, "device": 0, "rank": rank, "source": i} for i, rank in enumerate(ranks)]
+    found = figure(view(trace(*rows, run=runs(len(ranks)))))
+    words = ["no rank named" if rank is None else f"rank {rank}" for rank in expected]
+    assert len(found.lanes) == len(ranks)
+    assert [word in lane.group.split(" · ") for word, lane in zip(words, found.lanes, strict=True)] == [True] * len(
+        words
+    )
+
+
+def test_inputs_of_several_ranks_each_stay_together() -> None:
+    places = [(0, 4), (0, 12), (1, 0), (1, 5)]
+    rows = [{"dur_ns": 9, "device": 0, "rank": rank, "source": source} for source, rank in places]
+    found = figure(view(trace(*rows, run=runs(2))))
+    words = [" ".join(lane.group.split(" · ")) for lane in found.lanes]
+    assert [word.rpartition("rank ")[2].split()[0] for word in words] == ["0", "5", "4", "12"]
+
+
 def test_inputs_without_a_common_clock_begin_at_zero_each() -> None:
     rows = (
         {"ts_ns": 1 << 60, "dur_ns": 10, "device": 0},

@@ -52,6 +52,9 @@ def compare(
     same_within: Annotated[
         str, typer.Option(metavar="P%", help='The verdict is "same" if the whole interval is within this.')
     ] = "3%",
+    by: Annotated[
+        str, typer.Option("--by", metavar="module|operator", help="Divide the change of the device time by these.")
+    ] = "",
     one_run: Annotated[bool, typer.Option("--one-run", help="Read a folder as one run, not as repeats.")] = False,
     format_: Annotated[
         str,
@@ -98,6 +101,7 @@ def compare(
             format=reader,
             one_run=one_run,
             partial=True,
+            by=by,
             progress=update,
         )
     if top is None:

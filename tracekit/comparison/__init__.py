@@ -31,6 +31,7 @@ from tracekit.comparison._own_runs import without_own_runs
 from tracekit.comparison._profile import Profile
 from tracekit.comparison._report import Comparison, report_of
 from tracekit.comparison._rules import MET, VIOLATED, CheckedRule, GateRule, check, parse_rule
+from tracekit.comparison._tree_parts import BY, TreeChange, TreeParts, TreeRow, tree_parts
 from tracekit.errors import Option, UsageError, sentence
 from tracekit.model.schema import Kind
 from tracekit.model.units import format_span
@@ -53,6 +54,9 @@ __all__ = [
     "GateRule",
     "History",
     "NameGroup",
+    "TreeChange",
+    "TreeParts",
+    "TreeRow",
     "VerdictLimits",
     "change_points",
     "compare",
@@ -71,6 +75,7 @@ def compare(
     format: str = "",
     one_run: bool = False,
     partial: bool = False,
+    by: str = "",
     progress: Callable[[float], None] | None = None,
 ) -> Comparison:
     """Return the comparison of two sides, each named as on the command line of `tracekit compare`.
@@ -78,10 +83,15 @@ def compare(
     rules: gates, as texts or parsed. history: the base is a series in order of time, searched for change points; only
     its runs after the last change point are compared. Without `new` the result is the history alone.
     partial: name the runs that cannot be read in the result; without it, the first one raises.
+    by: "module" or "operator": the change of the device time by these as well, in parts that add up.
     Raises: TracekitError.
     """
     words = [[side] if isinstance(side, str) else list(side) for side in (base, new)]
     parsed = [parse_rule(rule) if isinstance(rule, str) else rule for rule in rules]
+    if by and by not in BY:
+        raise UsageError(
+            sentence(Option("by", takes=by), " is no way to divide a change"), hint=f"one of: {', '.join(BY)}"
+        )
     if not words[1] and not history:
         raise UsageError("NEW is missing", hint="tracekit compare BASE NEW")
     if not words[1] and parsed:
@@ -103,7 +113,7 @@ def compare(
             if progress is not None:
                 progress((before + share * count) / total)
 
-        options = LoadOptions(format, one_run, partial, side_progress)
+        options = LoadOptions(format, one_run, partial, side_progress, tree=bool(by))
         loaded = load(runs, options) if runs else LoadedRuns([], [], [])
         sides.append(replace(loaded, notes=[*notes, *loaded.notes]))
         done += len(runs)
@@ -122,6 +132,8 @@ def compare(
         said = [f"left out: {text}" for text in left_out]
         return Comparison(None, (), None, (), trend, (*said, *whole[0].notes), names=names, failures=failures)
     found = _compared(whole, parsed, limits or VerdictLimits(), trend)
+    if by and found.sides is not None:
+        found = replace(found, tree=tree_parts(found.sides, by))
     return replace(found, names=names, failures=failures, left_out=tuple(left_out))
 
 

@@ -19,6 +19,7 @@ from pathlib import Path
 
 from tracekit import archive, pipeline
 from tracekit.archive import Entry
+from tracekit.comparison import _tree
 from tracekit.comparison._profile import COLUMNS, Profile, profile_of
 from tracekit.errors import AllInputsError, Failure, InputError, TracekitError, UsageError
 from tracekit.inputs import InputOptions, expand
@@ -28,12 +29,16 @@ _PORT = re.compile(r"\d+(/|$)")
 
 @dataclass(frozen=True, slots=True)
 class LoadOptions:
-    """Reading options. format: a reader's name, "" for a guess. partial: name bad runs in the result, or else raise."""
+    """Reading options. format: a reader's name, "" for a guess. partial: name bad runs in the result, or else raise.
+
+    tree: read what the change by module and operator needs.
+    """
 
     format: str = ""
     one_run: bool = False
     partial: bool = False
     progress: Callable[[float], None] | None = None
+    tree: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -223,8 +228,10 @@ def load(runs: Sequence[RunInput], options: LoadOptions) -> LoadedRuns:
 
 
 def _profile(run: RunInput, options: LoadOptions) -> Profile:
-    trace = pipeline.read(list(run.inputs), InputOptions(format=options.format, columns=COLUMNS))
-    return profile_of(trace, run.label)
+    reading = InputOptions(format=options.format, columns=COLUMNS)
+    if options.tree:
+        reading = replace(reading, columns=COLUMNS | _tree.COLUMNS)
+    return profile_of(pipeline.read(list(run.inputs), reading), run.label, tree=options.tree)
 
 
 def _are_ranks(profiles: Sequence[Profile]) -> bool:

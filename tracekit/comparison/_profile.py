@@ -16,6 +16,7 @@ from tracekit.comparison._cut_inputs import where_cut
 from tracekit.comparison._device_work import NO_NAME, DeviceWork, find_work
 from tracekit.comparison._signatures import Signature, signatures
 from tracekit.comparison._totals import device_totals, rows_of_totals, totals_by_section
+from tracekit.comparison._tree import TreeWork, tree_work
 from tracekit.index.host_tree import call_paths
 from tracekit.index.trace_index import index_of
 from tracekit.model.arrow import F64, I64, Mask, take
@@ -60,6 +61,7 @@ class Profile:
     total by ("api", name).
     whole_busy: ns, union by device; None without device work.
     totals: (section, name) -> amount, from tables that the profiler summed. peak: most bytes of memory held at once.
+    tree: device work by module, operator and shapes; None unless it was asked for.
     """
 
     label: str
@@ -89,10 +91,11 @@ class Profile:
     peak: int | None
     signatures: Mapping[Key, Signature]
     sequences: tuple[tuple[Key, ...], ...]
+    tree: TreeWork | None = None
 
 
-def profile_of(trace: Trace, label: str) -> Profile:
-    """Return the profile of a run. The trace needs COLUMNS. Raises: TracekitError."""
+def profile_of(trace: Trace, label: str, *, tree: bool = False) -> Profile:
+    """Return the profile of a run. The trace needs COLUMNS. tree: with `Profile.tree`. Raises: TracekitError."""
     steps = step_times(index_of(trace))
     work = find_work(trace, steps)
     totals = rows_of_totals(trace)
@@ -136,6 +139,7 @@ def profile_of(trace: Trace, label: str) -> Profile:
         peak=_peak(trace),
         signatures=signatures(trace, work),
         sequences=work.sequences(),
+        tree=tree_work(trace, work) if tree else None,
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import accumulate
 
 from tracekit._version import __version__
 from tracekit.comparison._amount import Amount
@@ -25,6 +26,7 @@ from tracekit.comparison._parts import (
 )
 from tracekit.comparison._profile import Profile
 from tracekit.comparison._rules import CheckedRule, describe, describe_single, percent
+from tracekit.comparison._tree_parts import PARTS, TreeChange, TreeRow
 from tracekit.errors import Failure
 from tracekit.model.change import Waterfall
 from tracekit.model.report import Cell, Column, Report, ReportTable, Section, without_shares
@@ -61,6 +63,8 @@ class Comparison:
     """A sentence for each run that lacks a kind of rows that its siblings have. It is in no figure."""
     undecided: str = ""
     """Why there is no verdict, if a side was cut or lacks its kernels."""
+    tree: TreeChange | None = None
+    """The change by module or operator, if it was asked for."""
 
     @property
     def incomplete(self) -> tuple[str, ...]:
@@ -142,6 +146,8 @@ def _sections(comparison: Comparison, sides: Sides, top: int) -> list[Section]:
     out.append(_metrics(comparison))
     if sides.by_step and any(run.steady for run in (*sides.base, *sides.new)):
         out.append(_step_section(sides, top))
+    if comparison.tree is not None:
+        out.append(_tree_section(comparison.tree, top, per))
     if sides.groups:
         out.append(_device_section(comparison, sides, top, per))
     for kind in _HOST_WORDS:
@@ -348,6 +354,60 @@ def _device_section(comparison: Comparison, sides: Sides, top: int, per: str) ->
         notes.append(f"intervals of names: all {len(large)} together are as sure as one; names below 1 % have none")
     title = "Device time by name"
     return Section("compare", title, (ReportTable("device_parts", title, columns),), notes=tuple(notes))
+
+
+_PART_TITLES = {
+    "only_here": ("Only here", "operators that only one side has"),
+    "more_calls": ("More calls", "more or fewer calls, at the base's time per call"),
+    "other_shapes": ("Other shapes", "calls with shapes that only one side has"),
+    "other_kernel": ("Other kernel", "the same calls, computed by other kernels"),
+    "other_floor": ("Other floor", "the same calls, with another least time (datatype or device)"),
+    "efficiency": ("Efficiency", "the same work, farther from or nearer to its least time"),
+    "not_known": ("Not known", "the same calls and kernels, of which no least time is known"),
+}
+
+
+def _tree_section(tree: TreeChange, top: int, per: str) -> Section:
+    title = f"Change by {tree.by}"
+    if tree.parts is None:
+        return Section("compare", title, notes=(f"no change by {tree.by}: {tree.why}",))
+    whole = tree.parts
+    rows = list(whole.rows)
+    if top and len(rows) > top:
+        rest = rows[top:]
+        sums = tuple(sum(row.parts[number] for row in rest) for number in range(len(PARTS)))
+        label = f"({len(rest):,} more {tree.by}s)"
+        rows = [*rows[:top], TreeRow(label, sum(r.base for r in rest), sum(r.new for r in rest), sums)]
+    columns = (
+        Column("name", tree.by.capitalize(), Unit.TEXT, [row.label for row in rows], 0),
+        Column("base", "Base", Unit.NS, [row.base for row in rows], 0),
+        Column("new", "New", Unit.NS, [row.new for row in rows], 0),
+        Column("difference", "Difference", Unit.NS, [row.difference for row in rows], 0),
+        *(
+            Column(part, _PART_TITLES[part][0], Unit.NS, [row.parts[number] for row in rows], 1)
+            for number, part in enumerate(PARTS)
+        ),
+    )
+    shown = [(part, ns) for part, ns in zip(PARTS, whole.parts, strict=True)]
+    change = whole.new - whole.base
+    waterfall = (
+        Column("part", "Part", Unit.TEXT, ["base", *(_PART_TITLES[part][0].lower() for part, _ in shown), "new"], 0),
+        Column("difference", "Difference", Unit.NS, [None, *(ns for _, ns in shown), None], 0),
+        Column("total", "Total", Unit.NS, [*accumulate((whole.base, *whole.parts)), whole.new], 0),
+        Column(
+            "share", "Of the change", Unit.RATIO, [None, *(ns / change if change else None for _, ns in shown), None], 1
+        ),
+        Column("meaning", "Meaning", Unit.TEXT, [None, *(_PART_TITLES[part][1] for part, _ in shown), None], 2),
+    )
+    words = f"device time of {per} by {tree.by}"
+    notes = [_adds_up(words, ChangeParts((), whole.base, whole.new))]
+    if tree.by == "module" and not whole.aligned:
+        notes.append("not all runs name modules: ranges of the program stand for them")
+    tables = (
+        ReportTable("change_parts", "What changed", waterfall),
+        ReportTable(f"{tree.by}_change", title, columns),
+    )
+    return Section("compare", title, tables, notes=tuple(notes))
 
 
 def _is_large(part: ChangePart, whole: ChangeParts) -> bool:

@@ -113,12 +113,25 @@ def find(index: TraceIndex, rows: Rows) -> EventLanes:
     ]
     hosts = host_labels(index, {place.source for place in places})
     number = {host: i for i, host in enumerate(dict.fromkeys(hosts.values()))}
-    order = sorted(range(len(places)), key=lambda i: (number[hosts[places[i].source]], places[i].order()))
+    turn = _turns(places)
+    order = sorted(
+        range(len(places)),
+        key=lambda i: (number[hosts[places[i].source]], turn[places[i].source], places[i].order()),
+    )
     rank_of = np.empty(len(places), np.int64)
     rank_of[order] = np.arange(len(places))
     places = [places[i] for i in order]
     own = [hosts[place.source] for place in places]
     return EventLanes(rank_of[codes], places, _labels(index.run, places), _group_labels(index, places), own)
+
+
+def _turns(places: Iterable[LanePlace]) -> dict[int, tuple[object, ...]]:
+    """Return the sort key of each input: its first rank by number, whatever the order of the files."""
+    turns: dict[int, tuple[object, ...]] = {}
+    for place in places:
+        turn = (*_last(place.rank), place.source)
+        turns[place.source] = min(turns.get(place.source, turn), turn)
+    return turns
 
 
 def host_labels(index: TraceIndex, sources: Iterable[int]) -> dict[int, str]:

@@ -6,7 +6,8 @@ Python's ids of calls; where a row has none, by time. An input without them has 
 by time. Calls of one path are one entry of the tree.
 
 A device event belongs to the innermost module in which its launch began. Work of a backward node belongs to the
-module of the node's forward operator (`index.autograd`). A forward pass that runs again for a checkpoint is on the
+module of the node's forward operator (`index.autograd`), and work of a CUDA or HIP graph to the module in which it was
+captured (`index.graphs`). A forward pass that runs again for a checkpoint is on the
 thread of autograd, outside of the modules around it: its instances are those of the first pass, so it joins them.
 """
 
@@ -20,6 +21,8 @@ import numpy as np
 from tracekit.analysis.nesting import innermost, nest
 from tracekit.index import host_tree as _host
 from tracekit.index.autograd import ARGS_OF as _ARGS_OF
+from tracekit.index.graphs import ARGS_OF as _GRAPH_ARGS
+from tracekit.index.graphs import graph_work
 from tracekit.index.host_tree import HostTree
 from tracekit.index.trace_index import TraceIndex, join
 from tracekit.index.training_phases import (
@@ -40,7 +43,7 @@ from tracekit.model.schema import Kind
 __all__ = ["ARGS_OF", "COLUMNS", "NO_LAUNCH", "NO_PHASE", "RANGES", "ModuleTree", "module_tree"]
 
 COLUMNS = _PHASES
-ARGS_OF = _ARGS_OF | {Kind.PYTHON_OP}
+ARGS_OF = _ARGS_OF | _GRAPH_ARGS | {Kind.PYTHON_OP}
 RANGES = frozenset({Kind.USER_RANGE, Kind.USER_RANGE_NATIVE, Kind.FORWARD})
 """Kinds of ranges that stand for modules in an input without them."""
 NO_PHASE, NO_LAUNCH = 6, 7
@@ -137,6 +140,7 @@ def module_tree(index: TraceIndex) -> ModuleTree | None:
     on = np.flatnonzero(calls.lanes >= 0)
     open_calls = calls.lanes[on], starts[on], ends[on]
     of_work, phase = _of_work(index, host, open_calls, module[on], calls.phase[on])
+    _captured(index, host, open_calls, module[on], (of_work, phase))
     return ModuleTree(
         host,
         parents,
@@ -374,3 +378,19 @@ def _of_work(
     phase[linked] = np.where(in_module, FORWARD, phase[linked])
     of_work[linked] = np.where(np.isin(found, (OPTIMIZER, OTHER_NAMED)) & ~in_node, -1, of_work[linked])
     return of_work, phase
+
+
+def _captured(
+    index: TraceIndex, host: HostTree, calls: tuple[I64, I64, I64], module: I64, found: tuple[I64, I64]
+) -> None:
+    """Give the work of graphs to the modules in which it was captured."""
+    graphs = graph_work(index)
+    if graphs is None:
+        return
+    of_work, phase = found
+    at = np.flatnonzero(graphs.call >= 0)
+    call = graphs.call[at]
+    inside = np.append(module, -1)[innermost(*calls, host.lanes[call], host.starts[call])]
+    at, inside = at[inside >= 0], inside[inside >= 0]
+    of_work[at] = inside
+    phase[at] = np.where(np.isin(phase[at], (NO_PHASE, OTHER_NAMED)), FORWARD, phase[at])

@@ -20,9 +20,10 @@ import numpy as np
 
 from tracekit.analysis.efficiency.datatypes import names_a_datatype
 from tracekit.analysis.efficiency.devices import RatedDevice
-from tracekit.analysis.efficiency.floors import Reach, reach
+from tracekit.analysis.efficiency.floors import ABOVE, FAR, Limit, Reach, reach
 from tracekit.analysis.efficiency.formulas import DEFINED, NO_DATATYPE, NO_FORMULA, NO_SHAPES, Work, has_formula, work
 from tracekit.analysis.efficiency.operands import OperatorCall
+from tracekit.index import host_tree
 from tracekit.index.device_peaks import device_of
 from tracekit.index.host_tree import HostTree, host
 from tracekit.index.kernel_classes import communicates
@@ -32,13 +33,14 @@ from tracekit.model.args import items_of
 from tracekit.model.arrow import F64, I64, Mask, pc
 from tracekit.model.schema import Kind
 
-__all__ = ["COLUMNS", "COMMUNICATION", "KINDS", "LINK", "UnitGroup", "WorkUnits", "work_units"]
+__all__ = ["COLUMNS", "COMMUNICATION", "KINDS", "LIMITS", "LINK", "UnitGroup", "WorkUnits", "work_units"]
 
 KINDS = frozenset({Kind.OPERATOR, Kind.PYTHON_OP})
 """The kinds of rows whose args have the shapes."""
 COLUMNS = frozenset({"name", "args", "device", "copy_kind"})
 """Columns of EVENTS beside those of the host tree."""
 
+LIMITS = tuple(Limit)
 LINK = "a copy over a link, whose rate is not in the trace"
 COMMUNICATION = "communication"
 NO_OPERATOR = "launched by no operator"
@@ -80,7 +82,8 @@ class WorkUnits:
 
     place: shape (u,), places in the host tree. ns: device time. group: shape (u,), counting into `groups`. main: the
     row of EVENTS of the longest kernel. flops, nbytes: 0 where unknown; known: whether the work is known.
-    floor_ns: nan where unknown. quicker: units that took less than their floor.
+    floor_ns: nan where unknown. quicker: units that took less than their floor. limit: what limits each, counting into
+    LIMITS.
     of_work: shape (m,), the unit of each device event, -1 for none. reason: shape (m,), counting into `reasons`: why
     the work of an event is unknown, -1 where it is known.
     """
@@ -95,6 +98,7 @@ class WorkUnits:
     known: Mask
     floor_ns: F64
     quicker: Mask
+    limit: I64
     groups: list[UnitGroup]
     of_work: I64
     reason: I64
@@ -113,7 +117,10 @@ class WorkUnits:
 def work_units(index: TraceIndex) -> WorkUnits | None:
     """Return the work units; None where the trace has no shapes, or no device work with operators."""
     events = index.events
-    if not set(COLUMNS) <= set(events.schema.names) or events.column("args").null_count == events.num_rows:
+    if (
+        not set(events.schema.names) >= COLUMNS | host_tree.COLUMNS
+        or events.column("args").null_count == events.num_rows
+    ):
         return None
     tree = host(index)
     if not tree.work.size or not tree.rows.size:
@@ -267,12 +274,23 @@ def _assembled(
         [np.nan if each.reach.floor_ns is None else each.reach.floor_ns / each.calls for each in groups], np.float64
     )
     floor_ns = floor[group]
-    quicker = np.nan_to_num(floor_ns, nan=-1.0) > 1.02 * ns
+    quicker = np.nan_to_num(floor_ns, nan=-1.0) > ABOVE * ns
     reason, reasons = _reasons(index, tree, of_work, code_of_place, works, group, groups)
     return WorkUnits(
-        tree, place, ns, group, main, flops[group], moved[group], known[group], floor_ns, quicker, groups, of_work,
+        tree, place, ns, group, main, flops[group], moved[group], known[group], floor_ns, quicker,
+        _limits(groups, group, ns, floor_ns, quicker), groups, of_work,
         reason, reasons,
     )  # fmt: skip
+
+
+def _limits(groups: Sequence[UnitGroup], group: I64, ns: I64, floor_ns: F64, quicker: Mask) -> I64:
+    """Return the limit of each unit: calls of one group may take very different times."""
+    side = np.array([LIMITS.index(each.reach.side) for each in groups], np.int64)[group]
+    compute = np.array([(each.reach.compute_ns or 0.0) / each.calls for each in groups], np.float64)[group]
+    found = np.where(floor_ns < FAR * ns, LIMITS.index(Limit.FAR), side)
+    found = np.where(side == LIMITS.index(Limit.UNKNOWN), side, found)
+    above = np.where(compute > ABOVE * ns, LIMITS.index(Limit.LESS_WORK), LIMITS.index(Limit.CACHE))
+    return np.where(quicker, above, found)
 
 
 def _main_kernels(index: TraceIndex, tree: HostTree, inside: I64, unit: I64, count: int) -> I64:

@@ -21,6 +21,8 @@ __all__ = [
     "format_rate",
     "format_ratio",
     "format_span",
+    "four_digits",
+    "four_digits_of",
     "percent",
     "rounded",
     "sentence_span",
@@ -135,6 +137,42 @@ def format_ns(ns: int, unit: str, *, grouped: bool = True) -> str:
     whole, fraction = divmod(rest, 10**exponent)
     head = f"{whole:,}" if grouped else str(whole)
     return f"{sign}{head}.{fraction:0{exponent}d}" if exponent else f"{sign}{head}"
+
+
+def four_digits(ns: int, unit: str) -> str:
+    """Return ns in a unit with four significant digits, half to even. Whole digits stay, and none is below one ns.
+
+    >>> [four_digits(ns, "us") for ns in (1234567890, 3050499, 12, 0)]
+    ['1,234,568', '3,050', '0.012', '0']
+    """
+    size = abs(ns)
+    if not size:
+        return "0"
+    exponent = TIME_EXPONENT[unit]
+    decimals = min(max(exponent + 4 - len(str(size)), 0), exponent)
+    digits, rest = divmod(size, step := 10 ** (exponent - decimals))
+    digits += 2 * rest > step or (2 * rest == step and digits % 2)
+    if rest and decimals and len(str(digits)) > 4:  # 9.9996 is 10.00
+        digits, decimals = digits // 10, decimals - 1
+    whole, fraction = divmod(digits, 10**decimals)
+    return f"{'-' if ns < 0 else ''}{whole:,}" + (f".{fraction:0{decimals}d}" if decimals else "")
+
+
+def four_digits_of(value: float) -> str:
+    """Return a number with four significant digits where it has more, half to even. Whole digits stay.
+
+    >>> [four_digits_of(value) for value in (1234.5678, 66.6, 1.0625, 0.00001234567, 12345678)]
+    ['1,235', '66.6', '1.062', '1.235e-05', '12,345,678']
+    """
+    text = f"{value:,}".removesuffix(".0")
+    size = abs(value)
+    if isinstance(value, int) or not 0 < size < 1e15 or float(value).is_integer():
+        return text
+    exponent = int(f"{size:e}".partition("e")[2])
+    short = f"{value:.3e}" if exponent < -4 else f"{value:,.{max(3 - exponent, 0)}f}"
+    number, mark, power = short.partition("e")
+    short = (number.rstrip("0").rstrip(".") if "." in number else number) + mark + power
+    return min(text, short, key=len)
 
 
 def best_time_unit(largest_ns: int) -> str:

@@ -34,6 +34,7 @@ from tracekit.views import named
 from tracekit.views.device.breakdown import DeviceParts, Parts, device_parts
 from tracekit.views.ranks import distributed, ranks
 from tracekit.views.tables import operator, overview
+from tracekit.views.work_columns import WorkSums, added_up, kernel_work
 
 # Tallies of many inputs, added up as they come, in bounded memory.
 
@@ -114,6 +115,7 @@ class _Operators:
     sums: _Sums = field(default_factory=lambda: _Sums(9))
     work: int = 0
     whole: list[operator.OperatorFigures] = field(default_factory=list)
+    figures_of_work: list[WorkSums] = field(default_factory=list)
 
     def add(self, share: OperatorShare) -> None:
         of = share.figures
@@ -129,6 +131,8 @@ class _Operators:
         self.sums.add([of.names], known, ranges.own, ranges.device_own, *stated, heard, *estimates)
         small = replace(ranges, known=[], own=[], device_own=[], heard=[])
         self.whole.append(replace(of, names=[], flops=None, ranges=small))
+        if of.work is not None:
+            self.figures_of_work.append(of.work)
 
     def figures(self) -> operator.OperatorFigures:
         every = [each.ranges for each in self.whole]
@@ -153,7 +157,8 @@ class _Operators:
         stated = self.sums.column(3)
         flops: list[Cell] = [ns if n else None for n, ns in zip(stated, self.sums.column(4), strict=True)]
         names = [name for (name,) in self.sums.of]
-        return operator.OperatorFigures(names, [], ranges, flops if any(stated) else None)
+        work = added_up(self.figures_of_work)
+        return operator.OperatorFigures(names, [], ranges, flops if any(stated) else None, work)
 
     def _by_time(self, every: Sequence[operator.RangeFigures]) -> operator.FiguresByTime | None:
         timed = [each.by_time for each in every if each.by_time is not None]
@@ -279,6 +284,7 @@ class Merged:
         index.give(overview.figures, kinds_found)
         if self._operators.whole:
             index.give(operator.figures, self._operators.figures())
+        index.give(kernel_work, added_up(share.kernel_work for share in shares if share.kernel_work is not None))
         untimed = sum(share.untimed_work for share in shares)
         negative = sum(share.negative_work for share in shares)
         _give_devices(index, shares, untimed, negative)

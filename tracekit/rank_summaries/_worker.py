@@ -38,6 +38,7 @@ from tracekit.views.device.breakdown import Parts, device_parts
 from tracekit.views.named import FiguresKey
 from tracekit.views.ranks import distributed, ranks
 from tracekit.views.tables import operator, overview
+from tracekit.views.work_columns import WorkSums, kernel_work
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +120,7 @@ class RankSummary:
     owner_row: for each owner, the `event_id` of one of these rows. busy: device time in each step. extents: of each
     step, how long after its host range it begins, its duration, and whether it is that of the device. devices: the
     parts of each device, of its span and its steps. loads, communication: those of the input alone. collectives:
-    of kernels, of ranges of kind communication, of all ranges.
+    of kernels, of ranges of kind communication, of all ranges. kernel_work: None without shapes.
     """
 
     run: Run
@@ -139,6 +140,7 @@ class RankSummary:
     candidates: Candidates
     communication: distributed.RankFigures
     collectives: tuple[CollectiveShare | None, ...]
+    kernel_work: WorkSums | None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -269,6 +271,7 @@ def _share(task: RankTask) -> RankSummary:
         matched_collectives.candidates(index, owners),
         replace(distributed.figures(index), each=None),
         tuple(_collectives(index, rows) for rows in distributed.kinds_of_rows(index)),
+        kernel_work(index),
     )
 
 

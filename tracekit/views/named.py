@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 
 from tracekit.analysis.statistics import Grouped
@@ -15,7 +15,16 @@ from tracekit.views import specs, tabulate, totals
 from tracekit.views.base import View, ViewColumn, ViewOptions
 from tracekit.views.quantities import named
 
-__all__ = ["FiguresKey", "NamedFigures", "NamedTable", "figures", "from_totals", "thread_columns", "thread_keys"]
+__all__ = [
+    "FiguresKey",
+    "FurtherColumns",
+    "NamedFigures",
+    "NamedTable",
+    "figures",
+    "from_totals",
+    "thread_columns",
+    "thread_keys",
+]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -45,13 +54,27 @@ def figures(index: TraceIndex, kinds: frozenset[Kind], *, by_kind: bool, percent
 
 
 @dataclass(frozen=True, slots=True)
+class FurtherColumns:
+    """Columns of a table by name that are no statistics of durations. make: the columns for rows of these names.
+
+    columns, args_of: what `make` reads, as in `View`; it makes no columns where the trace was read without them.
+    """
+
+    shows: tuple[ViewColumn, ...]
+    make: Callable[[TraceIndex, Sequence[Cell]], list[Column]]
+    columns: frozenset[str]
+    args_of: frozenset[Kind]
+
+
+@dataclass(frozen=True, slots=True)
 class NamedTable:
     """A table of durations by name, declared: `view` makes the view of it, `compute` its section.
 
     name, title: of the view. what: one of the rows in words, such as "kernel". kinds, columns: of EVENTS. show_kind:
     rows of one name and several kinds stay apart, and the kind is a column; by threads where the user asks for them.
     statistics: the columns of figures, in their order; those of a profiler's own sums (TOTALS) are among them.
-    more: columns that only other tables of the view have.
+    more: columns that only other tables of the view have. further: columns after the statistics, with the function
+    that makes them for rows of some names, and the columns of EVENTS and kinds of rows' args that it reads.
     """
 
     name: str
@@ -62,18 +85,23 @@ class NamedTable:
     show_kind: bool = False
     statistics: tuple[specs.Statistic, ...] = specs.STATISTICS
     more: tuple[ViewColumn, ...] = ()
+    further: FurtherColumns | None = None
 
     @property
     def shows(self) -> tuple[ViewColumn, ...]:
         """Return the columns that the table can have."""
         kind, threads = ((specs.KIND,), specs.THREADS) if self.show_kind else ((), ())
-        return (specs.NAME, *kind, *self.statistics, specs.MEDIAN, *self.more, *threads, *specs.PLACED)
+        further = self.further.shows if self.further else ()
+        return (specs.NAME, *kind, *self.statistics, specs.MEDIAN, *self.more, *further, *threads, *specs.PLACED)
 
     def view(self) -> View:
         """Return the view that shows this table alone."""
         keys = ("name", "kind") if self.show_kind else ("name",)
         define = named(self.kinds, self.what, keys, self.statistics)
-        return View(self.name, self.title, self.columns, self.kinds, self.compute, define, self.shows)
+        if self.further is None:
+            return View(self.name, self.title, self.columns, self.kinds, self.compute, define, self.shows)
+        columns, args_of = self.columns | self.further.columns, self.further.args_of
+        return View(self.name, self.title, columns, self.kinds, self.compute, define, self.shows, args_of=args_of)
 
     @property
     def key(self) -> FiguresKey:
@@ -122,6 +150,8 @@ class NamedTable:
         elif options.thread_sep:
             notes.append(f"{self.what}s run on streams, not on threads: one block for all")
         shown.extend(tabulate.statistic_columns(stats, blocks, self.statistics))
+        if self.further is not None and not blocks:
+            shown.extend(self.further.make(index, labels[0]))
         table = tabulate.finish(table_name(self.what), self.title, shown, options, blocks=blocks)
         notes += [tabulate.percentile_note(self.statistics), *on_rows]
         notes += totals.both_note(index, self.kinds, self.what)

@@ -1,7 +1,8 @@
 // Columns of a table: values, texts, and their order.
 
+import { el } from "../page/dom.js";
 import { count, exact } from "../page/texts.js";
-import { FORMATS, UNKNOWN, numberText, timeText } from "./texts.js";
+import { FORMATS, UNKNOWN, grouped, numberText, timeText } from "./texts.js";
 
 export const NO_NAME = "(no name)", BLANK_NAME = "(blank name)"; // as in Python
 
@@ -11,7 +12,7 @@ function headerOf(name, unit) {
 }
 
 // A column: value(row) is null, Number, BigInt or text; shown(row) is its text in the cell.
-export function columnOf(data, { texts, shown: visible, short }, head, isName) {
+export function columnOf(data, { texts, shown: visible, short, titles }, time, isName) {
   const cells = data.t ?? data.v;
   const read = data.t
     ? (row) => (cells[row] === null ? null : texts[cells[row]])
@@ -20,8 +21,11 @@ export function columnOf(data, { texts, shown: visible, short }, head, isName) {
       return typeof cell === "string" ? BigInt(cell) : Array.isArray(cell) ? texts[cell[0]] : cell;
     };
   const place = (row) => (data.t ? cells[row] : Array.isArray(cells[row]) ? cells[row][0] : null);
-  const unit = head.querySelector("small")?.textContent ?? "";
-  const format = data.unit === "ns" ? (value) => timeText(value, unit) : FORMATS[data.unit];
+  const words = data.unit === "text" || (data.unit === "id" && cells.some((cell, row) => typeof read(row) === "string"));
+  const unit = { ns: time, ratio: "%" }[data.unit];
+  const title = titles[data.title] ?? data.title;
+  const head = el("th", { class: words ? "t" : null }, title, ...(unit ? [" ", el("small", {}, unit)] : []));
+  const format = data.unit === "ns" ? (value) => timeText(value, time) : FORMATS[data.unit];
   const shown = (row) => {
     const value = read(row);
     if (value === null) return UNKNOWN;
@@ -29,8 +33,8 @@ export function columnOf(data, { texts, shown: visible, short }, head, isName) {
   };
   const inCell = (row) => short[place(row)] ?? (shown(row) || (isName || data.name === "name" ? NO_NAME : ""));
   return {
-    name: data.name, unit: data.unit, title: head.firstChild?.textContent.trim() ?? "", head, isName, shown, inCell, value: read,
-    words: head.classList.contains("t"), header: headerOf(data.name, data.unit), hidden: false, most: undefined,
+    name: data.name, unit: data.unit, title, head, isName, shown, inCell, value: read,
+    words, header: headerOf(data.name, data.unit), hidden: false,
     className: data.name === "meaning" ? "t prose" : undefined,
   };
 }
@@ -48,7 +52,7 @@ export function columnOfCells(head, cells, isName) {
   const { name, unit } = head.dataset;
   return {
     name, unit, title: head.firstChild?.textContent.trim() ?? "", head, isName, shown, inCell: shown, value: (row) => values[row],
-    words, header: headerOf(name, unit), hidden: false, most: undefined,
+    words, header: headerOf(name, unit), hidden: false,
     nodes: (row) => (cells[row].querySelector("a") ? [...cells[row].childNodes].map((node) => node.cloneNode(true)) : null),
     className: cells[0]?.className,
   };
@@ -61,7 +65,7 @@ export function fullText(column, row) {
   if (column.unit === "ns") return exact(value);
   if (column.unit === "bytes") return `${count(value)} bytes`;
   if (column.unit === "ratio" || column.unit === "bytes/s") return `${numberText(value)}${column.unit === "ratio" ? " of 1" : " bytes/s"}`;
-  return column.shown(row);
+  return column.unit === "number" && typeof value !== "string" ? grouped(numberText(value)) : column.shown(row);
 }
 
 function compare(a, b) {

@@ -3,6 +3,7 @@
 import { emit } from "../page/bus.js";
 import { el } from "../page/dom.js";
 import { count, exact, span } from "../page/texts.js";
+import { binsOf, percentile, placeOf, ticksOf } from "./histogram.js";
 
 const SVG = "http://www.w3.org/2000/svg";
 
@@ -13,32 +14,48 @@ function drawn(tag, attributes, ...children) {
   return made;
 }
 
-function picture(summary, bars, act) {
+function picture(summary, bars, act, lines = []) {
   const image = drawn("svg", { viewBox: "0 0 1000 100", preserveAspectRatio: "none", role: "img", "aria-label": summary });
   for (const { x, width, top, bottom, text, at } of bars) {
     const bar = drawn("rect", { x, width, y: 100 - top, height: Math.max(top - bottom, 1) }, drawn("title", {}, text));
     if (act) bar.addEventListener("click", () => act(at));
     image.append(bar);
   }
+  for (const { at } of lines) image.append(drawn("line", { x1: 1000 * at, x2: 1000 * at, y1: 0, y2: 100 }));
   return image;
 }
 
-// Equal ratios between the edges, for durations span orders of magnitude; equal steps where they do not.
-function histogram(lengths, low, high) {
-  const bins = Math.min(48, Math.max(1, high - low + 1));
-  const ratio = low > 0 && high / low > 20;
-  const edge = (i) => (ratio ? low * (high / low) ** (i / bins) : low + ((high - low) * i) / bins);
-  const counts = new Array(bins).fill(0);
-  for (const length of lengths) {
-    const place = high === low ? 0 : ratio ? Math.log(length / low) / Math.log(high / low) : (length - low) / (high - low);
-    counts[Math.min(bins - 1, Math.floor(place * bins))] += 1;
+/** Bars of a histogram, and what is written at places of its width: marks above, round durations below. */
+function histogram(sorted) {
+  const { bins, low, end } = binsOf(sorted);
+  const most = bins.reduce((so, bin) => Math.max(so, bin.count), 0);
+  const bars = bins.filter((bin) => bin.count).map(({ from, to, count: n, left, right }) => ({
+    x: 1000 * left + 0.5, width: Math.max(1000 * (right - left) - 1, 1), top: Math.max((100 * n) / most, 1.5), bottom: 0,
+    text: `${count(n)} from ${exact(from)} to ${exact(to - 1)}`,
+  }));
+  const marks = [50, 95].map((percent) => {
+    const value = percentile(sorted, percent);
+    return { at: placeOf(value, low, end), text: `p${percent} ${span(value)}`, title: exact(value) };
+  });
+  const texts = [];
+  for (const value of ticksOf(low, end)) { // as many as there is room for
+    const at = placeOf(value, low, end);
+    if (!texts.length || at - texts.at(-1).at > 0.16) texts.push({ at, text: span(value).replace(/\.0+(?= )/, "") });
   }
-  const most = Math.max(...counts);
-  return counts.flatMap((n, i) => n ? [{
-    x: (1000 * i) / bins + 0.5, width: 1000 / bins - 1, top: Math.max((100 * n) / most, 1.5), bottom: 0,
-    text: `${count(n)} from ${span(Math.round(edge(i)))} to ${span(Math.round(edge(i + 1)))}`,
-  }] : []);
+  return { bars, most, marks, texts };
 }
+
+/** A line of texts at places of a width, each within it. */
+const scale = (texts) => {
+  const line = el("div", { class: "labels" });
+  for (const { at, text, title } of texts) {
+    const made = el("span", { title }, text);
+    made.style.left = `${100 * at}%`;
+    made.style.transform = `translateX(${-100 * at}%)`;
+    line.append(made);
+  }
+  return line;
+};
 
 // Each column of time from its shortest to its longest event.
 function overTime(start, length, high) {
@@ -64,14 +81,17 @@ function overTime(start, length, high) {
 
 export function durations(name, { start, length, missing }) {
   const sorted = length.slice().sort();
-  const [low, middle, high] = [sorted[0], sorted[(sorted.length - 1) >> 1], sorted.at(-1)];
+  const [low, middle, high] = [sorted[0], percentile(sorted, 50), sorted.at(-1)];
   const events = `${count(sorted.length)} ${sorted.length === 1 ? "event" : "events"}`;
   const words = `${events} in the timeline, ${exact(low)} to ${exact(high)}, median ${exact(middle)}`;
-  const chart = (title, bars, act) => el("div", {}, el("figcaption", {}, title), picture(`${title}: ${words}`, bars, act));
+  const shown = histogram(sorted);
+  const marks = shown.marks.map(({ text }) => text).join(", ");
+  const later = overTime(start, length, high);
   return [
     el("p", {}, el("b", {}, name.slice(0, 300)), `: ${words}${missing ? `; ${count(missing)} events of the trace are not in this page` : ""}`),
-    chart(`Durations, ${span(low)} to ${span(high)}`, histogram(sorted, low, high)),
-    chart(`Over time, 0 to ${span(high)} (a click shows the place on the timeline)`, overTime(start, length, high), ({ from, to }) =>
-      emit("goto", { start: from, end: to, places: [], from: "tables" })),
+    el("div", {}, el("figcaption", {}, `Durations, logarithmic; up to ${count(shown.most)} in a bar`), scale(shown.marks),
+      picture(`Durations: ${words}, ${marks}`, shown.bars, null, shown.marks), scale(shown.texts)),
+    el("div", {}, el("figcaption", {}, `Over time, 0 to ${span(high)} (a click shows the place on the timeline)`),
+      picture(`Over time: ${words}`, later, ({ from, to }) => emit("goto", { start: from, end: to, places: [], from: "tables" }))),
   ];
 }

@@ -2,6 +2,7 @@
 
 import { link } from "../page/address.js";
 import { emit, on } from "../page/bus.js";
+import { look } from "./folds.js";
 import { applying, tables, visit } from "./table.js";
 
 export function follow(first = false) {
@@ -12,16 +13,16 @@ export function follow(first = false) {
       emit("mark", { names: [], kinds: null, from: "link" });
     }
     markOfLink();
-    if (view && !link.get("table")) document.getElementById(view)?.scrollIntoView();
+    if (view && !link.get("table")) look(document.getElementById(view));
     if (!view || !link.get("table")) return;
   }
   const table = tables.find((each) => each.view === view && each.number === Number(link.get("table") ?? 1));
   if (!table) {
-    document.getElementById(view)?.scrollIntoView();
+    look(document.getElementById(view));
     return;
   }
   for (const other of tables) if (other !== table && other.picked.size) other.mark([]);
-  if (!Number.isInteger(row) || row < 1 || row > table.length) table.sheet.scrollIntoView({ block: "start" });
+  if (!Number.isInteger(row) || row < 1 || row > table.length) look(table.sheet, { block: "start" });
   else {
     table.reveal(row - 1, table.columns.find((column) => column.name === link.get("column")) ?? null);
     followed = { names: table.namesOf(row - 1), kinds: table.kindsOf(row - 1), from: "link" };
@@ -32,7 +33,7 @@ export function follow(first = false) {
 /** The cells of the finding whose events are marked, unless the address names a row. */
 function markOfLink() {
   const mark = link.get("mark");
-  if (mark !== null && !link.get("row")) markCells(document.querySelector(`[data-finding="${Number(mark)}"]`)?.closest("article"));
+  if (mark !== null && !link.get("row")) markCells(articleOf(document.querySelector(`[data-finding="${Number(mark)}"]`)));
 }
 
 let followed = null; // the marks of the row in the address: a timeline may come later than the tables
@@ -58,8 +59,22 @@ on("pick", ({ name, from, show }) => {
     table.mark(rows);
     if (!rows.length) continue;
     table.bring(table.order.indexOf(rows[0]));
-    if (wanted) table.sheet.scrollIntoView({ block: "center" });
+    if (wanted) look(table.sheet, { block: "center" });
     wanted = false; // the first table that has it
+  }
+});
+
+// The tables of a view show the rows with these words, where they have any; "" shows all rows.
+on("filter", ({ view, text }) => {
+  let seen = false;
+  for (const table of tables) {
+    if (table.view !== view) continue;
+    table.filterBy(table.filter.value = text);
+    if (!table.order.length) table.filterBy(table.filter.value = "");
+    table.keepLink("filter", table.filter.value);
+    if (seen || !table.filter.value) continue;
+    table.sheet.scrollIntoView({ block: "center" });
+    seen = true;
   }
 });
 
@@ -74,6 +89,9 @@ function jump(number, view, row) {
   emit("goto", { start: mark.start * (head.unit ?? 1), end: mark.end * (head.unit ?? 1), mark: place, from: "finding" });
   return true;
 }
+
+// The article of a finding, from a button in it or on the first screen.
+const articleOf = (it) => it && (it.closest("article") ?? document.getElementById(it.dataset.of));
 
 // The rows that a finding rests on: those of the links of its evidence.
 function markCells(finding) {
@@ -103,7 +121,7 @@ document.addEventListener("click", (event) => {
   if (finding === undefined) visit({ view, row, ...place });
   else visit({ view: "timeline", row: null, ...place });
   jump(finding, view, row);
-  const article = finding === undefined ? document.getElementById(it.hash.slice(1)) : it.closest("article");
+  const article = finding === undefined ? document.getElementById(it.hash.slice(1)) : articleOf(it);
   markCells(article);
   if (finding !== undefined) {
     document.getElementById("tl")?.scrollIntoView({ block: "center" });

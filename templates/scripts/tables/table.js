@@ -9,11 +9,14 @@ import { toast } from "../page/toast.js";
 import { BLANK_NAME, NO_NAME, fullText, sorted } from "./columns.js";
 import { durations } from "./durations.js";
 import { copied, tableText, warning } from "./files.js";
+import { look } from "./folds.js";
 import { printed } from "./follow.js";
+import { UNKNOWN } from "./texts.js";
 
 const LONG = 20; // rows from which a table scrolls in a box of its own
 const ALL = 60; // rows up to which all are in the page at once
 const EDGE = 10; // rows kept in the page above and below those in sight
+const POINTS = ["start", "at"]; // times that are no durations
 const PRINTED = 10; // rows of a table on paper, where it has more than the next number
 const PRINTED_WHOLE = 15;
 
@@ -32,6 +35,11 @@ export class Table {
     this.element = sheet.querySelector("table");
     this.body = this.element.tBodies[0];
     [this.columns, this.length] = columns([...this.element.tHead.rows[0].cells], [...this.body.rows]);
+    const absent = (sheet.dataset.off ?? "").split(",");
+    for (const [i, column] of this.columns.entries()) column.unprinted = absent.includes(String(i)); // paper has no room for it
+    this.element.tHead.rows[0].replaceChildren(...this.columns.map((column) => column.head));
+    const times = this.columns.filter((column) => column.unit === "ns" && !POINTS.includes(column.name));
+    this.main = times.find((column) => column.name === "total") ?? times[0]; // its cells have bars
     const levels = this.columns.find((column) => column.name === "level" && column.unit === "count");
     this.level = levels && this.columns.some((column) => column.isName) ? (row) => (levels.value(row) >= 0 && levels.value(row) <= 8 ? levels.value(row) : 0) : () => 0;
     this.all = Array.from({ length: this.length }, (_, row) => row);
@@ -63,9 +71,8 @@ export class Table {
     scroller.removeAttribute("tabindex");
     scroller.removeAttribute("role");
     scroller.removeAttribute("aria-label");
-    for (const note of this.sheet.querySelectorAll(".first-rows, .printed")) note.remove();
+    for (const note of this.sheet.querySelectorAll(".more, .printed")) note.remove();
     this.printNote = el("p", { class: "note printed" });
-    for (const column of this.columns) column.unprinted = column.head.hidden; // paper has no room for it
     this.columns.forEach((column, i) => this.buildHead(column, i));
     this.buildTools();
     scroller.addEventListener("scroll", () => this.render(), { passive: true });
@@ -277,11 +284,12 @@ export class Table {
         let longest = "";
         for (let row = 0; row < this.length; row++) {
           const text = column.inCell(row);
-          if (text.length > longest.length) longest = text;
+          const whole = text + (this.tail(column, text) ?? "");
+          if (whole.length > longest.length) longest = whole;
         }
         this.longest.set(column, longest);
       }
-      return el("td", { class: column.words ? "t" : column.unit === "ratio" ? "r" : null }, this.longest.get(column));
+      return el("td", { class: column.words ? "t" : null }, this.longest.get(column));
     }));
   }
 
@@ -296,35 +304,41 @@ export class Table {
     const text = column.inCell(row);
     const value = column.value(row);
     const indent = column.isName ? this.level(row) : 0;
+    const bar = column.unit === "ratio" ? 1 : column === this.main ? this.most(column) : 0;
     const cell = el(column.isName ? "th" : "td", {
       scope: column.isName ? "row" : null,
-      class: column.className ?? (column.words ? "t" : column.unit === "ratio" && value !== null ? "r" : null),
+      class: column.className ?? (column.words ? "t" : null),
+      style: bar && value > 0 ? `--w:${(100 * Math.min(Number(value) / bar, 1)).toPrecision(3)}` : null,
+      "data-p": this.tail(column, text),
       title: column.words ? (column.shown(row).length > 24 ? column.shown(row) : null) : value === null || column.unit === "id" || column.unit === "count" ? null : fullText(column, row),
       tabindex: at === this.cell.at && place === this.cell.column ? "0" : "-1",
       "aria-colindex": this.columns.indexOf(column) + 1,
     });
     if (indent) cell.style.paddingLeft = `${6 + 14 * indent}px`;
-    if (column.unit === "ratio" && value !== null) {
-      const bar = el("i");
-      bar.style.width = `${Math.min(Math.max(100 * value, 0), 100).toFixed(2)}%`;
-      cell.append(bar, text);
-    } else {
-      cell.append(...(column.nodes?.(row) ?? [text]));
-      const heat = this.heatOf(column, value);
-      if (heat) cell.style.background = `color-mix(in srgb, var(--heat) ${heat}%, transparent)`;
-    }
+    cell.append(...(column.nodes?.(row) ?? [text]));
+    const heat = this.heatOf(column, value);
+    if (heat) cell.style.backgroundColor = `color-mix(in srgb, var(--heat) ${heat}%, transparent)`;
     if (this.asked && this.asked.row === row && this.asked.column === column) cell.classList.add("asked");
     return cell;
+  }
+
+  // The size of the largest value of a column.
+  most(column) {
+    return column.most ??= this.all.reduce((most, row) => Math.max(most, Math.abs(Number(column.value(row) ?? 0))), 0);
+  }
+
+  // What a number lacks behind its point: the cell gets it unseen, so that all points are below each other.
+  tail(column, text) {
+    if (column.words || !["ns", "number"].includes(column.unit) || text === UNKNOWN || text.includes("e")) return null;
+    const digits = (each) => (each.includes(".") && !each.includes("e") ? each.length - each.indexOf(".") : 0);
+    column.digits ??= this.all.reduce((most, row) => Math.max(most, digits(column.inCell(row))), 0);
+    return ".000000000".slice(digits(text), column.digits) || null;
   }
 
   // Share of the largest value of the column, 0 to 40 percent of colour: text stays readable.
   heatOf(column, value) {
     if (column.words || column.unit === "id" || value === null || !(this.heat || this.sortedBy?.column === column)) return 0;
-    if (column.most === undefined) {
-      column.most = 0;
-      for (let row = 0; row < this.length; row++) column.most = Math.max(column.most, Math.abs(Number(column.value(row) ?? 0)));
-    }
-    return column.most ? Math.round((40 * Math.abs(Number(value))) / column.most) : 0;
+    return this.most(column) ? Math.round((40 * Math.abs(Number(value))) / this.most(column)) : 0;
   }
 
   // Keys and clicks
@@ -461,7 +475,7 @@ export class Table {
       this.range = null;
       this.render();
     }
-    (this.rowElement(at) ?? this.sheet).scrollIntoView({ block: "center" });
+    look(this.rowElement(at) ?? this.sheet, { block: "center" });
   }
 }
 

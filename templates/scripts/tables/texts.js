@@ -3,7 +3,7 @@
 import { count } from "../page/texts.js";
 
 export const UNKNOWN = "-";
-const EXPONENTS = { s: 9, ms: 6, us: 3, ns: 0 };
+export const EXPONENTS = { s: 9, ms: 6, us: 3, ns: 0 };
 
 // Half to even where the decimal digits stop in the middle between two: toFixed would go up.
 function fixed(value, digits) {
@@ -17,18 +17,28 @@ function fixed(value, digits) {
   return value < 0 ? `-${text}` : text;
 }
 
-function grouped(text) {
+export function grouped(text) {
   const [whole, ...rest] = text.split(".");
   return [count(whole), ...rest].join(".");
 }
 
+// Four significant digits, half to even; whole digits stay, and none is below one ns.
 export function timeText(value, unit) {
-  const exponent = EXPONENTS[unit];
-  const text = String(value);
-  const sign = text.startsWith("-") ? "-" : "";
-  const digits = text.slice(sign.length).padStart(exponent + 1, "0");
-  const whole = count(digits.slice(0, digits.length - exponent));
-  return exponent ? `${sign}${whole}.${digits.slice(-exponent)}` : sign + whole;
+  const size = value < 0 ? -value : value;
+  if (!size) return "0";
+  const [exponent, whole] = [EXPONENTS[unit], typeof value === "bigint" ? BigInt : Number];
+  let decimals = Math.min(Math.max(exponent + 4 - String(size).length, 0), exponent);
+  const step = whole(10 ** (exponent - decimals));
+  const rest = size % step;
+  let digits = (size - rest) / step;
+  if (whole(2) * rest > step || (whole(2) * rest === step && digits % whole(2))) digits += whole(1);
+  let text = String(digits).padStart(decimals + 1, "0");
+  if (decimals && rest && text.length > 4 && digits >= 10000) { // 9.9996 is 10.00
+    text = text.slice(0, -1);
+    decimals -= 1;
+  }
+  const point = text.length - decimals;
+  return `${value < 0 ? "-" : ""}${count(text.slice(0, point))}${decimals ? `.${text.slice(point)}` : ""}`;
 }
 
 function scaled(value, base, units, digits) {
@@ -60,12 +70,21 @@ export function numberText(value) {
   return value.toExponential().replace(/e([+-])(\d)$/, "e$10$2");
 }
 
+/** Four significant digits where a number has more, half to even. Whole digits stay. */
+function shortText(value) {
+  const [text, size] = [grouped(numberText(value)), Math.abs(Number(value))];
+  if (!size || size >= 1e15 || Number.isInteger(size)) return text;
+  const exponent = Number(size.toExponential().split("e")[1]);
+  const short = exponent < -4 ? numberText(Number(value.toExponential(3))) : fixed(value, Math.max(3 - exponent, 0)).replace(/(\.\d*?)0+$/, "$1").replace(/\.$/, "");
+  return grouped(short).length < text.length ? grouped(short) : text;
+}
+
 export const FORMATS = {
   count: (value) => count(value),
   bytes: bytesText,
   ratio: ratioText,
   "bytes/s": (value) => scaled(value, 1000, ["B/s", "kB/s", "MB/s", "GB/s", "TB/s"], () => 2),
-  number: (value) => grouped(numberText(value)),
+  number: shortText,
   id: (value) => String(value),
   text: (value) => String(value),
 };

@@ -7,18 +7,18 @@ than its floor shows that something of this does not hold; it is said, and nothi
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from tracekit.analysis.efficiency.datatypes import RateThatRan, datatype_that_ran
 from tracekit.analysis.efficiency.devices import RatedDevice, roof
 from tracekit.analysis.efficiency.formulas import CONVOLUTION, DEFINED, Work
 
-__all__ = ["FAR", "Limit", "Reach", "reach"]
+__all__ = ["ABOVE", "FAR", "Limit", "Reach", "reach"]
 
 FAR = 0.3
 """A call that reaches less than this part of both roofs is limited by neither: by latency, launching or its shape."""
-_ABOVE = 1.02
+ABOVE = 1.02
 """Times are rounded, so a call this much above a roof is not yet an exception."""
 
 
@@ -40,6 +40,8 @@ class Reach:
     floor_ns: the least time of all of the calls together, None where unknown; unknown says why. limit: what limits
     them. of_peak: the floor's part of the time, None in a cache or above a roof. of_best: the same against the most
     that was measured on such a device. rate: the rate that counts. could_save_ns: time above the floor.
+    is_sure: the figures are minima, and the peak is from a data sheet. compute_ns: of a product, the time of its FLOPs
+    alone at the peak. side: the limit that the floor is of, COMPUTE or MEMORY.
     """
 
     floor_ns: float | None = None
@@ -50,6 +52,8 @@ class Reach:
     could_save_ns: float | None = None
     unknown: str = ""
     is_sure: bool = False
+    compute_ns: float | None = None
+    side: Limit = Limit.UNKNOWN
 
 
 def reach(work: Work, ns: float, device: RatedDevice, kernel: str = "", calls: int = 1) -> Reach:
@@ -75,20 +79,21 @@ def reach(work: Work, ns: float, device: RatedDevice, kernel: str = "", calls: i
     by_compute = calls * flops / top.flops_per_s * 1e9 if computes and top.flops_per_s else 0.0
     by_memory = calls * moved / top.bytes_per_s * 1e9
     floor = max(by_compute, by_memory)
+    side = Limit.COMPUTE if by_compute >= by_memory else Limit.MEMORY
     rate = ran.rate if computes else ""
     sure = work.is_bound and device.peaks.confidence in ("sheet", "derived")
     in_cache = moved <= device.peaks.l2_bytes
     if not floor or ns <= 0:
         return Reach(floor, Limit.UNKNOWN, rate=rate, unknown="it moves and computes nothing")
     share = floor / ns
-    if share > _ABOVE:
-        return _above(floor, by_compute > _ABOVE * ns, in_cache, rate, work)
-    limit = Limit.COMPUTE if by_compute >= by_memory else Limit.MEMORY
-    if share < FAR:
-        limit = Limit.FAR
+    if share > ABOVE:
+        found = _above(floor, by_compute > ABOVE * ns, in_cache, rate, work)
+        return replace(found, compute_ns=by_compute if computes else None, side=side)
+    limit = Limit.FAR if share < FAR else side
     best = top.best_flops_per_s
     of_best = max(calls * flops / best * 1e9, by_memory) / ns if best and by_compute >= by_memory else None
-    return Reach(floor, limit, share, of_best, rate, max(ns - floor, 0.0), "", sure)
+    of_compute = by_compute if computes else None
+    return Reach(floor, limit, share, of_best, rate, max(ns - floor, 0.0), "", sure, of_compute, side)
 
 
 def _above(floor: float, by_compute: bool, in_cache: bool, rate: str, work: Work) -> Reach:

@@ -1,10 +1,10 @@
 r"""The report as data inside its page: every value exactly, every text of a cell once.
 
-One JSON object, deflated, in base64: `{"texts": [...], "shown": {PLACE: TEXT}, "short": {PLACE: TEXT}, "report": {}}`.
-`report` has every field by name; timelines have a form of their own and are not in it. A column has "t", places in
-`texts` or null, if it holds text alone, else "v": a number; a whole number beyond 2^53 as its digits, which a script
-reads as BigInt; a text as `[place]`; null where nothing is known. `shown` has the texts that a page shows with escapes
-(`\x1b`), `short` those of long names.
+One JSON object, deflated, in base64: `{"texts": [...], "shown": {PLACE: TEXT}, "short": {PLACE: TEXT},
+"titles": {TITLE: TEXT}, "report": {}}`. `report` has every field by name; timelines have a form of their own and are
+not in it. A column has "t", places in `texts` or null, if it holds text alone, else "v": a number; a whole number
+beyond 2^53 as its digits, which a script reads as BigInt; a text as `[place]`; null where nothing is known. `shown` has
+the texts that a page shows with escapes (`\x1b`), `titles` such titles of columns, `short` the texts of long names.
 
 A page may come from anywhere: `report_in` takes nothing on trust, neither sizes nor types.
 """
@@ -62,10 +62,14 @@ _GENERATOR = re.compile(rb'<meta name="generator" content="tracekit ([^"<>]{1,60
 
 @dataclass(frozen=True, slots=True)
 class PackedColumn:
-    """The data of a page: base64 text, and its hash, by which damage is noticed."""
+    """The data of a page: base64 text, and its hash, by which damage is noticed.
+
+    short: the texts in cells of names that are too long.
+    """
 
     text: str
     sha256: str
+    short: Mapping[str, str]
     format: int = FORMAT
 
 
@@ -75,13 +79,21 @@ def packed(report: Report) -> PackedColumn:
     body = _plain(replace(report, sections=tuple(map(_drawable, report.sections))), Report, places)
     texts = list(places)
     shown = {i: each for i, text in enumerate(texts) if (each := escape_controls(text)) != text}
+    short = _short(texts, shown, _prose(report))
     whole = json.dumps(
-        {"texts": texts, "shown": shown, "short": _short(texts, shown, _prose(report)), "report": body},
+        {"texts": texts, "shown": shown, "short": short, "titles": _titles(report), "report": body},
         separators=(",", ":"),
         allow_nan=False,
     )
     text = base64.b64encode(zlib.compress(whole.encode("ascii"), 6)).decode("ascii")
-    return PackedColumn(text, hashlib.sha256(text.encode("ascii")).hexdigest())
+    long = {texts[i]: each for i, each in short.items() if len(texts[i]) > SHORT}
+    return PackedColumn(text, hashlib.sha256(text.encode("ascii")).hexdigest(), long)
+
+
+def _titles(report: Report) -> dict[str, str]:
+    """Return the titles of columns that a page shows with escapes: title -> text."""
+    columns = (column for section in report.sections for table in section.tables for column in table.columns)
+    return {each.title: text for each in columns if (text := escape_controls(each.title)) != each.title}
 
 
 def _prose(report: Report) -> set[Cell]:

@@ -37,9 +37,10 @@ from tracekit.render.page.data import packed, place_of
 from tracekit.render.page.overview import overview
 from tracekit.render.page.pictures import drawn, has_steps, tables_of
 from tracekit.render.page.pictures.curve import curve
+from tracekit.render.page.sections import grouped, in_order, is_folded, line_of, with_first_bars
 from tracekit.render.page.shell import Use, sheet
 from tracekit.render.page.static_timeline import Still, still
-from tracekit.render.page.tables import cell_link, table_html
+from tracekit.render.page.tables import LongNames, cell_link, table_html
 from tracekit.render.page.timeline import TimelineData, timeline_data
 
 __all__ = ["RENDERER"]
@@ -105,10 +106,12 @@ class FlameBox:
 
 @dataclass(frozen=True, slots=True)
 class PagePart:
-    """One section of the page. pictures: HTML. sheets: title and HTML."""
+    """One section of the page. pictures: HTML. sheets: title and HTML. line: what is in it, "" where it is open."""
 
     title: str
+    view: str
     anchor: str
+    line: str
     bars: tuple[BarBox, ...]
     drawings: tuple[Drawing, ...]
     heat_maps: tuple[HeatMap, ...]
@@ -120,9 +123,18 @@ class PagePart:
     notes: tuple[str, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class Navigation:
+    """The links of the header: those beside each other, and those of the menu of tables in groups: anchor and title."""
+
+    top: tuple[tuple[str, str], ...]
+    groups: tuple[tuple[str, tuple[tuple[str, str], ...]], ...]
+
+
 @dataclass(slots=True)
 class _Page:
     report: Report
+    names: LongNames
     bars: list[BarBox] = field(default_factory=list)
     parts: list[PagePart] = field(default_factory=list)
     empty: list[tuple[str, str]] = field(default_factory=list)
@@ -133,9 +145,11 @@ class _Page:
 
 def render(report: Report, options: RenderOptions) -> str:
     """Return the page. Raises: UsageError for an unknown unit of time."""
-    page = _Page(report, change=change_box(report, options))
+    data = packed(report)
+    page = _Page(report, LongNames(data.short), change=change_box(report, options))
     telling, _ = prose.nothing_to_show(report.sections)
-    for number, section in enumerate(report.sections):
+    for number in in_order(report.sections):
+        section = report.sections[number]
         _add(page, report, number, options, telling=any(section is each for each in telling))
     return shell.written(
         "report.html.j2",
@@ -148,9 +162,10 @@ def render(report: Report, options: RenderOptions) -> str:
         change=page.change,
         screen=None if report.headline is None else overview(report, report.headline, options, _marks(page.data)),
         parts=page.parts,
-        data=packed(report),
+        data=data,
         timeline=page.data,
-        contents=_contents(page),
+        some_left_out=any("<p class=more>" in sheet for part in page.parts for _, sheet in part.sheets),
+        navigation=_navigation(page),
         empty=page.empty,
         without=page.without,
         ledger=sheet(_ledger(report.ledgers)) if report.ledgers else None,
@@ -175,12 +190,22 @@ def _uses(page: _Page) -> frozenset[Use]:
     return frozenset(use for use, shown in drawn if shown)
 
 
-def _contents(page: _Page) -> list[tuple[str, str]]:
-    """Return anchor and title of each section; nothing for a page with few sections."""
-    found = [(part.anchor, part.title) for part in page.parts]
-    if page.empty or page.without:
-        found.append(("nothing-to-show", "Nothing to show"))
-    return found if len(page.parts) >= LEAST_CONTENTS else []
+def _navigation(page: _Page) -> Navigation | None:
+    """Return the links of the header; None for a page with few sections."""
+    if len(page.parts) < LEAST_CONTENTS:
+        return None
+    rest = [("nothing-to-show", "Nothing to show")] if page.empty or page.without else []
+    groups = grouped([(part.view, (part.anchor, part.title)) for part in page.parts if not part.drawings])
+    if not groups:
+        return Navigation((*((part.anchor, part.title) for part in page.parts), *rest), ())
+    top = [("first-screen", "Overview")] if page.report.headline is not None else []
+    for part in page.parts:
+        if part.drawings:
+            top += [(part.anchor, part.title)]
+            top += [("flame", "Flame graph")] if any(drawing.has_host for drawing in part.drawings) else []
+    if rest:
+        groups.append(("Not in this trace", tuple(rest)))
+    return Navigation(tuple(top), tuple(groups))
 
 
 def _add(page: _Page, report: Report, number: int, options: RenderOptions, *, telling: bool) -> None:
@@ -191,7 +216,7 @@ def _add(page: _Page, report: Report, number: int, options: RenderOptions, *, te
         (page.empty if telling else page.without).append((title, "; ".join(notes)))
         return
     bars = tuple(_bar(figure) for figure in section.figures if isinstance(figure, Bar))
-    if not page.bars:  # the bars of the first section with any are at the top of the page, or its first screen has them
+    if number == with_first_bars(report.sections, Bar):  # they are on top of the page, or its first screen has them
         page.bars, bars = list(bars), ()
     drawings = []
     for figure in section.figures:
@@ -216,13 +241,28 @@ def _add(page: _Page, report: Report, number: int, options: RenderOptions, *, te
         _claim(report, each, mark_of.get((section.view, row))) for row, each in enumerate(section.findings, 1)
     )
     anchor = _anchor(page, section)
+    line = line_of(section) if is_folded(report.sections, section) else ""
     page.parts.append(
-        PagePart(title, anchor, bars, tuple(drawings), heat_maps, charts, pictures, flames, sheets, claims, notes)
+        PagePart(
+            title,
+            section.view,
+            anchor,
+            line,
+            bars,
+            tuple(drawings),
+            heat_maps,
+            charts,
+            pictures,
+            flames,
+            sheets,
+            claims,
+            notes,
+        )
     )
 
 
 def _sheet(page: _Page, table: ReportTable, view: str, place: str, time_unit: str) -> str:
-    made = table_html(table, view, place, time_unit)
+    made = table_html(table, view, place, time_unit, page.names)
     return folded(table, made) if page.change is not None else made
 
 

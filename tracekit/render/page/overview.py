@@ -39,9 +39,11 @@ WIDE = 9.0
 _LINK = 3.0
 """From this width on, in percent, a piece can be hit with a finger."""
 _WORDS = 4.5
+_SEEN, _OPEN = 0.1, 2.0
+"""From this width on, in percent, a piece is drawn, and a part shows its pieces."""
 MOST_STEPS = 120
 """Bars of step times: more steps share a bar, which shows the longest of them."""
-_NAMES = 8
+_NAMES = 6
 _NAME_WIDTH = 44
 _CAUSE_VIEWS = {
     "compute": ("kernel", "kernels"),
@@ -50,6 +52,7 @@ _CAUSE_VIEWS = {
     "idle": ("idle", "gaps"),
 }
 _COUNTED = {"compute": "kernel", "exposed_comm": "collective", "exposed_copies": "operation", "idle": "gap"}
+_SHORT = {"exposed_comm": "communication", "exposed_copies": "copies"}
 _CONFIDENCE = {"high": "high confidence", "medium": "medium confidence", "low": "low confidence: it may be wrong"}
 
 
@@ -132,13 +135,11 @@ class StepBars:
 
 @dataclass(frozen=True, slots=True)
 class NameRow:
-    """A name with its measures. width: of its bar in percent of the largest, -1 for none. full: the whole name."""
+    """A name with its measures. width: of its bar in percent of the largest, -1 for none. title: the tooltip."""
 
     label: str
-    full: str
     cells: tuple[str, ...]
     width: float
-    color: str
     title: str
 
 
@@ -156,9 +157,9 @@ class NameTable:
 class Overview:
     """The first screen of a page.
 
-    words: those of the terminal. why: the reason for having no findings, "" where there are some. scale: what the bars
-    of the fixes are on the scale of. curve: of memory, as HTML, where the trace is about
-    it.
+    words: those of the terminal. fixes_aside: the scale of the bars of the fixes. why: the reason for having
+    no findings, "" where there are some. pace: the times of the steps. ahead: the steps of the host are not those of
+    the device. curve: of memory, where the trace is about it.
     """
 
     words: Screen
@@ -167,8 +168,10 @@ class Overview:
     more_bars: tuple[BlockBar, ...]
     fixes: tuple[Fix, ...]
     fixes_aside: str
+    why_title: str
     why: str
-    steps: StepBars | None
+    pace: StepBars | None
+    ahead: bool
     curve: str
     tables: tuple[NameTable, ...]
 
@@ -195,8 +198,10 @@ def overview(
         more_bars=tuple(bars[2:]),
         fixes=fixes,
         fixes_aside=_scale(headline, fixes),
+        why_title="Why no findings?",
         why=words.card_note,
-        steps=_step_bars(report, headline.step, unit),
+        pace=_step_bars(report, headline.step, unit),
+        ahead=headline.step is not None and headline.step.host_ns is not None,
         curve=_memory_curve(report, headline),
         tables=tuple(_table(each, unit) for each in shown_first(headline)[:2]),
     )
@@ -208,11 +213,12 @@ def _device_bar(bar: ShareBar, group: DeviceTime, anchors: set[str], unit: str) 
         view, _ = _CAUSE_VIEWS[part.name]
         link = view if view in anchors else "breakdown" if "breakdown" in anchors else ""
         pieces = tuple(_piece(each, part, group, anchors, link, unit) for each in part.pieces)
+        pieces = tuple(each for each in pieces if each.width >= _SEEN) if shown.width >= _OPEN else ()
         title = f"{shown.label}: {shown.percent} %, {shown.exact}"
         blocks.append(
             Block(
                 part.name,
-                shown.label,
+                _SHORT.get(part.name, shown.label) if shown.width >= WIDE else shown.label,
                 shown.percent,
                 shown.amount,
                 shown.color,
@@ -280,8 +286,8 @@ def _fix(
                 saving = (
                     f"up to {_time(round(each.share * step.median_ns), unit)} of {_time(step.median_ns, unit)} a step"
                 )
-            elif each.window_ns:
-                saving = f"{saving} of {_time(each.window_ns, unit)}"
+            else:
+                saving = f"{saving} of {_time(each.window_ns, unit)}" if each.window_ns else f"{saving} in all"
     part = f"; part of {escape_controls(each.part_of)}" if each.part_of else ""
     exact = f"{each.saving_ns:,} ns" + (f" of {each.window_ns:,} ns" if each.window_ns else "")
     return Fix(
@@ -365,7 +371,7 @@ def _step_bars(report: Report, step: StepTime | None, unit: str) -> StepBars | N
 
 
 def _memory_curve(report: Report, headline: Headline) -> str:
-    """Return the curve of memory, as HTML, where the trace is about it."""
+    """Return the picture of memory over time where the trace is about it, "" elsewhere."""
     if headline.figure is None or headline.figure.unit is not Unit.BYTES:
         return ""
     return next(
@@ -394,7 +400,8 @@ def _top_table(top: TopNames, unit: str) -> NameTable:
         share = "" if each.share is None else f"{share_text(each, top)} %"
         full = escape_controls(each.name)
         cells = (calls, span_text(each.ns, unit), share)
-        rows.append(NameRow(label, full, cells, 100 * each.ns / most, "", f"{full}: {each.ns:,} ns"))
+        exact = f"{each.ns:,} ns"
+        rows.append(NameRow(label, cells, 100 * each.ns / most, exact if label == full else f"{full}: {exact}"))
     device = top.view in ("kernel", "memory_manipulation")
     part = f", {escape_controls(top.part)}" if top.part else ""
     whole = _time(top.total_ns, unit)
@@ -424,6 +431,6 @@ def _quoted_table(quoted: QuotedTable) -> NameTable:
             if column.texts[row] != "-"
         )
         width = min(100 * values[row] / most, 100.0) if values and most > 0 and values[row] >= 0 else -1.0
-        rows.append(NameRow(label, names.texts[row], cells, width, "", f"{names.texts[row]}: {', '.join(cells)}"))
+        rows.append(NameRow(label, cells, width, "" if label == names.texts[row] else names.texts[row]))
     more = f"{len(labels):,} of {quoted.count:,}"
     return NameTable(escape_controls(quoted.title), more, quoted.view, tuple(rows))

@@ -19,12 +19,13 @@ from importlib.resources.abc import Traversable
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from tracekit.model.display import UNKNOWN, escape_controls, is_words, typical_time_unit
+from tracekit.model.display import UNKNOWN, escape_controls, is_words
 from tracekit.model.report import Cell, Column, ReportTable
-from tracekit.model.units import Unit, format_bytes, format_ns, format_rate, format_ratio
+from tracekit.model.units import Unit, format_bytes, format_rate, format_ratio, four_digits
 from tracekit.render.base import RenderOptions
 from tracekit.render.page.lean import lean_script, lean_style, lean_template
 from tracekit.render.page.scripts import joined
+from tracekit.render.page.tables import time_unit as time_unit_of
 from tracekit.render.prose import levels
 
 if TYPE_CHECKING:
@@ -59,13 +60,13 @@ class SheetCell:
     """One cell.
 
     text: as shown. exact: the value for sorting, "" for text. full: the tooltip, "" for none. share: percent of the
-    cell's width that a bar behind a ratio takes; negative for no bar. level: steps of indentation.
+    cell's width that a bar behind a ratio takes. level: steps of indentation.
     """
 
     text: str
     exact: str = ""
     full: str = ""
-    share: float = -1.0
+    share: float = 0.0
     level: int = 0
 
 
@@ -83,7 +84,8 @@ class Sheet:
 
 def sheet(table: ReportTable, time_unit: str = "") -> Sheet:
     """Return a table with its first MOST_ROWS rows. Raises: UsageError for an unknown unit of time."""
-    columns = [_column(column, time_unit) for column in table.columns]
+    unit = time_unit_of(table, time_unit)
+    columns = [_column(column, unit) for column in table.columns]
     heads = tuple(
         replace(head, name=column.name, kind=column.unit)
         for (head, _), column in zip(columns, table.columns, strict=True)
@@ -102,12 +104,11 @@ def _left_out(table: ReportTable) -> str:
     return f"the first {MOST_ROWS:,} of {len(table):,} rows; tracekit inspect prints them all"
 
 
-def _column(column: Column, wanted: str) -> tuple[PageHead, list[SheetCell]]:
+def _column(column: Column, unit: str) -> tuple[PageHead, list[SheetCell]]:
     values = list(column.values[:MOST_ROWS])
     title = escape_controls(column.title)
     words = is_words(values, column.unit)
     if column.unit is Unit.NS:
-        unit = typical_time_unit(values, wanted)
         return PageHead(title, unit, is_number=True), [_time(value, unit) for value in values]
     if column.unit is Unit.RATIO:
         return PageHead(title, "%", is_number=True), [_ratio(value) for value in values]
@@ -117,11 +118,11 @@ def _column(column: Column, wanted: str) -> tuple[PageHead, list[SheetCell]]:
 
 
 def _time(value: Cell, unit: str) -> SheetCell:
-    """Return a time with every digit: people copy cells."""
+    """Return a time with four digits; the tooltip and the exact value have every ns."""
     if value is None:
         return SheetCell(UNKNOWN)
     ns = int(value)
-    return SheetCell(format_ns(ns, unit), str(ns), f"{ns:,} ns")
+    return SheetCell(four_digits(ns, unit), str(ns), f"{ns:,} ns")
 
 
 def _ratio(value: Cell) -> SheetCell:
@@ -158,6 +159,7 @@ Use = Literal["tables", "timeline", "flame", "heat", "batch", "pictures", "steps
 SCRIPTS: tuple[tuple[str, Use | None], ...] = (
     ("page.js", None),
     ("tables.js", "tables"),
+    ("first_screen.js", "timeline"),
     ("timeline.js", "timeline"),
     ("flame.js", "flame"),
 )

@@ -1,67 +1,115 @@
 """Tables of a page: their first rows as HTML, for print and for pages without JavaScript.
 
-tables.js shows all rows from the data of the page (`data.py`), in the same form: units and titles stay as written here.
-Cells are written here and not by a template, which costs ten times as much.
+tables.js shows all rows from the data of the page (`data.py`), in the same form. Cells are written here and not by a
+template, which costs ten times as much; end tags that HTML does not need are left out, for a page has many cells.
 """
 
 from __future__ import annotations
 
 import html
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TypeGuard
 
-from tracekit.model.display import cell_texts, escaped, is_words, plural, shown_name, typical_time_unit
+from tracekit.model.display import UNKNOWN, cell_texts, escaped, is_words, plural, shown_name, typical_time_unit
 from tracekit.model.report import Cell, Column, Evidence, Report, ReportTable
-from tracekit.model.units import Unit
-from tracekit.render.cells import columns_to_scale
+from tracekit.model.units import Unit, four_digits, four_digits_of
 from tracekit.render.page.data import PROSE
 from tracekit.render.prose import levels
 
-__all__ = ["FIRST_ROWS", "cell_link", "table_html"]
+__all__ = ["FIRST_ROWS", "LongNames", "cell_link", "main_time", "table_html", "time_unit"]
 
 FIRST_ROWS = 10
 """Rows of a table that are in the page as HTML."""
 MOST_COLUMNS = 10
 """Columns of these rows that are in the page as HTML, where the others may be hidden."""
+POINTS = ("start", "at")
+"""Columns of times that are no durations."""
 PAPER = 700
 """CSS pixels between the margins of A4. Columns that do not fit are not in the page as HTML, and not printed."""
 _LETTER, _MONO, _PADDING = 6.0, 5.0, 9
 _NAME_LETTERS, _TEXT_LETTERS = 40, 24
 _INDENT = 14
+_DIGIT, _POINT = "\u2007", "\u2008"
+"""Blanks as wide as a digit and as a point."""
+_LEAST_BAR = 0.3
+"""Percent of a cell below which a bar cannot be seen."""
 
 
-def table_html(table: ReportTable, view: str, place: str, time_unit: str = "") -> str:
+def time_unit(table: ReportTable, wanted: str = "") -> str:
+    """Return the one unit of all times of a table, in which the first digits of most of them differ.
+
+    Raises: UsageError where the wanted one is not a unit of time.
+    """
+    times = [column for column in table.columns if column.unit is Unit.NS]
+    lengths = [column for column in times if column.name not in POINTS]
+    return typical_time_unit((value for column in lengths or times for value in column.values), wanted)
+
+
+@dataclass(slots=True)
+class LongNames:
+    """The long names of a page: whole where one comes first, short in the tables after that. short: name -> text."""
+
+    short: Mapping[str, str] = field(default_factory=dict)
+    whole: set[str] = field(default_factory=set)
+
+    def text(self, value: Cell, text: str) -> str:
+        """Return the text of a cell."""
+        return self.short.get(value, text) if isinstance(value, str) and value in self.whole else text
+
+    def add(self, column: Column) -> None:
+        """Keep in mind that the page has the first cells of a column."""
+        self.whole.update(value for value in column.values[:FIRST_ROWS] if isinstance(value, str))
+
+
+def table_html(table: ReportTable, view: str, place: str, wanted: str = "", names: LongNames | None = None) -> str:
     """Return a table as HTML with its first rows. place: "SECTION.TABLE", numbers in the report's order.
 
-    Raises: UsageError for an unknown unit of time.
+    wanted: the unit of time, "" for the one that suits. Raises: UsageError for an unknown unit of time.
     """
+    names = names or LongNames()
     named = next((i for i, c in enumerate(table.columns) if c.unit is Unit.TEXT), -1)
-    units = [
-        _unit(column, scale, time_unit) for column, scale in zip(table.columns, columns_to_scale(table), strict=True)
-    ]
-    texts = [
-        cell_texts(column.values[:FIRST_ROWS], column.unit, unit)
-        for column, unit in zip(table.columns, units, strict=True)
-    ]
-    for column, cells in zip(table.columns, texts, strict=True):
+    unit = time_unit(table, wanted)
+    texts = [_texts(column, unit, names) for column in table.columns]
+    for i, (column, cells) in enumerate(zip(table.columns, texts, strict=True)):
         if is_words(column.values, column.unit):
-            is_name = column.name == "name" or (named >= 0 and column is table.columns[named])
-            cells[:] = [shown_name(text) if text or is_name else text for text in cells]
-    hidden = _hidden(table.columns, texts, units, named)
-    heads = "".join(_head(column, unit, i in hidden) for i, (column, unit) in enumerate(zip(table.columns, units)))
+            cells[:] = [shown_name(text) if text or column.name == "name" or i == named else text for text in cells]
+    hidden = _hidden(table.columns, texts, unit, named)
+    shown = [i for i in range(len(table.columns)) if i not in hidden]
+    for i in shown:
+        names.add(table.columns[i])
+    heads = "".join(_head(table.columns[i], unit) for i in shown)
+    bars = main_time(table)
     columns = [
-        _row_heads(cells, levels(table)) if i == named else _cells(column, cells)
-        for i, (column, cells) in enumerate(zip(table.columns, texts, strict=True))
-        if i not in hidden
+        _row_heads(texts[i], levels(table)) if i == named else _cells(table.columns[i], texts[i], with_bars=i == bars)
+        for i in shown
     ]
-    rows = "".join(f"<tr>{''.join(row)}</tr>\n" for row in zip(*columns, strict=True))
-    note = _note(table, view, len(hidden))
+    rows = "".join(f"<tr>{''.join(row)}" for row in zip(*columns, strict=True))
+    left_out = f" data-off={','.join(map(str, sorted(hidden)))}" if hidden else ""
+    if not any(table.columns[i].unit is Unit.NS for i in shown) and any(c.unit is Unit.NS for c in table.columns):
+        left_out += f" data-time={unit}"
     return (
-        f'<div class="sheet" data-table="{place}">\n'
-        f'<div class="scroll" tabindex="0" role="region" aria-label="{escaped(table.title)}"><table>\n'
-        f"<thead><tr>{heads}</tr></thead>\n<tbody>\n{rows}</tbody></table></div>\n"
-        f"{note}</div>"
+        f'<div class=sheet data-table={place}{left_out}><div class=scroll tabindex=0 role=region aria-label="'
+        f'{escaped(table.title)}"><table><thead><tr>{heads}<tbody>{rows}</table></div>{_note(table, view, len(hidden))}'
+        "</div>"
     )
+
+
+def main_time(table: ReportTable) -> int:
+    """Return the place of the column that a reader compares first: the total, else the first duration; -1 for none."""
+    times = [i for i, each in enumerate(table.columns) if each.unit is Unit.NS and each.name not in POINTS]
+    return next((i for i in times if table.columns[i].name == "total"), times[0] if times else -1)
+
+
+def _texts(column: Column, unit: str, names: LongNames) -> list[str]:
+    values = column.values[:FIRST_ROWS]
+    if column.unit is Unit.NS:
+        return [UNKNOWN if value is None else four_digits(int(value), unit) for value in values]
+    if column.unit is Unit.NUMBER:
+        return [four_digits_of(value) if _is_finite(value) else UNKNOWN for value in values]
+    texts = cell_texts(values, column.unit, unit)
+    return [names.text(value, text) for value, text in zip(values, texts, strict=True)]
 
 
 def cell_link(report: Report, evidence: Evidence) -> str:
@@ -81,12 +129,12 @@ def cell_link(report: Report, evidence: Evidence) -> str:
     return ""
 
 
-def _hidden(columns: Sequence[Column], texts: Sequence[Sequence[str]], units: Sequence[str], named: int) -> set[int]:
+def _hidden(columns: Sequence[Column], texts: Sequence[Sequence[str]], unit: str, named: int) -> set[int]:
     """Return the places of the columns that need JavaScript: as in text, those of the highest priority number first.
 
     named: the column that names the rows. It is there always, and one other at least.
     """
-    widths = [_width(*each, is_name=i == named) for i, each in enumerate(zip(columns, texts, units, strict=True))]
+    widths = [_width(*each, unit, is_name=i == named) for i, each in enumerate(zip(columns, texts, strict=True))]
     able = sorted((i for i in range(len(columns)) if i != named), key=lambda i: (columns[i].priority, i))
     room = sum(widths)
     hidden: set[int] = set()
@@ -104,7 +152,7 @@ def _width(column: Column, texts: Sequence[str], unit: str, *, is_name: bool) ->
     letters = max(map(len, texts), default=1)
     if is_words(column.values, column.unit):
         return min(letters, _NAME_LETTERS if is_name else _TEXT_LETTERS) * _MONO + _PADDING
-    return max(letters, *map(len, column.title.split()), len(unit)) * _LETTER + _PADDING
+    return max(letters, *map(len, column.title.split()), len(_unit(column, unit))) * _LETTER + _PADDING
 
 
 def _note(table: ReportTable, view: str, hidden: int) -> str:
@@ -112,57 +160,64 @@ def _note(table: ReportTable, view: str, hidden: int) -> str:
     whole = len(table) + table.omitted
     lines = []
     if table.omitted:
-        lines.append(f'<p class="note">the first {len(table):,} of {whole:,} rows; ratios are of all rows</p>\n')
+        lines.append(f"<p class=note>the first {len(table):,} of {whole:,} rows; ratios are of all rows</p>")
     absent = []
     if len(table) > FIRST_ROWS:
         absent.append(f"the first {FIRST_ROWS} of {plural(len(table), 'row')}")
     if hidden:
         absent.append(f"{len(table.columns) - hidden} of {plural(len(table.columns), 'column')}")
     if absent:
-        form = " --format csv" if hidden else ""
-        lines.append(
-            f'<p class="note first-rows">{" and ".join(absent)}; all with JavaScript or '
-            f"<code>tracekit summary --view {escaped(view)}{form}</code></p>\n"
-        )
+        lines.append(f"<p class=more>{' and '.join(absent)} (--view {escaped(view)})</p>")
     return "".join(lines)
 
 
-def _unit(column: Column, scale: Sequence[Cell], wanted: str) -> str:
-    """Return the unit of a column's cells, "" for none. Times: the unit in which the first digits of most differ.
-
-    scale: the times that choose it.
-    """
-    if column.unit is Unit.RATIO:
-        return "%"
-    if column.unit is not Unit.NS:
-        return ""
-    return typical_time_unit(scale, wanted)
+def _unit(column: Column, unit: str) -> str:
+    """Return the unit of a column's cells, "" for none. unit: of times."""
+    return {Unit.RATIO: "%", Unit.NS: unit}.get(column.unit, "")
 
 
-def _head(column: Column, unit: str, hidden: bool) -> str:
-    words = ' class="t"' if is_words(column.values, column.unit) else ""
-    small = f" <small>{unit}</small>" if unit else ""
-    return f"<th{words}{' hidden' if hidden else ''}>{escaped(column.title)}{small}</th>"
+def _head(column: Column, unit: str) -> str:
+    words = " class=t" if is_words(column.values, column.unit) else ""
+    small = f" <small>{unit}</small>" if (unit := _unit(column, unit)) else ""
+    return f"<th{words}>{escaped(column.title)}{small}"
 
 
-def _cells(column: Column, shown: Sequence[str]) -> list[str]:
-    texts = map(html.escape, shown)
-    if column.unit is Unit.RATIO:
-        return list(map(_ratio, column.values[:FIRST_ROWS], texts))
-    mark = ' class="t"' if is_words(column.values, column.unit) else ""
+def _cells(column: Column, shown: Sequence[str], *, with_bars: bool) -> list[str]:
+    texts = [html.escape(text, quote=False) for text in shown]
     if column.name in PROSE:
-        mark = ' class="t prose"'
-    return [f"<td{mark}>{text}</td>" for text in texts]
+        return [f'<td class="t prose">{text}' for text in texts]
+    if is_words(column.values, column.unit):
+        return [f"<td class=t>{text}" for text in texts]
+    if column.unit in (Unit.NS, Unit.NUMBER):
+        texts = _aligned(texts)
+    whole = 1.0 if column.unit is Unit.RATIO else float(max(map(_size, column.values), default=0)) if with_bars else 0.0
+    return [_with_bar(_size(value), whole, text) for value, text in zip(column.values, texts, strict=False)]
+
+
+def _aligned(texts: Sequence[str]) -> list[str]:
+    """Return numbers with blanks as wide as digits behind them, so that their points are below each other."""
+    plain = [text != UNKNOWN and "e" not in text for text in texts]
+    tails = [len(text) - text.find(".") if is_plain and "." in text else 0 for is_plain, text in zip(plain, texts)]
+    most = max(tails, default=0)
+    blanks = [_DIGIT * (most - tail) if tail else _POINT + _DIGIT * (most - 1) if most else "" for tail in tails]
+    return [text + blank if is_plain else text for is_plain, text, blank in zip(plain, texts, blanks, strict=True)]
 
 
 def _row_heads(shown: Sequence[str], steps: Sequence[int]) -> list[str]:
-    texts = map(html.escape, shown)
-    indents = (f' style="padding-left:{6 + _INDENT * step}px"' if step else "" for step in steps)
-    return [f'<th scope="row" class="t"{indent}>{text}</th>' for text, indent in zip(texts, indents, strict=False)]
+    texts = (html.escape(text, quote=False) for text in shown)
+    indents = (f" style=padding-left:{6 + _INDENT * step}px" if step else "" for step in steps)
+    return [f"<th{indent}>{text}" for text, indent in zip(texts, indents, strict=False)]
 
 
-def _ratio(value: Cell, text: str) -> str:
-    if not isinstance(value, (int, float)) or not math.isfinite(value):
-        return f"<td>{text}</td>"
-    width = min(max(100 * float(value), 0.0), 100.0)
-    return f'<td class="r"><i style="width:{width:.4g}%"></i>{text}</td>'
+def _size(value: Cell) -> float:
+    return max(float(value), 0.0) if _is_finite(value) else 0.0
+
+
+def _is_finite(value: Cell) -> TypeGuard[int | float]:
+    return isinstance(value, (int, float)) and math.isfinite(value)
+
+
+def _with_bar(size: float, whole: float, text: str) -> str:
+    """Return a cell with a bar behind its number, in percent of the whole; 0: nothing to see."""
+    percent = f"{min(100 * size / whole, 100.0):.3g}" if whole else "0"
+    return f"<td style=--w:{percent}>{text}" if float(percent) >= _LEAST_BAR else f"<td>{text}"

@@ -16,6 +16,7 @@ from tracekit.model.schema import Kind
 from tracekit.model.units import Unit
 from tracekit.views.device import breakdown
 from tracekit.views.findings._facts import Bound, Facts, RuleResult, how, named, percent, row_of, span, sure
+from tracekit.views.findings._slow_kernels import with_floor
 from tracekit.views.findings.rule import Rule, threshold
 from tracekit.views.tables import kernel
 
@@ -121,13 +122,15 @@ def expensive_arithmetic(facts: Facts) -> RuleResult:
         return RuleResult(why_not="the trace has no compute kernels")
     found = []
     times: dict[str, Ranges] = {}
+    # Where the floor is known, the rule about slow kernels says how much of the time could go.
+    floored = with_floor(facts)
     for owner in facts.looked_at():
         mine = facts.within(owner, kernels)
         if not mine.size:
             continue
         times[facts.label(owner)] = facts.ranges(mine)
         of_fp32, products = _fp32(facts, owner, mine)
-        for name, rows, bound in _costly(facts, owner, mine):
+        for name, rows, bound in _costly(facts, owner, mine[~floored[mine]]):
             # What these kernels compute in says more than that they take long.
             part_of = _FP32_NAME if of_fp32 and np.isin(rows, products).all() else ""
             calls = f"{rows.size:,} {'call' if rows.size == 1 else 'calls'}"

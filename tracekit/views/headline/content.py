@@ -109,7 +109,10 @@ def _tables(section: Section) -> dict[str, ReportTable]:
 def _peak(memory: dict[str, ReportTable]) -> LeadFigure | None:
     """Return the greatest peak of allocated memory of any place; None where no table has one."""
     have = {column.name: column.values for column in memory["memory"].columns} if "memory" in memory else {}
-    places = zip(have.get("peak", ()), have.get("type", ()), have.get("name", ()), strict=True)
+    # A table of allocations alone has no peak.
+    if not {"peak", "type", "name"} <= have.keys():
+        return None
+    places = zip(have["peak"], have["type"], have["name"], strict=True)
     known = [(peak, str(kind), str(place)) for peak, kind, place in places if isinstance(peak, int) and peak > 0]
     allocated = [each for each in known if each[1] == "allocated"] or known
     if not allocated:

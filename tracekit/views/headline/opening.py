@@ -320,7 +320,7 @@ def _step_words(facts: OpeningFacts, group: DeviceTime) -> tuple[str, int]:
 
 def _means_cause(facts: OpeningFacts, group: DeviceTime, cause: Finding, shares: dict[str, float]) -> str:
     words, whole = _step_words(facts, group)
-    first = f"{words}." if words else ""
+    first = f"{words}." if words and (group.window == "steps" or CAUSES[cause.rule].each) else ""
     told = CAUSES[cause.rule].means
     if told:
         return f"{first} {told}".strip()
@@ -328,7 +328,7 @@ def _means_cause(facts: OpeningFacts, group: DeviceTime, cause: Finding, shares:
         return first
     if not CAUSES[cause.rule].each:
         of = f" of the {sentence_span(cause.window_ns)}" if cause.window_ns else ""
-        return f"{first} Up to {sentence_span(cause.saving_ns)}{of} could be saved."
+        return f"{first} Up to {sentence_span(cause.saving_ns)}{of} could be saved.".strip()
     if cause.rule == "launch-bound":
         then = f"If launches kept up, the same work would need about {_two_digits(whole * (1 - shares['idle']))}."
         tuned = any(each.rule in _COMPUTE for each in facts.findings)
@@ -340,16 +340,15 @@ def _means_cause(facts: OpeningFacts, group: DeviceTime, cause: Finding, shares:
 
 
 def _means_unknown(facts: OpeningFacts, group: DeviceTime) -> str:
-    words, _ = _step_words(facts, group)
-    first = f"{words}. " if words else ""
     if group.window == "steps":
+        first = f"{_step_words(facts, group)[0]}. "
         return f"{first}Record host operators and API calls too, or put ranges around host work."
-    return f"{first}If the program waits for requests, nothing is wrong; else record what the host does, too."
+    return "If the program waits for requests, nothing is wrong; else record what the host does, too."
 
 
 def _means_part(facts: OpeningFacts, group: DeviceTime, part: str) -> str:
     words, _ = _step_words(facts, group)
-    first = f"{words}. " if words else ""
+    first = f"{words}. " if words and group.window == "steps" else ""
     if part == "exposed_comm":
         return f"{first}No compute hides this communication; the traces of all ranks show which one is late."
     if part == "exposed_copies":
@@ -368,7 +367,7 @@ def _busy(facts: OpeningFacts, group: DeviceTime, shares: dict[str, float]) -> O
     window = "each step" if group.window == "steps" else "the run"
     said = f"{_who(facts, group)} {'is' if group.devices == 1 else 'are'} busy {busy} of {window}"
     words, whole = _step_words(facts, group)
-    first = f"{words}." if words else ""
+    first = f"{words}." if words and group.window == "steps" else ""
     trend = next((each for each in facts.findings if each.rule in _TRENDS), None)
     if trend is not None and trend is facts.findings[0]:
         says, may = _TRENDS[trend.rule]
@@ -403,20 +402,31 @@ def _phases(facts: OpeningFacts) -> Opening | None:
     top = facts.headline.top
     if top is None or not top.of:
         return None
-    named = [each for each in top.names if each.name not in (OTHERS, STEP)]
-    share = named[0].share if named else None
-    if share is None:
+    shares = _shares_of_phases(top)
+    if not shares:
         return None
-    first, window = named[0], "the run" if top.of == "the run" else "each step"
-    what = "Loading data" if first.name == _LOADER else _short(first.name)
+    first = max(shares, key=lambda name: shares[name])
+    window = "the run" if top.of == "the run" else "each step"
+    what = "Loading data" if first == _LOADER else _short(first)
     step = facts.headline.step
     told = f"{sentence_span(step.median_ns)} a step. " if step is not None else ""
     loading = next((each for each in facts.findings if each.rule == "data loading"), None)
-    if loading is not None and first.name == _LOADER:
+    if loading is not None and first == _LOADER:
         told += "Faster loading shortens it: more workers, or the next batch while this one runs."
     else:
         told += f"This is time of the host: {facts.device} time is not known."
-    return Opening("phases", f"{what} takes {about(share)} of {window}.", told)
+    return Opening("phases", f"{what} takes {about(shares[first])} of {window}.", told)
+
+
+def _shares_of_phases(top: TopNames) -> dict[str, float]:
+    """Return the share of each phase, of all ranks together: "Forward, rank 1" is the phase Forward."""
+    shares: dict[str, float] = {}
+    for each in top.names:
+        phase, _, rank = each.name.partition(", ")
+        name = phase if rank and phase in {*PHASES.values(), OTHERS, STEP} else each.name
+        if name not in (OTHERS, STEP) and each.share is not None:
+            shares[name] = shares.get(name, 0.0) + each.share
+    return shares
 
 
 def _names(facts: OpeningFacts) -> Opening | None:

@@ -31,6 +31,7 @@ MOST = 7
 """The most pieces of a part: more are too narrow to be seen."""
 UNNAMED = "(no name)"
 OUTSIDE = "(not in a gap)"
+_MOST_NAMES, _OTHERS = 200, "(other names)"
 _HOST = frozenset({CAUSES.index("host late"), CAUSES.index("synchronization")})
 _NO_RANGE = "{cause}, in no range"
 
@@ -136,17 +137,18 @@ def _in_turn(
     np.add.at(total, codes, ends - starts)
     number = np.bincount(codes, minlength=len(names))
     inside = _clipped(starts, ends, window) > 0
-    taken, most = hidden, MOST * 4
+    taken = hidden
     order = [code for code in np.argsort(-total, kind="stable").tolist() if number[code]]
     for place, code in enumerate(order):
-        # The many names behind the largest ones are one piece in any case.
-        mine = codes == code if place < most else np.isin(codes, order[place:])
+        # The many names behind the largest ones are in the last piece in any case.
+        last = place == _MOST_NAMES
+        mine = np.isin(codes, order[place:]) if last else codes == code
         ranges = merge(starts[mine], ends[mine])
-        name = names[code]
+        name = _OTHERS if last else names[code]
         ns[name] = ns.get(name, 0) + _within(difference(ranges, taken), window)
         count[name] = count.get(name, 0) + int(np.count_nonzero(mine & inside))
         taken = union(taken, ranges)
-        if place == most:
+        if last:
             break
     return PieceSums(ns, count, dict.fromkeys(names, view))
 

@@ -13,6 +13,8 @@ from __future__ import annotations
 from decimal import Decimal
 from math import isfinite
 
+from tracekit.analysis.efficiency.devices import RatedDevice, find_device
+from tracekit.index.device_peaks import device_of
 from tracekit.index.sources import source_label, source_labels
 from tracekit.index.trace_index import TraceIndex
 from tracekit.model.report import Cell, Column, Picture, ReportTable, Section
@@ -62,32 +64,50 @@ def compute(index: TraceIndex, options: ViewOptions) -> Section:
     places: list[tuple[Cell, ...]] = [(place,) for place in range(len(rows))]
     table = tabulate.finish("metrics", _TITLE, columns, options, own_order="", blocks=places, top_each=False)
     peaks = _against_peak(rows, labels, options)
-    measured = _measured(rows)
+    measured = _measured(index, rows)
     kernels = roofline.kernels_of(measured)
-    tables = (*peaks, *([roofline.table_of(kernels)] if kernels else []), table)
+    roofs = [_kernel_table("roofline", "Roofline", roofline.columns_of(kernels), options)] if kernels else []
+    tables = (*peaks, *roofs, table)
     notes = tuple(tabulate.option_notes(options, table))
     return Section(VIEW.name, _TITLE, tables, (_roofline(kernels, measured),) if peaks else (), notes)
 
 
-def _measured(rows: list[MetricRow]) -> list[tuple[str, int, dict[str, float]]]:
-    """Return each kernel with its calls and the means of its metrics."""
-    kernels: dict[tuple[Cell, ...], dict[str, float]] = {}
-    firsts: dict[tuple[Cell, ...], MetricRow] = {}
+def _measured(index: TraceIndex, rows: list[MetricRow]) -> list[roofline.MeasuredKernel]:
+    """Return each kernel with its calls, its device, and the means of its metrics."""
+    kernels: dict[tuple[Cell, ...], roofline.MeasuredKernel] = {}
     for row in rows:
-        if row["value_avg"] is not None and isfinite(row["value_avg"]):
+        value = row["value_avg"]
+        if value is not None and isfinite(value):
             kernel = fields(row, _KERNEL)
-            firsts.setdefault(kernel, row)
-            kernels.setdefault(kernel, {}).setdefault(row["metric"], row["value_avg"])
-    return [(str(row["name"]), row["calls"] or 1, kernels[key]) for key, row in firsts.items()]
+            if kernel not in kernels:
+                name, calls, device = str(row["name"]), row["calls"] or 1, _device(index, row)
+                kernels[kernel] = roofline.MeasuredKernel(name, calls, {}, device)
+            kernels[kernel].metrics.setdefault(row["metric"], value)
+    return list(kernels.values())
 
 
-def _roofline(kernels: list[roofline.RooflineKernel], measured: list[tuple[str, int, dict[str, float]]]) -> Picture:
+def _device(index: TraceIndex, row: MetricRow) -> RatedDevice:
+    """Return the device of a row: by the attributes that the file has of it, else by its name."""
+    source, number = row["source"], row["device"]
+    attributes = index.run.sources[source].facts.get("device_attributes")
+    found = attributes.get(str(number), attributes.get(number)) if isinstance(attributes, dict) else None
+    if not isinstance(found, dict):
+        return device_of(index, source, number)
+    units = found.get("multiprocessor_count")
+    major, minor = (found.get(f"compute_capability_{each}") for each in ("major", "minor"))
+    return find_device(
+        str(found.get("display_name", "")),
+        units=int(units) if isinstance(units, (int, str)) and str(units).isdecimal() else 0,
+        arch=f"{major}.{minor}" if major is not None and minor is not None else "",
+    )
+
+
+def _roofline(kernels: list[roofline.RooflineKernel], measured: list[roofline.MeasuredKernel]) -> Picture:
     """Return the picture of a roofline, or why there is none."""
     if not kernels:
         return Picture("roofline", "Roofline", "", (), remark=roofline.why_not(measured))
     names = ("name", "precision")
-    source = roofline.ROOFS_FROM if any(each.peak_flops and each.peak_bytes for each in kernels) else ""
-    return Picture("roofline", "Roofline", "metrics.roofline", ("rate",), names, remark=source)
+    return Picture("roofline", "Roofline", "metrics.roofline", ("rate",), names, remark=roofline.roofs_from(kernels))
 
 
 def _places(rows: list[MetricRow], labels: dict[int, str]) -> list[Column]:
@@ -118,9 +138,13 @@ def _against_peak(rows: list[MetricRow], labels: dict[int, str], options: ViewOp
         *(_SHOWN[key].column([found.get(key) for found in shares.values()]) for key in dict.fromkeys(_SHARES.values())),
         *(column for column in _places(list(firsts.values()), labels) if len(set(column.values)) > 1),
     ]
-    blocks: list[tuple[Cell, ...]] = [(place,) for place in range(len(firsts))]
-    title = "Against the peak of the device"
-    return [tabulate.finish("peak", title, columns, options, own_order="", blocks=blocks, top_each=False)]
+    return [_kernel_table("peak", "Against the peak of the device", columns, options)]
+
+
+def _kernel_table(name: str, title: str, columns: list[Column], options: ViewOptions) -> ReportTable:
+    """Return a table with a row for each kernel, in the order of the file."""
+    blocks: list[tuple[Cell, ...]] = [(place,) for place in range(len(columns[0].values))]
+    return tabulate.finish(name, title, columns, options, own_order="", blocks=blocks, top_each=False)
 
 
 def _counted(index: TraceIndex) -> list[MetricRow]:

@@ -4,7 +4,10 @@ Columns: those of `_ranges`; ratio: of the sum of CPU totals, which counts neste
 times add up to 100 %. Operators that call each other by the same name count each. With `op_detail` the rows below an
 operator follow it: at level 1 the ranges and calls in it that are no operators, by name, and the device work that it
 launched itself; at level 2 what was called and launched within those. Their ratio is of the operator's total, their
-device_ratio of its device total. With `thread_sep` each thread has a block. flops: where the file says them.
+device_ratio of its device total. With `thread_sep` each thread has a block.
+
+flops, bytes and what follows from them are of the work units of an operator (`index.work_units`), where the trace has
+shapes; flops that the file itself states go before them. known: the share of device_total whose work is known.
 
 Operators: kind operator, and python_op but for the frames of PyTorch's stacks. Agrees with PyTorch's key_averages for
 calls, self and total CPU time; there an operator whose only child has its own name is not counted again.
@@ -34,6 +37,7 @@ from tracekit.views.named import from_totals, thread_columns, thread_keys
 from tracekit.views.tables import ranges as _ranges
 from tracekit.views.tables.ranges import Charged, of_ranges
 from tracekit.views.totals import both_note
+from tracekit.views.work_columns import KNOWN, NEEDED, SHOWS, WorkSums, operator_work, work_columns
 
 __all__ = ["VIEW", "FiguresByTime", "OperatorFigures", "RangeFigures", "charged", "figures"]
 
@@ -237,8 +241,13 @@ def compute(index: TraceIndex, options: ViewOptions) -> Section:
         *(thread_columns(index, blocks) if blocks else []),
         *computed.ranges.columns(blocks),
     ]
-    if computed.flops is not None:
-        columns.append(Column("flops", "FLOPs", Unit.COUNT, computed.flops, 3))
+    # The work is known by name, not by thread.
+    work, stated = computed.work, computed.flops
+    of_work = work_columns(work, computed.names, stated)
+    # What the file itself says goes before what follows from shapes.
+    columns += [replace(c, priority=3) if stated is not None and c.name == "flops" else c for c in of_work]
+    if of_work and work is not None:
+        columns.append(_known_share(work, computed))
     # The number of its group stays with a row while rows are put in order.
     number = Column(_NUMBER, "", Unit.COUNT, list(range(len(computed.names))))
     table = tabulate.finish("operators", _TITLE, [*columns, number], options, blocks=blocks)
@@ -252,6 +261,16 @@ def compute(index: TraceIndex, options: ViewOptions) -> Section:
     return Section(VIEW.name, _TITLE, (table,), notes=(*notes, *tabulate.option_notes(options, table)))
 
 
+def _known_share(work: WorkSums, computed: OperatorFigures) -> Column:
+    known = dict(zip(work.names, work.known_ns, strict=True))
+    device = computed.ranges.device
+    totals = device.total.tolist() if device is not None else [0] * len(computed.names)
+    shares: list[Cell] = [
+        known.get(name, 0) / total if total else None for name, total in zip(computed.names, totals, strict=True)
+    ]
+    return KNOWN.column(shares, 6)
+
+
 RangeFigures = _ranges.RangeFigures
 FiguresByTime = _ranges.FiguresByTime
 
@@ -260,19 +279,21 @@ FiguresByTime = _ranges.FiguresByTime
 class OperatorFigures:
     """Figures of the operators, a row a name. threads: (source, pid, tid) of each row, none where threads are together.
 
-    flops: sums of what the file says, None where it says none.
+    flops: sums of what the file says, None where it says none. work: what follows from shapes, None without any, and
+    where threads are apart.
     """
 
     names: list[Cell]
     threads: list[tuple[Cell, ...]]
     ranges: _ranges.RangeFigures
     flops: list[Cell] | None
+    work: WorkSums | None = None
 
 
 @join
 def figures(index: TraceIndex) -> OperatorFigures:
     """Return the figures of the operators of all threads together."""
-    return _figures(charged(index, by_thread=False))
+    return replace(_figures(charged(index, by_thread=False)), work=operator_work(index, _kinds(index)))
 
 
 @join
@@ -345,13 +366,20 @@ _SHOWS = (
         Unit.COUNT,
         "The depth of the row: 0 for operators, 1 and 2 for what they called and launched.",
     ),
-    ViewColumn("flops", "FLOPs", Unit.COUNT, "The number of floating-point operations, where the file has it."),
+    ViewColumn(
+        "flops",
+        "FLOPs",
+        Unit.COUNT,
+        "The floating-point operations, as the file states them, else from the shapes of the operands.",
+    ),
+    *SHOWS[1:],
+    KNOWN,
 )
 
 VIEW = View(
     name="operator",
     title=_TITLE,
-    columns=_COLUMNS,
+    columns=_COLUMNS | NEEDED,
     kinds=_host.KINDS,
     args_of=_KINDS,
     compute=compute,

@@ -4,20 +4,22 @@ FLOPs: of each precision additions + multiplications + 2 * fused ones, as the th
 (`sass_thread_inst_executed_op_fadd_pred_on` and so on), so without those of tensor cores. bytes: what the device memory
 read and wrote. Both are means over the launches of a kernel. Peaks, as ncu's own roofline chart has them: twice the
 fused operations a cycle, or the bytes a cycle, that the device can sustain (`peak_sustained`), at the clock of that
-kernel's launches.
+kernel's launches; where ncu did not record them those of the device's data sheet, if its name is known.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from decimal import Decimal
 
-from tracekit.model.report import Cell, Column, ReportTable
+from tracekit.analysis.efficiency.devices import RatedDevice
+from tracekit.model.report import Cell, Column
 from tracekit.model.units import Unit
 
-__all__ = ["ROOFS_FROM", "RooflineKernel", "kernels_of", "table_of", "why_not"]
+__all__ = ["MeasuredKernel", "RooflineKernel", "columns_of", "kernels_of", "roofs_from", "why_not"]
 
-ROOFS_FROM = "peaks as ncu measured them, at the clock of the launches"
+_MEASURED = "as ncu gives them, at the clock of the launches"
 _UNITS = ("smsp__", "sm__")
 _OPERATIONS = {"FP32": "f", "FP64": "d", "FP16": "h"}
 _TIMES = ("gpu__time_duration.sum", "Duration")
@@ -32,8 +34,21 @@ Metrics = Mapping[str, float]
 
 
 @dataclass(frozen=True, slots=True)
+class MeasuredKernel:
+    """A kernel with the means of its metrics. device: where it ran."""
+
+    name: str
+    calls: int
+    metrics: dict[str, float]
+    device: RatedDevice
+
+
+@dataclass(frozen=True, slots=True)
 class RooflineKernel:
-    """A kernel of a roofline. time_ns, flops, moved: of a launch. peaks: FLOP/s and bytes/s, None where not known."""
+    """A kernel of a roofline. time_ns, flops, moved: of a launch. peaks: FLOP/s and bytes/s, None where not known.
+
+    peaks_from: the source of both, "" where one is not known.
+    """
 
     name: str
     precision: str
@@ -43,19 +58,44 @@ class RooflineKernel:
     moved: float
     peak_flops: float | None
     peak_bytes: float | None
+    peaks_from: str
 
 
-def kernels_of(named: Sequence[tuple[str, int, Metrics]]) -> list[RooflineKernel]:
-    """Return each kernel and precision of which FLOPs, bytes and time are known. named: name, calls, metrics."""
+def kernels_of(measured: Sequence[MeasuredKernel]) -> list[RooflineKernel]:
+    """Return each kernel and precision of which FLOPs, bytes and time are known."""
     found = []
-    for name, calls, metrics in named:
-        time, moved = _time(metrics), _moved(metrics)
+    for each in measured:
+        time, moved = _time(each.metrics), _moved(each.metrics)
         for precision, letter in _OPERATIONS.items():
-            flops = _flops(metrics, letter, time)
+            flops = _flops(each.metrics, letter, time)
             if flops and moved and time:
-                peaks = _peak_flops(metrics, letter), _peak_bytes(metrics)
-                found.append(RooflineKernel(name, precision, calls, time, flops, moved, *peaks))
+                peaks = _peaks(each, precision, letter)
+                found.append(RooflineKernel(each.name, precision, each.calls, time, flops, moved, *peaks))
     return found
+
+
+def roofs_from(kernels: Sequence[RooflineKernel]) -> str:
+    """Return the source of the roofs: of the kernel with the most time, whose roofs are drawn."""
+    longest = max(kernels, key=lambda each: each.time_ns * each.calls)
+    return f"roofs {longest.peaks_from}" if longest.peaks_from else ""
+
+
+def _peaks(kernel: MeasuredKernel, precision: str, letter: str) -> tuple[float | None, float | None, str]:
+    """Return the peaks of a kernel and their source: both of one source, or what is known of either."""
+    measured = _peak_flops(kernel.metrics, letter), _peak_bytes(kernel.metrics)
+    if all(measured):
+        return *measured, _MEASURED
+    rated = kernel.device.peaks
+    # The other rates of the data sheets are those of matrix units, whose FLOPs are not in these metrics.
+    rate = rated.rates.get(precision.lower()) if rated is not None and precision != "FP16" else None
+    if rated is not None and rate:
+        return _scaled(rate, 12), _scaled(rated.memory_gbps, 9), f"of the data sheet of {rated.name}"
+    return *measured, ""
+
+
+def _scaled(value: float, exponent: int) -> float:
+    """Return a value times a power of ten, with the digits that the data sheet has."""
+    return float(Decimal(repr(value)).scaleb(exponent))
 
 
 def _time(metrics: Metrics) -> float | None:
@@ -97,25 +137,25 @@ def _peak_bytes(metrics: Metrics) -> float | None:
     return by_cycle * clock if by_cycle and clock else None
 
 
-def why_not(named: Sequence[tuple[str, int, Metrics]]) -> str:
+def why_not(measured: Sequence[MeasuredKernel]) -> str:
     """Return what a roofline lacks, where no kernel has all of it."""
     lacks = [
         word
         for word, known in (
-            ("FLOPs", any(_flops(metrics, each, 1.0) for *_, metrics in named for each in _OPERATIONS.values())),
-            ("bytes of device memory", any(_moved(metrics) for *_, metrics in named)),
-            ("durations", any(_time(metrics) for *_, metrics in named)),
+            ("FLOPs", any(_flops(kernel.metrics, each, 1.0) for kernel in measured for each in _OPERATIONS.values())),
+            ("bytes of device memory", any(_moved(kernel.metrics) for kernel in measured)),
+            ("durations", any(_time(kernel.metrics) for kernel in measured)),
         )
         if not known
     ]
     of = f"the metrics have no {' and no '.join(lacks)}" if lacks else "no kernel has FLOPs, bytes and a duration"
-    return f"not drawn: {of} (ncu --set full, or --section SpeedOfLight_RooflineChart, records them)"
+    return f"not drawn: {of} (ncu --set roofline --page raw has them)"
 
 
-def table_of(kernels: Sequence[RooflineKernel]) -> ReportTable:
-    """Return the table of a roofline."""
+def columns_of(kernels: Sequence[RooflineKernel]) -> list[Column]:
+    """Return the columns of the table of a roofline."""
     several = len({each.precision for each in kernels}) > 1
-    columns = [
+    return [
         Column("name", "Kernel", Unit.TEXT, [each.name for each in kernels], 0),
         *([Column("precision", "Precision", Unit.TEXT, [e.precision for e in kernels], 1)] if several else []),
         Column("calls", "Calls", Unit.COUNT, [each.calls for each in kernels], 3),
@@ -127,7 +167,6 @@ def table_of(kernels: Sequence[RooflineKernel]) -> ReportTable:
         *_known("peak_flops", "Peak FLOP/s", Unit.NUMBER, [each.peak_flops for each in kernels]),
         *_known("peak_bytes", "Peak DRAM", Unit.BYTES_PER_S, [each.peak_bytes for each in kernels]),
     ]
-    return ReportTable("roofline", "Roofline", tuple(columns))
 
 
 def _known(name: str, title: str, unit: Unit, values: Sequence[Cell]) -> list[Column]:

@@ -42,7 +42,8 @@ def curve(figure: Curve) -> str:
     count = len(figure.edges) - 1
     mark, peak = _peak(figure, peaks, draw.HEIGHT - height)
     begin, end = figure.edges[0], figure.edges[-1]
-    middle = [(100 * (at - begin) / max(end - begin, 1), label) for at, label in linear(end, Unit.NS).ticks[:-1]]
+    times = linear(end, Unit.NS)
+    middle = [(100 * (at - begin) / max(end - begin, 1), f"{label} {times.word}") for at, label in times.ticks[:-1]]
     labels = [
         (0.0, sentence_span(begin)),
         *((x, label) for x, label in middle if _ENDS < x < 100 - _ENDS),

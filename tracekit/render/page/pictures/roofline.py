@@ -56,7 +56,7 @@ def roofline(picture: Picture, table: ReportTable) -> str:
     body.append(draw.texts_below(ticks, draw.HEIGHT + 14))
     remarks = [
         "FLOP/s over FLOP per byte of device memory, both logarithmic; the area of a point is the kernel's time",
-        f"roofs {_rate(flops)} and {format_rate(moved)}" if flops and moved else "the metrics have no roofs",
+        f"roofs {_rate(flops)} and {format_rate(moved)}" if flops and moved else "the roofs are not known",
         f"{len(shown)} of {len(rows):,} kernels" if len(rows) > len(shown) else "",
     ]
     known = zip(points[:4], labels, strict=False)

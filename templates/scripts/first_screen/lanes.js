@@ -1,0 +1,141 @@
+// The steps as lanes: what streams and threads do in them, from the data of the timeline. A column is as high as its
+// busy share, in the colour of the kind with most of the work. A click shows the step on the timeline.
+
+import { emit, on } from "../page/bus.js";
+import { el } from "../page/dom.js";
+import { span } from "../page/texts.js";
+
+const LANE = 26, LEFT = 124, AXIS = 17, FONT = "11px system-ui, sans-serif";
+const FEW = 4; // so many steps are all shown; of more, three around the one of median length
+const MOST = { device: 4, host: 2 };
+
+/** The steps to draw: [start, length, name]; where there are none, the whole of the trace. */
+function windows(head) {
+  const steps = [];
+  for (const step of head.steps ?? []) {
+    const last = steps[steps.length - 1];
+    if (step[1] > 0 && (!last || step[0] >= last[0] + last[1])) steps.push(step);
+  }
+  if (steps.length <= FEW) return steps;
+  const middle = [...steps].sort((a, b) => a[1] - b[1])[steps.length >> 1];
+  const at = Math.min(Math.max(steps.indexOf(middle), 1), steps.length - 2);
+  return steps.slice(at - 1, at + 2);
+}
+
+/** Share and kind of each column of a lane: of its rows the innermost decides the kind. */
+function columns(timeline, lane, from, per, width) {
+  const share = new Float64Array(width), kind = new Uint8Array(width), { scan } = timeline.data;
+  let events = 0;
+  const step = timeline.parts.kinds.indexOf("step");
+  let whole = 0;
+  for (let row = lane.row; row < lane.row + lane.depth; row++) {
+    const found = scan(row, from, per, width);
+    for (let c = 0; c < width; c++) {
+      if (!found.count[c] || (lane.host && found.kind[c] === step)) continue;
+      share[c] = lane.host ? Math.max(share[c], found.share[c]) : Math.min(1, share[c] + found.share[c]);
+      kind[c] = found.kind[c];
+      events += found.count[c];
+    }
+  }
+  for (const each of share) whole += each;
+  return { share, kind, events, busy: whole / width };
+}
+
+function chosen(timeline, from, until) {
+  const { lanes, groups } = timeline;
+  const measured = lanes.map((lane, number) => {
+    const wanted = !lane.note && !lane.instants;
+    const of = wanted ? columns(timeline, lane, from, (until - from) / 200, 200) : { busy: 0, events: 0 };
+    return { lane, number, order: of.busy && (lane.host ? of.events : of.busy) }; // one long range says little
+  }).filter(({ order }) => order > 0);
+  const found = [];
+  for (const [word, most] of Object.entries(MOST)) {
+    const of = measured.filter(({ lane }) => Boolean(lane.host) === (word === "host")).sort((a, b) => b.order - a.order);
+    found.push(...of.slice(0, most).sort((a, b) => a.number - b.number));
+  }
+  const groupOf = (number) => groups.find((group) => group.lanes.includes(number));
+  const several = new Set(found.filter(({ lane }) => !lane.host).map(({ number }) => groupOf(number))).size > 1;
+  return found.map(({ lane, number }) => {
+    const group = groupOf(number);
+    const where = several && group ? [group.host, group.label].filter(Boolean).join(" ") : "";
+    return { lane, label: where ? `${where} ${lane.label}` : lane.label };
+  });
+}
+
+function fitted(c, text, room) {
+  if (c.measureText(text).width <= room) return text;
+  let size = text.length;
+  while (size > 1 && c.measureText(`…${text.slice(-size)}`).width > room) size--;
+  return `…${text.slice(-size)}`;
+}
+
+function draw(canvas, timeline, steps, lanes) {
+  const { color, css } = timeline.parts.size(), { shades } = timeline.picture(), { unit } = timeline.head;
+  const W = canvas.clientWidth, H = lanes.length * LANE + 2 * AXIS, ratio = devicePixelRatio || 1;
+  const last = steps[steps.length - 1], from = steps[0][0], until = last[0] + last[1];
+  canvas.width = Math.round(W * ratio);
+  canvas.height = Math.round(H * ratio);
+  canvas.style.height = `${H}px`;
+  const c = canvas.getContext("2d");
+  c.scale(ratio, ratio);
+  c.font = FONT;
+  const width = Math.max(1, Math.floor(W - LEFT)), per = (until - from) / width, x = (t) => LEFT + (t - from) / per;
+  steps.forEach(([start, length, name], number) => {
+    if (number % 2) {
+      c.fillStyle = color.soft;
+      c.fillRect(x(start), 0, length / per, H - AXIS);
+    }
+    c.fillStyle = color.line;
+    c.fillRect(x(start), 0, 1, H - AXIS);
+    c.fillStyle = color.fg;
+    c.fillText(fitted(c, `${name}  ${span(Math.round(length * unit))}`, length / per - 8), x(start) + 4, 12);
+  });
+  const said = lanes.map(({ lane, label }, number) => {
+    const top = AXIS + number * LANE, floor = top + LANE - 3;
+    const { share, kind, busy } = columns(timeline, lane, from, per, width);
+    c.fillStyle = color.muted;
+    c.textAlign = "right";
+    c.fillText(fitted(c, label, LEFT - 10), LEFT - 8, floor - 6);
+    c.textAlign = "left";
+    c.fillStyle = color.line;
+    c.fillRect(LEFT, floor, width, 1);
+    for (let i = 0; i < width; i++) {
+      if (!share[i]) continue;
+      const high = Math.max(1, share[i] * (LANE - 6));
+      c.fillStyle = css(shades[kind[i]][0][16]);
+      c.fillRect(LEFT + i, floor - high, 1, high);
+    }
+    return `${label}: busy ${(100 * busy).toFixed(0)} %`;
+  });
+  c.fillStyle = color.muted;
+  const rough = (until - from) / Math.max(2, width / 160), power = 10 ** Math.floor(Math.log10(rough * unit)) / unit;
+  const apart = power * ([1, 2, 5].find((each) => each * power >= rough) ?? 10);
+  for (let t = 0; t < until - from - 50 * per; t += apart) {
+    c.fillText(span(Math.round(t * unit)).replace(/\.0+ /, " "), x(from + t), H - 4);
+  }
+  canvas.setAttribute("aria-label", said.join("; "));
+}
+
+on("timeline", async (timeline) => {
+  const mount = document.getElementById("lanes"), { head } = timeline;
+  if (!mount) return;
+  await timeline.ready;
+  const steps = "whole" in mount.dataset ? [] : windows(head), every = (head.steps ?? []).length;
+  const shown = steps.length ? steps : [[0, Math.max(head.span, 1), "the run"]];
+  const last = shown[shown.length - 1];
+  const lanes = chosen(timeline, shown[0][0], last[0] + last[1]);
+  if (!lanes.length) return;
+  const canvas = el("canvas", { role: "img", title: "click: show it on the timeline" });
+  const few = steps.length < every ? `${steps.length} of ${every} steps, around the median one` : "the busy share of streams and threads";
+  mount.append(el("h2", {}, steps.length ? "Inside the steps" : "Inside the run", " ", el("small", {}, few)), canvas);
+  canvas.addEventListener("click", ({ offsetX }) => {
+    const t = shown[0][0] + (offsetX - LEFT) / (canvas.clientWidth - LEFT) * (last[0] + last[1] - shown[0][0]);
+    const step = shown.find(([start, length]) => t >= start && t <= start + length) ?? shown[0];
+    emit("goto", { start: step[0] * head.unit, end: (step[0] + step[1]) * head.unit, places: [], from: "first screen" });
+    document.getElementById("tl")?.scrollIntoView({ block: "center" });
+  });
+  const again = () => draw(canvas, timeline, shown, lanes);
+  again();
+  new ResizeObserver(again).observe(mount);
+  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => setTimeout(again));
+});

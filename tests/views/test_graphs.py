@@ -1,0 +1,180 @@
+"""The view graphs: replayed kernels belong to the operators whose calls were captured, or to none, with the reason."""
+
+from __future__ import annotations
+
+import json
+import random
+from typing import Any
+
+import pytest
+from views.hosts import Row, op, work
+from views.tables import dicts
+from views.test_modules import module
+from views.test_training_phases import index_of_rows
+
+from tracekit.views import VIEWS
+from tracekit.views.base import ViewOptions
+
+KERNELS = ("gemm", "relu", "gemm", "softmax")
+
+
+def captured(
+    start: int, names: tuple[str | None, ...] = KERNELS, runtime: str = "hip", first: int = 100, **more: Any
+) -> list[Row]:
+    """A capture of one call in each of some operators, 10 ns each."""
+    rows = [op(f"{runtime}StreamBeginCapture", start, start + 1, "runtime", **more)]
+    for number, name in enumerate(names):
+        begin = start + 2 + 10 * number
+        told = {} if name is None else {"kernel": name}
+        rows += [
+            op(f"aten::op{number}", begin, begin + 8, **more),
+            op(f"{runtime}LaunchKernel", begin + 2, begin + 5, "runtime", correlation=first + number,
+               args=json.dumps(told), **more),
+        ]  # fmt: skip
+    end = start + 2 + 10 * len(names)
+    return [*rows, op(f"{runtime}StreamEndCapture", end, end + 1, "runtime", **more)]
+
+
+def replayed(
+    start: int, correlation: int, names: tuple[str, ...] = KERNELS, nodes: tuple[int, ...] = (), runtime: str = "hip",
+    **more: Any,
+) -> list[Row]:  # fmt: skip
+    """A launch of the graph, with a kernel of 5 ns, 6 ns ... for each node."""
+    rows = [op(f"{runtime}GraphLaunch", start, start + 2, "runtime", correlation=correlation, **more)]
+    at = start + 5
+    for number, name in enumerate(names):
+        told = {"graph node id": nodes[number]} if nodes else {}
+        rows.append(work(name, correlation, at, at + 5 + number, args=json.dumps(told), **more))
+        at += 5 + number
+    return rows
+
+
+def graphs(*rows: Row) -> tuple[list[Row], dict[str, int], tuple[str, ...]]:
+    section = VIEWS["graphs"].compute(index_of_rows(*rows), ViewOptions())
+    tables = {table.name: dicts(table) for table in section.tables}
+    operators = {row["name"]: row["device_total"] for row in tables.get("graph_operators", [])}
+    return tables.get("graphs", []), operators, section.notes
+
+
+ALL = {"aten::op0": 5, "aten::op1": 6, "aten::op2": 7, "aten::op3": 8}
+NONE = {"(unattributed)": 26}
+
+
+def test_a_capture_of_the_same_trace_with_equal_names_and_order_gives_each_kernel_its_operator() -> None:
+    table, operators, notes = graphs(*captured(0), *replayed(100, 1), *replayed(200, 2))
+    assert operators == {name: 2 * ns for name, ns in ALL.items()}
+    (row,) = table
+    assert (row["calls"], row["nodes"], row["device_total"], row["attributed"]) == (2, 4, 52, 52)
+    assert row["how"] == "capture with equal names and order"
+    assert not notes
+
+
+def test_a_capture_in_another_input_of_the_run_counts_as_well() -> None:
+    _, operators, _ = graphs(*captured(500, source=1), *replayed(100, 1))
+    assert operators == ALL
+
+
+@pytest.mark.parametrize(
+    ("names", "reason"),
+    [
+        (("gemm", "relu", "gemm"), "no capture has 4 nodes (the nearest: 3)"),
+        (("gemm", "gemm", "relu", "softmax"), "kernel 2 of the capture has another name"),
+        ((None, None, None, None), "does not name its kernels"),
+        (("gemm", "relu", "gemm", None), "does not name its kernels"),
+    ],
+)
+def test_a_capture_that_disagrees_is_refused_with_the_reason(names: tuple[str | None, ...], reason: str) -> None:
+    table, operators, notes = graphs(*captured(0, names), *replayed(100, 1))
+    assert operators == NONE
+    assert (table[0]["attributed"], table[0]["how"]) == (0, "not known")
+    assert reason in notes[0]
+
+
+def test_a_copy_in_the_place_of_a_kernel_is_refused() -> None:
+    rows = [{**row, "kind": "memcpy"} if row["name"] == "relu" else row for row in replayed(100, 1)]
+    _, operators, notes = graphs(*captured(0), *rows)
+    assert operators == NONE
+    assert "node 2 is a kernel in the capture and a memcpy in the graph" in notes[0]
+
+
+def test_without_a_capture_the_kernels_stay_unattributed() -> None:
+    _, operators, notes = graphs(op("aten::launch", 99, 103), *replayed(100, 1))
+    assert operators == NONE
+    assert "no capture" in notes[0]
+
+
+def test_numbers_of_nodes_give_the_order_where_parallel_branches_changed_that_of_time() -> None:
+    """Nodes 7, 5, 8 and 6 ran in this order; the calls name no kernels, as those of CUDA do not."""
+    captures = captured(0, (None,) * 4, "cuda")
+    table, operators, _ = graphs(*captures, *replayed(100, 1, ("c", "a", "d", "b"), (7, 5, 8, 6), "cuda"))
+    assert operators == {"aten::op2": 5, "aten::op0": 6, "aten::op3": 7, "aten::op1": 8}
+    assert table[0]["how"] == "order of graph node ids"
+
+
+def test_numbers_of_nodes_show_nothing_of_a_capture_in_another_input() -> None:
+    captures = captured(0, (None,) * 4, "cuda", source=1)
+    _, operators, _ = graphs(*captures, *replayed(100, 1, nodes=(5, 6, 7, 8), runtime="cuda"))
+    assert operators == NONE
+
+
+def test_a_number_of_0_is_no_number() -> None:
+    captures = captured(0, (None,) * 4, "cuda")
+    _, operators, _ = graphs(*captures, *replayed(100, 1, nodes=(0, 0, 0, 0), runtime="cuda"))
+    assert operators == NONE
+
+
+def test_calls_that_state_the_number_of_their_node_show_their_kernels() -> None:
+    rows = captured(0, (None,) * 4, "cuda")
+    launches = [row for row in rows if "LaunchKernel" in row["name"]]
+    for number, row in enumerate(launches):
+        row["args"] = json.dumps({"graph node id": 9 - number})
+    table, operators, _ = graphs(*rows, *replayed(100, 1, nodes=(9, 8, 7, 6), runtime="cuda"))
+    assert operators == ALL
+    assert table[0]["how"] == "graph node id"
+
+
+def test_calls_in_a_capture_that_ran_at_once_are_no_nodes() -> None:
+    """A copy beside the capture has its device work; a driver call within a runtime call is one launch."""
+    beside = [
+        op("hipMemcpyAsync", 50, 51, "runtime", correlation=900),
+        work("copy", 900, 60, 61, "memcpy"),
+        op("hipModuleLaunchKernel", 5, 6, "driver", correlation=100),
+    ]
+    capture = captured(0, (*KERNELS, "tail"))
+    _, operators, _ = graphs(*capture, *beside, *replayed(100, 1, (*KERNELS, "tail")))
+    assert operators == {**ALL, "aten::op4": 9}
+
+
+def test_ranges_around_captured_calls_stand_in_for_operators() -> None:
+    rows = [{**row, "kind": "user_range", "name": "nvtx " + row["name"]} if row["name"].startswith("aten") else row
+            for row in captured(0)]  # fmt: skip
+    _, operators, _ = graphs(*rows, *replayed(100, 1))
+    assert operators == {f"nvtx {name}": ns for name, ns in ALL.items()}
+
+
+def test_modules_have_the_work_of_graphs_that_were_captured_in_them() -> None:
+    rows = [*captured(0), module("Net_0", 0, 45, 1), module("Linear_0", 1, 21, 2, 1), *replayed(100, 1)]
+    section = VIEWS["modules"].compute(index_of_rows(*rows), ViewOptions())
+    assert {row["name"]: row["device_self"] for row in dicts(section)} == {"Net_0": 15, "Linear_0": 11}
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_of_many_graphs_each_takes_its_own_capture(seed: int) -> None:
+    rng = random.Random(seed)
+    shapes = {tuple(rng.choice("abc") for _ in range(rng.randint(1, 6))) for _ in range(5)}
+    rows: list[Row] = []
+    wanted: dict[str, int] = {}
+    clock = 0
+    for number, names in enumerate(sorted(shapes)):
+        mine = captured(clock, names, first=1000 * (number + 1))
+        rows += [{**row, "name": f"{row['name']} of {number}"} if row["name"].startswith("aten") else row
+                 for row in mine]  # fmt: skip
+        clock += 100
+    for launch in range(12):
+        number, names = rng.choice(list(enumerate(sorted(shapes))))
+        rows += replayed(clock, launch + 1, names)
+        for place in range(len(names)):
+            name = f"aten::op{place} of {number}"
+            wanted[name] = wanted.get(name, 0) + 5 + place
+        clock += 100
+    assert graphs(*rows)[1] == wanted

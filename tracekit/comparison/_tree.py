@@ -1,0 +1,193 @@
+"""Device work of a run by module, operator and shapes, for the change by tree.
+
+A device event belongs to the outermost operator around its launch that has the work of the event (`index.work_units`),
+else to the innermost operator, and to the module of `index.modules`. Calls are calls of the operator.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from tracekit.comparison._device_work import DeviceWork
+from tracekit.index import host_tree, modules, work_units
+from tracekit.index.graphs import graph_work
+from tracekit.index.modules import ModuleTree, module_tree
+from tracekit.index.trace_index import index_of
+from tracekit.model import args as members
+from tracekit.model import arrow
+from tracekit.model.arrow import I64, Mask
+from tracekit.model.schema import Kind
+from tracekit.model.trace import Trace
+
+__all__ = ["ARGS_OF", "COLUMNS", "NO_MODULE", "NO_OPERATOR", "TreeAmount", "TreeKey", "TreeWork", "tree_work"]
+
+COLUMNS = modules.COLUMNS | work_units.COLUMNS | {"raw_name", "bytes"}
+ARGS_OF = modules.ARGS_OF | work_units.KINDS
+NO_OPERATOR, NO_MODULE = "(no operator)", "(no module)"
+_PICOSECONDS = 1_000
+
+
+class TreeKey(NamedTuple):
+    """A module with all that are around it, an operator in it, and its shapes, "" where they are not known."""
+
+    module: str
+    operator: str
+    shapes: str
+
+
+@dataclass(frozen=True, slots=True)
+class TreeAmount:
+    """Device work of one key. floor_ps: the least time of all calls, picoseconds; None where a floor is not known."""
+
+    calls: int
+    ns: int
+    floor_ps: int | None
+    kernels: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True)
+class TreeWork:
+    """Device work of a run, and of its steps after warm-up. modules: whether the run names modules."""
+
+    whole: Mapping[TreeKey, TreeAmount]
+    steady: Mapping[TreeKey, TreeAmount]
+    modules: bool
+
+
+def tree_work(trace: Trace, work: DeviceWork) -> TreeWork:
+    """Return the device work of a run by module, operator and shapes."""
+    index = index_of(trace)
+    host = host_tree.host(index)
+    if not host.work.size:
+        return TreeWork({}, {}, False)
+    place, unit_floor = _operators(trace, host)
+    codes, names = index.texts("name")
+    operator = np.where(place >= 0, codes[np.append(host.rows, 0)[place]], -1)
+    # Work of no operator is compared by its own name.
+    kernel = codes[host.work].astype(np.int64)
+    shape, shapes = _shapes(trace, host, place)
+    tree = module_tree(index)
+    module = tree.of_work if tree is not None else np.full(host.work.size, -1, np.int64)
+    own = np.column_stack((module, operator, np.where(place >= 0, -1, kernel), shape))
+    keys, group = np.unique(own, axis=0, return_inverse=True)
+    group = group.reshape(-1)
+    paths = _paths(tree)
+    labels = [
+        TreeKey(
+            paths[m] if m >= 0 else NO_MODULE,
+            _name(names, o) if k < 0 and o >= 0 else f"{NO_OPERATOR} {_name(names, k)}",
+            shapes[s] if s >= 0 else "",
+        )
+        for m, o, k, s in keys.tolist()
+    ]
+    everything = np.ones(host.work.size, np.bool_)
+    steady = np.zeros(index.events.num_rows, np.bool_)
+    steady[work.rows[work.step >= 0]] = True
+    parts = [
+        _amounts(host, labels, group, place, unit_floor, kernel, names, mask)
+        for mask in (everything, steady[host.work])
+    ]
+    return TreeWork(parts[0], parts[1], tree is not None and tree.stacks)
+
+
+def _name(names: list[str], code: int) -> str:
+    return names[code] if code >= 0 else host_tree.NO_NAME
+
+
+def _paths(tree: ModuleTree | None) -> list[str]:
+    out: list[str] = []
+    if tree is not None:
+        for name, parent in zip(tree.names, tree.parents.tolist(), strict=True):
+            out.append(f"{out[parent]}/{name}" if parent >= 0 else name)
+    return out
+
+
+def _operators(trace: Trace, host: host_tree.HostTree) -> tuple[I64, I64]:
+    """Return the place of the operator of each device event, -1 for none, and by place the floor in ps, -1 unknown."""
+    index = index_of(trace)
+    owner = host.owner
+    graphs = graph_work(index)
+    if graphs is not None:
+        owner = np.where(graphs.call >= 0, np.append(host.tree.parent, -1)[graphs.call], owner)
+    operator = index.kind_mask({Kind.OPERATOR})[host.rows]
+    place = np.append(host.nearest(operator), -1)[owner]
+    floor = np.full(host.rows.size + 1, -1, np.int64)
+    units = work_units.work_units(index)
+    if units is not None:
+        place = np.where(units.of_work >= 0, np.append(units.place, -1)[units.of_work], place)
+        known = np.flatnonzero(np.isfinite(units.floor_ns) & ~units.quicker)
+        floor[units.place[known]] = np.rint(units.floor_ns[known] * _PICOSECONDS).astype(np.int64)
+    return place, floor
+
+
+def _shapes(trace: Trace, host: host_tree.HostTree, place: I64) -> tuple[I64, list[str]]:
+    """Return the shapes and datatypes of the operator of each device event, as a number of a text; -1 for unknown."""
+    column = trace.events.column("args") if "args" in trace.events.column_names else None
+    called = np.unique(place[place >= 0])
+    out = np.full(host.rows.size + 1, -1, np.int64)
+    if column is None or not called.size:
+        return out[place], []
+    args = arrow.take(column, host.rows[called])
+    codes, dims = members.values(args, "Input Dims")
+    type_codes, types = members.values(args, "Input type", "Input Types")
+    texts: dict[str, int] = {}
+    pairs, group = np.unique(np.column_stack((codes, type_codes)), axis=0, return_inverse=True)
+    numbers = []
+    for dim, kind in pairs.tolist():
+        if dim < 0:
+            numbers.append(-1)
+            continue
+        text = json.dumps([dims[dim], types[kind] if kind >= 0 else None])
+        numbers.append(texts.setdefault(text, len(texts)))
+    out[called] = np.array(numbers, np.int64)[group.reshape(-1)]
+    return out[place], list(texts)
+
+
+def _amounts(
+    host: host_tree.HostTree,
+    labels: list[TreeKey],
+    group: I64,
+    place: I64,
+    unit_floor: I64,
+    kernel: I64,
+    names: list[str],
+    mask: Mask,
+) -> dict[TreeKey, TreeAmount]:
+    at = np.flatnonzero(mask)
+    count = len(labels)
+    ns = np.zeros(count, np.int64)
+    np.add.at(ns, group[at], host.work_ns[at])
+    # A call is an operator; work of none is a call of its own.
+    caller = np.where(place[at] >= 0, place[at], host.rows.size + at)
+    pairs = np.unique(np.column_stack((group[at], caller)), axis=0)
+    calls = np.bincount(pairs[:, 0], minlength=count)
+    # The work of an operator may be in several groups (of parts that ran in other modules): its floor has no parts.
+    split = np.unique(caller).size < pairs.shape[0]
+    floors = unit_floor[np.minimum(pairs[:, 1], host.rows.size)]
+    if split:
+        times = np.unique(pairs[:, 1], return_counts=True, return_inverse=True)
+        floors = np.where(times[2][times[1].reshape(-1)] > 1, -1, floors)
+    unknown = np.bincount(pairs[floors < 0, 0], minlength=count) > 0
+    floor = np.zeros(count, np.int64)
+    np.add.at(floor, pairs[floors >= 0, 0], floors[floors >= 0])
+    used = np.unique(np.column_stack((group[at], kernel[at])), axis=0)
+    kernels: dict[int, set[str]] = {}
+    for number, code in used.tolist():
+        kernels.setdefault(number, set()).add(_name(names, code))
+    out: dict[TreeKey, TreeAmount] = {}
+    for number, its_kernels in kernels.items():
+        known = None if unknown[number] else int(floor[number])
+        amount = TreeAmount(int(calls[number]), int(ns[number]), known, frozenset(its_kernels))
+        before = out.get(labels[number])
+        out[labels[number]] = amount if before is None else _sum(before, amount)
+    return out
+
+
+def _sum(one: TreeAmount, other: TreeAmount) -> TreeAmount:
+    floor = None if one.floor_ps is None or other.floor_ps is None else one.floor_ps + other.floor_ps
+    return TreeAmount(one.calls + other.calls, one.ns + other.ns, floor, one.kernels | other.kernels)

@@ -1,0 +1,299 @@
+"""Device work of CUDA and HIP graphs, and the call that captured each part of it.
+
+A graph is launched by one call, so its kernels have the launch in common and nothing says which operator they are of.
+The operator is around the call that was captured: a launch or copy between the begin and the end of a capture on its
+thread, which launched nothing itself. A launch of a graph and a capture are of one graph if they have as many nodes,
+each of the same kind (kernel, copy, memset), in one order. Orders and their proof, the first that fits:
+
+1. A node states its number (`graph node id`), and a call states the same one.
+2. Nodes state numbers, which ascend as nodes are made: the capture is of the same process and before the launch, and
+   where it names its kernels (HIP does) the names are equal.
+3. The work of the graph in order of time: the capture names its kernels, and each name is equal. It may be in another
+   input, a trace of the capture of the same run.
+
+Anything else is refused, with the reason.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+import numpy as np
+
+from tracekit.analysis.segments import rows_by
+from tracekit.index import host_tree as _host
+from tracekit.index.host_tree import HostTree
+from tracekit.index.launches import named
+from tracekit.index.trace_index import TraceIndex, join
+from tracekit.model import args as members
+from tracekit.model import arrow
+from tracekit.model.arrow import I64
+from tracekit.model.schema import API_CALLS, DEVICE_WORK, Kind
+
+__all__ = ["ARGS_OF", "BY_CAPTURE", "BY_NODE", "BY_NUMBER", "COLUMNS", "GraphWork", "graph_work"]
+
+COLUMNS = _host.COLUMNS | {"name", "raw_name", "args"}
+ARGS_OF = API_CALLS | DEVICE_WORK
+BY_NODE, BY_NUMBER, BY_CAPTURE = "graph node id", "order of graph node ids", "capture with equal names and order"
+_API = r"^(?:cuda|cu|hip|mu|musa)"
+_LAUNCHES_GRAPH = re.compile(rf"{_API}GraphLaunch(?:_\w+)?$")
+_BEGINS = re.compile(rf"{_API}(?:Stream|Thread)?BeginCapture\w*$")
+_ENDS = re.compile(rf"{_API}(?:Stream|Thread)?EndCapture\w*$")
+_KERNEL_CALL = re.compile(rf"{_API}(?!Graph)\w*Launch\w*(?:Kernel|Grid)\w*$|{_API}Launch(?:_\w+)?$")
+_COPY_CALL = re.compile(rf"{_API}Memcpy\w*$")
+_SET_CALL = re.compile(rf"{_API}Memset\w*$")
+_KINDS = (Kind.KERNEL, Kind.MEMCPY, Kind.MEMSET)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class GraphWork:
+    """Launches of graphs, g of them with the same nodes, and their device work, by device event of the host tree.
+
+    graph: shape (m,), the graph of each device event, -1 for work of no graph. call: the place of the call that
+    captured it, -1 where that is not known. launches, nodes: of each graph. how: what shows the calls, "" for nothing.
+    why: the reason where nothing does. source: the number of the input of each.
+    """
+
+    host: HostTree
+    graph: I64
+    call: I64
+    launches: list[int]
+    nodes: list[int]
+    how: list[str]
+    why: list[str]
+    source: list[int]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Capture:
+    """Captured calls in order: their places, kinds (numbers in _KINDS), and name texts as numbers, -1 for unknown."""
+
+    calls: I64
+    kinds: I64
+    names: I64
+    raw_names: I64
+    process: int
+    end: int
+
+
+@join
+def graph_work(index: TraceIndex) -> GraphWork | None:
+    """Return the work of graphs; None for a trace without launches of graphs."""
+    host = _host.host(index)
+    launched = np.flatnonzero(host.launch >= 0)
+    launched = launched[named(index, host.launch[launched], _LAUNCHES_GRAPH)] if launched.size else launched
+    if not launched.size:
+        return None
+    captures = _captures(index, host)
+    number = _node_numbers(index, host, launched)
+    stated = _stated_calls(index, host, launched, number)
+    codes = index.texts("name")[0]
+    kind = _kind_of_work(index, host.work)
+    graph, call = np.full(host.work.size, -1, np.int64), np.full(host.work.size, -1, np.int64)
+    known: dict[tuple[int, bytes, bytes], int] = {}
+    found: dict[int, list[tuple[I64, int]]] = {}
+    source = index.ints("source")
+    for launch, at in rows_by(host.launch[launched]):
+        events = launched[at]
+        key = int(source[launch]), codes[host.work[events]].tobytes(), kind[events].tobytes()
+        which = known.setdefault(key, len(known))
+        graph[events] = which
+        found.setdefault(which, []).append((events, launch))
+    of_work = np.full(host.work.size, -1, np.int64)
+    of_work[launched] = np.arange(launched.size)
+    how, why = [], []
+    for which in range(len(known)):
+        said = []
+        last: _Capture | None = None
+        for each in found[which]:
+            # Work with the same names in the same order needs no second look at the captures.
+            if last is not None and last.end <= int(index.starts[each[1]]):
+                call[each[0]] = last.calls
+                continue
+            way, reason, last = _assign(index, host, captures, kind, number, stated, of_work, each, call)
+            said.append((way, reason))
+        ways = dict.fromkeys(way for way, _ in said if way)
+        how.append(", ".join(ways))
+        why.append("; ".join(dict.fromkeys(reason for way, reason in said if not way)))
+    return GraphWork(
+        host,
+        graph,
+        call,
+        [len(found[which]) for which in range(len(known))],
+        [int(found[which][0][0].size) for which in range(len(known))],
+        how,
+        why,
+        [key[0] for key in known],
+    )
+
+
+def _assign(
+    index: TraceIndex,
+    host: HostTree,
+    captures: list[_Capture],
+    kind: I64,
+    number: I64,
+    stated: I64,
+    of_work: I64,
+    launched: tuple[I64, int],
+    call: I64,
+) -> tuple[str, str, _Capture | None]:
+    """Put the calls that captured the work of one launch into `call`; return what shows them, or why nothing does.
+
+    The capture is returned where its names and their order are what shows it.
+    """
+    events, launch = launched
+    direct = stated[of_work[events]]
+    if (direct >= 0).all():
+        call[events] = direct
+        return BY_NODE, "", None
+    numbers = number[of_work[events]]
+    by_number = bool((numbers > 0).all()) and np.unique(numbers).size == numbers.size
+    process = _process_of(index, np.array([launch]))[0]
+    begin = int(index.starts[launch])
+    reason = "no capture of the graph is in the input: record it, or name a trace of the capture beside this one"
+    # The last capture before the launch is the likeliest; those of other inputs have no order with it.
+    own = [each for each in captures if each.process == process and each.end <= begin]
+    others = [each for each in captures if each.process != process]
+    for capture in [*reversed(own), *others]:
+        if capture.calls.size != events.size:
+            reason = f"no capture has {events.size:,} nodes (the nearest: {_nearest(captures, int(events.size)):,})"
+            continue
+        if by_number and capture in own:
+            ordered = events[np.argsort(numbers, kind="stable")]
+            fits, text = _agrees(index, host, capture, ordered, kind, need_names=False)
+            if fits:
+                call[ordered] = capture.calls
+                return BY_NUMBER, "", None
+            reason = text
+        fits, text = _agrees(index, host, capture, events, kind, need_names=True)
+        if fits:
+            call[events] = capture.calls
+            return BY_CAPTURE, "", capture
+        reason = text
+    return "", reason, None
+
+
+def _nearest(captures: list[_Capture], nodes: int) -> int:
+    return min((int(each.calls.size) for each in captures), key=lambda count: abs(count - nodes), default=0)
+
+
+def _agrees(
+    index: TraceIndex, host: HostTree, capture: _Capture, events: I64, kind: I64, *, need_names: bool
+) -> tuple[bool, str]:
+    """Return whether the work of a launch is what was captured, node by node, else the reason."""
+    other = np.flatnonzero(kind[events] != capture.kinds)
+    if other.size:
+        kinds = [_KINDS[int(code)].value for code in (capture.kinds[other[0]], kind[events[other[0]]])]
+        return False, f"node {int(other[0]) + 1:,} is a {kinds[0]} in the capture and a {kinds[1]} in the graph"
+    kernels = np.flatnonzero(capture.kinds == 0)
+    unnamed = capture.names[kernels] == -1
+    if need_names and unnamed.any():
+        return False, "the capture does not name its kernels, so that nothing shows that the order is the same"
+    rows = host.work[events[kernels]]
+    same = capture.names[kernels] == index.texts("name")[0][rows]
+    if "raw_name" in index.events.column_names:
+        raw = index.texts("raw_name")[0][rows]
+        same |= (raw >= 0) & (capture.raw_names[kernels] == raw)
+    wrong = np.flatnonzero(~same & ~unnamed)
+    if wrong.size:
+        return False, f"kernel {int(kernels[wrong[0]]) + 1:,} of the capture has another name than that of the graph"
+    return True, ""
+
+
+def _captures(index: TraceIndex, host: HostTree) -> list[_Capture]:
+    """Return the captures, in order of their ends."""
+    calls = np.flatnonzero(host.is_call)
+    begins = calls[named(index, host.rows[calls], _BEGINS)]
+    ends = calls[named(index, host.rows[calls], _ENDS)]
+    if not begins.size or not ends.size:
+        return []
+    kind = np.full(host.rows.size, -1, np.int64)
+    for code, pattern in enumerate((_KERNEL_CALL, _COPY_CALL, _SET_CALL)):
+        kind[calls[named(index, host.rows[calls], pattern)]] = code
+    # A call that launched something ran; a driver call within a runtime call is the same launch.
+    ran = np.zeros(host.rows.size, np.bool_)
+    place = host.places()[host.launch[host.launch >= 0]]
+    ran[place[place >= 0]] = True
+    inner = np.append(kind >= 0, False)[host.tree.parent]
+    captured = np.flatnonzero((kind >= 0) & ~ran & ~inner)
+    captured = captured[np.lexsort((host.starts[captured], host.lanes[captured]))]
+    names, raw_names = _kernel_names(index, host, captured)
+    process = _process_of(index, host.rows)
+    out = []
+    for lane, opening in rows_by(host.lanes[begins]):
+        closing = np.sort(host.starts[ends[host.lanes[ends] == lane]])
+        mine = np.flatnonzero(host.lanes[captured] == lane)
+        starts = host.starts[captured[mine]]
+        for begin in begins[opening].tolist():
+            behind = int(np.searchsorted(closing, host.ends[begin]))
+            if behind == closing.size:
+                continue
+            end = int(closing[behind])
+            at = mine[np.searchsorted(starts, host.starts[begin]) : np.searchsorted(starts, end)]
+            calls_in = captured[at]
+            capture = _Capture(calls_in, kind[calls_in], names[at], raw_names[at], int(process[begin]), end)
+            out.append(capture)
+    return sorted(out, key=lambda capture: capture.end)
+
+
+def _kernel_names(index: TraceIndex, host: HostTree, captured: I64) -> tuple[I64, I64]:
+    """Return the kernel that each captured call states, as places in the texts of names and of raw names.
+
+    -1: it states none, -2: it states one that no row has.
+    """
+    unknown = np.full(captured.size, -1, np.int64)
+    if "args" not in index.events.column_names or not captured.size:
+        return unknown, unknown
+    args = arrow.take(index.events.column("args"), host.rows[captured])
+    codes, texts = members.texts(args, "kernel", "kernel_name", "kernelName")
+    columns = []
+    for column in ("name", "raw_name"):
+        place: dict[str, int] = {}
+        if column in index.events.column_names:
+            place = {text: number for number, text in enumerate(index.texts(column)[1])}
+        columns.append(np.array([*(place.get(text, -2) for text in texts), -1], np.int64)[codes])
+    return columns[0], columns[1]
+
+
+def _node_numbers(index: TraceIndex, host: HostTree, launched: I64) -> I64:
+    """Return the number of its node that each of these device events states, 0 for none."""
+    if "args" not in index.events.column_names:
+        return np.zeros(launched.size, np.int64)
+    args = arrow.take(index.events.column("args"), host.work[launched])
+    return members.integers(args, *_NODE_KEYS)[0]
+
+
+_NODE_KEYS = ("graph node id", "graphNodeId", "graph_node_id")
+
+
+def _stated_calls(index: TraceIndex, host: HostTree, launched: I64, number: I64) -> I64:
+    """Return the place of the call that states the number of each of these device events' nodes, -1 for none."""
+    out = np.full(launched.size, -1, np.int64)
+    calls = np.flatnonzero(host.is_call)
+    if not (number > 0).any() or not calls.size:
+        return out
+    numbers, known = members.integers(arrow.take(index.events.column("args"), host.rows[calls]), *_NODE_KEYS)
+    calls, numbers = calls[known & (numbers > 0)], numbers[known & (numbers > 0)]
+    if not calls.size:
+        return out
+    process = _process_of(index, np.concatenate((host.rows[calls], host.work[launched])))
+    keys = np.column_stack((process, np.concatenate((numbers, number))))
+    code = np.unique(keys, axis=0, return_inverse=True)[1].reshape(-1)
+    place = np.full(int(code.max()) + 1, -1, np.int64)
+    place[code[: calls.size][::-1]] = calls[::-1]
+    found = place[code[calls.size :]]
+    return np.where(number > 0, found, -1)
+
+
+def _process_of(index: TraceIndex, rows: I64) -> I64:
+    source, pid = index.key("source", rows), index.key("pid", rows)
+    return source.codes * len(pid.labels) + pid.codes
+
+
+def _kind_of_work(index: TraceIndex, work: I64) -> I64:
+    kind = np.zeros(work.size, np.int64)
+    for code, each in enumerate(_KINDS):
+        kind[index.kind_mask({each})[work]] = code
+    return kind

@@ -1,0 +1,118 @@
+"""Tables of operators with FLOPs by definition, a row a shape: what `gemm`, `convolution` and `attention` share."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from tracekit.analysis.efficiency.formulas import ATTENTION, CONVOLUTION
+from tracekit.analysis.efficiency.operands import OperatorCall, TensorOperand
+from tracekit.index.trace_index import TraceIndex
+from tracekit.index.work_units import KINDS, UnitGroup, WorkUnits, work_units
+from tracekit.model.report import Cell, Column, Section
+from tracekit.model.schema import DEVICE_WORK
+from tracekit.model.units import Unit
+from tracekit.views import tabulate
+from tracekit.views.base import View, ViewColumn, ViewOptions
+from tracekit.views.work_columns import NEEDED, SHOWS, WorkSums, sums_of, work_columns
+
+__all__ = ["view_of"]
+
+_NAME = ViewColumn("name", "Operator", Unit.TEXT, "The name of the operator.")
+_SHAPE = ViewColumn("shape", "Shape", Unit.TEXT, "The sizes of the operands.")
+_LAYOUT = ViewColumn("layout", "Layout", Unit.TEXT, "The order of the operands' dimensions in memory.")
+_DATATYPE = ViewColumn("datatype", "Datatype", Unit.TEXT, "The datatype of the operands, and the peak that counts.")
+_CALLS = ViewColumn("calls", "Calls", Unit.COUNT, "The number of calls.")
+_TOTAL = ViewColumn("total", "Device time", Unit.NS, "The sum of the durations of device events.")
+_AVG = ViewColumn("avg", "Avg", Unit.NS, "The mean device time of a call.")
+_KERNEL = ViewColumn("kernel", "Kernel", Unit.TEXT, "The kernel that took most of the time.")
+_WHY = ViewColumn("why", "Reason", Unit.TEXT, "The reason for a bound that is unknown, or for a time below the floor.")
+
+
+def view_of(name: str, title: str, families: Sequence[str], what: str) -> View:
+    """Return the view of the operators of these families. what: one of them in words."""
+
+    def compute(index: TraceIndex, options: ViewOptions) -> Section:
+        tabulate.require(index, name, NEEDED)
+        units = work_units(index)
+        wanted = [] if units is None else [i for i, g in enumerate(units.groups) if g.work.family in families]
+        if units is None or not wanted:
+            needs = f"needs {what} events with shapes and device work; this trace has none"
+            return Section(name, title, notes=(needs, *tabulate.option_notes(options)))
+        columns_of_rows, sums = _rows(units, wanted)
+        found = [*columns_of_rows, *work_columns(sums, sums.names)]
+        why: list[Cell] = [units.groups[i].reach.unknown or None for i in wanted]
+        if any(why):
+            found.append(_WHY.column(why, 7))
+        found.append(_KERNEL.column([units.groups[i].kernel for i in wanted], 7))
+        table = tabulate.finish(f"{name}s" if name != "attention" else name, title, found, options)
+        return Section(name, title, (table,), notes=tuple(tabulate.option_notes(options, table)))
+
+    shows = (_NAME, _SHAPE, _LAYOUT, _DATATYPE, _CALLS, _TOTAL, _AVG, *SHOWS, _WHY, _KERNEL)
+    return View(name, title, NEEDED, KINDS | DEVICE_WORK, compute, None, shows, args_of=KINDS)
+
+
+def _rows(units: WorkUnits, wanted: Sequence[int]) -> tuple[list[Column], WorkSums]:
+    """Return the columns that say what was computed, and the figures of each group."""
+    place = np.full(len(units.groups), -1, np.int64)
+    place[list(wanted)] = np.arange(len(wanted))
+    unit = np.flatnonzero(place[units.group] >= 0)
+    sums = sums_of(units, unit, place[units.group[unit]], list(range(len(wanted))))
+    groups = [units.groups[i] for i in wanted]
+    columns = [
+        _NAME.column([each.call.name for each in groups], 2),
+        _SHAPE.column([each.work.shape or _dims(each.call) for each in groups]),
+        _LAYOUT.column([_layout(each) for each in groups], 4),
+        _DATATYPE.column([_datatype(each) for each in groups], 2),
+        _CALLS.column([each.calls for each in groups], 1),
+        _TOTAL.column([each.ns for each in groups]),
+        _AVG.column([round(each.ns / each.calls) for each in groups], 3),
+    ]
+    return columns, sums
+
+
+def _dims(call: OperatorCall) -> str:
+    return ", ".join("x".join(map(str, each.dims)) for each in call.tensors())
+
+
+def _datatype(group: UnitGroup) -> str:
+    """Return the datatype of the operands, and the rate that ran where that is another one.
+
+    fp32 operands may run as tf32.
+    """
+    plain = group.work.datatype.removeprefix("c10::")
+    rate = group.reach.rate
+    return f"{plain} as {rate}" if rate == "tf32" else plain
+
+
+def _layout(group: UnitGroup) -> str | None:
+    """Return the order of the dimensions in memory, None where the file has no strides."""
+    operands = group.call.tensors()
+    if group.work.family == CONVOLUTION:
+        return _image_layout(operands[0]) if operands else None
+    if group.work.family == ATTENTION:
+        queries = next((each for each in operands if len(each.dims) == 4), None)
+        return _head_layout(queries) if queries is not None else None
+    matrices = [each for each in operands if len(each.dims) >= 2][-2:]
+    words = [_matrix_layout(each) for each in matrices]
+    return " x ".join(words) if len(words) == 2 and all(words) else None
+
+
+def _matrix_layout(matrix: TensorOperand) -> str:
+    if len(matrix.strides) != len(matrix.dims):
+        return ""
+    return "row" if matrix.strides[-1] == 1 else "column" if matrix.strides[-2] == 1 else "strided"
+
+
+def _image_layout(image: TensorOperand) -> str | None:
+    if len(image.strides) != len(image.dims) or len(image.dims) < 3:
+        return None
+    return "channels first" if image.strides[-1] == 1 else "channels last" if image.strides[1] == 1 else "strided"
+
+
+def _head_layout(queries: TensorOperand) -> str | None:
+    """Return whether the heads of a token, or the tokens of a head, are beside each other."""
+    if len(queries.strides) != 4:
+        return None
+    return "tokens first" if queries.strides[2] > queries.strides[1] else "heads first"
