@@ -1,7 +1,7 @@
 // Flame graphs that are in the page as data: of a comparison, and of sampled stacks.
 
 import { dark, graph, pick, tone } from "./graph.js";
-import { finish, tree } from "./tree.js";
+import { finish, inTime, tree } from "./tree.js";
 import { toneOf, tonesOf, variableColor } from "../page/tones.js";
 import { count, exact as exactText, span as spanText } from "../page/texts.js";
 
@@ -44,7 +44,7 @@ export function ofSides(mount, { title, texts, codes, parents, base, new: now })
   window.tracekit.flame = { drawn };
 }
 
-export function ofSamples(mount, { title, texts, codes, parents, new: own, unit }) {
+export function ofSamples(mount, { title, texts, codes, parents, new: own, unit, order = [], lengths }) {
   const { made, root } = tree(codes, parents);
   for (let place = codes.length - 1; place >= 0; place--) { // parents have smaller numbers
     made[place].value += own[place];
@@ -60,7 +60,14 @@ export function ofSamples(mount, { title, texts, codes, parents, new: own, unit 
     facts: (it, top) => `${amount(it.value)}, ${((100 * it.value) / (top.value || 1)).toFixed(1)} %, self ${amount(it.self)}`,
     actions: () => [],
   };
-  const drawn = graph(mount, source, []);
-  drawn.set(finish(root), `${title}: ${amount(root.value)} in all.`);
+  const orderOf = pick("Order", [["merged", "merged by call path"], ["time", "in order of time"]], () => reshape());
+  const drawn = graph(mount, source, order.length ? [orderOf] : []);
+  finish(root);
+  function reshape() {
+    const shown = orderOf.value === "time" ? inTime(codes, parents, order, lengths) : root;
+    const how = shown === root ? "" : " in order of time, thread after thread, without the time between samples";
+    drawn.set(shown, `${title}: ${amount(root.value)} in all${how}.`);
+  }
+  reshape();
   window.tracekit.flame = { drawn };
 }
