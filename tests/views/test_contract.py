@@ -169,6 +169,7 @@ ELSEWHERE = {
         *("name", "source", "calls", "nodes", "device_events", "device_total", "device_ratio", "attributed"),
         *("attributed_ratio", "how"),
     },
+    "memory": {"category", "rule"},
     "modules": {"path", "allocated", "device_forward", "device_backward", "device_recompute", "device_ratio"},
     "model": {
         *("device_total", "device_avg", "device_ratio", "device_by_time", "device_events", "device_busy", "busy_ratio"),
