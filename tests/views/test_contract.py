@@ -170,7 +170,10 @@ ELSEWHERE = {
         *("attributed_ratio", "how"),
     },
     "memory": {"category", "rule"},
-    "modules": {"path", "allocated", "device_forward", "device_backward", "device_recompute", "device_ratio"},
+    "modules": {
+        *("flops", "floor", "floor_of", "path", "allocated"),
+        *("device_forward", "device_backward", "device_recompute", "device_ratio"),
+    },
     "model": {
         *("device_total", "device_avg", "device_ratio", "device_by_time", "device_events", "device_busy", "busy_ratio"),
     },
