@@ -14,16 +14,17 @@ import re
 from dataclasses import dataclass
 
 import numpy as np
+import pyarrow as pa
 
 from tracekit.analysis.nesting import innermost
 from tracekit.analysis.segments import rows_by
 from tracekit.index import grouping
 from tracekit.index import host_tree as _host
 from tracekit.index.host_tree import HostTree
+from tracekit.index.memory_totals import extracted
 from tracekit.index.trace_index import TraceIndex, join
-from tracekit.model import args as members
 from tracekit.model import arrow
-from tracekit.model.arrow import I64, Mask
+from tracekit.model.arrow import I64, Mask, pc
 from tracekit.model.schema import Kind
 
 __all__ = ["ARGS_OF", "COLUMNS", "AutogradNodes", "autograd_nodes"]
@@ -87,10 +88,13 @@ def _stated(index: TraceIndex, host: HostTree, operator: Mask) -> tuple[I64, I64
     sequence, thread = np.full(host.rows.size, -1, np.int64), np.zeros(host.rows.size, np.int64)
     at = np.flatnonzero(operator)
     args = arrow.take(index.events.column("args"), host.rows[at])
-    numbers, known = members.integers(args, "Sequence number")
-    sequence[at[known]] = numbers[known]
-    threads, stated = members.integers(args, "Fwd thread id", "Forward thread id")
-    thread[at[stated]] = threads[stated]
+    # The texts of all operators are long, and no two are equal: a search for the numbers is twice as fast as a parser.
+    numbers = extracted(args, r'"Sequence number":\s*"?(?P<found>\d{1,18})')
+    known = arrow.valid(numbers)
+    at = at[known]
+    sequence[at] = arrow.ints(pc.cast(numbers.drop_null(), pa.int64()))
+    threads = extracted(args.filter(arrow.array(known)), r'"F(?:wd|orward) thread id":\s*"?(?P<found>\d{1,18})')
+    thread[at] = arrow.ints(pc.cast(threads, pa.int64()))
     return sequence, thread
 
 
