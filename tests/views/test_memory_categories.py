@@ -88,6 +88,34 @@ def test_an_address_that_is_used_again_is_another_block() -> None:
     ]
 
 
+def test_stacks_of_a_snapshot_show_the_passes() -> None:
+    """Forward at 10 and 20, backward at 30 and 40, the optimizer at 50; the next batch at 55 has no stack to go by."""
+
+    def held(address: int, at: int, size: int, phase: str = "") -> Row:
+        told = {"addr": address} | ({"phase": phase} if phase else {})
+        return {**row(address, at, size), "args": json.dumps(told)}
+
+    blocks = memory_blocks(
+        index_of_rows(
+            *(held(1, 10, 1, "forward"), held(2, 20, 2, "forward"), held(3, 30, 3, "backward")),
+            *(held(1, 31, -1), held(2, 35, -2), held(4, 40, 4, "backward"), held(4, 41, -4)),
+            *(held(5, 50, 5, "optimizer"), held(6, 51, 6, "optimizer"), held(6, 53, -6), held(7, 55, 7)),
+            held(8, 60, 8, "forward"),
+        )
+    )
+    assert blocks is not None
+    assert [(int(size), CATEGORIES[c]) for size, c in zip(blocks.sizes, blocks.categories, strict=True)] == [
+        (1, "activation"),
+        (2, "activation"),
+        (3, "gradient"),
+        (4, "backward intermediate"),
+        (5, "optimizer state"),
+        (6, "temporary"),
+        (7, "not known"),
+        (8, "not known"),
+    ]
+
+
 def test_what_the_peak_holds_adds_up_to_the_total_of_the_file() -> None:
     rows = [
         row(1, 12, 100, 1100),

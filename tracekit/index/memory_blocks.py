@@ -15,7 +15,8 @@ program knows, so each block has the rule that decided. The first that fits:
 | parameter or older | allocated before the first pass, and held to the end |
 | not known | anything else, such as an input of the model, or a result that Python keeps |
 
-Phases are those that operators show (`index.training_phases`), and ranges that name forward, backward or optimizer.
+Phases are those that operators show (`index.training_phases`), ranges that name forward, backward or optimizer, and, in
+snapshots of PyTorch, the stacks of the allocations.
 What was held before the first row has no block: parameters and whatever else is older, undivided.
 """
 
@@ -34,7 +35,7 @@ from tracekit.index.memory_totals import extracted
 from tracekit.index.trace_index import TraceIndex, join
 from tracekit.index.training_phases import BACKWARD, FORWARD, OPTIMIZER, RECOMPUTE, lanes_in, training_phases
 from tracekit.model import arrow
-from tracekit.model.arrow import I64, Mask
+from tracekit.model.arrow import I64, Chunked, Mask
 from tracekit.model.schema import Kind
 
 __all__ = ["CATEGORIES", "HELD_BEFORE", "RULES", "MemoryBlocks", "memory_blocks"]
@@ -101,10 +102,11 @@ def memory_blocks(index: TraceIndex) -> MemoryBlocks | None:
     rows = np.flatnonzero(index.kind_mask({Kind.MEMORY}) & index.has("bytes") & ~reserved[codes])
     if not rows.size:
         return None
-    passes = _passes(index)
+    args = arrow.take(events.column("args"), rows)
+    passes = _passes(index, rows, args)
     if not passes.phases.size:
         return None
-    addresses = extracted(arrow.take(events.column("args"), rows), r'"[Aa]ddr":\s*"?(?P<found>\d{1,20})')
+    addresses = extracted(args, r'"[Aa]ddr":\s*"?(?P<found>\d{1,20})')
     if addresses.null_count:
         return None
     encoded = arrow.encoded(addresses.combine_chunks())
@@ -143,7 +145,7 @@ class _Passes:
         return found
 
 
-def _passes(index: TraceIndex) -> _Passes:
+def _passes(index: TraceIndex, memory: I64, args: Chunked) -> _Passes:
     found = training_phases(index)
     host = _host.host(index)
     rows, phases, lanes, starts, ends = [], [], [], [], []
@@ -160,8 +162,38 @@ def _passes(index: TraceIndex) -> _Passes:
         lanes.append(host.lanes[place])
         starts.append(host.starts[place])
         ends.append(host.ends[place])
+    for each, part in zip((rows, phases, lanes, starts, ends), _of_stacks(index, memory, args), strict=True):
+        each.append(part)
     every = np.concatenate(rows)
     return _Passes(host, _process(index, every), *(np.concatenate(each) for each in (lanes, phases, starts, ends)))
+
+
+_WORDS = {"forward": FORWARD, "backward": BACKWARD, "recompute": RECOMPUTE, "optimizer": OPTIMIZER}
+
+
+def _of_stacks(index: TraceIndex, memory: I64, args: Chunked) -> tuple[I64, I64, I64, I64, I64]:
+    """Return row, phase, thread (-1), start and end of the passes that the stacks of allocations show.
+
+    A pass lasts from its first allocation to that of the next pass. The optimizer's ends with its last allocation:
+    what follows may be the next batch.
+    """
+    encoded = arrow.encoded(extracted(args, r'"phase":\s*"(?P<found>[a-z]{1,20})"').combine_chunks())
+    code = np.array([*(_WORDS.get(word, -1) for word in arrow.texts(encoded.dictionary)), -1], np.int64)
+    phase = code[arrow.ints(encoded.indices, -1)]
+    known = phase >= 0
+    memory, phase = memory[known], phase[known]
+    process = _process(index, memory)
+    order = np.argsort(process, kind="stable")
+    memory, phase, process = memory[order], phase[order], process[order]
+    same = (process[1:] == process[:-1]) & (phase[1:] == phase[:-1])
+    first = np.flatnonzero(np.append(True, ~same)) if memory.size else np.zeros(0, np.int64)
+    last = np.append(first[1:], memory.size) - 1 if memory.size else first
+    starts = index.starts[memory[first]]
+    # An instant is no range: the last allocation is in its pass.
+    ends = index.starts[memory[last]] + 1
+    following = np.append(process[first][1:] == process[first][:-1], False) & (phase[first] != OPTIMIZER)
+    ends = np.where(following, np.append(starts[1:], NEVER), ends)
+    return memory[first], phase[first], np.full(first.size, -1, np.int64), starts, ends
 
 
 def _process(index: TraceIndex, rows: I64) -> I64:
