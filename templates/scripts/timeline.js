@@ -6,9 +6,10 @@
 import { emit } from "./page/bus.js";
 import { argsOf, membersOf } from "./timeline/args.js";
 import { partners } from "./timeline/arrows.js";
-import { color, css, hex, pack, shades } from "./timeline/colours.js";
+import { color, css, fullColor, hex, pack, shades, textColor } from "./timeline/colours.js";
 import { axis, body, over, top } from "./timeline/elements.js";
 import { counters, data, endOf, flowFrom, flowTo, kindAt, lengthIn, lengthOf, link, name, rowOf, seek, start } from "./timeline/events.js";
+import "./timeline/families.js";
 import { markOf } from "./timeline/finding_marks.js";
 import { fold, foldLayer, pin } from "./timeline/folding.js";
 import { stepGap } from "./timeline/gaps.js";
@@ -43,6 +44,6 @@ Object.defineProperties(face, Object.getOwnPropertyDescriptors({
   items: () => items,
   labels: () => labels.map(([e]) => e),
   picture: () => ({ pixels, width: body.width, height: body.height, left: Math.round(LEFT * ratio), ratio, ground: pack(...hex(color.bg)), shades }),
-  parts: { boxes: () => ({ many, boxes, fills }), size: () => ({ W, H, LEFT, ratio, strip: AXIS + stripHeight, over: OVER, color, css }), canvases: { over, axis, body, top }, names, kinds, kindOf, laneOfRow, groupOfLane, isDevice, time },
+  parts: { boxes: () => ({ many, boxes, fills }), size: () => ({ W, H, LEFT, ratio, strip: AXIS + stripHeight, over: OVER, color, css }), canvases: { over, axis, body, top }, names, kinds, kindOf, fullColor, textColor, laneOfRow, groupOfLane, isDevice, time },
 }));
 emit("timeline", face);

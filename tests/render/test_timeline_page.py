@@ -109,7 +109,7 @@ def differing(
             full = row["h"] - 1
             up = np.maximum(2, np.floor(np.minimum(1, drawn) * full + 0.5)).astype(int)
             off["height"] += int((tall[crowd] != up[crowd]).sum())
-            off["colour"] += int((low[crowd] != shades[got_kind[crowd], 0, 12]).sum())
+            off["colour"] += int((low[crowd] != shades[got_kind[crowd], 0, 16]).sum())
             below = crowd & (up < full)
             off["colour"] += int((high[below] != shades[got_kind[below], 0, 3]).sum())
             alone = count == 1

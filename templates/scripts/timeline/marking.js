@@ -7,6 +7,7 @@ import { count } from "../page/texts.js";
 import { later } from "./address.js";
 import { announce, detail, find, hitList, hitsText, walkers } from "./elements.js";
 import { N, ROWS, data, lengthIn, name, start } from "./events.js";
+import { pressFamilies } from "./families.js";
 import { markOf } from "./finding_marks.js";
 import { hitsOfNames, hitsOfPlaces, nextMarked } from "./hits.js";
 import { time } from "./lanes.js";
@@ -35,10 +36,13 @@ export async function showMark(m, go = true) {
 }
 
 export let shownName = -1; // the number of the name that alone is marked
-export function setMarked(before, text) {
+export let shownFamily = ""; // the colour of the family that alone is marked
+export function setMarked(before, text, family = "") {
   shownMark = shownName = -1;
+  shownFamily = family;
   marked = before ? { before, text, total: before[N] } : null;
   walkers.hidden = !marked;
+  pressFamilies();
   draw();
   later();
 }
@@ -75,7 +79,7 @@ export function walk(direction, fromStart = false) {
 on("mark", async ({ names: wanted, kinds: only, from }) => {
   if (from === "timeline") return;
   if (!data.done) await face.ready;
-  if (from === "link" && ["mark", "find", "name"].some((word) => address.get(word) !== null)) return; // it is followed too
+  if (from === "link" && ["mark", "find", "name", "family"].some((word) => address.get(word) !== null)) return; // it is followed too
   if (!wanted?.length) { clearMarked(); return; }
   find.value = "";
   markNames(nameCodes(wanted, only));

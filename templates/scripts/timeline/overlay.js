@@ -3,7 +3,7 @@
 import { count } from "../page/texts.js";
 import { partners } from "./arrows.js";
 import { stepsIn, ticks } from "./axis.js";
-import { color, dark, inkOn } from "./colours.js";
+import { color, dark, textColor } from "./colours.js";
 import { top } from "./elements.js";
 import { endIn, name, rowOf, start } from "./events.js";
 import { paintGutter } from "./gutter.js";
@@ -15,7 +15,7 @@ import { labels } from "./paint.js";
 import { paintPath } from "./path.js";
 import { hovered } from "./pointer.js";
 import { selected } from "./selection.js";
-import { head, kindOf, missing } from "./source.js";
+import { head, missing } from "./source.js";
 import { hatching, line } from "./strokes.js";
 import { H, LEFT, W, X, ratio, view } from "./view.js";
 
@@ -30,7 +30,7 @@ export function paintTop(c, scale = ratio) {
   for (const [e, x, y, w, h, pin] of labels) {
     const text = cutName(name[e], w / ratio - 8);
     if (!text || (!pin && y < pinHeight - h / 2)) continue;
-    c.fillStyle = inkOn[kindOf[name[e]]];
+    c.fillStyle = textColor(name[e]);
     c.fillText(text, x / ratio + 4, y + h / 2 + 0.5);
   }
   const tk = ticks();
@@ -55,7 +55,7 @@ export function paintTop(c, scale = ratio) {
 function paintMeasured(c) {
   if (!measured) return;
   const [a, b] = measured.map(X), text = time(measured[1] - measured[0]), wide = widthOfText(text) + 12;
-  c.fillStyle = dark ? "#7fa9e022" : "#3b6fb61a";
+  c.fillStyle = `${color.accent}20`;
   c.fillRect(a, 0, b - a, H);
   c.strokeStyle = color.accent;
   line(c, a, 0, a, H);
@@ -70,7 +70,7 @@ function paintMeasured(c) {
 }
 
 function paintStepLines(c) {
-  c.strokeStyle = dark ? "#e58a9d55" : "#c2556e55";
+  c.strokeStyle = `${color.step}55`;
   const wide = (W - LEFT) / (view.t1 - view.t0);
   for (const [a, b] of stepsIn()) {
     if ((b - a) * wide < 24) continue;

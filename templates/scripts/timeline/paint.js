@@ -1,9 +1,10 @@
 // The picture of the lanes, pixel by pixel.
 
 import { paintAxis } from "./axis.js";
-import { FULL, color, hex, pack, shades } from "./colours.js";
+import { FULL, color, hex, pack, shades, toneOfName } from "./colours.js";
 import { axis, body, over, scroll, top } from "./elements.js";
 import { name, ready } from "./events.js";
+import { hinted } from "./families.js";
 import { isDevice } from "./lanes.js";
 import { followScroll, itemsIn, pinHeight, yOf } from "./layout.js";
 import { marked } from "./marking.js";
@@ -61,7 +62,7 @@ function paintRow(r, y, h, x0, w, pin) {
   const { share, count: n, event, kind } = scan(r, view.t0, (view.t1 - view.t0) / w, w);
   const full = h - 1, least = 2;
   const wideEnough = 30 * ratio;
-  const lit = marked?.before;
+  const lit = (hinted ?? marked)?.before;
   for (let c = 0; c < w; c++) {
     if (!n[c]) continue;
     const e = event[c], k = kind[c];
@@ -69,12 +70,12 @@ function paintRow(r, y, h, x0, w, pin) {
       const i = -1 - e, on_ = !lit || lit[i + n[c]] > lit[i], tone = shades[k][0];
       const up = Math.max(least, Math.round(Math.min(1, share[c]) * full));
       if (up < full) rect(x0 + c, y, 1, full - up, tone[on_ ? 3 : 1]);
-      rect(x0 + c, y + full - up, 1, up, tone[on_ ? 12 : 3]);
+      rect(x0 + c, y + full - up, 1, up, tone[on_ ? FULL : 3]);
       continue;
     }
     let z = c + 1;
     while (z < w && event[z] === e && n[z] === 1) z++;
-    const on_ = !lit || lit[e + 1] > lit[e], tone = shades[k][name[e] % 3], wide = z - c;
+    const on_ = !lit || lit[e + 1] > lit[e], tone = shades[k][toneOfName[name[e]]], wide = z - c;
     if (wide > 1) {
       rect(x0 + c, y, wide, full, tone[on_ ? (wide > 5 ? FULL : 14) : 3]);
       if (wide > 5 && c > 0 && n[c - 1]) rect(x0 + c, y, 1, full, tone[on_ ? 9 : 2]);
@@ -123,7 +124,7 @@ function paintBody() {
         if (!sum[c]) continue;
         const up = Math.max(2, Math.min(h, Math.round(sum[c] / of * h)));
         if (up < h) rect(x0 + c, y, 1, h - up, shades[kind[c]][0][3]);
-        rect(x0 + c, y + h - up, 1, up, shades[kind[c]][0][12]);
+        rect(x0 + c, y + h - up, 1, up, shades[kind[c]][0][FULL]);
       }
     } else if (it.is === "counter") paintCounter(it, y, it.h, x0, w);
   }

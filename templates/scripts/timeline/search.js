@@ -3,12 +3,12 @@
 import { button, el } from "../page/dom.js";
 import { count } from "../page/texts.js";
 import { searchArgs } from "./args.js";
-import { FULL, css, shades } from "./colours.js";
+import { fullColor } from "./colours.js";
 import { find, hitList, hitsText, scroll } from "./elements.js";
 import { N, data, name } from "./events.js";
 import { hitsOfNames, hitsOfPlaces } from "./hits.js";
 import { clearMarked, markPlaces, marked, onlyName, setMarked, walk } from "./marking.js";
-import { face, kindOf, names } from "./source.js";
+import { face, names } from "./source.js";
 import { leave } from "./view.js";
 
 const LISTED = 40;
@@ -67,7 +67,7 @@ function listHits(codes) {
   codes.sort((a, b) => calls[b] - calls[a] || a - b);
   const rows = codes.slice(0, LISTED).map((code) => {
     const chip = el("i");
-    chip.style.background = css(shades[kindOf[code]][code % 3][FULL]);
+    chip.style.background = fullColor(code);
     return el("li", {}, button([chip, el("span", {}, names[code]), el("small", {}, `${count(calls[code])} ×`)], () => { leave(); onlyName(code); walk(1, true); }, { title: names[code].slice(0, 2000) }));
   });
   if (codes.length > LISTED) rows.push(el("li", { class: "tl-more" }, `and ${count(codes.length - LISTED)} more names`));
