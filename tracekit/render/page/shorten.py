@@ -18,6 +18,9 @@ from tracekit.render.page.lean import joined_tokens, separates, tokens
 
 __all__ = ["short_script"]
 
+_FREQUENT = 4
+_LETTERS = "etnriaosldcufpmhgvbyxwkTSEAMCDLIRNPOBFHUVWGKYXjzqJZQ_$"
+"""Letters of names, those first that are frequent in scripts anyway."""
 _WORD = re.compile(r"[A-Za-z_$][\w$]*$")
 _BEFORE_OBJECT = frozenset(["(", ",", "=", ":", "[", "?", "&", "|", "return", "const", "let", "of", "in", "..."])
 
@@ -54,7 +57,9 @@ def short_script(text: str) -> str:
     uses = _uses(found)
     counts = Counter(token for token, use in zip(found, uses, strict=True) if use)
     taken = _NOT_OURS | {token for token in found if _WORD.match(token)}
-    names = dict(zip(sorted(counts, key=lambda name: (-counts[name], name)), _fresh(taken), strict=False))
+    # The frequent ones first, the others as they come: what is new together is new in a row, which packs better.
+    wanted = sorted(counts, key=lambda name: -counts[name] if counts[name] > _FREQUENT else 0)
+    names = dict(zip(wanted, _fresh(taken), strict=False))
     return joined_tokens(_renamed(pieces, iter(uses), names))
 
 
@@ -68,9 +73,8 @@ def _renamed(pieces: Sequence[str], uses: Iterator[str], names: Mapping[str, str
 
 
 def _fresh(taken: Container[str]) -> Iterator[str]:
-    letters = string.ascii_letters + "_$"
     for size in (1, 2, 3):
-        for first, *rest in product(letters, *[letters + string.digits] * (size - 1)):
+        for first, *rest in product(_LETTERS, *[_LETTERS + string.digits] * (size - 1)):
             name = "".join([first, *rest])
             if name not in taken:
                 yield name
