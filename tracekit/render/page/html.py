@@ -30,7 +30,7 @@ from tracekit.model.timeline import CriticalPath, Timeline
 from tracekit.model.units import Unit, format_bytes, format_span, percent, short_span
 from tracekit.render import prose
 from tracekit.render.base import Renderer, RenderOptions
-from tracekit.render.figures import HeatMap, color_of, heat_map
+from tracekit.render.figures import HeatMap, heat_map
 from tracekit.render.page import shell
 from tracekit.render.page.change import ChangeBox, change_box, folded
 from tracekit.render.page.data import packed, place_of
@@ -43,6 +43,7 @@ from tracekit.render.page.shell import Use, sheet
 from tracekit.render.page.static_timeline import Still, still
 from tracekit.render.page.tables import LongNames, cell_link, table_html
 from tracekit.render.page.timeline import TimelineData, timeline_data
+from tracekit.render.palette import color_of
 
 __all__ = ["RENDERER"]
 
@@ -183,6 +184,7 @@ def _uses(page: _Page) -> frozenset[Use]:
         ("timeline", page.data is not None),
         ("flame", flames),
         ("change", page.change is not None),
+        ("bare", page.report.headline is None),
         ("heat", any(part.heat_maps for part in page.parts)),
         ("pictures", any(part.pictures for part in page.parts)),
         ("steps", any(has_steps(each) for part in page.parts for each in part.pictures)),
@@ -310,7 +312,7 @@ def _bar(bar: Bar) -> BarBox:
     parts = [
         BarPart(
             escape_controls(label),
-            "var(--idle)" if label == "idle" else color_of(label, place),
+            color_of(label, place),
             percent(value, whole) if whole else "0.0",
             f"{100 * value / whole if whole else 0:.4f}",
             *_amounts(value, bar.unit),

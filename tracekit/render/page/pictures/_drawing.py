@@ -14,7 +14,8 @@ from tracekit.model.picture import Picture
 from tracekit.model.report import Cell, Column, ReportTable
 from tracekit.model.units import Unit, format_bytes, format_ratio
 from tracekit.render.axes import Axis, linear
-from tracekit.render.figures import amount, color_of
+from tracekit.render.figures import amount
+from tracekit.render.palette import color_of
 
 HEIGHT = 120
 """Pixels of a plot."""
@@ -36,7 +37,7 @@ class Part:
 
 def part(words: str, place: int) -> Part:
     """Return a part with the colour of its words, or of its place."""
-    return Part(words, "var(--idle)" if words == "idle" else color_of(words, place))
+    return Part(words, color_of(words, place))
 
 
 _SVG = frozenset({"svg", "g", "path", "rect", "line", "circle", "text", "title"})
