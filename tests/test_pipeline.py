@@ -161,7 +161,8 @@ def test_a_summary_reads_args_of_the_kinds_that_its_views_name_and_a_report_all(
     )
     assert drawn == every  # the timeline shows them
     assert kept == every - {"runtime", "driver", "flow", "overhead", "other", "memset", "mark"}
-    assert pipeline.args_of(["kernel"]) == frozenset()
+    assert pipeline.args_of(["api"]) == frozenset()
+    assert pipeline.args_of(["kernel"]) == {"operator", "python_op"}  # the shapes of the operators that launched
     assert pipeline.args_of(["critical_path", "memory"]) == {"sync", "memory"}
 
 

@@ -9,14 +9,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 from shaped_traces import BF, F32, ShapedTrace, units_of
-from support import corpus, shared_efficiency
+from support import corpus, corpus_next, shared_efficiency
 
 from tracekit.analysis.efficiency.floors import Limit
-from tracekit.index.work_units import WorkUnits
+from tracekit.index.work_units import LIMITS, WorkUnits
 
 
 def reasons(units: WorkUnits) -> dict[str, int]:
-    """RatedDevice ns by reason of what is unknown, "" for what is known."""
+    """Device ns by reason of what is unknown, "" for what is known."""
     found: Counter[str] = Counter()
     for code, ns in zip(units.reason.tolist(), units.host.work_ns.tolist(), strict=True):
         found["" if code < 0 else units.reasons[code]] += ns
@@ -161,6 +161,39 @@ def test_a_trace_without_shapes_or_device_work_has_no_units(tmp_path: Path) -> N
     only_host.begin("aten::mm", ([64, 64], BF), ([64, 64], BF))
     only_host.end()
     assert units_of(only_host.write(tmp_path)) is None
+
+
+def test_no_call_of_the_corpus_is_quicker_than_its_floor_without_an_explanation() -> None:
+    """All files of PyTorch in the corpus, the generated ones too; a call below its floor is an exception by name."""
+    files = [*corpus("kineto").glob("*.json.gz"), *corpus("generated/torch").rglob("*.pt.trace.json")]
+    assert len(files) > 8
+    known = 0
+    for path in files:
+        units = units_of(path)
+        if units is None:
+            continue
+        known += int(units.known.sum())
+        above = np.nan_to_num(units.floor_ns, nan=0.0) > 1.02 * units.ns
+        assert (above == units.quicker).all(), path
+        assert {LIMITS[code] for code in units.limit[above].tolist()} <= {Limit.CACHE, Limit.LESS_WORK}, path
+        assert (units.saving_ns[above] == 0).all(), path
+    assert known > 0
+
+
+def test_a_tpu_states_its_own_work_and_peaks() -> None:
+    units = units_of(corpus_next("xplane/tpu_inference_4x.xplane.pb.gz"))
+    assert units is not None
+    assert len(units) == 1213
+    assert units.place.max() == -1
+    assert set(units.reasons) == {"the file does not state it"}
+    device = units.groups[0].device
+    assert device.peaks is not None
+    assert (device.peaks.rates, device.peaks.memory_gbps) == ({"bf16": 918.0}, 1637.993152512)
+    broadcast = [each for each in units.groups if each.work.bytes == 5368709120 and each.calls == 1]
+    assert broadcast
+    for each in broadcast:
+        assert each.reach.of_peak == pytest.approx(5368709120 / 1637.993152512e9 / each.ns * 1e9, rel=1e-6)
+    assert not any(each.reach.is_sure for each in units.groups)
 
 
 def test_floors_of_a_real_trace_are_not_above_the_time() -> None:

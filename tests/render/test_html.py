@@ -33,6 +33,7 @@ from tracekit.render import RENDERERS
 from tracekit.render.base import RenderOptions
 from tracekit.render.page import batch_page, shell
 from tracekit.render.page.batch_page import BatchPage
+from tracekit.render.page.tables import time_unit
 from tracekit.views import VIEWS
 
 ATTACKS = (
@@ -338,6 +339,25 @@ def test_a_column_of_times_has_the_unit_in_which_most_of_it_can_be_read(values: 
     assert typical_time_unit(values) == unit
 
 
+@pytest.mark.parametrize(
+    ("starts", "lengths", "unit"),
+    [
+        ([], [], "us"), ([0, 10**12], [2_000, 3_000], "us"), ([0, 10**12], [], "s"),
+        ([], [46_762_000, 15_000, 9_000], "us"), ([], [391_204_000, 36_000, 2_000], "ms"),
+        ([], [391_204_000, 900, 800, 700], "us"), ([], [10**12, 10**9, 10**8], "s"),
+    ],
+)  # fmt: skip
+def test_a_table_has_one_unit_that_suits_its_durations(starts: list[int], lengths: list[int], unit: str) -> None:
+    rows = max(len(starts), len(lengths))
+    columns = [
+        Column(name, name, Unit.NS, [*values, *[None] * (rows - len(values))])
+        for name, values in (("start", starts), ("total", lengths), ("avg", lengths))
+        if values
+    ]
+    assert time_unit(ReportTable("t", "T", tuple(columns))) == unit
+    assert time_unit(ReportTable("t", "T", tuple(columns)), "ns") == "ns"
+
+
 def test_inputs_beyond_the_most_are_cut_and_told() -> None:
     inputs = tuple(ledger(f"{i}.csv", read=1, kept=1) for i in range(2_007))
     page = Page(rendered(page_of(ledgers=inputs)))
@@ -421,7 +441,7 @@ def test_a_bar_large_number_is_its_first_part() -> None:
 
 def test_every_kind_and_part_has_a_colour() -> None:
     bar = Bar("Time", Unit.NS, (("kernel", 1), ("never heard of", 1), ("memcpy", 1)))
-    colors = re.findall(r'background:(#[0-9a-f]{6})" title=', rendered(page_of(Section("x", "X", figures=(bar,)))))
+    colors = re.findall(r'background:(var\(--[\w-]+\))" title=', rendered(page_of(Section("x", "X", figures=(bar,)))))
     assert len(colors) == len(set(colors)) == 3
 
 

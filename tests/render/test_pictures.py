@@ -16,6 +16,7 @@ from doors.pictures import FORMS, MOST_MULTIPLES, MOST_PLACES, MOST_ROWS, curve,
 from hypothesis import given
 from hypothesis import strategies as st
 from render.reports import HOSTILE
+from render.test_axe import axe
 from support import SAMPLES, corpus, corpus_next, read_sample
 from viewers import chromium_page
 
@@ -266,6 +267,20 @@ def test_rank_17_of_32_is_seen_to_be_late_on_the_page(tmp_path: Path) -> None:
         late = [each for each in seen.value if each[1]]
         assert [name.strip() for name, *_ in late] == ["rank 17"]
         assert late[0][2] != seen.value[0][2]
+
+
+@pytest.mark.viewer
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_pictures_break_no_rule_for_people_who_cannot_see_well(tmp_path: Path, scheme: str) -> None:
+    page = tmp_path / "page.html"
+    pipeline.write_report(pipeline.read(trace_of_ranks(tmp_path, 8, 90, 3)), page)
+    run = f"""(() => {{ {axe()}; return axe.run({{ include: [[".pic"]] }}, {{ resultTypes: ["violations"] }})
+      .then((found) => [document.querySelectorAll(".pic").length, found.violations.map((each) => each.id)]); }})()"""
+    seen = chromium_page(page, width=420, scheme=scheme, script=run)
+    count, violations = seen.value
+    assert count > 3
+    assert violations == []
+    assert seen.overflow_px == 0
 
 
 # Bars, icicles, speed of light

@@ -498,3 +498,87 @@ def test_long_names_are_short_in_cells_and_whole_everywhere_else(tmp_path: Path)
     assert all(len(short) <= 56 for short, _ in cells)
     assert matching == 1
     assert names[1] in text
+
+
+def named_times(*totals: int | None, **more: list[int]) -> ReportTable:
+    names = Column("name", "Name", Unit.TEXT, [f"k{i}" for i in range(len(totals))])
+    columns = [Column(name, name, Unit.NS, values) for name, values in more.items()]
+    return ReportTable("t", "T", (names, *columns, Column("total", "Total", Unit.NS, list(totals))))
+
+
+def after_scripts(script: str) -> str:
+    return f"new Promise((done) => setTimeout(done, 300)).then(() => {script})"
+
+
+@pytest.mark.viewer
+@pytest.mark.parametrize("scripts", [True, False])
+def test_bars_reach_from_nothing_to_the_largest_total_and_ratios_to_all(tmp_path: Path, scripts: bool) -> None:
+    base = named_times(4000, 1000, None, 0, at=[10**12] * 4)
+    table = replace(base, columns=(*base.columns, Column("ratio", "R", Unit.RATIO, [0.5, 0.25, None, 0.0])))
+    file = tmp_path / "report.html"
+    file.write_bytes(RENDERERS["html"].render(page_of(table), RenderOptions()).encode())
+    script = """[...document.querySelectorAll("tbody tr")].map((row) => [...row.cells].map((cell) => {
+        const style = getComputedStyle(cell);
+        return style.backgroundImage === "none" ? 0 : Number(style.getPropertyValue("--w"));
+    }))"""
+    found = chromium_page(file, script=after_scripts(script), scripts=scripts)
+    assert found.value == [[0, 0, 100, 50], [0, 0, 25, 25], [0, 0, 0, 0], [0, 0, 0, 0]]
+
+
+POINTS = """
+    const places = (cell) => { // the pixel at which the point of a number is, or its end
+        const range = document.createRange(), node = cell.firstChild, at = node.data.indexOf(".");
+        const text = node.data.trimEnd();
+        range.setStart(node, at < 0 ? text.length - 1 : at);
+        range.setEnd(node, at < 0 ? text.length : at + 1);
+        return Math.round(at < 0 ? range.getBoundingClientRect().right : range.getBoundingClientRect().left);
+    };
+"""
+
+
+@pytest.mark.viewer
+@pytest.mark.parametrize("scripts", [True, False])
+def test_points_of_a_column_are_below_each_other_and_nothing_is_added_to_a_number(
+    tmp_path: Path, scripts: bool
+) -> None:
+    table = named_times(391_204_117, 2_711_917, 0, 339_896, 3_416, 16_000_000, None)
+    file = tmp_path / "report.html"
+    file.write_bytes(RENDERERS["html"].render(page_of(table), RenderOptions()).encode())
+    script = f"""(() => {{ {POINTS}
+        const cells = [...document.querySelectorAll("tbody td")];
+        return cells.map((cell) => [cell.textContent.trimEnd(), places(cell), cell.title]); }})()"""
+    cells = chromium_page(file, script=after_scripts(script), scripts=scripts).value
+    assert [text for text, *_ in cells] == ["391.2", "2.712", "0", "0.3399", "0.003416", "16.00", UNKNOWN]
+    known = [place for text, place, _ in cells if text != UNKNOWN]
+    assert max(known) - min(known) <= 1
+    if scripts:
+        assert [title for *_, title in cells][:2] == ["391,204,117 ns", "2,711,917 ns"]
+
+
+@pytest.mark.viewer
+def test_numbers_are_beside_names_whatever_the_names_need(tmp_path: Path) -> None:
+    short, long = named_times(1, 2), named_times(3, 4)
+    names = Column("name", "Name", Unit.TEXT, ["void gemm<float, 128, 64, true>(float const*, int, int)" * 9, "k"])
+    script = """
+        return [0, 1].map((n) => {
+            const [name, number] = rows(n)[0].cells;
+            return [number.getBoundingClientRect().left - name.getBoundingClientRect().right,
+                name.getBoundingClientRect().width];
+        });
+    """
+    (gap, small), (also, wide_) = opened(
+        tmp_path, page_of(short, replace(long, columns=(names, *long.columns[1:]))), script
+    ).value
+    assert (gap, also) == (0, 0)
+    assert small < 100
+    assert 200 < wide_ <= 440
+
+
+def test_a_long_name_is_whole_where_it_comes_first_in_the_html() -> None:
+    long = "void at::native::kernel<4, at::Functor_a<float>, at::Array<char*, 3>>(int, at::Array, float const*)"
+    tables = [ReportTable(f"t{i}", f"T{i}", (Column("name", "Name", Unit.TEXT, [long, "k"]),)) for i in range(3)]
+    text = unescape(RENDERERS["html"].render(page_of(*tables), RenderOptions()))
+    cells = re.findall(r"<tr><th>(.*?)(?=<tr>|</table>)", text.replace("<thead><tr><th", ""))
+    assert cells[0] == long
+    assert len(cells) == 6
+    assert {len(cell) <= 52 for cell in cells[1:]} == {True}

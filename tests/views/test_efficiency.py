@@ -124,6 +124,24 @@ def test_mfu_leaves_out_what_is_computed_again(tmp_path: Path) -> None:
     assert row["known"] == 1.0
 
 
+def test_each_step_has_its_own_figures(tmp_path: Path) -> None:
+    trace = ShapedTrace()
+    for number, products in ((3, 1), (4, 2)):
+        trace.begin(f"ProfilerStep#{number}", cat="user_annotation")
+        for _ in range(products):
+            product(trace, 0.5)
+        trace.now += 9_000
+        trace.end()
+    section = shown(trace, tmp_path, "efficiency")
+    first, second = table(section, "each_step")
+    assert (first["step"], second["step"]) == (3, 4)
+    ideal = 2 * 4096**3 / PEAK * 1e9
+    assert first["mfu"] == pytest.approx(ideal / first["step_time"], rel=1e-3)
+    assert second["mfu"] == pytest.approx(2 * ideal / second["step_time"], rel=1e-3)
+    (whole,) = table(section, "steps")
+    assert whole["mfu_min"] == pytest.approx(min(first["mfu"], second["mfu"]))
+
+
 def test_recomputation_by_frames_of_checkpointing(tmp_path: Path) -> None:
     trace = ShapedTrace()
     product(trace, 0.5)

@@ -268,6 +268,34 @@ def test_nodes_of_old_versions_without_a_function_around_them_are_found_by_their
     assert (phases["Forward"]["device_total"], phases["Backward"]["device_total"]) == (2, 5)
 
 
+def nvtx(name: str, start: int, end: int, number: int, tid: int = 7) -> Row:
+    """A range of emit_nvtx as Nsight Systems has it."""
+    return op(name, start, end, tid=tid, raw_name=f"{name}, seq = {number}, op_id = {start}, sizes = [[8, 4]]")
+
+
+@pytest.mark.parametrize("tids", [(7,), (7, 8)], ids=["one thread", "two threads"])
+def test_nvtx_ranges_of_pytorch_show_the_phases_by_the_numbers_in_their_texts(tids: tuple[int, ...]) -> None:
+    rows = [
+        *(nvtx("aten::mm", 10 + tid, 20 + tid, 4, tid) for tid in tids),
+        nvtx(f"{EVALUATE}MmBackward0", 40, 60, 4, 9),
+        nvtx("MmBackward0", 41, 59, 4, 9),
+        op("aten::mm", 42, 50, tid=9, raw_name="aten::mm, op_id = 9"),
+        *kernel(1, 18, 20, 3),
+        *kernel(2, 43, 60, 5, 9),
+    ]
+    _, phases, _ = model(*rows)
+    assert (phases["Forward"]["device_total"], phases["Backward"]["device_total"]) == (3, 5)
+    nodes = autograd_nodes(index_of_rows(*rows))
+    assert nodes is not None
+    known = nodes.forward[nodes.node] >= 0
+    assert known.tolist() == [len(tids) == 1] * 2
+
+
+def test_a_range_of_the_program_that_only_looks_like_a_node_is_none() -> None:
+    rows = [op("MmBackward0", 10, 20, "user_range", raw_name="MmBackward0, op_id = 3"), op("aten::mm", 30, 40)]
+    assert training_phases(index_of_rows(*rows)) is None
+
+
 @pytest.mark.parametrize("seed", range(8))
 def test_simulated_steps_give_back_the_device_time_of_each_phase(seed: int) -> None:
     rows, wanted = simulated(random.Random(seed))

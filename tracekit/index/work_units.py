@@ -6,7 +6,10 @@ products, convolutions and attention the outermost of those around it counts: th
 products and conversions of layout, and nothing below it is counted again. Operators without a formula, such as
 `aten::linear`, have what is inside of them.
 
-RatedDevice work of no such operator has a reason why its work is unknown. A copy between host and device, or between
+Where a file has no shapes, its device events may state FLOPs and bytes themselves (`index.stated_work`): then each
+of them is a unit of its own.
+
+Device work of no such operator has a reason why its work is unknown. A copy between host and device, or between
 devices, is limited by a link, which a trace does not name: it is not held against memory.
 """
 
@@ -27,6 +30,7 @@ from tracekit.index import host_tree
 from tracekit.index.device_peaks import device_of
 from tracekit.index.host_tree import HostTree, host
 from tracekit.index.kernel_classes import communicates
+from tracekit.index.stated_work import stated_work
 from tracekit.index.trace_index import TraceIndex, join
 from tracekit.model import arrow
 from tracekit.model.args import items_of
@@ -46,6 +50,7 @@ COMMUNICATION = "communication"
 NO_OPERATOR = "launched by no operator"
 NO_LAUNCH = "the launch is not in the trace"
 MEMORY_FILL = "a fill of memory"
+NOT_STATED = "the file does not state it"
 
 _SHAPES = '"Input Dims"'
 _OWN_NUMBERS = (
@@ -80,7 +85,8 @@ class UnitGroup:
 class WorkUnits:
     """Operator calls with work, u of them, in g groups, and the m device events of `HostTree`.
 
-    place: shape (u,), places in the host tree. ns: device time. group: shape (u,), counting into `groups`. main: the
+    place: shape (u,), places in the host tree, -1 for a device event that states its own work. ns: device time.
+    group: shape (u,), counting into `groups`. main: the
     row of EVENTS of the longest kernel. flops, nbytes: 0 where unknown; known: whether the work is known.
     floor_ns: nan where unknown. quicker: units that took less than their floor. limit: what limits each, counting into
     LIMITS.
@@ -108,6 +114,13 @@ class WorkUnits:
         return int(self.place.size)
 
     @property
+    def rows(self) -> I64:
+        """Return shape (u,): the row of EVENTS of each operator, of the device event where it states its own work."""
+        if not self.host.rows.size:
+            return self.main
+        return np.where(self.place >= 0, self.host.rows[np.maximum(self.place, 0)], self.main)
+
+    @property
     def saving_ns(self) -> F64:
         """Return shape (u,): time above the floor, 0 for a unit that was quicker, nan where it is unknown."""
         return np.maximum(self.ns - self.floor_ns, 0.0)
@@ -123,17 +136,32 @@ def work_units(index: TraceIndex) -> WorkUnits | None:
     ):
         return None
     tree = host(index)
-    if not tree.work.size or not tree.rows.size:
+    if not tree.work.size:
         return None
     places, works, codes, calls = _known_calls(index, tree)
     if not places.size:
-        return None
+        return _stated(index, tree)
     able = np.array([each.is_known or each.unknown == NO_DATATYPE or each.flops is not None for each in works])
     unit_of_place, selected = _units(tree, places[able[codes]], works, codes[able[codes]])
     of_work = np.where(tree.owner >= 0, np.append(unit_of_place, -1)[tree.owner], -1)
     code_of_place = np.full(tree.rows.size, -1, np.int64)
     code_of_place[places] = codes
-    return _assembled(index, tree, selected, of_work, code_of_place, works, calls)
+    reasons: dict[str, int] = {}
+    reason = _reasons(index, tree, code_of_place, works, reasons)
+    return _assembled(index, tree, selected, of_work, code_of_place[selected], works, calls, reason, reasons)
+
+
+def _stated(index: TraceIndex, tree: HostTree) -> WorkUnits | None:
+    """Return a unit for each device event that states its work, None where none does."""
+    stated = stated_work(index)
+    if stated is None:
+        return None
+    number = np.full(index.events.num_rows, -1, np.int64)
+    number[stated.rows] = np.arange(stated.rows.size)
+    place = np.full(stated.rows.size, -1, np.int64)
+    calls = [OperatorCall("") for _ in stated.works]
+    reason = np.zeros(tree.work.size, np.int64)
+    return _assembled(index, tree, place, number[tree.work], stated.codes, stated.works, calls, reason, {NOT_STATED: 0})
 
 
 def _known_calls(index: TraceIndex, tree: HostTree) -> tuple[I64, list[Work], I64, list[OperatorCall]]:
@@ -235,11 +263,13 @@ def _assembled(
     tree: HostTree,
     place: I64,
     of_work: I64,
-    code_of_place: I64,
-    works: list[Work],
-    calls: list[OperatorCall],
+    codes: I64,
+    works: Sequence[Work],
+    calls: Sequence[OperatorCall],
+    reason: I64,
+    reasons: dict[str, int],
 ) -> WorkUnits:
-    """Return the units with the figures of each."""
+    """Return the units with the figures of each. codes: the work of each. reason: of device events in no unit."""
     count = place.size
     inside = np.flatnonzero(of_work >= 0)
     unit = of_work[inside]
@@ -249,9 +279,7 @@ def _assembled(
     device = np.where(index.has("device")[main], index.ints("device")[main], -1)
     source = index.ints("source")[main]
     link = _over_link(index, main)
-    table, group = np.unique(
-        np.column_stack((code_of_place[place], names[main], source, device, link)), axis=0, return_inverse=True
-    )
+    table, group = np.unique(np.column_stack((codes, names[main], source, device, link)), axis=0, return_inverse=True)
     group = group.reshape(-1).astype(np.int64)
     in_group = np.bincount(group, minlength=len(table))
     of_group = np.bincount(group, ns, len(table))
@@ -275,11 +303,13 @@ def _assembled(
     )
     floor_ns = floor[group]
     quicker = np.nan_to_num(floor_ns, nan=-1.0) > ABOVE * ns
-    reason, reasons = _reasons(index, tree, of_work, code_of_place, works, group, groups)
+    of_group_reason = np.array([_group_reason(each, reasons) for each in groups], np.int64)
+    own = of_group_reason[group]
+    reason = np.where(of_work >= 0, np.append(own, -1)[of_work], reason)
     return WorkUnits(
         tree, place, ns, group, main, flops[group], moved[group], known[group], floor_ns, quicker,
         _limits(groups, group, ns, floor_ns, quicker), groups, of_work,
-        reason, reasons,
+        reason, list(reasons),
     )  # fmt: skip
 
 
@@ -314,17 +344,17 @@ def _over_link(index: TraceIndex, rows: I64) -> Mask:
     return found
 
 
+def _group_reason(group: UnitGroup, reasons: dict[str, int]) -> int:
+    """Return why the work of a group is unknown, -1 where it is known."""
+    if group.over_link:
+        return reasons.setdefault(LINK, len(reasons))
+    return -1 if group.work.is_known else reasons.setdefault(group.work.unknown, len(reasons))
+
+
 def _reasons(
-    index: TraceIndex,
-    tree: HostTree,
-    of_work: I64,
-    code_of_place: I64,
-    works: Sequence[Work],
-    group: I64,
-    groups: Sequence[UnitGroup],
-) -> tuple[I64, list[str]]:
-    """Return for each device event why its work is unknown, -1 where it is known; and the reasons."""
-    number: dict[str, int] = {}
+    index: TraceIndex, tree: HostTree, code_of_place: I64, works: Sequence[Work], number: dict[str, int]
+) -> I64:
+    """Return for each device event why its work is unknown if it is in no unit; number: the reasons, which it fills."""
 
     def code(text: str) -> int:
         return number.setdefault(text, len(number))
@@ -348,14 +378,4 @@ def _reasons(
     reason[_over_link(index, tree.work)] = code(LINK)
     fills = index.kind_mask({Kind.MEMSET})[tree.work] & (reason != code(NO_LAUNCH))
     reason[fills] = code(MEMORY_FILL)
-    of_group = np.array(
-        [
-            -1 if each.work.is_known and not each.over_link else code(LINK if each.over_link else each.work.unknown)
-            for each in groups
-        ],
-        np.int64,
-    )
-    inside = of_work >= 0
-    if inside.any():
-        reason[inside] = of_group[group[of_work[inside]]]
-    return reason, list(number)
+    return reason

@@ -65,13 +65,13 @@ SHOWS = (FLOPS, BYTES, TFLOPS, GBPS, OF_PEAK, OF_BEST, BOUND, FLOOR, SAVING)
 
 _PRIORITIES = {"flops": 8, "bytes": 8, "tflops": 6, "gbps": 7, "of_peak": 4, "of_best": 7, "bound": 5, "floor": 6,
                "could_save": 5}  # fmt: skip
-_UNITS, _KNOWN_NS, _FLOPS, _BYTES, _MOVED_NS, _DEFINED, _DEFINED_NS, _FLOOR_NS, _BEST_NS = range(9)
+_COUNTED, _KNOWN_NS, _FLOPS, _BYTES, _MOVED_NS, _DEFINED, _DEFINED_NS, _FLOOR_NS, _BEST_NS, _UNITS = range(10)
 _FLOOR, _NEAR, _NEAR_BEST, _SAVING = range(4)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class WorkSums:
-    """Sums over the work units of g names. whole: shape (g, 9), parts: shape (g, 4), limits: ns by limit."""
+    """Sums over the work units of g names. whole: shape (g, 10), parts: shape (g, 4), limits: ns by limit."""
 
     names: list[Cell]
     whole: I64
@@ -92,12 +92,13 @@ def sums_of(units: WorkUnits, unit: I64, code: I64, names: list[Cell]) -> WorkSu
     """Return the sums of pairs of a unit and the code of its name. A unit counts once for each pair."""
     count = len(names)
     groups = units.groups
-    whole, parts = np.zeros((count, 9), np.int64), np.zeros((count, 4), np.float64)
+    whole, parts = np.zeros((count, 10), np.int64), np.zeros((count, 4), np.float64)
     limits = np.zeros((count, len(LIMITS)), np.int64)
     group = units.group[unit]
     ns, known = units.ns[unit], units.known[unit]
     computes = np.array([each.work.family in DEFINED for each in groups], np.bool_)[group] & known
     moved = np.array([each.work.bytes is not None for each in groups], np.bool_)[group]
+    counted = np.array([each.work.flops is not None for each in groups], np.bool_)[group] & known
     floor, quick = units.floor_ns[unit], units.quicker[unit]
     has_floor = ~np.isnan(floor)
     near = has_floor & ~quick
@@ -105,6 +106,7 @@ def sums_of(units: WorkUnits, unit: I64, code: I64, names: list[Cell]) -> WorkSu
     has_best = near & ~np.isnan(best)
     for place, values in (
         (_UNITS, known.astype(np.int64)),
+        (_COUNTED, counted.astype(np.int64)),
         (_KNOWN_NS, np.where(known, ns, 0)),
         (_FLOPS, units.flops[unit]),
         (_BYTES, units.nbytes[unit]),
@@ -133,7 +135,7 @@ def added_up(sums: Iterable[WorkSums]) -> WorkSums | None:
         return None
     number: dict[Cell, int] = {}
     at = [np.array([number.setdefault(name, len(number)) for name in each.names], np.int64) for each in every]
-    whole, parts = np.zeros((len(number), 9), np.int64), np.zeros((len(number), 4))
+    whole, parts = np.zeros((len(number), 10), np.int64), np.zeros((len(number), 4))
     limits = np.zeros((len(number), len(LIMITS)), np.int64)
     for places, each in zip(at, every, strict=True):
         np.add.at(whole, places, each.whole)
@@ -152,7 +154,8 @@ def operator_work(index: TraceIndex, kinds: frozenset[Kind]) -> WorkSums | None:
     wanted = index.kind_mask(kinds)[tree.rows]
     names, texts = index.texts("name")
     code = np.where(wanted, names[tree.rows].astype(np.int64), -1)
-    unit, place = np.arange(len(units)), units.place
+    unit = np.flatnonzero(units.place >= 0)
+    place = units.place[unit]
     pairs: list[I64] = []
     codes: list[I64] = []
     while unit.size:
@@ -161,6 +164,8 @@ def operator_work(index: TraceIndex, kinds: frozenset[Kind]) -> WorkSums | None:
         codes.append(code[place[here]])
         above = tree.tree.parent[place]
         unit, place = unit[above >= 0], above[above >= 0]
+    if not pairs:
+        return None
     return _by_name(units, np.concatenate(pairs), np.concatenate(codes), texts)
 
 
@@ -200,7 +205,7 @@ def _cells(sums: WorkSums) -> dict[str, list[Cell]]:
     for line, part, limit in zip(whole, parts, top, strict=True):
         known = line[_UNITS] > 0
         floored = part[_FLOOR] > 0
-        out["flops"].append(line[_FLOPS] if known else None)
+        out["flops"].append(line[_FLOPS] if line[_COUNTED] else None)
         out["bytes"].append(line[_BYTES] if line[_MOVED_NS] else None)
         out["tflops"].append(_digits(line[_DEFINED] / line[_DEFINED_NS] / 1e3) if line[_DEFINED_NS] else None)
         out["gbps"].append(line[_BYTES] / line[_MOVED_NS] * 1e9 if line[_MOVED_NS] else None)

@@ -126,7 +126,7 @@ on("timeline", async (timeline) => {
   const lanes = chosen(timeline, shown[0][0], last[0] + last[1]);
   if (!lanes.length) return;
   const canvas = el("canvas", { role: "img", title: "click: show it on the timeline" });
-  const few = steps.length < every ? `${steps.length} of ${every} steps, around the median one` : "the busy share of streams and threads";
+  const few = steps.length && steps.length < every ? `${steps.length} of ${every} steps, around the median one` : "the busy share of streams and threads";
   mount.append(el("h2", {}, steps.length ? "Inside the steps" : "Inside the run", " ", el("small", {}, few)), canvas);
   canvas.addEventListener("click", ({ offsetX }) => {
     const t = shown[0][0] + (offsetX - LEFT) / (canvas.clientWidth - LEFT) * (last[0] + last[1] - shown[0][0]);

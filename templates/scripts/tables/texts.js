@@ -3,7 +3,7 @@
 import { count } from "../page/texts.js";
 
 export const UNKNOWN = "-";
-export const EXPONENTS = { s: 9, ms: 6, us: 3, ns: 0 };
+const EXPONENTS = { s: 9, ms: 6, us: 3, ns: 0 };
 
 // Half to even where the decimal digits stop in the middle between two: toFixed would go up.
 function fixed(value, digits) {
@@ -26,7 +26,7 @@ export function grouped(text) {
 export function timeText(value, unit) {
   const size = value < 0 ? -value : value;
   if (!size) return "0";
-  const [exponent, whole] = [EXPONENTS[unit], typeof value === "bigint" ? BigInt : Number];
+  const exponent = EXPONENTS[unit], whole = /** @type {(value: number) => any} */ (typeof value === "bigint" ? BigInt : Number);
   let decimals = Math.min(Math.max(exponent + 4 - String(size).length, 0), exponent);
   const step = whole(10 ** (exponent - decimals));
   const rest = size % step;

@@ -53,7 +53,7 @@ __all__ = [
 ATTENTION, CONVOLUTION, GROUPED, PRODUCT = "attention", "convolution", "grouped product", "matrix product"
 FAMILIES = (
     PRODUCT, GROUPED, CONVOLUTION, ATTENTION, "normalization", "softmax", "loss", "elementwise", "reduction", "copy",
-    "index", "pooling", "optimizer",
+    "index", "pooling", "optimizer", "compiled",
 )  # fmt: skip
 DEFINED = frozenset({PRODUCT, GROUPED, CONVOLUTION, ATTENTION})
 """Families whose FLOPs are those of a definition."""
@@ -111,6 +111,10 @@ _MOST = 1 << 60
 """FLOPs or bytes of a call: no device does more in a year."""
 _MOST_QUERIES = 1 << 24
 
+_COMPILED = re.compile(r"triton_(?:poi|red|per|for|split_scan)_")
+"""Kernels that TorchInductor writes; those of its templates (triton_tem_) have no formula."""
+_FUSED = re.compile(r"triton_[a-z]+_fused_(?P<names>.*?)(?:_\d+)?")
+
 Formula = Callable[[OperatorCall, Family], Work]
 _DATA = Path(__file__).with_name("operators.tsv")
 
@@ -134,6 +138,8 @@ def _table() -> dict[str, Family]:
 
 @lru_cache(maxsize=4096)
 def _family_of(name: str) -> Family | None:
+    if _COMPILED.match(name):
+        return _TRITON
     table = _table()
     found = table.get(name)
     if found is None and name.endswith("_") and not name.endswith("__"):
@@ -328,7 +334,10 @@ def _convolution(call: OperatorCall, family: Family) -> Work:
     total = _bytes(x, w, bias, added) + _sized(out, promoted([x, w]))
     shape = f"{_times(*x.dims)} * {_times(*w.dims)}" + (" transposed" if transposed else "")
     shape += f" stride {_times(*s)}" if set(s) != {1} else ""
-    return Work(flops, total, CONVOLUTION, x.dtype, shape=shape + (f" groups {groups}" if groups > 1 else ""))
+    shape += f" groups {groups}" if groups > 1 else ""
+    # Strides beyond the kernel leave a part of the input out.
+    whole = transposed or all(s[i] <= d[i] * (kernel[i] - 1) + 1 for i in range(spatial))
+    return Work(flops, total, CONVOLUTION, x.dtype, is_bound=whole, shape=shape)
 
 
 def _each(values: tuple[int, ...], count: int) -> tuple[int, ...]:
@@ -666,7 +675,8 @@ def _lists(call: OperatorCall, family: Family) -> Work:
     flops = sums[0] * family.places.get("ops", 1)
     if size is None:
         return Work(flops, None, "optimizer", "", NO_DATATYPE)
-    return Work(flops, moved * size, "optimizer", "")
+    # Lists of several datatypes cannot be told apart.
+    return Work(flops, moved * size, "optimizer", "", is_bound=len(set(_ELEMENT.findall(call.kernel))) == 1)
 
 
 def _pool(call: OperatorCall, family: Family) -> Work:
@@ -693,7 +703,13 @@ def _pool(call: OperatorCall, family: Family) -> Work:
         sides.append(side - 1 if up and (side - 1) * s[i] >= size + p[i] else side)
     results = math.prod(x.dims[:-spatial]) * math.prod(sides)
     written = _sized(results, x.dtype) + (8 * results if family.words.get("second") == "index" else 0)
-    return _by_elements(x.bytes, written, results * math.prod(kernel), x.dtype, "pooling")
+    # Windows that are far apart leave a part of the input out.
+    read = min(x.bytes, _sized(results * math.prod(kernel), x.dtype))
+    return _by_elements(read, written, results * math.prod(kernel), x.dtype, "pooling")
+
+
+_TAPS = (("nearest", 1), ("bilinear", 4), ("trilinear", 8), ("bicubic", 16), ("linear1d", 2))
+"""The neighbours that an interpolation reads for each result."""
 
 
 def _resize(call: OperatorCall, family: Family) -> Work:
@@ -703,8 +719,9 @@ def _resize(call: OperatorCall, family: Family) -> Work:
     if not size or len(x.dims) < len(size):
         return _unknown(NO_VALUES)
     results = math.prod(x.dims[: -len(size)]) * math.prod(size)
-    # To shrink by nearest neighbours reads a part of the input.
-    read = min(x.bytes, _sized(results, x.dtype)) if "nearest" in call.name else x.bytes
+    # To shrink reads the neighbours of each result, and these alone; an average over areas reads all.
+    taps = next((count for word, count in _TAPS if word in call.name and "_aa" not in call.name), None)
+    read = x.bytes if taps is None else min(x.bytes, taps * _sized(results, x.dtype))
     return _by_elements(read, _sized(results, x.dtype), max(results, x.elements), x.dtype, "pooling")
 
 
@@ -740,6 +757,19 @@ def _stream(call: OperatorCall, family: Family) -> Work:
     # A rotation of a part of each head leaves the rest alone.
     is_bound = family.words.get("bound") != "no"
     return _by_elements(_bytes(*reads), _bytes(*writes), first.elements, first.dtype, "elementwise", is_bound=is_bound)
+
+
+def _compiled(call: OperatorCall, _family: Family) -> Work:
+    """Return the bytes of the tensors of a kernel that torch.compile wrote.
+
+    Each is taken as read or written whole, and once: the trace does not say which the kernel reads, nor which part.
+    """
+    operands = call.tensors()
+    if not operands:
+        return _unknown(NO_SHAPES)
+    fused = _FUSED.fullmatch(call.name)
+    shape = fused["names"] if fused else ""
+    return Work(None, _bytes(*operands), "compiled", operands[0].dtype, is_bound=False, shape=shape)
 
 
 def _of_batches(_call: OperatorCall, family: Family) -> Work:
@@ -780,9 +810,11 @@ _FORMULAS: dict[str, Formula] = {
     "pad": _pad,
     "pool_backward": _pool_backward,
     "stream": _stream,
+    "compiled": _compiled,
     "unknown": _of_batches,
 }
 
+_TRITON = Family("compiled", {}, {})
 _FAMILY_OF_KIND: dict[str, str] = {
     **dict.fromkeys(("product", "linear"), PRODUCT),
     **dict.fromkeys(("grouped_product", "fused_experts"), GROUPED),
@@ -797,4 +829,5 @@ _FAMILY_OF_KIND: dict[str, str] = {
     **dict.fromkeys(("lookup", "lookup_backward", "index_select", "gather", "scatter"), "index"),
     **dict.fromkeys(("pool", "pool_backward", "resize"), "pooling"),
     "lists": "optimizer",
+    "compiled": "compiled",
 }

@@ -45,7 +45,7 @@ PAGE_HEAD = 1 << 14
 MOST_OF_PAGE = 1 << 31
 """Bytes of a page that are read."""
 
-SHORT = 56
+SHORT = 52
 """Characters of a name in a cell of a page; the tooltip, the search and every export have all of it."""
 PROSE = frozenset({"meaning"})
 """Columns of sentences: whole, over several lines where they need them."""

@@ -14,7 +14,7 @@ from typing import TypeGuard
 
 from tracekit.model.display import UNKNOWN, cell_texts, escaped, is_words, plural, shown_name, typical_time_unit
 from tracekit.model.report import Cell, Column, Evidence, Report, ReportTable
-from tracekit.model.units import Unit, four_digits, four_digits_of
+from tracekit.model.units import TIME_EXPONENT, Unit, four_digits, four_digits_of
 from tracekit.render.page.data import PROSE
 from tracekit.render.prose import levels
 
@@ -33,18 +33,25 @@ _NAME_LETTERS, _TEXT_LETTERS = 40, 24
 _INDENT = 14
 _DIGIT, _POINT = "\u2007", "\u2008"
 """Blanks as wide as a digit and as a point."""
-_LEAST_BAR = 0.3
-"""Percent of a cell below which a bar cannot be seen."""
+_MOST_UNITS = 10**5
 
 
 def time_unit(table: ReportTable, wanted: str = "") -> str:
-    """Return the one unit of all times of a table, in which the first digits of most of them differ.
+    """Return the one unit of all times of a table: the first digits of most of them differ, and none has six digits.
 
     Raises: UsageError where the wanted one is not a unit of time.
     """
     times = [column for column in table.columns if column.unit is Unit.NS]
     lengths = [column for column in times if column.name not in POINTS]
-    return typical_time_unit((value for column in lengths or times for value in column.values), wanted)
+    values = [value for column in lengths or times for value in column.values if value]
+    unit = typical_time_unit(values, wanted)
+    sizes = sorted(abs(int(value)) for value in values)
+    while not wanted and unit != "s" and sizes and sizes[-1] >= _MOST_UNITS * 10 ** TIME_EXPONENT[unit]:
+        larger = "ms" if unit == "us" else "s"
+        if sizes[len(sizes) // 2] < 10 ** TIME_EXPONENT[larger] // 1000:
+            break  # most would begin with 0.000
+        unit = larger
+    return unit
 
 
 @dataclass(slots=True)
@@ -178,8 +185,8 @@ def _unit(column: Column, unit: str) -> str:
 
 def _head(column: Column, unit: str) -> str:
     words = " class=t" if is_words(column.values, column.unit) else ""
-    small = f" <small>{unit}</small>" if (unit := _unit(column, unit)) else ""
-    return f"<th{words}>{escaped(column.title)}{small}"
+    unit = f" {shown}" if (shown := _unit(column, unit)) else ""
+    return f"<th{words}>{escaped(column.title)}{unit}"
 
 
 def _cells(column: Column, shown: Sequence[str], *, with_bars: bool) -> list[str]:
@@ -219,5 +226,5 @@ def _is_finite(value: Cell) -> TypeGuard[int | float]:
 
 def _with_bar(size: float, whole: float, text: str) -> str:
     """Return a cell with a bar behind its number, in percent of the whole; 0: nothing to see."""
-    percent = f"{min(100 * size / whole, 100.0):.3g}" if whole else "0"
-    return f"<td style=--w:{percent}>{text}" if float(percent) >= _LEAST_BAR else f"<td>{text}"
+    percent = round(min(100 * size / whole, 100.0)) if whole else 0
+    return f"<td style=--w:{percent}>{text}" if percent else f"<td>{text}"

@@ -137,7 +137,8 @@ def _finding(facts: Facts, owner: int, bound: Bound, slow: _SlowGroup) -> Findin
         facts.ids(slow.rows),
         bound.ns,
         bound.share,
-        sure(bound, "high"),
+        # A device that was found by its size, or a slice with scaled peaks, is a little less sure.
+        sure(bound, "medium" if group.device.note else "high"),
         f"FLOPs and bytes follow from the shapes; peaks of {device.name if device else 'the device'} ({source}). "
         "The upper bound is for this work in this precision; less work or a lower precision may save more" + how(bound),
         fix,

@@ -28,7 +28,7 @@ FORMS: dict[str, Callable[[Picture, ReportTable], str]] = {
     "roofline": roofline,
 }
 """How a picture can be drawn."""
-_PLOTS = ("stack", "multiples", "curve", "roofline")
+_PLOTS = ("stack", "multiples", "curve", "series", "roofline")
 
 
 def has_steps(drawing: str) -> bool:

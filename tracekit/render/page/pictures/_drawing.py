@@ -14,7 +14,8 @@ from tracekit.model.picture import Picture
 from tracekit.model.report import Cell, Column, ReportTable
 from tracekit.model.units import Unit, format_bytes, format_ratio
 from tracekit.render.axes import Axis, linear
-from tracekit.render.figures import amount, color_of
+from tracekit.render.figures import amount
+from tracekit.render.palette import color_of
 
 HEIGHT = 120
 """Pixels of a plot."""
@@ -36,7 +37,7 @@ class Part:
 
 def part(words: str, place: int) -> Part:
     """Return a part with the colour of its words, or of its place."""
-    return Part(words, "var(--idle)" if words == "idle" else color_of(words, place))
+    return Part(words, color_of(words, place))
 
 
 _SVG = frozenset({"svg", "g", "path", "rect", "line", "circle", "text", "title"})
@@ -120,7 +121,9 @@ def few_labels(labels: Sequence[str], word: str) -> list[tuple[float, str]]:
     """Return labels below the middle of places that are equally wide: all of a few, else some, the first among them."""
     apart = -(-len(labels) // _LABELS)
     wide = 100 / len(labels)
-    return [(wide * (i + 0.5), f"{word} {labels[i]}" if i == 0 else labels[i]) for i in range(0, len(labels), apart)]
+    return [
+        (wide * (i + 0.5), f"{word} {labels[i]}".strip() if i == 0 else labels[i]) for i in range(0, len(labels), apart)
+    ]
 
 
 def bar(x: float, y: int, width: float, height: int, color: str, title: str) -> str:
