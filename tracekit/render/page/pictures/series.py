@@ -6,8 +6,9 @@ from tracekit.model.display import escape_controls, shortened
 from tracekit.model.picture import Picture
 from tracekit.model.report import Series
 from tracekit.render.axes import linear
-from tracekit.render.figures import WIDTH, chart, color_of
+from tracekit.render.figures import WIDTH, chart
 from tracekit.render.page.pictures import _drawing as draw
+from tracekit.render.palette import color_of
 
 __all__ = ["MOST_BARS_OF_PAGE", "series"]
 
