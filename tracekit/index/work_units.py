@@ -26,6 +26,7 @@ from tracekit.analysis.efficiency.devices import RatedDevice
 from tracekit.analysis.efficiency.floors import ABOVE, FAR, Limit, Reach, reach
 from tracekit.analysis.efficiency.formulas import DEFINED, NO_DATATYPE, NO_FORMULA, NO_SHAPES, Work, has_formula, work
 from tracekit.analysis.efficiency.operands import OperatorCall
+from tracekit.analysis.kernel_class import LONGEST_NAME
 from tracekit.index import host_tree
 from tracekit.index.device_peaks import device_of
 from tracekit.index.host_tree import HostTree, host
@@ -303,10 +304,10 @@ def _assembled(
         kernel = texts[name] if name >= 0 else ""
         call, its_work = calls[code], works[code]
         if its_work.unknown == NO_DATATYPE:
-            call = replace(call, kernel=kernel)
+            call = replace(call, kernel=kernel[:LONGEST_NAME])
             its_work = work(call)
         on = device_of(index, src, number if number >= 0 else None)
-        near = Reach(unknown=LINK) if over else reach(its_work, taken, on, kernel, n)
+        near = Reach(unknown=LINK) if over else reach(its_work, taken, on, kernel[:LONGEST_NAME], n)
         groups.append(UnitGroup(call, its_work, on, kernel, bool(over), n, int(taken), near))
     flops = np.array([each.work.flops or 0 for each in groups], np.int64)
     moved = np.array([each.work.bytes or 0 for each in groups], np.int64)
@@ -339,7 +340,7 @@ def _limits(groups: Sequence[UnitGroup], group: I64, ns: I64, floor_ns: F64, qui
 def _main_kernels(index: TraceIndex, tree: HostTree, inside: I64, unit: I64, count: int) -> I64:
     """Return the row of the longest piece of each unit, one that names its precision before others."""
     names, texts = index.texts("name")
-    naming = np.array([*(names_a_datatype(text[:4096]) for text in texts), False], np.bool_)
+    naming = np.array([*(names_a_datatype(text[:LONGEST_NAME]) for text in texts), False], np.bool_)
     kernels = index.kind_mask({Kind.KERNEL})
     rows = tree.work[inside]
     rank = kernels[rows].astype(np.int64) + (naming[names[rows]] & kernels[rows])

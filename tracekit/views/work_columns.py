@@ -65,6 +65,7 @@ SHOWS = (FLOPS, BYTES, TFLOPS, GBPS, OF_PEAK, OF_BEST, BOUND, FLOOR, SAVING)
 
 _PRIORITIES = {"flops": 8, "bytes": 8, "tflops": 6, "gbps": 7, "of_peak": 4, "of_best": 7, "bound": 5, "floor": 6,
                "could_save": 5}  # fmt: skip
+_MOST = float(1 << 62)
 _COUNTED, _KNOWN_NS, _FLOPS, _BYTES, _MOVED_NS, _DEFINED, _DEFINED_NS, _FLOOR_NS, _BEST_NS, _UNITS = range(10)
 _FLOOR, _NEAR, _NEAR_BEST, _SAVING = range(4)
 
@@ -89,7 +90,10 @@ class WorkSums:
 
 
 def sums_of(units: WorkUnits, unit: I64, code: I64, names: list[Cell]) -> WorkSums:
-    """Return the sums of pairs of a unit and the code of its name. A unit counts once for each pair."""
+    """Return the sums of pairs of a unit and the code of its name: an operator, a kernel, a device, a phase, a module.
+
+    A unit counts once for each of its pairs.
+    """
     count = len(names)
     groups = units.groups
     whole, parts = np.zeros((count, 10), np.int64), np.zeros((count, 4), np.float64)
@@ -125,6 +129,11 @@ def sums_of(units: WorkUnits, unit: I64, code: I64, names: list[Cell]) -> WorkSu
     ):
         np.add.at(parts[:, place], code, numbers)
     np.add.at(limits, (code, units.limit[unit]), ns)
+    # Sums that int64 does not hold are unknown: only sizes that no device has make them.
+    for values, places in ((units.flops[unit], (_COUNTED, _DEFINED_NS)), (units.nbytes[unit], (_MOVED_NS,))):
+        too_large = np.bincount(code, values.astype(np.float64), count) > _MOST
+        for place in places:
+            whole[too_large, place] = 0
     return WorkSums(names, whole, parts, limits)
 
 

@@ -111,6 +111,7 @@ class Family:
 _MOST = 1 << 60
 """FLOPs or bytes of a call: no device does more in a year."""
 _MOST_QUERIES = 1 << 24
+_LONGEST_NAME = 1024
 
 _COMPILED = re.compile(r"triton_(?:poi|red|per|for|split_scan)_")
 """Kernels that TorchInductor writes; those of its templates (triton_tem_) have no formula."""
@@ -137,8 +138,13 @@ def _table() -> dict[str, Family]:
     return found
 
 
-@lru_cache(maxsize=4096)
 def _family_of(name: str) -> Family | None:
+    # Names of any length exist, and no operator has a long one.
+    return _cached_family_of(name) if len(name) <= _LONGEST_NAME else None
+
+
+@lru_cache(maxsize=4096)
+def _cached_family_of(name: str) -> Family | None:
     if _COMPILED.match(name):
         return _TRITON
     table = _table()
@@ -709,7 +715,7 @@ def _lists(call: OperatorCall, family: Family) -> Work:
     flops = sums[0] * family.places.get("ops", 1)
     if size is None:
         return Work(flops, None, "optimizer", "", NO_DATATYPE)
-    # Lists of several datatypes cannot be told apart.
+    # Lists of several datatypes are not distinguished.
     return Work(flops, moved * size, "optimizer", "", is_bound=len(set(_ELEMENT.findall(call.kernel))) == 1)
 
 
