@@ -94,6 +94,19 @@ def test_operators_without_a_formula_have_what_is_inside(tmp_path: Path) -> None
     }
 
 
+def test_kernels_of_a_graph_say_so(tmp_path: Path) -> None:
+    trace = ShapedTrace()
+    trace.op("aten::mm", ([64, 64], BF), ([64, 64], BF), us=4)
+    trace.begin("## Call CompiledFxGraph abc ##")
+    trace.kernel(10, "gemm")
+    trace.end()
+    (launch,) = [each for each in trace.events if each["cat"] == "cuda_runtime"][1:]
+    launch["name"] = "cudaGraphLaunch"
+    assert reasons(trace.units(tmp_path)) == {
+        "": 4_000, "launched by a graph: its operators are not in the trace": 10_000
+    }  # fmt: skip
+
+
 def test_a_copy_over_a_link_is_not_held_against_memory(tmp_path: Path) -> None:
     trace = ShapedTrace()
     x = ([1 << 20], F32)

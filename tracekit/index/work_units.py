@@ -39,7 +39,7 @@ from tracekit.model.args import items_of
 from tracekit.model.arrow import F64, I64, Mask, pc
 from tracekit.model.schema import Kind
 
-__all__ = ["COLUMNS", "COMMUNICATION", "KINDS", "LIMITS", "LINK", "UnitGroup", "WorkUnits", "work_units"]
+__all__ = ["COLUMNS", "COMMUNICATION", "GRAPH", "KINDS", "LIMITS", "LINK", "UnitGroup", "WorkUnits", "work_units"]
 
 KINDS = frozenset({Kind.OPERATOR, Kind.PYTHON_OP})
 """The kinds of rows whose args have the shapes."""
@@ -47,6 +47,7 @@ COLUMNS = frozenset({"name", "args", "device", "copy_kind"})
 """Columns of EVENTS beside those of the host tree."""
 
 LIMITS = tuple(Limit)
+GRAPH = "launched by a graph: its operators are not in the trace"
 LINK = "a copy over a link, whose rate is not in the trace"
 COMMUNICATION = "communication"
 NO_OPERATOR = "launched by no operator"
@@ -386,6 +387,10 @@ def _reasons(
     at = np.flatnonzero((tree.owner >= 0) & (able >= 0))
     why = np.array([*(code(each.unknown or NO_FORMULA) for each in works), code(NO_SHAPES)], np.int64)
     reason[at] = why[code_of_place[able[at]]]
+    # A graph is launched as a whole: which operators it holds is not in the trace.
+    graphs = np.array([*("GraphLaunch" in text for text in texts), False], np.bool_)
+    alone = (tree.launch >= 0) & graphs[np.append(names, -1)[tree.launch]]
+    reason[alone] = code(GRAPH)
     talk = np.flatnonzero(index.kind_mask({Kind.KERNEL})[tree.work])
     if talk.size:
         reason[talk[communicates(index, tree.work[talk])]] = code(COMMUNICATION)
