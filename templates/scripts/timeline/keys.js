@@ -45,13 +45,13 @@ document.addEventListener("keydown", (event) => {
 });
 
 const HELP = [
-  ["w s", "zoom in, out"], ["a d", "move left, right"], ["f", "fit the measured range, the selection, or the whole"], ["0", "the whole"],
-  ["/", "search names and arguments"], ["n p", "next, previous hit"], ["← →", "previous, next event of the same name"], [", .", "previous, next event of the row"],
-  ["↑ ↓", "row above, below"], ["m", "measure the selection, or the window"], ["M", "measure from there to the selection"], ["g G", "next, previous idle gap of the device, longest first"],
+  ["w s", "zoom in, out"], ["a d", "move left, right"], ["f", "fit what is measured, selected, or the whole"], ["0", "the whole"],
+  ["/", "search names and arguments"], ["n p", "next, previous hit"], ["← →", "previous, next of the same name"], [", .", "previous, next of the row"],
+  ["↑ ↓", "row above, below"], ["m", "measure the selection, or the window"], ["M", "measure from there to the selection"], ["g G", "next, previous idle gap, longest first"],
   ["t", "keep the lane on top"], ["Enter", "to the details"], ["Esc", "step back"], ["?", "this help"],
 ];
 const keySwitch = el("input", { type: "checkbox", checked: true, onchange: () => { keysOn = keySwitch.checked; } });
 helpMenu.sheet.append(
   el("dl", {}, ...HELP.map(([keys, text]) => el("div", {}, el("dt", {}, ...keys.split(" ").flatMap((each) => [key(each), " "])), el("dd", {}, text)))),
-  el("p", {}, "Ctrl and wheel or pinch zooms, drag moves, Shift and drag measures, a click selects, a click on a label folds."),
+  el("p", {}, "Ctrl and wheel or pinch zooms, drag moves, Shift and drag or click measures, a click on a label folds."),
   el("label", {}, keySwitch, " keys of one letter"));
