@@ -9,13 +9,13 @@ import "./tables/folds.js";
 import { follow } from "./tables/follow.js";
 import "./tables/search.js";
 import { Table, tables } from "./tables/table.js";
-import { EXPONENTS } from "./tables/texts.js";
 
 // Columns and number of rows of a table: from the data of the page, or from its cells
-const fromData = (data, texts, { time }) => (heads) => {
+const fromData = (data, texts, { time, off = "" }) => (heads) => {
   const named = data.columns.findIndex((column) => column.unit === "text");
   const first = data.columns[0];
-  const unit = time ?? heads.map((head) => head.lastChild?.textContent).find((text) => text in EXPONENTS);
+  const shown = data.columns.filter((_, i) => !off.split(",").includes(String(i)));
+  const unit = time ?? heads[shown.findIndex((column) => column.unit === "ns")]?.textContent.split(" ").pop();
   return [data.columns.map((column, i) => columnOf(column, texts, unit, i === named)), (first.t ?? first.v).length];
 };
 

@@ -107,7 +107,7 @@ def test_the_line_of_a_folded_section_has_its_size_and_its_largest_row() -> None
 
 def test_every_view_has_a_group_in_the_menu() -> None:
     groups = grouped([(view, (view, view)) for view in VIEWS if view != "timeline"])
-    assert [name for name, _ in groups] == ["Device", "Host", "Memory", "Ranks", "Run"]
+    assert [name for name, _ in groups] == ["Device", "Work", "Host", "Memory", "Ranks", "Run"]
     assert sorted(anchor for _, links in groups for anchor, _ in links) == sorted(set(VIEWS) - {"timeline"})
     assert grouped([("compare", ("a", "b"))]) == []
     assert grouped([("compare", ("a", "b")), ("api", ("c", "d"))]) == [

@@ -3,7 +3,7 @@
 import { count } from "../page/texts.js";
 
 export const UNKNOWN = "-";
-export const EXPONENTS = { s: 9, ms: 6, us: 3, ns: 0 };
+const EXPONENTS = { s: 9, ms: 6, us: 3, ns: 0 };
 
 // Half to even where the decimal digits stop in the middle between two: toFixed would go up.
 function fixed(value, digits) {

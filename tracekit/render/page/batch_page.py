@@ -134,7 +134,7 @@ def render(page: BatchPage, options: RenderOptions) -> str:
     return shell.written(
         "batch_index.html.j2",
         options,
-        frozenset({"tables", "batch"}),
+        frozenset({"tables", "batch", "bare"}),
         title=escape_controls(page.title),
         version=page.version,
         facts=[(escape_controls(key), escape_controls(text)) for key, text in page.facts],

@@ -183,6 +183,7 @@ def _uses(page: _Page) -> frozenset[Use]:
         ("timeline", page.data is not None),
         ("flame", flames),
         ("change", page.change is not None),
+        ("bare", page.report.headline is None),
         ("heat", any(part.heat_maps for part in page.parts)),
         ("pictures", any(part.pictures for part in page.parts)),
         ("steps", any(has_steps(each) for part in page.parts for each in part.pictures)),

@@ -19,7 +19,8 @@ __all__ = ["grouped", "in_order", "is_folded", "line_of", "with_first_bars"]
 LEADING = ("timeline", "findings", "kernel", "operator", "steps", "samples", "metrics")
 """Views that are never folded, in the order of the page. Others follow in the order of the report."""
 GROUPS: dict[str, tuple[str, ...]] = {
-    "Device": ("kernel", "breakdown", "idle", "device", "launch", "memory_manipulation", "metrics"),
+    "Device": ("kernel", "breakdown", "idle", "device", "launch", "graphs", "memory_manipulation", "metrics"),
+    "Work": ("efficiency", "gemm", "convolution", "attention"),
     "Host": ("operator", "model", "modules", "user_defined", "api", "samples", "other"),
     "Memory": ("memory",),
     "Ranks": ("ranks", "distributed"),

@@ -153,7 +153,7 @@ def _number(value: Cell, unit: Unit) -> SheetCell:
     return SheetCell(text.removesuffix(".0") if isinstance(value, float) else text, repr(value))
 
 
-Use = Literal["tables", "timeline", "flame", "heat", "batch", "pictures", "steps", "change"]
+Use = Literal["tables", "timeline", "flame", "heat", "batch", "bare", "pictures", "steps", "change"]
 """What a page can show that has styles and scripts of its own."""
 
 SCRIPTS: tuple[tuple[str, Use | None], ...] = (
@@ -168,6 +168,7 @@ SCRIPTS: tuple[tuple[str, Use | None], ...] = (
 STYLES: tuple[tuple[str, Use | None], ...] = (
     ("report.css", None),
     ("first_screen.css", None),
+    ("bare.css", "bare"),
     ("batch.css", "batch"),
     ("change.css", "change"),
     ("heat.css", "heat"),

@@ -34,8 +34,6 @@ _INDENT = 14
 _DIGIT, _POINT = "\u2007", "\u2008"
 """Blanks as wide as a digit and as a point."""
 _MOST_UNITS = 10**5
-_LEAST_BAR = 0.3
-"""Percent of a cell below which a bar cannot be seen."""
 
 
 def time_unit(table: ReportTable, wanted: str = "") -> str:
@@ -187,8 +185,8 @@ def _unit(column: Column, unit: str) -> str:
 
 def _head(column: Column, unit: str) -> str:
     words = " class=t" if is_words(column.values, column.unit) else ""
-    small = f" <small>{unit}</small>" if (unit := _unit(column, unit)) else ""
-    return f"<th{words}>{escaped(column.title)}{small}"
+    unit = f" {shown}" if (shown := _unit(column, unit)) else ""
+    return f"<th{words}>{escaped(column.title)}{unit}"
 
 
 def _cells(column: Column, shown: Sequence[str], *, with_bars: bool) -> list[str]:
@@ -228,5 +226,5 @@ def _is_finite(value: Cell) -> TypeGuard[int | float]:
 
 def _with_bar(size: float, whole: float, text: str) -> str:
     """Return a cell with a bar behind its number, in percent of the whole; 0: nothing to see."""
-    percent = f"{min(100 * size / whole, 100.0):.3g}" if whole else "0"
-    return f"<td style=--w:{percent}>{text}" if float(percent) >= _LEAST_BAR else f"<td>{text}"
+    percent = round(min(100 * size / whole, 100.0)) if whole else 0
+    return f"<td style=--w:{percent}>{text}" if percent else f"<td>{text}"
