@@ -9,14 +9,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 from shaped_traces import BF, F32, ShapedTrace, units_of
-from support import corpus, shared_efficiency
+from support import corpus, corpus_next, shared_efficiency
 
 from tracekit.analysis.efficiency.floors import Limit
-from tracekit.index.work_units import WorkUnits
+from tracekit.index.work_units import LIMITS, WorkUnits
 
 
 def reasons(units: WorkUnits) -> dict[str, int]:
-    """RatedDevice ns by reason of what is unknown, "" for what is known."""
+    """Device ns by reason of what is unknown, "" for what is known."""
     found: Counter[str] = Counter()
     for code, ns in zip(units.reason.tolist(), units.host.work_ns.tolist(), strict=True):
         found["" if code < 0 else units.reasons[code]] += ns
@@ -94,6 +94,19 @@ def test_operators_without_a_formula_have_what_is_inside(tmp_path: Path) -> None
     }
 
 
+def test_kernels_of_a_graph_say_so(tmp_path: Path) -> None:
+    trace = ShapedTrace()
+    trace.op("aten::mm", ([64, 64], BF), ([64, 64], BF), us=4)
+    trace.begin("## Call CompiledFxGraph abc ##")
+    trace.kernel(10, "gemm")
+    trace.end()
+    (launch,) = [each for each in trace.events if each["cat"] == "cuda_runtime"][1:]
+    launch["name"] = "cudaGraphLaunch"
+    assert reasons(trace.units(tmp_path)) == {
+        "": 4_000, "launched by a graph: its operators are not in the trace": 10_000
+    }  # fmt: skip
+
+
 def test_a_copy_over_a_link_is_not_held_against_memory(tmp_path: Path) -> None:
     trace = ShapedTrace()
     x = ([1 << 20], F32)
@@ -118,7 +131,7 @@ def test_lists_of_tensors_take_their_datatype_from_the_kernel(tmp_path: Path) ->
     trace.op("aten::cat", lists, "0", us=11, kernel="nameless")  # type: ignore[arg-type]
     units = trace.units(tmp_path)
     assert units.nbytes.tolist() == [2 * 2 * 2 * 65536, 0]
-    assert reasons(units) == {"": 10_000, "a list of tensors has no datatype": 11_000}
+    assert reasons(units) == {"": 10_000, "the datatype is not recorded": 11_000}
 
 
 def test_a_call_quicker_than_its_floor_is_an_exception_and_stays_one(tmp_path: Path) -> None:
@@ -142,6 +155,36 @@ def test_device_numbers_of_hip_do_not_matter_where_all_devices_are_alike(tmp_pat
     assert units.groups[0].reach.limit is Limit.FAR
 
 
+def test_shapes_in_the_names_of_ranges_need_a_kernel_that_tells_the_datatype(tmp_path: Path) -> None:
+    """emit_nvtx(record_shapes=True) writes sizes into the names, and no datatypes."""
+    trace = ShapedTrace()
+    for number, kernel in enumerate(
+        ("sm90_xmma_gemm_bf16bf16_bf16f32_f32_tn", "sm90_xmma_gemm_bf16bf16_bf16f32_f32_tn", "mine")
+    ):
+        trace.begin("aten::linear, seq = 5, op_id = 7, sizes = [[64, 128], [32, 128]]", cat="user_annotation")
+        name = (
+            f"aten::mm, seq = {number}, op_id = {number + 8}, sizes = [[64, 128], [128, 32]], input_op_ids = [(1, 0)]"
+        )
+        trace.begin(name, cat="user_annotation")
+        trace.kernel(10.0, kernel)
+        trace.end()
+        trace.end()
+    trace.begin("aten::addmm, op_id = 3, sizes = [[32], [64, 128], [128, 32], [], []]", cat="user_annotation")
+    trace.kernel(10.0, "ampere_fp16_s16816gemm_fp16_128x64")
+    trace.end()
+    trace.begin("aten::mm, op_id = 3, sizes = [[torn", cat="user_annotation")
+    trace.kernel(10.0, "ampere_fp16_s16816gemm_fp16_128x64")
+    trace.end()
+    units = trace.units(tmp_path)
+    known = units.known
+    assert units.flops[known].tolist() == [2 * 64 * 128 * 32, 2 * 64 * 128 * 32, 2 * 64 * 128 * 32 + 64 * 32]
+    assert units.nbytes[known].tolist()[:2] == [2 * (64 * 128 + 128 * 32 + 64 * 32)] * 2
+    assert reasons(units) == {
+        "": 30_000, "the datatype is not recorded": 10_000, "shapes are not recorded": 10_000
+    }  # fmt: skip
+    assert len([each for each in units.groups if each.work.is_known]) == 2
+
+
 def test_calls_of_one_shape_are_one_group(tmp_path: Path) -> None:
     trace = ShapedTrace()
     for _ in range(50):
@@ -161,6 +204,39 @@ def test_a_trace_without_shapes_or_device_work_has_no_units(tmp_path: Path) -> N
     only_host.begin("aten::mm", ([64, 64], BF), ([64, 64], BF))
     only_host.end()
     assert units_of(only_host.write(tmp_path)) is None
+
+
+def test_no_call_of_the_corpus_is_quicker_than_its_floor_without_an_explanation() -> None:
+    """All files of PyTorch in the corpus, the generated ones too; a call below its floor is an exception by name."""
+    files = [*corpus("kineto").glob("*.json.gz"), *corpus("generated/torch").rglob("*.pt.trace.json")]
+    assert len(files) > 8
+    known = 0
+    for path in files:
+        units = units_of(path)
+        if units is None:
+            continue
+        known += int(units.known.sum())
+        above = np.nan_to_num(units.floor_ns, nan=0.0) > 1.02 * units.ns
+        assert (above == units.quicker).all(), path
+        assert {LIMITS[code] for code in units.limit[above].tolist()} <= {Limit.CACHE, Limit.LESS_WORK}, path
+        assert (units.saving_ns[above] == 0).all(), path
+    assert known > 0
+
+
+def test_a_tpu_states_its_own_work_and_peaks() -> None:
+    units = units_of(corpus_next("xplane/tpu_inference_4x.xplane.pb.gz"))
+    assert units is not None
+    assert len(units) == 1213
+    assert units.place.max() == -1
+    assert set(units.reasons) == {"the file does not state it"}
+    device = units.groups[0].device
+    assert device.peaks is not None
+    assert (device.peaks.rates, device.peaks.memory_gbps) == ({"bf16": 918.0}, 1637.993152512)
+    broadcast = [each for each in units.groups if each.work.bytes == 5368709120 and each.calls == 1]
+    assert broadcast
+    for each in broadcast:
+        assert each.reach.of_peak == pytest.approx(5368709120 / 1637.993152512e9 / each.ns * 1e9, rel=1e-6)
+    assert not any(each.reach.is_sure for each in units.groups)
 
 
 def test_floors_of_a_real_trace_are_not_above_the_time() -> None:

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from tracekit.model.arrow import F64, I64
-from tracekit.model.timeline import COMMUNICATION, LaneEvents, Timeline, TimelineLane
+from tracekit.model.timeline import KINDS_OF, LaneEvents, Timeline, TimelineLane
 
 NONE = np.zeros(0, np.int64)
 
@@ -37,7 +37,8 @@ def drawn(figure: Timeline) -> list[Drawn]:
     columns = (events.starts_at(every), events.lengths_at(every), events.codes_at(every))
     for row, start, length, code in zip(row_of, *(column.tolist() for column in columns), strict=True):
         lane, place = rows[row]
-        kind = figure.kinds[figure.kind_of[code]].replace(COMMUNICATION, "kernel")
+        kind = figure.kinds[figure.kind_of[code]]
+        kind = KINDS_OF.get(kind, kind)
         found.append(Drawn(lane.label, place, start, length, kind, figure.names[code]))
     return found
 

@@ -3,6 +3,7 @@ interface Window {
   tracekit: any;
 }
 interface ParentNode {
+  querySelector(selectors: string): any;
   querySelectorAll(selectors: string): NodeListOf<any>;
 }
 interface EventTarget {
@@ -16,3 +17,6 @@ interface Uint8ArrayConstructor {
   fromBase64?(text: string): Uint8Array<ArrayBuffer>;
 }
 declare var scheduler: { yield?(): Promise<void> } | undefined;
+interface Node {
+  contains(other: EventTarget | null): boolean;
+}

@@ -11,7 +11,8 @@ import { reportData } from "./page/report.js";
 import { slicer } from "./page/slices.js";
 import { count, exact, span } from "./page/texts.js";
 import { toast } from "./page/toast.js";
+import { toneOf, tonesOf, variableColor } from "./page/tones.js";
 
 document.documentElement.classList.add("script");
 
-export { button, count, el, emit, exact, fileName, link, on, reportData, save, slicer, span, toast };
+export { button, count, el, emit, exact, fileName, link, on, reportData, save, slicer, span, toast, toneOf, tonesOf, variableColor };

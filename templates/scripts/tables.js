@@ -38,9 +38,11 @@ async function start() {
   for (const sheet of document.querySelectorAll(".sheet[data-table]")) {
     const [section, place] = sheet.dataset.table.split(".").map(Number);
     const { view, tables: all } = report.sections[section];
+    // Sections of a comparison are all of one view: its tables are numbered through all of them.
+    const before = report.sections.slice(0, section).filter((each) => each.view === view).reduce((sum, each) => sum + each.tables.length, 0);
     if (!all[place].columns.length) continue;
     if (slice.due()) await slice.rest();
-    tables.push(new Table(sheet, view, place + 1, all[place].name, fromData(all[place], texts, sheet.dataset)).followLinks());
+    tables.push(new Table(sheet, view, before + place + 1, all[place].name, fromData(all[place], texts, sheet.dataset)).followLinks());
   }
   document.documentElement.classList.add("tables");
   follow(true);

@@ -233,6 +233,19 @@ def test_lists_of_tensors_state_no_datatype() -> None:
     assert adam.bytes == 7 * 30 * 4
 
 
+def test_what_leaves_a_part_of_its_input_out_is_no_bound_by_it() -> None:
+    assert not convolution([8, 64, 56, 56], [128, 64, 1, 1], stride=2).is_bound
+    assert convolution([8, 64, 56, 56], [128, 64, 2, 2], stride=2).is_bound
+    sparse = call("aten::avg_pool2d", ([1, 1, 64, 64], F32), "[2, 2]", "[8, 8]", "[0, 0]", "False")
+    assert sparse.bytes == 4 * (64 * 4 + 64)
+    shrunk = call("aten::upsample_bilinear2d", ([1, 1, 64, 64], F32), "[8, 8]", "False")
+    assert shrunk.bytes == 4 * (64 * 4 + 64)
+    mixed = call(
+        "aten::_foreach_copy_", ([[64]], "TensorList"), ([[64]], "TensorList"), kernel="multi_tensor<float, c10::Half>"
+    )
+    assert not mixed.is_bound
+
+
 def test_copies_indexes_and_pools_move_what_they_must() -> None:
     assert call("aten::copy_", ([8, 4], F32), ([8, 1], BF), "False", strides=([4, 1], [1, 0], [])).bytes == 128 + 16
     assert call("aten::_to_copy", ([8], F32), "15").bytes == 8 * 6
@@ -242,6 +255,15 @@ def test_copies_indexes_and_pools_move_what_they_must() -> None:
     pool = call("aten::max_pool2d_with_indices", ([1, 2, 8, 8], F32), "[3, 3]", "[2, 2]", "[1, 1]", "[1, 1]", "False")
     assert pool.bytes == 4 * 128 + 12 * 2 * 16
     assert call("aten::_softmax", ([16, 16, 559, 559], BF), "-1", "False").bytes == 319980544
+
+
+def test_kernels_of_torch_compile_have_the_bytes_of_their_tensors_and_no_bound() -> None:
+    name = "triton_poi_fused__unsafe_view_mul_silu_2"
+    found = call(name, ([8, 4096], BF), ([32768], BF), "32768")
+    assert (found.bytes, found.flops, found.is_bound) == (2 * 2 * 32768, None, False)
+    assert found.shape == "_unsafe_view_mul_silu"
+    assert call("triton_tem_fused_mm_3", ([8, 8], BF)).unknown == formulas.NO_FORMULA
+    assert call("triton_red_fused_mean_0", "7").unknown == formulas.NO_SHAPES
 
 
 def test_an_operator_without_a_formula_or_shapes_says_so() -> None:

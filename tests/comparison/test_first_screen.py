@@ -181,3 +181,12 @@ def test_a_metric_far_beyond_the_picture_ends_at_its_edge(tmp_path: Path) -> Non
     for row in box.intervals:
         assert not row.at or 0 < float(row.at) < 100
         assert (row.beyond == "right") == (float(row.change.rstrip(" %")) > 200)
+
+
+def test_a_change_that_nobody_would_notice_does_not_fill_the_picture(tmp_path: Path) -> None:
+    found = pair(tmp_path, steps(idle_ns=20_200), steps(idle_ns=20_000))
+    box = change_box(found.report(), RenderOptions())
+    assert box is not None
+    assert box.waterfall is not None
+    assert sum(float(row.width) for row in box.waterfall.rows) < 2
+    assert abs(float(box.waterfall.base[0]) - 50) < 2

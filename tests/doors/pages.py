@@ -4,5 +4,5 @@
 from __future__ import annotations
 
 from tracekit.cli import _common as cli_common
-from tracekit.render.figures import HEIGHT, MOST_BARS, WIDTH, chart, heat_map, series_lines, shade
+from tracekit.render.figures import HEIGHT, MOST_BARS, WIDTH, amount, chart, heat_map, series_lines, shade
 from tracekit.views.steps import steps as steps_heat

@@ -8,5 +8,6 @@ from tracekit.render.page.pictures import FORMS, drawn, tables_of
 from tracekit.render.page.pictures.bars import MOST_ROWS
 from tracekit.render.page.pictures.curve import curve
 from tracekit.render.page.pictures.multiples import MOST_MULTIPLES
+from tracekit.render.page.pictures.series import MOST_BARS_OF_PAGE, series
 from tracekit.render.page.pictures.stack import MOST_PLACES
 from tracekit.views.pictures import pictured

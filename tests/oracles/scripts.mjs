@@ -7,12 +7,6 @@ const load = createRequire(`${packages}/`);
 const espree = load("espree");
 const { analyze } = load("eslint-scope");
 
-/** The syntax tree of a script without places. */
-function tree(text) {
-  const ast = espree.parse(text, { ecmaVersion: "latest" });
-  return JSON.stringify(ast, (key, value) => (key === "start" || key === "end" ? undefined : typeof value === "bigint" ? `${value}n` : value));
-}
-
 /**
  * What joining the modules of a part to one scope would break: names that two of them declare, and names of the browser
  * in one that another declares.
@@ -34,7 +28,6 @@ function collisions(modules) {
 }
 
 const answers = {
-  same: (pairs) => pairs.map(([a, b]) => tree(a) === tree(b)),
   collisions: (parts) => parts.flatMap(collisions),
 };
 console.log(JSON.stringify(answers[question](data)));

@@ -406,3 +406,52 @@ def test_one_event_without_a_time_among_others_is_dropped(tmp_path: Path) -> Non
     trace = read_pickle(tmp_path, {"segments": [], "device_traces": [[_ALLOC, late]]})
     assert (len(trace.events), trace.ledgers[0].dropped) == (1, {"bad-event-time-us": 1})
     assert trace.run.sources[0].synthetic_time is False
+
+
+@pytest.mark.parametrize(
+    ("frames", "phase"),
+    [
+        (
+            [("site-packages/torch/nn/modules/linear.py", "forward"), ("x/torch/nn/modules/module.py", "_call_impl")],
+            "forward",
+        ),
+        ([("model.py", "forward")], None),
+        ([("x/torch/optim/adam.py", "step"), ("x/torch/nn/modules/module.py", "_call_impl")], "optimizer"),
+        ([("my/optimizer.py", "step"), ("C:\\x\\torch\\optim\\optimizer.py", "wrapper")], "optimizer"),
+        (
+            [("??", "torch::autograd::Engine::thread_main(std::shared_ptr<torch::autograd::ReadyQueue> const&)")],
+            "backward",
+        ),
+        ([("x/torch/autograd/graph.py", "_engine_run_backward"), ("x/torch/_tensor.py", "backward")], "backward"),
+        (
+            [
+                ("x/torch/nn/modules/module.py", "_call_impl"),
+                ("x/torch/utils/checkpoint.py", "recompute_fn"),
+                ("??", "torch::autograd::Engine::evaluate_function(...)"),
+            ],
+            "recompute",
+        ),
+        (
+            [("x/torch/nn/modules/module.py", "_call_impl"), ("x/torch/utils/checkpoint.py", "checkpoint")],
+            "forward",
+        ),
+    ],
+)
+def test_an_allocation_has_the_phase_that_its_stack_shows(
+    tmp_path: Path, frames: list[tuple[str, str]], phase: str | None
+) -> None:
+    stack = [{"filename": file, "name": name, "line": 3} for file, name in frames]
+    event = {
+        "action": "alloc",
+        "addr": 4096,
+        "size": 512,
+        "stream": 0,
+        "time_us": 1_700_000_000_000_000,
+        "frames": stack,
+    }
+    segment = {"device": 0, "address": 4096, "total_size": 2 * MIB, "allocated_size": 512, "active_size": 512,
+               "requested_size": 512, "stream": 0, "segment_type": "small", "blocks": []}  # fmt: skip
+    path = tmp_path / "one.pickle"
+    path.write_bytes(pickle.dumps({"segments": [segment], "device_traces": [[event]], "allocator_settings": {}}))
+    (args,) = args_of(tracekit.read(path))
+    assert args.get("phase") == phase

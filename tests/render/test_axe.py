@@ -45,6 +45,12 @@ def totals(folder: Path) -> Path:
     return made
 
 
+def metrics(folder: Path) -> Path:
+    made = folder / "metrics.html"
+    pipeline.write_report(pipeline.read(sample("ncu/details.csv")), made)
+    return made
+
+
 def comparison(folder: Path) -> Path:
     made = folder / "compare.html"
     found = compare(repeats(folder / "a", 3), repeats(folder / "b", 3, effect=0.2, seed=9))
@@ -73,7 +79,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Callable[[Callable[[Path],
 
 
 @pytest.mark.viewer
-@pytest.mark.parametrize("make", [report, totals, comparison, index])
+@pytest.mark.parametrize("make", [report, totals, metrics, comparison, index])
 @pytest.mark.parametrize(("width", "scheme"), [(1300, "light"), (420, "dark")])
 def test_a_page_breaks_no_rule(
     make: Callable[[Path], Path], width: int, scheme: str, made: Callable[[Callable[[Path], Path]], Path]

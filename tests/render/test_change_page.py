@@ -100,3 +100,30 @@ def test_states_differ_by_their_shape_and_not_only_by_colour(tmp_path: Path) -> 
     assert {"worse", "same"} <= set(shapes)
     assert len(set(shapes.values())) == len(shapes)
     assert len({tuple(each) for each in result.value}) == len(shapes)
+
+
+FIND = """(async () => {
+  const field = document.querySelector(".contents input");
+  field.focus();
+  field.value = "fused_adam";
+  field.dispatchEvent(new Event("input", { bubbles: true }));
+  await new Promise((done) => setTimeout(done, 400));
+  field.dispatchEvent(new KeyboardEvent("keydown", { key: "Enter", bubbles: true }));
+  await new Promise((done) => setTimeout(done, 400));
+  const rows = [...document.querySelectorAll("details.fold tbody tr")].filter((row) => row.checkVisibility());
+  const row = rows.find((each) => each.textContent.includes("fused_adam"));
+  return [location.hash, row?.closest("section").querySelector("h2").textContent, row?.textContent.includes("90")];
+})()"""
+
+
+def test_a_search_unfolds_the_table_of_a_name_and_its_link_leads_there_again(tmp_path: Path) -> None:
+    made = page(tmp_path, found(tmp_path))
+    result = chromium_page(made, script=FIND)
+    assert result.page_errors == []
+    hash_, title, has_time = result.value
+    assert "view=compare&table=" in hash_
+    assert title.startswith("What the step is made of")
+    assert has_time
+    again = """[...document.querySelectorAll("details.fold tbody tr")].filter((row) => row.checkVisibility())
+      .some((row) => row.textContent.includes("fused_adam"))"""
+    assert chromium_page(made, script=again, fragment=hash_).value is True

@@ -45,14 +45,14 @@ _SEEN = """(() => {
   const bottom = (s) => { const found = all(s)[0]; return found ? Math.ceil(box(found).bottom) : null; };
   const first = "#first-screen ";
   return {
-    sentence: texts(".sentence"), big: texts(".big"), fixes: texts(".fixes > li"), names: texts(".most > li > span"),
-    bottoms: [".sentence", ".big", ".share", ".fixes > li", ".most > li"].map((s) => bottom(first + s)),
+    sentence: texts(".sentence"), big: texts(".value"), fixes: texts(".fixes > li"), names: texts(".most > li > span"),
+    bottoms: [".sentence", ".value", ".share", ".fixes > li", ".most > li"].map((s) => bottom(first + s)),
     links: all("a.card").map((e) => e.getAttribute("href")),
     parts: all(first + "li[data-part]")
       .map((e) => [e.dataset.part, e.querySelector("b").textContent, e.dataset.ns]),
     bars: all(".ice").map((ice) => [box(ice).width, ...[...ice.children].map((e) => box(e).width)]),
     levels: all(".pieces").map((e) => [box(e.parentElement).width, ...[...e.children].map((i) => box(i).width)]),
-    cut: all(first + "*:not(:has(*), .ice *, .unseen)")
+    cut: all(first + "*:not(:has(*), .ice *)")
       .filter((e) => e.scrollWidth > e.clientWidth + 1 && getComputedStyle(e).overflow !== "visible")
       .map((e) => e.className || e.tagName),
     wide: document.documentElement.scrollWidth - document.documentElement.clientWidth,
@@ -102,8 +102,8 @@ def test_the_sentence_the_bar_and_what_to_do_are_there(name: str, width: int, tm
         assert sentence_span(headline.step.median_ns) in seen["big"][0]
     bars = headline.devices[:4]
     if bars:
-        whole = [bar.window_ns for bar in bars for _ in bar.parts]
-        parts = [part for bar in bars for part in bar.parts]
+        whole = [bar.window_ns for bar in bars for part in bar.parts if part.ns]
+        parts = [part for bar in bars for part in bar.parts if part.ns]
         assert seen["parts"] == [
             [part.name, f"{percent(part.ns, of)} %", f"{part.ns:,} ns"] for part, of in zip(parts, whole, strict=True)
         ]
@@ -120,6 +120,18 @@ def test_the_sentence_the_bar_and_what_to_do_are_there(name: str, width: int, tm
     if headline.top is not None:
         assert seen["names"]
 
+
+READY = "tracekit.timeline.ready"
+_LANES = f"""{READY}.then(() => new Promise((done) => setTimeout(done, 300))).then(() => {{
+  const canvas = document.querySelector("#lanes canvas"), c = canvas.getContext("2d");
+  const pixels = c.getImageData(Math.round(124 * devicePixelRatio), 0, canvas.width - 130, canvas.height).data;
+  const seen = new Set();
+  for (let i = 3; i < pixels.length; i += 4) if (pixels[i]) seen.add(i);
+  return {{
+    bottom: Math.ceil(canvas.getBoundingClientRect().top + 43), // the first lane
+    drawn: seen.size, said: canvas.getAttribute("aria-label"),
+  }};
+}})"""
 
 FIVE = {
     "training": ("kineto/gpu.pt.trace.json",),
@@ -155,6 +167,45 @@ def test_on_a_screen_of_1300_x_800_the_answer_is_seen_at_once(name: str, tmp_pat
     sentence, _, bar, fix, names = seen["bottoms"]
     assert None not in (sentence, bar, names)
     assert max(found for found in (sentence, bar, fix, names) if found is not None) <= FOLD
+    lanes = chromium_page(path, width=1300, height=FOLD, script=_LANES).value
+    assert lanes["bottom"] <= FOLD
+    assert lanes["drawn"] > 100
+    assert re.search(r": busy [1-9]\d* %", lanes["said"])
+
+
+def test_a_click_on_a_piece_filters_the_tables_of_its_view_and_marks_its_events(tmp_path: Path) -> None:
+    rows: list[dict[str, Any]] = []
+    for number in range(20):
+        at, name = 1_000_000 * number, "aten::slow" if number % 2 else "aten::other"
+        rows += [
+            {"ts_ns": at, "dur_ns": 900_000, "kind": "operator", "name": name, "tid": 1, "pid": 1},
+            {"ts_ns": at + 800_000, "dur_ns": 5_000, "kind": "runtime", "name": "launch", "tid": 1, "pid": 1}
+            | {"correlation": number},
+            {"ts_ns": at + 810_000, "dur_ns": 100_000, "kind": "kernel", "name": "sgemm", "pid": 1, "device": 0}
+            | {"stream": 7, "correlation": number},
+        ]  # fmt: skip
+    path = tmp_path / "page.html"
+    path.write_text(pipeline.render(pipeline.report(trace_of(*rows)), "html"), encoding="utf-8")
+    script = f"""{READY}.then(async () => {{
+      const rest = () => new Promise((done) => setTimeout(done, 300));
+      const shown = () => [...document.querySelectorAll("#idle tbody tr:not(.space)")].map((e) => e.innerText);
+      await rest();
+      const block = document.querySelector('.ice a[data-name="aten::slow"]');
+      const before = shown().length;
+      block.click();
+      await rest();
+      const one = [shown(), location.hash, tracekit.timeline.marked?.total];
+      document.querySelector(".block.idle > a.part").click();
+      await rest();
+      return [before, ...one, shown().length];
+    }})"""
+    before, filtered, address, marked, after = chromium_page(path, script=script).value
+    assert before == after > len(filtered) > 0
+    assert all("aten::slow" in row or "synchronization" in row or "host late" in row for row in filtered)
+    assert any("aten::slow" in row for row in filtered)
+    assert "view=idle" in address
+    assert "filter.idle" in address
+    assert marked == 10
 
 
 def test_the_page_has_the_headline_of_the_json(tmp_path: Path) -> None:
@@ -163,6 +214,21 @@ def test_the_page_has_the_headline_of_the_json(tmp_path: Path) -> None:
     run_command("report", path, "-o", tmp_path / "page.html")
     text = (tmp_path / "page.html").read_text(encoding="utf-8")
     for part in found["devices"][0]["parts"]:
-        assert re.search(f'data-part="{part["name"]}" data-ns="{part["ns"]:,} ns"', text)
+        assert not part["ns"] or re.search(f'data-part="{part["name"]}" data-ns="{part["ns"]:,} ns"', text)
     again = json.loads(run_command("summary", tmp_path / "page.html", "--format", "json").stdout)
     assert again["headline"] == found
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_idle_is_told_from_work_without_colour(scheme: str, tmp_path: Path) -> None:
+    page = tmp_path / "page.html"
+    page.write_text(pipeline.render(pipeline.report(tracekit.read(sample("kineto/gpu.pt.trace.json"))), "html"))
+    look = """[...document.querySelectorAll("#first-screen .part, #first-screen .legend i, .bar i, .parts .legend i")]
+      .map((it) => [it, getComputedStyle(it)])
+      .map(([it, style]) => [
+        Boolean(it.closest(".idle") || it.style.background === "var(--idle)"),
+        style.backgroundImage.startsWith("repeating-linear-gradient") && style.boxShadow.includes("inset"),
+      ])"""
+    seen = chromium_page(page, script=look, scheme=scheme).value
+    assert {True, False} == {idle for idle, _ in seen}
+    assert all(idle == hatched for idle, hatched in seen)

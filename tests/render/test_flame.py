@@ -102,6 +102,74 @@ def test_the_search_of_a_report_counts_a_range_within_a_match_once(tmp_path: Pat
     assert re.match(r"\d+ names?, \d+ call paths?: .* %$", told)
 
 
+ORDER = """((value) => {
+  const pick = document.querySelector('select[aria-label="Order"]');
+  if (!pick) return null;
+  pick.value = value;
+  pick.dispatchEvent(new Event("change"));
+  const { drawn } = window.tracekit.flame;
+  const boxes = drawn.shown.map(([name, x, y, width, ns]) => [name, Math.round(x), y / 18, ns]);
+  return boxes.sort((a, b) => a[2] - b[2] || a[1] - b[1]);
+})"""
+
+
+def speedscope(folder: Path, profiles: list[dict[str, Any]]) -> Path:
+    """Write a profile of three functions and its page."""
+    document = {
+        "$schema": "https://www.speedscope.app/file-format-schema.json",
+        "shared": {"frames": [{"name": name} for name in ("main", "load", "train")]},
+        "profiles": profiles,
+    }
+    file = folder / "a.speedscope.json"
+    file.write_text(json.dumps(document))
+    pipeline.write_report(pipeline.read(file), folder / "page.html")
+    return folder / "page.html"
+
+
+SAMPLED = {
+    "type": "sampled",
+    "name": "t",
+    "unit": "milliseconds",
+    "samples": [[0, 1], [0, 2], [0, 2], [], [0, 1]],
+    "weights": [3, 1, 1, 7, 5],
+}
+
+
+@pytest.mark.viewer
+def test_samples_are_merged_or_in_order_of_time(tmp_path: Path) -> None:
+    path = speedscope(tmp_path, [SAMPLED])
+    ms = 1_000_000
+    merged = chromium_page(path, script=f"{ORDER}('merged')").value
+    assert [(name, ns) for name, _, _, ns in merged[2:]] == [("load", 8 * ms), ("train", 2 * ms)]
+    timed = chromium_page(path, script=f"{ORDER}('time')").value
+    assert [(name, ns) for name, _, _, ns in timed] == [
+        ("", 10 * ms), ("main", 10 * ms), ("load", 3 * ms), ("train", 2 * ms), ("load", 5 * ms)
+    ]  # fmt: skip
+
+
+@pytest.mark.viewer
+def test_an_evented_profile_has_its_order_and_threads_follow_each_other(tmp_path: Path) -> None:
+    def events(*parts: tuple[str, int, int]) -> list[dict[str, Any]]:
+        return [{"type": kind, "frame": frame, "at": at} for kind, frame, at in parts]
+
+    first = events(("O", 0, 5), ("O", 1, 6), ("C", 1, 7), ("O", 2, 7), ("C", 2, 9), ("C", 0, 9))
+    second = events(("O", 2, 0), ("C", 2, 4))
+    evented = {"type": "evented", "unit": "nanoseconds", "startValue": 0, "endValue": 9}
+    path = speedscope(tmp_path, [evented | {"name": "a", "events": first}, evented | {"name": "b", "events": second}])
+    timed = chromium_page(path, script=f"{ORDER}('time')").value
+    assert [(name, y, ns) for name, _, y, ns in timed] == [
+        ("", 0, 8), ("main", 1, 4), ("train", 1, 4), ("load", 2, 1), ("train", 2, 2)
+    ]  # fmt: skip
+
+
+@pytest.mark.viewer
+@pytest.mark.parametrize("name", ["folded/py-spy.folded", "pprof/go-cpu.pb"])
+def test_a_profile_of_sums_has_no_order_to_choose(name: str, tmp_path: Path) -> None:
+    path = tmp_path / "page.html"
+    pipeline.write_report(pipeline.read(sample(name)), path)
+    assert chromium_page(path, script=f"{ORDER}('time')").value is None
+
+
 @pytest.mark.viewer
 def test_a_page_of_many_stacks_is_smaller_than_three_times_its_input(tmp_path: Path) -> None:
     """Names are there once, and the page has no second copy of its call paths."""

@@ -441,7 +441,7 @@ def test_a_bar_large_number_is_its_first_part() -> None:
 
 def test_every_kind_and_part_has_a_colour() -> None:
     bar = Bar("Time", Unit.NS, (("kernel", 1), ("never heard of", 1), ("memcpy", 1)))
-    colors = re.findall(r'background:(#[0-9a-f]{6})" title=', rendered(page_of(Section("x", "X", figures=(bar,)))))
+    colors = re.findall(r'background:(var\(--[\w-]+\))" title=', rendered(page_of(Section("x", "X", figures=(bar,)))))
     assert len(colors) == len(set(colors)) == 3
 
 

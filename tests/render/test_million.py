@@ -126,7 +126,7 @@ def look_at_the_first_screen_and_search(made: Made) -> None:
     const bottom = (e) => e.getBoundingClientRect().bottom;
     return {
       events: D.N, hits: T.marked.total, shown: document.querySelector("#tl-hits").textContent,
-      big: bottom(document.querySelector("#first-screen .big")),
+      big: bottom(document.querySelector("#first-screen .value")),
       cards: [...document.querySelectorAll(".card")].map(bottom),
     };
     """

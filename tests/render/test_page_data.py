@@ -66,7 +66,7 @@ def a_report() -> Report:
         Series("Steps", Unit.NS, ("1", "2"), (1, None), (("median", 1.5),), ((0, "first"),)),
         Curve("Held", Unit.BYTES, (0, 1, 1 << 60), ("a", "b"), ((1, None), (1 << 60, -2)), "r"),
         Flame("Calls", ("a", "b", "\x1b", ""), (-1, 0, 1, -1), (1, 0, 2, 3), (5, 6, 7, 1 << 60), "more"),
-        Flame("Samples of \x07", ("a",), (-1,), (), (1,), unit="samples"),
+        Flame("Samples of \x07", ("a",), (-1,), (), (1,), unit="samples", order=(0, 0), lengths=(1, 0)),
         ChangeVerdict("NEW is 5 % slower", "slower", "why"),
         ChangeIntervals("t", (ChangeInterval("m", Unit.NS, 1, 2, 1.0, None, 2.0, "slower", "x"),), "r"),
         Waterfall("t", "w", 3, 5, (PartOfChange("p", 3, 5, "", (PartOfChange("q", 3, 5, "renamed"),)),)),
@@ -110,7 +110,8 @@ def test_a_page_of_the_form_before_comes_back() -> None:
     (figure,) = body["report"]["sections"][0]["figures"]
     figure["names"] = list(flame.names)
     figure["parents"] = list(flame.parents)
-    del figure["up"]
+    for name in ("up", "order", "lengths"):
+        del figure[name]
     (read,) = report_in(forged(body, form="1"), "p.html").sections[0].figures
     assert isinstance(read, Flame)
     assert (list(read.names), list(read.parents)) == (flame.names, flame.parents)
@@ -142,6 +143,8 @@ CASES = {
     "a parent before all": (forged(with_flame(up=[1, 9])), "damaged"),
     "a name that is no text": (forged(with_flame(names=[0, 7])), "damaged"),
     "names that are no list": (forged(with_flame(names=5)), "damaged"),
+    "an order of other calls": (forged(with_flame(order=[2], lengths=[1])), "damaged"),
+    "an order without lengths": (forged(with_flame(order=[1])), "damaged"),
     "more calls than times": (forged(with_flame(new=[5])), "damaged"),
     "texts of numbers": (forged({"texts": [1], "report": {}}), "damaged"),
 }

@@ -1,4 +1,4 @@
-"""Scripts of the pages: checked as sources, joined to one scope, and made lean."""
+"""Scripts of the pages: checked as sources, joined to one scope, and built."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from build_scripts import build
 from npm_viewers import npm_package
 from support import ROOT, TEMPLATES
 from viewers import missing
 
 from tracekit.render.page import shell
-from tracekit.render.page.lean import lean_script
-from tracekit.render.page.scripts import JoinError, joined
+from tracekit.render.page.scripts import BUILT, SOURCES, JoinError, joined, script, source_hash
 
 SCRIPTS = TEMPLATES / "scripts"
 PARTS = tuple(name.removesuffix(".js") for name, _ in shell.SCRIPTS)
@@ -96,32 +96,26 @@ def test_a_name_that_means_two_things_is_found(other: str, said: str) -> None:
 
 
 @pytest.mark.viewer
-def test_lean_scripts_have_the_syntax_tree_of_their_source() -> None:
-    sources = {part: joined(TEMPLATES, part) for part in PARTS} | {
-        path.stem: path.read_text(encoding="utf-8") for path in TEMPLATES.glob("*.js")
-    }
-    pairs = [(text, lean_script(text)) for text in sources.values()]
-    assert all(len(lean) < 0.9 * len(text) for text, lean in pairs)
-    assert dict(zip(sources, ask("same", pairs), strict=True)) == dict.fromkeys(sources, True)
+@pytest.mark.source
+def test_built_scripts_are_those_of_the_sources(tmp_path: Path) -> None:
+    npm_package("terser", "bin/terser")
+    build(TEMPLATES, tmp_path / "built")
+    made = {path.name: path.read_text(encoding="utf-8") for path in (tmp_path / "built").iterdir()}
+    held = {path.name: path.read_text(encoding="utf-8") for path in (TEMPLATES / BUILT).iterdir()}
+    assert made == held, "run make scripts, and commit templates/built"
+    assert {f"{part}.js" for part in PARTS} < made.keys()
 
 
-@pytest.mark.parametrize(
-    ("text", "lean"),
-    [
-        ("const a = 1; // one\n", "const a=1;"),
-        ("/** Two\n * lines. */\nlet  b;\n\n", "let b;"),
-        ("a = b + +c - -d++ + ++e;", "a=b+ +c- -d++ + ++e;"),
-        ("f(\"a  b // c\", 'd  e');", "f(\"a  b // c\",'d  e');"),
-        ("x = `a  ${ b ? `c  ${d }` : {} }  // e`;", "x=`a  ${b?`c  ${d}`:{}}  // e`;"),
-        ("y = s.replace(/[/'\"`]  */g, ' ') / 2 / z;", "y=s.replace(/[/'\"`]  */g,' ')/2/z;"),
-        ("return /a  b/.test(c);", "return/a  b/.test(c);"),
-        ("q = a / b; // it's\nr = c / d;", "q=a/b;r=c/d;"),
-        ("if (a) return b;\nelse throw c;", "if(a)return b;else throw c;"),
-        ("const ä = in_ in ö;", "const ä=in_ in ö;"),
-    ],
-)
-def test_blanks_and_comments_are_all_that_a_lean_script_lacks(text: str, lean: str) -> None:
-    assert lean_script(text) == f"{lean}\n"
+def test_a_checkout_whose_sources_changed_runs_what_is_edited(tmp_path: Path) -> None:
+    made = folder(tmp_path, page="export { on };\nconst on = 1; // why\n")
+    (made / BUILT).mkdir()
+    (made / BUILT / "page.js").write_text("small", encoding="utf-8")
+    (made / BUILT / SOURCES).write_text(source_hash(made), encoding="utf-8")
+    other = Path(shutil.copytree(made, tmp_path / "other"))
+    (other / "scripts" / "page.js").write_text("export { on };\nconst on = 2;\n", encoding="utf-8")
+    assert script(made, "page", is_checkout=True) == "small"
+    assert "const on = 2;" in script(other, "page", is_checkout=True)
+    assert script(other, "page", is_checkout=False) == "small"
 
 
 def folder(tmp_path: Path, **modules: str) -> Path:

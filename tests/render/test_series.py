@@ -1,8 +1,10 @@
 from __future__ import annotations
 
 import re
+from xml.etree import ElementTree
 
-from doors.pages import HEIGHT, MOST_BARS, WIDTH, chart, series_lines
+from doors.pages import HEIGHT, MOST_BARS, WIDTH, amount, chart, series_lines
+from doors.pictures import MOST_BARS_OF_PAGE, series
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -57,7 +59,25 @@ def test_every_form_takes_a_series_and_text_of_the_trace_is_escaped_on_the_page(
     page = render(report, "html")
     assert "&lt;/svg&gt;&lt;script&gt;: 50.00 %, &lt;u&gt;" in page
     assert "</svg><script>" not in page.replace("</svg>\n", "")
-    assert re.search(r'<svg viewBox="0 0 1000 120".*role="img" aria-label="&lt;b&gt;&amp;: 1 value', page)
+    assert re.search(r'<svg role="img" aria-label="&lt;b&gt;&amp;: 1 value', page)
     assert "50.00 % to 50.00 %" in render(report, "text")
     for form in ("markdown", "csv", "json"):
         render(report, form)
+
+
+@given(st.lists(st.none() | st.integers(0, 1 << 60), min_size=1, max_size=700))
+def test_a_series_on_the_page_is_small_and_its_axis_holds_all_values(values: list[int | None]) -> None:
+    figure = of(values, levels=(("median", 3000),), marks=((0, "slow"),) if values[0] is not None else ())
+    made = series(figure)
+    tree = ElementTree.fromstring(made)
+    assert len(made.encode()) <= 6_400
+    bars = list(tree.iter("rect"))
+    assert len(bars) <= MOST_BARS_OF_PAGE
+    assert len(bars) == len(chart(figure, MOST_BARS_OF_PAGE).strokes)
+    known = [value for value in values if value is not None]
+    if known:
+        largest = max(known)
+        assert any(amount(largest, Unit.NS) in (bar.find("title").text or "") for bar in bars)  # type: ignore[union-attr]
+    assert all(0 <= int(bar.get("y", "")) <= 120 for bar in bars)
+    assert next(each.text for each in tree.iter("text")) == "0"
+    assert len(list(tree.iter("line"))) == 1

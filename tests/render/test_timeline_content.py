@@ -188,7 +188,7 @@ def test_kernels_that_communicate_are_drawn_in_their_own_colour_column_by_column
     path = page(trace, tmp_path / "r.html")
     more = """
     const orange = T.parts.size().css(T.picture().shades[T.head.kinds.indexOf("communication kernel")][0][16]);
-    const blue = T.parts.size().css(T.picture().shades[T.head.kinds.indexOf("kernel")][0][16]);
+    const blue = T.parts.size().css(T.picture().shades[T.head.kinds.indexOf("conv kernel")][0][16]);
     const marked = (kinds) => { tracekit.emit("mark", {names: [name], kinds, from: "tables"}); return T.marked.total; };
     const isOne = (code) => T.head.kinds[T.parts.kindOf[code]] === "communication kernel";
     const name = T.parts.names.find((_, code) => isOne(code));
@@ -200,8 +200,8 @@ def test_kernels_that_communicate_are_drawn_in_their_own_colour_column_by_column
     windows = WINDOWS.replace("return { windows,", "return { colors, windows,")
     windows = windows.replace("all[(k * 7 + 3) % all.length]", "all.find(([row]) => row === R)")
     seen = opened(path, more + windows)
-    assert seen["colors"]["orange"] == "#d9822b"  # of "exposed communication" in the bar of the first screen
-    assert seen["colors"]["blue"] == "#3b6fb6"
+    assert seen["colors"]["orange"] == "#c57d01"  # --comm, of "exposed communication" in the bar of the first screen
+    assert seen["colors"]["blue"] == "#2a3fc5"
     assert seen["colors"]["marked"][0] > 10
     assert seen["colors"]["marked"][1] == 0
     assert seen["colors"]["kind"] == "communication kernel"
@@ -218,7 +218,7 @@ def test_kernels_that_communicate_are_drawn_in_their_own_colour_column_by_column
     assert off.pop("crowded") > 500
     assert off == dict.fromkeys(off, 0)
     there = {figure.kinds[k] for w in seen["windows"] for r in w["rows"] for k in set(unpacked(r["kind"], np.uint8))}
-    assert {"communication kernel", "kernel"} <= there
+    assert {"communication kernel", "conv kernel"} <= there
 
 
 def queue(calls: list[int], starts: list[int]) -> dict[int, int]:

@@ -109,7 +109,7 @@ def differing(
             full = row["h"] - 1
             up = np.maximum(2, np.floor(np.minimum(1, drawn) * full + 0.5)).astype(int)
             off["height"] += int((tall[crowd] != up[crowd]).sum())
-            off["colour"] += int((low[crowd] != shades[got_kind[crowd], 0, 12]).sum())
+            off["colour"] += int((low[crowd] != shades[got_kind[crowd], 0, 16]).sum())
             below = crowd & (up < full)
             off["colour"] += int((high[below] != shades[got_kind[below], 0, 3]).sum())
             alone = count == 1
@@ -251,7 +251,7 @@ def test_measuring_says_busy_time_idle_time_and_top_names(small: Rows, tmp_path:
     T.measure(400, 1400);
     await pause(400);
     const {start, end, busy, total, names} = T.statistics;
-    return {start, end, busy, total, names, text: text(".tl-cards section:nth-child(2)"), heard, hash: location.hash};
+    return {start, end, busy, total, names, text: text(".tl-dock section:last-child"), heard, hash: location.hash};
     """
     found = opened(write(small, tmp_path / "p.html"), script)
     # kernels 400 to 700 and 1300 to 1400, copies 500 to 800: together 400 to 800 and 1300 to 1400
@@ -268,7 +268,7 @@ def test_idle_time_is_not_known_where_events_are_not_in_the_page(small: Rows, tm
     rows = sum(len(lane.rows) for lane in small.lanes)
     missing = [{"rows": [0, rows], "start": 700, "end": 900, "count": 1, "busy": 50}]
     made = Rows(small.lanes, small.names, head={"missing": missing, "budget": "--page-events takes more."})
-    script = 'T.measure(400, 1400); await pause(400); return text(".tl-cards section:nth-child(2)");'
+    script = 'T.measure(400, 1400); await pause(400); return text(".tl-dock section:last-child");'
     said = opened(write(made, tmp_path / "p.html"), script)
     assert "busy at least 50.0 %; 3 events in this page" in said
     assert "Idle time is not known: events of 50 ns" in said
@@ -576,7 +576,7 @@ def test_a_picture_is_saved_as_png_and_svg(small: Rows, tmp_path: Path) -> None:
     const {W, H, strip, over} = T.parts.size();
     return [blob.type, shown.width === W, shown.height === H + strip + over, T.saving.svg()];
     """
-    kind, wide, tall, svg = opened(write(small, tmp_path / "p.html"), script)
+    kind, wide, tall, svg = opened(write(small, tmp_path / "p.html"), script, width=1700)
     assert (kind, wide, tall) == ("image/png", True, True)
     assert "ProfilerStep#1" in svg
     assert "void gemm&lt;float, 128&gt;(float*)" in svg
@@ -588,7 +588,7 @@ def test_a_name_without_room_loses_its_namespaces_before_its_own_name(tmp_path: 
     lane = Lane("stream 9", [(starts, np.array([800, 100]), np.zeros(2, np.int64))])
     rows = Rows([lane], [(name, "kernel")])
     script = "return [T.saving.svg(), document.querySelector('#tl').innerText];"
-    svg, shown = opened(write(rows, tmp_path / "p.html"), script)
+    svg, shown = opened(write(rows, tmp_path / "p.html"), script, width=1700)
     assert "void at::native" in svg, "the long one has room for all"
     assert ">reduce_ke" in svg
     assert "reduce_kernel<ReduceOp<float, Half>, 4>(int, int)" in shown
@@ -687,8 +687,8 @@ def test_shares_of_names_that_run_several_times_at_once_are_of_the_window(tmp_pa
     made = Rows(lanes, [("gemm", "kernel"), ("relu", "kernel")])
     script = """
     await pause(500);
-    const cells = [...document.querySelectorAll(".tl-cards td:last-child, .tl-bars b")].map((each) => each.textContent);
-    const whole = [T.statistics.shares, cells, text(".tl-cards section:nth-child(2)")];
+    const cells = [...document.querySelectorAll(".tl-dock td:last-child, .tl-bars b")].map((each) => each.textContent);
+    const whole = [T.statistics.shares, cells, text(".tl-dock section:last-child")];
     T.measure(100, 300);
     await pause(500);
     return [...whole, T.statistics.shares];
@@ -706,7 +706,7 @@ def test_no_figure_is_shown_while_events_are_read_and_none_is_nan(large: Rows, t
     """
     watch = "const face = window.tracekit.timeline = {};"
     seen = f"""{watch} window.said = []; const listen = () => {{
-      const card = document.querySelector(".tl-cards"); if (card) window.said.push(card.textContent);
+      const card = document.querySelector(".tl-dock"); if (card) window.said.push(card.textContent);
       if (window.said.length < 400) setTimeout(listen, 1); }}; listen();"""
     said = opened(write(large, tmp_path / "p.html", {watch: seen}), "await pause(900);" + script)
     assert said
@@ -767,7 +767,7 @@ def test_a_blank_name_has_a_placeholder_everywhere(name: str, tmp_path: Path) ->
     script = """
     await pause(700);
     T.select(0);
-    const cells = "#kernel tbody th, .tl-cards td:first-child";
+    const cells = "#kernel tbody th, .tl-dock td:first-child";
     const names = [...document.querySelectorAll(cells)];
     document.querySelector("#kernel tbody th").click();
     await pause(100);

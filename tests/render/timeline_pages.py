@@ -22,9 +22,15 @@ from tracekit.render.page.scripts import joined
 
 I64 = npt.NDArray[np.int64]
 SCRIPTS = ("page", "timeline")
-STYLES = ("report.css", "timeline.css")
+STYLES = ("palette.css", "report.css", "timeline.css")
 CHUNK = 1 << 16
-COLORS = {"kernel": "#3b6fb6", "memcpy": "#2f9e7e", "step": "#c2556e", "operator": "#5f8fae", "runtime": "#8795a5"}
+COLORS = {"kernel": "kernel", "memcpy": "memcpy", "step": "step", "operator": "op"} | {
+    "runtime": "call",
+    "driver": "call",
+    "gemm kernel": "gemm",
+    "communication": "comm",
+    "communication kernel": "comm",
+}
 
 
 @dataclass
@@ -140,7 +146,7 @@ def head_and_parts(made: Rows) -> tuple[dict[str, Any], list[str]]:
         "names": [name for name, _ in made.names],
         "kindOf": [kinds.index(kind) for _, kind in made.names],
         "kinds": kinds,
-        "colors": {kind: [COLORS.get(kind, "#9fa3a8"), COLORS.get(kind, "#7d838a")] for kind in kinds},
+        "colors": [COLORS.get(kind, "other") for kind in kinds],
         "links": len(made.links),
         "flows": len(made.flows),
         "eventParts": event_parts,

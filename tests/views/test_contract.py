@@ -170,7 +170,11 @@ ELSEWHERE = {
         *("name", "source", "calls", "nodes", "device_events", "device_total", "device_ratio", "attributed"),
         *("attributed_ratio", "how"),
     },
-    "modules": {"path", "allocated", "device_forward", "device_backward", "device_recompute", "device_ratio"},
+    "memory": {"category", "rule"},
+    "modules": {
+        *("flops", "floor", "floor_of", "path", "allocated"),
+        *("device_forward", "device_backward", "device_recompute", "device_ratio"),
+    },
     "model": {
         *("device_total", "device_avg", "device_ratio", "device_by_time", "device_events", "device_busy", "busy_ratio"),
     },

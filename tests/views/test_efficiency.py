@@ -124,6 +124,24 @@ def test_mfu_leaves_out_what_is_computed_again(tmp_path: Path) -> None:
     assert row["known"] == 1.0
 
 
+def test_each_step_has_its_own_figures(tmp_path: Path) -> None:
+    trace = ShapedTrace()
+    for number, products in ((3, 1), (4, 2)):
+        trace.begin(f"ProfilerStep#{number}", cat="user_annotation")
+        for _ in range(products):
+            product(trace, 0.5)
+        trace.now += 9_000
+        trace.end()
+    section = shown(trace, tmp_path, "efficiency")
+    first, second = table(section, "each_step")
+    assert (first["step"], second["step"]) == (3, 4)
+    ideal = 2 * 4096**3 / PEAK * 1e9
+    assert first["mfu"] == pytest.approx(ideal / first["step_time"], rel=1e-3)
+    assert second["mfu"] == pytest.approx(2 * ideal / second["step_time"], rel=1e-3)
+    (whole,) = table(section, "steps")
+    assert whole["mfu_min"] == pytest.approx(min(first["mfu"], second["mfu"]))
+
+
 def test_recomputation_by_frames_of_checkpointing(tmp_path: Path) -> None:
     trace = ShapedTrace()
     product(trace, 0.5)
@@ -167,6 +185,20 @@ def test_exceptions_are_counted_in_a_note(tmp_path: Path) -> None:
     (device,) = table(section, "devices")
     assert device["cache"] == 1000
     assert "of_peak" not in device
+
+
+def test_sizes_that_no_device_has_are_unknown_and_not_wrong(tmp_path: Path) -> None:
+    trace = ShapedTrace()
+    side = 1 << 19
+    for _ in range(40):
+        trace.op("aten::mm", ([side, side], BF), ([side, side], BF), us=10.0, kernel=GEMM)
+    (row, *_) = table(shown(trace, tmp_path, "operator", op_detail=False), "operators")
+    assert row.get("flops") is None
+    assert row["bytes"] == 40 * 3 * 2 * side**2
+    long_name = ShapedTrace()
+    long_name.op("aten::mm" * 5000, ([8, 8], BF), us=10.0, kernel="x" * 100_000)
+    product(long_name, 0.5)
+    assert table(shown(long_name, tmp_path, "efficiency"), "known")[0]["work"] == "known"
 
 
 def test_the_views_are_listed() -> None:

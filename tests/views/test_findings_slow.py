@@ -72,6 +72,15 @@ def test_no_alarm_without_a_known_peak_or_precision(tmp_path: Path) -> None:
     assert "slow kernel" not in findings(unnamed, tmp_path)
 
 
+def test_a_device_that_is_found_by_its_size_makes_it_less_sure(tmp_path: Path) -> None:
+    unnamed = {"id": 0, "name": "", "totalGlobalMem": 206141652992, "computeMajor": 9, "computeMinor": 4, "numSms": 304}
+    trace = ShapedTrace(unnamed, back_to_back=True)
+    for _ in range(20):
+        trace.op("aten::mm", ([4096, 4096], BF), ([4096, 4096], BF), us=900.0, kernel="Cijk_Ailk_Bljk_BBS")
+    (found,) = findings(trace, tmp_path)["slow kernel"]
+    assert found.confidence == "medium"
+
+
 def test_a_lookup_is_no_bound_so_there_is_no_alarm(tmp_path: Path) -> None:
     trace = ShapedTrace(back_to_back=True)
     for _ in range(20):

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import json
 import random
+from pathlib import Path
 from typing import Any
 
 import pytest
+from comparison.test_tree import MM, OTHER, SMALL, write
 from views.hosts import Row, op, work
 from views.tables import dicts
 from views.test_training_phases import arrow, forward, index_of_rows, kernel, node
 
+from tracekit.api import read
+from tracekit.index.trace_index import TraceIndex
 from tracekit.model.report import Flame
 from tracekit.views import VIEWS
 from tracekit.views.base import ViewOptions
@@ -240,3 +244,26 @@ def test_simulated_programs_give_back_the_device_time_of_each_module(seed: int) 
     (root,) = (row for row in found if row["name"] == "M")
     assert root["device_forward"] == sum(ns[0] for ns in wanted.values())
     assert root["device_backward"] == sum(ns[1] for ns in wanted.values())
+
+
+def test_modules_have_the_flops_and_the_least_time_of_their_products(tmp_path: Path) -> None:
+    """Two products of 4096 and one of 2048 on an H100 in bfloat16, and an operator of unknown work."""
+    gemm = "gemm_bf16_s16816"
+    file = write(
+        tmp_path / "run.json",
+        [
+            (MM, gemm, 200_000, "A_0"),
+            (MM, gemm, 150_000, "A_0"),
+            (SMALL, gemm, 30_000, "B_0"),
+            (OTHER, "k", 5_000, "B_0"),
+        ],
+        steps=1,
+    )
+    made = read(file)
+    section = VIEWS["modules"].compute(TraceIndex(made), ViewOptions())
+    found = {row["name"]: row for row in dicts(section)}
+    assert {name: (row["flops"], row["floor_of"]) for name, row in found.items()} == {
+        "A_0": (2 * 2 * 4096**3, 350_000),
+        "B_0": (2 * 2048**3, 30_000),
+    }
+    assert found["A_0"]["floor"] == pytest.approx(2 * 2 * 4096**3 / 989.4e12 * 1e9, rel=0.002)

@@ -244,6 +244,11 @@ class TestDeviceTime:
         assert said(device(0.0)).sentence == "The GPU is busy 100 % of each step."
         assert said(device(0.0001)).sentence == "The GPU is busy more than 99 % of each step."
 
+    def test_a_little_idle_time_without_a_reason_is_no_alarm(self) -> None:
+        assert said(device(0.15)).sentence == "The GPU is busy 85 % of each step."
+        assert said(device(0.15), finding("data loading", 0.1)).sentence.startswith("The GPU waits 15 % of each step: ")
+        assert said(device(0.2)).sentence == "The GPU waits 20 % of each step."
+
     def test_a_trend_of_a_busy_device_is_said(self) -> None:
         assert said(device(0.03), finding("slower and slower", 0.2)).sentence == (
             "The GPU is busy 97 % of each step, but it gets slower and slower."

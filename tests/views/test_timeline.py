@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -154,15 +155,47 @@ def test_totals_that_the_file_counts_have_one_track() -> None:
     assert [(c.label, c.unit, c.values.tolist()) for c in found.counters] == [("Total Allocated", "bytes", [105])]
 
 
-def test_kernels_that_communicate_are_a_class_of_their_own() -> None:
+@pytest.mark.parametrize(
+    ("kind", "name", "family"),
+    [
+        ("kernel", "ncclDevKernel_AllReduce_Sum_f32_RING_LL", "communication kernel"),
+        ("kernel", "ampere_sgemm_128x64_nn", "gemm kernel"),
+        ("kernel", "sm80_xmma_fprop_implicit_gemm_tf32f32", "conv kernel"),
+        ("kernel", "flash_fwd_kernel", "attention kernel"),
+        ("kernel", "void at::native::reduce_kernel<512, 1>", "reduction kernel"),
+        ("kernel", "radixSortKVInPlace", "data movement kernel"),
+        ("kernel", "my_own_thing", "kernel"),
+        ("kernel", None, "kernel"),
+        ("operator", "aten::linear", "matrix operator"),
+        ("operator", "autograd::engine::evaluate_function: AddmmBackward0", "matrix operator"),
+        ("operator", "FullyConnected", "matrix operator"),
+        ("operator", "MulBackward0", "elementwise operator"),
+        ("operator", "aten::batch_norm", "normalization operator"),
+        ("operator_inner", "aten::copy_", "data movement operator_inner"),
+        ("operator", "c10d::allreduce_", "communication operator"),
+        ("operator", "aten::view", "operator"),
+        ("operator", "aten::flatten_dense_tensors", "operator"),
+        ("operator", None, "operator"),
+        ("runtime", "cublasSgemm", "runtime"),
+    ],
+)
+def test_kernels_and_operators_have_the_family_of_their_name(kind: str, name: str | None, family: str) -> None:
+    place = {"device": 0} if kind == "kernel" else {"pid": 1, "tid": 1}
+    # Another kernel and another operator of the same names change nothing.
     found = figure(view(trace(
-        {"ts_ns": 0, "dur_ns": 9, "name": "ncclDevKernel_AllReduce_Sum_f32_RING_LL", "device": 0},
-        {"ts_ns": 9, "dur_ns": 9, "name": "gemm", "device": 0},
-        {"ts_ns": 9, "dur_ns": 9, "name": "ncclDevKernel_AllReduce_Sum_f32_RING_LL", "kind": "operator", "tid": 1},
+        {"ts_ns": 0, "dur_ns": 9, "name": name, "kind": kind, **place},
+        {"ts_ns": 9, "dur_ns": 9, "name": "conv", "kind": "user_range", "pid": 1, "tid": 1},
     )))  # fmt: skip
     classes = [found.kinds[kind] for kind in found.kind_of]
-    assert sorted(classes) == ["communication kernel", "kernel", "operator"]
-    assert found.names[classes.index("communication kernel")].startswith("nccl")
+    assert sorted(classes) == sorted([family, "user_range"])
+
+
+def test_rules_of_the_user_decide_the_family_of_a_kernel(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    rules = tmp_path / "classes.toml"
+    rules.write_text('attention = "my_own_thing"\n', encoding="utf-8")
+    monkeypatch.setenv("TRACEKIT_KERNEL_CLASSES", str(rules))
+    found = figure(view(trace({"ts_ns": 0, "dur_ns": 9, "name": "my_own_thing", "device": 0})))
+    assert found.kinds == ("attention kernel",)
 
 
 def test_the_picture_and_the_tables_have_the_same_time_0() -> None:

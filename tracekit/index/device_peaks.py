@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tracekit.analysis.efficiency.devices import RatedDevice, find_device
+from tracekit.analysis.efficiency.devices import DevicePeaks, RatedDevice, find_device
 from tracekit.index.trace_index import TraceIndex, join
 
 __all__ = ["device_of", "device_peaks"]
@@ -26,9 +26,25 @@ def device_peaks(index: TraceIndex) -> dict[tuple[int, int], RatedDevice]:
             units = _count(properties.get("numSms", properties.get("multiProcessorCount")))
             memory = _count(properties.get("totalGlobalMem", properties.get("totalMemory")))
             found[number, ident] = find_device(text, units=units, memory=memory, arch=arch)
+        planes = source.facts.get("planes")
+        for (at, ident), name in names.items():
+            plane = planes.get(name.split(" (")[0]) if at == number and isinstance(planes, dict) else None
+            if isinstance(plane, dict) and (stated := _stated(name, plane)) is not None:
+                found[number, ident] = stated
     for key, name in names.items():
         found.setdefault(key, find_device(name))
     return found
+
+
+def _stated(name: str, plane: dict[str, object]) -> RatedDevice | None:
+    """Return a device with the peaks that its file states (XPlane of a TPU), None where it states none."""
+    rate, bandwidth = plane.get("peak_teraflops_per_second"), plane.get("peak_hbm_bw_gigabytes_per_second")
+    if not isinstance(rate, int | float) or not isinstance(bandwidth, int | float) or rate <= 0 or bandwidth <= 0:
+        return None
+    peaks = DevicePeaks(
+        name, "", 0, "", (), {"bf16": float(rate)}, 1.0, float(bandwidth), None, 0, {}, "stated", "the file itself", ""
+    )
+    return RatedDevice(name, peaks, "the peaks are those that the file states")
 
 
 def device_of(index: TraceIndex, source: int, number: int | None) -> RatedDevice:

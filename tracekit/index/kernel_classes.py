@@ -24,7 +24,7 @@ from tracekit.index.trace_index import TraceIndex
 from tracekit.model.arrow import I64
 from tracekit.model.schema import Kind
 
-__all__ = ["VARIABLE", "communicates", "kernel_classes", "rules"]
+__all__ = ["VARIABLE", "class_of_names", "communicates", "kernel_classes", "rules"]
 
 VARIABLE = "TRACEKIT_KERNEL_CLASSES"
 MOST_BYTES = 1 << 20
@@ -54,9 +54,14 @@ def rules() -> tuple[ClassRule, ...]:
 
 def kernel_classes(index: TraceIndex, rows: I64) -> I64:
     """Return for each of these rows of EVENTS, kernels, the place of its class in `list(KernelClass)`."""
+    return class_of_names(index, index.texts("name")[0][rows].astype(np.int64))
+
+
+def class_of_names(index: TraceIndex, names: I64) -> I64:
+    """Return the place in `list(KernelClass)` for codes of names that kernels have; -1 is a kernel without a name."""
     in_force = rules()
     by_name = index.once(("kernel classes", in_force), lambda: _classes_of_names(index, in_force))
-    found: I64 = by_name[index.texts("name")[0][rows]]
+    found: I64 = by_name[names]
     return found
 
 

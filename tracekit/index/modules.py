@@ -87,6 +87,26 @@ class ModuleTree:
         at = innermost(self.lanes, self.starts, self.ends, lanes, times)
         return np.append(self.module, -1)[at]
 
+    def origin(self, lanes: I64, times: I64) -> I64:
+        """Return the module that these threads work for at these times, -1 for none.
+
+        In a node of autograd that is the module of its forward operator, else the module that is open.
+        """
+        found = self.around(lanes, times)
+        phases = training_phases(self.host.index)
+        if phases is None:
+            return found
+        nodes, host = phases.nodes, self.host
+        node = np.flatnonzero(nodes.node)
+        at = np.append(node, -1)[innermost(host.lanes[node], host.starts[node], host.ends[node], lanes, times)]
+        place = np.append(nodes.forward, -1)[at]
+        there = np.flatnonzero(place >= 0)
+        own = self.around(host.lanes[place[there]], host.starts[place[there]])
+        # What runs again within a node has modules of its own around it.
+        inside = (found[there] >= 0) & (host.lanes[place[there]] != lanes[there])
+        found[there] = np.where(inside, found[there], own)
+        return found
+
     def with_children(self, values: I64) -> I64:
         """Return the values of each module and of all modules in it added up."""
         total = values.copy()

@@ -29,6 +29,8 @@ def recomputed(index: TraceIndex, tree: HostTree, places: I64) -> Mask:
     names, texts = index.texts("name")
     own = names[tree.rows]
     again = np.zeros(places.size, np.bool_)
+    if not tree.rows.size or (places < 0).any():
+        return again
     nodes = _matching(texts, _NODE)
     if nodes.any():
         nearest = np.append(tree.nearest(nodes[own]), -1)[places]

@@ -6,14 +6,17 @@ products, convolutions and attention the outermost of those around it counts: th
 products and conversions of layout, and nothing below it is counted again. Operators without a formula, such as
 `aten::linear`, have what is inside of them.
 
-RatedDevice work of no such operator has a reason why its work is unknown. A copy between host and device, or between
+Where a file has no shapes, its device events may state FLOPs and bytes themselves (`index.stated_work`): then each
+of them is a unit of its own.
+
+Device work of no such operator has a reason why its work is unknown. A copy between host and device, or between
 devices, is limited by a link, which a trace does not name: it is not held against memory.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import msgspec
 import numpy as np
@@ -23,17 +26,20 @@ from tracekit.analysis.efficiency.devices import RatedDevice
 from tracekit.analysis.efficiency.floors import ABOVE, FAR, Limit, Reach, reach
 from tracekit.analysis.efficiency.formulas import DEFINED, NO_DATATYPE, NO_FORMULA, NO_SHAPES, Work, has_formula, work
 from tracekit.analysis.efficiency.operands import OperatorCall
+from tracekit.analysis.kernel_class import LONGEST_NAME
 from tracekit.index import host_tree
 from tracekit.index.device_peaks import device_of
 from tracekit.index.host_tree import HostTree, host
 from tracekit.index.kernel_classes import communicates
+from tracekit.index.shapes_in_names import calls_in_names
+from tracekit.index.stated_work import stated_work
 from tracekit.index.trace_index import TraceIndex, join
 from tracekit.model import arrow
 from tracekit.model.args import items_of
 from tracekit.model.arrow import F64, I64, Mask, pc
 from tracekit.model.schema import Kind
 
-__all__ = ["COLUMNS", "COMMUNICATION", "KINDS", "LIMITS", "LINK", "UnitGroup", "WorkUnits", "work_units"]
+__all__ = ["COLUMNS", "COMMUNICATION", "GRAPH", "KINDS", "LIMITS", "LINK", "UnitGroup", "WorkUnits", "work_units"]
 
 KINDS = frozenset({Kind.OPERATOR, Kind.PYTHON_OP})
 """The kinds of rows whose args have the shapes."""
@@ -41,11 +47,13 @@ COLUMNS = frozenset({"name", "args", "device", "copy_kind"})
 """Columns of EVENTS beside those of the host tree."""
 
 LIMITS = tuple(Limit)
+GRAPH = "launched by a graph: its operators are not in the trace"
 LINK = "a copy over a link, whose rate is not in the trace"
 COMMUNICATION = "communication"
 NO_OPERATOR = "launched by no operator"
 NO_LAUNCH = "the launch is not in the trace"
 MEMORY_FILL = "a fill of memory"
+NOT_STATED = "the file does not state it"
 
 _SHAPES = '"Input Dims"'
 _OWN_NUMBERS = (
@@ -80,7 +88,8 @@ class UnitGroup:
 class WorkUnits:
     """Operator calls with work, u of them, in g groups, and the m device events of `HostTree`.
 
-    place: shape (u,), places in the host tree. ns: device time. group: shape (u,), counting into `groups`. main: the
+    place: shape (u,), places in the host tree, -1 for a device event that states its own work. ns: device time.
+    group: shape (u,), counting into `groups`. main: the
     row of EVENTS of the longest kernel. flops, nbytes: 0 where unknown; known: whether the work is known.
     floor_ns: nan where unknown. quicker: units that took less than their floor. limit: what limits each, counting into
     LIMITS.
@@ -108,6 +117,13 @@ class WorkUnits:
         return int(self.place.size)
 
     @property
+    def rows(self) -> I64:
+        """Return shape (u,): the row of EVENTS of each operator, of the device event where it states its own work."""
+        if not self.host.rows.size:
+            return self.main
+        return np.where(self.place >= 0, self.host.rows[np.maximum(self.place, 0)], self.main)
+
+    @property
     def saving_ns(self) -> F64:
         """Return shape (u,): time above the floor, 0 for a unit that was quicker, nan where it is unknown."""
         return np.maximum(self.ns - self.floor_ns, 0.0)
@@ -116,42 +132,69 @@ class WorkUnits:
 @join
 def work_units(index: TraceIndex) -> WorkUnits | None:
     """Return the work units; None where the trace has no shapes, or no device work with operators."""
-    events = index.events
-    if (
-        not set(events.schema.names) >= COLUMNS | host_tree.COLUMNS
-        or events.column("args").null_count == events.num_rows
-    ):
+    if not set(index.events.schema.names) >= COLUMNS | host_tree.COLUMNS:
         return None
     tree = host(index)
-    if not tree.work.size or not tree.rows.size:
+    if not tree.work.size:
         return None
-    places, works, codes, calls = _known_calls(index, tree)
+    places, codes, calls = _known_calls(index, tree)
     if not places.size:
-        return None
+        return _stated(index, tree)
+    works = [work(call) for call in calls]
     able = np.array([each.is_known or each.unknown == NO_DATATYPE or each.flops is not None for each in works])
     unit_of_place, selected = _units(tree, places[able[codes]], works, codes[able[codes]])
     of_work = np.where(tree.owner >= 0, np.append(unit_of_place, -1)[tree.owner], -1)
     code_of_place = np.full(tree.rows.size, -1, np.int64)
     code_of_place[places] = codes
-    return _assembled(index, tree, selected, of_work, code_of_place, works, calls)
+    reasons: dict[str, int] = {}
+    reason = _reasons(index, tree, code_of_place, works, reasons)
+    return _assembled(index, tree, selected, of_work, code_of_place[selected], works, calls, reason, reasons)
 
 
-def _known_calls(index: TraceIndex, tree: HostTree) -> tuple[I64, list[Work], I64, list[OperatorCall]]:
-    """Return the places of calls that have a formula, shapes and device work, and the work of each distinct one."""
+def _stated(index: TraceIndex, tree: HostTree) -> WorkUnits | None:
+    """Return a unit for each device event that states its work, None where none does."""
+    stated = stated_work(index)
+    if stated is None:
+        return None
+    number = np.full(index.events.num_rows, -1, np.int64)
+    number[stated.rows] = np.arange(stated.rows.size)
+    place = np.full(stated.rows.size, -1, np.int64)
+    calls = [OperatorCall("") for _ in stated.works]
+    reason = np.zeros(tree.work.size, np.int64)
+    return _assembled(index, tree, place, number[tree.work], stated.codes, stated.works, calls, reason, {NOT_STATED: 0})
+
+
+def _known_calls(index: TraceIndex, tree: HostTree) -> tuple[I64, I64, list[OperatorCall]]:
+    """Return the places of calls that have a formula, shapes and device work, the call of each, and those distinct."""
+    places, codes, calls = _calls_in_args(index, tree)
+    named, code_of_named, others = calls_in_names(index, tree)
+    if named.size:
+        working = _has_work(tree)[named]
+        places = np.concatenate((places, named[working]))
+        codes = np.concatenate((codes, code_of_named[working] + len(calls)))
+        calls = [*calls, *others]
+    return places, codes, calls
+
+
+def _calls_in_args(index: TraceIndex, tree: HostTree) -> tuple[I64, I64, list[OperatorCall]]:
+    """Return the same for operators that have their shapes in their args."""
     none = np.zeros(0, np.int64)
+    every = index.events.column("args")
+    if every.null_count == len(every):
+        return none, none, []
     names, texts = index.texts("name")
     with_formula = np.array([*(has_formula(text) for text in texts), False], np.bool_)
     candidate = with_formula[names[tree.rows]] & np.isin(tree.rows, np.flatnonzero(index.kind_mask(KINDS)))
     if not candidate.any():
-        return none, [], none, []
+        return none, none, []
     places = np.flatnonzero(candidate & _has_work(tree))
     if not places.size:
-        return none, [], none, []
+        return none, none, []
     column = arrow.in_one(arrow.take(index.events.column("args"), tree.rows[places]))
     said = arrow.bools(pc.match_substring(column, _SHAPES))
     places = places[said]
     if not places.size:
-        return none, [], none, []
+        return none, none, []
     mine = column if said.all() else column.filter(arrow.array(said))
     encoded = arrow.encoded(pc.replace_substring_regex(mine, pattern=_OWN_NUMBERS, replacement="").dictionary_encode())
     of_text = arrow.codes(encoded)
@@ -172,7 +215,7 @@ def _known_calls(index: TraceIndex, tree: HostTree) -> tuple[I64, list[Work], I6
                 items_of(found.values),
             )
         )
-    return places, [work(call) for call in calls], codes.astype(np.int64), calls
+    return places, codes.astype(np.int64), calls
 
 
 def _shapes(text: str) -> _Shapes:
@@ -235,11 +278,13 @@ def _assembled(
     tree: HostTree,
     place: I64,
     of_work: I64,
-    code_of_place: I64,
-    works: list[Work],
-    calls: list[OperatorCall],
+    codes: I64,
+    works: Sequence[Work],
+    calls: Sequence[OperatorCall],
+    reason: I64,
+    reasons: dict[str, int],
 ) -> WorkUnits:
-    """Return the units with the figures of each."""
+    """Return the units with the figures of each. codes: the work of each. reason: of device events in no unit."""
     count = place.size
     inside = np.flatnonzero(of_work >= 0)
     unit = of_work[inside]
@@ -249,9 +294,7 @@ def _assembled(
     device = np.where(index.has("device")[main], index.ints("device")[main], -1)
     source = index.ints("source")[main]
     link = _over_link(index, main)
-    table, group = np.unique(
-        np.column_stack((code_of_place[place], names[main], source, device, link)), axis=0, return_inverse=True
-    )
+    table, group = np.unique(np.column_stack((codes, names[main], source, device, link)), axis=0, return_inverse=True)
     group = group.reshape(-1).astype(np.int64)
     in_group = np.bincount(group, minlength=len(table))
     of_group = np.bincount(group, ns, len(table))
@@ -262,10 +305,10 @@ def _assembled(
         kernel = texts[name] if name >= 0 else ""
         call, its_work = calls[code], works[code]
         if its_work.unknown == NO_DATATYPE:
-            call = OperatorCall(call.name, call.dims, call.types, call.strides, call.values, kernel)
+            call = replace(call, kernel=kernel[:LONGEST_NAME])
             its_work = work(call)
         on = device_of(index, src, number if number >= 0 else None)
-        near = Reach(unknown=LINK) if over else reach(its_work, taken, on, kernel, n)
+        near = Reach(unknown=LINK) if over else reach(its_work, taken, on, kernel[:LONGEST_NAME], n)
         groups.append(UnitGroup(call, its_work, on, kernel, bool(over), n, int(taken), near))
     flops = np.array([each.work.flops or 0 for each in groups], np.int64)
     moved = np.array([each.work.bytes or 0 for each in groups], np.int64)
@@ -275,11 +318,13 @@ def _assembled(
     )
     floor_ns = floor[group]
     quicker = np.nan_to_num(floor_ns, nan=-1.0) > ABOVE * ns
-    reason, reasons = _reasons(index, tree, of_work, code_of_place, works, group, groups)
+    of_group_reason = np.array([_group_reason(each, reasons) for each in groups], np.int64)
+    own = of_group_reason[group]
+    reason = np.where(of_work >= 0, np.append(own, -1)[of_work], reason)
     return WorkUnits(
         tree, place, ns, group, main, flops[group], moved[group], known[group], floor_ns, quicker,
         _limits(groups, group, ns, floor_ns, quicker), groups, of_work,
-        reason, reasons,
+        reason, list(reasons),
     )  # fmt: skip
 
 
@@ -296,7 +341,7 @@ def _limits(groups: Sequence[UnitGroup], group: I64, ns: I64, floor_ns: F64, qui
 def _main_kernels(index: TraceIndex, tree: HostTree, inside: I64, unit: I64, count: int) -> I64:
     """Return the row of the longest piece of each unit, one that names its precision before others."""
     names, texts = index.texts("name")
-    naming = np.array([*(names_a_datatype(text[:4096]) for text in texts), False], np.bool_)
+    naming = np.array([*(names_a_datatype(text[:LONGEST_NAME]) for text in texts), False], np.bool_)
     kernels = index.kind_mask({Kind.KERNEL})
     rows = tree.work[inside]
     rank = kernels[rows].astype(np.int64) + (naming[names[rows]] & kernels[rows])
@@ -314,17 +359,17 @@ def _over_link(index: TraceIndex, rows: I64) -> Mask:
     return found
 
 
+def _group_reason(group: UnitGroup, reasons: dict[str, int]) -> int:
+    """Return why the work of a group is unknown, -1 where it is known."""
+    if group.over_link:
+        return reasons.setdefault(LINK, len(reasons))
+    return -1 if group.work.is_known else reasons.setdefault(group.work.unknown, len(reasons))
+
+
 def _reasons(
-    index: TraceIndex,
-    tree: HostTree,
-    of_work: I64,
-    code_of_place: I64,
-    works: Sequence[Work],
-    group: I64,
-    groups: Sequence[UnitGroup],
-) -> tuple[I64, list[str]]:
-    """Return for each device event why its work is unknown, -1 where it is known; and the reasons."""
-    number: dict[str, int] = {}
+    index: TraceIndex, tree: HostTree, code_of_place: I64, works: Sequence[Work], number: dict[str, int]
+) -> I64:
+    """Return for each device event why its work is unknown if it is in no unit; number: the reasons, which it fills."""
 
     def code(text: str) -> int:
         return number.setdefault(text, len(number))
@@ -333,29 +378,23 @@ def _reasons(
     reason[tree.launch < 0] = code(NO_LAUNCH)
     # The innermost operator that has a formula says why it has no figures; without one there is no formula.
     operators = np.zeros(tree.rows.size + 1, np.bool_)
-    operators[:-1] = np.isin(tree.rows, np.flatnonzero(index.kind_mask(KINDS)))
+    operators[:-1] = np.isin(tree.rows, np.flatnonzero(index.kind_mask(KINDS))) | (code_of_place >= 0)
     nearest = np.append(tree.nearest(operators[:-1]), -1)[tree.owner]
     reason[(tree.owner >= 0) & (nearest >= 0)] = code(NO_FORMULA)
     names, texts = index.texts("name")
     with_formula = np.array([*(has_formula(text) for text in texts), False], np.bool_)[names[tree.rows]]
-    able = np.append(tree.nearest(operators[:-1] & with_formula), -1)[tree.owner]
+    able = np.append(tree.nearest(operators[:-1] & (with_formula | (code_of_place >= 0))), -1)[tree.owner]
     at = np.flatnonzero((tree.owner >= 0) & (able >= 0))
     why = np.array([*(code(each.unknown or NO_FORMULA) for each in works), code(NO_SHAPES)], np.int64)
     reason[at] = why[code_of_place[able[at]]]
+    # A graph is launched as a whole: which operators it holds is not in the trace.
+    graphs = np.array([*("GraphLaunch" in text for text in texts), False], np.bool_)
+    alone = (tree.launch >= 0) & graphs[np.append(names, -1)[tree.launch]]
+    reason[alone] = code(GRAPH)
     talk = np.flatnonzero(index.kind_mask({Kind.KERNEL})[tree.work])
     if talk.size:
         reason[talk[communicates(index, tree.work[talk])]] = code(COMMUNICATION)
     reason[_over_link(index, tree.work)] = code(LINK)
     fills = index.kind_mask({Kind.MEMSET})[tree.work] & (reason != code(NO_LAUNCH))
     reason[fills] = code(MEMORY_FILL)
-    of_group = np.array(
-        [
-            -1 if each.work.is_known and not each.over_link else code(LINK if each.over_link else each.work.unknown)
-            for each in groups
-        ],
-        np.int64,
-    )
-    inside = of_work >= 0
-    if inside.any():
-        reason[inside] = of_group[group[of_work[inside]]]
-    return reason, list(number)
+    return reason

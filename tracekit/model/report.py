@@ -442,7 +442,8 @@ class Flame:
 
     names: of the innermost range. parents: places of smaller numbers, -1 for the outermost. base, new: ns that belong
     to the path and to none below it. left_out: a sentence on paths that are not here, "" for none. unit: "" for two
-    sides; of one side, whose `base` is empty, "ns" or what `new` counts.
+    sides; of one side, whose `base` is empty, "ns" or what `new` counts. order, lengths: where the order in time is
+    known, the path of each stretch of time in which it did not change, and what `new` counts in it.
     """
 
     title: str
@@ -452,6 +453,8 @@ class Flame:
     new: Sequence[int]
     left_out: str = ""
     unit: str = ""
+    order: Sequence[int] = ()
+    lengths: Sequence[int] = ()
 
     def __repr__(self) -> str:
         return f"flame graph {escape_controls(self.title)}, {plural(len(self.names), 'call path')}"

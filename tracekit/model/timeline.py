@@ -15,19 +15,49 @@ from tracekit.model.arrow import F64, I32, I64, Chunked, Rows
 
 __all__ = [
     "COMMUNICATION",
+    "KERNEL_FAMILIES",
     "KINDS_OF",
     "LAYERS",
+    "OPERATOR_FAMILIES",
     "Argument",
     "CriticalPath",
     "LaneEvents",
     "Timeline",
     "TimelineCounter",
     "TimelineLane",
+    "family_kind",
 ]
 
-COMMUNICATION = "communication kernel"
-"""The class of kernels that communicate: it has a colour of its own."""
-KINDS_OF = {COMMUNICATION: "kernel"}
+KERNEL_FAMILIES = (
+    "communication",
+    "gemm",
+    "conv",
+    "attention",
+    "normalization",
+    "elementwise",
+    "reduction",
+    "data movement",
+    "optimizer",
+)
+"""The families of kernels. Each has a colour of its own."""
+OPERATOR_FAMILIES = ("communication", "matrix", "normalization", "elementwise", "data movement")
+"""The families of operators; matrix: products, convolutions and attention."""
+
+
+def family_kind(family: str, kind: str) -> str:
+    """Return the class of a family within a kind.
+
+    >>> family_kind("gemm", "kernel")
+    'gemm kernel'
+    """
+    return f"{family} {kind}"
+
+
+COMMUNICATION = family_kind("communication", "kernel")
+"""The class of kernels that communicate."""
+KINDS_OF = {family_kind(family, "kernel"): "kernel" for family in KERNEL_FAMILIES} | {
+    family_kind(family, kind): kind for kind in ("operator", "operator_inner") for family in OPERATOR_FAMILIES
+}
 """The kind of each class that is not a kind."""
 LAYERS = ("ranges", "python", "operators", "calls")
 """The layers of a host thread, from the top: steps and ranges of the user, Python, operators, runtime calls."""
@@ -132,12 +162,12 @@ class Argument:
 class Timeline:
     """Every event on its lane.
 
-    names: the text of each number that `events.codes_at` gives, the most frequent first; kind_of: the place of its
-    kind in `kinds`, where COMMUNICATION is that of kernels that communicate. launches: places of launch calls and of
-    the work that each launched, ascending by the latter; flows: the same for arrows of the file. steps: (start,
-    length, name), ns after the begin. begin_ns, end_ns: on the clock of the tables. utilization: (label of the
-    device, busy share 0..1 for each of the equal bins of the span). args: what else is known of events, members: as
-    JSON text what found no column.
+    names: the text of each number that `events.codes_at` gives, the most frequent first; kind_of: the place of its kind
+    in `kinds`, which has the families of kernels and operators as kinds of their own (KINDS_OF). launches: places of
+    launch calls and of the work that each launched, ascending by the latter; flows: the same for arrows of the file.
+    steps: (start, length, name), ns after the begin. begin_ns, end_ns: on the clock of the tables. utilization: (label
+    of the device, busy share 0..1 for each of the equal bins of the span). args: what else is known of events, members:
+    as JSON text what found no column.
     """
 
     lanes: tuple[TimelineLane, ...]

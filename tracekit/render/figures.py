@@ -13,6 +13,7 @@ from itertools import groupby
 from tracekit.model.display import escape_controls, plural
 from tracekit.model.report import Curve, Heat, Series
 from tracekit.model.units import Unit, format_bytes, format_ratio, format_span
+from tracekit.render.palette import color_of
 
 __all__ = [
     "HEIGHT",
@@ -23,58 +24,20 @@ __all__ = [
     "HeatMap",
     "amount",
     "chart",
-    "color_of",
     "curve_box",
-    "dark_of",
     "heat_map",
     "series_lines",
     "shade",
 ]
 
-# Colours of the page, for each kind of event and each part of a bar: mid tones, readable on white and on dark.
-#
-# A kind has the same colour in every report, so that two reports can be compared. The scripts vary its tone a little by
-# name, so that neighbours on a lane look different.
-
-
-_COLORS = """
-    kernel: #3b6fb6, memcpy: #2f9e7e, memset: #8d6cab, communication: #d9822b, step: #c2556e, user_range: #c9788a,
-    user_range_native: #d39aa7, operator: #5f8fae, operator_inner: #86a9c0, python_op: #a89566, runtime: #8795a5,
-    driver: #6f7d8d, sync: #c0a13a, memory: #5d9c9c, dataloader: #7f9b45, forward: #4b8fa8, backward: #b76d50,
-    optimizer: #93803a, overhead: #c25244, counter: #a7a7a7, mark: #a7a7a7, flow: #a7a7a7, other: #9fa3a8,
-    communication kernel: #d9822b,
-    kernels: #3b6fb6, exposed copies: #2f9e7e, exposed memsets: #8d6cab, exposed communication: #d9822b,
-"""
-_WORDS = dict(each.strip().split(": ") for each in _COLORS.split(",") if each.strip())
-_OTHERS = ("#3b6fb6", "#d9822b", "#2f9e7e", "#8d6cab", "#c2556e", "#c0a13a", "#5d9c9c", "#6f7d8d")
-
-
-def color_of(word: str, place: int = 0) -> str:
-    """Return the colour of a kind or a part; another word gets the colour of its place."""
-    return _WORDS.get(word, _OTHERS[place % len(_OTHERS)])
-
-
-def place_of(word: str) -> int:
-    """Return the place of a kind in a legend: devices first, then steps and operators, then calls."""
-    words = list(_WORDS)
-    return words.index(word) if word in words else len(words)
-
-
-def dark_of(color: str) -> str:
-    """Return a colour "#rrggbb" for a dark page: a sixth darker, so that large areas do not glare."""
-    parts = [int(color[i : i + 2], 16) for i in (1, 3, 5)]
-    return "#" + "".join(f"{part * 5 // 6:02x}" for part in parts)
-
-
 MOST_BARS = 400
 WIDTH, HEIGHT = 1000, 120
-_MARKS = ("#d9822b", "#c2556e", "#8d6cab", "#2f9e7e")
-_PLAIN = color_of("kernel")
+_MARKS = ("var(--slow-2)", "var(--fast-2)", "var(--s2)", "var(--s3)")
 
 
 @dataclass(frozen=True, slots=True)
 class Stroke:
-    """One bar: place and size in the drawing's units, colour, and tooltip."""
+    """One bar: place and size in the drawing's units, colour ("" for a bar without a mark), and tooltip."""
 
     x: str
     y: str
@@ -124,10 +87,10 @@ def series_lines(figure: Series) -> list[str]:
     return [line, *([", ".join(words)] if words else [])]
 
 
-def chart(figure: Series) -> Chart:
-    """Return the drawing of a series."""
+def chart(figure: Series, most: int = MOST_BARS) -> Chart:
+    """Return the drawing of a series in at most so many bars."""
     count = len(figure.values)
-    bars = min(count, MOST_BARS)
+    bars = min(count, most)
     words = list(dict.fromkeys(word for _, word in figure.marks))
     marked = dict(reversed(figure.marks))
     highest = max((value for value in figure.values if value is not None), default=0)
@@ -172,7 +135,7 @@ def _stroke(
     text = f"{escape_controls(str(figure.labels[place]))}: {amount(value, figure.unit)}"
     text += f", {escape_controls(word)}" if word else ""
     text += f" (the largest of {shared:,})" if shared > 1 else ""
-    color = _MARKS[words.index(word) % len(_MARKS)] if word else _PLAIN
+    color = _MARKS[words.index(word) % len(_MARKS)] if word else ""
     room = min(wide * 0.85, 40)
     return Stroke(f"{bar * wide + (wide - room) / 2:.2f}", f"{y:.1f}", f"{room:.2f}", f"{HEIGHT - y:.1f}", color, text)
 
@@ -222,15 +185,23 @@ def curve_box(figure: Curve) -> CurveBox:
 
 
 def _path(values: Sequence[int | None], top: int, wide: float) -> str:
-    """Return the area below the steps; a gap for each unknown value."""
-    parts, column = [], 0
+    """Return the outline of the area below the steps; a gap for each unknown value."""
+    parts, column, pen = [], 0, False
     for value, run in groupby(values):
         width = len(list(run))
-        if value is not None and top > 0 and value > 0:
-            left, right = column * wide, (column + width) * wide
-            parts.append(f"M{left:.2f} {HEIGHT}V{HEIGHT - HEIGHT * value / top:.1f}H{right:.2f}V{HEIGHT}z")
-        column += width
-    return "".join(parts)
+        drawn = value is not None and top > 0 and value > 0
+        if drawn and not pen:
+            parts.append(f"M{_short(column * wide)} {HEIGHT}")
+        if drawn:
+            parts.append(f"V{_short(HEIGHT - HEIGHT * (value or 0) / top)}H{_short((column + width) * wide)}")
+        elif pen:
+            parts.append(f"V{HEIGHT}z")
+        pen, column = drawn, column + width
+    return "".join([*parts, f"V{HEIGHT}z"] if pen else parts)
+
+
+def _short(coordinate: float) -> str:
+    return f"{coordinate:.1f}".removesuffix(".0")
 
 
 def _spans(figure: Curve, names: list[str], wide: float) -> tuple[tuple[str, str, str], ...]:

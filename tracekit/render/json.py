@@ -5,9 +5,10 @@
 float that is not finite. A section has `findings` where it has any: {"rule", "owner", "claim", "evidence": [{"cell",
 "value", "unit"}], "events": [ids], "saving_ns", "share", "confidence", "because", "advice", "check", "part_of",
 "window_ns"}.
-A whole summary has `"headline"` after the version: {"step": {"steps", "warm_up", "owners", "p5_ns", "median_ns",
-"p95_ns", "low_ns", "high_ns", "host_ns"} or null, "run_ns", "run_note", "devices": [{"label", "devices", "window",
-"window_ns", "parts": [{"name", "ns", "low", "middle", "high"}]}], "devices_note", "figure": {"before", "value", "unit",
+A whole summary has `"headline"` after the version: {"opening": {"rule", "sentence", "meaning"}, "step": {"steps",
+"warm_up", "owners", "p5_ns", "median_ns", "p95_ns", "low_ns", "high_ns", "host_ns"} or null, "run_ns", "run_note",
+"devices": [{"label", "devices", "window", "window_ns", "parts": [{"name", "ns", "low", "middle", "high", "pieces":
+[{"name", "ns", "count", "view", "others", "most_ns"}]}]}], "devices_note", "figure": {"before", "value", "unit",
 "after"} and "quoted": [{"view", "table", "columns", "rows", "count"}] of a trace about something else than time, "top":
 {"view", "column", "title", "part", "total_ns", "count", "names": [{"name", "ns", "calls", "share"}]} or null (with
 "printed" where the total is that of the file, with "of" where it and the shares are of that), "below": further names or

@@ -25,7 +25,8 @@ from tracekit.model.report import (
 )
 from tracekit.model.units import Unit, format_ns, percent, sentence_span, short_span
 from tracekit.render.cells import shown_columns
-from tracekit.render.figures import amount, color_of
+from tracekit.render.figures import amount
+from tracekit.render.palette import color_of
 
 __all__ = ["Screen", "ScreenShare", "ShareBar", "noun", "screen", "share_text", "shown_first", "span_text", "top_title"]
 
@@ -42,10 +43,9 @@ _WINDOWS = {"steps": "of the steps", "run": "of the run"}
 _NAME_WIDTH = 46
 _NO_FINDINGS = "No findings: "
 _NO_EVENTS = "needs events with a duration"
-_GREY = ("idle", "others")
 _LIKE = 0.02
 """Windows that differ by no more than this are taken as the same: a share of them differs by at most 2 points."""
-_KEYS = {"compute": "kernel", "exposed_comm": "communication", "exposed_copies": "memcpy"}
+_KEYS = {"exposed_comm": "communication", "exposed_copies": "memcpy", "others": "other"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,8 +67,6 @@ class ScreenShare:
     @property
     def color(self) -> str:
         """Return the colour in a page."""
-        if self.name in _GREY:
-            return "var(--idle)"
         return color_of(_KEYS.get(self.name, self.name), int(self.name[-1]) if self.name[-1].isdigit() else 0)
 
 
@@ -164,7 +162,8 @@ def screen(report: Report, headline: Headline, time_unit: str = "") -> Screen:
         bars = [_names_bar(top, time_unit)]
     more = len(headline.devices) - BARS
     # The same reason is not given twice.
-    bar_note = "" if headline.devices_note == headline.run_note else headline.devices_note
+    said = (headline.run_note, headline.opening.meaning if headline.opening is not None else "")
+    bar_note = "" if any(headline.devices_note in text for text in said) else headline.devices_note
     windows = _windows(headline, time_unit)
     # What has no percentage needs no window.
     of_saving = {window for window, each in zip(windows, headline.findings, strict=True) if each.saving_ns}

@@ -204,8 +204,7 @@ export function graph(mount, source, tools) {
 const linear = (part) => (part / 255 <= 0.04 ? part / 255 / 12.92 : ((part / 255 + 0.055) / 1.055) ** 2.4);
 
 /** A colour lifted away from that of its text, which keeps a contrast of 4.5 to 1, and the colour of the text. */
-export function tone(hex, lift) {
-  const rgb = [1, 3, 5].map((x) => parseInt(hex.slice(x, x + 2), 16));
+export function tone(rgb, lift) {
   const [r, g, b] = rgb.map(linear);
   const bright = 1.05 / (0.2126 * r + 0.7152 * g + 0.0722 * b + 0.05) < 4.5;
   return [`rgb(${rgb.map((part) => Math.round(part + ((bright ? 255 : 0) - part) * lift))})`, bright ? "#000" : "#fff"];

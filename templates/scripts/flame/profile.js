@@ -1,7 +1,8 @@
 // Flame graphs that are in the page as data: of a comparison, and of sampled stacks.
 
 import { dark, graph, pick, tone } from "./graph.js";
-import { finish, tree } from "./tree.js";
+import { finish, inTime, tree } from "./tree.js";
+import { toneOf, tonesOf, variableColor } from "../page/tones.js";
 import { count, exact as exactText, span as spanText } from "../page/texts.js";
 
 export function ofSides(mount, { title, texts, codes, parents, base, new: now }) {
@@ -22,9 +23,8 @@ export function ofSides(mount, { title, texts, codes, parents, base, new: now })
     colors(it) {
       const [before, after] = widthOf.value === "new" ? [it.base, it.value] : [it.value, it.base];
       const change = (after - before) / Math.max(before, after, 1);
-      const [slow, fast, same] = dark.matches ? ["#d0707a", "#6fa3d8", "#3a4552"] : ["#c2556e", "#3b6fb6", "#d8dde3"];
-      if (Math.abs(change) < 0.01) return tone(same, 0);
-      return tone(change > 0 ? slow : fast, 0.7 * (1 - Math.min(1, Math.abs(change) * 4)));
+      if (Math.abs(change) < 0.01) return tone(variableColor("idle"), 0);
+      return tone(variableColor(change > 0 ? "slow-2" : "fast-2"), 0.7 * (1 - Math.min(1, Math.abs(change) * 4)));
     },
     facts(it) {
       const [before, after] = widthOf.value === "new" ? [it.base, it.value] : [it.value, it.base];
@@ -44,24 +44,30 @@ export function ofSides(mount, { title, texts, codes, parents, base, new: now })
   window.tracekit.flame = { drawn };
 }
 
-export function ofSamples(mount, { title, texts, codes, parents, new: own, unit }) {
+export function ofSamples(mount, { title, texts, codes, parents, new: own, unit, order = [], lengths }) {
   const { made, root } = tree(codes, parents);
   for (let place = codes.length - 1; place >= 0; place--) { // parents have smaller numbers
     made[place].value += own[place];
     made[place].under.value += made[place].value;
   }
   const amount = (value) => (unit === "ns" ? spanText(value) : `${count(value)} ${unit}`);
-  const inks = ["#e8965a", "#d9a441", "#c97f6d", "#b9975b", "#d48a8a", "#a58f6f"];
   const source = {
     label: (code) => texts[code],
     ns: (value) => value,
     amount,
     exact: (value) => (unit === "ns" ? exactText(value) : amount(value)),
-    colors: ({ code }) => tone(inks[code % inks.length], dark.matches ? 0.05 : 0.25),
+    colors: ({ code }) => tone(tonesOf(variableColor("python"), dark.matches)[toneOf(texts[code])], 0),
     facts: (it, top) => `${amount(it.value)}, ${((100 * it.value) / (top.value || 1)).toFixed(1)} %, self ${amount(it.self)}`,
     actions: () => [],
   };
-  const drawn = graph(mount, source, []);
-  drawn.set(finish(root), `${title}: ${amount(root.value)} in all.`);
+  const orderOf = pick("Order", [["merged", "merged by call path"], ["time", "in order of time"]], () => reshape());
+  const drawn = graph(mount, source, order.length ? [orderOf] : []);
+  finish(root);
+  function reshape() {
+    const shown = orderOf.value === "time" ? inTime(codes, parents, order, lengths) : root;
+    const how = shown === root ? "" : " in order of time, thread after thread, without the time between samples";
+    drawn.set(shown, `${title}: ${amount(root.value)} in all${how}.`);
+  }
+  reshape();
   window.tracekit.flame = { drawn };
 }

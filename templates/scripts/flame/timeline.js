@@ -1,6 +1,6 @@
 // The flame graph of a report, from the columns of its timeline.
 
-import { dark, graph, pick, tone } from "./graph.js";
+import { graph, pick } from "./graph.js";
 import { finish, node } from "./tree.js";
 import { emit, on } from "../page/bus.js";
 import { button } from "../page/dom.js";
@@ -136,7 +136,7 @@ export function ofTimeline(mount, timeline) {
     label: (code) => labels[plain(code)],
     ns: (value) => value * unit,
     amount: (value) => spanText(Math.round(value * unit)),
-    colors: ({ code }) => tone((head.colors[head.kinds[kindOf[plain(code)]]] ?? ["#9fa3a8", "#7d838a"])[dark.matches ? 1 : 0], (code % 3) * 0.12),
+    colors: ({ code }) => [timeline.parts.fullColor(plain(code)), timeline.parts.textColor(plain(code))],
     facts(it, root, halves) {
       const parts = [`${spanText(Math.round(it.value * unit))}, ${((100 * it.value) / (root.value || 1)).toFixed(1)} %`, `self ${spanText(Math.round(it.self * unit))}`, `${count(it.calls)} ${it.calls === 1 ? "call" : "calls"}`];
       if (!halves && metricPick.value === "host" && tree.device[it.place]) parts.push(`launched ${spanText(Math.round(tree.device[it.place] * unit))} of device time`);

@@ -3,11 +3,11 @@
 export const node = (code, under = null) => ({ code, value: 0, base: 0, self: 0, calls: 0, children: [], under });
 
 /** Sorts the children, largest first, and sets self values; not by recursion: stacks of Python are deep. */
-export function finish(root) {
+export function finish(root, sorted = true) {
   const waiting = [root];
   while (waiting.length) {
     const it = waiting.pop();
-    it.children.sort((a, b) => b.value - a.value || a.code - b.code);
+    if (sorted) it.children.sort((a, b) => b.value - a.value || a.code - b.code);
     let below = 0;
     for (const each of it.children) { below += each.value; waiting.push(each); }
     it.self = Math.max(0, it.value - below);
@@ -62,4 +62,26 @@ export function tree(codes, parents) {
     it.under.children.push(it);
   });
   return { made, root };
+}
+
+/** The tree in order of time: a call that was left and called again is there twice. order: a call path of each stretch. */
+export function inTime(codes, parents, order, lengths) {
+  const root = node(-1);
+  let open = []; // [call path, its node] of what is open, the outermost first
+  order.forEach((leaf, stretch) => {
+    const path = [];
+    for (let place = leaf; place >= 0; place = parents[place]) path.push(place);
+    path.reverse();
+    let same = 0;
+    while (same < open.length && same < path.length && open[same][0] === path[same]) same++;
+    open = open.slice(0, same);
+    for (const place of path.slice(same)) {
+      const under = open.length ? open[open.length - 1][1] : root, made = node(codes[place], under);
+      under.children.push(made);
+      open.push([place, made]);
+    }
+    for (const [, it] of open) it.value += lengths[stretch];
+    root.value += lengths[stretch];
+  });
+  return finish(root, false);
 }

@@ -26,7 +26,7 @@ export function grouped(text) {
 export function timeText(value, unit) {
   const size = value < 0 ? -value : value;
   if (!size) return "0";
-  const [exponent, whole] = [EXPONENTS[unit], typeof value === "bigint" ? BigInt : Number];
+  const exponent = EXPONENTS[unit], whole = /** @type {(value: number) => any} */ (typeof value === "bigint" ? BigInt : Number);
   let decimals = Math.min(Math.max(exponent + 4 - String(size).length, 0), exponent);
   const step = whole(10 ** (exponent - decimals));
   const rest = size % step;

@@ -1,12 +1,14 @@
-// The link. t: window, m: measured, e: event, fold, path, y: scrolled, and what is marked: mark (of a finding), find (words
-// of a search), name (its number).
+// The link. t: window, m: measured, e: event, fold, path, pin: lanes on top, y: scrolled, and what is marked: mark (of a
+// finding), find (words of a search), name (its number), family (its colour).
 
 import { link as address } from "../page/address.js";
 import { on } from "../page/bus.js";
 import { find, scroll } from "./elements.js";
 import { N, data } from "./events.js";
-import { foldText, followFold } from "./folding.js";
-import { clearMarked, marked, onlyName, showMark, shownMark, shownName } from "./marking.js";
+import { showFamily } from "./families.js";
+import { foldText, followFold, followPins } from "./folding.js";
+import { pinned } from "./layout.js";
+import { clearMarked, marked, onlyName, showMark, shownFamily, shownMark, shownName } from "./marking.js";
 import { measure, measured } from "./measuring.js";
 import { path, showPath } from "./path.js";
 import { search } from "./search.js";
@@ -25,7 +27,7 @@ export function later() {
     keepLink();
   }, 220);
 }
-export const inLink = { fold: null, t: null, m: null, e: null, path: null, mark: null, find: null, name: null, y: null };
+export const inLink = { pin: null, fold: null, t: null, m: null, e: null, path: null, mark: null, find: null, name: null, family: null, y: null };
 function setLink(word, value) {
   if (inLink[word] === value) return;
   inLink[word] = value;
@@ -39,10 +41,12 @@ function keepLink() {
   setLink("e", selected >= 0 ? String(selected) : null);
   if (!data.done) return; // the others cannot have changed, and are not followed yet
   setLink("fold", foldText() || null);
+  setLink("pin", [...pinned].join("_") || null);
   setLink("path", path ? "1" : null);
   setLink("mark", marked && shownMark >= 0 ? String(shownMark) : null);
   setLink("find", (marked && find.value) || null);
   setLink("name", marked && shownName >= 0 ? String(shownName) : null);
+  setLink("family", (marked && shownFamily) || null);
   setLink("y", Math.round(scroll.scrollTop) || null);
 }
 on("leave", () => { clearTimeout(timer); keepLink(); later(); });
@@ -51,6 +55,7 @@ export function followLink(word, value) {
   inLink[word] = value;
   if (word === "e") { select(wholeNumber(value, N), { quiet: true }); return; }
   if (word === "fold") { followFold(value); return; }
+  if (word === "pin") { followPins(value); return; }
   if (word === "path") { if (head.paths) void showPath(value !== null); return; }
   if (word === "y") { scroll.scrollTop = Number(value) || 0; return; }
   if (word === "mark") {
@@ -67,6 +72,7 @@ export function followLink(word, value) {
     else if (shownName >= 0) clearMarked();
     return;
   }
+  if (word === "family") { showFamily(value ?? ""); return; }
   const ends = value === null ? null : parseWindow(value);
   if (word === "t") setView(...(ends ? ends.map((ns) => ns / unit) : [0, SPAN]));
   else measure(...(ends ? ends.map((ns) => ns / unit) : [null, null]));

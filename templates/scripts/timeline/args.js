@@ -1,5 +1,6 @@
 // Arguments of events, decoded when they are looked at.
 
+import { slicer } from "../page/slices.js";
 import { floats, inflate, planes, signed } from "./decode.js";
 import { ascii, beside, members } from "./members.js";
 import { lower } from "./ranges.js";
@@ -34,7 +35,7 @@ async function decodeArgs(key, piece) {
 }
 
 // The arguments that have no column, as JSON text: templates with a mark for each number, and the numbers
-const memberParts = [...document.querySelectorAll(".tl-members")].map((part) => ({ part, at: +part.dataset.at, textOf: null }));
+const memberParts = [...document.querySelectorAll(".tl-members")].map((part) => ({ part, at: +part.dataset.at, places: null, textOf: null }));
 
 /** The text of the arguments of any place of a part; "" for none. */
 async function decodeMembers(piece) {
@@ -58,6 +59,7 @@ async function decodeMembers(piece) {
       if (isStep[g++]) for (let i = from + 1; i < from + rows[c]; i++) values[i] = values[i - 1] + signed(values[i]);
     }
   });
+  piece.places = places;
   piece.textOf = (place) => {
     const x = lower(places, place), c = codes[x];
     if (places[x] !== place) return "";
@@ -110,4 +112,45 @@ export async function argsBetween(spans, asPairs = false) {
   const textOf = (i) => more.findLast(([at]) => at <= i)?.[1](i) ?? "";
   if (asPairs) return (i) => [...found(i).map(([{ word }, value]) => [word, value]), ...members(textOf(i)).map(([word, text, is]) => [word, !is ? text : /^-?\d{1,18}$/.test(text) ? BigInt(text) : +text])];
   return (i) => ascii([...found(i).map(([{ quoted }, value]) => `${quoted}:${JSON.stringify(value)}`), ...beside(textOf(i))].join(","));
+}
+
+/**
+ * The events with an argument that a search means, by key: "correlation=44609", a number of three digits or more, or a
+ * pattern for texts. Async, in slices; null: not wanted any more. slow: whether there was no time for all.
+ */
+export async function searchArgs(text, pattern, wanted) {
+  const [, word = null, value = text] = /^\s*([\w .-]+?)\s*[=:]\s*(.+?)\s*$/.exec(text) ?? [];
+  const number = /^-?[\d,]*\d(\.\d+)?$/.test(value) && (word !== null || value.length > 2) ? value.replaceAll(",", "") : null;
+  const found = new Map(), slice = slicer(12), until = performance.now() + 1500;
+  let only = pattern, slow = false;
+  if (word !== null) {
+    try {
+      only = new RegExp(value, "i");
+    } catch { /* the whole is one */ }
+  }
+  const isKey = (key) => word === null || key.toLowerCase() === word.toLowerCase();
+  const put = (key, place) => { if (found.has(key)) found.get(key).push(place); else found.set(key, [place]); };
+  for (let key = 0; key < argParts.length; key++) {
+    const { key: own, type } = head.args[key];
+    if (!isKey(own)) continue;
+    const hit = type === "text" ? wordsOf(key).map((each) => only.test(each)) : null;
+    if (hit ? !hit.includes(true) : number === null) continue;
+    for (const piece of argParts[key]) {
+      const { places, values } = await decodeArgs(key, piece);
+      for (let i = 0; i < places.length; i++) if (hit ? hit[values[i]] : values[i] === +number) put(own, places[i]);
+      if (slice.due()) { await slice.rest(); if (!wanted()) return null; }
+    }
+  }
+  for (const piece of memberParts) {
+    const textOf = await decodeMembers(piece);
+    for (const place of piece.places) {
+      for (const [own, each, isNumber] of members(textOf(place))) {
+        if (isKey(own) && (isNumber ? each === number : only.test(each))) put(own, place);
+      }
+      if (slice.due()) { await slice.rest(); if (!wanted()) return null; }
+      slow = performance.now() > until;
+      if (slow) return { found, slow };
+    }
+  }
+  return { found, slow };
 }

@@ -2,7 +2,7 @@
 
 import { el } from "../page/dom.js";
 import { count } from "../page/texts.js";
-import { color, dark } from "./colours.js";
+import { color } from "./colours.js";
 import { axis, tip } from "./elements.js";
 import { time } from "./lanes.js";
 import { FONT, cut } from "./letters.js";
@@ -89,7 +89,7 @@ function exactBase(t) {
 
 function paintSteps(c, y) {
   const seen = stepsIn(), wide = (W - LEFT) / (view.t1 - view.t0);
-  const tint = dark ? ["#e58a9d3a", "#e58a9d22"] : ["#c2556e2e", "#c2556e18"];
+  const tint = [`${color.step}36`, `${color.step}1e`];
   if (seen.length > (W - LEFT) / 3) {
     c.fillStyle = tint[1];
     const a = Math.max(LEFT, X(seen[0][0])), b = Math.min(W, X(seen[seen.length - 1][1]));
@@ -126,7 +126,7 @@ export const markFound = []; // of each mark its places and stretches, once the 
 function paintMarks(c, y) {
   markLevels.forEach((level, l) => {
     for (const m of level) {
-      c.fillStyle = m === shownMark ? color.accent : dark ? "#7fa9e0b0" : "#3b6fb6a0";
+      c.fillStyle = m === shownMark ? color.fg : color.accent;
       paintStretches(c, m, LEFT, view.t0, (view.t1 - view.t0) / (W - LEFT), W - LEFT, y + l * MARK, MARK - 2);
     }
   });

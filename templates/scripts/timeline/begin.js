@@ -4,7 +4,7 @@ import { link as address } from "../page/address.js";
 import { followLink, inLink, later } from "./address.js";
 import { layMarks, markFound } from "./axis.js";
 import { darkScheme, readTheme } from "./colours.js";
-import { mount } from "./elements.js";
+import { scroll } from "./elements.js";
 import { N, data, load, start } from "./events.js";
 import { markOf } from "./finding_marks.js";
 import { foldAtFirst, showLayers } from "./folding.js";
@@ -15,14 +15,14 @@ import { reveal, select, selected } from "./selection.js";
 import { SPAN, allRead, first, marks, oneMore } from "./source.js";
 import { view } from "./view.js";
 
-let laidOut = mount.clientWidth; // the panels below grow and shrink: only the width matters
+let laidOut = scroll.clientWidth;
 new ResizeObserver(() => {
-  if (mount.clientWidth === laidOut) return;
-  laidOut = mount.clientWidth;
-  layout();
   draw();
+  if (scroll.clientWidth === laidOut) return;
+  laidOut = scroll.clientWidth;
   if (data.done) makeOverview();
-}).observe(mount);
+}).observe(scroll);
+addEventListener("resize", layout);
 darkScheme.addEventListener("change", () => { readTheme(); draw(); });
 
 layMarks();

@@ -1,13 +1,15 @@
 // Folded groups and layers.
 
 import { button } from "../page/dom.js";
+import { toast } from "../page/toast.js";
 import { later } from "./address.js";
 import { layerButtons } from "./elements.js";
 import { layersOf, ofHost } from "./lanes.js";
-import { FOLDING, foldedGroups, foldedLayers, layout } from "./layout.js";
+import { FOLDING, foldedGroups, foldedLayers, layout, pinHeight, pinned } from "./layout.js";
 import { draw } from "./paint.js";
 import { groups, lanes } from "./source.js";
-import { runs } from "./units.js";
+import { runs, wholeNumber } from "./units.js";
+import { H } from "./view.js";
 
 // Groups and layers that are not folded as at first: "g0~3_l1.7" are four groups, and layer 1 of lane 7.
 let groupsAtFirst = new Set(), layersAtFirst = new Set();
@@ -72,4 +74,23 @@ export function foldAtFirst() {
   if (lanes.length > 200) groups.forEach((_, g) => foldedGroups.add(g));
   groupsAtFirst = new Set(foldedGroups);
   layersAtFirst = new Set(foldedLayers);
+}
+
+/** Keep a lane on top, or put it back. */
+export function pin(l, is = !pinned.has(l)) {
+  if (is) pinned.add(l); else pinned.delete(l);
+  layout();
+  if (is && pinHeight > H * 0.6) {
+    toast("There is no room for one more lane on top");
+    pin(l, false);
+    return;
+  }
+  draw();
+  later();
+}
+export function followPins(text) {
+  pinned.clear();
+  for (const each of (text ?? "").split("_")) if (wholeNumber(each, lanes.length) >= 0) pinned.add(+each);
+  layout();
+  draw();
 }

@@ -6,7 +6,7 @@ import { names } from "./source.js";
 export const LONG_NAME = 40; // characters that the list of a window has room for
 export const FONT = "11px system-ui, sans-serif", BOLD = "600 12px system-ui, sans-serif";
 const widths = new Map();
-export function widthOf(letter) {
+function widthOf(letter) {
   let w = widths.get(letter);
   if (w === undefined) {
     context.font = FONT;
@@ -15,6 +15,7 @@ export function widthOf(letter) {
   return w;
 }
 
+export const widthOfText = (text) => [...text].reduce((sum, letter) => sum + widthOf(letter), 0);
 /** As much of a text as fits, with "…" where it is cut; "" where not even that much fits. */
 export function cut(text, room) {
   let used = 0, fits = 0;
@@ -46,6 +47,6 @@ export function cutName(code, room) {
 export function cutHead(text, room) {
   const at = text.lastIndexOf(" · ");
   if (at < 0 || cut(text, room) === text) return cut(text, room);
-  const tail = text.slice(at), used = [...tail].reduce((sum, letter) => sum + widthOf(letter), 0);
+  const tail = text.slice(at), used = widthOfText(tail);
   return (cut(text.slice(0, at), room - used) || cut(text, room - used)) + cut(tail, room);
 }

@@ -7,6 +7,7 @@ import { count } from "../page/texts.js";
 import { later } from "./address.js";
 import { announce, detail, find, hitList, hitsText, walkers } from "./elements.js";
 import { N, ROWS, data, lengthIn, name, start } from "./events.js";
+import { pressFamilies } from "./families.js";
 import { markOf } from "./finding_marks.js";
 import { hitsOfNames, hitsOfPlaces, nextMarked } from "./hits.js";
 import { time } from "./lanes.js";
@@ -14,7 +15,7 @@ import { draw } from "./paint.js";
 import { markNames } from "./search.js";
 import { reveal, select, selected } from "./selection.js";
 import { face, first, kindOf, kinds, marks, missing, names, unit } from "./source.js";
-import { glide, padded } from "./view.js";
+import { glide, leave, padded } from "./view.js";
 
 export let marked = null; // {before, text, total}: events that a search, a table or a finding marks
 export let shownMark = -1;
@@ -35,10 +36,13 @@ export async function showMark(m, go = true) {
 }
 
 export let shownName = -1; // the number of the name that alone is marked
-export function setMarked(before, text) {
+export let shownFamily = ""; // the colour of the family that alone is marked
+export function setMarked(before, text, family = "") {
   shownMark = shownName = -1;
+  shownFamily = family;
   marked = before ? { before, text, total: before[N] } : null;
   walkers.hidden = !marked;
+  pressFamilies();
   draw();
   later();
 }
@@ -48,7 +52,7 @@ export function clearMarked() {
   find.removeAttribute("aria-invalid");
   setMarked(null);
 }
-function markPlaces(places, text) {
+export function markPlaces(places, text) {
   hitList.hidden = true;
   setMarked(hitsOfPlaces(places), text);
   hitsText.textContent = `${count(marked.total)} ${marked.total === 1 ? "event" : "events"}: ${text}`;
@@ -75,7 +79,7 @@ export function walk(direction, fromStart = false) {
 on("mark", async ({ names: wanted, kinds: only, from }) => {
   if (from === "timeline") return;
   if (!data.done) await face.ready;
-  if (from === "link" && ["mark", "find", "name"].some((word) => address.get(word) !== null)) return; // it is followed too
+  if (from === "link" && ["mark", "find", "name", "family"].some((word) => address.get(word) !== null)) return; // it is followed too
   if (!wanted?.length) { clearMarked(); return; }
   find.value = "";
   markNames(nameCodes(wanted, only));
@@ -99,7 +103,21 @@ on("events", async ({ names: wanted, kinds: only, reply }) => {
   }
   reply({ start: Float64Array.from(starts), length: Float64Array.from(lengths), missing: missing.reduce((sum, it) => sum + it.count, 0) });
 });
+/** Selects the longest of the marked events. */
+function longest() {
+  let best = -1, most = -1;
+  for (let r = 0; r < ROWS; r++) {
+    for (let i = first[r]; i < first[r + 1]; i++) {
+      if (marked.before[i + 1] > marked.before[i] && lengthIn(r, i) > most) { best = i; most = lengthIn(r, i); }
+    }
+  }
+  if (best < 0) return;
+  leave();
+  select(best);
+  reveal(best);
+}
 walkers.append(
   button("‹", () => walk(-1), { "aria-label": "Previous hit (p)", title: "previous hit (p)" }),
   button("›", () => walk(1), { "aria-label": "Next hit (n)", title: "next hit (n)" }),
+  button("longest", longest),
   button("clear", () => { find.value = ""; clearMarked(); }));

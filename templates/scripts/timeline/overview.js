@@ -2,7 +2,7 @@
 
 import { slicer } from "../page/slices.js";
 import { paintStretches } from "./axis.js";
-import { color, dark } from "./colours.js";
+import { color } from "./colours.js";
 import { over } from "./elements.js";
 import { N, data, ready } from "./events.js";
 import { isDevice } from "./lanes.js";
@@ -39,7 +39,7 @@ export function paintOver(c, scale = ratio) {
   c.fillStyle = color.soft;
   c.fillRect(LEFT, 2, W - LEFT, floor - 2);
   if (overview) {
-    c.fillStyle = dark ? "#4a6fa5" : "#a9c1e4";
+    c.fillStyle = color.kernel;
     c.beginPath();
     c.moveTo(LEFT, floor);
     for (let i = 0; i < overview.w; i++) c.lineTo(LEFT + i / overview.w * (W - LEFT), floor - overview.sum[i] / overview.most * (floor - 5));
@@ -47,11 +47,11 @@ export function paintOver(c, scale = ratio) {
     c.fill();
   }
   const at = (t) => LEFT + t / SPAN * (W - LEFT), a = at(view.t0), b = at(view.t1);
-  c.fillStyle = dark ? "#14191fa8" : "#ffffffa8";
+  c.fillStyle = `${color.bg}a8`;
   c.fillRect(LEFT, 2, a - LEFT, floor - 2);
   c.fillRect(b, 2, W - b, floor - 2);
   if (measured) {
-    c.fillStyle = dark ? "#7fa9e066" : "#3b6fb64d";
+    c.fillStyle = `${color.accent}59`;
     c.fillRect(at(measured[0]), 2, Math.max(1, at(measured[1]) - at(measured[0])), floor - 2);
   }
   c.fillStyle = color.accent;

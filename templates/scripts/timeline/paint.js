@@ -1,11 +1,12 @@
 // The picture of the lanes, pixel by pixel.
 
 import { paintAxis } from "./axis.js";
-import { FULL, color, hex, pack, shades } from "./colours.js";
+import { FULL, color, hex, pack, shades, toneOfName } from "./colours.js";
 import { axis, body, over, scroll, top } from "./elements.js";
 import { name, ready } from "./events.js";
+import { hinted } from "./families.js";
 import { isDevice } from "./lanes.js";
-import { itemFrom, items } from "./layout.js";
+import { followScroll, itemsIn, pinHeight, yOf } from "./layout.js";
 import { marked } from "./marking.js";
 import { paintTop } from "./overlay.js";
 import { paintOver } from "./overview.js";
@@ -28,6 +29,7 @@ export function paint() {
   if (!scroll.clientWidth) return;
   resize();
   stats.frames++;
+  followScroll();
   if (bodyDue || body.width !== image?.width || body.height !== image?.height) paintBody();
   bodyDue = false;
   paintTop(top.getContext("2d"));
@@ -37,7 +39,9 @@ export function paint() {
 }
 
 export let many = 0, boxes = new Int32Array(1 << 15), fills = new Uint32Array(1 << 13);
+let clipTop = 0; // what is above is behind pinned lanes
 function rect(x, y, w, h, fill) {
+  if (y < clipTop) { h -= clipTop - y; y = clipTop; }
   if (many === fills.length) {
     const more = new Int32Array(boxes.length * 2);
     more.set(boxes);
@@ -54,11 +58,11 @@ function rect(x, y, w, h, fill) {
 export const labels = []; // [event, x, y, width, height]
 
 /** One row: y and h in CSS pixels, x0 and w in device pixels. */
-function paintRow(r, y, h, x0, w) {
+function paintRow(r, y, h, x0, w, pin) {
   const { share, count: n, event, kind } = scan(r, view.t0, (view.t1 - view.t0) / w, w);
   const full = h - 1, least = 2;
   const wideEnough = 30 * ratio;
-  const lit = marked?.before;
+  const lit = (hinted ?? marked)?.before;
   for (let c = 0; c < w; c++) {
     if (!n[c]) continue;
     const e = event[c], k = kind[c];
@@ -66,16 +70,16 @@ function paintRow(r, y, h, x0, w) {
       const i = -1 - e, on_ = !lit || lit[i + n[c]] > lit[i], tone = shades[k][0];
       const up = Math.max(least, Math.round(Math.min(1, share[c]) * full));
       if (up < full) rect(x0 + c, y, 1, full - up, tone[on_ ? 3 : 1]);
-      rect(x0 + c, y + full - up, 1, up, tone[on_ ? 12 : 3]);
+      rect(x0 + c, y + full - up, 1, up, tone[on_ ? FULL : 3]);
       continue;
     }
     let z = c + 1;
     while (z < w && event[z] === e && n[z] === 1) z++;
-    const on_ = !lit || lit[e + 1] > lit[e], tone = shades[k][name[e] % 3], wide = z - c;
+    const on_ = !lit || lit[e + 1] > lit[e], tone = shades[k][toneOfName[name[e]]], wide = z - c;
     if (wide > 1) {
       rect(x0 + c, y, wide, full, tone[on_ ? (wide > 5 ? FULL : 14) : 3]);
       if (wide > 5 && c > 0 && n[c - 1]) rect(x0 + c, y, 1, full, tone[on_ ? 9 : 2]);
-      if (wide > wideEnough && on_) labels.push([e, x0 + c, y, wide, full]);
+      if (wide > wideEnough && on_) labels.push([e, x0 + c, y, wide, full, pin]);
     } else rect(x0 + c, y, 1, full, tone[on_ ? Math.max(6, Math.round(share[c] * FULL)) : 3]);
     c = z - 1;
   }
@@ -105,24 +109,24 @@ function groupShares(g, t0, per, w) {
 function paintBody() {
   many = 0;
   labels.length = 0;
-  const y0 = Math.round(scroll.scrollTop), x0 = Math.round(LEFT * ratio), w = body.width - x0;
-  for (let i = itemFrom(y0); i < items.length && items[i].y < y0 + H; i++) {
-    const it = items[i];
+  const x0 = Math.round(LEFT * ratio), w = body.width - x0;
+  for (const it of itemsIn(H)) {
+    const y = yOf(it);
+    clipTop = it.pin ? 0 : pinHeight;
     if (it.is === "rows") {
-      const from = Math.max(0, Math.floor((y0 - it.y) / it.each));
-      for (let d = from; d < it.rows && it.y + d * it.each < y0 + H; d++) {
-        if (ready[it.row + d]) paintRow(it.row + d, it.y + d * it.each - y0, it.each, x0, w);
+      const from = Math.max(0, Math.floor((clipTop - y) / it.each));
+      for (let d = from; d < it.rows && y + d * it.each < H; d++) {
+        if (ready[it.row + d]) paintRow(it.row + d, y + d * it.each, it.each, x0, w, it.pin);
       }
     } else if (it.is === "sum") {
-      const { sum, kind, lanes: of } = groupShares(it.group, view.t0, (view.t1 - view.t0) / w, w);
-      const y = it.y - y0, h = it.h - 2;
+      const { sum, kind, lanes: of } = groupShares(it.group, view.t0, (view.t1 - view.t0) / w, w), h = it.h - 2;
       for (let c = 0; c < w; c++) {
         if (!sum[c]) continue;
         const up = Math.max(2, Math.min(h, Math.round(sum[c] / of * h)));
         if (up < h) rect(x0 + c, y, 1, h - up, shades[kind[c]][0][3]);
-        rect(x0 + c, y + h - up, 1, up, shades[kind[c]][0][12]);
+        rect(x0 + c, y + h - up, 1, up, shades[kind[c]][0][FULL]);
       }
-    } else if (it.is === "counter") paintCounter(it, it.y - y0, it.h, x0, w);
+    } else if (it.is === "counter") paintCounter(it, y, it.h, x0, w);
   }
   stats.rectangles = many;
   flush();

@@ -26,7 +26,7 @@ export async function showPath(is) {
   draw(false);
   later();
 }
-export function paintPath(c, y0) {
+export function paintPath(c) {
   if (!path) return;
   c.fillStyle = pathColor();
   const half = (view.t1 - view.t0) / (W - LEFT) / 2, reach = new Float64Array(ROWS), floors = new Float64Array(ROWS).fill(NaN);
@@ -35,7 +35,7 @@ export function paintPath(c, y0) {
     for (let i = Math.max(0, lower(starts, view.t0) - 1); i < starts.length && starts[i] < view.t1; i++) {
       if (ends[i] < view.t0) continue;
       const r = rows[i], from = X(starts[i]), to = X(ends[i]), before = y;
-      y = Number.isNaN(floors[r]) ? floors[r] = floorOf(r, y0) : floors[r];
+      y = Number.isNaN(floors[r]) ? floors[r] = floorOf(r) : floors[r];
       if (before < y || before > y) { if (ends[i] - starts[i] > half) c.fillRect(from - 0.5, Math.min(y, before) - 3, 1, Math.abs(y - before) + 3); }
       if (to <= reach[r]) continue;
       const a = Math.max(from, reach[r]);

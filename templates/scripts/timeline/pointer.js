@@ -1,26 +1,29 @@
 // Mouse and fingers on the lanes.
 
 import { el } from "../page/dom.js";
-import { count } from "../page/texts.js";
+import { count, exact as exactText } from "../page/texts.js";
 import { later } from "./address.js";
-import { announce, scroll, tip, top } from "./elements.js";
-import { begins, lengthIn, name, ready, rowOf, seek, start } from "./events.js";
-import { fold } from "./folding.js";
+import { announce, cursor, scroll, tip, top } from "./elements.js";
+import { begins, endOf, lengthIn, name, ready, rowOf, seek, start } from "./events.js";
+import { fold, pin } from "./folding.js";
 import { groupName, laneOfRow, time } from "./lanes.js";
-import { height, itemAt } from "./layout.js";
-import { measure, measured, measuring, setMeasuring } from "./measuring.js";
+import { height, itemAt, yOf } from "./layout.js";
+import { measure, measureBetween, measured, measuring, setMeasuring } from "./measuring.js";
 import { draw } from "./paint.js";
 import { lower } from "./ranges.js";
-import { select } from "./selection.js";
-import { classes, first, kindOf, lanes, names } from "./source.js";
+import { select, selected } from "./selection.js";
+import { classes, first, kindOf, lanes, names, unit } from "./source.js";
 import { amount } from "./units.js";
 import { LEFT, T, W, fit, setView, view, zoom } from "./view.js";
 
 export let hovered = -1;
+export let hoveredLane = -1; // whose label the mouse is on
 export let tipAt = "", pointer = [0, 0]; // where the mouse is: what is under it changes with each zoom by a key
 /** After a zoom by a key, the tip is of what is under the mouse now. */
 export function followTip() {
-  if (inside && !tip.hidden && !drag && !pinch && bodyMoved()) showTip(...pointer);
+  if (!inside || drag || pinch || !bodyMoved()) return;
+  if (!tip.hidden) showTip(...pointer);
+  showCursor(pointer[0]);
 }
 function bodyMoved() {
   const now = [view.t0, view.t1, scroll.scrollTop, height].join(" ");
@@ -29,9 +32,9 @@ function bodyMoved() {
 
 /** The event under a point, or the longest of those near it. */
 function under(x, y) {
-  const it = itemAt(y + scroll.scrollTop);
+  const it = itemAt(y);
   if (!it || x < LEFT || it.is !== "rows") return { it, event: -1 };
-  const r = it.row + Math.min(it.rows - 1, Math.floor((y + scroll.scrollTop - it.y) / it.each));
+  const r = it.row + Math.min(it.rows - 1, Math.floor((y - yOf(it)) / it.each));
   if (!ready[r]) return { it, event: -1 };
   const t = T(x), slack = 2 * (view.t1 - view.t0) / (W - LEFT);
   const from = seek(r, t - slack);
@@ -46,10 +49,10 @@ function under(x, y) {
   return { it, event: best, near: lengthIn(r, best) < slack ? to - from : 1 };
 }
 function showTip(x, y) {
-  pointer = [x, y];
   const { it, event, near } = under(x, y);
-  const was = hovered;
+  const was = [hovered, hoveredLane].join();
   hovered = event;
+  hoveredLane = x < LEFT && it?.is === "rows" ? it.lane : -1;
   let lines = null;
   if (event >= 0) {
     const r = rowOf(event);
@@ -59,9 +62,17 @@ function showTip(x, y) {
     const i = lower(it.counter.times, T(x) + 1e-9) - 1;
     if (i >= 0) lines = [el("b", {}, amount(it.counter.values[i], it.counter.unit)), el("span", {}, `${it.counter.label} · since ${time(it.counter.times[i])}`)];
   } else if (it?.is === "sum" && x >= LEFT) lines = [el("b", {}, groupName(it.group)), el("span", {}, "mean busy share of its lanes; click to unfold")];
-  else if (it?.is === "rows" && x < LEFT) lines = [el("b", {}, lanes[it.lane].label), el("span", {}, it.of > 1 && it.word !== "ranges" ? `${it.rows < it.of ? "unfold" : "fold"} its ${it.of} rows` : groupName(it.group))];
+  else if (it?.is === "rows" && x < LEFT) lines = [el("b", {}, lanes[it.lane].label), ...(it.layer === 0 ? [el("span", {}, it.pin ? "the pin puts it back" : "the pin keeps it on top")] : []), el("span", {}, it.of > 1 && it.word !== "ranges" ? `${it.rows < it.of ? "unfold" : "fold"} its ${it.of} rows` : groupName(it.group))];
   placeTip(lines, x, scroll.offsetTop + y);
-  if (was !== hovered) draw(false);
+  if (was !== [hovered, hoveredLane].join()) draw(false);
+}
+/** A line at the mouse with its exact time. */
+function showCursor(x) {
+  cursor.hidden = x < LEFT;
+  if (cursor.hidden) return;
+  cursor.style.left = `${x}px`;
+  cursor.style.setProperty("--by", `${-100 * (x - LEFT) / (W - LEFT)}%`);
+  cursor.firstChild.textContent = exactText(Math.round(T(x) * unit));
 }
 export function placeTip(lines, x, y) {
   tip.hidden = !lines;
@@ -90,7 +101,7 @@ top.addEventListener("pointerdown", (event) => {
   drag = { x, y, t0: view.t0, t1: view.t1, top: scroll.scrollTop, moved: false, measure: measuring || event.shiftKey, t: T(x) };
 });
 top.addEventListener("pointermove", (event) => {
-  const [x, y] = local(event);
+  const [x, y] = pointer = local(event);
   inside = true;
   if (pressed.has(event.pointerId)) pressed.set(event.pointerId, x);
   if (pinch && pressed.size === 2) {
@@ -99,6 +110,7 @@ top.addEventListener("pointermove", (event) => {
     setView(pinch.t - wide * part, pinch.t - wide * part + wide);
     return;
   }
+  showCursor(x);
   if (!drag) { showTip(x, y); return; }
   drag.moved ||= Math.abs(x - drag.x) + Math.abs(y - drag.y) > 3;
   if (!drag.moved) return;
@@ -116,13 +128,25 @@ function lift(event) {
   if (was.moved && was.measure) { setMeasuring(false); if (measured) announce(`measured ${time(measured[1] - measured[0])}`); return; }
   if (was.moved || event.type !== "pointerup") return;
   const { it, event: found } = under(was.x, was.y);
+  if (event.shiftKey && found >= 0 && selected >= 0) {
+    if (!measured) measure(start[selected], endOf(selected));
+    select(found);
+    measureBetween();
+    return;
+  }
+  if (was.x < 14 && it?.is === "rows" && it.layer === 0) { pin(it.lane); return; }
   if (it && (/group|sum|host/.test(it.is) || was.x < LEFT)) { fold(it); return; }
   if (found < 0 && measured) measure(null, null);
   select(found);
 }
 top.addEventListener("pointerup", lift);
 top.addEventListener("pointercancel", lift);
-top.addEventListener("pointerleave", () => { inside = false; tip.hidden = true; if (hovered >= 0) { hovered = -1; draw(false); } });
+top.addEventListener("pointerleave", () => {
+  inside = false;
+  tip.hidden = cursor.hidden = true;
+  hovered = hoveredLane = -1;
+  draw(false);
+});
 top.addEventListener("dblclick", (event) => { const { event: found } = under(...local(event)); if (found >= 0) { measure(null, null); fit(); } });
 top.addEventListener("wheel", (event) => {
   const pixels_ = event.deltaMode ? 30 : 1;

@@ -7,10 +7,11 @@ import { later } from "./address.js";
 import { argsOf } from "./args.js";
 import { partners } from "./arrows.js";
 import { announce, detail, find, key, scroll } from "./elements.js";
-import { lengthIn, name, rowOf, seek, start } from "./events.js";
+import { data, lengthIn, name, rowOf, seek, start } from "./events.js";
 import { showLayers } from "./folding.js";
+import { hitsOfNames, nextMarked } from "./hits.js";
 import { groupOfLane, laneOfRow, layersOf, placeName, time } from "./lanes.js";
-import { foldedGroups, foldedLayers, itemOfRow, items, layout } from "./layout.js";
+import { GROUP, foldedGroups, foldedLayers, itemOfRow, items, layout, pinHeight } from "./layout.js";
 import { onlyName } from "./marking.js";
 import { measure } from "./measuring.js";
 import { draw } from "./paint.js";
@@ -35,9 +36,9 @@ export function reveal(i) {
     glide(start[i] + length / 2 - next / 2, start[i] + length / 2 + next / 2);
   }
   const it = itemOfRow(r);
-  if (it) {
+  if (it && !it.pin) {
     const y = it.y + (r - it.row) * (it.each ?? 0);
-    if (y < scroll.scrollTop || y + (it.each ?? it.h) > scroll.scrollTop + H) scroll.scrollTop = y - H / 2;
+    if (y < scroll.scrollTop + pinHeight + GROUP || y + (it.each ?? it.h) > scroll.scrollTop + H) scroll.scrollTop = y - pinHeight - (H - pinHeight) / 2;
   }
   draw();
 }
@@ -49,7 +50,7 @@ export function select(i, { quiet = false } = {}) {
   later();
   if (i < 0) {
     detail.replaceChildren(el("b", {}, "Nothing selected"), el("p", {}, "Click an event for its exact times, its arguments, and the calls and kernels that belong to it."),
-      el("p", {}, "Drag moves, ", key("Ctrl"), " and wheel zooms, ", key("Shift"), " and drag measures, ", key("/"), " searches; a click on a label folds."));
+      el("p", {}, key("?"), " shows all keys."));
     return;
   }
   const r = rowOf(i), l = laneOfRow[r], length = lengthIn(r, i), code = name[i];
@@ -99,7 +100,23 @@ function argText(value, unitOf) {
   return unitOf ? `${text} ${unitOf}` : text;
 }
 
-/** Arrow keys: along a row, or to the next visible row that has an event at that time. */
+let sameName = { code: -1, before: null };
+/** The next (1) or previous (-1) event of the selected one's name, in order of time on all lanes. */
+export function stepName(direction) {
+  if (selected < 0) { stepSelection(direction, 0); return; }
+  const code = name[selected];
+  if (sameName.code !== code || !sameName.done) {
+    const hit = new Uint8Array(names.length);
+    hit[code] = 1;
+    sameName = { code, before: hitsOfNames(hit), done: data.done };
+  }
+  const next = nextMarked(sameName.before, direction, start[selected], selected);
+  if (next < 0) { announce(`no ${direction > 0 ? "later" : "earlier"} event of this name`); return; }
+  select(next);
+  reveal(next);
+}
+
+/** Along a row, or to the next visible row that has an event at that time. */
 export function stepSelection(across, down) {
   const rows = visibleRows();
   if (selected < 0) {

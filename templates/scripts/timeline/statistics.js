@@ -8,10 +8,25 @@ import { data, ready } from "./events.js";
 import { groupName, isDevice, time } from "./lanes.js";
 import { LONG_NAME, bareName } from "./letters.js";
 import { onlyName } from "./marking.js";
-import { measured } from "./measuring.js";
+import { measureNote, measured } from "./measuring.js";
 import { groups, head, kindOf, kinds, lanes, missing, names, unit } from "./source.js";
 import { busyBetween, busyStretches, byName, runningBetween } from "./sums.js";
 import { view } from "./view.js";
+
+/** The rows whose work counts: of each group those of devices, or of processes where no device is in the page. */
+export function countedRows() {
+  const device = lanes.some(isDevice), per = [];
+  groups.forEach((group, g) => {
+    const of = [];
+    for (const l of group.lanes) {
+      const lane = lanes[l];
+      if (device ? !isDevice(lane) : lane.note) continue;
+      for (let r = lane.row; r < lane.row + (device ? lane.depth : 1); r++) if (ready[r]) of.push(r);
+    }
+    if (of.length) per.push([g, of]);
+  });
+  return { device, per };
+}
 
 let turn = 0;
 export async function showRange() {
@@ -21,16 +36,7 @@ export async function showRange() {
     return;
   }
   const [a, b] = measured ?? [view.t0, view.t1];
-  const device = lanes.some(isDevice), per = [], rows = [];
-  groups.forEach((group, g) => {
-    const of = [];
-    for (const l of group.lanes) {
-      const lane = lanes[l];
-      if (device ? !isDevice(lane) : lane.note) continue;
-      for (let r = lane.row; r < lane.row + (device ? lane.depth : 1); r++) if (ready[r]) of.push(r);
-    }
-    if (of.length) { per.push([g, of]); rows.push(...of); }
-  });
+  const { device, per } = countedRows(), rows = per.flatMap(([, of]) => of);
   const found = await byName(rows, a, b, wanted);
   if (!found || !wanted()) return;
   const busy = [];
@@ -72,6 +78,7 @@ export async function showRange() {
     el("b", {}, measured ? `Measured ${time(wide)}` : `Window shown: ${time(wide)}`),
     el("p", {}, `${measured ? `${exactText(Math.round(wide * unit))}. ` : ""}${count(per.length)} ${what[per.length === 1 ? 0 : 1]}: ${known}.`),
   ];
+  if (measureNote) children.push(el("p", {}, measureNote));
   if (outside) children.push(el("p", {}, `Idle time is not known: events of ${time(outside)} in and around this window are not in the page.`));
   if (busy.length > 1) children.push(bars);
   if (busy.length > 8) children.push(el("p", {}, `and ${count(busy.length - 8)} more`));

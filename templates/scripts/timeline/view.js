@@ -19,6 +19,7 @@ export let W = 0, H = 0, LEFT = 150, ratio = 1;
 export const X = (t) => LEFT + (t - view.t0) / (view.t1 - view.t0) * (W - LEFT);
 export const T = (x) => view.t0 + (x - LEFT) / (W - LEFT) * (view.t1 - view.t0);
 
+export const stripNeeded = () => (steps.length ? STEP : 0) + markLevels.length * MARK + (markLevels.length ? 3 : 0);
 export let stripHeight = 0;
 function size(canvas, w, h, down = ratio) {
   const a = Math.round(w * ratio), b = Math.round(h * down);
@@ -31,14 +32,14 @@ function size(canvas, w, h, down = ratio) {
 export function resize() {
   ratio = Math.min(devicePixelRatio || 1, 2);
   W = scroll.clientWidth;
-  H = scroll.clientHeight;
   LEFT = W < 640 ? 88 : 168;
-  stripHeight = (steps.length ? STEP : 0) + markLevels.length * MARK + (markLevels.length ? 3 : 0);
+  stripHeight = stripNeeded();
+  size(over, W, OVER);
+  size(axis, W, AXIS + stripHeight);
+  H = Math.max(1, scroll.clientHeight); // what these two leave
   // Across, each device pixel is a column of its own; down, blocks have whole CSS pixels, so half the memory does.
   size(body, W, H, 1);
   size(top, W, H);
-  size(over, W, OVER);
-  size(axis, W, AXIS + stripHeight);
 }
 
 /** Before a jump: Back returns to what is seen now. */

@@ -8,7 +8,7 @@ import { between, extremes, lower, stretches } from "../../../templates/scripts/
 import { escaped } from "../../../templates/scripts/timeline/saving/pen.js";
 import { Proto } from "../../../templates/scripts/timeline/saving/proto.js";
 import { matches, words } from "../../../templates/scripts/flame/search.js";
-import { calls, finish, node, sandwich, tree } from "../../../templates/scripts/flame/tree.js";
+import { calls, finish, inTime, node, sandwich, tree } from "../../../templates/scripts/flame/tree.js";
 
 test("planes hold whole numbers up to 2^53", () => {
   const out = new Float64Array(2), bytes = Uint8Array.of(7, 255, 1, 255, 0, 255, 2, 255, 0, 255, 0, 255, 0, 31, 0);
@@ -77,4 +77,13 @@ test("a search counts the outermost matching paths, and a path within one never 
   assert.equal(matches(root, label, ""), null);
   assert.equal(words(matches(root, label, "a"), 7, (value) => `${value} ns`), "2 names, 2 call paths: 7 ns, 100.0 %");
   assert.equal(words(matches(root, label, "zzz"), 7, String), "no name matches");
+});
+
+test("in order of time a call that was left and called again is there twice, and values add up", () => {
+  const codes = [0, 1, 2], parents = [-1, 0, 0]; // main, main > a, main > b
+  const root = inTime(codes, parents, [1, 2, 1, 1, 0], [3, 1, 4, 2, 5]);
+  const [main] = root.children;
+  assert.deepEqual([root.value, main.value, main.self], [15, 15, 5]);
+  assert.deepEqual(main.children.map((it) => [it.code, it.value]), [[1, 3], [2, 1], [1, 6]]);
+  assert.equal(main.children[0].under, main);
 });

@@ -46,6 +46,7 @@ __all__ = [
     "PRODUCT",
     "Family",
     "Work",
+    "datatype_in_kernel",
     "has_formula",
     "work",
 ]
@@ -53,7 +54,7 @@ __all__ = [
 ATTENTION, CONVOLUTION, GROUPED, PRODUCT = "attention", "convolution", "grouped product", "matrix product"
 FAMILIES = (
     PRODUCT, GROUPED, CONVOLUTION, ATTENTION, "normalization", "softmax", "loss", "elementwise", "reduction", "copy",
-    "index", "pooling", "optimizer",
+    "index", "pooling", "optimizer", "compiled",
 )  # fmt: skip
 DEFINED = frozenset({PRODUCT, GROUPED, CONVOLUTION, ATTENTION})
 """Families whose FLOPs are those of a definition."""
@@ -61,7 +62,7 @@ DEFINED = frozenset({PRODUCT, GROUPED, CONVOLUTION, ATTENTION})
 NO_FORMULA = "no formula for this operator"
 NO_SHAPES = "shapes are not recorded"
 NO_VALUES = "arguments that are no tensors are not recorded"
-NO_DATATYPE = "a list of tensors has no datatype"
+NO_DATATYPE = "the datatype is not recorded"
 LONG_LIST = "the shapes in a list of tensors are not recorded"
 NO_LENGTHS = "the lengths of sequences are not recorded"
 NO_EXPERTS = "the experts that were chosen are not recorded"
@@ -110,6 +111,11 @@ class Family:
 _MOST = 1 << 60
 """FLOPs or bytes of a call: no device does more in a year."""
 _MOST_QUERIES = 1 << 24
+_LONGEST_NAME = 1024
+
+_COMPILED = re.compile(r"triton_(?:poi|red|per|for|split_scan)_")
+"""Kernels that TorchInductor writes; those of its templates (triton_tem_) have no formula."""
+_FUSED = re.compile(r"triton_[a-z]+_fused_(?P<names>.*?)(?:_\d+)?")
 
 Formula = Callable[[OperatorCall, Family], Work]
 _DATA = Path(__file__).with_name("operators.tsv")
@@ -132,8 +138,15 @@ def _table() -> dict[str, Family]:
     return found
 
 
-@lru_cache(maxsize=4096)
 def _family_of(name: str) -> Family | None:
+    # Names of any length exist, and no operator has a long one.
+    return _cached_family_of(name) if len(name) <= _LONGEST_NAME else None
+
+
+@lru_cache(maxsize=4096)
+def _cached_family_of(name: str) -> Family | None:
+    if _COMPILED.match(name):
+        return _TRITON
     table = _table()
     found = table.get(name)
     if found is None and name.endswith("_") and not name.endswith("__"):
@@ -156,6 +169,15 @@ def work(call: OperatorCall) -> Work:
     family = _family_of(call.name)
     if family is None:
         return Work(unknown=NO_FORMULA)
+    if call.is_untyped:
+        dtype = datatype_in_kernel(call.kernel)
+        if not dtype:
+            return Work(unknown=NO_DATATYPE, family=_FAMILY_OF_KIND.get(family.kind, ""))
+        # What has no dimensions may be a number, or a tensor of one element: neither adds to the work.
+        types = [_type_of(sizes, dtype) for sizes in call.dims]
+        found = work(replace(call, types=types, is_untyped=False))
+        # Operands of elementwise work may have several datatypes, of which a name tells one.
+        return replace(found, is_bound=found.is_bound and found.family in DEFINED)
     if not call.types:
         return Work(unknown=NO_SHAPES, family=_FAMILY_OF_KIND.get(family.kind, ""))
     try:
@@ -166,6 +188,30 @@ def work(call: OperatorCall) -> Work:
     if max(found.flops or 0, found.bytes or 0) > _MOST:
         found = _unknown(ODD_SHAPES)
     return found if found.family else replace(found, family=_FAMILY_OF_KIND.get(family.kind, ""))
+
+
+_IN_KERNELS = (
+    ("c10::BFloat16", re.compile(r"bf16|bfloat16|nvjet_(?:sm\d+_)?t[a-z]t(?![a-z])", re.IGNORECASE)),
+    ("c10::Half", re.compile(r"fp16|(?<![a-z])f16|half|hgemm|h884|h1688|h16816|nvjet_(?:sm\d+_)?h", re.IGNORECASE)),
+    ("double", re.compile(r"dgemm|d884|double", re.IGNORECASE)),
+    ("float", re.compile(r"sgemm|f32|(?<![a-z])float|fp32", re.IGNORECASE)),
+)
+"""Datatypes of operands, and how names of kernels tell them; the first match counts, as sums are often in fp32."""
+
+
+def datatype_in_kernel(kernel: str) -> str:
+    """Return the datatype of the operands that the name of a kernel tells, "" for none.
+
+    >>> datatype_in_kernel("ampere_fp16_s16816gemm_fp16_128x64"), datatype_in_kernel("mine")
+    ('c10::Half', '')
+    """
+    return next((dtype for dtype, pattern in _IN_KERNELS if pattern.search(kernel)), "")
+
+
+def _type_of(sizes: object, dtype: str) -> str:
+    if not isinstance(sizes, list) or not sizes:
+        return "Scalar"
+    return "TensorList" if isinstance(sizes[0], list) else dtype
 
 
 def _unknown(why: str) -> Work:
@@ -328,7 +374,10 @@ def _convolution(call: OperatorCall, family: Family) -> Work:
     total = _bytes(x, w, bias, added) + _sized(out, promoted([x, w]))
     shape = f"{_times(*x.dims)} * {_times(*w.dims)}" + (" transposed" if transposed else "")
     shape += f" stride {_times(*s)}" if set(s) != {1} else ""
-    return Work(flops, total, CONVOLUTION, x.dtype, shape=shape + (f" groups {groups}" if groups > 1 else ""))
+    shape += f" groups {groups}" if groups > 1 else ""
+    # Strides beyond the kernel leave a part of the input out.
+    whole = transposed or all(s[i] <= d[i] * (kernel[i] - 1) + 1 for i in range(spatial))
+    return Work(flops, total, CONVOLUTION, x.dtype, is_bound=whole, shape=shape)
 
 
 def _each(values: tuple[int, ...], count: int) -> tuple[int, ...]:
@@ -666,7 +715,8 @@ def _lists(call: OperatorCall, family: Family) -> Work:
     flops = sums[0] * family.places.get("ops", 1)
     if size is None:
         return Work(flops, None, "optimizer", "", NO_DATATYPE)
-    return Work(flops, moved * size, "optimizer", "")
+    # Lists of several datatypes are not distinguished.
+    return Work(flops, moved * size, "optimizer", "", is_bound=len(set(_ELEMENT.findall(call.kernel))) == 1)
 
 
 def _pool(call: OperatorCall, family: Family) -> Work:
@@ -693,7 +743,13 @@ def _pool(call: OperatorCall, family: Family) -> Work:
         sides.append(side - 1 if up and (side - 1) * s[i] >= size + p[i] else side)
     results = math.prod(x.dims[:-spatial]) * math.prod(sides)
     written = _sized(results, x.dtype) + (8 * results if family.words.get("second") == "index" else 0)
-    return _by_elements(x.bytes, written, results * math.prod(kernel), x.dtype, "pooling")
+    # Windows that are far apart leave a part of the input out.
+    read = min(x.bytes, _sized(results * math.prod(kernel), x.dtype))
+    return _by_elements(read, written, results * math.prod(kernel), x.dtype, "pooling")
+
+
+_TAPS = (("nearest", 1), ("bilinear", 4), ("trilinear", 8), ("bicubic", 16), ("linear1d", 2))
+"""The neighbours that an interpolation reads for each result."""
 
 
 def _resize(call: OperatorCall, family: Family) -> Work:
@@ -703,8 +759,9 @@ def _resize(call: OperatorCall, family: Family) -> Work:
     if not size or len(x.dims) < len(size):
         return _unknown(NO_VALUES)
     results = math.prod(x.dims[: -len(size)]) * math.prod(size)
-    # To shrink by nearest neighbours reads a part of the input.
-    read = min(x.bytes, _sized(results, x.dtype)) if "nearest" in call.name else x.bytes
+    # To shrink reads the neighbours of each result, and these alone; an average over areas reads all.
+    taps = next((count for word, count in _TAPS if word in call.name and "_aa" not in call.name), None)
+    read = x.bytes if taps is None else min(x.bytes, taps * _sized(results, x.dtype))
     return _by_elements(read, _sized(results, x.dtype), max(results, x.elements), x.dtype, "pooling")
 
 
@@ -740,6 +797,19 @@ def _stream(call: OperatorCall, family: Family) -> Work:
     # A rotation of a part of each head leaves the rest alone.
     is_bound = family.words.get("bound") != "no"
     return _by_elements(_bytes(*reads), _bytes(*writes), first.elements, first.dtype, "elementwise", is_bound=is_bound)
+
+
+def _compiled(call: OperatorCall, _family: Family) -> Work:
+    """Return the bytes of the tensors of a kernel that torch.compile wrote.
+
+    Each is taken as read or written whole, and once: the trace does not say which the kernel reads, nor which part.
+    """
+    operands = call.tensors()
+    if not operands:
+        return _unknown(NO_SHAPES)
+    fused = _FUSED.fullmatch(call.name)
+    shape = fused["names"] if fused else ""
+    return Work(None, _bytes(*operands), "compiled", operands[0].dtype, is_bound=False, shape=shape)
 
 
 def _of_batches(_call: OperatorCall, family: Family) -> Work:
@@ -780,9 +850,11 @@ _FORMULAS: dict[str, Formula] = {
     "pad": _pad,
     "pool_backward": _pool_backward,
     "stream": _stream,
+    "compiled": _compiled,
     "unknown": _of_batches,
 }
 
+_TRITON = Family("compiled", {}, {})
 _FAMILY_OF_KIND: dict[str, str] = {
     **dict.fromkeys(("product", "linear"), PRODUCT),
     **dict.fromkeys(("grouped_product", "fused_experts"), GROUPED),
@@ -797,4 +869,5 @@ _FAMILY_OF_KIND: dict[str, str] = {
     **dict.fromkeys(("lookup", "lookup_backward", "index_select", "gather", "scatter"), "index"),
     **dict.fromkeys(("pool", "pool_backward", "resize"), "pooling"),
     "lists": "optimizer",
+    "compiled": "compiled",
 }

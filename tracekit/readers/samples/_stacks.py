@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import codecs
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from decimal import Decimal
 
 import orjson
@@ -21,6 +21,10 @@ MOST_FRAMES = 2000
 MOST_NAME = 4000
 MOST_TEXT = 96 << 20
 """Text of different stacks that is kept; of further ones the innermost frame alone is."""
+MOST_STRETCHES = 200_000
+"""Stretches of time in which one stack was on. Of a file with more of them, their order is not kept."""
+Stretch = tuple[Decimal | int, Decimal | int]
+"""Begin and length of a time in which one stack was on, in the unit of its profile."""
 _UNITS = {"nanoseconds": "ns", "microseconds": "us", "milliseconds": "ms", "seconds": "s"}
 
 
@@ -31,9 +35,23 @@ class Stacks:
         self.options, self.ledger = options, ledger
         self._sums: dict[tuple[int, str, str, tuple[str, ...]], list[Decimal | int]] = {}
         self._text = 0
+        self._stretches: dict[tuple[int, str, str, tuple[str, ...]], list[Stretch]] = {}
+        self._count = 0
 
-    def add(self, run: int, thread: str, unit: str, frames: Sequence[str], weight: Decimal | int, samples: int) -> None:
-        """Add samples of one stack. frames: the outermost first. unit: "ns", "us", "ms", "s" are times."""
+    def add(
+        self,
+        run: int,
+        thread: str,
+        unit: str,
+        frames: Sequence[str],
+        weight: Decimal | int,
+        samples: int,
+        stretches: Sequence[Stretch] = (),
+    ) -> None:
+        """Add samples of one stack. frames: the outermost first. unit: "ns", "us", "ms", "s" are times.
+
+        stretches: when the stack was on, in order of time, where the file says it.
+        """
         key = (run, thread, _UNITS.get(unit, unit), tuple(frames[-MOST_FRAMES:]))
         sums = self._sums.get(key)
         if sums is None:
@@ -53,6 +71,21 @@ class Stacks:
         else:
             sums[0] += weight
             sums[1] += samples
+        if stretches and self._count <= MOST_STRETCHES:
+            self._place(self._stretches.setdefault(key, []), stretches)
+
+    def _place(self, known: list[Stretch], stretches: Sequence[Stretch]) -> None:
+        """Add stretches of a stack; one that begins where the last one ended makes that one longer."""
+        for begin, length in stretches:
+            if known and known[-1][0] + known[-1][1] == begin:
+                known[-1] = (known[-1][0], known[-1][1] + length)
+            else:
+                known.append((begin, length))
+                self._count += 1
+        if self._count > MOST_STRETCHES:
+            why = f"more than {MOST_STRETCHES:,} changes of the stack: their order in time is not kept"
+            self.ledger.note("order-not-kept", why)
+            self._stretches.clear()
 
     def __len__(self) -> int:
         return len(self._sums)
@@ -60,7 +93,8 @@ class Stacks:
     def batches(self) -> Iterator[pa.RecordBatch]:
         """Yield a row of TOTALS for each stack, in the order in which they were met."""
         rows = TotalRows(self.options.source, self.ledger)
-        for (run, thread, unit, frames), (weight, samples) in self._sums.items():
+        for key, (weight, samples) in self._sums.items():
+            run, thread, unit, frames = key
             for frame in frames:
                 if len(frame) > MOST_NAME:
                     why = f"names longer than {MOST_NAME:,} characters are cut"
@@ -69,6 +103,8 @@ class Stacks:
             args: dict[str, object] = {"frames": names, "samples": int(samples)}
             if thread:
                 args["thread"] = clean(thread)
+            if at := _whole_numbers(self._stretches.get(key, ()), TIME_EXPONENT.get(unit)):
+                args["at"] = at
             if unit in TIME_EXPONENT:
                 ns = int((Decimal(weight).scaleb(TIME_EXPONENT[unit])).to_integral_value())
                 if abs(ns) >= MAX_NS:
@@ -78,6 +114,21 @@ class Stacks:
                 rows.add(run, SECTION, names[-1], str(Kind.OTHER), args, value_avg=float(weight), unit=unit or SECTION)
             yield from rows.take()
         yield from rows.take(everything=True)
+
+
+def _whole_numbers(stretches: Iterable[Stretch], exponent: int | None) -> list[int]:
+    """Return begin and length of each stretch, in ns for times; [] where they are no whole numbers or too large.
+
+    exponent: of the unit of time, None for another unit. Ends are rounded, so that what follows begins where it ends.
+    """
+    out = []
+    for begin, length in stretches:
+        ends = [Decimal(each).scaleb(exponent or 0) for each in (begin, begin + length)]
+        rounded = [int(each.to_integral_value()) for each in ends]
+        if (exponent is None and ends != rounded) or not 0 <= rounded[0] <= rounded[1] < MAX_NS:
+            return []
+        out += [rounded[0], rounded[1] - rounded[0]]
+    return out
 
 
 def clean(text: str) -> str:

@@ -121,6 +121,7 @@ class _Thread:
         given = self.samples.get("stack", [])
         weights = self.samples.get("weight") or [1] * len(given)
         unit = _UNITS.get(self.unit, SECTION)
+        now: Decimal | int = 0  # samples are in order of time
         for place, each in enumerate(given):
             ledger.read += 1
             weight = decimal(weights[place]) if place < len(weights) else None
@@ -131,8 +132,9 @@ class _Thread:
                 ledger.drop("bad-sample", text="dropped: a sample whose stack or weight is not in the file")
             else:
                 number = int(weight) if weight == weight.to_integral_value() else weight
-                stacks.add(0, self.name, unit, path, number, 1)
+                stacks.add(0, self.name, unit, path, number, 1, [(now, number)])
                 ledger.kept += 1
+            now += weight or 0
         times = (decimal(each) for each in self.samples.get("threadCPUDelta", []))
         return sum((each for each in times if each is not None), Decimal(0))
 

@@ -6,15 +6,16 @@
 
 A record is a sample, or an event of an evented profile (O opens a frame, C closes it). Each profile is a thread.
 Samples become sums by stack: time where the unit is one, exact in decimal; else `value_avg` in the unit of the file
-(bytes), or in samples where it is `none`. A sample without frames is idle time, and is skipped. `frames` in `args`
-has the stack. A profile whose events do not nest, or that ends with a frame open, is refused as a whole.
-Not supported: the order of the samples in time.
+(bytes), or in samples where it is `none`. A sample without frames is idle time, and is skipped. In `args`, `frames` has
+the stack, and `at` begin and length of each time at which it was on. A profile whose events do not nest, or that ends
+with a frame open, is refused as a whole.
 Sources: the schema of speedscope 1.20; files of speedscope and py-spy 0.4.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import TYPE_CHECKING
 
@@ -25,7 +26,7 @@ from tracekit.model.args import items_of
 from tracekit.model.trace import Ledger, Run, SourceFacts
 from tracekit.readers.base import Confidence, ReadOptions, ReadResult
 from tracekit.readers.head import Head
-from tracekit.readers.samples._stacks import SECTION, Stacks, decimal, json_object, objects, whole
+from tracekit.readers.samples._stacks import SECTION, Stacks, Stretch, decimal, json_object, objects, whole
 from tracekit.readers.source import Source
 
 if TYPE_CHECKING:
@@ -81,8 +82,9 @@ def _batches(found: dict[str, object], name: str, options: ReadOptions, ledger: 
                 "bad-profile", len(records), where=f"profile {number}", text=f"dropped: a profile in which {err}"
             )
             continue
-        for stack, (weight, count) in sums.items():
-            stacks.add(0, thread, SECTION if unit == "none" else unit, [frames[at] for at in stack], weight, int(count))
+        unit = SECTION if unit == "none" else unit
+        for stack, each in sums.items():
+            stacks.add(0, thread, unit, [frames[at] for at in stack], each.weight, each.count, each.stretches)
     if not len(stacks):
         raise ParseError(
             name,
@@ -92,13 +94,23 @@ def _batches(found: dict[str, object], name: str, options: ReadOptions, ledger: 
     yield from stacks.batches()
 
 
-Sums = dict[tuple[int, ...], list[Decimal | int]]
+@dataclass(slots=True)
+class _Sum:
+    """The samples of one stack: their weight, their number, and when it was on."""
+
+    weight: Decimal = Decimal(0)
+    count: int = 0
+    stretches: list[Stretch] = field(default_factory=list)
+
+
+Sums = dict[tuple[int, ...], _Sum]
 
 
 def _sampled(samples: list[object], weights: list[object], frames: list[str], ledger: Ledger) -> Sums:
     if len(weights) != len(samples):
         raise _Refused(f"{len(samples):,} samples have {len(weights):,} weights")
     sums: Sums = {}
+    now = Decimal(0)
     for sample, given in zip(samples, weights, strict=True):
         weight = decimal(given)
         stack = tuple(at for each in items_of(sample) if (at := whole(each, len(frames))) is not None)
@@ -107,8 +119,9 @@ def _sampled(samples: list[object], weights: list[object], frames: list[str], le
         elif not stack:
             ledger.ignore("samples without frames (idle)")
         else:
-            _add(sums, stack, weight, 1)
+            _add(sums, stack, now, weight, 1)
             ledger.kept += 1
+        now += weight or 0
     return sums
 
 
@@ -124,7 +137,7 @@ def _evented(events: list[object], _: list[object], frames: list[str], ledger: L
         if last is not None and at < last:
             raise _Refused("events are not in order of time")
         if stack and last is not None and at > last:
-            _add(sums, tuple(stack), at - last, 0)
+            _add(sums, tuple(stack), last, at - last, 0)
         last = at
         if event.get("type") == "O":
             stack.append(frame)
@@ -139,10 +152,11 @@ def _evented(events: list[object], _: list[object], frames: list[str], ledger: L
     return sums
 
 
-def _add(sums: Sums, stack: tuple[int, ...], weight: Decimal, count: int) -> None:
-    found = sums.setdefault(stack, [Decimal(0), 0])
-    found[0] += weight
-    found[1] += count
+def _add(sums: Sums, stack: tuple[int, ...], begin: Decimal, weight: Decimal, count: int) -> None:
+    found = sums.setdefault(stack, _Sum())
+    found.weight += weight
+    found.count += count
+    found.stretches.append((begin, weight))
 
 
 def _frame(found: object) -> str:

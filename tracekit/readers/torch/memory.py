@@ -12,7 +12,9 @@ segment_unmap), with signed `bytes`. A free is one row, at free_completed; its f
 (`requested_us` in `args`), or is the free itself where the trace has no free_completed. `current_allocated` and
 `current_reserved` are what was held after the row: counted back from the segments at the end, so that memory from
 before the first event is in them. Sizes of `allocated` are the requested ones. `alloc_in` is the line of Python that
-allocated, the innermost outside of PyTorch; a free has that of its allocation. oom and snapshot are marks.
+allocated, the innermost outside of PyTorch; a free has that of its allocation. `phase` of an allocation is what its
+stack shows: optimizer (a frame of torch/optim), backward (autograd's engine), recompute (a checkpoint in a backward
+pass) or forward (a call of a module). oom and snapshot are marks.
 Times are Unix us, exact. Snapshots of PyTorch up to 2.1 have none: events are in their order, and no view uses their
 times. External annotations are ranges. Only texts and integers are taken for texts and integers: a field of another
 type costs its record, and a frame of another type is not shown. Where the segments hold less than the trace left
@@ -196,6 +198,17 @@ class SnapshotStacks:
     _stacks: dict[tuple[str, ...], SnapshotStack] = field(default_factory=dict)
     _known: dict[int, SnapshotStack | None] = field(default_factory=dict)
     _frames: dict[tuple[str, str, int | str], str] = field(default_factory=dict)
+    _phases: dict[int, str] = field(default_factory=dict)
+
+    def phase(self, frames: object) -> str:
+        """Return the phase of training that a list of frames shows, "" for none."""
+        if not isinstance(frames, list) or not frames:
+            return ""
+        if id(frames) not in self._phases:
+            self._phases[id(frames)] = _phase(
+                [f for f in frames[:_MOST_FRAMES] if isinstance(f, dict) and _is_frame(f)]
+            )
+        return self._phases[id(frames)]
 
     def all(self) -> Iterable[SnapshotStack]:
         """Return the stacks in order of their first event."""
@@ -235,6 +248,23 @@ class SnapshotStacks:
             known = f"{'/'.join(path.split('/')[-2:])}:{line} {function}" if path != "??" else function
             self._frames[name, file, line] = known
         return known
+
+
+def _phase(frames: list[Record]) -> str:
+    """Return the phase that frames show, "" for none. An optimizer counts before all that is around it."""
+    files = [(frame.get("filename", "").replace("\\", "/"), frame.get("name", "")) for frame in frames]
+    if any("/torch/optim/" in file for file, _ in files):
+        return "optimizer"
+    in_engine = any(name.startswith(_ENGINE) for _, name in files)
+    if in_engine or any("/torch/autograd/" in file and name in _ENGINE_CALLS for file, name in files):
+        again = any(file.endswith("/torch/utils/checkpoint.py") and name == _AGAIN for file, name in files)
+        return "recompute" if again else "backward"
+    return "forward" if any(file.endswith("/torch/nn/modules/module.py") for file, _ in files) else ""
+
+
+_ENGINE = "torch::autograd::Engine::"
+_ENGINE_CALLS = ("_engine_run_backward", "backward", "grad")
+_AGAIN = "recompute_fn"
 
 
 def _is_frame(frame: Record) -> bool:
@@ -511,6 +541,8 @@ class Snapshot:
                 return
             stack.calls, stack.size, stack.device = stack.calls + 1, stack.size + record["size"], device
             args["alloc_in"] = owners[place] = stack.line
+            if phase := self.stacks.phase(record.get("frames")):
+                args["phase"] = phase
         elif (owner := owners.pop(place, None)) is not None:
             args["alloc_in"] = owner
 

@@ -22,6 +22,8 @@ _MOST_RATIO = 2.0
 """The picture ends at this change; a metric beyond it has an arrow there."""
 _HARDLY = 0.01
 """Share of all differences below which a part is folded."""
+_LEAST_SHOWN = 0.05
+"""Part of the whole that a waterfall is wide at least."""
 _ONLY_IN = {"new": "only in NEW", "gone": "only in BASE"}
 
 
@@ -165,6 +167,9 @@ def _waterfall_box(figure: Waterfall, options: RenderOptions) -> WaterfallBox:
         large += small
     sums = [figure.base, figure.new, *_sums(figure.base, large)]
     begin, end = min(sums), max(sums)
+    # A change that nobody would notice must not fill the picture.
+    narrow = max(int(_LEAST_SHOWN * max(figure.base, figure.new)) - (end - begin), 0)
+    begin, end = begin - narrow // 2, end + narrow // 2
     room = max(end - begin, 1)
     begin, end = begin - room // 20 - 1, end + room // 20 + 1
 

@@ -224,6 +224,8 @@ def _plain_flame(flame: Flame, places: dict[str, int]) -> dict[str, object]:
         "new": list(flame.new),
         "left_out": flame.left_out,
         "unit": flame.unit,
+        "order": list(flame.order),
+        "lengths": list(flame.lengths),
     }
 
 
@@ -254,7 +256,7 @@ def _value(value: object, kind: object, texts: Sequence[str]) -> object:
         return _column(value, texts)
     if kind is Unit:
         return _unit(value)
-    if kind is Flame and isinstance(value, dict) and "up" in value:
+    if kind is Flame and isinstance(value, dict):
         return _flame(value, texts)
     if isinstance(kind, type) and is_dataclass(kind):
         return _object(value, kind, texts)
@@ -302,9 +304,7 @@ def _object(value: object, kind: type, texts: Sequence[str]) -> object:
     made: object = kind(**{name: _value(value[name], hints[name], texts) for name in hints})
     if isinstance(made, ReportTable) and len({len(column.values) for column in made.columns}) > 1:
         raise ValueError("columns of a table differ in length")
-    if isinstance(made, Flame) and {len(made.parents), len(made.new), len(made.base) or len(made.new)} != {
-        len(made.names)
-    }:
+    if isinstance(made, Flame) and not _has_all_paths(made):
         raise ValueError("a flame graph is not whole")
     if isinstance(made, Heat) and {len(made.values), len(made.levels)} != {len(made.rows) * len(made.columns) or -1}:
         raise ValueError("a heat map is not whole")
@@ -315,6 +315,8 @@ def _object(value: object, kind: type, texts: Sequence[str]) -> object:
 
 def _flame(value: Mapping[str, object], texts: Sequence[str]) -> object:
     """Return the flame graph that `_plain_flame` wrote; pages of format 1 have names and parents in full."""
+    if "up" not in value:
+        return _object({"order": [], "lengths": [], **value}, Flame, texts)
     names, up = _member(value, "names"), _member(value, "up")
     if not isinstance(names, list) or not isinstance(up, list):
         raise ValueError("a flame graph has no names")
@@ -323,6 +325,12 @@ def _flame(value: Mapping[str, object], texts: Sequence[str]) -> object:
     parents = [place - each for place, each in enumerate(up)]
     plain = {key: each for key, each in value.items() if key != "up"}
     return _object(plain | {"names": [_text(each, texts) for each in names], "parents": parents}, Flame, texts)
+
+
+def _has_all_paths(flame: Flame) -> bool:
+    count = len(flame.names)
+    whole = {len(flame.parents), len(flame.new), len(flame.base or flame.new)} == {count}
+    return whole and len(flame.order) == len(flame.lengths) and all(0 <= place < count for place in flame.order)
 
 
 def _is_whole(curve: Curve) -> bool:

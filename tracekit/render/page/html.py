@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from tracekit.model.display import escape_controls
+from tracekit.model.display import escape_controls, plural
 from tracekit.model.report import (
     Bar,
     Column,
@@ -30,18 +30,20 @@ from tracekit.model.timeline import CriticalPath, Timeline
 from tracekit.model.units import Unit, format_bytes, format_span, percent, short_span
 from tracekit.render import prose
 from tracekit.render.base import Renderer, RenderOptions
-from tracekit.render.figures import Chart, HeatMap, chart, color_of, heat_map
+from tracekit.render.figures import HeatMap, heat_map
 from tracekit.render.page import shell
 from tracekit.render.page.change import ChangeBox, change_box, folded
 from tracekit.render.page.data import packed, place_of
 from tracekit.render.page.overview import overview
 from tracekit.render.page.pictures import drawn, has_steps, tables_of
 from tracekit.render.page.pictures.curve import curve
+from tracekit.render.page.pictures.series import series
 from tracekit.render.page.sections import grouped, in_order, is_folded, line_of, with_first_bars
 from tracekit.render.page.shell import Use, sheet
 from tracekit.render.page.static_timeline import Still, still
 from tracekit.render.page.tables import LongNames, cell_link, table_html
 from tracekit.render.page.timeline import TimelineData, timeline_data
+from tracekit.render.palette import color_of
 
 __all__ = ["RENDERER"]
 
@@ -115,7 +117,6 @@ class PagePart:
     bars: tuple[BarBox, ...]
     drawings: tuple[Drawing, ...]
     heat_maps: tuple[HeatMap, ...]
-    charts: tuple[Chart, ...]
     pictures: tuple[str, ...]
     flames: tuple[FlameBox, ...]
     sheets: tuple[tuple[str, str], ...]
@@ -228,10 +229,11 @@ def _add(page: _Page, report: Report, number: int, options: RenderOptions, *, te
             has_host = any(not (lane.on_device or lane.overlay or lane.instants) for lane in figure.lanes)
             drawings.append(Drawing(page.data, _summary(figure, page.data), has_host, still(figure)))
     heat_maps = tuple(heat_map(figure) for figure in section.figures if isinstance(figure, Heat))
-    charts = tuple(chart(figure) for figure in section.figures if isinstance(figure, Series))
-    found = (drawn(figure, tables_of(report)) for figure in section.figures if isinstance(figure, Picture))
+    tables = tables_of(report)
+    found = [drawn(figure, tables) for figure in section.figures if isinstance(figure, Picture)]
+    charts = [series(figure) for figure in section.figures if isinstance(figure, Series)]
     curves = (curve(figure) for figure in section.figures if isinstance(figure, Curve))
-    pictures = tuple(filter(None, (*curves, *found)))
+    pictures = tuple(filter(None, (*curves, *found, *_folded(charts, found))))
     flames = tuple(_flame(section, number, figure) for figure in section.figures if isinstance(figure, Flame))
     sheets = tuple(
         (escape_controls(table.title), _sheet(page, table, section.view, f"{number}.{place}", options.time_unit))
@@ -252,7 +254,6 @@ def _add(page: _Page, report: Report, number: int, options: RenderOptions, *, te
             bars,
             tuple(drawings),
             heat_maps,
-            charts,
             pictures,
             flames,
             sheets,
@@ -260,6 +261,14 @@ def _add(page: _Page, report: Report, number: int, options: RenderOptions, *, te
             notes,
         )
     )
+
+
+def _folded(charts: list[str], found: list[str]) -> list[str]:
+    """Return the series of a section, folded where one picture has all of their ranks already."""
+    if len(charts) < 2 or not any('"pic pic-multiples"' in each for each in found):
+        return charts
+    summary = f"<summary>{plural(len(charts), 'rank')} one by one</summary>"
+    return [f'<details class="pics">{summary}{"".join(charts)}</details>']
 
 
 def _sheet(page: _Page, table: ReportTable, view: str, place: str, time_unit: str) -> str:
@@ -303,7 +312,7 @@ def _bar(bar: Bar) -> BarBox:
     parts = [
         BarPart(
             escape_controls(label),
-            "var(--idle)" if label == "idle" else color_of(label, place),
+            color_of(label, place),
             percent(value, whole) if whole else "0.0",
             f"{100 * value / whole if whole else 0:.4f}",
             *_amounts(value, bar.unit),

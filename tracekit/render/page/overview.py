@@ -30,12 +30,13 @@ from tracekit.model.units import Unit, percent, sentence_span
 from tracekit.render.base import RenderOptions
 from tracekit.render.cells import shown_columns
 from tracekit.render.page.pictures.curve import curve
+from tracekit.render.palette import class_color
 from tracekit.render.screen import Screen, ShareBar, noun, screen, share_text, shown_first, span_text
 
 __all__ = ["Overview", "overview"]
 
-WIDE = 9.0
-"""From this width on, in percent, a part has its words inside."""
+_PIXELS, _LETTER = 11.9, 7.2
+"""Pixels of a percent of the bar on a screen of 1300, and of a letter in it."""
 _LINK = 3.0
 """From this width on, in percent, a piece can be hit with a finger."""
 _WORDS = 4.5
@@ -53,6 +54,7 @@ _CAUSE_VIEWS = {
 }
 _COUNTED = {"compute": "kernel", "exposed_comm": "collective", "exposed_copies": "operation", "idle": "gap"}
 _SHORT = {"exposed_comm": "communication", "exposed_copies": "copies"}
+_WHERE = {"steps": "Where one step goes", "run": "Where the run goes"}
 _CONFIDENCE = {"high": "high confidence", "medium": "medium confidence", "low": "low confidence: it may be wrong"}
 
 
@@ -61,7 +63,7 @@ class BlockPiece:
     """A piece of a part: its label, width in percent of the whole bar, and tooltip. ns: exact.
 
     name: as the tables have it, "" for a sum. link: the anchor to go to, "" for a piece too narrow to be hit. worded:
-    it has room for its label.
+    it has room for its label. color: of a family of kernels, "" for that of the part.
     """
 
     label: str
@@ -71,11 +73,14 @@ class BlockPiece:
     ns: str
     link: str
     worded: bool
+    color: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """A part of the bar with its pieces. wide: it has room for its words; else they are below the bar."""
+    """A part of the bar with its pieces. wide: it has room for its words; else they are below the bar. roomy: for its
+    amount too.
+    """
 
     name: str
     label: str
@@ -88,13 +93,15 @@ class Block:
     over: str
     link: str
     wide: bool
+    roomy: bool
     pieces: tuple[BlockPiece, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class BlockBar:
-    """A bar of two levels: its title, the whole, and the parts that add up to it."""
+    """A bar of two levels: where the time goes, its title, the whole, and the parts that add up to it."""
 
+    where: str
     title: str
     whole: str
     exact: str
@@ -159,11 +166,10 @@ class Overview:
 
     words: those of the terminal. fixes_aside: the scale of the bars of the fixes. why: the reason for having
     no findings, "" where there are some. pace: the times of the steps. ahead: the steps of the host are not those of
-    the device. curve: of memory, where the trace is about it.
+    the device. lanes: they say where the time goes. curve: of memory, where the trace is about it.
     """
 
     words: Screen
-    where: str
     bars: tuple[BlockBar, ...]
     more_bars: tuple[BlockBar, ...]
     fixes: tuple[Fix, ...]
@@ -172,6 +178,7 @@ class Overview:
     why: str
     pace: StepBars | None
     ahead: bool
+    lanes: bool
     curve: str
     tables: tuple[NameTable, ...]
 
@@ -187,13 +194,13 @@ def overview(
         _device_bar(bar, group, anchors, unit)
         for bar, group in zip(words.bars, headline.devices, strict=not words.by_name)
     ]
-    if words.by_name:
+    if words.by_name and headline.figure is not None:
+        bars = []  # its names are beside what it is about
+    elif words.by_name:
         bars = [_names_bar(bar, headline, anchors) for bar in words.bars]
-    window = headline.devices[0].window if headline.devices else ""
     fixes = tuple(_fix(number, each, headline, unit, marks) for number, each in enumerate(headline.findings))
     return Overview(
         words=words,
-        where="Where one step goes" if window == "steps" else "Where the run goes" if window else "Where the time goes",
         bars=tuple(bars[:2]),
         more_bars=tuple(bars[2:]),
         fixes=fixes,
@@ -202,6 +209,7 @@ def overview(
         why=words.card_note,
         pace=_step_bars(report, headline.step, unit),
         ahead=headline.step is not None and headline.step.host_ns is not None,
+        lanes=headline.figure is None,
         curve=_memory_curve(report, headline),
         tables=tuple(_table(each, unit) for each in shown_first(headline)[:2]),
     )
@@ -215,10 +223,12 @@ def _device_bar(bar: ShareBar, group: DeviceTime, anchors: set[str], unit: str) 
         pieces = tuple(_piece(each, part, group, anchors, link, unit) for each in part.pieces)
         pieces = tuple(each for each in pieces if each.width >= _SEEN) if shown.width >= _OPEN else ()
         title = f"{shown.label}: {shown.percent} %, {shown.exact}"
+        inside = _SHORT.get(part.name, shown.label)
+        wide, roomy = _room(inside, shown.width)
         blocks.append(
             Block(
                 part.name,
-                _SHORT.get(part.name, shown.label) if shown.width >= WIDE else shown.label,
+                inside if wide else shown.label,
                 shown.percent,
                 shown.amount,
                 shown.color,
@@ -227,11 +237,18 @@ def _device_bar(bar: ShareBar, group: DeviceTime, anchors: set[str], unit: str) 
                 shown.exact,
                 shown.over,
                 link,
-                shown.width >= WIDE,
+                wide,
+                roomy,
                 pieces,
             )
         )
-    return BlockBar(bar.title, bar.whole, bar.exact, tuple(blocks))
+    return BlockBar(_WHERE[group.window], bar.title, bar.whole, bar.exact, tuple(blocks))
+
+
+def _room(label: str, width: float) -> tuple[bool, bool]:
+    """Return whether a part has room for its label and its share, and for its amount too."""
+    letters = (_PIXELS * width - 20) / _LETTER
+    return letters >= len(label) + 7, letters >= len(label) + 17
 
 
 def _piece(piece: TimePiece, part: TimePart, group: DeviceTime, anchors: set[str], link: str, unit: str) -> BlockPiece:
@@ -246,7 +263,9 @@ def _piece(piece: TimePiece, part: TimePart, group: DeviceTime, anchors: set[str
     counted = f", {plural(piece.count, _COUNTED[part.name])}" if piece.count else ""
     title = f"{label}: {share} %, {piece.ns:,} ns{counted}"
     to = piece.view if piece.view in anchors else link
-    return BlockPiece(label, name, width, title, f"{piece.ns:,} ns", to if width >= _LINK else "", width >= _WORDS)
+    color = class_color(piece.name) if part.name == "compute" and not piece.others else ""
+    linked = to if width >= _LINK else ""
+    return BlockPiece(label, name, width, title, f"{piece.ns:,} ns", linked, width >= _WORDS, color)
 
 
 def _names_bar(bar: ShareBar, headline: Headline, anchors: set[str]) -> BlockBar:
@@ -263,12 +282,12 @@ def _names_bar(bar: ShareBar, headline: Headline, anchors: set[str]) -> BlockBar
             part.exact,
             "",
             view,
-            part.width >= WIDE,
+            *_room(part.label, part.width),
             (),
         )
         for part in bar.parts
     )
-    return BlockBar(bar.title, bar.whole, bar.exact, blocks)
+    return BlockBar("Where the time goes", bar.title, bar.whole, bar.exact, blocks)
 
 
 def _fix(
@@ -406,6 +425,7 @@ def _top_table(top: TopNames, unit: str) -> NameTable:
     part = f", {escape_controls(top.part)}" if top.part else ""
     whole = _time(top.total_ns, unit)
     of = f"shares of {top.of}, {whole}" if top.of else f"of {whole} in {top.count:,} {noun(top)}"
+    of = f"of {whole}" if top.count == 1 else of
     title = "Most device time" if device else f"Most time: {noun(top)}"
     return NameTable(f"{title}{part}", of, top.view, tuple(rows))
 

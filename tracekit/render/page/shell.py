@@ -23,8 +23,8 @@ from tracekit.model.display import UNKNOWN, escape_controls, is_words
 from tracekit.model.report import Cell, Column, ReportTable
 from tracekit.model.units import Unit, format_bytes, format_rate, format_ratio, four_digits
 from tracekit.render.base import RenderOptions
-from tracekit.render.page.lean import lean_script, lean_style, lean_template
-from tracekit.render.page.scripts import joined
+from tracekit.render.page.lean import lean_style, lean_template
+from tracekit.render.page.scripts import script
 from tracekit.render.page.tables import time_unit as time_unit_of
 from tracekit.render.prose import levels
 
@@ -166,6 +166,7 @@ SCRIPTS: tuple[tuple[str, Use | None], ...] = (
 """Scripts in the order in which they are loaded, each with what needs it; None: on every page. Each is a part."""
 
 STYLES: tuple[tuple[str, Use | None], ...] = (
+    ("palette.css", None),
     ("report.css", None),
     ("first_screen.css", None),
     ("bare.css", "bare"),
@@ -245,16 +246,17 @@ def _used(files: Sequence[tuple[str, Use | None]], uses: frozenset[Use]) -> list
 def _templates() -> Traversable:
     """Return the folder of the templates: in the wheel beside the package, else at the top of the checkout."""
     packed = importlib.resources.files("tracekit") / "_templates"
-    return packed if packed.is_dir() else Path(__file__).resolve().parents[3] / "templates"
+    return packed if packed.is_dir() else _CHECKOUT
+
+
+_CHECKOUT = Path(__file__).resolve().parents[3] / "templates"
 
 
 def _text(folder: Traversable, name: str) -> str:
-    if any(name == script for script, _ in SCRIPTS):
-        return lean_script(joined(folder, name.removesuffix(".js")))
+    if name.endswith(".js"):
+        return script(folder, name.removesuffix(".js"), is_checkout=folder == _CHECKOUT)
     text = (folder / name).read_text(encoding="utf-8").replace("\r\n", "\n")
-    if name.endswith(".css"):
-        return lean_style(text)
-    return lean_script(text) if name.endswith(".js") else lean_template(text)
+    return lean_style(text) if name.endswith(".css") else lean_template(text)
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,7 @@ from tracekit.model.display import escape_controls, plural, shown_name
 from tracekit.model.names import short_names
 from tracekit.model.timeline import Timeline, TimelineLane
 from tracekit.model.units import percent, short_span
-from tracekit.render.figures import color_of
+from tracekit.render.palette import color_of
 
 __all__ = ["HEIGHT", "MOST_CHARACTERS", "MOST_ROWS", "Still", "still"]
 

@@ -23,7 +23,7 @@ from tracekit.model.display import escape_controls, shown_name
 from tracekit.model.report import Finding, FindingEvents
 from tracekit.model.timeline import KINDS_OF, Argument, CriticalPath, LaneEvents, Timeline, TimelineCounter
 from tracekit.render.base import RenderOptions
-from tracekit.render.figures import color_of, dark_of
+from tracekit.render.palette import variable_of
 
 __all__ = ["TimelineData", "deflated", "planes", "timeline_data", "zigzag"]
 
@@ -715,10 +715,7 @@ def _data(figure: Timeline, missing: Missing | None, total: int) -> TimelineData
         ],
         "kindOf": list(figure.kind_of),
         "kinds": list(map(escape_controls, figure.kinds)),
-        "colors": {
-            escape_controls(kind): [color_of(kind, place), dark_of(color_of(kind, place))]
-            for place, kind in enumerate(figure.kinds)
-        },
+        "colors": list(map(variable_of, figure.kinds)),
         "kindsOf": {kind: KINDS_OF[kind] for kind in figure.kinds if kind in KINDS_OF},
         "steps": [(start // unit, length // unit, shown_name(name)) for start, length, name in figure.steps],
         "links": int(figure.launches[0].size),

@@ -32,7 +32,7 @@ from tracekit.index import devices as _devices
 from tracekit.index import grouping, launches
 from tracekit.index.devices import Devices, since_origin
 from tracekit.index.gaps import CAUSES, THREAD, Gaps, find_gaps, keys_of, times_of
-from tracekit.index.trace_index import TraceIndex
+from tracekit.index.trace_index import TraceIndex, join
 from tracekit.model.arrow import I64
 from tracekit.model.report import Bar, Cell, Column, Picture, ReportTable, Section
 from tracekit.model.schema import API_CALLS, DEVICE_WORK, HOST_RANGES, USER_RANGES, Kind
@@ -66,7 +66,7 @@ def compute(index: TraceIndex, options: ViewOptions) -> Section:
     ]
     if not gaps.starts.size:
         return Section(VIEW.name, _TITLE, notes=("no device was idle: there is no gap", *more))
-    host = host_ranges(index, gaps)
+    host = host_ranges(index, by_stream=options.thread_sep)
     largest, cut = _gap_table(devices, gaps, host, options)
     tables = (_cause_table(devices, gaps, options), _range_table(index, gaps, host, options), largest)
     notes = [
@@ -79,9 +79,10 @@ def compute(index: TraceIndex, options: ViewOptions) -> Section:
     return Section(VIEW.name, _TITLE, tables, figures=_bars(gaps), notes=tuple(notes))
 
 
-def host_ranges(index: TraceIndex, gaps: Gaps) -> I64:
+@join
+def host_ranges(index: TraceIndex, *, by_stream: bool = False) -> I64:
     """Return for each gap the row of the operator or range that the launching thread was in; -1 for none."""
-    return _running(index, gaps, HOST_RANGES)
+    return _running(index, find_gaps(index, by_stream=by_stream), HOST_RANGES)
 
 
 def _running(index: TraceIndex, gaps: Gaps, kinds: frozenset[Kind]) -> I64:

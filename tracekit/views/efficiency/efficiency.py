@@ -7,7 +7,7 @@ steps as a share of what its devices could have computed in that time.
 
 mfu: FLOPs of matrix products, convolutions and attention, without what activation checkpointing computes again, each at
 the peak of the datatype that it ran in, over the time of the step. hfu: with it. Both are lower bounds where not all
-work is known; in the step, the share of device time that is.
+work is known: known is the share of the device time. Table `each_step` has the single steps.
 
 A floor is the least time at these shapes and in this precision. Another algorithm, a lower precision or fusion with a
 neighbour may be quicker: docs/efficiency.md.
@@ -31,7 +31,7 @@ from tracekit.index.trace_index import TraceIndex
 from tracekit.index.work_units import KINDS, LIMITS, WorkUnits, work_units
 from tracekit.model.arrow import F64, I64
 from tracekit.model.report import Cell, Column, ReportTable, Section
-from tracekit.model.schema import DEVICE_WORK
+from tracekit.model.schema import DEVICE_WORK, Kind
 from tracekit.model.units import Unit
 from tracekit.views import specs, tabulate
 from tracekit.views.base import View, ViewColumn, ViewOptions
@@ -202,11 +202,12 @@ def _steps(index: TraceIndex, units: WorkUnits, options: ViewOptions) -> list[Re
     host, steps = extents.host, extents.steps
     ideal = _ideal(units)
     again = recomputed(index, units.host, units.place)
-    unit_owner = owners.codes[units.host.rows[units.place]]
-    begun = units.host.starts[units.place]
+    unit_owner = owners.codes[units.rows]
+    begun = index.starts[units.rows]
     tree = units.host
     work_owner = owners.codes[tree.work]
     launched = np.where(tree.launch >= 0, index.starts[np.maximum(tree.launch, 0)], index.starts[tree.work])
+    every: dict[str, list[Cell]] = {key: [] for key in ("owner", "step", "step_time", "mfu", "hfu", "known")}
     rows: dict[str, list[Cell]] = {key: [] for key in ("owner", "steps", "step_time", "mfu", "mfu_min", "hfu", "known")}
     for owner in np.unique(unit_owner).tolist():
         mine, own_work = unit_owner == owner, work_owner == owner
@@ -241,6 +242,13 @@ def _steps(index: TraceIndex, units: WorkUnits, options: ViewOptions) -> list[Re
         }
         for key, value in values.items():
             rows[key].append(value)
+        if at.size > 1:
+            every["owner"] += [owners.labels[owner]] * int(good.sum())
+            every["step"] += _numbers(index, host.rows[at][good])
+            every["step_time"] += taken[good].astype(np.int64).tolist()
+            every["mfu"] += mfu.tolist()
+            every["hfu"] += hfu.tolist()
+            every["known"] += _shares(known[good], busy[good])
     if not rows["owner"]:
         return []
     columns = [
@@ -252,7 +260,25 @@ def _steps(index: TraceIndex, units: WorkUnits, options: ViewOptions) -> list[Re
         _SHOWN["steps"].column(rows["steps"], 2),
         _SHOWN["step_time"].column(rows["step_time"], 2),
     ]
-    return [tabulate.finish("steps", "Model FLOPs of the steps", columns, options, own_order="")]
+    tables = [tabulate.finish("steps", "Model FLOPs of the steps", columns, options, own_order="")]
+    if every["step"]:
+        columns = [
+            *([specs.OWNER[0].column(every["owner"])] if len(owners) > 1 else []),
+            _SHOWN["step"].column(every["step"]),
+            _SHOWN["step_time"].column(every["step_time"]),
+            _SHOWN["mfu"].column(every["mfu"]),
+            _SHOWN["hfu"].column(every["hfu"], 1),
+            KNOWN.column(every["known"]),
+        ]
+        tables.append(tabulate.finish("each_step", "Model FLOPs of each step", columns, options, own_order="step"))
+    return tables
+
+
+def _numbers(index: TraceIndex, rows: I64) -> list[Cell]:
+    """Return the number of each step as the file has it, else its place among the steps."""
+    known = index.has("step")[rows]
+    numbers: list[Cell] = index.ints("step")[rows].tolist() if known.all() else list(range(rows.size))
+    return numbers
 
 
 def _ideal(units: WorkUnits) -> F64:
@@ -289,12 +315,13 @@ _OWN = (
     ViewColumn("bandwidth", "Bandwidth", Unit.BYTES_PER_S, "The peak of the memory."),
     ViewColumn("source", "Source of peaks", Unit.TEXT, "The confidence in the peaks, and where they are published."),
     ViewColumn(
-        "mfu", "MFU", Unit.RATIO, "The median of the steps: model FLOPs at their peak, over the time. A lower bound."
+        "mfu", "MFU", Unit.RATIO, "Model FLOPs at their peak, over the time: of the step, or the median. A lower bound."
     ),
     ViewColumn("mfu_min", "MFU min", Unit.RATIO, "The smallest of the steps."),
-    ViewColumn("hfu", "HFU", Unit.RATIO, "The median of the same, with what is computed again for the backward pass."),
+    ViewColumn("hfu", "HFU", Unit.RATIO, "The same with what is computed again for the backward pass."),
     ViewColumn("steps", "Steps", Unit.COUNT, "The number of steps; none: the time from the first to the last work."),
-    ViewColumn("step_time", "Step time", Unit.NS, "The median duration of a step."),
+    ViewColumn("step", "Step", Unit.ID, "The number of the step."),
+    ViewColumn("step_time", "Step time", Unit.NS, "The duration of the step, or the median of the steps."),
 )
 _SHOWN = specs.by_key(_OWN)
 
@@ -307,5 +334,5 @@ VIEW = View(
     shows=(
         *_OWN, specs.DEVICE[0], *specs.OWNER, KNOWN, FLOPS, BYTES, TFLOPS, GBPS, OF_PEAK, OF_BEST, BOUND, FLOOR, SAVING
     ),
-    args_of=KINDS,
+    args_of=KINDS | {Kind.KERNEL},
 )  # fmt: skip

@@ -17,8 +17,9 @@ from tracekit.views.tables.model import OTHERS, PHASES, STEP
 
 __all__ = ["CAUSES", "RULES", "OpeningFacts", "about", "opening_of"]
 
-LEAST_SHARE = 0.1
-"""A device that waits, copies or communicates for less than this is busy."""
+LEAST_SHARE, _LEAST_UNKNOWN = 0.1, 0.2
+"""A device that waits, copies or communicates for less than this is busy; and one that waits for a little more than
+this without a known reason."""
 _EXPLAINS = 0.5
 """The least part of the time that a finding must be about to be called its cause."""
 LONGEST = 90
@@ -239,9 +240,12 @@ def _device(facts: OpeningFacts) -> Opening | None:
     part = max(_DOES, key=lambda name: shares.get(name, 0.0))
     if shares.get(part, 0.0) < LEAST_SHARE:
         return _busy(facts, group, shares)
+    cause = _cause(facts.findings, part, shares[part])
+    unexplained = part == "idle" and any(each.rule == _UNEXPLAINED for each in facts.findings)
+    if part == "idle" and cause is None and not unexplained and shares[part] < _LEAST_UNKNOWN:
+        return _busy(facts, group, shares)
     one = group.devices == 1
     share = about(shares[part])
-    cause = _cause(facts.findings, part, shares[part])
     each = group.window == "steps" and (cause is None or CAUSES[cause.rule].each)
     window = "each step" if each else "the steps" if group.window == "steps" else "the run"
     verb = _DOES[part] if one else _plural_verb(_DOES[part])
@@ -250,7 +254,6 @@ def _device(facts: OpeningFacts) -> Opening | None:
         found = CAUSES[cause.rule]
         why = (found.may if cause.confidence == "low" else found.says).format(owner=_owner(cause), late=_late(cause))
         return Opening(cause.rule, f"{said}: {why}.", _means_cause(facts, group, cause, shares) + _spread(group, part))
-    unexplained = part == "idle" and any(each.rule == _UNEXPLAINED for each in facts.findings)
     if unexplained:
         return Opening(
             _UNEXPLAINED,
@@ -439,9 +442,8 @@ def _names(facts: OpeningFacts) -> Opening | None:
     limit = _limit(facts.headline.quoted, top)
     if limit:
         told = f"{told} {limit}"
-    elif facts.on_cpu and facts.headline.run_ns is not None:
-        run = sentence_span(facts.headline.run_ns)
-        told = f"{told} The run took {run}, without any {facts.device} activity."
+    elif facts.on_cpu:
+        told = f"{told} This trace has no {facts.device} activity."
     elif facts.headline.run_ns is None:
         told = f"{told} {_when_unknown(facts, top)}"
     elif not facts.headline.devices:

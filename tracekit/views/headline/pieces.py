@@ -164,7 +164,7 @@ def _idle(index: TraceIndex, number: int, window: Ranges) -> tuple[dict[str, int
     gaps = find_gaps(index)
     mine = np.flatnonzero(gaps.lane == number)
     length = _clipped(gaps.starts[mine], gaps.ends[mine], window)
-    host, cause = idle.host_ranges(index, gaps)[mine], gaps.cause[mine]
+    host, cause = idle.host_ranges(index)[mine], gaps.cause[mine]
     codes, names = index.texts("name")
     named = bool((host >= 0).any())
     code = np.where(host >= 0, codes[np.maximum(host, 0)], -1).astype(np.int64)

@@ -6,7 +6,8 @@ allocated - freed bytes, peak: the largest running value that the file itself gi
 Reserved, Paddle's current and peak values), else the largest sum of what was allocated and freed since the first row.
 `holders`: the same by operator, the innermost around the row on its thread, else the innermost range; where the file
 names the operator that allocated (fluid), that one. `at_peak`: who held how much when the place with the most memory
-held the most, where the file has addresses and running values. `counters`: counters of memory, of inputs without such
+held the most, where the file has addresses and running values. `categories`, `peak_modules`: what the blocks are, as
+far as their lifetimes show it (`views.memory.categories`). `counters`: counters of memory, of inputs without such
 rows. A place is a device or the host of an input or rank; Paddle names it itself. From TOTALS: what the file printed.
 """
 
@@ -35,6 +36,8 @@ from tracekit.model.schema import HOST_RANGES, Kind
 from tracekit.model.units import Unit, format_bytes
 from tracekit.views import specs, tabulate
 from tracekit.views.base import View, ViewColumn, ViewOptions
+from tracekit.views.memory.categories import ARGS_OF, PlacedRows, by_category
+from tracekit.views.memory.categories import SHOWS as _OF_CATEGORIES
 from tracekit.views.totals import in_file_order, totals_rows, whole_number
 
 __all__ = ["VIEW"]
@@ -238,6 +241,11 @@ def compute(index: TraceIndex, options: ViewOptions) -> Section:
         if (held := _at_peak(index, memory, holder, options)) is not None:
             tables.append(held)
             notes.append(f"{held.title}: blocks of which the trace has the allocation and, until then, no free")
+        more, said = by_category(
+            index, PlacedRows(memory.rows, memory.place, memory.labels, _peaks(index, memory)), options
+        )
+        tables += more
+        notes += said
     if memory.unsized:
         verb = "has" if memory.unsized == 1 else "have"
         notes.append(f"{plural(memory.unsized, 'row')} {verb} no size and counts for nothing")
@@ -442,6 +450,11 @@ def _at_peak(
     return tabulate.finish("at_peak", title, columns, options, own_order="held")
 
 
+def _peaks(index: TraceIndex, memory: _MemoryRows) -> dict[int, tuple[int, int]]:
+    """Return the row of EVENTS at which each place held the most, and the bytes that it held then."""
+    return {place: (int(memory.rows[last]), total) for total, place, last in _peak_rows(index, memory)}
+
+
 def _peak_rows(index: TraceIndex, memory: _MemoryRows) -> list[tuple[int, int, int]]:
     """Return the bytes, the place and the row of the greatest total of each place, as the file gives totals."""
     values, known = stated_totals(memory.args, TYPES[0])
@@ -550,6 +563,7 @@ _SHOWS = (
     ViewColumn("avg", "Avg", Unit.NUMBER, "The mean value."),
     ViewColumn("last", "Last", Unit.NUMBER, "The last value of a counter."),
     ViewColumn("unit", "Unit", Unit.TEXT, "The unit of the values."),
+    *_OF_CATEGORIES,
 )
 _SHOWN = specs.by_key(_SHOWS)
 
@@ -558,7 +572,7 @@ VIEW = View(
     title=_TITLE,
     columns=_COLUMNS,
     kinds=HOST_RANGES | {Kind.MEMORY, Kind.COUNTER},
-    args_of=frozenset({Kind.MEMORY}),
+    args_of=ARGS_OF | {Kind.MEMORY},
     compute=compute,
     shows=_SHOWS,
     pictures=(Picture("bars", "Who holds the memory at its peak", "memory.at_peak", ("held",), ("name",)),),

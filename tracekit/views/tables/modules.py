@@ -10,10 +10,14 @@ from __future__ import annotations
 
 import numpy as np
 
+from tracekit.analysis.efficiency.formulas import DEFINED
 from tracekit.index import grouping
 from tracekit.index.modules import ARGS_OF, COLUMNS, NO_LAUNCH, NO_PHASE, RANGES, ModuleTree, module_tree
 from tracekit.index.trace_index import TraceIndex
 from tracekit.index.training_phases import BACKWARD, FORWARD, OPTIMIZER, OTHER_NAMED, RECOMPUTE, lanes_in
+from tracekit.index.work_units import COLUMNS as _WORK_COLUMNS
+from tracekit.index.work_units import KINDS as _WORK_KINDS
+from tracekit.index.work_units import work_units
 from tracekit.model.arrow import I64
 from tracekit.model.display import plural
 from tracekit.model.report import Cell, Column, Flame, Section
@@ -25,7 +29,7 @@ from tracekit.views.base import View, ViewColumn, ViewOptions
 __all__ = ["VIEW"]
 
 _TITLE = "Modules"
-_COLUMNS = COLUMNS | {"bytes"}
+_COLUMNS = COLUMNS | _WORK_COLUMNS | {"bytes"}
 _PHASES = ((FORWARD, "device_forward"), (BACKWARD, "device_backward"), (RECOMPUTE, "device_recompute"))
 _UNATTRIBUTED = (
     (FORWARD, "(forward, in no module)"),
@@ -57,6 +61,7 @@ def compute(index: TraceIndex, options: ViewOptions) -> Section:
         specs.CALLS.column([*tree.calls[order].tolist(), *blank], 2),
         _SHOWN["total"].column([*tree.host_ns[order].tolist(), *blank], 2),
         *(_device(tree, order, [ns for _, ns in loose]) if tree.host.work.size else []),
+        *_efficiency(index, tree, order, blank),
         *_memory(index, tree, order, blank),
     ]
     if len(set(names)) < len(names):
@@ -118,6 +123,46 @@ def _device(tree: ModuleTree, order: I64, loose: list[int]) -> list[Column]:
         blank: list[Cell] = [None] * len(loose)
         columns += [_SHOWN[key].column([*ns[order].tolist(), *blank], 1) for key, ns in parts if ns.any()]
     return [*columns, _SHOWN["device_ratio"].column(share)]
+
+
+def _efficiency(index: TraceIndex, tree: ModuleTree, order: I64, blank: list[Cell]) -> list[Column]:
+    """Return FLOPs and least time of the modules, and the time whose floor is known; none without shapes."""
+    units = work_units(index)
+    if units is None:
+        return []
+    # A call with work belongs to the module of its device events; those of several modules are nobody's.
+    module = np.full(len(units), -1, np.int64)
+    at = np.flatnonzero((units.of_work >= 0) & (tree.of_work >= 0))
+    module[units.of_work[at]] = tree.of_work[at]
+    low, high = np.full(len(units), len(tree.names), np.int64), np.full(len(units), -1, np.int64)
+    inside = np.flatnonzero(units.of_work >= 0)
+    np.minimum.at(low, units.of_work[inside], tree.of_work[inside])
+    np.maximum.at(high, units.of_work[inside], tree.of_work[inside])
+    module[low != high] = -1
+    computing = (module >= 0) & units.known
+    bounded = computing & np.isfinite(units.floor_ns)
+    if not computing.any():
+        return []
+    columns = []
+    # FLOPs by convention (of a norm, a sum) are no work that a device is measured by.
+    by_definition = np.array([each.work.family in DEFINED for each in units.groups], np.bool_)[units.group]
+    counted = computing & by_definition
+    if counted.any() and float(units.flops[counted].astype(np.float64).sum()) < float(grouping.INT64_MAX):
+        exact = np.zeros(len(tree.names), np.int64)
+        np.add.at(exact, module[counted], units.flops[counted])
+        columns.append(_SHOWN["flops"].column([*tree.with_children(exact)[order].tolist(), *blank], 2))
+    if bounded.any():
+        floor = np.zeros(len(tree.names), np.int64)
+        np.add.at(floor, module[bounded], np.rint(units.floor_ns[bounded]).astype(np.int64))
+        spent = np.zeros(len(tree.names), np.int64)
+        np.add.at(spent, module[bounded], units.ns[bounded])
+        total = tree.with_children(spent)[order].tolist()
+        least = tree.with_children(floor)[order].tolist()
+        columns.append(
+            _SHOWN["floor"].column([*(ns if of else None for ns, of in zip(least, total, strict=True)), *blank], 1)
+        )
+        columns.append(_SHOWN["floor_of"].column([*total, *blank], 2))
+    return columns
 
 
 def _loose(tree: ModuleTree) -> list[tuple[str, int]]:
@@ -194,6 +239,19 @@ _SHOWS = (
         "device_recompute", "Recompute", Unit.NS, "The part of the device total that a checkpoint computed again."
     ),
     ViewColumn("device_ratio", "Device ratio", Unit.RATIO, "The device total, as a share of all device work."),
+    ViewColumn(
+        "flops",
+        "FLOPs",
+        Unit.COUNT,
+        "The floating-point operations of matrix products, convolutions and attention.",
+    ),
+    ViewColumn(
+        "floor",
+        "Floor",
+        Unit.NS,
+        "The least time that the device needs for the operators whose work is known, at their shapes and datatypes.",
+    ),
+    ViewColumn("floor_of", "Floor known of", Unit.NS, "The device time of the operators whose floor is known."),
     ViewColumn("allocated", "Allocated", Unit.BYTES, "The bytes that were allocated while the module was open."),
     ViewColumn("path", "Path", Unit.TEXT, "The module with all that are around it, where several have one name."),
 )
@@ -204,7 +262,7 @@ VIEW = View(
     title=_TITLE,
     columns=_COLUMNS,
     kinds=RANGES | {Kind.PYTHON_OP},
-    args_of=ARGS_OF,
+    args_of=ARGS_OF | _WORK_KINDS,
     compute=compute,
     shows=_SHOWS,
 )

@@ -18,7 +18,7 @@ from tracekit.model.schema import Kind
 from tracekit.model.units import Unit
 from tracekit.views import specs, tabulate
 from tracekit.views.base import View, ViewColumn, ViewOptions
-from tracekit.views.totals import frames_of, in_file_order, totals_rows
+from tracekit.views.totals import TotalsRow, frames_of, in_file_order, totals_rows
 
 __all__ = ["VIEW"]
 
@@ -33,7 +33,10 @@ _FLAMES = 8
 
 @dataclass(slots=True)
 class _SamplesBlock:
-    """The stacks of one input, unit and thread ("": all). own, all_: sums by function. paths: sums by stack."""
+    """The stacks of one input, unit and thread ("": all). own, all_: sums by function. paths: sums by stack.
+
+    stretches: (thread, begin, length, stack) of the times at which a stack was on; None where a row does not say it.
+    """
 
     source: int
     unit: str
@@ -41,6 +44,7 @@ class _SamplesBlock:
     own: dict[str, float] = field(default_factory=dict)
     all_: dict[str, float] = field(default_factory=dict)
     paths: dict[tuple[str, ...], float] = field(default_factory=dict)
+    stretches: list[tuple[str, int, int, tuple[str, ...]]] | None = field(default_factory=list)
 
 
 def compute(index: TraceIndex, options: ViewOptions) -> Section:
@@ -57,7 +61,7 @@ def compute(index: TraceIndex, options: ViewOptions) -> Section:
         thread = str(row["args"].get("thread") or "") if options.thread_sep else ""
         unit = _TIME if row["total_ns"] is not None else row["unit"] or _SECTION
         block = blocks.setdefault((row["source"], unit, thread), _SamplesBlock(row["source"], unit, thread))
-        _add(block, frames_of(row), row["total_ns"] if row["total_ns"] is not None else row["value_avg"] or 0)
+        _add(block, row, row["total_ns"] if row["total_ns"] is not None else row["value_avg"] or 0)
     shown = list(blocks.values())
     units = dict.fromkeys(block.unit for block in shown)
     tables = tuple(_table(index, [b for b in shown if b.unit == unit], unit, options) for unit in units)
@@ -68,12 +72,23 @@ def compute(index: TraceIndex, options: ViewOptions) -> Section:
     return Section(VIEW.name, _TITLE, tables, flames, (*notes, *tabulate.option_notes(options, tables[0])))
 
 
-def _add(block: _SamplesBlock, frames: list[str], weight: float) -> None:
+def _add(block: _SamplesBlock, row: TotalsRow, weight: float) -> None:
+    frames = frames_of(row)
     block.own[frames[-1]] = block.own.get(frames[-1], 0) + weight
     for name in set(frames):
         block.all_[name] = block.all_.get(name, 0) + weight
     path = tuple(frames)
     block.paths[path] = block.paths.get(path, 0) + weight
+    at = row["args"].get("at")
+    if not isinstance(at, list) or len(at) % 2 or not all(map(_is_whole, at)):
+        block.stretches = None
+    elif block.stretches is not None:
+        thread = str(row["args"].get("thread") or "")
+        block.stretches += [(thread, begin, length, path) for begin, length in zip(at[::2], at[1::2], strict=True)]
+
+
+def _is_whole(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= INT64_MAX
 
 
 def _table(index: TraceIndex, blocks: list[_SamplesBlock], unit: str, options: ViewOptions) -> ReportTable:
@@ -117,6 +132,7 @@ def _flame(index: TraceIndex, block: _SamplesBlock) -> Flame:
     names: list[str] = []
     parents: list[int] = []
     self_values: list[int] = []
+    place_of: dict[tuple[str, ...], int] = {}
     for path, weight in largest:
         above = -1
         for name in path:
@@ -128,10 +144,13 @@ def _flame(index: TraceIndex, block: _SamplesBlock) -> Flame:
                 self_values.append(0)
             above = place
         self_values[above] += round(weight)
+        place_of[path] = above
     left_out = len(block.paths) - len(largest)
     parts = [source_label(source_labels(index), block.source) if len(index.run.sources) > 1 else "", block.thread]
     label = " ".join(filter(None, parts))
     what = "time" if block.unit == _TIME else block.unit
+    # Threads follow each other: what several did at a time cannot be one above the other.
+    stretches = sorted(block.stretches or (), key=lambda each: each[:2]) if not left_out else []
     return Flame(
         title=f"Sampled {what}{f' of {label}' if label else ''}",
         names=names,
@@ -140,6 +159,8 @@ def _flame(index: TraceIndex, block: _SamplesBlock) -> Flame:
         new=self_values,
         left_out=f"{plural(left_out, 'stack')} with fewer samples are not drawn" if left_out else "",
         unit=block.unit,
+        order=[place_of[path] for *_, path in stretches],
+        lengths=[length for _, _, length, _ in stretches],
     )
 
 

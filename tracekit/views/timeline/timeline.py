@@ -20,7 +20,6 @@ from tracekit.index import grouping
 from tracekit.index import lanes as _lanes
 from tracekit.index import launches as _launches
 from tracekit.index.devices import by_clock, by_input, origins
-from tracekit.index.kernel_classes import communicates
 from tracekit.index.lanes import device_label, device_model, owner_labels
 from tracekit.index.memory_totals import TYPES, stated_totals
 from tracekit.index.sources import source_label, source_labels, spans, synthetic_sources
@@ -30,10 +29,11 @@ from tracekit.model.arrow import F64, I64, Chunked, Mask, Rows
 from tracekit.model.display import plural
 from tracekit.model.report import Bar, Cell, Section, integer_of
 from tracekit.model.schema import API_CALLS, DEVICE_WORK, USER_RANGES, Kind, describe
-from tracekit.model.timeline import COMMUNICATION, LAYERS, Argument, LaneEvents, Timeline, TimelineCounter, TimelineLane
+from tracekit.model.timeline import LAYERS, Argument, LaneEvents, Timeline, TimelineCounter, TimelineLane
 from tracekit.model.units import Unit
 from tracekit.views import tabulate
 from tracekit.views.base import View, ViewOptions
+from tracekit.views.timeline.families import families
 
 __all__ = ["UNNAMED", "VIEW"]
 
@@ -579,8 +579,9 @@ def _figure(
     used = used[np.argsort(-counts[used], kind="stable")]
     code_of = np.full(counts.size, -1, np.int32)
     code_of[used] = np.arange(used.size, dtype=np.int32)
-    # Kernels that communicate have a class of their own, numbered `width`, and so a color of their own.
-    present, kind_of = np.unique(_classes(index, used, width), return_inverse=True)
+    # Families of kernels and operators have classes of their own, and so colours of their own.
+    classes, class_texts = families(index, used, width)
+    present, kind_of = np.unique(classes, return_inverse=True)
     events = LaneEvents(
         order=layout.order,
         first=layout.first,
@@ -602,7 +603,7 @@ def _figure(
         lanes=layout.lanes,
         names=[name_texts[name - 1] if name else UNNAMED for name in (used // width).tolist()],
         kind_of=kind_of.tolist(),
-        kinds=tuple(kind_texts[kind] if kind < width else COMMUNICATION for kind in present.tolist()),
+        kinds=tuple(class_texts[each] for each in present.tolist()),
         events=events,
         begin_ns=begin,
         end_ns=end,
@@ -615,16 +616,6 @@ def _figure(
         members=_members(index),
     )
     return figure, notes
-
-
-def _classes(index: TraceIndex, pairs: I64, width: int) -> I64:
-    """Return the code of the kind of each pair of name and kind; `width` for kernels that communicate."""
-    kernels = np.flatnonzero(index.kind_mask({Kind.KERNEL}))
-    rows = kernels[communicates(index, kernels)]
-    communicating = np.unique(
-        (index.texts("name")[0][rows].astype(np.int64) + 1) * width + index.texts("kind")[0][rows]
-    )
-    return np.where(np.isin(pairs, communicating), width, pairs % width)
 
 
 def _arguments(index: TraceIndex) -> tuple[Argument, ...]:

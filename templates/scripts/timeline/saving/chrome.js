@@ -4,8 +4,8 @@ import { slicer } from "../../page/slices.js";
 import { argsBetween } from "../args.js";
 import { endIn, lengthIn, link, name, rowOf, start } from "../events.js";
 import { groupOfLane, laneOfRow } from "../lanes.js";
-import { absence, eachFlow, ids, touched } from "./window.js";
 import { groups, head, kindOf, kinds, lanes, names, unit } from "../source.js";
+import { absence, eachFlow, ids, touched } from "./window.js";
 
 const micros = (ns) => `${Math.floor(ns / 1000)}.${String(ns % 1000).padStart(3, "0")}`;
 const json = (value) => JSON.stringify(value).replaceAll("<", "\\u003c");

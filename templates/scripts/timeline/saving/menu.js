@@ -2,10 +2,10 @@
 
 import { count } from "../../page/texts.js";
 import { measured } from "../measuring.js";
+import { view } from "../view.js";
 import { chromeTrace } from "./chrome.js";
 import { perfettoTrace } from "./perfetto.js";
 import { png, svg } from "./picture.js";
-import { view } from "../view.js";
 
 /** What the timeline's menu offers: [label, make], where make returns {blob, suffix, text}. */
 export function saving() {

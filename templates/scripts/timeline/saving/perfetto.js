@@ -4,9 +4,9 @@ import { slicer } from "../../page/slices.js";
 import { argsBetween } from "../args.js";
 import { endIn, lengthIn, link, name, start } from "../events.js";
 import { groupOfLane, laneOfRow } from "../lanes.js";
+import { groups, head, kindOf, kinds, lanes, names, unit } from "../source.js";
 import { Proto } from "./proto.js";
 import { absence, eachFlow, touched } from "./window.js";
-import { groups, head, kindOf, kinds, lanes, names, unit } from "../source.js";
 
 export async function perfettoTrace(t0, t1) {
   const begin = BigInt(/^-?\d+$/.test(head.begin) ? head.begin : 0), step = BigInt(unit);

@@ -6,9 +6,9 @@ import { axis, body, over, top } from "../elements.js";
 import { paintTop } from "../overlay.js";
 import { paintOver } from "../overview.js";
 import { boxes, fills, many, paint } from "../paint.js";
-import { Pen, escaped, round } from "./pen.js";
 import { head } from "../source.js";
 import { AXIS, H, OVER, W, ratio, stripHeight } from "../view.js";
+import { Pen, escaped, round } from "./pen.js";
 
 export function svg() {
   paint();

@@ -14,7 +14,8 @@ from tracekit.model.picture import Picture
 from tracekit.model.report import Cell, Column, ReportTable
 from tracekit.model.units import Unit, format_bytes, format_ratio
 from tracekit.render.axes import Axis, linear
-from tracekit.render.figures import amount, color_of
+from tracekit.render.figures import amount
+from tracekit.render.palette import color_of
 
 HEIGHT = 120
 """Pixels of a plot."""
@@ -23,6 +24,8 @@ ROOM = 18
 NAME = 40
 """Characters of a name."""
 _LABELS = 6
+_MEANT = {"exposed comm": "exposed communication", "overlap": "compute"}
+"""Words of tables, and the word of the palette that means the same, or what hides the communication."""
 WORDS = {Unit.NS: " ns", Unit.BYTES: " bytes"}
 
 
@@ -36,7 +39,7 @@ class Part:
 
 def part(words: str, place: int) -> Part:
     """Return a part with the colour of its words, or of its place."""
-    return Part(words, "var(--idle)" if words == "idle" else color_of(words, place))
+    return Part(words, color_of(_MEANT.get(words, words), place))
 
 
 _SVG = frozenset({"svg", "g", "path", "rect", "line", "circle", "text", "title"})
@@ -120,7 +123,9 @@ def few_labels(labels: Sequence[str], word: str) -> list[tuple[float, str]]:
     """Return labels below the middle of places that are equally wide: all of a few, else some, the first among them."""
     apart = -(-len(labels) // _LABELS)
     wide = 100 / len(labels)
-    return [(wide * (i + 0.5), f"{word} {labels[i]}" if i == 0 else labels[i]) for i in range(0, len(labels), apart)]
+    return [
+        (wide * (i + 0.5), f"{word} {labels[i]}".strip() if i == 0 else labels[i]) for i in range(0, len(labels), apart)
+    ]
 
 
 def bar(x: float, y: int, width: float, height: int, color: str, title: str) -> str:

@@ -8,8 +8,8 @@ from tracekit.model.picture import Picture
 from tracekit.model.report import ReportTable
 from tracekit.model.units import Unit, format_ratio
 from tracekit.render.axes import linear
-from tracekit.render.figures import color_of
 from tracekit.render.page.pictures import _drawing as draw
+from tracekit.render.palette import class_color, color_of
 
 __all__ = ["IcicleGroup", "icicle", "icicle_groups"]
 
@@ -67,7 +67,7 @@ def icicle(picture: Picture, table: ReportTable) -> str:
         hidden += len(inner) - len(shown)
         if value < least:
             continue
-        color = color_of(word, place)
+        color = class_color(word) if picture.groups else color_of(word, place)
         outer.append(_box(x, value, whole, word, unit, color))
         at, boxes_within = x, ""
         for name, share in shown:

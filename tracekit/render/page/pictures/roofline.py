@@ -8,8 +8,8 @@ from tracekit.model.picture import Picture
 from tracekit.model.report import ReportTable
 from tracekit.model.units import Unit, format_rate
 from tracekit.render.axes import Axis, logarithmic
-from tracekit.render.figures import color_of
 from tracekit.render.page.pictures import _drawing as draw
+from tracekit.render.palette import color_of
 
 __all__ = ["roofline"]
 
