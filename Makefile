@@ -26,7 +26,10 @@ if ! command -v npm >/dev/null; then echo "no npm: two viewers are not installed
     else $(NPM) --prefix $(1)/viewers || [ "$(CI)" != true ]; fi
 endef
 
-.PHONY: demo test quick check lowest installed coverage docs picture bench truth fuzz clean
+scripts: $(STAMP)   ## make what pages carry of templates/scripts: commit both
+	$(BIN)/python tests/build_scripts.py
+
+.PHONY: demo test quick check scripts lowest installed coverage docs picture bench truth fuzz clean
 
 $(USER): pyproject.toml
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "tracekit needs Python 3.11 or newer; name one: make PYTHON=python3.11")'

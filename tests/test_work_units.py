@@ -94,6 +94,19 @@ def test_operators_without_a_formula_have_what_is_inside(tmp_path: Path) -> None
     }
 
 
+def test_kernels_of_a_graph_say_so(tmp_path: Path) -> None:
+    trace = ShapedTrace()
+    trace.op("aten::mm", ([64, 64], BF), ([64, 64], BF), us=4)
+    trace.begin("## Call CompiledFxGraph abc ##")
+    trace.kernel(10, "gemm")
+    trace.end()
+    (launch,) = [each for each in trace.events if each["cat"] == "cuda_runtime"][1:]
+    launch["name"] = "cudaGraphLaunch"
+    assert reasons(trace.units(tmp_path)) == {
+        "": 4_000, "launched by a graph: its operators are not in the trace": 10_000
+    }  # fmt: skip
+
+
 def test_a_copy_over_a_link_is_not_held_against_memory(tmp_path: Path) -> None:
     trace = ShapedTrace()
     x = ([1 << 20], F32)
@@ -118,7 +131,7 @@ def test_lists_of_tensors_take_their_datatype_from_the_kernel(tmp_path: Path) ->
     trace.op("aten::cat", lists, "0", us=11, kernel="nameless")  # type: ignore[arg-type]
     units = trace.units(tmp_path)
     assert units.nbytes.tolist() == [2 * 2 * 2 * 65536, 0]
-    assert reasons(units) == {"": 10_000, "a list of tensors has no datatype": 11_000}
+    assert reasons(units) == {"": 10_000, "the datatype is not recorded": 11_000}
 
 
 def test_a_call_quicker_than_its_floor_is_an_exception_and_stays_one(tmp_path: Path) -> None:
@@ -140,6 +153,36 @@ def test_device_numbers_of_hip_do_not_matter_where_all_devices_are_alike(tmp_pat
     units = trace.units(tmp_path)
     assert units.groups[0].device.peaks is not None
     assert units.groups[0].reach.limit is Limit.FAR
+
+
+def test_shapes_in_the_names_of_ranges_need_a_kernel_that_tells_the_datatype(tmp_path: Path) -> None:
+    """emit_nvtx(record_shapes=True) writes sizes into the names, and no datatypes."""
+    trace = ShapedTrace()
+    for number, kernel in enumerate(
+        ("sm90_xmma_gemm_bf16bf16_bf16f32_f32_tn", "sm90_xmma_gemm_bf16bf16_bf16f32_f32_tn", "mine")
+    ):
+        trace.begin("aten::linear, seq = 5, op_id = 7, sizes = [[64, 128], [32, 128]]", cat="user_annotation")
+        name = (
+            f"aten::mm, seq = {number}, op_id = {number + 8}, sizes = [[64, 128], [128, 32]], input_op_ids = [(1, 0)]"
+        )
+        trace.begin(name, cat="user_annotation")
+        trace.kernel(10.0, kernel)
+        trace.end()
+        trace.end()
+    trace.begin("aten::addmm, op_id = 3, sizes = [[32], [64, 128], [128, 32], [], []]", cat="user_annotation")
+    trace.kernel(10.0, "ampere_fp16_s16816gemm_fp16_128x64")
+    trace.end()
+    trace.begin("aten::mm, op_id = 3, sizes = [[torn", cat="user_annotation")
+    trace.kernel(10.0, "ampere_fp16_s16816gemm_fp16_128x64")
+    trace.end()
+    units = trace.units(tmp_path)
+    known = units.known
+    assert units.flops[known].tolist() == [2 * 64 * 128 * 32, 2 * 64 * 128 * 32, 2 * 64 * 128 * 32 + 64 * 32]
+    assert units.nbytes[known].tolist()[:2] == [2 * (64 * 128 + 128 * 32 + 64 * 32)] * 2
+    assert reasons(units) == {
+        "": 30_000, "the datatype is not recorded": 10_000, "shapes are not recorded": 10_000
+    }  # fmt: skip
+    assert len([each for each in units.groups if each.work.is_known]) == 2
 
 
 def test_calls_of_one_shape_are_one_group(tmp_path: Path) -> None:

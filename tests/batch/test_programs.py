@@ -100,6 +100,23 @@ def test_a_failed_run_is_with_its_program_and_first_on_the_page(tmp_path: Path) 
     assert "✕ 1 failed" in page
 
 
+def test_a_cut_run_is_in_no_trend_and_named_at_the_top(tmp_path: Path) -> None:
+    tree = tmp_path / "tree"
+    text = sample("kineto/gpu.pt.trace.json").read_bytes()
+    for number in range(4):
+        cut = text if number != 3 else text[: len(text) * 2 // 3]
+        put(tree / f"job{number}" / "gpu.pt.trace.json", cut + b"\n" * number, number)
+    out, page = done(tree)
+    facts = page.partition("<main")[0]
+    assert "job3: was cut: " in facts
+    assert "left out of the trends" in facts
+    assert "<small>3 runs, " in page
+    assert set(re.findall(r"last ([+-][\d.]+ %)", page)) == {"+0.0 %"}
+    runs = {each["run"]: each for each in json.loads((out / "index.json").read_text())["runs"]}
+    assert [name for name, each in runs.items() if "cut" in each] == ["job3"]
+    assert runs["job3"]["status"] == "partial"
+
+
 def test_results_of_an_earlier_version_are_grouped_by_name_and_format(tmp_path: Path) -> None:
     tree = tmp_path / "tree"
     for number in range(2):

@@ -9,12 +9,12 @@ import json
 from pathlib import Path
 
 import pytest
-from doors.compare import CUT_NOTES
 from support import run_command
 
 from tracekit import pipeline
 from tracekit.comparison import SAME, UNKNOWN, Comparison, compare
 from tracekit.doctor.note_classes import NOTED
+from tracekit.model.cuts import CUT_NOTES
 from tracekit.render.base import RenderOptions
 
 

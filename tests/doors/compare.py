@@ -12,7 +12,6 @@ from tracekit.comparison._change import (
     Change,
     VerdictLimits,
 )
-from tracekit.comparison._cut_inputs import CUT_NOTES
 from tracekit.comparison._inputs import RunInput, unique_runs
 from tracekit.comparison._match import NameGroup, match
 from tracekit.comparison._measure import Sides, changed, measure

@@ -7,36 +7,6 @@ const load = createRequire(`${packages}/`);
 const espree = load("espree");
 const { analyze } = load("eslint-scope");
 
-/** The syntax tree of a script without places. */
-function tree(text) {
-  const ast = espree.parse(text, { ecmaVersion: "latest" });
-  return JSON.stringify(ast, (key, value) => (key === "start" || key === "end" ? undefined : typeof value === "bigint" ? `${value}n` : value));
-}
-
-/** Whether two scripts differ in nothing but names of variables, each of which has one new name that no other has. */
-function renamed(a, b) {
-  const options = { ecmaVersion: "latest" }, to = new Map(), from = new Map();
-  const ast = espree.parse(a, { ...options, range: true });
-  const free = new Set(analyze(ast, { ecmaVersion: 2024 }).globalScope.through.map(({ identifier }) => identifier.name));
-  const isVariable = (node, parent, key) => node.type === "Identifier"
-    && !(key === "property" && parent.type === "MemberExpression" && !parent.computed)
-    && !(key === "key" && !parent.computed) && !(key === "label");
-  const same = (x, y, parent, key) => {
-    if (Array.isArray(x)) return Array.isArray(y) && x.length === y.length && x.every((each, i) => same(each, y[i], parent, key));
-    if (!x || typeof x !== "object" || x instanceof RegExp) return x instanceof RegExp ? String(x) === String(y) : x === y;
-    if (x.type !== y?.type) return false;
-    if (isVariable(x, parent, key)) {
-      if (free.has(x.name) && x.name !== y.name) return false;
-      if ((to.get(x.name) ?? y.name) !== y.name || (from.get(y.name) ?? x.name) !== x.name) return false;
-      to.set(x.name, y.name);
-      from.set(y.name, x.name);
-      return true;
-    }
-    return Object.keys(x).every((word) => ["start", "end", "range", "loc", "shorthand"].includes(word) || same(x[word], y[word], x, word));
-  };
-  return same(ast, espree.parse(b, options));
-}
-
 /**
  * What joining the modules of a part to one scope would break: names that two of them declare, and names of the browser
  * in one that another declares.
@@ -58,8 +28,6 @@ function collisions(modules) {
 }
 
 const answers = {
-  same: (pairs) => pairs.map(([a, b]) => tree(a) === tree(b)),
-  renamed: (pairs) => pairs.map(([a, b]) => renamed(a, b)),
   collisions: (parts) => parts.flatMap(collisions),
 };
 console.log(JSON.stringify(answers[question](data)));

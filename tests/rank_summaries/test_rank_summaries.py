@@ -13,6 +13,7 @@ from typing import Self
 import numpy as np
 import pyarrow as pa
 import pytest
+from shaped_traces import BF, ShapedTrace
 from small_limits import Limit, small
 from support import corpus, sample
 from typer.testing import CliRunner
@@ -125,6 +126,32 @@ def test_shares_of_samples_without_ranks_are_all_their_events(tmp_path: Path) ->
         sample("recorder-log/killed.jsonl"),
     ]
     same_as_together(files, InputOptions(align=parse_align(["none"])))
+
+
+def test_shares_with_shapes_have_the_work_of_all_their_events(tmp_path: Path) -> None:
+    """FLOPs, floors and what limits: of operators and kernels by name, added up."""
+    files = []
+    for rank, us in enumerate((300.0, 170.7, 410.1)):
+        trace = ShapedTrace(back_to_back=True)
+        trace.begin("ProfilerStep#1", cat="user_annotation")
+        for size in (4096, 2048 + 64 * rank):
+            trace.begin("aten::linear", ([size, size], BF), ([size, size], BF))
+            trace.op(
+                "aten::mm", ([size, size], BF), ([size, size], BF), us=us, kernel="sm90_xmma_gemm_bf16bf16_bf16f32"
+            )
+            trace.end()
+        trace.op("aten::add", ([1 << 20], BF), ([1 << 20], BF), "1", us=1.0 if rank else 90.0, kernel="add")
+        trace.op("my::op", us=33.3)
+        trace.end()
+        files.append(trace.write(tmp_path).rename(tmp_path / f"rank{rank}.pt.trace.json"))
+        facts = (
+            f'{{"distributedInfo": {{"rank": {rank}, "world_size": 3}}, "baseTimeNanoseconds": 1711964646000000000, '
+        )
+        text = files[-1].read_text().replace("{", facts, 1)
+        files[-1].write_text(text)
+    made = same_as_together(files)
+    operators = next(each for each in made.report.sections if each.view == "operator").tables[0]
+    assert {"flops", "of_best", "floor", "known"} <= {column.name for column in operators.columns}
 
 
 @pytest.fixture(scope="module")

@@ -126,10 +126,7 @@ class Page(HTMLParser):
         if not found:
             return {}
         ((attrs, text),) = found
-        value = {letter: i for i, letter in enumerate(shell.LETTERS)}
-        pairs = [value[a] * 91 + value[b] for a, b in zip(text[::2], text[1::2], strict=True)]
-        bits = sum(pair << 13 * i for i, pair in enumerate(pairs))
-        deflated = bits.to_bytes(len(pairs) * 2, "little")[: int(attrs["data-size"] or 0)]
+        deflated = base64.b85decode(text.translate(str.maketrans(",.:", "<>&")))
         texts = zlib.decompress(deflated).decode().split("\0")
         return dict(zip((attrs["data-names"] or "").split(), texts, strict=True))
 

@@ -254,11 +254,24 @@ def trace_of_ranks(folder: Path, count: int, steps: int, slow: int) -> list[Path
     return paths
 
 
+def test_ranks_that_the_others_wait_for_are_seen_by_their_compute_time() -> None:
+    ids: list[Cell] = [rank for rank in range(8) for _ in range(20)]
+    compute = [9_000_000 + (rank >= 4) * 1_350_000 + 1000 * (step % 7) for rank in range(8) for step in range(20)]
+    shown = table("steps", rank=ids, step=list(range(20)) * 8, compute=compute)
+    picture = Picture("multiples", "Compute", "breakdown.steps", ("compute",), ("rank", "name"), "step", "slow")
+    (made,) = pictured(Section("breakdown", "B", (shown,)), [picture]).figures
+    assert isinstance(made, Picture)
+    assert made.marks == tuple((f"rank {rank}", "slow, +15 %") for rank in range(4, 8))
+    tree = parsed(drawn(made, {"breakdown.steps": shown}))
+    late = [(each[0].tail or "").split(" ")[1] for each in tree.iter("li") if each.get("class")]
+    assert late == ["4", "5", "6", "7"]
+
+
 @pytest.mark.viewer
 def test_rank_17_of_32_is_seen_to_be_late_on_the_page(tmp_path: Path) -> None:
     page = tmp_path / "page.html"
     pipeline.write_report(pipeline.read(trace_of_ranks(tmp_path, 32, 40, 17)), page)
-    script = """[...document.querySelectorAll(".pic-multiples li")].map((each) => [each.textContent.slice(0, 7),
+    script = """[...document.querySelectorAll("#steps .pic-multiples li")].map((each) => [each.textContent.slice(0, 7),
       each.classList.contains("late"), getComputedStyle(each.querySelector("path")).strokeWidth])"""
     for width in (1300, 420):
         seen = chromium_page(page, width=width, script=script)

@@ -1,24 +1,22 @@
-"""Scripts of the pages: checked as sources, joined to one scope, and made lean."""
+"""Scripts of the pages: checked as sources, joined to one scope, and built."""
 
 from __future__ import annotations
 
 import json
 import os
-import re
 import shutil
 import subprocess
 from pathlib import Path
 from typing import Any
 
 import pytest
+from build_scripts import build
 from npm_viewers import npm_package
 from support import ROOT, TEMPLATES
 from viewers import missing
 
 from tracekit.render.page import shell
-from tracekit.render.page.lean import lean_script
-from tracekit.render.page.scripts import JoinError, joined
-from tracekit.render.page.shorten import OF_THE_BROWSER, short_script
+from tracekit.render.page.scripts import BUILT, SOURCES, JoinError, joined, script, source_hash
 
 SCRIPTS = TEMPLATES / "scripts"
 PARTS = tuple(name.removesuffix(".js") for name, _ in shell.SCRIPTS)
@@ -98,78 +96,26 @@ def test_a_name_that_means_two_things_is_found(other: str, said: str) -> None:
 
 
 @pytest.mark.viewer
-def test_lean_scripts_have_the_syntax_tree_of_their_source() -> None:
-    sources = {part: joined(TEMPLATES, part) for part in PARTS} | {
-        path.stem: path.read_text(encoding="utf-8") for path in TEMPLATES.glob("*.js")
-    }
-    pairs = [(text, lean_script(text)) for text in sources.values()]
-    assert all(len(lean) < 0.9 * len(text) for text, lean in pairs)
-    assert dict(zip(sources, ask("same", pairs), strict=True)) == dict.fromkeys(sources, True)
+@pytest.mark.source
+def test_built_scripts_are_those_of_the_sources(tmp_path: Path) -> None:
+    npm_package("terser", "bin/terser")
+    build(TEMPLATES, tmp_path / "built")
+    made = {path.name: path.read_text(encoding="utf-8") for path in (tmp_path / "built").iterdir()}
+    held = {path.name: path.read_text(encoding="utf-8") for path in (TEMPLATES / BUILT).iterdir()}
+    assert made == held, "run make scripts, and commit templates/built"
+    assert {f"{part}.js" for part in PARTS} < made.keys()
 
 
-@pytest.mark.viewer
-def test_short_scripts_are_their_sources_with_other_names_of_variables() -> None:
-    unpacker = (TEMPLATES / "unpack.js").read_text(encoding="utf-8")
-    sources = {part: joined(TEMPLATES, part) for part in PARTS} | {"unpack": unpacker}
-    pairs = [(text, short_script(text)) for text in sources.values()]
-    assert all(len(short) < 0.95 * len(lean_script(text)) for text, short in pairs)
-    assert dict(zip(sources, ask("renamed", pairs), strict=True)) == dict.fromkeys(sources, True)
-
-
-@pytest.mark.viewer
-@pytest.mark.parametrize(
-    ("after", "is_same"),
-    [
-        ("let x=1;f.one=x;({one:x});", True),
-        ("let x=1;f.x=x;({one:x});", False),
-        ("let x=1;f.one=y;({one:x});", False),
-        ("let f=1;f.one=f;({one:f});", False),
-        ("let x=1;g.one=x;({one:x});", False),
-    ],
-)
-def test_a_wrong_name_is_noticed(after: str, is_same: bool) -> None:
-    assert ask("renamed", [["let one = 1; f.one = one; ({ one: one });", after]]) == [is_same]
-
-
-@pytest.mark.parametrize(
-    ("text", "short"),
-    [
-        ("let first = 1, second = first;", "let e=1,t=e;"),
-        ("let first = 1; use.first = first;", "let e=1;t.first=e;"),
-        ("const make = (first) => ({ first, other: 1 });", "const e=(t)=>({first:t,other:1});"),
-        ("const { first, second: third = 2, last = 3 } = made;", "const{first:e,second:t=2,last:n=3}=r;"),
-        ("let one = two ? three : { four: two ? three : one };", "let e=t?n:{four:t?n:e};"),
-        ("class Made { one; two = 1; held() { const one = this.one; return one; } get two() { return held(); } }",
-         "class e{one;two=1;held(){const t=this.one;return t}get two(){return n()}}"),
-        ("class Made extends Other { one; }", "class e extends t{one}"),
-        ("const text = `first ${first} ${`${ first }`}`;", "const e=`first ${t} ${`${t}`}`;"),
-        ("const first = /first/giu.test(second) ? third : window.name;",
-         "const e=/first/giu.test(t)?n:window.name;"),
-        ("function first(...second) { return [...second, first]; }", "function e(...t){return[...t,e]}"),
-        ("switch (first) { case first: { break; } }", "switch(e){case e:{break}}"),
-    ],
-)  # fmt: skip
-def test_names_of_variables_alone_are_shortened(text: str, short: str) -> None:
-    assert short_script(text).strip() == short
-
-
-@pytest.mark.parametrize(
-    ("text", "lean"),
-    [
-        ("const a = 1; // one\n", "const a=1;"),
-        ("/** Two\n * lines. */\nlet  b;\n\n", "let b;"),
-        ("a = b + +c - -d++ + ++e;", "a=b+ +c- -d++ + ++e;"),
-        ("f(\"a  b // c\", 'd  e');", "f(\"a  b // c\",'d  e');"),
-        ("x = `a  ${ b ? `c  ${d }` : {} }  // e`;", "x=`a  ${b?`c  ${d}`:{}}  // e`;"),
-        ("y = s.replace(/[/'\"`]  */g, ' ') / 2 / z;", "y=s.replace(/[/'\"`]  */g,' ')/2/z;"),
-        ("return /a  b/.test(c);", "return/a  b/.test(c);"),
-        ("q = a / b; // it's\nr = c / d;", "q=a/b;r=c/d;"),
-        ("if (a) return b;\nelse throw c;", "if(a)return b;else throw c;"),
-        ("const ä = in_ in ö;", "const ä=in_ in ö;"),
-    ],
-)
-def test_blanks_and_comments_are_all_that_a_lean_script_lacks(text: str, lean: str) -> None:
-    assert lean_script(text) == f"{lean}\n"
+def test_a_checkout_whose_sources_changed_runs_what_is_edited(tmp_path: Path) -> None:
+    made = folder(tmp_path, page="export { on };\nconst on = 1; // why\n")
+    (made / BUILT).mkdir()
+    (made / BUILT / "page.js").write_text("small", encoding="utf-8")
+    (made / BUILT / SOURCES).write_text(source_hash(made), encoding="utf-8")
+    other = Path(shutil.copytree(made, tmp_path / "other"))
+    (other / "scripts" / "page.js").write_text("export { on };\nconst on = 2;\n", encoding="utf-8")
+    assert script(made, "page", is_checkout=True) == "small"
+    assert "const on = 2;" in script(other, "page", is_checkout=True)
+    assert script(other, "page", is_checkout=False) == "small"
 
 
 def folder(tmp_path: Path, **modules: str) -> Path:
@@ -214,13 +160,6 @@ def test_a_module_that_cannot_be_joined_is_an_error(tmp_path: Path, module: str,
     made = folder(tmp_path, page="export { off, on };\n", a=module, a__b="export const x = 1;\n", c="")
     with pytest.raises(JoinError, match=said):
         joined(made, "a")
-
-
-@pytest.mark.source
-def test_eslint_knows_no_name_of_the_browser_that_could_be_shortened() -> None:
-    listed = re.search(r'BROWSER = "([^"]+)"', (ROOT / "eslint.config.mjs").read_text(encoding="utf-8"))
-    assert listed
-    assert set(listed[1].split()) <= OF_THE_BROWSER
 
 
 def test_each_module_is_in_its_part() -> None:

@@ -94,7 +94,7 @@ def check_spread(compared: Section, alone: dict[str, Section]) -> None:
                     column = frame[name] if name in frame else pd.Series([None] * len(frame), dtype=object)
                     frame = frame[column.isna() if cell is None else column == cell]
                 found = [] if titles[row["measure"]] not in frame else frame[titles[row["measure"]]].dropna().tolist()
-                if "level" in frame:
+                if "level" in frame and base != "modules":  # there, rows below a row are no details
                     found = found[:1] if (frame["level"] == 0).any() else []
                 values |= {label: found[0]} if found else {}
             series = pd.Series(values)

@@ -187,6 +187,20 @@ def test_exceptions_are_counted_in_a_note(tmp_path: Path) -> None:
     assert "of_peak" not in device
 
 
+def test_sizes_that_no_device_has_are_unknown_and_not_wrong(tmp_path: Path) -> None:
+    trace = ShapedTrace()
+    side = 1 << 19
+    for _ in range(40):
+        trace.op("aten::mm", ([side, side], BF), ([side, side], BF), us=10.0, kernel=GEMM)
+    (row, *_) = table(shown(trace, tmp_path, "operator", op_detail=False), "operators")
+    assert row.get("flops") is None
+    assert row["bytes"] == 40 * 3 * 2 * side**2
+    long_name = ShapedTrace()
+    long_name.op("aten::mm" * 5000, ([8, 8], BF), us=10.0, kernel="x" * 100_000)
+    product(long_name, 0.5)
+    assert table(shown(long_name, tmp_path, "efficiency"), "known")[0]["work"] == "known"
+
+
 def test_the_views_are_listed() -> None:
     for name in ("efficiency", "gemm", "convolution", "attention"):
         assert view_named(name).title

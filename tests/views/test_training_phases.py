@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import json
 import random
+from pathlib import Path
 from typing import Any
 
+import pyarrow.compute as pc
 import pytest
 from views.hosts import Row, call, op, work
 from views.tables import dicts, trace
 
+from tracekit.api import read
 from tracekit.index.autograd import autograd_nodes
 from tracekit.index.trace_index import TraceIndex
 from tracekit.index.training_phases import training_phases
 from tracekit.model.report import Section
-from tracekit.model.trace import Run, SourceFacts
+from tracekit.model.trace import Run, SourceFacts, Trace
 from tracekit.views import VIEWS
 from tracekit.views.base import ViewOptions
 
@@ -268,6 +271,18 @@ def test_nodes_of_old_versions_without_a_function_around_them_are_found_by_their
     assert (phases["Forward"]["device_total"], phases["Backward"]["device_total"]) == (2, 5)
 
 
+@pytest.mark.parametrize("tid", [7, 9], ids=["one thread", "two threads"])
+def test_operators_without_numbers_steps_and_arrows_are_forward_beside_nodes(tid: int) -> None:
+    _, phases, _ = model(
+        op("aten::mm", 10, 14),
+        *kernel(1, 11, 13, 2),
+        op(f"{EVALUATE}MmBackward0", 20, 40, tid=tid),
+        op("aten::mm", 21, 30, tid=tid),
+        *kernel(2, 22, 44, 5, tid),
+    )
+    assert {name: row["device_total"] for name, row in phases.items()} == {"Forward": 2, "Backward": 5}
+
+
 def nvtx(name: str, start: int, end: int, number: int, tid: int = 7) -> Row:
     """A range of emit_nvtx as Nsight Systems has it."""
     return op(name, start, end, tid=tid, raw_name=f"{name}, seq = {number}, op_id = {start}, sizes = [[8, 4]]")
@@ -375,3 +390,46 @@ def simulated(rng: random.Random) -> tuple[list[Row], dict[str, int]]:
         rows.append(op(f"ProfilerStep#{step}", begin, clock, "step"))
         clock += rng.randrange(5)
     return rows, wanted
+
+
+@pytest.mark.parametrize("stacks", [True, False], ids=["with stacks", "without stacks"])
+@pytest.mark.parametrize("mode", ["none", "reentrant", "saved tensors"])
+def test_recorded_steps_have_their_passes_and_checkpoints(tmp_path: Path, mode: str, stacks: bool) -> None:
+    """Two steps of two blocks, each of which is computed again where it is checkpointed."""
+    torch = pytest.importorskip("torch")
+    from torch.utils.checkpoint import checkpoint
+
+    blocks = [torch.nn.Sequential(torch.nn.Linear(8, 8), torch.nn.ReLU(), torch.nn.Linear(8, 8)) for _ in range(2)]
+    optimizer = torch.optim.SGD([p for block in blocks for p in block.parameters()], lr=0.1)
+    inputs = torch.randn(4, 8, requires_grad=True)
+
+    def step() -> None:
+        optimizer.zero_grad()
+        hidden = inputs
+        for block in blocks:
+            hidden = block(hidden) if mode == "none" else checkpoint(block, hidden, use_reentrant=mode == "reentrant")
+        hidden.pow(2).mean().backward()
+        optimizer.step()
+
+    with torch.profiler.profile(
+        activities=[torch.profiler.ProfilerActivity.CPU],
+        with_stack=stacks,
+        schedule=torch.profiler.schedule(wait=1, warmup=1, active=2),
+    ) as profiler:
+        for _ in range(4):
+            step()
+            profiler.step()
+    profiler.export_chrome_trace(str(tmp_path / "run.json"))
+    made = read(tmp_path / "run.json")
+    section = VIEWS["model"].compute(TraceIndex(made), ViewOptions())
+    calls = {row["name"]: row["calls"] for row in dicts(section)}
+    again = 0 if mode == "none" else 4
+    assert calls.pop("Recompute", 0) == again
+    assert calls == {"ProfileStep": 2, "Forward": 2, "Backward": 2 + again, "Optimization": 2, "Others": None}
+    bare = Trace(made.events.filter(pc.not_equal(made.events["kind"].cast("string"), "flow")), made.totals, made.run)
+    with_arrows, without = (autograd_nodes(TraceIndex(each)) for each in (made, bare))
+    assert with_arrows is not None
+    assert without is not None
+    assert with_arrows.arrows > 0
+    assert without.arrows == 0
+    assert with_arrows.forward.tolist() == without.forward.tolist()

@@ -25,8 +25,9 @@ from tracekit.batch._store import (
 from tracekit.batch.index import figures_of
 from tracekit.batch.plan import RunTask, file_state_json
 from tracekit.inputs import stored_name
+from tracekit.model.cuts import where_cut
 from tracekit.model.report import Report
-from tracekit.model.trace import Ledger, Trace
+from tracekit.model.trace import Ledger, Trace, all_ledgers
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,6 +105,8 @@ def result_of(task: RunTask, folder: Path, state: RunState, digests: Sequence[st
     # A hash of a short name can be guessed, so an anonymous result has none.
     if report is not None and task.options.anonymize is None:
         result["program"] = names_hashed(report)
+    if trace is not None and (cut := where_cut(all_ledgers(trace.ledgers, trace.run))):
+        result["cut"] = cut
     return hidden_result(result, task.folder, task.options.anonymize)
 
 

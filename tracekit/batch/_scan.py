@@ -109,7 +109,7 @@ def hidden_result(result: RunResult, folder: str, anonymizer: Anonymizer | None)
     def reasons(found: Sequence[ReasonJson]) -> list[ReasonJson]:
         return [{"file": anonymizer.file(each["file"]), "reason": hidden(each["reason"])} for each in found]
 
-    return {
+    made: RunResult = {
         **with_token_paths(result, anonymizer),
         "root": anonymizer.file(result["root"]),
         "inside": result["key"],
@@ -118,6 +118,9 @@ def hidden_result(result: RunResult, folder: str, anonymizer: Anonymizer | None)
         "notes": list(map(hidden, result["notes"])),
         "incomplete": list(map(hidden, result["incomplete"])),
     }
+    if "cut" in result:
+        made["cut"] = hidden(result["cut"])
+    return made
 
 
 def hidden_root(root: RootJson, anonymizer: Anonymizer) -> RootJson:

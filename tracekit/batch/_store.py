@@ -222,7 +222,8 @@ class ArchivedJson(TypedDict):
 class RunResult(TypedDict):
     """The documented object of result.json (docs/batch.md). kind: only where the name of the run is a token.
 
-    program: hashes of the names that take most time in the run; not in results of earlier versions.
+    program: hashes of the names that take most time in the run. cut: how and where an input of it ends too early, only
+    if one does. Results of earlier versions have neither.
     """
 
     form: int
@@ -244,6 +245,7 @@ class RunResult(TypedDict):
     facts: dict[str, str]
     figures: dict[str, Number]
     program: NotRequired[list[int]]
+    cut: NotRequired[str]
     events: int
     totals: int
     records: RecordsJson

@@ -241,6 +241,11 @@ class _IndexRow:
         return self.result.get("incomplete", [])
 
     @property
+    def left_out(self) -> bool:
+        """Return whether the run is in no trend: it was cut, or lacks rows that its siblings have."""
+        return bool(self.lacks or (self.siblings > 1 and self.result.get("cut")))
+
+    @property
     def over(self) -> list[str]:
         """Return a sentence for each budget that the run breaks."""
         return broken(self.budgets, self.result)
@@ -329,12 +334,14 @@ def _compared_with_siblings(rows: Sequence[_IndexRow]) -> list[_IndexRow]:
 
 
 def left_out(out: OutputFolder) -> dict[str, str]:
-    """Return a sentence for each run that is in no trend, since it lacks what its siblings have, by key."""
+    """Return a sentence for each run that is in no trend, since it was cut or lacks rows, by key."""
     rows = _rows(out)
-    return {row.key: _left_out(row, rows) for row in rows if row.lacks}
+    return {row.key: _left_out(row, rows) for row in rows if row.left_out}
 
 
 def _left_out(row: _IndexRow, rows: Sequence[_IndexRow]) -> str:
+    if not row.lacks:
+        return f"was cut: {row.result['cut']}; left out of the trends"
     siblings = [each for each in rows if each.program == row.program and each.siblings]
     having = sum(row.lacks[0] not in each.lacks for each in siblings)
     what = " and no ".join(row.lacks)
@@ -417,7 +424,7 @@ def _page(rows: Sequence[_IndexRow], roots: Sequence[RootJson]) -> BatchPage:
     reasons = [(row, reason) for row in failed_first for reason in _reasons(row)]
     figures = [f for f in KEY_FIGURES if any(row.result["figures"].get(f.name) is not None for row in rows)]
     names = [Path(root["root"]).name or root["root"] for root in roots]
-    trends, more = _trends([row for row in rows if row.result["status"] != "failed" and not row.lacks])
+    trends, more = _trends([row for row in rows if row.result["status"] != "failed" and not row.left_out])
     notes = [f"{len(more):,} more programs are not drawn; index.json has their figures"] if more else []
     problems = [f"{problem['path']}: {problem['reason']}" for root in roots for problem in root["problems"]]
     return BatchPage(
@@ -426,7 +433,7 @@ def _page(rows: Sequence[_IndexRow], roots: Sequence[RootJson]) -> BatchPage:
         incomplete=tuple(_incomplete(rows)),
         facts=(
             *_facts(rows),
-            *(("left out", f"{row.result['run']}: {_left_out(row, rows)}") for row in newest if row.lacks),
+            *(("left out", f"{row.result['run']}: {_left_out(row, rows)}") for row in newest if row.left_out),
         ),
         runs=ReportTable(
             "runs",
@@ -576,10 +583,10 @@ _SPARKS = ("step_p50", "kernel_time", "operator_time", "span")
 def _programs(rows: Sequence[_IndexRow]) -> Iterator[Program]:
     """Yield each program with the course of its first figure, over all of its runs; those left out have no value."""
     for label, mine in _by_program(rows).items():
-        known = [row for row in mine if not row.lacks]
+        known = [row for row in mine if not row.left_out]
         name = next((n for n in _SPARKS if any(row.result["figures"].get(n) is not None for row in known)), "")
         figure = next((each for each in KEY_FIGURES if each.name == name), None)
-        values = [None if row.lacks or figure is None else row.result["figures"].get(name) for row in mine]
+        values = [None if row.left_out or figure is None else row.result["figures"].get(name) for row in mine]
         kind, _, formats = label.partition(" · ")
         labels = [f"{row.result['date']} {row.result['run']}" for row in mine]
         yield Program(

@@ -12,7 +12,6 @@ import numpy as np
 
 from tracekit import pipeline
 from tracekit.comparison._amount import Amount, Key
-from tracekit.comparison._cut_inputs import where_cut
 from tracekit.comparison._device_work import NO_NAME, DeviceWork, find_work
 from tracekit.comparison._signatures import Signature, signatures
 from tracekit.comparison._totals import device_totals, rows_of_totals, totals_by_section
@@ -20,6 +19,7 @@ from tracekit.comparison._tree import TreeWork, tree_work
 from tracekit.index.host_tree import call_paths
 from tracekit.index.trace_index import index_of
 from tracekit.model.arrow import F64, I64, Mask, take
+from tracekit.model.cuts import where_cut
 from tracekit.model.report import Cell, Section
 from tracekit.model.schema import DEVICE_WORK
 from tracekit.model.trace import Ledger, Trace, all_ledgers

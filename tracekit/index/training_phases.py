@@ -109,7 +109,13 @@ def _of_top(index: TraceIndex, host: HostTree, nodes: AutogradNodes, outer_node:
     count = int(host.lanes.max()) + 1
     steps = index.kind_mask({Kind.STEP, *NAMED})[host.rows]
     forward = np.bincount(host.lanes[(nodes.own & ~_inside(host, nodes.node)) | steps], minlength=count) > 0
+    linked = nodes.forward[nodes.forward >= 0]
+    forward |= np.bincount(host.lanes[linked[~_inside(host, nodes.node)[linked]]], minlength=count) > 0
     backward = np.bincount(host.lanes[outer_node], minlength=count) > 0
+    if not forward.any():
+        # Neither numbers, steps nor arrows: what is on no thread of its own for the backward pass is forward.
+        plain = np.bincount(host.lanes[top], minlength=count) > 0
+        forward = plain & ~backward if (plain & ~backward).any() else plain
     lane_phase = np.where(forward, FORWARD, np.where(backward, BACKWARD, -1))
     return np.where(top, lane_phase[host.lanes], -1)
 

@@ -16,7 +16,7 @@ devices, is limited by a link, which a trace does not name: it is not held again
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import msgspec
 import numpy as np
@@ -26,10 +26,12 @@ from tracekit.analysis.efficiency.devices import RatedDevice
 from tracekit.analysis.efficiency.floors import ABOVE, FAR, Limit, Reach, reach
 from tracekit.analysis.efficiency.formulas import DEFINED, NO_DATATYPE, NO_FORMULA, NO_SHAPES, Work, has_formula, work
 from tracekit.analysis.efficiency.operands import OperatorCall
+from tracekit.analysis.kernel_class import LONGEST_NAME
 from tracekit.index import host_tree
 from tracekit.index.device_peaks import device_of
 from tracekit.index.host_tree import HostTree, host
 from tracekit.index.kernel_classes import communicates
+from tracekit.index.shapes_in_names import calls_in_names
 from tracekit.index.stated_work import stated_work
 from tracekit.index.trace_index import TraceIndex, join
 from tracekit.model import arrow
@@ -37,7 +39,7 @@ from tracekit.model.args import items_of
 from tracekit.model.arrow import F64, I64, Mask, pc
 from tracekit.model.schema import Kind
 
-__all__ = ["COLUMNS", "COMMUNICATION", "KINDS", "LIMITS", "LINK", "UnitGroup", "WorkUnits", "work_units"]
+__all__ = ["COLUMNS", "COMMUNICATION", "GRAPH", "KINDS", "LIMITS", "LINK", "UnitGroup", "WorkUnits", "work_units"]
 
 KINDS = frozenset({Kind.OPERATOR, Kind.PYTHON_OP})
 """The kinds of rows whose args have the shapes."""
@@ -45,6 +47,7 @@ COLUMNS = frozenset({"name", "args", "device", "copy_kind"})
 """Columns of EVENTS beside those of the host tree."""
 
 LIMITS = tuple(Limit)
+GRAPH = "launched by a graph: its operators are not in the trace"
 LINK = "a copy over a link, whose rate is not in the trace"
 COMMUNICATION = "communication"
 NO_OPERATOR = "launched by no operator"
@@ -129,18 +132,15 @@ class WorkUnits:
 @join
 def work_units(index: TraceIndex) -> WorkUnits | None:
     """Return the work units; None where the trace has no shapes, or no device work with operators."""
-    events = index.events
-    if (
-        not set(events.schema.names) >= COLUMNS | host_tree.COLUMNS
-        or events.column("args").null_count == events.num_rows
-    ):
+    if not set(index.events.schema.names) >= COLUMNS | host_tree.COLUMNS:
         return None
     tree = host(index)
     if not tree.work.size:
         return None
-    places, works, codes, calls = _known_calls(index, tree)
+    places, codes, calls = _known_calls(index, tree)
     if not places.size:
         return _stated(index, tree)
+    works = [work(call) for call in calls]
     able = np.array([each.is_known or each.unknown == NO_DATATYPE or each.flops is not None for each in works])
     unit_of_place, selected = _units(tree, places[able[codes]], works, codes[able[codes]])
     of_work = np.where(tree.owner >= 0, np.append(unit_of_place, -1)[tree.owner], -1)
@@ -164,22 +164,37 @@ def _stated(index: TraceIndex, tree: HostTree) -> WorkUnits | None:
     return _assembled(index, tree, place, number[tree.work], stated.codes, stated.works, calls, reason, {NOT_STATED: 0})
 
 
-def _known_calls(index: TraceIndex, tree: HostTree) -> tuple[I64, list[Work], I64, list[OperatorCall]]:
-    """Return the places of calls that have a formula, shapes and device work, and the work of each distinct one."""
+def _known_calls(index: TraceIndex, tree: HostTree) -> tuple[I64, I64, list[OperatorCall]]:
+    """Return the places of calls that have a formula, shapes and device work, the call of each, and those distinct."""
+    places, codes, calls = _calls_in_args(index, tree)
+    named, code_of_named, others = calls_in_names(index, tree)
+    if named.size:
+        working = _has_work(tree)[named]
+        places = np.concatenate((places, named[working]))
+        codes = np.concatenate((codes, code_of_named[working] + len(calls)))
+        calls = [*calls, *others]
+    return places, codes, calls
+
+
+def _calls_in_args(index: TraceIndex, tree: HostTree) -> tuple[I64, I64, list[OperatorCall]]:
+    """Return the same for operators that have their shapes in their args."""
     none = np.zeros(0, np.int64)
+    every = index.events.column("args")
+    if every.null_count == len(every):
+        return none, none, []
     names, texts = index.texts("name")
     with_formula = np.array([*(has_formula(text) for text in texts), False], np.bool_)
     candidate = with_formula[names[tree.rows]] & np.isin(tree.rows, np.flatnonzero(index.kind_mask(KINDS)))
     if not candidate.any():
-        return none, [], none, []
+        return none, none, []
     places = np.flatnonzero(candidate & _has_work(tree))
     if not places.size:
-        return none, [], none, []
+        return none, none, []
     column = arrow.in_one(arrow.take(index.events.column("args"), tree.rows[places]))
     said = arrow.bools(pc.match_substring(column, _SHAPES))
     places = places[said]
     if not places.size:
-        return none, [], none, []
+        return none, none, []
     mine = column if said.all() else column.filter(arrow.array(said))
     encoded = arrow.encoded(pc.replace_substring_regex(mine, pattern=_OWN_NUMBERS, replacement="").dictionary_encode())
     of_text = arrow.codes(encoded)
@@ -200,7 +215,7 @@ def _known_calls(index: TraceIndex, tree: HostTree) -> tuple[I64, list[Work], I6
                 items_of(found.values),
             )
         )
-    return places, [work(call) for call in calls], codes.astype(np.int64), calls
+    return places, codes.astype(np.int64), calls
 
 
 def _shapes(text: str) -> _Shapes:
@@ -290,10 +305,10 @@ def _assembled(
         kernel = texts[name] if name >= 0 else ""
         call, its_work = calls[code], works[code]
         if its_work.unknown == NO_DATATYPE:
-            call = OperatorCall(call.name, call.dims, call.types, call.strides, call.values, kernel)
+            call = replace(call, kernel=kernel[:LONGEST_NAME])
             its_work = work(call)
         on = device_of(index, src, number if number >= 0 else None)
-        near = Reach(unknown=LINK) if over else reach(its_work, taken, on, kernel, n)
+        near = Reach(unknown=LINK) if over else reach(its_work, taken, on, kernel[:LONGEST_NAME], n)
         groups.append(UnitGroup(call, its_work, on, kernel, bool(over), n, int(taken), near))
     flops = np.array([each.work.flops or 0 for each in groups], np.int64)
     moved = np.array([each.work.bytes or 0 for each in groups], np.int64)
@@ -326,7 +341,7 @@ def _limits(groups: Sequence[UnitGroup], group: I64, ns: I64, floor_ns: F64, qui
 def _main_kernels(index: TraceIndex, tree: HostTree, inside: I64, unit: I64, count: int) -> I64:
     """Return the row of the longest piece of each unit, one that names its precision before others."""
     names, texts = index.texts("name")
-    naming = np.array([*(names_a_datatype(text[:4096]) for text in texts), False], np.bool_)
+    naming = np.array([*(names_a_datatype(text[:LONGEST_NAME]) for text in texts), False], np.bool_)
     kernels = index.kind_mask({Kind.KERNEL})
     rows = tree.work[inside]
     rank = kernels[rows].astype(np.int64) + (naming[names[rows]] & kernels[rows])
@@ -363,15 +378,19 @@ def _reasons(
     reason[tree.launch < 0] = code(NO_LAUNCH)
     # The innermost operator that has a formula says why it has no figures; without one there is no formula.
     operators = np.zeros(tree.rows.size + 1, np.bool_)
-    operators[:-1] = np.isin(tree.rows, np.flatnonzero(index.kind_mask(KINDS)))
+    operators[:-1] = np.isin(tree.rows, np.flatnonzero(index.kind_mask(KINDS))) | (code_of_place >= 0)
     nearest = np.append(tree.nearest(operators[:-1]), -1)[tree.owner]
     reason[(tree.owner >= 0) & (nearest >= 0)] = code(NO_FORMULA)
     names, texts = index.texts("name")
     with_formula = np.array([*(has_formula(text) for text in texts), False], np.bool_)[names[tree.rows]]
-    able = np.append(tree.nearest(operators[:-1] & with_formula), -1)[tree.owner]
+    able = np.append(tree.nearest(operators[:-1] & (with_formula | (code_of_place >= 0))), -1)[tree.owner]
     at = np.flatnonzero((tree.owner >= 0) & (able >= 0))
     why = np.array([*(code(each.unknown or NO_FORMULA) for each in works), code(NO_SHAPES)], np.int64)
     reason[at] = why[code_of_place[able[at]]]
+    # A graph is launched as a whole: which operators it holds is not in the trace.
+    graphs = np.array([*("GraphLaunch" in text for text in texts), False], np.bool_)
+    alone = (tree.launch >= 0) & graphs[np.append(names, -1)[tree.launch]]
+    reason[alone] = code(GRAPH)
     talk = np.flatnonzero(index.kind_mask({Kind.KERNEL})[tree.work])
     if talk.size:
         reason[talk[communicates(index, tree.work[talk])]] = code(COMMUNICATION)

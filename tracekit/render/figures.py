@@ -185,15 +185,23 @@ def curve_box(figure: Curve) -> CurveBox:
 
 
 def _path(values: Sequence[int | None], top: int, wide: float) -> str:
-    """Return the area below the steps; a gap for each unknown value."""
-    parts, column = [], 0
+    """Return the outline of the area below the steps; a gap for each unknown value."""
+    parts, column, pen = [], 0, False
     for value, run in groupby(values):
         width = len(list(run))
-        if value is not None and top > 0 and value > 0:
-            left, right = column * wide, (column + width) * wide
-            parts.append(f"M{left:.2f} {HEIGHT}V{HEIGHT - HEIGHT * value / top:.1f}H{right:.2f}V{HEIGHT}z")
-        column += width
-    return "".join(parts)
+        drawn = value is not None and top > 0 and value > 0
+        if drawn and not pen:
+            parts.append(f"M{_short(column * wide)} {HEIGHT}")
+        if drawn:
+            parts.append(f"V{_short(HEIGHT - HEIGHT * (value or 0) / top)}H{_short((column + width) * wide)}")
+        elif pen:
+            parts.append(f"V{HEIGHT}z")
+        pen, column = drawn, column + width
+    return "".join([*parts, f"V{HEIGHT}z"] if pen else parts)
+
+
+def _short(coordinate: float) -> str:
+    return f"{coordinate:.1f}".removesuffix(".0")
 
 
 def _spans(figure: Curve, names: list[str], wide: float) -> tuple[tuple[str, str, str], ...]:

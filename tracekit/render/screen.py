@@ -162,7 +162,8 @@ def screen(report: Report, headline: Headline, time_unit: str = "") -> Screen:
         bars = [_names_bar(top, time_unit)]
     more = len(headline.devices) - BARS
     # The same reason is not given twice.
-    bar_note = "" if headline.devices_note == headline.run_note else headline.devices_note
+    said = (headline.run_note, headline.opening.meaning if headline.opening is not None else "")
+    bar_note = "" if any(headline.devices_note in text for text in said) else headline.devices_note
     windows = _windows(headline, time_unit)
     # What has no percentage needs no window.
     of_saving = {window for window, each in zip(windows, headline.findings, strict=True) if each.saving_ns}

@@ -14,7 +14,7 @@ from tracekit.model.arrow import F64
 from tracekit.model.picture import matched
 from tracekit.model.report import Cell, Picture, ReportTable, Section
 
-__all__ = ["DEVICE_NAMES", "KERNEL_CLASS", "LATE", "pictured"]
+__all__ = ["DEVICE_NAMES", "KERNEL_CLASS", "LATE", "SLOW", "pictured"]
 
 KERNEL_CLASS = "kernel class"
 """`by` of a picture whose rows are grouped by the class of their kernel."""
@@ -22,6 +22,8 @@ DEVICE_NAMES = ("name", "rank", "device", "pid", "source")
 """Columns that name a device, the most telling first."""
 LATE = "late"
 """`by` of a picture whose rows are marked where they are behind the others."""
+SLOW = "slow"
+"""The same, where a row takes longer but waits for nobody."""
 _MOST_ROWS = 128
 
 
@@ -47,13 +49,17 @@ def _completed(picture: Picture, table: ReportTable) -> Picture:
     if picture.by == KERNEL_CLASS and picture.names[0] in columns:
         names = [None if cell is None else str(cell) for cell in columns[picture.names[0]]]
         return replace(picture, groups=tuple(str(each) for each in classify(names, rules())))
-    needed = (picture.names[0], picture.along, picture.values[0])
-    if picture.by == LATE and columns.keys() >= set(needed):
-        return replace(picture, marks=_late(*(columns[name] for name in needed)))
+    named = next((column for column in table.columns if column.name in picture.names[:1]), None)
+    if picture.by in (LATE, SLOW) and named and columns.keys() >= {picture.along, picture.values[0]}:
+        # Named as the picture names its rows: a number has its title before it.
+        names = [cell if isinstance(cell, str) else f"{named.title.lower()} {cell}" for cell in named.values]
+        return replace(picture, marks=_late(picture.by, names, columns[picture.along], columns[picture.values[0]]))
     return picture
 
 
-def _late(names: Sequence[Cell], along: Sequence[Cell], values: Sequence[Cell]) -> tuple[tuple[str, str], ...]:
+def _late(
+    word: str, names: Sequence[Cell], along: Sequence[Cell], values: Sequence[Cell]
+) -> tuple[tuple[str, str], ...]:
     """Return the names that are behind the others, and by how much."""
     rows: dict[Cell, int] = {}
     for name in names:
@@ -66,4 +72,4 @@ def _late(names: Sequence[Cell], along: Sequence[Cell], values: Sequence[Cell]) 
         if isinstance(value, (int, float)):
             times[rows[name], place] = value
     labels = list(rows)
-    return tuple((str(labels[row]), f"late, +{100 * excess:.0f} %") for row, excess in behind(times))
+    return tuple((str(labels[row]), f"{word}, +{100 * excess:.0f} %") for row, excess in behind(times))

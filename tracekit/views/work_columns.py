@@ -14,7 +14,7 @@ from tracekit.analysis.efficiency.formulas import DEFINED
 from tracekit.index import host_tree
 from tracekit.index.trace_index import TraceIndex, join
 from tracekit.index.work_units import COLUMNS, LIMITS, WorkUnits, work_units
-from tracekit.model.arrow import F64, I64
+from tracekit.model.arrow import I64
 from tracekit.model.report import Cell, Column
 from tracekit.model.schema import Kind
 from tracekit.model.units import Unit
@@ -65,17 +65,21 @@ SHOWS = (FLOPS, BYTES, TFLOPS, GBPS, OF_PEAK, OF_BEST, BOUND, FLOOR, SAVING)
 
 _PRIORITIES = {"flops": 8, "bytes": 8, "tflops": 6, "gbps": 7, "of_peak": 4, "of_best": 7, "bound": 5, "floor": 6,
                "could_save": 5}  # fmt: skip
+_MOST = float(1 << 62)
 _COUNTED, _KNOWN_NS, _FLOPS, _BYTES, _MOVED_NS, _DEFINED, _DEFINED_NS, _FLOOR_NS, _BEST_NS, _UNITS = range(10)
 _FLOOR, _NEAR, _NEAR_BEST, _SAVING = range(4)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class WorkSums:
-    """Sums over the work units of g names. whole: shape (g, 10), parts: shape (g, 4), limits: ns by limit."""
+    """Sums over the work units of g names. whole: shape (g, 10); parts: shape (g, 4), ps; limits: ns by limit.
+
+    All are whole numbers, so that the sums of several inputs are those of all of them.
+    """
 
     names: list[Cell]
     whole: I64
-    parts: F64
+    parts: I64
     limits: I64
 
     def __len__(self) -> int:
@@ -89,10 +93,13 @@ class WorkSums:
 
 
 def sums_of(units: WorkUnits, unit: I64, code: I64, names: list[Cell]) -> WorkSums:
-    """Return the sums of pairs of a unit and the code of its name. A unit counts once for each pair."""
+    """Return the sums of pairs of a unit and the code of its name: an operator, a kernel, a device, a phase, a module.
+
+    A unit counts once for each of its pairs.
+    """
     count = len(names)
     groups = units.groups
-    whole, parts = np.zeros((count, 10), np.int64), np.zeros((count, 4), np.float64)
+    whole, parts = np.zeros((count, 10), np.int64), np.zeros((count, 4), np.int64)
     limits = np.zeros((count, len(LIMITS)), np.int64)
     group = units.group[unit]
     ns, known = units.ns[unit], units.known[unit]
@@ -102,8 +109,10 @@ def sums_of(units: WorkUnits, unit: I64, code: I64, names: list[Cell]) -> WorkSu
     floor, quick = units.floor_ns[unit], units.quicker[unit]
     has_floor = ~np.isnan(floor)
     near = has_floor & ~quick
-    best = np.array([each.reach.of_best or np.nan for each in groups], np.float64)[group]
+    best = np.array([(each.reach.best_ns or np.nan) / each.calls for each in groups], np.float64)[group]
     has_best = near & ~np.isnan(best)
+    floor_ps = np.rint(np.where(has_floor, floor, 0.0) * 1_000).astype(np.int64)
+    best_ps = np.rint(np.where(has_best, best, 0.0) * 1_000).astype(np.int64)
     for place, values in (
         (_UNITS, known.astype(np.int64)),
         (_COUNTED, counted.astype(np.int64)),
@@ -118,13 +127,18 @@ def sums_of(units: WorkUnits, unit: I64, code: I64, names: list[Cell]) -> WorkSu
     ):
         np.add.at(whole[:, place], code, values)
     for place, numbers in (
-        (_FLOOR, np.where(has_floor, floor, 0.0)),
-        (_NEAR, np.where(near, floor, 0.0)),
-        (_NEAR_BEST, np.where(has_best, best * ns, 0.0)),
-        (_SAVING, np.where(has_floor, units.saving_ns[unit], 0.0)),
+        (_FLOOR, floor_ps),
+        (_NEAR, np.where(near, floor_ps, 0)),
+        (_NEAR_BEST, best_ps),
+        (_SAVING, np.where(has_floor, np.maximum(ns * 1_000 - floor_ps, 0), 0)),
     ):
         np.add.at(parts[:, place], code, numbers)
     np.add.at(limits, (code, units.limit[unit]), ns)
+    # Sums that int64 does not hold are unknown: only sizes that no device has make them.
+    for values, places in ((units.flops[unit], (_COUNTED, _DEFINED_NS)), (units.nbytes[unit], (_MOVED_NS,))):
+        too_large = np.bincount(code, values.astype(np.float64), count) > _MOST
+        for place in places:
+            whole[too_large, place] = 0
     return WorkSums(names, whole, parts, limits)
 
 
@@ -135,7 +149,7 @@ def added_up(sums: Iterable[WorkSums]) -> WorkSums | None:
         return None
     number: dict[Cell, int] = {}
     at = [np.array([number.setdefault(name, len(number)) for name in each.names], np.int64) for each in every]
-    whole, parts = np.zeros((len(number), 10), np.int64), np.zeros((len(number), 4))
+    whole, parts = np.zeros((len(number), 10), np.int64), np.zeros((len(number), 4), np.int64)
     limits = np.zeros((len(number), len(LIMITS)), np.int64)
     for places, each in zip(at, every, strict=True):
         np.add.at(whole, places, each.whole)
@@ -209,11 +223,11 @@ def _cells(sums: WorkSums) -> dict[str, list[Cell]]:
         out["bytes"].append(line[_BYTES] if line[_MOVED_NS] else None)
         out["tflops"].append(_digits(line[_DEFINED] / line[_DEFINED_NS] / 1e3) if line[_DEFINED_NS] else None)
         out["gbps"].append(line[_BYTES] / line[_MOVED_NS] * 1e9 if line[_MOVED_NS] else None)
-        out["of_peak"].append(part[_NEAR] / line[_FLOOR_NS] if line[_FLOOR_NS] else None)
-        out["of_best"].append(part[_NEAR_BEST] / line[_BEST_NS] if line[_BEST_NS] else None)
+        out["of_peak"].append(part[_NEAR] / 1e3 / line[_FLOOR_NS] if line[_FLOOR_NS] else None)
+        out["of_best"].append(part[_NEAR_BEST] / 1e3 / line[_BEST_NS] if line[_BEST_NS] else None)
         out["bound"].append(LIMITS[limit].value if known else None)
-        out["floor"].append(round(part[_FLOOR]) if floored else None)
-        out["could_save"].append(round(part[_SAVING]) if floored else None)
+        out["floor"].append(round(part[_FLOOR] / 1e3) if floored else None)
+        out["could_save"].append(round(part[_SAVING] / 1e3) if floored else None)
     return out
 
 

@@ -24,17 +24,17 @@ function windows(head) {
 
 /** Share and kind of each column of a lane: of its rows the innermost decides the kind. */
 function columns(timeline, lane, from, per, width) {
-  const share = new Float64Array(width), kind = new Uint8Array(width), { scan } = timeline.data;
+  const share = new Float64Array(width), kind = new Uint8Array(width), { scan, seek } = timeline.data;
   let events = 0;
   const step = timeline.parts.kinds.indexOf("step");
   let whole = 0;
   for (let row = lane.row; row < lane.row + lane.depth; row++) {
     const found = scan(row, from, per, width);
+    events += seek(row, from + per * width) - seek(row, from);
     for (let c = 0; c < width; c++) {
       if (!found.count[c] || (lane.host && found.kind[c] === step)) continue;
       share[c] = lane.host ? Math.max(share[c], found.share[c]) : Math.min(1, share[c] + found.share[c]);
       kind[c] = found.kind[c];
-      events += found.count[c];
     }
   }
   for (const each of share) whole += each;
@@ -49,8 +49,9 @@ function chosen(timeline, from, until) {
     return { lane, number, order: of.busy && (lane.host ? of.events : of.busy) }; // one long range says little
   }).filter(({ order }) => order > 0);
   const found = [];
+  const telling = measured.some(({ lane, order }) => lane.host && order > 1);
   for (const [word, most] of Object.entries(MOST)) {
-    const of = measured.filter(({ lane }) => Boolean(lane.host) === (word === "host")).sort((a, b) => b.order - a.order);
+    const of = measured.filter(({ lane, order }) => Boolean(lane.host) === (word === "host") && (!lane.host || !telling || order > 1)).sort((a, b) => b.order - a.order);
     found.push(...of.slice(0, most).sort((a, b) => a.number - b.number));
   }
   const groupOf = (number) => groups.find((group) => group.lanes.includes(number));

@@ -41,7 +41,8 @@ class Reach:
     them. of_peak: the floor's part of the time, None in a cache or above a roof. of_best: the same against the most
     that was measured on such a device. rate: the rate that counts. could_save_ns: time above the floor.
     is_sure: the figures are minima, and the peak is from a data sheet. compute_ns: of a product, the time of its FLOPs
-    alone at the peak. side: the limit that the floor is of, COMPUTE or MEMORY.
+    alone at the peak. side: the limit that the floor is of, COMPUTE or MEMORY. best_ns: the
+    floor with the best measured rate in place of the peak, None where nobody measured.
     """
 
     floor_ns: float | None = None
@@ -54,6 +55,7 @@ class Reach:
     is_sure: bool = False
     compute_ns: float | None = None
     side: Limit = Limit.UNKNOWN
+    best_ns: float | None = None
 
 
 def reach(work: Work, ns: float, device: RatedDevice, kernel: str = "", calls: int = 1) -> Reach:
@@ -91,9 +93,10 @@ def reach(work: Work, ns: float, device: RatedDevice, kernel: str = "", calls: i
         return replace(found, compute_ns=by_compute if computes else None, side=side)
     limit = Limit.FAR if share < FAR else side
     best = top.best_flops_per_s
-    of_best = max(calls * flops / best * 1e9, by_memory) / ns if best and by_compute >= by_memory else None
+    best_ns = max(calls * flops / best * 1e9, by_memory) if best and by_compute >= by_memory else None
+    of_best = best_ns / ns if best_ns is not None else None
     of_compute = by_compute if computes else None
-    return Reach(floor, limit, share, of_best, rate, max(ns - floor, 0.0), "", sure, of_compute, side)
+    return Reach(floor, limit, share, of_best, rate, max(ns - floor, 0.0), "", sure, of_compute, side, best_ns)
 
 
 def _above(floor: float, by_compute: bool, in_cache: bool, rate: str, work: Work) -> Reach:

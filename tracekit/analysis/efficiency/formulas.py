@@ -46,6 +46,7 @@ __all__ = [
     "PRODUCT",
     "Family",
     "Work",
+    "datatype_in_kernel",
     "has_formula",
     "work",
 ]
@@ -61,7 +62,7 @@ DEFINED = frozenset({PRODUCT, GROUPED, CONVOLUTION, ATTENTION})
 NO_FORMULA = "no formula for this operator"
 NO_SHAPES = "shapes are not recorded"
 NO_VALUES = "arguments that are no tensors are not recorded"
-NO_DATATYPE = "a list of tensors has no datatype"
+NO_DATATYPE = "the datatype is not recorded"
 LONG_LIST = "the shapes in a list of tensors are not recorded"
 NO_LENGTHS = "the lengths of sequences are not recorded"
 NO_EXPERTS = "the experts that were chosen are not recorded"
@@ -110,6 +111,7 @@ class Family:
 _MOST = 1 << 60
 """FLOPs or bytes of a call: no device does more in a year."""
 _MOST_QUERIES = 1 << 24
+_LONGEST_NAME = 1024
 
 _COMPILED = re.compile(r"triton_(?:poi|red|per|for|split_scan)_")
 """Kernels that TorchInductor writes; those of its templates (triton_tem_) have no formula."""
@@ -136,8 +138,13 @@ def _table() -> dict[str, Family]:
     return found
 
 
-@lru_cache(maxsize=4096)
 def _family_of(name: str) -> Family | None:
+    # Names of any length exist, and no operator has a long one.
+    return _cached_family_of(name) if len(name) <= _LONGEST_NAME else None
+
+
+@lru_cache(maxsize=4096)
+def _cached_family_of(name: str) -> Family | None:
     if _COMPILED.match(name):
         return _TRITON
     table = _table()
@@ -162,6 +169,15 @@ def work(call: OperatorCall) -> Work:
     family = _family_of(call.name)
     if family is None:
         return Work(unknown=NO_FORMULA)
+    if call.is_untyped:
+        dtype = datatype_in_kernel(call.kernel)
+        if not dtype:
+            return Work(unknown=NO_DATATYPE, family=_FAMILY_OF_KIND.get(family.kind, ""))
+        # What has no dimensions may be a number, or a tensor of one element: neither adds to the work.
+        types = [_type_of(sizes, dtype) for sizes in call.dims]
+        found = work(replace(call, types=types, is_untyped=False))
+        # Operands of elementwise work may have several datatypes, of which a name tells one.
+        return replace(found, is_bound=found.is_bound and found.family in DEFINED)
     if not call.types:
         return Work(unknown=NO_SHAPES, family=_FAMILY_OF_KIND.get(family.kind, ""))
     try:
@@ -172,6 +188,30 @@ def work(call: OperatorCall) -> Work:
     if max(found.flops or 0, found.bytes or 0) > _MOST:
         found = _unknown(ODD_SHAPES)
     return found if found.family else replace(found, family=_FAMILY_OF_KIND.get(family.kind, ""))
+
+
+_IN_KERNELS = (
+    ("c10::BFloat16", re.compile(r"bf16|bfloat16|nvjet_(?:sm\d+_)?t[a-z]t(?![a-z])", re.IGNORECASE)),
+    ("c10::Half", re.compile(r"fp16|(?<![a-z])f16|half|hgemm|h884|h1688|h16816|nvjet_(?:sm\d+_)?h", re.IGNORECASE)),
+    ("double", re.compile(r"dgemm|d884|double", re.IGNORECASE)),
+    ("float", re.compile(r"sgemm|f32|(?<![a-z])float|fp32", re.IGNORECASE)),
+)
+"""Datatypes of operands, and how names of kernels tell them; the first match counts, as sums are often in fp32."""
+
+
+def datatype_in_kernel(kernel: str) -> str:
+    """Return the datatype of the operands that the name of a kernel tells, "" for none.
+
+    >>> datatype_in_kernel("ampere_fp16_s16816gemm_fp16_128x64"), datatype_in_kernel("mine")
+    ('c10::Half', '')
+    """
+    return next((dtype for dtype, pattern in _IN_KERNELS if pattern.search(kernel)), "")
+
+
+def _type_of(sizes: object, dtype: str) -> str:
+    if not isinstance(sizes, list) or not sizes:
+        return "Scalar"
+    return "TensorList" if isinstance(sizes[0], list) else dtype
 
 
 def _unknown(why: str) -> Work:
@@ -675,7 +715,7 @@ def _lists(call: OperatorCall, family: Family) -> Work:
     flops = sums[0] * family.places.get("ops", 1)
     if size is None:
         return Work(flops, None, "optimizer", "", NO_DATATYPE)
-    # Lists of several datatypes cannot be told apart.
+    # Lists of several datatypes are not distinguished.
     return Work(flops, moved * size, "optimizer", "", is_bound=len(set(_ELEMENT.findall(call.kernel))) == 1)
 
 

@@ -80,7 +80,8 @@ class TensorOperand:
 class OperatorCall:
     """One call of an operator. kernel: the name of the kernel that took most of its time, "" where none is known.
 
-    dims, types, strides, values: one entry an argument, as the file has them; values are texts.
+    dims, types, strides, values: one entry an argument, as the file has them; values are texts. is_untyped: the file
+    has the dimensions alone, and the name of the kernel has to tell the datatype.
     """
 
     name: str
@@ -89,6 +90,7 @@ class OperatorCall:
     strides: Sequence[object] = ()
     values: Sequence[object] = ()
     kernel: str = ""
+    is_untyped: bool = False
 
     def tensor(self, place: int | None) -> TensorOperand | None:
         """Return the tensor at a place among the arguments, None for anything else."""

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from tracekit.model.display import escape_controls
+from tracekit.model.display import escape_controls, plural
 from tracekit.model.report import (
     Bar,
     Column,
@@ -229,10 +229,11 @@ def _add(page: _Page, report: Report, number: int, options: RenderOptions, *, te
             has_host = any(not (lane.on_device or lane.overlay or lane.instants) for lane in figure.lanes)
             drawings.append(Drawing(page.data, _summary(figure, page.data), has_host, still(figure)))
     heat_maps = tuple(heat_map(figure) for figure in section.figures if isinstance(figure, Heat))
-    found = (drawn(figure, tables_of(report)) for figure in section.figures if isinstance(figure, Picture))
-    charts = (series(figure) for figure in section.figures if isinstance(figure, Series))
+    tables = tables_of(report)
+    found = [drawn(figure, tables) for figure in section.figures if isinstance(figure, Picture)]
+    charts = [series(figure) for figure in section.figures if isinstance(figure, Series)]
     curves = (curve(figure) for figure in section.figures if isinstance(figure, Curve))
-    pictures = tuple(filter(None, (*curves, *found, *charts)))
+    pictures = tuple(filter(None, (*curves, *found, *_folded(charts, found))))
     flames = tuple(_flame(section, number, figure) for figure in section.figures if isinstance(figure, Flame))
     sheets = tuple(
         (escape_controls(table.title), _sheet(page, table, section.view, f"{number}.{place}", options.time_unit))
@@ -260,6 +261,14 @@ def _add(page: _Page, report: Report, number: int, options: RenderOptions, *, te
             notes,
         )
     )
+
+
+def _folded(charts: list[str], found: list[str]) -> list[str]:
+    """Return the series of a section, folded where one picture has all of their ranks already."""
+    if len(charts) < 2 or not any('"pic pic-multiples"' in each for each in found):
+        return charts
+    summary = f"<summary>{plural(len(charts), 'rank')} one by one</summary>"
+    return [f'<details class="pics">{summary}{"".join(charts)}</details>']
 
 
 def _sheet(page: _Page, table: ReportTable, view: str, place: str, time_unit: str) -> str:

@@ -1,15 +1,10 @@
-"""Styles and scripts without what only people need: comments, and the blanks that separate nothing.
-
-It is exact for scripts whose statements all end with a semicolon or a brace, none of them empty: tests compare the
-syntax trees before and after. Texts, templates and regular expressions stay as they are.
-"""
+"""Styles and templates without what only people need: comments, and the blanks that separate nothing."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
 
-__all__ = ["joined_tokens", "lean_script", "lean_style", "lean_template", "separates", "tokens"]
+__all__ = ["lean_style", "lean_template"]
 
 _COMMENT = re.compile(r"^/\*.*\*/$")
 
@@ -23,81 +18,3 @@ def lean_style(text: str) -> str:
     """Return a style. No text in it has one of the marks beside which blanks go."""
     lines = (_COMMENT.sub("", line.strip()) for line in text.split("\n"))
     return re.sub(r" ?([{};,]) ?|(?<=[\w-])(:) ", r"\1\2", "".join(f"{line}\n" for line in lines if line))
-
-
-_PIECE = re.compile(
-    r"""(?P<blank>(?:\s|//[^\n]*|/\*[\s\S]*?\*/)+)"""
-    r"""|(?P<text>"(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n])*')"""
-    r"""|(?P<word>[\w$]+)"""
-    r"""|(?P<mark>.)"""
-)
-_REGEX = re.compile(r"/(?:\\.|\[(?:\\.|[^\]\\\n])*\]|[^/\\\[\n])+/[a-z]*")
-_CHUNK = re.compile(r"(?:\\[\s\S]|\$(?!\{)|[^`\\$])*(`|\$\{)")
-"""What follows in a template, up to its end or to an expression in it."""
-_VALUE_ENDS = re.compile(r"[\w$)\]}\"'`]$")
-_BEFORE_VALUE = frozenset({"return", "typeof", "case", "of", "in", "await", "yield", "void", "delete"})
-
-
-def lean_script(text: str) -> str:
-    """Return a script with one blank where two tokens would become one, none elsewhere, and no semicolon at an end."""
-    return joined_tokens(tokens(text))
-
-
-def joined_tokens(pieces: Iterable[str]) -> str:
-    """Return pieces of a script as a lean script."""
-    made: list[str] = []
-    due, last = False, ""
-    for piece in pieces:
-        if separates(piece):
-            due = True
-            continue
-        if piece == "}" and last == ";":
-            made.pop()
-        if due and ((_joins(last) and _joins(piece[0])) or (last == piece[0] and last in "+-/")):
-            made.append(" ")
-        due = False
-        made.append(piece)
-        last = piece[-1]
-    return f"{''.join(made)}\n"
-
-
-def separates(piece: str) -> bool:
-    """Return whether a piece is blanks and comments."""
-    return piece.isspace() or piece.startswith(("//", "/*")) or (piece[0] in " \n" and bool(piece.strip()))
-
-
-def _joins(letter: str) -> bool:
-    return letter.isalnum() or letter in ("_", "$")
-
-
-def tokens(text: str) -> Iterator[str]:
-    """Return the tokens and what is between them. A template comes in pieces: its texts, and the tokens between."""
-    at, last = 0, ""
-    nested: list[bool] = []  # of each open brace, whether it is an expression of a template
-    while at < len(text):
-        end = -1
-        if text[at] == "`" or (text[at] == "}" and nested and nested[-1]):
-            if text[at] == "}":
-                nested.pop()
-            chunk = _CHUNK.match(text, at + 1)
-            assert chunk is not None, "a template without an end"
-            if chunk[1] == "${":
-                nested.append(True)
-            end = chunk.end()
-        elif text[at] == "{":
-            nested.append(False)
-        elif text[at] == "}" and nested:
-            nested.pop()
-        elif text[at] == "/" and text[at + 1] not in "/*" and (last in _BEFORE_VALUE or not _VALUE_ENDS.search(last)):
-            found = _REGEX.match(text, at)
-            assert found is not None, "a regular expression without an end"
-            end = found.end()
-        if end < 0:
-            piece = _PIECE.match(text, at)
-            assert piece is not None
-            end = piece.end()
-        made = text[at:end]
-        yield made
-        if not separates(made):
-            last = made
-        at = end

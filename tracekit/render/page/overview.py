@@ -54,6 +54,7 @@ _CAUSE_VIEWS = {
 }
 _COUNTED = {"compute": "kernel", "exposed_comm": "collective", "exposed_copies": "operation", "idle": "gap"}
 _SHORT = {"exposed_comm": "communication", "exposed_copies": "copies"}
+_WHERE = {"steps": "Where one step goes", "run": "Where the run goes"}
 _CONFIDENCE = {"high": "high confidence", "medium": "medium confidence", "low": "low confidence: it may be wrong"}
 
 
@@ -98,8 +99,9 @@ class Block:
 
 @dataclass(frozen=True, slots=True)
 class BlockBar:
-    """A bar of two levels: its title, the whole, and the parts that add up to it."""
+    """A bar of two levels: where the time goes, its title, the whole, and the parts that add up to it."""
 
+    where: str
     title: str
     whole: str
     exact: str
@@ -168,7 +170,6 @@ class Overview:
     """
 
     words: Screen
-    where: str
     bars: tuple[BlockBar, ...]
     more_bars: tuple[BlockBar, ...]
     fixes: tuple[Fix, ...]
@@ -197,11 +198,9 @@ def overview(
         bars = []  # its names are beside what it is about
     elif words.by_name:
         bars = [_names_bar(bar, headline, anchors) for bar in words.bars]
-    window = headline.devices[0].window if headline.devices else ""
     fixes = tuple(_fix(number, each, headline, unit, marks) for number, each in enumerate(headline.findings))
     return Overview(
         words=words,
-        where="Where one step goes" if window == "steps" else "Where the run goes" if window else "Where the time goes",
         bars=tuple(bars[:2]),
         more_bars=tuple(bars[2:]),
         fixes=fixes,
@@ -243,7 +242,7 @@ def _device_bar(bar: ShareBar, group: DeviceTime, anchors: set[str], unit: str) 
                 pieces,
             )
         )
-    return BlockBar(bar.title, bar.whole, bar.exact, tuple(blocks))
+    return BlockBar(_WHERE[group.window], bar.title, bar.whole, bar.exact, tuple(blocks))
 
 
 def _room(label: str, width: float) -> tuple[bool, bool]:
@@ -288,7 +287,7 @@ def _names_bar(bar: ShareBar, headline: Headline, anchors: set[str]) -> BlockBar
         )
         for part in bar.parts
     )
-    return BlockBar(bar.title, bar.whole, bar.exact, blocks)
+    return BlockBar("Where the time goes", bar.title, bar.whole, bar.exact, blocks)
 
 
 def _fix(

@@ -4,16 +4,27 @@ A part of a page (its tables, its timeline) is a module `tables.js` with the mod
 they are one script with one scope: in the order in which ES modules run, without `import` and `export`. Names that two
 modules of a part declare would collide; tests find that. What a part imports from the part `page`, which runs first,
 comes from `window.tracekit`: that holds what `page.js` exports.
+
+Pages carry what `make scripts` made of that, small, in `templates/built/`.
 """
 
 from __future__ import annotations
 
+import hashlib
 import posixpath
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import lru_cache
 from importlib.resources.abc import Traversable
+from pathlib import Path
 
-__all__ = ["SHARED", "JoinError", "joined"]
+__all__ = ["BUILT", "SHARED", "SOURCES", "JoinError", "joined", "parts", "script", "source", "source_hash"]
+
+BUILT = "built"
+"""The folder of the scripts that pages carry."""
+SOURCES = "SOURCES"
+"""The file there that has the hash of what they were made of."""
 
 SHARED = "page"
 """The part that others import from."""
@@ -23,6 +34,55 @@ _IMPORT = re.compile(r'^import (?:\{ ([^{}]*?),? \} from )?"([^"\n]+)";\n', re.M
 _SHARING = re.compile(r"^export \{ ([^{}]*?),? \};\n", re.MULTILINE)
 _EXPORT = re.compile(r"^export (?=(?:async function|function|class|const|let) )", re.MULTILINE)
 _LEFT = re.compile(r"^(?:import|export)\b.*", re.MULTILINE)
+
+
+def script(folder: Traversable, part: str, *, is_checkout: bool) -> str:
+    """Return a script as a page carries it. folder: of the templates.
+
+    In a checkout whose sources are not those that the built scripts were made of, it is the source: what is edited is
+    what runs.
+    """
+    if is_checkout and isinstance(folder, Path) and not _is_built(folder):
+        return source(folder, part)
+    return _text(folder / BUILT / f"{part}.js")
+
+
+@lru_cache(maxsize=2)
+def _is_built(folder: Path) -> bool:
+    return _text(folder / BUILT / SOURCES).strip() == source_hash(folder)
+
+
+def parts(folder: Traversable) -> list[str]:
+    """Return the names of all scripts: the parts, and those that are one file beside the templates."""
+    files = [*folder.iterdir(), *(folder / _FOLDER).iterdir()]
+    return sorted(each.name.removesuffix(".js") for each in files if each.name.endswith(".js"))
+
+
+def source(folder: Traversable, part: str) -> str:
+    """Return a script before it is made small. Raises: JoinError."""
+    alone = folder / f"{part}.js"
+    return _text(alone) if alone.is_file() else joined(folder, part)
+
+
+def source_hash(folder: Traversable) -> str:
+    """Return the SHA-256 of all sources of scripts, with their names."""
+    digest = hashlib.sha256()
+    for name, text in sorted([*_scripts(folder, ""), *_scripts(folder / _FOLDER, f"{_FOLDER}/", deep=True)]):
+        digest.update(f"{name}\0{text}\0".encode())
+    return digest.hexdigest()
+
+
+def _scripts(folder: Traversable, prefix: str, *, deep: bool = False) -> Iterator[tuple[str, str]]:
+    for each in folder.iterdir():
+        if each.is_dir():
+            if deep:
+                yield from _scripts(each, f"{prefix}{each.name}/", deep=True)
+        elif each.name.endswith(".js"):
+            yield f"{prefix}{each.name}", _text(each)
+
+
+def _text(file: Traversable) -> str:
+    return file.read_text(encoding="utf-8").replace("\r\n", "\n")
 
 
 class JoinError(ValueError):
@@ -85,5 +145,4 @@ class _Joining:
                 )
 
     def _read(self, path: str) -> str:
-        text = self.folder.joinpath(_FOLDER, *path.split("/")).read_text(encoding="utf-8")
-        return text.replace("\r\n", "\n")
+        return _text(self.folder.joinpath(_FOLDER, *path.split("/")))

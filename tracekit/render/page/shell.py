@@ -23,9 +23,8 @@ from tracekit.model.display import UNKNOWN, escape_controls, is_words
 from tracekit.model.report import Cell, Column, ReportTable
 from tracekit.model.units import Unit, format_bytes, format_rate, format_ratio, four_digits
 from tracekit.render.base import RenderOptions
-from tracekit.render.page.lean import lean_script, lean_style, lean_template
-from tracekit.render.page.scripts import joined
-from tracekit.render.page.shorten import short_script
+from tracekit.render.page.lean import lean_style, lean_template
+from tracekit.render.page.scripts import script
 from tracekit.render.page.tables import time_unit as time_unit_of
 from tracekit.render.prose import levels
 
@@ -160,14 +159,11 @@ Use = Literal["tables", "timeline", "flame", "heat", "batch", "bare", "pictures"
 SCRIPTS: tuple[tuple[str, Use | None], ...] = (
     ("page.js", None),
     ("tables.js", "tables"),
-    ("flame.js", "flame"),
     ("first_screen.js", "timeline"),
     ("timeline.js", "timeline"),
+    ("flame.js", "flame"),
 )
-"""Scripts in the order in which they run, each with what needs it; None: on every page. Each is a part.
-
-page.js is first. The order of the others matters for their size alone: they hear of each other.
-"""
+"""Scripts in the order in which they are loaded, each with what needs it; None: on every page. Each is a part."""
 
 STYLES: tuple[tuple[str, Use | None], ...] = (
     ("palette.css", None),
@@ -233,7 +229,7 @@ def asset(name: str) -> str:
 
 def unpacker() -> str:
     """Return the script that runs those which a page carries packed: all that only some pages need."""
-    return short_script((_templates() / "unpack.js").read_text(encoding="utf-8").replace("\r\n", "\n"))
+    return _text(_templates(), "unpack.js")
 
 
 def templates() -> dict[str, str]:
@@ -250,43 +246,35 @@ def _used(files: Sequence[tuple[str, Use | None]], uses: frozenset[Use]) -> list
 def _templates() -> Traversable:
     """Return the folder of the templates: in the wheel beside the package, else at the top of the checkout."""
     packed = importlib.resources.files("tracekit") / "_templates"
-    return packed if packed.is_dir() else Path(__file__).resolve().parents[3] / "templates"
+    return packed if packed.is_dir() else _CHECKOUT
+
+
+_CHECKOUT = Path(__file__).resolve().parents[3] / "templates"
 
 
 def _text(folder: Traversable, name: str) -> str:
-    if any(name == script for script, _ in SCRIPTS):
-        return short_script(joined(folder, name.removesuffix(".js")))
+    if name.endswith(".js"):
+        return script(folder, name.removesuffix(".js"), is_checkout=folder == _CHECKOUT)
     text = (folder / name).read_text(encoding="utf-8").replace("\r\n", "\n")
-    if name.endswith(".css"):
-        return lean_style(text)
-    return lean_script(text) if name.endswith(".js") else lean_template(text)
+    return lean_style(text) if name.endswith(".css") else lean_template(text)
 
 
 @dataclass(frozen=True, slots=True)
 class PackedScript:
-    """Styles and scripts as one text: deflate of the texts with a NUL between two, written with LETTERS.
-
-    Two letters are 13 bits, the first bit the lowest. size: bytes of the deflated texts.
-    """
+    """Styles and scripts as one text: base 85 of deflate of the texts with a NUL between two, a third of their size."""
 
     names: tuple[str, ...]
-    size: int
     text: str
 
 
-LETTERS = "".join(chr(code) for code in range(32, 127) if chr(code) not in "<>&'")
-"""The 91 letters that HTML does not read as its own."""
+_SAFE = str.maketrans("<>&", ",.:")
+"""Letters of base 85 that HTML would read as its own, and what is written instead: no other letter of base 85."""
 
 
 @lru_cache(maxsize=16)
 def _packed(names: tuple[str, ...], texts: tuple[str, ...]) -> PackedScript:
-    import numpy as np
-
     deflated = zlib.compress("\0".join(texts).encode(), 9)
-    bits = np.unpackbits(np.frombuffer(deflated, np.uint8), bitorder="little")
-    groups = np.pad(bits, (0, -bits.size % 13)).reshape(-1, 13).astype(np.int64) @ (1 << np.arange(13))
-    letters = np.frombuffer(LETTERS.encode(), np.uint8)[np.stack(np.divmod(groups, 91), axis=1)]
-    return PackedScript(names, len(deflated), letters.tobytes().decode())
+    return PackedScript(names, base64.b85encode(deflated).decode().translate(_SAFE))
 
 
 @lru_cache(maxsize=2)

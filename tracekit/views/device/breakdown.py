@@ -47,7 +47,7 @@ from tracekit.model.schema import DEVICE_WORK, Kind
 from tracekit.model.units import Unit
 from tracekit.views import specs, tabulate, totals
 from tracekit.views.base import Quantity, View, ViewColumn, ViewOptions
-from tracekit.views.pictures import DEVICE_NAMES
+from tracekit.views.pictures import DEVICE_NAMES, SLOW
 from tracekit.views.quantities import ratio
 from tracekit.views.tabulate import shares_of
 
@@ -481,6 +481,9 @@ VIEW = View(
             ("overlap", "exposed_comm"),
             DEVICE_NAMES,
             "step",
+        ),
+        Picture(
+            "multiples", "Compute time of each rank", "breakdown.steps", ("compute",), ("rank", "name"), "step", SLOW
         ),
         Picture(
             "bars",

@@ -13,6 +13,7 @@ import numpy as np
 from tracekit.analysis.efficiency.floors import Limit
 from tracekit.analysis.efficiency.formulas import ATTENTION, CONVOLUTION, DEFINED
 from tracekit.analysis.intervals import Ranges
+from tracekit.analysis.kernel_class import LONGEST_NAME
 from tracekit.index import work_units as _work_units
 from tracekit.index.work_units import UnitGroup, WorkUnits, work_units
 from tracekit.model import arrow
@@ -207,7 +208,7 @@ def _unaligned(group: UnitGroup) -> int | None:
 def _conversions(facts: Facts, slow: _SlowGroup) -> float:
     """Return the part of the time that kernels take which only convert layouts."""
     codes, names = facts.names
-    converts = np.array([*(bool(_CONVERSION.search(name[:4096])) for name in names), False], np.bool_)
+    converts = np.array([*(bool(_CONVERSION.search(name[:LONGEST_NAME])) for name in names), False], np.bool_)
     lengths = facts.lengths[slow.rows]
     main = names.index(slow.group.kernel) if slow.group.kernel in names else -2
     beside = converts[codes[slow.rows]] & (codes[slow.rows] != main)

@@ -442,9 +442,8 @@ def _names(facts: OpeningFacts) -> Opening | None:
     limit = _limit(facts.headline.quoted, top)
     if limit:
         told = f"{told} {limit}"
-    elif facts.on_cpu and facts.headline.run_ns is not None:
-        run = sentence_span(facts.headline.run_ns)
-        told = f"{told} The run took {run}, without any {facts.device} activity."
+    elif facts.on_cpu:
+        told = f"{told} This trace has no {facts.device} activity."
     elif facts.headline.run_ns is None:
         told = f"{told} {_when_unknown(facts, top)}"
     elif not facts.headline.devices:

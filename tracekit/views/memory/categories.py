@@ -11,20 +11,22 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tracekit.index import grouping, modules
+from tracekit.index import grouping
 from tracekit.index.memory_blocks import CATEGORIES, HELD_BEFORE, RULES, MemoryBlocks, memory_blocks
 from tracekit.index.modules import module_tree
 from tracekit.index.trace_index import TraceIndex
 from tracekit.index.training_phases import lanes_in
 from tracekit.model.arrow import I64
 from tracekit.model.report import Cell, Column, ReportTable
+from tracekit.model.schema import Kind
 from tracekit.model.units import Unit
 from tracekit.views import specs, tabulate
 from tracekit.views.base import ViewColumn, ViewOptions
 
 __all__ = ["ARGS_OF", "SHOWS", "PlacedRows", "by_category"]
 
-ARGS_OF = modules.ARGS_OF
+ARGS_OF = frozenset({Kind.OPERATOR, Kind.PYTHON_OP})
+"""What shows the phases and the modules."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

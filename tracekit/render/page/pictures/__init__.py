@@ -33,7 +33,7 @@ _PLOTS = ("stack", "multiples", "curve", "series", "roofline")
 
 def has_steps(drawing: str) -> bool:
     """Return whether a picture needs the styles of those along steps, and of plots."""
-    return drawing.startswith(tuple(f'<figure class="pic pic-{form}' for form in _PLOTS))
+    return any(f'"pic pic-{form}"' in drawing for form in _PLOTS)
 
 
 def tables_of(report: Report) -> dict[str, ReportTable]:

@@ -24,6 +24,8 @@ ROOM = 18
 NAME = 40
 """Characters of a name."""
 _LABELS = 6
+_MEANT = {"exposed comm": "exposed communication", "overlap": "compute"}
+"""Words of tables, and the word of the palette that means the same, or what hides the communication."""
 WORDS = {Unit.NS: " ns", Unit.BYTES: " bytes"}
 
 
@@ -37,7 +39,7 @@ class Part:
 
 def part(words: str, place: int) -> Part:
     """Return a part with the colour of its words, or of its place."""
-    return Part(words, color_of(words, place))
+    return Part(words, color_of(_MEANT.get(words, words), place))
 
 
 _SVG = frozenset({"svg", "g", "path", "rect", "line", "circle", "text", "title"})

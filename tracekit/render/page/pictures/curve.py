@@ -15,7 +15,7 @@ from tracekit.render.page.pictures import _drawing as draw
 
 __all__ = ["curve"]
 
-MOST_TITLES = 36
+MOST_TITLES = 32
 _ENDS = 12
 """Percent of the width at each end that belongs to the labels of begin and end."""
 

@@ -54,7 +54,7 @@ def multiples(picture: Picture, table: ReportTable) -> str:
         f"0 to {axis.ticks[-1][1]}, {picture.along} {steps[0]} to {steps[-1]}, on one scale; the number is the median",
         f"a place of a line is the mean of up to {plural(shared, picture.along)}" if shared > 1 else "",
         f"{len(cells)} of {len(rows):,} are drawn" if len(cells) < len(rows) else "",
-        "late: at least 5 % above the median of the others",
+        f"{picture.by}: at least 5 % above the median of the others" if picture.by else "",
     ]
     return draw.figure(picture, remarks, draw.tag("ul", "".join(items)))
 

@@ -11,6 +11,8 @@ from pathlib import Path
 from tracekit.model.display import escape_controls
 from tracekit.model.trace import Ledger, is_cut
 
+__all__ = ["CUT_NOTES", "where_cut"]
+
 CUT_NOTES = frozenset(
     {
         "no-end",

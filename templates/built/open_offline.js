@@ -1,0 +1,1 @@
+"use strict";{const e=document.currentScript.dataset,t=new URL(e.trace,document.currentScript.src).href;history.replaceState(null,"",`#!/?url=${encodeURIComponent(t)}${e.more}`),Object.defineProperty(window,"caches",{value:void 0});const c=new EventSource(new URL(e.alive,document.currentScript.src));c.addEventListener("end",()=>c.close())}

@@ -1,0 +1,58 @@
+"""Shapes in the names of ranges: `torch.autograd.profiler.emit_nvtx(record_shapes=True)` writes them there.
+
+    aten::mm, seq = 12, op_id = 9, sizes = [[4096, 1024], [1024, 512]], input_op_ids = [(7, 0), (8, 0)]
+
+Such a name has sizes and nothing else: no datatype, no strides, no values. The name of the kernel may tell the
+datatype.
+"""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+
+from tracekit.analysis.efficiency.formulas import has_formula
+from tracekit.analysis.efficiency.operands import OperatorCall
+from tracekit.index.host_tree import HostTree
+from tracekit.index.trace_index import TraceIndex
+from tracekit.model import arrow
+from tracekit.model.arrow import I64, pc
+from tracekit.model.schema import HOST_RANGES
+
+__all__ = ["calls_in_names"]
+
+_SIZES = ", sizes = ["
+_OWN_NUMBERS = r", (?:(?:seq|op_id) = -?[0-9]+|input_op_ids = .*$)"
+"""What differs from call to call."""
+
+
+def calls_in_names(index: TraceIndex, tree: HostTree) -> tuple[I64, I64, list[OperatorCall]]:
+    """Return the places of ranges with sizes in their names, the call of each, and the distinct calls."""
+    none = np.zeros(0, np.int64)
+    names, texts = index.texts("name")
+    with_sizes = np.array([*(_SIZES in text for text in texts), False], np.bool_)
+    if not with_sizes.any():
+        return none, none, []
+    ranges = np.isin(tree.rows, np.flatnonzero(index.kind_mask(HOST_RANGES)))
+    places = np.flatnonzero(with_sizes[names[tree.rows]] & ranges)
+    used = np.flatnonzero(with_sizes)
+    plain = pc.replace_substring_regex(
+        arrow.array([texts[code] for code in used.tolist()]), pattern=_OWN_NUMBERS, replacement=""
+    )
+    encoded = arrow.encoded(plain)
+    code_of_name = np.full(len(texts) + 1, -1, np.int64)
+    code_of_name[used] = arrow.codes(encoded)
+    calls = [_call(text) for text in arrow.texts(encoded.dictionary)]
+    able = np.array([has_formula(call.name) for call in calls], np.bool_)
+    codes = code_of_name[names[tree.rows[places]]]
+    return places[able[codes]], codes[able[codes]], calls
+
+
+def _call(text: str) -> OperatorCall:
+    name, _, rest = text.partition(_SIZES)
+    try:
+        sizes = json.loads(f"[{rest}")
+    except (ValueError, RecursionError):
+        sizes = []
+    return OperatorCall(name, sizes if isinstance(sizes, list) else [], is_untyped=True)
