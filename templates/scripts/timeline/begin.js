@@ -4,7 +4,8 @@ import { link as address } from "../page/address.js";
 import { followLink, inLink, later } from "./address.js";
 import { layMarks, markFound } from "./axis.js";
 import { darkScheme, readTheme } from "./colours.js";
-import { scroll } from "./elements.js";
+import { fillWindow } from "./dock.js";
+import { absent, legend, pathText, scroll } from "./elements.js";
 import { N, data, load, start } from "./events.js";
 import { markOf } from "./finding_marks.js";
 import { foldAtFirst, showLayers } from "./folding.js";
@@ -23,6 +24,8 @@ new ResizeObserver(() => {
   if (data.done) makeOverview();
 }).observe(scroll);
 addEventListener("resize", layout);
+const belowLanes = new ResizeObserver(fillWindow);
+for (const each of [legend, absent, pathText]) belowLanes.observe(each);
 darkScheme.addEventListener("change", () => { readTheme(); draw(); });
 
 layMarks();

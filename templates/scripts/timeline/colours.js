@@ -13,7 +13,7 @@ const luminance = (rgb) => 0.2126 * linear(rgb[0]) + 0.7152 * linear(rgb[1]) + 0
 export const FULL = 16; // shades from the background (0) to the colour
 export let color = {}, dark = false;
 export let shades = []; // [kind][tone][shade], packed
-export let inkOn = []; // [kind][tone]: black or white, what has more contrast with it: at least 4.5 to 1
+let inkOn = []; // [kind][tone]: black or white, what has more contrast with it: at least 4.5 to 1
 export const toneOfName = Uint8Array.from(names, toneOf);
 export const fullColor = (code) => css(shades[kindOf[code]][toneOfName[code]][FULL]);
 export const textColor = (code) => inkOn[kindOf[code]][toneOfName[code]];

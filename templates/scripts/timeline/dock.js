@@ -5,38 +5,43 @@ import { height } from "./layout.js";
 import { draw } from "./paint.js";
 import { AXIS, OVER, stripNeeded } from "./view.js";
 
-const KEY = "tracekit-details", LEAST_DOCK = 160;
-let docked = { below: false, wide: 340, high: 240 };
-try {
-  docked = { ...docked, ...JSON.parse(localStorage.getItem(KEY)) };
-} catch { /* a page in a sandbox has no storage */ }
+const KEY = "tracekit-details";
+/** What is stored, after storing a value if there is one; null in a sandbox, which has no storage. */
+function stored(value) {
+  try {
+    if (value) localStorage.setItem(KEY, value);
+    return localStorage.getItem(KEY);
+  } catch {
+    return null;
+  }
+}
+const docked = { below: false, wide: 340, high: 240, ...JSON.parse(stored()) };
 
 const isBelow = () => docked.below || innerWidth < 900;
+const side = () => (isBelow() ? "high" : "wide");
 
 /** Make the timeline as high as the window has room for, or as its lanes need. */
 export function fillWindow() {
   const section = mount.closest("section") ?? mount, bar = /** @type {HTMLElement} */ (document.querySelector(".contents"));
   const above = Math.max(64, bar?.offsetHeight ?? 0) + main.getBoundingClientRect().top - section.getBoundingClientRect().top;
+  const below = isBelow(), size = Math.min(docked[side()], (below ? innerHeight : innerWidth) * 0.45);
   const lanesHigh = height + 2 + OVER + AXIS + stripNeeded() + left.offsetHeight - stage.offsetHeight;
-  const below = isBelow();
+  const set = (word, value) => main.style.setProperty(`--${word}`, `${Math.ceil(value)}px`);
   main.classList.toggle("below", below);
-  main.style.setProperty("--above", `${Math.ceil(above) + 4}px`);
-  main.style.setProperty("--lanes", `${lanesHigh + (below ? docked.high + 9 : 0)}px`);
-  main.style.setProperty("--dock", `${below ? Math.min(docked.high, innerHeight * 0.4) : Math.min(docked.wide, innerWidth * 0.5)}px`);
+  set("above", above + 4);
+  set("lanes", lanesHigh + (below ? size + 9 : 0));
+  set("dock", size);
   grip.setAttribute("aria-orientation", below ? "horizontal" : "vertical");
-  grip.setAttribute("aria-valuenow", String(Math.round(below ? docked.high : docked.wide)));
-  dockButton.textContent = below ? "details beside" : "details below";
+  grip.setAttribute("aria-valuenow", size);
+  dockButton.textContent = `details ${below ? "beside" : "below"}`;
   dockButton.hidden = innerWidth < 900;
 }
 function dockAt(change) {
-  docked = { ...docked, ...change };
-  try {
-    localStorage.setItem(KEY, JSON.stringify(docked));
-  } catch { /* it holds as long as the page is open */ }
+  stored(JSON.stringify(Object.assign(docked, change)));
   fillWindow();
   draw();
 }
-const resizeDock = (by) => dockAt(isBelow() ? { high: Math.max(LEAST_DOCK, docked.high + by) } : { wide: Math.max(LEAST_DOCK, docked.wide + by) });
+const resizeDock = (by) => dockAt({ [side()]: Math.max(160, docked[side()] + by) });
 
 dockButton.onclick = () => dockAt({ below: !docked.below });
 grip.addEventListener("pointerdown", (event) => {

@@ -41,7 +41,7 @@ export const range = el("section", { class: "tl-card", "aria-label": "Statistics
 export const cursor = el("div", { class: "tl-cursor", hidden: true }, el("output", {}));
 export const stage = el("div", { class: "tl-stage" }, over, axis, scroll, cursor, tip);
 export const left = el("div", { class: "tl-left" }, stage, absent, legend, pathText);
-export const grip = el("div", { class: "tl-grip", role: "separator", tabindex: "0", "aria-label": "Size of the details" });
+export const grip = el("div", { class: "tl-grip", role: "separator", tabindex: "0", "aria-label": "Size of details" });
 const dock = el("aside", { class: "tl-dock", "aria-label": "Details" }, el("div", { class: "tl-found" }, hitsText, walkers, hitList), detail, range);
 export const main = el("div", { class: "tl-main" }, left, grip, dock);
 mount.replaceChildren(tools, main, how, spoken);

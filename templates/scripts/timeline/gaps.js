@@ -52,10 +52,10 @@ export async function stepGap(direction) {
   if (free > 0) rows.push(el("li", { class: "tl-more" }, `no event of the host: ${time(free)} · ${share(free)}`));
   detail.replaceChildren(
     el("b", {}, `Idle gap ${count(gapAt + 1)} of ${count(gaps.length)}: ${time(b - a)}`),
-    el("p", {}, `${groupName(g)}, from ${time(a)} to ${time(b)}. g: the next one by length, G: back.`),
+    el("p", {}, `${groupName(g)}, ${time(a)} to ${time(b)}. g: the next by length, G: back.`),
     el("p", {}, calls.length ? "Meanwhile the host, each event without those below it:" : "What the host did is not known."),
     el("div", { class: "tl-list" }, el("ul", {}, ...(calls.length ? rows : []))));
-  announce(`idle gap ${gapAt + 1} of ${gaps.length}, ${time(b - a)}${calls.length ? `; the host: ${names[calls[0].code]}` : ""}`);
+  announce(detail.textContent);
 }
 
 /** Time of the host's events between two times, each without what runs below it; of the same input and rank. */
