@@ -126,7 +126,7 @@ GOLDEN = {
     "ncu/details.csv": "gemm<float, (int)4> takes more than 99 % of the time of all kernels.",
     "xplane/tpu.xplane.pb": "The TPU waits 61 % of the run.",
     "xplane/gpu.xplane.pb": "The 2 GPUs wait 89 % of each step, and the trace does not show why.",
-    "rocprof-csv/hcc_ops_trace_4242.csv": "The GPU only copies 54 % of the run.",
+    "rocprof-csv/hcc_ops_trace_4242.csv": "For 54 % of the run the GPU only copies.",
     "rocprof-csv/roctx_trace_4242.csv": "Nothing here has a duration: this trace has points in time alone.",
     "recorder-log/rank0.jsonl": "Backward takes 50 % of each step.",
     "paddle-json/paddle26.paddle_trace.json": "Loading data takes 28 % of each step.",
@@ -255,11 +255,11 @@ class TestDeviceTime:
         )
 
     def test_the_largest_part_is_said(self) -> None:
-        assert said(device(0.2, comm=0.3)).sentence == "The GPU only communicates 30 % of each step."
-        assert said(device(0.2, copies=0.3)).sentence == "The GPU only copies 30 % of each step."
+        assert said(device(0.2, comm=0.3)).sentence == "For 30 % of each step the GPU only communicates."
+        assert said(device(0.2, copies=0.3)).sentence == "For 30 % of each step the GPU only copies."
         late = finding("straggler", 0.2, owner="rank 5")
         assert said(device(0.1, comm=0.3, count=8), late).sentence == (
-            "The 8 GPUs only communicate 30 % of each step: rank 5 comes late."
+            "For 30 % of each step the 8 GPUs only communicate: rank 5 comes late."
         )
         group = finding("straggler", 0.2, owner="rank 4", claim="Ranks 4-7 come late together to 24 of 24 collectives.")
         assert said(device(0.1, comm=0.3, count=8), group).sentence.endswith(": ranks 4-7 come late.")

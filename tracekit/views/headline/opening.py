@@ -249,7 +249,11 @@ def _device(facts: OpeningFacts) -> Opening | None:
     each = group.window == "steps" and (cause is None or CAUSES[cause.rule].each)
     window = "each step" if each else "the steps" if group.window == "steps" else "the run"
     verb = _DOES[part] if one else _plural_verb(_DOES[part])
-    said = f"{_who(facts, group)} {verb} {share} of {window}"
+    who = _who(facts, group)
+    if part == "idle":
+        said = f"{who} {verb} {share} of {window}"
+    else:  # "only copies 54 %" would be no more than 54 %
+        said = f"For {share} of {window} {who.replace('The ', 'the ', 1)} {verb}"
     if cause is not None:
         found = CAUSES[cause.rule]
         why = (found.may if cause.confidence == "low" else found.says).format(owner=_owner(cause), late=_late(cause))
