@@ -355,8 +355,14 @@ def test_between_hosts_the_link_is_not_known() -> None:
 
 @pytest.mark.parametrize(
     ("hosts", "device"),
-    [("----", {}), ("aaaa", {"name": "NVIDIA L4", "numSms": 58}), ("aaaa", {"name": "NVIDIA Thor", "numSms": 20})],
-    ids=["hosts not known", "no links between devices", "unknown device"],
+    [
+        ("----", {}),
+        ("aaaa", {"name": "NVIDIA L4", "numSms": 58}),
+        ("aaaa", {"name": "NVIDIA Thor", "numSms": 20}),
+        ("aaaa", {"name": "NVIDIA H100 80GB HBM3", "numSms": 66}),
+        ("aaaa", {"name": "AMD Radeon Graphics", "numSms": 104, "totalGlobalMem": 68_702_699_520}),
+    ],
+    ids=["hosts not known", "no links between devices", "unknown device", "a slice", "found by its size"],
 )
 def test_without_a_host_or_a_link_of_the_device_nothing_is_said(hosts: str, device: dict[str, Any]) -> None:
     link, reached, notes = links(hosts, **device)

@@ -42,8 +42,10 @@ def links_of(index: TraceIndex, rows: I64, described: Sequence[Collective]) -> F
     rates: dict[int, set[float | None]] = {}
     for number, source, owner, device in places.tolist():
         peers.setdefault((number, hosts[source]), set()).add((owner, device))
-        peaks = device_of(index, source, device if device >= 0 else None).peaks
-        rates.setdefault(number, set()).add(peaks.link_gbps if peaks is not None else None)
+        rated = device_of(index, source, device if device >= 0 else None)
+        # One that is found by its size may be one of several, which differ in their links; a slice has none.
+        rate = rated.peaks.link_gbps if rated.peaks is not None and not rated.note else None
+        rates.setdefault(number, set()).add(rate)
     within = {number for (number, _), ranks in peers.items() if members[number] >= 2 and len(ranks) >= members[number]}
     on_hosts = Counter(number for number, _ in peers)
     known = np.full(len(groups), np.nan)
