@@ -102,6 +102,21 @@ def test_a_chain_below_two_percent_of_the_window_is_none(tmp_path: Path) -> None
     assert chains.between.sum() == 10 * 1024 * 1024 * 2
 
 
+@pytest.mark.parametrize(
+    ("strides", "chains"),
+    [([SIDE, 1], 10), ([1, SIDE], 10), ([2 * SIDE, 1], 0), ([0, 1], 0)],
+    ids=["in order", "transposed", "a part of a larger tensor", "expanded"],
+)
+def test_an_operand_with_gaps_is_no_new_result(tmp_path: Path, strides: list[int], chains: int) -> None:
+    trace = trace_of(("aten::sigmoid", (X,), 2), ("aten::neg", (X,), 2))
+    for event in trace.events:
+        if event["name"] == "aten::neg":
+            event["args"] |= {"Input Strides": [strides]}  # type: ignore[operator]
+    found = fusion_chains(TraceIndex(tracekit.read(trace.write(tmp_path))))
+    assert found is not None
+    assert found.count == chains
+
+
 def test_streams_have_chains_of_their_own(tmp_path: Path) -> None:
     trace = trace_of(("aten::sigmoid", (X,), 2), ("aten::neg", (X,), 2))
     streams = {"elementwise_kernel": iter([7, 9] * 10)}

@@ -1,9 +1,10 @@
 """Chains of elementwise operators that one kernel could do: each reads what the one before it wrote.
 
 In a chain, kernels follow each other on one stream, each is all of the device work of one operator, each operator is
-limited by memory, and the result of one has the shape and the datatype of an operand of the next. A trace has no
-addresses: that it is the same tensor is likely, not certain. Two operators of one name that write in place
-(`aten::add_` on one gradient after the other) are no chain, since neither needs the other.
+limited by memory, and the result of one has the shape and the datatype of an operand of the next, which fills its
+memory as a new result does. A trace has no addresses: that it is the same tensor is likely, not certain. Two operators
+of one name that write in place (`aten::add_` on one gradient after the other) are no chain, since neither needs the
+other.
 
 A fusion saves that a result is written and read again. What that costs is the part of the bytes of these kernels, at
 the rate that each reached. It saves the short pauses between these kernels too.
@@ -136,9 +137,34 @@ def _between(
         return 0, False
     if call.name == following.name and call.name.endswith("_"):
         return 0, False
-    same = [each for each in following.tensors() if each.dims == result.dims and each.dtype == result.dtype]
+    same = [each for each in following.tensors() if _could_be(each, result)]
     if not same or not result.elements:
         return 0, False
     peaks = groups[two].device.peaks
     cached = peaks is None or result.bytes <= peaks.l2_bytes
     return result.elements * result.size, len(same) == 1 and not cached
+
+
+def _could_be(operand: TensorOperand, result: TensorOperand) -> bool:
+    """Return whether an operand may be this result: of the same kind, and without gaps, unless it was written into."""
+    if operand.dims != result.dims or operand.dtype != result.dtype:
+        return False
+    if not operand.strides:
+        return True
+    return operand.strides == result.strides if result.strides else _is_dense(operand)
+
+
+def _is_dense(operand: TensorOperand) -> bool:
+    """Return whether a tensor fills its memory in some order of its dimensions, as a new result does.
+
+    >>> [_is_dense(TensorOperand((2, 3), "float", strides)) for strides in ((3, 1), (1, 2), (6, 1), (0, 1))]
+    [True, True, False, False]
+    """
+    expected = 1
+    for stride, size in sorted(zip(operand.strides, operand.dims, strict=False)):
+        if size == 1:
+            continue
+        if stride != expected:
+            return False
+        expected *= size
+    return True
