@@ -91,6 +91,14 @@ def test_counts_of_nvprof_and_rocprof_have_their_documented_units(tmp_path: Path
     assert counted_bytes({"FETCH_SIZE": 10.5, "WRITE_SIZE": 0.5}).moved == 11 * 1024
 
 
+def test_matrix_cores_of_amd_count_in_units_of_512() -> None:
+    found = counted_flops({"SQ_INSTS_VALU_MFMA_MOPS_BF16": 3, "SQ_INSTS_VALU_MFMA_MOPS_F64": 2, "SQ_INSTS_VALU": 9})
+    assert [(each.units, each.flops, each.rate) for each in found] == [
+        ("bf16, matrix cores", 1_536, "bf16"),
+        ("fp64, matrix cores", 1_024, "fp64_matrix"),
+    ]
+
+
 def test_half_of_a_count_is_no_sum() -> None:
     read = counted_bytes({"FETCH_SIZE": 2})
     assert (read.read, read.written, read.moved) == (2048, None, None)

@@ -6,7 +6,8 @@ floor. Bytes are those between the last cache and the device memory.
 Nsight Compute: `dram__bytes*.sum`; FLOPs of threads by kind of instruction (a fused one is 2), those of tensor cores by
 path (`sm__ops_path_tensor_src_*.sum`), since an instruction of a tensor core has no fixed number of FLOPs.
 nvprof: `dram_read_transactions` of 32 bytes, `flop_count_sp` and the like, in which a fused operation is 2 already.
-rocprof: FETCH_SIZE and WRITE_SIZE, in KiB.
+rocprof: FETCH_SIZE and WRITE_SIZE, in KiB; SQ_INSTS_VALU_MFMA_MOPS_*, in 512 FLOPs of matrix cores. Its instructions of
+vector units count lanes that are switched off too, so they are no FLOPs.
 """
 
 from __future__ import annotations
@@ -42,6 +43,12 @@ _UNITS = ("smsp__", "sm__")
 _STATED_FLOPS = (("fp32", "flop_count_sp"), ("fp64", "flop_count_dp"), ("fp16", "flop_count_hp"))
 _TENSOR = re.compile(r"sm__ops_path_tensor_src_(bf16|fp16|tf32|fp64|fp8|fp4|int8)(?:_dst_([a-z0-9]+))?\.sum")
 """Counts with sparsity on or off are parts of these."""
+_MATRIX = re.compile(r"SQ_INSTS_VALU_MFMA_MOPS_(F16|BF16|F32|F64|F8|I8)")
+_MATRIX_RATES = {
+    "F16": ("fp16", "fp16"), "BF16": ("bf16", "bf16"), "F32": ("fp32", "fp32_matrix"), "F64": ("fp64", "fp64_matrix"),
+    "F8": ("fp8", "fp8"), "I8": ("int8", "int8"),
+}  # fmt: skip
+"""The precision, and the rate of `devices.tsv`, of each."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,6 +115,10 @@ def counted_flops(counters: Counters) -> list[CountedFlops]:
             units = f"{source} to {into}, tensor cores" if into else f"{source}, tensor cores"
             rate = "fp64_matrix" if source == "fp64" else source
             found[units] = CountedFlops(units, value, rate, shorter=source == into == "fp16")
+        if match := _MATRIX.fullmatch(name):
+            precision, rate = _MATRIX_RATES[match[1]]
+            units = f"{precision}, matrix cores"
+            found[units] = CountedFlops(units, 512 * value, rate)
     return [each for each in found.values() if each.flops > 0]
 
 

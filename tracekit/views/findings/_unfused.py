@@ -56,9 +56,9 @@ def unfused_kernels(facts: Facts) -> RuleResult:
             Finding(
                 RULE,
                 facts.label(owner),
-                f"{plural(at.size, 'elementwise kernel')} in {plural(count, 'chain')} take {span(ns)}; by their shapes, "
-                f"each reads what the one before it wrote. The results between them are {size(between)}, written and read again. "
-                f"Most: {names} ({plural(calls, 'chain')}).",
+                f"{plural(at.size, 'elementwise kernel')} in {plural(count, 'chain')} take {span(ns)}; by their "
+                f"shapes, each reads what the one before it wrote. The results between them are {size(between)}, "
+                f"written and read again. Most: {names} ({plural(calls, 'chain')}).",
                 tuple(facts.own_cells(owner, "operator", first, ("calls", "bytes", "of_peak"), name=first)),
                 facts.ids(chains.rows[at]),
                 bound.ns,
