@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -319,7 +320,7 @@ def test_bandwidths_by_hand(operation: str, items: int, ranks: int, algorithm: f
 H100 = {"id": 0, "name": "NVIDIA H100 80GB HBM3", "numSms": 132, "totalGlobalMem": 85_018_279_936}
 
 
-def on_hosts(run: Run, hosts: str, **device: Any) -> Run:
+def on_hosts(run: Run, hosts: Sequence[str], **device: Any) -> Run:
     """The same run with the host and the device of each rank."""
     sources = [
         SourceFacts(each.path, each.format, facts={**each.facts, "deviceProperties": [{**H100, **device}]}
@@ -329,7 +330,7 @@ def on_hosts(run: Run, hosts: str, **device: Any) -> Run:
     return Run(origin_ns=0, sources=sources)
 
 
-def links(hosts: str, **device: Any) -> tuple[list[Any], list[Any], str]:
+def links(hosts: Sequence[str], **device: Any) -> tuple[list[Any], list[Any], str]:
     """The links of dp and tp, what the fastest collective reached of them, and the notes."""
     rows, run = four_ranks()
     options = ViewOptions(topology=parse("tp=2,dp=2"))
@@ -357,14 +358,22 @@ def test_between_hosts_the_link_is_not_known() -> None:
     ("hosts", "device"),
     [
         ("----", {}),
+        (["localhost"] * 4, {}),
         ("aaaa", {"name": "NVIDIA L4", "numSms": 58}),
         ("aaaa", {"name": "NVIDIA Thor", "numSms": 20}),
         ("aaaa", {"name": "NVIDIA H100 80GB HBM3", "numSms": 66}),
         ("aaaa", {"name": "AMD Radeon Graphics", "numSms": 104, "totalGlobalMem": 68_702_699_520}),
     ],
-    ids=["hosts not known", "no links between devices", "unknown device", "a slice", "found by its size"],
+    ids=[
+        "hosts not known",
+        "a name that each host has",
+        "no links between devices",
+        "unknown device",
+        "a slice",
+        "found by its size",
+    ],
 )
-def test_without_a_host_or_a_link_of_the_device_nothing_is_said(hosts: str, device: dict[str, Any]) -> None:
+def test_without_a_host_or_a_link_of_the_device_nothing_is_said(hosts: Sequence[str], device: dict[str, Any]) -> None:
     link, reached, notes = links(hosts, **device)
     assert link == reached == [None, None]
     assert "link:" not in notes

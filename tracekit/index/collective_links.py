@@ -21,6 +21,9 @@ from tracekit.model.arrow import F64, I64
 
 __all__ = ["links_of"]
 
+_ANY_HOST = frozenset({"", "localhost", "localhost.localdomain", "127.0.0.1"})
+"""Names that each host may have."""
+
 
 def links_of(index: TraceIndex, rows: I64, described: Sequence[Collective]) -> F64:
     """Return shape (n,): bytes/s in one direction between the ranks of each collective, nan where it is not known.
@@ -33,7 +36,7 @@ def links_of(index: TraceIndex, rows: I64, described: Sequence[Collective]) -> F
     sources = index.ints("source")[rows]
     devices = np.where(index.has("device")[rows], index.ints("device")[rows], -1)
     owners = _owners.find(index).codes[rows]
-    hosts = {source: _owners.host_of(index, source) or f"input {source}" for source in np.unique(sources).tolist()}
+    hosts = {source: _host(index, source) for source in np.unique(sources).tolist()}
     groups: dict[tuple[str | None, str | None, int | None], int] = {}
     group = np.array([groups.setdefault((g.group, g.ranks, g.members), len(groups)) for g in described], np.int64)
     members = [key[2] or 0 for key in groups]
@@ -58,3 +61,9 @@ def links_of(index: TraceIndex, rows: I64, described: Sequence[Collective]) -> F
             known[number] = min(each) / 2 * 1e9
     found[:] = known[places[place.reshape(-1), 0]]
     return found
+
+
+def _host(index: TraceIndex, source: int) -> str:
+    """Return the host of an input; one that names none is alone on its own."""
+    name = _owners.host_of(index, source)
+    return name if name not in _ANY_HOST else f"input {source}"
