@@ -260,6 +260,9 @@ def _product(call: OperatorCall, family: Family) -> Work:
     flops = 2 * batch * m * n * depth + (batch * m * n if added is not None else 0)
     out_type = family.words.get("out_type") or promoted([a, b])
     out_type = _dtype_argument(call, places.get("dtype"), out_type)
+    if len(call.types) == 6 and not call.is_given(5):
+        # A variant names the datatype of the result before both factors; `out=` has six arguments too.
+        out_type = _dtype_argument(call, places.get("dtype_of_six"), out_type)
     # In torch, a product that is summed over its batch has one matrix as its result.
     results = 1 if family.words.get("sum") == "batch" else batch
     written = call.tensor(places.get("out"))
@@ -497,28 +500,42 @@ def _elementwise(call: OperatorCall, family: Family) -> Work:
     shape = broadcast([each.dims for each in operands])
     if shape is None:
         return _unknown(ODD_SHAPES)
-    read = _bytes(*operands)
+    inputs = _without_out(call, family, operands)
+    read = _bytes(*inputs)
     first = operands[0]
     if family.in_place:
         return _by_elements(read, first.bytes, first.elements, first.dtype, "elementwise")
     result = family.words.get("result", "promote")
     dtype = {"first": first.dtype, "bool": "bool"}.get(result) or promoted(
-        operands[1:] if result == "promote_after_first" and len(operands) > 1 else operands
+        inputs[1:] if result == "promote_after_first" and len(inputs) > 1 else inputs
     )
+    if call.name == "aten::abs" and dtype.startswith("c10::complex<"):
+        dtype = dtype.removeprefix("c10::complex<").removesuffix(">")
     if not is_floating(dtype) and (result == "float" or (result == "promote" and _is_fraction(call))):
         dtype = "float"
     if result == "float" and call.name.endswith(("::div", "::divide")) and call.text(2) in ("floor", "trunc"):
-        dtype = promoted(operands)
+        dtype = promoted(inputs)
+    if len(operands) > len(inputs):
+        dtype = operands[-1].dtype
     elements = math.prod(shape)
     written = _sized(elements, dtype) + (elements if family.words.get("second") == "bool" else 0)
     return _by_elements(read, written, elements, first.dtype, "elementwise")
+
+
+def _without_out(call: OperatorCall, family: Family, operands: list[TensorOperand]) -> list[TensorOperand]:
+    """Return the operands that are read: the variant `out=` has its result as one tensor more, after all arguments."""
+    count = len(operands)
+    after_scalar = len(call.types) > 2 and call.types[-2] == "Scalar" and call.is_given(len(call.types) - 1)
+    if after_scalar and family.words.get("scalars") != "between":
+        count -= 1
+    return operands[: min(count, family.places["tensors"])]
 
 
 def _is_fraction(call: OperatorCall) -> bool:
     """Return whether a number among the operands of integers makes the result floating."""
     if len(call.types) < 2 or call.types[1] != "Scalar":
         return False
-    return bool(re.fullmatch(r"-?\d*\.\d*(?:e[+-]?\d+)?", call.text(1)))
+    return bool(re.fullmatch(r"-?(?:\d*\.\d*(?:e[+-]?\d+)?|\d+e[+-]?\d+|inf|nan)", call.text(1)))
 
 
 def _fill(call: OperatorCall, _family: Family) -> Work:
@@ -536,8 +553,12 @@ def _copy(call: OperatorCall, family: Family) -> Work:
     if "source" in family.places:
         # copy_ writes all of its first tensor, and reads the other one.
         return _by_elements(source.bytes, x.bytes, 0, x.dtype, "copy")
-    dtype = _dtype_argument(call, family.places.get("dtype"), x.dtype)
-    return _by_elements(x.bytes, _sized(x.elements, dtype), 0, x.dtype, "copy")
+    dtype = x.dtype
+    if family.words.get("integers") == "long" and not is_floating(dtype) and not family.in_place:
+        dtype = "long int"
+    dtype = _dtype_argument(call, family.places.get("dtype"), dtype)
+    indexes = _sized(x.elements, "long int") if family.words.get("second") == "index" else 0
+    return _by_elements(x.bytes, _sized(x.elements, dtype) + indexes, 0, x.dtype, "copy")
 
 
 def _reduction(call: OperatorCall, family: Family) -> Work:
@@ -552,8 +573,8 @@ def _reduction(call: OperatorCall, family: Family) -> Work:
     if dims is None and len(call.types) > 1 and not call.values:
         return Work(x.elements, None, "reduction", x.dtype, NO_VALUES)
     other = call.tensor(1)
-    if other is not None:  # max(a, b) and min(a, b) are elementwise
-        return _elementwise(call, family)
+    if other is not None and family.words.get("second") == "index":  # max(a, b) and min(a, b) are elementwise
+        return _elementwise(call, replace(family, places={"tensors": 2}))
     sides = [d for i, d in enumerate(x.dims) if dims and i not in {each % max(len(x.dims), 1) for each in dims}]
     results = math.prod(sides) if dims else 1
     dtype = x.dtype
@@ -598,9 +619,10 @@ def _norm_backward(call: OperatorCall, family: Family) -> Work:
     if gout is None or x is None:
         return _unknown(NO_SHAPES)
     others = _bytes(*call.tensors()) - _bytes(gout, x)
-    return _by_elements(
-        _bytes(gout, x) + others, _sized(x.elements, x.dtype), x.elements, x.dtype, "normalization", ops=8
-    )
+    mask = call.flags(family.places.get("mask"))
+    # The first layer of a model needs no gradient of its input.
+    written = _sized(x.elements, x.dtype) if mask is None or mask[0] else 0
+    return _by_elements(_bytes(gout, x) + others, written, x.elements, x.dtype, "normalization", ops=8)
 
 
 def _picked_loss(call: OperatorCall, family: Family) -> Work:
@@ -608,7 +630,8 @@ def _picked_loss(call: OperatorCall, family: Family) -> Work:
     if x is None or target is None:
         return _unknown(NO_SHAPES)
     # One of the scores of each row is read.
-    return _by_elements(target.bytes + target.elements * x.size, x.size, target.elements, x.dtype, "loss")
+    results = target.elements if call.integer(family.places["reduction"]) == 0 else 1
+    return _by_elements(target.bytes + target.elements * x.size, results * x.size, target.elements, x.dtype, "loss")
 
 
 def _picked_loss_backward(call: OperatorCall, family: Family) -> Work:
@@ -703,7 +726,8 @@ def _lists(call: OperatorCall, family: Family) -> Work:
     if not lists:
         return _unknown(NO_SHAPES)
     reads = family.places.get("reads", len(lists))
-    mine = lists[: max(reads, 1)]
+    # The first list of a copy is written alone, and the last one read.
+    mine = lists[-1:] if call.name.startswith("aten::_foreach_copy") else lists[: max(reads, 1)]
     known = [each for each in mine if each is not None]
     if len(known) != len(mine) or not known:
         return _unknown(LONG_LIST)
