@@ -47,8 +47,8 @@ COLUMNS = frozenset({"name", "args", "device", "copy_kind"})
 """Columns of EVENTS beside those of the host tree."""
 
 LIMITS = tuple(Limit)
-GRAPH = "launched by a graph: its operators are not in the trace"
-LINK = "a copy over a link, whose rate is not in the trace"
+GRAPH = "launched by a graph: operators not known"
+LINK = "a copy over a link of unknown rate"
 COMMUNICATION = "communication"
 NO_OPERATOR = "launched by no operator"
 NO_LAUNCH = "the launch is not in the trace"

@@ -47,6 +47,7 @@ __all__ = [
     "Family",
     "Work",
     "datatype_in_kernel",
+    "factors",
     "has_formula",
     "work",
 ]
@@ -61,9 +62,9 @@ DEFINED = frozenset({PRODUCT, GROUPED, CONVOLUTION, ATTENTION})
 
 NO_FORMULA = "no formula for this operator"
 NO_SHAPES = "shapes are not recorded"
-NO_VALUES = "arguments that are no tensors are not recorded"
+NO_VALUES = "values of arguments are not recorded"
 NO_DATATYPE = "the datatype is not recorded"
-LONG_LIST = "the shapes in a list of tensors are not recorded"
+LONG_LIST = "the shapes of a list are not recorded"
 NO_LENGTHS = "the lengths of sequences are not recorded"
 NO_EXPERTS = "the experts that were chosen are not recorded"
 ODD_SHAPES = "the shapes do not fit the operator"
@@ -158,6 +159,13 @@ def _cached_family_of(name: str) -> Family | None:
 def has_formula(name: str) -> bool:
     """Return whether operators of this name have a formula."""
     return _family_of(name) is not None
+
+
+def factors(call: OperatorCall) -> list[TensorOperand]:
+    """Return the two factors of a matrix product, without what is added, scales and a given result."""
+    family = _family_of(call.name)
+    places = family.places if family is not None else {}
+    return [each for key in ("a", "b", "x", "w") if (each := call.tensor(places.get(key))) is not None]
 
 
 def work(call: OperatorCall) -> Work:
