@@ -122,6 +122,9 @@ def test_a_copy_over_a_link_is_not_held_against_memory(tmp_path: Path) -> None:
     assert "link" in linked.reach.unknown
     assert local.reach.floor_ns == pytest.approx(8 * (1 << 20) / 3350e9 * 1e9)
     assert set(reasons(units)) == {"", "a copy over a link of unknown rate"}
+    # What has a reason is not known in any view.
+    assert units.known[units.group == units.groups.index(linked)].tolist() == [False]
+    assert units.known[units.group == units.groups.index(local)].tolist() == [True]
 
 
 def test_lists_of_tensors_take_their_datatype_from_the_kernel(tmp_path: Path) -> None:
