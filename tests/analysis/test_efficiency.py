@@ -232,6 +232,24 @@ def test_a_result_that_is_given_is_written_and_not_read(
     assert nbytes - half == 2 * math.prod(shape)
 
 
+def test_results_that_are_given_to_norms_are_not_read() -> None:
+    x, w, each = ([8, 64], F32), ([64], F32), ([8, 1], F32)
+    plain = ("aten::native_layer_norm", x, "[64]", w, w, "1e-05")
+    assert call(*plain).bytes == 4 * (2 * 512 + 128)
+    assert call(*plain, x, each, each).bytes == call(*plain).bytes
+    batch = ("aten::native_batch_norm", x, w, w, w, w, "True", "0.1", "1e-05")
+    assert call(*batch, x, w, w).bytes == call(*batch).bytes == 4 * (2 * 512 + 4 * 64)
+    backward = ("aten::native_layer_norm_backward", x, x, "[64]", each, each, w, w, "[True, True, True]")
+    assert call(*backward, x, w, w).bytes == call(*backward).bytes
+
+
+def test_a_loss_that_is_not_reduced_has_a_result_for_each_element() -> None:
+    x = ([8], F32)
+    assert call("aten::mse_loss", x, x, "0").bytes == 8 * 12
+    assert call("aten::mse_loss", x, x, "1").bytes == 8 * 8
+    assert call("aten::huber_loss", x, x, "0", "1.").bytes == 8 * 12
+
+
 def test_scalars_between_tensors_are_no_sign_of_a_given_result() -> None:
     assert call("aten::where", ([8], "bool"), "0.", ([8], F32)).bytes == 8 * 9
     assert call("aten::elu_backward", ([8], F32), "1.", "1.", "1.", "False", ([8], F32)).bytes == 8 * 12

@@ -618,7 +618,9 @@ def _norm(call: OperatorCall, family: Family) -> Work:
     if x is None:
         return _unknown(NO_SHAPES)
     # Weights, biases and running statistics are vectors of the channels: each tensor beside x is read once.
-    others = _bytes(*call.tensors()) - x.bytes
+    # In torch, what follows the numbers is a result that is given.
+    end = call.types.index("Scalar") if call.name.startswith("aten::") and "Scalar" in call.types else len(call.types)
+    others = _bytes(*(call.tensor(place) for place in range(end))) - x.bytes
     return _by_elements(x.bytes + others, _sized(x.elements, x.dtype), x.elements, x.dtype, "normalization", ops=7)
 
 
@@ -626,7 +628,8 @@ def _norm_backward(call: OperatorCall, family: Family) -> Work:
     gout, x = call.tensor(family.places["gout"]), call.tensor(family.places["x"])
     if gout is None or x is None:
         return _unknown(NO_SHAPES)
-    others = _bytes(*call.tensors()) - _bytes(gout, x)
+    given = range(family.places.get("mask", len(call.types)))
+    others = _bytes(*(call.tensor(place) for place in given)) - _bytes(gout, x)
     mask = call.flags(family.places.get("mask"))
     # The first layer of a model needs no gradient of its input.
     written = _sized(x.elements, x.dtype) if mask is None or mask[0] else 0
@@ -828,7 +831,10 @@ def _stream(call: OperatorCall, family: Family) -> Work:
         return _unknown(NO_SHAPES)
     # A rotation of a part of each head leaves the rest alone.
     is_bound = family.words.get("bound") != "no"
-    return _by_elements(_bytes(*reads), _bytes(*writes), first.elements, first.dtype, "elementwise", is_bound=is_bound)
+    # A loss that is not reduced has a result for each element.
+    alone = "reduction" in family.places and call.integer(family.places["reduction"]) == 0
+    written = _bytes(*writes) + (_sized(first.elements, first.dtype) if alone else 0)
+    return _by_elements(_bytes(*reads), written, first.elements, first.dtype, "elementwise", is_bound=is_bound)
 
 
 def _compiled(call: OperatorCall, _family: Family) -> Work:
