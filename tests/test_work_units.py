@@ -103,7 +103,7 @@ def test_kernels_of_a_graph_say_so(tmp_path: Path) -> None:
     (launch,) = [each for each in trace.events if each["cat"] == "cuda_runtime"][1:]
     launch["name"] = "cudaGraphLaunch"
     assert reasons(trace.units(tmp_path)) == {
-        "": 4_000, "launched by a graph: its operators are not in the trace": 10_000
+        "": 4_000, "launched by a graph: operators not known": 10_000
     }  # fmt: skip
 
 
@@ -121,7 +121,10 @@ def test_a_copy_over_a_link_is_not_held_against_memory(tmp_path: Path) -> None:
     assert linked.reach.floor_ns is None
     assert "link" in linked.reach.unknown
     assert local.reach.floor_ns == pytest.approx(8 * (1 << 20) / 3350e9 * 1e9)
-    assert set(reasons(units)) == {"", "a copy over a link, whose rate is not in the trace"}
+    assert set(reasons(units)) == {"", "a copy over a link of unknown rate"}
+    # What has a reason is not known in any view.
+    assert units.known[units.group == units.groups.index(linked)].tolist() == [False]
+    assert units.known[units.group == units.groups.index(local)].tolist() == [True]
 
 
 def test_lists_of_tensors_take_their_datatype_from_the_kernel(tmp_path: Path) -> None:

@@ -207,6 +207,101 @@ def test_elementwise_work_reads_expanded_operands_once_and_promotes() -> None:
     assert windows.bytes == 4 * (17 + 80)  # windows that overlap
 
 
+@pytest.mark.parametrize(
+    ("name", "arguments", "nbytes"),
+    [
+        ("add", (([8], F32), ([8], F32), "1"), 8 * 12),
+        ("mul", (([8], F32), ([8], F32)), 8 * 12),
+        ("mul", (([8], F32), "2"), 8 * 8),
+        ("div", (([2, 8], F32), ([8], F32)), 32 + 2 * 64),
+        ("sqrt", (([8], F32),), 8 * 8),
+        ("clamp", (([8], F32), "0", "1"), 8 * 8),
+        ("lerp", (([8], F32), ([8], F32), "0.5"), 8 * 12),
+        ("addcmul", (([8], F32), ([8], F32), ([8], F32), "1"), 8 * 16),
+        ("where", (([8], "bool"), ([8], F32), ([8], F32)), 8 * 13),
+        ("gelu_backward", (([8], F32), ([8], F32), "none"), 8 * 12),
+    ],
+)
+def test_a_result_that_is_given_is_written_and_not_read(
+    name: str, arguments: tuple[tuple[object, str] | str, ...], nbytes: int
+) -> None:
+    shape = [2, 8] if name == "div" else [8]
+    assert call(f"aten::{name}", *arguments).bytes == nbytes
+    assert call(f"aten::{name}", *arguments, (shape, F32)).bytes == nbytes
+    half = call(f"aten::{name}", *arguments, (shape, HALF)).bytes or 0
+    assert nbytes - half == 2 * math.prod(shape)
+
+
+def test_results_that_are_given_to_norms_are_not_read() -> None:
+    x, w, each = ([8, 64], F32), ([64], F32), ([8, 1], F32)
+    plain = ("aten::native_layer_norm", x, "[64]", w, w, "1e-05")
+    assert call(*plain).bytes == 4 * (2 * 512 + 128)
+    assert call(*plain, x, each, each).bytes == call(*plain).bytes
+    batch = ("aten::native_batch_norm", x, w, w, w, w, "True", "0.1", "1e-05")
+    assert call(*batch, x, w, w).bytes == call(*batch).bytes == 4 * (2 * 512 + 4 * 64)
+    backward = ("aten::native_layer_norm_backward", x, x, "[64]", each, each, w, w, "[True, True, True]")
+    assert call(*backward, x, w, w).bytes == call(*backward).bytes
+
+
+def test_a_loss_that_is_not_reduced_has_a_result_for_each_element() -> None:
+    x = ([8], F32)
+    assert call("aten::mse_loss", x, x, "0").bytes == 8 * 12
+    assert call("aten::mse_loss", x, x, "1").bytes == 8 * 8
+    assert call("aten::huber_loss", x, x, "0", "1.").bytes == 8 * 12
+
+
+def test_scalars_between_tensors_are_no_sign_of_a_given_result() -> None:
+    assert call("aten::where", ([8], "bool"), "0.", ([8], F32)).bytes == 8 * 9
+    assert call("aten::elu_backward", ([8], F32), "1.", "1.", "1.", "False", ([8], F32)).bytes == 8 * 12
+
+
+def test_results_have_the_datatype_that_the_operator_gives() -> None:
+    assert call("aten::mm", ([4, 8], BF), ([8, 2], BF), "6").bytes == 2 * 48 + 4 * 8
+    assert call("aten::bmm", ([3, 4, 8], HALF), ([3, 8, 2], HALF), "6").bytes == 3 * (2 * 48 + 4 * 8)
+    c, a, b = ([2], BF), ([4, 8], BF), ([8, 2], BF)
+    assert call("aten::addmm", c, a, b, "6", "1", "1").bytes == 2 * 50 + 4 * 8
+    assert call("aten::addmm", c, a, b, "6", "1", ([4, 2], BF)).bytes == 2 * 50 + 2 * 8  # beta is 6
+    assert call("aten::abs", ([8], "c10::complex<float>")).bytes == 8 * (8 + 4)
+    assert call("aten::mul", ([8], "short int"), "1e-05").bytes == 8 * (2 + 4)
+    assert call("aten::add", ([8], "bool"), "inf", "1").bytes == 8 * (1 + 4)
+    assert call("aten::cumsum", ([8], "int"), "0", ([], "")).bytes == 8 * (4 + 8)
+    assert call("aten::cumprod", ([8], BF), "0", "6").bytes == 8 * (2 + 4)
+    assert call("aten::cummax", ([8], F32), "0").bytes == 8 * (4 + 4 + 8)
+    assert call("aten::cumsum_", ([8], "int"), "0", ([], "")).bytes == 8 * (4 + 4)
+    assert call("aten::nll_loss_forward", ([8, 9], F32), ([8], "long"), ([], ""), "0", "-100").bytes == 8 * (8 + 4 + 4)
+
+
+@pytest.mark.parametrize(
+    ("name", "between"),
+    [
+        ("native_layer_norm_backward", ("[9]", ([8], F32), ([8], F32), ([9], F32), ([9], F32))),
+        ("native_group_norm_backward", (([8], F32), ([8], F32), ([9], F32), "8", "9", "1", "1")),
+        ("native_batch_norm_backward", (*(([9], F32),) * 5, "True", "1e-05")),
+        ("_fused_rms_norm_backward", ("[9]", ([8], F32), ([9], F32))),
+    ],
+)
+def test_a_gradient_of_the_input_that_nobody_wants_is_not_written(
+    name: str, between: tuple[tuple[object, str] | str, ...]
+) -> None:
+    x = ([8, 9], F32)
+    whole = call(f"aten::{name}", x, x, *between, "[True, True, True]").bytes or 0
+    assert whole - (call(f"aten::{name}", x, x, *between, "[False, True, True]").bytes or 0) == 4 * 72
+
+
+def test_a_copy_of_lists_reads_one_of_them() -> None:
+    kernel = "multi_tensor_apply_kernel<TensorListMetadata<2>, Copy<float, float>>"
+    two = ([[100], [10, 2]], "TensorList")
+    assert call("aten::_foreach_copy_", two, two, "False", kernel=kernel).bytes == 120 * 8
+    assert call("aten::_foreach_add_", two, two, "1", kernel=kernel).bytes == 120 * 12
+
+
+def test_windows_count_in_the_backward_pass_too() -> None:
+    q, lse, none = ([1, 8, 2, 16], BF), ([1, 2, 8], F32), ([], "")
+    found = call("aten::_flash_attention_backward", q, q, q, q, q, lse, none, none, "8", "8", "0.", "True", none, none,
+                 none, "2", "0")  # fmt: skip
+    assert found.flops == 2 * 2 * (1 + 2 + 3 * 6) * 5 * 16
+
+
 def test_reductions_know_their_dimensions() -> None:
     x = ([16, 559, 1024], F32)
     assert call("aten::mean", x, "[-1]", "True", ([], "")).bytes == 36670400

@@ -107,9 +107,18 @@ def test_other_shapes_are_the_change_of_the_work_and_the_rest_is_efficiency(tmp_
     """An eighth of the work in a quarter of the time."""
     new: list[Call] = [(SMALL, "gemm_bf16_s16816", 50_000, "A_0"), BASE[1]]
     found = named(changed(tmp_path, BASE, new))
-    floor = 2 * 4096**3 / 989.4e12 * 1e9
-    assert found["other_shapes"] == pytest.approx(floor / 8 - floor, rel=0.01)
+    assert found["other_shapes"] == pytest.approx(200_000 / 8 - 200_000, rel=0.01)
     assert found["other_shapes"] + found["efficiency"] == -150_000
+
+
+@pytest.mark.parametrize("share", [0.2, 0.7, 0.95])
+def test_more_work_at_the_same_share_of_the_peak_is_no_change_of_efficiency(tmp_path: Path, share: float) -> None:
+    floor = 2 * 4096**3 / 989.4e12 * 1e9
+    base: list[Call] = [(MM, "gemm_bf16_s16816", round(floor / share), "A_0")]
+    new: list[Call] = [(SMALL, "gemm_bf16_s16816", round(floor / 8 / share), "A_0")]
+    found = named(changed(tmp_path, base, new))
+    assert found["other_shapes"] == pytest.approx(floor / share * (1 / 8 - 1), abs=3)
+    assert abs(found.get("efficiency", 0)) <= 3
 
 
 def test_other_shapes_of_unknown_work_are_one_part(tmp_path: Path) -> None:
@@ -128,7 +137,7 @@ def test_the_same_kernels_on_another_device_have_another_floor(tmp_path: Path) -
     a100 = {**H100, "name": "NVIDIA A100-SXM4-80GB", "numSms": 108, "computeMajor": 8, "totalGlobalMem": 85_100_000_000}
     new: list[Call] = [(MM, "gemm_bf16_s16816", 520_000, "A_0"), BASE[1]]
     found = named(changed(tmp_path, BASE, new, device=a100))
-    assert found["other_floor"] == pytest.approx(2 * 4096**3 * (1 / 312e12 - 1 / 989.4e12) * 1e9, rel=0.01)
+    assert found["other_floor"] == pytest.approx(200_000 * (989.4 / 312 - 1), rel=0.01)
     assert found["other_floor"] + found["efficiency"] == 320_000
 
 

@@ -174,6 +174,58 @@ def test_products_convolutions_and_attention_by_shape(tmp_path: Path) -> None:
     assert "TF32" in attention["why"]
 
 
+def test_known_work_without_a_floor_has_its_reason_and_is_no_part_of_mfu(tmp_path: Path) -> None:
+    trace = ShapedTrace({"id": 0, "name": "NVIDIA GeForce RTX 4090", "totalGlobalMem": 25300000000, "computeMajor": 8,
+                         "computeMinor": 9, "numSms": 128})  # fmt: skip
+    side = [4096, 4096]
+    trace.op("aten::mm", (side, "c10::Half"), (side, "c10::Half"), us=900.0, kernel="mine")
+    trace.op("aten::mm", (side, F32), (side, F32), us=3000.0, kernel="mine too")
+    trace.op("aten::mm", (side, "c10::complex<float>"), (side, "c10::complex<float>"), us=90.0, kernel="cgemm")
+    trace.op("aten::mm", (side, BF), (side, BF), us=2000.0, kernel=GEMM)
+    trace.op("aten::add", (side, BF), (side, BF), "1", us=500.0, kernel="add")
+    section = shown(trace, tmp_path, "efficiency")
+    assert table(section, "known")[0]["share"] == 1.0
+    rows = table(section, "without_floor")
+    assert [(row["total"], row["calls"]) for row in rows] == [(3_000_000, 1), (900_000, 1), (90_000, 1)]
+    assert "TF32" in rows[0]["why"]
+    assert "fp16" in rows[1]["why"]
+    assert "datatype" in rows[2]["why"]
+    (steps,) = table(section, "steps")
+    assert steps["known"] == pytest.approx(2500 / 6490)
+    known = ShapedTrace()
+    product(known, 0.5)
+    assert all(each.name != "without_floor" for each in shown(known, tmp_path, "efficiency").tables)
+
+
+def test_a_trace_without_device_work_is_not_asked_for_shapes(tmp_path: Path) -> None:
+    trace = ShapedTrace()
+    trace.begin("aten::mm", ([4, 4], BF), ([4, 4], BF))
+    trace.end()
+    (note, *_) = shown(trace, tmp_path, "efficiency").notes
+    assert "no GPU activity" in note
+    assert "record_shapes" not in note
+
+
+def test_the_layout_of_a_product_is_that_of_its_factors(tmp_path: Path) -> None:
+    fp8 = "c10::Float8_e4m3fn"
+    path = ShapedTrace()
+    path.op("aten::_scaled_mm", ([64, 32], fp8), ([32, 48], fp8), ([64, 1], F32), ([1, 48], F32), ([], ""), ([], ""),
+            "15", us=9.0)  # fmt: skip
+    path.op("aten::mm", ([64, 32], BF), ([32, 48], BF), ([64, 48], BF), us=8.0)
+    path.op("aten::addmm", ([64, 48], BF), ([64, 32], BF), ([32, 48], BF), "1", "1", us=7.0)
+    path.op("aten::_grouped_mm", ([64, 32], BF), ([4, 32, 48], BF), ([4], "int"), us=6.0)
+    for event in path.events:
+        args: Any = event["args"]
+        if "Input Dims" in args:
+            # The first factor is in rows, the second in columns; all else is in rows.
+            strides = [[each[-1], 1][-len(each) :] if each else [] for each in args["Input Dims"]]
+            second = 2 if event["name"] == "aten::addmm" else 1
+            rows, columns = args["Input Dims"][second][-2:]
+            strides[second] = [rows * columns, 1, rows][-len(args["Input Dims"][second]) :]
+            args["Input Strides"] = strides
+    assert {row["layout"] for row in table(shown(path, tmp_path, "gemm"), "gemms")} == {"row x column"}
+
+
 def test_exceptions_are_counted_in_a_note(tmp_path: Path) -> None:
     trace = ShapedTrace()
     x = ([1 << 20], BF)

@@ -46,6 +46,22 @@ def test_the_bound_is_the_time_above_the_floor(tmp_path: Path, share: float) -> 
     assert f"{100 * share * PEAK / BEST:.2f} % of the best measured" in found.claim
 
 
+def test_a_fix_does_not_ask_for_what_is_already_so(tmp_path: Path) -> None:
+    even, _ = run_of((4096, 4096, 4096), 0.3)
+    uneven, _ = run_of((4096, 4096, 4104), 0.3)
+    (good,), (odd,) = findings(even, tmp_path)["slow kernel"], findings(uneven, tmp_path)["slow kernel"]
+    assert "multiples" not in good.advice
+    assert "multiples of 64" in odd.advice
+    for depth in (128, 72):
+        trace = ShapedTrace(back_to_back=True)
+        heads = ([2, 32, 2048, depth], BF)
+        for _ in range(20):
+            trace.op("aten::_scaled_dot_product_flash_attention", heads, heads, heads, "0.", "False", "False", "0.1",
+                     us=1000.0, kernel="flash_fwd_kernel")  # fmt: skip
+        (found,) = findings(trace, tmp_path)["slow kernel"]
+        assert ("heads of 64 or 128" in found.advice) is (depth == 72)
+
+
 @pytest.mark.parametrize("share", [0.66, 0.8, 0.95, 1.04])
 def test_no_alarm_about_a_kernel_near_the_best_that_was_measured(tmp_path: Path, share: float) -> None:
     trace, _ = run_of((4096, 4096, 4096), share)

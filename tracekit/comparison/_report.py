@@ -362,7 +362,7 @@ _PART_TITLES = {
     "other_shapes": ("Other shapes", "calls with shapes that only one side has"),
     "other_kernel": ("Other kernel", "the same calls, computed by other kernels"),
     "other_floor": ("Other floor", "the same calls, with another least time (datatype or device)"),
-    "efficiency": ("Efficiency", "the same work, farther from or nearer to its least time"),
+    "efficiency": ("Efficiency", "the work takes more or fewer times its least time than in the base"),
     "not_known": ("Not known", "the same calls and kernels, of which no least time is known"),
 }
 

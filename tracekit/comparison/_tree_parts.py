@@ -11,9 +11,10 @@ parts, in this order:
 - efficiency: the same calls and kernels, farther from or nearer to that least time.
 - not known: the same calls and kernels, of which no least time is known.
 
-Where all calls with shapes of their own have a floor, the change of the floor is "other shapes" and the rest is
-efficiency. Amounts are exact fractions; each cell is rounded, and what rounding leaves goes to the largest cell of its
-row, so rows and columns add up.
+Where all calls with shapes of their own have a floor, "other shapes" is the change of the floor, and the rest is
+efficiency. A change of the floor counts in the time that the base takes for it: twice the work at the same share of the
+peak takes twice the time, and its efficiency is the same. Amounts are exact fractions; each cell is rounded, and what
+rounding leaves goes to the largest cell of its row, so rows and columns add up.
 """
 
 from __future__ import annotations
@@ -182,21 +183,24 @@ def _same_shapes(base: TreeMean, new: TreeMean, out: dict[str, Fraction]) -> Non
     slower = new.ns - new.calls * base.ns / base.calls
     if base.kernels != new.kernels:
         out["other_kernel"] += slower
-    elif base.floor is None or new.floor is None:
+    elif (work := _by_work(base, new)) is None:
         # No time was lost or won: there is nothing to explain.
         out["not_known"] += slower
     else:
-        floor = new.floor - new.calls * base.floor / base.calls
-        out["other_floor"] += floor
-        out["efficiency"] += slower - floor
+        out["other_floor"] += work
+        out["efficiency"] += slower - work
 
 
 def _changed_shapes(base: TreeMean, new: TreeMean, out: dict[str, Fraction]) -> None:
     out["more_calls"] += (new.calls - base.calls) * base.ns / base.calls
     longer = new.ns - new.calls * base.ns / base.calls
-    if base.floor is None or new.floor is None:
-        out["other_shapes"] += longer
-        return
-    work = new.floor - new.calls * base.floor / base.calls
-    out["other_shapes"] += work
-    out["efficiency"] += longer - work
+    work = _by_work(base, new)
+    out["other_shapes"] += longer if work is None else work
+    out["efficiency"] += Fraction(0) if work is None else longer - work
+
+
+def _by_work(base: TreeMean, new: TreeMean) -> Fraction | None:
+    """Return the ns that as many calls take longer for their floor alone, as efficient as the base; None: not known."""
+    if not base.floor or new.floor is None:
+        return None
+    return new.floor * base.ns / base.floor - new.calls * base.ns / base.calls

@@ -47,8 +47,8 @@ COLUMNS = frozenset({"name", "args", "device", "copy_kind"})
 """Columns of EVENTS beside those of the host tree."""
 
 LIMITS = tuple(Limit)
-GRAPH = "launched by a graph: its operators are not in the trace"
-LINK = "a copy over a link, whose rate is not in the trace"
+GRAPH = "launched by a graph: operators not known"
+LINK = "a copy over a link of unknown rate"
 COMMUNICATION = "communication"
 NO_OPERATOR = "launched by no operator"
 NO_LAUNCH = "the launch is not in the trace"
@@ -312,7 +312,7 @@ def _assembled(
         groups.append(UnitGroup(call, its_work, on, kernel, bool(over), n, int(taken), near))
     flops = np.array([each.work.flops or 0 for each in groups], np.int64)
     moved = np.array([each.work.bytes or 0 for each in groups], np.int64)
-    known = np.array([each.work.is_known for each in groups], np.bool_)
+    known = np.array([each.work.is_known and not each.over_link for each in groups], np.bool_)
     floor = np.array(
         [np.nan if each.reach.floor_ns is None else each.reach.floor_ns / each.calls for each in groups], np.float64
     )

@@ -5,8 +5,9 @@ The figures of a name are those of its work units (`index.work_units`). They add
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 
 import numpy as np
 
@@ -199,8 +200,17 @@ def _by_name(units: WorkUnits, unit: I64, code: I64, texts: Sequence[str]) -> Wo
     return sums_of(units, unit, place.reshape(-1), [texts[each] for each in used.tolist()])
 
 
-def work_columns(sums: WorkSums | None, names: Collection[Cell], stated: Sequence[Cell] | None = None) -> list[Column]:
-    """Return the columns for rows of these names; none where no work is known. stated: FLOPs that the file states."""
+def work_columns(
+    sums: WorkSums | None,
+    names: Collection[Cell],
+    stated: Sequence[Cell] | None = None,
+    *,
+    priorities: Mapping[str, int] = MappingProxyType({}),
+) -> list[Column]:
+    """Return the columns for rows of these names; none where no work is known.
+
+    stated: FLOPs that the file states. priorities: of columns that matter more, or less, than beside other columns.
+    """
     cells = _cells(sums) if sums is not None else {}
     at = {name: row for row, name in enumerate(sums.names)} if sums is not None else {}
     rows = [at.get(name, -1) for name in names]
@@ -208,7 +218,8 @@ def work_columns(sums: WorkSums | None, names: Collection[Cell], stated: Sequenc
     if stated is not None:
         derived = found.get("flops", [None] * len(rows))
         found["flops"] = [own if own is not None else other for own, other in zip(stated, derived, strict=True)]
-    columns = [spec.column(found[spec.key], _PRIORITIES[spec.key]) for spec in SHOWS if spec.key in found]
+    order = {**_PRIORITIES, **priorities}
+    columns = [spec.column(found[spec.key], order[spec.key]) for spec in SHOWS if spec.key in found]
     return [column for column in columns if any(cell is not None for cell in column.values)]
 
 

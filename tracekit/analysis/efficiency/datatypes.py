@@ -98,7 +98,7 @@ def _of_fp32(kernel: str, device: DevicePeaks | None) -> RateThatRan:
         return RateThatRan("fp32")
     if device is not None and "tf32" not in device.rates and device.arch[:1] in ("6", "7"):
         return RateThatRan("fp32")
-    return RateThatRan(unknown="the name of the kernel does not say whether it ran in TF32 or in fp32")
+    return RateThatRan(unknown="TF32 or fp32: the name of the kernel does not say")
 
 
 def _of_fp64(kernel: str, device: DevicePeaks | None) -> RateThatRan:
@@ -118,8 +118,8 @@ def _of_fp16(kernel: str, device: DevicePeaks | None, family: str) -> RateThatRa
         return RateThatRan("fp16", short)
     if _LONG.search(kernel) or family == ATTENTION:
         return RateThatRan("fp16")
-    return RateThatRan(unknown="the name of the kernel does not say whether it accumulates in fp16 or in fp32")
+    return RateThatRan(unknown="fp16 or fp32 sums: the name of the kernel does not say")
 
 
 def _units_unknown() -> RateThatRan:
-    return RateThatRan(unknown="the name of the kernel does not say which units computed it")
+    return RateThatRan(unknown="tensor cores or not: the name of the kernel does not say")

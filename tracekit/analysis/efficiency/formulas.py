@@ -48,6 +48,7 @@ __all__ = [
     "Work",
     "datatype_in_kernel",
     "elementwise_result",
+    "factors",
     "has_formula",
     "work",
 ]
@@ -62,9 +63,9 @@ DEFINED = frozenset({PRODUCT, GROUPED, CONVOLUTION, ATTENTION})
 
 NO_FORMULA = "no formula for this operator"
 NO_SHAPES = "shapes are not recorded"
-NO_VALUES = "arguments that are no tensors are not recorded"
+NO_VALUES = "values of arguments are not recorded"
 NO_DATATYPE = "the datatype is not recorded"
-LONG_LIST = "the shapes in a list of tensors are not recorded"
+LONG_LIST = "the shapes of a list are not recorded"
 NO_LENGTHS = "the lengths of sequences are not recorded"
 NO_EXPERTS = "the experts that were chosen are not recorded"
 ODD_SHAPES = "the shapes do not fit the operator"
@@ -159,6 +160,13 @@ def _cached_family_of(name: str) -> Family | None:
 def has_formula(name: str) -> bool:
     """Return whether operators of this name have a formula."""
     return _family_of(name) is not None
+
+
+def factors(call: OperatorCall) -> list[TensorOperand]:
+    """Return the two factors of a matrix product, without what is added, scales and a given result."""
+    family = _family_of(call.name)
+    places = family.places if family is not None else {}
+    return [each for key in ("a", "b", "x", "w") if (each := call.tensor(places.get(key))) is not None]
 
 
 def work(call: OperatorCall) -> Work:
@@ -261,6 +269,9 @@ def _product(call: OperatorCall, family: Family) -> Work:
     flops = 2 * batch * m * n * depth + (batch * m * n if added is not None else 0)
     out_type = family.words.get("out_type") or promoted([a, b])
     out_type = _dtype_argument(call, places.get("dtype"), out_type)
+    if len(call.types) == 6 and not call.is_given(5):
+        # A variant names the datatype of the result before both factors; `out=` has six arguments too.
+        out_type = _dtype_argument(call, places.get("dtype_of_six"), out_type)
     # In torch, a product that is summed over its batch has one matrix as its result.
     results = 1 if family.words.get("sum") == "batch" else batch
     written = call.tensor(places.get("out"))
@@ -498,7 +509,7 @@ def _elementwise(call: OperatorCall, family: Family) -> Work:
     shape = broadcast([each.dims for each in operands])
     if shape is None:
         return _unknown(ODD_SHAPES)
-    read = _bytes(*operands)
+    read = _bytes(*_without_out(call, family, operands))
     first = operands[0]
     if family.in_place:
         return _by_elements(read, first.bytes, first.elements, first.dtype, "elementwise")
@@ -509,14 +520,19 @@ def _elementwise(call: OperatorCall, family: Family) -> Work:
 
 
 def _elementwise_dtype(call: OperatorCall, family: Family, operands: list[TensorOperand]) -> str:
+    inputs = _without_out(call, family, operands)
+    if len(operands) > len(inputs):
+        return operands[-1].dtype
     result = family.words.get("result", "promote")
-    dtype = {"first": operands[0].dtype, "bool": "bool"}.get(result) or promoted(
-        operands[1:] if result == "promote_after_first" and len(operands) > 1 else operands
+    dtype = {"first": inputs[0].dtype, "bool": "bool"}.get(result) or promoted(
+        inputs[1:] if result == "promote_after_first" and len(inputs) > 1 else inputs
     )
+    if call.name == "aten::abs" and dtype.startswith("c10::complex<"):
+        dtype = dtype.removeprefix("c10::complex<").removesuffix(">")
     if not is_floating(dtype) and (result == "float" or (result == "promote" and _is_fraction(call))):
         dtype = "float"
     if result == "float" and call.name.endswith(("::div", "::divide")) and call.text(2) in ("floor", "trunc"):
-        dtype = promoted(operands)
+        dtype = promoted(inputs)
     return dtype
 
 
@@ -538,11 +554,20 @@ def elementwise_result(call: OperatorCall) -> TensorOperand | None:
     return TensorOperand(shape, _elementwise_dtype(call, family, operands))
 
 
+def _without_out(call: OperatorCall, family: Family, operands: list[TensorOperand]) -> list[TensorOperand]:
+    """Return the operands that are read: the variant `out=` has its result as one tensor more, after all arguments."""
+    count = len(operands)
+    after_scalar = len(call.types) > 2 and call.types[-2] == "Scalar" and call.is_given(len(call.types) - 1)
+    if after_scalar and family.words.get("scalars") != "between":
+        count -= 1
+    return operands[: min(count, family.places["tensors"])]
+
+
 def _is_fraction(call: OperatorCall) -> bool:
     """Return whether a number among the operands of integers makes the result floating."""
     if len(call.types) < 2 or call.types[1] != "Scalar":
         return False
-    return bool(re.fullmatch(r"-?\d*\.\d*(?:e[+-]?\d+)?", call.text(1)))
+    return bool(re.fullmatch(r"-?(?:\d*\.\d*(?:e[+-]?\d+)?|\d+e[+-]?\d+|inf|nan)", call.text(1)))
 
 
 def _fill(call: OperatorCall, _family: Family) -> Work:
@@ -560,8 +585,12 @@ def _copy(call: OperatorCall, family: Family) -> Work:
     if "source" in family.places:
         # copy_ writes all of its first tensor, and reads the other one.
         return _by_elements(source.bytes, x.bytes, 0, x.dtype, "copy")
-    dtype = _dtype_argument(call, family.places.get("dtype"), x.dtype)
-    return _by_elements(x.bytes, _sized(x.elements, dtype), 0, x.dtype, "copy")
+    dtype = x.dtype
+    if family.words.get("integers") == "long" and not is_floating(dtype) and not family.in_place:
+        dtype = "long int"
+    dtype = _dtype_argument(call, family.places.get("dtype"), dtype)
+    indexes = _sized(x.elements, "long int") if family.words.get("second") == "index" else 0
+    return _by_elements(x.bytes, _sized(x.elements, dtype) + indexes, 0, x.dtype, "copy")
 
 
 def _reduction(call: OperatorCall, family: Family) -> Work:
@@ -576,8 +605,8 @@ def _reduction(call: OperatorCall, family: Family) -> Work:
     if dims is None and len(call.types) > 1 and not call.values:
         return Work(x.elements, None, "reduction", x.dtype, NO_VALUES)
     other = call.tensor(1)
-    if other is not None:  # max(a, b) and min(a, b) are elementwise
-        return _elementwise(call, family)
+    if other is not None and family.words.get("second") == "index":  # max(a, b) and min(a, b) are elementwise
+        return _elementwise(call, replace(family, places={"tensors": 2}))
     sides = [d for i, d in enumerate(x.dims) if dims and i not in {each % max(len(x.dims), 1) for each in dims}]
     results = math.prod(sides) if dims else 1
     dtype = x.dtype
@@ -613,7 +642,9 @@ def _norm(call: OperatorCall, family: Family) -> Work:
     if x is None:
         return _unknown(NO_SHAPES)
     # Weights, biases and running statistics are vectors of the channels: each tensor beside x is read once.
-    others = _bytes(*call.tensors()) - x.bytes
+    # In torch, what follows the numbers is a result that is given.
+    end = call.types.index("Scalar") if call.name.startswith("aten::") and "Scalar" in call.types else len(call.types)
+    others = _bytes(*(call.tensor(place) for place in range(end))) - x.bytes
     return _by_elements(x.bytes + others, _sized(x.elements, x.dtype), x.elements, x.dtype, "normalization", ops=7)
 
 
@@ -621,10 +652,12 @@ def _norm_backward(call: OperatorCall, family: Family) -> Work:
     gout, x = call.tensor(family.places["gout"]), call.tensor(family.places["x"])
     if gout is None or x is None:
         return _unknown(NO_SHAPES)
-    others = _bytes(*call.tensors()) - _bytes(gout, x)
-    return _by_elements(
-        _bytes(gout, x) + others, _sized(x.elements, x.dtype), x.elements, x.dtype, "normalization", ops=8
-    )
+    given = range(family.places.get("mask", len(call.types)))
+    others = _bytes(*(call.tensor(place) for place in given)) - _bytes(gout, x)
+    mask = call.flags(family.places.get("mask"))
+    # The first layer of a model needs no gradient of its input.
+    written = _sized(x.elements, x.dtype) if mask is None or mask[0] else 0
+    return _by_elements(_bytes(gout, x) + others, written, x.elements, x.dtype, "normalization", ops=8)
 
 
 def _picked_loss(call: OperatorCall, family: Family) -> Work:
@@ -632,7 +665,8 @@ def _picked_loss(call: OperatorCall, family: Family) -> Work:
     if x is None or target is None:
         return _unknown(NO_SHAPES)
     # One of the scores of each row is read.
-    return _by_elements(target.bytes + target.elements * x.size, x.size, target.elements, x.dtype, "loss")
+    results = target.elements if call.integer(family.places["reduction"]) == 0 else 1
+    return _by_elements(target.bytes + target.elements * x.size, results * x.size, target.elements, x.dtype, "loss")
 
 
 def _picked_loss_backward(call: OperatorCall, family: Family) -> Work:
@@ -727,7 +761,8 @@ def _lists(call: OperatorCall, family: Family) -> Work:
     if not lists:
         return _unknown(NO_SHAPES)
     reads = family.places.get("reads", len(lists))
-    mine = lists[: max(reads, 1)]
+    # The first list of a copy is written alone, and the last one read.
+    mine = lists[-1:] if call.name.startswith("aten::_foreach_copy") else lists[: max(reads, 1)]
     known = [each for each in mine if each is not None]
     if len(known) != len(mine) or not known:
         return _unknown(LONG_LIST)
@@ -820,7 +855,10 @@ def _stream(call: OperatorCall, family: Family) -> Work:
         return _unknown(NO_SHAPES)
     # A rotation of a part of each head leaves the rest alone.
     is_bound = family.words.get("bound") != "no"
-    return _by_elements(_bytes(*reads), _bytes(*writes), first.elements, first.dtype, "elementwise", is_bound=is_bound)
+    # A loss that is not reduced has a result for each element.
+    alone = "reduction" in family.places and call.integer(family.places["reduction"]) == 0
+    written = _bytes(*writes) + (_sized(first.elements, first.dtype) if alone else 0)
+    return _by_elements(_bytes(*reads), written, first.elements, first.dtype, "elementwise", is_bound=is_bound)
 
 
 def _compiled(call: OperatorCall, _family: Family) -> Work:

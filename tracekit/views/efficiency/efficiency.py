@@ -1,13 +1,14 @@
 """efficiency: how well the devices were used: the known part of their time first, then rates, floors and MFU.
 
 Table `known`: all device time by what is known of its work, and by the reason why not. Everything else is about the
-first row alone. Table `devices`: the floor of the known work, the time by limit, and the peaks that count, with their
-source. Table `families`: the same by family of operators. Table `steps`: for each rank, the model FLOPs of its
-steps as a share of what its devices could have computed in that time.
+first row alone. Table `without_floor`: known work that has no floor, by reason. Table `devices`: the floor of the known
+work, the time by limit, and the peaks that count, with their source. Table `families`: the same by family of operators.
+Table `steps`: for each rank, the model FLOPs of its steps as a share of what its devices could have computed then.
 
 mfu: FLOPs of matrix products, convolutions and attention, without what activation checkpointing computes again, each at
 the peak of the datatype that it ran in, over the time of the step. hfu: with it. Both are lower bounds where not all
-work is known: known is the share of the device time. Table `each_step` has the single steps.
+work is known: known is the share of the device time, without products of which no peak is known. Table `each_step` has
+the single steps.
 
 Tables `measured` and `measured_flops` come first where the file has hardware counters: `measured`.
 
@@ -24,14 +25,14 @@ import numpy as np
 
 from tracekit.analysis.efficiency.devices import RatedDevice
 from tracekit.analysis.efficiency.floors import Limit
-from tracekit.analysis.efficiency.formulas import FAMILIES
+from tracekit.analysis.efficiency.formulas import DEFINED, FAMILIES
 from tracekit.index import device_peaks, lanes
 from tracekit.index import owners as _owners
 from tracekit.index import step_extents as _extents
 from tracekit.index.recomputation import recomputed
 from tracekit.index.trace_index import TraceIndex
 from tracekit.index.work_units import KINDS, LIMITS, WorkUnits, work_units
-from tracekit.model.arrow import F64, I64
+from tracekit.model.arrow import F64, I64, Mask
 from tracekit.model.report import Cell, Column, ReportTable, Section
 from tracekit.model.schema import DEVICE_WORK, Kind
 from tracekit.model.units import Unit
@@ -58,6 +59,7 @@ __all__ = ["VIEW"]
 
 _TITLE = "Efficiency"
 _KNOWN = "known"
+_PRIORITIES = {"of_peak": 3, "could_save": 3, "bound": 4}
 _NUMBER = "number"
 """A column for the order of rows, which is not shown."""
 _COLUMNS = NEEDED | _extents.COLUMNS | {"step"}
@@ -65,6 +67,7 @@ _NEEDS = (
     "needs shapes of operators, device events and their launch calls; this trace has none. "
     "Record with torch.profiler.profile(record_shapes=True)"
 )
+_CPU_ONLY = "needs work of a device; this trace has no GPU activity. Record with ProfilerActivity.CUDA"
 _FLOOR_NOTE = (
     "floor: the least time at these shapes and in this precision; a lower precision, fusion or another algorithm may "
     "be quicker still"
@@ -85,11 +88,13 @@ def compute(index: TraceIndex, options: ViewOptions) -> Section:
     units = work_units(index)
     measured = measured_tables(index, options)
     if units is None:
-        note = MEASURED_NOTE if measured else _NEEDS
+        needs = _NEEDS if index.kind_mask(DEVICE_WORK).any() else _CPU_ONLY
+        note = MEASURED_NOTE if measured else needs
         return Section(VIEW.name, _TITLE, tuple(measured), notes=(note, *tabulate.option_notes(options)))
     tables = (
         *measured,
         _known(units, options),
+        *_without_floor(units, options),
         _devices(index, units, options),
         _families(units, options),
         *_steps(index, units, options),
@@ -135,6 +140,26 @@ def _known(units: WorkUnits, options: ViewOptions) -> ReportTable:
     return replace(table, columns=tuple(column for column in table.columns if column.name != _NUMBER))
 
 
+def _without_floor(units: WorkUnits, options: ViewOptions) -> list[ReportTable]:
+    """Return the known work that has no floor, by reason: a peak, or the precision that ran, is not known."""
+    totals: dict[str, list[int]] = {}
+    for group in units.groups:
+        # What moves and computes nothing needs no time.
+        if group.work.is_known and not group.over_link and group.reach.floor_ns is None:
+            one = totals.setdefault(group.reach.unknown, [0, 0])
+            one[0] += group.ns
+            one[1] += group.calls
+    if not totals:
+        return []
+    order = sorted(totals, key=lambda reason: (-totals[reason][0], reason))
+    columns = [
+        _SHOWN["total"].column([totals[reason][0] for reason in order]),
+        _SHOWN["calls"].column([totals[reason][1] for reason in order], 1),
+        _SHOWN["why"].column([*order]),
+    ]
+    return [tabulate.finish("without_floor", "Known work without a floor", columns, options)]
+
+
 def _devices(index: TraceIndex, units: WorkUnits, options: ViewOptions) -> ReportTable:
     """Return the devices with the floor of their known work, the time by limit, and their peaks."""
     source, device = index.ints("source"), np.where(index.has("device"), index.ints("device"), -1)
@@ -157,8 +182,8 @@ def _devices(index: TraceIndex, units: WorkUnits, options: ViewOptions) -> Repor
     columns = [
         specs.DEVICE[0].column(labels),
         _SHOWN["total"].column(busy.astype(np.int64).tolist()),
-        KNOWN.column(_shares(known, busy)),
-        *work_columns(sums, sums.names),
+        KNOWN.column(_shares(known, busy), 5),
+        *work_columns(sums, sums.names, priorities=_PRIORITIES),
         *_limit_columns(units, of_unit, len(pairs)),
         *_peak_columns(rated),
     ]
@@ -201,7 +226,7 @@ def _families(units: WorkUnits, options: ViewOptions) -> ReportTable:
         _SHOWN["family"].column(list(names)),
         _SHOWN["calls"].column(np.bincount(code, minlength=len(names)).tolist(), 1),
         _SHOWN["total"].column(totals),
-        *work_columns(sums, names),
+        *work_columns(sums, names, priorities=_PRIORITIES),
     ]
     return tabulate.finish("families", "Families of operators", columns, options)
 
@@ -211,7 +236,7 @@ def _steps(index: TraceIndex, units: WorkUnits, options: ViewOptions) -> list[Re
     owners = _owners.find(index)
     extents = _extents.step_extents(index, owners)
     host, steps = extents.host, extents.steps
-    ideal = _ideal(units)
+    ideal, counted = _ideal(units), _counted(units)
     again = recomputed(index, units.host, units.place)
     unit_owner = owners.codes[units.rows]
     begun = index.starts[units.rows]
@@ -236,7 +261,7 @@ def _steps(index: TraceIndex, units: WorkUnits, options: ViewOptions) -> list[Re
             taken, count = np.array([span], np.float64), 1
         once = _sums(of_unit, np.where(again[mine], 0.0, ideal[mine]), count)
         whole = _sums(of_unit, ideal[mine], count)
-        known = _sums(of_work, np.where(units.reason[own_work] < 0, tree.work_ns[own_work], 0), count)
+        known = _sums(of_work, np.where(counted[own_work], tree.work_ns[own_work], 0), count)
         busy = _sums(of_work, tree.work_ns[own_work], count)
         good = taken > 0
         if not good.any() or not whole.any():
@@ -298,6 +323,14 @@ def _ideal(units: WorkUnits) -> F64:
     return each[units.group]
 
 
+def _counted(units: WorkUnits) -> Mask:
+    """Return for each device event whether its FLOPs are known and count: they need the peak of what they ran in."""
+    lacking = np.array([g.work.family in DEFINED and g.reach.compute_ns is None for g in units.groups], np.bool_)
+    of_unit = np.append(lacking[units.group], False)
+    found: Mask = (units.reason < 0) & ~of_unit[units.of_work]
+    return found
+
+
 def _step_of(times: I64, starts: I64, durations: I64) -> I64:
     """Return the place of the step that each time is in, -1 for none. starts: in order."""
     at = np.searchsorted(starts, times, "right") - 1
@@ -316,6 +349,7 @@ def _shares(parts: F64 | I64, wholes: F64 | I64) -> list[Cell]:
 
 _OWN = (
     ViewColumn("work", "Work", Unit.TEXT, "Known, or the reason why the work of these device events is unknown."),
+    ViewColumn("why", "Reason", Unit.TEXT, "The reason why known work has no floor."),
     ViewColumn("share", "Share", Unit.RATIO, "The share of all device time."),
     ViewColumn("events", "Events", Unit.COUNT, "The number of device events."),
     ViewColumn("total", "Device time", Unit.NS, "The sum of the durations of device events."),

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from tracekit.analysis.efficiency.formulas import ATTENTION, CONVOLUTION
+from tracekit.analysis.efficiency.formulas import ATTENTION, CONVOLUTION, factors
 from tracekit.analysis.efficiency.operands import OperatorCall, TensorOperand
 from tracekit.index.trace_index import TraceIndex
 from tracekit.index.work_units import KINDS, UnitGroup, WorkUnits, work_units
@@ -27,6 +27,8 @@ _CALLS = ViewColumn("calls", "Calls", Unit.COUNT, "The number of calls.")
 _TOTAL = ViewColumn("total", "Device time", Unit.NS, "The sum of the durations of device events.")
 _AVG = ViewColumn("avg", "Avg", Unit.NS, "The mean device time of a call.")
 _KERNEL = ViewColumn("kernel", "Kernel", Unit.TEXT, "The kernel that took most of the time.")
+_PRIORITIES = {"tflops": 4, "of_peak": 2, "could_save": 3, "bound": 4}
+"""How far a shape is from the limit says more than who called it."""
 _WHY = ViewColumn("why", "Reason", Unit.TEXT, "The reason for a bound that is unknown, or for a time below the floor.")
 
 
@@ -41,7 +43,7 @@ def view_of(name: str, title: str, families: Sequence[str], what: str) -> View:
             needs = f"needs {what} events with shapes and device work; this trace has none"
             return Section(name, title, notes=(needs, *tabulate.option_notes(options)))
         columns_of_rows, sums = _rows(units, wanted)
-        found = [*columns_of_rows, *work_columns(sums, sums.names)]
+        found = [*columns_of_rows, *work_columns(sums, sums.names, priorities=_PRIORITIES)]
         why: list[Cell] = [units.groups[i].reach.unknown or None for i in wanted]
         if any(why):
             found.append(_WHY.column(why, 7))
@@ -61,13 +63,13 @@ def _rows(units: WorkUnits, wanted: Sequence[int]) -> tuple[list[Column], WorkSu
     sums = sums_of(units, unit, place[units.group[unit]], list(range(len(wanted))))
     groups = [units.groups[i] for i in wanted]
     columns = [
-        _NAME.column([each.call.name for each in groups], 2),
+        _NAME.column([each.call.name for each in groups], 5),
         _SHAPE.column([each.work.shape or _dims(each.call) for each in groups]),
         _LAYOUT.column([_layout(each) for each in groups], 4),
         _DATATYPE.column([_datatype(each) for each in groups], 2),
-        _CALLS.column([each.calls for each in groups], 1),
+        _CALLS.column([each.calls for each in groups], 5),
         _TOTAL.column([each.ns for each in groups]),
-        _AVG.column([round(each.ns / each.calls) for each in groups], 3),
+        _AVG.column([round(each.ns / each.calls) for each in groups], 8),
     ]
     return columns, sums
 
@@ -94,8 +96,7 @@ def _layout(group: UnitGroup) -> str | None:
     if group.work.family == ATTENTION:
         queries = next((each for each in operands if len(each.dims) == 4), None)
         return _head_layout(queries) if queries is not None else None
-    matrices = [each for each in operands if len(each.dims) >= 2][-2:]
-    words = [_matrix_layout(each) for each in matrices]
+    words = [_matrix_layout(each) for each in factors(group.call) if len(each.dims) >= 2]
     return " x ".join(words) if len(words) == 2 and all(words) else None
 
 

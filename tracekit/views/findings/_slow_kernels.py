@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from tracekit.analysis.efficiency.floors import Limit
-from tracekit.analysis.efficiency.formulas import ATTENTION, CONVOLUTION, DEFINED
+from tracekit.analysis.efficiency.formulas import ATTENTION, CONVOLUTION, DEFINED, factors
 from tracekit.analysis.intervals import Ranges
 from tracekit.analysis.kernel_class import LONGEST_NAME
 from tracekit.index import work_units as _work_units
@@ -38,10 +38,12 @@ _NEAR_BEST, _NEAR_PEAK = 0.8, 0.7
 _CONVERSION = re.compile(r"nchwToNhwc|nhwcToNchw|transpose|permute|tensorTransform|SubTensorOp|im2col|convert", re.I)
 _WHOLE_VECTOR = 8
 """Elements of 16 bits that a tensor core's loads take at once: 16 bytes."""
+_EVEN_SIZES = "sizes that are multiples of 64 or 128, "
 _OTHER_KERNEL = (
-    "Try sizes that are multiples of 64 or 128, another layout of the operands, another library or an autotuned kernel "
+    "Try {}another layout of the operands, another library or an autotuned kernel "
     "(torch.compile(mode='max-autotune')). ncu shows what it waits for."
 )
+_EVEN = 64
 _WORTH = 0.1
 """The least part of an operator's time that kernels beside its main one take, to be named."""
 
@@ -176,7 +178,8 @@ def _likely(facts: Facts, slow: _SlowGroup) -> tuple[str, str]:
     if group.work.family == ATTENTION:
         return (
             f"The kernel is {named(group.kernel)}.",
-            "Try another backend (torch.nn.attention.sdpa_kernel: cudnn, flash, efficient), and heads of 64 or 128.",
+            "Try another backend (torch.nn.attention.sdpa_kernel: cudnn, flash, efficient)"
+            + (", and heads of 64 or 128." if _depth(group) % _EVEN else "."),
         )
     if group.work.family not in DEFINED:
         if _strided(group):
@@ -193,7 +196,15 @@ def _likely(facts: Facts, slow: _SlowGroup) -> tuple[str, str]:
             f"{odd:,} is no multiple of {_WHOLE_VECTOR}, so the kernel cannot load whole vectors.",
             f"Pad this dimension to a multiple of {_WHOLE_VECTOR}, or better of 64.",
         )
-    return (f"The kernel is {named(group.kernel)}.", _OTHER_KERNEL)
+    # The fix names sizes only where they can become better.
+    sides = [side for each in factors(group.call) for side in each.dims[-2:]]
+    uneven = any(side % _EVEN for side in sides) or group.work.family == CONVOLUTION
+    return (f"The kernel is {named(group.kernel)}.", _OTHER_KERNEL.format(_EVEN_SIZES if uneven else ""))
+
+
+def _depth(group: UnitGroup) -> int:
+    """Return the depth of the heads of attention."""
+    return next((each.dims[-1] for each in group.call.tensors() if len(each.dims) == 4), 1)
 
 
 def _unaligned(group: UnitGroup) -> int | None:
