@@ -21,6 +21,8 @@ _NAMED = 3
 _VALUES = 5
 _LINE = 12
 """Pixels of a line of text."""
+_WIDE = 40
+"""The percent of the width that a name takes on a phone."""
 _ROOM = 1.6
 """The axis reaches this many times the highest roof."""
 _SMALL, _LARGE = 3, 10
@@ -58,9 +60,14 @@ def roofline(picture: Picture, table: ReportTable) -> str:
         tag = draw.tag("title", escaped(title))
         body.append(draw.tag("circle", tag, cx=draw.percentage(at) or "0", cy=draw.number(up), r=radius, fill=color))
         # Names that would lie on each other are for the tooltip alone.
-        if place < _NAMED and all(abs(up - other) >= _LINE for other in taken):
+        beside = [
+            100 * across.place(numbers[each].intensity) - at for each in shown if _is_level(down, numbers[each], up)
+        ]
+        side_of_name = -1 if at > 60 else 1
+        is_free = not picture.by or not any(0 < side_of_name * each < _WIDE for each in beside)
+        if place < _NAMED and is_free and all(abs(up - other) >= _LINE for other in taken):
             taken += [up] if picture.by else []
-            side = "e" if at > 60 else ""
+            side = "e" if side_of_name < 0 else ""
             shift = -12 if side else 12
             text = {"x": draw.percentage(at), "dx": shift, "y": draw.number(up + 4), "class_": side}
             body.append(draw.tag("text", escaped(label), **text))
@@ -151,6 +158,11 @@ def _lines(across: Axis, down: Axis, roofs: Sequence[DrawnRoof]) -> str:
 
 def _spot(across: Axis, down: Axis, x: float, y: float) -> str:
     return f"{100 * across.place(x):.1f} {draw.HEIGHT * (1 - down.place(y)):.1f}"
+
+
+def _is_level(down: Axis, point: RoofPoint, up: float) -> bool:
+    """Return whether a point is in the line of text at this height."""
+    return abs(draw.HEIGHT * (1 - down.place(point.rate)) - up) < _LINE
 
 
 def _roof_names(down: Axis, roofs: Sequence[DrawnRoof]) -> tuple[list[str], list[float]]:
