@@ -96,6 +96,7 @@ SHELVES: dict[str, set[str]] = {"views": set(), "compat": set(), **ENGINES}
 
 NEIGHBOURS: dict[tuple[str, str], set[str]] = {
     ("views", "findings"): {"tables", "device", "memory", "steps", "path", "ranks"},  # it quotes their cells
+    ("views", "efficiency"): {"tables"},  # it holds the metrics against the peaks
     ("views", "headline"): {"device", "steps", "tables"},  # its figures are theirs
     ("views", "timeline"): set(),
 }

@@ -234,6 +234,12 @@ def _of_the_device() -> list[Ill]:
         plan = Plan(ill="slow kernel", size=share, layers=4)
         name = f"a product at {share:.0%} of the peak"
         out.append(_trained(name, plan, "slow kernel", cured=replace(plan, size=1.0), hidden=_NO_SHAPES))
+    for share in (0.95, 0.7):
+        plan = Plan(ill="unfused", size=share, layers=4)
+        name = f"unfused elementwise kernels at {share:.0%} of the bandwidth"
+        cured = replace(plan, ill="fused")
+        rule = "unfused elementwise kernels"
+        out.append(_trained(name, plan, rule, cured=cured, consequences=("expensive kernel",), hidden=_NO_SHAPES))
     plan = Plan(ill="fp32", size=8)
     out.append(_trained("fp32 products", plan, "fp32 arithmetic", consequences=("expensive kernel",)))
     for backward in ("paused", "tight", "compiled"):
@@ -531,6 +537,8 @@ def _healthy() -> list[Healthy]:
         Healthy("training", _training(Plan())),
         Healthy("training, tight backward", _training(Plan(backward="tight"))),
         Healthy("training, a product at 88 % of the best measured", _training(Plan(ill="slow kernel", size=0.7))),
+        Healthy("training, elementwise kernels in one", _training(Plan(ill="fused", size=0.9, layers=4))),
+        Healthy("training, products between elementwise kernels", _training(Plan(ill="apart", size=0.9, layers=4))),
         Healthy("training, compiled backward", _training(Plan(backward="compiled"))),
         Healthy("training, with Python functions", _training(Plan(stacks=True))),
         Healthy("training, loss each 4 steps", _training(Plan(kernel_us=300, loss_every=4))),

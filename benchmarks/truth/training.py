@@ -35,6 +35,13 @@ _SIDE = 4096
 FLOOR_US = 2 * _SIDE**3 / 989.4e6
 """The time of a product of two such squares in bf16 at the peak of the device that the simulation names, an H100."""
 
+_MAP = 8192
+"""The side of a square in bf16 that no cache holds."""
+MAP_US = 2 * _MAP**2 / 3350e3
+"""The time in which that device reads or writes such a square once."""
+CHAIN = (("aten::mul", 2), ("aten::sigmoid", 1), ("aten::add", 1))
+"""Elementwise operators that follow each other, and how many squares each reads; one that is fused reads two."""
+
 
 @dataclass(frozen=True)
 class Plan:
@@ -249,10 +256,25 @@ class Trainer:
             with host.aside("ill"), self.op(host, "aten::mm", dims=((_SIDE, _SIDE), (_SIDE, _SIDE))):
                 yield from host.cpu(plan.op_us * US)
                 yield from host.launch(gemm(1), FLOOR_US / plan.size * US, grid=(1024, 1, 1), sigma=0)
+        if self.ill("unfused", "fused", "apart"):
+            yield from self.elementwise(host)
         if self.ill("expensive kernel"):
             with host.aside("ill"), self.op(host, "aten::masked_fill_"):
                 yield from host.cpu(plan.op_us * US)
                 yield from host.launch(MASKED, plan.size * US, grid=(8192, 1, 1))
+
+    def elementwise(self, host: Host) -> Running[None]:
+        """Compute a chain of elementwise operators at a part of the bandwidth: one by one, or as one kernel."""
+        square, whole = (_MAP, _MAP), self.plan.size or 1.0
+        chain = (("aten::mul", 2),) if self.ill("fused") else CHAIN
+        for name, reads in chain:
+            if self.ill("apart"):
+                # A product between them: what it reads cannot stay in a register.
+                with self.op(host, "aten::mm", dims=((_SIDE, _SIDE), (_SIDE, _SIDE))):
+                    yield from host.launch(gemm(1), FLOOR_US / 0.75 * US, grid=(1024, 1, 1), sigma=0)
+            with host.aside("ill"), self.op(host, name, dims=(square,) * reads):
+                yield from host.cpu(self.plan.op_us * US)
+                yield from host.launch(ADD, (reads + 1) * MAP_US / whole * US, grid=(8192, 1, 1), sigma=0)
 
     def item(self, host: Host) -> Running[None]:
         """Read a value of the device: `tensor.item()`."""

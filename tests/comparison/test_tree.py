@@ -157,11 +157,11 @@ def test_every_output_has_the_parts(tmp_path: Path) -> None:
     files = [write(tmp_path / "base.json", BASE), write(tmp_path / "new.json", [*BASE, BASE[0]])]
     report = tracekit.compare(*files, by="operator").report()
     tables = {table.name: table for section in report.sections for table in section.tables}
-    steps = dict(zip(tables["change_parts"].column("part").values, tables["change_parts"].column("total").values))
+    steps = dict(zip(tables["change_reasons"].column("part").values, tables["change_reasons"].column("total").values))
     assert (steps["base"], steps["more calls"], steps["new"]) == (250_000, 450_000, 450_000)
     assert "operator_change" in tables
     plain = tracekit.compare(*files).report()
-    assert not {"change_parts", "operator_change"} & {t.name for section in plain.sections for t in section.tables}
+    assert not {"change_reasons", "operator_change"} & {t.name for section in plain.sections for t in section.tables}
 
 
 def test_a_side_without_modules_has_no_change_by_module(tmp_path: Path) -> None:

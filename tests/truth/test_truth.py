@@ -45,6 +45,18 @@ def test_a_product_near_the_best_measured_is_healthy() -> None:
     assert not healthy_case("training, a product at 88 % of the best measured", "kineto-sync", 0).alarms
 
 
+@pytest.mark.parametrize("share", ["95%", "70%"])
+def test_the_savings_of_a_fusion_are_those_of_the_simulation(share: str) -> None:
+    outcome = ill_case(f"unfused elementwise kernels at {share} of the bandwidth", "kineto-sync", 0)
+    assert outcome.place == 1
+    assert 1.0 <= outcome.shown / outcome.true <= 1.25
+
+
+@pytest.mark.parametrize("program", ["elementwise kernels in one", "products between elementwise kernels"])
+def test_elementwise_kernels_without_a_chain_are_healthy(program: str) -> None:
+    assert not healthy_case(f"training, {program}", "kineto-sync", 0).alarms
+
+
 def test_a_healthy_training_run_has_no_findings() -> None:
     outcome = healthy_case("training", "kineto-sync", 0)
     assert not outcome.alarms

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -314,3 +315,72 @@ def test_bandwidths_by_hand(operation: str, items: int, ranks: int, algorithm: f
     rows = [collective(operation, items, ranks, 0, 1_000_000)]
     [row] = tables(DISTRIBUTED(trace(*rows), ViewOptions()))["bandwidth"]
     assert (row["algorithm_bandwidth"], row["bus_bandwidth"]) == (algorithm, bus)
+
+
+H100 = {"id": 0, "name": "NVIDIA H100 80GB HBM3", "numSms": 132, "totalGlobalMem": 85_018_279_936}
+
+
+def on_hosts(run: Run, hosts: Sequence[str], **device: Any) -> Run:
+    """The same run with the host and the device of each rank."""
+    sources = [
+        SourceFacts(each.path, each.format, facts={**each.facts, "deviceProperties": [{**H100, **device}]}
+                    | ({"host": host} if host != "-" else {}))
+        for each, host in zip(run.sources, hosts, strict=True)
+    ]  # fmt: skip
+    return Run(origin_ns=0, sources=sources)
+
+
+def links(hosts: Sequence[str], **device: Any) -> tuple[list[Any], list[Any], str]:
+    """The links of dp and tp, what the fastest collective reached of them, and the notes."""
+    rows, run = four_ranks()
+    options = ViewOptions(topology=parse("tp=2,dp=2"))
+    section = DISTRIBUTED(trace(*rows, run=on_hosts(run, hosts, **device)), options)
+    found = tables(section)["bandwidth"]
+    return [r.get("link") for r in found], [r.get("of_link") for r in found], " ".join(section.notes)
+
+
+def test_ranks_of_one_host_are_held_against_the_links_of_their_devices() -> None:
+    """NVLink of an H100: 900 GB/s in both directions, so 450 in one. dp reaches 10 GB/s, tp 200."""
+    link, reached, notes = links("aaaa")
+    assert link == [450e9, 450e9]
+    assert reached == pytest.approx([1 / 45, 200 / 450])
+    assert "Whether they are linked so is not in the trace" in notes
+
+
+def test_between_hosts_the_link_is_not_known() -> None:
+    link, reached, _ = links("aabb")
+    assert link == [None, 450e9]
+    assert reached == [None, pytest.approx(200 / 450)]
+    assert links("abab")[0] == [450e9, None]
+
+
+@pytest.mark.parametrize(
+    ("hosts", "device"),
+    [
+        ("----", {}),
+        (["localhost"] * 4, {}),
+        ("aaaa", {"name": "NVIDIA L4", "numSms": 58}),
+        ("aaaa", {"name": "NVIDIA Thor", "numSms": 20}),
+        ("aaaa", {"name": "NVIDIA H100 80GB HBM3", "numSms": 66}),
+        ("aaaa", {"name": "AMD Radeon Graphics", "numSms": 104, "totalGlobalMem": 68_702_699_520}),
+    ],
+    ids=[
+        "hosts not known",
+        "a name that each host has",
+        "no links between devices",
+        "unknown device",
+        "a slice",
+        "found by its size",
+    ],
+)
+def test_without_a_host_or_a_link_of_the_device_nothing_is_said(hosts: Sequence[str], device: dict[str, Any]) -> None:
+    link, reached, notes = links(hosts, **device)
+    assert link == reached == [None, None]
+    assert "link:" not in notes
+
+
+def test_a_group_of_which_some_ranks_are_not_in_the_trace_may_span_hosts() -> None:
+    rows, run = four_ranks()
+    alone = [row for row in rows if row["source"] == 0]
+    [*found] = tables(DISTRIBUTED(trace(*alone, run=on_hosts(run, "aaaa")), ViewOptions()))["bandwidth"]
+    assert all("link" not in row for row in found)

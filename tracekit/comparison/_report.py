@@ -404,7 +404,7 @@ def _tree_section(tree: TreeChange, top: int, per: str) -> Section:
     if tree.by == "module" and not whole.aligned:
         notes.append("not all runs name modules: ranges of the program stand for them")
     tables = (
-        ReportTable("change_parts", "What changed", waterfall),
+        ReportTable("change_reasons", "What changed", waterfall),
         ReportTable(f"{tree.by}_change", title, columns),
     )
     return Section("compare", title, tables, notes=tuple(notes))

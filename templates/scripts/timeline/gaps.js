@@ -53,7 +53,7 @@ export async function stepGap(direction) {
   detail.replaceChildren(
     el("b", {}, `Idle gap ${count(gapAt + 1)} of ${count(gaps.length)}: ${time(b - a)}`),
     el("p", {}, `${groupName(g)}, ${time(a)} to ${time(b)}. g: the next by length, G: back.`),
-    el("p", {}, calls.length ? "Meanwhile the host, each event without those below it:" : "What the host did is not known."),
+    el("p", {}, calls.length ? "The host meanwhile, each event without those below it:" : "What the host did is not known: no event of it is in this gap."),
     el("div", { class: "tl-list" }, el("ul", {}, ...(calls.length ? rows : []))));
   announce(detail.textContent);
 }

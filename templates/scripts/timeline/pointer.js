@@ -71,6 +71,7 @@ function showCursor(x) {
   cursor.hidden = x < LEFT;
   if (cursor.hidden) return;
   cursor.style.left = `${x}px`;
+  cursor.style.setProperty("--by", `${-100 * (x - LEFT) / (W - LEFT)}%`); // its text stays within the lanes
   cursor.firstChild.textContent = exactText(Math.round(T(x) * unit));
 }
 export function placeTip(lines, x, y) {

@@ -50,7 +50,7 @@ export function select(i, { quiet = false } = {}) {
   later();
   if (i < 0) {
     detail.replaceChildren(el("b", {}, "Nothing selected"), el("p", {}, "Click an event for its exact times, its arguments, and the calls and kernels that belong to it."),
-      el("p", {}, key("?"), " shows all keys."));
+      el("p", {}, "Drag moves, ", key("Ctrl"), " and wheel zooms, ", key("Shift"), " and drag measures, ", key("g"), " goes to idle gaps, ", key("?"), " shows all keys."));
     return;
   }
   const r = rowOf(i), l = laneOfRow[r], length = lengthIn(r, i), code = name[i];

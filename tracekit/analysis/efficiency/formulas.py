@@ -47,6 +47,7 @@ __all__ = [
     "Family",
     "Work",
     "datatype_in_kernel",
+    "elementwise_result",
     "has_formula",
     "work",
 ]
@@ -501,17 +502,40 @@ def _elementwise(call: OperatorCall, family: Family) -> Work:
     first = operands[0]
     if family.in_place:
         return _by_elements(read, first.bytes, first.elements, first.dtype, "elementwise")
+    elements = math.prod(shape)
+    dtype = _elementwise_dtype(call, family, operands)
+    written = _sized(elements, dtype) + (elements if family.words.get("second") == "bool" else 0)
+    return _by_elements(read, written, elements, first.dtype, "elementwise")
+
+
+def _elementwise_dtype(call: OperatorCall, family: Family, operands: list[TensorOperand]) -> str:
     result = family.words.get("result", "promote")
-    dtype = {"first": first.dtype, "bool": "bool"}.get(result) or promoted(
+    dtype = {"first": operands[0].dtype, "bool": "bool"}.get(result) or promoted(
         operands[1:] if result == "promote_after_first" and len(operands) > 1 else operands
     )
     if not is_floating(dtype) and (result == "float" or (result == "promote" and _is_fraction(call))):
         dtype = "float"
     if result == "float" and call.name.endswith(("::div", "::divide")) and call.text(2) in ("floor", "trunc"):
         dtype = promoted(operands)
-    elements = math.prod(shape)
-    written = _sized(elements, dtype) + (elements if family.words.get("second") == "bool" else 0)
-    return _by_elements(read, written, elements, first.dtype, "elementwise")
+    return dtype
+
+
+def elementwise_result(call: OperatorCall) -> TensorOperand | None:
+    """Return the (first) result of an elementwise operator, None for any other one.
+
+    >>> elementwise_result(OperatorCall("aten::add", [[4, 1], [3]], ["float", "float"])).dims
+    (4, 3)
+    """
+    family = _family_of(call.name)
+    if family is None or family.kind != "elementwise":
+        return None
+    operands = call.tensors()
+    shape = broadcast([each.dims for each in operands]) if operands else None
+    if shape is None:
+        return None
+    if family.in_place:
+        return operands[0]
+    return TensorOperand(shape, _elementwise_dtype(call, family, operands))
 
 
 def _is_fraction(call: OperatorCall) -> bool:

@@ -10,6 +10,8 @@ mfu: FLOPs of matrix products, convolutions and attention, without what activati
 the peak of the datatype that it ran in, over the time of the step. hfu: with it. Both are lower bounds where not all
 work is known: known is the share of the device time. Table `each_step` has the single steps.
 
+Tables `measured` and `measured_flops` come first where the file has hardware counters: `measured`.
+
 A floor is the least time at these shapes and in this precision. Another algorithm, a lower precision or fusion with a
 neighbour may be quicker: docs/efficiency.md.
 """
@@ -39,6 +41,7 @@ from tracekit.model.schema import DEVICE_WORK, Kind
 from tracekit.model.units import Unit
 from tracekit.views import specs, tabulate
 from tracekit.views.base import View, ViewColumn, ViewOptions
+from tracekit.views.efficiency.measured import MEASURED_NOTE, MEASURED_SHOWS, measured_tables
 from tracekit.views.work_columns import (
     BOUND,
     BYTES,
@@ -84,16 +87,24 @@ def compute(index: TraceIndex, options: ViewOptions) -> Section:
     """Return what is known of the work, and how near it came to the limits. Raises: UsageError."""
     tabulate.require(index, VIEW.name, _COLUMNS)
     units = work_units(index)
+    measured = measured_tables(index, options)
     if units is None:
-        return Section(VIEW.name, _TITLE, notes=(_NEEDS, *tabulate.option_notes(options)))
+        note = MEASURED_NOTE if measured else _NEEDS
+        return Section(VIEW.name, _TITLE, tuple(measured), notes=(note, *tabulate.option_notes(options)))
     tables = (
+        *measured,
         _known(units, options),
         _devices(index, units, options),
         *_phases(index, units, options),
         _families(units, options),
         *_steps(index, units, options),
     )
-    return Section(VIEW.name, _TITLE, tables, notes=(*_notes(units), *tabulate.option_notes(options)))
+    return Section(
+        VIEW.name,
+        _TITLE,
+        tables,
+        notes=(*([MEASURED_NOTE] if measured else []), *_notes(units), *tabulate.option_notes(options)),
+    )
 
 
 def _notes(units: WorkUnits) -> list[str]:
@@ -368,7 +379,8 @@ VIEW = View(
     kinds=KINDS | DEVICE_WORK,
     compute=compute,
     shows=(
-        *_OWN, specs.DEVICE[0], *specs.OWNER, KNOWN, FLOPS, BYTES, TFLOPS, GBPS, OF_PEAK, OF_BEST, BOUND, FLOOR, SAVING
+        *_OWN, *MEASURED_SHOWS, specs.DEVICE[0], *specs.OWNER, KNOWN, FLOPS, BYTES, TFLOPS, GBPS, OF_PEAK,
+        OF_BEST, BOUND, FLOOR, SAVING,
     ),
     args_of=KINDS | _PHASE_ARGS | {Kind.KERNEL},
 )  # fmt: skip

@@ -48,6 +48,7 @@ from tracekit.views.findings import (
     _starts,
     _trends,
     _unexplained,
+    _unfused,
     _waves,
 )
 from tracekit.views.findings._facts import Facts, RuleResult
@@ -66,6 +67,7 @@ RULES = (
     _waves.TAIL_EFFECT,
     _device.LITTLE_PARALLELISM,
     _slow_kernels.SLOW_KERNEL,
+    _unfused.UNFUSED_KERNELS,
     _device.EXPENSIVE_ARITHMETIC,
     _long_operators.LONG_OPERATOR,
     _host.LAUNCH_BOUND,

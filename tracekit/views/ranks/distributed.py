@@ -22,6 +22,7 @@ from tracekit.index import collectives, grouping, matched_collectives
 from tracekit.index import devices as _devices
 from tracekit.index import host_tree as host
 from tracekit.index import owners as _owners
+from tracekit.index.collective_links import links_of
 from tracekit.index.collectives import Collective
 from tracekit.index.trace_index import TraceIndex, join
 from tracekit.model.arrow import F64, I64, Mask
@@ -69,11 +70,18 @@ _FACTORS: dict[str, tuple[int, bool]] = {
 WAITS_INSIDE = (
     "bandwidth of collectives that one trace alone has is a lower bound: their time includes waiting for other ranks"
 )
+LINK_NOTE = (
+    "link: the most that such devices can send each other within a host, in one direction, by the name of the device. "
+    "Whether they are linked so is not in the trace; a switch that adds up (NVLink SHARP) lets all_reduce exceed it"
+)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Sized:
-    """Collectives with a message and a time; shape (n,). alone: how many are in one trace only."""
+    """Collectives with a message and a time; shape (n,). alone: how many are in one trace only.
+
+    link: bytes/s of the links between their ranks, nan where it is not known.
+    """
 
     operation: list[str]
     dimension: list[str | None]
@@ -81,6 +89,7 @@ class _Sized:
     message: I64
     time: I64
     alone: int
+    link: F64
 
 
 def bus_factor(operation: str, ranks: int) -> float | None:
@@ -97,14 +106,14 @@ def bus_factor(operation: str, ranks: int) -> float | None:
 
 def bandwidth_table(
     index: TraceIndex, rows: I64, described: list[Collective], options: ViewOptions
-) -> tuple[list[ReportTable], str]:
-    """Return the table, none where no message has a known size, and a note.
+) -> tuple[list[ReportTable], list[str]]:
+    """Return the table, none where no message has a known size, and notes.
 
     rows: of EVENTS, one a collective of a rank; described: what they are.
     """
     sized = _sized(index, rows, described)
     if not sized.time.size:
-        return [], ""
+        return [], []
     groups = grouping.group_by(
         collectives.key_of(list(sized.operation)),
         _numbers(sized.ranks),
@@ -132,6 +141,11 @@ def bandwidth_table(
         Column("best_bandwidth", "Best bus", Unit.BYTES_PER_S, list(best), 3),
         Column("of_best", "Of the best", Unit.RATIO, list(shares), 1),
     ]
+    link = _slowest(sized.link, groups.codes, groups.count)
+    if any(each is not None for each in link):
+        reached = [rate / most if rate and most else None for rate, most in zip(best, link, strict=True)]
+        columns.append(Column("link", "Link", Unit.BYTES_PER_S, list(link), 3))
+        columns.append(Column("of_link", "Of the link", Unit.RATIO, list(reached), 1))
     if any(dimensions):
         columns.insert(1, Column("dimension", "Parallel", Unit.TEXT, dimensions, 1))
     place = np.lexsort((-message, np.array([str(d or "") for d in dimensions]), np.array(operations))).argsort()
@@ -139,7 +153,17 @@ def bandwidth_table(
     table = tabulate.finish(
         "bandwidth", "Bandwidth by message size", columns, options, own_order="", blocks=order, top_each=False
     )
-    return [table], WAITS_INSIDE if sized.alone else ""
+    notes = [WAITS_INSIDE] if sized.alone else []
+    if "link" in table.column_names():
+        notes.append(LINK_NOTE)
+    return [table], notes
+
+
+def _slowest(link: F64, codes: I64, count: int) -> list[float | None]:
+    """Return the slowest link of each group, None where one is not known."""
+    least = np.full(count, np.inf)
+    np.minimum.at(least, codes, np.nan_to_num(link, nan=-1.0))
+    return [rate if 0 < rate < np.inf else None for rate in least.tolist()]
 
 
 def _sized(index: TraceIndex, rows: I64, described: list[Collective]) -> _Sized:
@@ -163,6 +187,7 @@ def _sized(index: TraceIndex, rows: I64, described: list[Collective]) -> _Sized:
         message[keep],
         time[keep],
         int(np.count_nonzero(alone[first][keep] & (np.array([each.members or 0 for each in known])[keep] != 1))),
+        links_of(index, rows, described)[first][keep],
     )
 
 
@@ -200,6 +225,10 @@ SHOWS = (
     ViewColumn("bus_bandwidth", "Bus", Unit.BYTES_PER_S, "The same for the links, by the formulas of nccl-tests."),
     ViewColumn("best_bandwidth", "Best bus", Unit.BYTES_PER_S, "The bus bandwidth of the fastest collective."),
     ViewColumn("of_best", "Of the best", Unit.RATIO, "The bus bandwidth, as a share of the best of such groups."),
+    ViewColumn(
+        "link", "Link", Unit.BYTES_PER_S, "The peak of the links within one host, in one direction: an upper bound."
+    ),
+    ViewColumn("of_link", "Of the link", Unit.RATIO, "The bus bandwidth of the fastest collective, as a share of it."),
 )
 
 _TITLE = "Communication"
@@ -250,9 +279,9 @@ def compute(index: TraceIndex, options: ViewOptions) -> Section:
         notes.append("bandwidth by message size is not shown for a run that is read rank by rank")
     else:
         rows = collective_rows(index)
-        by_size, note = bandwidth_table(index, rows, collectives.described(index, rows, options.topology), options)
+        by_size, said = bandwidth_table(index, rows, collectives.described(index, rows, options.topology), options)
         tables += by_size
-        notes += [note] if note else []
+        notes += said
     if computed.negative:
         notes.append(f"{computed.negative:,} durations of communication are below zero, counted as 0")
     notes += [tabulate.PERCENTILE_NOTE, *both_note(index, {Kind.COMMUNICATION}, "communication")]

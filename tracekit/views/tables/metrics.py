@@ -24,7 +24,7 @@ from tracekit.views.base import View, ViewColumn, ViewOptions
 from tracekit.views.tables import roofline
 from tracekit.views.totals import TotalsRow, fields, in_file_order, totals_rows, with_all
 
-__all__ = ["VIEW"]
+__all__ = ["VIEW", "measured_kernels"]
 
 _TITLE = "Metrics"
 _SECTIONS = frozenset({"metrics", "events"})
@@ -70,6 +70,11 @@ def compute(index: TraceIndex, options: ViewOptions) -> Section:
     tables = (*peaks, *roofs, table)
     notes = tuple(tabulate.option_notes(options, table))
     return Section(VIEW.name, _TITLE, tables, (_roofline(kernels, measured),) if peaks else (), notes)
+
+
+def measured_kernels(index: TraceIndex) -> list[roofline.MeasuredKernel]:
+    """Return the kernels that the profiler counted metrics of, in the order of the file."""
+    return _measured(index, _counted(index))
 
 
 def _measured(index: TraceIndex, rows: list[MetricRow]) -> list[roofline.MeasuredKernel]:

@@ -13,6 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 
+from tracekit.analysis.efficiency.counters import counted_bytes, counted_time
 from tracekit.analysis.efficiency.devices import RatedDevice
 from tracekit.model.report import Cell, Column
 from tracekit.model.units import Unit
@@ -22,12 +23,6 @@ __all__ = ["MeasuredKernel", "RooflineKernel", "columns_of", "kernels_of", "roof
 _MEASURED = "as ncu gives them, at the clock of the launches"
 _UNITS = ("smsp__", "sm__")
 _OPERATIONS = {"FP32": "f", "FP64": "d", "FP16": "h"}
-_TIMES = ("gpu__time_duration.sum", "Duration")
-_BYTES = (
-    ("dram__bytes.sum",),
-    ("dram__bytes_read.sum", "dram__bytes_write.sum"),
-    ("dram__bytes_op_read.sum", "dram__bytes_op_write.sum"),
-)
 
 Metrics = Mapping[str, float]
 """The mean of each metric of a kernel."""
@@ -65,7 +60,7 @@ def kernels_of(measured: Sequence[MeasuredKernel]) -> list[RooflineKernel]:
     """Return each kernel and precision of which FLOPs, bytes and time are known."""
     found = []
     for each in measured:
-        time, moved = _time(each.metrics), _moved(each.metrics)
+        time, moved = counted_time(each.metrics), counted_bytes(each.metrics).moved
         for precision, letter in _OPERATIONS.items():
             flops = _flops(each.metrics, letter, time)
             if flops and moved and time:
@@ -96,14 +91,6 @@ def _peaks(kernel: MeasuredKernel, precision: str, letter: str) -> tuple[float |
 def _scaled(value: float, exponent: int) -> float:
     """Return a value times a power of ten, with the digits that the data sheet has."""
     return float(Decimal(repr(value)).scaleb(exponent))
-
-
-def _time(metrics: Metrics) -> float | None:
-    return next((metrics[name] for name in _TIMES if metrics.get(name)), None)
-
-
-def _moved(metrics: Metrics) -> float | None:
-    return next((sum(metrics[each] for each in names) for names in _BYTES if metrics.keys() >= set(names)), None)
 
 
 def _flops(metrics: Metrics, letter: str, time_ns: float | None) -> float | None:
@@ -143,8 +130,8 @@ def why_not(measured: Sequence[MeasuredKernel]) -> str:
         word
         for word, known in (
             ("FLOPs", any(_flops(kernel.metrics, each, 1.0) for kernel in measured for each in _OPERATIONS.values())),
-            ("bytes of device memory", any(_moved(kernel.metrics) for kernel in measured)),
-            ("durations", any(_time(kernel.metrics) for kernel in measured)),
+            ("bytes of device memory", any(counted_bytes(kernel.metrics).moved for kernel in measured)),
+            ("durations", any(counted_time(kernel.metrics) for kernel in measured)),
         )
         if not known
     ]
