@@ -568,3 +568,18 @@ def test_without_a_peak_there_is_no_percentage_and_a_reason() -> None:
     assert old.floor_ns is None
     assert "no peak of bf16" in old.unknown
     assert roof(RatedDevice("x"), "bf16") is None
+
+
+@pytest.mark.parametrize(
+    ("kernel", "factor"),
+    [
+        ("_ZN2ck16kernel_grouped_convIJSM_SN_SO_SP_SQ_EEENS6_IJSW_SP_SQ_EEEEvT_", 1),
+        ("_ZN7cutlass6KernelISP_EEvT_", 1),
+        ("_ZN2ck20kernel_batched_gemmILb0EEESR_SP_SP_NSL_IiEE", 1),
+        ("sm80_xmma_sparse_gemm_bf16bf16_bf16f32_f32_tn_n", 2),
+        ("cutlass_80_tensorop_bf16_sp_s16832gemm_bf16_128x64", 2),
+        ("spmma_kernel", 2),
+    ],
+)
+def test_substitutions_of_mangled_names_are_no_sparse_products(kernel: str, factor: int) -> None:
+    assert datatype_that_ran(BF, kernel, find_device("AMD Instinct MI300X").peaks).factor == factor

@@ -30,6 +30,7 @@ from tracekit.model.report import (
     ReportTable,
     Section,
     Series,
+    StackedCurve,
 )
 from tracekit.model.units import Unit
 from tracekit.render import RENDERERS
@@ -65,6 +66,7 @@ def a_report() -> Report:
         Bar("Time", Unit.NS, (("a", 1 << 60), ("b", 2))),
         Series("Steps", Unit.NS, ("1", "2"), (1, None), (("median", 1.5),), ((0, "first"),)),
         Curve("Held", Unit.BYTES, (0, 1, 1 << 60), ("a", "b"), ((1, None), (1 << 60, -2)), "r"),
+        StackedCurve("Held by what", Unit.BYTES, (0, 1, 2), ("a", "b"), ((1, 0), (2, 3))),
         Flame("Calls", ("a", "b", "\x1b", ""), (-1, 0, 1, -1), (1, 0, 2, 3), (5, 6, 7, 1 << 60), "more"),
         Flame("Samples of \x07", ("a",), (-1,), (), (1,), unit="samples", order=(0, 0), lengths=(1, 0)),
         ChangeVerdict("NEW is 5 % slower", "slower", "why"),

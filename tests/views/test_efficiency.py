@@ -256,3 +256,62 @@ def test_sizes_that_no_device_has_are_unknown_and_not_wrong(tmp_path: Path) -> N
 def test_the_views_are_listed() -> None:
     for name in ("efficiency", "gemm", "convolution", "attention"):
         assert view_named(name).title
+
+
+def test_phases_divide_all_device_time_and_have_the_work_of_their_calls(tmp_path: Path) -> None:
+    trace = ShapedTrace()
+    trace.begin("ProfilerStep#1", cat="user_annotation")
+    forward = product(trace, 0.5)
+    trace.op("my::op", us=200.0)
+    trace.begin("autograd::engine::evaluate_function: MmBackward0")
+    backward = product(trace, 0.4) + product(trace, 0.4)
+    trace.end()
+    trace.begin("Optimizer.step#Adam.step", cat="user_annotation")
+    big = ([1 << 28], BF)
+    trace.op("aten::add", big, big, "1", us=1000.0, kernel="add")
+    trace.end()
+    trace.end()
+    trace.kernel(300.0, launched=False)
+    rows = {row["phase"]: row for row in table(shown(trace, tmp_path, "efficiency"), "phases")}
+    assert list(rows) == ["Forward", "Backward", "Optimization", "(launch not known)"]
+    work = 2 * 4096**3
+    assert [rows[name]["flops"] for name in ("Forward", "Backward")] == [work, 2 * work]
+    assert rows["Forward"]["total"] == pytest.approx(forward * 1000 + 200_000, abs=2)
+    assert rows["Forward"]["known"] == pytest.approx(forward / (forward + 200), rel=1e-4)
+    assert rows["Backward"]["total"] == pytest.approx(backward * 1000, abs=2)
+    assert rows["Backward"]["of_peak"] == pytest.approx(0.4, rel=1e-4)
+    assert rows["Optimization"]["floor"] == pytest.approx(3 * 2**29 / MEMORY * 1e9, abs=1)
+    assert (rows["(launch not known)"]["total"], rows["(launch not known)"]["known"]) == (300_000, 0.0)
+    assert sum(row["share"] for row in rows.values()) == pytest.approx(1)
+    section = shown(trace, tmp_path, "efficiency")
+    (device,) = table(section, "devices")
+    assert device["total"] == sum(row["total"] for row in rows.values())
+    assert sum(row["floor"] or 0 for row in rows.values()) == pytest.approx(device["floor"], abs=2)
+
+
+def test_phases_are_those_of_the_view_model(tmp_path: Path) -> None:
+    trace = ShapedTrace()
+    product(trace, 0.5)
+    trace.begin("autograd::engine::evaluate_function: CheckpointFunctionBackward")
+    trace.begin("torch/utils/checkpoint.py(1511): recompute_fn", cat="python_function")
+    product(trace, 0.5)
+    trace.end()
+    product(trace, 0.3)
+    trace.end()
+    found = {row["phase"]: row["total"] for row in table(shown(trace, tmp_path, "efficiency"), "phases")}
+    model = shown(trace, tmp_path, "model").tables[-1]
+    told = dict(zip(model.column("name").values, model.column("device_total").values, strict=True))
+    assert found == told
+    assert "Recompute" in found
+
+
+def test_ranges_that_name_their_phase_are_phases_and_without_any_there_is_no_table(tmp_path: Path) -> None:
+    trace = ShapedTrace()
+    product(trace, 0.5)
+    assert "phases" not in {each.name for each in shown(trace, tmp_path, "efficiency").tables}
+    trace.begin("Optimizer.step#Adam.step", cat="user_annotation")
+    big = ([1 << 28], BF)
+    trace.op("aten::add", big, big, "1", us=1000.0, kernel="add")
+    trace.end()
+    rows = table(shown(trace, tmp_path, "efficiency"), "phases")
+    assert [row["phase"] for row in rows] == ["Optimization", "(no phase)"]

@@ -59,6 +59,7 @@ __all__ = [
     "Role",
     "Section",
     "Series",
+    "StackedCurve",
     "StepTime",
     "TextForm",
     "TimePart",
@@ -500,6 +501,11 @@ class Curve:
         return f"curve {escape_controls(self.title)} ({self.unit}), {plural(len(self.layers), 'total')}"
 
 
+@dataclass(frozen=True, slots=True, repr=False)
+class StackedCurve(Curve):
+    """Totals over time that add up to a whole: those of a column are of the moment at which the whole was greatest."""
+
+
 Figure = (
     Timeline
     | Bar
@@ -507,6 +513,7 @@ Figure = (
     | Flame
     | Heat
     | Curve
+    | StackedCurve
     | CriticalPath
     | Picture
     | ChangeVerdict

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from itertools import groupby
 
 from tracekit.model.display import escape_controls, plural
-from tracekit.model.report import Curve, Heat, Series
+from tracekit.model.report import Curve, Heat, Series, StackedCurve
 from tracekit.model.units import Unit, format_bytes, format_ratio, format_span
 from tracekit.render.palette import color_of
 
@@ -28,6 +28,7 @@ __all__ = [
     "heat_map",
     "series_lines",
     "shade",
+    "wholes_of",
 ]
 
 MOST_BARS = 400
@@ -161,14 +162,18 @@ class CurveBox:
 
 
 def curve_box(figure: Curve) -> CurveBox:
-    """Return the drawing of a curve."""
-    peaks = [max((value for value in values if value is not None), default=0) for values in figure.values]
-    top = max(peaks, default=0)
-    order = sorted(range(len(peaks)), key=lambda layer: (-peaks[layer], layer))
+    """Return the drawing of a curve. The layers of a stacked one lie on each other, in their order from below."""
+    peaks = [_peak(values) for values in figure.values]
+    is_stacked = isinstance(figure, StackedCurve)
+    outlines = wholes_of(figure) if is_stacked else figure.values
+    tops = [_peak(values) for values in outlines]
+    top = max(tops, default=0)
+    # Of equal outlines of a stack the lower layer is in front.
+    order = sorted(range(len(tops)), key=lambda layer: (-tops[layer], -layer if is_stacked else layer))
     names = [escape_controls(name) for name in figure.layers]
-    colors = [color_of("", layer) for layer in range(len(names))]
+    colors = [color_of(names[layer] if is_stacked else "", layer) for layer in range(len(names))]
     wide = WIDTH / max(len(figure.edges) - 1, 1)
-    areas = tuple((colors[layer], _path(figure.values[layer], top, wide)) for layer in order)
+    areas = tuple((colors[layer], _path(outlines[layer], top, wide)) for layer in order)
     legend = [f"{name}, at most {_exact(peak, figure.unit)}" for name, peak in zip(names, peaks, strict=True)]
     begin, end = format_span(figure.edges[0]), format_span(figure.edges[-1] - 1)
     title = escape_controls(figure.title)
@@ -182,6 +187,19 @@ def curve_box(figure: Curve) -> CurveBox:
         (begin, end),
         f"{title}, {begin} to {end}: {'; '.join(legend)}",
     )
+
+
+def wholes_of(figure: Curve) -> list[list[int | None]]:
+    """Return for each layer of a stack the sum of it and of all below it, in each column."""
+    sums: list[list[int | None]] = []
+    for layer in figure.values:
+        below = sums[-1] if sums else [0] * len(layer)
+        sums.append([None if a is None or b is None else a + b for a, b in zip(below, layer, strict=True)])
+    return sums
+
+
+def _peak(values: Sequence[int | None]) -> int:
+    return max((value for value in values if value is not None), default=0)
 
 
 def _path(values: Sequence[int | None], top: int, wide: float) -> str:

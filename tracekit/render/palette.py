@@ -26,6 +26,14 @@ _WORDS = {
     **dict.fromkeys(("counter", "mark", "flow", "other"), "other"),
     **{word: word for word in ("step", "forward", "backward", "optimizer", "sync", "memory", "overhead", "idle")},
     "dataloader": "loader",
+    # What memory holds has the colour of the pass that makes it.
+    "parameter or older": "memory",
+    "optimizer state": "optimizer",
+    "gradient": "backward",
+    "backward intermediate": "sync",
+    "activation": "forward",
+    "temporary": "call",
+    "not known": "other",
     "python_op": "python",
     **{family_kind(word, "kernel"): _FAMILIES.get(word, word) for word in KERNEL_FAMILIES},
     **{

@@ -28,7 +28,8 @@ _LONG = re.compile(
     r"|fp16_s|f16_s16816|f16_s1688|f16_s884",
     re.IGNORECASE,
 )
-_SPARSE = re.compile(r"spmma|(?<![a-z0-9])sp_|_sp_|cusparselt|sparse_gemm|spgemm", re.IGNORECASE)
+_SPARSE = re.compile(r"(?<![a-z0-9])sp_|_sp_|(?i:spmma|cusparselt|sparse_gemm|spgemm)")
+"""`sp_` in small letters: `SP_` in a mangled name stands for a part that is repeated."""
 _EMULATED = re.compile(r"bf16x[369]|ozaki|emulat|3xtf32|fast_?f32", re.IGNORECASE)
 _FP64_UNITS = re.compile(r"dmma|(?<![a-z0-9])d884|tensorop_d", re.IGNORECASE)
 _PLAIN_FP64 = re.compile(r"simt_d|dgemm_(?:\d|lds|largek)|(?<![a-z0-9])dgemm", re.IGNORECASE)

@@ -11,10 +11,10 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from tracekit.analysis.efficiency.datatypes import RateThatRan, datatype_that_ran
-from tracekit.analysis.efficiency.devices import RatedDevice, roof
+from tracekit.analysis.efficiency.devices import RatedDevice, Roof, roof
 from tracekit.analysis.efficiency.formulas import CONVOLUTION, DEFINED, Work
 
-__all__ = ["ABOVE", "FAR", "Limit", "Reach", "reach"]
+__all__ = ["ABOVE", "FAR", "Limit", "Reach", "reach", "roof_of"]
 
 FAR = 0.3
 """A call that reaches less than this part of both roofs is limited by neither: by latency, launching or its shape."""
@@ -58,6 +58,19 @@ class Reach:
     best_ns: float | None = None
 
 
+def roof_of(work: Work, device: RatedDevice, kernel: str = "") -> tuple[Roof | None, str]:
+    """Return the limits of work on a device, None for a device without peaks, and the rate that ran.
+
+    kernel: the name of the kernel that computed, which may tell the datatype.
+    """
+    ran = (
+        datatype_that_ran(work.datatype, kernel, device.peaks, work.family)
+        if work.family in DEFINED
+        else RateThatRan("fp32")  # not asked for: only bandwidth counts
+    )
+    return roof(device, ran.rate, factor=ran.factor, why=ran.unknown), ran.rate
+
+
 def reach(work: Work, ns: float, device: RatedDevice, kernel: str = "", calls: int = 1) -> Reach:
     """Return the distance of `calls` calls of this work, which took `ns` together, from the limits of the device.
 
@@ -67,22 +80,17 @@ def reach(work: Work, ns: float, device: RatedDevice, kernel: str = "", calls: i
     if not work.is_known:
         return Reach(unknown=work.unknown)
     computes = work.family in DEFINED
-    ran = (
-        datatype_that_ran(work.datatype, kernel, device.peaks, work.family)
-        if computes
-        else RateThatRan("fp32")  # not asked for: only bandwidth counts
-    )
-    top = roof(device, ran.rate, factor=ran.factor, why=ran.unknown)
+    top, ran = roof_of(work, device, kernel)
     if top is None or device.peaks is None:
         return Reach(unknown=device.note or "no peaks are known of this device")
     flops, moved = (work.flops or 0) if computes else 0, work.bytes or 0
     if computes and top.flops_per_s is None:
-        return Reach(unknown=top.unknown, rate=ran.rate)
+        return Reach(unknown=top.unknown, rate=ran)
     by_compute = calls * flops / top.flops_per_s * 1e9 if computes and top.flops_per_s else 0.0
     by_memory = calls * moved / top.bytes_per_s * 1e9
     floor = max(by_compute, by_memory)
     side = Limit.COMPUTE if by_compute >= by_memory else Limit.MEMORY
-    rate = ran.rate if computes else ""
+    rate = ran if computes else ""
     sure = work.is_bound and device.peaks.confidence in ("sheet", "derived")
     in_cache = moved <= device.peaks.l2_bytes
     if not floor or ns <= 0:

@@ -2,8 +2,9 @@
 
 Table `known`: all device time by what is known of its work, and by the reason why not. Everything else is about the
 first row alone. Table `without_floor`: known work that has no floor, by reason. Table `devices`: the floor of the known
-work, the time by limit, and the peaks that count, with their source. Table `families`: the same by family of operators.
-Table `steps`: for each rank, the model FLOPs of its steps as a share of what its devices could have computed then.
+work, the time by limit, and the peaks that count, with their source. Table `phases`: floor and rates by phase of the
+training step, beside all of its device time. Table `families`: the same by family of operators. Table `steps`: for each
+rank, the model FLOPs of its steps as a share of what its devices could have computed then.
 
 mfu: FLOPs of matrix products, convolutions and attention, without what activation checkpointing computes again, each at
 the peak of the datatype that it ran in, over the time of the step. hfu: with it. Both are lower bounds where not all
@@ -31,6 +32,9 @@ from tracekit.index import owners as _owners
 from tracekit.index import step_extents as _extents
 from tracekit.index.recomputation import recomputed
 from tracekit.index.trace_index import TraceIndex
+from tracekit.index.work_phases import ARGS_OF as _PHASE_ARGS
+from tracekit.index.work_phases import COLUMNS as _PHASE_COLUMNS
+from tracekit.index.work_phases import PHASES, phase_of_work
 from tracekit.index.work_units import KINDS, LIMITS, WorkUnits, work_units
 from tracekit.model.arrow import F64, I64, Mask
 from tracekit.model.report import Cell, Column, ReportTable, Section
@@ -62,7 +66,7 @@ _KNOWN = "known"
 _PRIORITIES = {"of_peak": 3, "could_save": 3, "bound": 4}
 _NUMBER = "number"
 """A column for the order of rows, which is not shown."""
-_COLUMNS = NEEDED | _extents.COLUMNS | {"step"}
+_COLUMNS = NEEDED | _extents.COLUMNS | _PHASE_COLUMNS | {"step"}
 _NEEDS = (
     "needs shapes of operators, device events and their launch calls; this trace has none. "
     "Record with torch.profiler.profile(record_shapes=True)"
@@ -96,6 +100,7 @@ def compute(index: TraceIndex, options: ViewOptions) -> Section:
         _known(units, options),
         *_without_floor(units, options),
         _devices(index, units, options),
+        *_phases(index, units, options),
         _families(units, options),
         *_steps(index, units, options),
     )
@@ -213,6 +218,36 @@ def _peak_columns(rated: Sequence[RatedDevice]) -> list[Column]:
         _SHOWN["bandwidth"].column([each.memory_gbps * 1e9 if each else None for each in peaks], 6),
         _SHOWN["source"].column([f"{each.confidence}: {each.source}" if each else None for each in peaks], 9),
     ]
+
+
+def _phases(index: TraceIndex, units: WorkUnits, options: ViewOptions) -> list[ReportTable]:
+    """Return all device time by phase of the training step, with the known work of each; none without phases."""
+    tree = units.host
+    of_work = phase_of_work(index, tree)
+    if of_work is None:
+        return []
+    # A call is of the phase of its longest kernel.
+    event = np.full(index.events.num_rows, -1, np.int64)
+    event[tree.work] = np.arange(tree.work.size)
+    of_unit = of_work[event[units.main]]
+    used = np.unique(of_work).tolist()
+    names: list[Cell] = [PHASES[code] for code in used]
+    place = np.full(len(PHASES), -1, np.int64)
+    place[used] = np.arange(len(used))
+    sums = sums_of(units, np.arange(len(units)), place[of_unit], names)
+    busy = np.bincount(place[of_work], tree.work_ns, len(used))
+    known = np.bincount(place[of_work], np.where(units.reason < 0, tree.work_ns, 0), len(used))
+    whole = float(busy.sum())
+    columns = [
+        Column(_NUMBER, "", Unit.ID, list(range(len(used)))),
+        _SHOWN["phase"].column(names),
+        _SHOWN["total"].column(busy.astype(np.int64).tolist()),
+        _SHOWN["share"].column([each / whole if whole else None for each in busy.tolist()]),
+        KNOWN.column(_shares(known, busy)),
+        *work_columns(sums, names),
+    ]
+    table = tabulate.finish("phases", "Phases of the step", columns, options, own_order=_NUMBER)
+    return [replace(table, columns=tuple(column for column in table.columns if column.name != _NUMBER))]
 
 
 def _families(units: WorkUnits, options: ViewOptions) -> ReportTable:
@@ -351,6 +386,7 @@ _OWN = (
     ViewColumn("work", "Work", Unit.TEXT, "Known, or the reason why the work of these device events is unknown."),
     ViewColumn("why", "Reason", Unit.TEXT, "The reason why known work has no floor."),
     ViewColumn("share", "Share", Unit.RATIO, "The share of all device time."),
+    ViewColumn("phase", "Phase", Unit.TEXT, "The phase of the training step in which the work was launched."),
     ViewColumn("events", "Events", Unit.COUNT, "The number of device events."),
     ViewColumn("total", "Device time", Unit.NS, "The sum of the durations of device events."),
     ViewColumn("family", "Family", Unit.TEXT, "The family of the operators."),
@@ -380,5 +416,5 @@ VIEW = View(
         *_OWN, *MEASURED_SHOWS, specs.DEVICE[0], *specs.OWNER, KNOWN, FLOPS, BYTES, TFLOPS, GBPS, OF_PEAK,
         OF_BEST, BOUND, FLOOR, SAVING,
     ),
-    args_of=KINDS | {Kind.KERNEL},
+    args_of=KINDS | _PHASE_ARGS | {Kind.KERNEL},
 )  # fmt: skip

@@ -6,11 +6,14 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from tracekit.analysis.efficiency.devices import Roof
+from tracekit.analysis.efficiency.floors import roof_of
 from tracekit.analysis.efficiency.formulas import ATTENTION, CONVOLUTION, factors
 from tracekit.analysis.efficiency.operands import OperatorCall, TensorOperand
+from tracekit.analysis.kernel_class import LONGEST_NAME
 from tracekit.index.trace_index import TraceIndex
 from tracekit.index.work_units import KINDS, UnitGroup, WorkUnits, work_units
-from tracekit.model.report import Cell, Column, Section
+from tracekit.model.report import Cell, Column, Picture, Section
 from tracekit.model.schema import DEVICE_WORK
 from tracekit.model.units import Unit
 from tracekit.views import tabulate
@@ -29,6 +32,11 @@ _AVG = ViewColumn("avg", "Avg", Unit.NS, "The mean device time of a call.")
 _KERNEL = ViewColumn("kernel", "Kernel", Unit.TEXT, "The kernel that took most of the time.")
 _PRIORITIES = {"tflops": 4, "of_peak": 2, "could_save": 3, "bound": 4}
 """How far a shape is from the limit says more than who called it."""
+_INTENSITY = ViewColumn("intensity", "FLOP/byte", Unit.NUMBER, "FLOPs for each of the least bytes to move.")
+_PEAK = ViewColumn(
+    "peak", "Peak TFLOP/s", Unit.NUMBER, "The peak of the device for the datatype that ran, in 10^12 a second."
+)
+_BANDWIDTH = ViewColumn("bandwidth", "Bandwidth", Unit.BYTES_PER_S, "The peak of the device's memory.")
 _WHY = ViewColumn("why", "Reason", Unit.TEXT, "The reason for a bound that is unknown, or for a time below the floor.")
 
 
@@ -43,15 +51,24 @@ def view_of(name: str, title: str, families: Sequence[str], what: str) -> View:
             needs = f"needs {what} events with shapes and device work; this trace has none"
             return Section(name, title, notes=(needs, *tabulate.option_notes(options)))
         columns_of_rows, sums = _rows(units, wanted)
-        found = [*columns_of_rows, *work_columns(sums, sums.names, priorities=_PRIORITIES)]
+        groups = [units.groups[i] for i in wanted]
+        roofs = [roof_of(each.work, each.device, each.kernel[:LONGEST_NAME])[0] for each in groups]
+        found = [
+            *columns_of_rows,
+            *work_columns(sums, sums.names, priorities=_PRIORITIES),
+            *_roof_columns(groups, roofs),
+        ]
         why: list[Cell] = [units.groups[i].reach.unknown or None for i in wanted]
         if any(why):
             found.append(_WHY.column(why, 7))
         found.append(_KERNEL.column([units.groups[i].kernel for i in wanted], 7))
         table = tabulate.finish(f"{name}s" if name != "attention" else name, title, found, options)
-        return Section(name, title, (table,), notes=tuple(tabulate.option_notes(options, table)))
+        picture = _roofline(f"{name}.{table.name}", groups, roofs)
+        return Section(name, title, (table,), (picture,), tuple(tabulate.option_notes(options, table)))
 
-    shows = (_NAME, _SHAPE, _LAYOUT, _DATATYPE, _CALLS, _TOTAL, _AVG, *SHOWS, _WHY, _KERNEL)
+    shows = (
+        _NAME, _SHAPE, _LAYOUT, _DATATYPE, _CALLS, _TOTAL, _AVG, *SHOWS, _INTENSITY, _PEAK, _BANDWIDTH, _WHY, _KERNEL
+    )  # fmt: skip
     return View(name, title, NEEDED, KINDS | DEVICE_WORK, compute, None, shows, args_of=KINDS)
 
 
@@ -72,6 +89,33 @@ def _rows(units: WorkUnits, wanted: Sequence[int]) -> tuple[list[Column], WorkSu
         _AVG.column([round(each.ns / each.calls) for each in groups], 8),
     ]
     return columns, sums
+
+
+def _roof_columns(groups: Sequence[UnitGroup], roofs: Sequence[Roof | None]) -> list[Column]:
+    """Return the columns of a roofline beside those of the work; none for what is known of no row."""
+    columns = [
+        _INTENSITY.column([g.work.flops / g.work.bytes if g.work.flops and g.work.bytes else None for g in groups], 8),
+        _PEAK.column([_tera(each.flops_per_s) if each and each.flops_per_s else None for each in roofs], 8),
+        _BANDWIDTH.column([each.bytes_per_s if each else None for each in roofs], 9),
+    ]
+    return [column for column in columns if any(cell is not None for cell in column.values)]
+
+
+def _tera(rate: float) -> float:
+    return float(f"{rate / 1e12:.6g}")
+
+
+def _roofline(table: str, groups: Sequence[UnitGroup], roofs: Sequence[Roof | None]) -> Picture:
+    """Return the picture of a roofline, or why there is none."""
+    title = "Roofline"
+    known = [each for each, roof in zip(groups, roofs, strict=True) if roof is not None and roof.flops_per_s]
+    if not any(each.work.flops and each.work.bytes for each in known):
+        longest = max(groups, key=lambda each: each.ns)
+        return Picture("roofline", title, "", (), remark=f"not drawn: {longest.reach.unknown or 'bytes are not known'}")
+    sources = {each.device.peaks.name: each.device.peaks for each in known if each.device.peaks is not None}
+    words = [f"peaks of {name}, {peaks.confidence}: {peaks.source}" for name, peaks in sorted(sources.items())]
+    values = ("total", "intensity", "tflops", "peak", "bandwidth")
+    return Picture("roofline", title, table, values, ("shape", "name"), by="datatype", remark="; ".join(words))
 
 
 def _dims(call: OperatorCall) -> str:

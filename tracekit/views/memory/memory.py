@@ -25,19 +25,22 @@ from tracekit.index import grouping
 from tracekit.index import host_tree as _host
 from tracekit.index.devices import since_origin
 from tracekit.index.lanes import device_in, owner_labels
+from tracekit.index.memory_blocks import memory_blocks
 from tracekit.index.memory_totals import RUNNING_TOTALS, TYPES, extracted, stated_totals
 from tracekit.index.sources import source_label, source_labels, synthetic_sources
 from tracekit.index.trace_index import TraceIndex
 from tracekit.model import arrow
 from tracekit.model.arrow import I64, Chunked, pc
 from tracekit.model.display import plural
-from tracekit.model.report import Cell, Column, Curve, Picture, ReportTable, Section
+from tracekit.model.report import Cell, Column, Curve, Picture, ReportTable, Section, StackedCurve
 from tracekit.model.schema import HOST_RANGES, Kind
 from tracekit.model.units import Unit, format_bytes
 from tracekit.views import specs, tabulate
 from tracekit.views.base import View, ViewColumn, ViewOptions
 from tracekit.views.memory.categories import ARGS_OF, PlacedRows, by_category
 from tracekit.views.memory.categories import SHOWS as _OF_CATEGORIES
+from tracekit.views.memory.columns import edges_of, top_places
+from tracekit.views.memory.stacked import category_curves
 from tracekit.views.totals import in_file_order, totals_rows, whole_number
 
 __all__ = ["VIEW"]
@@ -49,7 +52,6 @@ __all__ = ["VIEW"]
 # device, pinned, ...), each kind of memory has a total of its own. A column of the curve shows its greatest total.
 
 
-MOST_COLUMNS = 200
 FIGURES = 8
 """The most places whose curve is drawn."""
 
@@ -86,7 +88,7 @@ def curves(times: I64, sizes: I64, kinds: I64, places: I64, labels: list[str], a
         layers = [layer for layer in layers if layer[2].any()]  # a total that is 0 all along says nothing
         if not layers:
             continue
-        edges = _edges(int(times[at_place[0]]), int(times[at_place[-1]]))
+        edges = edges_of(int(times[at_place[0]]), int(times[at_place[-1]]))
         names = [name for name, _, _ in layers]
         tops = [_tops(at, values, edges) for _, at, values in layers]
         counted = [name for name in names if name in counted]
@@ -114,23 +116,9 @@ def _running(sizes: I64) -> I64:
     return total
 
 
-def _edges(begin: int, end: int) -> list[int]:
-    """Return the edges of the columns in whole ns; the last edge is 1 ns behind the end."""
-    span = end + 1 - begin
-    count = min(MOST_COLUMNS, span)
-    return [begin + span * column // count for column in range(count + 1)]
-
-
 def _tops(at: I64, values: I64, edges: list[int]) -> list[int | None]:
     """Return the greatest running total in each column, None before the first row. A total is held until the next."""
-    bounds = np.searchsorted(at, np.array(edges, np.int64)).tolist()
-    tops: list[int | None] = []
-    for column, edge in enumerate(edges[:-1]):
-        first, last = bounds[column], bounds[column + 1]
-        held = first > 0 and not (first < last and int(at[first]) == edge)
-        in_column = values[first - held : last]
-        tops.append(int(in_column.max()) if in_column.size else None)
-    return tops
+    return [None if place < 0 else int(values[place]) for place in top_places(at, values, edges)]
 
 
 # Memory as a profiler's own tables have it: rows of TOTALS of kind memory, as printed.
@@ -246,6 +234,9 @@ def compute(index: TraceIndex, options: ViewOptions) -> Section:
         )
         tables += more
         notes += said
+        stacked, left_out = _stacked(index, memory)
+        drawn += stacked
+        notes += left_out
     if memory.unsized:
         verb = "has" if memory.unsized == 1 else "have"
         notes.append(f"{plural(memory.unsized, 'row')} {verb} no size and counts for nothing")
@@ -267,6 +258,21 @@ def _drawn(index: TraceIndex, memory: _MemoryRows) -> list[Curve]:
     times = since_origin(index, memory.rows[timed], memory.times[timed])
     args = arrow.take(memory.args, timed)
     return curves(times, memory.size[timed], memory.kind[timed], memory.place[timed], memory.labels, args)
+
+
+def _stacked(index: TraceIndex, memory: _MemoryRows) -> tuple[list[StackedCurve], list[str]]:
+    """Return the curve of the categories of each place whose file gives its total, and notes on those without one."""
+    blocks = memory_blocks(index)
+    if blocks is None or not blocks.rows.size:
+        return [], []
+    values, known = stated_totals(memory.args, TYPES[0])
+    timed = (memory.kind == 0) & ~np.isin(index.ints("source")[memory.rows], synthetic_sources(index))
+    at = np.flatnonzero(timed)
+    # A place of which some rows give no total has no whole that its categories could add up to.
+    partly = np.unique(memory.place[at[~known[at]]])
+    at = at[~np.isin(memory.place[at], partly)]
+    times = since_origin(index, memory.rows[at], memory.times[at])
+    return category_curves(blocks, memory.rows[at], times, memory.place[at], values[at], memory.labels)
 
 
 def _rows(index: TraceIndex) -> _MemoryRows:
@@ -491,7 +497,7 @@ def _counter_curves(index: TraceIndex, memory: _MemoryRows) -> list[Curve]:
         mine = mine[np.argsort(times[mine], kind="stable")]
         whole = bool((values[mine] == np.rint(values[mine])).all() and (np.abs(values[mine]) < 1 << 53).all())
         if whole and values[mine].any() and times[mine[0]] < times[mine[-1]]:
-            edges = _edges(int(times[mine[0]]), int(times[mine[-1]]))
+            edges = edges_of(int(times[mine[0]]), int(times[mine[-1]]))
             tops = _tops(times[mine], values[mine].astype(np.int64), edges)
             name, place = str(groups.labels[0][group]), _counter_places(index, groups)[group]
             title = " ".join(filter(None, (f"Counter {name} over time", f"({place})" if place else "")))

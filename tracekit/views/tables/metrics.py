@@ -111,8 +111,8 @@ def _roofline(kernels: list[roofline.RooflineKernel], measured: list[roofline.Me
     """Return the picture of a roofline, or why there is none."""
     if not kernels:
         return Picture("roofline", "Roofline", "", (), remark=roofline.why_not(measured))
-    names = ("name", "precision")
-    return Picture("roofline", "Roofline", "metrics.roofline", ("rate",), names, remark=roofline.roofs_from(kernels))
+    values, names = ("time", "intensity", "rate", "peak_flops", "peak_bytes"), ("name", "precision")
+    return Picture("roofline", "Roofline", "metrics.roofline", values, names, remark=roofline.roofs_from(kernels))
 
 
 def _places(rows: list[MetricRow], labels: dict[int, str]) -> list[Column]:

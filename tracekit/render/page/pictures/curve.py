@@ -1,4 +1,4 @@
-"""Curves over time: stepped areas on each other, the one with the greatest peak behind, and the peak marked."""
+"""Curves over time: stepped areas, the one with the greatest peak behind, or stacked; and the peak marked."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from itertools import pairwise
 
 from tracekit.model.display import escape_controls, escaped
 from tracekit.model.picture import Picture
-from tracekit.model.report import Curve
+from tracekit.model.report import Curve, StackedCurve
 from tracekit.model.units import Unit, format_span, sentence_span
 from tracekit.render.axes import linear
-from tracekit.render.figures import WIDTH, amount, curve_box
+from tracekit.render.figures import WIDTH, amount, curve_box, wholes_of
 from tracekit.render.page.pictures import _drawing as draw
 
 __all__ = ["curve"]
@@ -23,7 +23,10 @@ _ENDS = 12
 def curve(figure: Curve) -> str:
     """Return the drawing of a curve."""
     box = curve_box(figure)
-    peaks = [max((value for value in layer if value is not None), default=0) for layer in figure.values]
+    is_stacked = isinstance(figure, StackedCurve)
+    # The peak of a stack is that of the whole, which is the outline of its highest layer.
+    marked = Curve(figure.title, figure.unit, figure.edges, ["all"], wholes_of(figure)[-1:]) if is_stacked else figure
+    peaks = [max((value for value in layer if value is not None), default=0) for layer in marked.values]
     top, unit = max(peaks, default=0), figure.unit
     axis = linear(top, unit)
     height = draw.HEIGHT * axis.place(top) if top > 0 else draw.HEIGHT
@@ -40,7 +43,7 @@ def curve(figure: Curve) -> str:
     titles = _titles(figure)
     over = draw.tag("g", titles, class_="over")
     count = len(figure.edges) - 1
-    mark, peak = _peak(figure, peaks, draw.HEIGHT - height)
+    mark, peak = _peak(marked, peaks, draw.HEIGHT - height)
     begin, end = figure.edges[0], figure.edges[-1]
     times = linear(end, Unit.NS)
     middle = [(100 * (at - begin) / max(end - begin, 1), f"{label} {times.word}") for at, label in times.ticks[:-1]]
@@ -50,7 +53,8 @@ def curve(figure: Curve) -> str:
         (100.0, sentence_span(end - 1)),
     ]
     body = draw.axis_at_left(axis) + drawn + draw.plot(over, count) + mark + draw.texts_below(labels, draw.HEIGHT + 14)
-    remarks = ["a column shows its greatest value", peak, box.remark]
+    shows = "the moment of its greatest total" if is_stacked else "its greatest value"
+    remarks = [f"a column shows {shows}", peak, box.remark]
     parts = [draw.Part(word, color) for word, color in box.legend]
     picture = Picture("curve", figure.title, "", ())
     return draw.figure(picture, remarks, draw.drawing(picture, box.summary, draw.HEIGHT + draw.ROOM, body), parts)
@@ -80,11 +84,15 @@ def _titles(figure: Curve) -> str:
     stretches = min(count, MOST_TITLES)
     names = [escape_controls(name) for name in figure.layers]
     texts: list[tuple[int, int, str]] = []
+    wholes = wholes_of(figure)[-1] if isinstance(figure, StackedCurve) and figure.values else None
     for first, end in pairwise(count * i // stretches for i in range(stretches + 1)):
+        # The parts of a stack are of one moment, so that they add up.
+        at = max(range(first, end), key=lambda column: wholes[column] or 0) if wholes else -1
         known = [
             f"{name} {draw.exact(max(found), figure.unit)}"
             for name, layer in zip(names, figure.values, strict=True)
-            if (found := [value for value in layer[first:end] if value is not None])
+            if (found := [value for value in (layer[first:end] if at < 0 else [layer[at]]) if value is not None])
+            and (at < 0 or any(found))
         ]
         text = ", ".join(known) or "not known"
         if texts and texts[-1][2] == text:
