@@ -260,7 +260,7 @@ def _bar(each: DeviceTime, unit: str) -> ShareBar:
         over = ""
         if each.devices > 1:
             low, middle, high = (f"{100 * share:.1f}" for share in (part.low, part.middle, part.high))
-            # A range of one value says nothing of the devices that the share itself does not.
+            # Where all devices have one share, a range adds nothing to it.
             over = f"{low} to {high} %, median {middle} %" if low != high else ""
         parts.append(
             ScreenShare(
