@@ -89,6 +89,17 @@ def test_names_in_the_levels_of_a_tree_keep_their_indentation(texts: list[str]) 
         ),
         ("void at::native::(anonymous namespace)::gather<4, float>(float*, long const*)", 30, "gather<4, float>"),
         ("void f<T>(int)::{lambda(float)#1}::operator()(float) const", 26, "f<…>(…)::{…}::operator()"),
+        (
+            "void reduce_kernel<(int)512, (int)1, at::native::ReduceOp<float, at::native::MeanOps<float>, (int)4>>(T3)",
+            60,
+            "reduce_kernel<512, 1, ReduceOp<float, MeanOps<float>, 4>>",
+        ),
+        (
+            "void mul_mat_vec_q<(ggml_type)13, (bool)0, (bool)0>(void const*, float*, int)",
+            30,
+            "mul_mat_vec_q<13, 0, 0>",
+        ),
+        ("void scan<(unsigned long long)7, at::Op<(x::y)-1>>(float*, at::Op<(x::y)-1>, int)", 30, "scan<7, Op<-1>>"),
         ("a long sentence (with a word) that is no function at all", 24, "a long sente…tion at all"),
         ("operator<< (with a bracket that nobody closes", 24, "operator<< (…body closes"),
     ],

@@ -9,10 +9,10 @@ import { button, el } from "./page/dom.js";
 import { fileName, save } from "./page/files.js";
 import { reportData } from "./page/report.js";
 import { slicer } from "./page/slices.js";
-import { count, exact, span } from "./page/texts.js";
+import { count, counted, exact, span } from "./page/texts.js";
 import { toast } from "./page/toast.js";
 import { toneOf, tonesOf, variableColor } from "./page/tones.js";
 
 document.documentElement.classList.add("script");
 
-export { button, count, el, emit, exact, fileName, link, on, reportData, save, slicer, span, toast, toneOf, tonesOf, variableColor };
+export { button, count, counted, el, emit, exact, fileName, link, on, reportData, save, slicer, span, toast, toneOf, tonesOf, variableColor };

@@ -102,6 +102,9 @@ def test_a_group_of_devices_says_how_they_differ() -> None:
     group = DeviceTime("4 devices A100", 4, "steps", 1000, PARTS)
     line = next(line for line in shown(replace(FULL, devices=(group,))) if "compute" in line)
     assert line.split("ns")[-1].strip() == "10.0 to 20.0 %, median 17.0 %"
+    parts = tuple(replace(part, low=0.0001, middle=0.0002, high=0.0003) for part in PARTS)
+    alike = shown(replace(FULL, devices=(replace(group, parts=parts),)))
+    assert not any("0.0 to 0.0" in line for line in alike)
 
 
 def test_colours_change_nothing_but_colours() -> None:

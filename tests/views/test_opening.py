@@ -269,6 +269,8 @@ class TestDeviceTime:
         found = said(device(0.6), lost, finding("launch-bound", 0.6))
         assert found.sentence == "The GPU is busy 40 % of each step or more: rows of its work are missing."
         assert found.meaning == "Rows are missing: 4 launches without a kernel."
+        several = said(device(0.3, count=8), lost).sentence
+        assert several == "The 8 GPUs are busy 70 % of each step or more: rows of their work are missing."
         assert said(None, lost).sentence == "GPU time is not known: rows of its work are missing."
 
 

@@ -27,6 +27,8 @@ _RETURN_TYPE = re.compile(r"\A( *)void (?=[\w({<])")
 _QUALIFIERS = re.compile(
     r"(?<![\w>)}])(?:(?:\w{1,64}|\(anonymous namespace\)|<unnamed>|\{anonymous\})::){1,9}(?=[\w~{])"
 )
+_CAST = re.compile(r"(?<=[<,( ])\((?:(?:un)?signed )?[A-Za-z_][\w: ]{0,99}\)(?=[\w'-])")
+"""The type of a template argument that is a number: `(int)4`, `(ggml_type)13`."""
 _ARGUMENTS_END = re.compile(r"\)(?: const)?(?: \[[^\[\]]{1,64}\])*\Z")
 _WORD_END = re.compile(r"\w*\Z")
 _WORD = re.compile(r"\w*")
@@ -103,6 +105,10 @@ def _forms(name: str, width: int) -> Iterator[str]:
         return
     bare = _bare(name)
     yield bare
+    # `reduce_kernel<(int)512, (int)1>`: the numbers tell such kernels apart, their types do not.
+    if (plain := _without_casts(bare)) != bare:
+        bare = plain
+        yield bare
     marks = _brackets(bare)
     if marks is None or bare[0] in _PAIRS:
         return
@@ -122,6 +128,15 @@ def _bare(name: str) -> str:
     'reduce<512, Op<float>>'
     """
     return _QUALIFIERS.sub("", _called(name)).replace("> >", ">>") or name
+
+
+def _without_casts(name: str) -> str:
+    """Return a C++ function without the types of numbers among its template arguments.
+
+    >>> _without_casts("reduce_kernel<(int)512, (unsigned int)1, Op<(bool)1>>")
+    'reduce_kernel<512, 1, Op<1>>'
+    """
+    return _CAST.sub("", name)
 
 
 def _called(name: str) -> str:

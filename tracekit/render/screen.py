@@ -260,7 +260,8 @@ def _bar(each: DeviceTime, unit: str) -> ShareBar:
         over = ""
         if each.devices > 1:
             low, middle, high = (f"{100 * share:.1f}" for share in (part.low, part.middle, part.high))
-            over = f"{low} to {high} %, median {middle} %"
+            # Where all devices have one share, a range adds nothing to it.
+            over = f"{low} to {high} %, median {middle} %" if low != high else ""
         parts.append(
             ScreenShare(
                 part.name,

@@ -4,8 +4,9 @@
 import { emit, on } from "../page/bus.js";
 import { el } from "../page/dom.js";
 import { span } from "../page/texts.js";
+import { beginning, fitted } from "./labels.js";
 
-const LANE = 26, LEFT = 124, AXIS = 17, FONT = "11px system-ui, sans-serif";
+const LANE = 26, AXIS = 17, FONT = "11px system-ui, sans-serif";
 const FEW = 4; // so many steps are all shown; of more, three around the one of median length
 const MOST = { device: 4, host: 2 };
 
@@ -63,13 +64,6 @@ function chosen(timeline, from, until) {
   });
 }
 
-function fitted(c, text, room) {
-  if (c.measureText(text).width <= room) return text;
-  let size = text.length;
-  while (size > 1 && c.measureText(`…${text.slice(-size)}`).width > room) size--;
-  return `…${text.slice(-size)}`;
-}
-
 function draw(canvas, timeline, steps, lanes) {
   const { color, css } = timeline.parts.size(), { shades } = timeline.picture(), { unit } = timeline.head;
   const W = canvas.clientWidth, H = lanes.length * LANE + 2 * AXIS, ratio = devicePixelRatio || 1;
@@ -80,7 +74,7 @@ function draw(canvas, timeline, steps, lanes) {
   const c = canvas.getContext("2d");
   c.scale(ratio, ratio);
   c.font = FONT;
-  const width = Math.max(1, Math.floor(W - LEFT)), per = (until - from) / width, x = (t) => LEFT + (t - from) / per;
+  const left = beginning(c, lanes, W), width = Math.max(1, Math.floor(W - left)), per = (until - from) / width, x = (t) => left + (t - from) / per;
   steps.forEach(([start, length, name], number) => {
     if (number % 2) {
       c.fillStyle = color.soft;
@@ -96,15 +90,15 @@ function draw(canvas, timeline, steps, lanes) {
     const { share, kind, busy } = columns(timeline, lane, from, per, width);
     c.fillStyle = color.muted;
     c.textAlign = "right";
-    c.fillText(fitted(c, label, LEFT - 10), LEFT - 8, floor - 6);
+    c.fillText(fitted(c, label, left - 10), left - 8, floor - 6);
     c.textAlign = "left";
     c.fillStyle = color.line;
-    c.fillRect(LEFT, floor, width, 1);
+    c.fillRect(left, floor, width, 1);
     for (let i = 0; i < width; i++) {
       if (!share[i]) continue;
       const high = Math.max(1, share[i] * (LANE - 6));
       c.fillStyle = css(shades[kind[i]][0][16]);
-      c.fillRect(LEFT + i, floor - high, 1, high);
+      c.fillRect(left + i, floor - high, 1, high);
     }
     return `${label}: busy ${(100 * busy).toFixed(0)} %`;
   });
@@ -115,6 +109,7 @@ function draw(canvas, timeline, steps, lanes) {
     c.fillText(span(Math.round(t * unit)).replace(/\.0+ /, " "), x(from + t), H - 4);
   }
   canvas.setAttribute("aria-label", said.join("; "));
+  return left;
 }
 
 on("timeline", async (timeline) => {
@@ -130,12 +125,13 @@ on("timeline", async (timeline) => {
   const few = steps.length && steps.length < every ? `${steps.length} of ${every} steps, around the median one` : "the busy share of streams and threads";
   mount.append(el("h2", {}, steps.length ? "Inside the steps" : "Inside the run", " ", el("small", {}, few)), canvas);
   canvas.addEventListener("click", ({ offsetX }) => {
-    const t = shown[0][0] + (offsetX - LEFT) / (canvas.clientWidth - LEFT) * (last[0] + last[1] - shown[0][0]);
+    const t = shown[0][0] + (offsetX - left) / (canvas.clientWidth - left) * (last[0] + last[1] - shown[0][0]);
     const step = shown.find(([start, length]) => t >= start && t <= start + length) ?? shown[0];
     emit("goto", { start: step[0] * head.unit, end: (step[0] + step[1]) * head.unit, places: [], from: "first screen" });
     document.getElementById("tl")?.scrollIntoView({ block: "center" });
   });
-  const again = () => draw(canvas, timeline, shown, lanes);
+  let left = 0;
+  const again = () => { left = draw(canvas, timeline, shown, lanes); };
   again();
   new ResizeObserver(again).observe(mount);
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => setTimeout(again));

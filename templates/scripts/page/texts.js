@@ -8,6 +8,11 @@ export function count(value) {
   return String(value).replace(/\B(?=(\d{3})+$)/g, ",");
 }
 
+/** "1 row", "2 rows". */
+export function counted(value, word) {
+  return `${count(value)} ${word}${Number(value) === 1 ? "" : "s"}`;
+}
+
 export function exact(ns) {
   return `${count(ns)} ns`;
 }

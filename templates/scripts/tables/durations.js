@@ -2,7 +2,7 @@
 
 import { emit } from "../page/bus.js";
 import { el } from "../page/dom.js";
-import { count, exact, span } from "../page/texts.js";
+import { count, counted, exact, span } from "../page/texts.js";
 import { binsOf, percentile, placeOf, ticksOf } from "./histogram.js";
 
 const SVG = "http://www.w3.org/2000/svg";
@@ -82,7 +82,7 @@ function overTime(start, length, high) {
 export function durations(name, { start, length, missing }) {
   const sorted = length.slice().sort();
   const [low, middle, high] = [sorted[0], percentile(sorted, 50), sorted.at(-1)];
-  const events = `${count(sorted.length)} ${sorted.length === 1 ? "event" : "events"}`;
+  const events = counted(sorted.length, "event");
   const words = `${events} in the timeline, ${exact(low)} to ${exact(high)}, median ${exact(middle)}`;
   const shown = histogram(sorted);
   const marks = shown.marks.map(({ text }) => text).join(", ");

@@ -4,7 +4,7 @@ import { link } from "../page/address.js";
 import { emit } from "../page/bus.js";
 import { el } from "../page/dom.js";
 import { save } from "../page/files.js";
-import { count } from "../page/texts.js";
+import { count, counted } from "../page/texts.js";
 import { toast } from "../page/toast.js";
 import { BLANK_NAME, NO_NAME, fullText, sorted } from "./columns.js";
 import { durations } from "./durations.js";
@@ -157,7 +157,7 @@ export class Table {
     menu.append(
       el("fieldset", {}, el("legend", {}, "Columns"), ...boxes),
       el("label", { class: "heat" }, heat, " Shade numbers by size"),
-      act("Copy as TSV", async () => toast(await copied(tableText(this, "tsv")) ? `Copied ${count(this.order.length)} rows${warning(this)}` : "The browser did not allow copying")),
+      act("Copy as TSV", async () => toast(await copied(tableText(this, "tsv")) ? `Copied ${counted(this.order.length, "row")}${warning(this)}` : "The browser did not allow copying")),
       act("Save as CSV", file("csv", "text/csv")),
       act("Save as JSON", file("json", "application/json")),
       el("p", {}, "Rows as filtered and sorted, columns as shown, numbers exact (times in ns)."),
@@ -230,7 +230,7 @@ export class Table {
     this.scroller.classList.toggle("wide", long && this.wide);
     this.more.hidden = !long;
     this.more.textContent = this.wide ? "Show fewer" : "Show more";
-    const rows = `${count(this.length)} ${this.length === 1 ? "row" : "rows"}`;
+    const rows = counted(this.length, "row");
     const hidden = this.columns.filter((column) => column.hidden).length;
     this.status.textContent = `${this.words.length ? `${count(this.order.length)} of ${rows} match` : rows}${hidden ? `, ${hidden} of ${this.columns.length} columns hidden` : ""}`;
     this.filter.hidden = this.length < 2;
@@ -256,7 +256,7 @@ export class Table {
     if (printed) {
       const missing = this.columns.filter((column) => !columns.includes(column)).map((column) => column.title || column.name);
       const words = [
-        ...(last < total ? [`${count(total - last)} more ${total - last === 1 ? "row" : "rows"}`] : []),
+        ...(last < total ? [`${counted(total - last, "more row")}`] : []),
         ...(total < this.length ? [`filtered: ${count(total)} of ${count(this.length)} rows`] : []),
         ...(missing.length ? [`not printed: ${missing.join(", ")}`] : []),
       ];

@@ -1,7 +1,7 @@
 // The elements of the timeline.
 
 import { button, el } from "../page/dom.js";
-import { count } from "../page/texts.js";
+import { counted } from "../page/texts.js";
 import { N } from "./events.js";
 import { head, lanes } from "./source.js";
 
@@ -29,7 +29,7 @@ export const axis = el("canvas", { class: "tl-axis", "aria-hidden": "true" });
 export const body = el("canvas", { "aria-hidden": "true" });
 export const top = el("canvas", { class: "tl-top", "aria-hidden": "true" });
 export const tall = el("div", { class: "tl-tall" }, el("div", { class: "tl-stick" }, body, top));
-export const scroll = el("div", { class: "tl-scroll", tabindex: "0", role: "application", "aria-roledescription": "timeline", "aria-label": `Timeline: ${count(N)} events on ${count(lanes.length)} lanes`, "aria-describedby": "tl-how" }, tall);
+export const scroll = el("div", { class: "tl-scroll", tabindex: "0", role: "application", "aria-roledescription": "timeline", "aria-label": `Timeline: ${counted(N, "event")} on ${counted(lanes.length, "lane")}`, "aria-describedby": "tl-how" }, tall);
 const how = el("p", { id: "tl-how", class: "tl-unseen" }, "Arrow keys select events: left and right those of the same name, up and down between rows; comma and full stop go along a row. w and s zoom, a and d move, f fits the selection, m measures it, g goes through the idle gaps of the device, slash searches, n and p walk the hits, question mark shows all keys. All events and figures are also in the tables of this page.");
 const spoken = el("div", { class: "tl-unseen", role: "status", "aria-live": "polite" });
 export const absent = el("p", { class: "tl-absent", hidden: true });

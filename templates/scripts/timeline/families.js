@@ -1,7 +1,7 @@
 // The legend: families of events by colour. One that is pointed at is seen alone; a click marks all its events.
 
 import { button, el } from "../page/dom.js";
-import { count } from "../page/texts.js";
+import { counted } from "../page/texts.js";
 import { find, hitList, hitsText, legend } from "./elements.js";
 import { data } from "./events.js";
 import { hitsOfNames } from "./hits.js";
@@ -30,7 +30,7 @@ export function showFamily(word) {
   find.value = "";
   hitList.hidden = true;
   setMarked(hitsOf(word), familyName(word), word);
-  hitsText.textContent = `${count(marked.total)} ${marked.total === 1 ? "event" : "events"}: ${familyName(word)}`;
+  hitsText.textContent = `${counted(marked.total, "event")}: ${familyName(word)}`;
 }
 function hint(word) {
   if (!data.done) return;

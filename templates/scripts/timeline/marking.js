@@ -3,7 +3,7 @@
 import { link as address } from "../page/address.js";
 import { on } from "../page/bus.js";
 import { button, el } from "../page/dom.js";
-import { count } from "../page/texts.js";
+import { count, counted } from "../page/texts.js";
 import { later } from "./address.js";
 import { announce, detail, find, hitList, hitsText, walkers } from "./elements.js";
 import { N, ROWS, data, lengthIn, name, start } from "./events.js";
@@ -19,7 +19,7 @@ import { glide, leave, padded } from "./view.js";
 
 export let marked = null; // {before, text, total}: events that a search, a table or a finding marks
 export let shownMark = -1;
-export const markText = ({ all }, places) => (all > places.length ? `the longest ${count(places.length)} of ${count(all)} events` : `${count(places.length)} ${places.length === 1 ? "event" : "events"}`);
+export const markText = ({ all }, places) => (all > places.length ? `the longest ${count(places.length)} of ${count(all)} events` : `${counted(places.length, "event")}`);
 export async function showMark(m, go = true) {
   const mark = marks[m];
   if (go) await face.ready;
@@ -55,14 +55,14 @@ export function clearMarked() {
 export function markPlaces(places, text) {
   hitList.hidden = true;
   setMarked(hitsOfPlaces(places), text);
-  hitsText.textContent = `${count(marked.total)} ${marked.total === 1 ? "event" : "events"}: ${text}`;
+  hitsText.textContent = `${counted(marked.total, "event")}: ${text}`;
 }
 export function onlyName(code) {
   const hit = new Uint8Array(names.length);
   hit[code] = 1;
   setMarked(hitsOfNames(hit), names[code]);
   shownName = code;
-  hitsText.textContent = `${count(marked.total)} ${marked.total === 1 ? "hit" : "hits"}: ${names[code].slice(0, 60)}`;
+  hitsText.textContent = `${counted(marked.total, "hit")}: ${names[code].slice(0, 60)}`;
 }
 
 /** Selects the next (1) or previous (-1) marked event in order of time; after the last comes the first. */

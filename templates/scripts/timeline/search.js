@@ -1,7 +1,7 @@
 // The search.
 
 import { button, el } from "../page/dom.js";
-import { count } from "../page/texts.js";
+import { count, counted } from "../page/texts.js";
 import { searchArgs } from "./args.js";
 import { fullColor } from "./colours.js";
 import { find, hitList, hitsText, scroll } from "./elements.js";
@@ -57,7 +57,7 @@ export function markNames(hit, more = "") {
   const codes = [];
   for (let i = 0; i < hit.length; i++) if (hit[i]) codes.push(i);
   const total = marked.total;
-  hitsText.textContent = `${count(total)} ${total === 1 ? "hit" : "hits"} in ${count(codes.length)} ${codes.length === 1 ? "name" : "names"}${more}`;
+  hitsText.textContent = `${counted(total, "hit")} in ${counted(codes.length, "name")}${more}`;
   listHits(codes);
 }
 function listHits(codes) {

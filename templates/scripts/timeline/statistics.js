@@ -2,7 +2,7 @@
 
 import { emit } from "../page/bus.js";
 import { button, el } from "../page/dom.js";
-import { count, exact as exactText } from "../page/texts.js";
+import { count, counted, exact as exactText } from "../page/texts.js";
 import { absent, find, range } from "./elements.js";
 import { data, ready } from "./events.js";
 import { groupName, isDevice, time } from "./lanes.js";
@@ -67,13 +67,13 @@ export async function showRange() {
       el("td", {}, count(found.calls[c])), el("td", {}, time(found.work[c])), el("td", {}, percent(running[x], all))));
   }
   table.append(rowsOf);
-  const counted = new Set(rows);
+  const within = new Set(rows);
   let outside = 0;
-  const isCounted = (it) => { for (let r = it.rows[0]; r < it.rows[1]; r++) if (counted.has(r)) return true; return false; };
+  const isCounted = (it) => { for (let r = it.rows[0]; r < it.rows[1]; r++) if (within.has(r)) return true; return false; };
   for (const it of missing) if (it.end > a && it.start < b && isCounted(it)) outside += it.busy ?? 0;
   const known = outside
-    ? `busy at least ${percent(sum, all)}; ${count(found.total)} events in this page`
-    : `busy ${percent(sum, all)}, idle ${percent(all - sum, all)}; ${count(found.total)} events`;
+    ? `busy at least ${percent(sum, all)}; ${counted(found.total, "event")} in this page`
+    : `busy ${percent(sum, all)}, idle ${percent(all - sum, all)}; ${counted(found.total, "event")}`;
   const children = [
     el("b", {}, measured ? `Measured ${time(wide)}` : `Window shown: ${time(wide)}`),
     el("p", {}, `${measured ? `${exactText(Math.round(wide * unit))}. ` : ""}${count(per.length)} ${what[per.length === 1 ? 0 : 1]}: ${known}.`),
@@ -103,5 +103,5 @@ export function showAbsent() {
     cutOff ||= it.start < view.t0 || it.end > view.t1;
   }
   absent.hidden = !n;
-  absent.textContent = n ? `${cutOff ? "Up to " : ""}${count(n)} events of this window are not in this page (hatched). ${head.budget ?? ""}` : "";
+  absent.textContent = n ? `${cutOff ? "Up to " : ""}${counted(n, "event")} of this window ${n === 1 ? "is" : "are"} not in this page (hatched). ${head.budget ?? ""}` : "";
 }

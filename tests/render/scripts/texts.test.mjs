@@ -2,12 +2,17 @@
 import assert from "node:assert/strict";
 import test from "node:test";
 
-import { count, exact, span } from "../../../templates/scripts/page/texts.js";
+import { count, counted, exact, span } from "../../../templates/scripts/page/texts.js";
 import { amount, parseWindow, runs, timeLink, wholeNumber } from "../../../templates/scripts/timeline/units.js";
 
 test("whole numbers of any size keep their digits", () => {
   assert.equal(count(1234567), "1,234,567");
   assert.equal(exact(2n ** 63n), "9,223,372,036,854,775,808 ns");
+});
+
+test("one of a thing is no plural", () => {
+  const said = [0, 1, 1n, 2, 1234].map((n) => counted(n, "event"));
+  assert.deepEqual(said, ["0 events", "1 event", "1 event", "2 events", "1,234 events"]);
 });
 
 test("a span has three decimals of the unit in which it is at least 1, half to even", () => {

@@ -226,9 +226,10 @@ def _rows_missing(facts: OpeningFacts) -> Opening | None:
         said = f"{facts.device} time is not known: rows of its work are missing."
     else:
         idle = next(part.ns for part in group.parts if part.name == "idle") / group.window_ns
-        verb = "is" if group.devices == 1 else "are"
+        verb, whose = ("is", "its") if group.devices == 1 else ("are", "their")
         window = "each step" if group.window == "steps" else "the run"
-        said = f"{_who(facts, group)} {verb} busy {about(1 - idle)} of {window} or more: rows of its work are missing."
+        busy = f"{_who(facts, group)} {verb} busy {about(1 - idle)} of {window} or more"
+        said = f"{busy}: rows of {whose} work are missing."
     return Opening(_LOST, said, _first_words(lost.claim))
 
 

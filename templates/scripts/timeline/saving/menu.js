@@ -1,6 +1,6 @@
 // What the menu of saving offers.
 
-import { count } from "../../page/texts.js";
+import { counted } from "../../page/texts.js";
 import { measured } from "../measuring.js";
 import { view } from "../view.js";
 import { chromeTrace } from "./chrome.js";
@@ -11,7 +11,7 @@ import { png, svg } from "./picture.js";
 export function saving() {
   const trace = (make, suffix) => async () => {
     const { blob, events, note } = await make(...(measured ?? [view.t0, view.t1]));
-    return { blob, suffix, text: `${count(events)} events${note ? `; ${note}` : ""}` };
+    return { blob, suffix, text: `${counted(events, "event")}${note ? `; ${note}` : ""}` };
   };
   return [
     ["window as Chrome trace (.json)", trace(chromeTrace, ".json")],
