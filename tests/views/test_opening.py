@@ -77,7 +77,12 @@ def numbers_are_those_of(headline: Headline) -> None:
         if not any(found[0] in name for name in names):
             assert found[0] in shares, (text, found[0])
     if headline.step is not None and opening.meaning.partition(" a step")[1]:
-        assert sentence_span(headline.step.median_ns) in opening.meaning
+        step = headline.step
+        unlike = step.p95_ns >= 3 * step.p5_ns > 0
+        a_step = (
+            f"{sentence_span(step.p5_ns)} to {sentence_span(step.p95_ns)}" if unlike else sentence_span(step.median_ns)
+        )
+        assert f"{a_step} a step" in opening.meaning
     if headline.figure is not None and headline.figure.unit.value == "bytes":
         assert format_bytes(headline.figure.value) in text
 
@@ -184,8 +189,8 @@ def finding(rule: str, share: float, confidence: str = "medium", **more: Any) ->
 STEP = StepTime(10, 0, 1, 99 * ms, 100 * ms, 101 * ms, 100 * ms, 100 * ms)
 
 
-def said(group: DeviceTime | None, *findings: Finding, **more: Any) -> Opening:
-    step = STEP if group is None or group.window == "steps" else None
+def said(group: DeviceTime | None, *findings: Finding, step: StepTime | None = STEP, **more: Any) -> Opening:
+    step = step if group is None or group.window == "steps" else None
     headline = Headline(step=step, run_ns=1000 * ms, devices=(group,) if group else (), findings=findings)
     return opening_of(OpeningFacts(headline, findings, **more))
 
@@ -248,6 +253,10 @@ class TestDeviceTime:
         assert said(device(0.15)).sentence == "The GPU is busy 85 % of each step."
         assert said(device(0.15), finding("data loading", 0.1)).sentence.startswith("The GPU waits 15 % of each step: ")
         assert said(device(0.2)).sentence == "The GPU waits 20 % of each step."
+
+    def test_steps_that_are_unlike_have_a_range(self) -> None:
+        unlike = StepTime(2, 0, 1, ms, ms, 9 * ms, ms, ms)
+        assert said(device(0.03), step=unlike).meaning.startswith("1 ms to 9 ms a step. ")
 
     def test_a_trend_of_a_busy_device_is_said(self) -> None:
         assert said(device(0.03), finding("slower and slower", 0.2)).sentence == (

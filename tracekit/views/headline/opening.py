@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from tracekit.model.names import short_names
-from tracekit.model.report import DeviceTime, Finding, Headline, Opening, QuotedTable, TopNames
+from tracekit.model.report import DeviceTime, Finding, Headline, Opening, QuotedTable, StepTime, TopNames
 from tracekit.model.units import Unit, format_bytes, sentence_span
 from tracekit.views.tables.model import OTHERS, PHASES, STEP
 
@@ -92,6 +92,8 @@ _COMPUTE = ("expensive kernel", "tail effect", "little parallelism", "fp32 arith
 _LOST = "lost rows"
 _UNEXPLAINED = "idle, cause not in the trace"
 _LOADER = next(iter(PHASES.values()))
+_UNLIKE = 3
+"""Times from which the 95th percentile of the steps is unlike the 5th."""
 _DOES = {"idle": "waits", "exposed_comm": "only communicates", "exposed_copies": "only copies"}
 
 
@@ -320,10 +322,17 @@ def _step_words(facts: OpeningFacts, group: DeviceTime) -> tuple[str, int]:
     """Return the time of a step, or of the run, in words, and in ns; ("", 0) where it is not known."""
     headline = facts.headline
     if group.window == "steps" and headline.step is not None:
-        return f"{sentence_span(headline.step.median_ns)} a step", headline.step.median_ns
+        return _a_step(headline.step), headline.step.median_ns
     if headline.run_ns is None:
         return "", 0
     return f"The run took {sentence_span(headline.run_ns)}", headline.run_ns
+
+
+def _a_step(step: StepTime) -> str:
+    """Return the time of a step: the median, or the range where a median would hide that steps are unlike."""
+    if step.p95_ns >= _UNLIKE * step.p5_ns > 0:
+        return f"{sentence_span(step.p5_ns)} to {sentence_span(step.p95_ns)} a step"
+    return f"{sentence_span(step.median_ns)} a step"
 
 
 def _means_cause(facts: OpeningFacts, group: DeviceTime, cause: Finding, shares: dict[str, float]) -> str:
@@ -417,7 +426,7 @@ def _phases(facts: OpeningFacts) -> Opening | None:
     window = "the run" if top.of == "the run" else "each step"
     what = "Loading data" if first == _LOADER else _short(first)
     step = facts.headline.step
-    told = f"{sentence_span(step.median_ns)} a step. " if step is not None else ""
+    told = f"{_a_step(step)}. " if step is not None else ""
     loading = next((each for each in facts.findings if each.rule == "data loading"), None)
     if loading is not None and first == _LOADER:
         told += "Faster loading shortens it: more workers, or the next batch while this one runs."
@@ -443,7 +452,7 @@ def _names(facts: OpeningFacts) -> Opening | None:
         return None
     where = "CPU only: " if facts.on_cpu else ""
     step = facts.headline.step
-    told = f"{sentence_span(step.median_ns)} a step." if step is not None else ""
+    told = f"{_a_step(step)}." if step is not None else ""
     limit = _limit(facts.headline.quoted, top)
     if limit:
         told = f"{told} {limit}"
