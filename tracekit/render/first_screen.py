@@ -113,7 +113,7 @@ def _heading(text: str, width: int) -> list[str]:
 def _opening(it: Screen, width: int, paint: _Paint) -> Iterator[str]:
     if it.sentence:
         yield from (paint.bold(line) for line in wrapped(it.sentence, width))
-        yield from _clamped(it.meaning, width, 2, indent=0) if it.meaning else ()
+        yield from _clamped(it.meaning, width, 3, indent=0) if it.meaning else ()
     for text in it.reservations:
         yield from (paint.bold(line) for line in _clamped(text, width, 2, indent=0))
     yield ""
