@@ -141,13 +141,13 @@ def _sections(comparison: Comparison, sides: Sides, top: int) -> list[Section]:
     out = [_verdict_section(comparison, sides, waterfall)]
     if waterfall is not None:
         out.append(_waterfall_section(waterfall))
+    if comparison.tree is not None:
+        out.append(_tree_section(comparison.tree, top, per))
     if comparison.checked:
         out.append(Section("compare", "Rules", (_rules(comparison.checked),)))
     out.append(_metrics(comparison))
     if sides.by_step and any(run.steady for run in (*sides.base, *sides.new)):
         out.append(_step_section(sides, top))
-    if comparison.tree is not None:
-        out.append(_tree_section(comparison.tree, top, per))
     if sides.groups:
         out.append(_device_section(comparison, sides, top, per))
     for kind in _HOST_WORDS:
