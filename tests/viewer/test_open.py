@@ -363,7 +363,7 @@ def test_the_pages_of_a_batch_are_shown_with_what_they_link(home: Path, tmp_path
         page = chromium_page(run.url, script="[...document.links].filter((a) => !a.hash).map((a) => a.href)")
         assert (page.console, page.page_errors, own(page, run.url)) == ([], [], [])
         assert len([url for url in page.requests if "/assets/" in url]) > 3
-        assert len(page.value) == (0 if "runs" in start else 6)
+        assert len(page.value) == (0 if "runs" in start else 8)  # of two runs and of their programs
         assert all(fetched(url) for url in page.value)
         root = run.url.removesuffix(start.format(key) or "index.html")
         for name in ("runs/link", ".work", "../tree/monday/run.csv", "runs", ""):
