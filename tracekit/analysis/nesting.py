@@ -27,7 +27,7 @@ from tracekit.analysis.segments import (
 )
 from tracekit.model.arrow import I64, Numbers
 
-__all__ = ["NestingTree", "innermost", "nest"]
+__all__ = ["NestingTree", "depths_of", "innermost", "nest"]
 
 # The innermost range that runs on a lane at a given time, found for many times at once.
 
@@ -127,7 +127,7 @@ def nest(lanes: Numbers, starts: Numbers, ends: Numbers) -> NestingTree:
         parent = previous_greater(last, last - (last > first), segments)
         crosses, shared = _crossings(lane, first, last, parent)
 
-    depth = _depths(parent)
+    depth = depths_of(parent)
     self_ns = last - first
     children = np.flatnonzero(parent >= 0)
     np.subtract.at(self_ns, parent[children], self_ns[children] - shared[children])
@@ -163,7 +163,7 @@ def _crossings(lane: I64, first: I64, last: I64, parent: I64) -> tuple[I64, I64]
     return crosses, shared
 
 
-def _depths(parent: I64) -> I64:
+def depths_of(parent: I64) -> I64:
     """Return how many steps each row is below its root. Each round doubles the steps: 20 rounds reach 2^20 levels."""
     depth = (parent >= 0).astype(np.int64)
     hop = parent.copy()

@@ -138,7 +138,7 @@ OUTSIDE = "outside of operators"
 
 
 def by_name(whole: ChangeParts) -> tuple[PartOfChange, ...]:
-    """Return the parts by name, those that hardly changed in one row; the sums stay those of `whole`."""
+    """Return the parts by name, with one row for all that hardly changed; the sums stay those of `whole`."""
     rows = [PartOfChange(row.label, row.base, row.new, row.group.how if row.group else "") for row in whole.rows]
     return _folded(sorted(rows, key=lambda part: -abs(part.difference)))
 

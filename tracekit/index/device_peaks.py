@@ -44,7 +44,7 @@ def _stated(name: str, plane: dict[str, object]) -> RatedDevice | None:
     peaks = DevicePeaks(
         name, "", 0, "", (), {"bf16": float(rate)}, 1.0, float(bandwidth), None, 0, {}, "stated", "the file itself", ""
     )
-    return RatedDevice(name, peaks, "the peaks are those that the file states")
+    return RatedDevice(name, peaks, "the file states these peaks")
 
 
 def device_of(index: TraceIndex, source: int, number: int | None) -> RatedDevice:

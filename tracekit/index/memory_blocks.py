@@ -15,8 +15,8 @@ program knows, so each block has the rule that decided. The first that fits:
 | parameter or older | allocated before the first pass, and held to the end |
 | not known | anything else, such as an input of the model, or a result that Python keeps |
 
-Phases are those that operators show (`index.training_phases`), ranges that name forward, backward or optimizer, and, in
-snapshots of PyTorch, the stacks of the allocations.
+Phases come from operators (`index.training_phases`), from ranges that name forward, backward or optimizer, and, in
+snapshots of PyTorch, from the stacks of the allocations.
 What was held before the first row has no block: parameters and whatever else is older, undivided.
 """
 

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tracekit.analysis.nesting import innermost, nest
+from tracekit.analysis.nesting import depths_of, innermost, nest
 from tracekit.index import host_tree as _host
 from tracekit.index.autograd import ARGS_OF as _ARGS_OF
 from tracekit.index.graphs import ARGS_OF as _GRAPH_ARGS
@@ -276,7 +276,7 @@ def _ranges(index: TraceIndex, host: HostTree, labels: dict[str, int], but: I64)
 
 def _paths(calls: _Calls, width: int) -> tuple[I64, I64, I64, I64]:
     """Return parent, name and depth of each path, and the path of each call."""
-    depth = _depths(calls.parent)
+    depth = depths_of(calls.parent)
     path = np.full(calls.rows.size, -1, np.int64)
     parts: list[tuple[I64, I64, I64]] = []
     count = 0
@@ -288,18 +288,6 @@ def _paths(calls: _Calls, width: int) -> tuple[I64, I64, I64, I64]:
         count += keys.size
     parents, names, depths = (np.concatenate(column) for column in zip(*parts, strict=True))
     return parents, names, depths, path
-
-
-def _depths(parent: I64) -> I64:
-    """Return how many calls are around each; each round doubles the steps."""
-    depth = (parent >= 0).astype(np.int64)
-    hop = parent.copy()
-    climbing = np.flatnonzero(hop >= 0)
-    while climbing.size:
-        depth[climbing] += depth[hop[climbing]]
-        hop[climbing] = hop[hop[climbing]]
-        climbing = climbing[hop[climbing] >= 0]
-    return depth
 
 
 def _levels(depth: I64) -> list[I64]:
@@ -349,7 +337,7 @@ def _joined_to_first_pass(
     number = np.full(parents.size, -1, np.int64)
     number[kept] = np.arange(kept.size)
     above = np.where(new_parent >= 0, number[np.maximum(new_parent, 0)], -1)
-    deep = _depths(above)
+    deep = depths_of(above)
     order = np.argsort(deep, kind="stable")
     rank = np.empty(kept.size, np.int64)
     rank[order] = np.arange(kept.size)

@@ -113,7 +113,7 @@ def _of_top(index: TraceIndex, host: HostTree, nodes: AutogradNodes, outer_node:
     forward |= np.bincount(host.lanes[linked[~_inside(host, nodes.node)[linked]]], minlength=count) > 0
     backward = np.bincount(host.lanes[outer_node], minlength=count) > 0
     if not forward.any():
-        # Neither numbers, steps nor arrows: what is on no thread of its own for the backward pass is forward.
+        # Neither numbers, steps nor arrows: what has no thread of the backward pass is forward.
         plain = np.bincount(host.lanes[top], minlength=count) > 0
         forward = plain & ~backward if (plain & ~backward).any() else plain
     lane_phase = np.where(forward, FORWARD, np.where(backward, BACKWARD, -1))

@@ -1,6 +1,6 @@
 """Inputs that end before their end: rows are missing, so their totals and steps are those of a shorter run.
 
-The notes of the readers say it. Their codes are those that `doctor` reports as a torn tail; a test compares the two.
+The notes of the readers say it. `doctor` reports the same codes as a torn tail; a test compares the two.
 """
 
 from __future__ import annotations

@@ -39,7 +39,7 @@ _LEFT = re.compile(r"^(?:import|export)\b.*", re.MULTILINE)
 def script(folder: Traversable, part: str, *, is_checkout: bool) -> str:
     """Return a script as a page carries it. folder: of the templates.
 
-    In a checkout whose sources are not those that the built scripts were made of, it is the source: what is edited is
+    In a checkout whose sources changed since the scripts were built, it is the source: what is edited is
     what runs.
     """
     if is_checkout and isinstance(folder, Path) and not _is_built(folder):
@@ -53,7 +53,7 @@ def _is_built(folder: Path) -> bool:
 
 
 def parts(folder: Traversable) -> list[str]:
-    """Return the names of all scripts: the parts, and those that are one file beside the templates."""
+    """Return the names of all scripts: the parts, and the scripts of one file beside the templates."""
     files = [*folder.iterdir(), *(folder / _FOLDER).iterdir()]
     return sorted(each.name.removesuffix(".js") for each in files if each.name.endswith(".js"))
 
@@ -109,7 +109,7 @@ class _Joining:
     _seen: set[str] = field(default_factory=set)
 
     def add(self, path: str) -> None:
-        """Add a module after those that it imports; in a circle, the module that was begun first comes last."""
+        """Add a module after all that it imports; in a circle, the module that was begun first comes last."""
         if path in self._seen:
             return
         self._seen.add(path)

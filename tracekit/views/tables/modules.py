@@ -74,7 +74,7 @@ def compute(index: TraceIndex, options: ViewOptions) -> Section:
 
 
 def _tree_order(tree: ModuleTree) -> I64:
-    """Return the modules in the order of a tree: each before those that it calls, in order of their first calls."""
+    """Return the modules in the order of a tree: a module before what it calls, in order of first calls."""
     count = len(tree.names)
     below = tree.with_children(np.ones(count, np.int64))
     place = np.zeros(count, np.int64)
