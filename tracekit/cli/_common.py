@@ -470,9 +470,12 @@ def _show_warning(
         (file or sys.stderr).write(printable(warnings.formatwarning(message, category, filename, lineno, line)))
 
 
-def form_of(format_: str, output: str, by_suffix: Mapping[str, str]) -> str:
-    """Return the form of a command's output: of --format, else of the suffix. Raises: UsageError for no known form."""
-    forms = sorted({*by_suffix.values(), "spreadsheet"})
+def form_of(format_: str, output: str, by_suffix: Mapping[str, str], more: Sequence[str] = ()) -> str:
+    """Return the form of a command's output: of --format, else of the suffix. Raises: UsageError for no known form.
+
+    more: forms that have no suffix of their own.
+    """
+    forms = sorted({*by_suffix.values(), "spreadsheet", *more})
     suffix = Path(output).suffix.lower()
     if not format_ and suffix and suffix not in by_suffix:
         raise UsageError(
