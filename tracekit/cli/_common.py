@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Annotated, TextIO
 
 import typer
 
+from tracekit.cli.process import settings
 from tracekit.cli.process.limited import limits_in_force
 from tracekit.cli.process.terminal import STDOUT, escape_what_streams_lack, name_stdout
 from tracekit.cli.process.terminal import draws_bars as draws_bars
@@ -355,6 +356,8 @@ def runnable(command: Callable[..., None], limits: Sequence[inspect.Parameter] =
             for each in err.failures if isinstance(err, AllInputsError) else ():
                 print_error(each.error)
             print_error(err)
+            if isinstance(err, UsageError) and (text := settings.told()):
+                say(f"note: {text}")
             raise typer.Exit(EXIT_USAGE if isinstance(err, UsageError) else EXIT_FAILED) from None
         except BrokenPipeError:
             discard_stdout()  # the reader of our output has gone (| head): end quietly

@@ -10,6 +10,7 @@ import typer
 
 from tracekit.cli import _ci
 from tracekit.cli._common import EXIT_GATE, example, finish, form_of, print_error, progress, say
+from tracekit.cli.process import settings
 from tracekit.cli.process.terminal import output_width, show
 from tracekit.errors import OutputExistsError, UsageError
 
@@ -96,6 +97,8 @@ def compare(
     if unit not in ("", "s", "ms", "us", "ns"):
         raise UsageError(f"--unit {unit}: not a unit", hint="one of: s, ms, us, ns")
     first, second = _sides(words or [], base or [], new or [], baseline, history=history)
+    if not second and fail_on == settings.in_force("fail-on"):
+        fail_on = None  # a project's rules are about changes, and a history alone has none
     limits = VerdictLimits(_percent("--min-effect", min_effect), _percent("--same-within", same_within))
     if output != "-" and Path(output).exists() and not force:
         raise OutputExistsError(output)

@@ -35,8 +35,8 @@ def document(listed: CheckList) -> str:
     for check, name in zip(listed.checks, listed.unique_names(), strict=True):
         _add_case(suite, listed.command, check, name)
     indent(root)
-    text: bytes = tostring(root, encoding="us-ascii")
-    return f'<?xml version="1.0" encoding="UTF-8"?>\n{text.decode("ascii")}\n'
+    xml: bytes = tostring(root, encoding="us-ascii")
+    return f'<?xml version="1.0" encoding="UTF-8"?>\n{xml.decode("ascii")}\n'
 
 
 def _add_case(suite: Element, command: str, check: Check, name: str) -> None:
