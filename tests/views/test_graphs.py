@@ -10,7 +10,7 @@ import pytest
 from views.hosts import Row, op, work
 from views.tables import dicts
 from views.test_modules import module
-from views.test_training_phases import index_of_rows
+from views.test_training_phases import forward, index_of_rows, node
 
 from tracekit.views import VIEWS
 from tracekit.views.base import ViewOptions
@@ -178,3 +178,70 @@ def test_of_many_graphs_each_takes_its_own_capture(seed: int) -> None:
             wanted[name] = wanted.get(name, 0) + 5 + place
         clock += 100
     assert graphs(*rows)[1] == wanted
+
+
+def annotated(rows: list[Row], *names: str, **more: Any) -> list[Row]:
+    """The kernels of a replay with the names that a program gave to parts of the graph."""
+    kernels = [row for row in rows if row["kind"] == "kernel"]
+    for row, name in zip(kernels, names, strict=True):
+        row["args"] = json.dumps({**json.loads(row["args"]), "name": name, **more} if name else json.loads(row["args"]))
+    return rows
+
+
+def test_parts_of_a_graph_that_the_program_named_have_a_table_and_stay_without_operator() -> None:
+    rows = annotated(replayed(100, 1, nodes=(5, 6, 7, 8)), "attention", "attention", "", "mlp")
+    section = VIEWS["graphs"].compute(index_of_rows(*rows), ViewOptions())
+    tables = {table.name: {row["name"]: row["device_total"] for row in dicts(table)} for table in section.tables}
+    assert tables["graph_operators"] == NONE
+    assert tables["graph_annotations"] == {"attention": 11, "mlp": 8, "(no annotation)": 7}
+
+
+def test_modules_have_the_named_parts_of_graphs_whose_capture_is_not_known() -> None:
+    rows = [
+        *annotated(replayed(100, 1, nodes=(5, 6, 7, 8)), "layers.0", "layers.0", "layers.1", ""),
+        *annotated(replayed(200, 2, nodes=(5, 6, 7, 8)), "layers.0", "", "", "", autograd_phase="backward"),
+    ]
+    section = VIEWS["modules"].compute(index_of_rows(*rows), ViewOptions())
+    table = {row["name"]: row for row in dicts(section)}
+    assert {name: row["device_self"] for name, row in table.items()} == {
+        "layers.0": 16, "layers.1": 7, "(in no module)": 29,
+    }  # fmt: skip
+    part = table["layers.0"]
+    assert (part["calls"], part["total"], part["device_backward"]) == (2, None, 5)
+
+
+def test_a_name_in_the_args_of_a_kernel_of_no_graph_is_no_annotation() -> None:
+    rows = annotated(replayed(100, 1), "attention", "attention", "mlp", "mlp")
+    section = VIEWS["graphs"].compute(index_of_rows(*rows), ViewOptions())
+    assert [table.name for table in section.tables] == ["graphs", "graph_operators"]
+
+
+def test_operators_have_the_kernels_that_they_captured_not_the_operator_around_the_launch() -> None:
+    rows = [*captured(0), op("replay", 99, 109), *replayed(100, 1), *replayed(200, 2)]
+    section = VIEWS["operator"].compute(index_of_rows(*rows), ViewOptions())
+    own = {row["name"]: row["device_self"] for row in dicts(section) if not row["level"]}
+    assert own == {name: 2 * ns for name, ns in ALL.items()} | {"replay": 0}
+
+
+def test_kernels_of_a_graph_that_nothing_shows_stay_with_the_operator_around_the_launch() -> None:
+    section = VIEWS["operator"].compute(index_of_rows(op("replay", 99, 109), *replayed(100, 1)), ViewOptions())
+    assert {row["name"]: row["device_self"] for row in dicts(section) if not row["level"]} == {"replay": 26}
+    assert any("26 ns of 26 ns in graphs (100.0 %)" in note for note in section.notes)
+
+
+def test_the_backward_pass_of_a_graph_belongs_to_the_modules_of_its_forward_operators() -> None:
+    """Captured in one graph: a forward operator in a module, and its node on the thread of autograd."""
+    forward_call = op("hipLaunchKernel", 12, 13, "runtime", correlation=90, args=json.dumps({"kernel": "gemm"}))
+    rows = [
+        op("hipStreamBeginCapture", 1, 2, "runtime"),
+        module("Net_0", 5, 30, 1),
+        forward("addmm", 10, 20, 1),
+        forward_call,
+        *node("Addmm", 40, 50, 1, tid=7),
+        {**forward_call, "ts_ns": 45, "correlation": 91, "args": json.dumps({"kernel": "gemm_back"})},
+        op("hipStreamEndCapture", 60, 61, "runtime"),
+        *replayed(100, 1, ("gemm", "gemm_back")),
+    ]
+    section = VIEWS["modules"].compute(index_of_rows(*rows), ViewOptions())
+    (row,) = (row for row in dicts(section) if row["name"] == "Net_0")
+    assert (row["device_self"], row["device_forward"], row["device_backward"]) == (11, 5, 6)

@@ -2,25 +2,28 @@
 
 A graph is launched by one call, so its kernels have the launch in common and nothing says which operator they are of.
 The operator is around the call that was captured: a launch or copy between the begin and the end of a capture on its
-thread, which launched nothing itself. A launch of a graph and a capture are of one graph if they have as many nodes,
-each of the same kind (kernel, copy, memset), in one order. Orders and their proof, the first that fits:
+thread, which launched nothing itself. What shows that call, the first that fits:
 
 1. A node states its number (`graph node id`), and a call states the same one.
-2. Nodes state numbers, which ascend as nodes are made: the capture is of the same process and before the launch, and
-   where it names its kernels (HIP does) the names are equal.
-3. The work of the graph in order of time: the capture names its kernels, and each name is equal. It may be in another
+2. The creation of the node is an event (CUDA_GRAPH_NODE_EVENTS of Nsight Systems). An executable graph has copies of
+   the nodes, with numbers of their own and that of the node that they are copies of.
+3. Nodes state numbers, which ascend as nodes are made: a capture of the same process before the launch has as many
+   nodes, each of the same kind (kernel, copy, memset), and where it names its kernels (HIP does) the names are equal.
+4. The work of the graph in order of time: the capture names its kernels, and each name is equal. It may be in another
    input, a trace of the capture of the same run.
 
-Anything else is refused, with the reason.
+Anything else is refused, with the reason. A program may also name parts of a graph itself, as PyTorch's `mark_kernels`
+does: the name is in the args of the kernels once the annotations were merged into the trace. It is no operator.
 """
 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
+from tracekit.analysis.nesting import innermost
 from tracekit.analysis.segments import rows_by
 from tracekit.index import host_tree as _host
 from tracekit.index.host_tree import HostTree
@@ -28,14 +31,25 @@ from tracekit.index.launches import named
 from tracekit.index.trace_index import TraceIndex, join
 from tracekit.model import args as members
 from tracekit.model import arrow
-from tracekit.model.arrow import I64
+from tracekit.model.arrow import I64, Mask
 from tracekit.model.schema import API_CALLS, DEVICE_WORK, Kind
 
-__all__ = ["ARGS_OF", "BY_CAPTURE", "BY_NODE", "BY_NUMBER", "COLUMNS", "GraphWork", "graph_work"]
+__all__ = [
+    "ARGS_OF",
+    "BY_CAPTURE",
+    "BY_CREATION",
+    "BY_NODE",
+    "BY_NUMBER",
+    "COLUMNS",
+    "GraphWork",
+    "graph_work",
+    "host_with_graphs",
+]
 
 COLUMNS = _host.COLUMNS | {"name", "raw_name", "args"}
-ARGS_OF = API_CALLS | DEVICE_WORK
+ARGS_OF = API_CALLS | DEVICE_WORK | {Kind.MARK}
 BY_NODE, BY_NUMBER, BY_CAPTURE = "graph node id", "order of graph node ids", "capture with equal names and order"
+BY_CREATION = "creation of the node"
 _API = r"^(?:cuda|cu|hip|mu|musa)"
 _LAUNCHES_GRAPH = re.compile(rf"{_API}GraphLaunch(?:_\w+)?$")
 _BEGINS = re.compile(rf"{_API}(?:Stream|Thread)?BeginCapture\w*$")
@@ -43,7 +57,12 @@ _ENDS = re.compile(rf"{_API}(?:Stream|Thread)?EndCapture\w*$")
 _KERNEL_CALL = re.compile(rf"{_API}(?!Graph)\w*Launch\w*(?:Kernel|Grid)\w*$|{_API}Launch(?:_\w+)?$")
 _COPY_CALL = re.compile(rf"{_API}Memcpy\w*$")
 _SET_CALL = re.compile(rf"{_API}Memset\w*$")
+_COPIES_NODES = re.compile(rf"{_API}Graph(?:Instantiate|Clone|ExecUpdate|Exec\w*SetParams)\w*$")
+"""Calls that make nodes out of other nodes: the range around them is not the one that the work is of."""
+_WHOLE = "[CUDA graph"
 _KINDS = (Kind.KERNEL, Kind.MEMCPY, Kind.MEMSET)
+_MOST_COPIES = 64
+"""Copies of copies of a node that are followed."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -51,18 +70,28 @@ class GraphWork:
     """Launches of graphs, g of them with the same nodes, and their device work, by device event of the host tree.
 
     graph: shape (m,), the graph of each device event, -1 for work of no graph. call: the place of the call that
-    captured it, -1 where that is not known. launches, nodes: of each graph. how: what shows the calls, "" for nothing.
-    why: the reason where nothing does. source: the number of the input of each.
+    captured it, or of the innermost range where the call itself is not in the trace, -1 where neither is known.
+    annotation: shape (m,), the program's own name for that part of the graph, as a number of `annotations`, -1 for
+    none; backward: whether it says that the work is of the backward pass. launches, nodes: of each graph. how: what
+    shows the calls, "" for nothing. why: the reason where nothing does. source: the number of the input of each.
     """
 
     host: HostTree
     graph: I64
     call: I64
+    annotation: I64
+    annotations: list[str]
+    backward: Mask
     launches: list[int]
     nodes: list[int]
     how: list[str]
     why: list[str]
     source: list[int]
+
+    @property
+    def range(self) -> I64:
+        """Return shape (m,): the place of the innermost range in which each device event was captured, -1 for none."""
+        return np.append(self.host.nearest(~self.host.is_call), -1)[self.call]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -87,7 +116,9 @@ def graph_work(index: TraceIndex) -> GraphWork | None:
         return None
     captures = _captures(index, host)
     number = _node_numbers(index, host, launched)
-    stated = _stated_calls(index, host, launched, number)
+    by_call = _stated_calls(index, host, launched, number)
+    stated = np.where(by_call >= 0, by_call, _created_in(index, host, launched, number))
+    annotation, annotations, backward = _annotations(index, host, launched, number)
     codes = index.texts("name")[0]
     kind = _kind_of_work(index, host.work)
     graph, call = np.full(host.work.size, -1, np.int64), np.full(host.work.size, -1, np.int64)
@@ -111,15 +142,18 @@ def graph_work(index: TraceIndex) -> GraphWork | None:
             if last is not None and last.end <= int(index.starts[each[1]]):
                 call[each[0]] = last.calls
                 continue
-            way, reason, last = _assign(index, host, captures, kind, number, stated, of_work, each, call)
+            way, reason, last = _assign(index, host, captures, kind, number, (by_call, stated), of_work, each, call)
             said.append((way, reason))
         ways = dict.fromkeys(way for way, _ in said if way)
         how.append(", ".join(ways))
-        why.append("; ".join(dict.fromkeys(reason for way, reason in said if not way)))
+        why.append("; ".join(dict.fromkeys(reason for _, reason in said if reason)))
     return GraphWork(
         host,
         graph,
         call,
+        _spread(annotation, launched, host.work.size),
+        annotations,
+        _spread(backward.astype(np.int64), launched, host.work.size) > 0,
         [len(found[which]) for which in range(len(known))],
         [int(found[which][0][0].size) for which in range(len(known))],
         how,
@@ -134,20 +168,27 @@ def _assign(
     captures: list[_Capture],
     kind: I64,
     number: I64,
-    stated: I64,
+    stated: tuple[I64, I64],
     of_work: I64,
     launched: tuple[I64, int],
     call: I64,
 ) -> tuple[str, str, _Capture | None]:
     """Put the calls that captured the work of one launch into `call`; return what shows them, or why nothing does.
 
-    The capture is returned where its names and their order are what shows it.
+    stated: the place of each node, as calls state its number, and as these or events of its creation do. The capture is
+    returned where its names and their order are what shows it.
     """
     events, launch = launched
-    direct = stated[of_work[events]]
-    if (direct >= 0).all():
-        call[events] = direct
-        return BY_NODE, "", None
+    by_call, direct = (each[of_work[events]] for each in stated)
+    shown = direct >= 0
+    if shown.any():
+        # Each node is shown by itself, whatever is known of the others.
+        call[events[shown]] = direct[shown]
+        ways = [BY_NODE] * bool((by_call >= 0).any()) + [BY_CREATION] * bool((shown & (by_call < 0)).any())
+        lacking = int(np.count_nonzero(~shown))
+        return ", ".join(ways), f"{lacking:,} of {events.size:,} nodes were made before recording" * bool(lacking), None
+    if _is_whole(index, host.work[events]):
+        return "", "it was traced as a whole: record its kernels with nsys profile --cuda-graph-trace=node", None
     numbers = number[of_work[events]]
     by_number = bool((numbers > 0).all()) and np.unique(numbers).size == numbers.size
     process = _process_of(index, np.array([launch]))[0]
@@ -266,6 +307,7 @@ def _node_numbers(index: TraceIndex, host: HostTree, launched: I64) -> I64:
 
 
 _NODE_KEYS = ("graph node id", "graphNodeId", "graph_node_id")
+_ORIGINAL_KEYS = ("originalGraphNodeId",)
 
 
 def _stated_calls(index: TraceIndex, host: HostTree, launched: I64, number: I64) -> I64:
@@ -285,6 +327,103 @@ def _stated_calls(index: TraceIndex, host: HostTree, launched: I64, number: I64)
     place[code[: calls.size][::-1]] = calls[::-1]
     found = place[code[calls.size :]]
     return np.where(number > 0, found, -1)
+
+
+def _created_in(index: TraceIndex, host: HostTree, launched: I64, number: I64) -> I64:
+    """Return the place of the call or innermost range in which each of these device events' nodes was made, -1 unknown.
+
+    An executable graph has copies of nodes: what counts is where the first of them was made.
+    """
+    unknown = np.full(launched.size, -1, np.int64)
+    rows = np.flatnonzero(index.kind_mask({Kind.MARK}) & index.has("tid"))
+    if not (number > 0).any() or not rows.size or not host.rows.size:
+        return unknown
+    args = arrow.take(index.events.column("args"), rows)
+    node, states = members.integers(args, *_NODE_KEYS)
+    original, copied = members.integers(args, *_ORIGINAL_KEYS)
+    kept = np.flatnonzero(states & (node > 0))
+    if not kept.size:
+        return unknown
+    rows, node, original = rows[kept], node[kept], np.where(copied & (original > 0), original, 0)[kept]
+    process = _process_of(index, np.concatenate((rows, host.work[launched])))
+    own, of_work = process[: rows.size], process[rows.size :]
+    keys = np.column_stack((np.concatenate((own, own, of_work)), np.concatenate((node, original, number))))
+    code = np.unique(keys, axis=0, return_inverse=True)[1].reshape(-1)
+    node, above, asked = np.split(code, (rows.size, 2 * rows.size))
+    count = int(code.max()) + 1
+    is_copy = original > 0
+    source = _the_only(node[is_copy], above[is_copy], count)
+    # A node that is a copy has an event of its own too, beside the one that names its original.
+    first = ~is_copy & (source[node] == -1)
+    made = _the_only(node[first], np.flatnonzero(first), count)
+    root = np.arange(count)
+    for _ in range(_MOST_COPIES):
+        further = np.where(source[root] >= 0, source[root], root)
+        if np.array_equal(further, root):
+            break
+        root = further
+    event = np.where(source[root] == -1, made[root], -1)[asked]
+    event = np.where(number > 0, event, -1)
+    some = np.flatnonzero(event >= 0)
+    if not some.size:
+        return unknown
+    at = rows[event[some]]
+    place = innermost(host.lanes, host.starts, host.ends, _host.lanes_in(index, host, at), index.starts[at])
+    place = np.where(place >= 0, place, -1)
+    inside = np.flatnonzero(place >= 0)
+    copies = inside[named(index, host.rows[place[inside]], _COPIES_NODES)]
+    place[copies] = -1
+    unknown[some] = place
+    return unknown
+
+
+def _the_only(keys: I64, values: I64, count: int) -> I64:
+    """Return the value of each key: -1 where it has none, -2 where it has several that differ."""
+    low, high = np.full(count, np.iinfo(np.int64).max), np.full(count, -1, np.int64)
+    np.minimum.at(low, keys, values)
+    np.maximum.at(high, keys, values)
+    return np.where(high < 0, -1, np.where(low == high, high, -2))
+
+
+def _annotations(index: TraceIndex, host: HostTree, launched: I64, number: I64) -> tuple[I64, list[str], Mask]:
+    """Return the name that the program gave to the node of each of these device events, -1 for none, and the names.
+
+    The mask: nodes that it marked as work of the backward pass.
+    """
+    if not (number > 0).any():
+        return np.full(launched.size, -1, np.int64), [], np.zeros(launched.size, np.bool_)
+    args = arrow.take(index.events.column("args"), host.work[launched])
+    codes, texts = members.texts(args, "name")
+    passes, pass_texts = members.texts(args, "autograd_phase")
+    backward = np.array([*(text == "backward" for text in pass_texts), False], np.bool_)[passes]
+    return np.where(number > 0, codes, -1), texts, backward
+
+
+def _spread(values: I64, at: I64, count: int) -> I64:
+    """Return an array of this size with the values at these places, -1 elsewhere."""
+    out = np.full(count, -1, np.int64)
+    out[at] = values
+    return out
+
+
+def _is_whole(index: TraceIndex, rows: I64) -> bool:
+    """Return whether these rows are one event for a whole graph."""
+    codes, texts = index.texts("name")
+    code = int(codes[rows[0]]) if rows.size == 1 else -1
+    return code >= 0 and texts[code].startswith(_WHOLE)
+
+
+@join
+def host_with_graphs(index: TraceIndex) -> HostTree:
+    """Return the host tree with the work of graphs charged to the range that captured it, where that is known."""
+    host = _host.host(index)
+    if not COLUMNS - {"raw_name"} <= set(index.events.column_names):
+        return host
+    graphs = graph_work(index)
+    if graphs is None:
+        return host
+    # A captured call outside of ranges says as much as one inside: the launch of the graph is not what it is of.
+    return replace(host, owner=np.where(graphs.call >= 0, graphs.range, host.owner))
 
 
 def _process_of(index: TraceIndex, rows: I64) -> I64:
