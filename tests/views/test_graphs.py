@@ -12,6 +12,7 @@ from views.tables import dicts
 from views.test_modules import module
 from views.test_training_phases import forward, index_of_rows, node
 
+from tracekit.index.graphs import graph_work
 from tracekit.views import VIEWS
 from tracekit.views.base import ViewOptions
 
@@ -245,3 +246,95 @@ def test_the_backward_pass_of_a_graph_belongs_to_the_modules_of_its_forward_oper
     section = VIEWS["modules"].compute(index_of_rows(*rows), ViewOptions())
     (row,) = (row for row in dicts(section) if row["name"] == "Net_0")
     assert (row["device_self"], row["device_forward"], row["device_backward"]) == (11, 5, 6)
+
+
+EAGER = (
+    ("aten::embedding", "vectorized_gather_kernel", "cudaLaunchKernel"),
+    ("aten::native_layer_norm", "vectorized_layer_norm_kernel<float>", "cudaLaunchKernel"),
+    ("aten::addmm", "nvjet_sm90_tst_72x64", "cuLaunchKernelEx"),
+    ("aten::gelu", "vectorized_elementwise_kernel<8, GeluCUDAKernelImpl>", "cudaLaunchKernel"),
+    ("aten::addmm", "nvjet_sm90_tst_40x64", "cuLaunchKernelEx"),
+    ("aten::add", "unrolled_elementwise_kernel<CUDAFunctor_add<float>>", "cudaLaunchKernel"),
+)
+
+
+def unnamed(start: int, nodes: tuple[tuple[str, str, str], ...] = EAGER, first: int = 100, dims: int = 8) -> list[Row]:
+    """A capture as CUDA's calls show it: no names of kernels, no numbers of nodes."""
+    rows = [op("cudaStreamBeginCapture", start, start + 1, "runtime")]
+    for number, (operator, _, launch) in enumerate(nodes):
+        begin = start + 2 + 10 * number
+        rows += [
+            op(operator, begin, begin + 8, args=json.dumps({"Input Dims": [[dims, dims]]})),
+            op(launch, begin + 2, begin + 5, "runtime", correlation=first + number),
+        ]
+    end = start + 2 + 10 * len(nodes)
+    return [*rows, op("cudaStreamEndCapture", end, end + 1, "runtime")]
+
+
+def chain(start: int, correlation: int, nodes: tuple[tuple[str, str, str], ...] = EAGER, **more: Any) -> list[Row]:
+    return replayed(start, correlation, tuple(kernel for _, kernel, _ in nodes), runtime="cuda", **more)
+
+
+OPERATORS = {"aten::embedding": 5, "aten::native_layer_norm": 6, "aten::addmm": 7 + 9, "aten::gelu": 8, "aten::add": 10}
+
+
+def test_a_chain_on_one_stream_has_the_order_of_its_capture_where_names_agree() -> None:
+    table, operators, notes = graphs(*unnamed(0), *chain(100, 1), *chain(300, 2))
+    assert operators == {name: 2 * ns for name, ns in OPERATORS.items()}
+    assert table[0]["how"] == "order of one stream, with names that agree"
+    assert not notes
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        (lambda rows: [{**row, "stream": 2} if "Gelu" in row["name"] else row for row in rows], "not one by one"),
+        (lambda rows: [{**row, "dur_ns": 5000} if "Gelu" in row["name"] else row for row in rows], "not one by one"),
+        (lambda rows: [{**row, "name": "nvjet_sm90"} if "Gelu" in row["name"] else row for row in rows], "do not show"),
+        (lambda rows: [{**row, "name": "kernel"} if row["kind"] == "kernel" else row for row in rows], "do not show"),
+    ],
+    ids=["two streams", "side by side", "a name that contradicts", "names that say nothing"],
+)
+def test_work_whose_order_or_operators_nothing_shows_stays_unknown(change: Any, reason: str) -> None:
+    _, operators, notes = graphs(*unnamed(0), *change(chain(100, 1)))
+    assert set(operators) == {"(unattributed)"}
+    assert reason in notes[0]
+
+
+def test_a_capture_that_joins_streams_shows_no_order_without_names() -> None:
+    joined = [*unnamed(0), op("cudaStreamWaitEvent", 24, 25, "runtime")]
+    _, operators, notes = graphs(*joined, *chain(100, 1))
+    assert set(operators) == {"(unattributed)"}
+    assert "joins several streams" in notes[0]
+
+
+def test_operators_that_are_all_the_same_show_no_order() -> None:
+    same = (("aten::copy_", "copy_kernel", "cudaLaunchKernel"),) * 4
+    _, operators, _ = graphs(*unnamed(0, same), *chain(100, 1, same))
+    assert set(operators) == {"(unattributed)"}
+
+
+def test_two_captures_that_fit_count_where_their_operators_are_the_same() -> None:
+    other = tuple((("aten::mul" if name == "aten::gelu" else name), kernel, call) for name, kernel, call in EAGER)
+    _, operators, _ = graphs(*unnamed(0), *unnamed(100, first=200, dims=16), *chain(300, 1))
+    assert operators == OPERATORS
+    _, operators, notes = graphs(*unnamed(0), *unnamed(100, other, first=200), *chain(300, 1))
+    assert set(operators) == {"(unattributed)"}
+    assert "2 captures fit it, and their operators differ" in notes[0]
+
+
+def test_shapes_are_those_of_a_graph_where_all_captures_that_fit_have_the_same() -> None:
+    one = graph_work(index_of_rows(*unnamed(0), *unnamed(100, first=200), *chain(300, 1)))
+    assert one is not None
+    assert one.shaped.all()
+    two = graph_work(index_of_rows(*unnamed(0), *unnamed(100, first=200, dims=16), *chain(300, 1), *chain(500, 2)))
+    assert two is not None
+    assert not two.shaped[two.call >= 0].any()
+
+
+def test_work_of_another_input_with_equal_names_and_order_has_the_same_operators() -> None:
+    table, operators, _ = graphs(*unnamed(0), *chain(100, 1), *chain(900, 1, source=1))
+    assert operators == {name: 2 * ns for name, ns in OPERATORS.items()}
+    assert {row["how"] for row in table} == {
+        "order of one stream, with names that agree", "work with equal names and order in another input",
+    }  # fmt: skip

@@ -65,6 +65,7 @@ COLUMNS = frozenset({"name", "raw_name", "args", "device", "copy_kind"})
 
 LIMITS = tuple(Limit)
 GRAPH = "launched by a graph: operators not known"
+GRAPH_SHAPES = "launched by a graph: captured with several shapes"
 LINK = "a copy over a link of unknown rate"
 COMMUNICATION = "communication"
 NO_OPERATOR = "launched by no operator"
@@ -161,6 +162,10 @@ def work_units(index: TraceIndex) -> WorkUnits | None:
     tree = host_with_graphs(index)
     if not tree.work.size:
         return None
+    graphs = graph_work(index)
+    if graphs is not None:
+        # Of an operator whose shapes are not those of the graph the work is not known.
+        tree = replace(tree, owner=np.where(graphs.shaped, tree.owner, -1))
     places, codes, calls = _known_calls(index, tree)
     if not places.size:
         return _stated(index, tree)
@@ -440,6 +445,7 @@ def _reasons(
     graphs = graph_work(index)
     if graphs is not None:
         alone &= graphs.call < 0
+        reason[~graphs.shaped] = code(GRAPH_SHAPES)
     reason[alone] = code(GRAPH)
     talk = np.flatnonzero(index.kind_mask({Kind.KERNEL})[tree.work])
     if talk.size:
