@@ -49,6 +49,7 @@ __all__ = [
     "datatype_in_kernel",
     "elementwise_result",
     "factors",
+    "family_of",
     "has_formula",
     "work",
 ]
@@ -160,6 +161,12 @@ def _cached_family_of(name: str) -> Family | None:
 def has_formula(name: str) -> bool:
     """Return whether operators of this name have a formula."""
     return _family_of(name) is not None
+
+
+def family_of(name: str) -> str:
+    """Return the family of operators of this name, one of FAMILIES, "" without a formula."""
+    family = _family_of(name)
+    return _FAMILY_OF_KIND.get(family.kind, "") if family is not None else ""
 
 
 def factors(call: OperatorCall) -> list[TensorOperand]:
