@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 import os
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from functools import cache
 from importlib import import_module
 from typing import TYPE_CHECKING, Annotated
@@ -23,7 +23,7 @@ from tracekit.cli._common import (
     print_traceback,
     runnable,
 )
-from tracekit.cli.process.limited import limit_parameters, watch_if_asked
+from tracekit.cli.process.limited import LimitedWork, limit_parameters, watch_if_asked
 from tracekit.cli.process.settings import NO_CONFIG, default_map
 from tracekit.cli.process.startup import PlainGroup
 from tracekit.errors import UsageError
@@ -36,6 +36,8 @@ if TYPE_CHECKING:
 
 _READ_NOTHING = ("formats", "demo", "config")
 """Commands that take no limits."""
+_LIMITED: Mapping[str, LimitedWork] = {"batch": "run", "mcp": "question"}
+"""What the limits on memory and time are for, where that is not the command."""
 _COMMANDS = (
     "convert",
     "summary",
@@ -51,6 +53,7 @@ _COMMANDS = (
     "demo",
     "archive",
     "config",
+    "mcp",
 )
 """Each is a module of this folder that has a function of the same name, or a `typer.Typer` of several commands."""
 
@@ -118,7 +121,7 @@ def commands(names: Iterable[str]) -> typer.Typer:
         if isinstance(command, typer.Typer):
             made.add_typer(command)
         else:
-            limits = [] if name in _READ_NOTHING else limit_parameters(of_runs=name == "batch")
+            limits = [] if name in _READ_NOTHING else limit_parameters(_LIMITED.get(name, "command"))
             made.command(name, epilog=getattr(command, "example", None))(runnable(command, limits))
     return made
 
