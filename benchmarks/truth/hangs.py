@@ -113,7 +113,7 @@ class Machine:
             if name in self.dead:
                 continue
             lanes = {r: [c for c in self.issued.get(r, ()) if c.op.group == name and c.op.peer < 0] for r in members}
-            at = min((next((i for i, c in enumerate(lane) if c.done == NEVER), len(lane)) for lane in lanes.values()))
+            at = min(next((i for i, c in enumerate(lane) if c.done == NEVER), len(lane)) for lane in lanes.values())
             calls = [lane[at] for lane in lanes.values() if at < len(lane)]
             if len(calls) == len(members) and all(call.done == NEVER for call in calls) and fit(calls):
                 end = max(call.created for call in calls) + MS
@@ -520,7 +520,15 @@ def _changed(
         truth = Truth(frozenset(Cause) - MISMATCH, frozenset({late}))
     elif name.startswith("the ring"):
         truth = Truth(NOT_ENTERED | {Cause.UNKNOWN}, truth.accused)
+    if is_without_a_call(dumps):
+        # Such a dump may also be one of calls that are open, of which there are none.
+        truth = replace(truth, causes=truth.causes | {Cause.UNKNOWN}, named=frozenset())
     return Case(name, seed, dumps, truth)
+
+
+def is_without_a_call(dumps: dict[int, dict[str, Any]]) -> bool:
+    """Return whether the dump of a rank has no entry."""
+    return any(not dump["entries"] for dump in dumps.values())
 
 
 def verdict(case: Case, report: HangReport) -> str:

@@ -13,7 +13,7 @@ Without a timeout nobody is accused either: a rank that is behind may be slow.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from math import prod
 
@@ -69,7 +69,7 @@ class RecordedCall:
     order: its place in the dump. seq: the number of the collective in its group; p2p_seq: of the send or receive.
     source, target: for sends and receives, the ranks within the group. completed: the recorder saw it end. retired:
     nothing waits for it any more; an entry that is retired and not completed has timed out, or its backend writes no
-    states. line: the line of Python.
+    states. line: the line of Python; stack: the number of its stack in the dump.
     """
 
     order: int
@@ -89,6 +89,7 @@ class RecordedCall:
     overdue: bool = False
     line: str = ""
     backend: str = ""
+    stack: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -277,7 +278,7 @@ def _group_state(group: ProcessGroup, dumps: Mapping[int, RankDump], telling: fr
     known = {rank: each for rank, each in progress.items() if each.known}
     if not any(each.by_seq for each in known.values()):
         return GroupState(group, Cause.IDLE, absent=absent, unknown=unknown)
-    while old := _with_older_dumps(known, telling):
+    while old := _with_older_dumps(known):
         unknown = tuple(sorted({*unknown, *old}))
         known = {rank: each for rank, each in known.items() if rank not in old}
     low = min(each.last for each in known.values())
@@ -296,7 +297,7 @@ def _group_state(group: ProcessGroup, dumps: Mapping[int, RankDump], telling: fr
     return _all_entered(common, known, opened)
 
 
-def _with_older_dumps(known: Mapping[int, _Progress], telling: frozenset[str]) -> tuple[int, ...]:
+def _with_older_dumps(known: Mapping[int, _Progress]) -> tuple[int, ...]:
     """Return ranks that have not entered a collective which others completed: their dumps are older.
 
     No rank completes a collective without a root before all have entered it.
@@ -525,11 +526,14 @@ def _with_states_of_batches(calls: Sequence[RecordedCall]) -> list[RecordedCall]
 
 
 def _like(call: RecordedCall, end: RecordedCall) -> RecordedCall:
-    return RecordedCall(
-        call.order, call.name, call.seq, call.p2p_seq, call.is_p2p, call.source, call.target, call.in_sizes,
-        call.out_sizes, call.in_types, call.out_types, end.state, end.completed, end.retired, end.overdue,
-        call.line or end.line, call.backend,
-    )  # fmt: skip
+    return replace(
+        call,
+        state=end.state,
+        completed=end.completed,
+        retired=end.retired,
+        overdue=end.overdue,
+        line=call.line or end.line,
+    )
 
 
 def _waiting_pair(
@@ -599,14 +603,10 @@ def _concluded(states: list[GroupState], pairs: list[PairState]) -> HangReport:
             waits.setdefault(pair.waits, set()).add(pair.peer)
         else:
             stuck.add(pair.waits)
+    states, pairs = _with_what_they_wait_for(states, pairs, waits)
     blocked = {*waits, *stuck}
     groups = [_blocked(state, blocked) for state in states]
-    pairs = [
-        PairState(each.group, each.call, each.waits, each.peer, each.cause, each.timed_out, each.other, True)
-        if each.peer in blocked
-        else each
-        for each in pairs
-    ]
+    pairs = [replace(each, blocked=True) if each.peer in blocked else each for each in pairs]
     made = {"groups": tuple(groups), "pairs": tuple(pairs)}
 
     mismatch = [each for each in groups if each.cause is Cause.MISMATCH]
@@ -660,15 +660,49 @@ def _concluded(states: list[GroupState], pairs: list[PairState]) -> HangReport:
     return HangReport(Cause.IDLE, **made)
 
 
+def _with_what_they_wait_for(
+    states: list[GroupState], pairs: list[PairState], waits: Mapping[int, set[int]]
+) -> tuple[list[GroupState], list[PairState]]:
+    """Return the states, those in which late ranks of a timeout wait as if they had timed out as well.
+
+    The watchdog of one rank sees one call time out; what that call waits for has waited at least nearly as long.
+    """
+    reached: set[int] = set()
+    queue = [rank for each in states if each.cause is Cause.NOT_ENTERED for rank in each.behind]
+    queue += [each.peer for each in pairs if each.cause is Cause.NOT_ENTERED]
+    while queue:
+        rank = queue.pop()
+        if rank not in reached:
+            reached.add(rank)
+            queue += waits.get(rank, ())
+    late = {Cause.BEHIND: Cause.NOT_ENTERED}
+    return (
+        [
+            replace(each, cause=late.get(each.cause) or _inside(each))
+            if each.cause in (Cause.BEHIND, Cause.RUNNING) and reached & {*each.waiting}
+            else each
+            for each in states
+        ],
+        [
+            replace(each, cause=late.get(each.cause, Cause.INSIDE))
+            if each.cause in (Cause.BEHIND, Cause.RUNNING) and each.waits in reached
+            else each
+            for each in pairs
+        ],
+    )
+
+
+def _inside(state: GroupState) -> Cause:
+    """Return why a group waits whose ranks with a dump have all entered."""
+    return Cause.UNKNOWN if state.unknown or state.behind else Cause.NO_DUMP if state.absent else Cause.INSIDE
+
+
 def _blocked(state: GroupState, blocked: set[int]) -> GroupState:
     """Return the state with the late ranks that wait elsewhere."""
     if state.cause not in (Cause.NOT_ENTERED, Cause.BEHIND):
         return state
     also = tuple(rank for rank in state.behind if rank in blocked or rank in state.blocked)
-    return _with(
-        state, state.cause, state.seq, timed_out=state.timed_out, waiting=state.waiting, behind=state.behind,
-        blocked=also, calls=state.calls, last=state.last,
-    )  # fmt: skip
+    return replace(state, blocked=also)
 
 
 def _cycle(waits: Mapping[int, set[int]]) -> tuple[int, ...]:

@@ -8,16 +8,17 @@ from dataclasses import dataclass
 from typing import Any
 
 import orjson
+import pyarrow as pa
 
 from tracekit.analysis.hangs import HangReport, ProcessGroup, RankDump, RecordedCall, Shapes, find_hang
 from tracekit.index.sources import source_label, source_labels
 from tracekit.index.trace_index import TraceIndex, join
-from tracekit.model import arrow
 from tracekit.model.arrow import pc
 
-__all__ = ["FlightRecords", "flight_records", "hang"]
+__all__ = ["FlightRecords", "flight_records", "hang", "stacks"]
 
 _CALLS, _GROUPS, _DUMP = "flight recorder calls", "flight recorder groups", "flight recorder"
+_STACKS = "flight recorder stacks"
 _DEFAULT = "default_pg"
 _ENDS = ("->", "<-")
 
@@ -71,11 +72,22 @@ def hang(index: TraceIndex) -> HangReport | None:
     return None if records is None else find_hang(records.dumps)
 
 
+@join
+def stacks(index: TraceIndex) -> dict[tuple[int, int | None], list[str]]:
+    """Return the frames of the stacks of a trace, the outermost first, by rank and number."""
+    return {
+        (row["rank"], row["args"].get("stack")): [str(each) for each in row["args"].get("frames") or ()]
+        for row in _rows(index)
+        if row["section"] == _STACKS
+    }
+
+
+@join
 def _rows(index: TraceIndex) -> list[dict[str, Any]]:
     table = index.totals
     if not table.num_rows:
         return []
-    ours = pc.starts_with(pc.cast(table.column("section"), arrow.pa.string()), _DUMP)
+    ours = pc.starts_with(pc.cast(table.column("section"), pa.string()), _DUMP)
     rows: list[dict[str, Any]] = (
         table.filter(ours).select(["source", "rank", "section", "order", "name", "args"]).to_pylist()
     )
@@ -166,6 +178,7 @@ def _call(order: int, title: str, args: Mapping[str, Any], latest: int) -> Recor
         overdue=not completed and waited and latest - (created or 0) >= (timeout or 0) * 1_000_000,
         line=str(args.get("line", "")),
         backend=str(args.get("backend", "")),
+        stack=args["stack"] if isinstance(args.get("stack"), int) else None,
     )
 
 
