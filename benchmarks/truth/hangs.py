@@ -11,6 +11,7 @@ program, or none. The dump of a rank has what a host that hangs leaves: states, 
 
 from __future__ import annotations
 
+import itertools
 import json
 import pickle
 import random
@@ -354,7 +355,7 @@ def _swapped(rng: random.Random, machine: Machine) -> Truth:
     rank = rng.choice(list(machine.programs))
     places = collectives(machine.programs[rank], "0")
     able = [
-        (a, b) for a, b in zip(places, places[1:], strict=False)
+        (a, b) for a, b in itertools.pairwise(places)
         if {_op(machine, rank, a).name, _op(machine, rank, b).name} == {"all_reduce", "broadcast"}
     ]  # fmt: skip
     if not able:
@@ -433,7 +434,7 @@ def _groups_in_another_order(rng: random.Random, machine: Machine) -> Truth:
 
 
 def _inside(rng: random.Random, machine: Machine) -> Truth:
-    machine.dead = {rng.choice([name for name in machine.groups])}
+    machine.dead = {rng.choice(list(machine.groups))}
     return Truth(frozenset({Cause.INSIDE}))
 
 

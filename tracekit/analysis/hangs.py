@@ -117,7 +117,7 @@ class RankDump:
 
 
 class Cause(StrEnum):
-    """What holds up a group, a pair of ranks, or the run.
+    """Causes that hold up a group, a pair of ranks, or the run.
 
     MISMATCH: ranks entered different collectives. NOT_ENTERED: a rank has not entered what others wait in. CYCLE: ranks
     wait for each other. NO_DUMP: all ranks with a dump have entered, and a member has none. INSIDE: all have entered
@@ -229,7 +229,7 @@ def _backends_with_states(dumps: Iterable[RankDump]) -> frozenset[str]:
 
 @dataclass(slots=True)
 class _Progress:
-    """How far a rank is in a group: its collectives by number, the last that is entered, and the last that is done."""
+    """Progress of a rank in a group: its collectives by number, the last that is entered, and the last that is done."""
 
     by_seq: dict[int, list[RecordedCall]]
     known: bool
@@ -607,57 +607,59 @@ def _concluded(states: list[GroupState], pairs: list[PairState]) -> HangReport:
     blocked = {*waits, *stuck}
     groups = [_blocked(state, blocked) for state in states]
     pairs = [replace(each, blocked=True) if each.peer in blocked else each for each in pairs]
-    made = {"groups": tuple(groups), "pairs": tuple(pairs)}
+    idle = HangReport(Cause.IDLE, groups=tuple(groups), pairs=tuple(pairs))
+    return _mismatched(idle) or _late(idle, waits) or _not_shown(idle)
 
-    mismatch = [each for each in groups if each.cause is Cause.MISMATCH]
+
+def _mismatched(idle: HangReport) -> HangReport | None:
+    """Return the report on calls that do not fit together, None where all fit. idle: a report without a cause."""
+    mismatch = [each for each in idle.groups if each.cause is Cause.MISMATCH]
     if mismatch:
         first = min(mismatch, key=lambda each: (not each.timed_out, each.seq))
         (_, most), *rest = first.sides
         others = tuple(sorted(rank for _, ranks in rest for rank in ranks))
-        return HangReport(Cause.MISMATCH, others if len(most) > len(others) else (), first, **made)
-    unfit = [each for each in pairs if each.cause is Cause.MISMATCH]
-    if unfit:
-        return HangReport(Cause.MISMATCH, pair=unfit[0], **made)
+        accused = others if len(most) > len(others) else ()
+        return replace(idle, cause=Cause.MISMATCH, accused=accused, group=first)
+    unfit = next((each for each in idle.pairs if each.cause is Cause.MISMATCH), None)
+    return None if unfit is None else replace(idle, cause=Cause.MISMATCH, pair=unfit)
 
+
+def _late(idle: HangReport, waits: Mapping[int, set[int]]) -> HangReport | None:
+    """Return the report on ranks that are late and wait for nobody, or that wait for each other; None without any."""
     for cause in (Cause.NOT_ENTERED, Cause.BEHIND):
-        late_groups = [each for each in groups if each.cause is cause and set(each.behind) - set(each.blocked)]
-        if late_groups:
-            # The cause is the group with the most ranks that wait for a rank which is free.
-            first = max(late_groups, key=lambda each: len(each.waiting))
+        groups = [each for each in idle.groups if each.cause is cause and set(each.behind) - set(each.blocked)]
+        if groups:
             free = {
                 rank
-                for each in late_groups
+                for each in groups
                 if len(each.waiting) > len(each.behind)
                 for rank in set(each.behind) - set(each.blocked)
             }
             accused = tuple(sorted(free)) if cause is Cause.NOT_ENTERED else ()
-            return HangReport(cause, accused, first, **made)
-        late_pairs = [each for each in pairs if each.cause is cause and not each.blocked]
-        if late_pairs:
+            # The group with the most ranks that wait shows the cause best.
+            return replace(idle, cause=cause, accused=accused, group=max(groups, key=lambda each: len(each.waiting)))
+        pair = next((each for each in idle.pairs if each.cause is cause and not each.blocked), None)
+        if pair is not None:
             # One rank waits for one: either may have made a call too few or too many.
-            return HangReport(cause, (), None, late_pairs[0], **made)
-        if any(each.cause is cause for each in [*groups, *pairs]):
-            cycle = _cycle(waits)
-            if cycle and cause is Cause.NOT_ENTERED:
-                return HangReport(Cause.CYCLE, (), None, None, cycle, **made)
-            if cycle:
-                return HangReport(Cause.BEHIND, **made)
-    for cause in (Cause.NO_DUMP, Cause.INSIDE, Cause.UNKNOWN):
-        for state in groups:
-            if state.cause is cause:
-                return HangReport(cause, (), state, **made)
-        for pair in pairs:
-            if pair.cause is cause:
-                return HangReport(cause, (), None, pair, **made)
-    for cause in (Cause.NOT_ENTERED, Cause.BEHIND, Cause.RUNNING):
-        for state in groups:
-            if state.cause is cause:
-                # What it waits for waits itself, and why is not known.
-                return HangReport(Cause.UNKNOWN if cause is Cause.NOT_ENTERED else cause, (), state, **made)
-        for pair in pairs:
-            if pair.cause is cause:
-                return HangReport(Cause.UNKNOWN if cause is Cause.NOT_ENTERED else cause, (), None, pair, **made)
-    return HangReport(Cause.IDLE, **made)
+            return replace(idle, cause=cause, pair=pair)
+        causes = {*(each.cause for each in idle.groups), *(each.cause for each in idle.pairs)}
+        if cause in causes and (cycle := _cycle(waits)):
+            if cause is Cause.BEHIND:
+                return replace(idle, cause=cause)
+            return replace(idle, cause=Cause.CYCLE, cycle=cycle)
+    return None
+
+
+def _not_shown(idle: HangReport) -> HangReport:
+    """Return the report where no rank is known to be late."""
+    for cause in (Cause.NO_DUMP, Cause.INSIDE, Cause.UNKNOWN, Cause.NOT_ENTERED, Cause.BEHIND, Cause.RUNNING):
+        group = next((each for each in idle.groups if each.cause is cause), None)
+        pair = next((each for each in idle.pairs if each.cause is cause), None) if group is None else None
+        if group is not None or pair is not None:
+            # What a late rank waits for waits itself, and the dumps do not show why.
+            shown = Cause.UNKNOWN if cause is Cause.NOT_ENTERED else cause
+            return replace(idle, cause=shown, group=group, pair=pair)
+    return idle
 
 
 def _with_what_they_wait_for(

@@ -20,7 +20,7 @@ _RANK_HINT = "Name the files after the ranks, as in rank_3, or pass --rank-from.
 
 @dataclass(frozen=True, slots=True)
 class HangWords:
-    """What is the matter (sentence), what follows from it (meaning), how sure that is and why, and what to do.
+    """Words about a hang: the sentence, what follows from it (meaning), how sure that is and why, and what to do.
 
     hangs: something is wrong for sure.
     """
@@ -121,7 +121,8 @@ def _late(group: GroupState, report: HangReport) -> HangWords:
     call = next(iter(group.calls.values()))
     what = call_words(call, group.seq, group.group)
     have = "has" if len(free) == 1 else "have"
-    waiting = f"{ranks_words(group.waiting)} {'waits' if len(group.waiting) == 1 else 'wait'}"
+    who = ranks_words(group.waiting) if len(group.waiting) <= _NAMED else f"{len(group.waiting):,} ranks"
+    waiting = f"{who} {'waits' if len(group.waiting) == 1 else 'wait'}"
     said = f"{ranks_words(free, capital=True)} {have} not entered {what}; {waiting} in it."
     last = next((group.last[rank] for rank in free if rank in group.last), None)
     where = f" ({last.line})" if last is not None and last.line else ""
@@ -163,7 +164,7 @@ def _mismatch(group: GroupState) -> HangWords:
         )
     told = "The calls are in another order on these ranks. " if group.swapped else ""
     lines = " and ".join(dict.fromkeys(call.line for call in (other, first) if call.line))
-    told += f"They were made at {lines}." if lines else ""
+    told += f"{'Both' if ' and ' not in lines else 'They'} were made at {lines}." if lines else ""
     if len(most) <= len(few):
         told = f"{told} Which of them is wrong is not known.".strip()
     return HangWords(
@@ -179,7 +180,13 @@ def _pair(pair: PairState, cause: Cause) -> HangWords:
     if cause is Cause.MISMATCH and pair.other is not None:
         counts = [_elements(call) for call in (pair.call, pair.other)]
         said = f"{who} waits {does} {peer}: {counts[0]:,} elements here, {counts[1]:,} there."
-        return HangWords(said, f"A send and its receive need one size{where}.", "high", "the dumps have both calls", "")
+        return HangWords(
+            said,
+            f"A send and its receive need one size{where}.",
+            "high",
+            "the dumps have both calls",
+            "Send and receive one size.",
+        )
     if cause is Cause.NO_DUMP:
         return HangWords(f"{who} waits {does} {peer}, which has no dump.", _NO_DUMP, "low", _NO_DUMP_WHY, _ADVICE_DUMP)
     if cause in (Cause.NOT_ENTERED, Cause.BEHIND):

@@ -2,10 +2,10 @@
 
     tracekit summary DUMPS/ --view hang
 
-One dump a rank. For each process group: the last collective that all ranks have completed, who has not entered the next
-one, who entered something else (operation, sizes, datatype), and who has no dump. Sends and receives are matched by
-pair of ranks. A rank is named as the cause only where its own dump shows that it waits for nobody; else the cause is not
-known. docs/hangs.md has the rules.
+One dump a rank. For each process group: the last collective that all ranks have completed, who has not entered the
+next one, who entered something else (operation, sizes, datatype), and who has no dump. Sends and receives are matched
+by pair of ranks. A rank is named as the cause only where its own dump shows that it waits for nobody; else the cause is
+not known. docs/hangs.md has the rules.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def compute(index: TraceIndex, options: ViewOptions) -> Section:
 def _notes(records: FlightRecords) -> list[str]:
     notes = []
     if records.nameless:
-        notes.append(f"not compared, for their rank is not known: {first_few(records.nameless)}")
+        notes.append(f"not compared, for their rank is not known: {first_few(list(records.nameless), 'input')}")
     if records.repeated:
         ranks = ", ".join(map(str, records.repeated))
         notes.append(f"not compared, for several dumps have their rank: {ranks}")
@@ -132,7 +132,7 @@ def _ranks(records: FlightRecords, report: HangReport, options: ViewOptions) -> 
             ]
         ),
         _SHOWN["waits"].column(waits),
-        _SHOWN["last"].column([each and f"{each[1].name} {each[1].p2p_seq if each[1].is_p2p else each[1].seq}" for each in last]),
+        _SHOWN["last"].column([each and _numbered(each[1]) for each in last]),
         _SHOWN["group"].column([each and each[0] for each in last], 2),
         _SHOWN["call_state"].column([each and _state(each[1]) for each in last], 2),
         _SHOWN["line"].column([(each and each[1].line) or None for each in last], 1),
@@ -145,6 +145,10 @@ def _last(dump: RankDump) -> tuple[str, RecordedCall] | None:
     every = [(call.order, group.label, call) for group, calls in dump.calls.items() for call in calls[-1:]]
     found = max(every, key=lambda each: each[0], default=None)
     return None if found is None else (found[1], found[2])
+
+
+def _numbered(call: RecordedCall) -> str:
+    return f"{call.name} {call.p2p_seq if call.is_p2p else call.seq}"
 
 
 def _state(call: RecordedCall) -> str:
