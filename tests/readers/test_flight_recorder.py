@@ -20,6 +20,8 @@ from tracekit.errors import ParseError
 from tracekit.index.flight_records import flight_records, hang
 from tracekit.index.trace_index import index_of
 from tracekit.readers.torch.flight_recorder import rank_of
+from tracekit.views import VIEWS
+from tracekit.views.base import ViewOptions
 
 FOLDER = SAMPLES / "flight-recorder"
 
@@ -254,6 +256,23 @@ def test_two_dumps_of_one_rank_are_not_compared(tmp_path: Path) -> None:
     assert records is not None
     assert records.repeated == (0,)
     assert [each.rank for each in records.dumps] == [1]
+
+
+def test_the_view_has_each_column_that_it_declares(tmp_path: Path) -> None:
+    """`tests/views/test_contract.py` looks at single files; most of this view needs several."""
+    late = dump([entry(n + 500, process_group=("1", "tp"), collective_seq_id=n + 400) for n in range(5)], 6)
+    runs = {
+        "late": {rank: dump([entry(0), waiting(1)], 6) for rank in range(3)} | {3: dump([entry(0)], 6), 4: late},
+        "other": {rank: dump([entry(0), waiting(1, input_sizes=[[rank // 2]])], 3) for rank in range(3)},
+        "batch": {0: pickle.loads((FOLDER / "nccl_batch_rank_0.pkl").read_bytes())},
+    }
+    seen = set()
+    for name, dumps in runs.items():
+        found(tmp_path / name, dumps)
+        trace = tracekit.read(tmp_path / name)
+        section = VIEWS["hang"].compute(index_of(trace), ViewOptions())
+        seen |= {column.name for table in section.tables for column in table.columns}
+    assert seen == {spec.key for spec in VIEWS["hang"].shows}
 
 
 def test_forty_dumps_are_compared_together(tmp_path: Path) -> None:
