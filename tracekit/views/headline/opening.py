@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from tracekit.model.names import short_names
 from tracekit.model.report import DeviceTime, Finding, Headline, Opening, QuotedTable, StepTime, TopNames
 from tracekit.model.units import Unit, format_bytes, sentence_span
+from tracekit.views.hang_words import HangWords
 from tracekit.views.tables.model import OTHERS, PHASES, STEP
 
 __all__ = ["CAUSES", "RULES", "OpeningFacts", "about", "opening_of"]
@@ -102,7 +103,7 @@ class OpeningFacts:
     """The facts that the rules look at: the headline, all findings, and what the input has.
 
     lost: too many records could not be read. device: "GPU" or "TPU".
-    has_events, has_durations: whether the input has any. on_cpu: it has no GPU activity.
+    has_events, has_durations: whether the input has any. on_cpu: it has no GPU activity. hang: of dumps of a recorder.
     """
 
     headline: Headline
@@ -113,6 +114,7 @@ class OpeningFacts:
     has_durations: bool = True
     on_cpu: bool = False
     filtered: bool = False
+    hang: HangWords | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,6 +150,13 @@ def _lost(facts: OpeningFacts) -> Opening | None:
         "Too many records could not be read: how the time is spent is not known.",
         "Times and counts below are too low. Record again, or repair the file.",
     )
+
+
+def _hang(facts: OpeningFacts) -> Opening | None:
+    """Dumps of the Flight Recorder: who waits for whom. Traces beside them come first where nothing hangs."""
+    if facts.hang is None or not (facts.hang.hangs or not facts.has_events):
+        return None
+    return Opening("hang", facts.hang.sentence, facts.hang.meaning)
 
 
 # Traces that are about something else than time.
@@ -588,6 +597,7 @@ def _two_digits(ns: float) -> str:
 
 RULES = (
     OpeningRule("lost records", _lost),
+    OpeningRule("hang", _hang),
     OpeningRule("empty", _empty),
     OpeningRule("another subject than time", _figure),
     OpeningRule("rows missing", _rows_missing),
