@@ -14,8 +14,11 @@ __all__ = ["program_titles"]
 
 _WIDTH = 48
 _GENERAL = frozenset(
-    "run runs job jobs trial exp experiment rank step trace traces profile profiles prof profiler report result results "
-    "out output log logs session test data tmp pt json events".split()
+    (
+        *("run", "runs", "job", "jobs", "trial", "exp", "experiment", "session", "test", "rank", "step", "data"),
+        *("trace", "traces", "profile", "profiles", "prof", "profiler", "report", "log", "logs", "pt", "json"),
+        *("out", "output", "result", "results", "tmp", "events"),
+    )
 )
 """Words of paths that say nothing about the program."""
 _INTERPRETER = re.compile(r"(?:python|pypy|perl|ruby|node|bash|sh)[\d.]*(?:\.exe)?", re.IGNORECASE)
