@@ -246,12 +246,16 @@ class DeviceTime:
 
 @dataclass(frozen=True, slots=True)
 class TopName:
-    """A name and its time. calls: None where they are not known. share: of the time of all names, or of `of`, 0..1."""
+    """A name and its time. calls: None where they are not known. share: of the time of all names, or of `of`, 0..1.
+
+    kernel_class: of a kernel, "" for another name.
+    """
 
     name: str
     ns: int
     calls: int | None
     share: float | None
+    kernel_class: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -142,12 +142,16 @@ class StepBars:
 
 @dataclass(frozen=True, slots=True)
 class NameRow:
-    """A name with its measures. width: of its bar in percent of the largest, -1 for none. title: the tooltip."""
+    """A name with its measures. width: of its bar in percent of the largest, -1 for none. title: the tooltip.
+
+    color: of its family of kernels, as on the timeline; "" for another name.
+    """
 
     label: str
     cells: tuple[str, ...]
     width: float
     title: str
+    color: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -419,8 +423,10 @@ def _top_table(top: TopNames, unit: str) -> NameTable:
         share = "" if each.share is None else f"{share_text(each, top)} %"
         full = escape_controls(each.name)
         cells = (calls, span_text(each.ns, unit), share)
-        exact = f"{each.ns:,} ns"
-        rows.append(NameRow(label, cells, 100 * each.ns / most, exact if label == full else f"{full}: {exact}"))
+        exact = f"{each.ns:,} ns{f', class {each.kernel_class}' if each.kernel_class else ''}"
+        color = class_color(each.kernel_class) if each.kernel_class else ""
+        tooltip = exact if label == full else f"{full}: {exact}"
+        rows.append(NameRow(label, cells, 100 * each.ns / most, tooltip, color))
     device = top.view in ("kernel", "memory_manipulation")
     part = f", {escape_controls(top.part)}" if top.part else ""
     whole = _time(top.total_ns, unit)
