@@ -364,3 +364,12 @@ def test_a_value_of_another_type_costs_its_entry_at_most(odd: str, tmp_path: Pat
         (tmp_path / "rank_0").write_bytes(pickle.dumps(dump([entry(0)], 1) | {key: ODD[odd]}, protocol=2))
         trace = tracekit.read(tmp_path / "rank_0", format="flight-recorder")
         assert hang(index_of(trace)) is not None
+
+
+def test_groups_of_ranks_do_not_take_the_view_apart() -> None:
+    """A dump alone shows no hang: `--by` leaves the view whole, which names ranks itself."""
+    paths = sorted(FOLDER.glob("gloo_timeout*"))
+    whole = run_command("summary", *paths, "--view", "hang", "--format", "json").stdout
+    for more in (("--by", "rank"), ("--by", "rank", "--each")):
+        made = json.loads(run_command("summary", *paths, "--view", "hang", "--format", "json", *more).stdout)
+        assert made["sections"] == json.loads(whole)["sections"]
