@@ -123,7 +123,8 @@ def watch_if_asked(words: Sequence[str], say: Callable[[TracekitError], None]) -
         limits = _limits("", 0, memory, time)
     except UsageError:
         return  # the command says so
-    if (not limits.memory and not limits.seconds) or words[:1] in (["batch"], ["mcp"]):
+    command = next((word for word in words if not word.startswith("-")), "")
+    if (not limits.memory and not limits.seconds) or command in ("batch", "mcp"):
         return  # a batch holds each of its runs to the limits, and the server for agents each question
     program = guard.python_words("from tracekit.cli import main; main()")
     ended = guard.watched([*program, *words], memory=limits.memory, seconds=limits.seconds)
