@@ -75,7 +75,7 @@ MAY: dict[str, set[str]] = {
     "cli": {
         "rank_summaries", "comparison", "archive", "batch", "queries", "viewer", "doctor", "conversion", "pipeline",
         "explanation", "formats", "inputs", "index.topology", "readers", "writers", "plugins", "views", "compat",
-        "render", "model", "options", "errors", "_version", "credentials", "safety",
+        "render", "model", "options", "errors", "_version", "credentials", "safety", "recorder.launch",
     },
     "api": {
         "archive", "comparison", "conversion", "queries", "explanation", "pipeline", "inputs", "index.topology",

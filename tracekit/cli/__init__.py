@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
     app: typer.Typer
 
-_READ_NOTHING = ("formats", "demo")
+_READ_NOTHING = ("formats", "demo", "record")
 """Commands that take no limits."""
 _COMMANDS = (
     "convert",
@@ -46,6 +46,7 @@ _COMMANDS = (
     "query",
     "compare",
     "batch",
+    "record",
     "formats",
     "demo",
     "archive",
@@ -108,7 +109,10 @@ def commands(names: Iterable[str]) -> typer.Typer:
             made.add_typer(command)
         else:
             limits = [] if name in _READ_NOTHING else limit_parameters(of_runs=name == "batch")
-            made.command(name, epilog=getattr(command, "example", None))(runnable(command, limits))
+            # The words behind the program's name are the program's own, also those that look like options of ours.
+            settings = {"allow_interspersed_args": False} if name == "record" else None
+            epilog = getattr(command, "example", None)
+            made.command(name, epilog=epilog, context_settings=settings)(runnable(command, limits))
     return made
 
 
@@ -123,7 +127,8 @@ def main() -> None:
     prepare_process()
     # What is imported lives to the end: looking for garbage in it every 700 objects takes a twentieth of the start.
     gc.set_threshold(50_000)
-    watch_if_asked(sys.argv[1:], print_error)
+    if sys.argv[1:2] != ["record"]:  # options of a recorded program are none of ours
+        watch_if_asked(sys.argv[1:], print_error)
     word = sys.argv[1] if len(sys.argv) > 1 else ""
     completing = any(name.startswith("_TRACEKIT_COMPLETE") for name in os.environ)
     try:
