@@ -131,3 +131,11 @@ def test_an_empty_trace_still_has_examples(tmp_path: Path) -> None:
         assert [view.rows for view in opened.describe().views] == [0, 0]
         assert len(opened.describe().examples) == 3
     assert query(write(tmp_path / "y.parquet", steps(2)), "SELECT file FROM events LIMIT 1").num_rows == 1
+
+
+def test_a_trace_with_some_columns_has_what_they_give() -> None:
+    import tracekit
+
+    trace = tracekit.read(CSV)
+    [(file, short)] = rows(trace, "SELECT DISTINCT file, short_name = name FROM events WHERE kind = 'memcpy'")
+    assert (str(file).rpartition("/")[2], short) == (CSV.name, True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 import os
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from functools import cache
 from importlib import import_module
 from typing import TYPE_CHECKING, Annotated
@@ -23,7 +23,7 @@ from tracekit.cli._common import (
     print_traceback,
     runnable,
 )
-from tracekit.cli.process.limited import limit_parameters, watch_if_asked
+from tracekit.cli.process.limited import LimitedWork, limit_parameters, watch_if_asked
 from tracekit.cli.process.settings import NO_CONFIG, default_map
 from tracekit.cli.process.startup import PlainGroup
 from tracekit.errors import UsageError
@@ -34,8 +34,10 @@ if TYPE_CHECKING:
 
     app: typer.Typer
 
-_READ_NOTHING = ("formats", "demo", "config")
+_READ_NOTHING = ("formats", "demo", "config", "record")
 """Commands that take no limits."""
+_LIMITED: Mapping[str, LimitedWork] = {"batch": "run", "mcp": "question"}
+"""What the limits on memory and time are for, where that is not the command."""
 _COMMANDS = (
     "convert",
     "summary",
@@ -47,10 +49,12 @@ _COMMANDS = (
     "query",
     "compare",
     "batch",
+    "record",
     "formats",
     "demo",
     "archive",
     "config",
+    "mcp",
 )
 """Each is a module of this folder that has a function of the same name, or a `typer.Typer` of several commands."""
 
@@ -118,8 +122,11 @@ def commands(names: Iterable[str]) -> typer.Typer:
         if isinstance(command, typer.Typer):
             made.add_typer(command)
         else:
-            limits = [] if name in _READ_NOTHING else limit_parameters(of_runs=name == "batch")
-            made.command(name, epilog=getattr(command, "example", None))(runnable(command, limits))
+            limits = [] if name in _READ_NOTHING else limit_parameters(_LIMITED.get(name, "command"))
+            # The words behind the program's name are the program's own, also those that look like options of ours.
+            settings = {"allow_interspersed_args": False} if name == "record" else None
+            epilog = getattr(command, "example", None)
+            made.command(name, epilog=epilog, context_settings=settings)(runnable(command, limits))
     return made
 
 
@@ -134,7 +141,8 @@ def main() -> None:
     prepare_process()
     # What is imported lives to the end: looking for garbage in it every 700 objects takes a twentieth of the start.
     gc.set_threshold(50_000)
-    watch_if_asked(sys.argv[1:], print_error)
+    if sys.argv[1:2] != ["record"]:  # options of a recorded program are none of ours
+        watch_if_asked(sys.argv[1:], print_error)
     word = sys.argv[1] if len(sys.argv) > 1 else ""
     completing = any(name.startswith("_TRACEKIT_COMPLETE") for name in os.environ)
     try:

@@ -17,11 +17,11 @@ from pyarrow.fs import FileSystem
 from tracekit import archive, pipeline
 from tracekit.archive import Entry
 from tracekit.credentials import masked
-from tracekit.errors import AllInputsError, Failure, InputError, ParseError, ScratchError, TracekitError
-from tracekit.inputs import InputOptions, PathLike
+from tracekit.errors import AllInputsError, Failure, InputError, ParseError, ScratchError, TracekitError, UsageError
+from tracekit.inputs import InputOptions, PathLike, words_of
 from tracekit.model import schema
 from tracekit.model.arrow import array
-from tracekit.model.trace import Ledger
+from tracekit.model.trace import Ledger, Trace
 from tracekit.queries._checks import VERIFY, Checks
 from tracekit.queries._views import SCRATCH, QueryTables, SourceName
 from tracekit.safety.scratch import scratch_folder, writing
@@ -43,7 +43,7 @@ _FORMAT = ds.ParquetFileFormat(
 
 @contextmanager
 def tables(
-    inputs: PathLike | Sequence[PathLike],
+    inputs: PathLike | Sequence[PathLike] | Trace,
     *,
     totals: bool,
     options: InputOptions,
@@ -52,11 +52,19 @@ def tables(
 
     Raises: TracekitError.
     """
-    words = [inputs] if isinstance(inputs, (str, Path)) else list(inputs)
+    if isinstance(inputs, Trace):
+        if options.format or options.strict:
+            option = "format" if options.format else "strict"
+            raise UsageError(f"{option}: the trace is read already", hint=f"pass {option} to read")
+        events, summed_of_trace = (_with_origin(table, None) for table in (inputs.events, inputs.totals))
+        names = {("", n): SourceName(each.label or each.path) for n, each in enumerate(inputs.run.sources)}
+        yield QueryTables(events, summed_of_trace, inputs.ledgers, inputs.failures, names=names)
+        return
+    words = words_of(inputs)
     bad: list[Failure] = []
     entries, others = _archived_and_others(words, options.format, bad)
     ledgers: list[Ledger] = []
-    names: dict[tuple[str, int], SourceName] = {}
+    names = {}
     checks, refused = Checks(), 0
     with scratch_folder(SCRATCH) as folder:
         fragments: list[tuple[FileSystem, ds.Fragment]] = []

@@ -90,12 +90,12 @@ def create_views(base: ViewConnection, tables: QueryTables) -> None:
 def _columns(columns: list[str], names: Mapping[tuple[str, int], SourceName]) -> str:
     shown = []
     for column in columns:
-        if column == "run_name" and any(not entry for entry, _ in names):
+        if column == "run_name" and "source" in columns and any(not entry for entry, _ in names):
             # Of archived runs alone, the column stays as it is: files of other runs are then not opened at all.
             shown.append("coalesce(run_name, tracekit_run(entry, source)) AS run_name")
             continue
         shown.append(f'"{column}"')
-        if column == "name":
+        if column == "name" and "kind" in columns:  # a trace may hold some columns only
             shown.append("CASE WHEN kind = 'kernel' THEN tracekit_short_name(name) ELSE name END AS short_name")
     if "source" in columns and "entry" in columns:
         shown.append("tracekit_file(entry, source) AS file")

@@ -26,16 +26,18 @@ from tracekit.index.sources import synthetic_sources
 from tracekit.index.trace_index import TraceIndex
 from tracekit.model import arrow
 from tracekit.model.display import plural
-from tracekit.model.report import Column, Finding, ReportTable, Section
+from tracekit.model.report import Cell, Column, Finding, ReportTable, Section
 from tracekit.model.schema import DEVICE_WORK, Kind
 from tracekit.model.units import Unit
 from tracekit.views import tabulate
+from tracekit.views.advice import READ_ALL, for_part, is_cut, of_part
 from tracekit.views.base import View, ViewColumn, ViewOptions
 from tracekit.views.findings import (
     _bandwidth,
     _copies,
     _device,
     _growth,
+    _hangs,
     _host,
     _loading,
     _long_calls,
@@ -118,18 +120,21 @@ _TOO_LITTLE = RuleResult(
 def compute(index: TraceIndex, options: ViewOptions) -> Section:
     """Return the findings, the largest upper bound first. Raises: UsageError."""
     tabulate.require(index, VIEW.name, _COLUMNS)
-    if not index.has("dur_ns").any():
+    stuck = _hangs.hang_findings(index)
+    if not index.has("dur_ns").any() and not stuck:
         needs = "needs events with a duration; this trace has none"
         return Section(VIEW.name, _TITLE, notes=(needs, *tabulate.option_notes(options)))
 
     # The headline asks again for what a summary has sorted or cut.
     own = repr(sorted(options.values.items()))
-    findings, said = index.once((compute, own), lambda: _checked_rules(index, options))
-    notes = [*said]
+    checked: tuple[list[Finding], list[str]] = ([], [])
+    if index.has("dur_ns").any():
+        checked = index.once((compute, own), lambda: _checked_rules(index, options))
+    findings, notes = [*stuck, *checked[0]], [*checked[1]]
     if not findings:
         return Section(VIEW.name, _TITLE, notes=(*notes, *tabulate.option_notes(options)))
     table, findings = _table(findings, options)
-    if len(findings) > 1:
+    if len(findings) > len(stuck) + 1:
         notes.insert(0, "these savings overlap, so they do not add up")
     notes += tabulate.option_notes(options, table)
     return Section(VIEW.name, _TITLE, (table,), notes=tuple(notes), findings=tuple(findings))
@@ -151,7 +156,8 @@ def _checked_rules(index: TraceIndex, options: ViewOptions) -> tuple[list[Findin
     for rule in RULES:
         seen = over_ranks if rule.joins_ranks else facts
         found = rule.check(seen)
-        results[rule.name] = replace(found, findings=tuple(_with_window(seen, each) for each in found.findings))
+        findings_of_rule = tuple(_of_part(index, _with_window(seen, each)) for each in found.findings)
+        results[rule.name] = replace(found, findings=findings_of_rule, why_not=of_part(index, found.why_not))
         arrow.release_memory()
     # It is the answer where no rule has one: it is not one that is checked and not found.
     unanswered = results[_unexplained.UNEXPLAINED_IDLE.name]
@@ -167,6 +173,12 @@ def _checked_rules(index: TraceIndex, options: ViewOptions) -> tuple[list[Findin
     if len(facts.owners) > facts.examined and not len(facts.graphs) < facts.examined:
         notes.append(f"only the first {facts.examined:,} of {len(facts.owners):,} ranks or inputs were checked")
     return findings, notes
+
+
+def _of_part(index: TraceIndex, finding: Finding) -> Finding:
+    """Return the finding, without advice to record what an input that was cut may have had."""
+    advice = for_part(index, finding.advice)
+    return finding if advice == finding.advice else replace(finding, advice=advice)
 
 
 def _with_window(facts: Facts, finding: Finding) -> Finding:
@@ -201,8 +213,8 @@ def _table(findings: list[Finding], options: ViewOptions) -> tuple[ReportTable, 
     """Return the small table of the findings, and the findings in its order, cut as it is."""
     owners = [each.owner for each in findings]
     columns = [
-        Column("won", "Could save up to", Unit.NS, [each.saving_ns for each in findings], 0),
-        Column("share", "Share", Unit.RATIO, [each.share for each in findings], 0),
+        Column("won", "Could save up to", Unit.NS, [_saved(each, each.saving_ns) for each in findings], 0),
+        Column("share", "Share", Unit.RATIO, [_saved(each, each.share) for each in findings], 0),
         Column("confidence", "Confidence", Unit.TEXT, [each.confidence for each in findings], 0),
         *([Column("owner", "Rank", Unit.TEXT, owners, 0)] if any(owners) else []),
         Column("rule", "Finding", Unit.TEXT, [each.rule for each in findings], 0),
@@ -214,6 +226,11 @@ def _table(findings: list[Finding], options: ViewOptions) -> tuple[ReportTable, 
     return replace(table, columns=shown), [findings[place] for place in order]
 
 
+def _saved(finding: Finding, amount: float) -> Cell:
+    """Return what a fix saves; None for a hang, of which nobody knows how long it would have lasted."""
+    return None if finding.rule == _hangs.RULE else amount
+
+
 def _checked(results: dict[str, RuleResult], findings: list[Finding], index: TraceIndex) -> list[str]:
     """Return a note on the rules that found nothing, and one on the rules that could not be checked."""
     notes = []
@@ -222,19 +239,26 @@ def _checked(results: dict[str, RuleResult], findings: list[Finding], index: Tra
     if clean and not findings and len(clean) <= _FEW_RULES and not index.kind_mask(DEVICE_WORK).any():
         # "Nothing found" would sound as if the run had been examined.
         few = f"only {' and '.join(clean)} could be checked"
-        notes.append(f"No findings: {few}; {_what_is_missing(index).replace('the rules', 'the other rules', 1)}")
+        missing = _missing(index)
+        notes.append(f"No findings: {few}; {missing.replace('the rules', 'the other rules', 1)}")
     elif clean:
         notes.append(f"{'checked and not found' if findings else 'nothing found; checked'}: {', '.join(clean)}")
     elif not findings:
         # A summary lists it with the other empty views; this view alone gives the reasons.
-        notes.append(f"No findings: {_what_is_missing(index)}")
+        notes.append(f"No findings: {_missing(index)}")
     reasons: dict[str, list[str]] = {}
     for name, why in unable:
         reasons.setdefault(why, []).append(name)
     if reasons:
         texts = [f"{', '.join(names)} ({why})" for why, names in reasons.items()]
-        notes.append(f"not checked: {'; '.join(texts)}")
+        more = f". {READ_ALL}" if is_cut(index) else ""
+        notes.append(f"not checked: {'; '.join(texts)}{more}")
     return notes
+
+
+def _missing(index: TraceIndex) -> str:
+    """Return why no rule could be checked; the note on rules that were not checked says what a cut means."""
+    return of_part(index, _what_is_missing(index))
 
 
 def _what_is_missing(index: TraceIndex) -> str:

@@ -13,6 +13,8 @@ from dataclasses import dataclass, field
 from tracekit.model.names import short_names
 from tracekit.model.report import DeviceTime, Finding, Headline, Opening, QuotedTable, StepTime, TopNames
 from tracekit.model.units import Unit, format_bytes, sentence_span
+from tracekit.views.advice import READ_ALL
+from tracekit.views.hang_words import HangWords
 from tracekit.views.tables.model import OTHERS, PHASES, STEP
 
 __all__ = ["CAUSES", "RULES", "OpeningFacts", "about", "opening_of"]
@@ -102,7 +104,8 @@ class OpeningFacts:
     """The facts that the rules look at: the headline, all findings, and what the input has.
 
     lost: too many records could not be read. device: "GPU" or "TPU".
-    has_events, has_durations: whether the input has any. on_cpu: it has no GPU activity.
+    has_events, has_durations: whether the input has any. on_cpu: it has no GPU activity. cut: it ends before its end,
+    so that what it lacks may be behind the cut. hang: of dumps of a recorder.
     """
 
     headline: Headline
@@ -112,7 +115,9 @@ class OpeningFacts:
     has_events: bool = True
     has_durations: bool = True
     on_cpu: bool = False
+    cut: bool = False
     filtered: bool = False
+    hang: HangWords | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,8 +151,15 @@ def _lost(facts: OpeningFacts) -> Opening | None:
     return Opening(
         "lost records",
         "Too many records could not be read: how the time is spent is not known.",
-        "Times and counts below are too low. Record again, or repair the file.",
+        f"Times and counts below are too low. {'Get all of it' if facts.cut else 'Record again'}, or repair the file.",
     )
+
+
+def _hang(facts: OpeningFacts) -> Opening | None:
+    """Dumps of the Flight Recorder: who waits for whom. Traces beside them come first where nothing hangs."""
+    if facts.hang is None or not (facts.hang.hangs or not facts.has_events):
+        return None
+    return Opening("hang", facts.hang.sentence, facts.hang.meaning)
 
 
 # Traces that are about something else than time.
@@ -350,16 +362,27 @@ def _means_cause(facts: OpeningFacts, group: DeviceTime, cause: Finding, shares:
         then = f"If launches kept up, the same work would need about {_two_digits(whole * (1 - shares['idle']))}."
         tuned = any(each.rule in _COMPUTE for each in facts.findings)
         return f"{first} {then}{'' if tuned else ' Do not tune the kernels first.'}"
-    if cause.share >= 1:
+    share = _share(facts, group, cause)
+    if share >= 1:
         return first
-    best = f"without this, it would be {_two_digits(whole * (1 - cause.share))} at best."
+    best = f"without this, it would be {_two_digits(whole * (1 - share))} at best."
     return f"{first} {best[0].upper()}{best[1:]}"
+
+
+def _share(facts: OpeningFacts, group: DeviceTime, finding: Finding) -> float:
+    """Return the part that a finding could save of what `_step_words` names: a step, or the run."""
+    step = facts.headline.step
+    return step.share_of(finding) if group.window == "steps" and step is not None else finding.share
 
 
 def _means_unknown(facts: OpeningFacts, group: DeviceTime) -> str:
     if group.window == "steps":
         first = f"{_step_words(facts, group)[0]}. "
+        if facts.cut:
+            return first + READ_ALL
         return f"{first}Record host operators and API calls too, or put ranges around host work."
+    if facts.cut:
+        return READ_ALL
     return "If the program waits for requests, nothing is wrong; else record what the host does, too."
 
 
@@ -372,7 +395,8 @@ def _means_part(facts: OpeningFacts, group: DeviceTime, part: str) -> str:
         return f"{first}No kernel hides these copies: copy less, or on a stream of its own while kernels run."
     known = next((each for each in facts.findings if each.rule in CAUSES), None)
     if known is not None:
-        return f"{first}At most {about(known.share)} is explained ({known.rule}); the rest is not known."
+        explained = about(_share(facts, group, known))
+        return f"{first}At most {explained} is explained ({known.rule}); the rest is not known."
     note = facts.headline.findings_note
     if note.startswith("No findings: "):
         return f"{first}Why is not known: {_first_words(note.removeprefix('No findings: '))}"
@@ -399,7 +423,8 @@ def _busy(facts: OpeningFacts, group: DeviceTime, shares: dict[str, float]) -> O
     if best.rule == "expensive kernel":
         return Opening("busy", f"{said}.", f"{first} {_first_words(best.claim)}".strip())
     could = "may save" if best.confidence == "low" else "could save"
-    saved = f", at most {about(best.share)}" if whole and 0 < best.share < _NEARLY else ""
+    share = _share(facts, group, best)
+    saved = f", at most {about(share)}" if whole and 0 < share < _NEARLY else ""
     return Opening("busy", f"{said}.", f"{first} The first thing that {could} time: {best.rule}{saved}.".strip())
 
 
@@ -410,8 +435,10 @@ def _only_calls(facts: OpeningFacts) -> Opening | None:
     top = facts.headline.top
     if top is None or top.view != "api" or not facts.has_events:
         return None
-    said = f"{facts.device} time is not known: this trace has only API calls."
-    return Opening("API calls", said, f"{_most(top)} Record {facts.device} activity too.")
+    where = "the part that was read" if facts.cut else "this trace"
+    advice = READ_ALL if facts.cut else f"Record {facts.device} activity too."
+    said = f"{facts.device} time is not known: {where} has only API calls."
+    return Opening("API calls", said, f"{_most(top)} {advice}")
 
 
 def _phases(facts: OpeningFacts) -> Opening | None:
@@ -550,7 +577,8 @@ def _nothing(facts: OpeningFacts) -> Opening:
         return Opening("no times", "This input has no times of kernels, operators or calls.", "What it has is below.")
     if not facts.has_durations:
         said = "Nothing here has a duration: this trace has points in time alone."
-        return Opening("no durations", said, "Record ranges with a begin and an end to see where the time goes.")
+        advice = READ_ALL if facts.cut else "Record ranges with a begin and an end to see where the time goes."
+        return Opening("no durations", said, advice)
     return Opening("no names", "Where the time goes is not known: nothing here has a name and a time.")
 
 
@@ -579,6 +607,7 @@ def _two_digits(ns: float) -> str:
 
 RULES = (
     OpeningRule("lost records", _lost),
+    OpeningRule("hang", _hang),
     OpeningRule("empty", _empty),
     OpeningRule("another subject than time", _figure),
     OpeningRule("rows missing", _rows_missing),
