@@ -58,7 +58,8 @@ MAY: dict[str, set[str]] = {
         "options", "arguments", "errors", "_version",
     },
     "queries": {
-        "archive", "pipeline", "inputs", "model", "render", "writers.base", "safety", "errors", "_version",
+        "archive", "pipeline", "inputs", "model", "render", "writers.base", "safety", "credentials", "errors",
+        "_version",
         "readers.archive.check",  # archived files are read in place
     },
     "batch": {
