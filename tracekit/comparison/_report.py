@@ -28,6 +28,7 @@ from tracekit.comparison._parts import (
 from tracekit.comparison._profile import Profile
 from tracekit.comparison._rules import CheckedRule, describe, describe_single, percent
 from tracekit.comparison._tree_parts import PARTS, TreeChange, TreeRow
+from tracekit.comparison._tree_waterfalls import tree_waterfalls
 from tracekit.errors import Failure, UnknownNameError
 from tracekit.model.change import Waterfall
 from tracekit.model.display import escape_controls
@@ -441,7 +442,11 @@ def _tree_section(tree: TreeChange, top: int, per: str) -> Section:
         ReportTable("change_reasons", "What changed", waterfall),
         ReportTable(f"{tree.by}_change", title, columns),
     )
-    return Section("compare", title, tables, notes=tuple(notes))
+    reasons = {part: _PART_TITLES[part][0].lower() for part in PARTS}
+    figures = tree_waterfalls(
+        rows, whole, tree.by, f"the device time of {per}", reasons, (tables[0].name, tables[1].name)
+    )
+    return Section("compare", title, tables, figures, notes=tuple(notes))
 
 
 def _is_large(part: ChangePart, whole: ChangeParts) -> bool:

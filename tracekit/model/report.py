@@ -187,6 +187,14 @@ class StepTime:
     high_ns: int
     host_ns: int | None = None
 
+    def share_of(self, finding: Finding) -> float:
+        """Return the greatest part of a step, 0..1, that a finding could save.
+
+        The window of a finding may begin before the first step: a saving of the steps is a larger part of them.
+        """
+        whole = self.median_ns * (self.steps + self.warm_up) / max(self.owners, 1)
+        return max(finding.share, min(finding.saving_ns / whole, 1.0)) if whole else finding.share
+
 
 @dataclass(frozen=True, slots=True)
 class Opening:
@@ -248,12 +256,16 @@ class DeviceTime:
 
 @dataclass(frozen=True, slots=True)
 class TopName:
-    """A name and its time. calls: None where they are not known. share: of the time of all names, or of `of`, 0..1."""
+    """A name and its time. calls: None where they are not known. share: of the time of all names, or of `of`, 0..1.
+
+    kernel_class: of a kernel, "" for another name.
+    """
 
     name: str
     ns: int
     calls: int | None
     share: float | None
+    kernel_class: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,7 +26,7 @@ from tracekit.queries._tables import ARCHIVE_COLUMNS, tables
 _TOTALS = re.compile(r"totals|query|u&", re.IGNORECASE)
 """Signs that a query reads `totals`: its name, or a way to build a name: query_table('to' || 'tals'), U&"..."."""
 
-__all__ = ["ARCHIVE_COLUMNS", "FORMS", "QueryAnswer", "ask", "query", "render", "write"]
+__all__ = ["ARCHIVE_COLUMNS", "FORMS", "QueryAnswer", "ask", "ask_trace", "query", "render", "write"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +60,16 @@ def ask(
         answered(found.events, found.totals, sql) as reader,
     ):
         yield QueryAnswer(plain(reader), found.ledgers, found.failures, found.unchecked)
+
+
+@contextmanager
+def ask_trace(trace: Trace, sql: str) -> Iterator[QueryAnswer]:
+    """Return a context with the answer to one SELECT over a trace in memory, with the columns that it has.
+
+    Raises: UsageError for anything but a SELECT over these views; MissingExtraError without DuckDB; TracekitError.
+    """
+    with ask(trace, sql) as answer:
+        yield answer
 
 
 def query(inputs: PathLike | Sequence[PathLike] | Trace, sql: str, options: InputOptions = USUAL) -> pa.Table:
