@@ -70,10 +70,18 @@ class LongNames:
         self.whole.update(value for value in column.values[:FIRST_ROWS] if isinstance(value, str))
 
 
-def table_html(table: ReportTable, view: str, place: str, wanted: str = "", names: LongNames | None = None) -> str:
+def table_html(
+    table: ReportTable,
+    view: str,
+    place: str,
+    wanted: str = "",
+    names: LongNames | None = None,
+    groups: Sequence[str] = (),
+) -> str:
     """Return a table as HTML with its first rows. place: "SECTION.TABLE", numbers in the report's order.
 
-    wanted: the unit of time, "" for the one that suits. Raises: UsageError for an unknown unit of time.
+    wanted: the unit of time, "" for the one that suits. groups: the class of each row, which its filter knows. Raises:
+    UsageError for an unknown unit of time.
     """
     names = names or LongNames()
     named = next((i for i, c in enumerate(table.columns) if c.unit is Unit.TEXT), -1)
@@ -96,11 +104,23 @@ def table_html(table: ReportTable, view: str, place: str, wanted: str = "", name
     left_out = f" data-off={','.join(map(str, sorted(hidden)))}" if hidden else ""
     if not any(table.columns[i].unit is Unit.NS for i in shown) and any(c.unit is Unit.NS for c in table.columns):
         left_out += f" data-time={unit}"
+    left_out += _classes(groups)
     return (
         f'<div class=sheet data-table={place}{left_out}><div class=scroll tabindex=0 role=region aria-label="'
         f'{escaped(table.title)}"><table><thead><tr>{heads}<tbody>{rows}</table></div>{_note(table, view, len(hidden))}'
         "</div>"
     )
+
+
+_CODES = "0123456789abcdefghijklmnopqrstuvwxyz"
+
+
+def _classes(groups: Sequence[str]) -> str:
+    """Return the classes of the rows for the scripts: their words, and a digit a row; "" for fewer than two classes."""
+    words = list(dict.fromkeys(groups))
+    if not 2 <= len(words) <= len(_CODES):
+        return ""
+    return f' data-classes="{escaped(",".join(words))};{"".join(_CODES[words.index(each)] for each in groups)}"'
 
 
 def main_time(table: ReportTable) -> int:
