@@ -611,11 +611,6 @@ def test_slices_have_their_part_of_the_peaks() -> None:
         (F32, "cublas_gemm_bf16x9_emulated", "NVIDIA B200", "", 1),
         ("c10::Float8_e4m3fn", "sm90_xmma_gemm_e4m3e4m3_bf16f32", "NVIDIA H100 80GB HBM3", "fp8", 1),
         ("double", "cutlass_80_tensorop_d884gemm_64x64", "NVIDIA A100-SXM4-40GB", "fp64_matrix", 1),
-        ("c10::complex<float>", "cgemm", "NVIDIA A100-SXM4-40GB", "fp32", 1),
-        ("c10::complex<float>", "sm80_xmma_gemm_cf32cf32_tf32f32_cf32_nn", "NVIDIA A100-SXM4-40GB", "tf32", 1),
-        ("c10::complex<double>", "cutlass_80_tensorop_z884gemm", "NVIDIA A100-SXM4-40GB", "fp64_matrix", 1),
-        ("c10::complex<double>", "zgemm", "NVIDIA GeForce RTX 4090", "fp64", 1),
-        ("c10::complex<c10::Half>", "cgemm", "NVIDIA A100-SXM4-40GB", "", 1),
         (
             "double",
             "sm90_xmma_gemm_f64f64_f64f64_f64_nn_n_tilesize128x64x16_stage3_warpsize2x2x1_tensor16x8x8_kernel",
@@ -623,6 +618,12 @@ def test_slices_have_their_part_of_the_peaks() -> None:
             "fp64_matrix",
             1,
         ),
+        ("c10::complex<float>", "cgemm", "NVIDIA A100-SXM4-40GB", "fp32", 1),
+        ("c10::complex<float>", "sm80_xmma_gemm_cf32cf32_f32f32_cf32_nn_n_ffma", "NVIDIA H100 80GB HBM3", "fp32", 1),
+        ("c10::complex<float>", "sm80_xmma_gemm_cf32cf32_tf32f32_cf32_nn", "NVIDIA A100-SXM4-40GB", "tf32", 1),
+        ("c10::complex<double>", "cutlass_80_tensorop_z884gemm", "NVIDIA A100-SXM4-40GB", "fp64_matrix", 1),
+        ("c10::complex<double>", "zgemm", "NVIDIA GeForce RTX 4090", "fp64", 1),
+        ("c10::complex<c10::Half>", "cgemm", "NVIDIA A100-SXM4-40GB", "", 1),
     ],
 )
 def test_the_kernel_tells_the_rate(datatype: str, kernel: str, device: str, rate: str, factor: float) -> None:

@@ -100,8 +100,8 @@ def _opening_facts(index: TraceIndex, headline: Headline, findings: Sequence[Fin
         has_durations=bool(index.has("dur_ns").any()),
         on_cpu=has_events and not works and not filtered and not is_cut(index) and not count_totals(index, DEVICE_WORK),
         filtered=filtered and not has_events,
-        cut=is_cut(index),
         hang=_hang(index),
+        cut=is_cut(index),
     )
 
 
