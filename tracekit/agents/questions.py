@@ -182,7 +182,7 @@ class Answering:
         asked = (
             queries.ask([str(path) for path in paths], sql, _PARTIAL)
             if archived or any(archive.entry_at(path) for path in paths)
-            else queries.ask_trace(self._trace(*profiles), sql)
+            else queries.ask(self._trace(*profiles), sql)
         )
         with asked as reply:
             rows, more = _rows(reply.reader, skip, top)

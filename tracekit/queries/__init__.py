@@ -21,12 +21,12 @@ from tracekit.inputs import USUAL, InputOptions, PathLike
 from tracekit.model.trace import Ledger, Trace
 from tracekit.queries._engine import answered, checked_sql
 from tracekit.queries._results import FORMS, plain, render, write
-from tracekit.queries._tables import ARCHIVE_COLUMNS, tables, tables_of
+from tracekit.queries._tables import ARCHIVE_COLUMNS, tables
 
 _TOTALS = re.compile(r"totals|query|u&", re.IGNORECASE)
 """Signs that a query reads `totals`: its name, or a way to build a name: query_table('to' || 'tals'), U&"..."."""
 
-__all__ = ["ARCHIVE_COLUMNS", "FORMS", "QueryAnswer", "ask", "ask_trace", "query", "render", "write"]
+__all__ = ["ARCHIVE_COLUMNS", "FORMS", "QueryAnswer", "ask", "query", "render", "write"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,12 +44,14 @@ class QueryAnswer:
 
 
 @contextmanager
-def ask(inputs: PathLike | Sequence[PathLike], sql: str, options: InputOptions = USUAL) -> Iterator[QueryAnswer]:
-    """Return a context with the answer to one SELECT over inputs: files of any format, folders, archives, URLs.
+def ask(
+    inputs: PathLike | Sequence[PathLike] | Trace, sql: str, options: InputOptions = USUAL
+) -> Iterator[QueryAnswer]:
+    """Return a context with the answer to one SELECT over inputs (files, folders, archives, URLs) or a trace.
 
     Of archived files, only the columns and row groups that the query needs are read. Other inputs are first converted
-    to one temporary file. Memory does not grow with the inputs: DuckDB uses a temporary folder for large intermediate
-    results.
+    to one temporary file; a trace is read in memory, with the columns that it has. Memory does not grow with the
+    inputs: DuckDB uses a temporary folder for large intermediate results.
     Raises: UsageError for anything but a SELECT over these views; MissingExtraError without DuckDB; TracekitError.
     """
     checked_sql(sql)
@@ -60,19 +62,7 @@ def ask(inputs: PathLike | Sequence[PathLike], sql: str, options: InputOptions =
         yield QueryAnswer(plain(reader), found.ledgers, found.failures, found.unchecked)
 
 
-@contextmanager
-def ask_trace(trace: Trace, sql: str) -> Iterator[QueryAnswer]:
-    """Return a context with the answer to one SELECT over a trace in memory.
-
-    Raises: UsageError for anything but a SELECT over these views; MissingExtraError without DuckDB; TracekitError.
-    """
-    checked_sql(sql)
-    events, totals = tables_of(trace)
-    with answered(events, totals, sql) as reader:
-        yield QueryAnswer(plain(reader), trace.ledgers, trace.failures)
-
-
-def query(inputs: PathLike | Sequence[PathLike], sql: str, options: InputOptions = USUAL) -> pa.Table:
+def query(inputs: PathLike | Sequence[PathLike] | Trace, sql: str, options: InputOptions = USUAL) -> pa.Table:
     """Return the whole answer as a table. The arguments are those of `ask`. Raises: TracekitError."""
     with ask(inputs, sql, options) as answer:
         return answer.reader.read_all()

@@ -16,8 +16,8 @@ from pyarrow.fs import FileSystem
 
 from tracekit import archive, pipeline
 from tracekit.archive import Entry
-from tracekit.errors import AllInputsError, Failure, InputError, ParseError, ScratchError, TracekitError
-from tracekit.inputs import InputOptions, PathLike
+from tracekit.errors import AllInputsError, Failure, InputError, ParseError, ScratchError, TracekitError, UsageError
+from tracekit.inputs import InputOptions, PathLike, words_of
 from tracekit.model import schema
 from tracekit.model.arrow import array
 from tracekit.model.trace import Ledger, Trace
@@ -42,12 +42,12 @@ _FORMAT = ds.ParquetFileFormat(
 
 @dataclass(frozen=True, slots=True)
 class QueryTables:
-    """EVENTS as a dataset, TOTALS as a table (empty if the query does not read them), ledgers and failures.
+    """EVENTS as a dataset, or a table of a trace; TOTALS as a table (empty if the query does not read them).
 
-    unchecked: archived files whose rows were not checked.
+    ledgers, failures: of the inputs. unchecked: archived files whose rows were not checked.
     """
 
-    events: ds.Dataset
+    events: ds.Dataset | pa.Table
     totals: pa.Table
     ledgers: tuple[Ledger, ...]
     failures: tuple[Failure, ...]
@@ -56,7 +56,7 @@ class QueryTables:
 
 @contextmanager
 def tables(
-    inputs: PathLike | Sequence[PathLike],
+    inputs: PathLike | Sequence[PathLike] | Trace,
     *,
     totals: bool,
     options: InputOptions,
@@ -65,7 +65,14 @@ def tables(
 
     Raises: TracekitError.
     """
-    words = [inputs] if isinstance(inputs, (str, Path)) else list(inputs)
+    if isinstance(inputs, Trace):
+        if options.format or options.strict:
+            option = "format" if options.format else "strict"
+            raise UsageError(f"{option}: the trace is read already", hint=f"pass {option} to read")
+        events, summed_of_trace = (_with_origin(table, None) for table in (inputs.events, inputs.totals))
+        yield QueryTables(events, summed_of_trace, inputs.ledgers, inputs.failures, ())
+        return
+    words = words_of(inputs)
     bad: list[Failure] = []
     entries, others = _archived_and_others(words, options.format, bad)
     ledgers: list[Ledger] = []
@@ -198,15 +205,6 @@ def _totals(path: str) -> pa.Table:
                 return stream.read_all().select(schema.TOTALS.names)
     except (pa.ArrowException, OSError, ValueError, KeyError) as err:
         raise ParseError(path, "", f"its totals cannot be read ({err})", hint="is the file whole?") from err
-
-
-def tables_of(trace: Trace) -> tuple[pa.Table, pa.Table]:
-    """Return EVENTS and TOTALS of a trace in memory, with the columns of an archive as nulls."""
-    events = trace.events
-    for field in schema.EVENTS:
-        if field.name not in events.schema.names:
-            events = events.append_column(field, pa.nulls(events.num_rows, field.type))
-    return _with_origin(events.select(schema.EVENTS.names), None), _with_origin(trace.totals, None)
 
 
 def _with_origin(table: pa.Table, entry: Entry | None) -> pa.Table:
