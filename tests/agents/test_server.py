@@ -288,6 +288,14 @@ def answering(agent: Conversation) -> list[psutil.Process]:
     return [each for each in agent.server.children() if "spawn_main" in " ".join(each.cmdline())]
 
 
+def test_the_users_own_classes_of_kernels_are_read_though_their_file_is_elsewhere(runs: Path, tmp_path: Path) -> None:
+    rules = tmp_path / "rules.toml"
+    rules.write_text('attention = "scudnn"')
+    with talking(runs, log=tmp_path / "log", env={"TRACEKIT_KERNEL_CLASSES": str(rules)}) as agent:
+        parts = agent.answer("summary", profile="trace.json")["headline"]["devices"][0]["parts"]
+    assert "attention" in [piece["name"] for part in parts for piece in part["pieces"]]
+
+
 ENDLESS = "SELECT count(*) FROM range(1000000000) a, range(1000000000) b"
 
 
