@@ -145,7 +145,7 @@ def _step(index: TraceIndex) -> StepTime | None:
         min(medians),
         max(medians),
         host,
-        times.pace.pitch(at, median),
+        times.pace.pitch(at),
         rates[(len(rates) - 1) // 2] if rates else None,
     )
 

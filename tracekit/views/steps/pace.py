@@ -28,18 +28,22 @@ _LIKE = 0.02
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Pace:
-    """The pitch of each of n steps in ns, 0 where it is not known; the samples of each, NaN where they are not."""
+    """The pitch of each of n steps in ns, 0 where it is not known; the samples of each, NaN where they are not.
+
+    durations: of each step, ns.
+    """
 
     pitches: I64
+    durations: I64
     samples: F64
 
-    def pitch(self, at: I64, median_ns: int) -> int | None:
+    def pitch(self, at: I64) -> int | None:
         """Return the median pitch of the steps at these places, None where it is about the time of a step."""
-        known = self.pitches[at][self.pitches[at] > 0]
+        known = at[self.pitches[at] > 0]
         if not known.size:
             return None
-        pitch = nearest_rank(np.sort(known), 50)
-        return pitch if abs(pitch - median_ns) > _LIKE * median_ns else None
+        pitch, takes = (nearest_rank(np.sort(times[known]), 50) for times in (self.pitches, self.durations))
+        return pitch if abs(pitch - takes) > _LIKE * takes else None
 
     def rate(self, at: I64) -> float | None:
         """Return the median of samples per second over the steps at these places, None where too few are counted."""
@@ -58,7 +62,7 @@ def pace_of(index: TraceIndex, steps: Steps) -> Pace:
         follows: Mask = ~(known[1:] | known[:-1]) | (known[1:] & known[:-1] & (numbers[1:] == numbers[:-1] + 1))
         follows &= steps.owner[1:] == steps.owner[:-1]
         pitches[:-1] = np.where(follows, np.diff(steps.starts), 0).clip(min=0)
-    return Pace(pitches, _samples(index, steps))
+    return Pace(pitches, steps.durations, _samples(index, steps))
 
 
 def _samples(index: TraceIndex, steps: Steps) -> F64:

@@ -286,16 +286,16 @@ def _statistics(
         Column("max", "Max", Unit.NS, times.max.tolist(), 3),
         _SHOWN["total"].column(times.total.tolist(), 4),
         Column("busy", "Device busy", Unit.RATIO, shares, 2),
-        *_pace_columns(rows, times.percentile(50).tolist(), pace),
+        *_pace_columns(rows, pace),
     ]
     blocks: list[tuple[Cell, ...]] = [(o, place) for place, (o, _, _) in enumerate(rows)]
     return tabulate.finish("step_times", "Step times", columns, options, blocks=blocks, top_each=False)
 
 
-def _pace_columns(rows: list[tuple[int, str, I64]], medians: list[int], pace: Pace) -> list[Column]:
+def _pace_columns(rows: list[tuple[int, str, I64]], pace: Pace) -> list[Column]:
     """Return the columns of pitch and samples per second, where a row has one."""
     steps_at = [at if which != HOST else at[:0] for _, which, at in rows]
-    pitches: list[Cell] = [pace.pitch(at, median) for at, median in zip(steps_at, medians, strict=True)]
+    pitches: list[Cell] = [pace.pitch(at) for at in steps_at]
     rates: list[Cell] = [None if (rate := pace.rate(at)) is None else round(rate, 6) for at in steps_at]
     columns = [_SHOWN["pitch"].column(pitches, 1), _SHOWN["samples_per_s"].column(rates, 1)]
     return [column for column in columns if any(cell is not None for cell in column.values)]
