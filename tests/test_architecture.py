@@ -67,15 +67,19 @@ MAY: dict[str, set[str]] = {
         "analysis", "conversion", "pipeline", "inputs", "index", "views", "model", "workers", "options",
         "safety", "errors", "_version",
     },
+    "agents": {
+        "archive", "comparison", "explanation", "formats", "inputs", "model", "pipeline", "queries", "readers.source",
+        "render", "views.base", "options", "safety", "errors", "_version",
+    },
     "viewer": {"plugins", "safety", "inputs", "render.page", "errors", "_version"},
     "comparison": {
         "archive", "pipeline", "inputs", "index", "model", "analysis", "views.base", "views.steps.steps", "options",
         "errors", "_version",
     },
     "cli": {
-        "rank_summaries", "comparison", "archive", "batch", "queries", "viewer", "doctor", "conversion", "pipeline",
-        "explanation", "formats", "inputs", "index.topology", "readers", "writers", "plugins", "views", "compat",
-        "render", "model", "options", "errors", "_version", "credentials", "safety",
+        "agents", "rank_summaries", "comparison", "archive", "batch", "queries", "viewer", "doctor", "conversion",
+        "pipeline", "explanation", "formats", "inputs", "index.topology", "readers", "writers", "plugins", "views",
+        "compat", "render", "model", "options", "errors", "_version", "credentials", "safety",
     },
     "api": {
         "archive", "comparison", "conversion", "queries", "explanation", "pipeline", "inputs", "index.topology",

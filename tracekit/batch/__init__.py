@@ -32,7 +32,7 @@ from tracekit.batch._store import (
     write_text,
 )
 from tracekit.batch._workers import DaskEngine, LocalEngine
-from tracekit.batch.index import Budget, broken, parse
+from tracekit.batch.index import Budget, broken, parse, unmatched
 from tracekit.batch.plan import PlannedRun, RunOptions, RunTask, plan_runs, reason_of, touched_result
 from tracekit.conversion import writer_for
 from tracekit.errors import Option, OutputError, UsageError, sentence
@@ -70,6 +70,7 @@ class BatchResult:
     read. over: runs beyond a budget, and by what. problems: places that could not be scanned. others: files that
     were not read, as `plan` says. dropped: runs with dropped records, and how many; they are partial too, and still
     have all their results. incomplete: runs with inputs that lost too many records, and a sentence for each.
+    names: of all runs. unmatched: budgets whose figure no run of this batch has, with the figures that some have.
     left_out: runs in no trend, since they lack rows that their siblings have, and a sentence for each. notes:
     places skipped on purpose, and why. empty: roots without a run. cleared: dead batches whose unfinished work was
     removed. forgotten: results removed because their files are gone.
@@ -92,6 +93,8 @@ class BatchResult:
     empty: tuple[str, ...] = ()
     incomplete: tuple[tuple[str, str], ...] = ()
     left_out: tuple[tuple[str, str], ...] = ()
+    names: tuple[str, ...] = ()
+    unmatched: tuple[tuple[str, tuple[str, ...]], ...] = ()
 
     @property
     def is_whole(self) -> bool:
@@ -227,6 +230,8 @@ def run_with(roots: Sequence[str | Path], out: str | Path, wanted: BatchOptions)
         notes=tuple(note for each in scans for note in each.notes),
         incomplete=tuple((name, text) for name, result in named for text in result.get("incomplete", [])),
         left_out=tuple((plan.name, lacking[plan.key]) for plan in plans if plan.key in lacking),
+        names=tuple(plan.name for plan in plans),
+        unmatched=tuple(unmatched(limits, [result for _, result in named])),
         empty=tuple(root for root in root_paths if all(plan.candidate.root != root for plan in plans)),
     )
 

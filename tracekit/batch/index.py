@@ -49,7 +49,18 @@ from tracekit.render.base import RenderOptions
 from tracekit.render.page import batch_page, shell
 from tracekit.render.page.batch_page import BatchPage, Link, Program, Trend
 
-__all__ = ["Budget", "broken", "figures_of", "forget", "left_out", "parse", "reasons_of", "write", "write_assets"]
+__all__ = [
+    "Budget",
+    "broken",
+    "figures_of",
+    "forget",
+    "left_out",
+    "parse",
+    "reasons_of",
+    "unmatched",
+    "write",
+    "write_assets",
+]
 
 # The key figures of a run, read from the tables of its report: page and report always agree.
 
@@ -177,6 +188,18 @@ def parse(text: str) -> Budget:
             hint=f"give {_UNITS[figure.unit]}",
         ) from None
     return Budget(" ".join((figure.name, found["op"], found["limit"].strip())), figure, found["op"], limit)
+
+
+def unmatched(budgets: Sequence[Budget], results: Sequence[RunResult]) -> Iterator[tuple[str, tuple[str, ...]]]:
+    """Yield each budget whose figure no run has, with the figures that some run has: such a budget limits nothing.
+
+    Without a readable run nothing is yielded: that the runs failed is said elsewhere.
+    """
+    read = [result["figures"] for result in results if result["status"] != "failed"]
+    known = tuple(figure.name for figure in KEY_FIGURES if any(each.get(figure.name) is not None for each in read))
+    for budget in budgets if read else ():
+        if budget.figure.name not in known:
+            yield budget.text, known
 
 
 def broken(budgets: Sequence[Budget], result: RunResult) -> list[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 import os
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from functools import cache
 from importlib import import_module
 from typing import TYPE_CHECKING, Annotated
@@ -23,7 +23,8 @@ from tracekit.cli._common import (
     print_traceback,
     runnable,
 )
-from tracekit.cli.process.limited import limit_parameters, watch_if_asked
+from tracekit.cli.process.limited import LimitedWork, limit_parameters, watch_if_asked
+from tracekit.cli.process.settings import NO_CONFIG, default_map
 from tracekit.cli.process.startup import PlainGroup
 from tracekit.errors import UsageError
 from tracekit.safety.library_calls import leave_if_stuck
@@ -33,8 +34,10 @@ if TYPE_CHECKING:
 
     app: typer.Typer
 
-_READ_NOTHING = ("formats", "demo")
+_READ_NOTHING = ("formats", "demo", "config")
 """Commands that take no limits."""
+_LIMITED: Mapping[str, LimitedWork] = {"batch": "run", "mcp": "question"}
+"""What the limits on memory and time are for, where that is not the command."""
 _COMMANDS = (
     "convert",
     "summary",
@@ -49,6 +52,8 @@ _COMMANDS = (
     "formats",
     "demo",
     "archive",
+    "config",
+    "mcp",
 )
 """Each is a module of this folder that has a function of the same name, or a `typer.Typer` of several commands."""
 
@@ -58,6 +63,12 @@ class Commands(PlainGroup):
 
     def parse_args(self, ctx: Context, args: list[str]) -> list[str]:
         """Return the remaining words. Raises: typer.Exit with code 2 where the first word is no command."""
+        if not ctx.resilient_parsing:
+            try:
+                ctx.default_map = default_map(args)
+            except UsageError as err:
+                print_error(err)
+                raise typer.Exit(EXIT_USAGE) from None
         word = args[0] if args else "-"
         if word.startswith("-") or word in self.commands or ctx.resilient_parsing:
             return super().parse_args(ctx, args)
@@ -84,6 +95,9 @@ def version_option(
     version: Annotated[
         bool, typer.Option("--version", help="Print the version.", is_eager=True, callback=_print_version)
     ] = False,
+    no_config: Annotated[
+        bool, typer.Option(NO_CONFIG, help="Ignore tracekit.toml and [tool.tracekit] of pyproject.toml.")
+    ] = False,
 ) -> None:
     """Take the options in front of a command."""
 
@@ -107,7 +121,7 @@ def commands(names: Iterable[str]) -> typer.Typer:
         if isinstance(command, typer.Typer):
             made.add_typer(command)
         else:
-            limits = [] if name in _READ_NOTHING else limit_parameters(of_runs=name == "batch")
+            limits = [] if name in _READ_NOTHING else limit_parameters(_LIMITED.get(name, "command"))
             made.command(name, epilog=getattr(command, "example", None))(runnable(command, limits))
     return made
 

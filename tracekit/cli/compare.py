@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from tracekit.cli import _ci
 from tracekit.cli._common import EXIT_GATE, example, finish, form_of, print_error, progress, say
+from tracekit.cli.process import settings
 from tracekit.cli.process.terminal import output_width, show
 from tracekit.errors import OutputExistsError, UsageError
 
@@ -17,7 +19,15 @@ if TYPE_CHECKING:
 
 __all__ = ["compare"]
 
-_BY_SUFFIX = {".json": "json", ".md": "markdown", ".html": "html", ".htm": "html", ".csv": "csv", ".txt": "text"}
+_BY_SUFFIX = {
+    ".json": "json",
+    ".md": "markdown",
+    ".html": "html",
+    ".htm": "html",
+    ".csv": "csv",
+    ".txt": "text",
+    ".xml": "junit",
+}
 _TOP = 20
 
 
@@ -61,7 +71,7 @@ def compare(
         typer.Option(
             "--format",
             metavar="FORM",
-            help="text, json, markdown, html, csv or spreadsheet; else from the suffix.",
+            help="text, json, markdown, html, csv, spreadsheet, or for CI github or junit; else from the suffix.",
         ),
     ] = "",
     output: Annotated[str, typer.Option("-o", "--output", metavar="OUT", help="A file, or - for stdout.")] = "-",
@@ -77,16 +87,18 @@ def compare(
 ) -> None:
     """Compare runs: faster, slower or the same, with what certainty, and the parts of the change to the ns."""
     from tracekit import pipeline
-    from tracekit.comparison import MET, VIOLATED, VerdictLimits, report_of
+    from tracekit.comparison import MET, VIOLATED, VerdictLimits, checks_of, report_of
     from tracekit.comparison import compare as compare_runs
     from tracekit.inputs import refuse_inputs
     from tracekit.render.base import RenderOptions
     from tracekit.writers.base import new_file
 
-    form = form_of(format_, output, _BY_SUFFIX)
+    form = form_of(format_, output, _BY_SUFFIX, _ci.FORMS)
     if unit not in ("", "s", "ms", "us", "ns"):
         raise UsageError(f"--unit {unit}: not a unit", hint="one of: s, ms, us, ns")
     first, second = _sides(words or [], base or [], new or [], baseline, history=history)
+    if not second and fail_on == settings.in_force("fail-on"):
+        fail_on = None  # a project's rules are about changes, and a history alone has none
     limits = VerdictLimits(_percent("--min-effect", min_effect), _percent("--same-within", same_within))
     if output != "-" and Path(output).exists() and not force:
         raise OutputExistsError(output)
@@ -105,11 +117,17 @@ def compare(
             progress=update,
         )
     if top is None:
-        top = _TOP if form in ("text", "markdown") else 0
+        top = _TOP if form in ("text", "markdown", "github") else 0
     report = report_of(comparison, top=top)
     width = output_width() if output == "-" else 0
-    text = pipeline.render(report, form, RenderOptions(time_unit=unit, width=width))
-    if output == "-":
+    for_ci = form in _ci.FORMS
+    how = RenderOptions(time_unit=unit, width=width)
+    text = "" if form == "junit" else pipeline.render(report, "markdown" if for_ci else form, how)
+    if for_ci:
+        checks = checks_of(comparison, strict=strict)
+        _ci.publish(form, checks, details=text, output=output, force=force)
+        sys.stdout.flush()
+    elif output == "-":
         show(text, form=form)
         sys.stdout.flush()
     else:
@@ -120,7 +138,8 @@ def compare(
         finish(comparison.failures, comparison.incomplete)
     for checked in comparison.checked:
         if checked.state != MET:
-            say(f"{checked.state}: {checked.rule.text}: {checked.text}")
+            if not for_ci:  # the output says it
+                say(f"{checked.state}: {checked.rule.text}: {checked.text}")
             failed |= checked.state == VIOLATED or strict
     if failed:
         for failure in comparison.failures:

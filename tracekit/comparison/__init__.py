@@ -20,6 +20,7 @@ from tracekit.comparison._change import (
     Change,
     VerdictLimits,
 )
+from tracekit.comparison._checks import checks_of
 from tracekit.comparison._cut_runs import why_no_verdict, without_cut_runs
 from tracekit.comparison._history import History, history_of
 from tracekit.comparison._inputs import LoadedRuns, LoadOptions, find_runs, load, unique_runs
@@ -59,6 +60,7 @@ __all__ = [
     "TreeRow",
     "VerdictLimits",
     "change_points",
+    "checks_of",
     "compare",
     "parse_rule",
     "report_of",
@@ -149,7 +151,7 @@ def _compared(
     changes = tuple(measure(both, parse_metric(text), limits) for text in METRICS)
     why = why_no_verdict(base, new)
     main = None if both.incomplete or why else _main(both, changes)
-    checked = tuple(check(rule, both, limits) for rule in rules)
+    checked = tuple(check(rule, both, limits, cut=bool(why)) for rule in rules)
     if why:
         # The steps of a part of a run say nothing about the run, nor do host steps without their kernels.
         changes = tuple(replace(each, verdict=UNKNOWN, why=why) for each in changes)

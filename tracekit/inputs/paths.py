@@ -28,6 +28,7 @@ __all__ = [
     "PathLike",
     "expand",
     "exported",
+    "have_dumps",
     "names_databases",
     "reader_for",
     "refuse_inputs",
@@ -246,6 +247,21 @@ def stored_name(name: str) -> str:
     parts = [part for part in _HOMES.sub("~", path.as_posix(), count=1).split("/") if part]
     kept = parts[-1 - FOLDERS_KEPT :]
     return masked("/".join(kept if len(kept) == len(parts) and kept[0] == "~" else ["...", *kept]))
+
+
+def have_dumps(items: Sequence[Input]) -> bool:
+    """Return whether inputs begin with a dump of a Flight Recorder: dumps of all ranks are compared with each other."""
+    for item in items[:_LOOKED_AT]:
+        try:
+            with open_source(item.name) as source:
+                if identify(source, READERS.values()).name == "flight-recorder":
+                    return True
+        except TracekitError:
+            continue
+    return False
+
+
+_LOOKED_AT = 3
 
 
 def refuse_inputs(target: PathLike, names: Sequence[str]) -> None:

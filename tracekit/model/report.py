@@ -177,6 +177,14 @@ class StepTime:
     high_ns: int
     host_ns: int | None = None
 
+    def share_of(self, finding: Finding) -> float:
+        """Return the greatest part of a step, 0..1, that a finding could save.
+
+        The window of a finding may begin before the first step: a saving of the steps is a larger part of them.
+        """
+        whole = self.median_ns * (self.steps + self.warm_up) / max(self.owners, 1)
+        return max(finding.share, min(finding.saving_ns / whole, 1.0)) if whole else finding.share
+
 
 @dataclass(frozen=True, slots=True)
 class Opening:

@@ -18,15 +18,15 @@ import pyarrow as pa
 
 from tracekit.errors import Failure
 from tracekit.inputs import USUAL, InputOptions, PathLike
-from tracekit.model.trace import Ledger
+from tracekit.model.trace import Ledger, Trace
 from tracekit.queries._engine import answered, checked_sql
 from tracekit.queries._results import FORMS, plain, render, write
-from tracekit.queries._tables import ARCHIVE_COLUMNS, tables
+from tracekit.queries._tables import ARCHIVE_COLUMNS, tables, tables_of
 
 _TOTALS = re.compile(r"totals|query|u&", re.IGNORECASE)
 """Signs that a query reads `totals`: its name, or a way to build a name: query_table('to' || 'tals'), U&"..."."""
 
-__all__ = ["ARCHIVE_COLUMNS", "FORMS", "QueryAnswer", "ask", "query", "render", "write"]
+__all__ = ["ARCHIVE_COLUMNS", "FORMS", "QueryAnswer", "ask", "ask_trace", "query", "render", "write"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +58,18 @@ def ask(inputs: PathLike | Sequence[PathLike], sql: str, options: InputOptions =
         answered(found.events, found.totals, sql) as reader,
     ):
         yield QueryAnswer(plain(reader), found.ledgers, found.failures, found.unchecked)
+
+
+@contextmanager
+def ask_trace(trace: Trace, sql: str) -> Iterator[QueryAnswer]:
+    """Return a context with the answer to one SELECT over a trace in memory.
+
+    Raises: UsageError for anything but a SELECT over these views; MissingExtraError without DuckDB; TracekitError.
+    """
+    checked_sql(sql)
+    events, totals = tables_of(trace)
+    with answered(events, totals, sql) as reader:
+        yield QueryAnswer(plain(reader), trace.ledgers, trace.failures)
 
 
 def query(inputs: PathLike | Sequence[PathLike], sql: str, options: InputOptions = USUAL) -> pa.Table:

@@ -20,7 +20,7 @@ from tracekit.errors import AllInputsError, Failure, InputError, ParseError, Scr
 from tracekit.inputs import InputOptions, PathLike
 from tracekit.model import schema
 from tracekit.model.arrow import array
-from tracekit.model.trace import Ledger
+from tracekit.model.trace import Ledger, Trace
 from tracekit.queries._checks import VERIFY, Checks
 from tracekit.queries._engine import SCRATCH
 from tracekit.safety.scratch import scratch_folder, writing
@@ -198,6 +198,15 @@ def _totals(path: str) -> pa.Table:
                 return stream.read_all().select(schema.TOTALS.names)
     except (pa.ArrowException, OSError, ValueError, KeyError) as err:
         raise ParseError(path, "", f"its totals cannot be read ({err})", hint="is the file whole?") from err
+
+
+def tables_of(trace: Trace) -> tuple[pa.Table, pa.Table]:
+    """Return EVENTS and TOTALS of a trace in memory, with the columns of an archive as nulls."""
+    events = trace.events
+    for field in schema.EVENTS:
+        if field.name not in events.schema.names:
+            events = events.append_column(field, pa.nulls(events.num_rows, field.type))
+    return _with_origin(events.select(schema.EVENTS.names), None), _with_origin(trace.totals, None)
 
 
 def _with_origin(table: pa.Table, entry: Entry | None) -> pa.Table:

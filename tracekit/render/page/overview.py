@@ -306,9 +306,9 @@ def _fix(
             width = min(100 * each.share, 100.0)
             step = headline.step
             if step is not None and each.window_ns and _per_step(each, headline):
-                saving = (
-                    f"up to {_time(round(each.share * step.median_ns), unit)} of {_time(step.median_ns, unit)} a step"
-                )
+                share = step.share_of(each)
+                width = min(100 * share, 100.0)
+                saving = f"up to {_time(round(share * step.median_ns), unit)} of {_time(step.median_ns, unit)} a step"
             else:
                 saving = f"{saving} of {_time(each.window_ns, unit)}" if each.window_ns else f"{saving} in all"
     part = f"; part of {escape_controls(each.part_of)}" if each.part_of else ""

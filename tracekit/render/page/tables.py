@@ -124,9 +124,16 @@ def _classes(groups: Sequence[str]) -> str:
 
 
 def main_time(table: ReportTable) -> int:
-    """Return the place of the column that a reader compares first: the total, else the first duration; -1 for none."""
+    """Return the place of the column that a reader compares first: the total, else the first duration; -1 for none.
+
+    Where a table puts device time before the total on the host, it is the device total.
+    """
     times = [i for i, each in enumerate(table.columns) if each.unit is Unit.NS and each.name not in POINTS]
-    return next((i for i in times if table.columns[i].name == "total"), times[0] if times else -1)
+    named = {table.columns[i].name: i for i in times}
+    total, device = named.get("total", -1), named.get("device_total", -1)
+    if total >= 0 and device >= 0 and table.columns[device].priority < table.columns[total].priority:
+        return device
+    return total if total >= 0 else times[0] if times else -1
 
 
 def _texts(column: Column, unit: str, names: LongNames) -> list[str]:
