@@ -303,3 +303,28 @@ def test_a_count_of_one_row_is_no_plural_where_a_filter_leaves_none(tmp_path: Pa
       return table.querySelector(".tools span").innerText;
     }})"""
     assert chromium_page(a_step_of_kernels(tmp_path, KERNELS[0]), script=script).value.startswith("0 of 1 row shown")
+
+
+def test_of_many_ranks_the_lanes_say_what_is_left_out_and_show_it_on_demand(tmp_path: Path) -> None:
+    rows: list[dict[str, object]] = []
+    for rank in range(9):
+        for step in range(3):
+            at = 1_000_000 * step
+            rows.append({"ts_ns": at, "dur_ns": 900_000 - 10_000 * rank, "kind": "kernel", "name": "gemm", "device": rank}
+                        | {"stream": 7, "rank": rank, "pid": rank, "correlation": step})  # fmt: skip
+            rows.append({"ts_ns": at, "dur_ns": 1_000_000, "kind": "step", "step": step, "name": f"step {step}"}
+                        | {"pid": rank, "tid": 1, "rank": rank})  # fmt: skip
+    path = tmp_path / "page.html"
+    path.write_text(pipeline.render(pipeline.report(trace_of(*rows)), "html"), encoding="utf-8")
+    script = f"""{READY}.then(async () => {{
+      await new Promise((done) => setTimeout(done, 400));
+      const button = document.querySelector("#lanes button"), canvas = document.querySelector("#lanes canvas");
+      const look = () => [canvas.getAttribute("aria-label").split("; ").length, button.textContent];
+      const seen = [look()];
+      for (let i = 0; i < 2; i++) {{ button.click(); seen.push(look()); }}
+      return seen;
+    }})"""
+    few, all_, again = chromium_page(path, script=script).value
+    assert few == again
+    assert few[1] == f"{9 - few[0]} more streams with less work: show them"
+    assert all_ == [9, "only those with most work"]
