@@ -310,10 +310,12 @@ def test_of_many_ranks_the_lanes_say_what_is_left_out_and_show_it_on_demand(tmp_
     for rank in range(9):
         for step in range(3):
             at = 1_000_000 * step
-            rows.append({"ts_ns": at, "dur_ns": 900_000 - 10_000 * rank, "kind": "kernel", "name": "gemm", "device": rank}
-                        | {"stream": 7, "rank": rank, "pid": rank, "correlation": step})  # fmt: skip
-            rows.append({"ts_ns": at, "dur_ns": 1_000_000, "kind": "step", "step": step, "name": f"step {step}"}
-                        | {"pid": rank, "tid": 1, "rank": rank})  # fmt: skip
+            own = {"ts_ns": at, "pid": rank, "rank": rank}
+            busy = 900_000 - 10_000 * rank
+            rows += [
+                {"dur_ns": busy, "kind": "kernel", "name": "gemm", "device": rank, "stream": 7} | own,
+                {"dur_ns": 1_000_000, "kind": "step", "step": step, "name": f"step {step}", "tid": 1} | own,
+            ]
     path = tmp_path / "page.html"
     path.write_text(pipeline.render(pipeline.report(trace_of(*rows)), "html"), encoding="utf-8")
     script = f"""{READY}.then(async () => {{
