@@ -61,7 +61,8 @@ function chosen(timeline, from, until, wanted) {
   const several = new Set(found.filter(({ lane }) => !lane.host).map(({ number }) => groupOf(number))).size > 1;
   const labelled = found.map(({ lane, number }) => {
     const group = groupOf(number);
-    const where = several && group ? [group.host, group.label].filter(Boolean).join(" ") : "";
+    const alike = found.filter((each) => each.lane.label === lane.label).length > 1; // such as "no thread named"
+    const where = (several || alike) && group ? [group.host, group.label].filter(Boolean).join(" ") : "";
     return { lane, label: where ? `${where} ${lane.label}` : lane.label };
   });
   return { lanes: labelled, left };
@@ -112,7 +113,7 @@ function draw(canvas, timeline, steps, lanes) {
   const rough = (until - from) / Math.max(2, width / 160), power = 10 ** Math.floor(Math.log10(rough * unit)) / unit;
   const apart = power * ([1, 2, 5].find((each) => each * power >= rough) ?? 10);
   for (let t = 0; t < until - from - 50 * per; t += apart) {
-    c.fillText(span(Math.round(t * unit)).replace(/\.0+ /, " "), x(from + t), H - 4);
+    c.fillText(span(Math.round(t * unit)).replace(/(\.\d*?)0+ /, "$1 ").replace(". ", " "), x(from + t), H - 4);
   }
   canvas.setAttribute("aria-label", said.join("; "));
   return left;
