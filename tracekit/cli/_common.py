@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Annotated, TextIO
 
 import typer
 
+from tracekit.cli.process.limited import LIMITS as LIMITS
 from tracekit.cli.process.limited import limits_in_force
 from tracekit.cli.process.terminal import STDOUT, escape_what_streams_lack, name_stdout
 from tracekit.cli.process.terminal import draws_bars as draws_bars
@@ -28,6 +29,8 @@ from tracekit.cli.process.terminal import paged as paged
 from tracekit.cli.process.terminal import printable as printable
 from tracekit.cli.process.terminal import show as show
 from tracekit.cli.process.terminal import show_bytes as show_bytes
+from tracekit.cli.process.verbosity import OTHER as OTHER
+from tracekit.cli.process.verbosity import Verbosity, verbosity, verbosity_in_force, verbosity_parameters
 from tracekit.credentials import masked
 from tracekit.errors import COMMAND_LINE, AllInputsError, OutputError, SchemaError, TracekitError, UsageError
 from tracekit.plugins import PluginWarning
@@ -114,18 +117,20 @@ def forms(incomplete: str) -> Names:
     return _beginning(incomplete, dict.fromkeys((name for name in RENDERERS if name != "html"), ""))
 
 
-# Options of reading with a panel of their own: what makes an output safe to share, and how several inputs meet.
+# Groups of options in help; `tracekit.cli.help` has their order.
 
 
-SHARING = "Safe to share"
+OUTPUT = "Output"
+READING = "Reading"
+FILTERS = "Filters"
 SEVERAL = "Several inputs"
+SHARING = "Safe to share"
 
 Align = Annotated[
     list[str] | None,
     typer.Option(
         metavar="HOW",
-        help="How to align clocks: auto, none, wall-clock, ranges, collectives or launches. "
-        "INPUT=HOW or INPUT=+12ms is for one input.",
+        help="Align clocks: auto, none, wall-clock, ranges, collectives or launches; INPUT=HOW or INPUT=+12ms for one.",
         rich_help_panel=SEVERAL,
     ),
 ]
@@ -133,7 +138,7 @@ RankFrom = Annotated[
     str,
     typer.Option(
         metavar="REGEX",
-        help="Take the rank of an input from its name: the first group, such as 'rank(\\d+)'.",
+        help="Take the rank from the input's name: 'rank(\\d+)'.",
         rich_help_panel=SEVERAL,
     ),
 ]
@@ -142,21 +147,21 @@ By = Annotated[
     str,
     typer.Option(
         metavar="DIMENSION",
-        help="Compare by rank, host, tp, pp, dp, ep or pp-rank: median, minimum and maximum of each row, and where.",
+        help="Compare by rank, host, tp, pp, dp, ep or pp-rank.",
         rich_help_panel=SEVERAL,
     ),
 ]
 Each = Annotated[
     bool,
-    typer.Option("--each", help="With --by: show the table of each group instead.", rich_help_panel=SEVERAL),
+    typer.Option("--each", help="With --by: show the table of each group.", rich_help_panel=SEVERAL),
 ]
 TopologyText = Annotated[
     str,
     typer.Option(
         "--topology",
         metavar="SIZES|FILE",
-        help="The groups of ranks, such as tp=8,pp=4,dp=32: Megatron-LM's order tp-cp-ep-dp-pp, unless order=tp-pp-dp "
-        "is added. Or a CSV, JSON or TOML file with the columns rank, tp, pp, dp, ep, host.",
+        help="The groups of ranks: tp=8,pp=4,dp=32 in Megatron-LM's order tp-cp-ep-dp-pp, or with order=tp-pp-dp. Or a "
+        "CSV, JSON or TOML file with the columns rank, tp, pp, dp, ep, host.",
         rich_help_panel=SEVERAL,
     ),
 ]
@@ -165,19 +170,17 @@ Anonymize = Annotated[
     bool,
     typer.Option(
         "--anonymize",
-        help="Replace paths, hosts, users, commands, environments and addresses by stable tokens.",
+        help="Replace paths, hosts, users, commands, environments and addresses by tokens.",
         rich_help_panel=SHARING,
     ),
 ]
 AnonymizeNames = Annotated[
     bool,
-    typer.Option(
-        "--anonymize-names", help="Like --anonymize, and replace the names of events too.", rich_help_panel=SHARING
-    ),
+    typer.Option("--anonymize-names", help="Replace the names of events too.", rich_help_panel=SHARING),
 ]
 AnonymizeKey = Annotated[
     str,
-    typer.Option(metavar="FILE|TEXT", help="Make the same tokens in every run with this key.", rich_help_panel=SHARING),
+    typer.Option(metavar="FILE|TEXT", help="Make the same tokens in each run with this key.", rich_help_panel=SHARING),
 ]
 
 
@@ -205,12 +208,18 @@ def by_options(by: str, topology: str, *, each: bool) -> Topology | None:
     return parse(topology) if topology else None
 
 
-FILTERS = "Filters"
 EXIT_FAILED, EXIT_USAGE, EXIT_GATE, EXIT_INTERRUPTED = 1, 2, 3, 130
 
-PageEvents = Annotated[int, typer.Option(metavar="N", min=1, help="The most events that a page's timeline holds.")]
-PageMb = Annotated[float, typer.Option(metavar="MB", min=0.1, help="The most MB that these events take in the page.")]
-PageArgsMb = Annotated[float, typer.Option(metavar="MB", min=0, help="The most MB that their arguments take besides.")]
+PAGE = "Size of a page"
+PageEvents = Annotated[
+    int, typer.Option(metavar="N", min=1, help="The most events of a page's timeline.", rich_help_panel=PAGE)
+]
+PageMb = Annotated[
+    float, typer.Option(metavar="MB", min=0.1, help="The most MB of these events.", rich_help_panel=PAGE)
+]
+PageArgsMb = Annotated[
+    float, typer.Option(metavar="MB", min=0, help="The most MB of their arguments.", rich_help_panel=PAGE)
+]
 """The budget of a page."""
 
 
@@ -221,7 +230,7 @@ class ReadArguments:
     inputs: Annotated[
         list[str],
         typer.Argument(
-            metavar="INPUT...", help="Files, folders, patterns, URLs, or - for stdin. NAME=INPUT gives one a name."
+            metavar="INPUT...", help="Files, folders, patterns, URLs, - for stdin; NAME=INPUT gives one a name."
         ),
     ]
     format: Annotated[
@@ -229,50 +238,62 @@ class ReadArguments:
         typer.Option(
             "--from",
             metavar="FORMAT",
-            help="Read the inputs as this format; `tracekit formats` lists them.",
+            help="Read as this format, not as recognised.",
             autocompletion=formats,
+            rich_help_panel=READING,
         ),
     ] = ""
-    strict: Annotated[bool, typer.Option("--strict", help="Stop at the first note, as an error.")] = False
-    demangle: Annotated[bool, typer.Option(help="Make C++ names readable.")] = True
+    strict: Annotated[
+        bool, typer.Option("--strict", help="Stop at the first note, as an error.", rich_help_panel=READING)
+    ] = False
+    demangle: Annotated[bool, typer.Option(help="Make C++ names readable (the default).", rich_help_panel=READING)] = (
+        True
+    )
     option: Annotated[
         list[str] | None,
         typer.Option(
             "--option",
             metavar="KEY=VALUE",
-            help="Set an option of a format or a view; `tracekit formats` lists them.",
+            help="Set an option of a format or a view.",
             autocompletion=options,
+            rich_help_panel=READING,
         ),
     ] = None
     name: Annotated[
         str,
-        typer.Option(
-            metavar="REGEX", help="Keep events whose name matches this regular expression.", rich_help_panel=FILTERS
-        ),
+        typer.Option(metavar="REGEX", help="Keep events whose name matches this.", rich_help_panel=FILTERS),
     ] = ""
     kind: Annotated[
         list[str] | None,
         typer.Option(
             metavar="KIND",
-            help="Keep events of this kind, such as kernel; repeat it for several.",
+            help="Keep events of this kind: kernel; repeatable.",
             autocompletion=kinds,
+            rich_help_panel=FILTERS,
         ),
     ] = None
     rank: Annotated[
-        list[int] | None, typer.Option(metavar="N", help="Keep events of this rank; repeat it for several.")
+        list[int] | None,
+        typer.Option(metavar="N", help="Keep events of this rank; repeatable.", rich_help_panel=FILTERS),
     ] = None
     device: Annotated[
-        list[int] | None, typer.Option(metavar="N", help="Keep events of this device; repeat it for several.")
+        list[int] | None,
+        typer.Option(metavar="N", help="Keep events of this device; repeatable.", rich_help_panel=FILTERS),
     ] = None
     stream: Annotated[
-        list[int] | None, typer.Option(metavar="N", help="Keep events of this stream; repeat it for several.")
+        list[int] | None,
+        typer.Option(metavar="N", help="Keep events of this stream; repeatable.", rich_help_panel=FILTERS),
     ] = None
-    step: Annotated[str, typer.Option(metavar="A:B", help="Keep events of the steps A to B-1.")] = ""
+    step: Annotated[
+        str, typer.Option(metavar="A:B", help="Keep events of the steps A to B-1.", rich_help_panel=FILTERS)
+    ] = ""
     time: Annotated[
-        str, typer.Option(metavar="A:B", help="Keep events that start from A to B, with units, such as 1.5s:2s.")
+        str,
+        typer.Option(metavar="A:B", help="Keep events that start between: 1.5s:2s.", rich_help_panel=FILTERS),
     ] = ""
     min_dur: Annotated[
-        str, typer.Option(metavar="D", help="Keep events of at least this duration, with a unit, such as 10us.")
+        str,
+        typer.Option(metavar="D", help="Keep events of at least this duration: 10us.", rich_help_panel=FILTERS),
     ] = ""
     align: Align = None
     rank_from: RankFrom = ""
@@ -324,13 +345,13 @@ class ReadArguments:
 def runnable(command: Callable[..., None], limits: Sequence[inspect.Parameter] = ()) -> Callable[..., None]:
     """Return what typer calls for a command.
 
-    Its parameter `reading: Reading` is replaced by Reading's fields, and options of limits are added, which hold while
-    the command runs. Errors become one sentence, a hint and an exit code.
+    Its parameter `reading: Reading` is replaced by Reading's fields, and -q, -v and options of limits are added, which
+    hold while the command runs. Errors become one sentence, a hint and an exit code.
     """
     parameters, takes_reading = _parameters(command)
-    parameters += limits
+    parameters += [*limits, *verbosity_parameters()]
     of_reading = [field.name for field in fields(ReadArguments)]
-    added = {each.name for each in limits}
+    added = {each.name for each in (*limits, *verbosity_parameters())}
     make: Callable[..., ReadArguments] = ReadArguments  # typer has checked the types of the words
 
     @functools.wraps(command)
@@ -343,7 +364,10 @@ def runnable(command: Callable[..., None], limits: Sequence[inspect.Parameter] =
             if takes_reading:
                 given["reading"] = make(**{name: given.pop(name) for name in of_reading})
             try:
-                with limits_in_force(words) if limits else nullcontext():
+                with (
+                    verbosity_in_force(quiet=words["quiet"], verbose=words["verbose"]),
+                    limits_in_force(words) if limits else nullcontext(),
+                ):
                     command(**given)
             except typer.Exit:
                 sys.stdout.flush()  # a result that cannot be written counts more than the exit code of a gate
@@ -492,26 +516,35 @@ def print_traceback(err: Exception) -> None:
 
 
 def example(*lines: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Give a command the example at the end of its --help."""
+    """Give a command the examples at the end of its --help, each a line as a shell takes it.
+
+    They run as printed in the folder that `tracekit demo` makes (`tests/cli/test_help.py`), and fit 76 columns.
+    """
 
     def decorate(command: Callable[..., None]) -> Callable[..., None]:
-        setattr(command, "example", "Example: " + "    ".join(lines))  # noqa: B010 - functions do not declare it
+        setattr(command, "example", "\n".join(lines))  # noqa: B010 - functions do not declare it
         return command
 
     return decorate
 
 
 def say(text: str) -> None:
-    """Print a message of one line to stderr: stdout is for results. Credentials in it are masked."""
+    """Print a message of one line to stderr, unless -q is given: stdout is for results. Credentials are masked."""
+    if verbosity() > Verbosity.QUIET:
+        warn(text)
+
+
+def warn(text: str) -> None:
+    """Print what -q does not silence: an error, rows that are missing, why an exit code is not 0."""
     with suppress(OSError):  # nobody can be reached where stderr fails
         print(one_line(masked(text)), file=sys.stderr)
 
 
 def print_error(err: TracekitError) -> None:
     """Print one sentence of fact and what to do."""
-    say(f"error: {err.worded(COMMAND_LINE)}")
+    warn(f"error: {err.worded(COMMAND_LINE)}")
     if advice := err.advised(COMMAND_LINE):
-        say(f"hint: {advice}")
+        warn(f"hint: {advice}")
 
 
 def finish(failures: Sequence[Failure], incomplete: Sequence[str] = ()) -> None:
@@ -528,7 +561,7 @@ def finish(failures: Sequence[Failure], incomplete: Sequence[str] = ()) -> None:
 def tell_incomplete(sentences: Sequence[str]) -> None:
     """Print the sentences on inputs that lost too many records, before any other message."""
     for text in sentences:
-        say(text)
+        warn(text)
 
 
 def tell_ledger(ledgers: tuple[Ledger, ...]) -> None:

@@ -21,8 +21,8 @@ from tracekit.cli._common import (
     tell_incomplete,
     tell_ledger,
 )
+from tracekit.cli.help import HelpCommand, HelpGroup
 from tracekit.cli.process.limited import limit_parameters
-from tracekit.cli.process.startup import PlainGroup
 from tracekit.cli.process.terminal import one_line, output_width
 from tracekit.cli.process.terminal import show as show_text
 from tracekit.errors import UsageError
@@ -39,8 +39,9 @@ __all__ = ["archive"]
 
 archive = typer.Typer(
     name="archive",
-    cls=PlainGroup,
-    help="Keep runs as self-describing Parquet files, in a folder or a URL such as s3://.",
+    cls=HelpGroup,
+    help="Keep runs for years: add, list, show, verify, prune, export. An archive is a folder of self-describing "
+    "Parquet files, or a URL such as s3://.",
     no_args_is_help=True,
     rich_markup_mode=None,
 )
@@ -181,7 +182,7 @@ def _listing(entries: Sequence[Entry]) -> ReportTable:
     )
 
 
-@example("tracekit archive show profiles 3f9a6b0c")
+@example("tracekit archive show profiles 8e7159b2")
 def show(root: Root, entry_id: Id, format_: ShortForm = "text") -> None:
     """Show everything about one entry: run, tags, sources with their fingerprints, facts, ledgers."""
     from tracekit import archive as archives
@@ -306,7 +307,7 @@ def _size(text: str) -> int:
     return int(float(matched[1]) * step ** " KMGT".index(matched[2].upper() or " "))
 
 
-@example("tracekit archive export profiles 3f9a6b0c -o run.json.gz")
+@example("tracekit archive export profiles 8e7159b2 -o kept.json.gz")
 def export(
     root: Root,
     entry_id: Id,
@@ -344,4 +345,5 @@ for _name, _command in (
     ("export", export),
 ):
     _limits = limit_parameters() if _name in ("add", "export") else []
-    archive.command(name=_name, epilog=getattr(_command, "example", None))(runnable(_command, _limits))
+    _add = archive.command(name=_name, cls=HelpCommand, epilog=getattr(_command, "example", None))
+    _add(runnable(_command, _limits))

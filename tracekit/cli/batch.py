@@ -32,7 +32,7 @@ EXIT_NOT_ALL = 3
 BAR_AFTER_S = 1.0
 
 
-@example("tracekit batch profiles -o out --jobs 4")
+@example("tracekit batch runs -o out --jobs 2", "tracekit batch runs -o out --budget 'kernel_time <= 10s' --force")
 def batch(
     roots: Annotated[list[str], typer.Argument(metavar="ROOT...", help="Folders of runs. OUT is skipped.")],
     output: Annotated[str, typer.Option("-o", "--output", metavar="OUT", help="Folder for the results.")] = "batch",
@@ -65,7 +65,7 @@ def batch(
     anonymize_names: AnonymizeNames = False,
     anonymize_key: AnonymizeKey = "",
 ) -> None:
-    """Archive and report every run below some folders, and write one page over all of them.
+    """Archive and report every run below some folders, on one page.
 
     Unchanged runs keep their results, so start it again at any time.
     """

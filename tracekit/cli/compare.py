@@ -21,7 +21,11 @@ _BY_SUFFIX = {".json": "json", ".md": "markdown", ".html": "html", ".htm": "html
 _TOP = 20
 
 
-@example("tracekit compare 'base/*.json' 'new/*.json' --fail-on 'step.p50 > 3%'")
+@example(
+    "tracekit compare run.csv run.csv",
+    "tracekit compare runs/monday runs/tuesday --one-run",
+    "tracekit compare 'rank0*' 'rank1*' --fail-on 'step.p50 > 30%'",
+)
 def compare(
     words: Annotated[
         list[str] | None,
@@ -75,7 +79,10 @@ def compare(
     reader: Annotated[str, typer.Option("--from", metavar="FORMAT", help="Read the inputs as this format.")] = "",
     force: Annotated[bool, typer.Option("--force", help="Replace an existing file.")] = False,
 ) -> None:
-    """Compare runs: faster, slower or the same, with what certainty, and the parts of the change to the ns."""
+    """Compare runs: faster, slower or the same, how sure, and where.
+
+    The parts of a change add up to the ns. Exits with code 3 where a --fail-on rule is violated.
+    """
     from tracekit import pipeline
     from tracekit.comparison import MET, VIOLATED, VerdictLimits, report_of
     from tracekit.comparison import compare as compare_runs

@@ -39,20 +39,23 @@ class _WantedOutput:
 VIEWERS = ("chrome", "perfetto", "speedscope")
 
 
-@example("tracekit convert run.csv -o run.json.gz", "then open run.json.gz in ui.perfetto.dev")
+@example(
+    "tracekit convert run.csv -o run.json.gz",
+    "tracekit convert run.csv -o run.pftrace --findings",
+    "tracekit convert rank0.jsonl rank1.jsonl -o ranks.parquet",
+    "tracekit convert trace.json -o kernels.csv --kind kernel",
+)
 def convert(
     reading: ReadArguments,
     output: Annotated[
         str,
-        typer.Option(
-            "-o", "--output", metavar="OUT", help="Write this file, - for stdout, or FOLDER/ for one output each."
-        ),
+        typer.Option("-o", "--output", metavar="OUT", help="A file, - for stdout, or FOLDER/ for one output each."),
     ],
     to: Annotated[
         str,
         typer.Option(
             metavar="TARGET",
-            help="Write this target, such as chrome, in place of that of the suffix. `tracekit formats` lists them.",
+            help="Write this target, such as chrome; else the suffix decides.",
             autocompletion=_common.targets,
         ),
     ] = "",
@@ -63,21 +66,20 @@ def convert(
         str,
         typer.Option(
             metavar="HOW",
-            help="Write pieces and an index: step, rank, time=1s, events=200000 or mb=100 for each piece.",
+            help="Write pieces: step, rank, time=1s, events=200000 or mb=100 each.",
         ),
     ] = "",
     max_events: Annotated[
-        int, typer.Option(metavar="N", help="Keep the N longest events; a note counts the others.", min=0)
+        int, typer.Option(metavar="N", help="Keep the N longest events; a note counts the rest.", min=0)
     ] = 0,
-    max_mb: Annotated[
-        str, typer.Option(metavar="MB", help="Keep the longest events, as many as fit into a file of so many MB.")
-    ] = "",
-    findings: Annotated[
-        bool, typer.Option("--findings", help="Mark the events of findings, on threads of their own.")
-    ] = False,
+    max_mb: Annotated[str, typer.Option(metavar="MB", help="Keep the longest events that fit into so many MB.")] = "",
+    findings: Annotated[bool, typer.Option("--findings", help="Mark the events of findings on extra threads.")] = False,
     force: Annotated[bool, typer.Option("--force", help="Replace an existing file.")] = False,
 ) -> None:
-    """Convert profiles into a trace for a viewer, or an archive. Several inputs give one output, side by side."""
+    """Convert profiles into a trace for a viewer, an archive or a table.
+
+    Several inputs give one output, side by side. Perfetto (ui.perfetto.dev) and chrome://tracing open .json.gz.
+    """
     if viewer and viewer not in VIEWERS:
         raise no_such("--for", viewer, "viewer", VIEWERS)
     if not output.strip():

@@ -37,7 +37,7 @@ def demo(
     ),
     force: Annotated[bool, typer.Option("--force", help="Replace what is there.")] = False,
 ) -> None:
-    """Copy the sample profiles into a folder, then convert, summarise and report some of them."""
+    """Copy sample profiles into a folder; convert and report some of them."""
     from tracekit import pipeline
     from tracekit.render.base import RenderOptions
     from tracekit.views.base import ViewOptions

@@ -21,12 +21,15 @@ _SUMS: tuple[Literal["kept", "merged", "facts", "filtered"], ...] = ("kept", "me
 _REASONS: tuple[Literal["ignored", "dropped"], ...] = ("ignored", "dropped")
 
 
-@example("tracekit inspect run.csv --format json")
+@example("tracekit inspect run.csv", "tracekit inspect run.csv --format json")
 def inspect(
     reading: ReadArguments,
     format_: Annotated[str, typer.Option("--format", metavar="FORM", help="Print text or json.")] = "text",
 ) -> None:
-    """Show what each input is, what is in it, and its ledger: records read = kept + merged + ... + dropped."""
+    """Show what a file is, what is in it, and what became of every record.
+
+    Records read = kept + merged + header rows + ignored + filtered + dropped.
+    """
     from tracekit import conversion
     from tracekit.inputs.inventory import incomplete_stock
 

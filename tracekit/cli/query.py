@@ -22,7 +22,7 @@ __all__ = ["query"]
 _BY_SUFFIX = {".csv": "csv", ".json": "json", ".parquet": "parquet", ".txt": "text", ".md": "markdown"}
 
 
-@example('tracekit query run.csv "SELECT kind, count(*) AS n, sum(dur_ns) AS total_ns FROM events GROUP BY kind"')
+@example('tracekit query run.csv "SELECT kind, count(*) AS n FROM events GROUP BY kind"')
 def query(
     inputs: Annotated[list[str], typer.Argument(metavar="INPUT...", help="Files, folders, archives, URLs.")],
     sql: Annotated[str, typer.Argument(metavar="SELECT", help="One SELECT over the views events and totals.")],
@@ -40,7 +40,10 @@ def query(
     strict: Annotated[bool, typer.Option("--strict", help="Make the first note of reading an error.")] = False,
     force: Annotated[bool, typer.Option("--force", help="Replace an existing file.")] = False,
 ) -> None:
-    """Query the inputs in SQL. DuckDB can read the inputs, and nothing else: pip install 'tracekit-gpu[query]'."""
+    """Query the events of any input in SQL.
+
+    DuckDB can read the inputs, and nothing else: pip install 'tracekit-gpu[query]'.
+    """
     from tracekit.inputs import InputOptions, refuse_inputs
     from tracekit.model.trace import incomplete
     from tracekit.queries import ask, render, write

@@ -27,7 +27,7 @@ from tracekit.cli._common import (
 __all__ = ["report"]
 
 
-@example("tracekit report run.csv -o run.html")
+@example("tracekit report run.csv -o page.html", "tracekit report rank0.jsonl rank1.jsonl -o ranks.html --by rank")
 def report(
     reading: ReadArguments,
     output: Annotated[str, typer.Option("-o", "--output", metavar="OUT", help="Write this page.")] = "report.html",
@@ -39,8 +39,9 @@ def report(
     page_mb: PageMb = 32,
     page_args_mb: PageArgsMb = 8,
 ) -> None:
-    """Write one self-contained page: facts, timeline, every table, and a count of every record.
+    """Write one page: timeline, findings and every table.
 
+    It opens in any browser, offline, and counts every record of the inputs.
     With more events than --page-events the page leaves out the shortest, and shows where and how many.
     """
     from tracekit import pipeline
