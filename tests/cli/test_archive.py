@@ -41,7 +41,7 @@ def test_add_prints_the_id_on_stdout_and_the_rest_on_stderr(tmp_path: Path) -> N
     (entry,) = listed(tmp_path)
     assert first.stdout == f"{entry['id']}\n"
     assert "137 events" in first.stderr
-    assert "records read = " in first.stderr
+    assert "records, " in first.stderr
     assert "as given" in first.stderr
     assert entry["tags"] == {"baseline": "", "gpu": "H200"}
     again = run("add", tmp_path, CSV, "--run", "r")

@@ -77,7 +77,32 @@ def test_formats_json_has_what_is_registered() -> None:
 def test_convert_writes_and_tells_the_ledger(tmp_path: Path) -> None:
     result = run("convert", GOOD, "-o", tmp_path / "x.json.gz")
     assert result.stdout == ""
-    assert "records read = " in result.stderr
+    assert "read 142 records, nothing dropped" in result.stderr
+    whole = run("convert", GOOD, "-o", tmp_path / "whole.json.gz", "-v")
+    assert "142 records read = 137 kept, 1 ignored (header)" in whole.stderr
+    assert run("convert", GOOD, "-o", tmp_path / "quiet.json.gz", "-q").stderr == ""
+
+
+def test_the_notes_of_several_inputs_are_said_once(tmp_path: Path) -> None:
+    logs = [sample(f"recorder-log/rank{rank}.jsonl") for rank in (0, 1)]
+    said = run("convert", *logs, "-o", tmp_path / "x.json.gz").stderr.splitlines()
+    assert "read 188 records of 2 inputs, nothing dropped" in said
+    assert len(said) == len(set(said))
+
+
+def test_demo_fits_a_screen_and_ends_with_what_to_try(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    done = run("demo", "-o", "there", width=80)
+    lines = [*done.stdout.splitlines(), *done.stderr.splitlines()]
+    assert len(lines) <= 30
+    assert max(map(len, lines)) <= 80
+    assert not any("\\n" in line for line in lines)
+    assert lines[-4:] == [
+        "Try next:",
+        "  tracekit there/run.csv",
+        "  tracekit open there/run.html",
+        "  there/run.chrome.json.gz: open it in https://ui.perfetto.dev",
+    ]
 
 
 def test_convert_by_suffix_and_by_name_and_to_stdout(tmp_path: Path) -> None:

@@ -56,7 +56,7 @@ def sides(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, str]:
 def test_a_narrow_terminal_hides_the_limits_of_a_change_before_the_change(
     sides: tuple[str, str], width: int, hidden: dict[str, str]
 ) -> None:
-    blocks = run(*sides, width=width).stdout.split("\n\n")
+    blocks = run(*sides, "-v", width=width).stdout.split("\n\n")
     found = {}
     for block in blocks:
         if said := re.search(r"columns? hidden \(([^)]*)\)", " ".join(block.split())):

@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from tracekit.inputs import InputOptions
     from tracekit.inputs.selection import Selection
     from tracekit.model.trace import Ledger
+    from tracekit.render.base import RenderOptions
     from tracekit.safety.anonymize import Anonymizer
 
 # Names for shell completion, from the registries; a registry is loaded only while a shell completes.
@@ -528,6 +529,23 @@ def example(*lines: str) -> Callable[[Callable[..., None]], Callable[..., None]]
     return decorate
 
 
+def render_options(
+    unit: str = "", width: int = 0, *, color: bool = False, bars: bool = False, exact: bool = False
+) -> RenderOptions:
+    """Return how a report is printed, with what -q and -v say. exact: with every digit, whatever they say."""
+    from tracekit.render.base import RenderOptions
+
+    much = verbosity()
+    return RenderOptions(
+        time_unit=unit,
+        width=width,
+        color=color,
+        bars=bars,
+        quiet=much is Verbosity.QUIET,
+        verbose=much is Verbosity.VERBOSE or exact,
+    )
+
+
 def say(text: str) -> None:
     """Print a message of one line to stderr, unless -q is given: stdout is for results. Credentials are masked."""
     if verbosity() > Verbosity.QUIET:
@@ -564,16 +582,23 @@ def tell_incomplete(sentences: Sequence[str]) -> None:
         warn(text)
 
 
-def tell_ledger(ledgers: tuple[Ledger, ...]) -> None:
+def tell_ledger(ledgers: tuple[Ledger, ...], *, whole: bool = False) -> None:
     """Print what became of the records, and every note, to stderr."""
-    for line in ledger_lines(ledgers):
+    for line in ledger_lines(ledgers, whole=whole):
         say(line)
 
 
-def ledger_lines(ledgers: tuple[Ledger, ...]) -> Iterator[str]:
-    """Give the lines on what became of the records, and every note."""
+def ledger_lines(ledgers: tuple[Ledger, ...], *, whole: bool = False) -> Iterator[str]:
+    """Give the lines on what became of the records, and every note; whole, or with -v: an account of each input."""
     from tracekit.model.display import plural
+    from tracekit.render.prose import ledger_lines as short_lines
 
+    if not whole and verbosity() < Verbosity.VERBOSE:
+        yield from short_lines([ledger.to_json() for ledger in ledgers], verbose=False)
+        # A note that several inputs have is one line.
+        notes = dict.fromkeys(str(note) for ledger in ledgers for note in ledger.notes.values())
+        yield from (f"note: {note}" for note in notes)
+        return
     for ledger in ledgers:
         parts = [f"{ledger.kept:,} kept"]
         parts += [f"{ledger.merged:,} merged"] if ledger.merged else []

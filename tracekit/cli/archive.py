@@ -16,6 +16,7 @@ from tracekit.cli._common import (
     example,
     finish,
     progress,
+    render_options,
     runnable,
     say,
     tell_incomplete,
@@ -149,14 +150,13 @@ def _print_table(title: str, table: ReportTable, form: str) -> None:
     from tracekit import pipeline
     from tracekit._version import __version__
     from tracekit.model.report import Report, Section
-    from tracekit.render.base import RenderOptions
 
     if form not in ("text", "csv", "spreadsheet", "markdown"):
         raise UsageError(
             f"--format {form}: not an output format", hint="one of: text, json, csv, spreadsheet, markdown"
         )
     report = Report(title, __version__, (), (Section("archive", table.title, (table,)),))
-    show_text(pipeline.render(report, form, RenderOptions(width=output_width())), pager=False, form=form)
+    show_text(pipeline.render(report, form, render_options(width=output_width())), pager=False, form=form)
 
 
 def _listing(entries: Sequence[Entry]) -> ReportTable:
@@ -214,7 +214,7 @@ def show(root: Root, entry_id: Id, format_: ShortForm = "text") -> None:
         lines.append(f"    sha256         {source.sha256}")
     print("\n".join(map(one_line, lines)))
     sys.stdout.flush()
-    tell_ledger(entry.ledgers)
+    tell_ledger(entry.ledgers, whole=True)
 
 
 @example("tracekit archive verify profiles")

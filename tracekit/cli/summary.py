@@ -20,6 +20,7 @@ from tracekit.cli._common import (
     example,
     finish,
     progress,
+    render_options,
     say,
 )
 from tracekit.cli.process.terminal import draws_bars, in_color, output_width, show
@@ -128,7 +129,6 @@ def summary(
     """
     from tracekit import pipeline
     from tracekit.errors import UsageError
-    from tracekit.render.base import RenderOptions
     from tracekit.render.page.data import page_report, part_of
     from tracekit.views.base import ViewOptions
 
@@ -139,7 +139,7 @@ def summary(
         given |= {"--by": by, "--each": each, "--topology": topology}
         _refuse_of_page(reading, [name for name, value in given.items() if value])
         made = part_of(page, view or (), top or 0)
-        text = pipeline.render(made, format_, RenderOptions(time_unit=unit, width=output_width()))
+        text = pipeline.render(made, format_, render_options(unit, output_width()))
         show(text, pager=False, form=format_)
         finish((), made.incomplete)
         return
@@ -207,14 +207,13 @@ def _read_apart(
 
 def _print(made: Report, form: str, unit: str, *, one_screen: bool, pager: bool, compat: str = "") -> None:
     from tracekit import pipeline
-    from tracekit.render.base import RenderOptions
 
     if one_screen:
-        how_shown = RenderOptions(time_unit=unit, width=output_width(), color=in_color(), bars=draws_bars())
+        how_shown = render_options(unit, output_width(), color=in_color(), bars=draws_bars())
         text = pipeline.first_screen(made, how_shown)
     else:
         # What other profilers print has no colours.
-        how_shown = RenderOptions(time_unit=unit, width=output_width(), color=in_color() and not compat)
+        how_shown = render_options(unit, output_width(), color=in_color() and not compat)
         text = pipeline.render(made, form, how_shown, compat=compat)
     show(text, pager=pager, form=form)
 
