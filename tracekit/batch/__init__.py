@@ -71,8 +71,9 @@ class BatchResult:
     were not read, as `plan` says. dropped: runs with dropped records, and how many; they are partial too, and still
     have all their results. incomplete: runs with inputs that lost too many records, and a sentence for each.
     left_out: runs in no trend, since they lack rows that their siblings have, and a sentence for each. notes:
-    places skipped on purpose, and why. empty: roots without a run. cleared: dead batches whose unfinished work was
-    removed. forgotten: results removed because their files are gone.
+    places skipped on purpose, and why. cut: runs with an input that ends too early, and where. without_events: runs
+    whose inputs have neither events nor totals. empty: roots without a run. cleared: dead batches whose unfinished work
+    was removed. forgotten: results removed because their files are gone.
     """
 
     out: Path
@@ -92,6 +93,8 @@ class BatchResult:
     empty: tuple[str, ...] = ()
     incomplete: tuple[tuple[str, str], ...] = ()
     left_out: tuple[tuple[str, str], ...] = ()
+    cut: tuple[tuple[str, str], ...] = ()
+    without_events: tuple[str, ...] = ()
 
     @property
     def is_whole(self) -> bool:
@@ -227,6 +230,12 @@ def run_with(roots: Sequence[str | Path], out: str | Path, wanted: BatchOptions)
         notes=tuple(note for each in scans for note in each.notes),
         incomplete=tuple((name, text) for name, result in named for text in result.get("incomplete", [])),
         left_out=tuple((plan.name, lacking[plan.key]) for plan in plans if plan.key in lacking),
+        cut=tuple((name, result["cut"]) for name, result in named if "cut" in result),
+        without_events=tuple(
+            name
+            for name, result in named
+            if result["status"] != "failed" and not (result["events"] or result["totals"])
+        ),
         empty=tuple(root for root in root_paths if all(plan.candidate.root != root for plan in plans)),
     )
 

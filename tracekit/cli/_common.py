@@ -10,7 +10,7 @@ import signal
 import sys
 import typing
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass, fields
 from pathlib import Path
@@ -32,7 +32,15 @@ from tracekit.cli.process.terminal import show_bytes as show_bytes
 from tracekit.cli.process.verbosity import OTHER as OTHER
 from tracekit.cli.process.verbosity import Verbosity, verbosity, verbosity_in_force, verbosity_parameters
 from tracekit.credentials import masked
-from tracekit.errors import COMMAND_LINE, AllInputsError, OutputError, SchemaError, TracekitError, UsageError
+from tracekit.errors import (
+    COMMAND_LINE,
+    AllInputsError,
+    InputError,
+    OutputError,
+    SchemaError,
+    TracekitError,
+    UsageError,
+)
 from tracekit.plugins import PluginWarning
 
 if TYPE_CHECKING:
@@ -565,15 +573,23 @@ def print_error(err: TracekitError) -> None:
         warn(f"hint: {advice}")
 
 
-def finish(failures: Sequence[Failure], incomplete: Sequence[str] = ()) -> None:
+def finish(failures: Sequence[Failure], incomplete: Sequence[str] = (), empty: Sequence[str] = ()) -> None:
     """Name the inputs that failed among others that did not, and end with exit code 1 if there are any.
 
     incomplete: the sentences on inputs that lost too many records, which the output has: they too mean exit code 1.
+    empty: the names of inputs without events, which are named here and mean exit code 1.
     """
     for failure in failures:
         print_error(failure.error)
-    if failures or incomplete:
+    for name in empty:
+        print_error(InputError("no events in it", path=name, hint="did the profiler stop before the work began?"))
+    if failures or incomplete or empty:
         raise typer.Exit(EXIT_FAILED)
+
+
+def empty_inputs(ledgers: Iterable[Ledger]) -> list[str]:
+    """Return the names of the inputs that have neither events nor totals."""
+    return [ledger.path for ledger in ledgers if ledger.is_empty]
 
 
 def tell_incomplete(sentences: Sequence[str]) -> None:

@@ -13,6 +13,7 @@ import typer
 from tracekit.cli._common import (
     EXIT_FAILED,
     ReadArguments,
+    empty_inputs,
     example,
     finish,
     progress,
@@ -93,7 +94,7 @@ def add(
     if done.new or done.changed:
         tell_ledger(done.ledgers)
     print(done.id)
-    finish(done.failures, lost)
+    finish(done.failures, lost, empty_inputs(done.ledgers))
 
 
 def _rows(events: int, totals: int) -> str:

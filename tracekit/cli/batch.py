@@ -107,7 +107,7 @@ def batch(
         )
     if not done.is_whole:
         raise typer.Exit(EXIT_NOT_ALL)
-    finish((), [text for _, text in done.incomplete])
+    finish((), [text for _, text in done.incomplete], done.without_events)
 
 
 def _print_result(done: BatchResult) -> None:
@@ -126,6 +126,10 @@ def _print_result(done: BatchResult) -> None:
             say(f"over budget: {name}: {text}")
     for path, reason in done.problems:
         say(f"error: {path}: {reason}")
+    in_no_trend = {name for name, _ in done.left_out}
+    for name, text in done.cut:
+        if name not in in_no_trend:
+            say(f"note: {name} was cut: {text}")
     for name, text in done.left_out:
         say(f"note: {name}: {text}")
     for path, reason in done.notes:

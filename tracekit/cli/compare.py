@@ -158,7 +158,7 @@ def compare(
             file.write(text.encode("utf-8", "replace"))
     failed = False
     if comparison.incomplete:  # a rule on what is left decides nothing
-        finish(comparison.failures, comparison.incomplete)
+        finish(comparison.failures, comparison.incomplete, comparison.empty)
     for checked in comparison.checked:
         if checked.state != MET:
             warn(f"{checked.state}: {checked.rule.text}: {checked.text}")
@@ -167,7 +167,7 @@ def compare(
         for failure in comparison.failures:
             print_error(failure.error)
         raise typer.Exit(EXIT_GATE)
-    finish(comparison.failures)
+    finish(comparison.failures, (), comparison.empty)
 
 
 def _sides(

@@ -9,7 +9,16 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from tracekit.cli import _common
-from tracekit.cli._common import ReadArguments, example, finish, progress, say, tell_incomplete, tell_ledger
+from tracekit.cli._common import (
+    ReadArguments,
+    empty_inputs,
+    example,
+    finish,
+    progress,
+    say,
+    tell_incomplete,
+    tell_ledger,
+)
 from tracekit.cli.process.terminal import show_bytes
 from tracekit.errors import TracekitError, UsageError
 from tracekit.options import no_such
@@ -90,14 +99,15 @@ def convert(
         raise UsageError("--findings: not with --split, --max-events or --max-mb", hint="convert twice")
     wanted = _WantedOutput(to, viewer, split, max_events, max_mb, findings)
     lost: list[str] = []
+    empty: list[str] = []
     failures: Sequence[Failure]
     if not _names_folder(output, to) and (output.endswith("/") or (Path(output).is_dir() and output != "-")):
-        failures = _one_each(reading, Path(output), lost, wanted, force=force)
+        failures = _one_each(reading, Path(output), lost, empty, wanted, force=force)
     elif output == "-":
-        failures = _to_stdout(reading, lost, wanted)
+        failures = _to_stdout(reading, lost, empty, wanted)
     else:
-        failures = _tell(_convert(reading, reading.inputs, output, wanted, force=force), lost)
-    finish(failures, lost)
+        failures = _tell(_convert(reading, reading.inputs, output, wanted, force=force), lost, empty)
+    finish(failures, lost, list(dict.fromkeys(empty)))
 
 
 def _names_folder(output: str, to: str) -> bool:
@@ -136,9 +146,10 @@ def _tell_incomplete(done: Conversion, lost: list[str]) -> None:
     lost += sentences
 
 
-def _tell(done: Conversion, lost: list[str]) -> Sequence[Failure]:
+def _tell(done: Conversion, lost: list[str], empty: list[str]) -> Sequence[Failure]:
     """Print what was written, and return the inputs that failed."""
     _tell_incomplete(done, lost)
+    empty += empty_inputs(done.ledgers)
     written = done.written
     size = written.size()
     rows = [f"{n:,} {what}" for n, what in ((written.events, "events"), (written.totals, "totals")) if n]
@@ -152,7 +163,7 @@ def _tell(done: Conversion, lost: list[str]) -> Sequence[Failure]:
 
 
 def _one_each(
-    reading: ReadArguments, folder: Path, lost: list[str], wanted: _WantedOutput, *, force: bool
+    reading: ReadArguments, folder: Path, lost: list[str], empty: list[str], wanted: _WantedOutput, *, force: bool
 ) -> Sequence[Failure]:
     failures: list[Failure] = []
     from tracekit import conversion
@@ -174,7 +185,7 @@ def _one_each(
         taken.add(name)
         try:
             target = str(folder / f"{name}{suffix}")
-            _tell(_convert(reading, [item.name], target, wanted, force=force), lost)
+            _tell(_convert(reading, [item.name], target, wanted, force=force), lost, empty)
         except TracekitError as err:
             if isinstance(err, UsageError) and len(taken) == 1 and not Path(item.name).exists():
                 raise
@@ -182,7 +193,7 @@ def _one_each(
     return failures
 
 
-def _to_stdout(reading: ReadArguments, lost: list[str], wanted: _WantedOutput) -> Sequence[Failure]:
+def _to_stdout(reading: ReadArguments, lost: list[str], empty: list[str], wanted: _WantedOutput) -> Sequence[Failure]:
     if not wanted.to:
         raise UsageError("-o -: stdout has no suffix", hint="pass --to, for example --to jsonl")
     from tracekit import conversion
@@ -196,5 +207,6 @@ def _to_stdout(reading: ReadArguments, lost: list[str], wanted: _WantedOutput) -
         with scratch_read(target) as file:
             show_bytes(file)
         _tell_incomplete(done, lost)
+        empty += empty_inputs(done.ledgers)
         tell_ledger(done.ledgers)
         return done.failures

@@ -90,7 +90,7 @@ def doctor(
         from tracekit.doctor.text import diagnosis_text
 
         show("\n".join(diagnosis_text(each, output_width()) for each in found))
-    finish(failures)
+    finish(failures, (), [each.path for each in found if not (each.events or each.totals or each.findings)])
     if not all(each.is_clean for each in found):
         raise typer.Exit(EXIT_GATE)
 

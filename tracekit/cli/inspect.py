@@ -45,7 +45,12 @@ def inspect(
     else:
         first = "".join(f"{one_line(text)}\n" for text in lost)
         show(first + "\n\n".join(_text(entry) for entry in found.inputs) + "\n")
-    finish(found.failures, lost)
+    finish(found.failures, lost, [entry["path"] for entry in found.inputs if _is_empty(entry)])
+
+
+def _is_empty(entry: StockJson) -> bool:
+    ledger = entry["ledger"]
+    return not (ledger["kept"] or ledger["merged"] or ledger["filtered"] or ledger["dropped"])
 
 
 def _clock(facts: object) -> str:

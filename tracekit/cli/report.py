@@ -16,6 +16,7 @@ from tracekit.cli._common import (
     ReadArguments,
     TopologyText,
     by_options,
+    empty_inputs,
     example,
     finish,
     progress,
@@ -59,4 +60,4 @@ def report(
     tell_incomplete(trace.incomplete)
     say(f"wrote {output}: {Path(output).stat().st_size:,} bytes, opens in any browser, needs no network")
     tell_ledger(trace.ledgers)
-    finish(trace.failures, trace.incomplete)
+    finish(trace.failures, trace.incomplete, empty_inputs(trace.ledgers))

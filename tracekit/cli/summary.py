@@ -17,6 +17,7 @@ from tracekit.cli._common import (
     ReadArguments,
     TopologyText,
     by_options,
+    empty_inputs,
     example,
     finish,
     progress,
@@ -165,7 +166,7 @@ def summary(
     if compat and format_ == "text":  # what the other profiler prints goes to stdout, and nothing else
         for note in dict.fromkeys((*made.notes, *(note for section in made.sections for note in section.notes))):
             say(f"note: {note}")
-    finish(trace.failures, made.incomplete)
+    finish(trace.failures, made.incomplete, empty_inputs(trace.ledgers))
 
 
 def _read_apart(

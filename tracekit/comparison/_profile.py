@@ -93,6 +93,11 @@ class Profile:
     sequences: tuple[tuple[Key, ...], ...]
     tree: TreeWork | None = None
 
+    @property
+    def is_empty(self) -> bool:
+        """Return whether the inputs have neither events nor totals."""
+        return all(ledger.is_empty for ledger in self.ledgers)
+
 
 def profile_of(trace: Trace, label: str, *, tree: bool = False) -> Profile:
     """Return the profile of a run. The trace needs COLUMNS. tree: with `Profile.tree`. Raises: TracekitError."""

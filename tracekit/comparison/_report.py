@@ -83,6 +83,12 @@ class Comparison:
         return self.sides.incomplete if self.sides is not None else ()
 
     @property
+    def empty(self) -> tuple[str, ...]:
+        """Return the names of the runs of a side that has neither events nor totals."""
+        sides = (self.sides.base, self.sides.new) if self.sides is not None else ()
+        return tuple(run.label for side in sides if all(run.is_empty for run in side) for run in side)
+
+    @property
     def verdict(self) -> str:
         """Return "slower", "faster", "same", "not enough runs" or "not enough data"."""
         return self.main.verdict if self.main is not None else UNKNOWN
@@ -144,7 +150,7 @@ def short_report(comparison: Comparison) -> Report:
     shown = [*asked]
     if waterfall is not None and waterfall.new != waterfall.base:
         shown.append(_short_waterfall(waterfall))
-    if not whole.incomplete and (names := _changed_names(comparison, sides)) is not None:
+    if not (whole.incomplete or comparison.empty) and (names := _changed_names(comparison, sides)) is not None:
         shown.append(names)
     facts = [
         # The title has the name of a side that is one run.

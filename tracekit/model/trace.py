@@ -151,6 +151,11 @@ class Ledger:
     notes: dict[str, Note] = field(default_factory=dict)
     strict: bool = False
 
+    @property
+    def is_empty(self) -> bool:
+        """Return whether the source has no event and no total: nothing that was kept, filtered or dropped."""
+        return not (self.kept or self.merged or self.filtered or self.dropped)
+
     def ignore(self, what: str, count: int = 1) -> None:
         """Count records of a class that carries no event: preamble, unit rows, the program's own output."""
         if count:
