@@ -62,6 +62,7 @@ EXAMPLES = (
     ("nvprof-csv", "gpu-and-api-trace.csv"),
     ("nvprof-csv", "metrics.csv"),
     ("nsys-sqlite", "two-processes.sqlite"),
+    ("flight-recorder", "gloo_timeout_rank_0.pkl", "gloo_timeout_rank_1.pkl", "gloo_timeout_rank_2.pkl"),
     ("mxnet", "mxnet-1.9.1.json"),
     ("theano", "theano-1.0.5.txt"),
     ("singa", "verbosity-1.txt"),

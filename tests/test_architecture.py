@@ -19,7 +19,9 @@ MAY: dict[str, set[str]] = {
     "_version": set(), "credentials": set(), "recorder": set(), "messages": set(), "plugins": set(),
     "errors": {"credentials"},
     "options": {"errors"},
-    "model": {"credentials", "errors"},  # what everything passes: schema, trace, report, units, Arrow, texts
+    "arguments": {"errors", "options"},  # the check of what callers of public functions pass
+    # What everything passes: schema, trace, report, units, Arrow, texts.
+    "model": {"arguments", "credentials", "errors", "options"},
     "analysis": {"model.arrow"},
     "safety": {"credentials", "errors", "model"},
     "workers": {"safety.limits", "errors"},
@@ -50,10 +52,10 @@ MAY: dict[str, set[str]] = {
         "safety.scratch", "errors",
     },
     "explanation": {"pipeline", "views", "index", "model", "analysis", "options", "errors"},
-    "archive": {"safety", "pipeline", "inputs", "model", "errors"},
+    "archive": {"arguments", "safety", "pipeline", "inputs", "model", "errors"},
     "doctor": {
         "analysis", "formats", "readers", "writers.base", "inputs", "conversion", "safety", "credentials", "model",
-        "options", "errors", "_version",
+        "options", "arguments", "errors", "_version",
     },
     "queries": {
         "archive", "pipeline", "inputs", "model", "render", "writers.base", "safety", "errors", "_version",
@@ -61,27 +63,34 @@ MAY: dict[str, set[str]] = {
     },
     "batch": {
         "analysis", "archive", "conversion", "pipeline", "inputs", "readers.source", "writers.base", "render", "model",
-        "credentials", "workers", "safety", "errors", "_version",
+        "credentials", "workers", "safety", "arguments", "errors", "_version",
     },
     "rank_summaries": {
         "analysis", "conversion", "pipeline", "inputs", "index", "views", "model", "workers", "options",
         "safety", "errors", "_version",
     },
+    "agents": {
+        "archive", "comparison", "explanation", "formats", "inputs", "model", "pipeline", "queries", "readers.source",
+        "render", "views.base", "options", "safety", "errors", "_version",
+    },
     "viewer": {"plugins", "safety", "inputs", "render.page", "errors", "_version"},
     "comparison": {
         "archive", "pipeline", "inputs", "index", "model", "analysis", "views.base", "views.steps.steps", "options",
-        "errors", "_version",
+        "arguments", "errors", "_version",
     },
     "cli": {
-        "rank_summaries", "comparison", "archive", "batch", "queries", "viewer", "doctor", "conversion", "pipeline",
-        "explanation", "formats", "inputs", "index.topology", "readers", "writers", "plugins", "views", "compat",
-        "render", "model", "options", "errors", "_version", "credentials", "safety",
+        "agents", "rank_summaries", "comparison", "archive", "batch", "queries", "viewer", "doctor", "conversion",
+        "pipeline", "explanation", "formats", "inputs", "index.topology", "readers", "writers", "plugins", "views",
+        "compat", "render", "model", "options", "errors", "_version", "credentials", "safety",
     },
     "api": {
         "archive", "comparison", "conversion", "queries", "explanation", "pipeline", "inputs", "index.topology",
-        "model", "views.base", "writers.base", "render.base", "safety", "errors",
+        "model", "views.base", "writers.base", "render.base", "safety", "arguments", "options", "errors",
     },
-    "__init__": {"api", "archive", "inputs", "model", "views.base", "safety", "errors", "_version"},
+    "__init__": {
+        "api", "archive", "batch", "comparison", "doctor", "recorder", "inputs", "model", "views.base", "safety",
+        "errors", "_version",
+    },
     "__main__": {"cli"},
 }  # fmt: skip
 

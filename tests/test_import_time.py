@@ -90,6 +90,11 @@ def test_help_loads_no_data_library() -> None:
     assert not loaded_after(statement) & {"pyarrow", "numpy", "pandas", "jinja2", "tracekit.pipeline"}
 
 
+@pytest.mark.parametrize("words", [("--help",), ("mcp", "--help"), ("formats",), ("summary", str(CSV))])
+def test_no_command_but_the_server_for_agents_loads_its_library(words: tuple[str, ...]) -> None:
+    assert not {name.partition(".")[0] for name in loaded_by(*words)} & {"mcp", "mcp_types", "anyio", "pydantic"}
+
+
 def test_a_command_loads_no_pandas() -> None:
     statement = (
         "import contextlib, io\nfrom tracekit.cli import app\n"

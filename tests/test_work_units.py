@@ -250,3 +250,33 @@ def test_floors_of_a_real_trace_are_not_above_the_time() -> None:
     assert np.nansum(units.floor_ns) < units.ns.sum()
     assert units.groups[0].device.peaks is not None
     assert "MI210" in units.groups[0].device.note
+
+
+def test_each_launch_of_a_graph_does_the_work_of_the_operators_that_it_captured(tmp_path: Path) -> None:
+    """A product of 2 ms that is captured once and launched three times: the FLOPs of three calls."""
+    trace = ShapedTrace()
+
+    def call(name: str, **args: object) -> None:
+        trace.now += 1
+        trace.events.append({"ph": "X", "cat": "cuda_runtime", "name": name, "pid": 7, "tid": 7, "ts": trace.now,
+                             "dur": 0.5, "args": args})  # fmt: skip
+
+    call("hipStreamBeginCapture")
+    trace.begin("aten::mm", ([4096, 4096], BF), ([4096, 4096], BF))
+    call("hipLaunchKernel", kernel="gemm", correlation=500)
+    trace.end()
+    call("hipStreamEndCapture")
+    for launch in range(3):
+        call("hipGraphLaunch", correlation=600 + launch)
+        work = {"correlation": 600 + launch, "device": 0, "stream": 7}
+        trace.events.append({"ph": "X", "cat": "kernel", "name": "gemm", "pid": 0, "tid": 7, "ts": 9000 * (launch + 1),
+                             "dur": 2000, "args": work})  # fmt: skip
+    units = trace.units(tmp_path)
+    assert len(units) == 3
+    assert units.ns.tolist() == [2_000_000] * 3
+    assert units.flops.tolist() == [2 * 4096**3] * 3
+    assert (units.floor_ns < 2_000_000).all()
+    names, texts = units.host.index.texts("name")
+    assert {texts[code] for code in names[units.launched]} == {"hipGraphLaunch"}
+    assert {texts[code] for code in names[units.rows]} == {"aten::mm"}
+    assert reasons(units) == {"": 6_000_000}

@@ -185,6 +185,15 @@ FORMATS = (
         read=Place("tracekit.readers.cuda_profile.reader:read"),
     ),
     Reader(
+        name="flight-recorder",
+        title="Flight Recorder of torch.distributed",
+        suffixes=(".pkl", ".pickle", ".json"),
+        marks=Marks(words=("pg_config", "pg_status", "profiling_name")),
+        gives="totals",
+        sniff=Place("tracekit.readers.torch.flight_recorder:sniff"),
+        read=Place("tracekit.readers.torch.flight_recorder:read"),
+    ),
+    Reader(
         name="fluid-pb",
         title="Paddle fluid profile (protobuf)",
         suffixes=(".pb", ".prof"),

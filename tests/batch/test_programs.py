@@ -167,3 +167,61 @@ def test_courses_and_links_are_there_on_every_screen_without_scripts(width: int,
     ((wide, last, newest, trend),) = seen.value
     assert wide > 300
     assert (last, newest, trend) == ("890 us", "newest report", "#trend-1")
+
+
+def titles(tree: Path) -> list[str]:
+    _, page = done(tree)
+    listed = page.partition('id="programs"')[2].partition('id="runs"')[0]
+    return sorted(re.sub("<[^>]*>", "", each) for each in re.findall(r"<b>(.*?)</b>\n", listed))
+
+
+def with_command(tree: Path, name: str, number: int, *command: str) -> None:
+    head, *lines = sample("recorder-log/rank0.jsonl").read_text().splitlines(keepends=True)
+    text = json.dumps(json.loads(head) | {"command": list(command)}) + "\n"
+    put(tree / name / "log.jsonl", "".join([text, *lines]).encode(), number)
+
+
+def test_a_program_has_the_title_of_its_command_without_interpreter_and_folder(tmp_path: Path) -> None:
+    tree = tmp_path / "tree"
+    for number in range(2):
+        with_command(tree, f"run{number}", number, "/usr/bin/python3", "-u", "/home/me/train_gpt.py", "--lr", "0.1")
+    assert titles(tree) == ["train_gpt.py --lr 0.1"]
+
+
+def test_commands_that_differ_in_their_options_have_the_program_as_title(tmp_path: Path) -> None:
+    tree = tmp_path / "tree"
+    for number in range(2):
+        with_command(tree, f"run{number}", number, "./bench_gemm", str(number))
+    assert titles(tree) == ["bench_gemm …"]
+
+
+def test_a_program_without_a_command_has_the_title_of_its_folders_and_not_of_the_word_run(tmp_path: Path) -> None:
+    tree = tmp_path / "tree"
+    for number in range(2):
+        run(tree, f"resnet50/nightly-{number}/run_{number}", number)
+        run(tree, f"bert/run-{number}", 4 + number)
+    assert titles(tree) == ["bert", "resnet50/nightly-…"]
+
+
+def test_runs_whose_folders_have_no_word_of_their_own_are_named_from_the_first_to_the_last(tmp_path: Path) -> None:
+    tree = tmp_path / "tree"
+    for number in range(3):
+        run(tree, f"run-{number:03}", number)
+    assert titles(tree) == ["run-000 to run-002"]
+
+
+def test_programs_with_one_command_have_titles_of_their_own(tmp_path: Path) -> None:
+    tree = tmp_path / "tree"
+    for number, name in enumerate(("a", "b")):
+        with_command(tree, name, number, "python", "train.py")
+    assert titles(tree) == ["train.py (a)", "train.py (b)"]
+
+
+def test_a_long_command_is_shortened_in_its_middle(tmp_path: Path) -> None:
+    tree = tmp_path / "tree"
+    with_command(tree, "run0", 0, "python", "train.py", *(f"--option-{n}=7" for n in range(9)), "--last")
+    (title,) = titles(tree)
+    assert len(title) == 48
+    assert title.startswith("train.py --option-0")
+    assert title.endswith("--last")
+    assert "…" in title

@@ -94,6 +94,23 @@ def test_a_rule_about_a_name_that_no_side_has_is_wrong_usage_with_near_names(sid
 
 
 @pytest.mark.parametrize(
+    ("rule", "near"),
+    [("memory.peak > 3%", "step.mean"), ("copy.calls > 3", "kernel.calls"), ("copy.total > 3%", "device.total")],
+)
+def test_a_rule_about_a_metric_that_no_side_has_is_wrong_usage_with_near_names(
+    sides: tuple[str, str], rule: str, near: str
+) -> None:
+    said = run(*sides, "--fail-on", rule, code=2).stderr
+    assert f"{rule.split()[0]}: neither side has it; did you mean {near}?" in said
+    assert "--fail-on takes one of: step.mean, step.p50, " in said
+
+
+def test_a_rule_about_a_metric_that_one_side_lacks_is_not_enough_data(sides: tuple[str, str], tmp_path: Path) -> None:
+    new = repeats(tmp_path / "new", 6, count=6, memory=1 << 20)
+    assert "not enough data: memory.peak" in run(sides[0], new, "--fail-on", "memory.peak > 3%").stderr
+
+
+@pytest.mark.parametrize(
     "words",
     [
         ["a.json"],
@@ -145,7 +162,7 @@ def test_an_unknown_suffix_is_wrong_usage_that_names_the_forms(sides: tuple[str,
     out = tmp_path / "out.xlsx"
     said = run(*sides, "-o", out, code=2).stderr
     assert f"-o {out}: the suffix names no output format" in said
-    assert "hint: choose one with --format: csv, html, json, markdown, spreadsheet, text" in said
+    assert "hint: choose one with --format: csv, github, html, json, junit, markdown, spreadsheet, text" in said
     assert not out.exists()
     run(*sides, "-o", out, "--format", "csv")
     assert out.read_text(encoding="utf-8")

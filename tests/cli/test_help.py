@@ -19,7 +19,7 @@ from tracekit.cli.demo import SAMPLES
 from tracekit.cli.help import OPTION_GROUPS, first_sentence
 
 GOOD = sample("nvprof-csv/gpu-and-api-trace.csv")
-SERVE = ("open",)
+SERVE = ("open", "mcp")
 """Commands that run until somebody has looked."""
 
 

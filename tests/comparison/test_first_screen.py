@@ -147,14 +147,14 @@ def test_bars_of_the_page_follow_each_other_from_base_to_new_and_have_the_number
     report = found.report()
     box = change_box(report, RenderOptions())
     assert box is not None
-    assert box.waterfall is not None
-    at = float(box.waterfall.base[0])
-    for row in box.waterfall.rows:
+    (waterfall,) = box.waterfalls
+    at = float(waterfall.base[0])
+    for row in waterfall.rows:
         left, right = float(row.left), float(row.left) + float(row.width)
         begin, end = (right, left) if row.state == "better" else (left, right)
         assert abs(begin - at) < 0.01
         at = end
-    assert abs(at - float(box.waterfall.new[0])) < 0.01
+    assert abs(at - float(waterfall.new[0])) < 0.01
     loaded = json.loads(pipeline.render(report, "json", RenderOptions()))
     tables = {table["name"]: table for section in loaded["sections"] for table in section["tables"]}
     names = [column["name"] for column in tables["change_parts"]["columns"]]
@@ -162,7 +162,7 @@ def test_bars_of_the_page_follow_each_other_from_base_to_new_and_have_the_number
         cells["part"]: f"{cells['base']:,} ns → {cells['new']:,} ns, {cells['difference']:+,} ns"
         for cells in (dict(zip(names, row, strict=True)) for row in tables["change_parts"]["rows"])
     }
-    shown = {each.label: each.exact for row in box.waterfall.rows for each in rows_of(row)}
+    shown = {each.label: each.exact for row in waterfall.rows for each in rows_of(row)}
     assert exact.items() <= shown.items()
     metrics = {row[0]: row for row in tables["metrics"]["rows"]}
     names = [column["name"] for column in tables["metrics"]["columns"]]
@@ -187,6 +187,6 @@ def test_a_change_that_nobody_would_notice_does_not_fill_the_picture(tmp_path: P
     found = pair(tmp_path, steps(idle_ns=20_200), steps(idle_ns=20_000))
     box = change_box(found.report(), RenderOptions())
     assert box is not None
-    assert box.waterfall is not None
-    assert sum(float(row.width) for row in box.waterfall.rows) < 2
-    assert abs(float(box.waterfall.base[0]) - 50) < 2
+    (waterfall,) = box.waterfalls
+    assert sum(float(row.width) for row in waterfall.rows) < 2
+    assert abs(float(waterfall.base[0]) - 50) < 2

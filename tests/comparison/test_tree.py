@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import random
 from fractions import Fraction
 from pathlib import Path
@@ -10,58 +9,16 @@ from typing import Any
 
 import pytest
 from doors.compare import PARTS, TreeAmount, tree_mean_with, tree_parts_of, tree_whole_cells
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
+from tree_runs import H100, MM, OTHER, SMALL, Call, write
 
 import tracekit
+from tracekit import pipeline
 from tracekit.comparison import TreeParts
 from tracekit.errors import UsageError
-
-H100 = {"id": 0, "name": "NVIDIA H100 80GB HBM3", "totalGlobalMem": 85_017_493_504, "numSms": 132,
-        "computeMajor": 9, "computeMinor": 0}  # fmt: skip
-MM = ("aten::mm", [[4096, 4096], [4096, 4096]])
-SMALL = ("aten::mm", [[2048, 2048], [2048, 2048]])
-OTHER = ("my::op", [[7]])
-Call = tuple[tuple[str, list[list[int]]], str, int, str]
-# (operator and dims, kernel, ns, module)
-
-
-def write(path: Path, calls: list[Call], steps: int = 6, device: dict[str, Any] | None = None) -> str:
-    """Write a trace of equal steps, each with these calls, one kernel a call."""
-    events: list[dict[str, Any]] = []
-    clock, number = 1000, 0
-    for step in range(steps):
-        begin = clock
-        for (name, dims), kernel, ns, module in calls:
-            number += 1
-            host = {"ph": "X", "pid": 1, "tid": 7}
-            if module:
-                told = {"Python id": number, "Python parent id": None}
-                events.append(
-                    {
-                        **host,
-                        "cat": "python_function",
-                        "name": f"nn.Module: {module}",
-                        "ts": clock,
-                        "dur": 9,
-                        "args": told,
-                    }
-                )
-            shapes = {"Input Dims": dims, "Input type": ["c10::BFloat16"] * len(dims)}
-            events += [
-                {**host, "cat": "cpu_op", "name": name, "ts": clock + 1, "dur": 6, "args": shapes},
-                {**host, "cat": "cuda_runtime", "name": "cudaLaunchKernel", "ts": clock + 2, "dur": 2,
-                 "args": {"correlation": number}},
-                {"ph": "X", "cat": "kernel", "name": kernel, "pid": 0, "tid": 3, "ts": clock + 5, "dur": ns / 1000,
-                 "args": {"device": 0, "stream": 3, "correlation": number}},
-            ]  # fmt: skip
-            clock += max(10, ns // 1000 + 10)
-        events.append({"ph": "X", "cat": "user_annotation", "name": f"ProfilerStep#{step}", "pid": 1, "tid": 7,
-                       "ts": begin, "dur": clock - begin, "args": {}})  # fmt: skip
-        clock += 5
-    made = {"schemaVersion": 1, "deviceProperties": [device or H100], "traceEvents": events}
-    path.write_text(json.dumps(made))
-    return str(path)
+from tracekit.model.change import REASON, PartOfChange, Waterfall
+from tracekit.render.base import RenderOptions
 
 
 def changed(tmp_path: Path, base: list[Call], new: list[Call], by: str = "operator", **more: Any) -> TreeParts:
@@ -171,6 +128,67 @@ def test_every_output_has_the_parts(tmp_path: Path) -> None:
     assert "operator_change" in tables
     plain = tracekit.compare(*files).report()
     assert not {"change_reasons", "operator_change"} & {t.name for section in plain.sections for t in section.tables}
+
+
+def waterfalls(base: str, new: str, by: str) -> dict[str, Waterfall]:
+    report = tracekit.compare(base, new, by=by).report()
+    figures = [each for section in report.sections for each in section.figures if isinstance(each, Waterfall)]
+    return {each.title: each for each in figures}
+
+
+def adds_up(parts: tuple[PartOfChange, ...], base: int, new: int) -> None:
+    assert (sum(each.base for each in parts), sum(each.new for each in parts)) == (base, new)
+    for each in parts:
+        if each.names:
+            adds_up(each.names, each.base, each.new)
+
+
+@st.composite
+def call_lists(draw: st.DrawFn) -> list[Call]:
+    calls: list[Call] = []
+    for number in range(draw(st.integers(1, 20))):
+        op = draw(st.sampled_from([MM, SMALL, OTHER, ("my::op", [[9]]), ("aten::gelu", [[64]])]))
+        kernel = draw(st.sampled_from(["gemm_bf16_s16816", "k", "other"]))
+        calls.append((op, kernel, draw(st.integers(1_000, 900_001)), f"M_{number % 17}"))
+    return calls
+
+
+@pytest.mark.parametrize("by", ["operator", "module"])
+@given(base=call_lists(), new=call_lists())
+@settings(max_examples=12, deadline=None)
+def test_waterfalls_by_reason_and_by_row_add_up_to_base_and_new_at_every_level(
+    tmp_path_factory: pytest.TempPathFactory, by: str, base: list[Call], new: list[Call]
+) -> None:
+    folder = tmp_path_factory.mktemp("pair")
+    files = write(folder / "base.json", base, 2), write(folder / "new.json", new, 2)
+    tree = tracekit.compare(*files, by=by).tree
+    assert tree is not None
+    assert tree.parts is not None
+    found = waterfalls(*files, by)
+    for title in ("By reason", f"By {by}"):
+        adds_up(found[title].parts, tree.parts.base, tree.parts.new)
+    reasons = {each.label: each.difference for each in found["By reason"].parts if each.how == REASON}
+    assert reasons == {part.replace("_", " "): ns for part, ns in named(tree.parts).items()}
+
+
+def test_a_waterfall_of_many_rows_has_one_part_for_the_smallest_of_them(tmp_path: Path) -> None:
+    base: list[Call] = [(MM, "gemm_bf16_s16816", 200_000, f"M_{n}") for n in range(30)]
+    new: list[Call] = [(MM, "gemm_bf16_s16816", 200_000 + 1_000 * n, f"M_{n}") for n in range(30)]
+    found = waterfalls(write(tmp_path / "base.json", base), write(tmp_path / "new.json", new), "module")
+    last = found["By module"].parts[-1]
+    assert (len(found["By module"].parts), last.label, last.difference) == (13, "(18 more modules)", 153_000)
+    (efficiency,) = (each for each in found["By reason"].parts if each.label == "efficiency")
+    assert efficiency.names[-1].difference == 153_000
+
+
+def test_a_terminal_has_the_reasons_of_each_row_in_words_before_the_tables(tmp_path: Path) -> None:
+    new: list[Call] = [(SMALL, "gemm_bf16_s16816", 50_000, "A_0"), (OTHER, "k2", 20_000, "B_0")]
+    files = write(tmp_path / "base.json", BASE), write(tmp_path / "new.json", new)
+    text = pipeline.render(tracekit.compare(*files, by="module").report(), "text", RenderOptions(width=80))
+    said = text.split("Change by module")[1].split("What changed")[0]
+    lines = [line.strip() for line in said.splitlines() if line.strip()]
+    assert lines[0].startswith("250 us -> 70 us: other shapes -175 us, other kernel -30 us, efficiency +25 us")
+    assert lines[1:] == ["A_0 -150 us: other shapes -175 us, efficiency +25 us", "B_0 -30 us: other kernel"]
 
 
 def test_a_side_without_modules_has_no_change_by_module(tmp_path: Path) -> None:

@@ -8,6 +8,8 @@ from typing import Any
 
 import pytest
 from compare_runs import LAYERS, steps, write
+from tree_runs import MM, SMALL, Call
+from tree_runs import write as write_tree
 from viewers import chromium_page
 
 from tracekit import pipeline
@@ -127,3 +129,59 @@ def test_a_search_unfolds_the_table_of_a_name_and_its_link_leads_there_again(tmp
     again = """[...document.querySelectorAll("details.fold tbody tr")].filter((row) => row.checkVisibility())
       .some((row) => row.textContent.includes("fused_adam"))"""
     assert chromium_page(made, script=again, fragment=hash_).value is True
+
+
+BY_MODULE = """(async () => {
+  const wait = () => new Promise((done) => setTimeout(done, 300));
+  const figures = [...document.querySelectorAll(".waterfall")];
+  const titles = figures.map((each) => each.querySelector("h2").firstChild.textContent.trim());
+  const nameOf = (row) => row.querySelector(".part span").textContent;
+  const texts = (row) => [nameOf(row), row.querySelector("small")?.textContent ?? "", row.querySelector("b").title];
+  const rowsOf = (figure) => [...figure.querySelectorAll(":scope > :is(details, div:not(.total))")];
+  const by = (title) => figures[titles.indexOf(title)];
+  const parts = { reasons: rowsOf(by("By reason")).map(texts), modules: rowsOf(by("By module")).map(texts) };
+  const went = [];
+  const go = async (bar) => {
+    bar.closest("a").dispatchEvent(new MouseEvent("click", { bubbles: true, cancelable: true }));
+    await wait();
+    const row = document.querySelector("tr.picked");
+    went.push([row.cells[0].textContent, row.closest("table").getAttribute("aria-label"),
+      document.querySelector(".asked")?.textContent ?? "", row.checkVisibility()]);
+  };
+  await go(rowsOf(by("By module"))[0].querySelector("rect"));
+  const shapes = rowsOf(by("By reason")).find((each) => nameOf(each) === "other shapes");
+  await go(shapes.querySelector("rect"));
+  shapes.querySelector("summary").click();
+  await wait();
+  await go(shapes.querySelectorAll("div.row rect")[0]);
+  return { titles, parts, went };
+})()"""
+
+
+def test_bars_of_the_change_by_module_lead_to_their_rows_and_reasons_to_their_cells(tmp_path: Path) -> None:
+    base: list[Call] = [(MM, "gemm_bf16_s16816", 200_000, f"Block_0/Linear_{n}") for n in range(4)]
+    new: list[Call] = [
+        *(base[0], base[0], base[1]),
+        (SMALL, "gemm_bf16_s16816", 50_000, "Block_0/Linear_2"),
+        (MM, "gemm_bf16_s16816", 210_000, "Block_0/Linear_3"),
+    ]
+    files = write_tree(tmp_path / "base.json", base), write_tree(tmp_path / "new.json", new)
+    comparison = compare(*files, by="module")
+    result = chromium_page(page(tmp_path, comparison), script=BY_MODULE)
+    assert (result.console, result.page_errors, result.requests, result.overflow_px) == ([], [], [], 0)
+    told = result.value
+    assert told["titles"] == ["Where the change is", "By reason", "By module"]
+    total = {row["name"]: row for row in rows(comparison, "module_change")}
+    for label, _, title in told["parts"]["modules"][:3]:
+        assert title == exact(total[label])
+    shown = {label: (remark, title) for label, remark, title in told["parts"]["modules"]}
+    assert shown["Block_0/Linear_0"][0] == "more calls"  # one reason needs no bar of its own
+    assert shown["Block_0/Linear_2"][0] == ""
+    reasons = {row["part"]: row["difference"] for row in rows(comparison, "change_reasons") if row["difference"]}
+    assert {label: title for label, _, title in told["parts"]["reasons"]} == {
+        part: f"{ns:+,} ns" for part, ns in reasons.items()
+    }
+    assert told["went"][0] == ["Block_0/Linear_0", "Change by module", "", True]
+    assert told["went"][1] == ["other shapes", "What changed", "", True]
+    assert told["went"][2][:2] == ["Block_0/Linear_2", "Change by module"]
+    assert told["went"][2][2].startswith("-175")

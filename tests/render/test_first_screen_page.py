@@ -232,3 +232,74 @@ def test_idle_is_told_from_work_without_colour(scheme: str, tmp_path: Path) -> N
     seen = chromium_page(page, script=look, scheme=scheme).value
     assert {True, False} == {idle for idle, _ in seen}
     assert all(idle == hatched for idle, hatched in seen)
+
+
+def a_step_of_kernels(tmp_path: Path, *kernels: tuple[str, int]) -> Path:
+    """Write the page of a step in which these kernels run one after the other."""
+    rows: list[dict[str, object]] = []
+    at = 1_000
+    for number, (name, ns) in enumerate(kernels):
+        rows.append({"ts_ns": at, "dur_ns": ns, "kind": "kernel", "name": name, "device": 0, "stream": 7}
+                    | {"correlation": number, "pid": 1})  # fmt: skip
+        at += ns
+    rows.append({"ts_ns": 1_000, "dur_ns": at - 1_000, "kind": "step", "step": 1, "name": "step 1", "pid": 1, "tid": 1})
+    path = tmp_path / "page.html"
+    path.write_text(pipeline.render(pipeline.report(trace_of(*rows)), "html"), encoding="utf-8")
+    return path
+
+
+KERNELS = (
+    ("ampere_sgemm_128x64_nn", 400_000),
+    ("elementwise_add_kernel", 300_000),
+    ("cutlass_gemm_f16", 100_000),
+    ("reduce_kernel<512>", 90_000),
+)
+
+
+def test_a_click_on_a_class_of_kernels_filters_their_table_by_the_class_and_marks_them(tmp_path: Path) -> None:
+    script = f"""{READY}.then(async () => {{
+      const rest = () => new Promise((done) => setTimeout(done, 400));
+      const shown = () => [...document.querySelectorAll("#kernel tbody tr:not(.space, .sizer)")]
+        .map((row) => row.querySelector("th").innerText);
+      await rest();
+      const found = [];
+      for (const name of ["gemm", "elementwise"]) {{
+        document.querySelector(`.ice a[data-name="${{name}}"]`).click();
+        await rest();
+        found.push([shown(), tracekit.timeline.marked?.total, document.querySelector("#kernel .tools input").value]);
+      }}
+      return [found, document.querySelector("#kernel .tools span").innerText];
+    }})"""
+    result = chromium_page(a_step_of_kernels(tmp_path, *KERNELS), script=script)
+    assert (result.console, result.page_errors) == ([], [])
+    found, status = result.value
+    assert found == [
+        [["ampere_sgemm_128x64_nn", "cutlass_gemm_f16"], 2, "class:gemm"],
+        [["elementwise_add_kernel"], 1, "class:elementwise"],
+    ]
+    assert status.startswith("1 of 4 rows shown")
+
+
+def test_bars_of_the_kernels_with_most_time_have_the_colour_of_their_family(tmp_path: Path) -> None:
+    script = """[...document.querySelectorAll(".most[data-view=kernel] li")].map((row) => [
+      row.querySelector("span").innerText, row.querySelector("i b").style.getPropertyValue("--c"), row.title])"""
+    bar = """(name) => document.querySelector(`.ice [data-name="${name}"]`).style.getPropertyValue("--c")"""
+    page = a_step_of_kernels(tmp_path, *KERNELS)
+    rows = chromium_page(page, script=script).value
+    assert [name for name, *_ in rows] == [name for name, _ in KERNELS]
+    colours = [colour for _, colour, _ in rows]
+    assert colours[0] == colours[2]
+    assert len(set(colours)) == 3
+    assert rows[0][2] == "400,000 ns, class gemm"
+    assert colours[:2] == chromium_page(page, script=f"['gemm', 'elementwise'].map({bar})").value
+
+
+def test_a_count_of_one_row_is_no_plural_where_a_filter_leaves_none(tmp_path: Path) -> None:
+    script = f"""{READY}.then(async () => {{
+      await new Promise((done) => setTimeout(done, 400));
+      const table = document.querySelector("#kernel .sheet"), field = table.querySelector(".tools input");
+      field.value = "nothing has this";
+      field.dispatchEvent(new Event("input", {{ bubbles: true }}));
+      return table.querySelector(".tools span").innerText;
+    }})"""
+    assert chromium_page(a_step_of_kernels(tmp_path, KERNELS[0]), script=script).value.startswith("0 of 1 row shown")

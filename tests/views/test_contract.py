@@ -158,6 +158,7 @@ EVERYTHING = (
     "fluid-pb/gpu.prof", "nsys-sqlite/nvtx-v2.sqlite", "torch-table/cuda.txt", "torch-table/pytorch-1.4.txt",
     "torch-table/cpu-stacks-and-flops.txt", "torch-memory/two-gpus.pickle",
     "ncu/details.csv", "folded/py-spy.folded", "speedscope/py-spy.speedscope.json",
+    "flight-recorder/nccl_batch_rank_0.pkl",
 )  # fmt: skip
 """Samples that have, all together, the columns of every view."""
 SOMETIMES = {spec.key for spec in (*specs.PLACED, *specs.THREADS, *specs.OWNER, *specs.DEVICE, specs.MEDIAN)}
@@ -172,6 +173,7 @@ ELSEWHERE = {
         *("attributed_ratio", "how"),
     },
     "memory": {"category", "rule"},
+    "hang": {"differs", "side", "seq", "waiting", "unknown", "timed_out"},
     "modules": {
         *("flops", "floor", "floor_of", "path", "allocated"),
         *("device_forward", "device_backward", "device_recompute", "device_ratio"),

@@ -159,6 +159,19 @@ def test_a_warning_of_the_profiler_is_a_finding() -> None:
     assert finding.claim == "Nsight Systems itself warned: events dropped"
 
 
+@pytest.mark.parametrize("whole", [True, False])
+def test_a_warning_that_rows_may_be_missing_counts_where_launches_lack_their_work(whole: bool) -> None:
+    # Nsight Systems writes it whenever the program stops the recording itself.
+    text = "Nsight Systems itself warned: Not all CUDA events might have been collected."
+    ledger = Ledger(path="a.nsys-rep", format="nsys-report")
+    ledger.notes["profiler-warning-1"] = Note("profiler-warning-1", text, 1)
+    rows = [row for row in running() if whole or row["kind"] != "kernel" or row["correlation"] % 10 != 3]
+    lost = found(replace(trace(*rows), ledgers=(ledger,)), "lost rows")
+    assert bool(lost) is not whole
+    few = found(replace(trace(*running(5)), ledgers=(ledger,)), "lost rows")
+    assert few  # nothing shows that all is there
+
+
 def stages(busy: list[int]) -> list[Row]:
     """Four ranks that compute for so many us in each of 20 rounds, and pass their results on."""
     rows: list[Row] = []

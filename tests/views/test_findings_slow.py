@@ -70,6 +70,35 @@ def test_no_alarm_about_a_kernel_near_the_best_that_was_measured(tmp_path: Path,
     assert "expensive kernel" not in found  # how far it is from the limit is known
 
 
+FP32 = "sm80_xmma_gemm_f32f32_f32f32_f32_nn_n_tilesize256x128x8"
+
+
+@pytest.mark.parametrize("shape", [(8192, 8192, 8192), (8192, 64, 64)])
+def test_fp32_products_save_the_time_above_their_floor_in_16_bits(tmp_path: Path, shape: tuple[int, int, int]) -> None:
+    m, n, k = shape
+    trace = ShapedTrace(back_to_back=True)
+    for _ in range(20):
+        trace.op("aten::mm", ([m, k], F32), ([k, n], F32), us=21_000, kernel=FP32)
+    (found,) = findings(trace, tmp_path)["fp32 arithmetic"]
+    floor = max(2 * m * n * k / PEAK, 2 * (m * k + k * n + m * n) / MEMORY) * 1e9
+    assert found.saving_ns == pytest.approx(20 * (21e6 - floor), rel=1e-6)
+    assert found.confidence == "medium"
+    assert "In 16 bits, this device could do this work in " in found.claim
+
+
+def test_fp32_products_without_shapes_may_save_all_of_their_time(tmp_path: Path) -> None:
+    trace = ShapedTrace(back_to_back=True)
+    for _ in range(20):
+        trace.op("aten::mm", ([8192, 8192], F32), ([8192, 8192], F32), us=21_000, kernel=FP32)
+        trace.op("aten::mm", us=21_000, kernel=FP32)
+    (found,) = findings(trace, tmp_path)["fp32 arithmetic"]
+    floor = 2 * 8192**3 / PEAK * 1e9
+    assert found.saving_ns == pytest.approx(20 * (2 * 21e6 - floor), rel=1e-6)
+    assert found.confidence == "low"
+    assert "the known part of this work" in found.claim
+    assert "no time where their shapes are not known" in found.because
+
+
 def test_no_alarm_about_work_that_is_nearly_nothing(tmp_path: Path) -> None:
     trace, _ = run_of((128, 128, 128), 0.01, calls=400)
     assert "slow kernel" not in findings(trace, tmp_path)

@@ -267,3 +267,30 @@ def test_modules_have_the_flops_and_the_least_time_of_their_products(tmp_path: P
         "B_0": (2 * 2048**3, 30_000),
     }
     assert found["A_0"]["floor"] == pytest.approx(2 * 2 * 4096**3 / 989.4e12 * 1e9, rel=0.002)
+
+
+def top_of(rows: list[Row], top: int, **more: Any) -> tuple[list[str], int]:
+    (table,) = VIEWS["modules"].compute(index_of_rows(*rows), ViewOptions(top=top, **more)).tables
+    return [row["name"] for row in dicts(table)], table.omitted
+
+
+def test_top_keeps_the_heaviest_rows_of_the_tree_with_the_modules_around_them() -> None:
+    late = [module("Head_0", 31, 39, 9, 1), forward("addmm", 32, 36, 8), *kernel(9, 33, 90, 50)]
+    assert top_of([*NET, *BACK, *late], 2) == (["Net_0", "Head_0"], 4)
+    assert top_of([*NET, *BACK, *late], 3) == (["Net_0", "Linear_0", "Head_0"], 3)
+    assert top_of([*NET, *BACK, *late], 9)[1] == 0
+
+
+def test_top_keeps_rows_of_work_in_no_module_where_they_are_heavy() -> None:
+    assert top_of([*NET, *kernel(9, 33, 90, 500)], 1) == (["(in no module)"], 3)
+
+
+def test_top_goes_by_the_column_of_sort_where_one_is_named() -> None:
+    assert top_of([*NET, *BACK], 2, sorted_by="device_self")[0] == ["Linear_0", "ReLU_0"]
+
+
+def test_top_goes_by_host_time_where_no_device_worked_and_keeps_what_is_around_a_checkpoint() -> None:
+    """The module that runs again for a checkpoint takes longer than the call around it, on another thread."""
+    rows = [module("Net_0", 0, 10, 1), module("Linear_0", 1, 4, 2, 1), module("Relu_0", 5, 9, 3, 1),
+            module("Linear_0", 20, 90, 4, None, tid=9)]  # fmt: skip
+    assert top_of(rows, 2) == (["Net_0", "Linear_0"], 1)

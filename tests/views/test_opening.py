@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import functools
 import json
 import re
@@ -227,6 +228,16 @@ class TestDeviceTime:
         )
         kernel = finding("expensive kernel", 0.2)
         assert "tune" not in said(device(0.762), finding("launch-bound", 0.8), kernel).meaning
+
+    def test_a_saving_is_a_part_of_the_steps_where_the_run_begins_before_them(self) -> None:
+        # 10 steps of 100 ms in a window of 2 s: what saves 0.8 s saves 80 % of each step, and 40 % of the window.
+        half = finding("data loading", 0.4, window_ns=2000 * ms)
+        early = dataclasses.replace(half, saving_ns=800 * ms)
+        assert said(device(0.8), early).meaning == "100 ms a step. Without this, it would be 20 ms at best."
+        busy = dataclasses.replace(early, rule="fp32 arithmetic")
+        assert said(device(0.03), busy).meaning.endswith(" fp32 arithmetic, at most 80 %.")
+        every = dataclasses.replace(busy, saving_ns=1200 * ms)
+        assert said(device(0.03), every).meaning.endswith("The first thing that could save time: fp32 arithmetic.")
 
     def test_what_happens_once_is_not_said_of_each_step(self) -> None:
         assert said(device(0.6), finding("host pauses", 0.6)).sentence.startswith("The GPU waits 60 % of the steps: ")

@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from tracekit.arguments import checked
 from tracekit.batch import index
 from tracekit.batch._result import Outcome, lost_outcome
 from tracekit.batch._scan import RootScan, absolute_roots, hidden_root, refuse_mixed, run_key, scan, settle_links
@@ -32,7 +33,7 @@ from tracekit.batch._store import (
     write_text,
 )
 from tracekit.batch._workers import DaskEngine, LocalEngine
-from tracekit.batch.index import Budget, broken, parse
+from tracekit.batch.index import Budget, broken, parse, unmatched
 from tracekit.batch.plan import PlannedRun, RunOptions, RunTask, plan_runs, reason_of, touched_result
 from tracekit.conversion import writer_for
 from tracekit.errors import Option, OutputError, UsageError, sentence
@@ -70,6 +71,7 @@ class BatchResult:
     read. over: runs beyond a budget, and by what. problems: places that could not be scanned. others: files that
     were not read, as `plan` says. dropped: runs with dropped records, and how many; they are partial too, and still
     have all their results. incomplete: runs with inputs that lost too many records, and a sentence for each.
+    names: of all runs. unmatched: budgets whose figure no run of this batch has, with the figures that some have.
     left_out: runs in no trend, since they lack rows that their siblings have, and a sentence for each. notes:
     places skipped on purpose, and why. cut: runs with an input that ends too early, and where. without_events: runs
     whose inputs have neither events nor totals. empty: roots without a run. cleared: dead batches whose unfinished work
@@ -95,6 +97,8 @@ class BatchResult:
     left_out: tuple[tuple[str, str], ...] = ()
     cut: tuple[tuple[str, str], ...] = ()
     without_events: tuple[str, ...] = ()
+    names: tuple[str, ...] = ()
+    unmatched: tuple[tuple[str, tuple[str, ...]], ...] = ()
 
     @property
     def is_whole(self) -> bool:
@@ -120,6 +124,7 @@ class BatchOptions:
     progress: ProgressCall | None = None
 
 
+@checked()
 def run(
     roots: Sequence[str | Path],
     out: str | Path,
@@ -236,6 +241,8 @@ def run_with(roots: Sequence[str | Path], out: str | Path, wanted: BatchOptions)
             for name, result in named
             if result["status"] != "failed" and not (result["events"] or result["totals"])
         ),
+        names=tuple(plan.name for plan in plans),
+        unmatched=tuple(unmatched(limits, [result for _, result in named])),
         empty=tuple(root for root in root_paths if all(plan.candidate.root != root for plan in plans)),
     )
 

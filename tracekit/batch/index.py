@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import operator
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TypedDict
@@ -18,6 +18,7 @@ import numpy as np
 from tracekit._version import __version__
 from tracekit.analysis.series import change_points
 from tracekit.analysis.siblings import lacking
+from tracekit.batch._program_titles import program_titles
 from tracekit.batch._programs import kind_of_result, programs_of
 from tracekit.batch._store import (
     FORM_VERSION,
@@ -48,7 +49,18 @@ from tracekit.render.base import RenderOptions
 from tracekit.render.page import batch_page, shell
 from tracekit.render.page.batch_page import BatchPage, Link, Program, Trend
 
-__all__ = ["Budget", "broken", "figures_of", "forget", "left_out", "parse", "reasons_of", "write", "write_assets"]
+__all__ = [
+    "Budget",
+    "broken",
+    "figures_of",
+    "forget",
+    "left_out",
+    "parse",
+    "reasons_of",
+    "unmatched",
+    "write",
+    "write_assets",
+]
 
 # The key figures of a run, read from the tables of its report: page and report always agree.
 
@@ -176,6 +188,18 @@ def parse(text: str) -> Budget:
             hint=f"give {_UNITS[figure.unit]}",
         ) from None
     return Budget(" ".join((figure.name, found["op"], found["limit"].strip())), figure, found["op"], limit)
+
+
+def unmatched(budgets: Sequence[Budget], results: Sequence[RunResult]) -> Iterator[tuple[str, tuple[str, ...]]]:
+    """Yield each budget whose figure no run has, with the figures that some run has: such a budget limits nothing.
+
+    Without a readable run nothing is yielded: that the runs failed is said elsewhere.
+    """
+    read = [result["figures"] for result in results if result["status"] != "failed"]
+    known = tuple(figure.name for figure in KEY_FIGURES if any(each.get(figure.name) is not None for each in read))
+    for budget in budgets if read else ():
+        if budget.figure.name not in known:
+            yield budget.text, known
 
 
 def broken(budgets: Sequence[Budget], result: RunResult) -> list[str]:
@@ -424,7 +448,8 @@ def _page(rows: Sequence[_IndexRow], roots: Sequence[RootJson]) -> BatchPage:
     reasons = [(row, reason) for row in failed_first for reason in _reasons(row)]
     figures = [f for f in KEY_FIGURES if any(row.result["figures"].get(f.name) is not None for row in rows)]
     names = [Path(root["root"]).name or root["root"] for root in roots]
-    trends, more = _trends([row for row in rows if row.result["status"] != "failed" and not row.left_out])
+    titles = program_titles({label: [row.result for row in mine] for label, mine in _by_program(rows).items()})
+    trends, more = _trends([row for row in rows if row.result["status"] != "failed" and not row.left_out], titles)
     notes = [f"{len(more):,} more programs are not drawn; index.json has their figures"] if more else []
     problems = [f"{problem['path']}: {problem['reason']}" for root in roots for problem in root["problems"]]
     return BatchPage(
@@ -454,7 +479,7 @@ def _page(rows: Sequence[_IndexRow], roots: Sequence[RootJson]) -> BatchPage:
         ),
         run_links=[_report_link(row) for row in newest],
         files=[tuple(_links(row)) for row in newest],
-        programs=tuple(_programs(rows)),
+        programs=tuple(_programs(rows, titles)),
         failures=ReportTable(
             "failures",
             "What to look at, and why",
@@ -558,7 +583,7 @@ def _by_program(rows: Sequence[_IndexRow]) -> dict[str, list[_IndexRow]]:
     return dict(sorted(programs.items(), key=lambda each: (-len(each[1]), each[0])))
 
 
-def _trends(rows: Sequence[_IndexRow]) -> tuple[tuple[Trend, ...], list[str]]:
+def _trends(rows: Sequence[_IndexRow], titles: Mapping[str, str]) -> tuple[tuple[Trend, ...], list[str]]:
     """Return the trends of programs with several runs, and the programs that are not drawn."""
     several = {label: mine for label, mine in _by_program(rows).items() if len(mine) > 1}
     trends = []
@@ -567,7 +592,8 @@ def _trends(rows: Sequence[_IndexRow]) -> tuple[tuple[Trend, ...], list[str]]:
         charts = tuple(_charts(mine))
         if charts:
             changed = "".join(f"; {text}" for text in map(_level_change, charts) if text)
-            trends.append(Trend(label, f"{len(mine):,} runs, {_dates(mine)}{changed}", charts))
+            title = f"{titles[label]} · {label.partition(' · ')[2]}"
+            trends.append(Trend(title, f"{len(mine):,} runs, {_dates(mine)}{changed}", charts))
     return tuple(trends), list(several)[MAX_TRENDS:]
 
 
@@ -580,18 +606,17 @@ _SPARKS = ("step_p50", "kernel_time", "operator_time", "span")
 """Figures whose course is beside the name of a program: the first one that its runs have."""
 
 
-def _programs(rows: Sequence[_IndexRow]) -> Iterator[Program]:
+def _programs(rows: Sequence[_IndexRow], titles: Mapping[str, str]) -> Iterator[Program]:
     """Yield each program with the course of its first figure, over all of its runs; those left out have no value."""
     for label, mine in _by_program(rows).items():
         known = [row for row in mine if not row.left_out]
         name = next((n for n in _SPARKS if any(row.result["figures"].get(n) is not None for row in known)), "")
         figure = next((each for each in KEY_FIGURES if each.name == name), None)
         values = [None if row.left_out or figure is None else row.result["figures"].get(name) for row in mine]
-        kind, _, formats = label.partition(" · ")
         labels = [f"{row.result['date']} {row.result['run']}" for row in mine]
         yield Program(
-            title=kind,
-            formats=formats,
+            title=titles[label],
+            formats=label.partition(" · ")[2],
             runs=len(mine),
             failed=sum(row.result["status"] == "failed" for row in mine),
             dates=_dates(mine),

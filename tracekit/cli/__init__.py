@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 import os
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from glob import glob
 from importlib import import_module
@@ -26,7 +26,8 @@ from tracekit.cli._common import (
     runnable,
 )
 from tracekit.cli.help import HelpCommand, HelpGroup
-from tracekit.cli.process.limited import limit_parameters, watch_if_asked
+from tracekit.cli.process.limited import LimitedWork, limit_parameters, watch_if_asked
+from tracekit.cli.process.settings import NO_CONFIG, default_map
 from tracekit.errors import UsageError
 from tracekit.safety.library_calls import leave_if_stuck
 
@@ -35,14 +36,17 @@ if TYPE_CHECKING:
 
     app: typer.Typer
 
-_READ_NOTHING = ("formats", "demo")
+_READ_NOTHING = ("formats", "demo", "config")
 """Commands that take no limits."""
+_LIMITED: Mapping[str, LimitedWork] = {"batch": "run", "mcp": "question"}
+"""What the limits on memory and time are for, where that is not the command."""
 COMMAND_GROUPS: dict[str, tuple[str, ...]] = {
     "Read": ("summary", "report", "open", "inspect", "query", "explain"),
     "Convert and repair": ("convert", "doctor"),
     "Compare": ("compare",),
     "Many runs": ("batch", "archive"),
     "First steps": ("demo", "formats"),
+    "Automation": ("config", "mcp"),
 }
 """The commands by their group in help.
 
@@ -51,7 +55,7 @@ Each is a module of this folder that has a function of the same name, or a `type
 _COMMANDS = tuple(name for names in COMMAND_GROUPS.values() for name in names)
 _MOST_FILES = 10_000
 """Files of a folder that are looked at for a name like a word that is no command."""
-_OWN_OPTIONS = ("-h", "--help", "--version", "--install-completion", "--show-completion")
+_OWN_OPTIONS = ("-h", "--help", "--version", "--install-completion", "--show-completion", NO_CONFIG)
 
 
 class Commands(HelpGroup):
@@ -59,13 +63,24 @@ class Commands(HelpGroup):
 
     def parse_args(self, ctx: Context, args: list[str]) -> list[str]:
         """Return the remaining words. Raises: UsageError where the first word is neither a command nor an input."""
-        if ctx.resilient_parsing or not args or args[0] in self.commands or args[0] in _OWN_OPTIONS:
+        if ctx.resilient_parsing:
             return super().parse_args(ctx, args)
-        if _is_summary(args):
-            return super().parse_args(ctx, ["summary", *args])
-        if args[0].startswith("-"):
-            return super().parse_args(ctx, args)
-        raise _no_command(args[0])
+        words = _with_command(args)
+        ctx.default_map = default_map(words)
+        first = next((word for word in words if word not in _OWN_OPTIONS), "-")
+        if first in self.commands or first.startswith("-"):
+            return super().parse_args(ctx, words)
+        raise _no_command(first)
+
+
+def _with_command(words: Sequence[str]) -> list[str]:
+    """Return a command line with its command: inputs without one are those of `summary`."""
+    own = next((place for place, word in enumerate(words) if word not in _OWN_OPTIONS), len(words))
+    front, rest = list(words[:own]), list(words[own:])
+    asks = {*_OWN_OPTIONS} - {NO_CONFIG}
+    if rest and rest[0] not in _COMMANDS and not asks & set(front) and _is_summary(rest):
+        return [*front, "summary", *rest]
+    return [*front, *rest]
 
 
 def _is_summary(words: Sequence[str]) -> bool:
@@ -112,6 +127,9 @@ def version_option(
     version: Annotated[
         bool, typer.Option("--version", help="Print the version.", is_eager=True, callback=_print_version)
     ] = False,
+    no_config: Annotated[
+        bool, typer.Option(NO_CONFIG, help="Ignore tracekit.toml and [tool.tracekit] of pyproject.toml.")
+    ] = False,
 ) -> None:
     """Take the options in front of a command."""
 
@@ -137,7 +155,7 @@ def commands(names: Iterable[str]) -> typer.Typer:
         if isinstance(command, typer.Typer):
             made.add_typer(command, rich_help_panel=group_of[name])
         else:
-            limits = [] if name in _READ_NOTHING else limit_parameters(of_runs=name == "batch")
+            limits = [] if name in _READ_NOTHING else limit_parameters(_LIMITED.get(name, "command"))
             examples = getattr(command, "example", None)
             add = made.command(name, cls=HelpCommand, epilog=examples, rich_help_panel=group_of[name])
             add(runnable(command, limits))
@@ -156,16 +174,11 @@ def main() -> None:
     # What is imported lives to the end: looking for garbage in it every 700 objects takes a twentieth of the start.
     gc.set_threshold(50_000)
     watch_if_asked(sys.argv[1:], print_error)
-    words = sys.argv[1:]
+    words = _with_command(sys.argv[1:])
+    word = words[0] if words else ""
     completing = any(name.startswith("_TRACEKIT_COMPLETE") for name in os.environ)
-    needed: tuple[str, ...] = _COMMANDS
-    if words and not completing and words[0] not in _OWN_OPTIONS:
-        if words[0] in _COMMANDS:
-            needed = (words[0],)
-        elif _is_summary(words):
-            needed = ("summary",)
     try:
-        commands(needed)(prog_name="tracekit")
+        commands((word,) if word in _COMMANDS and not completing else _COMMANDS)(prog_name="tracekit")
     except SystemExit as end:
         leave_if_stuck(end.code if isinstance(end.code, int) else EXIT_FAILED if end.code else 0)
         raise

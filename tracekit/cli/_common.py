@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Annotated, TextIO
 
 import typer
 
+from tracekit.cli.process import settings
 from tracekit.cli.process.limited import LIMITS as LIMITS
 from tracekit.cli.process.limited import limits_in_force
 from tracekit.cli.process.terminal import STDOUT, escape_what_streams_lack, name_stdout
@@ -388,6 +389,8 @@ def runnable(command: Callable[..., None], limits: Sequence[inspect.Parameter] =
             for each in err.failures if isinstance(err, AllInputsError) else ():
                 print_error(each.error)
             print_error(err)
+            if isinstance(err, UsageError) and (text := settings.told()):
+                say(f"note: {text}")
             raise typer.Exit(EXIT_USAGE if isinstance(err, UsageError) else EXIT_FAILED) from None
         except BrokenPipeError:
             discard_stdout()  # the reader of our output has gone (| head): end quietly
@@ -503,9 +506,12 @@ def _show_warning(
         (file or sys.stderr).write(printable(warnings.formatwarning(message, category, filename, lineno, line)))
 
 
-def form_of(format_: str, output: str, by_suffix: Mapping[str, str]) -> str:
-    """Return the form of a command's output: of --format, else of the suffix. Raises: UsageError for no known form."""
-    forms = sorted({*by_suffix.values(), "spreadsheet"})
+def form_of(format_: str, output: str, by_suffix: Mapping[str, str], more: Sequence[str] = ()) -> str:
+    """Return the form of a command's output: of --format, else of the suffix. Raises: UsageError for no known form.
+
+    more: forms that have no suffix of their own.
+    """
+    forms = sorted({*by_suffix.values(), "spreadsheet", *more})
     suffix = Path(output).suffix.lower()
     if not format_ and suffix and suffix not in by_suffix:
         raise UsageError(

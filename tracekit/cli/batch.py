@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from tracekit.cli import _ci
 from tracekit.cli._common import (
     Anonymize,
     AnonymizeKey,
@@ -61,6 +62,9 @@ def batch(
     page_events: PageEvents = 2_000_000,
     page_mb: PageMb = 32,
     page_args_mb: PageArgsMb = 8,
+    format_: Annotated[
+        str, typer.Option("--format", metavar="FORM", help="Print text, or for CI github or junit.")
+    ] = "text",
     anonymize: Anonymize = False,
     anonymize_names: AnonymizeNames = False,
     anonymize_key: AnonymizeKey = "",
@@ -73,6 +77,8 @@ def batch(
     from tracekit.errors import InputError, UsageError
     from tracekit.render.base import RenderOptions
 
+    if format_ not in (forms := ("text", *_ci.FORMS)):
+        raise UsageError(f"--format {format_}: no such form", hint=f"one of: {', '.join(forms)}")
     if no_archive and archive is not None:
         raise UsageError("--no-archive and --archive contradict each other", hint="use only one of them")
     if dask and jobs:
@@ -96,6 +102,10 @@ def batch(
                 progress=update,
             ),
         )
+    if format_ in _ci.FORMS:
+        from tracekit.batch.checks import checks_of
+
+        _ci.publish(format_, checks_of(done, ", ".join(roots)))
     _print_result(done)
     if (anonymize or anonymize_names) and not anonymize_key:
         say("note: without --anonymize-key the next batch cannot know these runs again: it needs another OUT")
@@ -105,9 +115,20 @@ def batch(
         raise InputError(
             f"{', '.join(done.empty)}: no run ({found})", hint=f"{hint} `tracekit formats` lists the known formats"
         )
+    _refuse_unmatched(done)
     if not done.is_whole:
         raise typer.Exit(EXIT_NOT_ALL)
     finish((), [text for _, text in done.incomplete], done.without_events)
+
+
+def _refuse_unmatched(done: BatchResult) -> None:
+    """Raise UsageError for a budget whose figure no run has: it would be kept for ever. The results are written."""
+    from tracekit.errors import UsageError
+
+    for text, known in done.unmatched:
+        raise UsageError(
+            f"--budget '{text}': no run has this figure", hint=f"figures of these runs: {', '.join(known) or 'none'}"
+        )
 
 
 def _print_result(done: BatchResult) -> None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from tracekit.cli import _ci
 from tracekit.cli._common import (
     EXIT_GATE,
     OUTPUT,
@@ -20,6 +21,7 @@ from tracekit.cli._common import (
     render_options,
     warn,
 )
+from tracekit.cli.process import settings
 from tracekit.cli.process.terminal import output_width, show
 from tracekit.cli.process.verbosity import Verbosity, verbosity
 from tracekit.errors import OutputExistsError, UsageError
@@ -29,7 +31,15 @@ if TYPE_CHECKING:
 
 __all__ = ["compare"]
 
-_BY_SUFFIX = {".json": "json", ".md": "markdown", ".html": "html", ".htm": "html", ".csv": "csv", ".txt": "text"}
+_BY_SUFFIX = {
+    ".json": "json",
+    ".md": "markdown",
+    ".html": "html",
+    ".htm": "html",
+    ".csv": "csv",
+    ".txt": "text",
+    ".xml": "junit",
+}
 _TOP = 20
 GATES = "Gates"
 """The group of options on the verdict and the exit code."""
@@ -89,7 +99,7 @@ def compare(
         typer.Option(
             "--format",
             metavar="FORM",
-            help="text, json, markdown, html, csv or spreadsheet.",
+            help="text, json, markdown, html, csv, spreadsheet, github or junit.",
             rich_help_panel=OUTPUT,
         ),
     ] = "",
@@ -117,15 +127,17 @@ def compare(
     The parts of a change add up to the ns. Exits with code 3 where a --fail-on rule is violated.
     """
     from tracekit import pipeline
-    from tracekit.comparison import MET, VIOLATED, VerdictLimits, report_of, short_report
+    from tracekit.comparison import MET, VIOLATED, VerdictLimits, checks_of, report_of, short_report
     from tracekit.comparison import compare as compare_runs
     from tracekit.inputs import refuse_inputs
     from tracekit.writers.base import new_file
 
-    form = form_of(format_, output, _BY_SUFFIX)
+    form = form_of(format_, output, _BY_SUFFIX, _ci.FORMS)
     if unit not in ("", "s", "ms", "us", "ns"):
         raise UsageError(f"--unit {unit}: not a unit", hint="one of: s, ms, us, ns")
     first, second = _sides(words or [], base or [], new or [], baseline, history=history)
+    if not second and fail_on == settings.in_force("fail-on"):
+        fail_on = None  # a project's rules are about changes, and a history alone has none
     limits = VerdictLimits(_percent("--min-effect", min_effect), _percent("--same-within", same_within))
     if output != "-" and Path(output).exists() and not force:
         raise OutputExistsError(output)
@@ -145,12 +157,18 @@ def compare(
         )
     all_names = top is not None
     if top is None:
-        top = _TOP if form in ("text", "markdown") else 0
+        top = _TOP if form in ("text", "markdown", "github") else 0
     short = form == "text" and not every and not all_names and verbosity() < Verbosity.VERBOSE
     report = short_report(comparison) if short else report_of(comparison, top=top)
     width = output_width() if output == "-" else 0
-    text = pipeline.render(report, form, render_options(unit, width))
-    if output == "-":
+    for_ci = form in _ci.FORMS
+    how = render_options(unit, width)
+    text = "" if form == "junit" else pipeline.render(report, "markdown" if for_ci else form, how)
+    if for_ci:
+        checks = checks_of(comparison, strict=strict)
+        _ci.publish(form, checks, details=text, output=output, force=force)
+        sys.stdout.flush()
+    elif output == "-":
         show(text, form=form)
         sys.stdout.flush()
     else:
@@ -161,7 +179,8 @@ def compare(
         finish(comparison.failures, comparison.incomplete, comparison.empty)
     for checked in comparison.checked:
         if checked.state != MET:
-            warn(f"{checked.state}: {checked.rule.text}: {checked.text}")
+            if not for_ci:  # the output says it
+                warn(f"{checked.state}: {checked.rule.text}: {checked.text}")
             failed |= checked.state == VIOLATED or strict
     if failed:
         for failure in comparison.failures:

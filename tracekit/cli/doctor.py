@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tracekit.cli import _common
+from tracekit.cli import _ci, _common
 from tracekit.cli._common import EXIT_GATE, READING, example, finish, progress
 from tracekit.cli.process.terminal import output_width, show
 from tracekit.errors import TracekitError, UsageError
@@ -46,12 +47,20 @@ def doctor(
     ] = None,
     fix: Annotated[bool, typer.Option("--fix", help="Write a trace without the defects to -o.")] = False,
     output: Annotated[
-        str, typer.Option("-o", "--output", metavar="OUT", help="The repaired trace: .json, .json.gz or .pftrace.")
+        str,
+        typer.Option(
+            "-o",
+            "--output",
+            metavar="OUT",
+            help="The repaired trace: .json, .json.gz or .pftrace. Without --fix: the output of github or junit.",
+        ),
     ] = "",
     to: Annotated[str, typer.Option(metavar="TARGET", help="chrome or perfetto; else the suffix decides.")] = "",
     ledger: Annotated[str, typer.Option(metavar="FILE", help="List every change in FILE, not OUT.ledger.jsonl.")] = "",
     force: Annotated[bool, typer.Option("--force", help="Replace existing files.")] = False,
-    format_: Annotated[str, typer.Option("--format", metavar="FORM", help="Print text or json.")] = "text",
+    format_: Annotated[
+        str, typer.Option("--format", metavar="FORM", help="Print text or json, or for CI github or junit.")
+    ] = "text",
     debug: Annotated[bool, typer.Option("--debug", hidden=True)] = False,
 ) -> None:
     """Name the defects of a trace, what viewers do with it; repair it.
@@ -60,15 +69,22 @@ def doctor(
     """
     from tracekit.doctor import DoctorOptions, diagnose
     from tracekit.errors import Failure
-    from tracekit.inputs import expand
+    from tracekit.inputs import expand, refuse_inputs
     from tracekit.options import split
 
     del debug  # `runnable` looks at it
-    if format_ not in ("text", "json"):
-        raise UsageError(f"--format {format_}: no such form", hint="one of: text, json")
-    if not fix and (output or ledger or to):
+    forms = ("text", "json", *_ci.FORMS)
+    if format_ not in forms:
+        raise UsageError(f"--format {format_}: no such form", hint=f"one of: {', '.join(forms)}")
+    for_ci = format_ in _ci.FORMS
+    if fix and for_ci:
+        raise UsageError(f"--format {format_} with --fix", hint="run doctor once for the checks, and once for --fix")
+    if not fix and ((output and not for_ci) or ledger or to):
         raise UsageError("-o, --to and --ledger belong to --fix", hint=f"tracekit doctor {inputs[0]} --fix -o OUT")
     items = expand(inputs)
+    if for_ci:
+        _ci.refuse_existing(output, force=force)
+        refuse_inputs(output or "-", inputs)
     with ExitStack() as stack:
         update = stack.enter_context(progress(f"reading {inputs[0]}"))
         options = DoctorOptions(format, split(option or ()), progress=update)
@@ -76,15 +92,19 @@ def doctor(
             _fix([item.name for item in items], options, output, to, ledger, force=force, form=format_)
             return
         found: list[Diagnosis] = []
+        names: list[str] = []
         failures: list[Failure] = []
         for item in items:
             try:
                 found.append(diagnose(item.name, options))
+                names.append(item.name)
             except TracekitError as err:
-                if len(items) == 1:
+                if len(items) == 1 and not for_ci:
                     raise
                 failures.append(Failure(item.name, err))
-    if format_ == "json":
+    if for_ci:
+        _publish(format_, list(zip(names, found, strict=True)), failures, output or "-", force=force)
+    elif format_ == "json":
         _print_json({"inputs": [each.to_json() for each in found]})
     else:
         from tracekit.doctor.text import diagnosis_text
@@ -93,6 +113,20 @@ def doctor(
     finish(failures, (), [each.path for each in found if not (each.events or each.totals or each.findings)])
     if not all(each.is_clean for each in found):
         raise typer.Exit(EXIT_GATE)
+
+
+def _publish(
+    form: str, found: Sequence[tuple[str, Diagnosis]], failures: Sequence[Failure], output: str, *, force: bool
+) -> None:
+    """Print the defects for a CI system."""
+    from tracekit import pipeline
+    from tracekit.doctor.checks import checks_of, report_of
+    from tracekit.render.base import RenderOptions
+
+    details = (
+        pipeline.render(report_of([each for _, each in found]), "markdown", RenderOptions()) if form == "github" else ""
+    )
+    _ci.publish(form, checks_of(found, failures), details=details, output=output, force=force)
 
 
 def _fix(

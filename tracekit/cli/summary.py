@@ -183,14 +183,11 @@ def _read_apart(
         if not several(reading.inputs):
             return None
     from tracekit import rank_summaries
-    from tracekit.inputs.paths import expand
+    from tracekit.inputs.paths import expand, have_dumps
 
     items = expand(reading.inputs)
-    if (
-        jobs is None
-        and not dask
-        and not rank_summaries.fits(len(items), [*views, *(["all"] if every else [])], options)
-    ):
+    together = not rank_summaries.fits(len(items), [*views, *(["all"] if every else [])], options)
+    if jobs is None and not dask and (together or have_dumps(items)):
         return None
     with progress(f"reading {len(items):,} inputs") as update:
         how = reading.input_options(update)

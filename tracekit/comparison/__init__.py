@@ -20,9 +20,10 @@ from tracekit.comparison._change import (
     Change,
     VerdictLimits,
 )
+from tracekit.comparison._checks import checks_of
 from tracekit.comparison._cut_runs import why_no_verdict, without_cut_runs
 from tracekit.comparison._history import History, history_of
-from tracekit.comparison._inputs import LoadedRuns, LoadOptions, find_runs, load, unique_runs
+from tracekit.comparison._inputs import LoadedRuns, LoadOptions, find_runs, load, name_of, unique_runs
 from tracekit.comparison._match import NameGroup, match
 from tracekit.comparison._measure import Sides, measure
 from tracekit.comparison._metrics import METRICS, parse_metric
@@ -34,6 +35,7 @@ from tracekit.comparison._rules import MET, VIOLATED, CheckedRule, GateRule, che
 from tracekit.comparison._tree_parts import BY, TreeChange, TreeParts, TreeRow, tree_parts
 from tracekit.errors import Option, UsageError, sentence
 from tracekit.model.schema import Kind
+from tracekit.model.trace import Trace
 from tracekit.model.units import format_span
 
 __all__ = [
@@ -59,6 +61,7 @@ __all__ = [
     "TreeRow",
     "VerdictLimits",
     "change_points",
+    "checks_of",
     "compare",
     "parse_rule",
     "report_of",
@@ -67,8 +70,8 @@ __all__ = [
 
 
 def compare(
-    base: str | Sequence[str],
-    new: str | Sequence[str] = (),
+    base: str | Sequence[str | Trace],
+    new: str | Sequence[str | Trace] = (),
     *,
     rules: Sequence[str | GateRule] = (),
     limits: VerdictLimits | None = None,
@@ -79,7 +82,7 @@ def compare(
     by: str = "",
     progress: Callable[[float], None] | None = None,
 ) -> Comparison:
-    """Return the comparison of two sides, each named as on the command line of `tracekit compare`.
+    """Return the comparison of two sides, each named as on the command line of `tracekit compare`, or traces.
 
     rules: gates, as texts or parsed. history: the base is a series in order of time, searched for change points; only
     its runs after the last change point are compared. Without `new` the result is the history alone.
@@ -87,7 +90,7 @@ def compare(
     by: "module" or "operator": the change of the device time by these as well, in parts that add up.
     Raises: TracekitError.
     """
-    words = [[side] if isinstance(side, str) else list(side) for side in (base, new)]
+    words: list[list[str | Trace]] = [[side] if isinstance(side, str) else list(side) for side in (base, new)]
     parsed = [parse_rule(rule) if isinstance(rule, str) else rule for rule in rules]
     if by and by not in BY:
         raise UsageError(
@@ -99,7 +102,9 @@ def compare(
         hint = sentence("tracekit compare BASE NEW ", Option("fail-on", takes="RULE"))
         raise UsageError(sentence(Option("fail-on"), " needs NEW: a rule limits a change"), hint=hint)
     # A run that is named twice would make the spread of runs look too small (`unique_runs`).
-    unique = [unique_runs(find_runs(side, LoadOptions(format, one_run)) if side else []) for side in words]
+    unique = [
+        unique_runs(find_runs(side, LoadOptions(format, one_run, tree=bool(by))) if side else []) for side in words
+    ]
     chosen = [runs for runs, _ in unique]
     own_notes: list[str] = []
     # A folder of earlier runs often holds NEW too: beside itself a change looks smaller than it is.
@@ -127,7 +132,7 @@ def compare(
             # Which runs are whole is decided among the runs that are left.
             whole, left_out = without_cut_runs(sides)
     whole[0] = replace(whole[0], notes=[*own_notes, *whole[0].notes])
-    names = (", ".join(words[0]), ", ".join(words[1]))
+    names = (", ".join(map(name_of, words[0])), ", ".join(map(name_of, words[1])))
     failures = tuple(failure for side in sides for failure in side.failures)
     if not sides[1].profiles:
         said = [f"left out: {text}" for text in left_out]
@@ -150,7 +155,7 @@ def _compared(
     changes = tuple(measure(both, parse_metric(text), limits) for text in METRICS)
     why = why_no_verdict(base, new)
     main = None if both.incomplete or why else _main(both, changes)
-    checked = tuple(check(rule, both, limits) for rule in rules)
+    checked = tuple(check(rule, both, limits, cut=bool(why)) for rule in rules)
     if why:
         # The steps of a part of a run say nothing about the run, nor do host steps without their kernels.
         changes = tuple(replace(each, verdict=UNKNOWN, why=why) for each in changes)

@@ -104,20 +104,24 @@ def waterfall_of(sides: Sides, main: Change | None) -> Waterfall | None:
         return None
     if main.metric.text == "operator.total":
         parts = operator_parts(sides, of_step=False)
-        return Waterfall(title, "operators' own time, by name", parts.base, parts.new, by_name(parts))
+        return Waterfall(title, "operators' own time, by name", parts.base, parts.new, by_name(parts), _OF_OPERATORS)
     if main.metric.text == "device.total":
-        return _by_kind(title, "the device time, kernels by class", sides, device_parts(sides))
+        return _by_kind(title, "the device time, kernels by class", sides, device_parts(sides), "device_parts")
     if any(run.steady for run in (*sides.base, *sides.new)):
-        return _by_kind(title, "a mean step, kernels by class", sides, step_parts(sides))
+        return _by_kind(title, "a mean step, kernels by class", sides, step_parts(sides), "step_parts")
     parts = operator_parts(sides, of_step=True)
     # Operators of several threads may take more time than the step has.
     outside = parts.rows[-1]
     if len(parts.rows) < 2 or min(outside.base, outside.new) < 0:
         return None
-    return Waterfall(title, "a mean step, by operator", parts.base, parts.new, by_name(parts))
+    return Waterfall(title, "a mean step, by operator", parts.base, parts.new, by_name(parts), _OF_OPERATORS)
 
 
-def _by_kind(title: str, what: str, sides: Sides, whole: ChangeParts) -> Waterfall:
+_OF_OPERATORS = ("operator_parts", "change_parts")
+
+
+def _by_kind(title: str, what: str, sides: Sides, whole: ChangeParts, table: str) -> Waterfall:
     runs = (*reversed(sides.base), *reversed(sides.new))
     class_of = {key: signature.kernel_class for run in runs for key, signature in run.signatures.items()}
-    return Waterfall(title, what, whole.base, whole.new, by_kind(whole, class_of))
+    parts = by_kind(whole, class_of)
+    return Waterfall(title, what, whole.base, whole.new, parts, (table, "change_parts"))

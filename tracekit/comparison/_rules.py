@@ -29,7 +29,7 @@ from tracekit.comparison._change import (
     direction,
 )
 from tracekit.comparison._measure import Sides, measure, names_known, names_meant
-from tracekit.comparison._metrics import NAMED, ComparedMetric, metric_hint, parse_metric
+from tracekit.comparison._metrics import METRICS, NAMED, ComparedMetric, metric_hint, parse_metric
 from tracekit.comparison._named import NamedRow, no_such_name, rows_meant
 from tracekit.errors import Option, UsageError, sentence
 from tracekit.model.units import (
@@ -99,8 +99,11 @@ def parse_rule(text: str) -> GateRule:
     )
 
 
-def check(rule: GateRule, sides: Sides, limits: VerdictLimits) -> CheckedRule:
-    """Return the state of a rule. Raises: UsageError for a name that fits nothing on either side."""
+def check(rule: GateRule, sides: Sides, limits: VerdictLimits, *, cut: bool = False) -> CheckedRule:
+    """Return the state of a rule. Raises: UsageError for a name, or a metric, that fits nothing on either side.
+
+    cut: a side was cut, so that what it lacks shows nothing about the rule.
+    """
     metric = rule.metric
     if metric.name is not None and not sides.incomplete:
         # A misspelt name would be met for ever. Names outside of steps are known, although nothing is compared there.
@@ -108,7 +111,22 @@ def check(rule: GateRule, sides: Sides, limits: VerdictLimits) -> CheckedRule:
         outside = [NamedRow(name, (name,)) for name in sorted(known[metric.what])]
         if not names_meant(sides, metric) and not rows_meant(metric.name, outside):
             raise no_such_name(metric, known)
-    return judge_rule(rule, measure(sides, metric, limits))
+    change = measure(sides, metric, limits)
+    if metric.name is None and change.base is None and change.new is None and not (sides.incomplete or cut):
+        raise _no_such_values(metric, sides, limits)
+    return judge_rule(rule, change)
+
+
+def _no_such_values(metric: ComparedMetric, sides: Sides, limits: VerdictLimits) -> UsageError:
+    """Return the error of a rule on a metric that neither side has, such as steps: nothing could ever violate it."""
+    changes = [measure(sides, parse_metric(text), limits) for text in METRICS]
+    known = [each.metric.text for each in changes if each.base is not None or each.new is not None]
+    near = [text for text in known if text.endswith(f".{metric.field}")] or known
+    shown = sentence(Option("fail-on"), f" takes one of: {', '.join(known)}")
+    return UsageError(
+        f"{metric.text}: neither side has it{f'; did you mean {near[0]}?' if near else ''}",
+        hint=shown if known else "compare runs with kernels, operators or steps, or remove the rule",
+    )
 
 
 def judge_rule(rule: GateRule, change: Change) -> CheckedRule:

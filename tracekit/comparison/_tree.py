@@ -15,19 +15,20 @@ import numpy as np
 
 from tracekit.comparison._device_work import DeviceWork
 from tracekit.index import host_tree, modules, work_units
-from tracekit.index.graphs import graph_work
+from tracekit.index.graphs import graph_work, host_with_graphs
 from tracekit.index.modules import ModuleTree, module_tree
 from tracekit.index.trace_index import index_of
 from tracekit.model import args as members
 from tracekit.model import arrow
 from tracekit.model.arrow import I64, Mask
+from tracekit.model.display import plural
 from tracekit.model.schema import Kind
 from tracekit.model.trace import Trace
 
 __all__ = ["ARGS_OF", "COLUMNS", "NO_MODULE", "NO_OPERATOR", "TreeAmount", "TreeKey", "TreeWork", "tree_work"]
 
 COLUMNS = modules.COLUMNS | work_units.COLUMNS | {"raw_name", "bytes"}
-ARGS_OF = modules.ARGS_OF | work_units.KINDS
+ARGS_OF = modules.ARGS_OF | work_units.ARGS_OF
 NO_OPERATOR, NO_MODULE = "(no operator)", "(no module)"
 _PICOSECONDS = 1_000
 
@@ -58,14 +59,17 @@ class TreeWork:
     steady: Mapping[TreeKey, TreeAmount]
     modules: bool
 
+    def __repr__(self) -> str:
+        return f"device work of {plural(len(self.whole), 'place')} in modules and operators"
+
 
 def tree_work(trace: Trace, work: DeviceWork) -> TreeWork:
     """Return the device work of a run by module, operator and shapes."""
     index = index_of(trace)
-    host = host_tree.host(index)
+    host = host_with_graphs(index)
     if not host.work.size:
         return TreeWork({}, {}, False)
-    place, unit_floor = _operators(trace, host)
+    place, caller, floor = _operators(trace, host)
     codes, names = index.texts("name")
     operator = np.where(place >= 0, codes[np.append(host.rows, 0)[place]], -1)
     # Work of no operator is compared by its own name.
@@ -89,8 +93,7 @@ def tree_work(trace: Trace, work: DeviceWork) -> TreeWork:
     steady = np.zeros(index.events.num_rows, np.bool_)
     steady[work.rows[work.step >= 0]] = True
     parts = [
-        _amounts(host, labels, group, place, unit_floor, kernel, names, mask)
-        for mask in (everything, steady[host.work])
+        _amounts(host, labels, group, caller, floor, kernel, names, mask) for mask in (everything, steady[host.work])
     ]
     return TreeWork(parts[0], parts[1], tree is not None and tree.stacks)
 
@@ -107,22 +110,31 @@ def _paths(tree: ModuleTree | None) -> list[str]:
     return out
 
 
-def _operators(trace: Trace, host: host_tree.HostTree) -> tuple[I64, I64]:
-    """Return the place of the operator of each device event, -1 for none, and by place the floor in ps, -1 unknown."""
+def _operators(trace: Trace, host: host_tree.HostTree) -> tuple[I64, I64, I64]:
+    """Return the place of the operator of each device event, -1 for none, its call, and by call the floor in ps.
+
+    Work of no operator is a call of its own, and each launch of a graph calls its operators anew. The floor is -1 where
+    it is unknown.
+    """
     index = index_of(trace)
-    owner = host.owner
-    graphs = graph_work(index)
-    if graphs is not None:
-        owner = np.where(graphs.call >= 0, np.append(host.tree.parent, -1)[graphs.call], owner)
     operator = index.kind_mask({Kind.OPERATOR})[host.rows]
-    place = np.append(host.nearest(operator), -1)[owner]
-    floor = np.full(host.rows.size + 1, -1, np.int64)
+    place = np.append(host.nearest(operator), -1)[host.owner]
     units = work_units.work_units(index)
     if units is not None:
         place = np.where(units.of_work >= 0, np.append(units.place, -1)[units.of_work], place)
-        known = np.flatnonzero(np.isfinite(units.floor_ns) & ~units.quicker)
-        floor[units.place[known]] = np.rint(units.floor_ns[known] * _PICOSECONDS).astype(np.int64)
-    return place, floor
+    graphs = graph_work(index)
+    launch = np.full(place.size, -1, np.int64)
+    if graphs is not None:
+        launch = np.where(graphs.call >= 0, host.launch, -1)
+    own = np.where(place >= 0, place, host.rows.size + np.arange(place.size))
+    pairs, caller = np.unique(np.column_stack((own, launch)), axis=0, return_inverse=True)
+    caller = caller.reshape(-1)
+    floor = np.full(pairs.shape[0], -1, np.int64)
+    if units is not None:
+        known = np.isfinite(units.floor_ns) & ~units.quicker
+        inside = np.flatnonzero((units.of_work >= 0) & np.append(known, False)[units.of_work])
+        floor[caller[inside]] = np.rint(units.floor_ns[units.of_work[inside]] * _PICOSECONDS).astype(np.int64)
+    return place, caller, floor
 
 
 def _shapes(trace: Trace, host: host_tree.HostTree, place: I64) -> tuple[I64, list[str]]:
@@ -152,8 +164,8 @@ def _amounts(
     host: host_tree.HostTree,
     labels: list[TreeKey],
     group: I64,
-    place: I64,
-    unit_floor: I64,
+    caller: I64,
+    floor_of_call: I64,
     kernel: I64,
     names: list[str],
     mask: Mask,
@@ -162,13 +174,11 @@ def _amounts(
     count = len(labels)
     ns = np.zeros(count, np.int64)
     np.add.at(ns, group[at], host.work_ns[at])
-    # A call is an operator; work of none is a call of its own.
-    caller = np.where(place[at] >= 0, place[at], host.rows.size + at)
-    pairs = np.unique(np.column_stack((group[at], caller)), axis=0)
+    pairs = np.unique(np.column_stack((group[at], caller[at])), axis=0)
     calls = np.bincount(pairs[:, 0], minlength=count)
     # The work of an operator may be in several groups (of parts that ran in other modules): its floor has no parts.
-    split = np.unique(caller).size < pairs.shape[0]
-    floors = unit_floor[np.minimum(pairs[:, 1], host.rows.size)]
+    split = np.unique(caller[at]).size < pairs.shape[0]
+    floors = floor_of_call[pairs[:, 1]]
     if split:
         times = np.unique(pairs[:, 1], return_counts=True, return_inverse=True)
         floors = np.where(times[2][times[1].reshape(-1)] > 1, -1, floors)

@@ -27,6 +27,7 @@ from tracekit.comparison._measure import Sides, weights
 from tracekit.comparison._parts import rounded
 from tracekit.comparison._profile import Profile
 from tracekit.comparison._tree import TreeAmount, TreeKey
+from tracekit.model.display import plural
 
 __all__ = ["BY", "PARTS", "TreeChange", "TreeParts", "TreeRow", "tree_parts"]
 
@@ -70,6 +71,9 @@ class TreeParts:
     new: int
     parts: tuple[int, ...]
     aligned: bool
+
+    def __repr__(self) -> str:
+        return f"parts of a change in {plural(len(self.rows), 'row')}: {self.base:,} ns -> {self.new:,} ns"
 
 
 @dataclass(frozen=True, slots=True)

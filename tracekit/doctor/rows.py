@@ -1,18 +1,20 @@
 """Checks of the rows that a reader gives, in order of start, batch by batch.
 
-Memory: 24 bytes for each row with a defect, 48 for each launch and each device row that has a launch id, and 48 for
+Memory: 24 bytes for each row with a defect, 56 for each launch and each device row that has a launch id, and 48 for
 each device row of a stream.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 
 import numpy as np
 import pyarrow as pa
 
+from tracekit.analysis.captures import CAPTURE_BEGIN, CAPTURE_END, between
 from tracekit.analysis.lanes import LaneAssigner
 from tracekit.analysis.links import one_key
 from tracekit.credentials import masked
@@ -34,6 +36,8 @@ _LAUNCH = re.compile(
 )
 """Calls that always start work. One that sets no bytes starts none."""
 _HOST_KINDS = frozenset({Kind.OPERATOR, Kind.OPERATOR_INNER, Kind.PYTHON_OP, *API_CALLS})
+_CAPTURE_COLUMNS = (0, 1, 2, 10, 4)
+"""Of the columns of launches: what makes a thread, and the start."""
 _MOSTLY = 0.5
 _NONE = np.iinfo(np.int64).min
 
@@ -70,6 +74,7 @@ class RowChecks:
     _lane_codes: dict[tuple[int, ...], int] = field(default_factory=dict)
     _launches: list[tuple[I64, ...]] = field(default_factory=list)
     _work: list[tuple[I64, ...]] = field(default_factory=list)
+    _captures: tuple[list[tuple[I64, ...]], list[tuple[I64, ...]]] = field(default_factory=lambda: ([], []))
     _names: dict[str, int] = field(default_factory=dict)
     _has_device: bool = False
     _fine: bool = False
@@ -189,8 +194,13 @@ class RowChecks:
             arrow.ints(batch.column("source")), arrow.valid(pid).astype(np.int64), arrow.ints(pid),
             arrow.ints(batch.column("correlation")), arrow.ints(batch.column("ts_ns")),
             arrow.ints(batch.column("dur_ns")), arrow.ints(batch.column("event_id")), name[code],
-            driver.astype(np.int64), launches[code].astype(np.int64),
+            driver.astype(np.int64), launches[code].astype(np.int64), arrow.ints_or_least(batch.column("tid")),
         ]  # fmt: skip
+        if api.any():
+            for pattern, kept in zip((CAPTURE_BEGIN, CAPTURE_END), self._captures, strict=True):
+                mask = api & np.array([bool(pattern.match(text)) for text in texts] or [False])[code]
+                if mask.any():
+                    kept.append(tuple(columns[n][mask] for n in _CAPTURE_COLUMNS))
         for mask, rows in ((api, self._launches), (work, self._work)):
             if mask.any():
                 rows.append(tuple(column[mask] for column in columns))
@@ -231,8 +241,21 @@ class RowChecks:
             return
         # Before the first launch that was recorded, and after the last work, the other side is missing as it must be.
         orphan_calls = ~np.isin(call_key, work_key) & ~second & ~again & starts
+        orphan_calls &= ~self._captured(calls)
         self._take("orphan-launch", calls, orphan_calls & (calls[4] < calls[4][own[linked]].max()))
         self._take("orphan-work", work, ~linked & (work[4] > work[4][linked].min()))
+
+    def _captured(self, calls: Sequence[I64]) -> Mask:
+        """Return which calls a graph captured: they launch nothing."""
+        if not all(self._captures):
+            return np.zeros(len(calls[0]), np.bool_)
+        groups = [[np.concatenate(column) for column in zip(*kept, strict=True)] for kept in self._captures]
+        groups.append([calls[n] for n in _CAPTURE_COLUMNS])
+        columns = [np.concatenate(column) for column in zip(*groups, strict=True)]
+        lanes = one_key(columns[:-1], len(columns[0]))
+        cuts = np.cumsum([len(group[0]) for group in groups])[:-1]
+        pairs = [(lane, group[-1]) for lane, group in zip(np.split(lanes, cuts), groups, strict=True)]
+        return between(pairs[0], pairs[1], pairs[2])
 
     def _take(self, code: str, columns: list[I64], mask: Mask) -> None:
         rows = np.flatnonzero(mask)

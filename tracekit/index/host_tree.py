@@ -42,6 +42,7 @@ __all__ = [
     "call_paths",
     "ends_of",
     "host",
+    "lanes_in",
     "lanes_of",
 ]
 
@@ -188,6 +189,14 @@ def host(index: TraceIndex) -> HostTree:
 def lanes_of(index: TraceIndex, rows: I64) -> I64:
     """Return the number of the thread of each row: rows of one (source, pid, tid) share it."""
     return grouping.numbered(index.key(name, rows) for name in ("source", "pid", "tid"))
+
+
+def lanes_in(index: TraceIndex, host: HostTree, rows: I64) -> I64:
+    """Return the number that the host tree has for the thread of each of these rows, -1 where it has none."""
+    both = lanes_of(index, np.concatenate((host.rows, rows)))
+    number = np.full(int(both.max(initial=0)) + 1, -1, np.int64)
+    number[both[: host.rows.size]] = host.lanes
+    return number[both[host.rows.size :]]
 
 
 def _frames(index: TraceIndex) -> Mask:

@@ -33,7 +33,7 @@ from tracekit.index import host_tree as _host
 from tracekit.index.host_tree import HostTree
 from tracekit.index.memory_totals import extracted
 from tracekit.index.trace_index import TraceIndex, join
-from tracekit.index.training_phases import BACKWARD, FORWARD, OPTIMIZER, RECOMPUTE, lanes_in, training_phases
+from tracekit.index.training_phases import BACKWARD, FORWARD, OPTIMIZER, RECOMPUTE, training_phases
 from tracekit.model import arrow
 from tracekit.model.arrow import I64, Chunked, Mask
 from tracekit.model.schema import Kind
@@ -204,7 +204,7 @@ def _process(index: TraceIndex, rows: I64) -> I64:
 def _decided(index: TraceIndex, passes: _Passes, rows: I64, begins: I64, ends: I64) -> I64:
     """Return the rule that decides each block."""
     process = _process(index, rows)
-    lanes = lanes_in(index, passes.host, rows)
+    lanes = _host.lanes_in(index, passes.host, rows)
     began = passes.at(process, lanes, begins)
     freed = ends < NEVER
     # A free is of the pass that its process is in, whatever thread it is on.

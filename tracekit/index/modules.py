@@ -7,8 +7,13 @@ by time. Calls of one path are one entry of the tree.
 
 A device event belongs to the innermost module in which its launch began. Work of a backward node belongs to the
 module of the node's forward operator (`index.autograd`), and work of a CUDA or HIP graph to the module in which it was
-captured (`index.graphs`). A forward pass that runs again for a checkpoint is on the
-thread of autograd, outside of the modules around it: its instances are those of the first pass, so it joins them.
+captured (`index.graphs`), or to the part of the program that its annotation names. A forward pass that runs again for a
+checkpoint is on the thread of autograd, outside of the modules around it: its instances are those of the first pass, so
+it joins them.
+
+A gradient that is added up belongs to the module of the node that made it (`index.gradients`). What the reducer of
+DistributedDataParallel launches, its collectives among them, belongs to that module: a bucket has the gradients of
+several. With several such modules it belongs to none.
 """
 
 from __future__ import annotations
@@ -21,8 +26,9 @@ import numpy as np
 from tracekit.analysis.nesting import depths_of, innermost, nest
 from tracekit.index import host_tree as _host
 from tracekit.index.autograd import ARGS_OF as _ARGS_OF
+from tracekit.index.gradients import gradient_sources
 from tracekit.index.graphs import ARGS_OF as _GRAPH_ARGS
-from tracekit.index.graphs import graph_work
+from tracekit.index.graphs import GraphWork, graph_work
 from tracekit.index.host_tree import HostTree
 from tracekit.index.trace_index import TraceIndex, join
 from tracekit.index.training_phases import (
@@ -31,7 +37,6 @@ from tracekit.index.training_phases import (
     OPTIMIZER,
     OTHER_NAMED,
     RECOMPUTE,
-    lanes_in,
     training_phases,
 )
 from tracekit.index.training_phases import COLUMNS as _PHASES
@@ -40,7 +45,18 @@ from tracekit.model import arrow
 from tracekit.model.arrow import I64, Mask
 from tracekit.model.schema import Kind
 
-__all__ = ["ARGS_OF", "COLUMNS", "NO_LAUNCH", "NO_PHASE", "RANGES", "ModuleTree", "module_tree"]
+__all__ = [
+    "ARGS_OF",
+    "BACKWARD_COLLECTIVE",
+    "BACKWARD_GRADIENT",
+    "BACKWARD_OUTSIDE",
+    "COLUMNS",
+    "NO_LAUNCH",
+    "NO_PHASE",
+    "RANGES",
+    "ModuleTree",
+    "module_tree",
+]
 
 COLUMNS = _PHASES
 ARGS_OF = _ARGS_OF | _GRAPH_ARGS | {Kind.PYTHON_OP}
@@ -48,9 +64,15 @@ RANGES = frozenset({Kind.USER_RANGE, Kind.USER_RANGE_NATIVE, Kind.FORWARD})
 """Kinds of ranges that stand for modules in an input without them."""
 NO_PHASE, NO_LAUNCH = 6, 7
 """Phases of work behind those of `training_phases`: launched outside of phases, and by no call that is known."""
+BACKWARD_OUTSIDE, BACKWARD_GRADIENT, BACKWARD_COLLECTIVE = 8, 9, 10
+"""Phases of work of the backward pass in no module: its forward operator was in none, it adds up a gradient of unknown
+origin, or it is a collective that a hook launched."""
 _MODULE = "nn.Module: "
 _RECORDED = re.compile(r"(.*)\.(forward|backward)")
 _OPERATOR_RANGE = re.compile(r"(?:aten|autograd|torch|c10d|prim)::|.*, (?:seq|op_id) = \d+|Optimizer\.|ProfilerStep#")
+_REDUCER = re.compile(r"torch(?:::|\.)distributed(?:::|\.)(?:ddp\.)?reducer::")
+_REDUCES = re.compile(r"DistributedDataParallel(?:_\d+)?")
+_COLLECTIVE = re.compile(r"c10d::|record_param_comms$|nccl:|gloo:|mpi:|ucc:|xccl:")
 _DEEPEST = 64
 """Rounds in which the module around each frame is looked for: each one doubles the distance."""
 
@@ -60,7 +82,8 @@ class ModuleTree:
     """Modules by path, p of them, each below its parent, which has a smaller number, and the device work of each.
 
     parents: shape (p,), -1 for the outermost. names: of the module alone. depth: 0 for the outermost. calls, host_ns:
-    calls and time on the host. first: the start of the first call, ns. of_work: shape (m,), the module of each device
+    calls and time on the host; of a part that only annotations of graphs name, the launches, and -1. first: the start
+    of the first call, ns. of_work: shape (m,), the module of each device
     event of the host tree, -1 for none. phase: shape (m,), the phase of each one: that of `training_phases`, or
     NO_PHASE, NO_LAUNCH. stacks: whether modules are PyTorch's.
 
@@ -146,11 +169,16 @@ def module_tree(index: TraceIndex) -> ModuleTree | None:
         np.concatenate((frames.name, ranges.name)),
         np.concatenate((frames.phase, ranges.phase)),
     )
-    if not calls.rows.size:
+    graphs = graph_work(index)
+    annotated = graphs is not None and bool((graphs.annotation[graphs.call < 0] >= 0).any())
+    if not calls.rows.size and not annotated:
         return None
     names = list(labels)
-    parents, code, depth, module = _paths(calls, len(names))
-    parents, code, depth, module = _joined_to_first_pass(parents, code, depth, module, instances)
+    nothing = np.zeros(0, np.int64)
+    parents, code, depth, module = nothing, nothing, nothing, nothing
+    if calls.rows.size:
+        parents, code, depth, module = _paths(calls, len(names))
+        parents, code, depth, module = _joined_to_first_pass(parents, code, depth, module, instances)
     starts = index.starts[calls.rows]
     ends = _host.ends_of(starts, index.lengths[calls.rows])
     host_ns = np.zeros(parents.size, np.int64)
@@ -159,14 +187,25 @@ def module_tree(index: TraceIndex) -> ModuleTree | None:
     np.minimum.at(first, module, starts)
     on = np.flatnonzero(calls.lanes >= 0)
     open_calls = calls.lanes[on], starts[on], ends[on]
-    of_work, phase = _of_work(index, host, open_calls, module[on], calls.phase[on])
-    _captured(index, host, open_calls, module[on], (of_work, phase))
+    reducing = [path for path, each in enumerate(code.tolist()) if _REDUCES.fullmatch(names[each])]
+    reducer = reducing[0] if len(reducing) == 1 else -1
+    of_work, phase = _of_work(index, host, open_calls, module[on], calls.phase[on], reducer)
+    if graphs is not None and annotated:
+        parts = _annotated(index, graphs, parents.size, (of_work, phase))
+        code = np.concatenate((code, np.arange(len(parts.names)) + len(names)))
+        names += parts.names
+        added = np.full(len(parts.names), -1)
+        parents, depth = np.concatenate((parents, added)), np.concatenate((depth, added + 1))
+        host_ns, first = np.concatenate((host_ns, added)), np.concatenate((first, parts.first))
+        launches = parts.launches
+    else:
+        launches = nothing
     return ModuleTree(
         host,
         parents,
         [names[number] for number in code.tolist()],
         depth,
-        np.bincount(module, minlength=parents.size),
+        np.concatenate((np.bincount(module, minlength=parents.size - launches.size), launches)),
         host_ns,
         first,
         of_work,
@@ -192,7 +231,8 @@ def _frames(index: TraceIndex, host: HostTree, labels: dict[str, int]) -> _Calls
     number = np.full(len(names), -1, np.int64)
     for each in np.unique(codes[rows]).tolist():
         number[each] = labels.setdefault(names[each].removeprefix(_MODULE), len(labels))
-    return _Calls(rows, lanes_in(index, host, rows), parent, number[codes[rows]], np.full(rows.size, -1, np.int64))
+    lanes = _host.lanes_in(index, host, rows)
+    return _Calls(rows, lanes, parent, number[codes[rows]], np.full(rows.size, -1, np.int64))
 
 
 def _module_around(index: TraceIndex, every: I64, module: Mask) -> I64:
@@ -346,59 +386,115 @@ def _joined_to_first_pass(
 
 
 def _of_work(
-    index: TraceIndex, host: HostTree, calls: tuple[I64, I64, I64], module: I64, stated: I64
+    index: TraceIndex, host: HostTree, calls: tuple[I64, I64, I64], module: I64, stated: I64, reducer: int
 ) -> tuple[I64, I64]:
-    """Return the module of each device event, -1 for none, and its phase."""
-    lanes, starts, ends = calls
+    """Return the module of each device event, -1 for none, and its phase. reducer: of data parallelism, -1 unknown."""
     of_work = np.full(host.work.size, -1, np.int64)
     phase = np.where(host.launch >= 0, NO_PHASE, NO_LAUNCH)
     place = host.places()[host.launch]
     linked = np.flatnonzero((host.launch >= 0) & (place >= 0))
-    place = place[linked]
+    of_work[linked], phase[linked] = _of_places(index, host, calls, module, stated, reducer, place[linked])
+    graphs = graph_work(index)
+    if graphs is None:
+        return of_work, phase
+    # Work of a graph is of where it was captured; in no module there, what launched the graph is all that is known.
+    at = np.flatnonzero(graphs.call >= 0)
+    inside, its_phase = _of_places(index, host, calls, module, stated, reducer, graphs.call[at])
+    at, its_phase, inside = at[inside >= 0], its_phase[inside >= 0], inside[inside >= 0]
+    of_work[at] = inside
+    phase[at] = np.where(its_phase == NO_PHASE, FORWARD, its_phase)
+    return of_work, phase
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _AnnotatedParts:
+    """Parts of graphs that annotations name: launches with each, and the start of the first one, ns."""
+
+    names: list[str]
+    launches: I64
+    first: I64
+
+
+def _annotated(index: TraceIndex, graphs: GraphWork, count: int, found: tuple[I64, I64]) -> _AnnotatedParts:
+    """Give work of graphs, of which nothing else is known, to the parts that annotations name.
+
+    count: the number of modules; parts have the numbers behind them. found: module and phase of each device event.
+    """
+    of_work, phase = found
+    at = np.flatnonzero((graphs.call < 0) & (graphs.annotation >= 0))
+    used, part = np.unique(graphs.annotation[at], return_inverse=True)
+    part = part.reshape(-1)
+    of_work[at] = count + part
+    phase[at] = np.where(graphs.backward[at], BACKWARD, FORWARD)
+    launch = graphs.host.launch[at]
+    pairs = np.unique(np.column_stack((part, launch)), axis=0)
+    first = np.full(used.size, np.iinfo(np.int64).max)
+    np.minimum.at(first, part, index.starts[launch])
+    names = [graphs.annotations[number] for number in used.tolist()]
+    return _AnnotatedParts(names, np.bincount(pairs[:, 0], minlength=used.size), first)
+
+
+def _of_places(
+    index: TraceIndex, host: HostTree, calls: tuple[I64, I64, I64], module: I64, stated: I64, reducer: int, place: I64
+) -> tuple[I64, I64]:
+    """Return the module and the phase of what these places of the host tree launched; arguments as in `_of_work`."""
+    lanes, starts, ends = calls
     at = innermost(lanes, starts, ends, host.lanes[place], host.starts[place])
-    of_work[linked] = np.append(module, -1)[at]
+    found = np.append(module, -1)[at]
     said = np.append(stated, -1)[at]
     phases = training_phases(index)
     if phases is None:
         optimizer = index.kind_mask({Kind.OPTIMIZER})[host.rows]
         within = np.append(host.nearest(optimizer), -1)[host.tree.parent[place]] >= 0
-        phase[linked] = np.where(said >= 0, said, np.where(at >= 0, FORWARD, np.where(within, OPTIMIZER, NO_PHASE)))
-        return of_work, phase
-    found = phases.of_work[linked]
-    phase[linked] = np.where(found >= 0, found, NO_PHASE)
+        return found, np.where(said >= 0, said, np.where(at >= 0, FORWARD, np.where(within, OPTIMIZER, NO_PHASE)))
+    by_time = phases.of_places(place)
+    phase = np.where(by_time >= 0, by_time, NO_PHASE)
     # Work that a node launched belongs to the module of its forward operator, wherever the node ran.
     nodes = phases.nodes
     known = np.append(host.nearest(nodes.node & (nodes.forward >= 0)), -1)[place]
     any_node = np.append(host.nearest(nodes.node), -1)[place]
     # Of nested nodes the innermost counts, be its forward operator known or not.
     same = (known >= 0) & ((known == any_node) | (nodes.sequence[known] == nodes.sequence[any_node]))
-    origin = np.where(same, nodes.forward[known], -1)
+    adds_up = np.append(gradient_sources(index, nodes), -1)[any_node]
+    origin = np.where(same, nodes.forward[known], np.where(adds_up >= 0, np.append(nodes.forward, -1)[adds_up], -1))
     has_origin = np.flatnonzero(origin >= 0)
     of_origin = np.full(place.size, -1, np.int64)
     there = origin[has_origin]
     # A node of a forward operator that ran again belongs to the module that ran again.
     of_origin[has_origin] = np.append(module, -1)[innermost(lanes, starts, ends, host.lanes[there], host.starts[there])]
     in_node = any_node >= 0
-    again = found == RECOMPUTE
-    by_node = np.where(again & (of_work[linked] >= 0), of_work[linked], of_origin)
-    of_work[linked] = np.where(in_node, by_node, of_work[linked])
-    in_module = ~in_node & (found < 0) & (of_work[linked] >= 0)
-    phase[linked] = np.where(in_module, FORWARD, phase[linked])
-    of_work[linked] = np.where(np.isin(found, (OPTIMIZER, OTHER_NAMED)) & ~in_node, -1, of_work[linked])
-    return of_work, phase
+    again = by_time == RECOMPUTE
+    by_node = np.where(again & (found >= 0), found, of_origin)
+    found = np.where(in_node, by_node, found)
+    in_module = ~in_node & (by_time < 0) & (found >= 0)
+    phase = np.where(in_module, FORWARD, phase)
+    found = np.where(np.isin(by_time, (OPTIMIZER, OTHER_NAMED)) & ~in_node, -1, found)
+    _reduced(index, host, (in_node, adds_up != -1), reducer, place, (found, phase))
+    outside = (found < 0) & (phase == BACKWARD)
+    phase[outside & (adds_up == -2)] = BACKWARD_GRADIENT
+    phase[outside & (origin >= 0)] = BACKWARD_OUTSIDE
+    return found, phase
 
 
-def _captured(
-    index: TraceIndex, host: HostTree, calls: tuple[I64, I64, I64], module: I64, found: tuple[I64, I64]
+def _reduced(
+    index: TraceIndex, host: HostTree, within: tuple[Mask, Mask], reducer: int, place: I64, of_places: tuple[I64, I64]
 ) -> None:
-    """Give the work of graphs to the modules in which it was captured."""
-    graphs = graph_work(index)
-    if graphs is None:
-        return
-    of_work, phase = found
-    at = np.flatnonzero(graphs.call >= 0)
-    call = graphs.call[at]
-    inside = np.append(module, -1)[innermost(*calls, host.lanes[call], host.starts[call])]
-    at, inside = at[inside >= 0], inside[inside >= 0]
-    of_work[at] = inside
-    phase[at] = np.where(np.isin(phase[at], (NO_PHASE, OTHER_NAMED)), FORWARD, phase[at])
+    """Give what data parallelism launched in the backward pass to its module, where it is the only one of its kind.
+
+    within: places in nodes, and in those that add up gradients. of_places: module and phase of each place.
+    """
+    found, phase = of_places
+    in_node, adds_up = within
+    codes, names = index.texts("name")
+    reduces = np.array([*(_REDUCER.match(name) is not None for name in names), False], np.bool_)[codes[host.rows]]
+    talks = np.array([*(_COLLECTIVE.match(name) is not None for name in names), False], np.bool_)[codes[host.rows]]
+    of_hook = adds_up & (np.append(host.nearest(talks), -1)[place] >= 0)
+    # Its copies of buckets are outside of nodes: they follow when the last gradient is there.
+    own = ~in_node & (phase != FORWARD) & (np.append(host.nearest(reduces), -1)[place] >= 0)
+    found[of_hook | own] = -1
+    phase[own] = BACKWARD
+    if reducer >= 0 and reduces.any():
+        found[of_hook | own] = reducer
+        phase[of_hook] = BACKWARD
+    else:
+        phase[of_hook | own] = BACKWARD_COLLECTIVE

@@ -40,7 +40,6 @@ __all__ = [
     "OTHER_NAMED",
     "RECOMPUTE",
     "TrainingPhases",
-    "lanes_in",
     "training_phases",
 ]
 
@@ -71,6 +70,10 @@ class TrainingPhases:
     of_work: I64
     at: I64
 
+    def of_places(self, places: I64) -> I64:
+        """Return the phase in which each of these places of the host tree began, as `of_work` has it."""
+        return _of_places(self.nodes.host, (self.phase, self.lanes, self.rows, self.starts, self.ends), places)[0]
+
 
 @join
 def training_phases(index: TraceIndex) -> TrainingPhases | None:
@@ -91,7 +94,7 @@ def training_phases(index: TraceIndex) -> TrainingPhases | None:
     walls = np.flatnonzero(index.kind_mask({*NAMED, Kind.STEP})[host.rows])
     runs = _runs(process, (place, phase, begins, ends), host, walls)
     ranges = _without(runs, again)
-    return _with_work(index, nodes, ranges)
+    return _with_work(nodes, ranges)
 
 
 Ranges5 = tuple[I64, I64, I64, I64, I64]
@@ -191,7 +194,7 @@ def _frames(index: TraceIndex, nodes: AutogradNodes, outer_node: Mask) -> Ranges
         return nothing, nothing, nothing, nothing, nothing
     host = nodes.host
     rows = np.flatnonzero(fits[codes] & index.kind_mask({Kind.PYTHON_OP}) & index.has("dur_ns") & index.has("tid"))
-    lanes = lanes_in(index, host, rows)
+    lanes = _host.lanes_in(index, host, rows)
     starts = index.starts[rows]
     ends = _host.ends_of(starts, index.lengths[rows])
     at = np.flatnonzero(outer_node)
@@ -199,14 +202,6 @@ def _frames(index: TraceIndex, nodes: AutogradNodes, outer_node: Mask) -> Ranges
     kept = np.flatnonzero((node >= 0) & (lanes >= 0))
     ends = np.minimum(ends, host.ends[at][node])
     return np.full(kept.size, RECOMPUTE), lanes[kept], rows[kept], starts[kept], ends[kept]
-
-
-def lanes_in(index: TraceIndex, host: HostTree, rows: I64) -> I64:
-    """Return the number that the host tree has for the thread of each of these rows, -1 where it has none."""
-    both = _host.lanes_of(index, np.concatenate((host.rows, rows)))
-    number = np.full(int(both.max(initial=0)) + 1, -1, np.int64)
-    number[both[: host.rows.size]] = host.lanes
-    return number[both[host.rows.size :]]
 
 
 def _joined(*parts: Ranges5) -> Ranges5:
@@ -272,21 +267,26 @@ def _without(runs: Ranges5, again: Ranges5) -> Ranges5:
     return found[0][some], found[1][some], found[2][some], found[3][some], found[4][some]
 
 
-def _with_work(index: TraceIndex, nodes: AutogradNodes, ranges: Ranges5) -> TrainingPhases:
+def _with_work(nodes: AutogradNodes, ranges: Ranges5) -> TrainingPhases:
     host = nodes.host
-    phase, lane, row, starts, ends = ranges
     of_work = np.full(host.work.size, -1, np.int64)
     at = np.full(host.work.size, -1, np.int64)
     places = host.places()
     linked = np.flatnonzero(host.launch >= 0)
     place = places[host.launch[linked]]
     linked, place = linked[place >= 0], place[place >= 0]
-    at[linked] = innermost(lane, starts, ends, host.lanes[place], host.starts[place])
-    of_work[linked] = np.append(phase, -1)[at[linked]]
-    kinds = index.kind_mask(NAMED)[host.rows]
-    near = np.append(host.nearest(kinds), -1)[place]
-    optimizer = index.kind_mask({Kind.OPTIMIZER})[host.rows]
+    of_work[linked], at[linked] = _of_places(host, ranges, place)
+    return TrainingPhases(nodes, *ranges, of_work, at)
+
+
+def _of_places(host: HostTree, ranges: Ranges5, place: I64) -> tuple[I64, I64]:
+    """Return the phase of each place, and its range; -1 for none."""
+    phase, lane, _, starts, ends = ranges
+    at = innermost(lane, starts, ends, host.lanes[place], host.starts[place])
+    found = np.append(phase, -1)[at]
+    near = np.append(host.nearest(host.index.kind_mask(NAMED)[host.rows]), -1)[place]
+    optimizer = host.index.kind_mask({Kind.OPTIMIZER})[host.rows]
     says = near >= 0
-    of_work[linked[says]] = np.where(optimizer[near[says]], OPTIMIZER, OTHER_NAMED)
-    at[linked[says]] = -1
-    return TrainingPhases(nodes, phase, lane, row, starts, ends, of_work, at)
+    found[says] = np.where(optimizer[near[says]], OPTIMIZER, OTHER_NAMED)
+    at[says] = -1
+    return found, at

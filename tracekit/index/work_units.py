@@ -6,6 +6,8 @@ products, convolutions and attention the outermost of those around it counts: th
 products and conversions of layout, and nothing below it is counted again. Operators without a formula, such as
 `aten::linear`, have what is inside of them.
 
+An operator that was captured into a graph has a unit for each launch of the graph: it ran that often.
+
 Where a file has no shapes, its device events may state FLOPs and bytes themselves (`index.stated_work`): then each
 of them is a unit of its own.
 
@@ -29,7 +31,9 @@ from tracekit.analysis.efficiency.operands import OperatorCall
 from tracekit.analysis.kernel_class import LONGEST_NAME
 from tracekit.index import host_tree
 from tracekit.index.device_peaks import device_of
-from tracekit.index.host_tree import HostTree, host
+from tracekit.index.graphs import ARGS_OF as _GRAPH_ARGS
+from tracekit.index.graphs import graph_work, host_with_graphs
+from tracekit.index.host_tree import HostTree
 from tracekit.index.kernel_classes import communicates
 from tracekit.index.shapes_in_names import calls_in_names
 from tracekit.index.stated_work import stated_work
@@ -39,15 +43,29 @@ from tracekit.model.args import items_of
 from tracekit.model.arrow import F64, I64, Mask, pc
 from tracekit.model.schema import Kind
 
-__all__ = ["COLUMNS", "COMMUNICATION", "GRAPH", "KINDS", "LIMITS", "LINK", "UnitGroup", "WorkUnits", "work_units"]
+__all__ = [
+    "ARGS_OF",
+    "COLUMNS",
+    "COMMUNICATION",
+    "GRAPH",
+    "KINDS",
+    "LIMITS",
+    "LINK",
+    "UnitGroup",
+    "WorkUnits",
+    "work_units",
+]
 
 KINDS = frozenset({Kind.OPERATOR, Kind.PYTHON_OP})
 """The kinds of rows whose args have the shapes."""
-COLUMNS = frozenset({"name", "args", "device", "copy_kind"})
+ARGS_OF = KINDS | _GRAPH_ARGS
+"""The kinds of rows whose args are read, for graphs too."""
+COLUMNS = frozenset({"name", "raw_name", "args", "device", "copy_kind"})
 """Columns of EVENTS beside those of the host tree."""
 
 LIMITS = tuple(Limit)
 GRAPH = "launched by a graph: operators not known"
+GRAPH_SHAPES = "launched by a graph: captured with several shapes"
 LINK = "a copy over a link of unknown rate"
 COMMUNICATION = "communication"
 NO_OPERATOR = "launched by no operator"
@@ -88,7 +106,8 @@ class UnitGroup:
 class WorkUnits:
     """Operator calls with work, u of them, in g groups, and the m device events of `HostTree`.
 
-    place: shape (u,), places in the host tree, -1 for a device event that states its own work. ns: device time.
+    place: shape (u,), places in the host tree, -1 for a device event that states its own work. launch: shape (u,), the
+    row of EVENTS of the launch of a graph, -1 for work that its operator launched itself. ns: device time.
     group: shape (u,), counting into `groups`. main: the
     row of EVENTS of the longest kernel. flops, nbytes: 0 where unknown; known: whether the work is known.
     floor_ns: nan where unknown. quicker: units that took less than their floor. limit: what limits each, counting into
@@ -99,6 +118,7 @@ class WorkUnits:
 
     host: HostTree
     place: I64
+    launch: I64
     ns: I64
     group: I64
     main: I64
@@ -124,6 +144,11 @@ class WorkUnits:
         return np.where(self.place >= 0, self.host.rows[np.maximum(self.place, 0)], self.main)
 
     @property
+    def launched(self) -> I64:
+        """Return shape (u,): the row of EVENTS with which each began to run: its operator, or the launch of a graph."""
+        return np.where(self.launch >= 0, self.launch, self.rows)
+
+    @property
     def saving_ns(self) -> F64:
         """Return shape (u,): time above the floor, 0 for a unit that was quicker, nan where it is unknown."""
         return np.maximum(self.ns - self.floor_ns, 0.0)
@@ -132,11 +157,15 @@ class WorkUnits:
 @join
 def work_units(index: TraceIndex) -> WorkUnits | None:
     """Return the work units; None where the trace has no shapes, or no device work with operators."""
-    if not set(index.events.schema.names) >= COLUMNS | host_tree.COLUMNS:
+    if not set(index.events.schema.names) >= (COLUMNS - {"raw_name"}) | host_tree.COLUMNS:
         return None
-    tree = host(index)
+    tree = host_with_graphs(index)
     if not tree.work.size:
         return None
+    graphs = graph_work(index)
+    if graphs is not None:
+        # Of an operator whose shapes are not those of the graph the work is not known.
+        tree = replace(tree, owner=np.where(graphs.shaped, tree.owner, -1))
     places, codes, calls = _known_calls(index, tree)
     if not places.size:
         return _stated(index, tree)
@@ -148,7 +177,8 @@ def work_units(index: TraceIndex) -> WorkUnits | None:
     code_of_place[places] = codes
     reasons: dict[str, int] = {}
     reason = _reasons(index, tree, code_of_place, works, reasons)
-    return _assembled(index, tree, selected, of_work, code_of_place[selected], works, calls, reason, reasons)
+    selected, launch, of_work = _by_launch(index, tree, selected, of_work)
+    return _assembled(index, tree, (selected, launch), of_work, code_of_place[selected], works, calls, reason, reasons)
 
 
 def _stated(index: TraceIndex, tree: HostTree) -> WorkUnits | None:
@@ -161,7 +191,9 @@ def _stated(index: TraceIndex, tree: HostTree) -> WorkUnits | None:
     place = np.full(stated.rows.size, -1, np.int64)
     calls = [OperatorCall("") for _ in stated.works]
     reason = np.zeros(tree.work.size, np.int64)
-    return _assembled(index, tree, place, number[tree.work], stated.codes, stated.works, calls, reason, {NOT_STATED: 0})
+    return _assembled(
+        index, tree, (place, place), number[tree.work], stated.codes, stated.works, calls, reason, {NOT_STATED: 0}
+    )
 
 
 def _known_calls(index: TraceIndex, tree: HostTree) -> tuple[I64, I64, list[OperatorCall]]:
@@ -273,10 +305,26 @@ def _units(tree: HostTree, places: I64, works: Sequence[Work], codes: I64) -> tu
     return number[outer], selected
 
 
+def _by_launch(index: TraceIndex, tree: HostTree, selected: I64, of_work: I64) -> tuple[I64, I64, I64]:
+    """Return place and launch of each unit, with one for each launch of a graph, and the unit of each device event."""
+    launch = np.full(of_work.size, -1, np.int64)
+    graphs = graph_work(index)
+    if graphs is not None:
+        captured = graphs.call >= 0
+        launch[captured] = tree.launch[captured]
+    if (launch < 0).all():
+        return selected, np.full(selected.size, -1, np.int64), of_work
+    at = np.flatnonzero(of_work >= 0)
+    pairs, number = np.unique(np.column_stack((of_work[at], launch[at])), axis=0, return_inverse=True)
+    out = np.full(of_work.size, -1, np.int64)
+    out[at] = number.reshape(-1)
+    return selected[pairs[:, 0]], pairs[:, 1], out
+
+
 def _assembled(
     index: TraceIndex,
     tree: HostTree,
-    place: I64,
+    placed: tuple[I64, I64],
     of_work: I64,
     codes: I64,
     works: Sequence[Work],
@@ -284,7 +332,11 @@ def _assembled(
     reason: I64,
     reasons: dict[str, int],
 ) -> WorkUnits:
-    """Return the units with the figures of each. codes: the work of each. reason: of device events in no unit."""
+    """Return the units with the figures of each.
+
+    placed: place and launch of each. codes: the work of each. reason: of device events in no unit.
+    """
+    place, launch = placed
     count = place.size
     inside = np.flatnonzero(of_work >= 0)
     unit = of_work[inside]
@@ -322,7 +374,7 @@ def _assembled(
     own = of_group_reason[group]
     reason = np.where(of_work >= 0, np.append(own, -1)[of_work], reason)
     return WorkUnits(
-        tree, place, ns, group, main, flops[group], moved[group], known[group], floor_ns, quicker,
+        tree, place, launch, ns, group, main, flops[group], moved[group], known[group], floor_ns, quicker,
         _limits(groups, group, ns, floor_ns, quicker), groups, of_work,
         reason, list(reasons),
     )  # fmt: skip
@@ -387,9 +439,13 @@ def _reasons(
     at = np.flatnonzero((tree.owner >= 0) & (able >= 0))
     why = np.array([*(code(each.unknown or NO_FORMULA) for each in works), code(NO_SHAPES)], np.int64)
     reason[at] = why[code_of_place[able[at]]]
-    # A graph is launched as a whole: which operators it holds is not in the trace.
-    graphs = np.array([*("GraphLaunch" in text for text in texts), False], np.bool_)
-    alone = (tree.launch >= 0) & graphs[np.append(names, -1)[tree.launch]]
+    # A graph is launched as a whole: which operators it holds is known of those whose capture is.
+    launches_graph = np.array([*("GraphLaunch" in text for text in texts), False], np.bool_)
+    alone = (tree.launch >= 0) & launches_graph[np.append(names, -1)[tree.launch]]
+    graphs = graph_work(index)
+    if graphs is not None:
+        alone &= graphs.call < 0
+        reason[~graphs.shaped] = code(GRAPH_SHAPES)
     reason[alone] = code(GRAPH)
     talk = np.flatnonzero(index.kind_mask({Kind.KERNEL})[tree.work])
     if talk.size:

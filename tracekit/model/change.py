@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from tracekit.model.units import Unit
 
-__all__ = ["ChangeInterval", "ChangeIntervals", "ChangeVerdict", "PartOfChange", "Waterfall"]
+__all__ = ["REASON", "UNCHANGED", "ChangeInterval", "ChangeIntervals", "ChangeVerdict", "PartOfChange", "Waterfall"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +53,9 @@ class ChangeIntervals:
 class PartOfChange:
     """One part of a change: ns of both sides. how: "new" or "gone" where one side lacks it, or how its names match.
 
-    names: its own parts, which add up to it; () for a single name.
+    A part that a reason explains is REASON, with a base of 0; the base that is left with it is UNCHANGED.
+    names: its own parts, which add up to it; () for a single name. row, column: its cell in a table of the waterfall;
+    "" for the row with its label.
     """
 
     label: str
@@ -61,6 +63,8 @@ class PartOfChange:
     new: int
     how: str = ""
     names: tuple[PartOfChange, ...] = ()
+    row: str = ""
+    column: str = ""
 
     @property
     def difference(self) -> int:
@@ -68,15 +72,25 @@ class PartOfChange:
         return self.new - self.base
 
 
+REASON, UNCHANGED = "reason", "unchanged"
+"""Of a part of a change by reason: the ns that a reason explains, and the base that is left with them."""
+
+
 @dataclass(frozen=True, slots=True)
 class Waterfall:
-    """The parts of a change, largest first; they add up to `base` and `new`, to the ns. what: their whole, in words."""
+    """The parts of a change, largest first; they add up to `base` and `new`, to the ns. what: their whole, in words.
+
+    tables: the names of the tables that have the parts as rows. spoken: no table says it in a few columns, so that
+    texts have its parts in words.
+    """
 
     title: str
     what: str
     base: int
     new: int
     parts: tuple[PartOfChange, ...]
+    tables: tuple[str, ...] = ()
+    spoken: bool = False
 
     def __repr__(self) -> str:
         return f"waterfall, {self.title}: {len(self.parts)} parts"

@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from tracekit.errors import Failure
 from tracekit.inputs import USUAL, InputOptions, PathLike
-from tracekit.model.trace import Ledger
+from tracekit.model.trace import Ledger, Trace
 from tracekit.queries._engine import answered, checked_sql
 from tracekit.queries._results import FORMS, plain, render, write
 from tracekit.queries._tables import ARCHIVE_COLUMNS, tables
@@ -44,12 +44,14 @@ class QueryAnswer:
 
 
 @contextmanager
-def ask(inputs: PathLike | Sequence[PathLike], sql: str, options: InputOptions = USUAL) -> Iterator[QueryAnswer]:
-    """Return a context with the answer to one SELECT over inputs: files of any format, folders, archives, URLs.
+def ask(
+    inputs: PathLike | Sequence[PathLike] | Trace, sql: str, options: InputOptions = USUAL
+) -> Iterator[QueryAnswer]:
+    """Return a context with the answer to one SELECT over inputs (files, folders, archives, URLs) or a trace.
 
     Of archived files, only the columns and row groups that the query needs are read. Other inputs are first converted
-    to one temporary file. Memory does not grow with the inputs: DuckDB uses a temporary folder for large intermediate
-    results.
+    to one temporary file; a trace is read in memory, with the columns that it has. Memory does not grow with the
+    inputs: DuckDB uses a temporary folder for large intermediate results.
     Raises: UsageError for anything but a SELECT over these views; MissingExtraError without DuckDB; TracekitError.
     """
     checked_sql(sql)
@@ -60,7 +62,7 @@ def ask(inputs: PathLike | Sequence[PathLike], sql: str, options: InputOptions =
         yield QueryAnswer(plain(reader), found.ledgers, found.failures, found.unchecked)
 
 
-def query(inputs: PathLike | Sequence[PathLike], sql: str, options: InputOptions = USUAL) -> pa.Table:
+def query(inputs: PathLike | Sequence[PathLike] | Trace, sql: str, options: InputOptions = USUAL) -> pa.Table:
     """Return the whole answer as a table. The arguments are those of `ask`. Raises: TracekitError."""
     with ask(inputs, sql, options) as answer:
         return answer.reader.read_all()

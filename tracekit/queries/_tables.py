@@ -16,11 +16,11 @@ from pyarrow.fs import FileSystem
 
 from tracekit import archive, pipeline
 from tracekit.archive import Entry
-from tracekit.errors import AllInputsError, Failure, InputError, ParseError, ScratchError, TracekitError
-from tracekit.inputs import InputOptions, PathLike
+from tracekit.errors import AllInputsError, Failure, InputError, ParseError, ScratchError, TracekitError, UsageError
+from tracekit.inputs import InputOptions, PathLike, words_of
 from tracekit.model import schema
 from tracekit.model.arrow import array
-from tracekit.model.trace import Ledger
+from tracekit.model.trace import Ledger, Trace
 from tracekit.queries._checks import VERIFY, Checks
 from tracekit.queries._engine import SCRATCH
 from tracekit.safety.scratch import scratch_folder, writing
@@ -42,12 +42,12 @@ _FORMAT = ds.ParquetFileFormat(
 
 @dataclass(frozen=True, slots=True)
 class QueryTables:
-    """EVENTS as a dataset, TOTALS as a table (empty if the query does not read them), ledgers and failures.
+    """EVENTS as a dataset, or a table of a trace; TOTALS as a table (empty if the query does not read them).
 
-    unchecked: archived files whose rows were not checked.
+    ledgers, failures: of the inputs. unchecked: archived files whose rows were not checked.
     """
 
-    events: ds.Dataset
+    events: ds.Dataset | pa.Table
     totals: pa.Table
     ledgers: tuple[Ledger, ...]
     failures: tuple[Failure, ...]
@@ -56,7 +56,7 @@ class QueryTables:
 
 @contextmanager
 def tables(
-    inputs: PathLike | Sequence[PathLike],
+    inputs: PathLike | Sequence[PathLike] | Trace,
     *,
     totals: bool,
     options: InputOptions,
@@ -65,7 +65,14 @@ def tables(
 
     Raises: TracekitError.
     """
-    words = [inputs] if isinstance(inputs, (str, Path)) else list(inputs)
+    if isinstance(inputs, Trace):
+        if options.format or options.strict:
+            option = "format" if options.format else "strict"
+            raise UsageError(f"{option}: the trace is read already", hint=f"pass {option} to read")
+        events, summed_of_trace = (_with_origin(table, None) for table in (inputs.events, inputs.totals))
+        yield QueryTables(events, summed_of_trace, inputs.ledgers, inputs.failures, ())
+        return
+    words = words_of(inputs)
     bad: list[Failure] = []
     entries, others = _archived_and_others(words, options.format, bad)
     ledgers: list[Ledger] = []

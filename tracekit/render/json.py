@@ -74,6 +74,8 @@ def _headline(headline: Headline) -> dict[str, object]:
         for word in ("printed", "of"):
             if not found[key][word]:
                 del found[key][word]
+        for name in found[key]["names"]:
+            del name["kernel_class"]  # the colour of a bar
     # The findings are whole in their section.
     found["findings"] = [
         {

@@ -6,7 +6,7 @@ import math
 import re
 from collections.abc import Mapping, Sequence
 
-from tracekit.model.change import ChangeIntervals, ChangeVerdict, Waterfall
+from tracekit.model.change import REASON, UNCHANGED, ChangeIntervals, ChangeVerdict, PartOfChange, Waterfall
 from tracekit.model.display import escape_controls, plural
 from tracekit.model.report import (
     Bar,
@@ -222,8 +222,10 @@ def omitted_line(table: ReportTable) -> str:
 
 def figure_lines(figure: Figure) -> list[str]:
     """Return a figure in words: the parts of a bar, the size of a timeline or a series; tables have the rest."""
-    if isinstance(figure, (CriticalPath, Picture, ChangeVerdict, ChangeIntervals, Waterfall)):
+    if isinstance(figure, (CriticalPath, Picture, ChangeVerdict, ChangeIntervals)):
         return []
+    if isinstance(figure, Waterfall):
+        return change_lines(figure) if figure.spoken else []
     if isinstance(figure, Series):
         return series_lines(figure)
     if isinstance(figure, Bar):
@@ -236,6 +238,33 @@ def figure_lines(figure: Figure) -> list[str]:
         return [escape_controls(figure.title), *parts]
     more = figure.left_out if isinstance(figure, Flame) else figure.remark if isinstance(figure, (Heat, Curve)) else ""
     return [f"{figure!r}: drawn in the html report", *([escape_controls(more)] if more else [])]
+
+
+_PARTS_SAID = 8
+
+
+def change_lines(figure: Waterfall) -> list[str]:
+    """Return a change in words: the whole with its reasons in one line, or a line for each part that changed most."""
+    parts = [part for part in figure.parts if part.how != UNCHANGED and part.difference]
+    if not parts:
+        return []
+    if all(part.how == REASON for part in parts):
+        ends = f"{sentence_span(figure.base)} -> {sentence_span(figure.new)}"
+        return [f"{ends}: {', '.join(map(_signed, parts))}"]
+    lines = []
+    for part in parts[:_PARTS_SAID]:
+        reasons = [reason for reason in part.names if reason.how == REASON]
+        # One reason has the amount of the whole.
+        said = reasons[0].label if len(reasons) == 1 else ", ".join(map(_signed, reasons))
+        lines.append(f"{_signed(part)}: {said}" if said else _signed(part))
+    if len(parts) > _PARTS_SAID:
+        lines.append(f"{plural(len(parts) - _PARTS_SAID, 'more row')} below")
+    return lines
+
+
+def _signed(part: PartOfChange) -> str:
+    sign = "+" if part.difference > 0 else ""
+    return f"{escape_controls(part.label)} {sign}{sentence_span(part.difference)}"
 
 
 def finding_title(finding: Finding) -> str:

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
+from tracekit.model.change import Waterfall
 from tracekit.model.display import UNKNOWN, cell_width, cut_middle, escape_controls, plural
 from tracekit.model.names import short_names
 from tracekit.model.report import Report, ReportTable, Section
@@ -76,8 +77,13 @@ def _facts(report: Report, width: int, *, exact: bool) -> Iterator[str]:
 def _section(section: Section, printed: set[str], width: int, options: RenderOptions, *, alone: bool) -> Iterator[str]:
     """Yield title, tables, findings, figures and the notes that are not in `printed` yet. alone: no other is shown."""
     yield from _styled(wrapped(escape_controls(section.title), width), _BOLD, options)
+    # A change in words says it before the tables, whose columns may not fit.
+    spoken = [each for each in section.figures if isinstance(each, Waterfall) and each.spoken]
+    for change in spoken:
+        for line in prose.figure_lines(change):
+            yield from wrapped(f"{_GAP}{line}", width, indent=4)
     for number, table in enumerate(section.tables):
-        if number:
+        if number or spoken:
             yield ""
         if table.title != section.title:
             yield from wrapped(escape_controls(table.title), width)
@@ -90,7 +96,8 @@ def _section(section: Section, printed: set[str], width: int, options: RenderOpt
     if section.findings and section.notes:
         yield ""
     for figure in section.figures:
-        for line in prose.figure_lines(figure):
+        # Those that were said above are not said twice.
+        for line in () if isinstance(figure, Waterfall) else prose.figure_lines(figure):
             yield from wrapped(f"{_GAP}{line}", width, indent=4)
     notes = section.notes if options.verbose or alone else prose.short_notes(section)
     for note in (n for n in notes if n not in printed):

@@ -22,7 +22,17 @@ from pathlib import Path
 from tracekit.safety.limits import Limits, size_text
 from tracekit.safety.scratch import scratch_folder
 
-__all__ = ["WATCHED", "ProcessEnded", "costs_end", "knows_memory", "obey", "python_words", "reason_of_end", "watched"]
+__all__ = [
+    "WATCHED",
+    "ProcessEnded",
+    "costs_end",
+    "knows_memory",
+    "memory_of",
+    "obey",
+    "python_words",
+    "reason_of_end",
+    "watched",
+]
 
 WATCHED = "TRACEKIT_WATCHED_BY"
 """The variable that a watched process finds the process in that watches it."""

@@ -11,6 +11,7 @@ from tracekit.views.base import View
 _MODULES = {
     "timeline": "timeline.timeline",
     "findings": "findings.findings",
+    "hang": "ranks.hang",
     "overview": "tables.overview",
     "steps": "steps.steps",
     "critical_path": "path.critical_path",
@@ -42,6 +43,7 @@ VIEWS = Registry("tracekit.views", View, "VIEW", _MODULES)
 
 SUMMARY: tuple[str, ...] = (
     "findings",
+    "hang",
     "overview",
     "steps",
     "device",

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
 from tracekit.errors import NamedPath, OutputError, OutputExistsError, PerSurface, sentence
+from tracekit.model.display import first_few, plural
 from tracekit.safety.unfinished import unfinished_file
 
 if TYPE_CHECKING:
@@ -89,6 +90,11 @@ class Written:
     left_out: dict[str, int] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
     explained: set[str] = field(default_factory=set, repr=False, compare=False)
+
+    def __repr__(self) -> str:
+        rows = f"{plural(self.events, 'event')} and {plural(self.totals, 'total')} written"
+        left = [f"  not written: {count:,} ({reason})" for reason, count in self.left_out.items()]
+        return "\n".join([f"{self.path}: {rows}", *first_few([*left, *(f"  note: {n}" for n in self.notes)], "line")])
 
     def leave_out(self, reason: str, count: int = 1) -> None:
         """Count rows that are not written, because the target cannot hold them."""

@@ -11,6 +11,7 @@ document.addEventListener("click", (event) => {
   event.preventDefault();
   link.visit({ view, table: null, row: null, column: null });
   document.getElementById(view)?.scrollIntoView();
-  emit("filter", { view, text });
-  emit("mark", { names: text ? [text] : [], kinds: null, from: "first screen" });
+  const filter = { view, text, names: text ? [text] : [] }; // a table that knows the class has the names in it
+  emit("filter", filter);
+  emit("mark", { names: filter.names, kinds: null, from: "first screen" });
 });

@@ -3,7 +3,7 @@
 import { link } from "../page/address.js";
 import { emit, on } from "../page/bus.js";
 import { look } from "./folds.js";
-import { applying, tables, visit } from "./table.js";
+import { CLASS, applying, tables, visit } from "./table.js";
 
 export function follow(first = false) {
   const [view, row] = [link.get("view"), Number(link.get("row"))];
@@ -64,12 +64,15 @@ on("pick", ({ name, from, show }) => {
   }
 });
 
-// The tables of a view show the rows with these words, where they have any; "" shows all rows.
-on("filter", ({ view, text }) => {
+// The tables of a view show the rows with these words, or of this class, where they have any; "" shows all rows.
+on("filter", (wanted) => {
+  const { view, text } = wanted;
   let seen = false;
   for (const table of tables) {
     if (table.view !== view) continue;
-    table.filterBy(table.filter.value = text);
+    const isClass = table.classes.includes(text);
+    table.filterBy(table.filter.value = isClass ? CLASS + text : text);
+    if (isClass) wanted.names = table.order.flatMap((row) => table.namesOf(row));
     if (!table.order.length) table.filterBy(table.filter.value = "");
     table.keepLink("filter", table.filter.value);
     if (seen || !table.filter.value) continue;

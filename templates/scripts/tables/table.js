@@ -20,6 +20,8 @@ const POINTS = ["start", "at"]; // times that are no durations
 const PRINTED = 10; // rows of a table on paper, where it has more than the next number
 const PRINTED_WHOLE = 15;
 
+export const CLASS = "class:";
+
 // One table
 export const tables = [];
 
@@ -45,6 +47,10 @@ export class Table {
     this.all = Array.from({ length: this.length }, (_, row) => row);
     this.order = this.all;
     this.words = [];
+    // The class of each row, where rows have classes: the filter knows it as class:NAME.
+    const [classes = "", codes = ""] = (sheet.dataset.classes ?? "").split(";");
+    this.classes = classes.split(",").filter(Boolean);
+    this.classOf = (row) => `${CLASS}${this.classes[parseInt(codes[row], 36)]}`;
     this.sortedBy = null;
     this.heat = false;
     this.picked = new Set();
@@ -216,7 +222,8 @@ export class Table {
       const texts = this.columns.filter((column) => column.words);
       return texts.length ? texts : this.columns;
     })();
-    return this.words.every((word) => columns.some((column) => column.shown(row).toLowerCase().includes(word)));
+    const has = (word) => columns.some((column) => column.shown(row).toLowerCase().includes(word));
+    return this.words.every((word) => (this.classes.length && word.startsWith(CLASS) ? word === this.classOf(row) : has(word)));
   }
 
   // Everything anew: order, head, room, tools.
@@ -232,7 +239,7 @@ export class Table {
     this.more.textContent = this.wide ? "Show fewer" : "Show more";
     const rows = counted(this.length, "row");
     const hidden = this.columns.filter((column) => column.hidden).length;
-    this.status.textContent = `${this.words.length ? `${count(this.order.length)} of ${rows} match` : rows}${hidden ? `, ${hidden} of ${this.columns.length} columns hidden` : ""}`;
+    this.status.textContent = `${this.words.length ? `${count(this.order.length)} of ${rows} shown` : rows}${hidden ? `, ${hidden} of ${this.columns.length} columns hidden` : ""}`;
     this.filter.hidden = this.length < 2;
     this.range = null;
     this.render();

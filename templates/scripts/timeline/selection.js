@@ -43,6 +43,9 @@ export function reveal(i) {
   draw();
 }
 
+/** A time with every ns, and short where that is another text. */
+const inBoth = (ns) => (spanText(ns) === exactText(ns) ? [exactText(ns)] : [exactText(ns), el("small", {}, ` ${spanText(ns)}`)]);
+
 const WAYS = { launched: "launched by", launch: "launches", to: "arrow to", from: "arrow from" };
 export function select(i, { quiet = false } = {}) {
   selected = i;
@@ -59,9 +62,9 @@ export function select(i, { quiet = false } = {}) {
   const fact = (word, ...value) => list.append(el("div", {}, el("dt", {}, word), el("dd", {}, ...value)));
   fact("kind", classes[kindOf[code]].replaceAll("_", " "));
   fact("on", facts.lane);
-  fact("start", exactText(facts.start), el("small", {}, ` ${spanText(facts.start)}`));
+  fact("start", ...inBoth(facts.start));
   if (lanes[l].instants) fact("length", "no duration");
-  else fact("length", exactText(facts.length), el("small", {}, ` ${spanText(facts.length)}`));
+  else fact("length", ...inBoth(facts.length));
   const onPath = path?.reduce((sum, each) => sum + (each.on.get(i) ?? 0), 0);
   if (onPath !== undefined) fact("critical path", onPath ? exactText(Math.round(onPath * unit)) : "not on it");
   if (lanes[l].overlaps) fact("note", `${count(lanes[l].overlaps)} events of this lane overlap others: they are on further rows`);

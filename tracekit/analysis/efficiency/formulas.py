@@ -49,6 +49,7 @@ __all__ = [
     "datatype_in_kernel",
     "elementwise_result",
     "factors",
+    "family_of",
     "has_formula",
     "work",
 ]
@@ -160,6 +161,12 @@ def _cached_family_of(name: str) -> Family | None:
 def has_formula(name: str) -> bool:
     """Return whether operators of this name have a formula."""
     return _family_of(name) is not None
+
+
+def family_of(name: str) -> str:
+    """Return the family of operators of this name, one of FAMILIES, "" without a formula."""
+    family = _family_of(name)
+    return _FAMILY_OF_KIND.get(family.kind, "") if family is not None else ""
 
 
 def factors(call: OperatorCall) -> list[TensorOperand]:
@@ -593,6 +600,28 @@ def _copy(call: OperatorCall, family: Family) -> Work:
     return _by_elements(x.bytes, _sized(x.elements, dtype) + indexes, 0, x.dtype, "copy")
 
 
+def _triangle(call: OperatorCall, family: Family) -> Work:
+    """The part that becomes zero need not be read; in place, the other part need not be touched."""
+    x = call.tensor(0)
+    if x is None or len(x.dims) < 2:
+        return _unknown(NO_SHAPES if x is None else ODD_SHAPES)
+    diagonal = call.integer(family.places["diagonal"])
+    if diagonal is None:
+        return Work(0, None, "copy", x.dtype, NO_VALUES)
+    rows, columns = x.dims[-2:]
+    upper = family.words["side"] == "upper"
+    # j - i >= d of the upper triangle; the lower one is what is not above its diagonal.
+    first = diagonal if upper else diagonal + 1
+    whole = min(max(1 - first, 0), rows)
+    partial = max(min(rows, columns - first) - whole, 0)
+    longest = columns - (whole + first)
+    kept = whole * columns + partial * (2 * longest - partial + 1) // 2
+    kept = kept if upper else rows * columns - kept
+    matrices = x.elements // max(rows * columns, 1)
+    read = _sized(kept * matrices, x.dtype)
+    return _by_elements(0 if family.in_place else read, x.bytes - (read if family.in_place else 0), 0, x.dtype, "copy")
+
+
 def _reduction(call: OperatorCall, family: Family) -> Work:
     x = call.tensor(0)
     if x is None:
@@ -893,6 +922,7 @@ _FORMULAS: dict[str, Formula] = {
     "elementwise": _elementwise,
     "fill": _fill,
     "copy": _copy,
+    "triangle": _triangle,
     "reduction": _reduction,
     "softmax": _softmax,
     "softmax_backward": _softmax_backward,

@@ -9,7 +9,7 @@ import sys
 import typing
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from typing import Annotated
+from typing import Annotated, Literal, TypeAlias
 
 import typer
 
@@ -19,7 +19,7 @@ from tracekit.safety import guard
 from tracekit.safety.guard import reason_of_end
 from tracekit.safety.limits import Limits, applied, size_of
 
-__all__ = ["LIMITS", "limit_parameters", "limits_in_force", "watch_if_asked"]
+__all__ = ["LIMITS", "LimitedWork", "limit_parameters", "limits_in_force", "watch_if_asked"]
 
 LIMITS = "Limits, for untrusted files"
 """Their group in help."""
@@ -48,6 +48,12 @@ RunMemory = Annotated[
 RunTime = Annotated[
     str, typer.Option(metavar="D", help="Fail a run that takes longer, such as 30s.", rich_help_panel=LIMITS)
 ]
+QuestionMemory = Annotated[
+    str, typer.Option(metavar="SIZE", help="End a question above this much memory.", rich_help_panel=LIMITS)
+]
+QuestionTime = Annotated[
+    str, typer.Option(metavar="D", help="End a question after this time; 120s by default.", rich_help_panel=LIMITS)
+]
 _OPTIONS: dict[str, tuple[object, object]] = {
     "max_read_bytes": (MaxReadBytes, ""),
     "max_read_events": (MaxReadEvents, 0),
@@ -55,12 +61,20 @@ _OPTIONS: dict[str, tuple[object, object]] = {
     "max_time": (MaxTime, ""),
 }
 _OF_RUNS = _OPTIONS | {"max_memory": (RunMemory, ""), "max_time": (RunTime, "")}
+_OF_QUESTIONS = _OPTIONS | {"max_memory": (QuestionMemory, ""), "max_time": (QuestionTime, "")}
+LimitedWork: TypeAlias = Literal["command", "run", "question"]
+"""What the limits on memory and time are for."""
+_LIMITED: dict[LimitedWork, dict[str, tuple[object, object]]] = {
+    "command": _OPTIONS,
+    "run": _OF_RUNS,
+    "question": _OF_QUESTIONS,
+}
 _SECONDS = {"s": 1.0, "ms": 1e-3, "m": 60.0, "min": 60.0, "h": 3600.0}
 
 
-def limit_parameters(*, of_runs: bool = False) -> list[inspect.Parameter]:
-    """Return the options of limits for all that a command reads. of_runs: a batch, for each of its runs."""
-    options = _OF_RUNS if of_runs else _OPTIONS
+def limit_parameters(of: LimitedWork = "command") -> list[inspect.Parameter]:
+    """Return the options of limits for all that a command reads. of: what the memory and the time are limited for."""
+    options = _LIMITED[of]
     keyword = inspect.Parameter.KEYWORD_ONLY
     return [
         inspect.Parameter(name, keyword, default=default, annotation=annotation)
@@ -117,8 +131,9 @@ def watch_if_asked(words: Sequence[str], say: Callable[[TracekitError], None]) -
         limits = _limits("", 0, memory, time)
     except UsageError:
         return  # the command says so
-    if (not limits.memory and not limits.seconds) or words[:1] == ["batch"]:
-        return  # a batch holds each of its runs to the limits
+    command = next((word for word in words if not word.startswith("-")), "")
+    if (not limits.memory and not limits.seconds) or command in ("batch", "mcp"):
+        return  # a batch holds each of its runs to the limits, and the server for agents each question
     program = guard.python_words("from tracekit.cli import main; main()")
     ended = guard.watched([*program, *words], memory=limits.memory, seconds=limits.seconds)
     if (reason := reason_of_end(ended, limits)) is not None:

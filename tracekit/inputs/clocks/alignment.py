@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from tracekit.analysis.clocks.matched_collectives import ClockRelation
 from tracekit.inputs.clocks import placement
@@ -89,8 +89,21 @@ def place_inputs(
     for log, trace in leaders.items():
         if trace in placed:
             placed[log] = placement.follow(placed[trace], log, names[trace])
+    # Dumps of a recorder have no times that are shown: they belong to whatever clock the others have.
+    bare = [b.number for b in inputs if is_timeless(b.opened.run)]
+    if bare:
+        leader = next((b.number for b in inputs if b.number not in bare), bare[0])
+        placed |= {number: replace(placed[number], group=placed[leader].group) for number in bare}
     _note_clocks(inputs, placed, names, shown, len({placed[b.number].group for b in inputs}))
     return placed
+
+
+def is_timeless(run: Run) -> bool:
+    """Return whether an input has no clock at all: its rows are dumps of a Flight Recorder."""
+    return bool(run.sources) and all(each.format in _TIMELESS for each in run.sources)
+
+
+_TIMELESS = frozenset({"flight-recorder"})
 
 
 def facts_stage(opened: OpenedInput, where: Placed) -> Stage:
@@ -112,7 +125,8 @@ def common_clock(run: Run, inputs: Sequence[OpenedInput], placed: Mapping[int, P
     Where inputs share no clock, each group of clocks begins at its own zero. `run.origin_ns` and the facts of the
     inputs are set.
     """
-    run.origin_ns, zero = zeros([(b.number, b.opened.run.origin_ns, b.first_ns) for b in inputs], placed)
+    clocked = [b for b in inputs if not is_timeless(b.opened.run)] or inputs
+    run.origin_ns, zero = zeros([(b.number, b.opened.run.origin_ns, b.first_ns) for b in clocked], placed)
     twice = ProcessesTwice()
     stages = []
     for each in inputs:

@@ -27,6 +27,8 @@ TARGET_INFO_GPU. TARGET_INFO_CUDA_DEVICE corrects them if a process numbers its 
   "step 3" is a `step`.
 - MPI_*_EVENTS: `communication`. All events of a process have the `rank` that MPI_RANKS gives it. CUBLAS_EVENTS,
   CUDNN_EVENTS: `other`. OSRT_API is read with `--option osrt=yes` only.
+- CUDA_GRAPH_NODE_EVENTS: `mark`, the creation of a node of a CUDA graph. args has its number, and for a node that is a
+  copy (in an executable graph) the number of its original.
 - GPU_METRICS: `counter`, its device is the low byte of typeId.
 
 A range or an MPI call without an end has no duration and `"unfinished": true`. Warnings of Nsight Systems itself in
@@ -302,7 +304,7 @@ def _batches(ctx: Context, osrt: bool) -> Iterator[pa.RecordBatch]:
                 if table is not None:
                     read.add(table)
                     start = "timestamp" if name == "GPU_METRICS" else "start"
-                    end = None if name in ("GPU_METRICS", "CUDA_GPU_MEMORY_USAGE_EVENTS") else "end"
+                    end = None if name in _MOMENTS else "end"
                     opened = "null" if name.startswith("MPI_") else ""
                     batches = cuda.events(ctx, table, wanted, make, start=start, end=end, open_ends=opened, zero=zero)
                     yield from with_process_facts(batches, known)
@@ -317,6 +319,8 @@ def _batches(ctx: Context, osrt: bool) -> Iterator[pa.RecordBatch]:
             ctx.names.close()
 
 
+_MOMENTS = ("GPU_METRICS", "CUDA_GPU_MEMORY_USAGE_EVENTS", "CUDA_GRAPH_NODE_EVENTS")
+"""Tables whose rows have no duration."""
 _FACTS = (
     *("StringIds", "ThreadNames", "PROCESSES", "MPI_RANKS", "TARGET_INFO_", "META_DATA_", "EXPORT_META_DATA"),
     "ANALYSIS_DETAILS",
@@ -357,6 +361,8 @@ def _plan(
     memory = PLACE | integers("start", "globalPid", "address", "bytes", "memKind", "memoryOperationType")
     memory |= {"name": CellType.TEXT}
     yield "CUDA_GPU_MEMORY_USAGE_EVENTS", memory, lambda b: memory_usage(ctx, b), "never"
+    node = integers("start", "globalTid", "nameId", *_NODES)
+    yield "CUDA_GRAPH_NODE_EVENTS", node, lambda b: _graph_nodes(ctx, b), "never"
     for name in ("P2P", "COLLECTIVES", "START_WAIT", "OTHER"):
         mpi = SPAN | integers("globalTid", "textId", *_MPI)
         yield f"MPI_{name}_EVENTS", mpi, lambda b: _library(ctx, b, "textId", Kind.COMMUNICATION), "never"
@@ -365,6 +371,7 @@ def _plan(
     yield "GPU_METRICS", integers("timestamp", "typeId", "metricId") | {"value": CellType.REAL}, _counters(ctx), "never"
 
 
+_NODES = ("graphNodeId", "originalGraphNodeId")
 _MPI = ("commHandle", "tag", "remoteRank", "rootRank", "kind", "size", "recvSize", "requestHandle")
 
 
@@ -418,6 +425,13 @@ def _overhead(ctx: Context, block: RowBlock) -> Columns:
     columns = _thread(ctx, block) | {"kind": Kind.OVERHEAD, "name": name}
     columns["correlation"] = cuda.above_zero(block.columns.get("correlationId"))
     return columns
+
+
+def _graph_nodes(ctx: Context, block: RowBlock) -> Columns:
+    """Return the columns of marks: the creation of each node of a CUDA graph."""
+    extras = [Extra(key, cuda.above_zero(block.columns.get(key))) for key in _NODES]
+    names = strings(ctx, _ids(block, "nameId"))
+    return _thread(ctx, block) | {"kind": Kind.MARK, "name": names, "args": args_of(block.count, extras)}
 
 
 def _library(ctx: Context, block: RowBlock, column: str, kind: Kind) -> Columns:

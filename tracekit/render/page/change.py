@@ -5,11 +5,20 @@ Pictures are SVG in percent of their width: they fit every screen, need no scrip
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
-from tracekit.model.change import ChangeInterval, ChangeIntervals, ChangeVerdict, PartOfChange, Waterfall
+from tracekit.model.change import (
+    REASON,
+    UNCHANGED,
+    ChangeInterval,
+    ChangeIntervals,
+    ChangeVerdict,
+    PartOfChange,
+    Waterfall,
+)
 from tracekit.model.display import escape_controls, plural, shown_name, typical_time_unit
+from tracekit.model.names import short_names
 from tracekit.model.report import Report, ReportTable
 from tracekit.model.units import Unit, format_bytes, format_ratio, rounded, sentence_span
 from tracekit.render.base import RenderOptions
@@ -25,6 +34,8 @@ _HARDLY = 0.01
 _LEAST_SHOWN = 0.05
 """Part of the whole that a waterfall is wide at least."""
 _ONLY_IN = {"new": "only in NEW", "gone": "only in BASE"}
+_LABEL = 32
+"""Letters of a label that fit beside the bars."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,9 +57,14 @@ class IntervalRow:
 
 @dataclass(frozen=True, slots=True)
 class WaterfallRow:
-    """One bar. left, width: percent of the picture. exact: of both sides. rows: its own bars, to unfold."""
+    """One bar. left, width: percent of the picture. exact: of both sides. rows: its own bars, to unfold.
+
+    title: the whole label. link: to its row in a table, "" for none.
+    """
 
     label: str
+    title: str
+    link: str
     remark: str
     state: str
     left: str
@@ -82,7 +98,7 @@ class ChangeBox:
     intervals: tuple[IntervalRow, ...]
     zero: str
     remark: str
-    waterfall: WaterfallBox | None
+    waterfalls: tuple[WaterfallBox, ...]
 
 
 def change_box(report: Report, options: RenderOptions) -> ChangeBox | None:
@@ -92,7 +108,8 @@ def change_box(report: Report, options: RenderOptions) -> ChangeBox | None:
     if verdict is None:
         return None
     intervals = next((each for each in figures if isinstance(each, ChangeIntervals)), None)
-    waterfall = next((each for each in figures if isinstance(each, Waterfall)), None)
+    waterfalls = [each for each in figures if isinstance(each, Waterfall)]
+    cells = _cells_of(report)
     rows, zero = _interval_rows(intervals.rows) if intervals is not None else ((), "")
     return ChangeBox(
         _STATE.get(verdict.state, _UNDECIDED),
@@ -102,7 +119,7 @@ def change_box(report: Report, options: RenderOptions) -> ChangeBox | None:
         rows,
         zero,
         intervals.remark if intervals is not None else "",
-        _waterfall_box(waterfall, options) if waterfall is not None else None,
+        tuple(_waterfall_box(each, options, cells) for each in waterfalls),
     )
 
 
@@ -153,16 +170,60 @@ def _amount(value: int, unit: Unit) -> str:
 # Waterfall
 
 
-def _waterfall_box(figure: Waterfall, options: RenderOptions) -> WaterfallBox:
+@dataclass(frozen=True, slots=True)
+class CellPlace:
+    """The place of a table in links: its view, its number in it, and its rows by name."""
+
+    view: str
+    number: int
+    rows: dict[str, int]
+    columns: frozenset[str]
+
+
+def _cells_of(report: Report) -> dict[str, CellPlace]:
+    """Return the tables of a report by name, with the places that links have for their rows."""
+    places: dict[str, CellPlace] = {}
+    count: dict[str, int] = {}
+    for section in report.sections:
+        for table in section.tables:
+            count[section.view] = count.get(section.view, 0) + 1
+            named = next((column.values for column in table.columns if column.name in ("name", "part")), ())
+            rows = {str(value): row for row, value in reversed(list(enumerate(named, 1)))}
+            columns = frozenset(column.name for column in table.columns)
+            places.setdefault(table.name, CellPlace(section.view, count[section.view], rows, columns))
+    return places
+
+
+def _link_of(part: PartOfChange, tables: Sequence[str], cells: dict[str, CellPlace]) -> str:
+    """Return the link to the row of a part in the first table that has it, "" for none."""
+    for table in tables:
+        place = cells.get(table)
+        row = place.rows.get(part.row or part.label, 0) if place is not None else 0
+        if place is not None and row:
+            column = f"&column={part.column}" if part.column in place.columns else ""
+            return f"#view={place.view}&table={place.number}&row={row}{column}"
+    return ""
+
+
+def _labels_of(parts: Sequence[PartOfChange]) -> dict[str, str]:
+    """Return the labels of parts by their names, short where these are long, each another."""
+    names = [shown_name(part.label) for part in parts]
+    return dict(zip((part.label for part in parts), short_names(names, _LABEL), strict=True))
+
+
+def _waterfall_box(figure: Waterfall, options: RenderOptions, cells: dict[str, CellPlace]) -> WaterfallBox:
     differences = [part.difference for part in figure.parts]
     unit = typical_time_unit([figure.base, figure.new, *differences], options.time_unit)
     moved = sum(map(abs, differences))
-    small = [part for part in figure.parts if abs(part.difference) <= _HARDLY * moved]
-    large = [part for part in figure.parts if abs(part.difference) > _HARDLY * moved]
+    # The base that stays is the line that the bars begin at.
+    parts = [part for part in figure.parts if part.how != UNCHANGED]
+    small = [part for part in parts if abs(part.difference) <= _HARDLY * moved]
+    large = [part for part in parts if abs(part.difference) > _HARDLY * moved]
     if len(small) > 1:
         label = f"{len(small):,} parts that hardly changed"
         base, new = sum(part.base for part in small), sum(part.new for part in small)
-        large.append(PartOfChange(label, base, new, "", tuple(small)))
+        how = REASON if all(part.how == REASON for part in small) else ""
+        large.append(PartOfChange(label, base, new, how, tuple(small)))
     else:
         large += small
     sums = [figure.base, figure.new, *_sums(figure.base, large)]
@@ -176,27 +237,12 @@ def _waterfall_box(figure: Waterfall, options: RenderOptions) -> WaterfallBox:
     def place(ns: int) -> float:
         return 100 * (ns - begin) / (end - begin)
 
-    def row(part: PartOfChange, before: int) -> WaterfallRow:
-        after = before + part.difference
-        names, at = [], before
-        for name in part.names:
-            names.append(row(name, at))
-            at += name.difference
-        difference = part.difference
-        return WaterfallRow(
-            shown_name(part.label),
-            _ONLY_IN.get(part.how, ""),
-            _WORSE if difference > 0 else _BETTER if difference < 0 else _SAME,
-            f"{place(min(before, after)):.3f}",
-            f"{place(max(before, after)) - place(min(before, after)):.3f}",
-            f"{'+' if difference > 0 else ''}{rounded(difference, unit)}",
-            f"{part.base:,} ns → {part.new:,} ns, {difference:+,} ns",
-            tuple(names),
-        )
+    def link(part: PartOfChange) -> str:
+        return _link_of(part, figure.tables, cells)
 
     rows, at = [], figure.base
-    for part in large:
-        rows.append(row(part, at))
+    for part, label in zip(large, _labels_of(large).values(), strict=True):
+        rows.append(_bar_of(part, label, at, place, link, unit))
         at += part.difference
     ends = [(f"{place(ns):.3f}", rounded(ns, unit), f"{ns:,} ns") for ns in (figure.base, figure.new)]
     words = "; ".join(f"{each.label} {each.text} {unit}" for each in rows)
@@ -208,6 +254,38 @@ def _waterfall_box(figure: Waterfall, options: RenderOptions) -> WaterfallBox:
         ends[1],
         tuple(rows),
         f"From BASE {ends[0][1]} {unit} to NEW {ends[1][1]} {unit}: {words}",
+    )
+
+
+def _bar_of(
+    part: PartOfChange,
+    label: str,
+    before: int,
+    place: Callable[[int], float],
+    link: Callable[[PartOfChange], str],
+    unit: str,
+) -> WaterfallRow:
+    """Return the bar of a part, and below it those of its names. before: the sum that the bar begins at."""
+    names = [name for name in part.names if name.how != UNCHANGED]
+    # One reason is said beside the name; two are bars of their own.
+    reason = names[0].label if len(names) == 1 and len(part.names) == 2 else ""
+    rows, at = [], before
+    for name, short in zip(names, _labels_of(names).values(), strict=True):
+        rows.append(_bar_of(name, short, at, place, link, unit))
+        at += name.difference
+    difference, after = part.difference, before + part.difference
+    exact = f"{difference:+,} ns" if part.how == REASON else f"{part.base:,} ns → {part.new:,} ns, {difference:+,} ns"
+    return WaterfallRow(
+        label,
+        shown_name(part.label),
+        link(part),
+        reason or _ONLY_IN.get(part.how, ""),
+        _WORSE if difference > 0 else _BETTER if difference < 0 else _SAME,
+        f"{place(min(before, after)):.3f}",
+        f"{place(max(before, after)) - place(min(before, after)):.3f}",
+        f"{'+' if difference > 0 else ''}{rounded(difference, unit)}",
+        exact,
+        () if reason else tuple(rows),
     )
 
 
@@ -242,7 +320,7 @@ def folded(table: ReportTable, html: str) -> str:
     return _details(", ".join(counts), html)
 
 
-_SHOWN_ABOVE = ("verdict", "change_parts")
+_SHOWN_ABOVE = ("verdict", "change_parts", "change_reasons")
 
 
 def _details(summary: str, html: str) -> str:

@@ -235,8 +235,19 @@ def _add(page: _Page, report: Report, number: int, options: RenderOptions, *, te
     curves = (curve(figure) for figure in section.figures if isinstance(figure, Curve))
     pictures = tuple(filter(None, (*curves, *found, *_folded(charts, found))))
     flames = tuple(_flame(section, number, figure) for figure in section.figures if isinstance(figure, Flame))
+    groups = {figure.table: figure.groups for figure in section.figures if isinstance(figure, Picture)}
     sheets = tuple(
-        (escape_controls(table.title), _sheet(page, table, section.view, f"{number}.{place}", options.time_unit))
+        (
+            escape_controls(table.title),
+            _sheet(
+                page,
+                table,
+                section.view,
+                f"{number}.{place}",
+                options.time_unit,
+                groups.get(f"{section.view}.{table.name}", ()),
+            ),
+        )
         for place, table in enumerate(section.tables)
     )
     mark_of = page.data.mark_of if page.data else {}
@@ -271,8 +282,8 @@ def _folded(charts: list[str], found: list[str]) -> list[str]:
     return [f'<details class="pics">{summary}{"".join(charts)}</details>']
 
 
-def _sheet(page: _Page, table: ReportTable, view: str, place: str, time_unit: str) -> str:
-    made = table_html(table, view, place, time_unit, page.names)
+def _sheet(page: _Page, table: ReportTable, view: str, place: str, time_unit: str, groups: Sequence[str]) -> str:
+    made = table_html(table, view, place, time_unit, page.names, groups)
     return folded(table, made) if page.change is not None else made
 
 

@@ -142,12 +142,16 @@ class StepBars:
 
 @dataclass(frozen=True, slots=True)
 class NameRow:
-    """A name with its measures. width: of its bar in percent of the largest, -1 for none. title: the tooltip."""
+    """A name with its measures. width: of its bar in percent of the largest, -1 for none. title: the tooltip.
+
+    color: of its family of kernels, as on the timeline; "" for another name.
+    """
 
     label: str
     cells: tuple[str, ...]
     width: float
     title: str
+    color: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -302,9 +306,9 @@ def _fix(
             width = min(100 * each.share, 100.0)
             step = headline.step
             if step is not None and each.window_ns and _per_step(each, headline):
-                saving = (
-                    f"up to {_time(round(each.share * step.median_ns), unit)} of {_time(step.median_ns, unit)} a step"
-                )
+                share = step.share_of(each)
+                width = min(100 * share, 100.0)
+                saving = f"up to {_time(round(share * step.median_ns), unit)} of {_time(step.median_ns, unit)} a step"
             else:
                 saving = f"{saving} of {_time(each.window_ns, unit)}" if each.window_ns else f"{saving} in all"
     part = f"; part of {escape_controls(each.part_of)}" if each.part_of else ""
@@ -419,8 +423,10 @@ def _top_table(top: TopNames, unit: str) -> NameTable:
         share = "" if each.share is None else f"{share_text(each, top)} %"
         full = escape_controls(each.name)
         cells = (calls, span_text(each.ns, unit), share)
-        exact = f"{each.ns:,} ns"
-        rows.append(NameRow(label, cells, 100 * each.ns / most, exact if label == full else f"{full}: {exact}"))
+        exact = f"{each.ns:,} ns{f', class {each.kernel_class}' if each.kernel_class else ''}"
+        color = class_color(each.kernel_class) if each.kernel_class else ""
+        tooltip = exact if label == full else f"{full}: {exact}"
+        rows.append(NameRow(label, cells, 100 * each.ns / most, tooltip, color))
     device = top.view in ("kernel", "memory_manipulation")
     part = f", {escape_controls(top.part)}" if top.part else ""
     whole = _time(top.total_ns, unit)

@@ -92,7 +92,8 @@ def _largest(table: ReportTable) -> str:
         return ""
     row = -max(known)[1]
     name = shortened(shown_name(str(named.values[row] or "")), _NAME)
-    return f"{column.title.lower()}: {name}, {_amount(column, row)}{_share(table, row)}"
+    share = _share(table, "device_ratio" if column.name == "device_total" else "ratio", row)
+    return f"{column.title.lower()}: {name}, {_amount(column, row)}{share}"
 
 
 def _amount(column: Column, row: int) -> str:
@@ -102,9 +103,9 @@ def _amount(column: Column, row: int) -> str:
     return cell_texts([value], column.unit, "")[0]
 
 
-def _share(table: ReportTable, row: int) -> str:
+def _share(table: ReportTable, name: str, row: int) -> str:
     """Return the share of a row of all time of its table, "" where the table has none."""
-    ratio = next((column for column in table.columns if column.name == "ratio" and column.unit is Unit.RATIO), None)
+    ratio = next((column for column in table.columns if column.name == name and column.unit is Unit.RATIO), None)
     if ratio is None or not isinstance(ratio.values[row], (int, float)):
         return ""
     return f", {cell_texts([ratio.values[row]], Unit.RATIO, '')[0]} %"

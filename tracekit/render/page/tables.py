@@ -70,10 +70,18 @@ class LongNames:
         self.whole.update(value for value in column.values[:FIRST_ROWS] if isinstance(value, str))
 
 
-def table_html(table: ReportTable, view: str, place: str, wanted: str = "", names: LongNames | None = None) -> str:
+def table_html(
+    table: ReportTable,
+    view: str,
+    place: str,
+    wanted: str = "",
+    names: LongNames | None = None,
+    groups: Sequence[str] = (),
+) -> str:
     """Return a table as HTML with its first rows. place: "SECTION.TABLE", numbers in the report's order.
 
-    wanted: the unit of time, "" for the one that suits. Raises: UsageError for an unknown unit of time.
+    wanted: the unit of time, "" for the one that suits. groups: the class of each row, which its filter knows. Raises:
+    UsageError for an unknown unit of time.
     """
     names = names or LongNames()
     named = next((i for i, c in enumerate(table.columns) if c.unit is Unit.TEXT), -1)
@@ -96,6 +104,7 @@ def table_html(table: ReportTable, view: str, place: str, wanted: str = "", name
     left_out = f" data-off={','.join(map(str, sorted(hidden)))}" if hidden else ""
     if not any(table.columns[i].unit is Unit.NS for i in shown) and any(c.unit is Unit.NS for c in table.columns):
         left_out += f" data-time={unit}"
+    left_out += _classes(groups)
     return (
         f'<div class=sheet data-table={place}{left_out}><div class=scroll tabindex=0 role=region aria-label="'
         f'{escaped(table.title)}"><table><thead><tr>{heads}<tbody>{rows}</table></div>{_note(table, view, len(hidden))}'
@@ -103,10 +112,28 @@ def table_html(table: ReportTable, view: str, place: str, wanted: str = "", name
     )
 
 
+_CODES = "0123456789abcdefghijklmnopqrstuvwxyz"
+
+
+def _classes(groups: Sequence[str]) -> str:
+    """Return the classes of the rows for the scripts: their words, and a digit a row; "" for fewer than two classes."""
+    words = list(dict.fromkeys(groups))
+    if not 2 <= len(words) <= len(_CODES):
+        return ""
+    return f' data-classes="{escaped(",".join(words))};{"".join(_CODES[words.index(each)] for each in groups)}"'
+
+
 def main_time(table: ReportTable) -> int:
-    """Return the place of the column that a reader compares first: the total, else the first duration; -1 for none."""
+    """Return the place of the column that a reader compares first: the total, else the first duration; -1 for none.
+
+    Where a table puts device time before the total on the host, it is the device total.
+    """
     times = [i for i, each in enumerate(table.columns) if each.unit is Unit.NS and each.name not in POINTS]
-    return next((i for i in times if table.columns[i].name == "total"), times[0] if times else -1)
+    named = {table.columns[i].name: i for i in times}
+    total, device = named.get("total", -1), named.get("device_total", -1)
+    if total >= 0 and device >= 0 and table.columns[device].priority < table.columns[total].priority:
+        return device
+    return total if total >= 0 else times[0] if times else -1
 
 
 def _texts(column: Column, unit: str, names: LongNames) -> list[str]:

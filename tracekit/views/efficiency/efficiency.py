@@ -35,7 +35,7 @@ from tracekit.index.trace_index import TraceIndex
 from tracekit.index.work_phases import ARGS_OF as _PHASE_ARGS
 from tracekit.index.work_phases import COLUMNS as _PHASE_COLUMNS
 from tracekit.index.work_phases import PHASES, phase_of_work
-from tracekit.index.work_units import KINDS, LIMITS, WorkUnits, work_units
+from tracekit.index.work_units import ARGS_OF, KINDS, LIMITS, WorkUnits, work_units
 from tracekit.model.arrow import F64, I64, Mask
 from tracekit.model.report import Cell, Column, ReportTable, Section
 from tracekit.model.schema import DEVICE_WORK, Kind
@@ -273,8 +273,8 @@ def _steps(index: TraceIndex, units: WorkUnits, options: ViewOptions) -> list[Re
     host, steps = extents.host, extents.steps
     ideal, counted = _ideal(units), _counted(units)
     again = recomputed(index, units.host, units.place)
-    unit_owner = owners.codes[units.rows]
-    begun = index.starts[units.rows]
+    unit_owner = owners.codes[units.launched]
+    begun = index.starts[units.launched]
     tree = units.host
     work_owner = owners.codes[tree.work]
     launched = np.where(tree.launch >= 0, index.starts[np.maximum(tree.launch, 0)], index.starts[tree.work])
@@ -416,5 +416,5 @@ VIEW = View(
         *_OWN, *MEASURED_SHOWS, specs.DEVICE[0], *specs.OWNER, KNOWN, FLOPS, BYTES, TFLOPS, GBPS, OF_PEAK,
         OF_BEST, BOUND, FLOOR, SAVING,
     ),
-    args_of=KINDS | _PHASE_ARGS | {Kind.KERNEL},
+    args_of=ARGS_OF | _PHASE_ARGS | {Kind.KERNEL},
 )  # fmt: skip

@@ -12,7 +12,7 @@ from tracekit.analysis.efficiency.formulas import ATTENTION, CONVOLUTION, factor
 from tracekit.analysis.efficiency.operands import OperatorCall, TensorOperand
 from tracekit.analysis.kernel_class import LONGEST_NAME
 from tracekit.index.trace_index import TraceIndex
-from tracekit.index.work_units import KINDS, UnitGroup, WorkUnits, work_units
+from tracekit.index.work_units import ARGS_OF, KINDS, UnitGroup, WorkUnits, work_units
 from tracekit.model.report import Cell, Column, Picture, Section
 from tracekit.model.schema import DEVICE_WORK
 from tracekit.model.units import Unit
@@ -69,7 +69,7 @@ def view_of(name: str, title: str, families: Sequence[str], what: str) -> View:
     shows = (
         _NAME, _SHAPE, _LAYOUT, _DATATYPE, _CALLS, _TOTAL, _AVG, *SHOWS, _INTENSITY, _PEAK, _BANDWIDTH, _WHY, _KERNEL
     )  # fmt: skip
-    return View(name, title, NEEDED, KINDS | DEVICE_WORK, compute, None, shows, args_of=KINDS)
+    return View(name, title, NEEDED, KINDS | DEVICE_WORK, compute, None, shows, args_of=ARGS_OF)
 
 
 def _rows(units: WorkUnits, wanted: Sequence[int]) -> tuple[list[Column], WorkSums]:

@@ -6,11 +6,13 @@ import re
 
 import numpy as np
 
+from tracekit.analysis.efficiency.formulas import DEFINED
 from tracekit.analysis.intervals import Ranges
 from tracekit.analysis.kernel_class import LONGEST_NAME
 from tracekit.index.kernel_classes import communicates
+from tracekit.index.work_units import work_units
 from tracekit.model import arrow
-from tracekit.model.arrow import I64, Mask
+from tracekit.model.arrow import F64, I64, Mask
 from tracekit.model.report import Evidence, Finding
 from tracekit.model.schema import Kind
 from tracekit.model.units import Unit
@@ -195,23 +197,38 @@ def _fp32(facts: Facts, owner: int, kernels: I64) -> tuple[list[Finding], I64]:
     if not rows.size:
         return [], rows
     taken, whole = int(facts.lengths[rows].sum()), int(facts.lengths[kernels].sum())
-    bound = facts.bound(owner, rows)
+    floor_ns = _floors_in_16_bits(facts, rows)
+    known = floor_ns > 0
+    if known.any():
+        losses = np.ceil(np.maximum(facts.lengths[rows] - floor_ns, 0.0)).astype(np.int64)
+        bound = facts.shortened(owner, rows, losses)
+    else:
+        bound = facts.bound(owner, rows)
     if taken < facts.thresholds["fp32_share"] * whole or bound.share < facts.thresholds["least_share"] or not bound.ns:
         return [], rows
     name, _ = facts.most_common(rows, facts.lengths[rows])
+    could = f" In 16 bits, this device could do {'this work' if known.all() else 'the known part of this work'} in "
+    could = f"{could}{span(round(float(floor_ns.sum())))}." if known.any() else ""
+    limit = (
+        "The upper bound is for kernels that take no time"
+        if not known.any()
+        else "The upper bound is for kernels that reach the limit of the device in 16 bits"
+        + (", and no time where their shapes are not known" if not known.all() else "")
+    )
+    judged = "by the names of kernels only" if not known.any() else "by the names of kernels, and by shapes"
+    unseen = "" if known.all() else "whether the device has tensor cores for it and "
     made = [
         Finding(
             _FP32_NAME,
             facts.label(owner),
             f"Matrix products and convolutions in fp32 on the plain cores take {percent(taken / whole)} of the kernel "
-            f"time ({span(taken)} in {rows.size:,} kernels, {named(name)} first).",
+            f"time ({span(taken)} in {rows.size:,} kernels, {named(name)} first).{could}",
             tuple(_kernel_cells(facts, owner, name)),
             facts.ids(rows),
             bound.ns,
             bound.share,
-            "low",
-            "judged by the names of kernels only; whether the device has tensor cores for it, and whether the "
-            "program can do with less precision, is not in the trace. The upper bound is for kernels that take no time"
+            "medium" if known.all() else "low",
+            f"judged {judged}; {unseen}whether the program can do with less precision is not in the trace. {limit}"
             + how(bound),
             "Try mixed precision (amp) or, from the A100 on, TF32 (torch.backends.cuda.matmul.allow_tf32, "
             "NVIDIA_TF32_OVERRIDE=1), and compare the losses.",
@@ -219,6 +236,32 @@ def _fp32(facts: Facts, owner: int, kernels: I64) -> tuple[list[Finding], I64]:
         )
     ]
     return made, rows
+
+
+def _floors_in_16_bits(facts: Facts, rows: I64) -> F64:
+    """Return shape (n,), ns: the least time of each kernel, were its operands of 16 bits; 0 where that is not known.
+
+    Kernels of one operator share its floor by their times.
+    """
+    floors = np.zeros(facts.starts.size)
+    units = work_units(facts.index)
+    if units is None:
+        return floors[rows]
+    floor_of_unit = np.zeros(len(units))
+    for code, group in enumerate(units.groups):
+        peaks = group.device.peaks
+        rate = max((peaks.rates.get(each, 0.0) for each in ("bf16", "fp16")), default=0.0) if peaks is not None else 0.0
+        if peaks is None or not rate or group.work.family not in DEFINED or not group.work.is_known:
+            continue
+        mine = units.group == code
+        by_compute = units.flops[mine] / (rate * 1e3)
+        by_memory = units.nbytes[mine] / 2 / peaks.memory_gbps
+        floor_of_unit[mine] = np.maximum(by_compute, by_memory)
+    inside = np.flatnonzero(units.of_work >= 0)
+    of = units.of_work[inside]
+    part = units.host.work_ns[inside] / np.maximum(units.ns[of], 1)
+    floors[units.host.work[inside]] = floor_of_unit[of] * part
+    return floors[rows]
 
 
 def _may_have_tensor_cores(facts: Facts, rows: I64) -> Mask:

@@ -7,9 +7,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from tracekit.analysis.intervals import merge
+from tracekit.analysis.captures import CAPTURE_BEGIN, CAPTURE_END, between
 from tracekit.analysis.links import one_key
-from tracekit.analysis.segments import rows_by
 from tracekit.index import gaps as _gaps
 from tracekit.index.launches import named as named_like
 from tracekit.model.arrow import I64, Mask
@@ -26,7 +25,10 @@ _NO_DEVICE_ROWS = "device-rows-missing"
 _LAUNCHES = re.compile(
     r"^(?:cuda|cu|hip|hipModule|hipExt|mu|musa)(?:Module)?Launch(?:Cooperative)?(?:Kernel\w*)?(?:_\w+)?$"
 )
-_CAPTURES = re.compile(r"^(?:cuda|cu|hip)StreamBeginCapture\w*$"), re.compile(r"^(?:cuda|cu|hip)StreamEndCapture\w*$")
+_PERHAPS = re.compile(r"\b(?:might|may)\b", re.IGNORECASE)
+"""Nsight Systems warns like this whenever a program stops the recording itself: rows may be missing, or not."""
+_MANY = 20
+"""Launches of which each has its kernel, so that a warning that rows may be missing is not of kernels."""
 LEAST = 3
 """Fewer rows may be those that the profiler missed at its own start and stop."""
 
@@ -57,6 +59,9 @@ def lost_rows(facts: Facts) -> RuleResult:
         parts.append(f"{orphans:,} of {kernels:,} kernels without a launch ({percent(shares[0])})")
     if without.size >= LEAST and shares[1] >= least:
         parts.append(f"{without.size:,} of {launches.size:,} launches without a kernel ({percent(shares[1])})")
+    if not parts and launches.size >= _MANY and linked.any():
+        # Each launch that was recorded has its work: only a warning that is sure counts.
+        warned = [each for each in warned if not _PERHAPS.search(each)]
     if not parts and not warned:
         return RuleResult()
     claim = f"Rows are missing: {' and '.join(parts)}." if parts else ""
@@ -115,23 +120,14 @@ def _counts(facts: Facts, launches: I64, linked: Mask) -> tuple[int, int, I64]:
 def _captured(facts: Facts, launches: I64) -> Mask:
     """Return which launches a CUDA graph captured: they launch nothing."""
     calls = np.flatnonzero(facts.kinds(*API_CALLS))
-    begins, ends = (calls[named_like(facts.index, calls, pattern)] for pattern in _CAPTURES)
-    found = np.zeros(launches.size, np.bool_)
+    begins, ends = (calls[named_like(facts.index, calls, pattern)] for pattern in (CAPTURE_BEGIN, CAPTURE_END))
     if not begins.size or not ends.size:
-        return found
-    lanes = _gaps.keys_of(facts.index, np.concatenate((begins, ends, launches)), _gaps.THREAD)
-    of_begin, of_end, of_launch = np.split(lanes, [begins.size, begins.size + ends.size])
-    ends_of, launches_of, none = dict(rows_by(of_end)), dict(rows_by(of_launch)), np.zeros(0, np.int64)
-    for lane, at_begin in rows_by(of_begin):
-        stops = np.sort(facts.starts[ends[ends_of.get(lane, none)]])
-        opens = np.sort(facts.starts[begins[at_begin]])
-        at = np.searchsorted(stops, opens)
-        opens, at = opens[at < stops.size], at[at < stops.size]
-        first, last = merge(opens, stops[at])
-        mine = launches_of.get(lane, none)
-        place = np.searchsorted(first, facts.starts[launches[mine]], "right") - 1
-        found[mine] = (place >= 0) & (facts.starts[launches[mine]] < np.append(last, 0)[place])
-    return found
+        return np.zeros(launches.size, np.bool_)
+    groups = (begins, ends, launches)
+    lanes = _gaps.keys_of(facts.index, np.concatenate(groups), _gaps.THREAD)
+    cuts = [begins.size, begins.size + ends.size]
+    pairs = [(lane, facts.starts[rows]) for lane, rows in zip(np.split(lanes, cuts), groups, strict=True)]
+    return between(pairs[0], pairs[1], pairs[2])
 
 
 def reserved(findings: list[Finding]) -> list[Finding]:

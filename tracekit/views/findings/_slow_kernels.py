@@ -256,6 +256,6 @@ SLOW_KERNEL = Rule(
         ),
     ),
     columns=_work_units.COLUMNS | {"grid_x", "grid_y", "grid_z"},
-    args_of=_work_units.KINDS,
+    args_of=_work_units.ARGS_OF,
     evidence=(kernel.VIEW,),
 )

@@ -106,6 +106,6 @@ UNFUSED_KERNELS = Rule(
         threshold("unfused_share", 0.02, Unit.RATIO, "Unfused elementwise kernels: savings, as a share of the window."),
     ),
     columns=_work_units.COLUMNS | _chains.COLUMNS,
-    args_of=_work_units.KINDS,
+    args_of=_work_units.ARGS_OF,
     evidence=(operator.VIEW,),
 )

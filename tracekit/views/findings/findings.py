@@ -26,7 +26,7 @@ from tracekit.index.sources import synthetic_sources
 from tracekit.index.trace_index import TraceIndex
 from tracekit.model import arrow
 from tracekit.model.display import plural
-from tracekit.model.report import Column, Finding, ReportTable, Section
+from tracekit.model.report import Cell, Column, Finding, ReportTable, Section
 from tracekit.model.schema import DEVICE_WORK, Kind
 from tracekit.model.units import Unit
 from tracekit.views import tabulate
@@ -36,6 +36,7 @@ from tracekit.views.findings import (
     _copies,
     _device,
     _growth,
+    _hangs,
     _host,
     _loading,
     _long_calls,
@@ -118,18 +119,21 @@ _TOO_LITTLE = RuleResult(
 def compute(index: TraceIndex, options: ViewOptions) -> Section:
     """Return the findings, the largest upper bound first. Raises: UsageError."""
     tabulate.require(index, VIEW.name, _COLUMNS)
-    if not index.has("dur_ns").any():
+    stuck = _hangs.hang_findings(index)
+    if not index.has("dur_ns").any() and not stuck:
         needs = "needs events with a duration; this trace has none"
         return Section(VIEW.name, _TITLE, notes=(needs, *tabulate.option_notes(options)))
 
     # The headline asks again for what a summary has sorted or cut.
     own = repr(sorted(options.values.items()))
-    findings, said = index.once((compute, own), lambda: _checked_rules(index, options))
-    notes = [*said]
+    checked: tuple[list[Finding], list[str]] = ([], [])
+    if index.has("dur_ns").any():
+        checked = index.once((compute, own), lambda: _checked_rules(index, options))
+    findings, notes = [*stuck, *checked[0]], [*checked[1]]
     if not findings:
         return Section(VIEW.name, _TITLE, notes=(*notes, *tabulate.option_notes(options)))
     table, findings = _table(findings, options)
-    if len(findings) > 1:
+    if len(findings) > len(stuck) + 1:
         notes.insert(0, "these savings overlap, so they do not add up")
     notes += tabulate.option_notes(options, table)
     return Section(VIEW.name, _TITLE, (table,), notes=tuple(notes), findings=tuple(findings))
@@ -201,8 +205,8 @@ def _table(findings: list[Finding], options: ViewOptions) -> tuple[ReportTable, 
     """Return the small table of the findings, and the findings in its order, cut as it is."""
     owners = [each.owner for each in findings]
     columns = [
-        Column("won", "Could save up to", Unit.NS, [each.saving_ns for each in findings], 0),
-        Column("share", "Share", Unit.RATIO, [each.share for each in findings], 0),
+        Column("won", "Could save up to", Unit.NS, [_saved(each, each.saving_ns) for each in findings], 0),
+        Column("share", "Share", Unit.RATIO, [_saved(each, each.share) for each in findings], 0),
         Column("confidence", "Confidence", Unit.TEXT, [each.confidence for each in findings], 0),
         *([Column("owner", "Rank", Unit.TEXT, owners, 0)] if any(owners) else []),
         Column("rule", "Finding", Unit.TEXT, [each.rule for each in findings], 0),
@@ -212,6 +216,11 @@ def _table(findings: list[Finding], options: ViewOptions) -> tuple[ReportTable, 
     order = [place for place in table.column("number").values if isinstance(place, int)]
     shown = tuple(column for column in table.columns if column.name != "number")
     return replace(table, columns=shown), [findings[place] for place in order]
+
+
+def _saved(finding: Finding, amount: float) -> Cell:
+    """Return what a fix saves; None for a hang, of which nobody knows how long it would have lasted."""
+    return None if finding.rule == _hangs.RULE else amount
 
 
 def _checked(results: dict[str, RuleResult], findings: list[Finding], index: TraceIndex) -> list[str]:

@@ -13,6 +13,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
+from tracekit.analysis.kernel_class import classify
+from tracekit.index.kernel_classes import rules
 from tracekit.index.trace_index import TraceIndex
 from tracekit.model.report import Cell, LeadFigure, QuotedTable, ReportTable, Section, TopName, TopNames
 from tracekit.model.units import Unit
@@ -252,14 +254,18 @@ def _names(view: str, table: ReportTable, printed: Sequence[TotalsRow], *, share
         whole, share_of = _shares_of_phases(rows, [time(row) for row in rows], have)
     calls = have.get("calls", [None] * len(table))
     labels = _labels(have["name"], [have[key] for key in ("kind", "owner") if key in have], rows)
+    largest = sorted((row for row in rows if time(row) or of), key=time, reverse=True)[:NAMES]
+    kernels = [str(have["name"][row]) for row in largest] if view == "kernel" else []
+    classes = list(map(str, classify(kernels, rules()))) or [""] * len(largest)
     names = tuple(
         TopName(
             labels[row],
             time(row),
             count if isinstance(count := calls[row], int) else None,
             share_of[row] if shares else None,
+            kernel_class,
         )
-        for row in sorted((row for row in rows if time(row) or of), key=time, reverse=True)[:NAMES]
+        for row, kernel_class in zip(largest, classes, strict=True)
     )
     words = ", ".join(f"{key} {cell}" for key, cell in zip(keys, part, strict=True) if cell is not None)
     title, source = TOP_VIEWS.get(view, table.title.lower()), (total["name"] or "") if total is not None else ""

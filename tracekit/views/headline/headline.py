@@ -19,6 +19,7 @@ from tracekit.analysis.segments import rows_by
 from tracekit.analysis.statistics import nearest_rank
 from tracekit.errors import COMMAND_LINE
 from tracekit.index.devices import by_clock
+from tracekit.index.flight_records import flight_records, hang
 from tracekit.index.lanes import device_model
 from tracekit.index.sources import FIRST_SCREEN_NOTES, synthetic_sources
 from tracekit.index.step_extents import AHEAD
@@ -37,6 +38,7 @@ from tracekit.model.schema import API_CALLS, DEVICE_WORK
 from tracekit.model.trace import Ledger
 from tracekit.views.device import breakdown
 from tracekit.views.device.breakdown import DeviceParts, device_parts
+from tracekit.views.hang_words import HangWords, hang_words
 from tracekit.views.headline import content
 from tracekit.views.headline.facts import why_not
 from tracekit.views.headline.opening import OpeningFacts, opening_of
@@ -97,7 +99,13 @@ def _opening_facts(index: TraceIndex, headline: Headline, findings: Sequence[Fin
         has_durations=bool(index.has("dur_ns").any()),
         on_cpu=has_events and not works and not filtered and not count_totals(index, DEVICE_WORK),
         filtered=filtered and not has_events,
+        hang=_hang(index),
     )
+
+
+def _hang(index: TraceIndex) -> HangWords | None:
+    records, report = flight_records(index), hang(index)
+    return None if records is None or report is None else hang_words(report, records)
 
 
 def _run(index: TraceIndex) -> tuple[int | None, str]:

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from tracekit.model.names import short_names
 from tracekit.model.report import DeviceTime, Finding, Headline, Opening, QuotedTable, StepTime, TopNames
 from tracekit.model.units import Unit, format_bytes, sentence_span
+from tracekit.views.hang_words import HangWords
 from tracekit.views.tables.model import OTHERS, PHASES, STEP
 
 __all__ = ["CAUSES", "RULES", "OpeningFacts", "about", "opening_of"]
@@ -102,7 +103,7 @@ class OpeningFacts:
     """The facts that the rules look at: the headline, all findings, and what the input has.
 
     lost: too many records could not be read. device: "GPU" or "TPU".
-    has_events, has_durations: whether the input has any. on_cpu: it has no GPU activity.
+    has_events, has_durations: whether the input has any. on_cpu: it has no GPU activity. hang: of dumps of a recorder.
     """
 
     headline: Headline
@@ -113,6 +114,7 @@ class OpeningFacts:
     has_durations: bool = True
     on_cpu: bool = False
     filtered: bool = False
+    hang: HangWords | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,6 +150,13 @@ def _lost(facts: OpeningFacts) -> Opening | None:
         "Too many records could not be read: how the time is spent is not known.",
         "Times and counts below are too low. Record again, or repair the file.",
     )
+
+
+def _hang(facts: OpeningFacts) -> Opening | None:
+    """Dumps of the Flight Recorder: who waits for whom. Traces beside them come first where nothing hangs."""
+    if facts.hang is None or not (facts.hang.hangs or not facts.has_events):
+        return None
+    return Opening("hang", facts.hang.sentence, facts.hang.meaning)
 
 
 # Traces that are about something else than time.
@@ -350,10 +359,17 @@ def _means_cause(facts: OpeningFacts, group: DeviceTime, cause: Finding, shares:
         then = f"If launches kept up, the same work would need about {_two_digits(whole * (1 - shares['idle']))}."
         tuned = any(each.rule in _COMPUTE for each in facts.findings)
         return f"{first} {then}{'' if tuned else ' Do not tune the kernels first.'}"
-    if cause.share >= 1:
+    share = _share(facts, group, cause)
+    if share >= 1:
         return first
-    best = f"without this, it would be {_two_digits(whole * (1 - cause.share))} at best."
+    best = f"without this, it would be {_two_digits(whole * (1 - share))} at best."
     return f"{first} {best[0].upper()}{best[1:]}"
+
+
+def _share(facts: OpeningFacts, group: DeviceTime, finding: Finding) -> float:
+    """Return the part that a finding could save of what `_step_words` names: a step, or the run."""
+    step = facts.headline.step
+    return step.share_of(finding) if group.window == "steps" and step is not None else finding.share
 
 
 def _means_unknown(facts: OpeningFacts, group: DeviceTime) -> str:
@@ -372,7 +388,8 @@ def _means_part(facts: OpeningFacts, group: DeviceTime, part: str) -> str:
         return f"{first}No kernel hides these copies: copy less, or on a stream of its own while kernels run."
     known = next((each for each in facts.findings if each.rule in CAUSES), None)
     if known is not None:
-        return f"{first}At most {about(known.share)} is explained ({known.rule}); the rest is not known."
+        explained = about(_share(facts, group, known))
+        return f"{first}At most {explained} is explained ({known.rule}); the rest is not known."
     note = facts.headline.findings_note
     if note.startswith("No findings: "):
         return f"{first}Why is not known: {_first_words(note.removeprefix('No findings: '))}"
@@ -399,7 +416,8 @@ def _busy(facts: OpeningFacts, group: DeviceTime, shares: dict[str, float]) -> O
     if best.rule == "expensive kernel":
         return Opening("busy", f"{said}.", f"{first} {_first_words(best.claim)}".strip())
     could = "may save" if best.confidence == "low" else "could save"
-    saved = f", at most {about(best.share)}" if whole and 0 < best.share < _NEARLY else ""
+    share = _share(facts, group, best)
+    saved = f", at most {about(share)}" if whole and 0 < share < _NEARLY else ""
     return Opening("busy", f"{said}.", f"{first} The first thing that {could} time: {best.rule}{saved}.".strip())
 
 
@@ -579,6 +597,7 @@ def _two_digits(ns: float) -> str:
 
 RULES = (
     OpeningRule("lost records", _lost),
+    OpeningRule("hang", _hang),
     OpeningRule("empty", _empty),
     OpeningRule("another subject than time", _figure),
     OpeningRule("rows missing", _rows_missing),

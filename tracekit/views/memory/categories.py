@@ -12,10 +12,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from tracekit.index import grouping
+from tracekit.index.host_tree import lanes_in
 from tracekit.index.memory_blocks import CATEGORIES, HELD_BEFORE, RULES, MemoryBlocks, memory_blocks
 from tracekit.index.modules import module_tree
 from tracekit.index.trace_index import TraceIndex
-from tracekit.index.training_phases import lanes_in
 from tracekit.model.arrow import I64
 from tracekit.model.report import Cell, Column, ReportTable
 from tracekit.model.schema import Kind

@@ -2,7 +2,8 @@
 
 A graph runs many kernels by one launch, which says nothing about their operators. The calls that a capture recorded
 do: see `index.graphs` for what shows that a capture is that of a graph. A trace of the capture may be named beside the
-trace of the run: `tracekit summary run.json capture.json --view graphs`.
+trace of the run: `tracekit summary run.json capture.json --view graphs`. Table `graph_annotations`: the parts of graphs
+that the program named itself with `mark_kernels`, where the annotations were merged into the trace.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ def compute(index: TraceIndex, options: ViewOptions) -> Section:
         needs = "needs launches of CUDA or HIP graphs with device work; this trace has none"
         return Section(VIEW.name, _TITLE, notes=(needs, *tabulate.option_notes(options)))
     graphs = _graphs(index, work, options)
-    tables = (graphs, _operators(index, work, options))
+    tables = (graphs, _operators(index, work, options), *_annotations(work, options))
     notes = [f"graph {number + 1}: operators not known: {why}" for number, why in enumerate(work.why) if why]
     return Section(VIEW.name, _TITLE, tables, notes=(*notes, *tabulate.option_notes(options, graphs)))
 
@@ -64,9 +65,8 @@ def _graphs(index: TraceIndex, work: GraphWork, options: ViewOptions) -> ReportT
 def _operators(index: TraceIndex, work: GraphWork, options: ViewOptions) -> ReportTable:
     host = work.host
     at = np.flatnonzero(work.graph >= 0)
-    place = np.append(host.tree.parent, -1)[work.call[at]]
-    ranges = np.append(host.nearest(~host.is_call), -1)[place]
-    operator = np.append(host.nearest(index.kind_mask({Kind.OPERATOR})[host.rows]), -1)[place]
+    ranges = work.range[at]
+    operator = np.append(host.nearest(index.kind_mask({Kind.OPERATOR})[host.rows]), -1)[ranges]
     place = np.where(operator >= 0, operator, ranges)
     names = index.key("name", np.append(host.rows, 0)[place])
     code = np.where(place >= 0, names.codes, len(names.labels))
@@ -83,6 +83,26 @@ def _operators(index: TraceIndex, work: GraphWork, options: ViewOptions) -> Repo
     return tabulate.finish("graph_operators", "Operators in graphs", columns, options, own_order="device_total")
 
 
+def _annotations(work: GraphWork, options: ViewOptions) -> list[ReportTable]:
+    """Return the parts of graphs that the program named itself; none where it named none."""
+    at = np.flatnonzero(work.graph >= 0)
+    if not (work.annotation[at] >= 0).any():
+        return []
+    code = np.where(work.annotation[at] >= 0, work.annotation[at], len(work.annotations))
+    groups = grouping.group_by(grouping.Key(code, [*work.annotations, _NO_ANNOTATION]))
+    events, total = grouping.sums(groups.codes, groups.count, work.host.work_ns[at], "durations")
+    columns: list[Column] = [
+        specs.NAME.column(groups.labels[0]),
+        _SHOWN["device_events"].column(events, 1),
+        _SHOWN["device_total"].column(total),
+        _SHOWN["device_ratio"].column(tabulate.shares_of(total, [sum(total)] * len(total))),
+    ]
+    return [
+        tabulate.finish("graph_annotations", "Annotated parts of graphs", columns, options, own_order="device_total")
+    ]
+
+
+_NO_ANNOTATION = "(no annotation)"
 _SHOWS = (
     specs.NAME,
     specs.SOURCE,

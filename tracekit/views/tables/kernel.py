@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from tracekit.index.trace_index import TraceIndex
-from tracekit.index.work_units import KINDS
+from tracekit.index.work_units import ARGS_OF
 from tracekit.model.picture import Picture
 from tracekit.model.report import Cell, Column
 from tracekit.model.schema import Kind
@@ -46,7 +46,7 @@ TABLE = NamedTable(
         specs.STD,
         specs.RATIO,
     ),
-    further=FurtherColumns(SHOWS, _work, NEEDED, KINDS),
+    further=FurtherColumns(SHOWS, _work, NEEDED, ARGS_OF),
 )
 
 VIEW = replace(

@@ -8,19 +8,33 @@ to no module has rows of its own that say why.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from tracekit.analysis.efficiency.formulas import DEFINED
 from tracekit.index import grouping
-from tracekit.index.modules import ARGS_OF, COLUMNS, NO_LAUNCH, NO_PHASE, RANGES, ModuleTree, module_tree
+from tracekit.index.host_tree import lanes_in
+from tracekit.index.modules import (
+    ARGS_OF,
+    BACKWARD_COLLECTIVE,
+    BACKWARD_GRADIENT,
+    BACKWARD_OUTSIDE,
+    COLUMNS,
+    NO_LAUNCH,
+    NO_PHASE,
+    RANGES,
+    ModuleTree,
+    module_tree,
+)
 from tracekit.index.trace_index import TraceIndex
-from tracekit.index.training_phases import BACKWARD, FORWARD, OPTIMIZER, OTHER_NAMED, RECOMPUTE, lanes_in
+from tracekit.index.training_phases import BACKWARD, FORWARD, OPTIMIZER, OTHER_NAMED, RECOMPUTE
+from tracekit.index.work_units import ARGS_OF as _WORK_ARGS
 from tracekit.index.work_units import COLUMNS as _WORK_COLUMNS
-from tracekit.index.work_units import KINDS as _WORK_KINDS
 from tracekit.index.work_units import work_units
 from tracekit.model.arrow import I64
 from tracekit.model.display import plural
-from tracekit.model.report import Cell, Column, Flame, Section
+from tracekit.model.report import Cell, Column, Flame, ReportTable, Section
 from tracekit.model.schema import Kind
 from tracekit.model.units import Unit
 from tracekit.views import specs, tabulate
@@ -33,6 +47,9 @@ _COLUMNS = COLUMNS | _WORK_COLUMNS | {"bytes"}
 _PHASES = ((FORWARD, "device_forward"), (BACKWARD, "device_backward"), (RECOMPUTE, "device_recompute"))
 _UNATTRIBUTED = (
     (FORWARD, "(forward, in no module)"),
+    (BACKWARD_OUTSIDE, "(backward, in no module)"),
+    (BACKWARD_COLLECTIVE, "(collectives of the backward pass, in no module)"),
+    (BACKWARD_GRADIENT, "(gradients, module not known)"),
     (BACKWARD, "(backward, module not known)"),
     (RECOMPUTE, "(recompute, module not known)"),
     (OPTIMIZER, "(optimizer)"),
@@ -59,18 +76,43 @@ def compute(index: TraceIndex, options: ViewOptions) -> Section:
         specs.NAME.column([*names, *(name for name, _ in loose)]),
         _SHOWN["level"].column([*tree.depth[order].tolist(), *(0 for _ in loose)], 1),
         specs.CALLS.column([*tree.calls[order].tolist(), *blank], 2),
-        _SHOWN["total"].column([*tree.host_ns[order].tolist(), *blank], 2),
+        _SHOWN["total"].column([*(ns if ns >= 0 else None for ns in tree.host_ns[order].tolist()), *blank], 2),
         *(_device(tree, order, [ns for _, ns in loose]) if tree.host.work.size else []),
         *_efficiency(index, tree, order, blank),
         *_memory(index, tree, order, blank),
     ]
     if len(set(names)) < len(names):
         columns.append(_SHOWN["path"].column([*_full_paths(tree, order), *blank], 3))
-    # The order of the tree is the table's own.
-    places: list[tuple[Cell, ...]] = [(number,) for number in range(len(columns[0].values))]
-    table = tabulate.finish("modules", _TITLE, columns, options, own_order="", blocks=places, top_each=False)
+    table = _table(tree, order, columns, options)
     flames = (_flame(tree),) if tree.host.work.size and (tree.of_work >= 0).any() else ()
     return Section(VIEW.name, _TITLE, (table,), flames, (*_notes(tree), *tabulate.option_notes(options, table)))
+
+
+def _table(tree: ModuleTree, order: I64, columns: list[Column], options: ViewOptions) -> ReportTable:
+    """Return the table in the order of the tree, or by the column of --sort; with --top the rows with the most time."""
+    count = len(columns[0].values)
+    asked = tabulate.sort_key(options, [column.name for column in columns])[0] in {column.name for column in columns}
+    kept = list(range(count))
+    if 0 < options.top < count and not asked:
+        # A module has at least the time of each one in it, so no row is without those around it.
+        time = next((column for column in columns if column.name == "device_total"), None)
+        weight = np.array([ns or 0 for ns in time.values], np.int64) if time is not None else _host_weight(tree, order)
+        kept = sorted(np.argsort(-weight, kind="stable")[: options.top].tolist())
+    columns = [replace(column, values=[column.values[row] for row in kept]) for column in columns]
+    # The order of the tree is the table's own.
+    places: list[tuple[Cell, ...]] = [(number,) for number in range(len(kept))]
+    how = options if asked else replace(options, top=0)
+    table = tabulate.finish("modules", _TITLE, columns, how, own_order="", blocks=places, top_each=False)
+    return replace(table, omitted=table.omitted + count - len(kept))
+
+
+def _host_weight(tree: ModuleTree, order: I64) -> I64:
+    """Return the host time of each module, or of the one in it that has most: a checkpoint calls them apart."""
+    weight = tree.host_ns.copy()
+    for depth in range(int(tree.depth.max(initial=0)), 0, -1):
+        level = np.flatnonzero(tree.depth == depth)
+        np.maximum.at(weight, tree.parents[level], weight[level])
+    return weight[order]
 
 
 def _tree_order(tree: ModuleTree) -> I64:
@@ -220,8 +262,8 @@ def _notes(tree: ModuleTree) -> list[str]:
         notes.append("this trace has no modules (record with_stack=True): these are the ranges that the program names")
     if (tree.phase == BACKWARD).any():
         notes.append(
-            "backward work belongs to the module of its forward operator; gradients that are added up, and what hooks "
-            "of the backward pass launch, have none"
+            "backward work belongs to the module of its forward operator, and adding up a gradient to the module that "
+            "it is of; what DistributedDataParallel launches is its own"
         )
     return notes
 
@@ -262,7 +304,7 @@ VIEW = View(
     title=_TITLE,
     columns=_COLUMNS,
     kinds=RANGES | {Kind.PYTHON_OP},
-    args_of=ARGS_OF | _WORK_KINDS,
+    args_of=ARGS_OF | _WORK_ARGS,
     compute=compute,
     shows=_SHOWS,
 )

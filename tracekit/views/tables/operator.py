@@ -9,6 +9,9 @@ device_ratio of its device total. With `thread_sep` each thread has a block.
 flops, bytes and what follows from them are of the work units of an operator (`index.work_units`), where the trace has
 shapes; flops that the file itself states go before them. known: the share of device_total whose work is known.
 
+Kernels of a CUDA or HIP graph are work of the operator that captured them, where that is known (`index.graphs`), else
+of the operator that launched the graph.
+
 Operators: kind operator, and python_op but for the frames of PyTorch's stacks. Agrees with PyTorch's key_averages for
 calls, self and total CPU time; there an operator whose only child has its own name is not counted again.
 """
@@ -23,9 +26,12 @@ import pyarrow as pa
 
 from tracekit.index import grouping
 from tracekit.index import host_tree as _host
+from tracekit.index.graphs import COLUMNS as _GRAPH_COLUMNS
+from tracekit.index.graphs import host_with_graphs
 from tracekit.index.host_tree import CALLS, HostTree
 from tracekit.index.sources import facts_by_source
 from tracekit.index.trace_index import TraceIndex, join
+from tracekit.index.work_units import ARGS_OF as _WORK_ARGS
 from tracekit.model import arrow
 from tracekit.model.arrow import I64, pc
 from tracekit.model.report import Cell, Column, Picture, ReportTable, Section
@@ -33,6 +39,7 @@ from tracekit.model.schema import Kind
 from tracekit.model.units import Unit
 from tracekit.views import specs, tabulate
 from tracekit.views.base import View, ViewColumn, ViewOptions
+from tracekit.views.graphs_note import graph_notes
 from tracekit.views.named import from_totals, thread_columns, thread_keys
 from tracekit.views.tables import ranges as _ranges
 from tracekit.views.tables.ranges import Charged, of_ranges
@@ -211,7 +218,7 @@ def _order(row: OperatorRow) -> tuple[int, str, bool]:
 
 _TITLE = "Operators"
 _KINDS = frozenset({Kind.OPERATOR, Kind.PYTHON_OP})
-_COLUMNS = _host.COLUMNS | {"name", "args"}
+_COLUMNS = _host.COLUMNS | _GRAPH_COLUMNS
 _FLOPS = r'"(?:flops|FLOPs|Flops|FLOPS)":\s*"?(?P<flops>\d{1,18})"?\s*[,}]'
 _AT_ONCE = 1 << 16
 """Rows whose args are looked at together."""
@@ -257,7 +264,7 @@ def compute(index: TraceIndex, options: ViewOptions) -> Section:
         notes.append(_DETAIL_NOTE)
     table = replace(table, columns=tuple(c for c in table.columns if c.name != _NUMBER))
     table = _ranges.with_loose(table, computed.ranges)
-    notes += [*computed.ranges.notes("operator"), *both_note(index, _KINDS, "operator")]
+    notes += [*computed.ranges.notes("operator"), *graph_notes(index), *both_note(index, _KINDS, "operator")]
     return Section(VIEW.name, _TITLE, (table,), notes=(*notes, *tabulate.option_notes(options, table)))
 
 
@@ -301,7 +308,7 @@ def charged(index: TraceIndex, *, by_thread: bool) -> _ranges.Charged:
     """Return the operators with the device work that is theirs."""
     picked = index.pick(_kinds(index))
     groups = grouping.group_by(picked.key("name"), *(thread_keys(picked) if by_thread else []))
-    return _ranges.charge(_host.host(index), picked, groups)
+    return _ranges.charge(host_with_graphs(index), picked, groups)
 
 
 def _figures(ranges: _ranges.Charged) -> OperatorFigures:
@@ -381,9 +388,9 @@ VIEW = View(
     title=_TITLE,
     columns=_COLUMNS | NEEDED,
     kinds=_host.KINDS,
-    args_of=_KINDS,
+    args_of=_KINDS | _WORK_ARGS,
     compute=compute,
-    define=of_ranges(_kinds, "operator", ("name",)),
+    define=of_ranges(_kinds, "operator", ("name",), host_with_graphs),
     shows=_SHOWS,
     pictures=(
         Picture("icicle", "Device time by operator, then kernel", "operator.operators", ("device_self",), ("name",)),

@@ -296,9 +296,15 @@ _BY_TIME = ("device_by_time", "device_self_by_time")
 _DEVICE = ("device_total", "device_self", "device_ratio", *_BY_TIME)
 
 
-def of_ranges(kinds_of: Callable[[TraceIndex], Collection[Kind]], what: str, keys: Collection[str]) -> Define:
+def of_ranges(
+    kinds_of: Callable[[TraceIndex], Collection[Kind]],
+    what: str,
+    keys: Collection[str],
+    tree_of: Callable[[TraceIndex], HostTree] = _host.host,
+) -> Define:
     """Return the definitions of such a table. kinds_of: the kinds of its rows; what: one of them in words.
 
+    tree_of: returns the tree with the charges of the table.
     Rows of what an operator called (level 1 and 2) have none, nor have the statistics of device times.
     """
 
@@ -313,7 +319,7 @@ def of_ranges(kinds_of: Callable[[TraceIndex], Collection[Kind]], what: str, key
             return None  # totals: nobody knows what lay within
         who = f"{what}s" + (f" named {row['name']}" if row.get("name") is not None else "")
         of_row = every & where(index, **{key: row[key] for key in keys if key in row})
-        host = _host.host(index)
+        host = tree_of(index)
         if column in ("self", "self_ratio"):
             part = _self(host, of_row, f"time of {who} less what ranges and calls within them took")
             if column == "self":

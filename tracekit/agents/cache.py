@@ -1,0 +1,39 @@
+"""Traces that were read, kept for the next question: a few of them, up to a size, until their files change."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from tracekit.agents.folders import Fingerprint
+from tracekit.model.trace import Trace
+
+__all__ = ["MOST_BYTES", "MOST_TRACES", "TraceCache"]
+
+MOST_TRACES = 4
+MOST_BYTES = 1 << 30
+"""Bytes of the tables of all traces that are kept. One that is larger is read for each question."""
+
+
+@dataclass(slots=True)
+class TraceCache:
+    """The traces of the last questions, the oldest first."""
+
+    _kept: OrderedDict[Fingerprint, Trace] = field(default_factory=OrderedDict)
+
+    def trace(self, key: Fingerprint, read: Callable[[], Trace]) -> Trace:
+        """Return the trace of files that have this fingerprint. read: reads it, where it is not kept."""
+        if key in self._kept:
+            self._kept.move_to_end(key)
+            return self._kept[key]
+        found = read()
+        if _size(found) <= MOST_BYTES:
+            self._kept[key] = found
+            while len(self._kept) > MOST_TRACES or sum(map(_size, self._kept.values())) > MOST_BYTES:
+                self._kept.popitem(last=False)
+        return found
+
+
+def _size(trace: Trace) -> int:
+    return int(trace.events.nbytes + trace.totals.nbytes)

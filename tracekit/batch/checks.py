@@ -1,0 +1,40 @@
+"""BatchResult -> CheckList: each run as a check, as CI systems show it."""
+
+from __future__ import annotations
+
+from tracekit.batch import BatchResult
+from tracekit.model.checks import Check, CheckList, CheckState
+from tracekit.model.display import plural
+
+__all__ = ["checks_of"]
+
+
+def checks_of(done: BatchResult, title: str) -> CheckList:
+    """Return a check for each run, and one for each place that could not be scanned. title: what was scanned."""
+    failed, partial, over = dict(done.failed), dict(done.partial), dict(done.over)
+    incomplete: dict[str, list[str]] = {}
+    for name, text in done.incomplete:
+        incomplete.setdefault(name, []).append(text)
+    dropped = dict(done.dropped)
+    checks = []
+    for name in done.names:
+        if name in failed:
+            checks.append(Check(name, CheckState.ERROR, "failed", "; ".join(failed[name])))
+            continue
+        # A run may be partial and beyond a budget: it fails once, for both reasons.
+        bad = [
+            ("over budget", over.get(name, ())),
+            ("partial", partial.get(name, ())),
+            ("incomplete", incomplete.get(name, ())),
+        ]
+        reasons = [(word, texts) for word, texts in bad if texts]
+        if reasons:
+            text = "; ".join(text for _, texts in reasons for text in texts)
+            checks.append(Check(name, CheckState.FAILED, reasons[0][0], text))
+        else:
+            lost = f"{plural(dropped[name], 'record')} dropped" if name in dropped else ""
+            checks.append(Check(name, CheckState.PASSED, "ok", lost))
+    checks += [Check(path, CheckState.ERROR, "not scanned", reason) for path, reason in done.problems]
+    verdict = f"{plural(done.runs, 'run')}: {sum(done.done.values()):,} done, {done.unchanged:,} unchanged"
+    notes = tuple(f"{name}: {text}" for name, text in done.left_out)
+    return CheckList("batch", title, tuple(checks), verdict, notes)

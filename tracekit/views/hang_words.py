@@ -1,0 +1,246 @@
+"""The sentences about a hang, for the view, the finding and the first screen alike."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from math import prod
+
+from tracekit.analysis.hangs import Cause, GroupState, HangReport, PairState, ProcessGroup, RecordedCall
+from tracekit.index.flight_records import FlightRecords
+from tracekit.model.display import plural
+
+__all__ = ["HangWords", "call_words", "group_words", "hang_words", "ranks_words", "sizes_words"]
+
+_NAMED = 4
+"""The most ranks that a sentence names."""
+_GLOO = "gloo"
+_RANK_HINT = "Name the files after the ranks, as in rank_3, or pass --rank-from."
+
+
+@dataclass(frozen=True, slots=True)
+class HangWords:
+    """Words about a hang: the sentence, what follows from it (meaning), how sure that is and why, and what to do.
+
+    hangs: something is wrong for sure.
+    """
+
+    sentence: str
+    meaning: str
+    confidence: str = "medium"
+    because: str = ""
+    advice: str = ""
+    hangs: bool = True
+
+
+def ranks_words(ranks: Sequence[int], *, capital: bool = False) -> str:
+    """Return ranks in words.
+
+    >>> ranks_words([3]), ranks_words([0, 1, 2]), ranks_words(range(9), capital=True)
+    ('rank 3', 'ranks 0, 1 and 2', '9 ranks (0, 1, 2 ...)')
+    """
+    if len(ranks) > _NAMED:
+        first = ", ".join(str(rank) for rank in list(ranks)[:3])
+        return f"{len(ranks):,} ranks ({first} ...)"
+    *before, last = [str(rank) for rank in ranks]
+    text = f"ranks {', '.join(before)} and {last}" if before else f"rank {last}"
+    return text[0].upper() + text[1:] if capital else text
+
+
+def group_words(group: ProcessGroup) -> str:
+    """Return a group for a sentence: its description, else its name."""
+    if group.desc and group.desc != "undefined":
+        return group.desc if group.desc == "default_pg" or not group.name else f"{group.desc} ({group.name})"
+    return f"group {group.name or '(no name)'}"
+
+
+def call_words(call: RecordedCall, seq: int, group: ProcessGroup | None = None) -> str:
+    """Return a collective for a sentence: "all_reduce 5 of default_pg"."""
+    return f"{call.name} {seq:,}" + (f" of {group_words(group)}" if group is not None else "")
+
+
+def sizes_words(call: RecordedCall) -> str:
+    """Return the tensors of a call: "Float 3x4", several with commas."""
+
+    def side(sizes: Sequence[Sequence[int]], types: Sequence[str]) -> str:
+        shown = [
+            f"{types[min(at, len(types) - 1)] + ' ' if types else ''}{'x'.join(map(str, each)) or '1'}"
+            for at, each in enumerate(sizes[:2])
+        ]
+        return ", ".join(shown) + (f" and {len(sizes) - 2:,} more" if len(sizes) > 2 else "")
+
+    sent, received = side(call.in_sizes, call.in_types), side(call.out_sizes, call.out_types)
+    return sent if sent == received or not received else f"{sent or '-'} -> {received}"
+
+
+def _elements(call: RecordedCall) -> int:
+    return sum(prod(each) for each in call.in_sizes or call.out_sizes)
+
+
+def hang_words(report: HangReport, records: FlightRecords) -> HangWords:
+    """Return the sentences about a report."""
+    if not records.dumps:
+        if records.repeated:
+            return HangWords("Several dumps have the same rank: none is compared.", "Name the dumps of one run only.")
+        return HangWords("Which rank wrote each dump is not known.", _RANK_HINT)
+    words = replace(_words(report), hangs=report.hangs)
+    if _uses(report, _GLOO) and words.confidence == "high":
+        because = f"{words.because}; gloo records neither sends and receives nor whether a call ended well"
+        return replace(words, confidence="medium", because=because)
+    return words
+
+
+def _uses(report: HangReport, backend: str) -> bool:
+    state = report.group
+    return state is not None and any(call.backend == backend for call in state.calls.values())
+
+
+def _words(report: HangReport) -> HangWords:
+    group, pair = report.group, report.pair
+    if report.cause is Cause.MISMATCH and group is not None:
+        return _mismatch(group)
+    if report.cause is Cause.CYCLE:
+        return HangWords(
+            f"{ranks_words(report.cycle, capital=True)} wait for each other.",
+            "Each has called what another one has not reached yet: calls are in another order on these ranks.",
+            "high",
+            "the dumps show for each of them what it waits for",
+            "Make the calls in one order on all ranks; send before one side receives, or use batch_isend_irecv.",
+        )
+    if report.cause in (Cause.NOT_ENTERED, Cause.BEHIND) and group is not None:
+        return _late(group, report)
+    if pair is not None:
+        return _pair(pair, report.cause)
+    if group is not None and group.calls:
+        return _entered(group, report.cause)
+    return _nothing(report)
+
+
+def _late(group: GroupState, report: HangReport) -> HangWords:
+    free = [rank for rank in group.behind if rank not in group.blocked] or list(group.behind)
+    call = next(iter(group.calls.values()))
+    what = call_words(call, group.seq, group.group)
+    have = "has" if len(free) == 1 else "have"
+    who = ranks_words(group.waiting) if len(group.waiting) <= _NAMED else f"{len(group.waiting):,} ranks"
+    waiting = f"{who} {'waits' if len(group.waiting) == 1 else 'wait'}"
+    said = f"{ranks_words(free, capital=True)} {have} not entered {what}; {waiting} in it."
+    last = next((group.last[rank] for rank in free if rank in group.last), None)
+    where = f" ({last.line})" if last is not None and last.line else ""
+    told = f"The last call of {ranks_words(free[:1])} there: {call_words(last, last.seq)}{where}." if last else ""
+    if not last:
+        told = f"{ranks_words(free[:1], capital=True)} has made no call in this group."
+    if report.cause is Cause.BEHIND:
+        return HangWords(said, f"Nothing has timed out: whether it is slow or hangs is not known. {told}", "low")
+    if len(group.waiting) <= len(group.behind):
+        either = f"Or {ranks_words(group.waiting)} made a call too many. {told}"
+        return HangWords(said, either, "medium", "as many ranks wait as are late", _ADVICE_LATE)
+    why = "its dump shows the calls before, and that it waits for nobody"
+    return HangWords(said, told, "high", why, _ADVICE_LATE)
+
+
+_ADVICE_LATE = (
+    "Look at what the late rank does after its last call: an exception, a loop of another length, a branch that "
+    "depends on the rank, or a slow load."
+)
+
+
+def _mismatch(group: GroupState) -> HangWords:
+    (first, most), *rest = group.sides
+    other, few = rest[0]
+    one, all_others = ranks_words(few, capital=True), ranks_words(most)
+    name = group_words(group.group)
+    if group.difference == "operation":
+        said = f"{one} entered {other.name} {group.seq:,} of {name}, {all_others} {first.name}."
+    elif group.difference == "datatype":
+        types = ["/".join(dict.fromkeys(call.in_types or call.out_types)) for call in (other, first)]
+        said = (
+            f"{one} entered {call_words(other, group.seq, group.group)} with {types[0]}, {all_others} with {types[1]}."
+        )
+    else:
+        counts = [_elements(call) for call in (other, first)]
+        said = (
+            f"{one} entered {call_words(other, group.seq, group.group)} with {plural(counts[0], 'element')}, "
+            f"{all_others} with {counts[1]:,}."
+        )
+    told = "The calls are in another order on these ranks. " if group.swapped else ""
+    lines = " and ".join(dict.fromkeys(call.line for call in (other, first) if call.line))
+    told += f"{'Both' if ' and ' not in lines else 'They'} were made at {lines}." if lines else ""
+    if len(most) <= len(few):
+        told = f"{told} Which of them is wrong is not known.".strip()
+    return HangWords(
+        said, told, "high", "the dumps have both calls", "Make the same calls in the same order on all ranks."
+    )
+
+
+def _pair(pair: PairState, cause: Cause) -> HangWords:
+    sends = pair.call.name.startswith("send")
+    does = "to send to" if sends else "to receive from"
+    who, peer = ranks_words([pair.waits], capital=True), ranks_words([pair.peer])
+    where = f" ({pair.call.line})" if pair.call.line else ""
+    if cause is Cause.MISMATCH and pair.other is not None:
+        counts = [_elements(call) for call in (pair.call, pair.other)]
+        said = f"{who} waits {does} {peer}: {counts[0]:,} elements here, {counts[1]:,} there."
+        return HangWords(
+            said,
+            f"A send and its receive need one size{where}.",
+            "high",
+            "the dumps have both calls",
+            "Send and receive one size.",
+        )
+    if cause is Cause.NO_DUMP:
+        return HangWords(f"{who} waits {does} {peer}, which has no dump.", _NO_DUMP, "low", _NO_DUMP_WHY, _ADVICE_DUMP)
+    if cause in (Cause.NOT_ENTERED, Cause.BEHIND):
+        not_made = "received" if sends else "sent"
+        said = f"{who} waits {does} {peer}, which has not {not_made}."
+        if cause is Cause.BEHIND:
+            return HangWords(said, "Nothing has timed out: whether it is slow or hangs is not known.", "low")
+        told = f"Or {ranks_words([pair.waits])} made a call too many{where}."
+        return HangWords(said, told, "medium", "either side may have made a wrong number of calls", _ADVICE_LATE)
+    if cause is Cause.RUNNING:
+        return HangWords(f"Nothing has timed out: {ranks_words([pair.waits])} waits {does} {peer}.", "", "low")
+    why = (
+        "both made the call" if cause is Cause.INSIDE else "the ring of the recorder has lost the entries that show it"
+    )
+    return HangWords(f"{who} waits {does} {peer}; why is not known.", f"{why[0].upper()}{why[1:]}{where}.", "low", why)
+
+
+_NO_DUMP = "A rank without a dump may have ended, or it may hang where no dump can be written."
+_NO_DUMP_WHY = "how far the rank without a dump is, is not known"
+_ADVICE_DUMP = "Look at the log of the rank without a dump first."
+
+
+def _entered(group: GroupState, cause: Cause) -> HangWords:
+    call = next(iter(group.calls.values()))
+    what = call_words(call, group.seq, group.group)
+    count = len(group.calls)
+    if cause is Cause.NO_DUMP:
+        verb = "has" if len(group.absent) == 1 else "have"
+        said = f"{ranks_words(group.absent, capital=True)} {verb} no dump; {ranks_words(group.waiting)} wait in {what}."
+        return HangWords(said, _NO_DUMP, "low", _NO_DUMP_WHY, _ADVICE_DUMP)
+    if cause is Cause.INSIDE:
+        said = f"All {plural(count, 'rank')} of {what} have entered it, and it does not end."
+        return HangWords(
+            said,
+            "No rank is late: look at the network, at the GPUs, and at work that runs before it on the stream.",
+            "medium",
+            "all members entered the same collective",
+            "Look for link or GPU errors (dmesg, nvidia-smi); record with TORCH_NCCL_ENABLE_TIMING=1 to see which "
+            "rank has started it.",
+        )
+    if cause is Cause.RUNNING:
+        return HangWords(f"Nothing has timed out: {what} was running when the dumps were made.", "", "low")
+    late = [*group.unknown, *(rank for rank in group.behind if rank not in group.unknown)]
+    told = f"How far {ranks_words(late)} {'is' if len(late) == 1 else 'are'} is not in the dumps." if late else ""
+    return HangWords(f"{ranks_words(group.waiting, capital=True)} wait in {what}; for whom is not known.", told, "low")
+
+
+def _nothing(report: HangReport) -> HangWords:
+    done = [each for each in report.groups if each.cause is Cause.IDLE]
+    if report.cause is Cause.IDLE and done:
+        ranks = "No rank waits: every call in these dumps has ended."
+        return HangWords(ranks, "If the program hangs, it does so outside of the calls that were recorded.", "medium")
+    if report.cause is Cause.IDLE:
+        return HangWords(
+            "These dumps have no calls.", "Was the recorder on? TORCH_FR_BUFFER_SIZE says how many it keeps."
+        )
+    return HangWords("Ranks wait; for whom is not known.", "", "low")
