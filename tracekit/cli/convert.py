@@ -43,6 +43,7 @@ class _WantedOutput:
     max_events: int
     max_mb: str
     findings: bool
+    plain: bool
 
 
 VIEWERS = ("chrome", "perfetto", "speedscope")
@@ -83,6 +84,7 @@ def convert(
     ] = 0,
     max_mb: Annotated[str, typer.Option(metavar="MB", help="Keep the longest events that fit into so many MB.")] = "",
     findings: Annotated[bool, typer.Option("--findings", help="Mark the events of findings on extra threads.")] = False,
+    plain: Annotated[bool, typer.Option("--plain", help="JSON lines without the header and the last line.")] = False,
     force: Annotated[bool, typer.Option("--force", help="Replace an existing file.")] = False,
 ) -> None:
     """Convert profiles into a trace for a viewer, an archive or a table.
@@ -95,9 +97,11 @@ def convert(
         raise UsageError("-o: an empty name", hint="is a variable of the shell unset?")
     if split and output == "-":
         raise UsageError("--split: stdout takes one file", hint="name a file with -o")
+    if findings and plain:
+        raise UsageError("--findings: not with --plain", hint="convert twice")
     if findings and (split or max_events or max_mb):
         raise UsageError("--findings: not with --split, --max-events or --max-mb", hint="convert twice")
-    wanted = _WantedOutput(to, viewer, split, max_events, max_mb, findings)
+    wanted = _WantedOutput(to, viewer, split, max_events, max_mb, findings, plain)
     lost: list[str] = []
     empty: list[str] = []
     failures: Sequence[Failure]
@@ -135,7 +139,9 @@ def _convert(
                 inputs, output, reading.input_options(update), to=wanted.to, viewer=wanted.viewer, force=force
             )
         how, shape = reading.input_options(update), OutputSubset(wanted.split, wanted.max_events, wanted.max_mb)
-        return conversion.convert(inputs, output, how, to=wanted.to, viewer=wanted.viewer, force=force, shape=shape)
+        return conversion.convert(
+            inputs, output, how, to=wanted.to, viewer=wanted.viewer, force=force, shape=shape, plain=wanted.plain
+        )
 
 
 def _tell_incomplete(done: Conversion, lost: list[str]) -> None:
