@@ -180,7 +180,7 @@ def graph_work(index: TraceIndex) -> GraphWork | None:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Match:
+class _MatchedCapture:
     """A capture that is that of a graph: what shows it, and its calls; None for none, and why. shaped: of GraphWork."""
 
     way: str = ""
@@ -208,7 +208,7 @@ class _Matching:
     of_work: I64
     call: I64
     shaped: Mask
-    known: dict[tuple[object, ...], _Match] = field(default_factory=dict)
+    known: dict[tuple[object, ...], _MatchedCapture] = field(default_factory=dict)
     ends: dict[int, I64] = field(default_factory=dict)
 
     def assign(self, which: int, events: I64, launch: int) -> tuple[str, str]:
@@ -245,10 +245,12 @@ class _Matching:
         self.call[at], self.shaped[at] = found.calls, found.shaped
         return found.way, ""
 
-    def _match(self, events: I64, numbers: I64 | None, process: int, begin: int) -> _Match:
+    def _match(self, events: I64, numbers: I64 | None, process: int, begin: int) -> _MatchedCapture:
         """Return what fits the work of one launch, which began then."""
         if _is_whole(self.index, self.host.work[events]):
-            return _Match(why="it was traced as a whole: record its kernels with nsys profile --cuda-graph-trace=node")
+            return _MatchedCapture(
+                why="it was traced as a whole: record its kernels with nsys profile --cuda-graph-trace=node"
+            )
         reason = "no capture of the graph is in the input: record it, or name a trace of the capture beside this one"
         # The last capture before the launch is the likeliest; those of other inputs have no order with it.
         own = [each for each in self.captures if each.process == process and each.end <= begin]
@@ -267,17 +269,17 @@ class _Matching:
         for way, found in fitting.items():
             if found:
                 return self._chosen(way, found)
-        return _Match(why=reason)
+        return _MatchedCapture(why=reason)
 
-    def _chosen(self, way: str, found: list[_Capture]) -> _Match:
+    def _chosen(self, way: str, found: list[_Capture]) -> _MatchedCapture:
         """Return the first of the captures that fit, if all of them have the same operators."""
         shaped = True
         if len(found) > 1:
             names, shapes = zip(*(self._signature(each) for each in found), strict=True)
             if len(set(names)) > 1:
-                return _Match(why=f"{len(found):,} captures fit it, and their operators differ")
+                return _MatchedCapture(why=f"{len(found):,} captures fit it, and their operators differ")
             shaped = len(set(shapes)) == 1
-        return _Match(way, found[0].calls, shaped)
+        return _MatchedCapture(way, found[0].calls, shaped)
 
     def _fits(self, capture: _Capture, events: I64, numbers: I64 | None, *, own: bool) -> tuple[str, str]:
         """Return what shows that a capture with as many nodes is of the graph, "" and why for nothing."""
