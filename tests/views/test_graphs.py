@@ -356,3 +356,21 @@ def test_a_recording_of_cuda_graphs_has_all_kernels_at_the_operators_that_captur
     }  # fmt: skip
     known = dicts(VIEWS["efficiency"].compute(TraceIndex(trace), ViewOptions()).tables[0])
     assert [(each["work"], each["share"]) for each in known] == [("known", 1.0)]
+
+
+def test_thousands_of_launches_and_many_captures_are_matched_once() -> None:
+    """Each launch compared with each capture would take minutes."""
+    rows = [row for number in range(60) for row in unnamed(100 * number, first=1000 * (number + 1))]
+    for launch in range(2_000):
+        rows += chain(10_000 + 100 * launch, 100_000 + launch)
+    table, operators, _ = graphs(*rows)
+    assert operators == {name: 2_000 * ns for name, ns in OPERATORS.items()}
+    assert (table[0]["calls"], table[0]["attributed_ratio"]) == (2_000, 1.0)
+
+
+def test_a_launch_of_a_known_chain_that_does_not_run_one_by_one_stays_unknown() -> None:
+    late = [{**row, "dur_ns": 5000} if "Gelu" in row["name"] else row for row in chain(9000, 2)]
+    table, operators, notes = graphs(*unnamed(0), *chain(100, 1), *late)
+    assert operators["aten::gelu"] == 8
+    assert table[0]["attributed"] == sum(OPERATORS.values())
+    assert "not one by one" in notes[0]

@@ -26,7 +26,7 @@ kernels once the annotations were merged into the trace. It is no operator.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -152,21 +152,13 @@ def graph_work(index: TraceIndex) -> GraphWork | None:
     of_work = np.full(host.work.size, -1, np.int64)
     of_work[launched] = np.arange(launched.size)
     shaped = np.ones(host.work.size, np.bool_)
-    matching = _Matching(index, host, captures, kind, number, (by_call, stated), of_work, call, shaped)
+    process = np.full(index.events.num_rows, -1, np.int64)
+    rows = np.union1d(host.rows, host.launch[launched])
+    process[rows] = _process_of(index, rows)
+    matching = _Matching(index, host, captures, process, kind, number, (by_call, stated), of_work, call, shaped)
     how, why = [], []
     for which in range(len(known)):
-        said = []
-        last: _Capture | None = None
-        alike = True
-        for each in found[which]:
-            # Work with the same names in the same order needs no second look at the captures.
-            if last is not None and last.end <= int(index.starts[each[1]]):
-                call[each[0]] = last.calls
-                shaped[each[0]] = alike
-                continue
-            way, reason, last = matching.assign(*each)
-            alike = bool(shaped[each[0]].all())
-            said.append((way, reason))
+        said = [matching.assign(which, *each) for each in found[which]]
         ways = dict.fromkeys(way for way, _ in said if way)
         how.append(", ".join(ways))
         why.append("; ".join(dict.fromkeys(reason for _, reason in said if reason)))
@@ -188,27 +180,41 @@ def graph_work(index: TraceIndex) -> GraphWork | None:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class _MatchedCapture:
+    """A capture that is that of a graph: what shows it, and its calls; None for none, and why. shaped: of GraphWork."""
+
+    way: str = ""
+    calls: I64 | None = None
+    shaped: bool = True
+    why: str = ""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class _Matching:
     """Captures, and what is to be filled in: `call` and `shaped` of GraphWork.
 
-    kind: of each device event. number: of the nodes of work that graphs launched; of_work: its place there of each
-    device event. stated: the place of each such node, as calls state its number, and as these or its creation do.
+    process: of each row of EVENTS. kind: of each device event. number: of the nodes of work that graphs launched;
+    of_work: its place there of each device event. stated: the place of each such node, as calls state its number, and
+    as these or its creation do. known, ends: what was found before, and the ends of the captures of each process.
     """
 
     index: TraceIndex
     host: HostTree
     captures: list[_Capture]
+    process: I64
     kind: I64
     number: I64
     stated: tuple[I64, I64]
     of_work: I64
     call: I64
     shaped: Mask
+    known: dict[tuple[object, ...], _MatchedCapture] = field(default_factory=dict)
+    ends: dict[int, I64] = field(default_factory=dict)
 
-    def assign(self, events: I64, launch: int) -> tuple[str, str, _Capture | None]:
+    def assign(self, which: int, events: I64, launch: int) -> tuple[str, str]:
         """Find the calls that captured the work of one launch; return what shows them, or why nothing does.
 
-        The capture is returned where its names and their order are what shows it.
+        which: the graph, whose launches have the same work: what fits one of them fits the others after it.
         """
         by_call, direct = (each[self.of_work[events]] for each in self.stated)
         shown = direct >= 0
@@ -218,84 +224,111 @@ class _Matching:
             ways = [BY_NODE] * bool((by_call >= 0).any()) + [BY_CREATION] * bool((shown & (by_call < 0)).any())
             lacking = int(np.count_nonzero(~shown))
             reason = f"{lacking:,} of {events.size:,} nodes were made before recording" * bool(lacking)
-            return ", ".join(ways), reason, None
-        if _is_whole(self.index, self.host.work[events]):
-            return "", "it was traced as a whole: record its kernels with nsys profile --cuda-graph-trace=node", None
+            return ", ".join(ways), reason
         numbers = self.number[self.of_work[events]]
         by_number = bool((numbers > 0).all()) and np.unique(numbers).size == numbers.size
-        process = _process_of(self.index, np.array([launch]))[0]
-        begin = int(self.index.starts[launch])
+        process, begin = int(self.process[launch]), int(self.index.starts[launch])
+        if process not in self.ends:
+            mine = [each.end for each in self.captures if each.process == process]
+            self.ends[process] = np.array(mine, np.int64)
+        before = int(np.searchsorted(self.ends[process], begin, "right"))
+        order = np.argsort(numbers, kind="stable") if by_number else np.arange(events.size)
+        key = (which, process, before, order.tobytes() if by_number else b"")
+        found = self.known.get(key)
+        if found is None:
+            found = self.known[key] = self._match(events, numbers if by_number else None, process, begin)
+        if found.calls is None:
+            return "", found.why
+        if found.way == BY_ORDER and (reason := self._why_not_one_by_one(events)):
+            return "", reason
+        at = events[order] if found.way == BY_NUMBER else events
+        self.call[at], self.shaped[at] = found.calls, found.shaped
+        return found.way, ""
+
+    def _match(self, events: I64, numbers: I64 | None, process: int, begin: int) -> _MatchedCapture:
+        """Return what fits the work of one launch, which began then."""
+        if _is_whole(self.index, self.host.work[events]):
+            return _MatchedCapture(
+                why="it was traced as a whole: record its kernels with nsys profile --cuda-graph-trace=node"
+            )
         reason = "no capture of the graph is in the input: record it, or name a trace of the capture beside this one"
         # The last capture before the launch is the likeliest; those of other inputs have no order with it.
         own = [each for each in self.captures if each.process == process and each.end <= begin]
         others = [each for each in self.captures if each.process != process]
-        fitting: dict[str, list[tuple[_Capture, I64]]] = {BY_NUMBER: [], BY_CAPTURE: [], BY_ORDER: []}
+        fitting: dict[str, list[_Capture]] = {BY_NUMBER: [], BY_CAPTURE: [], BY_ORDER: []}
         for capture in [*reversed(own), *others]:
             if capture.calls.size != events.size:
                 nearest = _nearest(self.captures, int(events.size))
                 reason = f"no capture has {events.size:,} nodes (the nearest: {nearest:,})"
                 continue
-            way, text, ordered = self._fits(capture, events, numbers if by_number else None, own=capture in own)
+            way, text = self._fits(capture, events, numbers, own=capture in own)
             if way:
-                fitting[way].append((capture, ordered))
+                fitting[way].append(capture)
             else:
                 reason = text
         for way, found in fitting.items():
             if found:
-                return self._take(way, found)
-        return "", reason, None
+                return self._chosen(way, found)
+        return _MatchedCapture(why=reason)
 
-    def _take(self, way: str, found: list[tuple[_Capture, I64]]) -> tuple[str, str, _Capture | None]:
-        """Fill in the first of the captures that fit, if all of them have the same operators."""
-        capture, ordered = found[0]
-        rivals = [each for each, _ in found[1:]]
-        if rivals:
-            names, shapes = zip(*(self._signature(each) for each in (capture, *rivals)), strict=True)
+    def _chosen(self, way: str, found: list[_Capture]) -> _MatchedCapture:
+        """Return the first of the captures that fit, if all of them have the same operators."""
+        shaped = True
+        if len(found) > 1:
+            names, shapes = zip(*(self._signature(each) for each in found), strict=True)
             if len(set(names)) > 1:
-                return "", f"{len(found):,} captures fit it, and their operators differ", None
-            self.shaped[ordered] = len(set(shapes)) == 1
-        self.call[ordered] = capture.calls
-        return way, "", capture if way == BY_CAPTURE else None
+                return _MatchedCapture(why=f"{len(found):,} captures fit it, and their operators differ")
+            shaped = len(set(shapes)) == 1
+        return _MatchedCapture(way, found[0].calls, shaped)
 
-    def _fits(self, capture: _Capture, events: I64, numbers: I64 | None, *, own: bool) -> tuple[str, str, I64]:
-        """Return what shows that a capture with as many nodes is of the graph, why nothing does, and the order."""
+    def _fits(self, capture: _Capture, events: I64, numbers: I64 | None, *, own: bool) -> tuple[str, str]:
+        """Return what shows that a capture with as many nodes is of the graph, "" and why for nothing."""
         if numbers is not None and own:
             ordered = events[np.argsort(numbers, kind="stable")]
-            fits, text = _agrees(self.index, self.host, capture, ordered, self.kind, need_names=False)
-            return (BY_NUMBER if fits else "", text, ordered) if fits else self._by_names(capture, events)
-        way, text, ordered = self._by_names(capture, events)
-        if not way and own and numbers is None and (capture.names[capture.kinds == 0] == -1).all():
+            if _agrees(self.index, self.host, capture, ordered, self.kind, need_names=False)[0]:
+                return BY_NUMBER, ""
+        fits, text = _agrees(self.index, self.host, capture, events, self.kind, need_names=True)
+        if fits:
+            return BY_CAPTURE, ""
+        if own and numbers is None and (capture.names[capture.kinds == 0] == -1).all():
             fits, text = _agrees(self.index, self.host, capture, events, self.kind, need_names=False)
             text = self._why_no_order(capture, events) if fits else text
-            return BY_ORDER if not text else "", text, events
-        return way, text, ordered
-
-    def _by_names(self, capture: _Capture, events: I64) -> tuple[str, str, I64]:
-        fits, text = _agrees(self.index, self.host, capture, events, self.kind, need_names=True)
-        return BY_CAPTURE if fits else "", text, events
+            return "" if text else BY_ORDER, text
+        return "", text
 
     def _why_no_order(self, capture: _Capture, events: I64) -> str:
         """Return why the order of time is not known to be that of the capture, "" where it is."""
-        unnamed = "the capture does not name its kernels"
+        if not capture.chain or not {"device", "stream"} <= set(self.index.events.column_names):
+            return f"{_UNNAMED}, and it joins several streams, so that nothing shows the order"
+        if reason := self._why_not_one_by_one(events):
+            return reason
         index, rows = self.index, self.host.work[events]
-        if not capture.chain or not {"device", "stream"} <= set(index.events.column_names):
-            return f"{unnamed}, and it joins several streams, so that nothing shows the order"
-        known = index.has("stream")[rows] & index.has("device")[rows]
-        places = np.unique(np.column_stack((index.ints("device")[rows], index.ints("stream")[rows])), axis=0)
-        starts = index.starts[rows]
-        ends = starts + self.host.work_ns[events]
-        if not known.all() or places.shape[0] > 1 or (starts[1:] < ends[:-1] - _JITTER_NS).any():
-            return f"{unnamed}, and the work of the graph is not one by one, so that nothing shows the order"
         kernels = np.flatnonzero(capture.kinds == 0)
         operators = self._operator_of(capture)[kernels]
         codes, names = index.texts("name")
         own = codes[rows[kernels]]
         if not kernels.size or (operators < 0).any() or (own < 0).any():
-            return f"{unnamed}, and was not all in operators, so that nothing shows that it is of this graph"
+            return f"{_UNNAMED}, and was not all in operators, so that nothing shows that it is of this graph"
         of_operators = [names[code] for code in codes[self.host.rows[operators]].tolist()]
         if agrees_in_order(of_operators, [names[code] for code in own.tolist()]):
             return ""
-        return f"{unnamed}, and the names of the graph's kernels do not show that they are of its operators"
+        return f"{_UNNAMED}, and the names of the graph's kernels do not show that they are of its operators"
+
+    def _why_not_one_by_one(self, events: I64) -> str:
+        """Return why the work of a launch is not one by one on one stream, "" where it is."""
+        index, rows = self.index, self.host.work[events]
+        known = index.has("stream")[rows] & index.has("device")[rows]
+        device, stream = index.ints("device")[rows], index.ints("stream")[rows]
+        starts = index.starts[rows]
+        ends = starts + self.host.work_ns[events]
+        if (
+            not known.all()
+            or (device != device[0]).any()
+            or (stream != stream[0]).any()
+            or (starts[1:] < ends[:-1] - _JITTER_NS).any()
+        ):
+            return f"{_UNNAMED}, and the work of the graph is not one by one, so that nothing shows the order"
+        return ""
 
     def _operator_of(self, capture: _Capture) -> I64:
         """Return the place of the operator of each call of a capture, else of its innermost range; -1 for neither."""
@@ -316,6 +349,7 @@ class _Matching:
         return names.tobytes(), tuple(str(shapes[code]) if code >= 0 else "" for code in of_call.tolist())
 
 
+_UNNAMED = "the capture does not name its kernels"
 _JITTER_NS = 1_000
 """Overlap of two kernels of a chain that is a matter of clocks: torch.cuda._annotate_cuda_graph_trace has the same."""
 
