@@ -32,7 +32,7 @@ MAY: dict[str, set[str]] = {
         "plugins", "model", "analysis", "options", "errors", "messages", "safety.limits", "safety.scratch",
         "safety.spill", "safety.unfinished",
     },
-    "views": {"plugins", "index", "model", "analysis", "options", "errors"},
+    "views": {"arguments", "plugins", "index", "model", "analysis", "options", "errors"},
     "render": {"plugins", "model", "errors", "analysis.intervals"},  # pixels have exact shares
     "compat": {
         "views", "index", "model", "render.base", "render.cells", "messages", "analysis", "plugins", "options",
@@ -58,7 +58,8 @@ MAY: dict[str, set[str]] = {
         "options", "arguments", "errors", "_version",
     },
     "queries": {
-        "archive", "pipeline", "inputs", "model", "render", "writers.base", "safety", "errors", "_version",
+        "archive", "pipeline", "inputs", "model", "render", "writers.base", "safety", "credentials", "errors",
+        "_version",
         "readers.archive.check",  # archived files are read in place
     },
     "batch": {
