@@ -500,8 +500,11 @@ def test_the_largest_savings_stand_first_and_the_table_agrees() -> None:
 
 def sound(section: Section) -> None:
     for each in section.findings:
-        assert each.saving_ns > 0
-        assert 0 < each.share <= 1
+        if each.rule == "hang":  # nobody knows how long it would have lasted
+            assert (each.saving_ns, each.share) == (0, 0)
+        else:
+            assert each.saving_ns > 0
+            assert 0 < each.share <= 1
         assert each.confidence in ("high", "medium", "low")
         assert all((each.claim, each.because, each.advice, each.check))
     assert section.findings or section.notes

@@ -11,7 +11,6 @@ from tracekit.views.base import View
 _MODULES = {
     "timeline": "timeline.timeline",
     "findings": "findings.findings",
-    "hang": "ranks.hang",
     "overview": "tables.overview",
     "steps": "steps.steps",
     "critical_path": "path.critical_path",
@@ -21,6 +20,7 @@ _MODULES = {
     "model": "tables.model",
     "modules": "tables.modules",
     "distributed": "ranks.distributed",
+    "hang": "ranks.hang",
     "operator": "tables.operator",
     "graphs": "tables.graphs",
     "user_defined": "tables.user_defined",
@@ -44,7 +44,6 @@ VIEWS = Registry("tracekit.views", View, "VIEW", _MODULES)
 
 SUMMARY: tuple[str, ...] = (
     "findings",
-    "hang",
     "overview",
     "steps",
     "device",
@@ -58,5 +57,6 @@ SUMMARY: tuple[str, ...] = (
     "api",
     "other",
     "metrics",
+    "hang",
 )
 """What a summary has when no view is named: what most people ask first. `--view all` has every table."""

@@ -42,6 +42,8 @@ def ranks_words(ranks: Sequence[int], *, capital: bool = False) -> str:
     if len(ranks) > _NAMED:
         first = ", ".join(str(rank) for rank in list(ranks)[:3])
         return f"{len(ranks):,} ranks ({first} ...)"
+    if not ranks:
+        return "No rank" if capital else "no rank"
     *before, last = [str(rank) for rank in ranks]
     text = f"ranks {', '.join(before)} and {last}" if before else f"rank {last}"
     return text[0].upper() + text[1:] if capital else text
@@ -116,14 +118,18 @@ def _words(report: HangReport) -> HangWords:
     return _nothing(report)
 
 
+def _waiting(ranks: Sequence[int]) -> str:
+    """Return the ranks that wait, with the verb: "rank 3 waits", "39 ranks wait"."""
+    who = ranks_words(ranks) if len(ranks) <= _NAMED else f"{len(ranks):,} ranks"
+    return f"{who} {'waits' if len(ranks) == 1 else 'wait'}"
+
+
 def _late(group: GroupState, report: HangReport) -> HangWords:
     free = [rank for rank in group.behind if rank not in group.blocked] or list(group.behind)
     call = next(iter(group.calls.values()))
     what = call_words(call, group.seq, group.group)
     have = "has" if len(free) == 1 else "have"
-    who = ranks_words(group.waiting) if len(group.waiting) <= _NAMED else f"{len(group.waiting):,} ranks"
-    waiting = f"{who} {'waits' if len(group.waiting) == 1 else 'wait'}"
-    said = f"{ranks_words(free, capital=True)} {have} not entered {what}; {waiting} in it."
+    said = f"{ranks_words(free, capital=True)} {have} not entered {what}; {_waiting(group.waiting)} in it."
     last = next((group.last[rank] for rank in free if rank in group.last), None)
     where = f" ({last.line})" if last is not None and last.line else ""
     told = f"The last call of {ranks_words(free[:1])} there: {call_words(last, last.seq)}{where}." if last else ""
@@ -215,7 +221,7 @@ def _entered(group: GroupState, cause: Cause) -> HangWords:
     count = len(group.calls)
     if cause is Cause.NO_DUMP:
         verb = "has" if len(group.absent) == 1 else "have"
-        said = f"{ranks_words(group.absent, capital=True)} {verb} no dump; {ranks_words(group.waiting)} wait in {what}."
+        said = f"{ranks_words(group.absent, capital=True)} {verb} no dump; {_waiting(group.waiting)} in {what}."
         return HangWords(said, _NO_DUMP, "low", _NO_DUMP_WHY, _ADVICE_DUMP)
     if cause is Cause.INSIDE:
         said = f"All {plural(count, 'rank')} of {what} have entered it, and it does not end."
@@ -231,7 +237,8 @@ def _entered(group: GroupState, cause: Cause) -> HangWords:
         return HangWords(f"Nothing has timed out: {what} was running when the dumps were made.", "", "low")
     late = [*group.unknown, *(rank for rank in group.behind if rank not in group.unknown)]
     told = f"How far {ranks_words(late)} {'is' if len(late) == 1 else 'are'} is not in the dumps." if late else ""
-    return HangWords(f"{ranks_words(group.waiting, capital=True)} wait in {what}; for whom is not known.", told, "low")
+    waiting = _waiting(group.waiting)
+    return HangWords(f"{waiting[0].upper()}{waiting[1:]} in {what}; for whom is not known.", told, "low")
 
 
 def _nothing(report: HangReport) -> HangWords:
