@@ -32,7 +32,7 @@ MAY: dict[str, set[str]] = {
         "plugins", "model", "analysis", "options", "errors", "messages", "safety.limits", "safety.scratch",
         "safety.spill", "safety.unfinished",
     },
-    "views": {"plugins", "index", "model", "analysis", "options", "errors"},
+    "views": {"arguments", "plugins", "index", "model", "analysis", "options", "errors"},
     "render": {"plugins", "model", "errors", "analysis.intervals"},  # pixels have exact shares
     "compat": {
         "views", "index", "model", "render.base", "render.cells", "messages", "analysis", "plugins", "options",

@@ -65,6 +65,7 @@ def calls(folder: Path) -> dict[str, tuple[Callable[..., object], dict[str, obje
         "explain": (tracekit.explain, {"source": trace, "left": "device.busy_time", "right": "device.kernel_time"}),
         "limits": (limited, {}),
         "Selection": (tracekit.Selection, {}),
+        "ViewOptions": (tracekit.ViewOptions, {}),
         "Trace.filter": (trace.filter, {}),
         "Trace.to_pandas": (trace.to_pandas, {}),
         "Trace.to_polars": (trace.to_polars, {}),
@@ -95,18 +96,42 @@ def every(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[Callable[
     return calls(folder)
 
 
-NAMES = list(
-    {
-        **dict.fromkeys(
-            ("read", "view", "summary", "report", "write_report", "convert", "write", "inspect", "compare", "query")
-        ),
-        **dict.fromkeys(("explain", "limits", "Selection", "Trace.filter", "Trace.to_pandas", "Trace.to_polars")),
-        **dict.fromkeys(("Report.section", "Report[...]", "Report.to_pandas", "Report.to_arrow", "Report.show")),
-        **dict.fromkeys(("Section[...]", "Section.to_pandas", "ReportTable[...]", "ReportTable.column")),
-        **dict.fromkeys(("Comparison[...]", "Comparison.report", "archive.add", "archive.entries", "archive.find")),
-        **dict.fromkeys(("archive.prune", "archive.verify", "batch.run")),
-    }
-)
+NAMES = [
+    "read",
+    "view",
+    "summary",
+    "report",
+    "write_report",
+    "convert",
+    "write",
+    "inspect",
+    "compare",
+    "query",
+    "explain",
+    "limits",
+    "Selection",
+    "ViewOptions",
+    "Trace.filter",
+    "Trace.to_pandas",
+    "Trace.to_polars",
+    "Report.section",
+    "Report[...]",
+    "Report.to_pandas",
+    "Report.to_arrow",
+    "Report.show",
+    "Section[...]",
+    "Section.to_pandas",
+    "ReportTable[...]",
+    "ReportTable.column",
+    "Comparison[...]",
+    "Comparison.report",
+    "archive.add",
+    "archive.entries",
+    "archive.find",
+    "archive.prune",
+    "archive.verify",
+    "batch.run",
+]
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -116,7 +141,10 @@ def test_an_argument_of_another_type_is_refused_by_its_name(name: str, every: di
         if argument in ANY or argument == "self" or parameter.kind is inspect.Parameter.VAR_KEYWORD:
             continue
         for value in STRANGE:
-            if isinstance(value, float) and "float" in str(parameter.annotation):
+            annotation = str(parameter.annotation)
+            if (isinstance(value, float) and "float" in annotation) or (
+                isinstance(value, dict) and "object" in annotation
+            ):
                 continue
             with contextlib.redirect_stdout(io.StringIO()), pytest.raises(TracekitError) as caught:
                 function(**{**right, argument: value})
@@ -125,12 +153,44 @@ def test_an_argument_of_another_type_is_refused_by_its_name(name: str, every: di
             assert argument in said or "is not an input" in said, (argument, value, said)
 
 
+def test_every_function_is_tried(every: dict) -> None:
+    assert set(NAMES) == set(every)
+    functions = {name for name in tracekit.__all__ if inspect.isfunction(getattr(tracekit, name))}
+    assert functions <= set(NAMES)
+
+
 def test_an_unknown_argument_and_a_missing_one_name_those_that_exist() -> None:
     with pytest.raises(ArgumentTypeError, match=r"^read: no argument formt; did you mean format\?") as caught:
         tracekit.read(CSV, formt="x")  # type: ignore[call-arg]
     assert "format" in caught.value.choices
     with pytest.raises(TypeError, match=r"^view: missing a required argument: 'name'"):
         tracekit.view(CSV)  # type: ignore[call-arg]
+
+
+WRONG_VALUES: dict[str, Callable[[], object]] = {
+    "top": lambda: tracekit.view(CSV, "kernel", top=-1),
+    "top ": lambda: tracekit.ViewOptions(top=-1),
+    "viewer": lambda: tracekit.convert(CSV, "never.json", viewer="perfeto"),
+    "viewer ": lambda: tracekit.write(tracekit.read(CSV), "never.json", viewer="perfeto"),
+    "unit": lambda: tracekit.summary(CSV).show(unit="min"),
+    "BASE": lambda: tracekit.compare([], CSV),
+    "NEW": lambda: tracekit.compare(CSV),
+    "min_effect": lambda: tracekit.compare(CSV, CSV, min_effect=3),
+    "format": lambda: tracekit.query(tracekit.read(CSV), "SELECT 1", format="kineto"),
+    "sql": lambda: tracekit.query(CSV, "DROP TABLE events"),
+    "each": lambda: tracekit.view(CSV, "kernel", each=True),
+    "column": lambda: tracekit.compare(tracekit.read(CSV, columns=["name"]), CSV),
+    "generator": lambda: tracekit.read(path for path in [CSV]),  # type: ignore[arg-type]
+}
+
+
+@pytest.mark.parametrize("case", WRONG_VALUES)
+def test_a_value_that_cannot_be_is_refused_with_advice(case: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        WRONG_VALUES[case]()
+    assert caught.value.hint
+    assert "--" not in f"{caught.value} {caught.value.hint}"
+    assert not Path("never.json").exists()
 
 
 def test_an_error_says_what_the_argument_must_be() -> None:

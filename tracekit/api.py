@@ -18,7 +18,7 @@ from tracekit.arguments import checked
 from tracekit.comparison import Comparison, VerdictLimits
 from tracekit.comparison import compare as _compare
 from tracekit.conversion import Conversion, Inspection
-from tracekit.errors import UsageError
+from tracekit.errors import Option, UsageError
 from tracekit.explanation import explain as _explain
 from tracekit.index.topology import parse as parse_topology
 from tracekit.inputs import ALL, InputOptions, PathLike, text_of
@@ -33,7 +33,7 @@ from tracekit.render.base import RenderOptions
 from tracekit.safety.anonymize import Anonymizer
 from tracekit.safety.limits import Limits, applied, size_of
 from tracekit.views.base import ViewOptions
-from tracekit.writers.base import WHOLE, OutputSubset, Written
+from tracekit.writers.base import VIEWERS, WHOLE, OutputSubset, Written
 
 __all__ = [
     "TraceLike",
@@ -137,6 +137,12 @@ def _columns(names: Iterable[str] | None) -> frozenset[str] | None:
     return wanted
 
 
+def _check_viewer(viewer: str) -> None:
+    """Raise UsageError for a viewer whose limits are not known."""
+    if viewer and viewer not in VIEWERS:
+        raise no_such(Option("for"), viewer, "viewer", VIEWERS)
+
+
 def _align(words: str | Sequence[str]) -> Align:
     return parse_align([words] if isinstance(words, str) else words)
 
@@ -160,8 +166,6 @@ def _shown(
     """Return the options of views with those that a caller names besides. Raises: UsageError."""
     if each and not by:
         raise UsageError("each without by", hint='such as by="rank"')
-    if top < 0:
-        raise UsageError(f"top {top}: not a number of rows", hint="0 is all rows")
     shown = options if isinstance(options, ViewOptions) else ViewOptions(values=dict(options or {}))
     if by or topology:
         shown = replace(shown, by=by, each=each, topology=parse_topology(topology) if topology else None)
@@ -325,6 +329,7 @@ def convert(
         align=_align(align),
         rank_from=rank_from,
     )
+    _check_viewer(viewer)
     shape = OutputSubset(split, max_events, max_mb)
     if findings:
         if shape != WHOLE:
@@ -335,7 +340,11 @@ def convert(
 
 @checked()
 def write(trace: Trace, target: PathLike, *, to: str = "", force: bool = False, viewer: str = "") -> Written:
-    """Write a trace into a file; the suffix or `to` names the target. Raises: TracekitError."""
+    """Write a trace into a file; the suffix or `to` names the target. force, viewer: as in `convert`.
+
+    Raises: TracekitError.
+    """
+    _check_viewer(viewer)
     return pipeline.write(trace, target, to=to, force=force, viewer=viewer)
 
 

@@ -25,7 +25,7 @@ from typing import Any, ParamSpec, TypeVar, get_args, get_origin
 from tracekit.errors import ArgumentTypeError
 from tracekit.options import did_you_mean
 
-__all__ = ["checked", "signature_of"]
+__all__ = ["checked", "checked_fields", "signature_of"]
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -42,22 +42,21 @@ def checked(*left_to_function: str) -> Callable[[Callable[P, T]], Callable[P, T]
     """
 
     def decorated(function: Callable[P, T]) -> Callable[P, T]:
-        signature = inspect.signature(function)
         name = _shown_name(function.__qualname__)
 
         @functools.cache
-        def hints() -> dict[str, Any]:
-            # At the first call: the names in annotations are looked up when all modules are loaded.
+        def declared() -> tuple[inspect.Signature, dict[str, Any]]:
+            # At the first call: an import stays quick, and the names in annotations are known when all is loaded.
             own = {key: each for key, each in function.__annotations__.items() if key != "return"}
-            return _resolved(own, function)
+            return inspect.signature(function), _resolved(own, function)
 
         @functools.wraps(function)
         def call(*args: P.args, **kwargs: P.kwargs) -> T:
+            signature, wanted = declared()
             try:
                 given = signature.bind(*args, **kwargs).arguments
             except TypeError as err:
                 raise _not_bound(name, signature, kwargs, err) from None
-            wanted = hints()
             for argument, value in given.items():
                 if argument in wanted and argument not in left_to_function and not _fits(value, wanted[argument]):
                     raise ArgumentTypeError(name, argument, _words(wanted[argument]), _shown(value))
@@ -66,6 +65,13 @@ def checked(*left_to_function: str) -> Callable[[Callable[P, T]], Callable[P, T]
         return call
 
     return decorated
+
+
+def checked_fields(kind: type[T]) -> type[T]:
+    """Return a dataclass that refuses values of its fields which are not of their annotated type."""
+    made: Callable[..., None] = kind.__init__
+    setattr(kind, "__init__", checked()(made))  # noqa: B010 - a class declares no such setter
+    return kind
 
 
 def signature_of(function: Callable[..., object]) -> inspect.Signature:

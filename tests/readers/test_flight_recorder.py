@@ -128,6 +128,29 @@ def test_a_rank_that_is_not_in_the_name_may_be_that_of_the_groups() -> None:
     assert rank_of({"pg_config": {"0": groups["0"]}}, "dump_2") == 2
 
 
+FORMS = {
+    "a pickle": lambda one: pickle.dumps(one, protocol=2),
+    "protocol 5": lambda one: pickle.dumps(one, protocol=5),
+    "entries alone": lambda one: pickle.dumps({key: one[key] for key in ("version", "entries")}, protocol=2),
+    "a list of entries": lambda one: pickle.dumps(one["entries"], protocol=4),
+    "JSON": lambda one: json.dumps(one).encode(),
+    "JSON with lines": lambda one: json.dumps({key: one[key] for key in ("entries", "version")}, indent=1).encode(),
+    "a list in JSON": lambda one: json.dumps(one["entries"]).encode(),
+}
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_each_form_of_a_dump_is_read(form: str, tmp_path: Path) -> None:
+    path = tmp_path / "rank_1"
+    path.write_bytes(FORMS[form](dump([entry(0), waiting(1)], 2)))
+    assert sure_readers(path) == ["flight-recorder"]
+    trace = tracekit.read(path)
+    assert trace.ledgers[0].kept >= 2
+    records = flight_records(index_of(trace))
+    assert records is not None
+    assert (records.calls, records.dumps[0].rank) == (2, 1)
+
+
 def test_dumps_of_2_0_have_other_keys(tmp_path: Path) -> None:
     old = {
         "version": "1.5",

@@ -274,3 +274,17 @@ def test_titles_stay_in_one_line_where_no_text_is_cut() -> None:
         Column("verdict", "Verdict", Unit.TEXT, ["not enough runs"], 0),
     )
     assert "Difference (us)  Verdict          Name" in TEXT(report_of(*columns), RenderOptions(width=80))
+
+
+def test_the_name_of_a_row_is_the_first_text_that_is_never_hidden() -> None:
+    """An operator that a narrow terminal hides does not stand for the shapes that tell the rows apart."""
+    shapes = [f"8x12 heads, 512x512x{depth}, causal backward" for depth in (64, 65)]
+    columns = (
+        Column("name", "Operator", Unit.TEXT, ["aten::_scaled_dot_product_cudnn_attention_backward"] * 2, 5),
+        Column("shape", "Shape", Unit.TEXT, shapes, 0),
+        *(Column(f"c{i}", f"Device time {i}", Unit.NS, [1_000_000 * i, 1], i) for i in range(5)),
+    )
+    report = Report("r", "0", sections=(Section("attention", "Attention", (ReportTable("a", "A", columns),)),))
+    lines = RENDERERS["text"].render(report, RenderOptions(width=80)).splitlines()
+    for shape in shapes:
+        assert any(line.endswith(shape) for line in lines)

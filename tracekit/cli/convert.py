@@ -36,9 +36,6 @@ class _WantedOutput:
     findings: bool
 
 
-VIEWERS = ("chrome", "perfetto", "speedscope")
-
-
 @example("tracekit convert run.csv -o run.json.gz", "then open run.json.gz in ui.perfetto.dev")
 def convert(
     reading: ReadArguments,
@@ -78,6 +75,8 @@ def convert(
     force: Annotated[bool, typer.Option("--force", help="Replace an existing file.")] = False,
 ) -> None:
     """Convert profiles into a trace for a viewer, or an archive. Several inputs give one output, side by side."""
+    from tracekit.writers.base import VIEWERS
+
     if viewer and viewer not in VIEWERS:
         raise no_such("--for", viewer, "viewer", VIEWERS)
     if not output.strip():

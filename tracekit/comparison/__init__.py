@@ -95,6 +95,8 @@ def compare(
         raise UsageError(
             sentence(Option("by", takes=by), " is no way to divide a change"), hint=f"one of: {', '.join(BY)}"
         )
+    if not words[0]:
+        raise UsageError("BASE is missing", hint="tracekit compare BASE NEW")
     if not words[1] and not history:
         raise UsageError("NEW is missing", hint="tracekit compare BASE NEW")
     if not words[1] and parsed:

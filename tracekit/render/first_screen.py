@@ -43,6 +43,8 @@ def text(report: Report, options: RenderOptions) -> str:
     ]
     lines: list[str] = []
     every = sum(_rows(table) + 2 for table in shown_first(headline))
+    # The phases say what takes a step: all of them, or their sum means nothing.
+    phases = every if headline.top is not None and headline.top.of else 0
     # Each try says less, so that names and findings both have a place.
     for claim, advice, names_wanted, more in _TRIES:
         upper = [
@@ -60,7 +62,7 @@ def text(report: Report, options: RenderOptions) -> str:
             else:
                 names += _top_names(table, room - len(names), width, paint, options.time_unit)
         lines = [*upper, *names][: LINES - len(lower)] + lower
-        if len(upper) + len(lower) <= LINES and len(names) >= min(names_wanted, every):
+        if len(upper) + len(lower) <= LINES and len(names) >= min(max(names_wanted, phases), every):
             break
     return "\n".join(line.rstrip() for line in lines) + "\n"
 

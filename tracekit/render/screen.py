@@ -242,6 +242,11 @@ def _spread(step: StepTime, unit: str) -> str:
     parts = [plural(step.steps, "step")]
     if step.warm_up:
         parts[0] += f" after {plural(step.warm_up, 'warm-up step')}"
+    if step.samples_per_s is not None:
+        each = " a rank" if step.owners > 1 else ""
+        parts.append(f"{_four_digits(step.samples_per_s)} samples/s{each}")
+    if step.pitch_ns is not None:
+        parts.append(f"one begins every {_in_sentence(step.pitch_ns, unit)}")
     if step.steps > 1:
         parts.append(f"p95 {_in_sentence(step.p95_ns, unit)}")
         wide = step.p95_ns - step.p5_ns
@@ -252,6 +257,12 @@ def _spread(step: StepTime, unit: str) -> str:
         low, high = _in_sentence(step.low_ns, unit), _in_sentence(step.high_ns, unit)
         parts.append(f"{plural(step.owners, 'rank')}: medians {low} to {high}")
     return ", ".join(parts)
+
+
+def _four_digits(value: float) -> str:
+    """Return a number with four significant digits: "18,570", "3.142"."""
+    rounded = float(f"{value:.4g}")
+    return f"{rounded:,.0f}" if rounded >= 1000 else f"{rounded:g}"
 
 
 def _bar(each: DeviceTime, unit: str) -> ShareBar:

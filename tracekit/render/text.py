@@ -102,7 +102,9 @@ def _section(section: Section, printed: set[str], width: int, options: RenderOpt
 
 def _table(table: ReportTable, width: int, options: RenderOptions) -> Iterator[str]:
     columns = [_empty_goes_first(column) for column in _cells.shown_columns(table, options.time_unit)]
-    name = next((i for i, column in enumerate(columns) if column.is_text), None)
+    # What names the rows is never hidden: it is the first text that stays.
+    places = [i for i, column in enumerate(columns) if column.is_text]
+    name = next((i for i in places if not columns[i].priority), places[0] if places else None)
     if name is not None and not table.ordered:
         steps = prose.levels(table)
         if any(steps):

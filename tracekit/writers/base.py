@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from tracekit.model.trace import Ledger, Run
 
 __all__ = [
+    "VIEWERS",
     "WHOLE",
     "WITH_O",
     "OutputSubset",
@@ -45,6 +46,10 @@ class RowStream:
     run: Run
     batches: Iterator[pa.RecordBatch]
     ledgers: tuple[Ledger, ...] = ()
+
+
+VIEWERS = ("chrome", "perfetto", "speedscope")
+"""Viewers whose limits a writer can respect."""
 
 
 @dataclass(frozen=True, slots=True)

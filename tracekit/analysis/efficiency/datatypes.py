@@ -31,7 +31,7 @@ _LONG = re.compile(
 _SPARSE = re.compile(r"(?<![a-z0-9])sp_|_sp_|(?i:spmma|cusparselt|sparse_gemm|spgemm)")
 """`sp_` in small letters: `SP_` in a mangled name stands for a part that is repeated."""
 _EMULATED = re.compile(r"bf16x[369]|ozaki|emulat|3xtf32|fast_?f32", re.IGNORECASE)
-_FP64_UNITS = re.compile(r"dmma|(?<![a-z0-9])[dz]884|tensorop_[dz]|f64f64_f64f64.*_tensor[0-9]", re.IGNORECASE)
+_FP64_UNITS = re.compile(r"dmma|(?<![a-z0-9])[dz]884|tensorop_[dz]|f64c?f64_f64f64.*_tensor[0-9]", re.IGNORECASE)
 _PLAIN_FP64 = re.compile(r"simt_d|dgemm_(?:\d|lds|largek)|(?<![a-z0-9])[dz]gemm", re.IGNORECASE)
 
 _FIXED = {"c10::BFloat16": "bf16", "signed char": "int8", "unsigned char": "int8", "char": "int8"}

@@ -31,6 +31,7 @@ from tracekit.analysis.efficiency.operands import (
 
 __all__ = [
     "ATTENTION",
+    "COMPILED",
     "CONVOLUTION",
     "DEFINED",
     "FAMILIES",
@@ -51,10 +52,12 @@ __all__ = [
     "factors",
     "family_of",
     "has_formula",
+    "operator_names",
     "work",
 ]
 
 ATTENTION, CONVOLUTION, GROUPED, PRODUCT = "attention", "convolution", "grouped product", "matrix product"
+COMPILED = "compiled"
 FAMILIES = (
     PRODUCT, GROUPED, CONVOLUTION, ATTENTION, "normalization", "softmax", "loss", "elementwise", "reduction", "copy",
     "index", "pooling", "optimizer", "compiled",
@@ -162,6 +165,12 @@ def _cached_family_of(name: str) -> Family | None:
 def has_formula(name: str) -> bool:
     """Return whether operators of this name have a formula."""
     return _family_of(name) is not None
+
+
+@lru_cache(maxsize=1)
+def operator_names() -> frozenset[str]:
+    """Return the names of PyTorch's operators that have a formula, without "aten::"."""
+    return frozenset(name.removeprefix("aten::") for name in _table() if name.startswith("aten::"))
 
 
 def family_of(name: str) -> str:
@@ -474,7 +483,7 @@ def _of_attention(call: OperatorCall, family: Family, *, backward: bool) -> Work
     else:
         flops = batch * heads * pairs * (deep + wide)
         total = _bytes(q, k, v) + _sized(results, q.dtype)
-    shape = f"{batch} x {heads} heads, {queries} x {keys}, depth {deep}" + (f" and {wide}" if wide != deep else "")
+    shape = f"{batch}x{heads} heads, {queries}x{keys}x{deep}" + (f" and {wide}" if wide != deep else "")
     shape += f", {k.dims[head]} key heads" if k.dims[head] != heads else ""
     shape += ", causal" if pairs < 2 * queries * keys else ""
     return Work(flops, total, ATTENTION, q.dtype, shape=shape + (" backward" if backward else ""))

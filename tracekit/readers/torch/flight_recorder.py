@@ -47,6 +47,8 @@ __all__ = ["read", "sniff"]
 _PROTOCOLS = (b"\x80\x02", b"\x80\x03", b"\x80\x04", b"\x80\x05")
 _OF_DUMP = (b"pg_config", b"pg_status", b"entries")
 _OF_ENTRY = (b"profiling_name", b"record_id", b"collective_seq_id", b"time_created_ns", b"seq_id")
+_OF_LIST = (b"profiling_name", b"seq_id", b"time_created_")
+_OF_TRACES = (b'"traceEvents"', b'"schemaVersion"', b'"distributedInfo"')
 _LEAST_KEYS = 2
 
 Record = dict[str, Any]
@@ -58,11 +60,12 @@ def sniff(head: Head) -> Confidence:
     data = head.data
     if not data.startswith(_PROTOCOLS):
         start = data.removeprefix(b"\xef\xbb\xbf").lstrip()
-        if not start.startswith(b"{") or b'"traceEvents"' in data:
+        if not start.startswith((b"{", b"[")) or any(key in data for key in _OF_TRACES):
             return Confidence.NO
     of_dump, of_entry = (sum(key in data for key in keys) for keys in (_OF_DUMP, _OF_ENTRY))
-    # A dump of JSON has its entries before the groups: a long one shows only these in its head.
-    if of_entry >= _LEAST_KEYS and of_dump:
+    # A dump of JSON has its entries before the groups: a long one shows only these in its head. The first versions
+    # were a list of entries.
+    if of_entry >= _LEAST_KEYS and (of_dump or all(key in data for key in _OF_LIST)):
         return Confidence.YES
     return Confidence.YES if b"pg_config" in data and b"pg_status" in data else Confidence.NO
 
@@ -94,6 +97,8 @@ def read(source: Source, options: ReadOptions, ledger: Ledger) -> ReadResult:
     from tracekit.model.trace import Run, SourceFacts
 
     dump = _opened(source)
+    if isinstance(dump, list):
+        dump = {"entries": dump}
     if not isinstance(dump, dict) or not isinstance(dump.get("entries", []), list):
         raise ParseError(source.name, "", "a file without entries and pg_config: not a dump of the Flight Recorder")
     run = Run(sources=[SourceFacts(source.name, "flight-recorder", facts={"tool": "Flight Recorder of PyTorch"})])
