@@ -26,6 +26,7 @@ def checks_of(done: BatchResult, title: str) -> CheckList:
             ("over budget", over.get(name, ())),
             ("partial", partial.get(name, ())),
             ("incomplete", incomplete.get(name, ())),
+            ("empty", ("neither events nor totals",) if name in done.without_events else ()),
         ]
         reasons = [(word, texts) for word, texts in bad if texts]
         if reasons:

@@ -30,6 +30,10 @@ def checks_of(comparison: Comparison, *, strict: bool = False) -> CheckList:
         for number, text in enumerate(comparison.incomplete, 1)
     ]
     checks += [
+        Check(f"events of {name}", CheckState.ERROR, "empty", f"{name} has neither events nor totals")
+        for name in comparison.empty
+    ]
+    checks += [
         Check(each.name, CheckState.ERROR, "not read", each.error.worded(COMMAND_LINE), each.name)
         for each in comparison.failures
     ]
