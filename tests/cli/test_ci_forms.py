@@ -111,6 +111,22 @@ def test_a_run_that_cannot_be_read_is_an_error_of_junit(sides: tuple[str, str], 
     assert commands(run_command(*ask, "--format", "github", code=1).stdout)[0].level == "error"
 
 
+def test_a_history_alone_and_a_tree_without_runs_are_still_reports(sides: tuple[str, str], tmp_path: Path) -> None:
+    done = run_command("compare", sides[0], "--history", "--format", "junit")
+    assert states(junit(done.stdout)) == {"history": "passed"}
+    (tmp_path / "empty").mkdir()
+    done = run_command("batch", "empty", "-o", tmp_path / "out", "--format", "junit", code=1)
+    assert list(states(junit(done.stdout)).values()) == ["error"]
+
+
+def test_an_empty_trace_is_an_error_of_junit_as_it_is_exit_code_1(sides: tuple[str, str], tmp_path: Path) -> None:
+    empty = write(tmp_path / "tree" / "a" / "x.parquet", [])
+    done = run_command("compare", sides[0], empty, "--format", "junit", code=1)
+    assert states(junit(done.stdout)) == {"verdict": "passed", f"events of {empty}": "error"}
+    done = run_command("batch", "tree", "-o", tmp_path / "out", "--format", "junit", code=1)
+    assert states(junit(done.stdout)) == {"a": "failure"}
+
+
 def test_the_suffix_xml_is_junit(sides: tuple[str, str], tmp_path: Path) -> None:
     run_command("compare", *sides, "-o", tmp_path / "out.xml")
     junit((tmp_path / "out.xml").read_text(encoding="ascii"))

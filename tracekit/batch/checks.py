@@ -26,6 +26,7 @@ def checks_of(done: BatchResult, title: str) -> CheckList:
             ("over budget", over.get(name, ())),
             ("partial", partial.get(name, ())),
             ("incomplete", incomplete.get(name, ())),
+            ("empty", ("neither events nor totals",) if name in done.without_events else ()),
         ]
         reasons = [(word, texts) for word, texts in bad if texts]
         if reasons:
@@ -34,6 +35,8 @@ def checks_of(done: BatchResult, title: str) -> CheckList:
         else:
             lost = f"{plural(dropped[name], 'record')} dropped" if name in dropped else ""
             checks.append(Check(name, CheckState.PASSED, "ok", lost))
+    if not done.runs and not done.forgotten:
+        checks += [Check(root, CheckState.ERROR, "no run", "no run is in this folder") for root in done.empty]
     checks += [Check(path, CheckState.ERROR, "not scanned", reason) for path, reason in done.problems]
     verdict = f"{plural(done.runs, 'run')}: {sum(done.done.values()):,} done, {done.unchanged:,} unchanged"
     notes = tuple(f"{name}: {text}" for name, text in done.left_out)

@@ -23,9 +23,15 @@ def checks_of(comparison: Comparison, *, strict: bool = False) -> CheckList:
     if not comparison.checked and comparison.sides is not None:
         state = CheckState.ERROR if incomplete else CheckState.PASSED
         checks.append(Check("verdict", state, comparison.verdict, verdict))
+    elif not comparison.checked:
+        checks.append(Check("history", CheckState.PASSED, "read", "a history alone has no verdict"))
     checks += [
         Check(f"records of input {number}", CheckState.ERROR, "incomplete", text)
         for number, text in enumerate(comparison.incomplete, 1)
+    ]
+    checks += [
+        Check(f"events of {name}", CheckState.ERROR, "empty", f"{name} has neither events nor totals")
+        for name in comparison.empty
     ]
     checks += [
         Check(each.name, CheckState.ERROR, "not read", each.error.worded(COMMAND_LINE), each.name)

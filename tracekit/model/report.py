@@ -419,7 +419,8 @@ class Headline:
 class ReportTable:
     """Columns of equal length. `omitted` rows were cut by --top; ratios and sums of the table include them.
 
-    ordered: the reader has chosen the order of the columns; else text has the names in the last column.
+    ordered: an answer to the reader's own query: text has the columns in this order, with every digit; else it has the
+    names in the last column, and four digits.
     """
 
     name: str

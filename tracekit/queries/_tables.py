@@ -18,12 +18,14 @@ from tracekit import archive, pipeline
 from tracekit.archive import Entry
 from tracekit.credentials import masked
 from tracekit.errors import AllInputsError, Failure, InputError, ParseError, ScratchError, TracekitError, UsageError
-from tracekit.inputs import InputOptions, PathLike, words_of
+from tracekit.inputs import USUAL, InputOptions, PathLike, stored_name, words_of
 from tracekit.model import schema
 from tracekit.model.arrow import array
 from tracekit.model.trace import Ledger, Trace
 from tracekit.queries._checks import VERIFY, Checks
 from tracekit.queries._views import SCRATCH, QueryTables, SourceName
+from tracekit.readers.archive.check import CheckedFile, checked_file
+from tracekit.safety.limits import in_force
 from tracekit.safety.scratch import scratch_folder, writing
 
 ArrowField: TypeAlias = "pa.Field[pa.DataType]"
@@ -92,7 +94,16 @@ def tables(
                     raise ParseError(entry.path, "", text, hint=VERIFY)
             ledgers += entry.ledgers
             names |= {(entry.id, n): SourceName(each.path, entry.run) for n, each in enumerate(entry.sources)}
-        if others:
+        if others and (file := _in_place(others, options)) is not None:
+            path = str(others[0])
+            beside = _totals(path) if file.has_totals or file.table == "totals" else TOTALS.empty_table()
+            ledgers.append(_ledger(stored_name(path), file.rows if file.table == "events" else 0, beside.num_rows))
+            names |= {("", n): SourceName(masked(each.label or each.path)) for n, each in enumerate(file.run.sources)}
+            if file.table == "events":
+                fragments.append(_fragment(path, None))
+            if totals and beside.num_rows:
+                summed.append(_with_origin(beside, None))
+        elif others:
             path = str(folder / "others.parquet")
             with writing(folder):
                 done = pipeline.convert(others, path, replace(options, partial=True), to="parquet")
@@ -113,6 +124,26 @@ def tables(
             raise AllInputsError(bad)
         summed_up = pa.concat_tables([TOTALS.empty_table(), *summed])
         yield QueryTables(_dataset(fragments), summed_up, tuple(ledgers), tuple(bad), tuple(checks.unchecked), names)
+
+
+def _in_place(others: Sequence[PathLike], options: InputOptions) -> CheckedFile | None:
+    """Return what the only input that is not archived holds, where DuckDB can scan it as it is; else None.
+
+    It is a Parquet file of tracekit, nothing is asked of its reader, and no limit holds. Raises: ParseError.
+    """
+    text = str(others[0])
+    usual = replace(options, format="", partial=USUAL.partial, progress=USUAL.progress) == USUAL
+    limits = in_force()
+    if len(others) != 1 or not usual or limits.read_bytes or limits.read_events:
+        return None
+    return checked_file(text) if text.endswith(".parquet") and Path(text).is_file() else None
+
+
+def _ledger(name: str, events: int, totals: int) -> Ledger:
+    """Return the ledger that reading the file would give: every row is kept."""
+    made = Ledger(0, name, "parquet", read=events + totals, kept=events + totals)
+    made.events_out, made.totals_out, made.written = events, totals, events + totals
+    return made
 
 
 def _run_of(opened: str, words: Sequence[PathLike]) -> str:

@@ -56,7 +56,7 @@ def _section(section: Section, options: RenderOptions) -> Iterator[str]:
 
 
 def _table(table: ReportTable, options: RenderOptions) -> Iterator[str]:
-    columns = _cells.shown_columns(table, options.time_unit, exact=options.exact)
+    columns = _cells.shown_columns(table, options.time_unit, exact=options.exact or table.ordered)
     yield _row([plain(column.title) for column in columns])
     yield _row(["---:" if column.right else "---" for column in columns])
     texts = [_texts(column) for column in columns]

@@ -107,7 +107,8 @@ def _section(section: Section, printed: set[str], width: int, options: RenderOpt
 
 def _table(table: ReportTable, width: int, options: RenderOptions) -> Iterator[str]:
     columns = [
-        _empty_goes_first(column) for column in _cells.shown_columns(table, options.time_unit, exact=options.exact)
+        _empty_goes_first(column)
+        for column in _cells.shown_columns(table, options.time_unit, exact=options.exact or table.ordered)
     ]
     # What names the rows is never hidden: it is the first text that stays.
     places = [i for i, column in enumerate(columns) if column.is_text]

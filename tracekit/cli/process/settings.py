@@ -12,8 +12,6 @@ from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
 from tracekit.errors import UsageError
-from tracekit.model.display import escape_controls
-from tracekit.options import did_you_mean
 
 __all__ = [
     "NO_CONFIG",
@@ -149,15 +147,20 @@ def default_map(words: Sequence[str]) -> dict[str, Any]:
     command = next((word for word in words if not word.startswith("-")), "")
     if not command or {"--help", "-h", NO_CONFIG} & set(words) or (found := config_file()) is None:
         return {}
-    # A key of the command comes after those for all commands, and wins.
-    values = {
+    if values := _values(found, command):
+        _IN_FORCE.append((found, command))
+    # A word that is no command may be an input of `summary`.
+    made = {name: _values(found, name) for name in (command, "summary")}
+    return {name: dict.fromkeys(_GROUPS[name], values) if name in _GROUPS else made[name] for name in made}
+
+
+def _values(found: ConfigFile, command: str) -> dict[str, SettingValue]:
+    """Return the values for a command by the name of the parameter; a key of its own wins over one for all."""
+    return {
         setting.parameter: found.values[setting.name]
         for setting in SETTINGS
         if setting.name in found.values and setting.table in ("", command)
     }
-    if values:
-        _IN_FORCE.append((found, command))
-    return {command: dict.fromkeys(_GROUPS[command], values) if command in _GROUPS else values} if values else {}
 
 
 def _text_of(path: Path) -> str | None:
@@ -190,6 +193,9 @@ def _table_of(path: Path, text: str) -> dict[str, object] | None:
 
 
 def _checked(path: Path, table: Mapping[str, object]) -> dict[str, SettingValue]:
+    from tracekit.model.display import escape_controls
+    from tracekit.options import did_you_mean
+
     by_name = {setting.name: setting for setting in SETTINGS}
     tables = {setting.table for setting in SETTINGS if setting.table}
     values: dict[str, SettingValue] = {}
@@ -218,6 +224,8 @@ def _in_table(name: str) -> str:
 
 def _typed(path: Path, setting: Setting, value: object) -> SettingValue:
     """Return a value of the type of its setting. Raises: UsageError for another one."""
+    from tracekit.model.display import escape_controls
+
     number = isinstance(value, int | float) and not isinstance(value, bool) and value >= 0
     match setting.kind:
         case "text" if isinstance(value, str):

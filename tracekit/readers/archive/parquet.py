@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from tracekit.model.trace import Ledger
     from tracekit.readers.source import Source
 
-__all__ = ["BAD", "HINT", "check_columns", "check_facts", "check_number", "read", "sniff"]
+__all__ = ["BAD", "HINT", "check_columns", "check_facts", "check_number", "is_rewritten", "read", "sniff"]
 
 # A Parquet archive: the recognition, the checks, and the batches.
 
@@ -109,7 +109,7 @@ def read(source: Source, options: ReadOptions, ledger: Ledger) -> ReadResult:
     if not texts:
         return _read_bare(source, file, options, ledger)
     version = _version(source.name, texts["tracekit.schema"])
-    rewritten = _checked(source.name, path, file, texts)
+    rewritten = is_rewritten(source.name, path, file, texts)
     stands_for = "tracekit.archive" in texts and not rewritten
     try:
         run, table, ledgers = _facts(texts)
@@ -205,7 +205,7 @@ def check_columns(name: str, have: list[str], table: str) -> None:
         raise ParseError(name, "footer", f"column {strange[0]!r} is not as we wrote it", hint=HINT)
 
 
-def _checked(name: str, path: Path, file: pq.ParquetFile, texts: Mapping[str, bytes]) -> bool:
+def is_rewritten(name: str, path: Path, file: pq.ParquetFile, texts: Mapping[str, bytes]) -> bool:
     """Return whether another program wrote the rows. Raises: ParseError when what we wrote is damaged."""
     check = _check(name, texts)
     check_facts(name, texts)
