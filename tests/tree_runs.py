@@ -15,8 +15,10 @@ Call = tuple[tuple[str, list[list[int]]], str, int, str]
 # (operator and dims, kernel, ns, module)
 
 
-def write(path: Path, calls: list[Call], steps: int = 6, device: dict[str, Any] | None = None) -> str:
-    """Write a trace of equal steps, each with these calls, one kernel a call."""
+def write(
+    path: Path, calls: list[Call], steps: int = 6, device: dict[str, Any] | None = None, wrapper: str = ""
+) -> str:
+    """Write a trace of equal steps, each with these calls, one kernel a call. wrapper: a module around each step."""
     events: list[dict[str, Any]] = []
     clock, number = 1000, 0
     for step in range(steps):
@@ -25,7 +27,7 @@ def write(path: Path, calls: list[Call], steps: int = 6, device: dict[str, Any] 
             number += 1
             host = {"ph": "X", "pid": 1, "tid": 7}
             if module:
-                told = {"Python id": number, "Python parent id": None}
+                told = {"Python id": number, "Python parent id": 1_000_000 + step if wrapper else None}
                 events.append(
                     {
                         **host,
@@ -45,6 +47,10 @@ def write(path: Path, calls: list[Call], steps: int = 6, device: dict[str, Any] 
                  "args": {"device": 0, "stream": 3, "correlation": number}},
             ]  # fmt: skip
             clock += max(10, ns // 1000 + 10)
+        if wrapper:
+            told = {"Python id": 1_000_000 + step, "Python parent id": None}
+            events.append({"ph": "X", "cat": "python_function", "name": f"nn.Module: {wrapper}", "pid": 1, "tid": 7,
+                           "ts": begin, "dur": clock - begin, "args": told})  # fmt: skip
         events.append({"ph": "X", "cat": "user_annotation", "name": f"ProfilerStep#{step}", "pid": 1, "tid": 7,
                        "ts": begin, "dur": clock - begin, "args": {}})  # fmt: skip
         clock += 5

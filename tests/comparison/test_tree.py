@@ -78,6 +78,15 @@ def test_more_work_at_the_same_share_of_the_peak_is_no_change_of_efficiency(tmp_
     assert abs(found.get("efficiency", 0)) <= 3
 
 
+@pytest.mark.parametrize("ns", [3_000, 40_000])
+def test_the_time_of_a_launch_says_nothing_of_larger_shapes(tmp_path: Path, ns: int) -> None:
+    """A small product is far from its floor: a thousand times the work does not take a thousand times its time."""
+    base: list[Call] = [(("aten::mm", [[64, 64], [64, 64]]), "gemm_bf16_s16816", 3_000, "A_0")]
+    new: list[Call] = [(("aten::mm", [[2048, 2048], [2048, 2048]]), "gemm_bf16_s16816", ns, "A_0")]
+    change = {"other_shapes": ns - 3_000} if ns != 3_000 else {}
+    assert named(changed(tmp_path, base, new)) == change
+
+
 def test_other_shapes_of_unknown_work_are_one_part(tmp_path: Path) -> None:
     new: list[Call] = [BASE[0], (("my::op", [[9]]), "k", 80_000, "B_0")]
     assert named(changed(tmp_path, BASE, new)) == {"other_shapes": 30_000}
@@ -113,6 +122,17 @@ def test_by_operator_a_module_that_was_renamed_is_no_change(tmp_path: Path) -> N
     new: list[Call] = [(call, kernel, ns, f"New{module}") for call, kernel, ns, module in BASE]
     assert named(changed(tmp_path, BASE, new)) == {}
     assert named(changed(tmp_path, BASE, new, "module")) == {}  # -250 us and +250 us
+
+
+@pytest.mark.parametrize("wrapper", ["DistributedDataParallel_0", "OptimizedModule_0"])
+def test_a_wrapper_around_a_model_is_no_other_module(tmp_path: Path, wrapper: str) -> None:
+    parts = changed(tmp_path, BASE, BASE, "module", wrapper=wrapper)
+    assert [(row.label, row.difference) for row in parts.rows] == [("A_0", 0), ("B_0", 0)]
+
+
+def test_a_model_around_the_modules_of_one_side_is_another_module(tmp_path: Path) -> None:
+    rows = changed(tmp_path, BASE, BASE, "module", wrapper="GPT_0").rows
+    assert {row.label for row in rows} == {"A_0", "B_0", "GPT_0/A_0", "GPT_0/B_0"}
 
 
 def test_amounts_are_per_step(tmp_path: Path) -> None:

@@ -142,17 +142,17 @@ BY_MODULE = """(async () => {
   const parts = { reasons: rowsOf(by("By reason")).map(texts), modules: rowsOf(by("By module")).map(texts) };
   const went = [];
   const go = async (bar) => {
-    bar.closest("a").dispatchEvent(new MouseEvent("click", { bubbles: true, cancelable: true }));
+    (bar.closest("a") ?? bar).dispatchEvent(new MouseEvent("click", { bubbles: true, cancelable: true }));
     await wait();
     const row = document.querySelector("tr.picked");
     went.push([row.cells[0].textContent, row.closest("table").getAttribute("aria-label"),
       document.querySelector(".asked")?.textContent ?? "", row.checkVisibility()]);
   };
-  await go(rowsOf(by("By module"))[0].querySelector("rect"));
+  await go(rowsOf(by("By module"))[0].querySelector("a rect"));
   const shapes = rowsOf(by("By reason")).find((each) => nameOf(each) === "other shapes");
-  await go(shapes.querySelector("rect"));
   shapes.querySelector("summary").click();
   await wait();
+  await go(shapes.querySelector(".to a"));
   await go(shapes.querySelectorAll("div.row rect")[0]);
   return { titles, parts, went };
 })()"""

@@ -7,6 +7,7 @@ else to the innermost operator, and to the module of `index.modules`. Calls are 
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -102,12 +103,21 @@ def _name(names: list[str], code: int) -> str:
     return names[code] if code >= 0 else host_tree.NO_NAME
 
 
+_WRAPPER = re.compile(r"(?:(?:Distributed|FullySharded)?DataParallel|OptimizedModule|DeepSpeedEngine)(?:_\d+)?")
+"""Modules that hold a model and compute nothing: a model with one and the same model without are one."""
+
+
 def _paths(tree: ModuleTree | None) -> list[str]:
-    out: list[str] = []
-    if tree is not None:
-        for name, parent in zip(tree.names, tree.parents.tolist(), strict=True):
-            out.append(f"{out[parent]}/{name}" if parent >= 0 else name)
-    return out
+    """Return the path of each module, without the wrappers around it."""
+    if tree is None:
+        return []
+    paths: list[str] = []
+    for name, parent in zip(tree.names, tree.parents.tolist(), strict=True):
+        above = paths[parent] if parent >= 0 else ""
+        own = "" if _WRAPPER.fullmatch(name) else name
+        paths.append("/".join(filter(None, (above, own))))
+    # Work of a wrapper itself, such as its copies of buffers.
+    return [path or name for path, name in zip(paths, tree.names, strict=True)]
 
 
 def _operators(trace: Trace, host: host_tree.HostTree) -> tuple[I64, I64, I64]:

@@ -13,8 +13,10 @@ parts, in this order:
 
 Where all calls with shapes of their own have a floor, "other shapes" is the change of the floor, and the rest is
 efficiency. A change of the floor counts in the time that the base takes for it: twice the work at the same share of the
-peak takes twice the time, and its efficiency is the same. Amounts are exact fractions; each cell is rounded, and what
-rounding leaves goes to the largest cell of its row, so rows and columns add up.
+peak takes twice the time, and its efficiency is the same. Where the least time is less than a tenth of the time of the
+base, the work is not what takes it (a launch, a few bytes): then the time for other work is not known. Amounts are
+exact fractions; each cell is rounded, and what rounding leaves goes to the largest cell of its row, so rows and columns
+add up.
 """
 
 from __future__ import annotations
@@ -35,6 +37,8 @@ BY = ("module", "operator")
 PARTS = ("only_here", "more_calls", "other_shapes", "other_kernel", "other_floor", "efficiency", "not_known")
 _PS = 1_000
 """Picoseconds in a nanosecond: the unit of floors."""
+_LEAST_OF_FLOOR = Fraction(1, 10)
+"""Share of the time of the base that its least time is at least, so that other work takes another time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,5 +212,7 @@ def _changed_shapes(base: TreeMean, new: TreeMean, out: dict[str, Fraction]) -> 
 def _by_work(base: TreeMean, new: TreeMean) -> Fraction | None:
     """Return the ns that as many calls take longer for their floor alone, as efficient as the base; None: not known."""
     if not base.floor or new.floor is None:
+        return None
+    if new.floor / new.calls != base.floor / base.calls and base.floor < _LEAST_OF_FLOOR * base.ns:
         return None
     return new.floor * base.ns / base.floor - new.calls * base.ns / base.calls

@@ -17,7 +17,7 @@ from tracekit.model.change import (
     PartOfChange,
     Waterfall,
 )
-from tracekit.model.display import escape_controls, plural, shown_name, typical_time_unit
+from tracekit.model.display import cell_width, escape_controls, plural, shown_name, typical_time_unit
 from tracekit.model.names import short_names
 from tracekit.model.report import Report, ReportTable
 from tracekit.model.units import Unit, format_bytes, format_ratio, rounded, sentence_span
@@ -205,10 +205,38 @@ def _link_of(part: PartOfChange, tables: Sequence[str], cells: dict[str, CellPla
     return ""
 
 
-def _labels_of(parts: Sequence[PartOfChange]) -> dict[str, str]:
-    """Return the labels of parts by their names, short where these are long, each another."""
+def _labels_of(parts: Sequence[PartOfChange]) -> list[str]:
+    """Return the labels of parts: short where they are long, and each another."""
     names = [shown_name(part.label) for part in parts]
-    return dict(zip((part.label for part in parts), short_names(names, _LABEL), strict=True))
+    # A remark beside a label takes of its room.
+    rooms = [_LABEL - len(_remark_of(part)) if _remark_of(part) else _LABEL for part in parts]
+    labels = [_short_label(name, room) for name, room in zip(names, rooms, strict=True)]
+    return labels if len(set(labels)) == len(set(names)) else short_names(names, min(rooms, default=_LABEL))
+
+
+def _short_label(name: str, room: int) -> str:
+    """Return a label that fits; a path keeps its end, which tells the modules of a model apart.
+
+    >>> _short_label("DistributedDataParallel_0/GPT_0/Block_3/Linear_1", 32)
+    '…/GPT_0/Block_3/Linear_1'
+    """
+    if cell_width(name) > room and "/" in name and not name.startswith("("):
+        ends = [f"…{name[place:]}" for place, letter in enumerate(name) if letter == "/"]
+        fitting = next((end for end in ends if cell_width(end) <= room), "")
+        if fitting:
+            return fitting
+    return short_names([name], room)[0]
+
+
+def _is_said(part: PartOfChange) -> bool:
+    """Return whether a part has one reason, which is said beside its label; two are bars of their own."""
+    return len(part.names) == 2 and part.names[0].how == UNCHANGED
+
+
+def _remark_of(part: PartOfChange) -> str:
+    """Return what is said beside a label: the one reason of its change, or the side that it is on alone."""
+    reason = part.names[-1].label if _is_said(part) else ""
+    return reason or _ONLY_IN.get(part.how, "")
 
 
 def _waterfall_box(figure: Waterfall, options: RenderOptions, cells: dict[str, CellPlace]) -> WaterfallBox:
@@ -241,7 +269,7 @@ def _waterfall_box(figure: Waterfall, options: RenderOptions, cells: dict[str, C
         return _link_of(part, figure.tables, cells)
 
     rows, at = [], figure.base
-    for part, label in zip(large, _labels_of(large).values(), strict=True):
+    for part, label in zip(large, _labels_of(large), strict=True):
         rows.append(_bar_of(part, label, at, place, link, unit))
         at += part.difference
     ends = [(f"{place(ns):.3f}", rounded(ns, unit), f"{ns:,} ns") for ns in (figure.base, figure.new)]
@@ -267,10 +295,8 @@ def _bar_of(
 ) -> WaterfallRow:
     """Return the bar of a part, and below it those of its names. before: the sum that the bar begins at."""
     names = [name for name in part.names if name.how != UNCHANGED]
-    # One reason is said beside the name; two are bars of their own.
-    reason = names[0].label if len(names) == 1 and len(part.names) == 2 else ""
     rows, at = [], before
-    for name, short in zip(names, _labels_of(names).values(), strict=True):
+    for name, short in zip(names, _labels_of(names), strict=True):
         rows.append(_bar_of(name, short, at, place, link, unit))
         at += name.difference
     difference, after = part.difference, before + part.difference
@@ -279,13 +305,13 @@ def _bar_of(
         label,
         shown_name(part.label),
         link(part),
-        reason or _ONLY_IN.get(part.how, ""),
+        _remark_of(part),
         _WORSE if difference > 0 else _BETTER if difference < 0 else _SAME,
         f"{place(min(before, after)):.3f}",
         f"{place(max(before, after)) - place(min(before, after)):.3f}",
         f"{'+' if difference > 0 else ''}{rounded(difference, unit)}",
         exact,
-        () if reason else tuple(rows),
+        () if _is_said(part) else tuple(rows),
     )
 
 
