@@ -58,7 +58,8 @@ MAY: dict[str, set[str]] = {
         "options", "arguments", "errors", "_version",
     },
     "queries": {
-        "archive", "pipeline", "inputs", "model", "render", "writers.base", "safety", "errors", "_version",
+        "archive", "pipeline", "inputs", "model", "render", "writers.base", "safety", "credentials", "errors",
+        "_version",
         "readers.archive.check",  # archived files are read in place
     },
     "batch": {
@@ -82,6 +83,7 @@ MAY: dict[str, set[str]] = {
         "agents", "rank_summaries", "comparison", "archive", "batch", "queries", "viewer", "doctor", "conversion",
         "pipeline", "explanation", "formats", "inputs", "index.topology", "readers", "writers", "plugins", "views",
         "compat", "render", "model", "options", "errors", "_version", "credentials", "safety",
+        "recorder.launch",
     },
     "api": {
         "archive", "comparison", "conversion", "queries", "explanation", "pipeline", "inputs", "index.topology",

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
     app: typer.Typer
 
-_READ_NOTHING = ("formats", "demo", "config")
+_READ_NOTHING = ("formats", "demo", "config", "record")
 """Commands that take no limits."""
 _LIMITED: Mapping[str, LimitedWork] = {"batch": "run", "mcp": "question"}
 """What the limits on memory and time are for, where that is not the command."""
@@ -49,6 +49,7 @@ _COMMANDS = (
     "query",
     "compare",
     "batch",
+    "record",
     "formats",
     "demo",
     "archive",
@@ -122,7 +123,10 @@ def commands(names: Iterable[str]) -> typer.Typer:
             made.add_typer(command)
         else:
             limits = [] if name in _READ_NOTHING else limit_parameters(_LIMITED.get(name, "command"))
-            made.command(name, epilog=getattr(command, "example", None))(runnable(command, limits))
+            # The words behind the program's name are the program's own, also those that look like options of ours.
+            settings = {"allow_interspersed_args": False} if name == "record" else None
+            epilog = getattr(command, "example", None)
+            made.command(name, epilog=epilog, context_settings=settings)(runnable(command, limits))
     return made
 
 
@@ -137,7 +141,8 @@ def main() -> None:
     prepare_process()
     # What is imported lives to the end: one look for garbage in it takes a twentieth of the start.
     gc.set_threshold(200_000)
-    watch_if_asked(sys.argv[1:], print_error)
+    if sys.argv[1:2] != ["record"]:  # options of a recorded program are none of ours
+        watch_if_asked(sys.argv[1:], print_error)
     word = sys.argv[1] if len(sys.argv) > 1 else ""
     completing = any(name.startswith("_TRACEKIT_COMPLETE") for name in os.environ)
     # The version needs no command, but typer needs one to make a group.

@@ -210,8 +210,8 @@ FILTERS = "Filters"
 EXIT_FAILED, EXIT_USAGE, EXIT_GATE, EXIT_INTERRUPTED = 1, 2, 3, 130
 
 PageEvents = Annotated[int, typer.Option(metavar="N", min=1, help="The most events that a page's timeline holds.")]
-PageMb = Annotated[float, typer.Option(metavar="MB", min=0.1, help="The most MB that these events take in the page.")]
-PageArgsMb = Annotated[float, typer.Option(metavar="MB", min=0, help="The most MB that their arguments take besides.")]
+PageMb = Annotated[float, typer.Option(metavar="MB", min=0.1, help="The most MB that the events of the timeline take.")]
+PageArgsMb = Annotated[float, typer.Option(metavar="MB", min=0, help="The most MB that the arguments of events take.")]
 """The budget of a page."""
 
 
@@ -442,6 +442,7 @@ def prepare_process() -> None:
 
     So `finally` runs, and nothing half-written is left behind.
     """
+    _users_environ.update(os.environ)
     for name in ("stdout", "stderr"):
         if getattr(sys, name) is None:
             setattr(sys, name, Path(os.devnull).open("w", encoding="utf-8"))  # noqa: SIM115 - until the process ends
@@ -456,6 +457,14 @@ def prepare_process() -> None:
     # Processes of Python that this one starts look for modules in the present folder first, where a stranger's file
     # could be named `pickle.py`.
     os.environ["PYTHONSAFEPATH"] = "1"
+
+
+_users_environ: dict[str, str] = {}
+
+
+def users_environment() -> dict[str, str]:
+    """Return the environment as the user has set it, without the variables that `prepare_process` adds."""
+    return dict(_users_environ or os.environ)
 
 
 def _show_warning(

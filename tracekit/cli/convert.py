@@ -49,7 +49,7 @@ def convert(
         str,
         typer.Option(
             metavar="TARGET",
-            help="Write this target, such as chrome, in place of that of the suffix. `tracekit formats` lists them.",
+            help="Write this target, such as chrome; by default from the suffix. `tracekit formats` lists them.",
             autocompletion=_common.targets,
         ),
     ] = "",

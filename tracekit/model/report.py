@@ -413,12 +413,16 @@ class Headline:
 
 @dataclass(frozen=True, slots=True)
 class ReportTable:
-    """Columns of equal length. `omitted` rows were cut by --top; ratios and sums of the table include them."""
+    """Columns of equal length. `omitted` rows were cut by --top; ratios and sums of the table include them.
+
+    ordered: the reader has chosen the order of the columns; else text has the names in the last column.
+    """
 
     name: str
     title: str
     columns: tuple[Column, ...]
     omitted: int = 0
+    ordered: bool = False
 
     def __len__(self) -> int:
         return len(self.columns[0].values) if self.columns else 0
