@@ -11,6 +11,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from enum import StrEnum
 
+import numpy as np
 import pytest
 from doors.recorder import recorder_jsonl as _jsonl
 from doors.recorder import recorder_session as _session
@@ -547,3 +548,18 @@ def test_faults_that_threads_count_together_are_all_counted(recorded: Finish) ->
     with ThreadPoolExecutor(8) as pool:
         list(pool.map(work, range(8)))
     assert recorded().notes == {"value_refused": 4000}
+
+
+def test_a_step_has_the_samples_that_the_program_counts(recorded: Finish) -> None:
+    with recorder.step(samples=32), recorder.step(name="inner", samples="many"):  # type: ignore[arg-type]
+        pass
+
+    async def later() -> None:
+        with recorder.step(samples=np.int64(16)):  # type: ignore[arg-type]
+            pass
+
+    asyncio.run(later())
+    log = recorded()
+    payloads = {(seen.name, str(seen.payload)) for seen in log.ranges + log.overlapping}
+    assert payloads == {("step", "{'num_samples': 32}"), ("inner", "None"), ("step", "{'num_samples': 16}")}
+    assert log.notes == {"value_refused": 1}

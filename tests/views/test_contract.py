@@ -166,7 +166,7 @@ SOMETIMES = {spec.key for spec in (*specs.PLACED, *specs.THREADS, *specs.OWNER, 
 BY_TIME = {"device_by_time", "device_self_by_time"}
 WORK = {spec.key for spec in work_columns.SHOWS}
 ELSEWHERE = {
-    "steps": {"said", "host_time"}, "distributed": {"group", "link", "of_link"},
+    "steps": {"said", "host_time", "samples_per_s"}, "distributed": {"group", "link", "of_link"},
     "operator": {"known", *WORK, *BY_TIME}, "kernel": WORK,
     "graphs": {
         *("name", "source", "calls", "nodes", "device_events", "device_total", "device_ratio", "attributed"),

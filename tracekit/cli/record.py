@@ -31,7 +31,7 @@ _DEFAULT = "tracekit.jsonl"
 @example("tracekit record -- python train.py", "tracekit record -o run.jsonl -- torchrun --nproc-per-node 4 train.py")
 def record(
     program: Annotated[
-        list[str] | None, typer.Argument(metavar="PROGRAM [ARGUMENT]...", help="The program, as you start it.")
+        list[str] | None, typer.Argument(metavar="PROGRAM...", help="The program and its arguments, as you start it.")
     ] = None,
     output: Annotated[
         str,
@@ -56,7 +56,7 @@ def record(
 ) -> None:
     """Run a Python program and record it. The program, its output and its exit code stay as they are.
 
-    The first lines of docs/recorder.md say what is recorded.
+    docs/recorder.md says what is recorded, and what is not.
     """
     del debug  # `runnable` looks at it
     words = program or []

@@ -129,15 +129,15 @@ def pop(name: str | None = None, *, strict: bool = False) -> None:
 class Step:
     """One step of a training loop, as context manager; see `step`."""
 
-    __slots__ = ("_name", "_number", "_opened", "_range")
+    __slots__ = ("_name", "_number", "_opened", "_range", "_samples")
 
-    def __init__(self, number: int | None, name: str) -> None:
-        self._number, self._name = number, name
+    def __init__(self, number: int | None, name: str, samples: int | None = None) -> None:
+        self._number, self._name, self._samples = number, name, samples
         self._range: _ranges.Range | None = None
         self._opened: OpenRange | None = None
 
-    def __reduce__(self) -> tuple[type[Step], tuple[int | None, str]]:
-        return Step, (self._number, self._name)  # a copy of an open step is not open
+    def __reduce__(self) -> tuple[type[Step], tuple[int | None, str, int | None]]:
+        return Step, (self._number, self._name, self._samples)  # a copy of an open step is not open
 
     def __enter__(self) -> Step:
         if _ranges.is_off():
@@ -145,11 +145,16 @@ class Step:
         number = _step_number(self._number)
         range_ = _ranges.get_range(self._name, "step")
         now = set_step(number)
+        samples = None if self._samples is None else _values.integer_of(self._samples)
+        counted = None if samples is None else {"num_samples": samples}
+        if self._samples is not None and samples is None:
+            SESSION.count("value_refused")
         if _ranges.current_task() is None:
-            range_.begin_here(now, attributes=range_.attributes_with(number, str(number)))
+            json = None if counted is None else f'{{"num_samples":{samples}}}'
+            range_.begin_here(now, json, range_.attributes_with(number, str(number)))
             self._range = range_
         else:
-            self._opened = range_.begin_apart(t=now)
+            self._opened = range_.begin_apart(counted, t=now)
         return self
 
     def __exit__(self, error: object, value: object, traceback: object) -> None:
@@ -163,12 +168,12 @@ class Step:
             SESSION.events.append(StepItem(log_format.NO_STEP, now, _ranges.thread_state().index))
 
 
-def step(number: int | None = None, *, name: str = "step") -> Step:
+def step(number: int | None = None, *, name: str = "step", samples: int | None = None) -> Step:
     """Return a step of the program, for `with`: a range of kind `step`, whose number goes to all that starts in it.
 
-    number: None takes the number after the last one, from 0.
+    number: None takes the number after the last one, from 0. samples: how many samples the step handles.
     """
-    return Step(number, name)
+    return Step(number, name, samples)
 
 
 def set_step(number: int) -> int:

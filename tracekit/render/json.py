@@ -62,8 +62,9 @@ def _section(section: Section) -> str:
 
 def _headline(headline: Headline) -> dict[str, object]:
     found: dict[str, Any] = asdict(headline)
-    if headline.step is not None and headline.step.host_ns is None:
-        del found["step"]["host_ns"]
+    for key in ("host_ns", "pitch_ns", "samples_per_s") if headline.step is not None else ():
+        if found["step"][key] is None:
+            del found["step"][key]
     found["quoted"] = [_quoted(each) for each in headline.quoted]
     for key in ("figure", "quoted"):
         if not found[key]:

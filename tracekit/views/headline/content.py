@@ -17,12 +17,13 @@ from tracekit.analysis.kernel_class import classify
 from tracekit.index.kernel_classes import rules
 from tracekit.index.trace_index import TraceIndex
 from tracekit.model.report import Cell, LeadFigure, QuotedTable, ReportTable, Section, TopName, TopNames
+from tracekit.model.schema import Kind
 from tracekit.model.units import Unit
 from tracekit.views import specs
 from tracekit.views.tables.model import ON_NO_THREAD, OTHERS, PHASES, STEP
 from tracekit.views.totals import HEADER, TotalsRow, totals_rows
 
-__all__ = ["choose", "quote"]
+__all__ = ["OF_STEPS", "choose", "quote"]
 
 NAMES = 8
 """The most names of the first screen."""
@@ -205,7 +206,11 @@ def _whole_of(view: str, column: str, run: Cell, printed: Sequence[TotalsRow]) -
     return found[0] if len(found) == 1 else None
 
 
-_OF_RUN, _OF_STEPS = "the run", "the time in steps and phases"
+_OF_RUN, OF_STEPS = "the run", "the time in steps and phases"
+_OF_PHASES = "all phases, in steps and outside"
+"""Where much of the phases is outside the steps, such as the forward of an evaluation."""
+_MOSTLY = 0.95
+"""The share of the whole that steps and the loading between them have, where phases are those of the steps."""
 
 
 def _names(view: str, table: ReportTable, printed: Sequence[TotalsRow], *, shares: bool) -> TopNames | None:
@@ -250,7 +255,7 @@ def _names(view: str, table: ReportTable, printed: Sequence[TotalsRow], *, share
     # A trace that lost records has no ratios.
     if view == "model" and have["name"][every[-1]] == OTHERS and any(have.get("ratio", [])):
         # Phases have a whole of their own, of which their table gives the ratios.
-        of = _OF_STEPS if any(have["name"][row] == STEP for row in every) else _OF_RUN
+        of = _whole_of_phases(every, have)
         whole, share_of = _shares_of_phases(rows, [time(row) for row in rows], have)
     calls = have.get("calls", [None] * len(table))
     labels = _labels(have["name"], [have[key] for key in ("kind", "owner") if key in have], rows)
@@ -270,6 +275,16 @@ def _names(view: str, table: ReportTable, printed: Sequence[TotalsRow], *, share
     words = ", ".join(f"{key} {cell}" for key, cell in zip(keys, part, strict=True) if cell is not None)
     title, source = TOP_VIEWS.get(view, table.title.lower()), (total["name"] or "") if total is not None else ""
     return TopNames(view, column, title, words, whole, len(rows), names, source, of)
+
+
+def _whole_of_phases(every: list[int], have: dict[str, list[Cell]]) -> str:
+    """Return the words for the time of which phases have their ratios."""
+    steps = [float(have["ratio"][row] or 0.0) for row in every if have["name"][row] == STEP]
+    if not steps:
+        return _OF_RUN
+    # Loops that are watched load their data between two steps.
+    loaders = [float(have["ratio"][row] or 0.0) for row in every if have["name"][row] == PHASES[Kind.DATALOADER]]
+    return OF_STEPS if sum(steps) + sum(loaders) >= _MOSTLY * len(steps) else _OF_PHASES
 
 
 def _shares_of_phases(rows: list[int], times: list[int], have: dict[str, list[Cell]]) -> tuple[int, dict[int, float]]:

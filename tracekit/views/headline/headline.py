@@ -135,7 +135,21 @@ def _step(index: TraceIndex) -> StepTime | None:
     host = nearest_rank(np.sort(times.host_durations[chosen]), 50) if times.ahead[chosen].any() else None
     if host is not None and abs(host - median) <= AHEAD * median:
         host = None
-    return StepTime(ordered.size, warm_up, len(medians), p5, median, p95, min(medians), max(medians), host)
+    at = np.flatnonzero(chosen)
+    rates = sorted(rate for _, rows in rows_by(owner) if (rate := times.pace.rate(at[rows])) is not None)
+    return StepTime(
+        ordered.size,
+        warm_up,
+        len(medians),
+        p5,
+        median,
+        p95,
+        min(medians),
+        max(medians),
+        host,
+        times.pace.pitch(at),
+        rates[(len(rates) - 1) // 2] if rates else None,
+    )
 
 
 def _groups(index: TraceIndex, parts: Sequence[DeviceParts]) -> tuple[DeviceTime, ...]:

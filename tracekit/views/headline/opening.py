@@ -15,6 +15,7 @@ from tracekit.model.report import DeviceTime, Finding, Headline, Opening, Quoted
 from tracekit.model.units import Unit, format_bytes, sentence_span
 from tracekit.views.advice import READ_ALL
 from tracekit.views.hang_words import HangWords
+from tracekit.views.headline.content import OF_STEPS
 from tracekit.views.tables.model import OTHERS, PHASES, STEP
 
 __all__ = ["CAUSES", "RULES", "OpeningFacts", "about", "opening_of"]
@@ -450,7 +451,7 @@ def _phases(facts: OpeningFacts) -> Opening | None:
     if not shares:
         return None
     first = max(shares, key=lambda name: shares[name])
-    window = "the run" if top.of == "the run" else "each step"
+    window = "each step" if top.of == OF_STEPS else top.of
     what = "Loading data" if first == _LOADER else _short(first)
     step = facts.headline.step
     told = f"{_a_step(step)}. " if step is not None else ""

@@ -38,6 +38,7 @@ from tracekit.model.schema import Kind
 from tracekit.model.units import Unit
 from tracekit.views import specs, tabulate
 from tracekit.views.base import View, ViewColumn, ViewOptions
+from tracekit.views.steps.pace import SAMPLES
 
 __all__ = ["VIEW"]
 
@@ -196,7 +197,6 @@ SKIPPED = 10
 _TITLE = "Perf Summary"
 _KINDS = frozenset({Kind.STEP, Kind.DATALOADER})
 _COLUMNS = _steps.COLUMNS | {"step", "args"}
-_SAMPLES = ("num_samples", "samples", "batch_size")
 
 
 @dataclass(frozen=True, slots=True)
@@ -277,7 +277,7 @@ def _follows(index: TraceIndex, rows: I64) -> Mask:
 
 def _amounts(index: TraceIndex, rows: I64) -> list[float] | None:
     """Return the number of samples of each step; None unless every step has one."""
-    samples, known = args.floats(arrow.take(index.events.column("args"), rows), *_SAMPLES)
+    samples, known = args.floats(arrow.take(index.events.column("args"), rows), *SAMPLES)
     if not (known & (samples >= 0) & (samples < 1 << 53)).all():
         return None
     amounts: list[float] = samples.tolist()

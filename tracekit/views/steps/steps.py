@@ -3,6 +3,7 @@
 A step is a row of kind `step` that no other step of its thread contains. Ranks, processes and inputs are separate.
 Where the host runs ahead of the device, so that host ranges differ from the steps of the device by more than 5 %, the
 time of a step is that of the device (tracekit/index/step_extents.py), and the host ranges are shown beside it.
+The pace of the steps (pitch, samples per second) is shown where it is known: tracekit/views/steps/pace.py.
 busy_time is the union of the kernels, copies and memsets of the same rank (process, input) inside the step, whoever
 launched them; gap is the time from the end of the step before to the start of this one.
 
@@ -41,6 +42,7 @@ from tracekit.views import specs, tabulate
 from tracekit.views.base import Quantity, View, ViewColumn, ViewOptions
 from tracekit.views.pictures import DEVICE_NAMES, LATE
 from tracekit.views.quantities import ratio
+from tracekit.views.steps.pace import Pace, pace_of
 
 __all__ = ["VIEW", "StepTimes", "step_times"]
 
@@ -148,7 +150,8 @@ class StepTimes:
     owner_of_row: shape (rows of EVENTS,), the owner of each, a place in `owners`. owner, starts, durations: shape (n,),
     ns: the time that a step takes. busy: None where an owner has no device work. warm_up: shape (n,).
     ahead: shape (n,): the step is that of the device, since the host runs ahead. host_starts, host_durations: shape
-    (n,), ns: the host ranges, in which the work of a step is launched; equal to the others where not `ahead`.
+    (n,), ns: the host ranges, in which the work of a step is launched; equal to the others where not `ahead`. pace: the
+    pitch and the samples of each.
     """
 
     owners: tuple[str, ...]
@@ -161,6 +164,7 @@ class StepTimes:
     ahead: Mask
     host_starts: I64
     host_durations: I64
+    pace: Pace
 
 
 def step_times(index: TraceIndex) -> StepTimes:
@@ -182,6 +186,7 @@ def step_times(index: TraceIndex) -> StepTimes:
         extents.ahead,
         host.starts,
         host.durations,
+        pace_of(index, steps),
     )
 
 
@@ -197,7 +202,7 @@ def compute(index: TraceIndex, options: ViewOptions) -> Section:
     busy = _steps.busy_inside(index, steps)
     judged = {o: judge(steps.durations[at]) for o, at in rows_by(steps.owner)}
     marks = _marks(steps, judged)
-    statistics = _statistics(extents, marks, busy, options)
+    statistics = _statistics(extents, marks, busy, pace_of(index, steps), options)
     every = _every(index, extents, marks, busy, options)
     figures: tuple[Series | Heat, ...] = tuple(
         _series(index, steps, o, judged[o], marks) for o in list(judged)[:FIGURES]
@@ -242,7 +247,7 @@ def _of_the_device(extents: StepExtents, owner: int) -> str:
 
 
 def _statistics(
-    extents: StepExtents, marks: list[str], busy: tuple[int | None, ...], options: ViewOptions
+    extents: StepExtents, marks: list[str], busy: tuple[int | None, ...], pace: Pace, options: ViewOptions
 ) -> ReportTable:
     """Return a row for all steps of each owner, and where some are warm-up one for these and one for the rest.
 
@@ -281,9 +286,19 @@ def _statistics(
         Column("max", "Max", Unit.NS, times.max.tolist(), 3),
         _SHOWN["total"].column(times.total.tolist(), 4),
         Column("busy", "Device busy", Unit.RATIO, shares, 2),
+        *_pace_columns(rows, pace),
     ]
     blocks: list[tuple[Cell, ...]] = [(o, place) for place, (o, _, _) in enumerate(rows)]
     return tabulate.finish("step_times", "Step times", columns, options, blocks=blocks, top_each=False)
+
+
+def _pace_columns(rows: list[tuple[int, str, I64]], pace: Pace) -> list[Column]:
+    """Return the columns of pitch and samples per second, where a row has one."""
+    steps_at = [at if which != HOST else at[:0] for _, which, at in rows]
+    pitches: list[Cell] = [pace.pitch(at) for at in steps_at]
+    rates: list[Cell] = [None if (rate := pace.rate(at)) is None else round(rate, 6) for at in steps_at]
+    columns = [_SHOWN["pitch"].column(pitches, 1), _SHOWN["samples_per_s"].column(rates, 1)]
+    return [column for column in columns if any(cell is not None for cell in column.values)]
 
 
 def _share(busy: Sequence[int | None], total: int) -> float | None:
@@ -443,6 +458,8 @@ _SHOWS = (
     ViewColumn("which", "Which", Unit.TEXT, "The steps of the row: all, warm-up or steady, or the host ranges."),
     ViewColumn("steps", "Steps", Unit.COUNT, "The number of steps."),
     ViewColumn("total", "Total", Unit.NS, "The sum of the step times."),
+    ViewColumn("pitch", "Pitch", Unit.NS, "The median time from the start of a step to that of the next one."),
+    ViewColumn("samples_per_s", "Samples/s", Unit.NUMBER, "The median of a step's samples by its pitch."),
     ViewColumn("busy", "Busy", Unit.RATIO, "The device time in the steps, as a share of the step time."),
     ViewColumn("step", "Step", Unit.ID, "The number of the step."),
     ViewColumn("name", "Name", Unit.TEXT, "The name of the step."),
@@ -458,11 +475,12 @@ _SHOWN = specs.by_key(_SHOWS)
 VIEW = View(
     name="steps",
     title=_TITLE,
-    columns=_COLUMNS,
+    columns=_COLUMNS | {"args"},
     kinds=frozenset({Kind.STEP}),
     compute=compute,
     define=_define,
     shows=_SHOWS,
+    args_of=frozenset({Kind.STEP}),
     pictures=(
         Picture(
             "stack",
