@@ -118,7 +118,7 @@ def test_python_says_arguments_and_a_command_says_options(tmp_path: Path) -> Non
         "hint: choose another name, or --force to replace it\n"
         in run_command("convert", CSV, "-o", target, code=1).stderr
     )
-    with pytest.raises(tracekit.UsageError, match=r"^split 5x: not a way to split$") as split:
+    with pytest.raises(tracekit.UsageError, match=r"(?m)^split 5x: not a way to split$") as split:
         tracekit.convert(CSV, tmp_path / "x.json", split="5x")
     assert (split.value.option, split.value.found) == ("split", "5x")
     assert (

@@ -95,6 +95,22 @@ def test_no_command_but_the_server_for_agents_loads_its_library(words: tuple[str
     assert not {name.partition(".")[0] for name in loaded_by(*words)} & {"mcp", "mcp_types", "anyio", "pydantic"}
 
 
+def test_the_version_loads_one_command() -> None:
+    loaded = loaded_after(
+        "import sys\nsys.argv = ['tracekit', '--version']\nfrom tracekit.cli import main\n"
+        "try: main()\nexcept SystemExit: pass"
+    )
+    assert not loaded & {"pyarrow", "numpy", "concurrent.futures", "tracekit.cli.summary", "tracekit.cli.batch"}
+
+
+def test_declarations_load_no_functions_of_arrow() -> None:
+    assert not loaded_by("formats") & {"pyarrow.compute", "pandas"}
+
+
+def test_one_input_loads_nothing_that_aligns_the_clocks_of_several() -> None:
+    assert "tracekit.analysis.clocks.matched_collectives" not in loaded_by("inspect", str(CSV))
+
+
 def test_a_command_loads_no_pandas() -> None:
     statement = (
         "import contextlib, io\nfrom tracekit.cli import app\n"

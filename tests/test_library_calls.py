@@ -55,7 +55,7 @@ def test_a_request_to_stop_that_comes_too_early_comes_again(monkeypatch: pytest.
             raise KeyboardInterrupt
         return wait(futures, timeout)
 
-    monkeypatch.setattr("tracekit.safety.library_calls.wait", interrupted)
+    monkeypatch.setattr("concurrent.futures.wait", interrupted)
     small(monkeypatch, Limit.LIBRARY_CALL_MERCY_S, LONG_S)  # a busy machine asks late
     with pytest.raises(KeyboardInterrupt):
         interruptible(ask, stopped.wait)

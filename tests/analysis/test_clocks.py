@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tracekit.analysis.clocks import LEAST_MEETINGS, RankClocks, align, bounds, line, matched_collectives
-from tracekit.analysis.clocks.matched_collectives import relate
+from tracekit.analysis.clocks import bounds, line, matched_collectives
+from tracekit.analysis.clocks.matched_collectives import LEAST_MEETINGS, RankClocks, align, relate
 
 BASE = 1_700_000_000_000_000_000
 

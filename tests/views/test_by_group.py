@@ -301,7 +301,7 @@ def test_the_arguments_of_python_are_the_options(run: dict[str, list[Path]], tmp
     made = tracekit.summary(run["gloo"], views=["operator"], by="rank")
     assert made.sections[0].tables[0].name == "operators_by_rank_time"
     assert tracekit.view(run["gloo"], "operator", by="rank") == made.sections[0]
-    with pytest.raises(UsageError, match=r"^each without by$"):
+    with pytest.raises(UsageError, match=r"(?m)^each without by$"):
         tracekit.summary(run["gloo"], each=True)
     page = tracekit.report(run["gloo"], by="dp", topology="dp=2")
     names = [table.name for table in page.section("operator").tables]

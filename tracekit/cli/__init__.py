@@ -176,13 +176,15 @@ def __getattr__(name: str) -> object:
 def main() -> None:
     """Run the command line; what `tracekit` and `python -m tracekit` call."""
     prepare_process()
-    # What is imported lives to the end: looking for garbage in it every 700 objects takes a twentieth of the start.
-    gc.set_threshold(50_000)
+    # What is imported lives to the end: one look for garbage in it takes a twentieth of the start.
+    gc.set_threshold(200_000)
     words = _with_command(sys.argv[1:])
     word = words[0] if words else ""
     if word != "record":  # options of a recorded program are none of ours
         watch_if_asked(sys.argv[1:], print_error)
     completing = any(name.startswith("_TRACEKIT_COMPLETE") for name in os.environ)
+    # The version needs no command, but typer needs one to make a group.
+    word = _COMMANDS[0] if word == "--version" else word
     try:
         commands((word,) if word in _COMMANDS and not completing else _COMMANDS)(prog_name="tracekit")
     except SystemExit as end:

@@ -25,7 +25,6 @@ from __future__ import annotations
 import csv
 import io
 import json
-import tomllib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -147,6 +146,8 @@ def _file(path: str) -> Topology:
         if suffix == ".json" or (suffix not in (".csv", ".toml") and text.lstrip()[:1] in ("[", "{")):
             return _parsed(path, json.loads(text))
         if suffix == ".toml":
+            import tomllib
+
             return _parsed(path, tomllib.loads(text))
     except (ValueError, RecursionError) as err:
         raise topology_error(path, f"{err}", hint=_USAGE) from err

@@ -9,12 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 import pyarrow as pa
 
-from tracekit.analysis.clocks.matched_collectives import ClockRelation
 from tracekit.errors import Option, TracekitError, UsageError, sentence
 from tracekit.inputs.clocks import launches, survey
 from tracekit.inputs.clocks.launches import LaunchLook
@@ -25,6 +24,9 @@ from tracekit.model.arrow import I64
 from tracekit.model.schema import Kind
 from tracekit.model.trace import Ledger, Run, Trace, concat
 from tracekit.readers.base import ReadResult
+
+if TYPE_CHECKING:
+    from tracekit.analysis.clocks.matched_collectives import ClockRelation
 
 __all__ = ["WITHOUT_COLLECTIVES", "Prescan", "choices", "hosts_of"]
 

@@ -13,7 +13,6 @@ from typing import IO, Any, Protocol, TypeAlias, TypeVar
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute
 
 __all__ = [
     "F64",
@@ -152,7 +151,18 @@ class _Compute(Protocol):
     def sum(self, values: Values) -> ArrowResult: ...
 
 
-_untyped: Any = pyarrow.compute
+class _OnDemand:
+    """The functions of `pyarrow.compute`, which is imported for the first one: to wrap them all takes it 0.03 s."""
+
+    def __getattr__(self, name: str) -> Any:
+        import pyarrow.compute
+
+        found = getattr(pyarrow.compute, name)
+        setattr(self, name, found)
+        return found
+
+
+_untyped: Any = _OnDemand()
 pc: _Compute = _untyped
 
 

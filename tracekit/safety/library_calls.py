@@ -11,9 +11,11 @@ import sys
 import threading
 import time
 from collections.abc import Callable
-from concurrent.futures import Future, wait
 from contextlib import suppress
-from typing import Any, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
+
+if TYPE_CHECKING:  # every command imports this module, and few make such a call
+    from concurrent.futures import Future
 
 __all__ = ["interruptible", "is_stuck", "leave_if_stuck"]
 
@@ -35,6 +37,8 @@ def interruptible(interrupt: Callable[[], object], work: Callable[P, T], *args: 
 
     The exception goes on half a second later, even if the work does not stop.
     """
+    from concurrent.futures import Future, wait
+
     answer: Future[T] = Future()
 
     def run() -> None:

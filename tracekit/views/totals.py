@@ -12,12 +12,11 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypedDict, TypeVar
 
-import pyarrow.compute as pc
-
 from tracekit.index.grouping import INT64_MAX, kind_mask, too_long
 from tracekit.index.sources import source_label, source_labels
 from tracekit.index.trace_index import TraceIndex, join
 from tracekit.model import arrow
+from tracekit.model.arrow import pc
 from tracekit.model.display import plural
 from tracekit.model.report import Cell, Column, Section
 from tracekit.model.schema import DEVICE_WORK

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
 
-from tracekit.analysis.clocks.matched_collectives import ClockRelation
 from tracekit.inputs.clocks import placement
 from tracekit.inputs.clocks.launches import LaunchLook, launched_pairs, place_by_launches
 from tracekit.inputs.clocks.one_process import Joins
@@ -16,6 +16,9 @@ from tracekit.inputs.stages import Stage
 from tracekit.model.display import plural
 from tracekit.model.trace import JOINED_INTO, Ledger, Note, Run
 from tracekit.readers.base import ReadResult
+
+if TYPE_CHECKING:
+    from tracekit.analysis.clocks.matched_collectives import ClockRelation
 
 __all__ = [
     "AlignmentEvidence",

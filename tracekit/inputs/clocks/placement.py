@@ -13,16 +13,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
 
 from tracekit.analysis.clocks.line import ClockLine
-from tracekit.analysis.clocks.matched_collectives import ClockRelation
 from tracekit.model import arrow, schema
 from tracekit.model.display import plural
 from tracekit.model.trace import Ledger, Note
 from tracekit.model.units import format_span
+
+if TYPE_CHECKING:
+    from tracekit.analysis.clocks.matched_collectives import ClockRelation
 
 __all__ = [
     "AUTO",

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tracekit.analysis.clocks import RankClocks
+from tracekit.analysis.clocks.matched_collectives import RankClocks
 from tracekit.index import owners as _owners
 from tracekit.index import rank_groups
 from tracekit.index.matched_collectives import MatchedCollectives

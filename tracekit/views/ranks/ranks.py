@@ -22,7 +22,7 @@ from typing import TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from tracekit.analysis.clocks import RankClocks, align
+from tracekit.analysis.clocks.matched_collectives import RankClocks, align
 from tracekit.analysis.intervals import union_length_by
 from tracekit.analysis.statistics import grouped
 from tracekit.index import collectives, matched_collectives
