@@ -184,7 +184,7 @@ def main() -> None:
         watch_if_asked(sys.argv[1:], print_error)
     completing = any(name.startswith("_TRACEKIT_COMPLETE") for name in os.environ)
     # The version needs no command, but typer needs one to make a group.
-    word = _COMMANDS[0] if word == "--version" else word
+    word = "formats" if word == "--version" else word
     try:
         commands((word,) if word in _COMMANDS and not completing else _COMMANDS)(prog_name="tracekit")
     except SystemExit as end:
