@@ -19,7 +19,9 @@ MAY: dict[str, set[str]] = {
     "_version": set(), "credentials": set(), "recorder": set(), "messages": set(), "plugins": set(),
     "errors": {"credentials"},
     "options": {"errors"},
-    "model": {"credentials", "errors"},  # what everything passes: schema, trace, report, units, Arrow, texts
+    "arguments": {"errors", "options"},  # the check of what callers of public functions pass
+    # What everything passes: schema, trace, report, units, Arrow, texts.
+    "model": {"arguments", "credentials", "errors", "options"},
     "analysis": {"model.arrow"},
     "safety": {"credentials", "errors", "model"},
     "workers": {"safety.limits", "errors"},
@@ -30,7 +32,7 @@ MAY: dict[str, set[str]] = {
         "plugins", "model", "analysis", "options", "errors", "messages", "safety.limits", "safety.scratch",
         "safety.spill", "safety.unfinished",
     },
-    "views": {"plugins", "index", "model", "analysis", "options", "errors"},
+    "views": {"arguments", "plugins", "index", "model", "analysis", "options", "errors"},
     "render": {"plugins", "model", "errors", "analysis.intervals"},  # pixels have exact shares
     "compat": {
         "views", "index", "model", "render.base", "render.cells", "messages", "analysis", "plugins", "options",
@@ -50,18 +52,19 @@ MAY: dict[str, set[str]] = {
         "safety.scratch", "errors",
     },
     "explanation": {"pipeline", "views", "index", "model", "analysis", "options", "errors"},
-    "archive": {"safety", "pipeline", "inputs", "model", "errors"},
+    "archive": {"arguments", "safety", "pipeline", "inputs", "model", "errors"},
     "doctor": {
         "analysis", "formats", "readers", "writers.base", "inputs", "conversion", "safety", "credentials", "model",
-        "options", "errors", "_version",
+        "options", "arguments", "errors", "_version",
     },
     "queries": {
-        "archive", "pipeline", "inputs", "model", "render", "writers.base", "safety", "errors", "_version",
+        "archive", "pipeline", "inputs", "model", "render", "writers.base", "safety", "credentials", "errors",
+        "_version",
         "readers.archive.check",  # archived files are read in place
     },
     "batch": {
         "analysis", "archive", "conversion", "pipeline", "inputs", "readers.source", "writers.base", "render", "model",
-        "credentials", "workers", "safety", "errors", "_version",
+        "credentials", "workers", "safety", "arguments", "errors", "_version",
     },
     "rank_summaries": {
         "analysis", "conversion", "pipeline", "inputs", "index", "views", "model", "workers", "options",
@@ -74,7 +77,7 @@ MAY: dict[str, set[str]] = {
     "viewer": {"plugins", "safety", "inputs", "render.page", "errors", "_version"},
     "comparison": {
         "archive", "pipeline", "inputs", "index", "model", "analysis", "views.base", "views.steps.steps", "options",
-        "errors", "_version",
+        "arguments", "errors", "_version",
     },
     "cli": {
         "agents", "rank_summaries", "comparison", "archive", "batch", "queries", "viewer", "doctor", "conversion",
@@ -84,9 +87,12 @@ MAY: dict[str, set[str]] = {
     },
     "api": {
         "archive", "comparison", "conversion", "queries", "explanation", "pipeline", "inputs", "index.topology",
-        "model", "views.base", "writers.base", "render.base", "safety", "errors",
+        "model", "views.base", "writers.base", "render.base", "safety", "arguments", "options", "errors",
     },
-    "__init__": {"api", "archive", "inputs", "model", "views.base", "safety", "errors", "_version"},
+    "__init__": {
+        "api", "archive", "batch", "comparison", "doctor", "recorder", "inputs", "model", "views.base", "safety",
+        "errors", "_version",
+    },
     "__main__": {"cli"},
 }  # fmt: skip
 

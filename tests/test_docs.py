@@ -40,6 +40,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder with the samples under the names of the pages: what `tracekit demo` leaves."""
     for name, source in SAMPLES.items():
         shutil.copy(sample(source), tmp_path / name)
+    shutil.copy(sample("ncu/raw.csv"), tmp_path / "kernels.csv")
     for run, names in {"monday": ["run.csv"], "tuesday": ["rank0.jsonl", "rank1.jsonl"]}.items():
         (tmp_path / "runs" / run).mkdir(parents=True)
         for name in names:

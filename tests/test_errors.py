@@ -268,7 +268,7 @@ def options_of_commands() -> set[str]:
 def arguments_of_python() -> set[str]:
     functions = [getattr(tracekit, name) for name in tracekit.__all__]
     functions += [getattr(part, name) for part in (batch, archive) for name in part.__all__]
-    functions += [RenderOptions, Limits]
+    functions += [RenderOptions, Limits, tracekit.Trace.filter]
     found = {"view"}  # the function, whose first argument it is
     for each in filter(callable, functions):
         found |= set(inspect.signature(each).parameters)

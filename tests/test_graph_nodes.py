@@ -10,6 +10,7 @@ from pathlib import Path
 from views.tables import dicts
 
 import tracekit
+from tracekit.explanation import value_of
 from tracekit.index.trace_index import TraceIndex
 from tracekit.model.report import Section
 from tracekit.views import VIEWS
@@ -220,3 +221,22 @@ def test_a_graph_that_was_traced_as_a_whole_says_how_to_see_its_kernels(tmp_path
         db.commit()
     section = VIEWS["graphs"].compute(TraceIndex(tracekit.read(path)), ViewOptions())
     assert "--cuda-graph-trace=node" in section.notes[0]
+
+
+def test_each_cell_of_the_operators_can_be_explained_with_the_work_of_graphs(tmp_path: Path) -> None:
+    export = captured()
+    export.range("aten::step, op_id = 9", 190, 400)
+    export.replay(200, 10, {**NODES, 999: RELU})
+    trace = tracekit.read(export.write(tmp_path))
+    index = TraceIndex(trace)
+    view = VIEWS["operator"]
+    (table,) = view.compute(index, ViewOptions()).tables
+    defined = 0
+    for row in dicts(table):
+        for column in ("device_total", "device_self", "device_ratio"):
+            assert view.define is not None
+            quantity = view.define(index, ViewOptions(), row, column)
+            if quantity is not None:
+                defined += 1
+                assert value_of(quantity) == row[column], (row["name"], column)
+    assert defined >= 6

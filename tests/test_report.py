@@ -9,14 +9,18 @@ import sys
 from importlib import import_module
 
 import pandas as pd
+import pyarrow as pa
 import pytest
 from hypothesis import given
 from render.reports import HOSTILE, reports, sample
 from timelines import a_timeline
 
+import tracekit
 from tracekit.model import display
 from tracekit.model.report import LINES_SHOWN, ROWS_SHOWN, Bar, Column, Finding, Report, ReportTable, Section, Series
+from tracekit.model.trace import Trace
 from tracekit.model.units import Unit
+from tracekit.readers.builder import RowBuilder
 from tracekit.render import RENDERERS
 from tracekit.render.base import RenderOptions
 
@@ -60,7 +64,8 @@ class Tags(html.parser.HTMLParser):
 
 ALLOWED = {
     "div", "p", "b", "h3", "h4", "table", "thead", "tbody", "tr", "th", "td", "details", "summary",
-    "style=text-align:left", "style=text-align:right",
+    "style=text-align:left", "style=text-align:right", "class=tex2jax_ignore mathjax_ignore",
+    "pre", "style=white-space:pre;line-height:1.2",
 }  # fmt: skip
 
 
@@ -92,6 +97,24 @@ def test_names_of_a_trace_are_text_in_html_and_in_a_terminal(text: str) -> None:
     assert display.escape_controls("<b>") in page(table(1, name="<b>")).text
 
 
+@pytest.mark.parametrize(
+    "text", ["<img src=x onerror=alert(1)>", "</pre><script>x</script>", "$\\href{javascript:x}{y}$"]
+)
+def test_the_first_screen_in_a_notebook_is_text_and_no_formula_whatever_names_are(text: str) -> None:
+    builder = RowBuilder()
+    builder.add(ts_ns=0, dur_ns=50_000, event_id=0, name=text, kind="kernel", source=0, device=0, stream=0)
+    made = tracekit.summary(Trace(pa.Table.from_batches([builder.take()])))
+    shown = page(made)
+    assert not shown.seen & {"img", "script", "a"}
+    assert made.headline is not None
+    first = made._repr_html_()
+    assert first.startswith('<div class="tex2jax_ignore mathjax_ignore"><pre')
+    # The screen comes first, and each section below it is folded.
+    assert first.index("</pre>") < first.index("<details>")
+    assert first.count("<details>") == sum(bool(each.tables or each.figures) for each in made) + 1
+    assert "Not in this trace" in shown.text
+
+
 def test_a_long_and_wide_table_says_how_much_it_hides() -> None:
     lines = repr(table(25, columns=20)).split("\n")
     assert lines[0] == "table kernel, Kernels: 25 rows, 21 columns"
@@ -103,7 +126,7 @@ def test_a_long_and_wide_table_says_how_much_it_hides() -> None:
 
 def test_a_report_with_many_sections_stays_on_one_screen() -> None:
     many = Report("t", "1", sections=tuple(Section(f"v{i}", "V", (table(1),)) for i in range(200)))
-    assert repr(many).split("\n")[-1] == "... 161 more lines"
+    assert repr(many).split("\n")[-1] == "... 172 more lines"
 
 
 def test_figures_and_columns_show_their_size_and_no_value() -> None:
@@ -129,9 +152,9 @@ def test_tables_become_data_frames_by_name() -> None:
     assert made.to_pandas("kernel").shape == (3, 3)
     assert made.to_pandas("kernel").attrs["units"]["c0"] == "count"
     assert isinstance(made.to_pandas("a"), pd.DataFrame)
-    with pytest.raises(KeyError, match="kernels: no such view; there is a, kernel"):
+    with pytest.raises(KeyError, match="kernels: no such view; did you mean kernel\\?"):
         made.to_pandas("kernels")
-    with pytest.raises(KeyError, match="none: no such table; there is kernel"):
+    with pytest.raises(KeyError, match="none: no such table"):
         made.to_pandas("kernel", "none")
 
 

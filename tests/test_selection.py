@@ -83,7 +83,7 @@ def test_ranges_are_half_open_and_may_lack_an_end() -> None:
 def test_a_time_without_a_unit_is_refused_with_the_units() -> None:
     with pytest.raises(UsageError, match=r"5 has no unit; one of s, ms, us") as caught:
         parse_times("5:6s")
-    assert caught.value.hint == "times_ns=A:B, for example 1.5s:2s"
+    assert caught.value.hint == "time=A:B, for example 1.5s:2s"
 
 
 def test_a_step_that_is_no_number_is_told_in_words() -> None:

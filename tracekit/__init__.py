@@ -18,15 +18,18 @@ from typing import TYPE_CHECKING
 from tracekit._version import __version__
 
 if TYPE_CHECKING:
-    from tracekit import archive, errors
+    from tracekit import archive, batch, doctor, errors, recorder
     from tracekit.api import compare, convert, explain, inspect, limits, query, read, report, summary, view, write
     from tracekit.api import write_report as write_report
+    from tracekit.comparison import Comparison
     from tracekit.errors import (
         AllInputsError,
         AmbiguousFormatError,
+        ArgumentTypeError,
         InputError,
         LimitError,
         MissingExtraError,
+        NoSuchPlaceError,
         OutputError,
         OutputExistsError,
         ParseError,
@@ -34,12 +37,13 @@ if TYPE_CHECKING:
         ScratchError,
         TracekitError,
         UnknownFormatError,
+        UnknownNameError,
         UnsupportedVersionError,
         UsageError,
     )
     from tracekit.inputs import InputOptions
     from tracekit.inputs.selection import Selection
-    from tracekit.model.report import Report
+    from tracekit.model.report import Report, ReportTable, Section
     from tracekit.model.trace import Trace
     from tracekit.safety.anonymize import Anonymizer
     from tracekit.views.base import ViewOptions
@@ -48,33 +52,42 @@ __all__ = [
     "AllInputsError",
     "AmbiguousFormatError",
     "Anonymizer",
+    "ArgumentTypeError",
+    "Comparison",
     "InputError",
     "InputOptions",
     "LimitError",
     "MissingExtraError",
+    "NoSuchPlaceError",
     "OutputError",
     "OutputExistsError",
     "ParseError",
     "Report",
+    "ReportTable",
     "SchemaError",
     "ScratchError",
+    "Section",
     "Selection",
     "Trace",
     "TracekitError",
     "UnknownFormatError",
+    "UnknownNameError",
     "UnsupportedVersionError",
     "UsageError",
     "ViewOptions",
     "__version__",
     "archive",
+    "batch",
     "compare",
     "convert",
+    "doctor",
     "errors",
     "explain",
     "inspect",
     "limits",
     "query",
     "read",
+    "recorder",
     "report",
     "summary",
     "view",
@@ -84,14 +97,17 @@ __all__ = [
 
 _CLASSES = {
     "Anonymizer": "tracekit.safety.anonymize",
+    "Comparison": "tracekit.comparison",
     "InputOptions": "tracekit.inputs",
     "Report": "tracekit.model.report",
+    "ReportTable": "tracekit.model.report",
+    "Section": "tracekit.model.report",
     "Selection": "tracekit.inputs.selection",
-    "Trace": "tracekit.model.trace",
+    "Trace": "tracekit.api",
     "ViewOptions": "tracekit.views.base",
 }
 _CLASSES |= dict.fromkeys((name for name in __all__ if name.endswith("Error")), "tracekit.errors")
-_MODULES = ("archive", "errors")
+_MODULES = ("archive", "batch", "doctor", "errors", "recorder")
 
 
 def __getattr__(name: str) -> object:

@@ -29,6 +29,7 @@ from tracekit.inputs.covered import RECORD, without_impossible
 from tracekit.inputs.inventory import StockJson, incomplete_stock, take_stock
 from tracekit.inputs.stages import Stage, through
 from tracekit.model import schema
+from tracekit.model.display import first_few, plural
 from tracekit.model.tables import sorted_by_start
 from tracekit.model.trace import Ledger, Run, Trace, concat
 from tracekit.options import no_such
@@ -80,6 +81,17 @@ class Conversion:
     run: Run
     ledgers: tuple[Ledger, ...]
     failures: tuple[Failure, ...] = ()
+
+    @property
+    def path(self) -> Path:
+        """The file that was written."""
+        return self.written.path
+
+    def __repr__(self) -> str:
+        of_ledgers = [f"  {line}" for ledger in self.ledgers for line in repr(ledger).splitlines()]
+        lines = [f"conversion to {self.written!r}", *first_few(of_ledgers, "line")]
+        failed = first_few([f"  failed: {each.name}: {each.error}" for each in self.failures], "failure")
+        return "\n".join([*lines, *failed])
 
 
 def writer_for(target: PathLike, to: str = "") -> Writer:
@@ -197,6 +209,14 @@ class Inspection:
 
     inputs: tuple[StockJson, ...]
     failures: tuple[Failure, ...]
+
+    def __repr__(self) -> str:
+        lines = [
+            f"  {each['path']} ({each['format']}): {plural(each['events'], 'event')}, {plural(each['totals'], 'total')}"
+            for each in self.inputs
+        ]
+        failed = first_few([f"  failed: {each.name}: {each.error}" for each in self.failures], "failure")
+        return "\n".join([f"inspection of {plural(len(self.inputs), 'input')}", *first_few(lines, "input"), *failed])
 
     def to_json(self) -> dict[str, object]:
         """Return the documented JSON object."""

@@ -28,11 +28,13 @@ __all__ = [
     "PYTHON",
     "AllInputsError",
     "AmbiguousFormatError",
+    "ArgumentTypeError",
     "Failure",
     "InputError",
     "LimitError",
     "MissingExtraError",
     "NamedPath",
+    "NoSuchPlaceError",
     "Option",
     "OutOfOrderError",
     "OutputError",
@@ -48,6 +50,7 @@ __all__ = [
     "Text",
     "TracekitError",
     "UnknownFormatError",
+    "UnknownNameError",
     "UnsupportedVersionError",
     "UsageError",
     "command_line",
@@ -67,8 +70,7 @@ COMMAND_LINE: Final = Surface.COMMAND_LINE
 PYTHON: Final = Surface.PYTHON
 
 ARGUMENTS: Mapping[str, str] = MappingProxyType({
-    "from": "format", "kind": "kinds", "rank": "ranks", "device": "devices", "stream": "streams", "step": "steps",
-    "time": "times_ns", "min-dur": "min_dur_ns", "for": "viewer", "format": "form", "sort": "sorted_by",
+    "from": "format", "for": "viewer", "format": "form",
     "option": "options", "fail-on": "rules", "tag": "tags", "budget": "budgets", "o": "out",
     "max-read-bytes": "read_bytes", "max-read-events": "read_events", "max-time": "seconds",
     "max-memory": "memory", "unit": "time_unit", "anonymize-key": "key",
@@ -253,6 +255,8 @@ class TracekitError(Exception):
             advice = sentence(f"one of: {', '.join(self.choices)}")
         if advice:
             self.advice = advice.without_credentials()
+        if self.advice:
+            self.add_note(f"hint: {self.hint}")  # a traceback shows it, in a notebook too
 
     @property
     def hint(self) -> str:
@@ -405,6 +409,49 @@ class MissingExtraError(TracekitError):
 
 class UsageError(TracekitError):
     """Options contradict each other or name nothing; exit code 2."""
+
+
+class ArgumentTypeError(UsageError, TypeError):
+    """An argument of a function has the wrong type, is unknown, or is missing; also a TypeError.
+
+    function, argument: their names. wanted, given: types in words. sentence: the words in place of these two.
+    """
+
+    def __init__(
+        self,
+        function: str,
+        argument: str,
+        wanted: str = "",
+        given: str = "",
+        *,
+        sentence: str = "",
+        choices: Iterable[str] = (),
+    ) -> None:
+        text = sentence or f"{argument} must be {wanted}, not {given}"
+        known = tuple(choices)
+        hint = f"arguments of {function}: {', '.join(known)}" if known else ""
+        super().__init__(f"{function}: {text}", hint=hint, choices=known)
+        self.argument, self.given = argument, given
+
+    @property
+    def option(self) -> str:
+        """The argument's name, "" where one is missing."""
+        return self.argument
+
+    @property
+    def found(self) -> str:
+        """The type of the argument in words, with its value where that is short."""
+        return self.given
+
+
+class UnknownNameError(UsageError, KeyError):
+    """A name that a report, table or comparison does not have; `choices` are those that it has. Also a KeyError."""
+
+    __str__ = Exception.__str__  # KeyError's would quote the sentence
+
+
+class NoSuchPlaceError(UsageError, IndexError):
+    """A place that a report, section, table or column does not have; they begin at 0. Also an IndexError."""
 
 
 class SchemaError(TracekitError):

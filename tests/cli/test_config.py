@@ -68,7 +68,8 @@ def test_each_environment_variable_is_documented() -> None:
     }
     assert {"NO_COLOR", "COLUMNS", "PAGER", "GITHUB_STEP_SUMMARY", "TRACEKIT_LOG"} <= names
     # The last ones are between processes of tracekit, set for libraries, or named only to say that they do nothing.
-    ours = {"TRACEKIT_WATCHED_BY", "PYTHONSAFEPATH", "TRACEKIT_N_APPLY", "TRACEKIT_MIN_MEMORY_SIZE"}
+    ours = {"TRACEKIT_WATCHED_BY", "PYTHONSAFEPATH", "PYTHONPATH", "TRACEKIT_N_APPLY"}
+    ours |= {"TRACEKIT_RECORD", "TRACEKIT_MIN_MEMORY_SIZE"}
     assert {name for name in names - ours if f"`{name}`" not in page} == set()
 
 

@@ -17,3 +17,6 @@ from tracekit.batch._result import Outcome
 from tracekit.batch._run import do_run
 from tracekit.batch._store import Owner
 from tracekit.queries import _engine as query_engine
+from tracekit.queries._tables import EVENTS as QUERIED_EVENTS
+from tracekit.queries._tables import TOTALS as QUERIED_TOTALS
+from tracekit.queries._views import QueryTables

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
+from doors.stores import QUERIED_EVENTS, QUERIED_TOTALS, QueryTables
 from doors.stores import query_engine as _engine
 from support import sample
 
@@ -133,7 +134,9 @@ def test_nothing_but_one_select_is_run(sql: str, tmp_path: Path) -> None:
     ],
 )
 def test_the_engine_itself_refuses_even_if_the_statement_were_let_through(sql: str, tmp_path: Path) -> None:
-    base = _engine.locked(table_of_the_module, table_of_the_module, str(tmp_path / "spill"))
+    base = _engine.locked(
+        QueryTables(QUERIED_EVENTS.empty_table(), QUERIED_TOTALS.empty_table()), str(tmp_path / "spill")
+    )
     try:
         with pytest.raises(duckdb.Error):
             base.execute(placed(sql, tmp_path)).fetchall()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import cProfile
 import io
-import json
 import pickle
 import re
 import sqlite3
@@ -63,19 +62,6 @@ def tfevents() -> bytes:
     return struct.pack("<Q", len(event)) + b"\x12\x34\x56\x78" + event + b"\x9a\xbc\xde\xf0"
 
 
-ENTRY = {
-    "record_id": 0, "pg_id": 0, "process_group": ("0", "default_pg"), "collective_seq_id": 1, "p2p_seq_id": 0,
-    "profiling_name": "nccl:all_reduce", "time_created_ns": 1_700_000_000_000_000_000, "input_sizes": [[3, 4]],
-    "state": "completed", "retired": True, "timeout_ms": 600000, "is_p2p": False,
-}  # fmt: skip
-RECORDER = {
-    "version": "2.4",
-    "pg_config": {"0": {"name": "0", "desc": "default_pg", "ranks": "[0, 1]"}},
-    "pg_status": {"0": {"last_enqueued_collective": 1, "last_completed_collective": 1}},
-    "entries": [ENTRY],
-}
-
-
 def database(*tables: str) -> bytes:
     with closing(sqlite3.connect(":memory:")) as db:
         for table in tables:
@@ -103,13 +89,8 @@ HEADS: dict[str, list[bytes]] = {
         b"\x07\x0a\x050.0.4",
         b"\x9c\x01\x0a\x050.0.4\x12\x1a\x0a\x06schema\x6a\x121.0.2-chakra.0.0.4",
     ],
-    "flight-recorder": [
-        pickle.dumps(RECORDER, protocol=2),
-        pickle.dumps(RECORDER, protocol=5),
-        pickle.dumps({key: RECORDER[key] for key in ("version", "entries")}, protocol=2),
-        pickle.dumps(RECORDER["entries"], protocol=4),
-        json.dumps(RECORDER).encode(),
-        json.dumps({key: RECORDER[key] for key in ("entries", "version")}, indent=1).encode(),
+    "torch-memory-picture": [
+        b'<html>\n<head><meta charset="utf-8" /><title>GPU Memory Timeline HTML</title></head>\n<body>\n  <img src=',
     ],
     "tensorrt-times": [
         b'[\n  { "count" : 309 }\n, { "name" : "Conv_0", "timeMs" : 4.6, "averageMs" : 0.015, "percentage" : 1.1 }\n]',
@@ -318,13 +299,13 @@ def test_a_folder_of_such_files_is_named_too(tmp_path: Path) -> None:
     folder = tmp_path / "dumps"
     folder.mkdir()
     for rank in range(3):
-        (folder / f"nccl_trace_rank_{rank}").write_bytes(HEADS["flight-recorder"][0])
+        (folder / f"proton_{rank}.hatchet").write_bytes(HEADS["proton"][0])
     (folder / "notes.txt").write_text("words\n")
     with pytest.raises(TracekitError) as caught:
         tracekit.read(folder)
-    wanted = next(each for each in FOREIGN if each.key == "flight-recorder")
+    wanted = next(each for each in FOREIGN if each.key == "proton")
     assert str(caught.value).endswith(f"is a known profile format (3 of 4 files: {wanted.title})")
-    assert caught.value.hint == wanted.hint(str(folder / "nccl_trace_rank_0"))
+    assert caught.value.hint == wanted.hint(str(folder / "proton_0.hatchet"))
 
 
 @pytest.mark.parametrize("name", ["PROF_000001_20260102030405678_ABCDEFGH", "host_1_20260102030405_ascend_pt"])
@@ -404,7 +385,7 @@ def test_no_sample_of_ours_looks_foreign() -> None:
     for path in SAMPLE_FILES:
         data = path.read_bytes()[:65536]
         found = foreign_format(Head("unknown", data, text=b"\0" not in data))
-        allowed = {"torch-memory": "pickle", "firefox": None}.get(path.parent.name)
+        allowed = {"torch-memory": "pickle", "flight-recorder": "pickle", "firefox": None}.get(path.parent.name)
         assert (found.key if found else None) in (None, allowed), path
 
 

@@ -184,7 +184,10 @@ ELSEWHERE = {
     "metrics": {"precision", "time", "flops", "moved", "intensity", "rate", "peak_flops", "peak_bytes"},
     "user_defined": BY_TIME, "other": {"bytes"},
     "theano": {"function_ratio", "ops_ratio"}, "torch": {"flop_rate"},
-    **{name: {spec.key for spec in EVERY[name].shows} for name in ("efficiency", "gemm", "convolution", "attention")},
+    **{
+        name: {spec.key for spec in EVERY[name].shows}
+        for name in ("efficiency", "gemm", "convolution", "attention", "compiled")
+    },
 }  # fmt: skip
 """Columns that no sample has, but the tests of the view do."""
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,7 +13,9 @@ from views.tables import dicts
 from views.test_modules import module
 from views.test_training_phases import forward, index_of_rows, node
 
+import tracekit
 from tracekit.index.graphs import graph_work
+from tracekit.index.trace_index import TraceIndex
 from tracekit.views import VIEWS
 from tracekit.views.base import ViewOptions
 
@@ -338,3 +341,18 @@ def test_work_of_another_input_with_equal_names_and_order_has_the_same_operators
     assert {row["how"] for row in table} == {
         "order of one stream, with names that agree", "work with equal names and order in another input",
     }  # fmt: skip
+
+
+def test_a_recording_of_cuda_graphs_has_all_kernels_at_the_operators_that_captured_them() -> None:
+    """Two blocks of a transformer, captured once and launched five times on an H100 by PyTorch 2.11."""
+    trace = tracekit.read(Path(__file__).with_name("torch_graphs_h100.json.gz"))
+    section = VIEWS["graphs"].compute(TraceIndex(trace), ViewOptions())
+    table, operators = (dicts(each) for each in section.tables)
+    (row,) = table
+    assert (row["calls"], row["nodes"], row["attributed_ratio"]) == (5, 47, 1.0)
+    assert {each["name"]: each["device_events"] for each in operators} == {
+        "aten::gather": 5, "aten::native_layer_norm": 25, "aten::addmm": 40, "aten::copy_": 110, "aten::add": 20,
+        "aten::_cudnn_attention_forward": 20, "aten::gelu": 10, "aten::mm": 5,
+    }  # fmt: skip
+    known = dicts(VIEWS["efficiency"].compute(TraceIndex(trace), ViewOptions()).tables[0])
+    assert [(each["work"], each["share"]) for each in known] == [("known", 1.0)]

@@ -42,7 +42,8 @@ UNTRUSTED = (
 MOST_CHARACTERS = 60_000
 """Characters of JSON in one answer, about 20,000 tokens."""
 MOST_TEXT = 600
-MOST_ITEMS = 50
+MOST_ITEMS = 40
+"""Of a list of texts, such as notes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,9 +66,14 @@ class SizeBudget:
 
     left: int = field(default=MOST_CHARACTERS)
 
+    @classmethod
+    def beside(cls, other: Answer) -> SizeBudget:
+        """Return what is left beside the other members of an answer."""
+        return cls(MOST_CHARACTERS - _size(other))
+
     def takes(self, value: object) -> bool:
         """Return whether a value still fits, and count it then."""
-        size = len(json.dumps(value, ensure_ascii=False)) + 2
+        size = _size(value) + 2
         if size > self.left:
             return False
         self.left -= size
@@ -81,6 +87,10 @@ class SizeBudget:
                 break
             kept.append(value)
         return kept
+
+
+def _size(value: object) -> int:
+    return len(json.dumps(value, ensure_ascii=False))
 
 
 def opened(**asked: str | list[str]) -> Answer:

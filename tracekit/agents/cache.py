@@ -1,15 +1,18 @@
-"""Traces that were read, kept for the next question: a few of them, up to a size, until their files change."""
+"""Traces that were read, and answers, kept for the next question until their files change: a few, up to a size."""
 
 from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Any
 
 from tracekit.agents.folders import Fingerprint
 from tracekit.model.trace import Trace
 
-__all__ = ["MOST_BYTES", "MOST_TRACES", "TraceCache"]
+__all__ = ["MOST_ANSWERS", "MOST_BYTES", "MOST_TRACES", "AnswerCache", "TraceCache"]
+
+MOST_ANSWERS = 32
 
 MOST_TRACES = 4
 MOST_BYTES = 1 << 30
@@ -37,3 +40,19 @@ class TraceCache:
 
 def _size(trace: Trace) -> int:
     return int(trace.events.nbytes + trace.totals.nbytes)
+
+
+@dataclass(slots=True)
+class AnswerCache:
+    """The last answers, the oldest first, by tool, arguments and the fingerprints of the files."""
+
+    _kept: OrderedDict[tuple[str, str, Fingerprint], dict[str, Any]] = field(default_factory=OrderedDict)
+
+    def answer(self, key: tuple[str, str, Fingerprint], make: Callable[[], dict[str, Any]]) -> dict[str, Any]:
+        """Return the answer that is kept for the question. make: answers it, where none is kept."""
+        if key not in self._kept:
+            self._kept[key] = make()
+            while len(self._kept) > MOST_ANSWERS:
+                self._kept.popitem(last=False)
+        self._kept.move_to_end(key)
+        return self._kept[key]

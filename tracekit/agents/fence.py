@@ -38,7 +38,8 @@ _WRITES = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
 def put_up(folders: Iterable[Path], scratch: Path) -> None:
     """Let this process read only these folders, Python's own and `scratch`, and write only to `scratch`."""
     python = [sys.prefix, sys.base_prefix, sys.exec_prefix, str(Path(os.__file__).parent), *filter(None, sys.path)]
-    readable = _folders([*map(str, folders), *python, *_SYSTEM_FOLDERS, str(scratch)])
+    rules = filter(None, [os.environ.get("TRACEKIT_KERNEL_CLASSES")])  # a file of the user's own
+    readable = _folders([*map(str, folders), *python, *rules, *_SYSTEM_FOLDERS, str(scratch)])
     writable = _folders([str(scratch)])
     program = sys.executable
 

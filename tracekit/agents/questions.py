@@ -15,8 +15,8 @@ import pyarrow as pa
 
 from tracekit import archive, comparison, explanation, pipeline, queries
 from tracekit.agents.answers import MOST_ITEMS, Answer, Page, SizeBudget, items, opened, report_json, safe, sections
-from tracekit.agents.cache import TraceCache
-from tracekit.agents.folders import ProfileFolders
+from tracekit.agents.cache import AnswerCache, TraceCache
+from tracekit.agents.folders import Fingerprint, ProfileFolders
 from tracekit.errors import Failure, TracekitError, UsageError
 from tracekit.formats import READERS
 from tracekit.inputs import InputOptions, reader_for
@@ -39,12 +39,12 @@ class Answering:
 
     folders: ProfileFolders
     _traces: TraceCache = field(default_factory=TraceCache)
+    _answers: AnswerCache = field(default_factory=AnswerCache)
     _formats: dict[tuple[str, int, int], str] = field(default_factory=dict)
 
     def answer(self, tool: str, given: dict[str, Any]) -> Answer:
         """Return the answer of a tool. given: its arguments, checked. Raises: TracekitError."""
         asked: dict[str, Callable[..., Answer]] = {
-            "profiles": self.profiles,
             "summary": self.summary,
             "findings": self.findings,
             "view": self.view,
@@ -52,7 +52,18 @@ class Answering:
             "compare": self.compare,
             "explain": self.explain,
         }
-        return asked[tool](**given)
+        if tool == "profiles":
+            return self.profiles(**given)
+        # The same question about the same files again, such as after the agent's context was cut.
+        named = [given[word] for word in ("profile", "profiles", "base", "new") if word in given]
+        names = [name for each in named for name in ([each] if isinstance(each, str) else each)]
+        files = tuple(each for name in names for each in self._files_of(name))
+        return self._answers.answer((tool, json.dumps(given), files), lambda: asked[tool](**given))
+
+    def _files_of(self, name: str) -> Fingerprint:
+        path = self._side(name)
+        root = path if Path(path).exists() else path.rpartition(":")[0]
+        return self.folders.fingerprint(Path(root))
 
     def profiles(self, folder: str, top: int, skip: int) -> Answer:
         """Return the profiles in the folders, or in one of them, with their formats."""
@@ -111,18 +122,18 @@ class Answering:
         trace = self._trace(profile)
         report = pipeline.summary(trace)
         made = report_json(report, 0)
-        headline, cut = _bounded(made.get("headline"), SizeBudget())
         views = [_listed_view(each) for each in made["sections"]]
-        return {
+        rest = {
             **opened(profile=profile),
             **self._lost(made, trace),
             "facts": safe([list(each) for each in report.facts[:MOST_ITEMS]]),
-            "headline": headline,
             "views": views,
             "other_views": [name for name in pipeline.TABLE_VIEWS if name not in {each["view"] for each in views}],
-            "notes": [*cut, *items(safe(report.notes))],
+            "notes": items(safe(report.notes)),
             "ledger": _ledgers(made),
         }
+        headline, cut = _bounded(made.get("headline"), SizeBudget.beside(rest))
+        return {**rest, "headline": headline, "notes": [*cut, *rest["notes"]]}
 
     def findings(self, profile: str, top: int, skip: int) -> Answer:
         """Return the findings with all that supports them."""
@@ -131,16 +142,11 @@ class Answering:
         made = report_json(pipeline.report_of(trace, [section]), 0)
         (shown,) = made["sections"]
         every = [_short_events(each) for each in shown.get("findings", [])]
-        kept = SizeBudget().first_fitting(every[skip : skip + top])
+        rest = {**opened(profile=profile), **self._lost(made, trace), "notes": items(shown["notes"])}
+        kept = SizeBudget.beside(rest).first_fitting(every[skip : skip + top])
         until = skip + len(kept)
-        return {
-            **opened(profile=profile),
-            **self._lost(made, trace),
-            "findings": kept,
-            "findings_total": len(every),
-            "next_skip": until if until < len(every) else None,
-            "notes": items(shown["notes"]),
-        }
+        more = until if until < len(every) else None
+        return {**rest, "findings": kept, "findings_total": len(every), "next_skip": more}
 
     def view(
         self, profile: str, view: str, table: str, sort: str, columns: Sequence[str], top: int, skip: int
@@ -164,10 +170,8 @@ class Answering:
 
     def _pages(self, report: Report, page: Page, trace: Trace | None = None) -> Answer:
         made = report_json(report, page.end)
-        budget = SizeBudget()
-        lost = self._lost(made, trace)
-        shown = sections(made["sections"], page, budget)
-        return {**lost, "sections": shown, "notes": items(safe(report.notes))}
+        rest = {**opened(), **self._lost(made, trace), "notes": items(safe(report.notes))}
+        return {**rest, "sections": sections(made["sections"], page, SizeBudget.beside(rest))}
 
     def query(self, profiles: Sequence[str], sql: str, top: int, skip: int) -> Answer:
         """Return one page of the rows of a SELECT."""
@@ -178,7 +182,7 @@ class Answering:
         asked = (
             queries.ask([str(path) for path in paths], sql, _PARTIAL)
             if archived or any(archive.entry_at(path) for path in paths)
-            else queries.ask_trace(self._trace(*profiles), sql)
+            else queries.ask(self._trace(*profiles), sql)
         )
         with asked as reply:
             rows, more = _rows(reply.reader, skip, top)
@@ -187,16 +191,15 @@ class Answering:
             ledgers = [ledger.to_json() for ledger in reply.ledgers]
             failures = reply.failures
         made = safe(json.loads(text.getvalue()))
-        kept = SizeBudget().first_fitting(made["rows"])
-        more |= len(kept) < len(made["rows"])
-        return {
+        rest = {
             **opened(profiles=list(profiles)),
             "columns": made["columns"],
-            "rows": kept,
-            "next_skip": skip + len(kept) if more else None,
             "ledger": _ledgers({"ledger": safe(ledgers)}),
             "failures": self._reasons(failures),
         }
+        kept = SizeBudget.beside(rest).first_fitting(made["rows"])
+        more |= len(kept) < len(made["rows"])
+        return {**rest, "rows": kept, "next_skip": skip + len(kept) if more else None}
 
     def compare(
         self,
@@ -256,7 +259,7 @@ def _short_events(finding: Answer) -> Answer:
 
 
 def _ledgers(made: Answer) -> list[Any]:
-    return items(made["ledger"], 20)
+    return items([_with_short_lists(each, 3) for each in made["ledger"]], 8)
 
 
 def _bounded(headline: Any, budget: SizeBudget) -> tuple[Any, list[str]]:

@@ -192,7 +192,7 @@ SHORT_PAUSE = 50_000
 _CELLS = 1 << 19
 """Kept nodes times sets evaluated at once: bounds the memory."""
 _MANY_DOUBTS = 1000
-"""With so many doubts, twice as many sets are evaluated at once."""
+"""With so many doubts, eight times as many sets are evaluated at once."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -291,8 +291,8 @@ def gains(graph: Contracted, masks: Sequence[Numbers], *, pauses: bool, longest:
     masks: true for the nodes of a set, or the ns by which each node would be shorter. pauses: short ones between two
     nodes of a set that follow each other on a chain take no time either. longest: of these, ns; None: SHORT_PAUSE.
     """
-    # Doubts are evaluated one by one, which takes as long for many sets as for one.
-    cells = _CELLS if graph.sure.size < _MANY_DOUBTS else 2 * _CELLS
+    # Doubts are evaluated one by one, which takes as long for many sets as for one: 8 times the cells are 60 MB more.
+    cells = _CELLS if graph.sure.size < _MANY_DOUBTS else 8 * _CELLS
     at_once = max(1, cells // max(graph.kept.size, 1))
     between = _short_pauses(graph, SHORT_PAUSE if longest is None else longest) if pauses else None
     parts = [_Evaluation(graph, masks[i : i + at_once], between).result() for i in range(0, len(masks), at_once)]

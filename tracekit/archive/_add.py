@@ -29,8 +29,9 @@ from tracekit.archive._entry import (
 )
 from tracekit.archive._list import entry_at, entry_of
 from tracekit.archive._store import Store, StoredEntry, open_store, remote_errors, version_of
+from tracekit.arguments import checked
 from tracekit.errors import Failure, InputError, OutputError, SchemaError, TracekitError, UsageError
-from tracekit.inputs import ALL, USUAL, Input, InputOptions, PathLike, expand
+from tracekit.inputs import ALL, USUAL, Input, InputOptions, PathLike, expand, words_of
 from tracekit.inputs.selection import Selection
 from tracekit.model.trace import Ledger, Run
 from tracekit.safety.anonymize import Anonymizer
@@ -178,6 +179,7 @@ class _Request:
         return self.tags.items() <= old.tags.items() and self.date in (None, old.date)
 
 
+@checked("inputs")
 def add(
     root: str | Path,
     inputs: PathLike | Sequence[PathLike],
@@ -203,7 +205,7 @@ def add(
     Raises: TracekitError; then nothing is added.
     """
     given = checked_date(date) if isinstance(date, str) else date
-    words = [inputs] if isinstance(inputs, (str, Path)) else list(inputs)
+    words = words_of(inputs)
     items = expand(words)
     copied = entry_at(items[0].name) if len(items) == 1 else None
     request = _Request(

@@ -18,6 +18,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from tracekit.errors import InputError, ParseError, UsageError, first_line
+from tracekit.model.display import escape_controls, plural, shortened
 from tracekit.model.trace import Ledger, Run, SourceFacts
 from tracekit.safety.anonymize import masked_run
 
@@ -70,6 +71,12 @@ class Entry:
     version: str
     as_written: bool
     revision: int = 0
+
+    def __repr__(self) -> str:
+        tags = "".join(f", {key}={value}" if value else f", {key}" for key, value in self.tags.items())
+        rows = f"{plural(self.events, 'event')}, {plural(self.totals, 'total')}"
+        text = f"entry {self.id} of {self.run} on {self.date.isoformat()}: {rows}{tags}"
+        return shortened(escape_controls(text), 200)
 
     def matches(self, tag: str) -> bool:
         """Return whether the entry has a tag: "KEY", or "KEY=VALUE"."""

@@ -25,6 +25,7 @@ from tracekit.archive._entry import (
     superseded,
 )
 from tracekit.archive._store import TABLES, Store, StoredEntry, names_in, open_store
+from tracekit.arguments import checked
 from tracekit.errors import Failure, InputError, TracekitError
 from tracekit.model.trace import Trace
 
@@ -40,6 +41,7 @@ class Listing:
     failures: tuple[Failure, ...]
 
 
+@checked()
 def entries(
     root: str | Path,
     *,
@@ -59,6 +61,7 @@ def entries(
     return found.entries
 
 
+@checked()
 def listing(
     root: str | Path,
     *,
@@ -170,6 +173,7 @@ def arrow_file(path: str) -> tuple[fs.FileSystem, str]:
     return open_store(path).arrow()
 
 
+@checked()
 def find(root: str | Path, entry_id: str) -> Entry:
     """Return the entry whose id begins with at least 4 digits. Raises: InputError for none or several."""
     store = open_store(root)
@@ -191,6 +195,7 @@ def find(root: str | Path, entry_id: str) -> Entry:
 _IDS = "`tracekit archive list ARCHIVE` shows the ids"
 
 
+@checked()
 def read(entry: Entry) -> Trace:
     """Return the archived trace, with the rows, facts and ledgers of its sources. Raises: TracekitError."""
     return pipeline.read(entry.path)

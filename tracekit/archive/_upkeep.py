@@ -24,6 +24,7 @@ from tracekit.archive._entry import (
 )
 from tracekit.archive._list import listing
 from tracekit.archive._store import WORKSPACE, Store, StoredEntry, open_store, version_of
+from tracekit.arguments import checked
 from tracekit.errors import COMMAND_LINE, Failure, SchemaError, TracekitError, UsageError
 from tracekit.inputs import InputOptions
 from tracekit.model.trace import Ledger
@@ -52,6 +53,7 @@ class Pruned:
         return sum(entry.bytes for entry in self.removed)
 
 
+@checked()
 def prune(
     root: str | Path,
     *,
@@ -172,6 +174,7 @@ class Verification:
     leftovers: tuple[str, ...] = field(default=())
 
 
+@checked()
 def verify(root: str | Path, *, progress: Callable[[float], None] | None = None) -> Verification:
     """Read every file of an archive completely and return the problems. It cannot notice that a file was removed.
 

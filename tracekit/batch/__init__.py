@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from tracekit.arguments import checked
 from tracekit.batch import index
 from tracekit.batch._result import Outcome, lost_outcome
 from tracekit.batch._scan import RootScan, absolute_roots, hidden_root, refuse_mixed, run_key, scan, settle_links
@@ -120,6 +121,7 @@ class BatchOptions:
     progress: ProgressCall | None = None
 
 
+@checked()
 def run(
     roots: Sequence[str | Path],
     out: str | Path,

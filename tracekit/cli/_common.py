@@ -210,8 +210,8 @@ FILTERS = "Filters"
 EXIT_FAILED, EXIT_USAGE, EXIT_GATE, EXIT_INTERRUPTED = 1, 2, 3, 130
 
 PageEvents = Annotated[int, typer.Option(metavar="N", min=1, help="The most events that a page's timeline holds.")]
-PageMb = Annotated[float, typer.Option(metavar="MB", min=0.1, help="The most MB that these events take in the page.")]
-PageArgsMb = Annotated[float, typer.Option(metavar="MB", min=0, help="The most MB that their arguments take besides.")]
+PageMb = Annotated[float, typer.Option(metavar="MB", min=0.1, help="The most MB that the events of the timeline take.")]
+PageArgsMb = Annotated[float, typer.Option(metavar="MB", min=0, help="The most MB that the arguments of events take.")]
 """The budget of a page."""
 
 

@@ -85,7 +85,7 @@ def compare(
     reader: Annotated[str, typer.Option("--from", metavar="FORMAT", help="Read the inputs as this format.")] = "",
     force: Annotated[bool, typer.Option("--force", help="Replace an existing file.")] = False,
 ) -> None:
-    """Compare runs: faster, slower or the same, with what certainty, and the parts of the change to the ns."""
+    """Compare runs: the verdict, its certainty, and the parts of the change, exact to the ns."""
     from tracekit import pipeline
     from tracekit.comparison import MET, VIOLATED, VerdictLimits, checks_of, report_of
     from tracekit.comparison import compare as compare_runs

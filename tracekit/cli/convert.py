@@ -36,9 +36,6 @@ class _WantedOutput:
     findings: bool
 
 
-VIEWERS = ("chrome", "perfetto", "speedscope")
-
-
 @example("tracekit convert run.csv -o run.json.gz", "then open run.json.gz in ui.perfetto.dev")
 def convert(
     reading: ReadArguments,
@@ -52,7 +49,7 @@ def convert(
         str,
         typer.Option(
             metavar="TARGET",
-            help="Write this target, such as chrome, in place of that of the suffix. `tracekit formats` lists them.",
+            help="Write this target, such as chrome; by default from the suffix. `tracekit formats` lists them.",
             autocompletion=_common.targets,
         ),
     ] = "",
@@ -78,6 +75,8 @@ def convert(
     force: Annotated[bool, typer.Option("--force", help="Replace an existing file.")] = False,
 ) -> None:
     """Convert profiles into a trace for a viewer, or an archive. Several inputs give one output, side by side."""
+    from tracekit.writers.base import VIEWERS
+
     if viewer and viewer not in VIEWERS:
         raise no_such("--for", viewer, "viewer", VIEWERS)
     if not output.strip():

@@ -51,7 +51,7 @@ def doctor(
         ),
     ] = "",
     to: Annotated[
-        str, typer.Option(metavar="TARGET", help="Write this target, chrome or perfetto, in place of the suffix's.")
+        str, typer.Option(metavar="TARGET", help="Write this target: chrome or perfetto; by default from the suffix.")
     ] = "",
     ledger: Annotated[
         str, typer.Option(metavar="FILE", help="List every change in this file, not in OUT.ledger.jsonl.")

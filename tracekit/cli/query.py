@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import os
+import shlex
+import sys
+import textwrap
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tracekit.cli._common import example, finish, form_of, progress, say, tell_incomplete
+from tracekit.cli._common import EXIT_USAGE, example, finish, form_of, progress, say, tell_incomplete
 from tracekit.cli.process.terminal import output_width, show, show_bytes
 from tracekit.errors import OutputExistsError, UsageError
 from tracekit.safety.scratch import scratch_file, scratch_folder
 
 if TYPE_CHECKING:
-    pass
+    from tracekit.queries import Description, QueryAnswer, QuerySession
 
 __all__ = ["query"]
 
@@ -24,8 +28,14 @@ _BY_SUFFIX = {".csv": "csv", ".json": "json", ".parquet": "parquet", ".txt": "te
 
 @example('tracekit query run.csv "SELECT kind, count(*) AS n, sum(dur_ns) AS total_ns FROM events GROUP BY kind"')
 def query(
-    inputs: Annotated[list[str], typer.Argument(metavar="INPUT...", help="Files, folders, archives, URLs.")],
-    sql: Annotated[str, typer.Argument(metavar="SELECT", help="One SELECT over the views events and totals.")],
+    words: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="INPUT... [SELECT]",
+            help="Files, folders, archives, URLs, then one SELECT over the views events and totals. Without a SELECT, "
+            "the views, their columns and examples are shown.",
+        ),
+    ],
     format_: Annotated[
         str,
         typer.Option(
@@ -39,23 +49,35 @@ def query(
     reader: Annotated[str, typer.Option("--from", metavar="FORMAT", help="Read the inputs as this format.")] = "",
     strict: Annotated[bool, typer.Option("--strict", help="Make the first note of reading an error.")] = False,
     force: Annotated[bool, typer.Option("--force", help="Replace an existing file.")] = False,
+    shell: Annotated[
+        bool, typer.Option("--shell", help="Ask one query after the other; each ends with a semicolon.")
+    ] = False,
 ) -> None:
     """Query the inputs in SQL. DuckDB can read the inputs, and nothing else: pip install 'tracekit-gpu[query]'."""
     from tracekit.inputs import InputOptions, refuse_inputs
     from tracekit.model.trace import incomplete
-    from tracekit.queries import ask, render, write
+    from tracekit.queries import ask, render, session, write
     from tracekit.render.base import RenderOptions
     from tracekit.writers.base import new_file
 
-    with suppress(UnicodeError):  # in the C locale, Python leaves the bytes of a word that are not ASCII
-        sql = os.fsencode(sql).decode("utf-8")
+    inputs, sql = _inputs_and_query(words, shell=shell)
     form = form_of(format_, output, _BY_SUFFIX)
     if unit not in ("", "s", "ms", "us", "ns"):
         raise UsageError(f"--unit {unit}: not a unit", hint="one of: s, ms, us, ns")
-    if _is_input(sql):
-        raise UsageError(
-            f"{sql}: this is an input, but the last argument is the query", hint='tracekit query INPUT... "SELECT ..."'
-        )
+    if sql is None:
+        if output != "-" or format_:
+            what = "--shell" if shell else "no SELECT"
+            raise UsageError(f"{what}: -o and --format are for one query", hint='tracekit query INPUT... "SELECT ..."')
+        with session(inputs, InputOptions(format=reader, strict=strict, partial=True)) as opened:
+            lost = incomplete(opened.inputs.ledgers)
+            tell_incomplete(lost)
+            if shell:
+                _read_queries(opened, unit)
+            else:
+                show(_description(opened.describe(), inputs))
+            _tell_inputs(opened.inputs)
+        finish(opened.inputs.failures, lost)
+        return
     if output != "-" and Path(output).exists() and not force:
         raise OutputExistsError(output)
     refuse_inputs(output, inputs)
@@ -84,6 +106,12 @@ def query(
             with new_file(Path(output), force=force) as file:
                 write(answer.reader, form, file, answer.ledgers)
     show(shown, form=form)
+    _tell_inputs(answer)
+    finish(answer.failures, lost)
+
+
+def _tell_inputs(answer: QueryAnswer) -> None:
+    """Print a note on each input that lost records, and on those that were not checked."""
     for ledger in answer.ledgers:
         dropped = sum(ledger.dropped.values())
         if dropped:
@@ -92,7 +120,112 @@ def query(
         first, *others = answer.unchecked
         more = f" and {len(others):,} more" if others else ""
         say(f"note: {first}{more}: checksums and rows were not checked; `tracekit archive verify` checks them")
-    finish(answer.failures, lost)
+
+
+def _inputs_and_query(words: Sequence[str], *, shell: bool) -> tuple[list[str], str | None]:
+    """Return the inputs and the query; None for none. Raises: UsageError."""
+    if shell or _is_input(words[-1]) or (len(words) == 1 and " " not in words[0].strip() and words[0].strip()):
+        return list(words), None
+    if len(words) == 1:
+        raise UsageError("no input is named, only a query", hint='tracekit query INPUT... "SELECT ..."')
+    *inputs, sql = words
+    with suppress(UnicodeError):  # in the C locale, Python leaves the bytes of a word that are not ASCII
+        sql = os.fsencode(sql).decode("utf-8")
+    return inputs, sql
+
+
+def _description(found: Description, inputs: Sequence[str]) -> str:
+    """Return the views, their columns and the examples as text."""
+    from tracekit.model.display import plural
+
+    width = max(output_width() or 80, 40)
+    lines: list[str] = []
+    for view in found.views:
+        lines.append(f"{view.name}: {plural(view.rows, 'row')}")
+        if view.rows:
+            lines += textwrap.wrap(", ".join(view.filled), width - 1, initial_indent="  ", subsequent_indent="  ")
+            empty = f"without a value here: {', '.join(view.empty)}" if view.empty else ""
+            lines += textwrap.wrap(empty, width - 1, initial_indent="  ", subsequent_indent="  ")
+        lines.append("")
+    begin = f'tracekit query {" ".join(shlex.quote(word) for word in inputs)} "' if inputs else ""
+    end = '"' if inputs else ";"
+    for sql in found.examples:
+        # A line break within the quotes of the shell is a blank for SQL: what is shown can be pasted.
+        lines += textwrap.wrap(f"{begin}{sql}{end}", width - 1, subsequent_indent="    ", break_long_words=False)
+    return "\n".join(lines) + "\n"
+
+
+_HELP = """A query ends with a semicolon, such as: SELECT kind, count(*) AS n FROM events GROUP BY kind;
+.tables shows the views, their columns and examples; .quit (or Ctrl-D) ends."""
+
+
+def _read_queries(opened: QuerySession, unit: str) -> None:
+    """Answer the queries that are typed, or that come through a pipe, until there are no more."""
+    from tracekit.errors import COMMAND_LINE, TracekitError
+    from tracekit.queries import render
+    from tracekit.render.base import RenderOptions
+
+    typed = sys.stdin.isatty()
+    if typed:
+        with suppress(ImportError):
+            import readline  # noqa: F401 - arrow keys, and the lines before
+        print(_HELP)
+    failed = False
+    for sql in _statements(typed=typed):
+        try:
+            if sql == ".help":
+                print(_HELP)
+            elif sql == ".tables":
+                show(_description(opened.describe(), ()))
+            elif sql.startswith("."):
+                raise UsageError(f"{sql}: no such command", hint=".tables, .help or .quit")
+            else:
+                with opened.ask(sql) as answer:
+                    rows = answer.reader.read_all()
+                show(render(rows, "text", RenderOptions(time_unit=unit, width=output_width())))
+            sys.stdout.flush()
+        except TracekitError as err:
+            # A wrong query ends no session, but a script must not end as if it were right.
+            failed = True
+            say(f"error: {err.worded(COMMAND_LINE)}")
+            if advice := err.advised(COMMAND_LINE):
+                say(f"hint: {advice}")
+        except KeyboardInterrupt:
+            if not typed:
+                raise
+            say("interrupted")
+    if failed and not typed:
+        raise typer.Exit(EXIT_USAGE)
+
+
+def _statements(*, typed: bool) -> Iterator[str]:
+    """Yield each query without its semicolon, and each line that begins with a dot."""
+    held = ""
+    while True:
+        try:
+            line = input("sql> " if not held else "...> ") if typed else sys.stdin.readline()
+        except EOFError:
+            print()
+            return
+        except KeyboardInterrupt:
+            held = ""
+            print()
+            continue
+        if not typed and not line:
+            break
+        if not held and line.strip().startswith("."):
+            if line.strip() in (".quit", ".exit"):
+                return
+            yield line.strip()
+            continue
+        held = f"{held}\n{line}" if held else line
+        if held.rstrip().endswith(";"):
+            yield held.strip()
+            held = ""
+        elif not held.strip():
+            held = ""
+    if held.strip():
+        yield held.strip()
 
 
 def _is_input(word: str) -> bool:

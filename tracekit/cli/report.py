@@ -41,7 +41,7 @@ def report(
 ) -> None:
     """Write one self-contained page: facts, timeline, every table, and a count of every record.
 
-    With more events than --page-events the page leaves out the shortest, and shows where and how many.
+    If a trace has more events than --page-events, the page skips the shortest, and shows where and how many.
     """
     from tracekit import pipeline
     from tracekit.errors import OutputExistsError

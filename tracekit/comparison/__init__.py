@@ -23,7 +23,7 @@ from tracekit.comparison._change import (
 from tracekit.comparison._checks import checks_of
 from tracekit.comparison._cut_runs import why_no_verdict, without_cut_runs
 from tracekit.comparison._history import History, history_of
-from tracekit.comparison._inputs import LoadedRuns, LoadOptions, find_runs, load, unique_runs
+from tracekit.comparison._inputs import LoadedRuns, LoadOptions, find_runs, load, name_of, unique_runs
 from tracekit.comparison._match import NameGroup, match
 from tracekit.comparison._measure import Sides, measure
 from tracekit.comparison._metrics import METRICS, parse_metric
@@ -35,6 +35,7 @@ from tracekit.comparison._rules import MET, VIOLATED, CheckedRule, GateRule, che
 from tracekit.comparison._tree_parts import BY, TreeChange, TreeParts, TreeRow, tree_parts
 from tracekit.errors import Option, UsageError, sentence
 from tracekit.model.schema import Kind
+from tracekit.model.trace import Trace
 from tracekit.model.units import format_span
 
 __all__ = [
@@ -68,8 +69,8 @@ __all__ = [
 
 
 def compare(
-    base: str | Sequence[str],
-    new: str | Sequence[str] = (),
+    base: str | Sequence[str | Trace],
+    new: str | Sequence[str | Trace] = (),
     *,
     rules: Sequence[str | GateRule] = (),
     limits: VerdictLimits | None = None,
@@ -80,7 +81,7 @@ def compare(
     by: str = "",
     progress: Callable[[float], None] | None = None,
 ) -> Comparison:
-    """Return the comparison of two sides, each named as on the command line of `tracekit compare`.
+    """Return the comparison of two sides, each named as on the command line of `tracekit compare`, or traces.
 
     rules: gates, as texts or parsed. history: the base is a series in order of time, searched for change points; only
     its runs after the last change point are compared. Without `new` the result is the history alone.
@@ -88,19 +89,23 @@ def compare(
     by: "module" or "operator": the change of the device time by these as well, in parts that add up.
     Raises: TracekitError.
     """
-    words = [[side] if isinstance(side, str) else list(side) for side in (base, new)]
+    words: list[list[str | Trace]] = [[side] if isinstance(side, str) else list(side) for side in (base, new)]
     parsed = [parse_rule(rule) if isinstance(rule, str) else rule for rule in rules]
     if by and by not in BY:
         raise UsageError(
             sentence(Option("by", takes=by), " is no way to divide a change"), hint=f"one of: {', '.join(BY)}"
         )
+    if not words[0]:
+        raise UsageError("BASE is missing", hint="tracekit compare BASE NEW")
     if not words[1] and not history:
         raise UsageError("NEW is missing", hint="tracekit compare BASE NEW")
     if not words[1] and parsed:
         hint = sentence("tracekit compare BASE NEW ", Option("fail-on", takes="RULE"))
         raise UsageError(sentence(Option("fail-on"), " needs NEW: a rule limits a change"), hint=hint)
     # A run that is named twice would make the spread of runs look too small (`unique_runs`).
-    unique = [unique_runs(find_runs(side, LoadOptions(format, one_run)) if side else []) for side in words]
+    unique = [
+        unique_runs(find_runs(side, LoadOptions(format, one_run, tree=bool(by))) if side else []) for side in words
+    ]
     chosen = [runs for runs, _ in unique]
     own_notes: list[str] = []
     # A folder of earlier runs often holds NEW too: beside itself a change looks smaller than it is.
@@ -128,7 +133,7 @@ def compare(
             # Which runs are whole is decided among the runs that are left.
             whole, left_out = without_cut_runs(sides)
     whole[0] = replace(whole[0], notes=[*own_notes, *whole[0].notes])
-    names = (", ".join(words[0]), ", ".join(words[1]))
+    names = (", ".join(map(name_of, words[0])), ", ".join(map(name_of, words[1])))
     failures = tuple(failure for side in sides for failure in side.failures)
     if not sides[1].profiles:
         said = [f"left out: {text}" for text in left_out]

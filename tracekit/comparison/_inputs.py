@@ -23,6 +23,7 @@ from tracekit.comparison import _tree
 from tracekit.comparison._profile import COLUMNS, Profile, profile_of
 from tracekit.errors import AllInputsError, Failure, InputError, TracekitError, UsageError
 from tracekit.inputs import InputOptions, expand
+from tracekit.model.trace import Trace
 
 _PORT = re.compile(r"\d+(/|$)")
 
@@ -45,7 +46,8 @@ class LoadOptions:
 class RunInput:
     """One run: its name for people, and its inputs. folder: its parent, if that is an input of repeats; else "".
 
-    named: the run was named by its own path or id, and not by an archive, tag, folder or pattern.
+    named: the run was named by its own path or id, and not by an archive, tag, folder or pattern. trace: the run where
+    it was read already; it has no inputs then.
     """
 
     label: str
@@ -53,6 +55,7 @@ class RunInput:
     folder: str = ""
     entry: Entry | None = None
     named: bool = False
+    trace: Trace | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,11 +71,22 @@ class LoadedRuns:
     failures: tuple[Failure, ...] = ()
 
 
-def find_runs(words: Sequence[str], options: LoadOptions) -> list[RunInput]:
+def name_of(word: str | Trace) -> str:
+    """Return the name of a run for people: the word itself, or the labels or files that a trace was read from."""
+    if isinstance(word, str):
+        return word
+    names = [source.label or source.path for source in word.run.sources]
+    return f"{names[0]}{f' and {len(names) - 1} more' if len(names) > 1 else ''}" if names else "a trace"
+
+
+def find_runs(words: Sequence[str | Trace], options: LoadOptions) -> list[RunInput]:
     """Return the runs that words name. Raises: TracekitError."""
     found: list[RunInput] = []
     for word in words:
-        found += _runs_of_word(word, options)
+        if isinstance(word, Trace):
+            found.append(_of_trace(word, options))
+        else:
+            found += _runs_of_word(word, options)
     if not found:
         raise UsageError("no input was given", hint="tracekit compare BASE NEW")
     return found
@@ -132,6 +146,17 @@ def _runs_of_word(word: str, options: LoadOptions) -> list[RunInput]:
             for name in names
         ]
     return [RunInput(word, (word,), named=True)]
+
+
+def _of_trace(trace: Trace, options: LoadOptions) -> RunInput:
+    """Return the run of a trace. Raises: UsageError where it lacks a column that is compared."""
+    needed = COLUMNS | _tree.COLUMNS if options.tree else COLUMNS
+    if lacking := sorted(needed.difference(trace.events.schema.names)):
+        raise UsageError(
+            f"compare: the trace of {name_of(trace)} was read without the column {lacking[0]}",
+            hint="read it without columns=, or pass its path",
+        )
+    return RunInput(name_of(trace), (), named=True, trace=trace)
 
 
 def _of_file(word: str) -> RunInput:
@@ -228,6 +253,8 @@ def load(runs: Sequence[RunInput], options: LoadOptions) -> LoadedRuns:
 
 
 def _profile(run: RunInput, options: LoadOptions) -> Profile:
+    if run.trace is not None:
+        return profile_of(run.trace, run.label, tree=options.tree)
     reading = InputOptions(format=options.format, columns=COLUMNS)
     if options.tree:
         reading = replace(reading, columns=COLUMNS | _tree.COLUMNS)

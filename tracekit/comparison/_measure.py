@@ -41,6 +41,7 @@ from tracekit.comparison._named import NamedRow, Row, rows_meant
 from tracekit.comparison._one_run import judge_one_run_each, smallest_shown
 from tracekit.comparison._profile import Profile
 from tracekit.model.arrow import F64
+from tracekit.model.display import plural
 from tracekit.model.units import Unit
 
 _STATISTIC = {"mean": "mean", "p50": "p50", "p95": "p95", "p99": "p99", "max": "p100"}
@@ -56,6 +57,9 @@ class Sides:
     new: tuple[Profile, ...]
     groups: tuple[NameGroup, ...]
     by_step: bool
+
+    def __repr__(self) -> str:
+        return f"sides of {plural(len(self.base), 'run')} and {plural(len(self.new), 'run')}"
 
     @property
     def incomplete(self) -> tuple[str, ...]:

@@ -20,6 +20,7 @@ from tracekit.index.host_tree import call_paths
 from tracekit.index.trace_index import index_of
 from tracekit.model.arrow import F64, I64, Mask, take
 from tracekit.model.cuts import where_cut
+from tracekit.model.display import escape_controls, plural
 from tracekit.model.report import Cell, Section
 from tracekit.model.schema import DEVICE_WORK
 from tracekit.model.trace import Ledger, Trace, all_ledgers
@@ -92,6 +93,10 @@ class Profile:
     signatures: Mapping[Key, Signature]
     sequences: tuple[tuple[Key, ...], ...]
     tree: TreeWork | None = None
+
+    def __repr__(self) -> str:
+        steps = f"{plural(self.step_count, 'step')} after warm-up"
+        return f"profile of {escape_controls(self.label)}: {steps}, {plural(len(self.whole), 'name')} of device work"
 
 
 def profile_of(trace: Trace, label: str, *, tree: bool = False) -> Profile:

@@ -7,13 +7,14 @@ from dataclasses import dataclass, replace
 from itertools import accumulate
 
 from tracekit._version import __version__
+from tracekit.arguments import checked as with_checked_arguments
 from tracekit.comparison._amount import Amount
 from tracekit.comparison._change import LEVEL, TOO_FEW_RUNS, UNKNOWN, Change, VerdictLimits
 from tracekit.comparison._first_screen import intervals_of, verdict_of, waterfall_of
 from tracekit.comparison._history import History, history_section
 from tracekit.comparison._match import NameGroup
-from tracekit.comparison._measure import Sides, measure_names, weights
-from tracekit.comparison._metrics import METRICS, ComparedMetric
+from tracekit.comparison._measure import Sides, measure, measure_names, weights
+from tracekit.comparison._metrics import METRICS, ComparedMetric, parse_metric
 from tracekit.comparison._parts import (
     ChangePart,
     ChangeParts,
@@ -28,13 +29,16 @@ from tracekit.comparison._profile import Profile
 from tracekit.comparison._rules import CheckedRule, describe, describe_single, percent
 from tracekit.comparison._tree_parts import PARTS, TreeChange, TreeRow
 from tracekit.comparison._tree_waterfalls import tree_waterfalls
-from tracekit.errors import Failure
+from tracekit.errors import Failure, UnknownNameError
 from tracekit.model.change import Waterfall
-from tracekit.model.report import Cell, Column, Report, ReportTable, Section, without_shares
+from tracekit.model.display import escape_controls
+from tracekit.model.report import Cell, Column, Report, ReportTable, Section, one_screen, without_shares
 from tracekit.model.units import Unit, format_span
 
 MIN_SHARE = 0.01
 """Share of the time below which a name has no interval of its own."""
+_NAMES_SHOWN = 20
+"""Names in each table that a notebook shows."""
 _TOTAL = ComparedMetric("total", "device", "total", None, Unit.NS)
 _HOST_WORDS = {
     "operator": ("Operators by self time", "self time of operators on the host, without launches and waits"),
@@ -67,6 +71,35 @@ class Comparison:
     tree: TreeChange | None = None
     """The change by module or operator, if it was asked for."""
 
+    @with_checked_arguments()
+    def __getitem__(self, metric: str) -> Change:
+        """Return the change of a metric, such as "step.p50" or 'kernel["gemm"].avg'.
+
+        Raises: UsageError for no metric; UnknownNameError, which is a KeyError, of a history alone.
+        """
+        for change in self.changes:
+            if change.metric.text == metric:
+                return change
+        wanted = parse_metric(metric)
+        if self.sides is None:
+            raise UnknownNameError(f"{metric}: a history alone has no changes", hint="name NEW too")
+        found = measure(self.sides, wanted, self.limits)
+        return replace(found, verdict=UNKNOWN, why=self.undecided) if self.undecided else found
+
+    def __repr__(self) -> str:
+        if self.sides is None:
+            return repr(self.report(top=1))
+        lines = [*self.incomplete, f"comparison of {self.names[0]} against {self.names[1]}: {_verdict(self)}"]
+        lines += [
+            f"  {word}: {_side_text(side)}" for word, side in (("base", self.sides.base), ("new", self.sides.new))
+        ]
+        lines += [f"  {describe(each)}" for each in self.changes if each.base is not None and each.new is not None]
+        lines += [f"  rule {each.rule.text}: {each.state}" for each in self.checked]
+        return "\n".join(one_screen(map(escape_controls, lines)))
+
+    def _repr_html_(self) -> str:
+        return self.report(top=_NAMES_SHOWN)._repr_html_()
+
     @property
     def incomplete(self) -> tuple[str, ...]:
         """Return a sentence for each input that lost too many of its records to be compared."""
@@ -77,6 +110,7 @@ class Comparison:
         """Return "slower", "faster", "same", "not enough runs" or "not enough data"."""
         return self.main.verdict if self.main is not None else UNKNOWN
 
+    @with_checked_arguments()
     def report(self, *, top: int = 0) -> Report:
         """Return the tables of the comparison. top: names in each table, 0 for all."""
         return report_of(self, top=top)

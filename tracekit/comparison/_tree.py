@@ -21,6 +21,7 @@ from tracekit.index.trace_index import index_of
 from tracekit.model import args as members
 from tracekit.model import arrow
 from tracekit.model.arrow import I64, Mask
+from tracekit.model.display import plural
 from tracekit.model.schema import Kind
 from tracekit.model.trace import Trace
 
@@ -57,6 +58,9 @@ class TreeWork:
     whole: Mapping[TreeKey, TreeAmount]
     steady: Mapping[TreeKey, TreeAmount]
     modules: bool
+
+    def __repr__(self) -> str:
+        return f"device work of {plural(len(self.whole), 'place')} in modules and operators"
 
 
 def tree_work(trace: Trace, work: DeviceWork) -> TreeWork:

@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from tracekit import options as declared
+from tracekit.arguments import checked
 from tracekit.doctor import raw as _raw
 from tracekit.doctor.defects import OF_JSON_TEXT
 from tracekit.doctor.findings import Diagnosis, FoundDefect
@@ -127,6 +128,7 @@ class Examined:
         return np.array([int(place.removeprefix("event ")) for place in places], np.int64)
 
 
+@checked()
 def diagnose(name: str, options: DoctorOptions = USUAL) -> Diagnosis:
     """Return what is wrong with an input: a path, "-" or a URL. Raises: TracekitError where it cannot be read."""
     with sources(name) as source:

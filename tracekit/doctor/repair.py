@@ -18,6 +18,7 @@ import pyarrow as pa
 from isal import igzip
 
 from tracekit._version import __version__
+from tracekit.arguments import checked
 from tracekit.conversion import writer_for
 from tracekit.doctor.diagnosis import USUAL, DoctorOptions, Examined, begin, examine, sources
 from tracekit.doctor.findings import Diagnosis
@@ -243,6 +244,7 @@ class Repair:
         }
 
 
+@checked()
 def repair(
     name: str,
     target: str | Path,

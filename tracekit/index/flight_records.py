@@ -5,14 +5,16 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar, cast
 
+import numpy as np
 import orjson
 import pyarrow as pa
 
 from tracekit.analysis.hangs import HangReport, ProcessGroup, RankDump, RecordedCall, Shapes, find_hang
 from tracekit.index.sources import source_label, source_labels
 from tracekit.index.trace_index import TraceIndex, join
+from tracekit.model import arrow
 from tracekit.model.arrow import pc
 
 __all__ = ["FlightRecords", "flight_records", "hang", "stacks"]
@@ -20,6 +22,7 @@ __all__ = ["FlightRecords", "flight_records", "hang", "stacks"]
 _CALLS, _GROUPS, _DUMP = "flight recorder calls", "flight recorder groups", "flight recorder"
 _STACKS = "flight recorder stacks"
 _DEFAULT = "default_pg"
+T = TypeVar("T")
 _ENDS = ("->", "<-")
 
 
@@ -39,8 +42,7 @@ class FlightRecords:
 @join
 def flight_records(index: TraceIndex) -> FlightRecords | None:
     """Return the dumps of a trace, None without any."""
-    rows = _rows(index)
-    dumps = [row for row in rows if row["section"] == _DUMP]
+    dumps = _rows(index, _DUMP)
     if not dumps:
         return None
     labels = source_labels(index)
@@ -48,21 +50,22 @@ def flight_records(index: TraceIndex) -> FlightRecords | None:
     count = Counter(row["rank"] for row in dumps if row["rank"] is not None)
     repeated = tuple(sorted(rank for rank, often in count.items() if often > 1))
     by_rank = {row["rank"]: row for row in dumps if count[row["rank"]] == 1}
-    calls: dict[int, list[dict[str, Any]]] = {}
     configured: dict[int, dict[str, tuple[str, tuple[int, ...] | None]]] = {}
-    for row in rows:
-        rank = row["rank"]
-        if rank not in by_rank:
-            continue
-        if row["section"] == _CALLS:
-            calls.setdefault(rank, []).append(row)
-        elif row["section"] == _GROUPS:
-            ranks = row["args"].get("ranks")
-            known = tuple(ranks) if isinstance(ranks, list) and ranks else None
-            configured.setdefault(rank, {})[row["name"] or ""] = (str(row["args"].get("desc", "")), known)
+    for row in _rows(index, _GROUPS):
+        if row["rank"] in by_rank:
+            of_rank = configured.setdefault(row["rank"], {})
+            of_rank[row["name"] or ""] = (str(row["args"].get("desc", "")), _members(row["args"].get("ranks")))
     groups = _Groups(configured, set(by_rank))
-    found = tuple(_dump(rank, by_rank[rank]["args"], calls.get(rank, []), groups) for rank in sorted(by_rank))
-    return FlightRecords(found, sum(row["section"] == _CALLS for row in rows), nameless, repeated)
+    calls = _of_section(index, _CALLS)
+    ranks = arrow.ints(calls.column("rank"), -1)
+    order = np.argsort(ranks, kind="stable")
+    # The entries of one rank at a time: those of a thousand ranks, as objects, would need gigabytes.
+    found = []
+    for rank in sorted(by_rank):
+        low, high = np.searchsorted(ranks[order], (rank, rank + 1))
+        rows = _parsed(calls.take(order[low:high]))
+        found.append(_dump(rank, by_rank[rank]["args"], rows, groups))
+    return FlightRecords(tuple(found), calls.num_rows, nameless, repeated)
 
 
 @join
@@ -76,21 +79,24 @@ def hang(index: TraceIndex) -> HangReport | None:
 def stacks(index: TraceIndex) -> dict[tuple[int, int | None], list[str]]:
     """Return the frames of the stacks of a trace, the outermost first, by rank and number."""
     return {
-        (row["rank"], row["args"].get("stack")): [str(each) for each in row["args"].get("frames") or ()]
-        for row in _rows(index)
-        if row["section"] == _STACKS
+        (row["rank"], _integer(row["args"], "stack")): [str(each) for each in _list(row["args"], "frames")]
+        for row in _rows(index, _STACKS)
     }
 
 
-@join
-def _rows(index: TraceIndex) -> list[dict[str, Any]]:
+def _of_section(index: TraceIndex, section: str) -> pa.Table:
     table = index.totals
-    if not table.num_rows:
-        return []
-    ours = pc.starts_with(pc.cast(table.column("section"), pa.string()), _DUMP)
-    rows: list[dict[str, Any]] = (
-        table.filter(ours).select(["source", "rank", "section", "order", "name", "args"]).to_pylist()
-    )
+    mask = pc.equal(pc.cast(table.column("section"), pa.string()), section)
+    return table.filter(mask).select(["source", "rank", "name", "args"])
+
+
+def _rows(index: TraceIndex, section: str) -> list[dict[str, Any]]:
+    return _parsed(_of_section(index, section)) if index.totals.num_rows else []
+
+
+def _parsed(table: pa.Table) -> list[dict[str, Any]]:
+    """Return rows with their `args` as objects. Any file may have such a section: what is odd there is left out."""
+    rows: list[dict[str, Any]] = table.to_pylist()
     for row in rows:
         try:
             args = orjson.loads(row["args"] or "{}")
@@ -98,6 +104,22 @@ def _rows(index: TraceIndex) -> list[dict[str, Any]]:
             args = {}
         row["args"] = args if isinstance(args, dict) else {}
     return rows
+
+
+def _members(ranks: object) -> tuple[int, ...] | None:
+    if not isinstance(ranks, list) or not ranks or not all(type(each) is int for each in ranks):
+        return None
+    return tuple(ranks)
+
+
+def _list(args: Mapping[str, Any], key: str) -> list[Any]:
+    value = args.get(key)
+    return value if isinstance(value, list) else []
+
+
+def _integer(args: Mapping[str, Any], key: str) -> int | None:
+    value = args.get(key)
+    return value if type(value) is int else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,15 +154,16 @@ class _Groups:
 
 def _dump(rank: int, facts: Mapping[str, Any], rows: Sequence[Mapping[str, Any]], groups: _Groups) -> RankDump:
     args = [row["args"] for row in rows]
-    times = [each.get(key) for each in args for key in ("created_ns", "started_ns", "completed_ns")]
-    latest = max((time for time in times if isinstance(time, int)), default=0)
+    times = [_integer(each, key) for each in args for key in ("created_ns", "started_ns", "completed_ns")]
+    latest = max((time for time in times if time is not None), default=0)
+    known: dict[object, object] = {}
     calls: dict[ProcessGroup, list[RecordedCall]] = {}
     first: dict[ProcessGroup, int] = {}
     cache: dict[tuple[str, str], ProcessGroup] = {}
     for order, (row, each) in enumerate(zip(rows, args, strict=True)):
         key = str(each.get("group", "")), str(each.get("desc", ""))
         group = cache.get(key) or cache.setdefault(key, groups.of(rank, *key))
-        call = _call(order, str(row["name"] or ""), each, latest)
+        call = _call(order, str(row["name"] or ""), each, latest, known)
         calls.setdefault(group, []).append(call)
         if not call.is_p2p:
             first.setdefault(group, call.seq)
@@ -154,42 +177,43 @@ def _dump(rank: int, facts: Mapping[str, Any], rows: Sequence[Mapping[str, Any]]
     return RankDump(rank, calls, whole)
 
 
-def _call(order: int, title: str, args: Mapping[str, Any], latest: int) -> RecordedCall:
+def _call(order: int, title: str, args: Mapping[str, Any], latest: int, known: dict[object, object]) -> RecordedCall:
+    """Return an entry. known: values that other entries have too; they are kept once."""
+
+    def once(value: T) -> T:
+        found: Any = known.setdefault(value, value)
+        return cast("T", found)
+
     name, _, ends = title.partition(" ")
     source, target = _source_and_target(ends)
-    created, timeout = args.get("created_ns"), args.get("timeout_ms")
+    created, timeout = _integer(args, "created_ns"), _integer(args, "timeout_ms")
     completed = args.get("state") == "completed"
-    waited = isinstance(created, int) and isinstance(timeout, int) and timeout > 0
+    late = created is not None and timeout is not None and 0 < timeout * 1_000_000 <= latest - created
     return RecordedCall(
         order,
-        name,
-        _number(args, "seq"),
-        _number(args, "p2p_seq"),
+        once(name),
+        _integer(args, "seq") or 0,
+        _integer(args, "p2p_seq") or 0,
         is_p2p=args.get("p2p") is True or (name in ("send", "recv") and source >= 0),
         source=source,
         target=target,
-        in_sizes=_shapes(args, "in"),
-        out_sizes=_shapes(args, "out"),
-        in_types=tuple(args.get("in_types") or ()),
-        out_types=tuple(args.get("out_types") or ()),
-        state=str(args.get("state", "")),
+        in_sizes=once(_shapes(args, "in")),
+        out_sizes=once(_shapes(args, "out")),
+        in_types=once(tuple(str(each) for each in _list(args, "in_types"))),
+        out_types=once(tuple(str(each) for each in _list(args, "out_types"))),
+        state=once(str(args.get("state", ""))),
         completed=completed,
         retired=args.get("retired") is True,
-        overdue=not completed and waited and latest - (created or 0) >= (timeout or 0) * 1_000_000,
-        line=str(args.get("line", "")),
-        backend=str(args.get("backend", "")),
-        stack=args["stack"] if isinstance(args.get("stack"), int) else None,
+        overdue=late and not completed,
+        line=once(str(args.get("line", ""))),
+        backend=once(str(args.get("backend", ""))),
+        stack=_integer(args, "stack"),
     )
 
 
-def _number(args: Mapping[str, Any], key: str) -> int:
-    value = args.get(key)
-    return value if isinstance(value, int) else 0
-
-
 def _shapes(args: Mapping[str, Any], key: str) -> Shapes:
-    value = args.get(key)
-    return tuple(tuple(each) for each in value) if isinstance(value, list) else ()
+    shapes = [each for each in _list(args, key) if isinstance(each, list)]
+    return tuple(tuple(size for size in each if type(size) is int) for each in shapes)
 
 
 def _source_and_target(ends: str) -> tuple[int, int]:

@@ -6,6 +6,7 @@ stages. `clocks/` brings inputs onto the clocks that they share.
 
 from __future__ import annotations
 
+from tracekit.inputs.filtered import filtered
 from tracekit.inputs.options import ALL, USUAL, InputOptions
 from tracekit.inputs.paths import (
     Input,
@@ -16,6 +17,8 @@ from tracekit.inputs.paths import (
     reader_for,
     refuse_inputs,
     stored_name,
+    text_of,
+    words_of,
 )
 from tracekit.inputs.stream import Inputs
 
@@ -28,8 +31,11 @@ __all__ = [
     "PathLike",
     "expand",
     "exported",
+    "filtered",
     "names_databases",
     "reader_for",
     "refuse_inputs",
     "stored_name",
+    "text_of",
+    "words_of",
 ]

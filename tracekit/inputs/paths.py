@@ -35,6 +35,8 @@ __all__ = [
     "refuse_unknown_options",
     "several",
     "stored_name",
+    "text_of",
+    "words_of",
 ]
 
 PathLike = str | Path
@@ -78,11 +80,11 @@ def expand(inputs: PathLike | Sequence[PathLike]) -> list[Input]:
 
     Raises: InputError for a pattern or folder that names nothing; UsageError when no word is given.
     """
-    words = [inputs] if not isinstance(inputs, Sequence) or isinstance(inputs, str) else list(inputs)
+    words = words_of(inputs)
     if not words:
         raise UsageError("no input is named", hint="name a file, a folder, or - for stdin")
     out: list[Input] = []
-    for word in map(_text_of, words):
+    for word in map(text_of, words):
         label, equals, rest = word.partition("=")
         if not equals or Path(word).exists() or not label or "/" in label:
             label, rest = "", word
@@ -155,7 +157,15 @@ def several(words: PathLike | Sequence[PathLike]) -> bool:
     )
 
 
-def _text_of(word: object) -> str:
+def words_of(inputs: PathLike | Sequence[PathLike]) -> list[PathLike]:
+    """Return one input or several as a list. Raises: UsageError where one of them is not the name of an input."""
+    words = [inputs] if not isinstance(inputs, Sequence) or isinstance(inputs, str) else list(inputs)
+    for word in words:
+        text_of(word)
+    return words
+
+
+def text_of(word: object) -> str:
     """Return an input as text. Raises: UsageError for an open file or another object."""
     if isinstance(word, (str, os.PathLike)):
         return os.fsdecode(word)
@@ -163,7 +173,8 @@ def _text_of(word: object) -> str:
     if hasattr(word, "read"):
         hint = f"name it instead: {name!r}" if isinstance(name, str) else "write it into a file, and name that"
         raise UsageError("an open file is not an input: inputs are names of files", hint=hint)
-    raise UsageError(f"{type(word).__name__} is not an input: inputs are names of files", hint="a str or a Path")
+    hint = "list(...) makes a list of it" if isinstance(word, Iterable) else "a str or a Path, or a list of them"
+    raise UsageError(f"{type(word).__name__} is not an input: inputs are names of files", hint=hint)
 
 
 def _in_folder(folder: Path, label: str) -> list[Input]:

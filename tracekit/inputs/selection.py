@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
+from numbers import Integral
 from typing import TypeAlias
 
 import numpy as np
 import pyarrow as pa
 
-from tracekit.errors import Option, UsageError, sentence
+from tracekit.errors import ArgumentTypeError, Option, UsageError, sentence
 from tracekit.model import arrow, schema
 from tracekit.model.arrow import Column, Mask, pc
 from tracekit.model.trace import Ledger
@@ -36,8 +37,11 @@ Bounds: TypeAlias = tuple[int | None, int | None]
 class Selection:
     """Filters on rows; an empty field filters nothing. A row whose column is null does not pass a filter on it.
 
-    name: regular expression searched in the name. steps, times_ns: half-open ranges, times on the sources' own clock.
-    min_dur_ns: shortest duration. Rows of TOTALS have no time, device or step: only name, kind and rank filter them.
+    name: regular expression searched in the name. kinds, ranks, devices, streams: one value or several, kept as a
+    frozenset. steps, times_ns: half-open ranges (first, end), None for open, or texts as the command line takes them:
+    "2:10", "1.5s:2s"; times are on the sources' own clock. min_dur_ns: shortest duration, in ns or as "10us". Rows of
+    TOTALS have no time and no step: only name, kind, rank and device filter them.
+    Raises: UsageError for an unknown kind, a bad expression or an empty range; ArgumentTypeError.
     """
 
     name: str = ""
@@ -50,6 +54,19 @@ class Selection:
     min_dur_ns: int = 0
 
     def __post_init__(self) -> None:
+        if not isinstance(self.name, str):
+            raise _wrong("name", "str", self.name)
+        for field, kind in (("kinds", str), ("ranks", Integral), ("devices", Integral), ("streams", Integral)):
+            object.__setattr__(self, field, _values(field, getattr(self, field), kind))
+        object.__setattr__(self, "steps", _range("steps", self.steps, parse_steps))
+        object.__setattr__(self, "times_ns", _range("times_ns", self.times_ns, parse_times))
+        shortest: object = self.min_dur_ns
+        if isinstance(shortest, str):
+            object.__setattr__(self, "min_dur_ns", parse_duration(shortest))
+        elif not _is_whole(shortest):
+            raise _wrong("min_dur_ns", "int or str", shortest)
+        if self.min_dur_ns < 0:
+            raise UsageError(f"min_dur_ns {self.min_dur_ns}: a duration is not below zero")
         strange = self.kinds - schema.KINDS
         if strange:
             raise no_such("kind", sorted(strange)[0], "kind", sorted(schema.KINDS))
@@ -65,13 +82,22 @@ class Selection:
         """Return the rows that pass, and move the records of the others from kept to filtered."""
         if not self or not batch.num_rows:
             return batch
-        totals = schema.is_totals(batch)
-        mask = self._mask(batch, totals)
+        mask = self.mask(batch)
         if mask.all():
             return batch
         return _left(batch, mask, ledger)
 
-    def _mask(self, batch: pa.RecordBatch, totals: bool) -> Mask:
+    def columns(self) -> set[str]:
+        """Return the columns of EVENTS that the filters look at."""
+        looked_at = (
+            *((self.name, "name"), (self.kinds, "kind"), (self.ranks, "rank"), (self.devices, "device")),
+            *((self.streams, "stream"), (self.steps, "step"), (self.times_ns, "ts_ns"), (self.min_dur_ns, "dur_ns")),
+        )
+        return {column for wanted, column in looked_at if wanted}
+
+    def mask(self, batch: pa.RecordBatch) -> Mask:
+        """Return which rows of EVENTS or TOTALS pass."""
+        totals = schema.is_totals(batch)
         mask = np.ones(batch.num_rows, np.bool_)
         if self.name:
             mask &= _text_mask(batch.column("name"), lambda names: pc.match_substring_regex(names, self.name))
@@ -81,7 +107,9 @@ class Selection:
         for numbers, column in ((self.ranks, "rank"), (self.devices, "device"), (self.streams, "stream")):
             if numbers and column in batch.schema.names:
                 values = batch.column(column)
-                mask &= arrow.bools(pc.is_in(values, arrow.array(sorted(numbers), values.type)))
+                limits = np.iinfo(arrow.dtype_of(values.type))
+                possible = [each for each in sorted(numbers) if limits.min <= each <= limits.max]
+                mask &= arrow.bools(pc.is_in(values, arrow.array(possible, values.type)))
         if totals:
             return mask
         if self.steps is not None:
@@ -176,6 +204,44 @@ def _range_mask(column: Column, bounds: Bounds) -> Mask:
     if high is not None:
         inside &= values < high
     return inside
+
+
+def _is_whole(value: object) -> bool:
+    return isinstance(value, Integral) and not isinstance(value, bool)
+
+
+def _wrong(argument: str, wanted: str, value: object) -> ArgumentTypeError:
+    return ArgumentTypeError("Selection", argument, wanted, type(value).__name__)
+
+
+def _values(field: str, given: object, kind: type) -> frozenset[object]:
+    """Return one value or several as a set. Raises: ArgumentTypeError."""
+    several = [given] if isinstance(given, (str, Integral)) else given
+    word = "str" if kind is str else "int"
+    if not isinstance(several, Iterable) or isinstance(several, (bytes, Mapping)):
+        raise _wrong(field, f"{word} or several of them", given)
+    found: list[object] = []
+    for each in several:
+        if not isinstance(each, kind) or isinstance(each, bool):
+            raise _wrong(field, f"{word} or several of them", each)
+        found.append(int(each) if isinstance(each, Integral) else each)
+    return frozenset(found)
+
+
+def _range(field: str, given: object, parse: Callable[[str], Bounds]) -> Bounds | None:
+    """Return a half-open range, from a text too; None for none. Raises: UsageError, ArgumentTypeError."""
+    if given is None:
+        return None
+    if isinstance(given, str):
+        return parse(given)
+    is_pair = isinstance(given, (tuple, list)) and len(given) == 2
+    if not is_pair or not all(each is None or _is_whole(each) for each in given):  # type: ignore[attr-defined]
+        raise _wrong(field, "a tuple (first, end) of int or None, or str", given)
+    low, high = (None if each is None else int(each) for each in given)  # type: ignore[attr-defined]
+    if low is not None and high is not None and high <= low:
+        word = "step" if field == "steps" else "time"
+        raise UsageError(f"{word} ({low}, {high}): the end is not after the first, so nothing is selected")
+    return low, high
 
 
 def _bounds(text: str, option: Option, parse: Callable[[str], int]) -> Bounds:

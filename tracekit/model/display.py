@@ -26,6 +26,7 @@ __all__ = [
     "FORMULA",
     "JOINERS",
     "LINES_SHOWN",
+    "NO_FORMULAS",
     "NO_NAME",
     "SCREEN",
     "UNKNOWN",
@@ -63,6 +64,10 @@ JOINERS = "\u200c\u200d"
 SCREEN = 100
 """Columns of a small table in text; a cell has at most WORD of them."""
 WORD = 48
+NO_FORMULAS = "tex2jax_ignore mathjax_ignore"
+"""Classes of HTML in which a notebook looks for no formulas: a name may hold `$`."""
+HTML_WORD = 160
+"""Characters of a cell in HTML."""
 
 _EMOJI_STYLE = "\ufe0f"
 _GAP = "  "
@@ -238,7 +243,7 @@ def html_table(columns: Sequence[TextColumn]) -> str:
 
 
 def _cell(tag: str, text: str, side: str) -> str:
-    return f'<{tag} style="text-align:{side}">{escaped(text)}</{tag}>'
+    return f'<{tag} style="text-align:{side}">{escaped(shortened(text, HTML_WORD))}</{tag}>'
 
 
 def html_facts(facts: Iterable[tuple[str, str]]) -> str:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from tracekit.model.display import escape_controls
+
 __all__ = ["Picture", "matched"]
 
 
@@ -30,6 +32,9 @@ class Picture:
     groups: tuple[str, ...] = ()
     marks: tuple[tuple[str, str], ...] = ()
     remark: str = ""
+
+    def __repr__(self) -> str:
+        return f"picture {escape_controls(self.title)}: {self.form} of {', '.join(self.values)} in {self.table}"
 
 
 def matched(rows: Sequence[object], numbers: Sequence[object]) -> tuple[list[int], list[str]]:

@@ -18,21 +18,29 @@ from __future__ import annotations
 import re
 import shutil
 import sys
+import textwrap
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, NamedTuple, TypeVar, overload
 
+import pyarrow as pa
+
+from tracekit.arguments import checked
+from tracekit.errors import NoSuchPlaceError, UnknownNameError
 from tracekit.model import display
 from tracekit.model.arrow import Rows
 from tracekit.model.change import ChangeIntervals, ChangeVerdict, Waterfall
 from tracekit.model.display import Value, encodable, escape_controls, html_facts, plural, shortened
+from tracekit.model.frames import arrow_column, arrow_stream, pandas_column, to_polars
 from tracekit.model.picture import Picture as Picture
 from tracekit.model.timeline import CriticalPath as CriticalPath
 from tracekit.model.timeline import Timeline
 from tracekit.model.units import Unit, format_ratio, format_span
+from tracekit.options import did_you_mean
 
 if TYPE_CHECKING:
     import pandas
+    import polars
 
 __all__ = [
     "LINES_SHOWN",
@@ -61,13 +69,14 @@ __all__ = [
     "Series",
     "StackedCurve",
     "StepTime",
-    "TextForm",
+    "TextForms",
     "TimePart",
     "TimePiece",
     "TopName",
     "TopNames",
     "first_rows",
     "integer_of",
+    "one_screen",
     "show_with",
     "without_shares",
 ]
@@ -135,7 +144,8 @@ class Finding:
 
     def _repr_html_(self) -> str:
         title, *facts = self._facts()
-        return f"<p><b>{display.escaped(title[0])}</b>: {display.escaped(title[1])}</p>{html_facts(facts)}"
+        shown = f"<p><b>{display.escaped(title[0])}</b>: {display.escaped(title[1])}</p>{html_facts(facts)}"
+        return f'<div class="{display.NO_FORMULAS}">{shown}</div>'
 
     def _of(self) -> str:
         return f" of {format_span(self.window_ns)}" if self.window_ns else ""
@@ -282,6 +292,10 @@ class TopNames:
     printed: str = ""
     of: str = ""
 
+    def __repr__(self) -> str:
+        lines = [f"  {name.ns:,} ns {name.name}" for name in self.names]
+        return "\n".join(one_screen(map(escape_controls, [f"top of {self.view} ({self.count:,} names)", *lines])))
+
 
 Cell = int | float | str | None
 
@@ -289,6 +303,8 @@ ROWS_SHOWN = 10
 """Rows of a table that it shows of itself."""
 LINES_SHOWN = 20
 """Sections, facts or notes that an object shows of itself."""
+SCREEN_ROWS = 30
+"""Rows of a terminal that the text of an object takes."""
 
 
 Role = Literal["", "name", "measure", "place", "remark", "event"]
@@ -316,6 +332,26 @@ class Column:
 
     def __repr__(self) -> str:
         return f"column {self.name} ({self.unit}), {plural(len(self.values), 'row')}"
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    def __bool__(self) -> bool:
+        return True
+
+    def __iter__(self) -> Iterator[Cell]:
+        return iter(self.values)
+
+    @overload
+    def __getitem__(self, place: int) -> Cell: ...
+
+    @overload
+    def __getitem__(self, place: slice) -> Sequence[Cell]: ...
+
+    @checked()
+    def __getitem__(self, place: int | slice) -> Cell | Sequence[Cell]:
+        """Return the cell of a row, or those of a slice. Raises: NoSuchPlaceError."""
+        return self.values[place] if isinstance(place, slice) else _at(self.values, place, f"column {self.name}", "row")
 
 
 @dataclass(frozen=True, slots=True)
@@ -369,25 +405,75 @@ class Headline:
     findings_note: str = ""
     reservations: tuple[str, ...] = ()
 
+    def __repr__(self) -> str:
+        lines = list(self.reservations)
+        if self.opening is not None:
+            lines += [self.opening.sentence, self.opening.meaning]
+        lines += [f"  device {device.label}" for device in self.devices]
+        lines += [f"  top of {self.top.view}: {name.name}" for name in self.top.names] if self.top is not None else []
+        lines += [f"  finding {finding.rule}: {finding.claim}" for finding in self.findings]
+        return "\n".join(one_screen(map(escape_controls, ["headline", *filter(None, lines)])))
+
 
 @dataclass(frozen=True, slots=True)
 class ReportTable:
-    """Columns of equal length. `omitted` rows were cut by --top; ratios and sums of the table include them."""
+    """Columns of equal length. `omitted` rows were cut by --top; ratios and sums of the table include them.
+
+    ordered: the reader has chosen the order of the columns; else text has the names in the last column.
+    """
 
     name: str
     title: str
     columns: tuple[Column, ...]
     omitted: int = 0
+    ordered: bool = False
 
     def __len__(self) -> int:
         return len(self.columns[0].values) if self.columns else 0
 
+    def __bool__(self) -> bool:
+        return True  # a table without rows is a table
+
+    def __iter__(self) -> Iterator[dict[str, Cell]]:
+        """Yield the rows, each as a dict of its cells by the names of their columns."""
+        names = self.column_names()
+        for row in zip(*(column.values for column in self.columns), strict=True):
+            yield dict(zip(names, row, strict=True))
+
+    def __contains__(self, name: object) -> bool:
+        return name in self.column_names()
+
+    @overload
+    def __getitem__(self, key: str) -> Column: ...
+
+    @overload
+    def __getitem__(self, key: int) -> dict[str, Cell]: ...
+
+    @overload
+    def __getitem__(self, key: slice) -> ReportTable: ...
+
+    @checked()
+    def __getitem__(self, key: str | int | slice) -> Column | dict[str, Cell] | ReportTable:
+        """Return the column of that name, one row as a dict, or a table of the rows of a slice.
+
+        Raises: UnknownNameError, NoSuchPlaceError.
+        """
+        if isinstance(key, str):
+            return self.column(key)
+        if not isinstance(key, slice):
+            place = _at(range(len(self)), key, f"table {self.name}", "row")
+            return {column.name: column.values[place] for column in self.columns}
+        columns = tuple(replace(column, values=column.values[key]) for column in self.columns)
+        kept = len(columns[0].values) if columns else 0
+        return replace(self, columns=columns, omitted=self.omitted + len(self) - kept)
+
+    @checked()
     def column(self, name: str) -> Column:
-        """Return the column of that name. Raises: KeyError."""
+        """Return the column of that name. Raises: UnknownNameError, which is a KeyError."""
         for column in self.columns:
             if column.name == name:
                 return column
-        raise KeyError(name)
+        raise _unknown(name, "column", self.column_names())
 
     def column_names(self) -> list[str]:
         """Return the names of the columns, in their order."""
@@ -404,25 +490,33 @@ class ReportTable:
         return _table_html(self)
 
     def to_pandas(self) -> pandas.DataFrame:
-        """Return a DataFrame with nullable types; `attrs["units"]` names each column's unit."""
+        """Return a DataFrame, a row a row: Int64, Float64 or string; `attrs["units"]` names each column's unit.
+
+        Times are ns, shares 0..1, and <NA> is not known.
+        """
         import pandas as pd
 
-        columns = {c.name: pd.Series(list(c.values), dtype=_PANDAS_TYPES[c.unit]) for c in self.columns}
-        frame = pd.DataFrame(columns)
+        frame = pd.DataFrame({c.name: pandas_column(c.values, c.unit) for c in self.columns})
         frame.attrs["units"] = {c.name: str(c.unit) for c in self.columns}
         return frame
 
+    def to_arrow(self) -> pa.Table:
+        """Return a table of Arrow: int64, double or string; the metadata of each field has its unit and title."""
+        fields = []
+        columns = []
+        for column in self.columns:
+            columns.append(arrow_column(column.values, column.unit))
+            about = {"unit": str(column.unit), "title": column.title}
+            fields.append(pa.field(column.name, columns[-1].type, metadata=about))
+        return pa.Table.from_arrays(columns, schema=pa.schema(fields))
 
-_PANDAS_TYPES = {
-    Unit.NS: "Int64",
-    Unit.COUNT: "Int64",
-    Unit.BYTES: "Int64",
-    Unit.RATIO: "Float64",
-    Unit.BYTES_PER_S: "Float64",
-    Unit.NUMBER: "Float64",
-    Unit.TEXT: "string",
-    Unit.ID: "object",
-}
+    def to_polars(self) -> polars.DataFrame:
+        """Return a DataFrame of polars. Raises: MissingExtraError without polars."""
+        return to_polars(self.to_arrow())
+
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
+        """Return the rows as a stream of Arrow: polars, DuckDB and pyarrow read a table by this."""
+        return arrow_stream(self.to_arrow(), requested_schema)
 
 
 @dataclass(frozen=True, slots=True)
@@ -557,31 +651,68 @@ class Section:
             f"finding {escape_controls(finding.rule)}: {escape_controls(finding.claim)}" for finding in self.findings
         ]
         lines += map(repr, self._figures())
-        return "\n".join(_one_screen([*lines, *(f"note: {escape_controls(note)}" for note in self.notes)]))
+        return "\n".join(one_screen([*lines, *(f"note: {escape_controls(note)}" for note in self.notes)]))
 
     def _repr_html_(self) -> str:
         parts = [f"<h4>{display.escaped(self.title)}</h4>", *map(_table_html, self.tables)]
         parts += [finding._repr_html_() for finding in self.findings]
         parts += [f"<p>{display.escaped(text)}</p>" for text in (*map(repr, self._figures()), *self.notes)]
-        return "".join(parts)
+        return f'<div class="{display.NO_FORMULAS}">{"".join(parts)}</div>'
 
     def _figures(self) -> Iterator[Figure]:
         """Yield the figures that have numbers which are not in the tables."""
         return (figure for figure in self.figures if not isinstance(figure, Picture))
 
+    def __len__(self) -> int:
+        return len(self.tables)
+
+    def __bool__(self) -> bool:
+        return True
+
+    def __iter__(self) -> Iterator[ReportTable]:
+        return iter(self.tables)
+
+    def __contains__(self, table: object) -> bool:
+        return any(each.name == table for each in self.tables)
+
+    @checked()
+    def __getitem__(self, table: str | int) -> ReportTable:
+        """Return a table by its name or place. Raises: UnknownNameError (a KeyError), NoSuchPlaceError."""
+        if not isinstance(table, str):
+            return _at(self.tables, table, f"section {self.view}", "table")
+        for candidate in self.tables:
+            if table == candidate.name:
+                return candidate
+        raise _unknown(table, "table", [each.name for each in self.tables])
+
+    def _chosen(self, table: str) -> ReportTable:
+        """Return the table of that name, the first one for "", an empty one where there is none."""
+        return self[table] if table else next(iter(self.tables), ReportTable("", self.title, ()))
+
+    @checked()
     def to_pandas(self, table: str = "") -> pandas.DataFrame:
         """Return the table of that name, or the first one, as a DataFrame; an empty one when the view has no table.
 
-        Raises: KeyError.
+        Types are those of `ReportTable.to_pandas`. Raises: UnknownNameError, which is a KeyError.
         """
-        import pandas as pd
+        return self._chosen(table).to_pandas()
 
-        for candidate in self.tables:
-            if table in ("", candidate.name):
-                return candidate.to_pandas()
-        if table:
-            raise KeyError(f"{table}: no such table; there is {', '.join(t.name for t in self.tables) or 'none'}")
-        return pd.DataFrame()
+    @checked()
+    def to_arrow(self, table: str = "") -> pa.Table:
+        """Return the table of that name, or the first one, as a table of Arrow. Raises: UnknownNameError."""
+        return self._chosen(table).to_arrow()
+
+    @checked()
+    def to_polars(self, table: str = "") -> polars.DataFrame:
+        """Return the table of that name, or the first one, as a DataFrame of polars.
+
+        Raises: UnknownNameError; MissingExtraError without polars.
+        """
+        return self._chosen(table).to_polars()
+
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
+        """Return the rows of the first table as a stream of Arrow."""
+        return self._chosen("").__arrow_c_stream__(requested_schema)
 
 
 @dataclass(frozen=True, slots=True)
@@ -606,50 +737,142 @@ class Report:
     headline: Headline | None = None
 
     def __repr__(self) -> str:
+        if self.headline is not None and _TEXT_FORMS:
+            there = ", ".join(section.view for section in self.sections if section.tables)
+            words = f'report["NAME"] has the tables of a view: {there}' if there else ""
+            more = textwrap.wrap(words, display.SCREEN)[:2]
+            return "\n".join([*self._first_screen(bars=False)[: SCREEN_ROWS - len(more)], *more])
         lines = [*self.incomplete, f"report {escape_controls(self.title)}: {plural(len(self.sections), 'section')}"]
         lines += [f"  {escape_controls(word)}: {escape_controls(text)}" for word, text in self.facts[:LINES_SHOWN]]
         lines += [f"  {_title_of(section)}" for section in self.sections]
-        return "\n".join(_one_screen(lines))
+        return "\n".join(one_screen(lines))
+
+    def _first_screen(self, *, bars: bool) -> list[str]:
+        """Return the lines of the first screen, without the words for the command line at its end."""
+        return _TEXT_FORMS[0].first(replace(self, sections=()), display.SCREEN, bars).splitlines()
 
     def _repr_html_(self) -> str:
-        parts = [f"<p><b>{display.escaped(text)}</b></p>" for text in self.incomplete]
-        parts += [f"<h3>{display.escaped(self.title)}</h3>", html_facts(self.facts[:LINES_SHOWN])]
+        """Return the first screen, and each section below it, folded; all text is escaped, and none is a formula."""
+        if self.headline is not None and _TEXT_FORMS:
+            screen = "\n".join(display.escaped(line) for line in self._first_screen(bars=True))
+            parts = [f'<pre style="white-space:pre;line-height:1.2">{screen}</pre>']
+        else:
+            parts = [f"<p><b>{display.escaped(text)}</b></p>" for text in self.incomplete]
+            parts += [f"<h3>{display.escaped(self.title)}</h3>", html_facts(self.facts[:LINES_SHOWN])]
+        without = [section for section in self.sections if not (section.tables or section.figures or section.findings)]
         for section in self.sections:
-            summary = f"<summary>{display.escaped(_title_of(section))}</summary>"
-            parts.append(f"<details>{summary}{section._repr_html_()}</details>")
-        return "".join(parts)
+            if section.tables or section.figures or section.findings:
+                parts.append(_folded(_title_of(section), section._repr_html_()))
+        if without:
+            lacking = [(section.title, " ".join(section.notes) or "no table") for section in without]
+            parts.append(_folded(f"Not in this trace: {plural(len(without), 'section')}", html_facts(lacking)))
+        return f'<div class="{display.NO_FORMULAS}">{"".join(parts)}</div>'
 
+    def __len__(self) -> int:
+        return len(self.sections)
+
+    def __bool__(self) -> bool:
+        return True
+
+    def __iter__(self) -> Iterator[Section]:
+        return iter(self.sections)
+
+    def __contains__(self, view: object) -> bool:
+        return any(view in (section.view, section.title) for section in self.sections)
+
+    @checked()
+    def __getitem__(self, view: str | int) -> Section:
+        """Return the section of a view, by its name, title or place: `report["kernel"]`.
+
+        Raises: UnknownNameError (a KeyError), NoSuchPlaceError.
+        """
+        return self.section(view) if isinstance(view, str) else _at(self.sections, view, "report", "section")
+
+    @property
+    def views(self) -> tuple[str, ...]:
+        """The names of the views, in the order of their sections."""
+        return tuple(dict.fromkeys(section.view for section in self.sections))
+
+    @checked()
     def section(self, view: str) -> Section:
-        """Return the section of a view. Raises: KeyError."""
-        for section in self.sections:
-            if section.view == view:
-                return section
-        raise KeyError(f"{view}: no such view; there is {', '.join(s.view for s in self.sections) or 'none'}")
+        """Return the section of a view, by its name or title. Raises: UnknownNameError, which is a KeyError."""
+        for wanted in ([each.view for each in self.sections], [each.title for each in self.sections]):
+            if view in wanted:
+                return self.sections[wanted.index(view)]
+        raise _unknown(view, "view", self.views)
 
+    @checked()
     def to_pandas(self, view: str = "", table: str = "") -> pandas.DataFrame:
         """Return a table of a view as a DataFrame; without names the first table there is.
 
-        Raises: KeyError.
+        Types are those of `ReportTable.to_pandas`. Raises: UnknownNameError, which is a KeyError.
         """
-        if view:
-            return self.section(view).to_pandas(table)
-        sections = [s for s in self.sections if any(table in ("", each.name) for each in s.tables)]
-        return (sections[0] if sections else Section("", "")).to_pandas(table)
+        return self._chosen(view, table).to_pandas(table)
 
-    def show(self, width: int | None = None) -> None:
-        """Print the report as `tracekit summary --all` does. width: of the terminal by default, 0 for no limit."""
+    @checked()
+    def to_arrow(self, view: str = "", table: str = "") -> pa.Table:
+        """Return a table of a view as a table of Arrow; without names the first one. Raises: UnknownNameError."""
+        return self._chosen(view, table).to_arrow(table)
+
+    @checked()
+    def to_polars(self, view: str = "", table: str = "") -> polars.DataFrame:
+        """Return a table of a view as a DataFrame of polars; without names the first one.
+
+        Raises: UnknownNameError; MissingExtraError without polars.
+        """
+        return self._chosen(view, table).to_polars(table)
+
+    def _chosen(self, view: str, table: str) -> Section:
+        if view:
+            return self.section(view)
+        sections = [s for s in self.sections if any(table in ("", each.name) for each in s.tables)]
+        if not sections and table:
+            raise _unknown(table, "table", [each.name for section in self.sections for each in section.tables])
+        return sections[0] if sections else Section("", "")
+
+    @checked()
+    def show(self, width: int | None = None, *, unit: str = "") -> None:
+        """Print the report as `tracekit summary --all` does.
+
+        width: of the terminal by default, 0 for no limit. unit: "s", "ms", "us" or "ns" for all times, else the best
+        one for each column. Raises: UsageError.
+        """
+        display.time_unit_of((), unit)
         columns = shutil.get_terminal_size().columns if width is None else width
-        text = _TEXT_FORMS[0](self, columns) if _TEXT_FORMS else f"{self!r}\n"
+        text = _TEXT_FORMS[0].whole(self, columns, unit) if _TEXT_FORMS else f"{self!r}\n"
         sys.stdout.write(encodable(text, getattr(sys.stdout, "encoding", None)))
 
 
-TextForm = Callable[[Report, int], str]
-_TEXT_FORMS: list[TextForm] = []
+class TextForms(NamedTuple):
+    """Text of a report. whole(report, width, unit): all of it. first(report, width, bars): its first screen."""
+
+    whole: Callable[[Report, int, str], str]
+    first: Callable[[Report, int, bool], str]
 
 
-def show_with(form: TextForm) -> None:
-    """Set how `Report.show` makes text of a report and a width: `tracekit.render`, which knows how, is above this."""
-    _TEXT_FORMS[:] = [form]
+_TEXT_FORMS: list[TextForms] = []
+
+
+def show_with(forms: TextForms) -> None:
+    """Set how a report shows itself as text: `tracekit.render`, which knows how, is above this."""
+    _TEXT_FORMS[:] = [forms]
+
+
+T = TypeVar("T")
+
+
+def _at(values: Sequence[T], place: int, owner: str, noun: str) -> T:
+    """Return the value at a place. Raises: NoSuchPlaceError."""
+    if not -len(values) <= place < len(values):
+        raise NoSuchPlaceError(f"{owner} has no {noun} {place}", hint=f"it has {plural(len(values), noun)}, from 0 on")
+    return values[place]
+
+
+def _unknown(name: str, noun: str, known: Iterable[str]) -> UnknownNameError:
+    there = list(dict.fromkeys(known))
+    near = did_you_mean(name, there)
+    none = "" if there else f"; there is no {noun}"
+    return UnknownNameError(f"{name}: no such {noun}{near}{none}", choices=there)
 
 
 _PERCENT = re.compile(r"\d ?%")
@@ -702,11 +925,23 @@ def _title_of(section: Section) -> str:
     )
 
 
-def _one_screen(lines: Sequence[str]) -> list[str]:
-    """Return lines cut to the width of a screen and to 2 * LINES_SHOWN of them."""
-    rest = len(lines) - 2 * LINES_SHOWN
-    kept = [shortened(line, 2 * display.SCREEN) for line in lines[: 2 * LINES_SHOWN]]
-    return [*kept, f"... {plural(rest, 'more line')}"] if rest > 0 else kept
+def one_screen(lines: Iterable[str]) -> list[str]:
+    """Return the first lines, as many as SCREEN_ROWS rows of a terminal hold, and a line that counts the others."""
+    every = list(lines)
+    kept: list[str] = []
+    rows = 0
+    for line in every:
+        shown = shortened(line, 2 * display.SCREEN)
+        rows += max(-(-len(shown) // display.SCREEN), 1)
+        if rows >= SCREEN_ROWS and len(kept) + 1 < len(every):
+            break
+        kept.append(shown)
+    rest = len(every) - len(kept)
+    return [*kept, f"... {plural(rest, 'more line')}"] if rest else kept
+
+
+def _folded(title: str, body: str) -> str:
+    return f"<details><summary>{display.escaped(title)}</summary>{body}</details>"
 
 
 def _shown_columns(table: ReportTable) -> Iterator[display.TextColumn]:
@@ -728,14 +963,15 @@ def _table_lines(table: ReportTable) -> list[str]:
         f"table {escape_controls(table.name)}, {shortened(escape_controls(table.title), display.WORD)}: {_size(table)}"
     ]
     lines += [f"  {line}" for line in display.text_table(list(_shown_columns(table)))]
-    if (rest := len(table) + table.omitted - ROWS_SHOWN) > 0:
+    if (rest := len(table) + table.omitted - min(len(table), ROWS_SHOWN)) > 0:
         lines.append(f"  ... {plural(rest, 'more row')}")
     return lines
 
 
 def _table_html(table: ReportTable) -> str:
     shown = display.html_table(list(_shown_columns(table)))
-    return f"<div>{shown}<p>{display.escaped(table.title)}: {_size(table)}</p></div>"
+    size = f"{display.escaped(table.title)}: {_size(table)}"
+    return f'<div class="{display.NO_FORMULAS}">{shown}<p>{size}</p></div>'
 
 
 def integer_of(cell: Cell) -> int:

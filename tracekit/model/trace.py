@@ -2,25 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NotRequired, Self, TypeAlias, TypedDict
+from typing import TYPE_CHECKING, Any, Literal, NotRequired, Self, TypeAlias, TypedDict
 
 import numpy as np
 import pyarrow as pa
 
+from tracekit.arguments import checked
 from tracekit.credentials import masked
-from tracekit.errors import Failure, Option, SchemaError, Sentence, TracekitError, command_line, sentence
+from tracekit.errors import (
+    ArgumentTypeError,
+    Failure,
+    Option,
+    SchemaError,
+    Sentence,
+    TracekitError,
+    command_line,
+    sentence,
+)
 from tracekit.model import arrow, schema
 from tracekit.model.arrow import I64
-from tracekit.model.display import escape_controls, escaped, first_few, html_facts, plural
+from tracekit.model.display import NO_FORMULAS, escape_controls, escaped, first_few, html_facts, plural, shortened
+from tracekit.model.frames import arrow_stream, to_polars
 from tracekit.model.tables import in_one_chunk, start_order, with_own_dictionaries
 from tracekit.model.units import format_span
 
 if TYPE_CHECKING:
     import pandas
+    import polars
 
 __all__ = [
     "ARCHIVED_LEDGERS",
@@ -42,6 +54,7 @@ __all__ = [
     "Trace",
     "all_ledgers",
     "concat",
+    "filter_with",
     "incomplete",
     "is_cut",
     "text_codes",
@@ -150,6 +163,17 @@ class Ledger:
     reservation: str = ""
     notes: dict[str, Note] = field(default_factory=dict)
     strict: bool = False
+
+    def __repr__(self) -> str:
+        counts = (
+            *((self.kept, "kept"), (self.merged, "merged"), (self.facts, "facts"), (self.filtered, "filtered")),
+            *((sum(self.ignored.values()), "ignored"), (sum(self.dropped.values()), "dropped")),
+        )
+        parts = [f"{count:,} {word}" for count, word in counts if count]
+        read = f"{plural(self.read, 'record')} read"
+        lines = [f"ledger of {self.path} ({self.format}): {', '.join([read, *parts])}"]
+        lines += first_few([f"  note: {note}" for note in self.notes.values()], "note")
+        return "\n".join(shortened(escape_controls(line), 200) for line in lines)
 
     def ignore(self, what: str, count: int = 1) -> None:
         """Count records of a class that carries no event: preamble, unit rows, the program's own output."""
@@ -301,6 +325,12 @@ class Run:
     streams: dict[Key, str] = field(default_factory=dict)
     ids: dict[Key, str] = field(default_factory=dict)
 
+    def __repr__(self) -> str:
+        counts = [f"{len(getattr(self, name)):,} {name}" for name in NAME_TABLES if getattr(self, name)]
+        sources = [f"  source {source.label or source.path} ({source.format})" for source in self.sources]
+        head = ", ".join([f"run of {plural(len(self.sources), 'source')}", *counts])
+        return "\n".join([head, *first_few(sources, "source")])
+
     def to_json(self) -> dict[str, object]:
         """Return a JSON object; each name table is a list of [key..., name], sorted."""
         out: dict[str, object] = {"origin_ns": self.origin_ns, "sources": [s.to_json() for s in self.sources]}
@@ -377,6 +407,11 @@ class Trace:
       memcpy 1, kernel 1
     >>> trace.to_pandas()["dur_ns"].tolist()
     [4, 2]
+    >>> len(trace), len(trace.filter(kind="kernel"))
+    (2, 1)
+
+    `len(trace)` is the number of events. polars, DuckDB and pyarrow take a trace where they take a table of Arrow: it
+    is its events then.
     """
 
     events: pa.Table
@@ -387,7 +422,10 @@ class Trace:
 
     def __post_init__(self) -> None:
         for name, want in (("events", schema.EVENTS), ("totals", schema.TOTALS)):
-            table: pa.Table = getattr(self, name).unify_dictionaries()
+            given: object = getattr(self, name)
+            if not isinstance(given, pa.Table):
+                raise ArgumentTypeError("Trace", name, "a pyarrow Table", type(given).__name__)
+            table = given.unify_dictionaries()
             schema.check(table, want)
             order = start_order(table) if name == "events" else None
             object.__setattr__(self, name, with_own_dictionaries(in_one_chunk(table, order)))
@@ -406,7 +444,8 @@ class Trace:
     def _repr_html_(self) -> str:
         facts = [("kinds", kinds)] if (kinds := self._kinds()) else []
         facts += [("source", text) for text in self._sources()]
-        return f"<p>{escaped(self._size())}</p>{html_facts([*facts, *(('note', text) for text in self._notes())])}"
+        shown = f"<p>{escaped(self._size())}</p>{html_facts([*facts, *(('note', text) for text in self._notes())])}"
+        return f'<div class="{NO_FORMULAS}">{shown}</div>'
 
     def _size(self) -> str:
         span = self.span() if "dur_ns" in self.events.schema.names else None
@@ -428,8 +467,57 @@ class Trace:
     def _notes(self) -> list[str]:
         return first_few([str(note) for ledger in self.ledgers for note in ledger.notes.values()], "note")
 
-    def to_pandas(self, table: str = "events") -> pandas.DataFrame:
-        """Return "events" or "totals" as a DataFrame with nullable types; `attrs["units"]` has the columns' units."""
+    def __len__(self) -> int:
+        return self.events.num_rows
+
+    def __bool__(self) -> bool:
+        return True  # a trace without events is a trace
+
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
+        """Return the events as a stream of Arrow: polars, DuckDB, pyarrow and others read a trace by this."""
+        return arrow_stream(self.events, requested_schema)
+
+    @checked("selection")
+    def filter(
+        self,
+        selection: object = None,
+        *,
+        name: str = "",
+        kind: str | Iterable[str] = (),
+        rank: int | Iterable[int] = (),
+        device: int | Iterable[int] = (),
+        stream: int | Iterable[int] = (),
+        step: int | str | tuple[int | None, int | None] | None = None,
+        time: str | tuple[int | None, int | None] | None = None,
+        min_dur: int | str = 0,
+    ) -> Trace:
+        """Return the trace of the rows that pass all filters, the options of the same names of every command.
+
+        name: a regular expression searched in the name. kind, rank, device, stream: one value or several. step: one
+        step, (first, end) or "2:10". time: (first, end) in ns on this trace's clock, or "1.5s:2s". min_dur: the
+        shortest duration, in ns or as "10us". selection: a `tracekit.Selection`, besides. A row whose column is null
+        does not pass a filter on it. The ledgers of the result count the records of the other rows as filtered.
+        Raises: UsageError, also where the trace was read without a column that is needed.
+        """
+        words: dict[str, object] = {
+            "name": name,
+            "kind": kind,
+            "rank": rank,
+            "device": device,
+            "stream": stream,
+            "step": step,
+            "time": time,
+            "min_dur": min_dur,
+        }
+        return _FILTERS[0](self, selection, words)
+
+    @checked()
+    def to_pandas(self, table: Literal["events", "totals"] = "events") -> pandas.DataFrame:
+        """Return "events" or "totals" as a DataFrame, a row an event or a sum.
+
+        Whole numbers are Int32 or Int64, with <NA> where a value is unknown; texts are categories; `attrs["units"]`
+        has the columns' units. Raises: UsageError for another table.
+        """
         import pandas as pd
 
         arrow: pa.Table = getattr(self, table)
@@ -438,6 +526,14 @@ class Trace:
         frame.attrs["units"] = {c.name: c.unit for c in schema.describe(table) if c.unit}
         return frame
 
+    @checked()
+    def to_polars(self, table: Literal["events", "totals"] = "events") -> polars.DataFrame:
+        """Return "events" or "totals" as a DataFrame of polars; texts are categories, unknown values are null.
+
+        Raises: MissingExtraError without polars; UsageError for another table.
+        """
+        return to_polars(getattr(self, table))
+
     def span(self) -> tuple[int, int] | None:
         """Return first start and last end in ns, None without events."""
         if not self.events.num_rows:
@@ -445,6 +541,15 @@ class Trace:
         ts = arrow.ints(self.events.column("ts_ns"))
         dur = arrow.ints(self.events.column("dur_ns"))
         return int(ts[0]), int((ts + np.maximum(dur, 0)).max())
+
+
+TraceFilter = Callable[[Trace, object, dict[str, object]], Trace]
+_FILTERS: list[TraceFilter] = []
+
+
+def filter_with(function: TraceFilter) -> None:
+    """Set the function that `Trace.filter` calls: `tracekit.inputs`, which has the filters, is above this module."""
+    _FILTERS[:] = [function]
 
 
 def concat(tables: Sequence[pa.Table] | Sequence[pa.RecordBatch], empty: pa.Schema) -> pa.Table:

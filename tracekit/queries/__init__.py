@@ -2,9 +2,10 @@
 
     tracekit.query("run.csv", "SELECT kind, sum(dur_ns) AS total_ns FROM events GROUP BY kind").to_pandas()
 
-Two views, `events` and `totals`, have the columns of `tracekit.schema`, and `entry`, `date` and `run_name`: the archive
-entry of a row (null for other inputs). tracekit reads the inputs and passes them to DuckDB. DuckDB itself cannot open a
-file, load an extension or change a setting, and runs only one SELECT.
+Two views, `events` and `totals`, have the columns of `tracekit.schema`, `short_name`, and those that say where a row
+is from: `entry` and `date` of an archive (null for other inputs), `run_name` and `file`. tracekit reads the inputs and
+passes them to DuckDB. DuckDB itself cannot open a file, load an extension or change a setting, and runs only one
+SELECT.
 """
 
 from __future__ import annotations
@@ -19,14 +20,28 @@ import pyarrow as pa
 from tracekit.errors import Failure
 from tracekit.inputs import USUAL, InputOptions, PathLike
 from tracekit.model.trace import Ledger, Trace
-from tracekit.queries._engine import answered, checked_sql
+from tracekit.queries._describe import Description, described
+from tracekit.queries._engine import Connection, answered, checked_sql, connected
 from tracekit.queries._results import FORMS, plain, render, write
-from tracekit.queries._tables import ARCHIVE_COLUMNS, tables, tables_of
+from tracekit.queries._tables import ARCHIVE_COLUMNS, tables
+from tracekit.queries._views import QueryTables
 
 _TOTALS = re.compile(r"totals|query|u&", re.IGNORECASE)
 """Signs that a query reads `totals`: its name, or a way to build a name: query_table('to' || 'tals'), U&"..."."""
 
-__all__ = ["ARCHIVE_COLUMNS", "FORMS", "QueryAnswer", "ask", "ask_trace", "query", "render", "write"]
+__all__ = [
+    "ARCHIVE_COLUMNS",
+    "FORMS",
+    "Description",
+    "QueryAnswer",
+    "QuerySession",
+    "ask",
+    "described",
+    "query",
+    "render",
+    "session",
+    "write",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,36 +58,60 @@ class QueryAnswer:
     unchecked: tuple[str, ...] = ()
 
 
+@dataclass(frozen=True, slots=True)
+class QuerySession:
+    """Inputs that are read once, for one query after the other."""
+
+    _tables: QueryTables
+    _connection: Connection
+
+    @contextmanager
+    def ask(self, sql: str) -> Iterator[QueryAnswer]:
+        """Return a context with the answer to one SELECT. Raises: UsageError, TracekitError."""
+        checked_sql(sql)
+        found = self._tables
+        with answered(self._connection, found, sql) as reader:
+            yield QueryAnswer(plain(reader), found.ledgers, found.failures, found.unchecked)
+
+    def describe(self) -> Description:
+        """Return the tables with their columns, and examples that have rows here."""
+        return described(self._connection, self._tables)
+
+    @property
+    def inputs(self) -> QueryAnswer:
+        """Return an answer without rows: what is known of the inputs."""
+        found = self._tables
+        return QueryAnswer(pa.table({}).to_reader(), found.ledgers, found.failures, found.unchecked)
+
+
 @contextmanager
-def ask(inputs: PathLike | Sequence[PathLike], sql: str, options: InputOptions = USUAL) -> Iterator[QueryAnswer]:
-    """Return a context with the answer to one SELECT over inputs: files of any format, folders, archives, URLs.
+def session(inputs: PathLike | Sequence[PathLike], options: InputOptions = USUAL) -> Iterator[QuerySession]:
+    """Return a context in which several queries are asked over the same inputs, with the limits of `ask`."""
+    with tables(inputs, totals=True, options=options) as found, connected(found) as base:
+        yield QuerySession(found, base)
+
+
+@contextmanager
+def ask(
+    inputs: PathLike | Sequence[PathLike] | Trace, sql: str, options: InputOptions = USUAL
+) -> Iterator[QueryAnswer]:
+    """Return a context with the answer to one SELECT over inputs (files, folders, archives, URLs) or a trace.
 
     Of archived files, only the columns and row groups that the query needs are read. Other inputs are first converted
-    to one temporary file. Memory does not grow with the inputs: DuckDB uses a temporary folder for large intermediate
-    results.
+    to one temporary file; a trace is read in memory, with the columns that it has. Memory does not grow with the
+    inputs: DuckDB uses a temporary folder for large intermediate results.
     Raises: UsageError for anything but a SELECT over these views; MissingExtraError without DuckDB; TracekitError.
     """
     checked_sql(sql)
     with (
         tables(inputs, totals=_TOTALS.search(sql) is not None, options=options) as found,
-        answered(found.events, found.totals, sql) as reader,
+        connected(found) as base,
+        answered(base, found, sql) as reader,
     ):
         yield QueryAnswer(plain(reader), found.ledgers, found.failures, found.unchecked)
 
 
-@contextmanager
-def ask_trace(trace: Trace, sql: str) -> Iterator[QueryAnswer]:
-    """Return a context with the answer to one SELECT over a trace in memory.
-
-    Raises: UsageError for anything but a SELECT over these views; MissingExtraError without DuckDB; TracekitError.
-    """
-    checked_sql(sql)
-    events, totals = tables_of(trace)
-    with answered(events, totals, sql) as reader:
-        yield QueryAnswer(plain(reader), trace.ledgers, trace.failures)
-
-
-def query(inputs: PathLike | Sequence[PathLike], sql: str, options: InputOptions = USUAL) -> pa.Table:
+def query(inputs: PathLike | Sequence[PathLike] | Trace, sql: str, options: InputOptions = USUAL) -> pa.Table:
     """Return the whole answer as a table. The arguments are those of `ask`. Raises: TracekitError."""
     with ask(inputs, sql, options) as answer:
         return answer.reader.read_all()

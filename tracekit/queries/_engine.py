@@ -5,24 +5,21 @@ from __future__ import annotations
 import errno
 import os
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import closing, contextmanager
 from functools import partial
 from pathlib import Path
 from types import ModuleType
-from typing import Protocol, TypeAlias
+from typing import Protocol
 
 import pyarrow as pa
 import pyarrow.dataset as ds
 
 from tracekit.errors import InputError, MissingExtraError, TracekitError, UsageError
 from tracekit.queries._types import SqlType, projection
+from tracekit.queries._views import SCRATCH, QueryTables, Readable, ViewRelation, create_views
 from tracekit.safety.library_calls import interruptible, is_stuck
 from tracekit.safety.scratch import cannot_read_back, scratch_error, scratch_folder
-
-SCRATCH = "tracekit-query-"
-"""Begin of the names of a query's temporary folders."""
-Readable: TypeAlias = "pa.Table | ds.Dataset"
 
 
 class SqlRelation(Protocol):
@@ -47,8 +44,11 @@ class Statement(Protocol):
 class Connection(Protocol):
     """The methods of a DuckDB connection that we use."""
 
-    def register(self, name: str, table: Readable) -> object:
-        """Make a table visible."""
+    def from_arrow(self, table: Readable) -> ViewRelation:
+        """Return a relation over a table, which has no name of its own."""
+
+    def create_function(self, name: str, function: Callable[..., object], *types: object, **options: object) -> object:
+        """Make a function of Python visible."""
 
     def execute(self, sql: str) -> object:
         """Run a statement."""
@@ -127,11 +127,10 @@ def _is_text(sql: str) -> bool:
 EXAMPLE = 'for example "SELECT name, sum(dur_ns) AS total_ns FROM events GROUP BY name ORDER BY total_ns DESC"'
 
 
-def locked(events: Readable, totals: Readable, temporary: str) -> Connection:
-    """Return a connection that can read only the two tables. temporary: folder for large intermediate results."""
+def locked(tables: QueryTables, temporary: str) -> Connection:
+    """Return a connection that can read only the two views. temporary: folder for large intermediate results."""
     base = _connected(temporary)
-    base.register("events", events)
-    base.register("totals", totals)
+    create_views(base, tables)
     _lock(base)
     return base
 
@@ -148,34 +147,47 @@ def _lock(base: Connection) -> None:
 
 
 @contextmanager
-def answered(events: Readable, totals: Readable, sql: str) -> Iterator[pa.RecordBatchReader]:
-    """Return a context with the rows of a SELECT as a stream."""
-    duckdb = _duckdb()
+def connected(tables: QueryTables) -> Iterator[Connection]:
+    """Return a context with a connection that can read the two views, for one query after the other."""
     with scratch_folder(SCRATCH) as folder:
-        base = locked(events, totals, str(folder))
+        base = locked(tables, str(folder))
         try:
-            relation = interruptible(base.interrupt, base.sql, sql)
-            if relation is None:
-                raise UsageError("the query gives no rows and no columns", hint=EXAMPLE)
-            if columns := projection(relation.columns, relation.types):
-                relation = interruptible(base.interrupt, relation.project, columns)
-            open_reader: Callable[[], pa.RecordBatchReader]
-            open_reader = getattr(relation, "to_arrow_reader", None) or relation.fetch_arrow_reader
-            try:
-                reader = interruptible(base.interrupt, open_reader)
-            except pa.ArrowException as err:  # types nested deeper than Arrow's
-                raise _translated(err, duckdb) from err
-            batches = _batches(partial(interruptible, base.interrupt, _next, reader), duckdb, events, totals)
-            yield pa.RecordBatchReader.from_batches(reader.schema, batches)
-        except duckdb.Error as err:
-            raise _translated(err, duckdb, events, totals) from err
-        except UnicodeDecodeError as err:  # in a list or a struct, where `_batches` does not look
-            raise _not_text(err) from err
+            yield base
         finally:
             if is_stuck():
                 _BUSY.append(base)
             else:
                 base.close()
+
+
+@contextmanager
+def answered(base: Connection, tables: QueryTables, sql: str) -> Iterator[pa.RecordBatchReader]:
+    """Return a context with the rows of a SELECT as a stream."""
+    duckdb = _duckdb()
+    events, totals = tables.events, tables.totals
+    try:
+        relation = interruptible(base.interrupt, base.sql, sql)
+        if relation is None:
+            raise UsageError("the query gives no rows and no columns", hint=EXAMPLE)
+        if columns := projection(relation.columns, relation.types):
+            relation = interruptible(base.interrupt, relation.project, columns)
+        open_reader: Callable[[], pa.RecordBatchReader]
+        open_reader = getattr(relation, "to_arrow_reader", None) or relation.fetch_arrow_reader
+        try:
+            reader = interruptible(base.interrupt, open_reader)
+        except pa.ArrowException as err:  # types nested deeper than Arrow's
+            raise _translated(err, duckdb) from err
+        batches = _batches(partial(interruptible, base.interrupt, _next, reader), duckdb, events, totals)
+        try:
+            yield pa.RecordBatchReader.from_batches(reader.schema, batches)
+        finally:
+            if not is_stuck():  # an open answer refuses the next query of the connection
+                batches.close()
+                reader.close()
+    except duckdb.Error as err:
+        raise _translated(err, duckdb, events, totals) from err
+    except UnicodeDecodeError as err:  # in a list or a struct, where `_batches` does not look
+        raise _not_text(err) from err
 
 
 _BUSY: list[Connection] = []
@@ -191,7 +203,7 @@ def _next(reader: pa.RecordBatchReader) -> pa.RecordBatch | None:
 
 def _batches(
     read: Callable[[], pa.RecordBatch | None], duckdb: ModuleType, *tables: Readable
-) -> Iterator[pa.RecordBatch]:
+) -> Generator[pa.RecordBatch, None, None]:
     """Yield the batches. An error in the middle becomes one sentence too."""
     while True:
         try:
@@ -218,7 +230,7 @@ def _not_text(err: Exception) -> TracekitError:
 
 
 _FULL = re.compile(r"No space left on device|Disk quota exceeded|File too large")
-_SCAN_FAILED = re.compile(r"reading the stream registered as|get_next failed|CRC checksum")
+_SCAN_FAILED = re.compile(r"reading the (?:stream registered as|Arrow source failed)|get_next failed|CRC checksum")
 """Messages of DuckDB 2 and 1 when Arrow cannot read a file."""
 _SYSTEM = re.compile(r"\[errno (\d+)\]")
 """What Arrow adds where the system could not read it."""

@@ -108,7 +108,9 @@ def render(table: pa.Table, form: str, options: RenderOptions) -> str:
         for name, column in zip(table.schema.names, table.columns, strict=True)
     )
     title = f"{table.num_rows:,} {'row' if table.num_rows == 1 else 'rows'}"
-    report = Report("answer", __version__, (), (Section("query", title, (ReportTable("answer", title, columns),)),))
+    report = Report(
+        "answer", __version__, (), (Section("query", title, (ReportTable("answer", title, columns, ordered=True),)),)
+    )
     return pipeline.render(report, form, options)
 
 

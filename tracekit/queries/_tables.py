@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -16,13 +16,14 @@ from pyarrow.fs import FileSystem
 
 from tracekit import archive, pipeline
 from tracekit.archive import Entry
-from tracekit.errors import AllInputsError, Failure, InputError, ParseError, ScratchError, TracekitError
-from tracekit.inputs import InputOptions, PathLike
+from tracekit.credentials import masked
+from tracekit.errors import AllInputsError, Failure, InputError, ParseError, ScratchError, TracekitError, UsageError
+from tracekit.inputs import InputOptions, PathLike, words_of
 from tracekit.model import schema
 from tracekit.model.arrow import array
 from tracekit.model.trace import Ledger, Trace
 from tracekit.queries._checks import VERIFY, Checks
-from tracekit.queries._engine import SCRATCH
+from tracekit.queries._views import SCRATCH, QueryTables, SourceName
 from tracekit.safety.scratch import scratch_folder, writing
 
 ArrowField: TypeAlias = "pa.Field[pa.DataType]"
@@ -40,23 +41,9 @@ _FORMAT = ds.ParquetFileFormat(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class QueryTables:
-    """EVENTS as a dataset, TOTALS as a table (empty if the query does not read them), ledgers and failures.
-
-    unchecked: archived files whose rows were not checked.
-    """
-
-    events: ds.Dataset
-    totals: pa.Table
-    ledgers: tuple[Ledger, ...]
-    failures: tuple[Failure, ...]
-    unchecked: tuple[str, ...]
-
-
 @contextmanager
 def tables(
-    inputs: PathLike | Sequence[PathLike],
+    inputs: PathLike | Sequence[PathLike] | Trace,
     *,
     totals: bool,
     options: InputOptions,
@@ -65,10 +52,19 @@ def tables(
 
     Raises: TracekitError.
     """
-    words = [inputs] if isinstance(inputs, (str, Path)) else list(inputs)
+    if isinstance(inputs, Trace):
+        if options.format or options.strict:
+            option = "format" if options.format else "strict"
+            raise UsageError(f"{option}: the trace is read already", hint=f"pass {option} to read")
+        events, summed_of_trace = (_with_origin(table, None) for table in (inputs.events, inputs.totals))
+        names = {("", n): SourceName(each.label or each.path) for n, each in enumerate(inputs.run.sources)}
+        yield QueryTables(events, summed_of_trace, inputs.ledgers, inputs.failures, names=names)
+        return
+    words = words_of(inputs)
     bad: list[Failure] = []
     entries, others = _archived_and_others(words, options.format, bad)
     ledgers: list[Ledger] = []
+    names = {}
     checks, refused = Checks(), 0
     with scratch_folder(SCRATCH) as folder:
         fragments: list[tuple[FileSystem, ds.Fragment]] = []
@@ -95,12 +91,18 @@ def tables(
                     text = f"it has {summed[-1].num_rows:,} totals, but its ledgers count {entry.totals:,}"
                     raise ParseError(entry.path, "", text, hint=VERIFY)
             ledgers += entry.ledgers
+            names |= {(entry.id, n): SourceName(each.path, entry.run) for n, each in enumerate(entry.sources)}
         if others:
             path = str(folder / "others.parquet")
             with writing(folder):
                 done = pipeline.convert(others, path, replace(options, partial=True), to="parquet")
             bad += done.failures
             ledgers += done.ledgers
+            private = options.anonymize is not None
+            names |= {
+                ("", n): SourceName(each.label or each.path, "" if private else _run_of(each.opened, words))
+                for n, each in enumerate(done.run.sources)
+            }
             if done.written.events or not done.written.totals:
                 fragments.append(_fragment(path, None))
             if totals and done.written.totals:
@@ -110,7 +112,22 @@ def tables(
         if not others and refused == len(entries):
             raise AllInputsError(bad)
         summed_up = pa.concat_tables([TOTALS.empty_table(), *summed])
-        yield QueryTables(_dataset(fragments), summed_up, tuple(ledgers), tuple(bad), tuple(checks.unchecked))
+        yield QueryTables(_dataset(fragments), summed_up, tuple(ledgers), tuple(bad), tuple(checks.unchecked), names)
+
+
+def _run_of(opened: str, words: Sequence[PathLike]) -> str:
+    """Return the run of a file that is not archived: its folder, in a folder or pattern that the user named; else "".
+
+    In a folder it is the path from there to the file's folder, as in a batch.
+    """
+    named = [str(word).partition("=")[2] or str(word) for word in words]
+    if "://" in opened or opened in ("", "-", *named, *map(str, words)):
+        return ""
+    place = Path(opened).parent
+    for word in map(Path, [*map(str, words), *named]):
+        if word.is_dir() and place.is_relative_to(word):
+            return masked(str(place.relative_to(word)) if place != word else word.resolve().name)
+    return masked(str(place)) if place != Path() else ""
 
 
 def _archived_and_others(
@@ -198,15 +215,6 @@ def _totals(path: str) -> pa.Table:
                 return stream.read_all().select(schema.TOTALS.names)
     except (pa.ArrowException, OSError, ValueError, KeyError) as err:
         raise ParseError(path, "", f"its totals cannot be read ({err})", hint="is the file whole?") from err
-
-
-def tables_of(trace: Trace) -> tuple[pa.Table, pa.Table]:
-    """Return EVENTS and TOTALS of a trace in memory, with the columns of an archive as nulls."""
-    events = trace.events
-    for field in schema.EVENTS:
-        if field.name not in events.schema.names:
-            events = events.append_column(field, pa.nulls(events.num_rows, field.type))
-    return _with_origin(events.select(schema.EVENTS.names), None), _with_origin(trace.totals, None)
 
 
 def _with_origin(table: pa.Table, entry: Entry | None) -> pa.Table:

@@ -144,15 +144,6 @@ FRAMEWORKS: tuple[Foreign, ...] = (
         (".et",),
     ),
     Foreign(
-        "flight-recorder",
-        "a dump of PyTorch's Flight Recorder: the last collectives of a rank, no timeline",
-        "`torchfrtrace FOLDER` finds the rank that hangs; for times " + _KINETO,
-        rb"\A(?:\x80[\x02-\x05](?:\x95.{8})?[}\](](?:(?=.*?pg_config)(?=.*?(?:pg_status|ranks|profiling_name))"
-        rb"|(?=.*?profiling_name)(?=.*?seq_id)(?=.*?time_created_))"
-        rb'|\s*[\[{](?!.*?"(?:traceEvents|schemaVersion|distributedInfo)")(?:(?=.*?"pg_config"\s*:)(?=.*?"(?:pg_status|ranks|profiling_name)"\s*:)'
-        rb'|(?=.*?"profiling_name"\s*:)(?=.*?"(?:collective_)?seq_id"\s*:)(?=.*?"time_created_[nu]s"\s*:)))',
-    ),
-    Foreign(
         "tensorrt-times",
         "times or layers that TensorRT's trtexec wrote: no timeline",
         "trace the run instead: nsys profile -o run trtexec ...; tracekit summary run.nsys-rep",
@@ -394,9 +385,15 @@ GENERAL: tuple[Foreign, ...] = (
     ),
     Foreign(
         "pickle",
-        "a pickle of Python that is no snapshot of PyTorch's memory",
+        "a pickle of Python that is neither a memory snapshot nor a Flight Recorder dump of PyTorch",
         "export the profile as text or JSON from the program that wrote it: pickles can run code and are not opened",
         rb"\A\x80[\x02-\x05](?:\x95.{8})?[\x8c}\]cX(K\x94]",
+    ),
+    Foreign(
+        "torch-memory-picture",
+        "a memory timeline of PyTorch as a picture (PNG in HTML), without numbers",
+        "export it again with the suffix .json or .raw.json.gz: prof.export_memory_timeline('memory.raw.json.gz')",
+        rb"\A\s*<html>\s*<head>.{0,200}<title>GPU Memory Timeline HTML</title>",
     ),
     Foreign(
         "jfr",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tracekit.model.report import Report, show_with
+from tracekit.model.report import Report, TextForms, show_with
 from tracekit.plugins import Registry
 from tracekit.render.base import Renderer, RenderOptions
 
@@ -17,8 +17,14 @@ _MODULES = {
 RENDERERS = Registry("tracekit.render", Renderer, "RENDERER", _MODULES)
 
 
-def _shown(report: Report, width: int) -> str:
-    return RENDERERS["text"].render(report, RenderOptions(width=width))
+def _whole(report: Report, width: int, unit: str) -> str:
+    return RENDERERS["text"].render(report, RenderOptions(width=width, time_unit=unit))
 
 
-show_with(_shown)
+def _first(report: Report, width: int, bars: bool) -> str:
+    from tracekit.render import first_screen
+
+    return first_screen.text(report, RenderOptions(width=width, bars=bars))
+
+
+show_with(TextForms(_whole, _first))

@@ -103,7 +103,7 @@ def _section(section: Section, printed: set[str], width: int, options: RenderOpt
 def _table(table: ReportTable, width: int, options: RenderOptions) -> Iterator[str]:
     columns = [_empty_goes_first(column) for column in _cells.shown_columns(table, options.time_unit)]
     name = next((i for i, column in enumerate(columns) if column.is_text), None)
-    if name is not None:
+    if name is not None and not table.ordered:
         steps = prose.levels(table)
         if any(steps):
             texts = [_GAP * step + text for step, text in zip(steps, columns[name].texts, strict=True)]
@@ -111,18 +111,20 @@ def _table(table: ReportTable, width: int, options: RenderOptions) -> Iterator[s
         columns.append(columns.pop(name))
         columns = [c for c in columns if c.key != "level" or not any(steps)]
     hidden: list[ShownCell] = []
-    layout = _layout(columns, width)
-    if layout is not None and _cuts_words(*layout):
+    # The column of names, which gets the most room; it is not always the last one.
+    wide = (name or 0) if table.ordered else len(columns) - 1
+    layout = _layout(columns, width, wide)
+    if layout is not None and _cuts_words(*layout, wide):
         # Words such as a verdict say nothing when they are cut: titles in two lines and a shorter name make room.
         narrow = [_stacked(column) for column in columns]
-        if (whole := _layout(narrow, width, whole_words=True)) is not None:
+        if (whole := _layout(narrow, width, wide, whole_words=True)) is not None:
             columns, layout = narrow, whole
     if layout is None:
         stacked = [_stacked(column) for column in columns]
-        if (layout := _layout(stacked, width)) is not None:
+        if (layout := _layout(stacked, width, wide)) is not None:
             columns = stacked
     if layout is None:
-        yield from _blocks(columns, width)
+        yield from _blocks(columns, width, ordered=table.ordered)
     else:
         kept, widths = layout
         yield from _rows(kept, widths, options)
@@ -156,23 +158,26 @@ def _stacked(column: ShownCell) -> ShownCell:
     return made if _natural(made) < _natural(column) else column
 
 
-def _cuts_words(columns: list[ShownCell], widths: list[int]) -> bool:
-    """Return whether a short text that is not the name is cut."""
-    short = [(_natural(column), room) for column, room in zip(columns[:-1], widths, strict=False) if column.is_text]
+def _cuts_words(columns: list[ShownCell], widths: list[int], wide: int) -> bool:
+    """Return whether a short text that is not the name is cut. wide: the number of the name's column."""
+    cells = enumerate(zip(columns, widths, strict=True))
+    # The name is the last of the columns that are kept where it was the last of all.
+    own = min(wide, len(columns) - 1)
+    short = [(_natural(column), room) for at, (column, room) in cells if at != own and column.is_text]
     return any(room < natural <= _WORD_WIDTH for natural, room in short)
 
 
 def _layout(
-    columns: list[ShownCell], width: int, *, whole_words: bool = False
+    columns: list[ShownCell], width: int, wide: int, *, whole_words: bool = False
 ) -> tuple[list[ShownCell], list[int]] | None:
     """Return the columns that fit and their widths; None if the columns that may not be hidden do not fit.
 
-    whole_words: short texts are not cut; names may be.
+    wide: the number of the column of names. whole_words: short texts are not cut; names may be.
     """
     natural = {id(c): _natural(c) for c in columns}
     if not width:
         return columns, [natural[id(c)] for c in columns]
-    last = columns[-1] if columns and columns[-1].is_text else None
+    last = columns[wide] if columns and columns[wide].is_text else None
 
     def widths(kept: list[ShownCell], name: int, word: int) -> list[int]:
         return [
@@ -185,14 +190,14 @@ def _layout(
 
     kept = list(columns)
     # Names distinguish rows: they get two fifths of the width before any number.
-    wide = max(_NAME_WIDTH, width * 2 // 5)
-    while free(kept, wide, _WORD_WIDTH) < 0 and (able := [c for c in kept if c.priority > 0]):
+    room = max(_NAME_WIDTH, width * 2 // 5)
+    while free(kept, room, _WORD_WIDTH) < 0 and (able := [c for c in kept if c.priority > 0]):
         # The highest priority number is hidden first; of equal ones the last column.
         worst = max(c.priority for c in able)
         gone = [c for c in able if c.priority == worst][-1]
         kept = [c for c in kept if c is not gone]
     least = _WORD_WIDTH if whole_words else _WORD_LEAST
-    name, word = (wide, _WORD_WIDTH) if free(kept, wide, _WORD_WIDTH) >= 0 else (_NAME_LEAST, least)
+    name, word = (room, _WORD_WIDTH) if free(kept, room, _WORD_WIDTH) >= 0 else (_NAME_LEAST, least)
     if (rest := free(kept, name, word)) < 0:
         return None
     # The rest of the width goes to the name first, then to the other words.
@@ -225,9 +230,9 @@ def _rows(columns: list[ShownCell], widths: list[int], options: RenderOptions) -
         yield line(list(row))
 
 
-def _blocks(columns: list[ShownCell], width: int) -> Iterator[str]:
+def _blocks(columns: list[ShownCell], width: int, *, ordered: bool) -> Iterator[str]:
     """Yield each row as lines "title  text", for tables whose columns do not fit side by side."""
-    columns = [columns[-1], *columns[:-1]] if columns[-1].is_text else columns
+    columns = [columns[-1], *columns[:-1]] if columns[-1].is_text and not ordered else columns
     room = min(max(cell_width(c.title) for c in columns), _BLOCK_TITLE)
     for number, row in enumerate(zip(*(c.texts for c in columns), strict=True)):
         if number:

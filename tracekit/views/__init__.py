@@ -32,6 +32,7 @@ _MODULES = {
     "gemm": "efficiency.gemm",
     "convolution": "efficiency.convolution",
     "attention": "efficiency.attention",
+    "compiled": "efficiency.compiled",
     "samples": "tables.samples",
     "memory": "memory.memory",
     "memory_manipulation": "memory.manipulation",

@@ -6,6 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeVar
 
+from tracekit.arguments import checked_fields
+from tracekit.errors import UsageError
 from tracekit.index.topology import Topology
 from tracekit.index.trace_index import TraceIndex
 from tracekit.model.arrow import I64
@@ -40,6 +42,7 @@ class ViewColumn:
         return Column(self.key, self.title, self.unit, values, priority, self.role)
 
 
+@checked_fields
 @dataclass(frozen=True, slots=True)
 class ViewOptions:
     """Options that every view takes.
@@ -61,6 +64,11 @@ class ViewOptions:
     by: str = ""
     each: bool = False
     topology: Topology | None = None
+
+    def __post_init__(self) -> None:
+        """Raise UsageError for a number of rows that is none."""
+        if self.top < 0:
+            raise UsageError(f"top {self.top}: not a number of rows", hint="0 is all rows")
 
     def value(self, spec: OptionSpec[T]) -> T:
         """Return the value of a view's own option: the one given, else the default. Raises: UsageError."""

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
 from tracekit.errors import NamedPath, OutputError, OutputExistsError, PerSurface, sentence
+from tracekit.model.display import first_few, plural
 from tracekit.safety.unfinished import unfinished_file
 
 if TYPE_CHECKING:
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from tracekit.model.trace import Ledger, Run
 
 __all__ = [
+    "VIEWERS",
     "WHOLE",
     "WITH_O",
     "OutputSubset",
@@ -44,6 +46,10 @@ class RowStream:
     run: Run
     batches: Iterator[pa.RecordBatch]
     ledgers: tuple[Ledger, ...] = ()
+
+
+VIEWERS = ("chrome", "perfetto", "speedscope")
+"""Viewers whose limits a writer can respect."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +95,11 @@ class Written:
     left_out: dict[str, int] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
     explained: set[str] = field(default_factory=set, repr=False, compare=False)
+
+    def __repr__(self) -> str:
+        rows = f"{plural(self.events, 'event')} and {plural(self.totals, 'total')} written"
+        left = [f"  not written: {count:,} ({reason})" for reason, count in self.left_out.items()]
+        return "\n".join([f"{self.path}: {rows}", *first_few([*left, *(f"  note: {n}" for n in self.notes)], "line")])
 
     def leave_out(self, reason: str, count: int = 1) -> None:
         """Count rows that are not written, because the target cannot hold them."""

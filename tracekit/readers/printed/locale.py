@@ -97,7 +97,8 @@ def delimiter_of(data: bytes) -> str:
 
 def _has_separators(data: bytes) -> bool:
     """Return whether a comma or an apostrophe is between digits, or a rare blank somewhere."""
-    if any(blank in data for blank in _RARE):
+    # Nearly every file is ASCII, which one quick look shows; each rare blank would be another one.
+    if not data.isascii() and any(blank in data for blank in _RARE):
         return True
     raw = np.frombuffer(data, np.uint8)
     places = np.flatnonzero((raw == ord(",")) | (raw == ord("'")))

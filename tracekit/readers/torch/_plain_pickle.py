@@ -25,15 +25,20 @@ _TEXTS = {0x8C: (1, "<B"), ord("X"): (4, "<I"), 0x8D: (8, "<Q"), ord("C"): (1, "
 _PUT = ord("r")
 _STOP = ord(".")
 _TUPLES = {0x85: 1, 0x86: 2, 0x87: 3}
-_TEXT, _OTHER = "text", ""
 
 
 class NotPlain(ValueError):
     """The reason why a pickle is not read, in words."""
 
 
+_GET, _LONG_GET, _SHORT_PUT, _MEMOIZE = b"hjq\x94"
+_PUTS = frozenset({_SHORT_PUT, _MEMOIZE})
+_NEEDED = 3
+"""Instructions that a tuple is made of, at most."""
+
+
 class _RememberedTexts:
-    """Numbers of the remembered objects that are texts, and which instructions pushed a text last.
+    """Numbers of the remembered objects that are texts, and whether the last instructions pushed texts.
 
     A tuple is plain if the instructions just before it pushed texts and nothing else: a tuple in it would be one of the
     remembered objects. So a number that was a text once must stay one.
@@ -42,43 +47,46 @@ class _RememberedTexts:
     def __init__(self) -> None:
         self._texts: set[int] = set()
         self._taken: set[int] = set()
-        self._memorized = 0
-        self._last: list[str] = []
+        self._last: list[bool] = []
 
     def run(self, tokens: list[bytes]) -> None:
         """Take the instructions of a run."""
-        for token in tokens:
-            code = token[:1]
-            if code == b"h":
-                self._last.append(_TEXT if token[1] in self._texts else _OTHER)
-            elif code == b"j":
-                self._last.append(_TEXT if int.from_bytes(token[1:], "little") in self._texts else _OTHER)
-            elif code == b"q":
-                self.put(token[1])
-            elif code == b"\x94":
-                self.memorize()
-            else:
-                self._last.append(_OTHER)
-        del self._last[:-3]
+        for at in [at for at, token in enumerate(tokens) if token[0] in _PUTS]:
+            before = self._pushed(tokens, at, 1)
+            # Pickle counts the remembered objects, so numbers that were given with them count as well.
+            number = tokens[at][1] if tokens[at][0] == _SHORT_PUT else len(self._taken)
+            self._put(number, (before or self._last or [False])[-1])
+        self._last = (self._last + self._pushed(tokens, len(tokens), _NEEDED))[-_NEEDED:]
+
+    def _pushed(self, tokens: list[bytes], end: int, count: int) -> list[bool]:
+        """Return whether each of the last instructions before a place is a text, without those that remember."""
+        found: list[bool] = []
+        at = end - 1
+        while at >= 0 and len(found) < count:
+            if tokens[at][0] not in _PUTS:
+                found.append(self._is_text(tokens[at]))
+            at -= 1
+        return found[::-1]
+
+    def _is_text(self, token: bytes) -> bool:
+        if token[0] == _GET:
+            return token[1] in self._texts
+        return token[0] == _LONG_GET and int.from_bytes(token[1:], "little") in self._texts
 
     def text(self) -> None:
         """Take a text."""
-        self._last.append(_TEXT)
-        del self._last[:-3]
+        self._last = [*self._last, True][-_NEEDED:]
 
     def made(self) -> None:
         """Take a tuple."""
-        self._last.append(_OTHER)
-
-    def memorize(self) -> None:
-        """Remember what is on top under the next number."""
-        # Pickle counts the remembered objects, so that numbers which `q` has given count as well.
-        number = len(self._taken)
-        self.put(number)
+        self._last = [*self._last, False][-_NEEDED:]
 
     def put(self, number: int) -> None:
-        """Remember what is on top. Raises: NotPlain where the number was that of a text and is not any more."""
-        is_text = bool(self._last) and self._last[-1] == _TEXT
+        """Remember what is on top under a number."""
+        self._put(number, bool(self._last) and self._last[-1])
+
+    def _put(self, number: int, is_text: bool) -> None:
+        """Remember a text, or another object. Raises: NotPlain where the number was that of the other kind."""
         if number in self._taken and is_text != (number in self._texts):
             raise NotPlain("it uses a number of a remembered text for something else")
         self._taken.add(number)
@@ -87,7 +95,7 @@ class _RememberedTexts:
 
     def are_texts(self, count: int) -> bool:
         """Return whether the last instructions pushed so many texts."""
-        return self._last[-count:] == [_TEXT] * count
+        return self._last[-count:] == [True] * count
 
 
 def _check(data: bytes, kind: str) -> int:

@@ -20,7 +20,7 @@ LEADING = ("timeline", "findings", "kernel", "operator", "steps", "samples", "me
 """Views that are never folded, in the order of the page. Others follow in the order of the report."""
 GROUPS: dict[str, tuple[str, ...]] = {
     "Device": ("kernel", "breakdown", "idle", "device", "launch", "graphs", "memory_manipulation", "metrics"),
-    "Work": ("efficiency", "gemm", "convolution", "attention"),
+    "Work": ("efficiency", "gemm", "convolution", "attention", "compiled"),
     "Host": ("operator", "model", "modules", "user_defined", "api", "samples", "other"),
     "Memory": ("memory",),
     "Ranks": ("ranks", "distributed"),

@@ -16,6 +16,7 @@ import numpy as np
 import pyarrow as pa
 
 from tracekit.analysis.lanes import LaneAssigner
+from tracekit.analysis.segments import rows_by
 from tracekit.model import arrow, schema
 from tracekit.model.arrow import F64, I64, Bytes, Column, DictColumn, Mask, Rows, pc
 from tracekit.model.schema import API_CALLS, DEVICE_WORK, Kind
@@ -484,14 +485,18 @@ class Loader:
         rows = np.array(list(batch.points), np.int64)
         ends = batch.ts + batch.dur
         started: set[int] = set()
-        for track in np.unique(batch.track[rows]).tolist():
-            points = rows[batch.track[rows] == track]
+        # One sort for all tracks: a look at the batch for each of them would cost tracks times rows.
+        sliced = batch.slices()
+        slices_of = {key: sliced[at] for key, at in rows_by(batch.track[sliced])}
+        points_of = {key: rows[at] for key, at in rows_by(batch.track[rows])}
+        none = np.zeros(0, np.int64)
+        for track, points in points_of.items():
             tracks = list(self.lanes.tracks[track].lane.tracks.values())
             # Of the slices that start before a point, the last end and the last row on each track of the lane.
             latest = np.empty((len(tracks), len(points)), np.int64)
             newest = np.empty((len(tracks), len(points)), np.int64)
             for place, own in enumerate(tracks):
-                slices = np.flatnonzero((batch.track == own) & (batch.phase == SLICE))
+                slices = slices_of.get(own, none)
                 before = np.searchsorted(slices, points)
                 ends_so_far = np.maximum.accumulate(np.concatenate((self.ends[own : own + 1], ends[slices])))
                 latest[place] = ends_so_far[before]
