@@ -303,8 +303,7 @@ def _command(command: TyperCommand | TyperGroup, path: str, level: int = 2) -> s
         panels.setdefault(parameter.rich_help_panel or "Options", []).append(row)
     text += f"```text\n{' '.join([path, *(str(row['name']) for row in panels['Arguments'])])} [OPTIONS]\n```\n\n"
     if command.epilog:
-        lines = re.split(r"\s{4,}", command.epilog.removeprefix("Example: "))
-        text += "Example:\n\n```sh\n" + "\n".join(lines) + "\n```\n\n"
+        text += "Examples:\n\n```sh\n" + command.epilog + "\n```\n\n"
     return text + "".join(table(rows, panel, level) for panel, rows in panels.items())
 
 

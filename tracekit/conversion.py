@@ -122,21 +122,26 @@ def convert(
     viewer: str = "",
     label: Callable[[Run, int | None], str] | None = None,
     shape: OutputSubset = WHOLE,
+    plain: bool = False,
 ) -> Conversion:
     """Convert inputs into one file, as a stream: memory does not grow with the input.
 
     to: a writer's name; "" lets the target's suffix decide. force: replace a file that exists. Nothing is left
     half-written. label: what an archive writes into its file's metadata (`WriteOptions.label`). shape: pieces with an
-    index, which is the path of the result, or the longest events alone. Raises: TracekitError.
+    index, which is the path of the result, or the longest events alone. plain: rows alone, of a target that can be
+    written so. Raises: TracekitError.
     """
     writer = writer_for(target, to)
+    if plain and not writer.plain:
+        able = ", ".join(each.name for each in WRITERS.values() if each.plain)
+        raise UsageError(f"{writer.name} cannot be written as plain rows", hint=f"these can: {able}")
     if Path(target).exists() and not force and not shape.split:
         raise OutputExistsError(str(target))
     if shape != WHOLE:
         from tracekit.writers.split.limit import shaped
 
         writer = shaped(writer, shape)
-    wanted = WriteOptions(force=force, viewer=viewer, version=__version__, label=label)
+    wanted = WriteOptions(force=force, viewer=viewer, version=__version__, label=label, plain=plain)
     with Inputs(source, replace(options, fingerprint=writer.fingerprint, columns=None)) as joined:
         refuse_inputs(target, joined.names())
         for sort in (False, True):

@@ -10,7 +10,7 @@ from typing import Generic, TypeVar
 
 from tracekit.errors import Option, Text, UsageError, sentence
 
-__all__ = ["OptionSpec", "did_you_mean", "no_such", "parse", "split", "unknown_option", "value"]
+__all__ = ["OptionSpec", "did_you_mean", "nearest", "no_such", "parse", "split", "unknown_option", "value"]
 
 T_co = TypeVar("T_co", covariant=True)
 T = TypeVar("T")
@@ -137,7 +137,7 @@ def value(values: Mapping[str, object], spec: OptionSpec[T]) -> T:
 def unknown_option(key: str, specs: Iterable[OptionSpec[object]], *, owner: str = "format or view") -> UsageError:
     """Return the error of an option that nothing has; owner: the noun, or the name of a single format or view."""
     known = {spec.key: spec for spec in specs}
-    near = _nearest(key, known)
+    near = nearest(key, known)
     shown = near or (list(known) if len(known) <= 8 else [])
     hint = "; ".join(f"{name}={known[name].placeholder()}" for name in shown)
     who = f"any {owner}" if owner == "format" or " " in owner else owner
@@ -166,14 +166,14 @@ def did_you_mean(word: str, known: Iterable[str]) -> str:
     >>> did_you_mean("kernl", ["kernel", "memory"])
     '; did you mean kernel?'
     """
-    return _question(_nearest(word, known))
+    return _question(nearest(word, known))
 
 
 def _question(near: Sequence[str]) -> str:
     return f"; did you mean {' or '.join(near)}?" if near else ""
 
 
-def _nearest(word: str, known: Iterable[str]) -> list[str]:
+def nearest(word: str, known: Iterable[str]) -> list[str]:
     """Return up to three known names that resemble a word, else those that begin with it."""
     lower = {name.lower(): name for name in known}
     near = get_close_matches(word.lower(), lower, 3, 0.7)

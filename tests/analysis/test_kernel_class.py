@@ -27,6 +27,7 @@ KNOWN = {
         "ampere_sgemm_128x64_nn", "void cutlass::Kernel<cutlass_80_tensorop_s1688gemm_256x64_16x4_nn_align4>(int)",
         "Cijk_Ailk_Bjlk_SB_MT64x16x16_MI16x16x1", "nvjet_tst_128x256_64x4_2x1_v_bz_coopA_NNT", "triton_tem_fused_mm_3",
         "void splitKreduce_kernel<32, 16, int, float>(cublasSplitKParams<float>)", "void gemvNSP_kernel<float>()",
+        "void mul_mat_q<(ggml_type)12, 128, false>(char const*, int const*)", "mul_mat_vec_q4_0_q8_1_cuda",
     ),
     "conv": (
         "sm80_xmma_fprop_implicit_gemm_indexed_tf32f32_nhwckrsc_nchw_tilesize128x128x16_cudnn",
@@ -41,6 +42,10 @@ KNOWN = {
     ),
     "elementwise": (
         "void at::native::vectorized_elementwise_kernel<4, at::native::CUDAFunctor_add<float>, Array<char*, 3> >",
+        "void axpy_kernel_val<float, 0>(cublasAxpyParamsVal<float, float, float>)",
+        "void scal_kernel_val<float, float, 0>(cublasScalParamsVal<float, float>)",
+        "%broadcast_add_fusion.1 = f32[5]{0:T(8,128)} fusion(f32[5]{0:T(8,128)} %copy-done.2), calls=%computation.1",
+        "%add.7 = (f32[5]{0}, u32[]) add(f32[5]{0} %all-reduce.1, f32[5]{0} %sort.4)",
         "triton_poi_fused_all_reduce_add_relu_0", "AddKernel(float const*, float const*, int)", "relu-dtype_Float",
     ),
     "reduction": (

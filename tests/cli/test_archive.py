@@ -36,17 +36,12 @@ def listed(root: Path, *words: object) -> list[dict[str, object]]:
     return found
 
 
-@pytest.mark.parametrize("command", ["add", "list", "show", "verify", "prune", "export"])
-def test_help_teaches_by_one_example(command: str) -> None:
-    assert f"tracekit archive {command}" in run(command, "--help").stdout.split("Example:")[1]
-
-
 def test_add_prints_the_id_on_stdout_and_the_rest_on_stderr(tmp_path: Path) -> None:
     first = run("add", tmp_path, CSV, "--run", "r", "--tag", "gpu=H200", "--tag", "baseline", "--date", "2026-01-31")
     (entry,) = listed(tmp_path)
     assert first.stdout == f"{entry['id']}\n"
     assert "137 events" in first.stderr
-    assert "records read = " in first.stderr
+    assert "records, " in first.stderr
     assert "as given" in first.stderr
     assert entry["tags"] == {"baseline": "", "gpu": "H200"}
     again = run("add", tmp_path, CSV, "--run", "r")

@@ -22,10 +22,6 @@ SQL = "SELECT kind, count(*) AS n, sum(dur_ns) AS total_ns FROM events GROUP BY 
 run = functools.partial(run_command, "query")
 
 
-def test_help_teaches_by_one_example() -> None:
-    assert "tracekit query" in run("--help").stdout.split("Example:")[1]
-
-
 def test_text_shows_times_in_a_unit_with_every_digit() -> None:
     text = run(CSV, SQL).stdout
     assert "total_ns (us)" in text

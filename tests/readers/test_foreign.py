@@ -134,6 +134,11 @@ HEADS: dict[str, list[bytes]] = {
         b"Expert Systems Feedback: 6 issues detected. Note that expert systems is still experimental\n",
         b"Op ID,Op Name,Direction,Op Type,Calls,TC Eligible,Using TC,Total CPU Time (ns),Total GPU Time (ns)\n",
     ],
+    "tracekit-csv": [
+        b"ts_ns,dur_ns,event_id,name,raw_name,kind,source,rank,pid,tid\n0,5,1,gemm,,kernel,0,,,\n",
+        b"\xef\xbb\xbfts_ns,dur_ns,event_id,name,raw_name,kind,source,rank,pid,tid\n",
+        b"source,rank,run,section,order,name,raw_name,kind,calls\n0,,0,GPU activities,0,gemm,,kernel,48\n",
+    ],
     "unitrace": [
         b"\n=== Device Timing Summary ===\n\n        Total Execution Time (ns):   1008344251\n",
         b"step 1\n=== API Timing Summary ===\n\n  Total API Time for L0 backend (ns): 100\n== L0 Backend ==\n",

@@ -6,6 +6,7 @@ import functools
 import json
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -303,3 +304,73 @@ def test_a_count_of_one_row_is_no_plural_where_a_filter_leaves_none(tmp_path: Pa
       return table.querySelector(".tools span").innerText;
     }})"""
     assert chromium_page(a_step_of_kernels(tmp_path, KERNELS[0]), script=script).value.startswith("0 of 1 row shown")
+
+
+def test_of_many_ranks_the_lanes_say_what_is_left_out_and_show_it_on_demand(tmp_path: Path) -> None:
+    rows: list[dict[str, object]] = []
+    for rank in range(9):
+        for step in range(3):
+            at = 1_000_000 * step
+            own = {"ts_ns": at, "pid": rank, "rank": rank}
+            busy = 900_000 - 10_000 * rank
+            rows += [
+                {"dur_ns": busy, "kind": "kernel", "name": "gemm", "device": rank, "stream": 7} | own,
+                {"dur_ns": 1_000_000, "kind": "step", "step": step, "name": f"step {step}", "tid": 1} | own,
+            ]
+    path = tmp_path / "page.html"
+    path.write_text(pipeline.render(pipeline.report(trace_of(*rows)), "html"), encoding="utf-8")
+    script = f"""{READY}.then(async () => {{
+      await new Promise((done) => setTimeout(done, 400));
+      const button = document.querySelector("#lanes button"), canvas = document.querySelector("#lanes canvas");
+      const look = () => [canvas.getAttribute("aria-label").split("; ").length, button.textContent];
+      const seen = [look()];
+      for (let i = 0; i < 2; i++) {{ button.click(); seen.push(look()); }}
+      return seen;
+    }})"""
+    few, all_, again = chromium_page(path, script=script).value
+    assert few == again
+    assert few[1] == f"{9 - few[0]} more streams with less work: show them"
+    assert all_ == [9, "only those with most work"]
+
+
+def test_bars_of_fixes_name_their_scale_where_it_is_not_the_run(tmp_path: Path) -> None:
+    """Time before the first work is a part of the run, and no fix of the rest is on its scale."""
+    report = pipeline.report(tracekit.read(sample("kineto/gpu.pt.trace.json")))
+    assert report.headline is not None
+    assert report.headline.findings
+    run = report.headline.run_ns or 0
+    first = replace(report.headline.findings[0], saving_ns=run // 8, share=0.5, window_ns=run // 4)
+    whole = replace(first, share=0.125, window_ns=run)
+    scales = []
+    for findings in ((first,), (whole,), (whole, first)):
+        headline = replace(report.headline, step=None, findings=findings)
+        text = pipeline.render(replace(report, headline=headline), "html")
+        scales.append(re.findall("bars on the scale of ([a-z ]+)", text))
+    assert scales == [["the time beside each"], ["the run"], ["the time beside each"]]
+
+
+def test_lanes_of_one_label_have_the_label_of_their_group_too(tmp_path: Path) -> None:
+    rows: list[dict[str, object]] = [
+        {"ts_ns": 1_000 * i, "dur_ns": 900, "kind": "operator", "name": "add", "tid": 1, "pid": 100 + i % 2}
+        for i in range(40)
+    ]
+    path = tmp_path / "page.html"
+    path.write_text(pipeline.render(pipeline.report(trace_of(*rows)), "html"), encoding="utf-8")
+    script = f"""{READY}.then(async () => {{
+      await new Promise((done) => setTimeout(done, 400));
+      return document.querySelector("#lanes canvas").getAttribute("aria-label");
+    }})"""
+    labels = [each.partition(": busy")[0] for each in chromium_page(path, script=script).value.split("; ")]
+    assert len(labels) == 2
+    assert len(set(labels)) == 2
+    assert all("100" in each or "101" in each for each in labels)
+
+
+def test_metrics_of_the_first_screen_have_four_digits(tmp_path: Path) -> None:
+    log = tmp_path / "metrics.csv"
+    head = '"Device","Kernel","Invocations","Metric Name","Metric Description","Min","Max","Avg"\n'
+    row = '"GeForce GTX 950 (0)","k(float*)",8,"sm_efficiency","SM Activity",31.012345%,91.063122%,60.122612%\n'
+    log.write_text(f"==1== NVPROF is profiling process 1, command: ./a.out\n==1== Metric result:\n{head}{row}")
+    text = pipeline.render(pipeline.report(tracekit.read(log)), "html")
+    shown = re.findall(r"<small>Avg: ([^<]*)</small>", text)
+    assert shown == ["60.12"]

@@ -146,7 +146,7 @@ def wide(rows: int) -> ReportTable:
 def test_of_many_columns_those_of_the_highest_priority_number_need_javascript() -> None:
     text = table_html(wide(3), "kernel", "0.0")
     assert "<p class=more>10 of 14 columns (--view kernel)</p>" in text
-    assert " data-off=4,8,11,12>" in text
+    assert " data-off=12,8,4,11>" in text
     assert re.findall("<th>(C[0-9]+)", text) == ["C0", "C1", "C2", "C4", "C5", "C6", "C8", "C9", "C12"]
     assert re.findall("<td[^>]*>([^<]*)", text)[:9] == [*(f"{i}.007" for i in (0, 1, 2, 4, 5, 6, 8, 9)), "12.01"]
     fixed = tuple(replace(column, priority=0) for column in wide(3).columns)
@@ -256,8 +256,8 @@ def test_sorting_and_filtering_keep_every_number_exact(tmp_path: Path) -> None:
     assert len(streams[0]) == 300
     match = [i for i in falling if "kernel_3_" in str(name[i]).lower() and kind[i] == "memcpy"]
     assert 1 <= len(match) < 10
-    assert some == [grid(table, match, UNITS), f"{len(match)} of 300 rows match"]
-    assert none == [[], "0 of 300 rows match"]
+    assert some == [grid(table, match, UNITS), f"{len(match)} of 300 rows shown"]
+    assert none == [[], "0 of 300 rows shown"]
 
 
 @pytest.mark.viewer
@@ -311,7 +311,7 @@ def test_a_table_leaves_the_page_as_csv_json_and_tsv_with_the_numbers_of_summary
     rows = list(csv.reader(io.StringIO(found["some"])))
     assert "total_ns" not in rows[0]
     assert [row[2] for row in rows[1:]] == ["Kernel_7_7"]
-    assert found["status"] == "1 of 80 rows match, 1 of 10 columns hidden"
+    assert found["status"] == "1 of 80 rows shown, 1 of 10 columns hidden"
 
 
 def number(text: str) -> float | str:
@@ -554,6 +554,63 @@ def test_points_of_a_column_are_below_each_other_and_nothing_is_added_to_a_numbe
     assert max(known) - min(known) <= 1
     if scripts:
         assert [title for *_, title in cells][:2] == ["391,204,117 ns", "2,711,917 ns"]
+
+
+def many_columns(rows: int = 30) -> ReportTable:
+    """A table as that of operators with shapes: 29 columns, the last ones of the highest priority number."""
+    names = Column("name", "Name", Unit.TEXT, [f"aten::operator_{i}" for i in range(rows)])
+    numbers = [Column(f"c{i}", f"CPU column {i}", Unit.NS, [10_007 * i + 7] * rows, priority=i // 4) for i in range(28)]
+    return ReportTable("operators", "Operators", (names, *numbers))
+
+
+COLUMNS_OF = """
+    const seen = () => [...sheet().querySelectorAll('thead th')].filter((head) => head.checkVisibility()).length;
+    const scroller = sheet().querySelector('.scroll');
+    const scrolls = () => scroller.scrollWidth > scroller.clientWidth + 1;
+    const buttons = [...sheet().querySelectorAll('.tools button')];
+    const others = buttons.find((each) => /more column|Columns that fit/.test(each.textContent));
+    const wait = () => new Promise((done) => setTimeout(done, 200));
+    await wait();
+"""
+
+
+@pytest.mark.viewer
+@pytest.mark.parametrize("width", [1300, 1920])
+def test_a_wide_table_shows_the_columns_that_fit_and_all_others_on_demand(tmp_path: Path, width: int) -> None:
+    script = f"""{COLUMNS_OF}
+        const first = [seen(), scrolls(), others.textContent];
+        others.click();
+        await wait();
+        const all = [seen(), others.textContent];
+        others.click();
+        await wait();
+        return [first, all, [seen(), scrolls(), others.textContent]];
+    """
+    result = opened(tmp_path, page_of(many_columns()), script, width=width)
+    first, all_, again = result.value
+    shown = first[0]
+    assert 6 <= shown < 29
+    assert first == again == [shown, False, f"{29 - shown} more columns"]
+    assert all_ == [29, "Columns that fit"]
+
+
+@pytest.mark.viewer
+def test_a_link_to_a_cell_and_a_sorted_column_show_a_column_that_has_no_room(tmp_path: Path) -> None:
+    for fragment in ("#view=kernel&row=2&column=c27", "#sort.kernel.1=-c27"):
+        script = f"{COLUMNS_OF} return [scrolls(), rows(0)[1].textContent.includes('270.2'), seen()];"
+        scrolls, has, seen = opened(tmp_path, page_of(many_columns()), script, fragment=fragment).value
+        assert (scrolls, has) == (False, True)
+        assert seen < 29
+
+
+@pytest.mark.viewer
+def test_a_file_has_the_columns_for_which_the_window_has_no_room(tmp_path: Path) -> None:
+    script = f"""{COLUMNS_OF}
+        press(0, 'Columns and export');
+        press(0, 'Save as CSV');
+        return (await saved[0][1].text()).split("\\r\\n")[0].split(",").length;
+    """
+    assert opened(tmp_path, page_of(many_columns()), script).value == 2 + 29
 
 
 @pytest.mark.viewer

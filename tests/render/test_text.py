@@ -55,7 +55,7 @@ def test_colour_adds_styles_and_nothing_else(report: Report) -> None:
 
 @given(values=st.lists(st.integers(-(1 << 63), (1 << 63) - 1), min_size=1), unit=st.sampled_from(["", "s", "ms", "ns"]))
 def test_every_nanosecond_of_a_time_can_be_read_back(values: list[int], unit: str) -> None:
-    text = TEXT(report_of(Column("total", "Total", Unit.NS, values)), RenderOptions(time_unit=unit))
+    text = TEXT(report_of(Column("total", "Total", Unit.NS, values)), RenderOptions(time_unit=unit, verbose=True))
     header, _, *rows = text.split("\n")[3:-1]
     scale = {"s": 9, "ms": 6, "us": 3, "ns": 0}[header.strip()[len("Total (") : -1]]
     assert [int(Decimal(row.strip().replace(",", "")).scaleb(scale)) for row in rows] == values
@@ -80,7 +80,7 @@ def test_a_column_without_a_known_cell_goes_before_those_that_say_something() ->
     unknown = Column("bytes", "Bytes", Unit.BYTES, [None, None], 1)
     most = Column("max", "Max", Unit.NS, [5_000_000, 6_000_000], 3)
     names = Column("name", "Name", Unit.TEXT, ["a_long_name_of_a_kernel", "b"], 0)
-    lines = TEXT(report_of(names, unknown, most), RenderOptions(width=40)).split("\n")
+    lines = TEXT(report_of(names, unknown, most), RenderOptions(width=40, verbose=True)).split("\n")
     assert any("Max" in line for line in lines)
     assert "  1 column hidden (Bytes): widen the" in lines
     assert "Bytes" in TEXT(report_of(names, unknown, most), RenderOptions(width=80))
@@ -104,7 +104,7 @@ def test_titles_take_two_lines_before_rows_become_blocks() -> None:
         Column("comm", "Exposed comm", Unit.NS, [1000, 2000]),
         Column("copies", "Exposed copies", Unit.NS, [3000, 4000]),
     )
-    assert TEXT(report_of(*columns), RenderOptions(width=41)).split("\n")[3:-1] == [
+    assert TEXT(report_of(*columns), RenderOptions(width=41, verbose=True)).split("\n")[3:-1] == [
         "              Exposed      Exposed",
         " Idle (us)  comm (us)  copies (us)  Name",
         "----------  ---------  -----------  -----",
@@ -125,9 +125,9 @@ def test_names_are_whole_without_a_limit() -> None:
 def test_many_inputs_are_one_line_and_one_for_each_that_lost_records() -> None:
     few = [ledger(f"{i}.csv", read=2, kept=2) for i in range(2)]
     many = [ledger(f"{i}.csv", read=2000, kept=1999, dropped={"bad-time": 1}) for i in range(6)]
-    footer = TEXT(Report("t", "0", ledgers=tuple(few)), RenderOptions()).split("\n")[2:-1]
+    footer = TEXT(Report("t", "0", ledgers=tuple(few)), RenderOptions(verbose=True)).split("\n")[2:-1]
     assert footer == [f"{i}.csv: read 2 records: 2 kept, nothing dropped" for i in range(2)]
-    footer = TEXT(Report("t", "0", ledgers=tuple(many)), RenderOptions()).split("\n")[2:-1]
+    footer = TEXT(Report("t", "0", ledgers=tuple(many)), RenderOptions(verbose=True)).split("\n")[2:-1]
     assert footer[0] == "6 inputs: read 12,000 records: 11,994 kept, 6 dropped (bad-time 6)"
     assert footer[1] == "0.csv: read 2,000 records: 1,999 kept, 1 dropped (bad-time 1)"
     assert footer[5] == "and 2 more inputs with dropped records"
@@ -147,7 +147,7 @@ def test_a_bar_is_told_in_its_unit(bar: Bar, lines: list[str]) -> None:
 
 def test_many_inputs_that_lost_nothing_are_one_line() -> None:
     ledgers = tuple(ledger(f"{i}.csv", read=1, facts=1) for i in range(5))
-    assert TEXT(Report("t", "0", ledgers=ledgers), RenderOptions()).split("\n")[2:-1] == [
+    assert TEXT(Report("t", "0", ledgers=ledgers), RenderOptions(verbose=True)).split("\n")[2:-1] == [
         "5 inputs: read 5 records: 0 kept, 5 header rows, nothing dropped"
     ]
 
@@ -233,6 +233,45 @@ class TestNothingToShow:
         assert "Nothing to show: V0 (v0), V1 (v1), V2 (v2)" in text
 
 
+def test_a_person_reads_four_digits_in_one_unit_a_column() -> None:
+    columns = (
+        Column("name", "Name", Unit.TEXT, ["a", "b"]),
+        Column("total", "Total", Unit.NS, [30_012_242_000, 1_234_567_891]),
+        Column("rate", "Rate", Unit.NUMBER, [1.23456789, 12345.678]),
+        Column("calls", "Calls", Unit.COUNT, [1234567, 1]),
+    )
+    lines = TEXT(report_of(*columns), RenderOptions()).split("\n")[3:-1]
+    assert [line.split() for line in lines] == [
+        ["Total", "(ms)", "Rate", "Calls", "Name"],
+        ["----------", "------", "---------", "----"],
+        ["30,012", "1.235", "1,234,567", "a"],
+        ["1,235", "12,346", "1", "b"],
+    ]
+    # A unit that the user names, and -v, have every digit.
+    assert "30,012,242,000" in TEXT(report_of(*columns), RenderOptions(time_unit="ns"))
+    assert "30,012.242000" in TEXT(report_of(*columns), RenderOptions(verbose=True))
+
+
+def test_the_records_are_accounted_for_in_one_short_line() -> None:
+    def footer(ledgers: list[dict[str, object]], **options: bool) -> list[str]:
+        return TEXT(Report("t", "0", ledgers=tuple(ledgers)), RenderOptions(**options)).split("\n")[2:-1]
+
+    whole = ledger("a.csv", read=1000, kept=990, facts=10)
+    losing = ledger("b.csv", read=20, kept=17, dropped={"bad-time": 2, "torn": 1})
+    assert footer([whole]) == ["read 1,000 records, nothing dropped"]
+    assert footer([whole, whole]) == ["read 2,000 records of 2 inputs, nothing dropped"]
+    assert footer([losing]) == ["read 20 records, 3 dropped (bad-time 2, torn 1)"]
+    assert footer([whole, losing]) == [
+        "read 1,020 records of 2 inputs, 3 dropped",
+        "b.csv: read 20 records, 3 dropped (bad-time 2, torn 1)",
+    ]
+    assert footer([ledger("c.csv", read=9, kept=4, filtered=5)]) == ["read 9 records, 5 filtered, nothing dropped"]
+    # What was dropped is never silent.
+    assert footer([whole], quiet=True) == []
+    assert footer([whole, losing], quiet=True) == ["b.csv: read 20 records, 3 dropped (bad-time 2, torn 1)"]
+    assert footer([losing] * 6)[-1] == "and 2 more inputs with dropped records"
+
+
 def test_times_that_are_compared_have_one_unit() -> None:
     columns = (
         Column("name", "Name", Unit.TEXT, ["a", "b"]),
@@ -242,7 +281,7 @@ def test_times_that_are_compared_have_one_unit() -> None:
         Column("other", "Other", Unit.NS, [1_500, 2_500]),
     )
     report = Report("r", "0", (), (Section("v", "V", (ReportTable("t", "T", columns),)),))
-    text = RENDERERS["text"].render(report, RenderOptions())
+    text = RENDERERS["text"].render(report, RenderOptions(verbose=True))
     assert "Base (ms)  New (ms)" in re.sub(" {2,}", "  ", text)
     assert "Difference (ms)  Other (us)" in re.sub(" {2,}", "  ", text)
     assert " 0.001500 " in text
@@ -274,3 +313,17 @@ def test_titles_stay_in_one_line_where_no_text_is_cut() -> None:
         Column("verdict", "Verdict", Unit.TEXT, ["not enough runs"], 0),
     )
     assert "Difference (us)  Verdict          Name" in TEXT(report_of(*columns), RenderOptions(width=80))
+
+
+def test_the_name_of_a_row_is_the_first_text_that_is_never_hidden() -> None:
+    """An operator that a narrow terminal hides does not stand for the shapes that tell the rows apart."""
+    shapes = [f"8x12 heads, 512x512x{depth}, causal backward" for depth in (64, 65)]
+    columns = (
+        Column("name", "Operator", Unit.TEXT, ["aten::_scaled_dot_product_cudnn_attention_backward"] * 2, 5),
+        Column("shape", "Shape", Unit.TEXT, shapes, 0),
+        *(Column(f"c{i}", f"Device time {i}", Unit.NS, [1_000_000 * i, 1], i) for i in range(5)),
+    )
+    report = Report("r", "0", sections=(Section("attention", "Attention", (ReportTable("a", "A", columns),)),))
+    lines = RENDERERS["text"].render(report, RenderOptions(width=80)).splitlines()
+    for shape in shapes:
+        assert any(line.endswith(shape) for line in lines)

@@ -279,7 +279,7 @@ def test_ctrl_c_ends_it_and_leaves_the_finished_entry_alone(home: Path) -> None:
     second = entries(home)[0].stat()
     assert (second.st_ino, second.st_mtime_ns) == (first.st_ino, first.st_mtime_ns), "it was made once"
     assert again.said[0] == run.said[0]
-    assert "142 records read" in again.said[0]
+    assert "read 142 records" in again.said[0]
 
 
 def test_a_browser_gets_an_address_that_works_once(home: Path, tmp_path: Path) -> None:

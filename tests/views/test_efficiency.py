@@ -169,7 +169,7 @@ def test_products_convolutions_and_attention_by_shape(tmp_path: Path) -> None:
     (convolution,) = table(shown(trace, tmp_path, "convolution"), "convolutions")
     assert convolution["shape"] == "8x64x56x56 * 64x64x3x3"
     (attention,) = table(shown(trace, tmp_path, "attention"), "attention")
-    assert attention["shape"] == "2 x 8 heads, 512 x 512, depth 64"
+    assert attention["shape"] == "2x8 heads, 512x512x64"
     assert "floor" not in attention
     assert "TF32" in attention["why"]
 

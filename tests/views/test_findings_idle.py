@@ -7,7 +7,7 @@ from views.hosts import call, op, work
 from views.tables import Row, trace
 from views.test_findings import FINDINGS, MS, US, found, one, step
 
-from tracekit.model.report import Finding
+from tracekit.model.report import Finding, FindingEvents
 from tracekit.model.trace import Run, SourceFacts
 from tracekit.views.base import ViewOptions
 
@@ -322,3 +322,14 @@ def test_calls_of_the_system_and_the_profilers_own_rows_are_named() -> None:
     assert "the profiler works itself, mostly in Activity Buffer Request" in finding.claim
     assert finding.advice.startswith("Leave this time out")
     assert "requests" not in finding.claim
+
+
+@pytest.mark.parametrize("count", [12, 40])
+def test_as_many_events_are_marked_as_the_claim_has_gaps(count: int) -> None:
+    """A timeline marks the work after each gap, not after five of them."""
+    finding = one(trace(*rounds(count, gap=3 * MS)), IDLE)
+    gaps = int(finding.claim.partition("Most of it lies in ")[2].partition(" gap")[0])
+    assert gaps > 8
+    assert isinstance(finding.events, FindingEvents)
+    assert finding.events.rows is not None
+    assert finding.events.rows.size in (gaps, gaps - 1)  # no work follows the last one

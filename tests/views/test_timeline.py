@@ -71,7 +71,7 @@ def test_devices_are_above_the_host_whose_layers_follow_each_other() -> None:
         ("thread 9 instants", "process 5", (("", 1),)),
     ]
     assert (figure(found).begin_ns, figure(found).end_ns) == (1000, 1100)
-    assert found.notes == ("shown as instants, since they have no duration: 1 mark",)
+    assert found.notes == ("shown as instants, since they have no duration: 1 mark event",)
 
 
 def test_steps_and_ranges_are_above_python_which_is_above_operators_and_calls() -> None:
@@ -315,7 +315,7 @@ def test_a_trace_without_durations_has_a_note_and_no_figure() -> None:
     assert "totals say how long" in view(trace(totals=totals)).notes[1]
     found = view(trace({"kind": "mark"}, {"kind": "counter"}, {"kind": "mark"}))
     assert found.figures == ()
-    assert found.notes[1] == "shown as instants, since they have no duration: 2 mark"
+    assert found.notes[1] == "shown as instants, since they have no duration: 2 mark events"
 
 
 def test_a_lone_instant_has_a_timeline_and_no_shares() -> None:

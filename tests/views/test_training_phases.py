@@ -13,6 +13,7 @@ from views.hosts import Row, call, op, work
 from views.tables import dicts, trace
 
 from tracekit.api import read
+from tracekit.explanation import value_of
 from tracekit.index.autograd import autograd_nodes
 from tracekit.index.trace_index import TraceIndex
 from tracekit.index.training_phases import training_phases
@@ -433,3 +434,21 @@ def test_recorded_steps_have_their_passes_and_checkpoints(tmp_path: Path, mode: 
     assert with_arrows.arrows > 0
     assert without.arrows == 0
     assert with_arrows.forward.tolist() == without.forward.tolist()
+
+
+def test_each_cell_of_found_phases_equals_the_quantity_that_explain_has_for_it() -> None:
+    index = index_of_rows(*STEP)
+    define = VIEWS["model"].define
+    assert define is not None
+    defined = set()
+    for table in VIEWS["model"].compute(index, ViewOptions()).tables:
+        for row in dicts(table):
+            for column, cell in row.items():
+                quantity = define(index, ViewOptions(), row, column)
+                if quantity is not None:
+                    assert value_of(quantity) == cell, (table.name, row, column)
+                    defined.add((table.name, row["name"], column))
+    for phase in ("Forward", "Backward"):
+        assert {("model", phase, column) for column in ("calls", "total", "ratio", "avg", "device_total")} <= defined
+        own = ("device_events", "device_total", "device_busy", "busy_ratio")
+        assert {("phases", phase, column) for column in own} <= defined

@@ -16,6 +16,7 @@ from doors.writers import jsonl_cut
 from hypothesis import given
 from small_limits import Limit, small
 from strategies import rows_of, traces
+from support import run_command, sample
 from writing import check_full_disk, peak_kilobytes
 
 from tracekit import pipeline
@@ -164,3 +165,13 @@ def test_nothing_to_write_is_a_header_and_an_end(tmp_path: Path) -> None:
     empty = pa.RecordBatch.from_pylist([], schema=schema.EVENTS)
     lines = written(tmp_path / "a.jsonl", empty)
     assert [json.loads(line)["tracekit"] for line in lines[:-1]] == ["events-jsonl", "end"]
+
+
+def test_plain_rows_have_no_header_and_no_last_line(tmp_path: Path) -> None:
+    whole, plain = tmp_path / "whole.jsonl", tmp_path / "plain.jsonl"
+    run_command("convert", sample("nvprof-csv/gpu-and-api-trace.csv"), "-o", whole)
+    run_command("convert", sample("nvprof-csv/gpu-and-api-trace.csv"), "-o", plain, "--plain")
+    assert plain.read_bytes().splitlines() == whole.read_bytes().splitlines()[1:-1]
+    refused = run_command("convert", sample("nvprof-csv/gpu-and-api-trace.csv"), "-o", "x.json", "--plain", code=2)
+    assert "chrome cannot be written as plain rows" in refused.stderr
+    assert "these can: jsonl" in refused.stderr

@@ -89,11 +89,13 @@ RULES: tuple[ClassRule, ...] = (
         r"(?<![a-z])\d?d?conv(?!ert)|convolv|convolution|fprop|dgrad|wgrad|winograd|implicit_?gemm|im2col|col2im|depthwise"
         r"|scudnn|(?<![a-z])igemm_(?:fwd|bwd|wrw)|cudnn\w*::compute\w*offsets|(?<![a-z])fft2d_",
     ),
+    # BLAS of vectors: cuBLAS names its namespace in them, which says a product otherwise.
     ClassRule(KernelClass.REDUCTION, r"(?<![a-z])(?:dotc?|nrm2|asum)_kernel"),
+    ClassRule(KernelClass.ELEMENTWISE, r"(?<![a-z])(?:axpy|axpby|scal|rotm?)_kernel"),
     ClassRule(
         KernelClass.GEMM,
         r"(?<!fb)gemm|gemv|matmul|cijk_|nvjet_|splitkreduce|cublas|(?<![a-z])(?:mm|bmm|addmm|fc|syrk|trsm|trmm)(?![a-z])"
-        r"|marlin|cutlass",
+        r"|marlin|cutlass|(?<![a-z])mul_mat(?![a-z])",
     ),
     ClassRule(KernelClass.SORT, r"sort|topk|top_k|onesweep|radix|(?<![a-z])unique"),
     ClassRule(
@@ -135,11 +137,21 @@ def classify(names: Iterable[str | None], rules: Sequence[ClassRule] = RULES) ->
     known: dict[str, KernelClass] = {}
     found = []
     for name in names:
-        text = (name or "")[:LONGEST_NAME]
+        text = _without_operands((name or "")[:LONGEST_NAME])
         if text not in known:
             known[text] = next((c for c, pattern in compiled if pattern.search(text)), KernelClass.OTHER)
         found.append(known[text])
     return found
+
+
+_INSTRUCTION = re.compile(r"%\S+ = .*?\s[a-z][\w-]*\(")
+"""An instruction of XLA up to its operands: %add_fusion.1 = f32[5]{0:T(128)} fusion(f32[5]{0} %copy-done.2)."""
+
+
+def _without_operands(name: str) -> str:
+    """Return the text of an instruction without its operands, which name what others do; another name as it is."""
+    found = _INSTRUCTION.match(name)
+    return found[0] if found else name
 
 
 def class_codes(names: Sequence[str | None], codes: I64, rules: Sequence[ClassRule] = RULES) -> I64:

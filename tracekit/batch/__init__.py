@@ -73,8 +73,9 @@ class BatchResult:
     have all their results. incomplete: runs with inputs that lost too many records, and a sentence for each.
     names: of all runs. unmatched: budgets whose figure no run of this batch has, with the figures that some have.
     left_out: runs in no trend, since they lack rows that their siblings have, and a sentence for each. notes:
-    places skipped on purpose, and why. empty: roots without a run. cleared: dead batches whose unfinished work was
-    removed. forgotten: results removed because their files are gone.
+    places skipped on purpose, and why. cut: runs with an input that ends too early, and where. without_events: runs
+    whose inputs have neither events nor totals. empty: roots without a run. cleared: dead batches whose unfinished work
+    was removed. forgotten: results removed because their files are gone.
     """
 
     out: Path
@@ -94,6 +95,8 @@ class BatchResult:
     empty: tuple[str, ...] = ()
     incomplete: tuple[tuple[str, str], ...] = ()
     left_out: tuple[tuple[str, str], ...] = ()
+    cut: tuple[tuple[str, str], ...] = ()
+    without_events: tuple[str, ...] = ()
     names: tuple[str, ...] = ()
     unmatched: tuple[tuple[str, tuple[str, ...]], ...] = ()
 
@@ -232,6 +235,12 @@ def run_with(roots: Sequence[str | Path], out: str | Path, wanted: BatchOptions)
         notes=tuple(note for each in scans for note in each.notes),
         incomplete=tuple((name, text) for name, result in named for text in result.get("incomplete", [])),
         left_out=tuple((plan.name, lacking[plan.key]) for plan in plans if plan.key in lacking),
+        cut=tuple((name, result["cut"]) for name, result in named if "cut" in result),
+        without_events=tuple(
+            name
+            for name, result in named
+            if result["status"] != "failed" and not (result["events"] or result["totals"])
+        ),
         names=tuple(plan.name for plan in plans),
         unmatched=tuple(unmatched(limits, [result for _, result in named])),
         empty=tuple(root for root in root_paths if all(plan.candidate.root != root for plan in plans)),

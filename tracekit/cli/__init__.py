@@ -5,9 +5,12 @@ from __future__ import annotations
 import gc
 import os
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
+from glob import glob
 from importlib import import_module
+from itertools import islice
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -15,7 +18,6 @@ import typer
 from tracekit._version import __version__
 from tracekit.cli._common import (
     EXIT_FAILED,
-    EXIT_USAGE,
     discard_stdout,
     error_of_system,
     prepare_process,
@@ -23,9 +25,9 @@ from tracekit.cli._common import (
     print_traceback,
     runnable,
 )
+from tracekit.cli.help import HelpCommand, HelpGroup
 from tracekit.cli.process.limited import LimitedWork, limit_parameters, watch_if_asked
 from tracekit.cli.process.settings import NO_CONFIG, default_map
-from tracekit.cli.process.startup import PlainGroup
 from tracekit.errors import UsageError
 from tracekit.safety.library_calls import leave_if_stuck
 
@@ -38,52 +40,82 @@ _READ_NOTHING = ("formats", "demo", "config", "record")
 """Commands that take no limits."""
 _LIMITED: Mapping[str, LimitedWork] = {"batch": "run", "mcp": "question"}
 """What the limits on memory and time are for, where that is not the command."""
-_COMMANDS = (
-    "convert",
-    "summary",
-    "report",
-    "open",
-    "inspect",
-    "doctor",
-    "explain",
-    "query",
-    "compare",
-    "batch",
-    "record",
-    "formats",
-    "demo",
-    "archive",
-    "config",
-    "mcp",
-)
-"""Each is a module of this folder that has a function of the same name, or a `typer.Typer` of several commands."""
+COMMAND_GROUPS: dict[str, tuple[str, ...]] = {
+    "Read": ("summary", "report", "open", "inspect", "query", "explain"),
+    "Convert and repair": ("convert", "doctor"),
+    "Compare": ("compare",),
+    "Many runs": ("batch", "archive"),
+    "Record": ("record",),
+    "First steps": ("demo", "formats"),
+    "Automation": ("config", "mcp"),
+}
+"""The commands by their group in help.
+
+Each is a module of this folder that has a function of the same name, or a `typer.Typer` of several commands.
+"""
+_COMMANDS = tuple(name for names in COMMAND_GROUPS.values() for name in names)
+_MOST_FILES = 10_000
+"""Files of a folder that are looked at for a name like a word that is no command."""
+_OWN_OPTIONS = ("-h", "--help", "--version", "--install-completion", "--show-completion", NO_CONFIG)
 
 
-class Commands(PlainGroup):
-    """The commands; a word that is none of them is refused with the command that was probably meant."""
+class Commands(HelpGroup):
+    """The commands; inputs without a command are those of `summary`, and any other word is refused."""
 
     def parse_args(self, ctx: Context, args: list[str]) -> list[str]:
-        """Return the remaining words. Raises: typer.Exit with code 2 where the first word is no command."""
-        if not ctx.resilient_parsing:
-            try:
-                ctx.default_map = default_map(args)
-            except UsageError as err:
-                print_error(err)
-                raise typer.Exit(EXIT_USAGE) from None
-        word = args[0] if args else "-"
-        if word.startswith("-") or word in self.commands or ctx.resilient_parsing:
+        """Return the remaining words. Raises: UsageError where the first word is neither a command nor an input."""
+        if ctx.resilient_parsing:
             return super().parse_args(ctx, args)
-        print_error(_no_command(word, list(self.commands)))
-        raise typer.Exit(EXIT_USAGE)
+        words = _with_command(args)
+        ctx.default_map = default_map(words)
+        first = next((word for word in words if word not in _OWN_OPTIONS), "-")
+        if first in self.commands or first.startswith("-"):
+            return super().parse_args(ctx, words)
+        raise _no_command(first)
 
 
-def _no_command(word: str, commands: list[str]) -> UsageError:
-    from tracekit.options import did_you_mean
+def _with_command(words: Sequence[str]) -> list[str]:
+    """Return a command line with its command: inputs without one are those of `summary`."""
+    own = next((place for place, word in enumerate(words) if word not in _OWN_OPTIONS), len(words))
+    front, rest = list(words[:own]), list(words[own:])
+    asks = {*_OWN_OPTIONS} - {NO_CONFIG}
+    if rest and rest[0] not in _COMMANDS and not asks & set(front) and _is_summary(rest):
+        return [*front, "summary", *rest]
+    return [*front, *rest]
 
-    if os.path.exists(word) or os.sep in word or "." in word:  # noqa: PTH110 - any text may stand here
-        return UsageError(f"{word}: an input, where a command is needed", hint=f"tracekit summary {word}")
-    near = did_you_mean(word, commands)
-    return UsageError(f"{word}: no such command{near}", hint="`tracekit --help` lists the commands")
+
+def _is_summary(words: Sequence[str]) -> bool:
+    """Return whether a command line names an input where a command could be: `tracekit run.csv --view kernel`."""
+    first = words[0]
+    if first.startswith("-") and first != "-":
+        return any(_is_input(word) for word in words[1:])
+    # A name with a folder or a suffix is no command: summary says what is wrong with it.
+    return _is_input(first) or os.sep in first or "." in first
+
+
+def _is_input(word: str) -> bool:
+    if word == "-" or "://" in word:
+        return True
+    label, _, rest = word.partition("=")
+    try:
+        names = [name for name in (word, rest if label else "") if name]
+        return any(Path(name).exists() or bool(glob(name)) for name in names)  # noqa: PTH207 - it may be absolute
+    except (OSError, ValueError):  # longer than a file name, or with a zero byte
+        return False
+
+
+def _no_command(word: str) -> UsageError:
+    """Return the error of a word that is neither a command nor an input, with near names of both."""
+    from tracekit.options import nearest
+
+    try:
+        files = [entry.name for entry in islice(Path().iterdir(), _MOST_FILES)]
+    except OSError:
+        files = []
+    near = [f"tracekit {name}" for name in nearest(word, _COMMANDS)]
+    near += [f"tracekit summary {name}" for name in nearest(word, files)]
+    hint = f"did you mean {' or '.join(near[:3])}?" if near else "`tracekit --help` lists the commands"
+    return UsageError(f"{word}: neither a command nor a file", hint=hint)
 
 
 def _print_version(wanted: bool) -> None:
@@ -109,24 +141,29 @@ def commands(names: Iterable[str]) -> typer.Typer:
     made = typer.Typer(
         name="tracekit",
         cls=Commands,
-        help="Read the profiles of GPU and deep-learning programs, and write traces, tables, reports and archives.",
-        epilog="Start with: tracekit demo    or: tracekit summary YOUR_FILE",
+        help="Read the profiles of GPU and deep-learning programs. `tracekit FILE` prints one screen: what took the "
+        "time, and what to look at.",
+        epilog="tracekit demo\ntracekit run.csv\ntracekit compare run.csv run.csv",
         no_args_is_help=True,
         rich_markup_mode=None,
         pretty_exceptions_enable=False,
         context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
     )
     made.callback()(version_option)
+    group_of = {name: group for group, members in COMMAND_GROUPS.items() for name in members}
     for name in names:
         command = getattr(import_module(f"tracekit.cli.{name}"), name)
         if isinstance(command, typer.Typer):
-            made.add_typer(command)
+            made.add_typer(command, rich_help_panel=group_of[name])
         else:
             limits = [] if name in _READ_NOTHING else limit_parameters(_LIMITED.get(name, "command"))
             # The words behind the program's name are the program's own, also those that look like options of ours.
             settings = {"allow_interspersed_args": False} if name == "record" else None
-            epilog = getattr(command, "example", None)
-            made.command(name, epilog=epilog, context_settings=settings)(runnable(command, limits))
+            examples = getattr(command, "example", None)
+            add = made.command(
+                name, cls=HelpCommand, epilog=examples, context_settings=settings, rich_help_panel=group_of[name]
+            )
+            add(runnable(command, limits))
     return made
 
 
@@ -141,9 +178,10 @@ def main() -> None:
     prepare_process()
     # What is imported lives to the end: looking for garbage in it every 700 objects takes a twentieth of the start.
     gc.set_threshold(50_000)
-    if sys.argv[1:2] != ["record"]:  # options of a recorded program are none of ours
+    words = _with_command(sys.argv[1:])
+    word = words[0] if words else ""
+    if word != "record":  # options of a recorded program are none of ours
         watch_if_asked(sys.argv[1:], print_error)
-    word = sys.argv[1] if len(sys.argv) > 1 else ""
     completing = any(name.startswith("_TRACEKIT_COMPLETE") for name in os.environ)
     try:
         commands((word,) if word in _COMMANDS and not completing else _COMMANDS)(prog_name="tracekit")

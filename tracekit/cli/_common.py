@@ -10,7 +10,7 @@ import signal
 import sys
 import typing
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass, fields
 from pathlib import Path
@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Annotated, TextIO
 import typer
 
 from tracekit.cli.process import settings
+from tracekit.cli.process.limited import LIMITS as LIMITS
 from tracekit.cli.process.limited import limits_in_force
 from tracekit.cli.process.terminal import STDOUT, escape_what_streams_lack, name_stdout
 from tracekit.cli.process.terminal import draws_bars as draws_bars
@@ -29,8 +30,18 @@ from tracekit.cli.process.terminal import paged as paged
 from tracekit.cli.process.terminal import printable as printable
 from tracekit.cli.process.terminal import show as show
 from tracekit.cli.process.terminal import show_bytes as show_bytes
+from tracekit.cli.process.verbosity import OTHER as OTHER
+from tracekit.cli.process.verbosity import Verbosity, verbosity, verbosity_in_force, verbosity_parameters
 from tracekit.credentials import masked
-from tracekit.errors import COMMAND_LINE, AllInputsError, OutputError, SchemaError, TracekitError, UsageError
+from tracekit.errors import (
+    COMMAND_LINE,
+    AllInputsError,
+    InputError,
+    OutputError,
+    SchemaError,
+    TracekitError,
+    UsageError,
+)
 from tracekit.plugins import PluginWarning
 
 if TYPE_CHECKING:
@@ -39,6 +50,7 @@ if TYPE_CHECKING:
     from tracekit.inputs import InputOptions
     from tracekit.inputs.selection import Selection
     from tracekit.model.trace import Ledger
+    from tracekit.render.base import RenderOptions
     from tracekit.safety.anonymize import Anonymizer
 
 # Names for shell completion, from the registries; a registry is loaded only while a shell completes.
@@ -115,18 +127,20 @@ def forms(incomplete: str) -> Names:
     return _beginning(incomplete, dict.fromkeys((name for name in RENDERERS if name != "html"), ""))
 
 
-# Options of reading with a panel of their own: what makes an output safe to share, and how several inputs meet.
+# Groups of options in help; `tracekit.cli.help` has their order.
 
 
-SHARING = "Safe to share"
+OUTPUT = "Output"
+READING = "Reading"
+FILTERS = "Filters"
 SEVERAL = "Several inputs"
+SHARING = "Safe to share"
 
 Align = Annotated[
     list[str] | None,
     typer.Option(
         metavar="HOW",
-        help="How to align clocks: auto, none, wall-clock, ranges, collectives or launches. "
-        "INPUT=HOW or INPUT=+12ms is for one input.",
+        help="Align clocks: auto, none, wall-clock, ranges, collectives or launches; INPUT=HOW or INPUT=+12ms for one.",
         rich_help_panel=SEVERAL,
     ),
 ]
@@ -134,7 +148,7 @@ RankFrom = Annotated[
     str,
     typer.Option(
         metavar="REGEX",
-        help="Take the rank of an input from its name: the first group, such as 'rank(\\d+)'.",
+        help="Take the rank from the input's name: 'rank(\\d+)'.",
         rich_help_panel=SEVERAL,
     ),
 ]
@@ -143,21 +157,21 @@ By = Annotated[
     str,
     typer.Option(
         metavar="DIMENSION",
-        help="Compare by rank, host, tp, pp, dp, ep or pp-rank: median, minimum and maximum of each row, and where.",
+        help="Compare by rank, host, tp, pp, dp, ep or pp-rank.",
         rich_help_panel=SEVERAL,
     ),
 ]
 Each = Annotated[
     bool,
-    typer.Option("--each", help="With --by: show the table of each group instead.", rich_help_panel=SEVERAL),
+    typer.Option("--each", help="With --by: show the table of each group.", rich_help_panel=SEVERAL),
 ]
 TopologyText = Annotated[
     str,
     typer.Option(
         "--topology",
         metavar="SIZES|FILE",
-        help="The groups of ranks, such as tp=8,pp=4,dp=32: Megatron-LM's order tp-cp-ep-dp-pp, unless order=tp-pp-dp "
-        "is added. Or a CSV, JSON or TOML file with the columns rank, tp, pp, dp, ep, host.",
+        help="The groups of ranks: tp=8,pp=4,dp=32 in Megatron-LM's order tp-cp-ep-dp-pp, or with order=tp-pp-dp. Or a "
+        "CSV, JSON or TOML file with the columns rank, tp, pp, dp, ep, host.",
         rich_help_panel=SEVERAL,
     ),
 ]
@@ -166,19 +180,17 @@ Anonymize = Annotated[
     bool,
     typer.Option(
         "--anonymize",
-        help="Replace paths, hosts, users, commands, environments and addresses by stable tokens.",
+        help="Replace paths, hosts, users, commands, environments and addresses by tokens.",
         rich_help_panel=SHARING,
     ),
 ]
 AnonymizeNames = Annotated[
     bool,
-    typer.Option(
-        "--anonymize-names", help="Like --anonymize, and replace the names of events too.", rich_help_panel=SHARING
-    ),
+    typer.Option("--anonymize-names", help="Replace the names of events too.", rich_help_panel=SHARING),
 ]
 AnonymizeKey = Annotated[
     str,
-    typer.Option(metavar="FILE|TEXT", help="Make the same tokens in every run with this key.", rich_help_panel=SHARING),
+    typer.Option(metavar="FILE|TEXT", help="Make the same tokens in each run with this key.", rich_help_panel=SHARING),
 ]
 
 
@@ -206,12 +218,18 @@ def by_options(by: str, topology: str, *, each: bool) -> Topology | None:
     return parse(topology) if topology else None
 
 
-FILTERS = "Filters"
 EXIT_FAILED, EXIT_USAGE, EXIT_GATE, EXIT_INTERRUPTED = 1, 2, 3, 130
 
-PageEvents = Annotated[int, typer.Option(metavar="N", min=1, help="The most events that a page's timeline holds.")]
-PageMb = Annotated[float, typer.Option(metavar="MB", min=0.1, help="The most MB that the events of the timeline take.")]
-PageArgsMb = Annotated[float, typer.Option(metavar="MB", min=0, help="The most MB that the arguments of events take.")]
+PAGE = "Size of a page"
+PageEvents = Annotated[
+    int, typer.Option(metavar="N", min=1, help="The most events of a page's timeline.", rich_help_panel=PAGE)
+]
+PageMb = Annotated[
+    float, typer.Option(metavar="MB", min=0.1, help="The most MB of these events.", rich_help_panel=PAGE)
+]
+PageArgsMb = Annotated[
+    float, typer.Option(metavar="MB", min=0, help="The most MB of their arguments.", rich_help_panel=PAGE)
+]
 """The budget of a page."""
 
 
@@ -222,7 +240,7 @@ class ReadArguments:
     inputs: Annotated[
         list[str],
         typer.Argument(
-            metavar="INPUT...", help="Files, folders, patterns, URLs, or - for stdin. NAME=INPUT gives one a name."
+            metavar="INPUT...", help="Files, folders, patterns, URLs, - for stdin; NAME=INPUT gives one a name."
         ),
     ]
     format: Annotated[
@@ -230,50 +248,62 @@ class ReadArguments:
         typer.Option(
             "--from",
             metavar="FORMAT",
-            help="Read the inputs as this format; `tracekit formats` lists them.",
+            help="Read as this format, not as recognised.",
             autocompletion=formats,
+            rich_help_panel=READING,
         ),
     ] = ""
-    strict: Annotated[bool, typer.Option("--strict", help="Stop at the first note, as an error.")] = False
-    demangle: Annotated[bool, typer.Option(help="Make C++ names readable.")] = True
+    strict: Annotated[
+        bool, typer.Option("--strict", help="Stop at the first note, as an error.", rich_help_panel=READING)
+    ] = False
+    demangle: Annotated[bool, typer.Option(help="Make C++ names readable (the default).", rich_help_panel=READING)] = (
+        True
+    )
     option: Annotated[
         list[str] | None,
         typer.Option(
             "--option",
             metavar="KEY=VALUE",
-            help="Set an option of a format or a view; `tracekit formats` lists them.",
+            help="Set an option of a format or a view.",
             autocompletion=options,
+            rich_help_panel=READING,
         ),
     ] = None
     name: Annotated[
         str,
-        typer.Option(
-            metavar="REGEX", help="Keep events whose name matches this regular expression.", rich_help_panel=FILTERS
-        ),
+        typer.Option(metavar="REGEX", help="Keep events whose name matches this.", rich_help_panel=FILTERS),
     ] = ""
     kind: Annotated[
         list[str] | None,
         typer.Option(
             metavar="KIND",
-            help="Keep events of this kind, such as kernel; repeat it for several.",
+            help="Keep events of this kind: kernel; repeatable.",
             autocompletion=kinds,
+            rich_help_panel=FILTERS,
         ),
     ] = None
     rank: Annotated[
-        list[int] | None, typer.Option(metavar="N", help="Keep events of this rank; repeat it for several.")
+        list[int] | None,
+        typer.Option(metavar="N", help="Keep events of this rank; repeatable.", rich_help_panel=FILTERS),
     ] = None
     device: Annotated[
-        list[int] | None, typer.Option(metavar="N", help="Keep events of this device; repeat it for several.")
+        list[int] | None,
+        typer.Option(metavar="N", help="Keep events of this device; repeatable.", rich_help_panel=FILTERS),
     ] = None
     stream: Annotated[
-        list[int] | None, typer.Option(metavar="N", help="Keep events of this stream; repeat it for several.")
+        list[int] | None,
+        typer.Option(metavar="N", help="Keep events of this stream; repeatable.", rich_help_panel=FILTERS),
     ] = None
-    step: Annotated[str, typer.Option(metavar="A:B", help="Keep events of the steps A to B-1.")] = ""
+    step: Annotated[
+        str, typer.Option(metavar="A:B", help="Keep events of the steps A to B-1.", rich_help_panel=FILTERS)
+    ] = ""
     time: Annotated[
-        str, typer.Option(metavar="A:B", help="Keep events that start from A to B, with units, such as 1.5s:2s.")
+        str,
+        typer.Option(metavar="A:B", help="Keep events that start between: 1.5s:2s.", rich_help_panel=FILTERS),
     ] = ""
     min_dur: Annotated[
-        str, typer.Option(metavar="D", help="Keep events of at least this duration, with a unit, such as 10us.")
+        str,
+        typer.Option(metavar="D", help="Keep events of at least this duration: 10us.", rich_help_panel=FILTERS),
     ] = ""
     align: Align = None
     rank_from: RankFrom = ""
@@ -325,13 +355,13 @@ class ReadArguments:
 def runnable(command: Callable[..., None], limits: Sequence[inspect.Parameter] = ()) -> Callable[..., None]:
     """Return what typer calls for a command.
 
-    Its parameter `reading: Reading` is replaced by Reading's fields, and options of limits are added, which hold while
-    the command runs. Errors become one sentence, a hint and an exit code.
+    Its parameter `reading: Reading` is replaced by Reading's fields, and -q, -v and options of limits are added, which
+    hold while the command runs. Errors become one sentence, a hint and an exit code.
     """
     parameters, takes_reading = _parameters(command)
-    parameters += limits
+    parameters += [*limits, *verbosity_parameters()]
     of_reading = [field.name for field in fields(ReadArguments)]
-    added = {each.name for each in limits}
+    added = {each.name for each in (*limits, *verbosity_parameters())}
     make: Callable[..., ReadArguments] = ReadArguments  # typer has checked the types of the words
 
     @functools.wraps(command)
@@ -344,7 +374,10 @@ def runnable(command: Callable[..., None], limits: Sequence[inspect.Parameter] =
             if takes_reading:
                 given["reading"] = make(**{name: given.pop(name) for name in of_reading})
             try:
-                with limits_in_force(words) if limits else nullcontext():
+                with (
+                    verbosity_in_force(quiet=words["quiet"], verbose=words["verbose"]),
+                    limits_in_force(words) if limits else nullcontext(),
+                ):
                     command(**given)
             except typer.Exit:
                 sys.stdout.flush()  # a result that cannot be written counts more than the exit code of a gate
@@ -507,55 +540,96 @@ def print_traceback(err: Exception) -> None:
 
 
 def example(*lines: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Give a command the example at the end of its --help."""
+    """Give a command the examples at the end of its --help, each a line as a shell takes it.
+
+    They run as printed in the folder that `tracekit demo` makes (`tests/cli/test_help.py`), and fit 76 columns.
+    """
 
     def decorate(command: Callable[..., None]) -> Callable[..., None]:
-        setattr(command, "example", "Example: " + "    ".join(lines))  # noqa: B010 - functions do not declare it
+        setattr(command, "example", "\n".join(lines))  # noqa: B010 - functions do not declare it
         return command
 
     return decorate
 
 
+def render_options(
+    unit: str = "", width: int = 0, *, color: bool = False, bars: bool = False, exact: bool = False
+) -> RenderOptions:
+    """Return how a report is printed, with what -q and -v say. exact: with every digit, whatever they say."""
+    from tracekit.render.base import RenderOptions
+
+    much = verbosity()
+    return RenderOptions(
+        time_unit=unit,
+        width=width,
+        color=color,
+        bars=bars,
+        quiet=much is Verbosity.QUIET,
+        verbose=much is Verbosity.VERBOSE or exact,
+    )
+
+
 def say(text: str) -> None:
-    """Print a message of one line to stderr: stdout is for results. Credentials in it are masked."""
+    """Print a message of one line to stderr, unless -q is given: stdout is for results. Credentials are masked."""
+    if verbosity() > Verbosity.QUIET:
+        warn(text)
+
+
+def warn(text: str) -> None:
+    """Print what -q does not silence: an error, rows that are missing, why an exit code is not 0."""
     with suppress(OSError):  # nobody can be reached where stderr fails
         print(one_line(masked(text)), file=sys.stderr)
 
 
 def print_error(err: TracekitError) -> None:
     """Print one sentence of fact and what to do."""
-    say(f"error: {err.worded(COMMAND_LINE)}")
+    warn(f"error: {err.worded(COMMAND_LINE)}")
     if advice := err.advised(COMMAND_LINE):
-        say(f"hint: {advice}")
+        warn(f"hint: {advice}")
 
 
-def finish(failures: Sequence[Failure], incomplete: Sequence[str] = ()) -> None:
+def finish(failures: Sequence[Failure], incomplete: Sequence[str] = (), empty: Sequence[str] = ()) -> None:
     """Name the inputs that failed among others that did not, and end with exit code 1 if there are any.
 
     incomplete: the sentences on inputs that lost too many records, which the output has: they too mean exit code 1.
+    empty: the names of inputs without events, which are named here and mean exit code 1.
     """
     for failure in failures:
         print_error(failure.error)
-    if failures or incomplete:
+    for name in empty:
+        print_error(InputError("no events in it", path=name, hint="did the profiler stop before the work began?"))
+    if failures or incomplete or empty:
         raise typer.Exit(EXIT_FAILED)
+
+
+def empty_inputs(ledgers: Iterable[Ledger]) -> list[str]:
+    """Return the names of the inputs that have neither events nor totals."""
+    return [ledger.path for ledger in ledgers if ledger.is_empty]
 
 
 def tell_incomplete(sentences: Sequence[str]) -> None:
     """Print the sentences on inputs that lost too many records, before any other message."""
     for text in sentences:
-        say(text)
+        warn(text)
 
 
-def tell_ledger(ledgers: tuple[Ledger, ...]) -> None:
+def tell_ledger(ledgers: tuple[Ledger, ...], *, whole: bool = False) -> None:
     """Print what became of the records, and every note, to stderr."""
-    for line in ledger_lines(ledgers):
+    for line in ledger_lines(ledgers, whole=whole):
         say(line)
 
 
-def ledger_lines(ledgers: tuple[Ledger, ...]) -> Iterator[str]:
-    """Give the lines on what became of the records, and every note."""
+def ledger_lines(ledgers: tuple[Ledger, ...], *, whole: bool = False) -> Iterator[str]:
+    """Give the lines on what became of the records, and every note; whole, or with -v: an account of each input."""
     from tracekit.model.display import plural
+    from tracekit.render.prose import ledger_lines as short_lines
 
+    if not whole and verbosity() < Verbosity.VERBOSE:
+        yield from short_lines([ledger.to_json() for ledger in ledgers], verbose=False)
+        # A note that several inputs have is one line.
+        notes = dict.fromkeys(str(note) for ledger in ledgers for note in ledger.notes.values())
+        yield from (f"note: {note}" for note in notes)
+        return
     for ledger in ledgers:
         parts = [f"{ledger.kept:,} kept"]
         parts += [f"{ledger.merged:,} merged"] if ledger.merged else []

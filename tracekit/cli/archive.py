@@ -13,16 +13,18 @@ import typer
 from tracekit.cli._common import (
     EXIT_FAILED,
     ReadArguments,
+    empty_inputs,
     example,
     finish,
     progress,
+    render_options,
     runnable,
     say,
     tell_incomplete,
     tell_ledger,
 )
+from tracekit.cli.help import HelpCommand, HelpGroup
 from tracekit.cli.process.limited import limit_parameters
-from tracekit.cli.process.startup import PlainGroup
 from tracekit.cli.process.terminal import one_line, output_width
 from tracekit.cli.process.terminal import show as show_text
 from tracekit.errors import UsageError
@@ -39,8 +41,9 @@ __all__ = ["archive"]
 
 archive = typer.Typer(
     name="archive",
-    cls=PlainGroup,
-    help="Keep runs as self-describing Parquet files, in a folder or a URL such as s3://.",
+    cls=HelpGroup,
+    help="Keep runs for years: add, list, show, verify, prune, export. An archive is a folder of self-describing "
+    "Parquet files, or a URL such as s3://.",
     no_args_is_help=True,
     rich_markup_mode=None,
 )
@@ -91,7 +94,7 @@ def add(
     if done.new or done.changed:
         tell_ledger(done.ledgers)
     print(done.id)
-    finish(done.failures, lost)
+    finish(done.failures, lost, empty_inputs(done.ledgers))
 
 
 def _rows(events: int, totals: int) -> str:
@@ -148,14 +151,13 @@ def _print_table(title: str, table: ReportTable, form: str) -> None:
     from tracekit import pipeline
     from tracekit._version import __version__
     from tracekit.model.report import Report, Section
-    from tracekit.render.base import RenderOptions
 
     if form not in ("text", "csv", "spreadsheet", "markdown"):
         raise UsageError(
             f"--format {form}: not an output format", hint="one of: text, json, csv, spreadsheet, markdown"
         )
     report = Report(title, __version__, (), (Section("archive", table.title, (table,)),))
-    show_text(pipeline.render(report, form, RenderOptions(width=output_width())), pager=False, form=form)
+    show_text(pipeline.render(report, form, render_options(width=output_width())), pager=False, form=form)
 
 
 def _listing(entries: Sequence[Entry]) -> ReportTable:
@@ -181,7 +183,7 @@ def _listing(entries: Sequence[Entry]) -> ReportTable:
     )
 
 
-@example("tracekit archive show profiles 3f9a6b0c")
+@example("tracekit archive show profiles 8e7159b2")
 def show(root: Root, entry_id: Id, format_: ShortForm = "text") -> None:
     """Show everything about one entry: run, tags, sources with their fingerprints, facts, ledgers."""
     from tracekit import archive as archives
@@ -213,7 +215,7 @@ def show(root: Root, entry_id: Id, format_: ShortForm = "text") -> None:
         lines.append(f"    sha256         {source.sha256}")
     print("\n".join(map(one_line, lines)))
     sys.stdout.flush()
-    tell_ledger(entry.ledgers)
+    tell_ledger(entry.ledgers, whole=True)
 
 
 @example("tracekit archive verify profiles")
@@ -306,7 +308,7 @@ def _size(text: str) -> int:
     return int(float(matched[1]) * step ** " KMGT".index(matched[2].upper() or " "))
 
 
-@example("tracekit archive export profiles 3f9a6b0c -o run.json.gz")
+@example("tracekit archive export profiles 8e7159b2 -o kept.json.gz")
 def export(
     root: Root,
     entry_id: Id,
@@ -344,4 +346,5 @@ for _name, _command in (
     ("export", export),
 ):
     _limits = limit_parameters() if _name in ("add", "export") else []
-    archive.command(name=_name, epilog=getattr(_command, "example", None))(runnable(_command, _limits))
+    _add = archive.command(name=_name, cls=HelpCommand, epilog=getattr(_command, "example", None))
+    _add(runnable(_command, _limits))

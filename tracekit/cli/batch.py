@@ -33,7 +33,7 @@ EXIT_NOT_ALL = 3
 BAR_AFTER_S = 1.0
 
 
-@example("tracekit batch profiles -o out --jobs 4")
+@example("tracekit batch runs -o out --jobs 2", "tracekit batch runs -o out --budget 'kernel_time <= 10s' --force")
 def batch(
     roots: Annotated[list[str], typer.Argument(metavar="ROOT...", help="Folders of runs. OUT is skipped.")],
     output: Annotated[str, typer.Option("-o", "--output", metavar="OUT", help="Folder for the results.")] = "batch",
@@ -69,7 +69,7 @@ def batch(
     anonymize_names: AnonymizeNames = False,
     anonymize_key: AnonymizeKey = "",
 ) -> None:
-    """Archive and report every run below some folders, and write one page over all of them.
+    """Archive and report every run below some folders, on one page.
 
     Unchanged runs keep their results, so start it again at any time.
     """
@@ -118,7 +118,7 @@ def batch(
     _refuse_unmatched(done)
     if not done.is_whole:
         raise typer.Exit(EXIT_NOT_ALL)
-    finish((), [text for _, text in done.incomplete])
+    finish((), [text for _, text in done.incomplete], done.without_events)
 
 
 def _refuse_unmatched(done: BatchResult) -> None:
@@ -147,6 +147,10 @@ def _print_result(done: BatchResult) -> None:
             say(f"over budget: {name}: {text}")
     for path, reason in done.problems:
         say(f"error: {path}: {reason}")
+    in_no_trend = {name for name, _ in done.left_out}
+    for name, text in done.cut:
+        if name not in in_no_trend:
+            say(f"note: {name} was cut: {text}")
     for name, text in done.left_out:
         say(f"note: {name}: {text}")
     for path, reason in done.notes:

@@ -9,9 +9,21 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from tracekit.cli import _ci
-from tracekit.cli._common import EXIT_GATE, example, finish, form_of, print_error, progress, say
+from tracekit.cli._common import (
+    EXIT_GATE,
+    OUTPUT,
+    READING,
+    example,
+    finish,
+    form_of,
+    print_error,
+    progress,
+    render_options,
+    warn,
+)
 from tracekit.cli.process import settings
 from tracekit.cli.process.terminal import output_width, show
+from tracekit.cli.process.verbosity import Verbosity, verbosity
 from tracekit.errors import OutputExistsError, UsageError
 
 if TYPE_CHECKING:
@@ -29,68 +41,95 @@ _BY_SUFFIX = {
     ".xml": "junit",
 }
 _TOP = 20
+GATES = "Gates"
+"""The group of options on the verdict and the exit code."""
 
 
-@example("tracekit compare 'base/*.json' 'new/*.json' --fail-on 'step.p50 > 3%'")
+@example(
+    "tracekit compare run.csv run.csv",
+    "tracekit compare runs/monday runs/tuesday --one-run --all",
+    "tracekit compare 'rank0*' 'rank1*' --fail-on 'step.p50 > 30%'",
+)
 def compare(
     words: Annotated[
         list[str] | None,
         typer.Argument(
             metavar="BASE NEW",
             show_default=False,
-            help="Each is a file, a folder of repeats, an archive, ARCHIVE:ID, ARCHIVE:TAG, or a pattern in quotes: "
-            "'runs/*.json'.",
+            help="Files, folders of repeats, archives, ARCHIVE:ID, ARCHIVE:TAG, or patterns in quotes: 'runs/*.json'.",
         ),
     ] = None,
     base: Annotated[list[str] | None, typer.Option(metavar="INPUT", help="A run of BASE; repeatable.")] = None,
     new: Annotated[list[str] | None, typer.Option(metavar="INPUT", help="A run of NEW; repeatable.")] = None,
     baseline: Annotated[
-        str, typer.Option(metavar="ARCHIVE:TAG", help="Use archived runs as BASE, by tag, run=NAME or id.")
+        str, typer.Option(metavar="ARCHIVE", help="Archived runs as BASE, by tag, run=NAME or id.")
     ] = "",
     history: Annotated[
         bool,
-        typer.Option("--history", help="Show the trend and change points of BASE, and compare with its last level."),
+        typer.Option("--history", help="Show the trend of BASE; compare with its last level."),
     ] = False,
     fail_on: Annotated[
         list[str] | None,
-        typer.Option(metavar="RULE", help='Exit with code 3 if the limit is exceeded: "step.p50 > 3%"; repeatable.'),
+        typer.Option(
+            metavar="RULE", help='Exit with code 3 if exceeded: "step.p50 > 3%"; repeatable.', rich_help_panel=GATES
+        ),
     ] = None,
     strict: Annotated[
-        bool, typer.Option("--strict", help="Exit with code 3 also if the data is not enough to decide a rule.")
+        bool,
+        typer.Option("--strict", help="Exit with code 3 also if a rule cannot be decided.", rich_help_panel=GATES),
     ] = False,
-    min_effect: Annotated[str, typer.Option(metavar="P%", help="Ignore smaller changes.")] = "1%",
+    min_effect: Annotated[
+        str, typer.Option(metavar="P%", help="Ignore smaller changes.", rich_help_panel=GATES)
+    ] = "1%",
     same_within: Annotated[
-        str, typer.Option(metavar="P%", help='The verdict is "same" if the whole interval is within this.')
+        str,
+        typer.Option(metavar="P%", help="Same: the whole interval is within this.", rich_help_panel=GATES),
     ] = "3%",
-    by: Annotated[
-        str, typer.Option("--by", metavar="module|operator", help="Divide the change of the device time by these.")
-    ] = "",
-    one_run: Annotated[bool, typer.Option("--one-run", help="Read a folder as one run, not as repeats.")] = False,
+    by: Annotated[str, typer.Option("--by", metavar="LEVEL", help="Divide the change by module or operator.")] = "",
+    one_run: Annotated[
+        bool,
+        typer.Option("--one-run", help="Read a folder as one run, not as repeats.", rich_help_panel=READING),
+    ] = False,
+    every: Annotated[
+        bool,
+        typer.Option("--all", help="Print all metrics, names and runs, not one screen.", rich_help_panel=OUTPUT),
+    ] = False,
     format_: Annotated[
         str,
         typer.Option(
             "--format",
             metavar="FORM",
-            help="text, json, markdown, html, csv, spreadsheet, or for CI github or junit; else from the suffix.",
+            help="text, json, markdown, html, csv, spreadsheet, github or junit.",
+            rich_help_panel=OUTPUT,
         ),
     ] = "",
-    output: Annotated[str, typer.Option("-o", "--output", metavar="OUT", help="A file, or - for stdout.")] = "-",
+    output: Annotated[
+        str,
+        typer.Option("-o", "--output", metavar="OUT", help="A file, or - for stdout.", rich_help_panel=OUTPUT),
+    ] = "-",
     unit: Annotated[
-        str, typer.Option(metavar="UNIT", help="s, ms, us or ns; by default each column has its own.")
+        str, typer.Option(metavar="UNIT", help="Print all times in s, ms, us or ns.", rich_help_panel=OUTPUT)
     ] = "",
     top: Annotated[
         int | None,
-        typer.Option(metavar="N", min=0, help="Names in each table, 0 for all; 20 in text and markdown."),
+        typer.Option(metavar="N", min=0, help="Names in each table, 0 for all; implies --all.", rich_help_panel=OUTPUT),
     ] = None,
-    reader: Annotated[str, typer.Option("--from", metavar="FORMAT", help="Read the inputs as this format.")] = "",
-    force: Annotated[bool, typer.Option("--force", help="Replace an existing file.")] = False,
+    reader: Annotated[
+        str,
+        typer.Option(
+            "--from", metavar="FORMAT", help="Read as this format, not as recognised.", rich_help_panel=READING
+        ),
+    ] = "",
+    force: Annotated[bool, typer.Option("--force", help="Replace an existing file.", rich_help_panel=OUTPUT)] = False,
 ) -> None:
-    """Compare runs: the verdict, its certainty, and the parts of the change, exact to the ns."""
+    """Compare runs: faster, slower or the same, how sure, and where.
+
+    The parts of a change add up to the ns. Exits with code 3 where a --fail-on rule is violated.
+    """
     from tracekit import pipeline
-    from tracekit.comparison import MET, VIOLATED, VerdictLimits, checks_of, report_of
+    from tracekit.comparison import MET, VIOLATED, VerdictLimits, checks_of, report_of, short_report
     from tracekit.comparison import compare as compare_runs
     from tracekit.inputs import refuse_inputs
-    from tracekit.render.base import RenderOptions
     from tracekit.writers.base import new_file
 
     form = form_of(format_, output, _BY_SUFFIX, _ci.FORMS)
@@ -116,12 +155,14 @@ def compare(
             by=by,
             progress=update,
         )
+    all_names = top is not None
     if top is None:
         top = _TOP if form in ("text", "markdown", "github") else 0
-    report = report_of(comparison, top=top)
+    short = form == "text" and not every and not all_names and verbosity() < Verbosity.VERBOSE
+    report = short_report(comparison) if short else report_of(comparison, top=top)
     width = output_width() if output == "-" else 0
     for_ci = form in _ci.FORMS
-    how = RenderOptions(time_unit=unit, width=width)
+    how = render_options(unit, width)
     text = "" if form == "junit" else pipeline.render(report, "markdown" if for_ci else form, how)
     if for_ci:
         checks = checks_of(comparison, strict=strict)
@@ -135,17 +176,17 @@ def compare(
             file.write(text.encode("utf-8", "replace"))
     failed = False
     if comparison.incomplete:  # a rule on what is left decides nothing
-        finish(comparison.failures, comparison.incomplete)
+        finish(comparison.failures, comparison.incomplete, comparison.empty)
     for checked in comparison.checked:
         if checked.state != MET:
             if not for_ci:  # the output says it
-                say(f"{checked.state}: {checked.rule.text}: {checked.text}")
+                warn(f"{checked.state}: {checked.rule.text}: {checked.text}")
             failed |= checked.state == VIOLATED or strict
     if failed:
         for failure in comparison.failures:
             print_error(failure.error)
         raise typer.Exit(EXIT_GATE)
-    finish(comparison.failures)
+    finish(comparison.failures, (), comparison.empty)
 
 
 def _sides(

@@ -23,9 +23,10 @@ def config(
     format_: Annotated[str, typer.Option("--format", metavar="FORM", help="Print text or json.")] = "text",
     no_config: Annotated[bool, typer.Option(NO_CONFIG, help="Show the defaults without the file.")] = False,
 ) -> None:
-    """Show the defaults of tracekit.toml, or of [tool.tracekit] in pyproject.toml, and where each value comes from.
+    """Show the defaults of the project, and where each value comes from.
 
-    The nearest file counts, from this folder upwards. The command line wins.
+    They are in tracekit.toml, or in [tool.tracekit] of pyproject.toml. The nearest file counts, from this folder
+    upwards. The command line wins.
     """
     if format_ not in ("text", "json"):
         raise UsageError(f"--format {format_}: no such form", hint="one of: text, json")

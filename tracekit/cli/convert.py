@@ -9,7 +9,16 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from tracekit.cli import _common
-from tracekit.cli._common import ReadArguments, example, finish, progress, say, tell_incomplete, tell_ledger
+from tracekit.cli._common import (
+    ReadArguments,
+    empty_inputs,
+    example,
+    finish,
+    progress,
+    say,
+    tell_incomplete,
+    tell_ledger,
+)
 from tracekit.cli.process.terminal import show_bytes
 from tracekit.errors import TracekitError, UsageError
 from tracekit.options import no_such
@@ -34,22 +43,26 @@ class _WantedOutput:
     max_events: int
     max_mb: str
     findings: bool
+    plain: bool
 
 
-@example("tracekit convert run.csv -o run.json.gz", "then open run.json.gz in ui.perfetto.dev")
+@example(
+    "tracekit convert run.csv -o run.json.gz",
+    "tracekit convert run.csv -o run.pftrace --findings",
+    "tracekit convert rank0.jsonl rank1.jsonl -o ranks.parquet",
+    "tracekit convert trace.json -o kernels.csv --kind kernel",
+)
 def convert(
     reading: ReadArguments,
     output: Annotated[
         str,
-        typer.Option(
-            "-o", "--output", metavar="OUT", help="Write this file, - for stdout, or FOLDER/ for one output each."
-        ),
+        typer.Option("-o", "--output", metavar="OUT", help="A file, - for stdout, or FOLDER/ for one output each."),
     ],
     to: Annotated[
         str,
         typer.Option(
             metavar="TARGET",
-            help="Write this target, such as chrome; by default from the suffix. `tracekit formats` lists them.",
+            help="Write this target, such as chrome; else the suffix decides.",
             autocompletion=_common.targets,
         ),
     ] = "",
@@ -60,21 +73,21 @@ def convert(
         str,
         typer.Option(
             metavar="HOW",
-            help="Write pieces and an index: step, rank, time=1s, events=200000 or mb=100 for each piece.",
+            help="Write pieces: step, rank, time=1s, events=200000 or mb=100 each.",
         ),
     ] = "",
     max_events: Annotated[
-        int, typer.Option(metavar="N", help="Keep the N longest events; a note counts the others.", min=0)
+        int, typer.Option(metavar="N", help="Keep the N longest events; a note counts the rest.", min=0)
     ] = 0,
-    max_mb: Annotated[
-        str, typer.Option(metavar="MB", help="Keep the longest events, as many as fit into a file of so many MB.")
-    ] = "",
-    findings: Annotated[
-        bool, typer.Option("--findings", help="Mark the events of findings, on threads of their own.")
-    ] = False,
+    max_mb: Annotated[str, typer.Option(metavar="MB", help="Keep the longest events that fit into so many MB.")] = "",
+    findings: Annotated[bool, typer.Option("--findings", help="Mark the events of findings on extra threads.")] = False,
+    plain: Annotated[bool, typer.Option("--plain", help="JSON lines without the header and the last line.")] = False,
     force: Annotated[bool, typer.Option("--force", help="Replace an existing file.")] = False,
 ) -> None:
-    """Convert profiles into a trace for a viewer, or an archive. Several inputs give one output, side by side."""
+    """Convert profiles into a trace for a viewer, an archive or a table.
+
+    Several inputs give one output, side by side. Perfetto (ui.perfetto.dev) and chrome://tracing open .json.gz.
+    """
     from tracekit.writers.base import VIEWERS
 
     if viewer and viewer not in VIEWERS:
@@ -83,18 +96,21 @@ def convert(
         raise UsageError("-o: an empty name", hint="is a variable of the shell unset?")
     if split and output == "-":
         raise UsageError("--split: stdout takes one file", hint="name a file with -o")
+    if findings and plain:
+        raise UsageError("--findings: not with --plain", hint="convert twice")
     if findings and (split or max_events or max_mb):
         raise UsageError("--findings: not with --split, --max-events or --max-mb", hint="convert twice")
-    wanted = _WantedOutput(to, viewer, split, max_events, max_mb, findings)
+    wanted = _WantedOutput(to, viewer, split, max_events, max_mb, findings, plain)
     lost: list[str] = []
+    empty: list[str] = []
     failures: Sequence[Failure]
     if not _names_folder(output, to) and (output.endswith("/") or (Path(output).is_dir() and output != "-")):
-        failures = _one_each(reading, Path(output), lost, wanted, force=force)
+        failures = _one_each(reading, Path(output), lost, empty, wanted, force=force)
     elif output == "-":
-        failures = _to_stdout(reading, lost, wanted)
+        failures = _to_stdout(reading, lost, empty, wanted)
     else:
-        failures = _tell(_convert(reading, reading.inputs, output, wanted, force=force), lost)
-    finish(failures, lost)
+        failures = _tell(_convert(reading, reading.inputs, output, wanted, force=force), lost, empty)
+    finish(failures, lost, list(dict.fromkeys(empty)))
 
 
 def _names_folder(output: str, to: str) -> bool:
@@ -122,7 +138,9 @@ def _convert(
                 inputs, output, reading.input_options(update), to=wanted.to, viewer=wanted.viewer, force=force
             )
         how, shape = reading.input_options(update), OutputSubset(wanted.split, wanted.max_events, wanted.max_mb)
-        return conversion.convert(inputs, output, how, to=wanted.to, viewer=wanted.viewer, force=force, shape=shape)
+        return conversion.convert(
+            inputs, output, how, to=wanted.to, viewer=wanted.viewer, force=force, shape=shape, plain=wanted.plain
+        )
 
 
 def _tell_incomplete(done: Conversion, lost: list[str]) -> None:
@@ -133,9 +151,10 @@ def _tell_incomplete(done: Conversion, lost: list[str]) -> None:
     lost += sentences
 
 
-def _tell(done: Conversion, lost: list[str]) -> Sequence[Failure]:
+def _tell(done: Conversion, lost: list[str], empty: list[str]) -> Sequence[Failure]:
     """Print what was written, and return the inputs that failed."""
     _tell_incomplete(done, lost)
+    empty += empty_inputs(done.ledgers)
     written = done.written
     size = written.size()
     rows = [f"{n:,} {what}" for n, what in ((written.events, "events"), (written.totals, "totals")) if n]
@@ -149,7 +168,7 @@ def _tell(done: Conversion, lost: list[str]) -> Sequence[Failure]:
 
 
 def _one_each(
-    reading: ReadArguments, folder: Path, lost: list[str], wanted: _WantedOutput, *, force: bool
+    reading: ReadArguments, folder: Path, lost: list[str], empty: list[str], wanted: _WantedOutput, *, force: bool
 ) -> Sequence[Failure]:
     failures: list[Failure] = []
     from tracekit import conversion
@@ -171,7 +190,7 @@ def _one_each(
         taken.add(name)
         try:
             target = str(folder / f"{name}{suffix}")
-            _tell(_convert(reading, [item.name], target, wanted, force=force), lost)
+            _tell(_convert(reading, [item.name], target, wanted, force=force), lost, empty)
         except TracekitError as err:
             if isinstance(err, UsageError) and len(taken) == 1 and not Path(item.name).exists():
                 raise
@@ -179,7 +198,7 @@ def _one_each(
     return failures
 
 
-def _to_stdout(reading: ReadArguments, lost: list[str], wanted: _WantedOutput) -> Sequence[Failure]:
+def _to_stdout(reading: ReadArguments, lost: list[str], empty: list[str], wanted: _WantedOutput) -> Sequence[Failure]:
     if not wanted.to:
         raise UsageError("-o -: stdout has no suffix", hint="pass --to, for example --to jsonl")
     from tracekit import conversion
@@ -193,5 +212,6 @@ def _to_stdout(reading: ReadArguments, lost: list[str], wanted: _WantedOutput) -
         with scratch_read(target) as file:
             show_bytes(file)
         _tell_incomplete(done, lost)
+        empty += empty_inputs(done.ledgers)
         tell_ledger(done.ledgers)
         return done.failures

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import sys
+from dataclasses import replace
 from importlib.resources import as_file, files
 from pathlib import Path
+from textwrap import wrap
 from typing import Annotated
 
 import typer
 
-from tracekit.cli._common import example, say
+from tracekit.cli._common import example, render_options, say
+from tracekit.cli.process.terminal import output_width, show
 from tracekit.errors import InputError, OutputExistsError
 
 __all__ = ["SAMPLES", "demo"]
@@ -27,6 +31,8 @@ SAMPLES = {
     "torch.txt": "torch-table/cpu-row-limit.txt",
 }
 """The samples under the names that the documentation uses, so that its commands run in the demo's folder."""
+USUAL_WIDTH = 80
+"""Columns of the tables where stdout is no terminal."""
 CONVERTED = ("run.csv", "trace.json", "rank0.jsonl")
 
 
@@ -37,9 +43,8 @@ def demo(
     ),
     force: Annotated[bool, typer.Option("--force", help="Replace what is there.")] = False,
 ) -> None:
-    """Copy the sample profiles into a folder, then convert, summarise and report some of them."""
+    """Copy sample profiles into a folder; convert and report some of them."""
     from tracekit import pipeline
-    from tracekit.render.base import RenderOptions
     from tracekit.views.base import ViewOptions
     from tracekit.writers.base import cannot_write, new_file
 
@@ -63,14 +68,22 @@ def demo(
         made.append(sample.with_suffix(".html"))
         pipeline.write_report(trace, made[-1], force=True)
         if name == CONVERTED[0]:
-            report = pipeline.summary(trace, views=["device", "kernel"], options=ViewOptions(top=8))
-            print(pipeline.render(report, "text", RenderOptions(width=100)))
-    say(f"copied {len(SAMPLES)} sample profiles to {output}/: {', '.join(SAMPLES)}")
-    say("made from them:")
-    for path in made:
-        say(f"  {path}")
-    say(f"the report: {made[2].resolve()}")
-    say("open the .chrome.json.gz files in https://ui.perfetto.dev or chrome://tracing")
+            report = pipeline.summary(trace, views=["kernel"], options=ViewOptions(top=5))
+            report = replace(report, facts=())  # the demo is one screen
+            show(pipeline.render(report, "text", render_options(width=output_width() or USUAL_WIDTH)), pager=False)
+            sys.stdout.flush()
+    say("")
+    for text in (
+        f"{len(SAMPLES)} sample profiles are in {output}/: {', '.join(SAMPLES)}",
+        f"Made from three of them: {', '.join(path.name for path in made)}",
+    ):
+        for line in wrap(text, output_width() or USUAL_WIDTH, subsequent_indent="  ", break_on_hyphens=False):
+            say(line)
+    say("")
+    say("Try next:")
+    say(f"  tracekit {output / CONVERTED[0]}")
+    say(f"  tracekit open {made[2]}")
+    say(f"  {made[0]}: open it in https://ui.perfetto.dev")
 
 
 def _samples() -> Path:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from tracekit.cli import _ci, _common
-from tracekit.cli._common import EXIT_GATE, example, finish, progress
+from tracekit.cli._common import EXIT_GATE, READING, example, finish, progress
 from tracekit.cli.process.terminal import output_width, show
 from tracekit.errors import TracekitError, UsageError
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 __all__ = ["doctor"]
 
 
-@example("tracekit doctor run.json", "tracekit doctor run.json --fix -o repaired.json.gz")
+@example("tracekit doctor trace.json", "tracekit doctor trace.json --fix -o repaired.json.gz")
 def doctor(
     inputs: Annotated[
         list[str], typer.Argument(metavar="INPUT...", help="Files, folders, patterns, URLs, or - for stdin.")
@@ -30,14 +30,19 @@ def doctor(
         typer.Option(
             "--from",
             metavar="FORMAT",
-            help="Read the inputs as this format; `tracekit formats` lists them.",
+            help="Read as this format, not as recognised.",
             autocompletion=_common.formats,
+            rich_help_panel=READING,
         ),
     ] = "",
     option: Annotated[
         list[str] | None,
         typer.Option(
-            "--option", metavar="KEY=VALUE", help="Set an option of a format.", autocompletion=_common.options
+            "--option",
+            metavar="KEY=VALUE",
+            help="Set an option of a format.",
+            autocompletion=_common.options,
+            rich_help_panel=READING,
         ),
     ] = None,
     fix: Annotated[bool, typer.Option("--fix", help="Write a trace without the defects to -o.")] = False,
@@ -50,19 +55,18 @@ def doctor(
             help="The repaired trace: .json, .json.gz or .pftrace. Without --fix: the output of github or junit.",
         ),
     ] = "",
-    to: Annotated[
-        str, typer.Option(metavar="TARGET", help="Write this target: chrome or perfetto; by default from the suffix.")
-    ] = "",
-    ledger: Annotated[
-        str, typer.Option(metavar="FILE", help="List every change in this file, not in OUT.ledger.jsonl.")
-    ] = "",
+    to: Annotated[str, typer.Option(metavar="TARGET", help="chrome or perfetto; else the suffix decides.")] = "",
+    ledger: Annotated[str, typer.Option(metavar="FILE", help="List every change in FILE, not OUT.ledger.jsonl.")] = "",
     force: Annotated[bool, typer.Option("--force", help="Replace existing files.")] = False,
     format_: Annotated[
         str, typer.Option("--format", metavar="FORM", help="Print text or json, or for CI github or junit.")
     ] = "text",
     debug: Annotated[bool, typer.Option("--debug", hidden=True)] = False,
 ) -> None:
-    """Name every defect of the inputs, and what viewers do with it. Exits with code 3 while there are defects."""
+    """Name the defects of a trace, what viewers do with it; repair it.
+
+    Exits with code 3 while there are defects.
+    """
     from tracekit.doctor import DoctorOptions, diagnose
     from tracekit.errors import Failure
     from tracekit.inputs import expand, refuse_inputs
@@ -106,7 +110,7 @@ def doctor(
         from tracekit.doctor.text import diagnosis_text
 
         show("\n".join(diagnosis_text(each, output_width()) for each in found))
-    finish(failures)
+    finish(failures, (), [each.path for each in found if not (each.events or each.totals or each.findings)])
     if not all(each.is_clean for each in found):
         raise typer.Exit(EXIT_GATE)
 

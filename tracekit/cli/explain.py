@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tracekit.cli._common import ReadArguments, example, finish, progress
+from tracekit.cli._common import ReadArguments, example, finish, progress, render_options
 from tracekit.cli.process.terminal import output_width, show
 
 if TYPE_CHECKING:
@@ -27,7 +27,6 @@ def explain(
     from tracekit import pipeline
     from tracekit.errors import UsageError
     from tracekit.explanation import explain as explained
-    from tracekit.render.base import RenderOptions
 
     if len(reading.inputs) < 3:
         raise UsageError(
@@ -38,5 +37,5 @@ def explain(
     with progress(f"reading {inputs[0]}") as update:
         trace = pipeline.read(inputs, reading.input_options(update))
     made = explained(trace, left, right)
-    show(pipeline.render(made, format_, RenderOptions(time_unit=unit, width=output_width())), form=format_)
+    show(pipeline.render(made, format_, render_options(unit, output_width(), exact=True)), form=format_)
     finish(trace.failures, made.incomplete)

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import textwrap
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from tracekit.cli import _common
-from tracekit.cli._common import example
-from tracekit.cli.process.terminal import paged
+from tracekit.cli._common import OUTPUT, example
+from tracekit.cli.process.terminal import output_width, paged, show
+from tracekit.cli.process.verbosity import Verbosity, verbosity
+from tracekit.errors import UsageError
+from tracekit.model.display import plural
 
 if TYPE_CHECKING:
     from tracekit.options import OptionSpec
@@ -17,74 +22,199 @@ if TYPE_CHECKING:
 
 __all__ = ["formats"]
 
-WIDTH = 20
+NAME_ROOM = 20
 """Characters of the column of names."""
+MOST_KEYS = 3
+"""Keys of options that the short listing names; of more it says how many they are."""
+WIDTH, MOST_WIDTH = 80, 100
+"""Columns of the listing where stdout is no terminal, and the most on a wide one."""
 
 
-@example("tracekit formats", "tracekit formats --view kernel")
+@dataclass(frozen=True, slots=True)
+class _Listed:
+    """One format, target, view or compat. facts: what JSON has besides name and title."""
+
+    name: str
+    title: str
+    facts: dict[str, object]
+    options: tuple[OptionSpec[object], ...] = ()
+    columns: tuple[tuple[str, str, str], ...] = field(default=())
+
+    def has(self, word: str) -> bool:
+        """Return whether a word is part of the name, the title, a suffix or the key of an option."""
+        suffixes = self.facts.get("suffixes")
+        texts = [self.name, self.title, *(suffixes if isinstance(suffixes, list) else ())]
+        return any(word.lower() in text.lower() for text in (*texts, *(spec.key for spec in self.options)))
+
+    def to_json(self) -> dict[str, object]:
+        """Return the entry for JSON."""
+        options = [
+            {"key": spec.key, "value": spec.placeholder(), "help": spec.help, "default": spec.default_text()}
+            for spec in self.options
+        ]
+        columns = [{"key": key, "meaning": meaning, "unit": unit} for key, meaning, unit in self.columns]
+        return {
+            "name": self.name,
+            "title": self.title,
+            **self.facts,
+            **({"columns": columns} if columns else {}),
+            "options": options,
+        }
+
+
+@example(
+    "tracekit formats", "tracekit formats nsys", "tracekit formats --view kernel", "tracekit formats --format json"
+)
 def formats(
+    words: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="WORD...", help="Only what has one of these in its name, title or suffix.", show_default=False
+        ),
+    ] = None,
     view: Annotated[
         str,
         typer.Option(
-            metavar="NAME", help="List the columns and options of this view only.", autocompletion=_common.views
+            metavar="NAME",
+            help="Only this view, with what each column means.",
+            autocompletion=_common.views,
+            rich_help_panel=OUTPUT,
         ),
     ] = "",
+    format_: Annotated[
+        str, typer.Option("--format", metavar="FORM", help="Print text or json.", rich_help_panel=OUTPUT)
+    ] = "text",
 ) -> None:
-    """List the formats, targets, views and compats, each with its options; the columns of a view are its sort keys."""
+    """List the formats, targets and views, each with its options.
+
+    A WORD or -v lists also suffixes, values of options, and the columns of views, which are the words of --sort.
+    """
     from tracekit import pipeline
 
+    if format_ not in ("text", "json"):
+        raise UsageError(f"--format {format_}: no such form", hint="one of: text, json")
+    groups = {"views": [_view(pipeline.view_named(view))]} if view else _groups()
+    if words:
+        every = {part for entries in groups.values() for each in entries for part in (each.name, *each.name.split("-"))}
+        groups = {title: [e for e in entries if any(map(e.has, words))] for title, entries in groups.items()}
+        if not any(groups.values()):
+            from tracekit.options import did_you_mean
+
+            raise UsageError(
+                f"{' '.join(words)}: no format, target or view has this word{did_you_mean(words[0], sorted(every))}",
+                hint="`tracekit formats` lists all",
+            )
+    if format_ == "json":
+        _print_json(groups)
+        return
     with paged():
-        if view:
-            _print_view(pipeline.view_named(view))
-        else:
-            _print_all()
+        _print_text(groups, whole=bool(words or view) or verbosity() is Verbosity.VERBOSE, meanings=bool(view))
 
 
-def _print_all() -> None:
+def _groups() -> dict[str, list[_Listed]]:
     from tracekit import pipeline
     from tracekit.formats import READERS
     from tracekit.views import VIEWS
     from tracekit.writers import WRITERS
 
-    print("reads (--from)")
-    for reader in sorted(READERS.values(), key=lambda r: r.name):
-        _print(reader.name, f"{reader.title}; produces {reader.gives.replace('both', 'events and totals')}")
-        _print_options(reader.options)
-    print("\nwrites (--to)")
-    for writer in sorted(WRITERS.values(), key=lambda w: w.name):
-        _print(writer.name, f"{writer.title} [{' '.join(writer.suffixes)}]" if writer.suffixes else writer.title)
-    print("\nviews (--view), with the columns that --sort takes")
     upstreams = pipeline.every_compat()
-    for each in (*VIEWS.values(), *(own for compat in upstreams if (own := compat.view(compat.name)) is not None)):
-        _print(each.name, each.title)
-        _print_words(dict.fromkeys(spec.key for spec in each.shows))
-        _print_options(each.options)
-    print("\nfigures and layout of other profilers (--compat)")
-    for compat in upstreams:
-        _print(compat.name, f"{compat.title}; views: {', '.join(each.name for each in compat.views)}")
+    own_views = (own for compat in upstreams if (own := compat.view(compat.name)) is not None)
+    return {
+        "formats": [
+            _Listed(
+                reader.name,
+                reader.title,
+                {"produces": _tables(reader.gives), "suffixes": list(reader.suffixes)},
+                tuple(reader.options),
+            )
+            for reader in sorted(READERS.values(), key=lambda each: each.name)
+        ],
+        "targets": [
+            _Listed(writer.name, writer.title, {"holds": _tables(writer.holds), "suffixes": list(writer.suffixes)})
+            for writer in sorted(WRITERS.values(), key=lambda each: each.name)
+        ],
+        "views": [_view(each) for each in (*VIEWS.values(), *own_views)],
+        "compats": [
+            _Listed(compat.name, compat.title, {"views": [each.name for each in compat.views]}) for compat in upstreams
+        ],
+    }
 
 
-def _print(name: str, words: str) -> None:
-    print(f"  {name:<{WIDTH}} {words}")
+def _tables(holds: str) -> list[str]:
+    return ["events", "totals"] if holds == "both" else [holds]
 
 
-def _print_options(options: Iterable[OptionSpec[object]]) -> None:
+def _view(view: View) -> _Listed:
+    columns = tuple((spec.key, spec.meaning, str(spec.unit)) for spec in view.shows)
+    return _Listed(view.name, view.title, {}, tuple(view.options), columns)
+
+
+_HEADINGS = {
+    "formats": "Formats that can be read (--from)",
+    "targets": "Targets that can be written (--to)",
+    "views": "Views (--view)",
+    "compats": "Tables and figures of other profilers (--compat)",
+}
+
+
+def _print_text(groups: dict[str, list[_Listed]], *, whole: bool, meanings: bool) -> None:
+    width = min(output_width() or WIDTH, MOST_WIDTH)
+    shown = {title: entries for title, entries in groups.items() if entries}
+    for number, (title, entries) in enumerate(shown.items()):
+        print(f"{chr(10) if number else ''}{_HEADINGS[title]}")
+        for entry in entries:
+            for line in _lines(title, entry, whole=whole, meanings=meanings):
+                print(line if len(line) <= width else _wrapped(line, width))
+    if not whole:
+        print("\n" + textwrap.fill("`tracekit formats nsys` has more on one: suffixes, options, columns.", width))
+
+
+def _wrapped(line: str, width: int) -> str:
+    indent = " " * (NAME_ROOM + 3)
+    return textwrap.fill(line, width, subsequent_indent=indent, break_on_hyphens=False, drop_whitespace=True)
+
+
+def _lines(group: str, entry: _Listed, *, whole: bool, meanings: bool) -> Iterator[str]:
+    """Give the lines on an entry. whole: with suffixes, values of options and columns."""
+
+    def row(name: str, text: str) -> str:
+        return f"  {name:<{NAME_ROOM}} {text}"
+
+    holds = entry.facts.get("produces")
+    tables = f"; {' and '.join(map(str, holds))}" if isinstance(holds, list) and holds != ["events"] else ""
+    words = [spec.key for spec in entry.options]
+    few = ", ".join(words) if len(words) <= MOST_KEYS else plural(len(words), "option")
+    keys = f" [{few}]" if words and not whole else ""
+    suffixes = entry.facts.get("suffixes")
+    names = " ".join(map(str, suffixes)) if isinstance(suffixes, list) else ""
+    # A target is chosen by its suffix, so it is in the short listing too.
+    behind = f" [{names}]" if names and group == "targets" and not whole else ""
+    yield row(entry.name, f"{entry.title}{tables}{keys}{behind}")
+    if not whole:
+        return
+    if names:
+        yield row("", f"suffixes: {names}")
+    if meanings:
+        yield from (row(key, f"{meaning} [{unit}]") for key, meaning, unit in entry.columns)
+    elif entry.columns:
+        yield row("", f"columns: {', '.join(key for key, _, _ in entry.columns)}")
+    views = entry.facts.get("views")
+    if isinstance(views, list):
+        yield row("", f"views: {', '.join(map(str, views))}")
+    yield from (row("", text) for text in _option_lines(entry.options))
+
+
+def _option_lines(options: Iterable[OptionSpec[object]]) -> Iterator[str]:
     for spec in options:
         default = f" Default: {spec.default_text()}." if spec.default_text() else ""
-        _print("", f"--option {spec.key}={spec.placeholder()}: {spec.help}{default}")
+        yield f"--option {spec.key}={spec.placeholder()}: {spec.help}{default}"
 
 
-def _print_words(words: Iterable[str]) -> None:
-    import textwrap
+def _print_json(groups: dict[str, list[_Listed]]) -> None:
+    import orjson
 
-    for line in textwrap.wrap(", ".join(words), 100 - WIDTH):
-        _print("", line)
+    from tracekit._version import __version__
 
-
-def _print_view(view: View) -> None:
-    print(f"{view.name}: {view.title}\n\ncolumns (--sort)")
-    for spec in view.shows:
-        _print(spec.key, f"{spec.meaning} [{spec.unit}]")
-    if view.options:
-        print("\noptions")
-        _print_options(view.options)
+    made: dict[str, object] = {"tracekit": __version__}
+    made |= {title: [each.to_json() for each in entries] for title, entries in groups.items()}
+    show(orjson.dumps(made, option=orjson.OPT_INDENT_2).decode() + "\n", pager=False, form="json")

@@ -21,12 +21,15 @@ _SUMS: tuple[Literal["kept", "merged", "facts", "filtered"], ...] = ("kept", "me
 _REASONS: tuple[Literal["ignored", "dropped"], ...] = ("ignored", "dropped")
 
 
-@example("tracekit inspect run.csv --format json")
+@example("tracekit inspect run.csv", "tracekit inspect run.csv --format json")
 def inspect(
     reading: ReadArguments,
     format_: Annotated[str, typer.Option("--format", metavar="FORM", help="Print text or json.")] = "text",
 ) -> None:
-    """Show what each input is, what is in it, and its ledger: records read = kept + merged + ... + dropped."""
+    """Show what a file is, what is in it, and what became of every record.
+
+    Records read = kept + merged + header rows + ignored + filtered + dropped.
+    """
     from tracekit import conversion
     from tracekit.inputs.inventory import incomplete_stock
 
@@ -42,7 +45,12 @@ def inspect(
     else:
         first = "".join(f"{one_line(text)}\n" for text in lost)
         show(first + "\n\n".join(_text(entry) for entry in found.inputs) + "\n")
-    finish(found.failures, lost)
+    finish(found.failures, lost, [entry["path"] for entry in found.inputs if _is_empty(entry)])
+
+
+def _is_empty(entry: StockJson) -> bool:
+    ledger = entry["ledger"]
+    return not (ledger["kept"] or ledger["merged"] or ledger["filtered"] or ledger["dropped"])
 
 
 def _clock(facts: object) -> str:

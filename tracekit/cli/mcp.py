@@ -19,10 +19,10 @@ _QUESTION_S = 120.0
 def mcp(
     folders: Annotated[list[str], typer.Argument(metavar="FOLDER...", help="Folders whose profiles can be read.")],
 ) -> None:
-    """Answer agents about the profiles in folders, over the Model Context Protocol on stdin and stdout.
+    """Answer agents about the profiles in folders.
 
-    The server only reads, and nothing outside the folders. Agents start it: docs/agents.md has their configuration. It
-    needs: pip install 'tracekit-gpu[mcp]'.
+    It speaks the Model Context Protocol on stdin and stdout. The server only reads, and nothing outside the folders.
+    Agents start it: docs/agents.md has their configuration. It needs: pip install 'tracekit-gpu[mcp]'.
     """
     from tracekit.agents.folders import profile_folders
     from tracekit.agents.server import serve

@@ -38,7 +38,7 @@ def open(
     ] = 0,
     keep: Annotated[bool, typer.Option("--keep", help="Serve until Ctrl-C, also after the page was closed.")] = False,
 ) -> None:
-    """Show inputs in the browser: the page of the report, or the trace in Perfetto.
+    """Show the page of a report, or a trace in Perfetto, in the browser.
 
     The result is kept in your cache folder. With tracekit-gpu[ui] Perfetto works without a network.
     """

@@ -26,7 +26,7 @@ __all__ = ["query"]
 _BY_SUFFIX = {".csv": "csv", ".json": "json", ".parquet": "parquet", ".txt": "text", ".md": "markdown"}
 
 
-@example('tracekit query run.csv "SELECT kind, count(*) AS n, sum(dur_ns) AS total_ns FROM events GROUP BY kind"')
+@example('tracekit query run.csv "SELECT kind, count(*) AS n FROM events GROUP BY kind"')
 def query(
     words: Annotated[
         list[str],
@@ -53,7 +53,10 @@ def query(
         bool, typer.Option("--shell", help="Ask one query after the other; each ends with a semicolon.")
     ] = False,
 ) -> None:
-    """Query the inputs in SQL. DuckDB can read the inputs, and nothing else: pip install 'tracekit-gpu[query]'."""
+    """Query the events of any input in SQL.
+
+    DuckDB can read the inputs, and nothing else: pip install 'tracekit-gpu[query]'.
+    """
     from tracekit.inputs import InputOptions, refuse_inputs
     from tracekit.model.trace import incomplete
     from tracekit.queries import ask, render, session, write

@@ -16,6 +16,7 @@ from tracekit.cli._common import (
     ReadArguments,
     TopologyText,
     by_options,
+    empty_inputs,
     example,
     finish,
     progress,
@@ -27,7 +28,7 @@ from tracekit.cli._common import (
 __all__ = ["report"]
 
 
-@example("tracekit report run.csv -o run.html")
+@example("tracekit report run.csv -o page.html", "tracekit report rank0.jsonl rank1.jsonl -o ranks.html --by rank")
 def report(
     reading: ReadArguments,
     output: Annotated[str, typer.Option("-o", "--output", metavar="OUT", help="Write this page.")] = "report.html",
@@ -39,9 +40,10 @@ def report(
     page_mb: PageMb = 32,
     page_args_mb: PageArgsMb = 8,
 ) -> None:
-    """Write one self-contained page: facts, timeline, every table, and a count of every record.
+    """Write one page: timeline, findings and every table.
 
-    If a trace has more events than --page-events, the page skips the shortest, and shows where and how many.
+    It opens in any browser, offline, and counts every record of the inputs.
+    With more events than --page-events the page skips the shortest, and shows where and how many.
     """
     from tracekit import pipeline
     from tracekit.errors import OutputExistsError
@@ -58,4 +60,4 @@ def report(
     tell_incomplete(trace.incomplete)
     say(f"wrote {output}: {Path(output).stat().st_size:,} bytes, opens in any browser, needs no network")
     tell_ledger(trace.ledgers)
-    finish(trace.failures, trace.incomplete)
+    finish(trace.failures, trace.incomplete, empty_inputs(trace.ledgers))

@@ -9,7 +9,21 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from tracekit.cli import _common
-from tracekit.cli._common import By, Each, ReadArguments, TopologyText, by_options, example, finish, progress, say
+from tracekit.cli._common import (
+    OUTPUT,
+    SEVERAL,
+    By,
+    Each,
+    ReadArguments,
+    TopologyText,
+    by_options,
+    empty_inputs,
+    example,
+    finish,
+    progress,
+    render_options,
+    say,
+)
 from tracekit.cli.process.terminal import draws_bars, in_color, output_width, show
 
 if TYPE_CHECKING:
@@ -23,19 +37,25 @@ TERMINAL_ROWS = 20
 """Rows of each table at a terminal."""
 
 
-@example("tracekit summary run.csv --view kernel --top 10")
+@example(
+    "tracekit summary run.csv",
+    "tracekit summary run.csv --view kernel --top 10",
+    "tracekit summary rank*.jsonl --by rank",
+    "tracekit summary trace.json --all --format json",
+)
 def summary(
     reading: ReadArguments,
     view: Annotated[
         list[str] | None,
         typer.Option(
             metavar="NAME",
-            help="Show this view, such as kernel; repeat it for several, or say all. `tracekit formats` lists them.",
+            help="Show this view: kernel, findings, ...; repeatable.",
             autocompletion=_common.views,
+            rich_help_panel=OUTPUT,
         ),
     ] = None,
     every: Annotated[
-        bool, typer.Option("--all", help="Show all usual tables. Without options, a summary is one screen.")
+        bool, typer.Option("--all", help="Show all usual tables, not one screen.", rich_help_panel=OUTPUT)
     ] = False,
     format_: Annotated[
         str,
@@ -44,37 +64,49 @@ def summary(
             metavar="FORM",
             help="Print text, json, csv, spreadsheet or markdown.",
             autocompletion=_common.forms,
+            rich_help_panel=OUTPUT,
         ),
     ] = "text",
     sort: Annotated[
         str,
         typer.Option(
             metavar="COLUMN",
-            help="Sort by this column, largest first; -COLUMN sorts smallest first.",
+            help="Sort by this column; -COLUMN: smallest first.",
             autocompletion=_common.sort_keys,
+            rich_help_panel=OUTPUT,
         ),
     ] = "",
-    unit: Annotated[str, typer.Option(metavar="UNIT", help="Print all times in one unit: s, ms, us or ns.")] = "",
+    unit: Annotated[
+        str, typer.Option(metavar="UNIT", help="Print all times in s, ms, us or ns.", rich_help_panel=OUTPUT)
+    ] = "",
     top: Annotated[
         int | None,
         typer.Option(
             metavar="N",
             min=0,
-            help=f"Show N rows of each table, 0 for all. A terminal shows {TERMINAL_ROWS} by default.",
+            help=f"Show N rows of a table, 0 for all; a terminal: {TERMINAL_ROWS}.",
+            rich_help_panel=OUTPUT,
         ),
     ] = None,
-    thread_sep: Annotated[bool, typer.Option("--thread-sep", help="Show a block for each thread.")] = False,
-    op_detail: Annotated[bool, typer.Option(help="Show below each operator what it called and launched.")] = True,
+    thread_sep: Annotated[
+        bool, typer.Option("--thread-sep", help="Show a block for each thread.", rich_help_panel=OUTPUT)
+    ] = False,
+    op_detail: Annotated[
+        bool, typer.Option(help="Show below each operator what it launched.", rich_help_panel=OUTPUT)
+    ] = True,
     by: By = "",
     each: Each = False,
     topology: TopologyText = "",
-    pager: Annotated[bool, typer.Option(help="Show long output on a terminal in the pager that PAGER names.")] = True,
+    pager: Annotated[
+        bool, typer.Option(help="Show long output in the pager that PAGER names.", rich_help_panel=OUTPUT)
+    ] = True,
     compat: Annotated[
         str,
         typer.Option(
             metavar="NAME",
-            help="Print the figures and the layout of another profiler, such as paddle. `tracekit formats` lists them.",
+            help="Print the tables of another profiler: paddle, ...",
             autocompletion=_common.compats,
+            rich_help_panel=OUTPUT,
         ),
     ] = "",
     jobs: Annotated[
@@ -82,19 +114,22 @@ def summary(
         typer.Option(
             metavar="N",
             min=0,
-            help="Read the ranks separately, in N processes and in bounded memory; 0 is one for each CPU. "
-            "This is the default for more than 32 inputs.",
+            help="Read ranks apart, in N processes and in bounded memory; 0: one for each CPU. The default for more "
+            "than 32 inputs.",
+            rich_help_panel=SEVERAL,
         ),
     ] = None,
     dask: Annotated[
         str,
-        typer.Option(metavar="ADDRESS", help="Read the ranks separately, on the Dask scheduler at this address."),
+        typer.Option(metavar="ADDRESS", help="Read ranks apart, on this Dask scheduler.", rich_help_panel=SEVERAL),
     ] = "",
 ) -> None:
-    """Print one screen: step time, device time in parts, the best findings, top names; or tables (--view, --all)."""
+    """Print one screen: what took the time, and what to look at.
+
+    Or print tables: those of --view, or all usual ones with --all. `tracekit formats` lists the views.
+    """
     from tracekit import pipeline
     from tracekit.errors import UsageError
-    from tracekit.render.base import RenderOptions
     from tracekit.render.page.data import page_report, part_of
     from tracekit.views.base import ViewOptions
 
@@ -105,7 +140,7 @@ def summary(
         given |= {"--by": by, "--each": each, "--topology": topology}
         _refuse_of_page(reading, [name for name, value in given.items() if value])
         made = part_of(page, view or (), top or 0)
-        text = pipeline.render(made, format_, RenderOptions(time_unit=unit, width=output_width()))
+        text = pipeline.render(made, format_, render_options(unit, output_width()))
         show(text, pager=False, form=format_)
         finish((), made.incomplete)
         return
@@ -131,7 +166,7 @@ def summary(
     if compat and format_ == "text":  # what the other profiler prints goes to stdout, and nothing else
         for note in dict.fromkeys((*made.notes, *(note for section in made.sections for note in section.notes))):
             say(f"note: {note}")
-    finish(trace.failures, made.incomplete)
+    finish(trace.failures, made.incomplete, empty_inputs(trace.ledgers))
 
 
 def _read_apart(
@@ -170,14 +205,13 @@ def _read_apart(
 
 def _print(made: Report, form: str, unit: str, *, one_screen: bool, pager: bool, compat: str = "") -> None:
     from tracekit import pipeline
-    from tracekit.render.base import RenderOptions
 
     if one_screen:
-        how_shown = RenderOptions(time_unit=unit, width=output_width(), color=in_color(), bars=draws_bars())
+        how_shown = render_options(unit, output_width(), color=in_color(), bars=draws_bars())
         text = pipeline.first_screen(made, how_shown)
     else:
         # What other profilers print has no colours.
-        how_shown = RenderOptions(time_unit=unit, width=output_width(), color=in_color() and not compat)
+        how_shown = render_options(unit, output_width(), color=in_color() and not compat)
         text = pipeline.render(made, form, how_shown, compat=compat)
     show(text, pager=pager, form=form)
 

@@ -30,7 +30,7 @@ from tracekit.comparison._metrics import METRICS, parse_metric
 from tracekit.comparison._one_run import smallest_shown
 from tracekit.comparison._own_runs import without_own_runs
 from tracekit.comparison._profile import Profile
-from tracekit.comparison._report import Comparison, report_of
+from tracekit.comparison._report import Comparison, report_of, short_report
 from tracekit.comparison._rules import MET, VIOLATED, CheckedRule, GateRule, check, parse_rule
 from tracekit.comparison._tree_parts import BY, TreeChange, TreeParts, TreeRow, tree_parts
 from tracekit.errors import Option, UsageError, sentence
@@ -65,6 +65,7 @@ __all__ = [
     "compare",
     "parse_rule",
     "report_of",
+    "short_report",
 ]
 
 

@@ -94,6 +94,11 @@ class Profile:
     sequences: tuple[tuple[Key, ...], ...]
     tree: TreeWork | None = None
 
+    @property
+    def is_empty(self) -> bool:
+        """Return whether the inputs have neither events nor totals."""
+        return all(ledger.is_empty for ledger in self.ledgers)
+
     def __repr__(self) -> str:
         steps = f"{plural(self.step_count, 'step')} after warm-up"
         return f"profile of {escape_controls(self.label)}: {steps}, {plural(len(self.whole), 'name')} of device work"

@@ -9,7 +9,17 @@ from itertools import accumulate
 from tracekit._version import __version__
 from tracekit.arguments import checked as with_checked_arguments
 from tracekit.comparison._amount import Amount
-from tracekit.comparison._change import LEVEL, TOO_FEW_RUNS, UNKNOWN, Change, VerdictLimits
+from tracekit.comparison._change import (
+    FASTER,
+    LESS,
+    LEVEL,
+    MORE,
+    SLOWER,
+    TOO_FEW_RUNS,
+    UNKNOWN,
+    Change,
+    VerdictLimits,
+)
 from tracekit.comparison._first_screen import intervals_of, verdict_of, waterfall_of
 from tracekit.comparison._history import History, history_section
 from tracekit.comparison._match import NameGroup
@@ -31,9 +41,9 @@ from tracekit.comparison._tree_parts import PARTS, TreeChange, TreeRow
 from tracekit.comparison._tree_waterfalls import tree_waterfalls
 from tracekit.errors import Failure, UnknownNameError
 from tracekit.model.change import Waterfall
-from tracekit.model.display import escape_controls
+from tracekit.model.display import escape_controls, plural
 from tracekit.model.report import Cell, Column, Report, ReportTable, Section, one_screen, without_shares
-from tracekit.model.units import Unit, format_span
+from tracekit.model.units import Unit, format_span, sentence_span
 
 MIN_SHARE = 0.01
 """Share of the time below which a name has no interval of its own."""
@@ -106,6 +116,12 @@ class Comparison:
         return self.sides.incomplete if self.sides is not None else ()
 
     @property
+    def empty(self) -> tuple[str, ...]:
+        """Return the names of the runs of a side that has neither events nor totals."""
+        sides = (self.sides.base, self.sides.new) if self.sides is not None else ()
+        return tuple(run.label for side in sides if all(run.is_empty for run in side) for run in side)
+
+    @property
     def verdict(self) -> str:
         """Return "slower", "faster", "same", "not enough runs" or "not enough data"."""
         return self.main.verdict if self.main is not None else UNKNOWN
@@ -143,6 +159,138 @@ def report_of(comparison: Comparison, *, top: int = 0) -> Report:
         sections = list(map(without_shares, sections))
     unique = tuple(dict.fromkeys(notes))
     return Report(title, __version__, tuple(facts), tuple(sections), tuple(ledgers), unique, lost)
+
+
+SHORT_ROWS, SHORT_NAMES = 5, 4
+"""Rows of the two tables of a short report: the parts, and the names that changed most."""
+_NAMED_METRICS = 4
+
+
+def short_report(comparison: Comparison) -> Report:
+    """Return the report for one screen: the verdict, what changed, and what to look at."""
+    whole = report_of(comparison, top=SHORT_NAMES)
+    sides = comparison.sides
+    if sides is None:
+        return whole
+    waterfall = None if whole.incomplete else waterfall_of(sides, comparison.main)
+    asked = [
+        section
+        for section in whole.sections
+        if section.title == "Rules"
+        or (comparison.tree is not None and section.title == f"Change by {comparison.tree.by}")
+    ]
+    if comparison.history is not None:
+        asked.append(whole.sections[-1])
+    shown = [*asked]
+    if waterfall is not None and waterfall.new != waterfall.base:
+        shown.append(_short_waterfall(waterfall))
+    if not (whole.incomplete or comparison.empty) and (names := _changed_names(comparison, sides)) is not None:
+        shown.append(names)
+    facts = [
+        # The title has the name of a side that is one run.
+        *((key, _counts_of(sides, key, text)) for key, text in whole.facts),
+        *([("changed", text)] if (text := _changed_metrics(comparison)) else []),
+        *([("look at", text)] if waterfall is not None and (text := _largest_part(waterfall)) else []),
+    ]
+    notes = [
+        *_of_both_sides(comparison.notes),
+        *whole.notes,
+        "--all shows all metrics, names and runs; -o FILE.html makes a page",
+    ]
+    return replace(whole, facts=tuple(facts), sections=tuple(shown), notes=tuple(dict.fromkeys(notes)))
+
+
+def _counts_of(sides: Sides, key: str, text: str) -> str:
+    runs = {"base": sides.base, "new": sides.new}.get(key, ())
+    return text.removesuffix(f": {runs[0].label}") if len(runs) == 1 else text
+
+
+def _of_both_sides(notes: Sequence[str]) -> list[str]:
+    """Return the notes; one that both sides have is said once."""
+    texts = {note.removeprefix("base: ") for note in notes if note.startswith("base: ")}
+    both = {text for text in texts if f"new: {text}" in notes}
+    merged = [
+        f"base and new: {text}" if (text := note.removeprefix("base: ").removeprefix("new: ")) in both else note
+        for note in notes
+    ]
+    return list(dict.fromkeys(merged))
+
+
+def _short_waterfall(whole: Waterfall) -> Section:
+    """Return the parts that changed, the largest changes first, and one row for the others."""
+    changed = sorted((part for part in whole.parts if part.difference), key=lambda part: -abs(part.difference))
+    shown, rest = changed[:SHORT_ROWS], changed[SHORT_ROWS:]
+    rows = [(part.label, part.base, part.new) for part in shown]
+    if rest:
+        count = f"({plural(len(rest), 'more part')})"
+        rows.append((count, sum(part.base for part in rest), sum(part.new for part in rest)))
+    change = whole.new - whole.base
+    columns = (
+        Column("part", "Part", Unit.TEXT, [label for label, _, _ in rows], 0),
+        Column("base", "Base", Unit.NS, [base for _, base, _ in rows], 0),
+        Column("new", "New", Unit.NS, [new for _, _, new in rows], 0),
+        Column("difference", "Difference", Unit.NS, [new - base for _, base, new in rows], 0),
+        Column("share", "Of the change", Unit.RATIO, [(new - base) / change for _, base, new in rows], 1),
+    )
+    title = f"{whole.title} (parts of {whole.what})"
+    return Section("compare", title, (ReportTable("change_parts", title, columns),))
+
+
+def _changed_names(comparison: Comparison, sides: Sides) -> Section | None:
+    """Return the names whose time changed most: of the step, else of the device, else of the host; None for none."""
+    per = "a step after warm-up" if sides.by_step else "a run"
+    candidates: list[Section] = []
+    if sides.by_step and any(run.steady for run in (*sides.base, *sides.new)):
+        candidates.append(_step_section(sides, SHORT_NAMES))
+    elif sides.groups:
+        candidates.append(_device_section(comparison, sides, SHORT_NAMES, per))
+    for kind in _HOST_WORDS:
+        candidates += _host_sections(sides, SHORT_NAMES, per, kind)
+    candidates += _total_sections(sides, SHORT_NAMES)
+    for section in candidates:
+        for table in section.tables:
+            kept = [column for column in table.columns if column.name in ("name", "base", "new", "difference")]
+            changes = next(column.values for column in kept if column.name == "difference")
+            rows = [number for number, value in enumerate(changes) if value]
+            if rows:
+                title = f"{table.title}: what changed most"
+                columns = tuple(replace(column, values=[column.values[row] for row in rows]) for column in kept)
+                return Section("compare", title, (ReportTable(table.name, title, columns),))
+    return None
+
+
+def _changed_metrics(comparison: Comparison) -> str:
+    """Return "slower: kernel.total +15.00 %, ...; same: 4 metrics" of all metrics but that of the verdict."""
+    if comparison.incomplete or comparison.undecided:
+        return ""
+    of_verdict: dict[str, list[Change]] = {}
+    for change in comparison.changes:
+        is_known = change.base is not None and change.new is not None
+        if is_known and (comparison.main is None or change.metric != comparison.main.metric):
+            of_verdict.setdefault(change.verdict, []).append(change)
+    parts = []
+    for verdict, changes in of_verdict.items():
+        if verdict not in (SLOWER, FASTER, MORE, LESS):
+            parts.append(f"{verdict}: {plural(len(changes), 'metric')}")
+            continue
+        named = [f"{c.metric.text} {percent(c.ratio)}" for c in changes[:_NAMED_METRICS] if c.ratio is not None]
+        more = len(changes) - len(named)
+        parts.append(f"{verdict}: {', '.join([*named, *([f'{more:,} more'] if more else [])])}")
+    return "; ".join(parts)
+
+
+def _largest_part(whole: Waterfall) -> str:
+    """Return the part that has most of the change: "gemm kernels, +1.161 ms of +1.762 ms"; "" where none has."""
+    change = whole.new - whole.base
+    parts = [part for part in whole.parts if part.difference * change > 0]
+    if not parts:
+        return ""
+    largest = max(parts, key=lambda part: abs(part.difference))
+    return f"{largest.label}: {_signed(largest.difference)} of {_signed(change)}"
+
+
+def _signed(ns: int) -> str:
+    return f"{'+' if ns > 0 else ''}{sentence_span(ns)}"
 
 
 def _verdict(comparison: Comparison) -> str:

@@ -37,7 +37,7 @@ from tracekit.model.units import (
     TIME_EXPONENT,
     Unit,
     format_bytes,
-    format_span,
+    sentence_span,
     split_quantity,
     to_bytes,
     to_ns,
@@ -173,7 +173,7 @@ def percent(ratio: float) -> str:
 def amount(value: float, unit: Unit) -> str:
     """Return a value of a metric with its unit."""
     if unit is Unit.NS:
-        return format_span(round(value))
+        return sentence_span(round(value))
     return format_bytes(round(value)) if unit is Unit.BYTES else f"{round(value, 3):,}".removesuffix(".0")
 
 

@@ -164,6 +164,11 @@ class Ledger:
     notes: dict[str, Note] = field(default_factory=dict)
     strict: bool = False
 
+    @property
+    def is_empty(self) -> bool:
+        """Return whether the source has no event and no total: nothing that was kept, filtered or dropped."""
+        return not (self.kept or self.merged or self.filtered or self.dropped)
+
     def __repr__(self) -> str:
         counts = (
             *((self.kept, "kept"), (self.merged, "merged"), (self.facts, "facts"), (self.filtered, "filtered")),

@@ -560,7 +560,19 @@ GENERAL: tuple[Foreign, ...] = (
     ),
 )  # fmt: skip
 
-FOREIGN: tuple[Foreign, ...] = (*FRAMEWORKS, *TOOLS, *GENERAL)
+_ORIGINAL = "read the file that it was made from; .parquet, .jsonl.gz and .pftrace are outputs that can be read again"
+OWN: tuple[Foreign, ...] = (
+    Foreign(
+        "tracekit-csv",
+        "a CSV that tracekit wrote: a table for other programs, without the facts of the run",
+        _ORIGINAL,
+        rb"(?:\xef\xbb\xbf)?(?:ts_ns,dur_ns,event_id,name,raw_name,kind,|source,rank,run,section,order,name,)",
+    ),
+)
+"""Targets of `tracekit convert` that are not read back."""
+
+
+FOREIGN: tuple[Foreign, ...] = (*OWN, *FRAMEWORKS, *TOOLS, *GENERAL)
 """In order: the first that fits is named."""
 NO_PROFILES = frozenset({"html", "xlsx", "picture", "pdf", "zip", "tar", "7z", "program", "hdf5", "arrow", "pickle"})
 """Formats of files of all sorts: a folder is not named after them."""

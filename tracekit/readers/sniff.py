@@ -19,6 +19,9 @@ from tracekit.readers.trace_event.marks import EVENT_LIST, PHASE, claimants
 __all__ = ["identify", "votes"]
 
 
+_SPEEDSCOPE = re.compile(rb'\s{0,100}\{\s{0,100}"\$schema"\s{0,20}:\s{0,20}"https://www\.speedscope\.app/')
+
+
 def votes(head: Head, readers: Iterable[Reader]) -> list[tuple[Reader, Confidence]]:
     """Return how sure each reader is: by its sniffer, or by its marks where it has no sniffer.
 
@@ -154,6 +157,9 @@ def _claimant_behind(source: Source, readers: Iterable[Reader], *more: bytes) ->
 
 
 def _one(source: Source, candidates: list[Reader]) -> Reader:
+    # A speedscope file names its format at its beginning; what is in its names does not count.
+    if len(candidates) > 1 and _SPEEDSCOPE.match(source.head().data):
+        candidates = [reader for reader in candidates if reader.name == "speedscope"] or candidates
     if len(candidates) > 1:
         raise AmbiguousFormatError(source.name, [reader.name for reader in candidates])
     return candidates[0]

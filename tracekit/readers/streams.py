@@ -238,13 +238,19 @@ def cannot_open_file(name: str, err: OSError) -> InputError:
 
 
 def _files_like(name: str) -> str:
-    """Return "; did you mean ok.csv?" where the folder of a missing file has files with such names, else ""."""
+    """Return "; did you mean ok.csv?" where the folder of a missing file has files with such names, else "".
+
+    Where the folder is missing too, the names are those of folders like it.
+    """
+    path = Path(name)
     try:
-        with os.scandir(Path(name).parent) as entries:
+        while not path.parent.exists() and path.parent != path:
+            path = path.parent
+        with os.scandir(path.parent) as entries:
             known = [entry.name for entry in islice(entries, MOST_LOOKED_AT)]
     except (OSError, ValueError):
         return ""
-    return did_you_mean(Path(name).name, known)
+    return did_you_mean(path.name, known)
 
 
 def cannot_unpack(name: str, err: Exception) -> InputError:

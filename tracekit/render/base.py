@@ -16,11 +16,13 @@ __all__ = ["RenderOptions", "Renderer", "first_lines"]
 class RenderOptions:
     """Options that every renderer takes.
 
-    time_unit: "s", "ms", "us", "ns"; with "" the renderer chooses one for each column. width: columns of the terminal,
-    0 for no limit. color: ANSI styles. bars: bars are drawn in text. assets: relative URL of style and scripts that
-    many HTML pages share (`render.page.shell.assets` returns the files); "" puts them into the page. page_events,
-    page_mb: the most events, and MB of them, that the timeline of a page holds; the rest is counted where it is
-    missing. page_args_mb: the most MB of arguments of these events.
+    time_unit: "s", "ms", "us", "ns", in which text and markdown show every digit; with "" the renderer chooses one for
+    each column, and they show four digits. width: columns of the terminal, 0 for no limit. quiet: text and markdown do
+    not say what became of the records, unless some were dropped; verbose: they say it whole, and show every digit.
+    color: ANSI styles. bars: bars are drawn in text. assets: relative URL of style and scripts that many HTML pages
+    share (`render.page.shell.assets` returns the files); "" puts them into the page. page_events, page_mb: the most
+    events, and MB of them, that the timeline of a page holds; the rest is counted where it is missing. page_args_mb:
+    the most MB of arguments of these events.
     """
 
     time_unit: str = ""
@@ -31,6 +33,8 @@ class RenderOptions:
     page_events: int = 2_000_000
     page_mb: float = 32
     page_args_mb: float = 8
+    quiet: bool = False
+    verbose: bool = False
 
     def __post_init__(self) -> None:
         """Raise UsageError for a budget that no page can keep."""
@@ -41,6 +45,11 @@ class RenderOptions:
         ):
             if not value >= least:
                 raise UsageError(f"{name}={value}: at least {least:g} is needed")
+
+    @property
+    def exact(self) -> bool:
+        """Return whether text and markdown show every digit of a time."""
+        return bool(self.time_unit) or self.verbose
 
     @property
     def page_bytes(self) -> int:

@@ -6,11 +6,21 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from tracekit.model.display import cell_texts, cell_width, escape_controls, head, is_words, time_unit_of, titled
+from tracekit.model.display import (
+    UNKNOWN,
+    cell_texts,
+    cell_width,
+    escape_controls,
+    head,
+    is_words,
+    time_unit_of,
+    titled,
+    typical_time_unit,
+)
 from tracekit.model.report import Cell, Column, ReportTable
-from tracekit.model.units import Unit
+from tracekit.model.units import Unit, four_digits, four_digits_of
 
-__all__ = ["ShownCell", "columns_to_scale", "finite", "padded", "shown_columns", "wrapped"]
+__all__ = ["ShownCell", "columns_to_scale", "finite", "padded", "rounded_texts", "shown_columns", "wrapped"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,15 +57,35 @@ def columns_to_scale(table: ReportTable) -> list[Sequence[Cell]]:
     ]
 
 
-def shown_columns(table: ReportTable, time_unit: str) -> list[ShownCell]:
-    """Return the columns of a table as text. Raises: UsageError for an unknown unit of time."""
+def shown_columns(table: ReportTable, time_unit: str, *, exact: bool = True) -> list[ShownCell]:
+    """Return the columns of a table as text. Raises: UsageError for an unknown unit of time.
+
+    exact: with every digit; else times and other measured numbers have four.
+    """
     scales = columns_to_scale(table)
-    return [_shown(column, scale, time_unit) for column, scale in zip(table.columns, scales, strict=True)]
+    return [_shown(column, scale, time_unit, exact) for column, scale in zip(table.columns, scales, strict=True)]
 
 
-def _shown(column: Column, scale: Sequence[Cell], time_unit: str) -> ShownCell:
-    unit = time_unit_of(scale, time_unit) if column.unit is Unit.NS else ""
-    texts = cell_texts(column.values, column.unit, unit)
+def rounded_texts(values: Sequence[Cell], unit: Unit, time_unit: str) -> list[str]:
+    """Return the cells of a column for a person: measured numbers with four digits, all others as they are."""
+    if unit is Unit.NS:
+        return [UNKNOWN if value is None else four_digits(int(value), time_unit) for value in values]
+    if unit is Unit.NUMBER:
+        return [_rounded_number(value) for value in values]
+    return cell_texts(values, unit, time_unit)
+
+
+def _rounded_number(value: Cell) -> str:
+    if isinstance(value, (int, float)) and math.isfinite(value):
+        return four_digits_of(value)
+    return cell_texts([value], Unit.NUMBER, "")[0]
+
+
+def _shown(column: Column, scale: Sequence[Cell], time_unit: str, exact: bool) -> ShownCell:
+    unit = ""
+    if column.unit is Unit.NS:
+        unit = time_unit_of(scale, time_unit) if exact else typical_time_unit(scale, time_unit)
+    texts = (cell_texts if exact else rounded_texts)(column.values, column.unit, unit)
     words = is_words(column.values, column.unit)
     title = titled(column.title, column.unit, unit)
     return ShownCell(column.name, escape_controls(column.title), title, texts, not words, words, column.priority)

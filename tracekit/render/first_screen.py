@@ -11,7 +11,7 @@ from tracekit.model.report import Headline, QuotedTable, Report, ReportTable, Se
 from tracekit.render import prose
 from tracekit.render.base import RenderOptions
 from tracekit.render.cells import padded, shown_columns, wrapped
-from tracekit.render.screen import Screen, ScreenShare, ShareBar, screen, share_text, shown_first, span_text, top_title
+from tracekit.render.screen import Screen, ScreenShare, ShareBar, screen, share_text, shown_first, span_texts, top_title
 
 __all__ = ["LINES", "text"]
 
@@ -53,7 +53,7 @@ def text(report: Report, options: RenderOptions) -> str:
             *_bars(it, width, paint, drawn=options.bars),
             *_cards(it, width, paint, claim, advice),
         ]
-        lower = [*_more(report, width, paint, more)]
+        lower = [*_more(report, width, paint, more, options)]
         room = LINES - len(upper) - len(lower)
         names: list[str] = []
         for table in shown_first(headline):
@@ -226,7 +226,7 @@ def _top_names(top: TopNames, room: int, width: int, paint: _Paint, unit: str) -
     if count < 1:
         return []
     shown = top.names[:count]
-    times = [span_text(each.ns, unit) for each in shown]
+    times = span_texts([each.ns for each in shown], unit)
     shares = ["-" if each.share is None else f"{share_text(each, top)} %" for each in shown]
     calls = ["-" if each.calls is None else f"{each.calls:,}" for each in shown]
     columns = [times, shares, [*calls, "calls"]]
@@ -249,7 +249,7 @@ def _quoted(quoted: QuotedTable, room: int, width: int, paint: _Paint) -> list[s
     count = min(most, room - 2 - len(title(most)))
     if count < 1:
         return []
-    columns = shown_columns(ReportTable(quoted.table, quoted.title, quoted.columns), "")
+    columns = shown_columns(ReportTable(quoted.table, quoted.title, quoted.columns), "", exact=False)
     sizes = [max(map(cell_width, [column.title, *column.texts[:count]])) for column in columns[:-1]]
     left = max(width - sum(sizes) - 2 * (len(columns)), 8)
     cells = [column.texts[:count] for column in columns[:-1]]
@@ -263,7 +263,7 @@ def _quoted(quoted: QuotedTable, room: int, width: int, paint: _Paint) -> list[s
     return lines
 
 
-def _more(report: Report, width: int, paint: _Paint, most: int) -> Iterator[str]:
+def _more(report: Report, width: int, paint: _Paint, most: int, options: RenderOptions) -> Iterator[str]:
     """Yield what else there is, in at most so many lines, and what became of the records."""
     there = [_section(each) for each in report.sections if each.tables]
     yield ""
@@ -272,7 +272,7 @@ def _more(report: Report, width: int, paint: _Paint, most: int) -> Iterator[str]
         yield from _clamped(
             "--all shows all of these; `tracekit report` makes a page with the timeline", width, 1, indent=0
         )
-    for line in prose.ledger_lines(report.ledgers)[:2]:
+    for line in prose.ledger_lines(report.ledgers, quiet=options.quiet, verbose=options.verbose)[:2]:
         yield from (paint.dim(each) for each in _clamped(line, width, 2, indent=0))
 
 

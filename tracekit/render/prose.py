@@ -23,13 +23,23 @@ from tracekit.model.report import (
     Series,
 )
 from tracekit.model.timeline import CriticalPath
-from tracekit.model.units import Unit, format_bytes, format_rate, format_ratio, format_span, sentence_span
+from tracekit.model.units import (
+    Unit,
+    format_bytes,
+    format_rate,
+    format_ratio,
+    format_span,
+    sentence_span,
+    split_quantity,
+    to_ns,
+)
 from tracekit.render.figures import series_lines
 
 __all__ = [
     "Ledger",
     "count_of",
     "evidence_text",
+    "fact_text",
     "figure_lines",
     "finding_lines",
     "finding_title",
@@ -37,6 +47,7 @@ __all__ = [
     "levels",
     "nothing_to_show",
     "omitted_line",
+    "short_notes",
 ]
 
 LEDGERS_SHOWN = 4
@@ -49,10 +60,19 @@ Ledger = Mapping[str, object]
 """A ledger in JSON: counts by name, and counts by reason for `ignored` and `dropped`."""
 
 
-def ledger_lines(ledgers: Sequence[Ledger]) -> list[str]:
-    """Return one line for each input; many inputs get one line for all and one for each with dropped records."""
+def ledger_lines(ledgers: Sequence[Ledger], *, quiet: bool = False, verbose: bool = True) -> list[str]:
+    """Return what became of the records, in one line for each input.
+
+    Many inputs get one line for all and one for each with dropped records. Not verbose: one line for all inputs, and
+    one for each with dropped records; quiet: only the latter.
+    """
     if not ledgers:
         return []
+    if quiet or not verbose:
+        losing = [ledger for ledger in ledgers if ledger.get("dropped")]
+        lines = [] if quiet or len(losing) == len(ledgers) else [_short_account(ledgers)]
+        lines += [_losses(ledger, alone=len(ledgers) == 1) for ledger in losing[:LEDGERS_SHOWN]]
+        return [*lines, *_more_losing(losing)]
     if len(ledgers) == 1:
         return [_account(ledgers[0])]
     if len(ledgers) <= LEDGERS_SHOWN:
@@ -60,9 +80,30 @@ def ledger_lines(ledgers: Sequence[Ledger]) -> list[str]:
     losing = [ledger for ledger in ledgers if ledger.get("dropped")]
     lines = [f"{len(ledgers):,} inputs: {_account(_sum(ledgers))}"]
     lines += [_named(ledger) for ledger in losing[:LEDGERS_SHOWN]]
-    if len(losing) > LEDGERS_SHOWN:
-        lines.append(f"and {len(losing) - LEDGERS_SHOWN:,} more inputs with dropped records")
-    return lines
+    return [*lines, *_more_losing(losing)]
+
+
+def _more_losing(losing: Sequence[Ledger]) -> list[str]:
+    more = len(losing) - LEDGERS_SHOWN
+    return [f"and {plural(more, 'more input')} with dropped records"] if more > 0 else []
+
+
+def _short_account(ledgers: Sequence[Ledger]) -> str:
+    """Return "read 1,024 records of 2 inputs, nothing dropped"."""
+    whole = _sum(ledgers)
+    inputs = f" of {len(ledgers):,} inputs" if len(ledgers) > 1 else ""
+    filtered = f", {count_of(whole, 'filtered'):,} filtered" if count_of(whole, "filtered") else ""
+    dropped = count_of(whole, "dropped")
+    return f"read {plural(count_of(whole, 'read'), 'record')}{inputs}{filtered}, {dropped or 'nothing'} dropped"
+
+
+def _losses(ledger: Ledger, *, alone: bool) -> str:
+    """Return "run.csv: read 1,024 records, 3 dropped (bad-number 3)"."""
+    name = "" if alone else f"{escape_controls(str(ledger.get('path', '')))}: "
+    why = ", ".join(f"{escape_controls(reason)} {n:,}" for reason, n in sorted(_reasons(ledger, "dropped").items()))
+    filtered = f", {count_of(ledger, 'filtered'):,} filtered" if count_of(ledger, "filtered") else ""
+    read = count_of(ledger, "read")
+    return f"{name}read {plural(read, 'record')}{filtered}, {count_of(ledger, 'dropped'):,} dropped ({why})"
 
 
 def _named(ledger: Ledger) -> str:
@@ -113,6 +154,20 @@ def _sum(ledgers: Sequence[Ledger]) -> dict[str, object]:
     return out
 
 
+def fact_text(key: str, text: str) -> str:
+    """Return a fact of a report for a person: a span with four digits.
+
+    >>> fact_text("span", "395.141681 ms"), fact_text("tool", "nvprof")
+    ('395.1 ms', 'nvprof')
+    """
+    if key != "span":
+        return text
+    try:
+        return sentence_span(to_ns(*split_quantity(text)))
+    except ValueError:  # a span of several clocks is a sentence
+        return text
+
+
 def nothing_to_show(sections: Sequence[Section]) -> tuple[list[Section], str]:
     """Return the sections without tables and figures that keep their own notes, and a line that names the others.
 
@@ -126,6 +181,23 @@ def nothing_to_show(sections: Sequence[Section]) -> tuple[list[Section], str]:
     names = ", ".join(f"{s.title} ({s.view})" for s in plain)
     gathered = {id(s) for s in plain}
     return [s for s in empty if id(s) not in gathered], f"nothing to show: {names}; --view NAME shows what each needs"
+
+
+_REASON = re.compile(r" \((?:[^()]|\([^()]*\))*\)")
+"""The reason in parentheses behind the name of a rule that could not look."""
+
+
+def short_notes(section: Section) -> list[str]:
+    """Return the notes of a section among others: the rules that could not look are one line."""
+    shown = []
+    for note in section.notes:
+        head, mark, rules = note.partition("not checked: ")
+        if section.view == "findings" and mark and not head:
+            names = [name for name in re.split("[;,]", _REASON.sub("", rules)) if name.strip()]
+            shown.append(f"not checked: {plural(len(names), 'rule')}; --view findings has the names and the reasons")
+        else:
+            shown.append(note)
+    return shown
 
 
 def _counts(notes: Sequence[str]) -> bool:
@@ -204,11 +276,11 @@ def finding_title(finding: Finding) -> str:
 def finding_lines(finding: Finding) -> list[tuple[str, str]]:
     """Return the lines below a finding's title: (word, text)."""
     share = format_ratio(finding.share) if math.isfinite(finding.share) else "-"
-    of = f" of {format_span(finding.window_ns)}" if finding.window_ns else ""
+    of = f" of {sentence_span(finding.window_ns)}" if finding.window_ns else ""
     lines = [
         (
             "could save",
-            f"up to {format_span(finding.saving_ns)} ({share} %{of})" if finding.saving_ns else "nothing by itself",
+            f"up to {sentence_span(finding.saving_ns)} ({share} %{of})" if finding.saving_ns else "nothing by itself",
         ),
         ("confidence", f"{finding.confidence}: {escape_controls(finding.because)}"),
     ]

@@ -7,10 +7,10 @@ number is one of `report.Headline`, rounded here; every text is safe to show.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from tracekit.model.display import escape_controls, plural
+from tracekit.model.display import escape_controls, plural, typical_time_unit
 from tracekit.model.names import short_names
 from tracekit.model.report import (
     DeviceTime,
@@ -23,12 +23,24 @@ from tracekit.model.report import (
     TopName,
     TopNames,
 )
-from tracekit.model.units import Unit, format_ns, percent, sentence_span, short_span
+from tracekit.model.units import Unit, format_ns, four_digits, percent, sentence_span, short_span
+from tracekit.render import prose
 from tracekit.render.cells import shown_columns
 from tracekit.render.figures import amount
 from tracekit.render.palette import color_of
 
-__all__ = ["Screen", "ScreenShare", "ShareBar", "noun", "screen", "share_text", "shown_first", "span_text", "top_title"]
+__all__ = [
+    "Screen",
+    "ScreenShare",
+    "ShareBar",
+    "noun",
+    "screen",
+    "share_text",
+    "shown_first",
+    "span_text",
+    "span_texts",
+    "top_title",
+]
 
 BARS = 4
 """The most bars; a line says how many more groups there are."""
@@ -209,7 +221,7 @@ def _facts(report: Report, *, clocks: bool) -> Iterator[str]:
         elif key == "clocks" and not clocks:
             continue
         elif key in ("span", "clocks"):
-            yield escape_controls(f"{key} {text}")
+            yield escape_controls(f"{key} {prose.fact_text(key, text)}")
         elif key != "tool" or text not in form:
             yield escape_controls(text)
 
@@ -217,6 +229,15 @@ def _facts(report: Report, *, clocks: bool) -> Iterator[str]:
 def span_text(ns: int, unit: str) -> str:
     """Return a time for a column: exact in the unit that was asked for, else with three decimals."""
     return f"{format_ns(ns, unit)} {unit}" if unit else short_span(ns)
+
+
+def span_texts(times: Sequence[int], unit: str) -> list[str]:
+    """Return the times of a column: exact in the unit that was asked for, else with four digits in one unit."""
+    if unit:
+        return [f"{format_ns(ns, unit)} {unit}" for ns in times]
+    # Times below a microsecond are whole numbers of ns.
+    common = typical_time_unit(times) if max(times, default=0) >= 1000 else "ns"
+    return [f"{four_digits(ns, common)} {common}" for ns in times]
 
 
 def _in_sentence(ns: int, unit: str) -> str:
@@ -267,7 +288,7 @@ def _four_digits(value: float) -> str:
 
 def _bar(each: DeviceTime, unit: str) -> ShareBar:
     parts = []
-    for part in each.parts:
+    for part, shown in zip(each.parts, span_texts([part.ns for part in each.parts], unit), strict=True):
         over = ""
         if each.devices > 1:
             low, middle, high = (f"{100 * share:.1f}" for share in (part.low, part.middle, part.high))
@@ -279,7 +300,7 @@ def _bar(each: DeviceTime, unit: str) -> ShareBar:
                 _LABELS[part.name],
                 percent(part.ns, each.window_ns),
                 100 * part.ns / each.window_ns,
-                span_text(part.ns, unit),
+                shown,
                 f"{part.ns:,} ns",
                 over,
             )
@@ -297,19 +318,20 @@ def _names_bar(top: TopNames, unit: str) -> ShareBar:
     """Return the bar of a trace without device time: its top names, and all others."""
     shown = top.names[: None if top.of else _NAMES_IN_BAR]
     labels = short_names([escape_controls(each.name) for each in shown], _NAME_WIDTH)
+    rest = top.total_ns - sum(each.ns for each in shown)
+    *amounts, amount_of_rest = span_texts([*(each.ns for each in shown), rest], unit)
     parts = [
         ScreenShare(
             f"name{number}",
             label,
             share_text(each, top),
             100 * each.ns / top.total_ns,
-            span_text(each.ns, unit),
+            shown_ns,
             f"{each.ns:,} ns",
             full=escape_controls(each.name),
         )
-        for number, (label, each) in enumerate(zip(labels, shown, strict=True))
+        for number, (label, each, shown_ns) in enumerate(zip(labels, shown, amounts, strict=True))
     ]
-    rest = top.total_ns - sum(each.ns for each in shown)
     count = top.count - len(shown)
     if count or (top.printed and rest > 0):
         words = "all others" if top.printed else f"{plural(count, 'other')}"
@@ -319,7 +341,7 @@ def _names_bar(top: TopNames, unit: str) -> ShareBar:
                 words,
                 percent(rest, top.total_ns),
                 100 * rest / top.total_ns,
-                span_text(rest, unit),
+                amount_of_rest,
                 f"{rest:,} ns",
             )
         )

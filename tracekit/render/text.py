@@ -40,18 +40,21 @@ def render(report: Report, options: RenderOptions) -> str:
     lines = [
         line for text in report.incomplete for line in _styled(wrapped(escape_controls(text), width), _BOLD, options)
     ]
-    lines += [*_styled(wrapped(escape_controls(report.title), width), _BOLD, options), *_facts(report, width)]
+    lines += [
+        *_styled(wrapped(escape_controls(report.title), width), _BOLD, options),
+        *_facts(report, width, exact=options.exact),
+    ]
     printed: set[str] = set()
     for section in report.sections:
         if section.tables or section.figures:
-            lines += ["", *_section(section, printed, width, options)]
+            lines += ["", *_section(section, printed, width, options, alone=len(report.sections) == 1)]
     with_reason, names = prose.nothing_to_show(report.sections)
     empty = [f"{s.title}: {'; '.join(s.notes)}" for s in with_reason] + ([names] if names else [])
     if empty:
         lines.append("")
         for text in empty:
             lines += wrapped(escape_controls(text), width, indent=2)
-    footer = [*report.notes, *prose.ledger_lines(report.ledgers)]
+    footer = [*report.notes, *prose.ledger_lines(report.ledgers, quiet=options.quiet, verbose=options.verbose)]
     if footer:
         lines.append("")
         for note in footer:
@@ -63,15 +66,16 @@ def _styled(lines: list[str], style: str, options: RenderOptions) -> list[str]:
     return [f"{style}{line}{_PLAIN}" for line in lines] if options.color else lines
 
 
-def _facts(report: Report, width: int) -> Iterator[str]:
+def _facts(report: Report, width: int, *, exact: bool) -> Iterator[str]:
     room = min(max((cell_width(escape_controls(key)) for key, _ in report.facts), default=0), _BLOCK_TITLE)
     for key, text in report.facts:
         title = padded(cut_middle(escape_controls(key), room), room, right=False)
-        yield from wrapped(f"{_GAP}{title}{_GAP}{escape_controls(text)}", width, indent=room + 2 * len(_GAP))
+        shown = text if exact else prose.fact_text(key, text)
+        yield from wrapped(f"{_GAP}{title}{_GAP}{escape_controls(shown)}", width, indent=room + 2 * len(_GAP))
 
 
-def _section(section: Section, printed: set[str], width: int, options: RenderOptions) -> Iterator[str]:
-    """Yield title, tables, findings, figures and the notes that are not in `printed` yet."""
+def _section(section: Section, printed: set[str], width: int, options: RenderOptions, *, alone: bool) -> Iterator[str]:
+    """Yield title, tables, findings, figures and the notes that are not in `printed` yet. alone: no other is shown."""
     yield from _styled(wrapped(escape_controls(section.title), width), _BOLD, options)
     # A change in words says it before the tables, whose columns may not fit.
     spoken = [each for each in section.figures if isinstance(each, Waterfall) and each.spoken]
@@ -95,14 +99,19 @@ def _section(section: Section, printed: set[str], width: int, options: RenderOpt
         # Those that were said above are not said twice.
         for line in () if isinstance(figure, Waterfall) else prose.figure_lines(figure):
             yield from wrapped(f"{_GAP}{line}", width, indent=4)
-    for note in (n for n in section.notes if n not in printed):
+    notes = section.notes if options.verbose or alone else prose.short_notes(section)
+    for note in (n for n in notes if n not in printed):
         printed.add(note)
         yield from _styled(wrapped(f"{_GAP}{escape_controls(note)}", width, indent=4), _DIM, options)
 
 
 def _table(table: ReportTable, width: int, options: RenderOptions) -> Iterator[str]:
-    columns = [_empty_goes_first(column) for column in _cells.shown_columns(table, options.time_unit)]
-    name = next((i for i, column in enumerate(columns) if column.is_text), None)
+    columns = [
+        _empty_goes_first(column) for column in _cells.shown_columns(table, options.time_unit, exact=options.exact)
+    ]
+    # What names the rows is never hidden: it is the first text that stays.
+    places = [i for i, column in enumerate(columns) if column.is_text]
+    name = next((i for i in places if not columns[i].priority), places[0] if places else None)
     if name is not None and not table.ordered:
         steps = prose.levels(table)
         if any(steps):

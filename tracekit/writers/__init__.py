@@ -56,6 +56,7 @@ TARGETS = (
     ),
     Writer(
         name="jsonl",
+        plain=True,
         title="JSON Lines: one line for each event",
         suffixes=(".jsonl", ".jsonl.gz", ".jsonl.zst"),
         write=Place("tracekit.writers.jsonl:write"),

@@ -56,6 +56,8 @@ VIEWERS = ("chrome", "perfetto", "speedscope")
 class WriteOptions:
     """The options of every writer. viewer: "chrome", "perfetto" or "speedscope" (convert --for).
 
+    plain: rows alone, without lines on the file itself; only of a writer with `Writer.plain`.
+
     label: returns the text that an archive adds to the metadata of a file. Only the Parquet writer calls it, once all
     rows are written, with the complete facts of the run and the first start (None without events).
     """
@@ -64,6 +66,7 @@ class WriteOptions:
     viewer: str = ""
     version: str = ""
     label: Callable[[Run, int | None], str] | None = None
+    plain: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,7 +131,7 @@ class Writer:
 
     fingerprint: the facts of the run must have the SHA-256 of each source. names_only: until the batches are exhausted
     the writer needs only the names and labels of the run; it may then write while the next batches are read. folder:
-    the target is a folder of files.
+    the target is a folder of files. plain: it can be written as rows alone.
     """
 
     name: str
@@ -139,6 +142,7 @@ class Writer:
     fingerprint: bool = False
     names_only: bool = False
     folder: bool = False
+    plain: bool = False
 
 
 WITH_O = PerSurface(" with -o")

@@ -6,10 +6,10 @@ r"""JSON Lines: one event a line, the schema's names, no nulls; jq and every JSO
     {"tracekit":"end","events":1,"totals":1,"run":{...},"ledger":[...]}
 
 The first line is the header, with the facts known at the start. The last one has all facts, the ledgers, and the number
-of lines of each table: a file without it was cut. Lines of TOTALS have "table":"totals", those of EVENTS have no
-"table". Integers are exact (64 bits). `value` is a number, or "NaN", "Infinity", "-Infinity", which are not numbers in
-JSON. `args` is the JSON object itself; a text that is not a JSON object on one line stays a JSON string. UTF-8, with
-no more escapes than JSON requires.
+of lines of each table: a file without it was cut. `--plain` leaves both lines out. Lines of TOTALS have
+"table":"totals", those of EVENTS have no "table". Integers are exact (64 bits). `value` is a number, or "NaN",
+"Infinity", "-Infinity", which are not numbers in JSON. `args` is the JSON object itself; a text that is not a JSON
+object on one line stays a JSON string. UTF-8, with no more escapes than JSON requires.
 """
 
 from __future__ import annotations
@@ -49,7 +49,8 @@ def write(stream: RowStream, target: Path, options: WriteOptions) -> Written:
     written = Written(target)
     head: dict[str, object] = {"tracekit": "events-jsonl", "schema": schema.VERSION, "version": options.version}
     with new_file(target, force=options.force) as file, compressed(file, target) as out:
-        out.write(_line(head | {"run": stream.run.to_json()}))
+        if not options.plain:
+            out.write(_line(head | {"run": stream.run.to_json()}))
         # Texts of 64 MB at most are built at once: one batch may hold names of megabytes.
         for batch in stream.batches:
             for part in _cut(batch):
@@ -64,7 +65,8 @@ def write(stream: RowStream, target: Path, options: WriteOptions) -> Written:
             "totals": written.totals,
             "run": stream.run.to_json(),
         }
-        out.write(_line(end | {"ledger": [ledger.to_json() for ledger in stream.ledgers]}))
+        if not options.plain:
+            out.write(_line(end | {"ledger": [ledger.to_json() for ledger in stream.ledgers]}))
     return written
 
 

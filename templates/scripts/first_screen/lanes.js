@@ -3,12 +3,13 @@
 
 import { emit, on } from "../page/bus.js";
 import { el } from "../page/dom.js";
-import { span } from "../page/texts.js";
+import { counted, span } from "../page/texts.js";
 import { beginning, fitted } from "./labels.js";
 
 const LANE = 26, AXIS = 17, FONT = "11px system-ui, sans-serif";
 const FEW = 4; // so many steps are all shown; of more, three around the one of median length
 const MOST = { device: 4, host: 2 };
+const MOST_OPENED = { device: 64, host: 16 };
 
 /** The steps to draw: [start, length, name]; where there are none, the whole of the trace. */
 function windows(head) {
@@ -42,27 +43,33 @@ function columns(timeline, lane, from, per, width) {
   return { share, kind, events, busy: whole / width };
 }
 
-function chosen(timeline, from, until) {
+/** The lanes to draw, those with most work in the order of the page; and of how many they are. */
+function chosen(timeline, from, until, wanted) {
   const { lanes, groups } = timeline;
   const measured = lanes.map((lane, number) => {
-    const wanted = !lane.note && !lane.instants;
-    const of = wanted ? columns(timeline, lane, from, (until - from) / 200, 200) : { busy: 0, events: 0 };
+    const of = !lane.note && !lane.instants ? columns(timeline, lane, from, (until - from) / 200, 200) : { busy: 0, events: 0 };
     return { lane, number, order: of.busy && (lane.host ? of.events : of.busy) }; // one long range says little
   }).filter(({ order }) => order > 0);
-  const found = [];
+  const found = [], left = { device: 0, host: 0 };
   const telling = measured.some(({ lane, order }) => lane.host && order > 1);
-  for (const [word, most] of Object.entries(MOST)) {
+  for (const [word, most] of Object.entries(wanted)) {
     const of = measured.filter(({ lane, order }) => Boolean(lane.host) === (word === "host") && (!lane.host || !telling || order > 1)).sort((a, b) => b.order - a.order);
     found.push(...of.slice(0, most).sort((a, b) => a.number - b.number));
+    left[word] = Math.max(of.length - most, 0);
   }
   const groupOf = (number) => groups.find((group) => group.lanes.includes(number));
   const several = new Set(found.filter(({ lane }) => !lane.host).map(({ number }) => groupOf(number))).size > 1;
-  return found.map(({ lane, number }) => {
+  const labelled = found.map(({ lane, number }) => {
     const group = groupOf(number);
-    const where = several && group ? [group.host, group.label].filter(Boolean).join(" ") : "";
+    const alike = found.filter((each) => each.lane.label === lane.label).length > 1; // such as "no thread named"
+    const where = (several || alike) && group ? [group.host, group.label].filter(Boolean).join(" ") : "";
     return { lane, label: where ? `${where} ${lane.label}` : lane.label };
   });
+  return { lanes: labelled, left };
 }
+
+/** What is not drawn, in words: "28 more streams, 1 more thread"; "" for nothing. */
+const leftOut = ({ device, host }) => [[device, "more stream"], [host, "more thread"]].flatMap(([count, word]) => (count ? [counted(count, word)] : [])).join(", ");
 
 function draw(canvas, timeline, steps, lanes) {
   const { color, css } = timeline.parts.size(), { shades } = timeline.picture(), { unit } = timeline.head;
@@ -106,7 +113,7 @@ function draw(canvas, timeline, steps, lanes) {
   const rough = (until - from) / Math.max(2, width / 160), power = 10 ** Math.floor(Math.log10(rough * unit)) / unit;
   const apart = power * ([1, 2, 5].find((each) => each * power >= rough) ?? 10);
   for (let t = 0; t < until - from - 50 * per; t += apart) {
-    c.fillText(span(Math.round(t * unit)).replace(/\.0+ /, " "), x(from + t), H - 4);
+    c.fillText(span(Math.round(t * unit)).replace(/(\.\d*?)0+ /, "$1 ").replace(". ", " "), x(from + t), H - 4);
   }
   canvas.setAttribute("aria-label", said.join("; "));
   return left;
@@ -119,11 +126,27 @@ on("timeline", async (timeline) => {
   const steps = "whole" in mount.dataset ? [] : windows(head), every = (head.steps ?? []).length;
   const shown = steps.length ? steps : [[0, Math.max(head.span, 1), "the run"]];
   const last = shown[shown.length - 1];
-  const lanes = chosen(timeline, shown[0][0], last[0] + last[1]);
+  const pick = (most) => chosen(timeline, shown[0][0], last[0] + last[1], most);
+  let { lanes, left: rest } = pick(MOST);
   if (!lanes.length) return;
   const canvas = el("canvas", { role: "img", title: "click: show it on the timeline" });
   const few = steps.length && steps.length < every ? `${steps.length} of ${every} steps, around the median one` : "the busy share of streams and threads";
   mount.append(el("h2", {}, steps.length ? "Inside the steps" : "Inside the run", " ", el("small", {}, few)), canvas);
+  if (leftOut(rest)) {
+    const words = () => (opened ? "only those with most work" : `${leftOut(rest)} with less work: show them`);
+    let opened = false;
+    const beyond = el("small", {});
+    const more = el("button", { type: "button", "aria-expanded": "false" }, words());
+    more.addEventListener("click", () => {
+      opened = !opened;
+      ({ lanes, left: rest } = pick(opened ? MOST_OPENED : MOST));
+      more.textContent = words();
+      more.setAttribute("aria-expanded", String(opened));
+      beyond.textContent = opened && leftOut(rest) ? ` ${leftOut(rest)}: on the timeline` : "";
+      again();
+    });
+    mount.append(el("p", { class: "rest" }, more, beyond));
+  }
   canvas.addEventListener("click", ({ offsetX }) => {
     const t = shown[0][0] + (offsetX - left) / (canvas.clientWidth - left) * (last[0] + last[1] - shown[0][0]);
     const step = shown.find(([start, length]) => t >= start && t <= start + length) ?? shown[0];

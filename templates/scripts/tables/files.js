@@ -12,7 +12,7 @@ function csvField(value) {
 }
 
 export function tableText(table, form) {
-  const { columns, order } = table.seen();
+  const { columns, order } = table.forFiles();
   if (form === "json") {
     const cell = (value) => (typeof value === "string" ? JSON.stringify(value) : value === null ? "null" : numberText(value));
     const rows = order.map((row) => `[${columns.map((column) => cell(column.value(row))).join(", ")}]`);
@@ -33,7 +33,7 @@ export function tableText(table, form) {
 }
 
 export function warning(table) {
-  const { columns, order } = table.seen();
+  const { columns, order } = table.forFiles();
   const risky = columns.some((column) => order.some((row) => {
     const value = column.value(row);
     return typeof value === "string" && FORMULA.test(value);

@@ -16,6 +16,7 @@ import { UNKNOWN } from "./texts.js";
 const LONG = 20; // rows from which a table scrolls in a box of its own
 const ALL = 60; // rows up to which all are in the page at once
 const EDGE = 10; // rows kept in the page above and below those in sight
+const BESIDE = 16; // a scroll bar beside the rows
 const POINTS = ["start", "at"]; // times that are no durations
 const PRINTED = 10; // rows of a table on paper, where it has more than the next number
 const PRINTED_WHOLE = 15;
@@ -37,8 +38,11 @@ export class Table {
     this.element = sheet.querySelector("table");
     this.body = this.element.tBodies[0];
     [this.columns, this.length] = columns([...this.element.tHead.rows[0].cells], [...this.body.rows]);
-    const absent = (sheet.dataset.off ?? "").split(",");
-    for (const [i, column] of this.columns.entries()) column.unprinted = absent.includes(String(i)); // paper has no room for it
+    // Columns for which paper has no room, the one that says least first.
+    this.spare = (sheet.dataset.off ?? "").split(",").filter(Boolean).map((place) => this.columns[Number(place)]);
+    for (const column of this.spare) column.unprinted = true;
+    this.whole = false; // all columns, whether or not the window has room
+    this.room = 0;
     this.element.tHead.rows[0].replaceChildren(...this.columns.map((column) => column.head));
     const times = this.columns.filter((column) => column.unit === "ns" && !POINTS.includes(column.name));
     this.main = times.find((column) => column.name === "total") ?? times[0]; // its cells have bars
@@ -62,7 +66,31 @@ export class Table {
   }
 
   seen() {
+    return { columns: this.columns.filter((column) => !column.hidden && !column.aside), order: this.order };
+  }
+
+  /** What a file gets: the columns for which the window has no room too. */
+  forFiles() {
     return { columns: this.columns.filter((column) => !column.hidden), order: this.order };
+  }
+
+  /** Puts columns aside that the window has no room for. What one sorts by, or was led to, stays. */
+  fit(again = false) {
+    const room = this.sheet.parentElement.clientWidth;
+    if (!room || printed || (room === this.room && !again)) return;
+    this.room = room;
+    for (const column of this.columns) column.aside = false;
+    this.sheet.classList.remove("tight");
+    this.show();
+    let wide = this.columns.reduce((sum, { head }) => sum + head.offsetWidth, 0);
+    for (const column of this.whole ? [] : this.spare) {
+      if (wide <= room - BESIDE) break;
+      if (column.hidden || column === this.sortedBy?.column || column === this.asked?.column) continue;
+      column.aside = true;
+      wide -= column.head.offsetWidth;
+    }
+    if (wide > room - BESIDE) this.sheet.classList.add("tight");
+    this.show();
   }
 
   named() {
@@ -86,7 +114,9 @@ export class Table {
     table.addEventListener("click", (event) => this.clicked(event));
     table.addEventListener("focusin", (event) => this.focused(event));
     table.addEventListener("focusout", () => { this.line.textContent = ""; });
-    new ResizeObserver(() => this.render()).observe(scroller);
+    const sizes = new ResizeObserver(() => { this.fit(); this.render(); });
+    sizes.observe(scroller);
+    sizes.observe(this.sheet.parentElement);
     this.show();
   }
 
@@ -119,7 +149,9 @@ export class Table {
     const opener = el("button", { type: "button", "aria-expanded": "false", "aria-controls": id }, "Columns and export");
     opener.addEventListener("click", () => this.open(opener, menu, menu.hidden));
     this.line = el("p", { class: "exact", "aria-live": "off" });
-    const tools = el("div", { class: "tools" }, this.status, this.more, this.filter, opener, menu);
+    this.others = el("button", { type: "button" });
+    this.others.addEventListener("click", () => { this.whole = !this.whole; this.fit(true); });
+    const tools = el("div", { class: "tools" }, this.status, this.others, this.more, this.filter, opener, menu);
     tools.addEventListener("keydown", (event) => {
       if (event.key !== "Escape" || menu.hidden) return;
       this.open(opener, menu, false);
@@ -142,6 +174,7 @@ export class Table {
       const box = el("input", { type: "checkbox", checked: !column.hidden });
       box.addEventListener("change", () => {
         column.hidden = !box.checked;
+        column.aside = false;
         if (this.columns.every((each) => each.hidden)) { column.hidden = false; box.checked = true; }
         this.range = null;
         this.show();
@@ -166,7 +199,7 @@ export class Table {
       act("Copy as TSV", async () => toast(await copied(tableText(this, "tsv")) ? `Copied ${counted(this.order.length, "row")}${warning(this)}` : "The browser did not allow copying")),
       act("Save as CSV", file("csv", "text/csv")),
       act("Save as JSON", file("json", "application/json")),
-      el("p", {}, "Rows as filtered and sorted, columns as shown, numbers exact (times in ns)."),
+      el("p", {}, "Rows as filtered and sorted, columns as chosen, numbers exact (times in ns)."),
     );
   }
 
@@ -203,6 +236,7 @@ export class Table {
     const column = this.columns.find((each) => each.name === value.replace(/^-/, ""));
     if (column) this.sort(column, value.startsWith("-"));
     else if (this.sortedBy) this.unsort();
+    if (column?.aside) this.fit(true);
   }
 
   followLinks() {
@@ -230,7 +264,8 @@ export class Table {
   show() {
     this.order = this.words.length ? this.all.filter((row) => this.matches(row)) : this.all;
     this.cell.at = Math.min(this.cell.at, Math.max(this.order.length - 1, 0));
-    for (const column of this.columns) column.head.hidden = column.hidden;
+    const { columns } = this.seen();
+    for (const column of this.columns) column.head.hidden = !columns.includes(column);
     this.element.setAttribute("aria-rowcount", this.order.length + 1);
     const long = this.order.length > LONG;
     this.scroller.classList.toggle("long", long);
@@ -241,6 +276,9 @@ export class Table {
     const hidden = this.columns.filter((column) => column.hidden).length;
     this.status.textContent = `${this.words.length ? `${count(this.order.length)} of ${rows} shown` : rows}${hidden ? `, ${hidden} of ${this.columns.length} columns hidden` : ""}`;
     this.filter.hidden = this.length < 2;
+    const aside = this.columns.filter((column) => column.aside && !column.hidden).length;
+    this.others.hidden = !aside && !this.whole;
+    this.others.textContent = this.whole ? "Columns that fit" : `${counted(aside, "more column")}`;
     this.range = null;
     this.render();
   }
@@ -258,7 +296,7 @@ export class Table {
     if (this.range && this.range[0] === first && this.range[1] === last) return;
     this.range = [first, last];
     const focused = this.body.contains(document.activeElement);
-    const columns = this.columns.filter((column) => !column.hidden && !(printed && column.unprinted));
+    const columns = this.columns.filter((column) => !column.hidden && !(printed ? column.unprinted : column.aside));
     for (const column of this.columns) column.head.hidden = !columns.includes(column);
     if (printed) {
       const missing = this.columns.filter((column) => !columns.includes(column)).map((column) => column.title || column.name);
@@ -397,7 +435,7 @@ export class Table {
     }
     const last = this.order.length - 1;
     const page = Math.max(1, Math.floor(this.scroller.clientHeight / (this.height || 27)) - 2);
-    const columns = this.columns.filter((column) => !column.hidden).length;
+    const columns = this.seen().columns.length;
     const { at, column } = this.cell;
     const moves = {
       ArrowDown: [at + 1, column], ArrowUp: [at - 1, column], ArrowRight: [at, column + 1], ArrowLeft: [at, column - 1],
@@ -473,6 +511,7 @@ export class Table {
       this.keepLink("filter", null);
     }
     this.asked = column ? { row, column } : null;
+    if (column?.aside) this.fit(true);
     this.chosen = row;
     this.mark([row]);
     const at = this.order.indexOf(row);

@@ -483,7 +483,7 @@ def _of_attention(call: OperatorCall, family: Family, *, backward: bool) -> Work
     else:
         flops = batch * heads * pairs * (deep + wide)
         total = _bytes(q, k, v) + _sized(results, q.dtype)
-    shape = f"{batch} x {heads} heads, {queries} x {keys}, depth {deep}" + (f" and {wide}" if wide != deep else "")
+    shape = f"{batch}x{heads} heads, {queries}x{keys}x{deep}" + (f" and {wide}" if wide != deep else "")
     shape += f", {k.dims[head]} key heads" if k.dims[head] != heads else ""
     shape += ", causal" if pairs < 2 * queries * keys else ""
     return Work(flops, total, ATTENTION, q.dtype, shape=shape + (" backward" if backward else ""))

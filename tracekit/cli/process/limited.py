@@ -19,32 +19,40 @@ from tracekit.safety import guard
 from tracekit.safety.guard import reason_of_end
 from tracekit.safety.limits import Limits, applied, size_of
 
-__all__ = ["LimitedWork", "limit_parameters", "limits_in_force", "watch_if_asked"]
+__all__ = ["LIMITS", "LimitedWork", "limit_parameters", "limits_in_force", "watch_if_asked"]
 
-PANEL = "Limits, for untrusted files"
+LIMITS = "Limits, for untrusted files"
+"""Their group in help."""
 
 MaxReadBytes = Annotated[
     str,
     typer.Option(
         metavar="SIZE",
-        help="Read the first SIZE of each input, unpacked, such as 2GiB.",
-        rich_help_panel=PANEL,
+        help="Read the first SIZE of each input: 2GiB.",
+        rich_help_panel=LIMITS,
     ),
 ]
-MaxReadEvents = Annotated[int, typer.Option(metavar="N", min=0, help="Read the first N events of each input.")]
-MaxMemory = Annotated[str, typer.Option(metavar="SIZE", help="End the command when it holds more memory than SIZE.")]
-MaxTime = Annotated[
-    str, typer.Option(metavar="D", help="End the command after this time, such as 30s; reading ends before.")
+MaxReadEvents = Annotated[
+    int, typer.Option(metavar="N", min=0, help="Read the first N events of each input.", rich_help_panel=LIMITS)
 ]
-RunMemory = Annotated[str, typer.Option(metavar="SIZE", help="Fail a run that holds more memory than SIZE.")]
+MaxMemory = Annotated[
+    str, typer.Option(metavar="SIZE", help="End the command above this much memory.", rich_help_panel=LIMITS)
+]
+MaxTime = Annotated[
+    str,
+    typer.Option(metavar="D", help="End the command after this time, such as 30s.", rich_help_panel=LIMITS),
+]
+RunMemory = Annotated[
+    str, typer.Option(metavar="SIZE", help="Fail a run that holds more memory.", rich_help_panel=LIMITS)
+]
 RunTime = Annotated[
-    str, typer.Option(metavar="D", help="Fail a run that takes longer than this, such as 30s; reading ends before.")
+    str, typer.Option(metavar="D", help="Fail a run that takes longer, such as 30s.", rich_help_panel=LIMITS)
 ]
 QuestionMemory = Annotated[
-    str, typer.Option(metavar="SIZE", help="End a question when it holds more memory than SIZE.")
+    str, typer.Option(metavar="SIZE", help="End a question above this much memory.", rich_help_panel=LIMITS)
 ]
 QuestionTime = Annotated[
-    str, typer.Option(metavar="D", help="End a question after this time, such as 30s; 120s by default.")
+    str, typer.Option(metavar="D", help="End a question after this time; 120s by default.", rich_help_panel=LIMITS)
 ]
 _OPTIONS: dict[str, tuple[object, object]] = {
     "max_read_bytes": (MaxReadBytes, ""),

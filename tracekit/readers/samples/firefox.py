@@ -91,6 +91,13 @@ def _batches(
     run.sources[0].facts["threads"] = len(threads)
     if cpu and unit in TIME_EXPONENT:
         run.sources[0].facts["cpu_ns"] = int(cpu.scaleb(TIME_EXPONENT[unit]))
+    if not len(stacks) and run.sources[0].facts.get("product") == "tracekit":
+        raise ParseError(
+            name,
+            "",
+            "a Firefox profile that tracekit wrote: it has markers and no samples",
+            hint="read the file that it was made from",
+        )
     if not len(stacks):
         raise ParseError(name, "", "a profile without samples that have a stack")
     yield from stacks.batches()

@@ -26,7 +26,7 @@ from tracekit.model.report import (
     TimePiece,
     TopNames,
 )
-from tracekit.model.units import Unit, percent, sentence_span
+from tracekit.model.units import Unit, four_digits_of, percent, sentence_span
 from tracekit.render.base import RenderOptions
 from tracekit.render.cells import shown_columns
 from tracekit.render.page.pictures.curve import curve
@@ -340,11 +340,20 @@ def _per_step(each: Finding, headline: Headline) -> bool:
     )
 
 
+def _of_scale(each: Finding, headline: Headline) -> bool:
+    """Return whether the window of a finding is that of the steps, or of the run where there are none."""
+    if headline.step is not None:
+        return bool(each.window_ns) and _per_step(each, headline)
+    return headline.run_ns is None or math.isclose(each.window_ns, headline.run_ns, rel_tol=0.02)
+
+
 def _scale(headline: Headline, fixes: Sequence[Fix]) -> str:
     bars = [each for each in fixes if each.width >= 0]
     if not bars:
         return ""
     scale = "one step" if headline.step is not None else "the run"
+    if any(not _of_scale(each, headline) for each in headline.findings if each.saving_ns):
+        scale = "the time beside each"
     said = [f"bars on the scale of {scale}"]
     if any(not each.sure for each in bars):
         said.append("hatched: an upper bound")
@@ -446,15 +455,21 @@ def _quoted_table(quoted: QuotedTable) -> NameTable:
         float(cell) if isinstance(cell, int | float) and math.isfinite(cell) else 0.0
         for cell in (raw[scaled.key] if scaled is not None else [])
     ]
+    # Numbers for people: all digits are in the table below.
+    short = {
+        column.name: [four_digits_of(cell) if isinstance(cell, int | float) and math.isfinite(cell) else "-"
+                      for cell in column.values]
+        for column in quoted.columns if column.unit is Unit.NUMBER
+    }  # fmt: skip
     # Shares of a peak are on the scale of that peak.
     most = 1.0 if quoted.table == "peak" else max([*values, 0.0])
     rows = []
     labels = short_names(names.texts[:_NAMES], _NAME_WIDTH)
     for row, label in enumerate(labels):
         cells = tuple(
-            f"{column.texts[row]}" if column.key in ("metric", "unit") else f"{column.title}: {column.texts[row]}"
+            text if column.key in ("metric", "unit") else f"{column.title}: {text}"
             for column in measures
-            if column.texts[row] != "-"
+            if (text := short.get(column.key, column.texts)[row]) != "-"
         )
         width = min(100 * values[row] / most, 100.0) if values and most > 0 and values[row] >= 0 else -1.0
         rows.append(NameRow(label, cells, width, "" if label == names.texts[row] else names.texts[row]))

@@ -101,7 +101,7 @@ def table_html(
         for i in shown
     ]
     rows = "".join(f"<tr>{''.join(row)}" for row in zip(*columns, strict=True))
-    left_out = f" data-off={','.join(map(str, sorted(hidden)))}" if hidden else ""
+    left_out = f" data-off={','.join(map(str, hidden))}" if hidden else ""
     if not any(table.columns[i].unit is Unit.NS for i in shown) and any(c.unit is Unit.NS for c in table.columns):
         left_out += f" data-time={unit}"
     left_out += _classes(groups)
@@ -163,20 +163,22 @@ def cell_link(report: Report, evidence: Evidence) -> str:
     return ""
 
 
-def _hidden(columns: Sequence[Column], texts: Sequence[Sequence[str]], unit: str, named: int) -> set[int]:
+def _hidden(columns: Sequence[Column], texts: Sequence[Sequence[str]], unit: str, named: int) -> list[int]:
     """Return the places of the columns that need JavaScript: as in text, those of the highest priority number first.
+
+    In this order the scripts hide them too, where a screen has no room.
 
     named: the column that names the rows. It is there always, and one other at least.
     """
     widths = [_width(*each, unit, is_name=i == named) for i, each in enumerate(zip(columns, texts, strict=True))]
     able = sorted((i for i in range(len(columns)) if i != named), key=lambda i: (columns[i].priority, i))
     room = sum(widths)
-    hidden: set[int] = set()
+    hidden: list[int] = []
     while able[1:]:
         last = able.pop()
         if room <= PAPER and (len(columns) - len(hidden) <= MOST_COLUMNS or not columns[last].priority):
             break
-        hidden.add(last)
+        hidden.append(last)
         room -= widths[last]
     return hidden
 

@@ -1,7 +1,7 @@
 """attention: attention in one kernel and its gradients, a row a shape, kernel and device, with rate and floor.
 
-shape: batch and heads, queries x keys, and the depth of a head. could_save: device time above the
-floor, at these shapes and in this precision. A bound that is unknown has its reason.
+shape: batch x heads, queries x keys x the depth of a head. could_save: device time above the floor, at these shapes and
+in this precision. A bound that is unknown has its reason.
 """
 
 from __future__ import annotations

@@ -189,13 +189,19 @@ def _may_be_requests(pauses: Pauses, left: Ranges, begin: int) -> bool:
     return 2 * length(intersection(left, merge(some.starts, some.ends))) >= length(left)
 
 
-def _places(facts: Facts, left: Ranges, positions: I64) -> str:
-    """Return how many gaps there are, how long they are, between what they lie, and whether they are regular."""
+def _long(left: Ranges) -> Ranges:
+    """Return the longest gaps, which make up most of the idle time, in order of time."""
     starts, ends = left
     lengths = ends - starts
     order = np.argsort(-lengths, kind="stable")
     kept = np.sort(order[: int(np.searchsorted(np.cumsum(lengths[order]), _LONG_GAPS * lengths.sum())) + 1])
-    starts, ends, lengths = starts[kept], ends[kept], lengths[kept]
+    return starts[kept], ends[kept]
+
+
+def _places(facts: Facts, left: Ranges, positions: I64) -> str:
+    """Return how many gaps there are, how long they are, between what they lie, and whether they are regular."""
+    starts, ends = _long(left)
+    lengths = ends - starts
     before, after = _before(facts, starts, positions), _next(facts, ends, positions)
     codes, names = facts.names
     code = np.append(codes, -1)
@@ -247,9 +253,8 @@ def _next(facts: Facts, at: I64, positions: I64) -> I64:
 
 
 def _after(facts: Facts, left: Ranges, positions: I64) -> I64:
-    """Return the device work after the longest gaps."""
-    longest = np.argsort(left[0] - left[1], kind="stable")[:5]
-    rows = _next(facts, left[1][longest], positions)
+    """Return the device work after each of the gaps that the claim counts."""
+    rows = _next(facts, _long(left)[1], positions)
     return rows[rows >= 0]
 
 

@@ -47,7 +47,7 @@ from tracekit.model.units import Unit, format_span
 from tracekit.views import specs, tabulate
 from tracekit.views.base import Quantity, View, ViewColumn, ViewOptions
 from tracekit.views.named import from_totals
-from tracekit.views.quantities import quantity, ratio, span
+from tracekit.views.quantities import ratio, span
 from tracekit.views.totals import both_note
 
 __all__ = ["NO_LAUNCH", "NO_PHASE", "ON_NO_THREAD", "OTHERS", "PHASES", "STEP", "VIEW"]
@@ -205,8 +205,7 @@ def _by_phase(index: TraceIndex, owners: _owners.Owners, found: TrainingPhases) 
     host = found.nodes.host
     if not host.work.size:
         return []
-    phase = np.where(found.of_work >= 0, found.of_work, len(_NAMES_BY_WORK) - 2)
-    phase = np.where(host.launch < 0, len(_NAMES_BY_WORK) - 1, phase)
+    phase = _phase_by_work(host, found)
     owner = owners.codes[host.work]
     groups = grouping.group_by(grouping.Key(owner, range(len(owners))), grouping.Key(phase, range(len(_NAMES_BY_WORK))))
     pieces, totals = grouping.sums(groups.codes, groups.count, host.work_ns, "durations")
@@ -229,6 +228,12 @@ def _by_phase(index: TraceIndex, owners: _owners.Owners, found: TrainingPhases) 
     return [ReportTable("phases", "Device time by phase", tuple(columns))]
 
 
+def _phase_by_work(host: _host.HostTree, found: TrainingPhases) -> I64:
+    """Return the place in `_NAMES_BY_WORK` of each device event."""
+    phase = np.where(found.of_work >= 0, found.of_work, len(_NAMES_BY_WORK) - 2)
+    return np.where(host.launch < 0, len(_NAMES_BY_WORK) - 1, phase)
+
+
 def _busy_time(index: TraceIndex, host: _host.HostTree, owner: I64) -> I64:
     """Return by how many ns each device event extends the time in which its device was busy: these add up to it."""
     device = grouping.numbered((grouping.Key(owner, range(int(owner.max()) + 1)), index.key("device", host.work)))
@@ -245,18 +250,19 @@ def _busy_time(index: TraceIndex, host: _host.HostTree, owner: I64) -> I64:
     return out
 
 
-def _with_work(
+def _launched_in(
     index: TraceIndex,
     host: _host.HostTree,
     owners: _owners.Owners,
     counted: _CountedRanges,
     found: TrainingPhases | None,
-) -> WorkOf:
-    """Fill in the device work of each step and phase; return that of all steps, and with phases, of each owner."""
+) -> tuple[I64, I64]:
+    """Return the device events that have a launch, by place, and the phase that each is launched in, -1 for none."""
     linked = np.flatnonzero(host.launch >= 0)
     launch = host.launch[linked]
     begun: I64 = index.starts[launch]
-    owner, ns = owners.codes[launch], host.work_ns[linked]
+    owner = owners.codes[launch]
+    to = np.full(linked.size, -1, np.int64)
     phase = np.flatnonzero((counted.kind > 0) & (counted.place >= 0))
     of_operators = np.flatnonzero(counted.found >= 0)
     if (phase.size or of_operators.size) and host.rows.size:
@@ -278,7 +284,22 @@ def _with_work(
         free = np.flatnonzero((to < 0) & ~own_phases)
         around = innermost(counted.owner[phase], counted.starts[phase], counted.ends[phase], owner[free], begun[free])
         to[free] = np.append(phase, -1)[around]
-        np.add.at(counted.work, to[to >= 0], ns[to >= 0])
+    return linked, to
+
+
+def _with_work(
+    index: TraceIndex,
+    host: _host.HostTree,
+    owners: _owners.Owners,
+    counted: _CountedRanges,
+    found: TrainingPhases | None,
+) -> WorkOf:
+    """Fill in the device work of each step and phase; return that of all steps, and with phases, of each owner."""
+    linked, to = _launched_in(index, host, owners, counted, found)
+    launch = host.launch[linked]
+    begun: I64 = index.starts[launch]
+    owner, ns = owners.codes[launch], host.work_ns[linked]
+    np.add.at(counted.work, to[to >= 0], ns[to >= 0])
     return _in_steps(counted, owner, begun, ns, counted.work)
 
 
@@ -449,38 +470,106 @@ def _define(index: TraceIndex, _: ViewOptions, row: Mapping[str, Cell], column: 
     if not row or row.get(column) is None or row["name"] == OTHERS:
         return None
     host, owners = _host.host(index), _owners.find(index)
-    if training_phases(index) is not None and (
-        column == "ratio" or row["name"] in ("Forward", "Backward", "Recompute")
-    ):
-        return None  # parts of passes are no rows of the trace
-    picked = index.pick(_KINDS)
-    counted = _outermost(index, host, owners, picked)
+    found = training_phases(index)
+    if column in _OF_DEVICE or (column == "device_total" and "device_busy" in row):
+        return _device_quantity(index, owners, found, row, column)
+    if row["name"] not in _NAMES:
+        return None  # a row of totals
+    counted = _with_found(_outermost(index, host, owners, index.pick(_KINDS)), owners, found)
     of_owner = np.array([row.get("owner") in (None, label) for label in owners.labels], np.bool_)[counted.owner]
     of_kind = of_owner & (counted.kind == _NAMES.index(str(row["name"])))
-    mask = np.zeros(index.events.num_rows, np.bool_)
-    mask[counted.rows[of_kind]] = True
+    passes = bool((counted.found[of_kind] >= 0).any())
     who = "steps" if row["name"] == STEP else f"{row['name']} ranges that no other phase holds"
+    who = f"{row['name']} passes, found from PyTorch's operators" if passes else who
+    if column == "device_total":
+        return _launched_quantity(index, host, owners, counted, found, of_kind, who)
     if column == "calls":
-        return quantity(index, mask, "count", f"number of {who}")
+        return _of_ranges(index, counted, of_kind, "count", f"number of {who}")
     if measure := specs.measures(specs.STATISTICS).get(column):
-        return quantity(index, mask, measure, f"{measure} of the durations of {who}")
+        return _of_ranges(index, counted, of_kind, measure, f"{measure} of the durations of {who}")
     if column not in ("total", "ratio"):
         return None
-    part = quantity(index, mask, "sum", f"sum of the durations of {who}")
+    part = _of_ranges(index, counted, of_kind, "sum", f"sum of the durations of {who}")
     if column == "total":
         return part
-    if str(row["name"]) not in _NAMES[: _ASIDE + 1]:
+    if str(row["name"]) not in (*_NAMES[: _ASIDE + 1], _NAMES[_RECOMPUTE]):
         return None
-    covered = quantity(index, mask, "union", f"time in {who}, on any thread", lanes=owners.codes)
+    covered = _of_ranges(index, counted, of_kind, "union", f"time in {who}, on any thread", lanes=owners.codes)
     if not (of_owner & (counted.kind == 0)).any():
         rows = np.flatnonzero(of_owner)
         mask = np.isin(owners.codes, counted.owner[rows])
         whole = span(index, owners.codes, mask, "first start to last end of all rows")
     else:
-        mask = np.zeros(index.events.num_rows, np.bool_)
-        mask[counted.rows[of_owner & (counted.kind <= _ASIDE)]] = True
-        whole = quantity(index, mask, "union", "time in steps and phases, on any thread", lanes=owners.codes)
+        every = of_owner & ((counted.kind == 0) | counted.is_phase)
+        words = "time in steps and phases, on any thread"
+        whole = _of_ranges(index, counted, every, "union", words, lanes=owners.codes)
     return ratio(covered, whole, f"{covered.words} / {whole.words}")
+
+
+_OF_DEVICE = ("device_events", "device_busy", "busy_ratio")
+"""Columns of the second table alone."""
+
+
+def _of_ranges(
+    index: TraceIndex, counted: _CountedRanges, mask: Mask, measure: str, words: str, *, lanes: I64 | None = None
+) -> Quantity:
+    """Return the quantity of steps and phases. lanes: as in `quantity`."""
+    order = np.flatnonzero(mask)
+    order = order[np.argsort(counted.rows[order], kind="stable")]
+    rows = counted.rows[order]
+    clocks = by_clock(index).codes[rows]
+    of_lane = clocks if lanes is None else lanes[rows]
+    return Quantity(words, measure, rows, counted.starts[order], counted.ends[order], of_lane, clocks)
+
+
+def _launched_quantity(
+    index: TraceIndex,
+    host: _host.HostTree,
+    owners: _owners.Owners,
+    counted: _CountedRanges,
+    found: TrainingPhases | None,
+    mask: Mask,
+    who: str,
+) -> Quantity | None:
+    """Return the device work that was launched in phases; None for steps, which count it by the time of its launch."""
+    if not counted.is_phase[mask].all():
+        return None
+    linked, to = _launched_in(index, host, owners, counted, found)
+    at = linked[np.append(mask, False)[to]]
+    return _work(index, host, at, host.work_ns[at], "sum", f"sum of the durations of the device work launched in {who}")
+
+
+def _device_quantity(
+    index: TraceIndex, owners: _owners.Owners, found: TrainingPhases | None, row: Mapping[str, Cell], column: str
+) -> Quantity | None:
+    """Return a cell of the table of all device work by phase."""
+    if found is None or str(row["name"]) not in _NAMES_BY_WORK:
+        return None
+    host = found.nodes.host
+    owner = owners.codes[host.work]
+    mine = np.array([row.get("owner") in (None, label) for label in owners.labels], np.bool_)[owner]
+    at = np.flatnonzero(mine & (_phase_by_work(host, found) == _NAMES_BY_WORK.index(str(row["name"]))))
+    which = f"the device work of {row['name']}"
+    if column == "device_events":
+        return _work(index, host, at, host.work_ns[at], "count", f"number of kernels, copies and memsets: {which}")
+    if column == "device_total":
+        return _work(index, host, at, host.work_ns[at], "sum", f"sum of the durations of {which}")
+    busy = _busy_time(index, host, owner)
+    words = f"time in which the device is busy with {which}; where works overlap, with the one that began first"
+    part = _work(index, host, at, busy[at], "sum", words)
+    if column == "device_busy":
+        return part
+    every = np.flatnonzero(mine)
+    whole = _work(index, host, every, busy[every], "sum", "time in which the device is busy")
+    return ratio(part, whole, f"{part.words} / {whole.words}")
+
+
+def _work(index: TraceIndex, host: _host.HostTree, at: I64, ns: I64, measure: str, words: str) -> Quantity:
+    """Return the quantity of device events by place. ns: how much of each counts, at its end."""
+    rows = host.work[at]
+    ends = _host.ends_of(index.starts[rows], host.work_ns[at])
+    clocks = by_clock(index).codes[rows]
+    return Quantity(words, measure, rows, ends - ns, ends, clocks, clocks)
 
 
 _SHOWS = (

@@ -551,7 +551,7 @@ def _untimed(index: TraceIndex, rows: I64) -> list[str]:
     codes, kinds = index.texts("kind")
     counts = np.bincount(codes[rows], minlength=len(kinds)).tolist()
     counted = sorted((-count, kind) for kind, count in zip(kinds, counts, strict=True) if count)
-    words = ", ".join(f"{-count:,} {kind}" for count, kind in counted)
+    words = ", ".join(plural(-count, f"{kind.replace('_', ' ')} event") for count, kind in counted)
     return [f"shown as instants, since they have no duration: {words}"]
 
 
