@@ -461,6 +461,11 @@ def test_what_cannot_be_started_is_an_error(tmp_path: Path, words: list[str], co
     assert said in done.stderr
 
 
+def test_the_help_says_that_options_stand_before_the_program(tmp_path: Path) -> None:
+    done = subprocess.run([*RECORD, "--help"], cwd=tmp_path, env=environment(), capture_output=True, text=True)
+    assert done.stdout.startswith("Usage: tracekit record [OPTIONS] -- [PROGRAM...]")
+
+
 def test_an_existing_log_is_not_replaced_without_the_wish(tmp_path: Path) -> None:
     (tmp_path / "run.jsonl").write_text("mine")
     done = recorded(tmp_path, RANGES, PLAIN, "-o", "run.jsonl")

@@ -43,7 +43,9 @@ class HelpCommand(TyperCommand):
 
     def collect_usage_pieces(self, ctx: Context) -> list[str]:
         """Return the words of the usage line behind the command's name."""
-        return [*_usage_of_arguments(self.get_params(ctx)), "[OPTIONS]"]
+        arguments = list(_usage_of_arguments(self.get_params(ctx)))
+        # Behind the program of `record` all options are the program's own.
+        return [*arguments, "[OPTIONS]"] if ctx.allow_interspersed_args else ["[OPTIONS]", "--", *arguments]
 
     def format_options(self, ctx: Context, formatter: HelpFormatter) -> None:
         """Write the arguments, and the options group by group."""

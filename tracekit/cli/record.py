@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -81,6 +82,7 @@ def record(
         processes, logs = read_list(listed)
     if output and not log.is_dir():
         logs = _named(log, logs, force=force)
+    logs.sort(key=_in_order)
     _report(words[0], processes, logs, summary=summary)
     end_as(code)
 
@@ -111,6 +113,11 @@ def _named(log: Path, logs: list[Path], *, force: bool) -> list[Path]:
             with suppress(OSError):
                 names[paths[0]] = paths[0].replace(name)
     return list(names.values())
+
+
+def _in_order(log: Path) -> list[tuple[int, str]]:
+    """Return what sorts logs by name with numbers as such: rank 2 is before rank 10."""
+    return [(int(part), "") if part.isdigit() else (0, part) for part in re.split(r"(\d+)", log.name)]
 
 
 def _report(program: str, processes: int, logs: list[Path], *, summary: bool) -> None:

@@ -854,7 +854,8 @@ class _FoundModels:
     def find(self, module: Any) -> tuple[WatchedTorch, ...] | None:
         """Return how to record a module that is called, None where it is a part of something else."""
         items = CALLS.stack.items
-        if items and any(item.phase in _INSIDE for item in reversed(items)):
+        # Most calls are inside of a model: the first look decides, since it comes at every call of a module.
+        if items and (items[-1].phase == FORWARD or any(item.phase in _INSIDE for item in items)):
             return None
         if _ranges.is_off() or TIMED.depth or CALLS.task() >= 0 or self._is_worker():
             return None
