@@ -132,6 +132,11 @@ def pickle_mutants(data: bytes, rng: random.Random) -> bytes:
     return data
 
 
+def dump_mutants(data: bytes, rng: random.Random) -> bytes:
+    """Return a changed dump of the Flight Recorder, a pickle or JSON."""
+    return pickle_mutants(data, rng) if data.startswith(b"\x80") else json_mutants(data, rng)
+
+
 # Protobuf: pprof, XPlane, Perfetto
 
 
@@ -390,6 +395,8 @@ def zip_mutants(data: bytes, rng: random.Random) -> bytes:
 Mutate = Callable[[bytes, random.Random], bytes]
 FORMATS: dict[str, tuple[Mutate, str]] = {
     "torch-memory": (pickle_mutants, "torch-memory"),
+    "torch-memory-timeline": (json_mutants, "torch-memory-timeline"),
+    "flight-recorder": (dump_mutants, "flight-recorder"),
     "pprof": (protobuf_mutants, "pprof"),
     "speedscope": (json_mutants, "speedscope"),
     "firefox": (json_mutants, "firefox"),

@@ -82,6 +82,7 @@ MAY: dict[str, set[str]] = {
         "agents", "rank_summaries", "comparison", "archive", "batch", "queries", "viewer", "doctor", "conversion",
         "pipeline", "explanation", "formats", "inputs", "index.topology", "readers", "writers", "plugins", "views",
         "compat", "render", "model", "options", "errors", "_version", "credentials", "safety",
+        "recorder.launch",
     },
     "api": {
         "archive", "comparison", "conversion", "queries", "explanation", "pipeline", "inputs", "index.topology",

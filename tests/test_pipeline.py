@@ -160,9 +160,11 @@ def test_a_summary_reads_args_of_the_kinds_that_its_views_name_and_a_report_all(
         for trace in (narrow, shown, whole)
     )
     assert drawn == every  # the timeline shows them
-    assert kept == every - {"flow", "overhead", "other", "mark"}
+    assert kept == every - {"flow", "overhead", "other"}  # marks may be the nodes of graphs
     assert pipeline.args_of(["api"]) == frozenset()
-    assert pipeline.args_of(["kernel"]) == {"operator", "python_op"}  # the shapes of the operators that launched
+    # The shapes of the operators that launched the kernels, and what shows the operators in graphs.
+    graphs = {"runtime", "driver", "kernel", "memcpy", "memset", "mark"}
+    assert pipeline.args_of(["kernel"]) == {"operator", "python_op"} | graphs
     assert pipeline.args_of(["critical_path", "memory"]) == {"sync", "memory", "operator", "python_op"}
 
 

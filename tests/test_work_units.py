@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import sqlite3
 from collections import Counter
 from collections.abc import Sequence
+from contextlib import closing
 from pathlib import Path
 
 import numpy as np
@@ -280,3 +282,48 @@ def test_each_launch_of_a_graph_does_the_work_of_the_operators_that_it_captured(
     assert {texts[code] for code in names[units.launched]} == {"hipGraphLaunch"}
     assert {texts[code] for code in names[units.rows]} == {"aten::mm"}
     assert reasons(units) == {"": 6_000_000}
+
+
+def test_an_index_has_the_shape_of_the_view_inside_of_it(tmp_path: Path) -> None:
+    trace = ShapedTrace()
+    for rows in (65536, 65536, 128):
+        trace.begin("aten::index", ([50000, 1024], BF), ([], ""))
+        trace.begin("aten::as_strided", ([50000, 1024], BF), f"[{rows}, 1024]", "[0, 1]", "")
+        trace.end()
+        trace.begin("aten::as_strided", ([rows], "long int"), "[1]", "[1]", "")
+        trace.end()
+        trace.kernel(90.0 if rows > 1000 else 3.0, "vectorized_gather_kernel")
+        trace.end()
+    trace.op("aten::index", ([50000, 1024], BF), ([], ""), us=20.0)
+    units = trace.units(tmp_path)
+    moved = [2 * 2 * rows * 1024 + 8 * rows for rows in (65536, 65536, 128)]
+    assert units.nbytes[units.known].tolist() == moved
+    assert reasons(units) == {"": 183_000, "the shapes of the indices are not recorded": 20_000}
+
+
+def test_a_report_of_nsight_systems_states_the_bandwidth_of_a_device_outside_the_table(tmp_path: Path) -> None:
+    thread = (70 << 24) | 71
+    path = tmp_path / "a.sqlite"
+    with closing(sqlite3.connect(path)) as db:
+        db.executescript(f"""create table StringIds (id integer primary key, value text);
+            insert into StringIds values (1, 'cudaLaunchKernel'), (2, 'vectorized_elementwise_kernel<float>');
+            create table TARGET_INFO_GPU (id integer, name text, smCount integer, computeMajor integer,
+                computeMinor integer, totalMemory integer, memoryBandwidth integer, clockRate integer,
+                l2CacheSize integer);
+            insert into TARGET_INFO_GPU values (0, 'NVIDIA RTX 2000 Ada', 22, 8, 9, 16000000000, 256000000000,
+                2130000000, 1000);
+            create table NVTX_EVENTS (start integer, end integer, eventType integer, text text, globalTid integer);
+            insert into NVTX_EVENTS values (10, 40, 59, 'aten::add, seq = 1, op_id = 3, sizes = [[4096, 4096], '
+                || '[4096, 4096], []], input_op_ids = [(1, 0)]', {thread});
+            create table CUPTI_ACTIVITY_KIND_RUNTIME (start integer, end integer, globalTid integer,
+                correlationId integer, nameId integer);
+            insert into CUPTI_ACTIVITY_KIND_RUNTIME values (20, 30, {thread}, 1, 1);
+            create table CUPTI_ACTIVITY_KIND_KERNEL (start integer, end integer, globalPid integer,
+                correlationId integer, shortName integer, deviceId integer);
+            insert into CUPTI_ACTIVITY_KIND_KERNEL values (100, 2000100, {thread - 71}, 1, 2, 0);""")
+        db.commit()
+    units = units_of(path)
+    assert units is not None
+    (group,) = units.groups
+    assert group.reach.of_peak == pytest.approx(3 * 4096 * 4096 * 4 / 256e9 / 2e-3)
+    assert "the bandwidth is that of the file" in group.device.note

@@ -533,6 +533,14 @@ FORMATS = (
         read=Place("tracekit.readers.torch.memory:read"),
     ),
     Reader(
+        name="torch-memory-timeline",
+        title="PyTorch memory timeline",
+        suffixes=(".json", ".json.gz", ".raw.json.gz"),
+        marks=Marks(begins=(b"[[", b"[ [", b"\xef\xbb\xbf[[")),
+        sniff=Place("tracekit.readers.torch.memory_timeline:sniff"),
+        read=Place("tracekit.readers.torch.memory_timeline:read"),
+    ),
+    Reader(
         name="torch-table",
         title="PyTorch profiler table",
         suffixes=(".txt", ".log", ".md"),

@@ -22,8 +22,9 @@ from tracekit.index.rank_groups import dimensions
 from tracekit.index.trace_index import TraceIndex, index_of
 from tracekit.inputs import USUAL, InputOptions, PathLike, expand, refuse_inputs
 from tracekit.model import arrow
+from tracekit.model.cuts import where_cut
 from tracekit.model.report import Headline, Report, Section
-from tracekit.model.trace import JOINED_INTO, Trace
+from tracekit.model.trace import JOINED_INTO, Trace, all_ledgers
 from tracekit.options import no_such, unknown_option
 from tracekit.render import RENDERERS
 from tracekit.render.base import RenderOptions, first_lines
@@ -314,6 +315,10 @@ def report_of(trace: Trace, sections: Sequence[Section], first: Headline | None 
         count = f"{filtered:,} record{'' if filtered == 1 else 's'}"
         notes = (*notes, f"the filters removed {count}: {words}")
         sections, first = (sections, first) if left else ((), None)
+    elif any(not section.tables and not section.figures for section in sections) and where_cut(
+        all_ledgers(trace.ledgers, trace.run)
+    ):
+        notes = (*notes, '"this trace has none" is about the part that could be read')
     ledgers = tuple(ledger.to_json() for ledger in trace.ledgers)
     titles = {s.format: READERS[s.format].title for s in sources if s.format in READERS}
     return Report(

@@ -142,7 +142,9 @@ def test_a_name_inside_is_read_however_it_is_written(agent: Conversation, place:
 
 def test_links_that_lead_out_are_not_listed(agent: Conversation) -> None:
     names = {each["name"] for each in agent.answer("profiles")["profiles"]}
-    assert names == {"runs/inside.csv", "runs/plain/run.csv", "runs/run.csv"}
+    assert names >= {"runs/inside.csv", "runs/plain/run.csv", "runs/run.csv"}
+    outside = ("link", "relative", "chain", "circle", "folder", "devices", "process", "fifo")
+    assert [name for name in names if any(word in name for word in outside)] == []
 
 
 def test_a_folder_with_a_link_that_leads_out_is_refused_as_one_profile(agent: Conversation) -> None:

@@ -6,7 +6,6 @@ import json
 import os
 import re
 import shutil
-import signal
 import subprocess
 import sys
 import time
@@ -19,6 +18,7 @@ from support import ROOT, sample
 
 pytest.importorskip("mcp", reason="the extra mcp is not installed")
 
+import anyio
 from agents.conversation import PROGRAM, Conversation, talking
 
 import tracekit
@@ -282,6 +282,11 @@ def test_two_questions_at_once_both_get_their_answers(agent: Conversation) -> No
     assert two.result().structured_content["profile"] == "trace.json"
 
 
+def answering(agent: Conversation) -> list[psutil.Process]:
+    """Return the processes that read and answer for a server."""
+    return [each for each in agent.server.children() if "spawn_main" in " ".join(each.cmdline())]
+
+
 ENDLESS = "SELECT count(*) FROM range(1000000000) a, range(1000000000) b"
 
 
@@ -290,6 +295,20 @@ def test_a_question_beyond_the_limit_of_time_is_ended_and_the_next_one_answered(
         agent.answer("summary", profile="run.csv")
         assert "longer than 2 s (--max-time" in agent.error("query", profiles="run.csv", sql=ENDLESS)
         agent.answer("summary", profile="run.csv")
+
+
+def test_a_question_that_the_client_takes_back_is_ended_and_the_next_one_answered(runs: Path, tmp_path: Path) -> None:
+    async def takes_back(agent: Conversation) -> bool:
+        with anyio.move_on_after(2) as scope:
+            await agent.client.call_tool("query", {"profiles": "run.csv", "sql": ENDLESS})
+        return scope.cancelled_caught
+
+    with talking(runs, log=tmp_path / "log") as agent:
+        agent.answer("summary", profile="run.csv")
+        (busy,) = answering(agent)
+        assert agent.portal.call(takes_back, agent)
+        agent.answer("summary", profile="run.csv")
+        assert not busy.is_running()
 
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="memory of another process is known on Linux")
@@ -311,15 +330,13 @@ def test_the_limits_of_untrusted_files_hold(tmp_path: Path) -> None:
 def test_a_process_that_dies_is_named_and_started_again(runs: Path, tmp_path: Path) -> None:
     with talking(runs, log=tmp_path / "log") as agent:
         agent.answer("summary", profile="run.csv")
-        server = agent.server
         asked = agent.portal.start_task_soon(agent.client.call_tool, "query", {"profiles": "run.csv", "sql": ENDLESS})
         time.sleep(1)
-        for each in server.children():
-            if "multiprocessing.spawn" in " ".join(each.cmdline()):
-                os.kill(each.pid, signal.SIGKILL)
+        for each in answering(agent):
+            each.kill()
         assert "was killed" in asked.result().content[0].text
         agent.answer("summary", profile="run.csv")
-    assert not server.is_running()
+    assert not agent.server.is_running()
     assert "Traceback" not in (tmp_path / "log").read_text()
 
 

@@ -13,7 +13,14 @@ from support import shared_efficiency
 
 from tracekit.analysis.efficiency import datatypes, devices, formulas, operands
 from tracekit.analysis.efficiency.datatypes import datatype_that_ran
-from tracekit.analysis.efficiency.devices import RATES, RatedDevice, find_device, listed_devices, roof
+from tracekit.analysis.efficiency.devices import (
+    RATES,
+    RatedDevice,
+    find_device,
+    listed_devices,
+    roof,
+    stated_device,
+)
 from tracekit.analysis.efficiency.floors import Limit, reach
 from tracekit.analysis.efficiency.formulas import Work, has_formula, work
 from tracekit.analysis.efficiency.operands import OperatorCall, TensorOperand
@@ -366,6 +373,91 @@ def test_copies_indexes_and_pools_move_what_they_must() -> None:
     assert call("aten::_softmax", ([16, 16, 559, 559], BF), "-1", "False").bytes == 319980544
 
 
+COMPLEX = "c10::complex<float>"
+
+
+def test_a_complex_multiply_add_is_eight_real_operations_and_a_complex_sum_two() -> None:
+    assert call("aten::mm", ([64, 32], COMPLEX), ([32, 16], COMPLEX)).flops == 8 * 64 * 32 * 16
+    assert call("aten::bmm", ([4, 64, 32], COMPLEX), ([4, 32, 16], COMPLEX)).flops == 4 * 8 * 64 * 32 * 16
+    sums = call("aten::addmm", ([16], COMPLEX), ([64, 32], COMPLEX), ([32, 16], COMPLEX), "1", "1")
+    assert sums.flops == 8 * 64 * 32 * 16 + 2 * 64 * 16
+    image, weight = ([2, 8, 16, 16], COMPLEX), ([4, 8, 3, 3], COMPLEX)
+    folded = call("aten::convolution", image, weight, ([], ""), "[1, 1]", "[1, 1]", "[1, 1]", "False", "[0, 0]", "1")
+    real = call("aten::convolution", (image[0], F32), (weight[0], F32), ([], ""), "[1, 1]", "[1, 1]", "[1, 1]",
+                "False", "[0, 0]", "1")  # fmt: skip
+    assert folded.flops == 4 * (real.flops or 0) > 0
+    # By convention an elementwise operator has one operation an element, whatever its datatype.
+    assert call("aten::mul", ([64, 32], COMPLEX), ([64, 32], COMPLEX)).flops == 64 * 32
+
+
+def test_an_index_moves_the_rows_of_its_result_whose_shape_a_view_states() -> None:
+    x, rest = ([50000, 1024], BF), ([], "")
+    found = call("aten::index", x, "[65536, 1024]", "[0, 1]")
+    assert (found.bytes, found.is_bound) == (2 * 2 * 65536 * 1024 + 8 * 65536, False)
+    both = call("aten::index", x, "[9, 7]", "[0, 0]")
+    assert both.bytes == 2 * 2 * 63 + 8 * 63
+    assert call("aten::index", x, rest).unknown == "the shapes of the indices are not recorded"
+    assert call("aten::index", x, "[65536, 1024]", "[0]").unknown == "the shapes of the indices are not recorded"
+
+
+def test_values_that_are_put_are_read_and_written() -> None:
+    x, values, index, one = ([50000, 1024], BF), ([65536, 1024], BF), ([], ""), ([], BF)
+    inner = call("aten::_index_put_impl_", x, index, values, "False", "False")
+    assert (inner.bytes, inner.is_bound) == (2 * 2 * 65536 * 1024, False)
+    assert call("aten::index_put_", x, index, values, "False").bytes == inner.bytes
+    assert call("aten::index_put", x, index, values, "False").bytes == 2 * 2 * (65536 + 50000) * 1024
+    assert call("aten::_index_put_impl_", x, index, one, "False", "False").bytes is None
+
+
+def test_sgd_without_momentum_has_no_third_list_and_a_first_step_only_writes_it() -> None:
+    lists = ([[4, 4], [3]], "TensorList")
+    none = ([], "TensorList")
+    kernel = "multi_tensor_apply_kernel<TensorListMetadata<3>, FusedSgdMathFunctor<float, 3>>"
+
+    def sgd(third: tuple[object, str], momentum: str, first: str) -> Work:
+        numbers = ("0.", momentum, "0.1", "0.", "False", "False", first)
+        return call("aten::_fused_sgd_", lists, lists, third, *numbers, kernel=kernel)
+
+    assert sgd(none, "0.", "False").bytes == 4 * 19 * 3
+    assert sgd(lists, "0.9", "False").bytes == 4 * 19 * 5
+    assert sgd(lists, "0.9", "True").bytes == 4 * 19 * 4
+    assert sgd(none, "0.9", "False").unknown == "the shapes of a list are not recorded"
+
+
+def test_a_device_outside_the_table_has_what_its_file_states_and_no_peak_of_products() -> None:
+    found = stated_device(
+        "NVIDIA RTX 2000 Ada", units=22, arch="8.9", bytes_per_s=256e9, clock_hz=2.13e9, l2_bytes=12 << 20
+    )
+    assert found is not None
+    assert found.peaks is not None
+    assert (found.peaks.confidence, found.peaks.memory_gbps) == ("stated", 256.0)
+    assert found.peaks.rates == {"fp32": pytest.approx(2 * 22 * 128 * 2.13e9 / 1e12)}
+    copy = Work(0, 256_000_000, "copy", F32)
+    assert reach(copy, 2e6, found).of_peak == pytest.approx(0.5)
+    assert not reach(copy, 2e6, found).is_sure
+    half = Work(1 << 40, 1 << 20, "matrix product", HALF)
+    assert reach(half, 1e6, found, "turing_h1688gemm").of_peak is None
+    assert reach(half, 1e6, found, "turing_h1688gemm").unknown
+
+
+@pytest.mark.parametrize(
+    ("name", "bytes_per_s", "clock", "arch"),
+    [("X", 0, 1e9, "8.9"), ("X", 1e3, 1e9, "8.9"), ("X", 1e18, 1e9, "8.9"), ("NVIDIA X MIG 1g.10gb", 1e12, 1e9, "8.0")],
+)
+def test_a_bandwidth_that_cannot_be_or_is_of_a_whole_device_is_not_used(
+    name: str, bytes_per_s: float, clock: float, arch: str
+) -> None:
+    assert stated_device(name, units=10, arch=arch, bytes_per_s=bytes_per_s, clock_hz=clock) is None
+
+
+def test_an_unknown_architecture_or_clock_leaves_the_bandwidth() -> None:
+    for arch, clock in (("99.0", 1e9), ("8.9", 0.0), ("", 1e9)):
+        found = stated_device("X", units=10, arch=arch, bytes_per_s=1e12, clock_hz=clock)
+        assert found is not None
+        assert found.peaks is not None
+        assert not found.peaks.rates
+
+
 def test_kernels_of_torch_compile_have_the_bytes_of_their_tensors_and_no_bound() -> None:
     name = "triton_poi_fused__unsafe_view_mul_silu_2"
     found = call(name, ([8, 4096], BF), ([32768], BF), "32768")
@@ -526,7 +618,12 @@ def test_slices_have_their_part_of_the_peaks() -> None:
             "fp64_matrix",
             1,
         ),
-        ("c10::complex<float>", "cgemm", "NVIDIA A100-SXM4-40GB", "", 1),
+        ("c10::complex<float>", "cgemm", "NVIDIA A100-SXM4-40GB", "fp32", 1),
+        ("c10::complex<float>", "sm80_xmma_gemm_cf32cf32_f32f32_cf32_nn_n_ffma", "NVIDIA H100 80GB HBM3", "fp32", 1),
+        ("c10::complex<float>", "sm80_xmma_gemm_cf32cf32_tf32f32_cf32_nn", "NVIDIA A100-SXM4-40GB", "tf32", 1),
+        ("c10::complex<double>", "cutlass_80_tensorop_z884gemm", "NVIDIA A100-SXM4-40GB", "fp64_matrix", 1),
+        ("c10::complex<double>", "zgemm", "NVIDIA GeForce RTX 4090", "fp64", 1),
+        ("c10::complex<c10::Half>", "cgemm", "NVIDIA A100-SXM4-40GB", "", 1),
     ],
 )
 def test_the_kernel_tells_the_rate(datatype: str, kernel: str, device: str, rate: str, factor: float) -> None:

@@ -78,7 +78,7 @@ def found(folder: Path, dumps: dict[int, dict[str, Any]]) -> HangReport:
 
 
 def test_pickle_and_json_of_one_dump_are_the_same_rows(tmp_path: Path) -> None:
-    one = dump([entry(0), waiting(1)], 2)
+    one = dump([entry(0), waiting(1)], 4)
     (tmp_path / "rank_3.pkl").write_bytes(pickle.dumps(one, protocol=2))
     plain = copy.deepcopy(one)
     for each in plain["entries"]:
@@ -118,6 +118,14 @@ def test_each_protocol_of_pickle_is_read(tmp_path: Path) -> None:
 def test_the_rank_is_in_the_name_of_the_file(name: str, rank: int | None) -> None:
     assert rank_of({}, name) == rank
     assert rank_of({"rank": 9}, name) == 9
+
+
+def test_a_rank_that_is_not_in_the_name_may_be_that_of_the_groups() -> None:
+    groups = {"0": {"ranks": "[0, 1, 2, 3]"}, "1": {"ranks": "[2, 3]"}, "4": {"ranks": [1, 3]}, "": {"ranks": "[]"}}
+    assert rank_of({"pg_config": groups}, "dump") == 3
+    assert rank_of({"pg_config": groups}, "dump_7") == 3
+    assert rank_of({"pg_config": {"0": groups["0"]}}, "dump") is None
+    assert rank_of({"pg_config": {"0": groups["0"]}}, "dump_2") == 2
 
 
 def test_dumps_of_2_0_have_other_keys(tmp_path: Path) -> None:
@@ -356,3 +364,12 @@ def test_a_value_of_another_type_costs_its_entry_at_most(odd: str, tmp_path: Pat
         (tmp_path / "rank_0").write_bytes(pickle.dumps(dump([entry(0)], 1) | {key: ODD[odd]}, protocol=2))
         trace = tracekit.read(tmp_path / "rank_0", format="flight-recorder")
         assert hang(index_of(trace)) is not None
+
+
+def test_groups_of_ranks_do_not_take_the_view_apart() -> None:
+    """A dump alone shows no hang: `--by` leaves the view whole, which names ranks itself."""
+    paths = sorted(FOLDER.glob("gloo_timeout*"))
+    whole = run_command("summary", *paths, "--view", "hang", "--format", "json").stdout
+    for more in (("--by", "rank"), ("--by", "rank", "--each")):
+        made = json.loads(run_command("summary", *paths, "--view", "hang", "--format", "json", *more).stdout)
+        assert made["sections"] == json.loads(whole)["sections"]

@@ -140,7 +140,17 @@ def test_a_real_run_of_two_processes_joins_launches_by_process_and_names_what_it
 def test_devices_tell_their_multiprocessors_where_the_file_does() -> None:
     trace = tracekit.read(corpus("nsys_sqlite/weatherbench_2025.5.sqlite.gz"))
     assert trace.run.sources[0].facts["deviceProperties"] == [
-        {"id": 0, "name": trace.run.devices[0, 0], "numSms": 24, "computeMajor": 8}
+        {
+            "id": 0,
+            "name": trace.run.devices[0, 0],
+            "numSms": 24,
+            "computeMajor": 8,
+            "computeMinor": 9,
+            "totalGlobalMem": 8181776384,
+            "memoryBandwidth": 272032000000,
+            "clockRate": 2460000000,
+            "l2CacheSize": 25165824,
+        }
     ]
 
 

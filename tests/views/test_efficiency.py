@@ -180,7 +180,8 @@ def test_known_work_without_a_floor_has_its_reason_and_is_no_part_of_mfu(tmp_pat
     side = [4096, 4096]
     trace.op("aten::mm", (side, "c10::Half"), (side, "c10::Half"), us=900.0, kernel="mine")
     trace.op("aten::mm", (side, F32), (side, F32), us=3000.0, kernel="mine too")
-    trace.op("aten::mm", (side, "c10::complex<float>"), (side, "c10::complex<float>"), us=90.0, kernel="cgemm")
+    halves = (side, "c10::complex<c10::Half>")
+    trace.op("aten::mm", halves, halves, us=90.0, kernel="cgemm")
     trace.op("aten::mm", (side, BF), (side, BF), us=2000.0, kernel=GEMM)
     trace.op("aten::add", (side, BF), (side, BF), "1", us=500.0, kernel="add")
     section = shown(trace, tmp_path, "efficiency")

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
     app: typer.Typer
 
-_READ_NOTHING = ("formats", "demo", "config")
+_READ_NOTHING = ("formats", "demo", "config", "record")
 """Commands that take no limits."""
 _LIMITED: Mapping[str, LimitedWork] = {"batch": "run", "mcp": "question"}
 """What the limits on memory and time are for, where that is not the command."""
@@ -45,6 +45,7 @@ COMMAND_GROUPS: dict[str, tuple[str, ...]] = {
     "Convert and repair": ("convert", "doctor"),
     "Compare": ("compare",),
     "Many runs": ("batch", "archive"),
+    "Record": ("record",),
     "First steps": ("demo", "formats"),
     "Automation": ("config", "mcp"),
 }
@@ -156,8 +157,11 @@ def commands(names: Iterable[str]) -> typer.Typer:
             made.add_typer(command, rich_help_panel=group_of[name])
         else:
             limits = [] if name in _READ_NOTHING else limit_parameters(_LIMITED.get(name, "command"))
+            # The words behind the program's name are the program's own, also those that look like options of ours.
+            settings = {"allow_interspersed_args": False} if name == "record" else None
             examples = getattr(command, "example", None)
-            add = made.command(name, cls=HelpCommand, epilog=examples, rich_help_panel=group_of[name])
+            panel = group_of[name]
+            add = made.command(name, cls=HelpCommand, epilog=examples, rich_help_panel=panel, context_settings=settings)
             add(runnable(command, limits))
     return made
 
@@ -173,9 +177,10 @@ def main() -> None:
     prepare_process()
     # What is imported lives to the end: looking for garbage in it every 700 objects takes a twentieth of the start.
     gc.set_threshold(50_000)
-    watch_if_asked(sys.argv[1:], print_error)
     words = _with_command(sys.argv[1:])
     word = words[0] if words else ""
+    if word != "record":  # options of a recorded program are none of ours
+        watch_if_asked(sys.argv[1:], print_error)
     completing = any(name.startswith("_TRACEKIT_COMPLETE") for name in os.environ)
     try:
         commands((word,) if word in _COMMANDS and not completing else _COMMANDS)(prog_name="tracekit")

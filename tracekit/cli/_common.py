@@ -475,6 +475,7 @@ def prepare_process() -> None:
 
     So `finally` runs, and nothing half-written is left behind.
     """
+    _users_environ.update(os.environ)
     for name in ("stdout", "stderr"):
         if getattr(sys, name) is None:
             setattr(sys, name, Path(os.devnull).open("w", encoding="utf-8"))  # noqa: SIM115 - until the process ends
@@ -489,6 +490,14 @@ def prepare_process() -> None:
     # Processes of Python that this one starts look for modules in the present folder first, where a stranger's file
     # could be named `pickle.py`.
     os.environ["PYTHONSAFEPATH"] = "1"
+
+
+_users_environ: dict[str, str] = {}
+
+
+def users_environment() -> dict[str, str]:
+    """Return the environment as the user has set it, without the variables that `prepare_process` adds."""
+    return dict(_users_environ or os.environ)
 
 
 def _show_warning(

@@ -94,7 +94,9 @@ def tree_parts(sides: Sides, by: str) -> TreeChange:
     if by == "module" and not any(
         key.module for tree in runs if tree is not None for key in tree.whole if key.module[:1] != "("
     ):
-        return TreeChange(by, None, "no run names modules: record with_stack=True, or name ranges")
+        cut = any(run.cut for run in (*sides.base, *sides.new))
+        advice = "" if cut else ": record with_stack=True, or name ranges"
+        return TreeChange(by, None, f"no run names modules{advice}")
     base, new = (_means(side, sides, by) for side in (sides.base, sides.new))
     groups: dict[tuple[str, str], tuple[dict[str, TreeMean], dict[str, TreeMean]]] = {}
     for place, means in enumerate((base, new)):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tracekit.analysis.efficiency.devices import DevicePeaks, RatedDevice, find_device
+from tracekit.analysis.efficiency.devices import DevicePeaks, RatedDevice, find_device, stated_device
 from tracekit.index.trace_index import TraceIndex, join
 
 __all__ = ["device_of", "device_peaks"]
@@ -25,7 +25,10 @@ def device_peaks(index: TraceIndex) -> dict[tuple[int, int], RatedDevice]:
             arch = f"{major}.{minor}" if isinstance(major, int) and isinstance(minor, int) else ""
             units = _count(properties.get("numSms", properties.get("multiProcessorCount")))
             memory = _count(properties.get("totalGlobalMem", properties.get("totalMemory")))
-            found[number, ident] = find_device(text, units=units, memory=memory, arch=arch)
+            device = find_device(text, units=units, memory=memory, arch=arch)
+            if device.peaks is None:
+                device = _by_properties(text, units, arch, properties) or device
+            found[number, ident] = device
         planes = source.facts.get("planes")
         for (at, ident), name in names.items():
             plane = planes.get(name.split(" (")[0]) if at == number and isinstance(planes, dict) else None
@@ -45,6 +48,12 @@ def _stated(name: str, plane: dict[str, object]) -> RatedDevice | None:
         name, "", 0, "", (), {"bf16": float(rate)}, 1.0, float(bandwidth), None, 0, {}, "stated", "the file itself", ""
     )
     return RatedDevice(name, peaks, "the file states these peaks")
+
+
+def _by_properties(name: str, units: int, arch: str, properties: dict[str, object]) -> RatedDevice | None:
+    """Return a device that the table does not have, with what its file states (Nsight Systems), None for nothing."""
+    bandwidth, clock, cache = (_count(properties.get(key)) for key in ("memoryBandwidth", "clockRate", "l2CacheSize"))
+    return stated_device(name, units=units, arch=arch, bytes_per_s=bandwidth, clock_hz=clock, l2_bytes=cache)
 
 
 def device_of(index: TraceIndex, source: int, number: int | None) -> RatedDevice:

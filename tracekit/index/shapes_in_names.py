@@ -28,9 +28,22 @@ _OWN_NUMBERS = r", (?:(?:seq|op_id) = -?[0-9]+|input_op_ids = .*$)"
 
 
 def calls_in_names(index: TraceIndex, tree: HostTree) -> tuple[I64, I64, list[OperatorCall]]:
-    """Return the places of ranges with sizes in their names, the call of each, and the distinct calls."""
+    """Return the places of ranges with sizes in their names, the call of each, and the distinct calls.
+
+    Readers that shorten the name of such a range keep the whole of it in `raw_name`.
+    """
+    places, codes, calls = np.zeros(0, np.int64), np.zeros(0, np.int64), list[OperatorCall]()
+    for column in ("name", "raw_name"):
+        if column in index.events.column_names:
+            at, code, found = _in_column(index, tree, column)
+            places, codes = np.concatenate((places, at)), np.concatenate((codes, code + len(calls)))
+            calls += found
+    return places, codes, calls
+
+
+def _in_column(index: TraceIndex, tree: HostTree, column: str) -> tuple[I64, I64, list[OperatorCall]]:
     none = np.zeros(0, np.int64)
-    names, texts = index.texts("name")
+    names, texts = index.texts(column)
     with_sizes = np.array([*(_SIZES in text for text in texts), False], np.bool_)
     if not with_sizes.any():
         return none, none, []

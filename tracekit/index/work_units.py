@@ -34,6 +34,7 @@ from tracekit.index.device_peaks import device_of
 from tracekit.index.graphs import ARGS_OF as _GRAPH_ARGS
 from tracekit.index.graphs import graph_work, host_with_graphs
 from tracekit.index.host_tree import HostTree
+from tracekit.index.indexed_results import INDEX, indexed_calls
 from tracekit.index.kernel_classes import communicates
 from tracekit.index.shapes_in_names import calls_in_names
 from tracekit.index.stated_work import stated_work
@@ -199,6 +200,11 @@ def _stated(index: TraceIndex, tree: HostTree) -> WorkUnits | None:
 def _known_calls(index: TraceIndex, tree: HostTree) -> tuple[I64, I64, list[OperatorCall]]:
     """Return the places of calls that have a formula, shapes and device work, the call of each, and those distinct."""
     places, codes, calls = _calls_in_args(index, tree)
+    at = _places_of_index(index, tree)
+    if at.size:
+        of_index, indexing = indexed_calls(index, tree, at)
+        places, codes = np.concatenate((places, at)), np.concatenate((codes, of_index + len(calls)))
+        calls = [*calls, *indexing]
     named, code_of_named, others = calls_in_names(index, tree)
     if named.size:
         working = _has_work(tree)[named]
@@ -215,7 +221,7 @@ def _calls_in_args(index: TraceIndex, tree: HostTree) -> tuple[I64, I64, list[Op
     if every.null_count == len(every):
         return none, none, []
     names, texts = index.texts("name")
-    with_formula = np.array([*(has_formula(text) for text in texts), False], np.bool_)
+    with_formula = np.array([*(has_formula(text) and text != INDEX for text in texts), False], np.bool_)
     candidate = with_formula[names[tree.rows]] & np.isin(tree.rows, np.flatnonzero(index.kind_mask(KINDS)))
     if not candidate.any():
         return none, none, []
@@ -248,6 +254,19 @@ def _calls_in_args(index: TraceIndex, tree: HostTree) -> tuple[I64, I64, list[Op
             )
         )
     return places, codes.astype(np.int64), calls
+
+
+def _places_of_index(index: TraceIndex, tree: HostTree) -> I64:
+    """Return the places of `aten::index` with shapes and device work."""
+    names, texts = index.texts("name")
+    if INDEX not in texts:
+        return np.zeros(0, np.int64)
+    own = (names[tree.rows] == texts.index(INDEX)) & np.isin(tree.rows, np.flatnonzero(index.kind_mask(KINDS)))
+    places = np.flatnonzero(own & _has_work(tree))
+    if not places.size:
+        return places
+    args = arrow.in_one(arrow.take(index.events.column("args"), tree.rows[places]))
+    return places[arrow.bools(pc.fill_null(pc.match_substring(args, _SHAPES), False))]
 
 
 def _shapes(text: str) -> _Shapes:

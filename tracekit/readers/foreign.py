@@ -399,6 +399,12 @@ GENERAL: tuple[Foreign, ...] = (
         rb"\A\x80[\x02-\x05](?:\x95.{8})?[\x8c}\]cX(K\x94]",
     ),
     Foreign(
+        "torch-memory-picture",
+        "a memory timeline of PyTorch as a picture (PNG in HTML), without numbers",
+        "export it again with the suffix .json or .raw.json.gz: prof.export_memory_timeline('memory.raw.json.gz')",
+        rb"\A\s*<html>\s*<head>.{0,200}<title>GPU Memory Timeline HTML</title>",
+    ),
+    Foreign(
         "jfr",
         "a recording of the Java Flight Recorder",
         "fold its stacks with async-profiler: jfrconv -o collapsed {file} {stem}.folded",

@@ -2,17 +2,17 @@
 
     from tracekit import recorder
 
-    recorder.start("run.jsonl")                     # this process writes run.rank0.pid4242.jsonl
-    for batch in recorder.watch_loader(loader):
-        with recorder.step():
-            with recorder.range("forward", kind="forward"):
-                loss = model(batch)
-            recorder.counter("loss", loss)
-    recorder.stop()
+    with recorder.record("run.jsonl"):              # this process writes run.rank0.pid4242.jsonl
+        for batch in recorder.watch_loader(loader):
+            with recorder.step():
+                with recorder.range("forward", kind="forward"):
+                    loss = model(batch)
+                recorder.counter("loss", loss)
 
-`TRACEKIT_LOG=run.jsonl` starts it in any program that imports it. With `TRACEKIT_SUMMARY=1` a child process prints the
-summary when the program ends (`TRACEKIT_N_OPS`: rows of a table). `tracekit.recorder.torch.watch` and
-`tracekit.recorder.paddle.watch` record a training loop of torch or Paddle by hooks.
+`start` and `stop` are for programs that begin and end in different places. `tracekit record -- python train.py` records
+a program that has none of these lines. `TRACEKIT_LOG=run.jsonl` starts the recorder in any program that imports it.
+With `TRACEKIT_SUMMARY=1` a child process prints the summary when the program ends (`TRACEKIT_N_OPS`: rows of a table).
+`tracekit.recorder.torch.watch` and `tracekit.recorder.paddle.watch` record a training loop of torch or Paddle by hooks.
 
 One call records the log's event and emits the NVTX range (domain `tracekit`). Without an NVTX tool, or with
 `nvtx=False`, only the log is written; with `start(None)` only NVTX ranges are emitted. The recorder is a guest: after
@@ -51,15 +51,19 @@ from tracekit.recorder._api import (
     step,
     traced,
 )
+from tracekit.recorder._block import Recording
 from tracekit.recorder._overlap import OpenRange
 from tracekit.recorder._ranges import Range, end_range
 from tracekit.recorder._ranges import get_range as range
+from tracekit.recorder._recorder import AlreadyRecordingError
 from tracekit.recorder.hooks.loader import on_batch, watch_loader
 
 __all__ = [
+    "AlreadyRecordingError",
     "CrossedRangeError",
     "OpenRange",
     "Range",
+    "Recording",
     "counter",
     "end_range",
     "flush",
@@ -70,6 +74,7 @@ __all__ = [
     "pop",
     "push",
     "range",
+    "record",
     "set_step",
     "start",
     "start_range",
@@ -96,11 +101,30 @@ def start(
     SLURM_PROCID/SLURM_NTASKS, OMPI_COMM_WORLD_RANK/_SIZE.
     children: programs that this one starts (spawned workers) record too, through TRACEKIT_LOG; forked ones always do.
     A running recording is stopped first. Returns None, after a line on stderr, where no thread can be started.
-    Raises: OSError when the log cannot be created.
+    Raises: OSError when the log cannot be created; AlreadyRecordingError in a block of `record`.
     """
-    return _recorder.RECORDER.start(
-        target, nvtx=nvtx, process=process, rank=rank, world_size=world_size, children=children
-    )
+    options = _recorder.StartOptions(target, nvtx, process, rank, world_size, children)
+    return _recorder.RECORDER.start(options)
+
+
+def record(
+    target: str | os.PathLike[str] | None = "tracekit.jsonl",
+    *,
+    nvtx: bool = True,
+    process: str | None = None,
+    rank: int | None = None,
+    world_size: int | None = None,
+    children: bool = True,
+) -> Recording:
+    """Record a block, or the calls of a function: `with record("run.jsonl"):` or `@record("run.jsonl")`.
+
+    The arguments are those of `start`. The log is complete when the block ends, whatever ends it; `path` of the result
+    names it. Where `tracekit record` or TRACEKIT_LOG records the program already, the block has its own log, and that
+    recording continues behind it in another one.
+    Raises, as the block begins: AlreadyRecordingError in another such block or after `start`; OSError when the log
+    cannot be created.
+    """
+    return Recording(_recorder.StartOptions(target, nvtx, process, rank, world_size, children))
 
 
 def stop() -> Path | None:
@@ -123,6 +147,10 @@ def log_path() -> Path | None:
     return _recorder.RECORDER.path
 
 
+def __dir__() -> list[str]:
+    return sorted([*__all__, "paddle", "torch"])
+
+
 def __getattr__(name: str) -> ModuleType:
     if name in ("torch", "paddle"):  # tracekit.recorder.torch, which few programs need
         return importlib.import_module(f"tracekit.recorder.{name}")
@@ -136,6 +164,7 @@ def _start_from_environment() -> None:
     rows = _exit_summary.rows_wanted(os.environ)
     try:
         log = start(target)
+        _recorder.RECORDER.mark_background(target)
     except Exception as error:  # noqa: BLE001 - a program that did not ask for it must not fail
         _process.print_note(f"not recording: {error}")
         return

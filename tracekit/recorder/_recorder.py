@@ -10,8 +10,9 @@ import sys
 import threading
 import time
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 from tracekit.recorder import _modes, _nvtx, _process, _ranges, log_format
 from tracekit.recorder import _process as _clock
@@ -32,6 +33,21 @@ PERIOD_S: Final = 0.020
 SHORTEST_WAIT_S: Final = 0.002
 LOG_VARIABLE: Final = "TRACEKIT_LOG"
 _perf_counter = time.perf_counter  # a program may put its own clock in its place
+
+
+class AlreadyRecordingError(RuntimeError):
+    """A recording was begun in the block of another one: a process has one log at a time."""
+
+
+class StartOptions(NamedTuple):
+    """The arguments of `start`."""
+
+    target: str | os.PathLike[str] | None
+    nvtx: bool = True
+    process: str | None = None
+    rank: int | None = None
+    world_size: int | None = None
+    children: bool = True
 
 
 class Recorder:
@@ -55,6 +71,16 @@ class Recorder:
         self._own_variable: str | None = None
         self._hooked = False
         self._hooked_multiprocessing = False
+        self.block: object = None
+        """The block of a `with` whose recording runs now, None without one."""
+        self.background: StartOptions | None = None
+        """What `tracekit record` asked for: it goes on where the program has no recording of its own."""
+        self._in_background = False
+        self._after_block: StartOptions | None = None
+        self.at_stop: list[Callable[[], None]] = []
+        """Called before a recording stops: what is held back goes to the log."""
+        self.at_open: Callable[[Path], None] | None = None
+        """Called with the name of each log of this process."""
 
     @property
     def recording(self) -> bool:
@@ -66,19 +92,43 @@ class Recorder:
         """The log of this process, once there is one."""
         return self._log.path if self._log is not None else None
 
-    def start(
-        self,
-        target: str | os.PathLike[str] | None,
-        *,
-        nvtx: bool,
-        process: str | None,
-        rank: int | None,
-        world_size: int | None,
-        children: bool,
-    ) -> Path | None:
-        """Start recording; see `tracekit.recorder.start`."""
+    @property
+    def is_of_program(self) -> bool:
+        """True while a recording runs that the program began itself."""
+        return self._recording and not self._in_background
+
+    def start_in_background(self, options: StartOptions) -> None:
+        """Record whenever the program has no recording of its own. A log begins with its first event."""
+        self.background = options
         with self._control:
-            self.stop()
+            if not self._recording:
+                self.start(options, late=True)
+
+    def mark_background(self, target: str) -> None:
+        """Take the running recording as one that the program has not begun: a block of `record` interrupts it."""
+        self._in_background = self._recording
+        self._after_block = StartOptions(target)
+
+    def start(self, options: StartOptions, *, late: bool = False, block: object = None) -> Path | None:
+        """Start recording; see `tracekit.recorder.start`.
+
+        late: open the log at the first event, since many processes have none. block: the `with` that it is for.
+        """
+        with self._control:
+            if self.block is not None or (block is not None and self.is_of_program):
+                raise AlreadyRecordingError(self._already())
+            self._stop(log_format.STOP)
+            self._in_background = late
+            try:
+                return self._start(options, late, block)
+            except BaseException:
+                if not late and (after := self.background or self._after_block) is not None:
+                    self.start(after, late=True)
+                raise
+
+    def _start(self, options: StartOptions, late: bool, block: object) -> Path | None:
+        target = options.target
+        with self._control:
             reason = "" if target is None else _process.why_not_here()
             if reason:
                 if reason != self._refused:
@@ -87,26 +137,36 @@ class Recorder:
                 return None
             launched_rank, launched_size = _process.rank_of(os.environ)
             self._rank = (
-                launched_rank if rank is None else rank,
-                launched_size if world_size is None else world_size,
+                launched_rank if options.rank is None else options.rank,
+                launched_size if options.world_size is None else options.world_size,
             )
-            self._process = process
+            self._process = options.process
             if target is not None:
                 folder = os.sep if os.fspath(target).endswith(("/", os.sep)) else ""
                 self._target = os.path.abspath(target) + folder  # noqa: PTH100 - a Path would lose the last slash
-            log = None if target is None else self._open(forked=False)
-            domain = _nvtx.open_domain(SESSION.count) if nvtx else None
+            log = None if target is None or late else self._open(forked=False)
+            domain = _nvtx.open_domain(SESSION.count) if options.nvtx else None
             SESSION.reset()
-            SESSION.logging, SESSION.nvtx = log is not None, domain
+            SESSION.logging, SESSION.nvtx = target is not None, domain
+            SESSION.before_first = self._begin_at_first_event if late and target is not None else None
             self._log = log
             self._recording = True
+            self.block = block
             _modes.set_mode(fresh=True)
+            if SESSION.logging:
+                self._hook()
             if log is not None:
                 log.flushed_ns = _clock.now()  # nothing was recorded before
-                self._hook()
-                if self._launch() and children:
+                if self._launch() and options.children:
                     self._set_variable(self._target)
             return self.path
+
+    def _already(self) -> str:
+        where = f" to {self.path.name}" if self.path is not None else ""
+        return (
+            f"this process is recording{where} already, and a process has one log at a time: end that recording first "
+            "(stop(), or the end of its `with`), or mark the inner part with recorder.range()"
+        )
 
     def stop(self, how: str = log_format.STOP) -> Path | None:
         """Stop: write all that is recorded and the log's last line. A second stop does nothing.
@@ -114,7 +174,22 @@ class Recorder:
         how: a key of `log_format.ENDINGS`.
         """
         with self._control:
+            after = self.background
+            if after is None and self.block is not None:
+                after = self._after_block
+            was_of_program = self.is_of_program
+            path = self._stop(how)
+            if was_of_program and how == log_format.STOP and after is not None:
+                self.start(after, late=True)
+            return path
+
+    def _stop(self, how: str) -> Path | None:
+        with self._control:
+            for hand_over in self.at_stop if self._recording else ():
+                with contextlib.suppress(Exception):  # a guest does not raise
+                    hand_over()
             path = self.path
+            self.block = None
             if not self._recording:
                 self._forget_variable()  # recording may have stopped by itself
                 return path
@@ -156,6 +231,8 @@ class Recorder:
         log = LogFile(self._target, rank=self._rank[0])
         self._forked = forked
         log.begin(*self._head())
+        if self.at_open is not None:
+            self.at_open(log.path)
         self._next_anchor_ns = 0
         self._last_ns = 0
         return log
@@ -365,19 +442,26 @@ class Recorder:
         log, self._log = self._log, None
         if log is not None:
             log.close()
+        was_logging = SESSION.logging
         SESSION.reset()
-        SESSION.logging = log is not None
-        SESSION.before_first = self._begin_in_child if log is not None else None
+        SESSION.logging = was_logging
+        SESSION.before_first = self._begin_in_child if was_logging else None
         _modes.set_mode(fresh=True, forked=True)
 
     def _begin_in_child(self) -> None:
         """Open the child's own log at its first event, since many children never record any."""
+        self._begin_late(forked=True)
+
+    def _begin_at_first_event(self) -> None:
+        self._begin_late(forked=False)
+
+    def _begin_late(self, *, forked: bool) -> None:
         with self._control:
             if SESSION.before_first is None:
                 return
             SESSION.before_first = None
             try:
-                self._log = self._open(forked=True)
+                self._log = self._open(forked=forked)
             except Exception as error:  # noqa: BLE001 - it is the program that begins a range here
                 self._give_up(str(error))
                 return

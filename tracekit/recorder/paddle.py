@@ -21,9 +21,13 @@ Verbosity 1 records ranges of these kinds:
 
 Verbosity 2 adds a range `<path>.forward` for each call of each layer of the model, with the layer's class as category.
 
-A step begins when a batch is fetched and ends when the next one is; the last one ends with the loop. Without a
-dataloader it begins with the first forward (with gradients on) and ends with the (last) optimizer's step. Steps are
-overlapping ranges, as those of asyncio tasks; an NVTX tool sees a step from the arrival of its batch on.
+A step begins when a batch is fetched and ends when the next one is; the last one ends with the loop. Its `num_samples`
+is the number of samples of the batch, where the loader or the batch shows it. Steps are overlapping ranges, as those of
+asyncio tasks; an NVTX tool sees a step from the arrival of its batch on.
+
+Without `dataloader` the loaders of paddle.io are found as the program reads from them. A step is then a batch that was
+trained on, and is written when it has ended; a batch that was not is a range named `batch`. In a loop without one of
+these loaders a step begins with the first forward (with gradients on) and ends with the (last) optimizer's step.
 
 It is a guest: nothing is put into the model, the optimizer or the loader. Paddle has no process-wide hooks, so the
 functions of its classes are replaced during a watch: `Layer.__call__`, `Tensor.backward`, the optimizer's `step` and
@@ -53,7 +57,10 @@ from typing import Any, Final, NamedTuple, Protocol
 
 from tracekit.recorder import _process, _ranges
 from tracekit.recorder._session import SESSION
+from tracekit.recorder.hooks.found_loaders import FoundLoaders
+from tracekit.recorder.hooks.found_steps import FOUND
 from tracekit.recorder.hooks.loader import (
+    TIMED,
     Attributes,
     Function,
     Loaders,
@@ -63,7 +70,12 @@ from tracekit.recorder.hooks.loader import (
     optimizers_of,
 )
 
-__all__ = ["Watch", "watch"]
+__all__ = ["Watch", "watch", "watch_program"]
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)
+
 
 # Calls of watched objects: the functions of Paddle's classes are replaced, and an object is found by its identity.
 #
@@ -120,6 +132,8 @@ class LayerCalls:
         self._open = _Open()
         self._before_backward: tuple[Callable[[], None], ...] = ()
         self.in_sot: Callable[[], bool] = _no
+        self.find: Callable[[str, Any], WatchedPaddle | None] | None = None
+        """Returns how to record a call (its function's name, its object) that nobody watches; None: not at all."""
 
     def keep_out_of_compiled_code(self) -> None:
         """Make Paddle's bytecode compiler (SOT) pass by the recorder's functions, where this Paddle has it."""
@@ -154,6 +168,14 @@ class LayerCalls:
 
         return end
 
+    def in_backward(self) -> bool:
+        """Return whether the thread is in a backward pass."""
+        return "backward" in self._open.kinds
+
+    def watch_class(self, owner: type, name: str) -> Callable[[], None]:
+        """Ask `find` at each call of a class's function on an object that nobody watches; return what ends it."""
+        return self.attributes.replace(owner, name, functools.partial(self._method, owner, name))
+
     def _alive(self, key: tuple[str, int], watched: object) -> tuple[_LayerEntry, ...]:
         """Return the entries of an object; those of a dead one with the same id are none of its."""
         return tuple(entry for entry in self._entries.get(key, ()) if entry.reference() is watched)
@@ -166,8 +188,13 @@ class LayerCalls:
             if in_sot():  # for Paddle's compiler this is a constant, so the rest is not compiled in
                 return function(this, *args, **kwargs)
             entries = self._entries.get((name, id(this)))
-            if entries is None or not is_wanted() or _ranges.is_off():
+            if not is_wanted() or _ranges.is_off():
                 return function(this, *args, **kwargs)
+            if entries is None:
+                found = None if self.find is None else self.find(name, this)
+                if found is None:
+                    return function(this, *args, **kwargs)
+                return self._ranged(found, function, this, *args, **kwargs)
             entry = entries[0]
             if entry.reference() is not this or entry.owner is not owner:
                 return function(this, *args, **kwargs)
@@ -208,6 +235,7 @@ class LayerCalls:
         def before() -> None:
             for begin in dict.fromkeys(self._before_backward):
                 begin()
+            FOUND.backward(_process.now())
 
         range_ = WatchedPaddle("backward", "backward", None, before, lambda: None)
 
@@ -227,6 +255,9 @@ def _no() -> bool:
 CALLS: Final = LayerCalls()
 
 _LOADERS = Loaders(CALLS.attributes)
+FOUND_LOADERS = FoundLoaders(CALLS.attributes, _LOADERS.has)
+ITERATORS: Final = "paddle.io.dataloader.dataloader_iter"
+"""The module of Paddle's iterators over loaders."""
 
 
 class WatchedLayer(Protocol):
@@ -256,7 +287,8 @@ def watch(
 ) -> Watch:
     """Record the training loop of a model from now on; the package's text lists the ranges.
 
-    model: a paddle.nn.Layer. optimizer: a Paddle optimizer, or several. dataloader: the object that the loop goes over.
+    model: a paddle.nn.Layer. optimizer: a Paddle optimizer, or several. dataloader: the object that the loop goes over;
+    None finds Paddle's data loaders as they are read.
     steps=False: the program marks its steps itself (`tracekit.recorder.step`). The recorder may start and stop
     meanwhile.
     Raises: ImportError without Paddle; TypeError, ValueError for other arguments, and then nothing is watched.
@@ -273,7 +305,8 @@ def watch(
     by_calls = loop_steps if dataloader is None and optimizers else None
 
     def begin_step() -> None:
-        if by_calls is not None and paddle.is_grad_enabled():
+        # With a loader that was found, a step is from one of its batches to the next.
+        if by_calls is not None and paddle.is_grad_enabled() and not FOUND.in_batch():
             by_calls.begin(_process.now())
 
     def end_step() -> None:
@@ -283,6 +316,9 @@ def watch(
     try:
         if dataloader is not None:
             watching.watch_loader(dataloader, _LOADERS, loop_steps)
+        elif ITERATORS in sys.modules:
+            watching.at_end(FOUND_LOADERS.find_in_paddle(sys.modules[ITERATORS]))
+            watching.at_end(FOUND.use(steps=steps))
         layers = model.named_sublayers(include_self=True) if verbosity == 2 else [("", model)]
         for path, layer in layers:
             watching.at_end(CALLS.watch(layer, "__call__", _layer(path, layer, layer is model, begin_step)))
@@ -308,3 +344,106 @@ def _layer(path: str, layer: object, is_model: bool, before: Callable[[], None])
 
 def _nothing() -> None:
     return None
+
+
+# A program that names neither its models nor its loaders.
+
+
+_LOSSES = "paddle.nn.layer.loss"
+_STEPS = ("step", "minimize")
+
+
+class _OpenCall(threading.local):
+    """The call that the thread is in. began: when the optimizer's step began."""
+
+    in_model = False
+    began = 0
+
+
+class _FoundLayers:
+    """The layers that a program calls. inner: record the layers in the models, too."""
+
+    def __init__(self, paddle: Any, *, inner: bool) -> None:
+        self._paddle, self._inner = paddle, inner
+        self._open = _OpenCall()
+        self._paths: weakref.WeakKeyDictionary[Any, str] = weakref.WeakKeyDictionary()
+
+    def find(self, name: str, called: Any) -> WatchedPaddle | None:
+        """Return how to record a call, None where it is a part of something else."""
+        if name in _STEPS:
+            return self._optimizer(called)
+        if self._open.in_model:
+            path = self._paths.get(called) if self._inner else None
+            return None if path is None else WatchedPaddle(f"{path}.forward", None, _class(called), _nothing, _nothing)
+        if TIMED.depth or CALLS.in_backward() or self._is_worker():
+            return None
+        if self._inner and called not in self._paths:
+            for path, layer in called.named_sublayers():
+                self._paths.setdefault(layer, path)
+        shown = "loss" if type(called).__module__ == _LOSSES else "forward"
+        return WatchedPaddle(shown, "forward", _class(called), self._enter, self._leave)
+
+    def _enter(self) -> None:
+        self._open.in_model = True
+        if self._paddle.is_grad_enabled():
+            FOUND.forward(_process.now())
+
+    def _leave(self) -> None:
+        self._open.in_model = False
+
+    def _optimizer(self, optimizer: Any) -> WatchedPaddle:
+        def before() -> None:
+            self._open.began = _process.now()
+
+        def after() -> None:
+            FOUND.optimizer(id(optimizer), self._open.began, _process.now())
+
+        return WatchedPaddle("optimizer", "optimizer", _class(optimizer), before, after)
+
+    def _is_worker(self) -> bool:
+        return self._paddle.io.get_worker_info() is not None
+
+
+def watch_program(*, verbosity: int = 1) -> Watch:
+    """Record every model, optimizer and data loader of the program from now on, as `tracekit record` does.
+
+    A model is a layer that the program calls itself, outside of other layers; a layer of paddle.nn.layer.loss makes the
+    range `loss`. Layers that run in a worker, in the fetching of a batch or in a backward pass are part of that. An
+    optimizer whose class comes later and has a `step` of its own is not seen, unless that calls its parent's. Steps are
+    those of `watch` without a dataloader; where several optimizers take turns, a step ends with the last one.
+    Raises: ImportError without Paddle; ValueError for another verbosity.
+    """
+    import paddle
+
+    check_verbosity(verbosity)
+    aside(CALLS.keep_out_of_compiled_code)
+    watching = Watch(aside)
+    CALLS.find = _FoundLayers(paddle, inner=verbosity == 2).find
+
+    def forget() -> None:
+        CALLS.find = None
+
+    watching.at_end(forget)
+    watching.at_end(FOUND.use(steps=True, by_calls=True))
+    watching.at_end(CALLS.watch_class(paddle.nn.Layer, "__call__"))
+    if ITERATORS in sys.modules:
+        watching.at_end(FOUND_LOADERS.find_in_paddle(sys.modules[ITERATORS]))
+    for place in (paddle.Tensor, paddle.autograd):
+        watching.at_end(CALLS.watch_backward(place, _nothing))
+    for owner in _with_subclasses(paddle.optimizer.Optimizer):
+        for name in _STEPS:
+            if name in vars(owner):
+                watching.at_end(CALLS.watch_class(owner, name))
+    return watching
+
+
+def _with_subclasses(owner: type) -> list[type]:
+    several: list[type] = [owner]
+    below: type
+    for below in owner.__subclasses__():
+        several += _with_subclasses(below)
+    return several
+
+
+def _class(of: object) -> str:
+    return type(of).__name__

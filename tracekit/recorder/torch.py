@@ -22,9 +22,13 @@ Verbosity 2 adds a range `<path>.forward` and `<path>.backward` for each call of
 module's class as category. They nest exactly in the `forward` and `backward` ranges. Work that gradient checkpointing
 repeats is in the `backward` that needs it. On a GPU the modules' backward is on autograd's thread for that device.
 
-A step begins when a batch is fetched and ends when the next one is; the last one ends with the loop. Without a
-dataloader it begins with the first forward (with gradients on) and ends with the (last) optimizer's step. Steps are
-overlapping ranges, as those of asyncio tasks; an NVTX tool sees a step from the arrival of its batch on.
+A step begins when a batch is fetched and ends when the next one is; the last one ends with the loop. Its `num_samples`
+is the number of samples of the batch, where the loader or the batch shows it. Steps are overlapping ranges, as those of
+asyncio tasks; an NVTX tool sees a step from the arrival of its batch on.
+
+Without `dataloader` the loaders of torch are found as the program reads from them. A step is then a batch that was
+trained on, and is written when it has ended; a batch that was not is a range named `batch`. In a loop without a torch
+loader a step begins with the first forward (with gradients on) and ends with the (last) optimizer's step.
 
 It is a guest: nothing is put into the model. Its hooks are torch's process-wide ones, and hooks on autograd nodes,
 which see gradients and return nothing. Results, and the model's copies, pickles and state, stay as they are.
@@ -50,15 +54,20 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import functools
+import importlib
 import sys
 import threading
+import weakref
 from collections.abc import Callable, Iterable, Iterator
 from types import CodeType, FrameType
 from typing import Any, NamedTuple, ParamSpec, Protocol, TypeVar
 
 from tracekit.recorder import _process, _ranges
 from tracekit.recorder._session import SESSION
+from tracekit.recorder.hooks.found_loaders import FoundLoaders
+from tracekit.recorder.hooks.found_steps import FOUND
 from tracekit.recorder.hooks.loader import (
+    TIMED,
     Attributes,
     Loaders,
     LoaderSteps,
@@ -68,7 +77,12 @@ from tracekit.recorder.hooks.loader import (
     optimizers_of,
 )
 
-__all__ = ["Watch", "watch"]
+__all__ = ["Watch", "watch", "watch_program"]
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)
+
 
 # The autograd graph that a call of a module has made: its first and last node.
 
@@ -207,7 +221,7 @@ class OpenPhase:
     calls in it, by the nodes of their results.
     """
 
-    __slots__ = ("again", "call", "code", "end", "inner", "key", "lexical", "owner", "phase", "range_", "task")
+    __slots__ = ("again", "begun", "call", "code", "end", "inner", "key", "lexical", "owner", "phase", "range_", "task")
 
     def __init__(self, phase: str, key: object, range_: _ranges.Range, call: ModuleCall | None, task: int) -> None:
         range_.__enter__()
@@ -216,6 +230,7 @@ class OpenPhase:
         self.code: CodeType | None = None
         self.owner: object = None
         self.again = 0
+        self.begun = 0
         self.lexical = False
         self.inner: dict[Node, ModelPart] = {}
 
@@ -336,7 +351,10 @@ class _Caller(Protocol):
 
 
 class WatchedTorch(NamedTuple):
-    """A module of a watched model. hooks: its dict of forward hooks, by which it is recognised."""
+    """A module of a watched model. hooks: its dict of forward hooks, by which it is recognised.
+
+    shown, category: name and category of the range of a root.
+    """
 
     hooks: object
     name: str
@@ -345,6 +363,8 @@ class WatchedTorch(NamedTuple):
     backward: bool
     before: Callable[[], None]
     active: Callable[[], bool]
+    shown: str = FORWARD
+    category: str | None = None
 
 
 class ModuleCalls:
@@ -362,6 +382,10 @@ class ModuleCalls:
         self._codes: set[CodeType] = {ModuleCalls.aside.__code__}
         self._call: _Caller = _call
         self.before_backward: tuple[Callable[[], None], ...] = ()
+        self.optimizers: weakref.WeakSet[Any] = weakref.WeakSet()
+        """Those that a watch was given."""
+        self.find: Callable[[Module], tuple[WatchedTorch, ...] | None] | None = None
+        """Returns how to record a module that nobody watches, None where it is not recorded. See `watch_unknown`."""
 
     def add(self, torch: Any, modules: Iterable[WatchedTorch]) -> Callable[[], None]:
         """Watch modules; return a function that ends it.
@@ -374,14 +398,7 @@ class ModuleCalls:
             for module in own:
                 key = id(module.hooks)
                 self._watched[key] = (*self._watched.get(key, ()), module)
-            if not self._handles:
-                hooks = torch.nn.modules.module
-                before, after = self._hooks(torch.compiler.is_compiling)
-                self._handles = [
-                    hooks.register_module_forward_pre_hook(before),
-                    hooks.register_module_forward_hook(after, always_call=True),
-                ]
-                self._warn_again = ignore_warning(COMPILED)
+            self._set_hooks()
 
         def end() -> None:
             with self._lock:
@@ -393,15 +410,45 @@ class ModuleCalls:
                     else:
                         self._watched.pop(key, None)
                 own.clear()
-                if not self._watched:
-                    for handle in self._handles:
-                        handle.remove()
-                    self._handles = []
-                    self._warn_again()
-                    while self.stack.items:
-                        self.stack.cut()
+                self._remove_hooks()
 
         return end
+
+    def watch_unknown(
+        self, torch: Any, find: Callable[[Module], tuple[WatchedTorch, ...] | None]
+    ) -> Callable[[], None]:
+        """Ask `find` at each call of a module that nobody watches; return a function that ends it."""
+        with self._lock:
+            self._torch, self.find = torch, find
+            self._set_hooks()
+
+        def end() -> None:
+            with self._lock:
+                self.find = None
+                self._remove_hooks()
+
+        return end
+
+    def _set_hooks(self) -> None:
+        if not self._handles:
+            hooks = self._torch.nn.modules.module
+            before, after = self._hooks(self._torch.compiler.is_compiling)
+            self._handles = [
+                hooks.register_module_forward_pre_hook(before),
+                hooks.register_module_forward_hook(after, always_call=True),
+            ]
+            self._warn_again = ignore_warning(COMPILED)
+
+    def _remove_hooks(self) -> None:
+        """Remove torch's hooks when nobody needs them any more."""
+        if self._watched or self.find is not None:
+            return
+        for handle in self._handles:
+            handle.remove()
+        self._handles = []
+        self._warn_again()
+        while self.stack.items:
+            self.stack.cut()
 
     def task(self) -> int:
         """Return the number of the backward pass that runs on this thread, -1 without one."""
@@ -420,6 +467,8 @@ class ModuleCalls:
             if is_compiling():
                 return
             watches = watched.get(id(module._forward_hooks))
+            if watches is None and self.find is not None:
+                watches = self.find(module)
             if watches is not None:
                 self.aside(self._begin_forward, module, watches[0], sys._getframe(1))
 
@@ -476,7 +525,7 @@ class ModuleCalls:
             if around is not None and around.lexical and around.key is watched:
                 around.call = call  # compiled in place, but torch runs it as it is
                 return
-            opened = stack.begin(FORWARD, watched, "forward", "forward", call=call)
+            opened = stack.begin(FORWARD, watched, watched.shown, "forward", category=watched.category, call=call)
             opened.code, opened.owner = frame.f_code, module
         else:
             name = f"{watched.name}.forward"
@@ -580,6 +629,15 @@ class ModuleCalls:
             name = f"{begun.name}.backward"
             self.stack.begin(MODULE_BACKWARD, begun, name, None, category=begun.category, call=begun, task=task)
 
+    def before_each_backward(self, function: Callable[[], None]) -> Callable[[], None]:
+        """Call a function before each outermost backward pass; return a function that ends it."""
+        self.before_backward = (*self.before_backward, function)
+
+        def forget() -> None:
+            self.before_backward = tuple(call for call in self.before_backward if call is not function)
+
+        return forget
+
     def backward(self, function: Callable[P, R], is_wanted: Callable[[], bool]) -> Callable[P, R]:
         """Return torch.autograd.backward with a range around its outermost call."""
 
@@ -590,6 +648,7 @@ class ModuleCalls:
             self.stack.cut_finished(task, sys._getframe())
             for before in self.before_backward:
                 before()
+            FOUND.backward(_process.now())
             opened = self.stack.begin(BACKWARD, self, "backward", "backward")
             opened.lexical = True
             return opened
@@ -604,6 +663,7 @@ def _call(function: Callable[P, R], /, *args: P.args, **kwargs: P.kwargs) -> R:
 CALLS = ModuleCalls()
 
 _LOADERS = Loaders(CALLS.attributes)
+FOUND_LOADERS = FoundLoaders(CALLS.attributes, _LOADERS.has)
 
 
 class WatchedModule(Module, Protocol):
@@ -633,7 +693,8 @@ def watch(
 ) -> Watch:
     """Record the training loop of a model from now on; the package's text lists the ranges.
 
-    model: a torch.nn.Module. optimizer: a torch optimizer, or several. dataloader: the object that the loop goes over.
+    model: a torch.nn.Module. optimizer: a torch optimizer, or several. dataloader: the object that the loop goes over;
+    None finds torch's data loaders as they are read.
     steps=False: the program marks its steps itself (`tracekit.recorder.step`). The recorder may start and stop
     meanwhile.
     Raises: ImportError without torch; TypeError, ValueError for other arguments, and then nothing is watched.
@@ -647,13 +708,28 @@ def watch(
     optimizers = optimizers_of(optimizer, "torch.optim.Optimizer", hooks)
     watching = Watch(CALLS.aside)
     loop_steps = LoaderSteps(wanted=steps and (dataloader is not None or bool(optimizers)))
+    by_calls = dataloader is None and bool(optimizers)
+
+    def begin_step() -> None:
+        # With a loader that was found, a step is from one of its batches to the next.
+        if by_calls and watching.active and torch.is_grad_enabled() and not FOUND.in_batch():
+            loop_steps.begin(_process.now())
+
+    def end_step() -> None:
+        if by_calls:
+            loop_steps.end(_process.now())
+
     try:
         if dataloader is not None:
             watching.watch_loader(dataloader, _LOADERS, loop_steps)
-        _watch_model(watching, model, torch, loop_steps if dataloader is None and optimizers else None, verbosity)
+        else:
+            watching.at_end(FOUND_LOADERS.find_in_torch(torch))
+            watching.at_end(FOUND.use(steps=steps))
+        _watch_model(watching, model, torch, begin_step, verbosity)
         for watched in optimizers:
-            ends_step = watched is optimizers[-1] and dataloader is None
-            _watch_optimizer(watching, watched, torch.compiler.is_compiling, loop_steps if ends_step else None)
+            ends_step = end_step if watched is optimizers[-1] else _nothing
+            begins_step = begin_step if watched is optimizers[-1] else _nothing
+            _watch_optimizer(watching, watched, torch.compiler.is_compiling, begins_step, ends_step)
         watching.at_end(lambda: loop_steps.end(_process.now()))
     except BaseException:
         watching.remove()
@@ -661,11 +737,9 @@ def watch(
     return watching
 
 
-def _watch_model(watching: Watch, model: WatchedModule, torch: Any, steps: LoaderSteps | None, verbosity: int) -> None:
-    def begin_step() -> None:
-        if steps is not None and watching.active and torch.is_grad_enabled():
-            steps.begin(_process.now())
-
+def _watch_model(
+    watching: Watch, model: WatchedModule, torch: Any, begin_step: Callable[[], None], verbosity: int
+) -> None:
     modules = []
     for path, module in model.named_modules() if verbosity == 2 else [("", model)]:
         kind = type(module).__name__
@@ -690,21 +764,23 @@ def _watch_model(watching: Watch, model: WatchedModule, torch: Any, steps: Loade
                 model, "_compiled_call_impl", lambda call, wanted: CALLS.around(call, wanted, modules[0])
             )
         )
-    if steps is not None:
-        CALLS.before_backward = (*CALLS.before_backward, begin_step)
-
-        def forget() -> None:
-            CALLS.before_backward = tuple(call for call in CALLS.before_backward if call is not begin_step)
-
-        watching.at_end(forget)
+    watching.at_end(CALLS.before_each_backward(begin_step))
 
 
-def _watch_optimizer(
-    watching: Watch, optimizer: WatchedOptimizer, is_compiling: Callable[[], bool], steps: LoaderSteps | None
-) -> None:
-    stack, category = CALLS.stack, type(optimizer).__name__
+def optimizer_hooks(
+    is_compiling: Callable[[], bool],
+    begin_step: Callable[[], None],
+    end_step: Callable[[object, int], None],
+    *,
+    unnamed: bool = False,
+) -> tuple[Callable[..., None], Callable[..., None]]:
+    """Return two hooks, before and after an optimizer's step. end_step: takes the optimizer, and when it began.
 
-    def begin(frame: FrameType) -> None:
+    unnamed: for all optimizers that no watch was given.
+    """
+    stack = CALLS.stack
+
+    def begin(optimizer: object, frame: FrameType) -> None:
         if _ranges.is_off():
             return
         stack.cut_finished(CALLS.task(), frame.f_back)
@@ -712,12 +788,11 @@ def _watch_optimizer(
         if opened is not None:  # the step of a subclass that calls its parent's, which has the hooks too
             opened.again += 1
             return
-        if steps is not None:
-            steps.begin(_process.now())
-        opened = stack.begin(OPTIMIZER, optimizer, "optimizer", "optimizer", category=category)
-        opened.code, opened.owner = frame.f_code, optimizer
+        begin_step()
+        opened = stack.begin(OPTIMIZER, optimizer, "optimizer", "optimizer", category=type(optimizer).__name__)
+        opened.code, opened.owner, opened.begun = frame.f_code, optimizer, _process.now()
 
-    def end() -> None:
+    def end(optimizer: object) -> None:
         opened = stack.find(OPTIMIZER, optimizer)
         if opened is None:
             return
@@ -726,16 +801,136 @@ def _watch_optimizer(
             return
         stack.cut_inside(opened)
         stack.end(opened)
-        if steps is not None:
-            steps.end(_process.now())
+        end_step(optimizer, opened.begun)
 
-    def before(*_: object) -> None:
-        if not is_compiling():  # see CALLS' hooks
-            CALLS.aside(begin, sys._getframe(1))
+    def before(optimizer: object, *_: object) -> None:
+        if not is_compiling() and not (unnamed and optimizer in CALLS.optimizers):  # see CALLS' hooks
+            CALLS.aside(begin, optimizer, sys._getframe(1))
 
-    def after(*_: object) -> None:
-        if not is_compiling():
-            CALLS.aside(end)
+    def after(optimizer: object, *_: object) -> None:
+        if not is_compiling() and not (unnamed and optimizer in CALLS.optimizers):
+            CALLS.aside(end, optimizer)
 
-    watching.at_end(optimizer.register_step_pre_hook(CALLS.not_traced(before)).remove)
-    watching.at_end(optimizer.register_step_post_hook(CALLS.not_traced(after)).remove)
+    return CALLS.not_traced(before), CALLS.not_traced(after)
+
+
+def _watch_optimizer(
+    watching: Watch,
+    optimizer: WatchedOptimizer,
+    is_compiling: Callable[[], bool],
+    begin_step: Callable[[], None],
+    end_step: Callable[[], None],
+) -> None:
+    def end(stepped: object, begun: int) -> None:
+        FOUND.optimizer(id(stepped), begun, _process.now())
+        end_step()
+
+    before, after = optimizer_hooks(is_compiling, begin_step, end)
+    CALLS.optimizers.add(optimizer)
+    watching.at_end(lambda: CALLS.optimizers.discard(optimizer))
+    watching.at_end(optimizer.register_step_pre_hook(before).remove)
+    watching.at_end(optimizer.register_step_post_hook(after).remove)
+
+
+def _nothing() -> None:
+    return None
+
+
+# A program that names neither its models nor its loaders.
+
+
+_LOSSES = "torch.nn.modules.loss"
+_INSIDE = (FORWARD, BACKWARD, MODULE_BACKWARD)
+
+
+class _FoundModels:
+    """The models that have been found. inner: record their inner modules, too."""
+
+    def __init__(self, torch: Any, *, inner: bool) -> None:
+        self._torch, self._inner = torch, inner
+        self._lock = threading.RLock()
+        self._ends: dict[int, tuple[weakref.ref[Any], Callable[[], None]]] = {}
+
+    def find(self, module: Any) -> tuple[WatchedTorch, ...] | None:
+        """Return how to record a module that is called, None where it is a part of something else."""
+        items = CALLS.stack.items
+        if items and any(item.phase in _INSIDE for item in reversed(items)):
+            return None
+        if _ranges.is_off() or TIMED.depth or CALLS.task() >= 0 or self._is_worker():
+            return None
+        with self._lock:
+            root = self._watched(module, "", root=True)
+            # A module below that is a model of its own right, called by itself before, stays what it is.
+            modules = [root]
+            if self._inner:
+                modules += [
+                    self._watched(each, path, root=False)
+                    for path, each in module.named_modules()
+                    if path and id(each) not in self._ends
+                ]
+            key, end = id(module), CALLS.add(self._torch, modules)
+            self._ends[key] = (weakref.ref(module, lambda _: self._forget(key)), end)
+        return (root,)
+
+    def end(self) -> None:
+        """Watch none of them any more."""
+        with self._lock:
+            ends, self._ends = list(self._ends.values()), {}
+        for _, end in ends:
+            end()
+
+    def _forget(self, key: int) -> None:
+        with self._lock:
+            entry = self._ends.pop(key, None)
+        if entry is not None:
+            entry[1]()
+
+    def _is_worker(self) -> bool:
+        return self._torch.utils.data.get_worker_info() is not None
+
+    def _watched(self, module: Any, path: str, *, root: bool) -> WatchedTorch:
+        kind = type(module).__name__
+        return WatchedTorch(
+            hooks=module._forward_hooks,
+            name=path or kind,
+            class_name=kind,
+            root=root,
+            backward=self._inner,
+            before=self._before,
+            active=lambda: True,
+            shown="loss" if type(module).__module__ == _LOSSES else FORWARD,
+            category=kind,
+        )
+
+    def _before(self) -> None:
+        if self._torch.is_grad_enabled():
+            FOUND.forward(_process.now())
+
+
+def watch_program(*, verbosity: int = 1) -> Watch:
+    """Record every model, optimizer and data loader of the program from now on, as `tracekit record` does.
+
+    A model is a module that the program calls itself, outside of other modules; a module of torch.nn.modules.loss makes
+    the range `loss`. Modules that run in a worker, in the fetching of a batch or in a backward pass are part of that.
+    Steps are those of `watch` without a dataloader; where several optimizers take turns, a step ends with the last one.
+    Raises: ImportError without torch; ValueError for another verbosity.
+    """
+    import torch
+
+    check_verbosity(verbosity)
+    watching = Watch(CALLS.aside)
+    models = _FoundModels(torch, inner=verbosity == 2)
+    watching.at_end(FOUND.use(steps=True, by_calls=True))
+    watching.at_end(FOUND_LOADERS.find_in_torch(torch))
+    watching.at_end(models.end)
+    watching.at_end(CALLS.watch_unknown(torch, models.find))
+    watching.at_end(CALLS.attributes.replace(torch.autograd, "backward", CALLS.backward))
+
+    def end_step(optimizer: object, begun: int) -> None:
+        FOUND.optimizer(id(optimizer), begun, _process.now())
+
+    before, after = optimizer_hooks(torch.compiler.is_compiling, _nothing, end_step, unnamed=True)
+    optimizers = importlib.import_module("torch.optim.optimizer")  # torch.optim hides the name
+    watching.at_end(optimizers.register_optimizer_step_pre_hook(before).remove)
+    watching.at_end(optimizers.register_optimizer_step_post_hook(after).remove)
+    return watching

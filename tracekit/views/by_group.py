@@ -312,7 +312,7 @@ def _rounded(value: float | None) -> Cell:
 
 COLUMNS = rank_groups.COLUMNS
 """Columns of EVENTS that groups of ranks need."""
-WHOLE = frozenset({FINDINGS, "timeline"})
+WHOLE = frozenset({FINDINGS, "timeline", "hang"})
 """Views of the run as a whole: they name ranks themselves."""
 NOTES = 12
 """The most notes of groups that a section has."""

@@ -31,10 +31,11 @@ _LONG = re.compile(
 _SPARSE = re.compile(r"(?<![a-z0-9])sp_|_sp_|(?i:spmma|cusparselt|sparse_gemm|spgemm)")
 """`sp_` in small letters: `SP_` in a mangled name stands for a part that is repeated."""
 _EMULATED = re.compile(r"bf16x[369]|ozaki|emulat|3xtf32|fast_?f32", re.IGNORECASE)
-_FP64_UNITS = re.compile(r"dmma|(?<![a-z0-9])d884|tensorop_d|f64f64_f64f64.*_tensor[0-9]", re.IGNORECASE)
-_PLAIN_FP64 = re.compile(r"simt_d|dgemm_(?:\d|lds|largek)|(?<![a-z0-9])dgemm", re.IGNORECASE)
+_FP64_UNITS = re.compile(r"dmma|(?<![a-z0-9])[dz]884|tensorop_[dz]|f64f64_f64f64.*_tensor[0-9]", re.IGNORECASE)
+_PLAIN_FP64 = re.compile(r"simt_d|dgemm_(?:\d|lds|largek)|(?<![a-z0-9])[dz]gemm", re.IGNORECASE)
 
 _FIXED = {"c10::BFloat16": "bf16", "signed char": "int8", "unsigned char": "int8", "char": "int8"}
+_PARTS = {"c10::complex<float>": "float", "c10::complex<double>": "double"}
 _DATATYPES = {"float": "fp32", "double": "fp64", "c10::Half": "fp16"}
 
 
@@ -75,6 +76,8 @@ def _by_names(datatype: str, kernel: str, device: DevicePeaks | None, family: st
         return RateThatRan("fp8")
     if "Float4" in datatype:
         return RateThatRan("fp4")
+    # Complex numbers are multiplied by the units of their parts.
+    datatype = _PARTS.get(datatype, datatype)
     if datatype == "float":
         return _of_fp32(kernel, device)
     if datatype == "double":

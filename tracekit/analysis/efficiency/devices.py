@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
 
-__all__ = ["RATES", "DevicePeaks", "RatedDevice", "Roof", "find_device", "listed_devices", "roof"]
+__all__ = ["RATES", "DevicePeaks", "RatedDevice", "Roof", "find_device", "listed_devices", "roof", "stated_device"]
 
 RATES = ("fp64", "fp64_matrix", "fp32", "fp32_matrix", "tf32", "bf16", "fp16", "fp8", "fp4", "int8")
 """Rates of the table, by the numbers that are multiplied."""
@@ -125,6 +125,57 @@ def find_device(name: str, *, units: int = 0, memory: int = 0, arch: str = "") -
     if not _alike(found):
         return RatedDevice(name, None, "the name is that of several devices")
     return _sliced(name, found[0], units, memory)
+
+
+_FP32_A_CLOCK = {
+    "5.0": 128,
+    "5.2": 128,
+    "6.0": 64,
+    "6.1": 128,
+    "7.0": 64,
+    "7.5": 64,
+    "8.0": 64,
+    "8.6": 128,
+    "8.7": 128,
+    "8.9": 128,
+    "9.0": 128,
+    "10.0": 128,
+    "10.3": 128,
+    "12.0": 128,
+    "12.1": 128,
+}
+"""Multiply-adds of fp32 that a multiprocessor of each compute capability does in a clock, from the table "Throughput of
+Native Arithmetic Instructions" in NVIDIA's CUDA C++ Programming Guide."""
+_PLAUSIBLE_BANDWIDTH = (1e9, 1e14)
+_PLAUSIBLE_CLOCK = (1e8, 1e10)
+
+
+def stated_device(
+    name: str, *, units: int, arch: str, bytes_per_s: float, clock_hz: float = 0.0, l2_bytes: int = 0
+) -> RatedDevice | None:
+    """Return a device with the limits that a file states or that follow from them, None without a bandwidth.
+
+    The bandwidth of the memory is stated, and plain fp32 follows from units and the highest clock. What matrix units do
+    in a clock differs between devices of one architecture: their peaks are not known.
+
+    >>> found = stated_device("NVIDIA GeForce RTX 4060", units=24, arch="8.9", bytes_per_s=272e9, clock_hz=2.46e9)
+    >>> found.peaks.memory_gbps, round(found.peaks.rates["fp32"], 1), "bf16" in found.peaks.rates
+    (272.0, 15.1, False)
+    """
+    low, high = _PLAUSIBLE_BANDWIDTH
+    # Of a slice the file states the bandwidth of the whole device.
+    if not low <= bytes_per_s <= high or "mig " in name.lower():
+        return None
+    rates: dict[str, float] = {}
+    slow, fast = _PLAUSIBLE_CLOCK
+    if units and slow <= clock_hz <= fast and arch in _FP32_A_CLOCK:
+        rates["fp32"] = 2 * units * _FP32_A_CLOCK[arch] * clock_hz / 1e12
+    peaks = DevicePeaks(
+        name, "", units, arch, (), rates, 1.0, bytes_per_s / 1e9, None, l2_bytes, {}, "stated",
+        "the file: bandwidth of the memory" + ", and fp32 by units and clock" * bool(rates), "",
+    )  # fmt: skip
+    note = "not in the table of devices: the bandwidth is that of the file, and peaks of matrix products are not known"
+    return RatedDevice(name, peaks, note)
 
 
 def _by_size(name: str, units: int, memory: int, arch: str) -> RatedDevice:

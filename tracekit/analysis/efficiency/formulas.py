@@ -69,6 +69,7 @@ NO_DATATYPE = "the datatype is not recorded"
 LONG_LIST = "the shapes of a list are not recorded"
 NO_LENGTHS = "the lengths of sequences are not recorded"
 NO_EXPERTS = "the experts that were chosen are not recorded"
+NO_INDEX = "the shapes of the indices are not recorded"
 ODD_SHAPES = "the shapes do not fit the operator"
 
 
@@ -198,6 +199,8 @@ def work(call: OperatorCall) -> Work:
         return Work(unknown=NO_SHAPES, family=_FAMILY_OF_KIND.get(family.kind, ""))
     try:
         found = _FORMULAS[family.kind](call, family)
+        if found.family in (GROUPED, CONVOLUTION, ATTENTION) and found.flops is not None:
+            found = replace(found, flops=_operations(found.datatype, 1) // 2 * found.flops)
     except (ArithmeticError, LookupError, ValueError):
         # A file may state anything: a stride of 0, a dimension too few.
         found = _unknown(ODD_SHAPES)
@@ -255,6 +258,15 @@ def _times(*shape: int) -> str:
 # Matrix products.
 
 
+def _operations(dtype: str, multiply_adds: int, sums: int = 0) -> int:
+    """Return the real operations: a complex multiply-add is 4 products and 4 sums, a complex sum 2.
+
+    >>> _operations("float", 10, 3), _operations("c10::complex<float>", 10, 3)
+    (23, 86)
+    """
+    return 8 * multiply_adds + 2 * sums if "complex" in dtype else 2 * multiply_adds + sums
+
+
 def _product(call: OperatorCall, family: Family) -> Work:
     places = family.places
     a, b = call.tensor(places["a"]), call.tensor(places["b"])
@@ -273,7 +285,7 @@ def _product(call: OperatorCall, family: Family) -> Work:
     depth = 2 * k if "Float4" in a.dtype and "x2" in a.dtype else k
     added = call.tensor(places.get("c"))
     # The sum with c is one more operation for each result.
-    flops = 2 * batch * m * n * depth + (batch * m * n if added is not None else 0)
+    flops = _operations(a.dtype, batch * m * n * depth, batch * m * n if added is not None else 0)
     out_type = family.words.get("out_type") or promoted([a, b])
     out_type = _dtype_argument(call, places.get("dtype"), out_type)
     if len(call.types) == 6 and not call.is_given(5):
@@ -298,7 +310,7 @@ def _linear(call: OperatorCall, family: Family) -> Work:
     rows, (n, k) = math.prod(x.dims[:-1]), w.dims
     others = [call.tensor(place) for place in (*family.several("bias"), *family.several("scales"))]
     total = _bytes(x, w, *others) + _sized(rows * n, x.dtype)
-    return Work(2 * rows * n * k, total, PRODUCT, x.dtype, shape=_times(rows, n, k))
+    return Work(_operations(x.dtype, rows * n * k), total, PRODUCT, x.dtype, shape=_times(rows, n, k))
 
 
 def _grouped_product(call: OperatorCall, family: Family) -> Work:
@@ -756,6 +768,35 @@ def _scatter(call: OperatorCall, family: Family) -> Work:
     return _by_elements(read, written, source.elements, x.dtype, "index", is_bound=False)
 
 
+def _indexed(call: OperatorCall, family: Family) -> Work:
+    x, sizes, strides = (
+        call.tensor(family.places["x"]),
+        call.integers(family.places["sizes"]),
+        call.integers(family.places["strides"]),
+    )
+    if x is None:
+        return _unknown(NO_SHAPES)
+    if not sizes or strides is None or len(sizes) != len(strides):
+        return _unknown(NO_INDEX)
+    moved = _sized(math.prod(sizes), x.dtype)
+    # Each dimension of an index has one number for each of its places at least; indices of several share them.
+    chosen = math.prod(size for size, stride in zip(sizes, strides, strict=True) if not stride)
+    return _by_elements(moved + 8 * chosen, moved, 0, x.dtype, "index", is_bound=False)
+
+
+def _index_put(call: OperatorCall, family: Family) -> Work:
+    x, values = call.tensor(family.places["x"]), call.tensor(family.places["values"])
+    if x is None or values is None:
+        return _unknown(NO_SHAPES)
+    if not values.dims:
+        # One value for all places, and how many there are is not recorded.
+        return _unknown(NO_INDEX)
+    # A result of its own is a copy of the tensor with the values in it.
+    copied = 0 if family.in_place or "impl" in call.name else 2 * x.bytes
+    written = _sized(values.elements, x.dtype)
+    return _by_elements(values.bytes, written + copied, values.elements, x.dtype, "index", is_bound=False)
+
+
 _OPAQUE = re.compile(r"OpaqueType<(?P<size>\d{1,2})u?>")
 _ELEMENT = re.compile(r"(?<![\w:])(?:c10::)?(?P<type>BFloat16|Half|double|float|long|int|bool|unsigned char)(?![\w<])")
 
@@ -789,7 +830,9 @@ def _lists(call: OperatorCall, family: Family) -> Work:
     lists = call.lists()
     if not lists:
         return _unknown(NO_SHAPES)
-    reads = family.places.get("reads", len(lists))
+    reads, copies = family.places.get("reads", len(lists)), family.places.get("written", 1)
+    if "momentum" in family.places:
+        reads, copies = _of_momentum(call, family, reads, copies)
     # The first list of a copy is written alone, and the last one read.
     mine = lists[-1:] if call.name.startswith("aten::_foreach_copy") else lists[: max(reads, 1)]
     known = [each for each in mine if each is not None]
@@ -797,7 +840,7 @@ def _lists(call: OperatorCall, family: Family) -> Work:
         return _unknown(LONG_LIST)
     sums = [sum(map(math.prod, each)) for each in known]
     moved = (0 if family.words.get("reads") == "no" else sum(sums)) + (
-        0 if family.words.get("writes") == "no" else sum(sums[:1]) * family.places.get("written", 1)
+        0 if family.words.get("writes") == "no" else sum(sums[:1]) * copies
     )
     size = _size_in_kernel(call.kernel) if "multi_tensor" in call.kernel or "Optimizer" in call.kernel else None
     flops = sums[0] * family.places.get("ops", 1)
@@ -805,6 +848,18 @@ def _lists(call: OperatorCall, family: Family) -> Work:
         return Work(flops, None, "optimizer", "", NO_DATATYPE)
     # Lists of several datatypes are not distinguished.
     return Work(flops, moved * size, "optimizer", "", is_bound=len(set(_ELEMENT.findall(call.kernel))) == 1)
+
+
+def _of_momentum(call: OperatorCall, family: Family, reads: int, written: int) -> tuple[int, int]:
+    """Return the lists that SGD reads and writes: without momentum it has none of it, a first step only writes it."""
+    text = call.text(family.places["momentum"])
+    try:
+        without = float(text) == 0.0
+    except ValueError:
+        without = False
+    if without:
+        return reads - 1, written - 1
+    return (reads - 1, written) if call.flag(family.places["first"]) else (reads, written)
 
 
 def _pool(call: OperatorCall, family: Family) -> Work:
@@ -935,6 +990,8 @@ _FORMULAS: dict[str, Formula] = {
     "index_select": _index_select,
     "gather": _gather,
     "scatter": _scatter,
+    "indexed": _indexed,
+    "index_put": _index_put,
     "cat": _cat,
     "lists": _lists,
     "pool": _pool,
@@ -958,7 +1015,9 @@ _FAMILY_OF_KIND: dict[str, str] = {
     **dict.fromkeys(("softmax", "softmax_backward"), "softmax"),
     **dict.fromkeys(("norm", "norm_backward"), "normalization"),
     **dict.fromkeys(("picked_loss", "picked_loss_backward"), "loss"),
-    **dict.fromkeys(("lookup", "lookup_backward", "index_select", "gather", "scatter"), "index"),
+    **dict.fromkeys(
+        ("lookup", "lookup_backward", "index_select", "gather", "scatter", "indexed", "index_put"), "index"
+    ),
     **dict.fromkeys(("pool", "pool_backward", "resize"), "pooling"),
     "lists": "optimizer",
     "compiled": "compiled",

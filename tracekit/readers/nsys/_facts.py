@@ -99,6 +99,18 @@ def process_number(ctx: Context, number: int) -> int:
     return number >> 24 & (BITS if len(ctx.machines) < 2 else (1 << 40) - 1)
 
 
+_PROPERTIES = {
+    "id": "id",
+    "name": "name",
+    "numSms": "smCount",
+    "computeMajor": "computeMajor",
+    "computeMinor": "computeMinor",
+    "totalGlobalMem": "totalMemory",
+    "memoryBandwidth": "memoryBandwidth",
+    "clockRate": "clockRate",
+    "l2CacheSize": "l2CacheSize",
+}
+"""Properties of devices, and their columns in TARGET_INFO_GPU: bytes, bytes a second, Hz."""
 _META = {
     "tool_version": "EXPORT_PRODUCT_VERSION",
     "schema_version": "EXPORT_SCHEMA_VERSION",
@@ -138,12 +150,13 @@ def facts_of(ctx: Context, known: Mapping[str, str]) -> dict[str, object]:
     facts |= {key: str(system[name]) for key, name in _SYSTEM.items() if name in system}
     run.origin_ns = _origin(ctx, meta)
     properties = []
-    for device, name, count, major in db.small("TARGET_INFO_GPU", "id", "name", "smCount", "computeMajor"):
+    for values in db.small("TARGET_INFO_GPU", *_PROPERTIES.values()):
+        # Kineto's keys where it has them, so that views read one form.
+        device_facts = dict(zip(_PROPERTIES, values, strict=True))
+        device, name = device_facts["id"], device_facts["name"]
         if isinstance(device, int) and name:
             run.devices[(source, device)] = str(name)
-        if isinstance(device, int) and isinstance(count, int):
-            # Kineto's keys, so that views read one form.
-            device_facts = {"id": device, "name": name, "numSms": count, "computeMajor": major}
+        if isinstance(device, int) and isinstance(device_facts["numSms"], int):
             properties.append({key: value for key, value in device_facts.items() if isinstance(value, int | str)})
     if properties:
         facts["deviceProperties"] = properties

@@ -10,8 +10,9 @@ A record is an entry, a process group or the status of a group. The file is a pi
 writes it) or JSON (`_dump_fr_trace_json`). A pickle is a program: only plain containers are built, and a file that
 could run code is refused. A folder of such files is one run, and the view `hang` compares them.
 
-The rank is the file's own `rank` where it has one, else the number in the name of the file: `rank_3`, or the last
-number of up to six digits. `--rank-from` names another place.
+The rank is the file's own `rank` where it has one, else the number in the name of the file (`rank_3`, or the last
+number of up to six digits) if such a rank is a member of its groups, else the only rank that is a member of all of
+its groups. `--rank-from` names another place.
 All rows are TOTALS, for an entry has no duration: the recorder notes when the host put it in the queue, and when a
 watchdog saw it end. `flight recorder calls` has an entry a row, in order; `flight recorder groups` and `flight recorder
 status` have a group a row, and `flight recorder stacks` has each stack of Python once. Times in `args` are Unix ns, as
@@ -126,13 +127,27 @@ _LAST_NUMBER = re.compile(r"(?<![0-9])([0-9]{1,6})(?:\.[A-Za-z][A-Za-z0-9]*)*$")
 
 
 def rank_of(dump: Mapping[str, object], name: str) -> int | None:
-    """Return the rank that a dump, or else the name of its file, states; None without one."""
+    """Return the rank of a dump: what it states, the name of its file, or the only member of all of its groups.
+
+    None without one. A name with a rank that is not a member of the groups is a name of something else.
+    """
     stated = _integer(dump.get("rank"))
     if stated is not None and 0 <= stated < _MOST_RANKS:
         return stated
     base = re.split(r"[/\\]", name)[-1]
     found = _RANK.search(base) or _LAST_NUMBER.search(base)
-    return int(found[1]) if found else None
+    members = _members_of_all(dump.get("pg_config"))
+    if found and (not members or int(found[1]) in members):
+        return int(found[1])
+    return next(iter(members)) if len(members) == 1 else None
+
+
+def _members_of_all(groups: object) -> set[int]:
+    """Return the ranks that are members of all groups of a dump: its own rank is one of them."""
+    if not isinstance(groups, dict):
+        return set()
+    known = [ranks for each in groups.values() if isinstance(each, dict) and (ranks := _ranks(each.get("ranks")))]
+    return set.intersection(*map(set, known)) if known else set()
 
 
 def _integer(value: object) -> int | None:

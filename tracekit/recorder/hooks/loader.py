@@ -16,18 +16,23 @@ from tracekit.recorder._jsonl import StepItem
 from tracekit.recorder._overlap import OpenRange
 from tracekit.recorder._process import print_note
 from tracekit.recorder._session import SESSION, BatchWatcher
+from tracekit.recorder.hooks.batch_sizes import BatchSizes
 from tracekit.recorder.log_format import NO_STEP
 
 __all__ = [
+    "NAME",
+    "TIMED",
     "Attributes",
     "Function",
     "LoaderSteps",
     "Loaders",
+    "Make",
     "Watch",
     "check_verbosity",
     "ignore_warning",
     "on_batch",
     "optimizers_of",
+    "timed_loader",
     "watch_loader",
 ]
 
@@ -115,6 +120,26 @@ def ignore_warning(message: str) -> Callable[[], None]:
 T = TypeVar("T")
 
 
+class _LoadersEntered(threading.local):
+    """The number of watched loaders that the thread is in: what they read inside belongs to their ranges."""
+
+    depth = 0
+
+
+TIMED: Final = _LoadersEntered()
+
+
+@contextlib.contextmanager
+def timed_loader(name: str) -> Iterator[None]:
+    """Make a range of kind `dataloader` around what a loader does; what it reads inside makes none."""
+    TIMED.depth += 1
+    try:
+        with _ranges.get_range(name, "dataloader"):
+            yield
+    finally:
+        TIMED.depth -= 1
+
+
 class Wrapper:
     """An object around another one, whose length and other attributes are its own too."""
 
@@ -154,8 +179,12 @@ class WatchedIterator(Wrapper, Generic[T]):
     def __next__(self) -> T:
         watchers = SESSION.batch_watchers
         begin = _process.now() if watchers else 0
-        with _ranges.get_range(self._name, "dataloader"):
-            item = next(self._inner)
+        TIMED.depth += 1
+        try:
+            with _ranges.get_range(self._name, "dataloader"):
+                item = next(self._inner)
+        finally:
+            TIMED.depth -= 1
         if watchers:
             end = _process.now()
             for watcher in watchers:
@@ -178,7 +207,7 @@ class WatchedLoader(Wrapper, Generic[T]):
         return type(self), (self._inner, self._name)
 
     def __iter__(self) -> WatchedIterator[T]:
-        with _ranges.get_range(f"{self._name} (start)", "dataloader"):
+        with timed_loader(f"{self._name} (start)"):
             inner = iter(self._inner)
         return WatchedIterator(inner, self._inner, self._name)
 
@@ -226,8 +255,8 @@ class LoaderSteps:
     def __reduce__(self) -> tuple[Callable[[], LoaderSteps], tuple[()]]:
         return functools.partial(LoaderSteps, wanted=self.wanted), ()  # the open step is the original's alone
 
-    def begin(self, t: int) -> None:
-        """Begin the next step at `t`, unless one is open."""
+    def begin(self, t: int, samples: int | None = None) -> None:
+        """Begin the next step at `t`, unless one is open. samples: of its batch, where they are known."""
         opened = self._opened
         if not self.wanted or _ranges.is_off() or (opened is not None and opened.generation == SESSION.generation):
             return
@@ -235,7 +264,10 @@ class LoaderSteps:
         range_ = _ranges.get_range("step", "step")
         if SESSION.logging:
             SESSION.events.append(StepItem(SESSION.last_step, t, range_.state.index))
-        self._opened = range_.begin_apart(SESSION.last_step, t=t)
+        number = SESSION.last_step
+        self._opened = range_.begin_apart(
+            number if samples is None else {"payload": number, "num_samples": samples}, t=t
+        )
 
     def end(self, t: int) -> None:
         """End the open step."""
@@ -253,11 +285,11 @@ class StepIterator(Wrapper, Iterator[object]):
 
     _inner: Iterator[object]
 
-    def __init__(self, inner: Iterator[object], steps: LoaderSteps) -> None:
-        self._inner, self._steps = inner, steps
+    def __init__(self, inner: Iterator[object], steps: LoaderSteps, sizes: BatchSizes) -> None:
+        self._inner, self._steps, self._sizes = inner, steps, sizes
 
-    def __reduce__(self) -> tuple[type[StepIterator], tuple[Iterator[object], LoaderSteps]]:
-        return type(self), (self._inner, self._steps)
+    def __reduce__(self) -> tuple[type[StepIterator], tuple[Iterator[object], LoaderSteps, BatchSizes]]:
+        return type(self), (self._inner, self._steps, self._sizes)
 
     def __iter__(self) -> StepIterator:
         return self
@@ -266,13 +298,16 @@ class StepIterator(Wrapper, Iterator[object]):
         begun = _process.now()
         self._call(self._steps.end, begun)
         item = next(self._inner)
-        self._call(self._steps.begin, begun)
+        self._call(self._begin, begun, item)
         return item
 
+    def _begin(self, t: int, item: object) -> None:
+        self._steps.begin(t, self._sizes.next(item))
+
     @staticmethod
-    def _call(function: Callable[[int], None], t: int) -> None:
+    def _call(function: Callable[..., None], *args: object) -> None:
         try:
-            function(t)
+            function(*args)
         except Exception:  # noqa: BLE001 - a guest does not raise
             SESSION.count("watch_failed")
 
@@ -321,6 +356,11 @@ class Loaders:
 
         return remove
 
+    def has(self, loader: object) -> bool:
+        """Return whether the loader is watched in its place."""
+        watched = self._loaders.get(id(loader))
+        return watched is not None and watched.reference() is loader
+
     def _iter(
         self, owner: type, function: Callable[[object], Iterator[object]], is_wanted: Callable[[], bool]
     ) -> Callable[[object], Iterator[object]]:
@@ -331,10 +371,10 @@ class Loaders:
             if watched is None or watched.reference() is not loader or watched.owner is not owner:
                 return function(loader)
             if isinstance(loader, WatchedLoader):
-                return StepIterator(function(loader), watched.steps)
+                return StepIterator(function(loader), watched.steps, BatchSizes(loader))
             with _ranges.get_range(f"{NAME} (start)", "dataloader"):
                 inner = function(loader)
-            return StepIterator(WatchedIterator(inner, loader, NAME), watched.steps)
+            return StepIterator(WatchedIterator(inner, loader, NAME), watched.steps, BatchSizes(loader))
 
         return __iter__
 
@@ -351,7 +391,7 @@ class Batches(Wrapper):
         return type(self), (self._inner, self._steps)
 
     def __iter__(self) -> Iterator[object]:
-        return StepIterator(iter(WatchedLoader(self._inner, NAME)), self._steps)
+        return StepIterator(iter(WatchedLoader(self._inner, NAME)), self._steps, BatchSizes(self._inner))
 
 
 def _reference(loader: object) -> Callable[[], object]:

@@ -41,6 +41,7 @@ from tracekit.model.report import Cell, Column, ReportTable, Section
 from tracekit.model.schema import DEVICE_WORK, Kind
 from tracekit.model.units import Unit
 from tracekit.views import specs, tabulate
+from tracekit.views.advice import for_part
 from tracekit.views.base import View, ViewColumn, ViewOptions
 from tracekit.views.efficiency.measured import MEASURED_NOTE, MEASURED_SHOWS, measured_tables
 from tracekit.views.work_columns import (
@@ -93,7 +94,7 @@ def compute(index: TraceIndex, options: ViewOptions) -> Section:
     measured = measured_tables(index, options)
     if units is None:
         needs = _NEEDS if index.kind_mask(DEVICE_WORK).any() else _CPU_ONLY
-        note = MEASURED_NOTE if measured else needs
+        note = MEASURED_NOTE if measured else for_part(index, needs)
         return Section(VIEW.name, _TITLE, tuple(measured), notes=(note, *tabulate.option_notes(options)))
     tables = (
         *measured,

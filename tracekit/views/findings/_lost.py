@@ -15,6 +15,7 @@ from tracekit.model.arrow import I64, Mask
 from tracekit.model.report import Finding
 from tracekit.model.schema import API_CALLS, Kind
 from tracekit.model.units import Unit
+from tracekit.views.advice import is_cut
 from tracekit.views.findings._facts import LOWER, NO_LINKS, NO_WORK, Facts, RuleResult, percent
 from tracekit.views.findings.rule import Rule, threshold
 from tracekit.views.tables import api
@@ -39,7 +40,7 @@ def lost_rows(facts: Facts) -> RuleResult:
         str(note)
         for ledger in facts.index.ledgers
         for note in ledger.notes.values()
-        if note.code.startswith("profiler-warning") or note.code == _NO_DEVICE_ROWS
+        if note.code.startswith("profiler-warning") or (note.code == _NO_DEVICE_ROWS and not is_cut(facts.index))
     ]
     count = sum(_NO_DEVICE_ROWS in ledger.notes for ledger in facts.index.ledgers)
     linked = facts.launched.launch >= 0
@@ -47,6 +48,8 @@ def lost_rows(facts: Facts) -> RuleResult:
     launches = calls[named_like(facts.index, calls, _LAUNCHES)]
     if any(ledger.filtered for ledger in facts.index.ledgers):
         return RuleResult(why_not="rows were filtered")
+    if is_cut(facts.index) and not warned:
+        return RuleResult(why_not="the file was cut, so that rows may be missing for that reason")
     if not (linked.any() and launches.size) and not warned:
         return RuleResult(why_not=NO_LINKS if facts.work.rows.size else NO_WORK)
     kernels, orphans, without = (

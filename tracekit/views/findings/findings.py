@@ -30,6 +30,7 @@ from tracekit.model.report import Cell, Column, Finding, ReportTable, Section
 from tracekit.model.schema import DEVICE_WORK, Kind
 from tracekit.model.units import Unit
 from tracekit.views import tabulate
+from tracekit.views.advice import READ_ALL, for_part, is_cut, of_part
 from tracekit.views.base import View, ViewColumn, ViewOptions
 from tracekit.views.findings import (
     _bandwidth,
@@ -155,7 +156,8 @@ def _checked_rules(index: TraceIndex, options: ViewOptions) -> tuple[list[Findin
     for rule in RULES:
         seen = over_ranks if rule.joins_ranks else facts
         found = rule.check(seen)
-        results[rule.name] = replace(found, findings=tuple(_with_window(seen, each) for each in found.findings))
+        findings_of_rule = tuple(_of_part(index, _with_window(seen, each)) for each in found.findings)
+        results[rule.name] = replace(found, findings=findings_of_rule, why_not=of_part(index, found.why_not))
         arrow.release_memory()
     # It is the answer where no rule has one: it is not one that is checked and not found.
     unanswered = results[_unexplained.UNEXPLAINED_IDLE.name]
@@ -171,6 +173,12 @@ def _checked_rules(index: TraceIndex, options: ViewOptions) -> tuple[list[Findin
     if len(facts.owners) > facts.examined and not len(facts.graphs) < facts.examined:
         notes.append(f"only the first {facts.examined:,} of {len(facts.owners):,} ranks or inputs were checked")
     return findings, notes
+
+
+def _of_part(index: TraceIndex, finding: Finding) -> Finding:
+    """Return the finding, without advice to record what an input that was cut may have had."""
+    advice = for_part(index, finding.advice)
+    return finding if advice == finding.advice else replace(finding, advice=advice)
 
 
 def _with_window(facts: Facts, finding: Finding) -> Finding:
@@ -231,19 +239,26 @@ def _checked(results: dict[str, RuleResult], findings: list[Finding], index: Tra
     if clean and not findings and len(clean) <= _FEW_RULES and not index.kind_mask(DEVICE_WORK).any():
         # "Nothing found" would sound as if the run had been examined.
         few = f"only {' and '.join(clean)} could be checked"
-        notes.append(f"No findings: {few}; {_what_is_missing(index).replace('the rules', 'the other rules', 1)}")
+        missing = _missing(index)
+        notes.append(f"No findings: {few}; {missing.replace('the rules', 'the other rules', 1)}")
     elif clean:
         notes.append(f"{'checked and not found' if findings else 'nothing found; checked'}: {', '.join(clean)}")
     elif not findings:
         # A summary lists it with the other empty views; this view alone gives the reasons.
-        notes.append(f"No findings: {_what_is_missing(index)}")
+        notes.append(f"No findings: {_missing(index)}")
     reasons: dict[str, list[str]] = {}
     for name, why in unable:
         reasons.setdefault(why, []).append(name)
     if reasons:
         texts = [f"{', '.join(names)} ({why})" for why, names in reasons.items()]
-        notes.append(f"not checked: {'; '.join(texts)}")
+        more = f". {READ_ALL}" if is_cut(index) else ""
+        notes.append(f"not checked: {'; '.join(texts)}{more}")
     return notes
+
+
+def _missing(index: TraceIndex) -> str:
+    """Return why no rule could be checked; the note on rules that were not checked says what a cut means."""
+    return of_part(index, _what_is_missing(index))
 
 
 def _what_is_missing(index: TraceIndex) -> str:

@@ -81,7 +81,7 @@ def quote(section: Callable[[str], Section], top: TopNames | None) -> tuple[Lead
         return None, ()
     memory = _tables(section("memory"))
     if (lead := _peak(memory)) is not None:
-        held = memory.get("at_peak") or memory.get("holders")
+        held = memory.get("at_peak") or memory.get("holders") or memory.get("categories")
         return lead, (_quoted("memory", held, _OF_MEMORY),) if held is not None else ()
     if top is not None:
         return None, ()

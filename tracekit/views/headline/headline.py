@@ -36,6 +36,7 @@ from tracekit.model.report import (
 )
 from tracekit.model.schema import API_CALLS, DEVICE_WORK
 from tracekit.model.trace import Ledger
+from tracekit.views.advice import is_cut
 from tracekit.views.device import breakdown
 from tracekit.views.device.breakdown import DeviceParts, device_parts
 from tracekit.views.hang_words import HangWords, hang_words
@@ -97,9 +98,10 @@ def _opening_facts(index: TraceIndex, headline: Headline, findings: Sequence[Fin
         device=words.pop() if len(words) == 1 and words <= {"GPU", "TPU"} else "GPU",
         has_events=has_events,
         has_durations=bool(index.has("dur_ns").any()),
-        on_cpu=has_events and not works and not filtered and not count_totals(index, DEVICE_WORK),
+        on_cpu=has_events and not works and not filtered and not is_cut(index) and not count_totals(index, DEVICE_WORK),
         filtered=filtered and not has_events,
         hang=_hang(index),
+        cut=is_cut(index),
     )
 
 
@@ -173,10 +175,12 @@ def _no_devices(index: TraceIndex, section: Callable[[str], Section], *, lost: b
     if any(ledger.filtered for ledger in index.ledgers):
         return "The events that pass the filters have no GPU activity."
     if not index.kind_mask(DEVICE_WORK).any() and not count_totals(index, DEVICE_WORK):
+        part = "The part of the input that was read" if is_cut(index) else ""
         if calls := int(index.kind_mask(API_CALLS).sum()):
             # A program that calls the GPU is not "CPU only": its kernels are missing from the trace.
-            return f"Device time unknown: the trace has {plural(calls, 'GPU API call')}, but no GPU activity."
-        return "This trace has no GPU activity."
+            where = part.lower() or "the trace"
+            return f"Device time unknown: {where} has {plural(calls, 'GPU API call')}, but no GPU activity."
+        return f"{part or 'This trace'} has no GPU activity."
     return f"Device time unknown: {section('breakdown').notes[0]}."
 
 

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from tracekit.model.names import short_names
 from tracekit.model.report import DeviceTime, Finding, Headline, Opening, QuotedTable, StepTime, TopNames
 from tracekit.model.units import Unit, format_bytes, sentence_span
+from tracekit.views.advice import READ_ALL
 from tracekit.views.hang_words import HangWords
 from tracekit.views.tables.model import OTHERS, PHASES, STEP
 
@@ -103,7 +104,8 @@ class OpeningFacts:
     """The facts that the rules look at: the headline, all findings, and what the input has.
 
     lost: too many records could not be read. device: "GPU" or "TPU".
-    has_events, has_durations: whether the input has any. on_cpu: it has no GPU activity. hang: of dumps of a recorder.
+    has_events, has_durations: whether the input has any. on_cpu: it has no GPU activity. cut: it ends before its end,
+    so that what it lacks may be behind the cut. hang: of dumps of a recorder.
     """
 
     headline: Headline
@@ -113,6 +115,7 @@ class OpeningFacts:
     has_events: bool = True
     has_durations: bool = True
     on_cpu: bool = False
+    cut: bool = False
     filtered: bool = False
     hang: HangWords | None = None
 
@@ -148,7 +151,7 @@ def _lost(facts: OpeningFacts) -> Opening | None:
     return Opening(
         "lost records",
         "Too many records could not be read: how the time is spent is not known.",
-        "Times and counts below are too low. Record again, or repair the file.",
+        f"Times and counts below are too low. {'Get all of it' if facts.cut else 'Record again'}, or repair the file.",
     )
 
 
@@ -375,7 +378,11 @@ def _share(facts: OpeningFacts, group: DeviceTime, finding: Finding) -> float:
 def _means_unknown(facts: OpeningFacts, group: DeviceTime) -> str:
     if group.window == "steps":
         first = f"{_step_words(facts, group)[0]}. "
+        if facts.cut:
+            return first + READ_ALL
         return f"{first}Record host operators and API calls too, or put ranges around host work."
+    if facts.cut:
+        return READ_ALL
     return "If the program waits for requests, nothing is wrong; else record what the host does, too."
 
 
@@ -428,8 +435,10 @@ def _only_calls(facts: OpeningFacts) -> Opening | None:
     top = facts.headline.top
     if top is None or top.view != "api" or not facts.has_events:
         return None
-    said = f"{facts.device} time is not known: this trace has only API calls."
-    return Opening("API calls", said, f"{_most(top)} Record {facts.device} activity too.")
+    where = "the part that was read" if facts.cut else "this trace"
+    advice = READ_ALL if facts.cut else f"Record {facts.device} activity too."
+    said = f"{facts.device} time is not known: {where} has only API calls."
+    return Opening("API calls", said, f"{_most(top)} {advice}")
 
 
 def _phases(facts: OpeningFacts) -> Opening | None:
@@ -568,7 +577,8 @@ def _nothing(facts: OpeningFacts) -> Opening:
         return Opening("no times", "This input has no times of kernels, operators or calls.", "What it has is below.")
     if not facts.has_durations:
         said = "Nothing here has a duration: this trace has points in time alone."
-        return Opening("no durations", said, "Record ranges with a begin and an end to see where the time goes.")
+        advice = READ_ALL if facts.cut else "Record ranges with a begin and an end to see where the time goes."
+        return Opening("no durations", said, advice)
     return Opening("no names", "Where the time goes is not known: nothing here has a name and a time.")
 
 

@@ -23,7 +23,7 @@ from tracekit.model.units import Unit
 from tracekit.views import specs, tabulate
 from tracekit.views.base import ViewColumn, ViewOptions
 
-__all__ = ["ARGS_OF", "SHOWS", "PlacedRows", "by_category"]
+__all__ = ["ARGS_OF", "OF_CATEGORIES", "SHOWS", "PlacedRows", "by_category"]
 
 ARGS_OF = frozenset({Kind.OPERATOR, Kind.PYTHON_OP})
 """What shows the phases and the modules."""
@@ -85,22 +85,22 @@ def _categories(blocks: MemoryBlocks, place: I64, placed: PlacedRows, options: V
     columns = [
         specs.NAME.column([CATEGORIES[RULES[rule][0]] for _, rule, *_ in every]),
         *(
-            [_SHOWN["place"].column([placed.labels[p] for p, *_ in every], 0)]
+            [OF_CATEGORIES["place"].column([placed.labels[p] for p, *_ in every], 0)]
             if len({p for p, *_ in every}) > 1
             else []
         ),
-        _SHOWN["held"].column([row[2] if k else None for row, k in zip(every, known, strict=True)]),
-        _SHOWN["share"].column(
+        OF_CATEGORIES["held"].column([row[2] if k else None for row, k in zip(every, known, strict=True)]),
+        OF_CATEGORIES["share"].column(
             [
                 row[2] / placed.peaks[row[0]][1] if k and isinstance(row[2], int) else None
                 for row, k in zip(every, known, strict=True)
             ],
             1,
         ),
-        _SHOWN["peak"].column([row[3] for row in every], 1),
-        _SHOWN["allocations"].column([row[4] for row in every], 1),
-        _SHOWN["allocated"].column([row[5] for row in every], 2),
-        _SHOWN["rule"].column([RULES[rule][1] for _, rule, *_ in every], 1),
+        OF_CATEGORIES["peak"].column([row[3] for row in every], 1),
+        OF_CATEGORIES["allocations"].column([row[4] for row in every], 1),
+        OF_CATEGORIES["allocated"].column([row[5] for row in every], 2),
+        OF_CATEGORIES["rule"].column([RULES[rule][1] for _, rule, *_ in every], 1),
     ]
     return tabulate.finish("categories", "Memory by category", columns, options, own_order="held")
 
@@ -130,10 +130,10 @@ def _peak_modules(
     counts, sizes = grouping.sums(groups.codes, groups.count, blocks.sizes[at], "sizes")
     columns: list[Column] = [
         specs.NAME.column(groups.labels[0]),
-        _SHOWN["category"].column(groups.labels[1], 0),
-        _SHOWN["held"].column(sizes),
-        _SHOWN["share"].column([size / total for size in sizes], 1),
-        _SHOWN["blocks"].column(counts, 1),
+        OF_CATEGORIES["category"].column(groups.labels[1], 0),
+        OF_CATEGORIES["held"].column(sizes),
+        OF_CATEGORIES["share"].column([size / total for size in sizes], 1),
+        OF_CATEGORIES["blocks"].column(counts, 1),
     ]
     title = f"Held at the peak by module, {placed.labels[number]}"
     return tabulate.finish("peak_modules", title, columns, options, own_order="held")
@@ -144,7 +144,7 @@ SHOWS = (
     ViewColumn("category", "Category", Unit.TEXT, "What the blocks hold, as far as their lifetimes show it."),
     ViewColumn("rule", "Rule", Unit.TEXT, "What decided the category."),
 )
-_SHOWN = specs.by_key(
+OF_CATEGORIES = specs.by_key(
     (
         *SHOWS,
         ViewColumn("place", "Place", Unit.TEXT, "The device, or the host of an input or rank.", "place"),

@@ -41,6 +41,7 @@ from tracekit.views.memory.categories import ARGS_OF, PlacedRows, by_category
 from tracekit.views.memory.categories import SHOWS as _OF_CATEGORIES
 from tracekit.views.memory.columns import edges_of, top_places
 from tracekit.views.memory.stacked import category_curves
+from tracekit.views.memory.stated import stated_categories, stated_curves, stated_table
 from tracekit.views.totals import in_file_order, totals_rows, whole_number
 
 __all__ = ["VIEW"]
@@ -229,12 +230,16 @@ def compute(index: TraceIndex, options: ViewOptions) -> Section:
         if (held := _at_peak(index, memory, holder, options)) is not None:
             tables.append(held)
             notes.append(f"{held.title}: blocks of which the trace has the allocation and, until then, no free")
-        more, said = by_category(
-            index, PlacedRows(memory.rows, memory.place, memory.labels, _peaks(index, memory)), options
-        )
-        tables += more
-        notes += said
-        stacked, left_out = _stacked(index, memory)
+        placed = PlacedRows(memory.rows, memory.place, memory.labels, _peaks(index, memory))
+        categories = stated_categories(memory.args)
+        if categories is not None:
+            tables.append(stated_table(placed, memory.size, categories, options))
+            stacked, left_out = _stated(index, memory, categories), list[str]()
+        else:
+            more, said = by_category(index, placed, options)
+            tables += more
+            notes += said
+            stacked, left_out = _stacked(index, memory)
         drawn += stacked
         notes += left_out
     if memory.unsized:
@@ -273,6 +278,14 @@ def _stacked(index: TraceIndex, memory: _MemoryRows) -> tuple[list[StackedCurve]
     at = at[~np.isin(memory.place[at], partly)]
     times = since_origin(index, memory.rows[at], memory.times[at])
     return category_curves(blocks, memory.rows[at], times, memory.place[at], values[at], memory.labels)
+
+
+def _stated(index: TraceIndex, memory: _MemoryRows, categories: tuple[I64, list[str]]) -> list[StackedCurve]:
+    """Return the curve of each place by the categories that the file states."""
+    values, known = stated_totals(memory.args, TYPES[0])
+    times = since_origin(index, memory.rows, memory.times)
+    totals = np.where(known, values, -1)
+    return stated_curves(times, memory.size, memory.place, categories, totals, memory.labels)
 
 
 def _rows(index: TraceIndex) -> _MemoryRows:

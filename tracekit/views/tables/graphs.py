@@ -19,6 +19,7 @@ from tracekit.model.report import Cell, Column, ReportTable, Section
 from tracekit.model.schema import HOST_RANGES, Kind
 from tracekit.model.units import Unit
 from tracekit.views import specs, tabulate
+from tracekit.views.advice import for_part
 from tracekit.views.base import View, ViewColumn, ViewOptions
 
 __all__ = ["VIEW"]
@@ -36,7 +37,8 @@ def compute(index: TraceIndex, options: ViewOptions) -> Section:
         return Section(VIEW.name, _TITLE, notes=(needs, *tabulate.option_notes(options)))
     graphs = _graphs(index, work, options)
     tables = (graphs, _operators(index, work, options), *_annotations(work, options))
-    notes = [f"graph {number + 1}: operators not known: {why}" for number, why in enumerate(work.why) if why]
+    reasons = [(number, for_part(index, why)) for number, why in enumerate(work.why, 1) if why]
+    notes = [f"graph {number}: operators not known: {why}" for number, why in reasons]
     return Section(VIEW.name, _TITLE, tables, notes=(*notes, *tabulate.option_notes(options, graphs)))
 
 

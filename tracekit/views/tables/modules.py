@@ -38,6 +38,7 @@ from tracekit.model.report import Cell, Column, Flame, ReportTable, Section
 from tracekit.model.schema import Kind
 from tracekit.model.units import Unit
 from tracekit.views import specs, tabulate
+from tracekit.views.advice import for_part
 from tracekit.views.base import View, ViewColumn, ViewOptions
 
 __all__ = ["VIEW"]
@@ -259,7 +260,8 @@ def _notes(tree: ModuleTree) -> list[str]:
     what = "module" if tree.stacks else "range"
     notes = [f"rows are a tree: each {what}, then those in it; totals count what is inside, self times add up"]
     if not tree.stacks:
-        notes.append("this trace has no modules (record with_stack=True): these are the ranges that the program names")
+        text = "this trace has no modules (record with_stack=True): these are the ranges that the program names"
+        notes.append(for_part(tree.host.index, text))
     if (tree.phase == BACKWARD).any():
         notes.append(
             "backward work belongs to the module of its forward operator, and adding up a gradient to the module that "
