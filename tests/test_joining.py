@@ -305,3 +305,45 @@ def test_perfetto_shows_a_joined_trace_as_the_sum_of_its_parts(tmp_path: Path, s
         assert abs(whole["sum_dur_ns"] - total) <= (0 if exact else total // 5_000)
         assert len(whole["processes"]) == sum(len(part["processes"]) for part in parts)
         assert whole["sql"][0] == [{"arrows": 0}]
+
+
+def logs_of_hosts(folder: Path, hosts: list[tuple[str, int]]) -> list[Path]:
+    """Write a log of the recorder for each host: its name, and the Unix time of the start of its clock."""
+    paths = []
+    for number, (host, boot) in enumerate(hosts):
+        head = {"format": "tracekit-log", "version": 1, "pid": 100 + number, "perf_ns": 1_000, "epoch_ns": boot + 1_000}
+        lines = [
+            head | ({"host": host} if host else {}),
+            {"k": "thread", "t": 0, "tid": 100 + number, "name": "MainThread"},
+            {"k": "name", "id": 1, "name": "work"},
+            {"k": "r", "t": 0, "x": [1, 5_000 + number, -1, 9_000]},
+            {"k": "end", "t": 9_500, "items": 2, "how": "stop"},
+        ]
+        paths.append(folder / f"log{number}.jsonl")
+        paths[-1].write_text("".join(json.dumps(line) + "\n" for line in lines))
+    return paths
+
+
+BOOT = 1_795_700_000 * 10**9
+
+
+@pytest.mark.parametrize("count", [2, 3, 5])
+def test_logs_of_one_host_share_its_clock(count: int, tmp_path: Path) -> None:
+    trace = tracekit.read(logs_of_hosts(tmp_path, [("node1", BOOT + each) for each in range(count)]))
+    assert "clocks-by-wall-clock" not in notes(trace)
+    assert {each["group"] for each in clocks(trace)} == {0}
+    assert [source.facts["host"] for source in trace.run.sources] == ["node1"] * count
+
+
+@pytest.mark.parametrize(
+    "hosts",
+    [
+        [("node1", BOOT), ("node2", BOOT), ("node1", BOOT)],
+        [("localhost", BOOT), ("localhost", BOOT + 3 * 10**9), ("localhost", BOOT)],
+        [("", BOOT), ("", BOOT), ("", BOOT)],
+    ],
+    ids=["two hosts", "two machines of one name", "hosts that are not known"],
+)
+def test_logs_that_are_not_of_one_host_keep_the_note(hosts: list[tuple[str, int]], tmp_path: Path) -> None:
+    trace = tracekit.read(logs_of_hosts(tmp_path, hosts))
+    assert "how well these agree is unknown" in notes(trace)["clocks-by-wall-clock"]

@@ -63,14 +63,15 @@ def test_a_header_without_a_row_that_can_be_read(more: bytes, tmp_path: Path) ->
     left(tmp_path, "x.csv")
 
 
-def test_a_run_without_kernels_is_no_error(tmp_path: Path) -> None:
+def test_a_run_without_kernels_is_written_and_named(tmp_path: Path) -> None:
     path = tmp_path / "x.log"
     path.write_text(
         "==1== NVPROF is profiling process 1, command: x\n==1== Profiling result:\nNo kernels were profiled.\n"
     )
     result = run("convert", path, "-o", tmp_path / "out.json")
-    assert result.exit_code == 0, result.stderr
-    assert "no events" in result.stderr
+    assert result.exit_code == 1, result.stderr
+    assert "error: " in result.stderr
+    assert "x.log: no events in it" in result.stderr
     assert orjson.loads((tmp_path / "out.json").read_bytes())["traceEvents"] == []
 
 

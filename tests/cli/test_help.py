@@ -19,8 +19,8 @@ from tracekit.cli.demo import SAMPLES
 from tracekit.cli.help import OPTION_GROUPS, first_sentence
 
 GOOD = sample("nvprof-csv/gpu-and-api-trace.csv")
-SERVE = ("open", "mcp")
-"""Commands that run until somebody has looked."""
+SERVE = ("open", "mcp", "record")
+"""Commands that run until somebody has looked, or that run a program of the user."""
 
 
 def leaves(group: object, *path: str) -> Iterator[tuple[tuple[str, ...], object]]:

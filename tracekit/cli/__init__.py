@@ -160,9 +160,8 @@ def commands(names: Iterable[str]) -> typer.Typer:
             # The words behind the program's name are the program's own, also those that look like options of ours.
             settings = {"allow_interspersed_args": False} if name == "record" else None
             examples = getattr(command, "example", None)
-            add = made.command(
-                name, cls=HelpCommand, epilog=examples, context_settings=settings, rich_help_panel=group_of[name]
-            )
+            panel = group_of[name]
+            add = made.command(name, cls=HelpCommand, epilog=examples, rich_help_panel=panel, context_settings=settings)
             add(runnable(command, limits))
     return made
 

@@ -15,7 +15,7 @@ from typing import Annotated
 import typer
 
 from tracekit.cli import _common
-from tracekit.cli._common import example, say
+from tracekit.cli._common import example, say, warn
 from tracekit.cli.process.program import end_as, run_program
 from tracekit.errors import OutputExistsError, UsageError
 from tracekit.model.display import plural
@@ -77,7 +77,7 @@ def record(
             code = run_program(words, environ)
         except OSError as error:
             reason = "command not found" if isinstance(error, FileNotFoundError) else error.strerror or str(error)
-            say(f"error: {words[0]}: {reason}")
+            warn(f"error: {words[0]}: {reason}")
             end_as(_NOT_FOUND if isinstance(error, FileNotFoundError) else _NOT_RUNNABLE)
         processes, logs = read_list(listed)
     if output and not log.is_dir():

@@ -42,8 +42,8 @@ def report(
 ) -> None:
     """Write one page: timeline, findings and every table.
 
-    It opens in any browser, offline, and counts every record of the inputs.
-    With more events than --page-events the page skips the shortest, and shows where and how many.
+    It opens in any browser, offline, and counts every record of the inputs. If a trace has more events than
+    --page-events, the page skips the shortest, and shows where and how many.
     """
     from tracekit import pipeline
     from tracekit.errors import OutputExistsError

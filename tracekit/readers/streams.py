@@ -250,6 +250,10 @@ def _files_like(name: str) -> str:
             known = [entry.name for entry in islice(entries, MOST_LOOKED_AT)]
     except (OSError, ValueError):
         return ""
+    # The recorder and PyTorch put a rank or a process number behind the name that a user chose: run.rank0.jsonl.
+    longer = [each for each in sorted(known) if each.startswith(f"{path.stem}.") and each.endswith(path.suffix)]
+    if path.stem and path.suffix and longer:
+        return f"; did you mean {' or '.join(longer[:3])}?"
     return did_you_mean(path.name, known)
 
 

@@ -16,9 +16,9 @@ __all__ = ["RenderOptions", "Renderer", "first_lines"]
 class RenderOptions:
     """Options that every renderer takes.
 
-    time_unit: "s", "ms", "us", "ns", in which text and markdown show every digit; with "" the renderer chooses one for
-    each column, and they show four digits. width: columns of the terminal, 0 for no limit. quiet: text and markdown do
-    not say what became of the records, unless some were dropped; verbose: they say it whole, and show every digit.
+    time_unit: "s", "ms", "us", "ns", in which text shows every digit; with "" the renderer chooses one for each column,
+    and text shows four digits. width: columns of the terminal, 0 for no limit. quiet: text does not say what became of
+    the records, unless some were dropped; verbose: it says it whole, and shows every digit.
     color: ANSI styles. bars: bars are drawn in text. assets: relative URL of style and scripts that many HTML pages
     share (`render.page.shell.assets` returns the files); "" puts them into the page. page_events, page_mb: the most
     events, and MB of them, that the timeline of a page holds; the rest is counted where it is missing. page_args_mb:
@@ -48,7 +48,7 @@ class RenderOptions:
 
     @property
     def exact(self) -> bool:
-        """Return whether text and markdown show every digit of a time."""
+        """Return whether text shows every digit of a time."""
         return bool(self.time_unit) or self.verbose
 
     @property

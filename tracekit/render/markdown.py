@@ -34,7 +34,7 @@ def render(report: Report, options: RenderOptions) -> str:
             lines += ["", f"## {plain(section.title)}", *_section(section, options)]
     if names:
         lines += ["", plain(f"{names[:1].upper()}{names[1:]}.")]
-    footer = [*report.notes, *prose.ledger_lines(report.ledgers, quiet=options.quiet, verbose=options.verbose)]
+    footer = [*report.notes, *prose.ledger_lines(report.ledgers)]
     if footer:
         lines += ["", "---", "", *(f"- {plain(note)}" for note in footer)]
     return "\n".join(lines) + "\n"
@@ -56,7 +56,7 @@ def _section(section: Section, options: RenderOptions) -> Iterator[str]:
 
 
 def _table(table: ReportTable, options: RenderOptions) -> Iterator[str]:
-    columns = _cells.shown_columns(table, options.time_unit, exact=options.exact or table.ordered)
+    columns = _cells.shown_columns(table, options.time_unit)
     yield _row([plain(column.title) for column in columns])
     yield _row(["---:" if column.right else "---" for column in columns])
     texts = [_texts(column) for column in columns]

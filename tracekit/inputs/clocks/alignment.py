@@ -187,11 +187,30 @@ def _note_clocks(
         who = ", ".join(alone[:3]) + (" ..." if len(alone) > 3 else "")
         text = f"{who} {verb}: each starts at its own zero; --align NAME=OFFSET places an input"
         shown[0].note(SEVERAL_NOTES[0], text)
-    by_wall = [placed[b.number] for b in inputs if placed[b.number].method == placement.WALL]
-    unsure = [each for each in by_wall if each.uncertainty_ns is None]
-    if len(unsure) > 1:
+    unsure = [
+        b for b in inputs if placed[b.number].method == placement.WALL and placed[b.number].uncertainty_ns is None
+    ]
+    if len(unsure) > 1 and not _is_one_clock(unsure):
         text = f"{plural(len(unsure), 'input')} are placed by their own wall clocks: how well these agree is unknown"
         shown[0].notes[SEVERAL_NOTES[1]] = Note(SEVERAL_NOTES[1], text, 1)
+
+
+_BOOTS_APART_NS = 10**9
+
+
+def _is_one_clock(inputs: Sequence[OpenedInput]) -> bool:
+    """Return whether all inputs are logs of the recorder on one host, whose clock they share.
+
+    Their time 0 is the start of the host's own clock. Hosts of one name that are not one machine have another.
+    """
+    hosts = {each.facts.get("host") if each.format == _LOG else None for b in inputs for each in b.opened.run.sources}
+    origins = [b.opened.run.origin_ns for b in inputs]
+    known = [origin for origin in origins if origin is not None]
+    same_start = len(known) == len(origins) and max(known) - min(known) < _BOOTS_APART_NS
+    return len(hosts) == 1 and hosts.isdisjoint({None, ""}) and same_start
+
+
+_LOG = "recorder-log"
 
 
 def _into_facts(b: OpenedInput, where: Placed) -> None:

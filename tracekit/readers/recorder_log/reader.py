@@ -647,6 +647,9 @@ class _RecorderLogReading:
         shift = 0
         if head is not None and head.epoch_ns is not None and self._run.origin_ns is not None:
             shift = head.epoch_ns - head.perf_ns - self._run.origin_ns
+        if head is not None and head.host and not self._logs:
+            # Clocks are placed before a log has been read to its end, where it gets its other facts.
+            self._run.sources[0].facts["host"] = head.host
         steps = next(self._steps, _LogSteps()).sorted()
         return RecorderLog(head, self._options.source, shift, steps, self._run, self._ledger)
 
@@ -708,6 +711,7 @@ class _RecorderLogReading:
         mine = self._run.sources[0].facts
         facts = self._log.facts()
         if len(self._logs) == 1:
+            mine.pop("host", None)  # it has its place among the others
             mine.update(facts)
         else:
             mine.setdefault("logs", []).append(facts)
