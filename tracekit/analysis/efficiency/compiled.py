@@ -1,8 +1,8 @@
 """Kernels that torch.compile writes in Triton: the operators in them, their sizes, and the least bytes that they move.
 
 TorchInductor names a kernel after its kind and the operators that were fused into it, joined by "_":
-`triton_red_fused__to_copy_native_layer_norm_backward_view_0`. Names of operators have the same sign, so a list of
-known ones separates them; what is not known stays in one piece. The arguments end with the sizes of the loops:
+`triton_red_fused__to_copy_native_layer_norm_backward_view_0`. Names of operators contain "_" too, so they are
+found by a list of known names; an unknown part stays whole. The arguments end with the sizes of the loops:
 of a pointwise kernel how many elements it writes, of a reduction how many results it has and from how many elements
 each (torch/_inductor/codegen/triton.py). Which arguments are read and which written is not recorded.
 """
