@@ -542,7 +542,7 @@ def _device_section(comparison: Comparison, sides: Sides, top: int, per: str) ->
 _PART_TITLES = {
     "only_here": ("Only here", "operators that only one side has"),
     "more_calls": ("More calls", "more or fewer calls, at the base's time per call"),
-    "other_shapes": ("Other shapes", "calls with shapes that only one side has"),
+    "other_shapes": ("Other shapes", "calls with shapes or datatypes that only one side has"),
     "other_kernel": ("Other kernel", "the same calls, computed by other kernels"),
     "other_floor": ("Other floor", "the same calls, with another least time (datatype or device)"),
     "efficiency": ("Efficiency", "the work takes more or fewer times its least time than in the base"),

@@ -5,7 +5,8 @@ parts, in this order:
 
 - only here: the operator is on one side alone.
 - more calls: the difference of the calls, at the time per call of the base.
-- other shapes: the calls with shapes that one side alone has; as many of these calls as both sides have differ in work.
+- other shapes: the calls with shapes or datatypes that one side alone has; as many of them as both sides have differ in
+  work.
 - other kernel: calls with the same shapes that other kernels computed.
 - other floor: the same calls and kernels with another least time (datatype, device), where the work is known.
 - efficiency: the same calls and kernels, farther from or nearer to that least time.
