@@ -6,10 +6,12 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pytest
 from compare_runs import LAYERS, Launch, Row, repeats, steps, write
 from doors.compare import IDLE, ChangePart, ChangeParts, NameGroup, by_kind, by_name
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support import run_command
 
 from tracekit import pipeline
 from tracekit.analysis.kernel_class import KernelClass
@@ -190,3 +192,36 @@ def test_a_change_that_nobody_would_notice_does_not_fill_the_picture(tmp_path: P
     (waterfall,) = box.waterfalls
     assert sum(float(row.width) for row in waterfall.rows) < 2
     assert abs(float(waterfall.base[0]) - 50) < 2
+
+
+def added(count: int) -> tuple[Launch, ...]:
+    """Return layers that became slower, and kernels that only these runs have."""
+    more = [
+        (f"aten::op{i}", f"a_kernel_with_a_long_name_that_is_new_{i}<float, 128>", 20_000 + 9 * i, 20)
+        for i in range(count)
+    ]
+    return (*with_gemm(1.5), ("aten::norm", "layer_norm_kernel", 60_000, 20), *more)
+
+
+@pytest.mark.parametrize("swap", [False, True], ids=["slower", "faster"])
+@pytest.mark.parametrize("count", [0, 3, 12])
+def test_a_change_of_many_parts_is_one_screen_whose_rows_still_add_up(tmp_path: Path, count: int, swap: bool) -> None:
+    folder = tmp_path / ("a_folder_whose_name_is_so_long_that_the_title_needs_a_second_line" if count == 12 else "a")
+    folder.mkdir()
+    base = write(folder / "base.parquet", steps(noise=0.002))
+    new = write(folder / "new.parquet", steps(layers=added(count), noise=0.002, seed=1))
+    sides = (new, base) if swap else (base, new)
+    shown = run_command("compare", *sides, width=80).stdout
+    lines = shown.splitlines()
+    assert len(lines) <= 30
+    assert all(len(line) <= 80 for line in lines)
+    assert ("faster: " if swap else "slower: ") in shown
+    main = compare(*sides).main
+    assert main is not None
+    whole = (main.new - main.base) / 1_000
+    for title, column in (("Where the change is", 2), ("Step time by name", 2)):
+        rows = shown.split(title)[1].split("\n\n")[0].splitlines()[3:]
+        assert len(rows) >= 2
+        changes = [float(row.split()[column].replace(",", "")) for row in rows]
+        assert sum(changes) == pytest.approx(whole, rel=0.01)
+    assert len(run_command("compare", *sides, "--all", width=80).stdout.splitlines()) > 30

@@ -21,7 +21,7 @@ from tracekit.errors import TracekitError, UsageError
 from tracekit.model.display import cell_width
 from tracekit.model.report import Finding, Section
 from tracekit.model.trace import Ledger, Run, SourceFacts, Trace
-from tracekit.model.units import format_span
+from tracekit.model.units import sentence_span
 from tracekit.pipeline import render, report_of, summary, view
 from tracekit.render.base import RenderOptions
 from tracekit.views import SUMMARY, VIEWS
@@ -564,7 +564,7 @@ def test_every_form_says_all_of_a_finding(tmp_path: Path) -> None:
         finding.because,
         finding.advice,
         finding.check,
-        f"could save up to 144.088 ms (49.11 % of {format_span(finding.window_ns)})",
+        f"could save up to 144.1 ms (49.11 % of {sentence_span(finding.window_ns)})",
     ):
         assert words in flat
     html = render(report, "html", RenderOptions())

@@ -622,7 +622,7 @@ def tell_ledger(ledgers: tuple[Ledger, ...], *, whole: bool = False) -> None:
 def ledger_lines(ledgers: tuple[Ledger, ...], *, whole: bool = False) -> Iterator[str]:
     """Give the lines on what became of the records, and every note; whole, or with -v: an account of each input."""
     from tracekit.model.display import plural
-    from tracekit.render.prose import ledger_lines as short_lines
+    from tracekit.model.ledger_lines import ledger_lines as short_lines
 
     if not whole and verbosity() < Verbosity.VERBOSE:
         yield from short_lines([ledger.to_json() for ledger in ledgers], verbose=False)

@@ -41,6 +41,10 @@ _BY_SUFFIX = {
     ".xml": "junit",
 }
 _TOP = 20
+_SCREEN = 30
+"""The lines of a short report."""
+_SIZES = ((5, 4, 4), (5, 4, 2), (4, 4, 2), (3, 4, 2), (3, 3, 2), (2, 3, 2), (2, 2, 1), (2, 1, 1))
+"""Parts, names and metrics of a short report: the first of these that fits one screen, else the last one."""
 GATES = "Gates"
 """The group of options on the verdict and the exit code."""
 
@@ -159,11 +163,19 @@ def compare(
     if top is None:
         top = _TOP if form in ("text", "markdown", "github") else 0
     short = form == "text" and not every and not all_names and verbosity() < Verbosity.VERBOSE
-    report = short_report(comparison) if short else report_of(comparison, top=top)
     width = output_width() if output == "-" else 0
     for_ci = form in _ci.FORMS
     how = render_options(unit, width)
-    text = "" if form == "junit" else pipeline.render(report, "markdown" if for_ci else form, how)
+    if short:
+        for rows, names, metrics in _SIZES:
+            report = short_report(comparison, rows=rows, names=names, metrics=metrics)
+            text = pipeline.render(report, form, how)
+            if len(text.splitlines()) <= _SCREEN:
+                break
+    elif form == "junit":
+        text = ""
+    else:
+        text = pipeline.render(report_of(comparison, top=top), "markdown" if for_ci else form, how)
     if for_ci:
         checks = checks_of(comparison, strict=strict)
         _ci.publish(form, checks, details=text, output=output, force=force)

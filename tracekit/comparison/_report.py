@@ -166,9 +166,14 @@ SHORT_ROWS, SHORT_NAMES = 5, 4
 _NAMED_METRICS = 4
 
 
-def short_report(comparison: Comparison) -> Report:
-    """Return the report for one screen: the verdict, what changed, and what to look at."""
-    whole = report_of(comparison, top=SHORT_NAMES)
+def short_report(
+    comparison: Comparison, *, rows: int = SHORT_ROWS, names: int = SHORT_NAMES, metrics: int = _NAMED_METRICS
+) -> Report:
+    """Return the report for one screen: the verdict, what changed, and what to look at.
+
+    rows: of the table of parts. names: of the table of names that changed most. metrics: named for each verdict.
+    """
+    whole = report_of(comparison, top=names)
     sides = comparison.sides
     if sides is None:
         return whole
@@ -183,13 +188,13 @@ def short_report(comparison: Comparison) -> Report:
         asked.append(whole.sections[-1])
     shown = [*asked]
     if waterfall is not None and waterfall.new != waterfall.base:
-        shown.append(_short_waterfall(waterfall))
-    if not (whole.incomplete or comparison.empty) and (names := _changed_names(comparison, sides)) is not None:
-        shown.append(names)
+        shown.append(_short_waterfall(waterfall, rows))
+    if not (whole.incomplete or comparison.empty) and (changed := _changed_names(comparison, sides, names)) is not None:
+        shown.append(changed)
     facts = [
         # The title has the name of a side that is one run.
         *((key, _counts_of(sides, key, text)) for key, text in whole.facts),
-        *([("changed", text)] if (text := _changed_metrics(comparison)) else []),
+        *([("changed", text)] if (text := _changed_metrics(comparison, metrics)) else []),
         *([("look at", text)] if waterfall is not None and (text := _largest_part(waterfall)) else []),
     ]
     notes = [
@@ -216,10 +221,10 @@ def _of_both_sides(notes: Sequence[str]) -> list[str]:
     return list(dict.fromkeys(merged))
 
 
-def _short_waterfall(whole: Waterfall) -> Section:
+def _short_waterfall(whole: Waterfall, most: int) -> Section:
     """Return the parts that changed, the largest changes first, and one row for the others."""
     changed = sorted((part for part in whole.parts if part.difference), key=lambda part: -abs(part.difference))
-    shown, rest = changed[:SHORT_ROWS], changed[SHORT_ROWS:]
+    shown, rest = changed[:most], changed[most:]
     rows = [(part.label, part.base, part.new) for part in shown]
     if rest:
         count = f"({plural(len(rest), 'more part')})"
@@ -236,17 +241,17 @@ def _short_waterfall(whole: Waterfall) -> Section:
     return Section("compare", title, (ReportTable("change_parts", title, columns),))
 
 
-def _changed_names(comparison: Comparison, sides: Sides) -> Section | None:
+def _changed_names(comparison: Comparison, sides: Sides, most: int) -> Section | None:
     """Return the names whose time changed most: of the step, else of the device, else of the host; None for none."""
     per = "a step after warm-up" if sides.by_step else "a run"
     candidates: list[Section] = []
     if sides.by_step and any(run.steady for run in (*sides.base, *sides.new)):
-        candidates.append(_step_section(sides, SHORT_NAMES))
+        candidates.append(_step_section(sides, most))
     elif sides.groups:
-        candidates.append(_device_section(comparison, sides, SHORT_NAMES, per))
+        candidates.append(_device_section(comparison, sides, most, per))
     for kind in _HOST_WORDS:
-        candidates += _host_sections(sides, SHORT_NAMES, per, kind)
-    candidates += _total_sections(sides, SHORT_NAMES)
+        candidates += _host_sections(sides, most, per, kind)
+    candidates += _total_sections(sides, most)
     for section in candidates:
         for table in section.tables:
             kept = [column for column in table.columns if column.name in ("name", "base", "new", "difference")]
@@ -259,7 +264,7 @@ def _changed_names(comparison: Comparison, sides: Sides) -> Section | None:
     return None
 
 
-def _changed_metrics(comparison: Comparison) -> str:
+def _changed_metrics(comparison: Comparison, most: int) -> str:
     """Return "slower: kernel.total +15.00 %, ...; same: 4 metrics" of all metrics but that of the verdict."""
     if comparison.incomplete or comparison.undecided:
         return ""
@@ -273,7 +278,7 @@ def _changed_metrics(comparison: Comparison) -> str:
         if verdict not in (SLOWER, FASTER, MORE, LESS):
             parts.append(f"{verdict}: {plural(len(changes), 'metric')}")
             continue
-        named = [f"{c.metric.text} {percent(c.ratio)}" for c in changes[:_NAMED_METRICS] if c.ratio is not None]
+        named = [f"{c.metric.text} {percent(c.ratio)}" for c in changes[:most] if c.ratio is not None]
         more = len(changes) - len(named)
         parts.append(f"{verdict}: {', '.join([*named, *([f'{more:,} more'] if more else [])])}")
     return "; ".join(parts)

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from tracekit.model.display import cell_width, cut_middle, escape_controls, head
+from tracekit.model.ledger_lines import ledger_lines
 from tracekit.model.names import short_names
 from tracekit.model.report import Headline, QuotedTable, Report, ReportTable, Section, TopNames
-from tracekit.render import prose
 from tracekit.render.base import RenderOptions
 from tracekit.render.cells import padded, shown_columns, wrapped
 from tracekit.render.screen import Screen, ScreenShare, ShareBar, screen, share_text, shown_first, span_texts, top_title
@@ -272,7 +272,7 @@ def _more(report: Report, width: int, paint: _Paint, most: int, options: RenderO
         yield from _clamped(
             "--all shows all of these; `tracekit report` makes a page with the timeline", width, 1, indent=0
         )
-    for line in prose.ledger_lines(report.ledgers, quiet=options.quiet, verbose=options.verbose)[:2]:
+    for line in ledger_lines(report.ledgers, quiet=options.quiet, verbose=options.verbose)[:2]:
         yield from (paint.dim(each) for each in _clamped(line, width, 2, indent=0))
 
 

@@ -9,6 +9,7 @@ import re
 from collections.abc import Iterator
 
 from tracekit.model.display import UNKNOWN, escape_controls
+from tracekit.model.ledger_lines import ledger_lines
 from tracekit.model.report import Report, ReportTable, Section
 from tracekit.render import cells as _cells
 from tracekit.render import prose
@@ -34,7 +35,7 @@ def render(report: Report, options: RenderOptions) -> str:
             lines += ["", f"## {plain(section.title)}", *_section(section, options)]
     if names:
         lines += ["", plain(f"{names[:1].upper()}{names[1:]}.")]
-    footer = [*report.notes, *prose.ledger_lines(report.ledgers)]
+    footer = [*report.notes, *ledger_lines(report.ledgers)]
     if footer:
         lines += ["", "---", "", *(f"- {plain(note)}" for note in footer)]
     return "\n".join(lines) + "\n"

@@ -14,6 +14,7 @@ from dataclasses import replace
 
 from tracekit.model.change import Waterfall
 from tracekit.model.display import UNKNOWN, cell_width, cut_middle, escape_controls, plural
+from tracekit.model.ledger_lines import ledger_lines
 from tracekit.model.names import short_names
 from tracekit.model.report import Report, ReportTable, Section
 from tracekit.render import cells as _cells
@@ -54,7 +55,7 @@ def render(report: Report, options: RenderOptions) -> str:
         lines.append("")
         for text in empty:
             lines += wrapped(escape_controls(text), width, indent=2)
-    footer = [*report.notes, *prose.ledger_lines(report.ledgers, quiet=options.quiet, verbose=options.verbose)]
+    footer = [*report.notes, *ledger_lines(report.ledgers, quiet=options.quiet, verbose=options.verbose)]
     if footer:
         lines.append("")
         for note in footer:

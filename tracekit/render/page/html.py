@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from tracekit.model.display import escape_controls, plural
+from tracekit.model.ledger_lines import LedgerCounts, count_of, ledger_lines
 from tracekit.model.report import (
     Bar,
     Column,
@@ -170,7 +171,7 @@ def render(report: Report, options: RenderOptions) -> str:
         empty=page.empty,
         without=page.without,
         ledger=sheet(_ledger(report.ledgers)) if report.ledgers else None,
-        account=[_sentence(line) for line in prose.ledger_lines(report.ledgers)],
+        account=[_sentence(line) for line in ledger_lines(report.ledgers)],
         notes=list(map(escape_controls, report.notes)),
         incomplete=list(map(escape_controls, report.incomplete)),
     )
@@ -359,7 +360,7 @@ def _flame(section: Section, number: int, figure: Flame) -> FlameBox:
 _COUNTS = {name: name.capitalize() for name in ("read", "kept", "merged", "facts", "ignored", "filtered", "dropped")}
 
 
-def _ledger(ledgers: Sequence[prose.Ledger]) -> ReportTable:
+def _ledger(ledgers: Sequence[LedgerCounts]) -> ReportTable:
     """Return what became of the records of each input, as one more table."""
     counts = _COUNTS | {"events_out": "Events", "totals_out": "Totals"}
     return ReportTable(
@@ -369,7 +370,7 @@ def _ledger(ledgers: Sequence[prose.Ledger]) -> ReportTable:
             Column("path", "Input", Unit.TEXT, [Path(str(ledger.get("path", ""))).name for ledger in ledgers]),
             Column("format", "Format", Unit.TEXT, [str(ledger.get("format", "")) for ledger in ledgers]),
             *(
-                Column(name, title, Unit.COUNT, [prose.count_of(ledger, name) for ledger in ledgers])
+                Column(name, title, Unit.COUNT, [count_of(ledger, name) for ledger in ledgers])
                 for name, title in counts.items()
             ),
         ),
