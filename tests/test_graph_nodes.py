@@ -7,6 +7,9 @@ import sqlite3
 from contextlib import closing
 from pathlib import Path
 
+import _nsys_reports as made
+import pytest
+from _protobuf import message
 from views.tables import dicts
 
 import tracekit
@@ -70,12 +73,53 @@ class Export:
             db.commit()
         return path
 
+    def write_report(self, folder: Path) -> Path:
+        """The same rows as a report, before its export."""
+        events = [
+            *(nvtx(start, end, name, thread) for start, end, _, name, thread in self.ranges),
+            *(call(48, start, end, 0, name, thread, number) for start, end, thread, number, name in self.calls),
+            *(
+                call(113, start, end, 77, name, thread, 0, (33, message(*numbered({1: node, 2: original}))))
+                for start, end, thread, name, node, original in self.nodes
+            ),
+            *(
+                message((1, 79), (107, message(
+                    (1, start), (2, end), (3, launch), (4, device), (7, 3), (8, process),
+                    (101, message((2, name), *numbered({27: node})))
+                )))
+                for start, end, process, launch, name, device, node in self.kernels
+            ),
+        ]  # fmt: skip
+        texts = [NAMES.get(number, "") for number in range(max(NAMES) + 1)]
+        head = message((1, len(events)), (3, len(texts)), (5, 0), (9, "lz4"), (15, 0))
+        first = made.delimited(message((17, 0), (18, 1000))) + made.delimited(head)
+        blocks = [made.block(message(*((1, event) for event in events)))]
+        strings = message(*((1, text) for text in texts))
+        path = folder / "graphs.nsys-rep"
+        path.write_bytes(made.container("2022", "2025.3.1.1", first, blocks, strings, made.delimited(b"")))
+        return path
+
     def view(self, folder: Path, name: str = "graphs") -> Section:
         return VIEWS[name].compute(TraceIndex(tracekit.read(self.write(folder))), ViewOptions())
 
     def operators(self, folder: Path) -> dict[str, int]:
         table = next(table for table in self.view(folder).tables if table.name == "graph_operators")
         return {row["name"]: row["device_total"] for row in dicts(table)}
+
+
+def numbered(fields: dict[int, int | None]) -> list[tuple[int, int]]:
+    return [(number, value) for number, value in fields.items() if value is not None]
+
+
+def nvtx(start: int, end: int, name: str, thread: int) -> bytes:
+    body = message((1, 59), (2, start), (7, name), (9, thread), (10, end), (14, 1))
+    return message((1, 59), (102, body))
+
+
+def call(kind: int, start: int, end: int, event_class: int, name: int, thread: int, number: int,
+         *more: tuple[int, bytes]) -> bytes:  # fmt: skip
+    body = message((1, start), (2, end), (3, number), (6, event_class), (7, name), (8, 0), (13, thread), *more)
+    return message((1, kind), (108, body))
 
 
 def captured() -> Export:
@@ -240,3 +284,22 @@ def test_each_cell_of_the_operators_can_be_explained_with_the_work_of_graphs(tmp
                 defined += 1
                 assert value_of(quantity) == row[column], (row["name"], column)
     assert defined >= 6
+
+
+@pytest.mark.parametrize("nodes", [NODES, {101: GEMM, 102: RELU}, {**NODES, 999: RELU}, {201: GEMM}])
+def test_a_report_has_the_graphs_of_its_export(nodes: dict[int, int], tmp_path: Path) -> None:
+    export = captured()
+    export.node(140, 301, 201)
+    export.range("step", 190, 400)
+    export.replay(200, 10, nodes)
+    export.replay(300, 11, nodes)
+    export.kernel(GEMM, 500, 510, 12)
+    report, theirs = tracekit.read(export.write_report(tmp_path)), tracekit.read(export.write(tmp_path))
+    assert "unknown-parts" not in report.ledgers[0].notes
+    for name in ("graphs", "operator", "modules", "kernel"):
+        sections = [VIEWS[name].compute(TraceIndex(trace), ViewOptions()) for trace in (report, theirs)]
+        mine, other = ([dicts(table) for table in section.tables] for section in sections)
+        assert mine == other, name
+        assert sections[0].notes == sections[1].notes
+    (graph,) = dicts(VIEWS["graphs"].compute(TraceIndex(report), ViewOptions()).tables[0])
+    assert (graph["calls"], graph["how"]) == (2, "creation of the node")

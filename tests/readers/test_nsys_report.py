@@ -164,7 +164,7 @@ def test_an_export_that_has_the_name_of_a_report_is_read_as_an_export() -> None:
 
 
 ONLY_IN_EXPORT = ("graphNodeId", "graphId", "localMemoryTotal", "domain", "size", "rootRank")
-"""No report has the first two; the sample has the others in another way."""
+"""Of the first two the sample has none; it has the others in another way."""
 
 
 def plain_rows(trace: Trace) -> list[tuple[Any, ...]]:
@@ -473,6 +473,41 @@ def kernel(start: int, **more: int) -> bytes:
         "globalPid": 1 << 48 | 7 << 24, "demangledName": 1, "shortName": 1, "gridX": 1,
     }  # fmt: skip
     return made.work_event("KERNEL", row | more)
+
+
+def cuda_event(kind: int, number: int, part: int, *fields: tuple[int, Any]) -> bytes:
+    place = ((1, 5), (2, 9), (3, 4), (4, 0), (5, 1), (6, 7))
+    return message((1, kind), (107, message(*place, (7, number), (8, 1 << 48 | 7 << 24), (part, message(*fields)))))
+
+
+@pytest.mark.parametrize(
+    ("event", "kind", "args"),
+    [
+        (cuda_event(79, 3, 101, (1, 1), (2, 1), (27, 2 << 32), (28, 0), (29, 2)), "kernel", {"graphId": 2}),
+        (cuda_event(79, 3, 101, (1, 1), (2, 1), (27, 2 << 32)), "kernel", {}),
+        (cuda_event(80, 2, 103, (1, 4), (2, 0), (3, 2 << 32), (4, 2), (5, 2)), "memset", {}),
+        (cuda_event(80, 1, 102, (1, 4), (2, 1), (11, 2 << 32)), "memcpy", {}),
+    ],
+)
+def test_work_of_a_graph_has_the_number_of_its_node(
+    event: bytes, kind: str, args: dict[str, int], tmp_path: Path
+) -> None:
+    (tmp_path / "a.nsys-rep").write_bytes(report_with([event]))
+    trace = tracekit.read(tmp_path / "a.nsys-rep")
+    (row,) = trace.events.to_pylist()
+    found = json.loads(row["args"])
+    assert row["kind"] == kind
+    assert {key: value for key, value in found.items() if key.startswith("graph")} == args | {"graphNodeId": 2 << 32}
+    assert "unknown-parts" not in trace.ledgers[0].notes
+
+
+def test_a_new_field_of_the_creation_of_a_node_is_named(tmp_path: Path) -> None:
+    body = message((1, 5), (2, 5), (6, 77), (7, 1), (13, 1 << 48 | 7 << 24 | 7), (33, message((1, 4), (9, 1))))
+    (tmp_path / "a.nsys-rep").write_bytes(report_with([kernel(5), message((1, 113), (108, body))]))
+    trace = tracekit.read(tmp_path / "a.nsys-rep")
+    (mark,) = (row for row in trace.events.to_pylist() if row["kind"] == "mark")
+    assert json.loads(mark["args"]) == {"graphNodeId": 4}
+    assert "graph node field 9 (1)" in trace.ledgers[0].notes["unknown-parts"].text
 
 
 def nvtx_event(kind: int, *fields: tuple[int, Any]) -> bytes:

@@ -325,6 +325,8 @@ class Decoder:
                 columns["callchainId"] = arrow.array(self._chain_ids(table, "OSRT_CALLCHAINS", fields, chains, rows))
             elif table == "CUDA_GRAPH_EVENTS":
                 columns |= self._graphs(fields, rows)
+            elif table == "CUDA_GRAPH_NODE_EVENTS":
+                columns |= self._graph_nodes(fields, rows)
             elif table == "OPENACC":
                 columns |= self._openacc(fields, rows)
             elif table not in layout.WITH_CHAINS and chains is not None and np.isin(chains.rows, rows).any():
@@ -362,6 +364,12 @@ class Decoder:
         for name, column in made.items():
             launched[name] = pc.coalesce(launched[name], column) if name in launched else column
         return launched
+
+    def _graph_nodes(self, fields: Messages, rows: I64) -> Columns:
+        if (spans := fields.spans(layout.TRACE_GRAPH_NODE)) is not None:
+            known = {(number, VARINT) for number in layout.TRACE_GRAPH_NODE_COLUMNS}
+            self._note_unknown(fields.inner(first_of_each(spans)), "graph node", known)
+        return self._part(fields, layout.TRACE_GRAPH_NODE, layout.TRACE_GRAPH_NODE_COLUMNS, rows)
 
     def _openacc(self, fields: Messages, rows: I64) -> Columns:
         return self._part(fields, layout.TRACE_OPENACC, layout.OPENACC_COLUMNS, rows, inner_parts=True)

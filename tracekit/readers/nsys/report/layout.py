@@ -65,6 +65,8 @@ __all__ = [
     "TRACE_COLUMNS",
     "TRACE_GRAPH",
     "TRACE_GRAPH_LAUNCH",
+    "TRACE_GRAPH_NODE",
+    "TRACE_GRAPH_NODE_COLUMNS",
     "TRACE_OPENACC",
     "TRACE_SILENT",
     "TRACE_TABLES",
@@ -133,7 +135,9 @@ CUDA_PARTS = {
             22: "sharedMemoryExecuted",
             23: "cacheConfig",
             24: "launchType",
+            27: "graphNodeId",
             28: "sharedMemoryLimitConfig",
+            29: "graphId",
             31: "clusterX",
             32: "clusterY",
             33: "clusterZ",
@@ -156,6 +160,7 @@ CUDA_PARTS = {
             8: "dstDeviceId",
             9: "dstContextId",
             10: "migrationCause",
+            11: "graphNodeId",
             12: "virtualAddress",
             16: "copyCount",
         },
@@ -163,7 +168,10 @@ CUDA_PARTS = {
         PREFIX + "MEMCPY",
         1,
     ),
-    103: MessageLayout({1: "bytes", 2: "value", 4: "memKind"}, frozenset({8}), PREFIX + "MEMSET", 2),
+    # 5: the graph of the node, which no export has.
+    103: MessageLayout(
+        {1: "bytes", 2: "value", 3: "graphNodeId", 4: "memKind"}, frozenset({5, 8}), PREFIX + "MEMSET", 2
+    ),
     # syncType moved from 2 to 4 in 2025.1.
     105: MessageLayout(
         {1: "eventId", 2: "syncType", 3: "eventSyncId", 4: "syncType"}, frozenset(), PREFIX + "SYNCHRONIZATION", 5
@@ -184,9 +192,11 @@ TRACE_COLUMNS = {
     13: "globalTid",
     20: "nestingLevel",
 }
-TRACE_CLASS, TRACE_CHAIN, TRACE_OPENACC, TRACE_GRAPH_LAUNCH, TRACE_GRAPH = 6, 15, 25, 37, 38
-TRACE_SILENT = frozenset({4, 5, 40, 42, TRACE_CHAIN, TRACE_OPENACC, TRACE_GRAPH_LAUNCH, TRACE_GRAPH})
+TRACE_CLASS, TRACE_CHAIN, TRACE_OPENACC, TRACE_GRAPH_NODE, TRACE_GRAPH_LAUNCH, TRACE_GRAPH = 6, 15, 25, 33, 37, 38
+TRACE_SILENT = frozenset({4, 5, 40, 42, TRACE_CHAIN, TRACE_OPENACC, TRACE_GRAPH_NODE, TRACE_GRAPH_LAUNCH, TRACE_GRAPH})
 """40: compilation at run time. It holds the path of the user's cache, so it is not read."""
+TRACE_GRAPH_NODE_COLUMNS = {1: "graphNodeId", 2: "originalGraphNodeId"}
+"""Of the creation of a node; the second is there where the node is a copy."""
 OVERHEAD_CLASSES = (3, 103)
 """Their field 8 is the column overheadType."""
 TRACE_TABLES = {
@@ -200,6 +210,7 @@ TRACE_TABLES = {
     32: "OSRT_API",
     48: "OPENACC",
     67: "CUDA_BACKTRACE",
+    77: "CUDA_GRAPH_NODE_EVENTS",
     94: "CUDA_GRAPH_EVENTS",
     95: "CUDA_GRAPH_EVENTS",
     96: "CUDA_GRAPH_EVENTS",

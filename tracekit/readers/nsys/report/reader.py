@@ -16,7 +16,8 @@ read. Damage is refused with its place. There is no checksum in the format: a fl
 
 Read, but not proven by an export with values other than 0: numbers of NVTX payloads, categories and the end thread of
 a range; cluster sizes of kernels; the peers of copies between devices; GPU metrics; memory usage and memory pools;
-OpenACC (counted). Kernels within CUDA graphs and page faults of unified memory were in no report: they would be named.
+OpenACC (counted); the node of a CUDA graph that a copy is. Nodes of kernels and memsets, and the creation of nodes, are
+those of an export of 2025.3. Page faults of unified memory were in no report: they would be named.
 MPI calls are NVTX ranges of the domain MPI here, without sizes and ranks; an export has them as MPI_* tables. Both are
 `communication`. Overheads of CUDA (loading of functions and modules) are in the reports since 2022, and in the exports
 since 2025.5: events that an older export lacks.
