@@ -78,6 +78,13 @@ def test_the_time_of_a_step_is_that_of_the_clock(name: str) -> None:
     assert step.median_ns == pytest.approx(FACTS[name]["profiled_step_ns"], rel=0.1)
 
 
+@pytest.mark.parametrize("name", ["fp32", "healthy", "few_blocks", "odd_sizes"])
+def test_work_of_the_warm_up_is_not_counted_into_the_first_step(name: str) -> None:
+    step = headline_of(name).step
+    assert step is not None
+    assert step.p95_ns < 1.15 * step.median_ns
+
+
 def test_a_bound_of_the_floor_holds_where_a_fix_gains_a_part_of_it() -> None:
     # channels_last gains half of what the device could do.
     first = headline_of("layout").findings[0]

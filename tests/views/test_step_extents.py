@@ -155,3 +155,19 @@ def test_the_first_step_that_fills_the_pipeline_is_no_warm_up() -> None:
     made = trace(*rows)
     section = VIEWS["findings"].compute(index_of(made), ViewOptions())
     assert "warm-up" not in {each.rule for each in section.findings}
+
+
+@pytest.mark.parametrize("waits", [True, False])
+def test_work_launched_before_the_trace_is_in_no_step(waits: bool) -> None:
+    # A kernel of a warm-up runs on; the first step waits for it (a synchronization at its begin), or queues behind it.
+    late = 20_000
+    rows = program(queued_us=0 if waits else late)
+    if waits:
+        rows = [{**row, "ts_ns": row["ts_ns"] + late * US} for row in rows]
+        first = next(row for row in rows if row["kind"] == "step")
+        first["ts_ns"], first["dur_ns"] = 0, first["dur_ns"] + late * US
+    before = {"ts_ns": 5 * US, "dur_ns": (late - 10) * US, "kind": "kernel", "name": "gemm", "device": 0, "stream": 7}
+    found = extents(trace({**before, "pid": 1, "correlation": 900}, *rows))
+    assert found.ahead.all()
+    assert found.steps.durations.tolist()[1:] == [10_001 * US] * 7
+    assert 10_000 * US <= found.steps.durations[0] <= 10_500 * US

@@ -6,8 +6,9 @@ ahead, host ranges show how fast steps are launched, and not how long they take.
 **Steps of the device.** A step ends on the device when the last work has ended that was launched within its host range
 on the main stream: the one with most kernel time of all on which each step has work (without such a stream: any). The
 next step begins there. Work of other streams does not count, because a batch may be copied ahead of time and a result
-long after its step. The first step begins with its host range; with its first work if that waited in the queue, since
-the device then still had work of steps that the trace does not have.
+long after its step. The first step begins with its host range, or later if the device then still had work of steps that
+the trace does not have: with the end of the last work whose launch is not in the trace, or with its own first work if
+that waited in the queue.
 
 **Which one counts.** The host runs ahead where a step ends on the device later than on the host, and steps of the
 device differ from host ranges in the sum or in the median, each by more than `AHEAD` of a step. Then the step is that
@@ -40,6 +41,7 @@ __all__ = ["AHEAD", "COLUMNS", "StepExtents", "given_extents", "step_extents"]
 COLUMNS = _steps.COLUMNS | _devices.COLUMNS | launches.COLUMNS | {"stream"}
 AHEAD = 0.05
 """The least difference of the steps of host and device, as a share of a step."""
+_NO_ROWS = np.zeros(0, np.int64)
 _ROUNDING = 1_000
 """ns: steps that follow each other may overlap by this, since profilers round."""
 
@@ -74,6 +76,8 @@ def step_extents(index: TraceIndex, owners: _owners.Owners) -> StepExtents:
     launch = launches.launches_of(index, devices.rows).launch
     linked = np.flatnonzero(launch >= 0)
     of_owner = dict(rows_by(owners.codes[devices.rows[linked]]))
+    unlinked = np.flatnonzero(launch < 0)
+    earlier_of = dict(rows_by(owners.codes[devices.rows[unlinked]]))
     for owner, at in rows_by(host.owner):
         begins, ends = host.starts[at], host.starts[at] + host.durations[at]
         if owner not in of_owner or (begins[1:] < ends[:-1] - _ROUNDING).any():
@@ -94,6 +98,7 @@ def step_extents(index: TraceIndex, owners: _owners.Owners) -> StepExtents:
             index.starts[call[main]] + index.lengths[call[main]],
             begins,
             ends,
+            _inherited(devices, unlinked[earlier_of.get(owner, _NO_ROWS)], work[main]),
         )
         if bounds is None or not _runs_ahead(bounds, begins, ends):
             continue
@@ -123,11 +128,19 @@ def _main_stream(index: TraceIndex, devices: _devices.Devices, work: I64, step: 
     return found
 
 
-def _bounds(step: I64, starts: I64, stops: I64, called: I64, begins: I64, ends: I64) -> I64 | None:
+def _inherited(devices: _devices.Devices, unlinked: I64, work: I64) -> int:
+    """Return when the last work has ended that was launched before the trace, and ran before the work of its steps."""
+    first = int(devices.starts[work].min())
+    place = devices.places.codes
+    mine = np.isin(place[unlinked], place[work]) & (devices.starts[unlinked] < first)
+    return int(min(devices.ends[unlinked[mine]].max(initial=np.iinfo(np.int64).min), first))
+
+
+def _bounds(step: I64, starts: I64, stops: I64, called: I64, begins: I64, ends: I64, inherited: int) -> I64 | None:
     """Return where the first step begins on the device and each one ends, shape (number of steps + 1,).
 
     None if fewer than half of the steps launched any work. starts, stops, called: of the work, and when its launch call
-    ended. begins, ends: of the host ranges.
+    ended. begins, ends: of the host ranges. inherited: when the work of earlier steps has ended.
     """
     if 2 * np.unique(step).size < begins.size:
         return None
@@ -135,7 +148,7 @@ def _bounds(step: I64, starts: I64, stops: I64, called: I64, begins: I64, ends: 
     np.maximum.at(last, step, stops)
     first = int(np.argmin(starts))
     queued = int(starts[first] - called[first]) > AHEAD * float(np.median(ends - begins))
-    begin = starts[first] if queued and step[first] == 0 else begins[0]
+    begin = starts[first] if queued and step[first] == 0 else max(int(begins[0]), inherited)
     return np.maximum.accumulate(np.append(begin, last))
 
 

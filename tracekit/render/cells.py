@@ -43,12 +43,18 @@ _COMPARED = frozenset({"base", "new", "difference"})
 """Columns of times that a reader holds against each other."""
 _OVER_GROUPS = frozenset({"median", "min", "max"})
 """Such columns of a table over ranks or groups."""
+_SPREAD = frozenset({"mean", "avg", "std", "min", "max", "median", "p5", "p50", "p95", "p99"})
+"""Columns of one distribution."""
 
 
-def columns_to_scale(table: ReportTable) -> list[Sequence[Cell]]:
-    """Return the values that choose each column's unit of time: its own, and those of columns compared with it."""
+def columns_to_scale(table: ReportTable, *, exact: bool = True) -> list[Sequence[Cell]]:
+    """Return the values that choose each column's unit of time: its own, and those of columns compared with it.
+
+    exact: with every digit, a column of a distribution has its own unit; with four, all of them have one.
+    """
     together: list[Cell] = []
-    compared = _OVER_GROUPS if any(column.name == "max_at" for column in table.columns) else _COMPARED
+    names = {column.name for column in table.columns}
+    compared = _OVER_GROUPS if "max_at" in names else _COMPARED if exact or names & _COMPARED else _SPREAD
     for column in table.columns:
         if column.name in compared and column.unit is Unit.NS:
             together.extend(column.values)
@@ -62,7 +68,7 @@ def shown_columns(table: ReportTable, time_unit: str, *, exact: bool = True) -> 
 
     exact: with every digit; else times and other measured numbers have four.
     """
-    scales = columns_to_scale(table)
+    scales = columns_to_scale(table, exact=exact)
     return [_shown(column, scale, time_unit, exact) for column, scale in zip(table.columns, scales, strict=True)]
 
 
