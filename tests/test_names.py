@@ -6,11 +6,12 @@ import base64
 import json
 import zlib
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from support import corpus
+from support import corpus, run_command
 
 import tracekit
 from tracekit.model import names
@@ -164,3 +165,47 @@ def test_every_long_name_of_a_page_is_short_and_its_own() -> None:
     assert len(loaded["short"]) == 2000
     assert len(set(loaded["short"].values())) == 2000
     assert max(map(len, loaded["short"].values())) <= SHORT
+
+
+@pytest.mark.parametrize(
+    ("name", "shown"),
+    [
+        ("forward (/opt/conda/lib/python3.10/site-packages/torch/nn/modules/linear.py:114)", "forward (linear.py:114)"),
+        ("step (C:\\Program Files\\my app\\some folder\\loop.py:3)", "step (loop.py:3)"),
+        ("memcpy (/usr/lib/x86_64-linux-gnu/a/b/libc.so.6)", "memcpy (libc.so.6)"),
+        ("<lambda> (/home/ada/projects/vision/data/load.py:7)", "<lambda> (load.py:7)"),
+    ],
+)
+def test_a_function_of_a_stack_keeps_its_name_and_the_last_part_of_its_file(name: str, shown: str) -> None:
+    assert short_names([name], 30) == [shown]
+    assert short_names([name], 100) == [name]
+
+
+def test_functions_of_files_of_one_name_stay_apart() -> None:
+    names = [f"forward (/opt/lib/python3.10/site-packages/{package}/linear.py:114)" for package in ("torch", "mine")]
+    first, second = short_names(names, 30)
+    assert first != second
+    assert (first.startswith("forward"), second.startswith("forward")) == (True, True)
+
+
+def test_a_name_with_a_slash_in_parentheses_is_no_function_of_a_file() -> None:
+    name = "copy of many blocks (device/host and back, at once)"
+    assert short_names([name], 40) != ["copy of many blocks (host and back, at once)"]
+    assert "(…)" in short_names([name], 40)[0]
+
+
+def test_a_hostile_name_of_a_function_costs_little() -> None:
+    name = "f (/" + "a." * 8_000 + "/x"
+    assert cell_width(short_names([name, name + ")"], 40)[0]) <= 40
+
+
+def test_a_screen_shows_the_file_alone_and_json_the_whole_name(tmp_path: Path) -> None:
+    path = tmp_path / "run.folded"
+    frames = [f"{name} (/home/ada/projects/vision/classification/deep/{name}.py:7)" for name in ("main", "load")]
+    path.write_text(f"{frames[0]};{frames[1]} 30\n{frames[0]} 10\n")
+    for words in ((), ("--view", "samples")):
+        shown = run_command("summary", path, *words, width=80).stdout
+        assert "load (load.py:7)" in shown
+        assert "deep" not in shown
+    exact = json.loads(run_command("summary", path, "--format", "json").stdout)
+    assert frames[1] in json.dumps(exact["headline"], ensure_ascii=False)

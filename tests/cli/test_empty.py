@@ -25,12 +25,49 @@ def empty(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize(
-    "words", ["summary {}", "inspect {}", "doctor {}", "convert {} -o {}.pftrace", "compare {} {}"]
+    "words",
+    [
+        "summary {}",
+        "inspect {}",
+        "doctor {}",
+        "convert {} -o {}.pftrace",
+        "compare {} {}",
+        "query {}",
+        "explain {} kernel.total device.kernel_time",
+        "open {} --no-browser",
+        "open {} --trace --no-browser",
+    ],
 )
 def test_a_trace_without_events_is_named_and_exit_code_1(words: str, empty: Path) -> None:
     result = run(*words.format(*[empty] * words.count("{}")).split(), code=1)
     assert f"{empty.name}: no events in it" in result.stderr
     assert "hint: did the profiler stop before the work began?" in result.stderr
+
+
+def test_a_query_of_a_trace_without_events_has_its_answer_and_exit_code_1(empty: Path) -> None:
+    result = run("query", empty, "SELECT count(*) AS n FROM events", "--format", "csv", code=1)
+    assert result.stdout.split() == ["n", "0"]
+    assert f"{empty.name}: no events in it" in result.stderr
+
+
+def test_commands_that_answer_from_other_inputs_name_the_empty_one(tmp_path: Path) -> None:
+    empty = tmp_path / "empty.json"
+    empty.write_text(EMPTY["chrome.json"])
+    for words in (("query", TRACE, empty), ("explain", TRACE, empty, "kernel.total", "device.kernel_time")):
+        result = run(*words, code=1)
+        assert "empty.json: no events in it" in result.stderr
+        assert result.stdout
+
+
+def test_neither_totals_alone_nor_an_archive_with_an_empty_run_are_an_empty_input(tmp_path: Path) -> None:
+    totals = sample("nvprof-csv/summary-new.csv")
+    run("convert", totals, "-o", tmp_path / "run.parquet")
+    empty = tmp_path / "empty.json"
+    empty.write_text(EMPTY["chrome.json"])
+    run("archive", "add", tmp_path / "kept", totals)
+    run("archive", "add", tmp_path / "kept", empty, code=1)
+    for name in (totals, tmp_path / "run.parquet", tmp_path / "kept"):
+        run("query", name, "SELECT count(*) AS n FROM events")  # does not read the totals
 
 
 def test_a_filter_that_keeps_nothing_is_no_empty_trace() -> None:

@@ -18,7 +18,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support import run_command as run
 
-from tracekit.model.display import AS_TEXT, FORMULA, cell_text
+from tracekit.cli.process.terminal import wrapped_message
+from tracekit.model.display import AS_TEXT, FORMULA, cell_text, cell_width
 from tracekit.model.trace import Run
 from tracekit.readers.builder import event_batch
 from tracekit.writers import WRITERS
@@ -182,3 +183,36 @@ def test_the_target_leaves_numbers_and_harmless_names_alone(tmp_path: Path) -> N
     assert [row["args"] for row in made] == ["""{"a;'=":1}"""] * 3
     rest = [name for name in plain[0] if name not in ("name", "args")]
     assert [[row[name] for name in rest] for row in plain] == [[row[name] for name in rest] for row in made]
+
+
+INCOMPLETE = "1,000 of 2,000 events of a_file_with_a_name.json are missing: " + "its totals are low by as much, " * 4
+
+
+@pytest.mark.parametrize("text", [INCOMPLETE, "\u8a18\u9332 " * 40, f"  {INCOMPLETE}", "x " * 41, "x" * 81, "x" * 80])
+def test_a_long_message_is_broken_at_spaces_and_only_its_first_line_starts_at_the_margin(text: str) -> None:
+    first, *others = wrapped_message(text, 80)
+    lines = [first, *others]
+    assert all(cell_width(line) <= 80 or " " not in line.strip() for line in lines)
+    assert all(line.startswith("  ") for line in others)
+    assert " ".join(line.strip() for line in lines).split() == text.split()
+    assert first[:2].isspace() == text[:2].isspace()
+    assert wrapped_message(text, 0) == [text]
+
+
+def test_a_path_in_a_message_stays_whole() -> None:
+    path = "/a/" + 30 * "long/"
+    assert f"  {path}" in wrapped_message(f"wrote {path} in 3 s", 80)
+
+
+def test_messages_are_as_wide_as_the_terminal_and_whole_in_a_file(tmp_path: Path) -> None:
+    missing = tmp_path / ("a_name " * 20 + ".json")
+    words = ("summary", missing)
+    (whole, *_) = run(*words, code=1).stderr.splitlines()
+    assert len(whole) > 120
+    lines = run(*words, code=1, width=80).stderr.splitlines()
+    assert whole.split() == [word for line in lines for word in line.split()][: len(whole.split())]
+    at_a_terminal = pytest.importorskip("terminal").at_a_terminal
+    shown, code = at_a_terminal(str(missing), NO_COLOR="1", PAGER="")
+    assert code == 1
+    assert "error: " in shown
+    assert all(len(line) <= 80 for line in shown.splitlines() if " " in line.strip())

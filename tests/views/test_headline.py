@@ -504,3 +504,66 @@ def test_a_table_of_allocations_without_a_peak_has_no_peak(tmp_path: Path) -> No
     (tmp_path / "memory.txt").write_text(whole[whole.index("-----Memory Summary") :], encoding="utf-8")
     found = headline(tracekit.summary(tracekit.read(tmp_path / "memory.txt")))
     assert (found.figure, found.quoted) == (None, ())
+
+
+def chrome(path: Path, *events: dict[str, Any]) -> Headline:
+    path.write_text(json.dumps({"traceEvents": [{"pid": 1, **event} for event in events]}))
+    return headline(tracekit.summary(tracekit.read(path)))
+
+
+def asynchronous(name: str, number: int, start: int, end: int) -> list[dict[str, Any]]:
+    return [
+        {"ph": ph, "cat": "io", "name": name, "id": hex(number), "tid": 1, "ts": us}
+        for ph, us in (("b", start), ("e", end))
+    ]
+
+
+def listed(top: TopNames | None) -> list[tuple[str, int, int | None]]:
+    return [(each.name, each.ns, each.calls) for each in top.names] if top is not None else []
+
+
+REQUESTS = [
+    *asynchronous("request", 1, 0, 3000),
+    *asynchronous("request", 2, 500, 4000),
+    *asynchronous("read", 3, 1, 9),
+]
+IN_NS = [("request", 6_500_000, 2), ("read", 8_000, 1)]
+
+
+def test_asynchronous_ranges_alone_are_the_top_names_by_their_total(tmp_path: Path) -> None:
+    found = chrome(tmp_path / "run.json", *REQUESTS)
+    assert listed(found.top) == IN_NS
+    assert found.top is not None
+    assert (found.top.column, found.top.total_ns) == ("total", 6_508_000)
+    shown = run_command("summary", tmp_path / "run.json", width=80).stdout
+    assert "Where the time goes is not known" not in shown
+    assert "Top ranges without a thread (2 of 2, 6.508 ms in total)" in shown
+
+
+def test_asynchronous_ranges_are_never_summed_with_ranges_of_threads(tmp_path: Path) -> None:
+    inner = [{"ph": "X", "name": name, "tid": 2, "ts": us, "dur": us * 10} for name, us in (("parse", 20), ("lex", 25))]
+    found = chrome(tmp_path / "run.json", *REQUESTS, {**inner[0], "dur": 400}, {**inner[1], "dur": 100})
+    assert listed(found.top) == [("parse", 300_000, 1), ("lex", 100_000, 1)]
+    assert listed(found.below) == IN_NS
+    assert found.top is not None
+    assert found.top.total_ns == 400_000
+    shown = run_command("summary", tmp_path / "run.json", width=80).stdout
+    assert "the time of all ranges of threads." in shown
+    assert len(shown.splitlines()) <= 30
+
+
+def test_asynchronous_ranges_follow_operators_and_take_no_place_of_kernels() -> None:
+    request = {"ts_ns": 0, "dur_ns": 900, "kind": "user_range", "name": "request", "pid": 1}
+    operator = {"ts_ns": 0, "dur_ns": 70, "kind": "operator", "name": "aten::mm", "pid": 1, "tid": 2}
+    found = of(request, operator)
+    assert listed(found.top) == [("aten::mm", 70, 1)]
+    assert listed(found.below) == [("request", 900, 1)]
+    found = of(request, operator, work("kernel", 10, 50))
+    assert listed(found.top) == [("kernel", 50, 1)]
+    assert found.below is None
+
+
+def test_ranges_of_threads_alone_keep_their_title(tmp_path: Path) -> None:
+    found = chrome(tmp_path / "run.json", {"ph": "X", "name": "parse", "tid": 2, "ts": 0, "dur": 5})
+    assert found.top is not None
+    assert (found.top.title, found.top.column, found.below) == ("user ranges", "self", None)

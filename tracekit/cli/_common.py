@@ -21,7 +21,7 @@ import typer
 from tracekit.cli.process import settings
 from tracekit.cli.process.limited import LIMITS as LIMITS
 from tracekit.cli.process.limited import limits_in_force
-from tracekit.cli.process.terminal import STDOUT, escape_what_streams_lack, name_stdout
+from tracekit.cli.process.terminal import STDOUT, escape_what_streams_lack, message_width, name_stdout, wrapped_message
 from tracekit.cli.process.terminal import draws_bars as draws_bars
 from tracekit.cli.process.terminal import in_color as in_color
 from tracekit.cli.process.terminal import one_line as one_line
@@ -578,7 +578,7 @@ def say(text: str) -> None:
 def warn(text: str) -> None:
     """Print what -q does not silence: an error, rows that are missing, why an exit code is not 0."""
     with suppress(OSError):  # nobody can be reached where stderr fails
-        print(one_line(masked(text)), file=sys.stderr)
+        print("\n".join(wrapped_message(one_line(masked(text)), message_width())), file=sys.stderr)
 
 
 def print_error(err: TracekitError) -> None:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tracekit.cli._common import ReadArguments, example, finish, progress, render_options
+from tracekit.cli._common import ReadArguments, empty_inputs, example, finish, progress, render_options
 from tracekit.cli.process.terminal import output_width, show
 
 if TYPE_CHECKING:
@@ -36,6 +36,9 @@ def explain(
     *inputs, left, right = reading.inputs
     with progress(f"reading {inputs[0]}") as update:
         trace = pipeline.read(inputs, reading.input_options(update))
+    empty = empty_inputs(trace.ledgers)
+    if len(empty) == len(trace.ledgers):  # no cell has a value
+        finish(trace.failures, trace.incomplete, empty)
     made = explained(trace, left, right)
     show(pipeline.render(made, format_, render_options(unit, output_width(), exact=True)), form=format_)
-    finish(trace.failures, made.incomplete)
+    finish(trace.failures, made.incomplete, empty)

@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import fields
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tracekit.cli._common import ReadArguments, example, finish, ledger_lines, progress, say
+from tracekit.cli._common import ReadArguments, empty_inputs, example, finish, ledger_lines, progress, say
 from tracekit.errors import TracekitError, UsageError
 
 if TYPE_CHECKING:
     from tracekit.errors import Failure
     from tracekit.inputs import Input
+    from tracekit.model.trace import Ledger
     from tracekit.viewer.cache import Made
     from tracekit.viewer.inputs import Kind, Ready
     from tracekit.viewer.site import Site
@@ -57,14 +58,16 @@ def open(
         site = sites.batch(ready.batch, ready.path) if ready.batch else _site(ready.path, name, kind, ours=False)
         _serve(site, browser=browser, port=port, keep=keep)
         return
-    with _made(reading, items, kind) as (page_or_trace, failures, lost):
+    with _made(reading, items, kind) as (page_or_trace, unread):
         for line in page_or_trace.said:
             say(line)
+        if unread.nothing_else:  # there is nothing to look at
+            finish(unread.failures, unread.lost, unread.empty)
         costs_end()
         _serve(
             _site(page_or_trace.path, page_or_trace.path.name, kind, ours=True), browser=browser, port=port, keep=keep
         )
-        finish(failures, lost)
+        finish(unread.failures, unread.lost, unread.empty)
 
 
 def _refuse_options(reading: ReadArguments, ready: Ready, kind: Kind) -> None:
@@ -72,19 +75,35 @@ def _refuse_options(reading: ReadArguments, ready: Ready, kind: Kind) -> None:
     what = "a page of tracekit" if ready.kind == "page" else "a Perfetto trace"
     if ready.kind != kind:
         raise UsageError(f"--{kind}: {reading.inputs[0]} is {what}", hint="name the profile that it was made of")
-    for field, default in zip(fields(reading), fields(ReadArguments), strict=True):
-        given = getattr(reading, field.name)
-        if field.name not in ("inputs", "debug") and given != default.default and given not in (None, []):
-            option = "from" if field.name == "format" else field.name.replace("_", "-")
+    for option_of, default in zip(fields(reading), fields(ReadArguments), strict=True):
+        given = getattr(reading, option_of.name)
+        if option_of.name not in ("inputs", "debug") and given != default.default and given not in (None, []):
+            option = "from" if option_of.name == "format" else option_of.name.replace("_", "-")
             raise UsageError(
                 f"--{option}: {reading.inputs[0]} is {what}, which is shown as it is",
                 hint="name the profile that it was made of",
             )
 
 
+@dataclass
+class _Unread:
+    """The inputs that a new file lacks: that failed, sentences on incomplete ones, names of those without events."""
+
+    failures: list[Failure] = field(default_factory=list)
+    lost: list[str] = field(default_factory=list)
+    empty: list[str] = field(default_factory=list)
+    nothing_else: bool = False
+
+    def add(self, failures: Sequence[Failure], lost: Sequence[str], ledgers: Sequence[Ledger]) -> None:
+        self.failures += failures
+        self.lost += lost
+        self.empty += empty_inputs(ledgers)
+        self.nothing_else = len(self.empty) == len(ledgers)
+
+
 @contextmanager
-def _made(reading: ReadArguments, items: list[Input], kind: Kind) -> Iterator[tuple[Made, list[Failure], list[str]]]:
-    """Give the file that is made of the inputs, or was before, with the inputs that failed and those incomplete."""
+def _made(reading: ReadArguments, items: list[Input], kind: Kind) -> Iterator[tuple[Made, _Unread]]:
+    """Give the file that is made of the inputs, or was before, and what it lacks of them."""
     from tracekit.viewer import cache
     from tracekit.viewer import inputs as shown
 
@@ -93,42 +112,39 @@ def _made(reading: ReadArguments, items: list[Input], kind: Kind) -> Iterator[tu
     before = shown.state(items)
     # The tokens of an anonymous file are new in each run, unless there is a key, which no hash on a disk should have.
     key = "" if anonymous else shown.key_of(items, kind, options)
-    failures: list[Failure] = []
-    lost: list[str] = []
+    unread = _Unread()
 
     def make(target: Path) -> Made:
         made_file = cache.Made(target)
         make_it = _make_page if kind == "page" else _make_trace
-        make_it(reading, made_file, failures, lost)
+        make_it(reading, made_file, unread)
         # A file that somebody still writes to is shown as it was read, and read again the next time.
-        made_file.keep = not failures and not lost and shown.state(items) == before
+        made_file.keep = not (unread.failures or unread.lost or unread.empty) and shown.state(items) == before
         return made_file
 
     name = shown.name_of(items, kind, anonymous=anonymous)
     with cache.entry(cache.cache_folder(), key, name, make) as made_file:
-        yield made_file, failures, lost
+        yield made_file, unread
 
 
-def _make_page(reading: ReadArguments, page: Made, failures: list[Failure], lost: list[str]) -> None:
+def _make_page(reading: ReadArguments, page: Made, unread: _Unread) -> None:
     from tracekit import pipeline
 
     with progress(f"reading {reading.inputs[0]}") as update:
         trace = pipeline.read(reading.inputs, pipeline.for_report(reading.input_options(update)))
     pipeline.write_report(trace, page.path)
-    failures += trace.failures
-    lost += trace.incomplete
+    unread.add(trace.failures, trace.incomplete, trace.ledgers)
     page.said += [*trace.incomplete, *ledger_lines(trace.ledgers)]
 
 
-def _make_trace(reading: ReadArguments, trace_file: Made, failures: list[Failure], lost: list[str]) -> None:
+def _make_trace(reading: ReadArguments, trace_file: Made, unread: _Unread) -> None:
     from tracekit import conversion
     from tracekit.model.trace import incomplete
 
     with progress(f"converting {reading.inputs[0]}") as update:
         done = conversion.convert(reading.inputs, trace_file.path, reading.input_options(update), to="perfetto")
-    failures += done.failures
-    lost += incomplete(done.ledgers, done.run)
-    trace_file.said += lost
+    unread.add(done.failures, incomplete(done.ledgers, done.run), done.ledgers)
+    trace_file.said += unread.lost
     for reason, count in done.written.unexplained():
         trace_file.said.append(f"note: {count:,} {'row' if count == 1 else 'rows'} skipped: {reason}")
     trace_file.said += [*(f"note: {note}" for note in done.written.notes), *ledger_lines(done.ledgers)]

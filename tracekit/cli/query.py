@@ -13,7 +13,15 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tracekit.cli._common import EXIT_USAGE, example, finish, form_of, progress, say, tell_incomplete
+from tracekit.cli._common import (
+    EXIT_USAGE,
+    example,
+    finish,
+    form_of,
+    progress,
+    say,
+    tell_incomplete,
+)
 from tracekit.cli.process.terminal import output_width, show, show_bytes
 from tracekit.errors import OutputExistsError, UsageError
 from tracekit.safety.scratch import scratch_file, scratch_folder
@@ -79,7 +87,7 @@ def query(
             else:
                 show(_description(opened.describe(), inputs))
             _tell_inputs(opened.inputs)
-        finish(opened.inputs.failures, lost)
+        finish(opened.inputs.failures, lost, opened.inputs.empty)
         return
     if output != "-" and Path(output).exists() and not force:
         raise OutputExistsError(output)
@@ -110,7 +118,7 @@ def query(
                 write(answer.reader, form, file, answer.ledgers)
     show(shown, form=form)
     _tell_inputs(answer)
-    finish(answer.failures, lost)
+    finish(answer.failures, lost, answer.empty)
 
 
 def _tell_inputs(answer: QueryAnswer) -> None:

@@ -1,9 +1,9 @@
 """Names of kernels and other functions, shortened so that one can still tell what they are.
 
-What says least goes first: return type and arguments, namespaces, the insides of nested templates, then template
-arguments from the last to the first. Only then is the function's own name cut. A form that would leave most of the
-room empty gives way to the next longer one, cut in the middle. Names that would look alike show where they differ
-instead, so two different names of one table never look the same. Text and page use the same function.
+What says least goes first: the folders of a file, return type and arguments, namespaces, the insides of nested
+templates, then template arguments from the last to the first. Only then is the function's own name cut. A form that
+would leave most of the room empty gives way to the next longer one, cut in the middle. Names that would look alike show
+where they differ instead, so two different names of one table never look the same. Text and page use the same function.
 """
 
 from __future__ import annotations
@@ -45,6 +45,8 @@ def short_names(texts: Sequence[str], width: int) -> list[str]:
     ['wgrad_alg0_engine<float, 128, 5, 5, …>']
     >>> short_names([f"void at::map<4, at::{op}Functor<float>, array<char*, 3>>(int, T2)" for op in ("Add", "Mul")], 20)
     ['map…AddFunctor<floa…', 'map…MulFunctor<floa…']
+    >>> short_names(["forward (/usr/lib/python3/site-packages/torch/nn/modules/linear.py:114)"], 40)
+    ['forward (linear.py:114)']
     """
     names = list(dict.fromkeys(texts))
     if width < LEAST_WIDTH:
@@ -103,6 +105,8 @@ def _forms(name: str, width: int) -> Iterator[str]:
     """Yield a long name with less and less of its noise; of forms with ever fewer arguments, those about as wide."""
     if len(name) > _LONGEST:
         return
+    if frame := _frame(name):
+        yield frame
     bare = _bare(name)
     yield bare
     # `reduce_kernel<(int)512, (int)1>`: the numbers tell such kernels apart, their types do not.
@@ -119,6 +123,18 @@ def _forms(name: str, width: int) -> Iterator[str]:
     yield _collapsed(bare, marks, 0)
     if (own := _shared_name(bare)) != bare:
         yield f"{own}…"
+
+
+def _frame(name: str) -> str:
+    """Return a function of a sampled stack with its file, without the folders of it; "" for another name.
+
+    >>> _frame("step (/home/ada/train.py:12)"), _frame("Memcpy HtoD (Pageable -> Device)")
+    ('step (train.py:12)', '')
+    """
+    function, mark, place = name[:-1].rpartition(" (")
+    file = place[max(place.rfind("/"), place.rfind("\\")) + 1 :]
+    is_frame = mark and function.strip() and name.endswith(")") and "(" not in place and ")" not in place
+    return f"{function} ({file})" if is_frame and file != place and "." in file.strip(".") else ""
 
 
 def _bare(name: str) -> str:

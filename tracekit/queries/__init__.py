@@ -50,12 +50,14 @@ class QueryAnswer:
 
     ledgers: of the inputs that were read. failures: inputs that could not be read, among others that could.
     unchecked: archived files whose checksums and rows were not checked: they have many, or are on another machine.
+    empty: names of inputs without events and totals; `archive add` has named those of an archive.
     """
 
     reader: pa.RecordBatchReader
     ledgers: tuple[Ledger, ...] = ()
     failures: tuple[Failure, ...] = ()
     unchecked: tuple[str, ...] = ()
+    empty: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +73,7 @@ class QuerySession:
         checked_sql(sql)
         found = self._tables
         with answered(self._connection, found, sql) as reader:
-            yield QueryAnswer(plain(reader), found.ledgers, found.failures, found.unchecked)
+            yield QueryAnswer(plain(reader), found.ledgers, found.failures, found.unchecked, found.empty)
 
     def describe(self) -> Description:
         """Return the tables with their columns, and examples that have rows here."""
@@ -81,7 +83,7 @@ class QuerySession:
     def inputs(self) -> QueryAnswer:
         """Return an answer without rows: what is known of the inputs."""
         found = self._tables
-        return QueryAnswer(pa.table({}).to_reader(), found.ledgers, found.failures, found.unchecked)
+        return QueryAnswer(pa.table({}).to_reader(), found.ledgers, found.failures, found.unchecked, found.empty)
 
 
 @contextmanager
@@ -108,7 +110,7 @@ def ask(
         connected(found) as base,
         answered(base, found, sql) as reader,
     ):
-        yield QueryAnswer(plain(reader), found.ledgers, found.failures, found.unchecked)
+        yield QueryAnswer(plain(reader), found.ledgers, found.failures, found.unchecked, found.empty)
 
 
 def query(inputs: PathLike | Sequence[PathLike] | Trace, sql: str, options: InputOptions = USUAL) -> pa.Table:

@@ -66,6 +66,7 @@ def tables(
     bad: list[Failure] = []
     entries, others = _archived_and_others(words, options.format, bad)
     ledgers: list[Ledger] = []
+    empty: list[str] = []
     names = {}
     checks, refused = Checks(), 0
     with scratch_folder(SCRATCH) as folder:
@@ -98,6 +99,7 @@ def tables(
             path = str(others[0])
             beside = _totals(path) if file.has_totals or file.table == "totals" else TOTALS.empty_table()
             ledgers.append(_ledger(stored_name(path), file.rows if file.table == "events" else 0, beside.num_rows))
+            empty += [ledgers[-1].path] if ledgers[-1].is_empty else []
             names |= {("", n): SourceName(masked(each.label or each.path)) for n, each in enumerate(file.run.sources)}
             if file.table == "events":
                 fragments.append(_fragment(path, None))
@@ -109,6 +111,7 @@ def tables(
                 done = pipeline.convert(others, path, replace(options, partial=True), to="parquet")
             bad += done.failures
             ledgers += done.ledgers
+            empty += [ledger.path for ledger in done.ledgers if ledger.is_empty]
             private = options.anonymize is not None
             names |= {
                 ("", n): SourceName(each.label or each.path, "" if private else _run_of(each.opened, words))
@@ -123,7 +126,15 @@ def tables(
         if not others and refused == len(entries):
             raise AllInputsError(bad)
         summed_up = pa.concat_tables([TOTALS.empty_table(), *summed])
-        yield QueryTables(_dataset(fragments), summed_up, tuple(ledgers), tuple(bad), tuple(checks.unchecked), names)
+        yield QueryTables(
+            _dataset(fragments),
+            summed_up,
+            tuple(ledgers),
+            tuple(bad),
+            tuple(checks.unchecked),
+            names,
+            tuple(empty),
+        )
 
 
 def _in_place(others: Sequence[PathLike], options: InputOptions) -> CheckedFile | None:

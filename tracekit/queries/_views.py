@@ -44,6 +44,7 @@ class QueryTables:
     """EVENTS as a dataset, TOTALS as a table (empty if the query does not read them), ledgers and failures.
 
     unchecked: archived files whose rows were not checked. names: the inputs by archive entry ("" for none) and source.
+    empty: names of inputs that are not archived and have neither events nor totals.
     """
 
     events: Readable
@@ -52,6 +53,7 @@ class QueryTables:
     failures: tuple[Failure, ...] = ()
     unchecked: tuple[str, ...] = ()
     names: Mapping[tuple[str, int], SourceName] = field(default_factory=dict)
+    empty: tuple[str, ...] = ()
 
 
 class ViewRelation(Protocol):

@@ -20,6 +20,7 @@ __all__ = [
     "draws_bars",
     "escape_what_streams_lack",
     "in_color",
+    "message_width",
     "name_stdout",
     "one_line",
     "output_width",
@@ -27,6 +28,7 @@ __all__ = [
     "printable",
     "show",
     "show_bytes",
+    "wrapped_message",
 ]
 
 # A stdout whose errors name it, and that takes every character: it escapes what its encoding lacks.
@@ -101,6 +103,38 @@ def output_width() -> int:
     import shutil
 
     return shutil.get_terminal_size().columns
+
+
+def message_width() -> int:
+    """Return the columns of the terminal that messages go to; for a file or a pipe COLUMNS, or 0 (no limit)."""
+    columns = os.environ.get("COLUMNS", "")
+    if columns.isascii() and columns.isdigit():
+        return int(columns)
+    # A result may go to a file while its messages are read on a terminal.
+    with suppress(OSError, ValueError, AttributeError):
+        return os.get_terminal_size(sys.stderr.fileno()).columns
+    return 0
+
+
+def wrapped_message(text: str, width: int) -> list[str]:
+    """Return the lines of a message, broken at spaces; all but the first are indented, so none looks like another one.
+
+    A longer word, such as a path, stays whole: it can be copied. width: 0 for no limit.
+    """
+    if width <= 0 or (text.isascii() and len(text) <= width):
+        return [text]
+    from tracekit.model.display import cell_width
+
+    if cell_width(text) <= width:
+        return [text]
+    words = text.lstrip(" ").split(" ")
+    lines = [" " * (len(text) - len(text.lstrip(" "))) + words[0]]
+    for word in words[1:]:
+        if cell_width(longer := f"{lines[-1]} {word}") <= width:
+            lines[-1] = longer
+        else:
+            lines.append(f"  {word}")
+    return lines
 
 
 def in_color() -> bool:

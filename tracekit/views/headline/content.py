@@ -2,7 +2,8 @@
 
 Kernels come first. Without them the phases of training do, where they say where the time is: at least half of it is in
 phases. Without steps they do so only where data loading is the largest of them. The operators, or the program's own
-ranges where it has no operators, follow below the phases or take their place.
+ranges where it has no operators, follow below the phases or take their place. Asynchronous ranges have a list of their
+own where there is room.
 
 A trace that is about something else than time shows that first: what held the memory at its peak, the functions that
 were sampled most, how near kernels came to the peak of the device.
@@ -38,6 +39,7 @@ TOP_VIEWS = {
     "samples": "functions",
 }
 """Views whose names may be the top names, the first one with a time, and what its names are."""
+OF_THREADS, WITHOUT_THREAD = "ranges of threads", "ranges without a thread"
 UNNAMED = "(no name)"
 _DEVICE_VIEWS = ("kernel", "memory_manipulation")
 _HOST_VIEWS = ("operator", "user_defined")
@@ -61,12 +63,16 @@ def choose(
         return kernels, None
     operators, ranges, phases = (first([view]) for view in (*_HOST_VIEWS, "model"))
     host = operators or ranges
+    asynchronous = _without_thread(section("user_defined"), shares=shares)
     if phases is not None and phases.of and _says_where(phases):
-        return phases, host
+        return phases, host or asynchronous
     if host is None:
-        return first([view for view in (*TOP_VIEWS, *more) if view not in ("kernel", *_HOST_VIEWS)]), None
+        others = first([view for view in (*TOP_VIEWS, *more) if view not in ("kernel", *_HOST_VIEWS)])
+        return (asynchronous, None) if others is None else (others, asynchronous)
+    if operators is None and asynchronous is not None:
+        host = replace(host, title=OF_THREADS)  # "all ranges" would be wrong
     beside = ranges if index.events.num_rows else phases
-    return host, beside if operators is not None else None
+    return host, (beside if operators is not None else None) or asynchronous
 
 
 def quote(section: Callable[[str], Section], top: TopNames | None) -> tuple[LeadFigure | None, tuple[QuotedTable, ...]]:
@@ -275,6 +281,24 @@ def _names(view: str, table: ReportTable, printed: Sequence[TotalsRow], *, share
     words = ", ".join(f"{key} {cell}" for key, cell in zip(keys, part, strict=True) if cell is not None)
     title, source = TOP_VIEWS.get(view, table.title.lower()), (total["name"] or "") if total is not None else ""
     return TopNames(view, column, title, words, whole, len(rows), names, source, of)
+
+
+def _without_thread(section: Section, *, shares: bool) -> TopNames | None:
+    """Return the names of asynchronous ranges by their total, None where there are none.
+
+    They overlap and have no self time, so they are never in one list with ranges of threads.
+    """
+    for table in section.tables:
+        have = {column.name: column.values for column in table.columns}
+        if table.name != "user_ranges" or not {"self", "total"} <= have.keys():
+            continue
+        times = zip(have["self"], have["total"], strict=True)
+        rows = [row for row, (own, total) in enumerate(times) if own is None and isinstance(total, int)]
+        kept = (column for column in table.columns if column.name not in ("self", "self_ratio"))
+        columns = tuple(replace(column, values=[column.values[row] for row in rows]) for column in kept)
+        found = _names(section.view, replace(table, columns=columns), (), shares=shares)
+        return replace(found, title=WITHOUT_THREAD) if found is not None else None
+    return None
 
 
 def _whole_of_phases(every: list[int], have: dict[str, list[Cell]]) -> str:

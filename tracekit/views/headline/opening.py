@@ -511,6 +511,8 @@ _SINGULAR = {
     "kernels": "kernel",
     "operators": "operator",
     "user ranges": "range",
+    "ranges of threads": "range of a thread",
+    "ranges without a thread": "range without a thread",
     "API calls": "API call",
     "functions": "function",
     "other calls": "call",
