@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sqlite3
 from contextlib import closing
 from pathlib import Path
@@ -56,6 +57,33 @@ def test_the_commands_have_it(tmp_path: Path) -> None:
         no_private(str(file.relative_to(tmp_path)), file)
     no_private(run_command("summary", path, "--anonymize", "--all").stdout, "summary")
     run_command("convert", path, "-o", out / "x.json", "--anonymize-key", "k", code=2)
+
+
+@pytest.mark.parametrize("more", [(), ("--split", "events=2"), ("--to", "parquet"), ("--anonymize-names",)])
+@pytest.mark.parametrize("count", [1, 3])
+def test_outputs_named_after_inputs_do_not_have_their_names(tmp_path: Path, more: tuple[str, ...], count: int) -> None:
+    text = sample("kineto/gpu.pt.trace.json").read_bytes()
+    names = ("alice_run.pt.trace.json", "bobs model.json", "carol.secret.json")[:count]
+    (tmp_path / "dave").mkdir()
+    for name in names:
+        (tmp_path / "dave" / name).write_bytes(text)
+    target = tmp_path / "sub"
+    inputs = [tmp_path / "dave" / name for name in names]
+    done = run_command("convert", *inputs, "-o", f"{target}/", "--anonymize", *more)
+    made = [path for path in target.rglob("*") if path.is_file()]
+    assert len(made) >= count
+    for path in made:
+        assert re.match(r"path-[0-9a-f]{10}\.", path.name)
+    everything = done.output + "".join(map(str, made)) + "".join(repr(all_bytes(path)) for path in made)
+    everything = everything.replace(str(tmp_path), "")
+    for private in ("alice", "bobs", "carol", "dave"):
+        assert private not in everything
+
+
+def test_a_name_that_the_user_types_stays_the_name_of_the_output(tmp_path: Path) -> None:
+    (tmp_path / "alice.json").write_bytes(sample("kineto/gpu.pt.trace.json").read_bytes())
+    run_command("convert", f"base={tmp_path}/alice.json", "-o", f"{tmp_path}/sub/", "--anonymize")
+    assert [path.name for path in (tmp_path / "sub").iterdir()] == ["base.json"]
 
 
 def test_the_figures_stay_and_so_do_names_of_operators(tmp_path: Path) -> None:

@@ -89,7 +89,7 @@ def test_a_number_that_no_column_holds_matches_nothing() -> None:
     [
         ({"kind": "kernl"}, "kind kernl: no such kind; did you mean kernel"),
         ({"name": "("}, "not a valid regular expression"),
-        ({"step": "2"}, "step 2: not a range"),
+        ({"step": "4:2"}, "step 4:2: not a range"),
         ({"time": (3, 1)}, r"time \(3, 1\): the end is not after the first"),
         ({"min_dur": "3"}, "min_dur 3: 3 has no unit"),
         ({"min_dur": -3}, "a duration is not below zero"),

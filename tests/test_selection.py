@@ -60,7 +60,7 @@ def test_totals_are_selected_by_name_and_kind() -> None:
 @pytest.mark.parametrize(
     "make",
     [
-        lambda: Selection(kinds=frozenset({"kernels"})), lambda: Selection(name="("), lambda: parse_steps("3"),
+        lambda: Selection(kinds=frozenset({"kernels"})), lambda: Selection(name="("), lambda: parse_steps("3-4"),
         lambda: parse_steps("a:b"), lambda: parse_steps("4:2"), lambda: parse_times("1s:fish"),
         lambda: parse_duration("-1us"), lambda: parse_duration("long"), lambda: parse_duration("10"),
         lambda: parse_times("5:6"), lambda: parse_times("1s:2"), lambda: parse_times("5:"),
@@ -74,6 +74,8 @@ def test_words_that_say_nothing_are_refused(make: object) -> None:
 def test_ranges_are_half_open_and_may_lack_an_end() -> None:
     assert parse_steps("2:10") == (2, 10)
     assert parse_steps(":10") == (None, 10)
+    assert parse_steps("3") == parse_steps(" 3 ") == (3, 4)
+    assert Selection(steps="0").steps == (0, 1)  # type: ignore[arg-type]
     assert parse_times("1.5s:") == (1_500_000_000, None)
     assert parse_times("0:2us") == (0, 2000)
     assert parse_duration("10us") == 10_000

@@ -16,6 +16,7 @@ import pyarrow as pa
 from tracekit._version import __version__
 from tracekit.errors import (
     Failure,
+    InputError,
     NamedPath,
     Option,
     OutOfOrderError,
@@ -27,6 +28,7 @@ from tracekit.errors import (
 from tracekit.inputs import USUAL, InputOptions, Inputs, PathLike, refuse_inputs, steps
 from tracekit.inputs.covered import RECORD, without_impossible
 from tracekit.inputs.inventory import StockJson, incomplete_stock, take_stock
+from tracekit.inputs.selection import LEFT_NOTHING
 from tracekit.inputs.stages import Stage, through
 from tracekit.model import schema
 from tracekit.model.display import first_few, plural
@@ -145,9 +147,9 @@ def convert(
     with Inputs(source, replace(options, fingerprint=writer.fingerprint, columns=None)) as joined:
         refuse_inputs(target, joined.names())
         for sort in (False, True):
-            timeline = _Timeline(writer)
+            timeline = _Timeline(writer, is_filtered=bool(options.selection))
             stream = joined.stream(order=True, sort=sort, then=[timeline.stage()])
-            timeline.ledgers = stream.ledgers
+            timeline.set_ledgers(stream.ledgers)
             joined.bad()
             try:
                 written = write_overlapped(writer, stream, Path(target), wanted)
@@ -185,12 +187,14 @@ class _Timeline:
 
     writer: Writer
     ledgers: tuple[Ledger, ...] = ()
+    is_filtered: bool = False
     _events: int = 0
     _totals: int = 0
+    _has_ended: bool = False
 
     def stage(self) -> Stage:
         """Return the check as a stage."""
-        return Stage("has a timeline", self._count, self._refuse_totals_alone)
+        return Stage("has a timeline", self._count, self._refuse)
 
     def _count(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         if schema.is_totals(batch):
@@ -198,6 +202,31 @@ class _Timeline:
         else:
             self._events += batch.num_rows
         return batch
+
+    def set_ledgers(self, ledgers: tuple[Ledger, ...]) -> None:
+        """Set the ledgers of what is written. A single input that leaves no batch has ended before they are known."""
+        self.ledgers = ledgers
+        if self._has_ended:
+            self._refuse_filtered_to_nothing()
+
+    def _refuse(self) -> None:
+        self._has_ended = True
+        self._refuse_filtered_to_nothing()
+        self._refuse_totals_alone()
+
+    def _refuse_filtered_to_nothing(self) -> None:
+        if not self.is_filtered or self._events or self._totals or not any(each.filtered for each in self.ledgers):
+            return
+        notes = {ledger.path: ledger.notes.get(LEFT_NOTHING) for ledger in self.ledgers if ledger.filtered}
+        said = {path: note.text for path, note in notes.items() if note is not None}
+        if len(set(said.values())) > 1:
+            text = "no event passes the filters; " + "; ".join(
+                first_few([f"{Path(path).name}: {each.partition(': ')[2]}" for path, each in said.items()], "input")
+            )
+        else:
+            text = next(iter(said.values()), "no event passes the filters")
+        hint = "no file was written; `tracekit inspect` counts the events of each kind"
+        raise InputError(text, path=next(iter(notes)), hint=hint)
 
     def _refuse_totals_alone(self) -> None:
         if self._totals and not self._events and self.writer.holds == "events":

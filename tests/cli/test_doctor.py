@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -104,6 +105,72 @@ def test_a_credential_in_a_name_is_masked_everywhere(odd: Path) -> None:
     assert secret not in printed + files
     assert "[masked]" in printed
     assert "[masked]" in files
+
+
+_SECRETS = ("ghp_0123456789abcdefghijABCDEFGHIJ012345", "hf_abcdefghijklmnopqrstuvwxyzABCDEFGH")
+_EVENT: dict[str, object] = {"ph": "X", "name": "a", "ts": 1, "dur": 1, "pid": 1, "tid": 1}
+
+
+@pytest.mark.parametrize("secret", _SECRETS)
+@pytest.mark.parametrize(
+    "place",
+    [
+        "name",
+        "args",
+        "process name",
+        "metadata",
+        "unread metadata",
+        "escaped",
+        "unread and escaped",
+        "beyond a block",
+        "at an edge",
+    ],
+)
+@pytest.mark.parametrize("suffix", [".json", ".json.gz", ".pftrace"])
+def test_a_trace_without_defects_is_not_copied_with_its_credentials(
+    tmp_path: Path, secret: str, place: str, suffix: str
+) -> None:
+    events, top = [dict(_EVENT)], dict[str, object]()
+    match place:
+        case "name":
+            events[0]["name"] = secret
+        case "args" | "escaped":
+            events[0]["args"] = {"command": f"train {secret}"}
+        case "process name":
+            events.append({"ph": "M", "name": "process_name", "pid": 1, "args": {"name": f"python {secret}"}})
+        case "metadata":
+            top["otherData"] = {"note": secret}
+        case "unread metadata" | "unread and escaped":
+            top["unheard of"] = [{"deep": [secret]}]
+        case "beyond a block":
+            top |= {"padding": "x " * (1 << 20), "note": secret}
+        case _:  # the first block of the search ends in the middle of the secret
+            top |= {"padding": "x" * ((1 << 20) - 40), "note": secret}
+    text = json.dumps({**top, "traceEvents": events})
+    if "escaped" in place:
+        text = text.replace(secret, "".join(f"\\u{ord(each):04x}" for each in secret))
+    path, out = tmp_path / "trace.json", tmp_path / f"out{suffix}"
+    path.write_text(text, encoding="utf-8")
+    printed = run_command("doctor", path, "--fix", "-o", out).stdout
+    written = out.read_bytes()
+    if suffix == ".json.gz":
+        written = gzip.decompress(written)
+    assert secret.encode() not in written
+    assert secret not in printed + out.with_name(f"{out.name}.ledger.jsonl").read_text(encoding="utf-8")
+    if suffix != ".pftrace":
+        said = " ".join(printed.split())
+        assert "credential" in said
+        assert "no copy of the input" in said
+
+
+def test_a_trace_without_credentials_is_still_copied_byte_for_byte(tmp_path: Path) -> None:
+    path = tmp_path / "trace.json"
+    path.write_text(
+        json.dumps({"traceEvents": [{**_EVENT, "args": {"num_tokens": 512, "eos_token": "</s>"}}]}, indent=3)
+    )
+    printed = run_command("doctor", path, "--fix", "-o", tmp_path / "out.json").stdout
+    assert (tmp_path / "out.json").read_bytes() == path.read_bytes()
+    assert "credential" not in printed
 
 
 def test_a_locale_that_a_table_does_not_decide_is_named(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -72,6 +73,76 @@ def test_neither_totals_alone_nor_an_archive_with_an_empty_run_are_an_empty_inpu
 
 def test_a_filter_that_keeps_nothing_is_no_empty_trace() -> None:
     assert "no events in it" not in run("summary", TRACE, "--name", "no such name").stderr
+
+
+def stepped(folder: Path, first: int, name: str = "steps.json") -> Path:
+    """Write a trace of three steps with a kernel each."""
+    events = []
+    for number in range(first, first + 3):
+        at = {"ph": "X", "ts": 100 * number, "pid": 1}
+        events.append({**at, "cat": "user_annotation", "name": f"ProfilerStep#{number}", "dur": 90, "tid": 1})
+        events.append(
+            {
+                **at,
+                "cat": "cuda_runtime",
+                "name": "cudaLaunchKernel",
+                "dur": 5,
+                "tid": 1,
+                "args": {"correlation": number},
+            }
+        )
+        args = {"device": 0, "stream": 7, "correlation": number}
+        events.append(
+            {**at, "cat": "kernel", "name": "gemm", "dur": 40, "tid": 7, "ts": 100 * number + 10, "args": args}
+        )
+    path = folder / name
+    path.write_text(json.dumps({"schemaVersion": 1, "deviceProperties": [{"id": 0}], "traceEvents": events}))
+    return path
+
+
+@pytest.mark.parametrize("suffix", ["json", "json.gz", "parquet", "jsonl", "csv", "pftrace"])
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("--kind", "kernel", "--step", "3:4"), "the steps are 4 to 6"),
+        (("--step", "3"), "the steps are 4 to 6"),
+        (("--step", "7:"), "the steps are 4 to 6"),
+        (("--name", "no such name"), "no event passes the filter"),
+        (("--time", "5s:6s"), "they start at"),
+        (("--min-dur", "5s"), "no event passes the filter"),
+    ],
+)
+def test_filters_that_nothing_passes_write_no_file(
+    tmp_path: Path, suffix: str, words: tuple[str, ...], said: str
+) -> None:
+    source, target = stepped(tmp_path, 4), tmp_path / f"out.{suffix}"
+    result = run("convert", source, "-o", target, *words, code=1)
+    assert said in result.stderr
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["steps.json"]
+
+
+def test_filters_that_nothing_passes_keep_the_older_file(tmp_path: Path) -> None:
+    target = tmp_path / "out.json"
+    target.write_text("older")
+    run("convert", stepped(tmp_path, 4), "-o", target, "--step", "9", "--force", code=1)
+    assert target.read_text() == "older"
+
+
+def test_filters_that_pass_events_of_one_input_of_two_write_a_file(tmp_path: Path) -> None:
+    both = stepped(tmp_path, 4, "a.json"), stepped(tmp_path, 8, "b.json")
+    run("convert", *both, "-o", tmp_path / "some.json", "--step", "9")
+    said = run("convert", *both, "-o", tmp_path / "none.json", "--step", "7", code=1).stderr
+    assert "a.json: the steps are 4 to 6" in said
+    assert "b.json: the steps are 8 to 10" in said
+    assert not (tmp_path / "none.json").exists()
+
+
+def test_one_step_is_selected_by_its_number_alone(tmp_path: Path) -> None:
+    source = stepped(tmp_path, 4)
+    for words in ("5", "5:6"):
+        run("convert", source, "-o", tmp_path / f"{words[-1]}.csv", "--step", words)
+    assert (tmp_path / "5.csv").read_bytes() == (tmp_path / "6.csv").read_bytes()
+    assert b"gemm" in (tmp_path / "5.csv").read_bytes()
 
 
 def test_an_empty_input_among_others_is_named(tmp_path: Path) -> None:

@@ -295,7 +295,12 @@ class ReadArguments:
         typer.Option(metavar="N", help="Keep events of this stream; repeatable.", rich_help_panel=FILTERS),
     ] = None
     step: Annotated[
-        str, typer.Option(metavar="A:B", help="Keep events of the steps A to B-1.", rich_help_panel=FILTERS)
+        str,
+        typer.Option(
+            metavar="N|A:B",
+            help="Keep events of step N, or of A to B-1; `--view steps` has the numbers.",
+            rich_help_panel=FILTERS,
+        ),
     ] = ""
     time: Annotated[
         str,

@@ -11,6 +11,7 @@ import typer
 from tracekit.cli import _common
 from tracekit.cli._common import (
     ReadArguments,
+    anonymizer,
     empty_inputs,
     example,
     finish,
@@ -174,14 +175,19 @@ def _one_each(
     from tracekit import conversion
     from tracekit.errors import Failure
     from tracekit.inputs import expand
+    from tracekit.inputs.paths import stored_name
 
     wanted = replace(wanted, to=wanted.to or "chrome")
     suffix = conversion.writer_for("", wanted.to).suffixes[0]
     folder.mkdir(parents=True, exist_ok=True)
     taken: set[str] = set()
+    hidden = anonymizer(reading.anonymize_key, wanted=reading.anonymize, names=reading.anonymize_names)
     for item in expand(reading.inputs):
         address = item.name.partition("?")[0] if "://" in item.name else item.name
         stem = item.label or Path(address).name.split(".")[0] or "stdin"
+        if hidden is not None and not item.label and item.name != "-":
+            # The token that stands for the input inside the output too.
+            stem = hidden.token("path", stored_name(item.name))
         name = stem
         for number in range(2, 1 << 20):
             if name not in taken:

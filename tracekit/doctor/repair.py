@@ -6,6 +6,7 @@ repaired the text before, and the writer gives each track slices that nest, smal
 
 from __future__ import annotations
 
+import re
 import shutil
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
@@ -20,6 +21,7 @@ from isal import igzip
 from tracekit._version import __version__
 from tracekit.arguments import checked
 from tracekit.conversion import writer_for
+from tracekit.credentials import masked
 from tracekit.doctor.diagnosis import USUAL, DoctorOptions, Examined, begin, examine, sources
 from tracekit.doctor.findings import Diagnosis
 from tracekit.doctor.rows import RowGroup
@@ -30,7 +32,7 @@ from tracekit.model.args import with_member
 from tracekit.model.arrow import I64, Mask
 from tracekit.model.schema import Kind
 from tracekit.readers.source import Source
-from tracekit.safety.anonymize import Guard
+from tracekit.safety.anonymize import CODE, Guard
 from tracekit.writers.base import RowStream, WriteOptions, Writer, new_file
 
 __all__ = ["Repair", "repair"]
@@ -201,6 +203,10 @@ def _with_args(batch: pa.RecordBatch, mask: Mask, key: str, values: I64) -> pa.R
 _WRITTEN_ANEW = {"empty-object", "open-list"}
 """Remarks that a viewer stumbles over all the same."""
 TARGETS = ("chrome", "perfetto")
+_SEARCHED_BYTES = 1 << 20
+_OVERLAP_BYTES = 1 << 13
+"""Longer than a credential with its key."""
+_ESCAPE = re.compile(r"\\u00([2-7][0-9a-fA-F])")
 
 
 @dataclass(slots=True)
@@ -224,6 +230,10 @@ class Repair:
     dropped: dict[str, int] = field(default_factory=dict)
     changes: dict[str, int] = field(default_factory=dict)
     written: int = 0
+    masked: int = 0
+    """Values that look like credentials, and that the output has as `[masked]`."""
+    has_unread_credentials: bool = False
+    """The text of the input has credentials that no row or fact has; a copy would have them too."""
 
     def to_json(self) -> dict[str, object]:
         """Return the public form: the first line of the ledger file, and `fixed` of `--format json`."""
@@ -240,6 +250,7 @@ class Repair:
             "dropped": dict(sorted(self.dropped.items())),
             "changes": dict(sorted(self.changes.items())),
             "written": self.written,
+            **({CODE: self.masked} if self.masked else {}),
             "clean": None if self.after is None else self.after.is_clean,
         }
 
@@ -286,7 +297,10 @@ def repair(
             def line(change: dict[str, object]) -> None:
                 changes.write(orjson.dumps(change, default=str) + b"\n")
 
-            if _may_stay(examined) and writer.name == "chrome":
+            stays = _may_stay(examined) and writer.name == "chrome"
+            if stays and _has_credentials(source, examined, name, options):
+                stays, done.has_unread_credentials = False, True
+            if stays:
                 _copy(source, target, force=force)
                 _add_up(done, examined, None)
             else:
@@ -302,6 +316,32 @@ def _may_stay(examined: Examined) -> bool:
     """Return whether the input is a trace in JSON that every viewer takes as it is."""
     remarks = {each.defect.code for each in examined.diagnosis.remarks}
     return examined.reader.trace_events and examined.diagnosis.is_clean and not remarks & _WRITTEN_ANEW
+
+
+def _has_credentials(source: Source, examined: Examined, name: str, options: DoctorOptions) -> bool:
+    """Return whether a copy of the input would have values that look like credentials.
+
+    The text is searched, as it has also what no row has. The rows are searched as well: a text in JSON may be escaped.
+    """
+    with closing(source.binary()) as text:
+        before = b""
+        while block := text.read(_SEARCHED_BYTES):
+            piece = _unescaped((before + block).decode("utf-8", "replace"))
+            if masked(piece) != piece:
+                return True
+            before = (before + block)[-_OVERLAP_BYTES:]  # a value may begin in one block and end in the next
+    reading = begin(source, name, options, sort=examined.sort)
+    guard = Guard(reading.opened.run, (reading.ledger, *reading.opened.ledgers[1:]))
+    with closing(reading.rows()) as rows:
+        for batch in rows:
+            guard.rows(batch)
+    guard.facts(last=True)
+    return any(code.startswith(CODE) for code in reading.ledger.notes)
+
+
+def _unescaped(text: str) -> str:
+    """Return a text with the escapes of ASCII characters in JSON replaced: a credential may be written with them."""
+    return _ESCAPE.sub(lambda found: chr(int(found[1], 16)), text) if "\\u00" in text else text
 
 
 def _copy(source: Source, target: Path, *, force: bool) -> None:
@@ -340,6 +380,11 @@ def _write(
         stream = RowStream(reading.opened.run, changes.apply(map(guard.rows, batches)), ledgers)
         written = writer.write(stream, done.output, WriteOptions(force=force, version=__version__))
         guard.facts(last=True)
+    for code, note in reading.ledger.notes.items():
+        if code.startswith(CODE):
+            done.masked += note.count
+            place = reading.ledger.every[code][0] if reading.ledger.every.get(code) else ""
+            line({"record": place, "defect": CODE, "change": note.text, "count": note.count})
     for code, places in reading.ledger.every.items():
         if code in reading.ledger.dropped:
             note = reading.ledger.notes[code]

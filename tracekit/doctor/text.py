@@ -14,6 +14,7 @@ __all__ = ["diagnosis_text", "repair_text"]
 
 _LABEL = 12
 _LEAST = 60
+_ANEW = ", so the output is no copy of the input: it was written anew"
 
 
 def diagnosis_text(found: Diagnosis, width: int) -> str:
@@ -45,6 +46,13 @@ def repair_text(done: Repair, width: int) -> str:
         lines += [f"    {name:<14}{count:>14,}  {escape_controls(reason)}" for reason, count in sorted(reasons.items())]
     for code, count in sorted(done.changes.items()):
         lines.append(f"  changes         {count:>14,}  {code}")
+    if done.masked:
+        what = "value that looks like a credential" if done.masked == 1 else "values that look like credentials"
+        text = f"{done.masked:,} {what}"
+        lines += _wrapped("masked", f"{text}{_ANEW if done.has_unread_credentials else ''}", wide)
+    elif done.has_unread_credentials:
+        text = "values that look like credentials, in parts of the file that are not read"
+        lines += _wrapped("left out", f"{text}{_ANEW}", wide)
     lost = [each for each in done.before.findings if not each.defect.fix]
     for finding in lost:
         lines += _wrapped("lost", f"{finding.defect.title}: they cannot be restored", wide)

@@ -19,6 +19,7 @@ from tracekit.model.units import MAX_NS, TIME_EXPONENT, split_quantity, to_ns
 from tracekit.options import no_such
 
 __all__ = [
+    "LEFT_NOTHING",
     "Bounds",
     "Selection",
     "SelectionBounds",
@@ -29,6 +30,8 @@ __all__ = [
     "parse_times",
 ]
 
+LEFT_NOTHING = "filter-left-nothing"
+"""Code of the note on a selection that no row passes."""
 Bounds: TypeAlias = tuple[int | None, int | None]
 """First and end of a half-open range, None for open."""
 
@@ -39,8 +42,8 @@ class Selection:
 
     name: regular expression searched in the name. kinds, ranks, devices, streams: one value or several, kept as a
     frozenset. steps, times_ns: half-open ranges (first, end), None for open, or texts as the command line takes them:
-    "2:10", "1.5s:2s"; times are on the sources' own clock. min_dur_ns: shortest duration, in ns or as "10us". Rows of
-    TOTALS have no time and no step: only name, kind, rank and device filter them.
+    "3", "2:10", "1.5s:2s"; times are on the sources' own clock. min_dur_ns: shortest duration, in ns or as "10us". Rows
+    of TOTALS have no time and no step: only name, kind, rank and device filter them.
     Raises: UsageError for an unknown kind, a bad expression or an empty range; ArgumentTypeError.
     """
 
@@ -158,10 +161,10 @@ class SelectionBounds:
             return
         if (first := self._first_ns) is not None:
             text = f"no event passes the filter: they start at {first} ns to {self._last_ns} ns"
-            ledger.note("filter-left-nothing", text)
+            ledger.note(LEFT_NOTHING, text)
         if (step := self._first_step) is not None:
-            there = f"is step {step}" if step == self._last_step else f"are steps {step} to {self._last_step}"
-            ledger.note("filter-left-nothing", f"no event passes the filter: there {there}")
+            there = f"only step is {step}" if step == self._last_step else f"steps are {step} to {self._last_step}"
+            ledger.note(LEFT_NOTHING, f"no event passes the filter: the {there}")
 
 
 def first_rows(batch: pa.RecordBatch, count: int, ledger: Ledger) -> pa.RecordBatch:
@@ -262,7 +265,10 @@ _EXAMPLES = {"step": "2:10", "time": "1.5s:2s"}
 
 
 def parse_steps(text: str) -> Bounds:
-    """Return the half-open range of "2:10", "2:" or ":10". Raises: UsageError."""
+    """Return the half-open range of "2:10", "2:" or ":10", and of "3" for step 3 alone. Raises: UsageError."""
+    single = text.strip()
+    if single.isascii() and single.isdigit() and len(single) < 19:
+        return int(single), int(single) + 1
     return _bounds(text, Option("step"), _count)
 
 
