@@ -147,16 +147,24 @@ def test_the_reader_passes_mypy_and_reads_a_file_as_a_plugin(tmp_path: Path) -> 
     (facts / "METADATA").write_text("Metadata-Version: 2.1\nName: tracekit-foo\nVersion: 1.0\n", encoding="utf-8")
     entry = "[tracekit.readers]\nfoo = tracekit_foo_declared:READER\n"
     (facts / "entry_points.txt").write_text(entry, encoding="utf-8")
-    (tmp_path / "unknown").write_text("#foo 1\n10,5,gemm\n20,7,gemm\n", encoding="utf-8")
-    environ = {**os.environ, "PYTHONPATH": os.pathsep.join((str(tmp_path), str(ROOT)))}
-    done = subprocess.run(
-        [sys.executable, "-m", "tracekit", "inspect", str(tmp_path / "unknown"), "--format", "json"],
-        env=environ, capture_output=True, text=True, check=False, timeout=300,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr
-    (found,) = json.loads(done.stdout)["inputs"]
-    assert (found["format"], found["by_kind"]) == ("foo", {"kernel": {"events": 2, "dur_ns": 12}})
-    assert (found["ledger"]["kept"], found["ledger"]["ignored"]) == (2, {"other output": 1})
+    whole = {"kernel": {"events": 2, "dur_ns": 12}}
+    lines = "#foo 1\n10,5,gemm\n20,7,gemm\n"
+    for text, dropped in (
+        (lines, {}),
+        (f"{lines}30,5,ge", {"torn-row": 1}),  # cut within "gemm"
+        (f"{lines}{'9' * 23},5,gemm\n30,{'9' * 5000},gemm\n", {"no-times": 2}),
+    ):
+        (tmp_path / "unknown").write_text(text, encoding="utf-8")
+        environ = {**os.environ, "PYTHONPATH": os.pathsep.join((str(tmp_path), str(ROOT)))}
+        done = subprocess.run(
+            [sys.executable, "-m", "tracekit", "inspect", str(tmp_path / "unknown"), "--format", "json"],
+            env=environ, capture_output=True, text=True, check=False, timeout=300,
+        )  # fmt: skip
+        assert done.returncode == ("no-times" in dropped), done.stderr
+        (found,) = json.loads(done.stdout)["inputs"]
+        assert (found["format"], found["by_kind"]) == ("foo", whole)
+        ledger = found["ledger"]
+        assert (ledger["kept"], ledger["ignored"], ledger["dropped"]) == (2, {"other output": 1}, dropped)
 
 
 def test_the_paths_that_the_how_tos_name_exist() -> None:

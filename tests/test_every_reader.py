@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import codecs
 import random
+import re
 import shutil
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -15,7 +17,7 @@ from support import SAMPLES, corpus_root, read_sample, sample, sure_readers
 
 import tracekit
 from tracekit.api import inspect
-from tracekit.errors import ParseError, UnknownFormatError
+from tracekit.errors import ParseError, UnknownFormatError, UnsupportedVersionError
 from tracekit.formats import READERS
 from tracekit.model.trace import Trace
 from tracekit.readers.base import Confidence, Reader, ReadOptions
@@ -39,6 +41,13 @@ def rows(trace: Trace) -> tuple[list[dict[str, object]], list[dict[str, object]]
 def is_text(path: Path) -> bool:
     data = path.read_bytes()
     return b"\0" not in data and not data.startswith(b"\x1f\x8b")
+
+
+def is_document(path: Path) -> bool:
+    """Whether a text is one JSON or XML document: its lines mean nothing."""
+    return (
+        path.read_bytes().removeprefix(codecs.BOM_UTF8).lstrip()[:1] in (b"{", b"[", b"<") and "jsonl" not in path.name
+    )
 
 
 def test_every_registered_reader_has_samples_or_is_written_by_us() -> None:
@@ -111,6 +120,43 @@ def test_a_cut_anywhere_keeps_whole_rows_or_says_why_not(name: str, tmp_path: Pa
             continue
         assert len(trace.events) <= len(whole.events)
         assert sum(trace.ledgers[0].dropped.values()) <= most_dropped
+
+
+PASTED = {"ncu", "nsys-stats-csv", "nvprof-csv", "nvprof-text", "rocprof-csv", "theano"}
+"""Tables that people paste without the end of the last line: a last row that has all its cells is kept."""
+LINES = [
+    name
+    for name in FILES
+    if is_text(SAMPLES / name) and not is_document(SAMPLES / name) and name.split("/")[0] not in PASTED
+]
+
+
+@pytest.mark.parametrize("name", LINES)
+def test_a_last_line_that_is_cut_within_a_field_is_not_a_row(name: str, tmp_path: Path) -> None:
+    """A name or number that was cut looks whole: the rows are those of the whole lines before it."""
+    lines = sample(name).read_bytes().rstrip().splitlines(keepends=True)
+    last = max((at for at, line in enumerate(lines) if len(line.strip()) > 4), default=0)
+    whole, cut = tmp_path / "whole", tmp_path / "cut"
+    whole.write_bytes(b"".join(lines[:last]))
+    cut.write_bytes(b"".join([*lines[:last], lines[last].rstrip()[:-2]]))
+    try:
+        wanted = rows(tracekit.read(whole))
+    except (ParseError, UnknownFormatError):
+        pytest.skip("the lines before the last one are no trace")
+    assert rows(tracekit.read(cut)) == wanted, lines[last]
+
+
+@pytest.mark.parametrize("name", [name for name in FILES if is_text(SAMPLES / name)])
+def test_a_number_of_23_digits_is_no_bug(name: str, tmp_path: Path) -> None:
+    """No column has room for it: what has it is dropped, ignored or kept as text, or the file is refused."""
+    data = sample(name).read_bytes()
+    places = [found.span() for found in re.finditer(rb"(?<![\w.])\d+(?![\w.])", data)]
+    random_places = random.Random(name)
+    for start, end in random_places.sample(places, min(6, len(places))):
+        path = tmp_path / f"at{start}"
+        path.write_bytes(data[:start] + b"9" * 23 + data[end:])
+        with suppress(ParseError, UnknownFormatError, UnsupportedVersionError):
+            assert len(tracekit.read(path).events) <= len(read_sample(name).events) + 1
 
 
 @pytest.mark.parametrize("name", [name for name in FILES if is_text(SAMPLES / name)])

@@ -42,7 +42,7 @@ def test_the_plugins_own_tests_pass(installed: Path) -> None:
     words = ("-q", "-p", "no:cacheprovider", "-p", "no:randomly", "--rootdir", str(installed))
     done = run("-m", "pytest", *words, str(ROOT / "docs/plugin/tests"), path=installed, cwd=installed)
     assert done.returncode == 0, done.stdout + done.stderr
-    assert "4 passed" in done.stdout
+    assert "5 passed" in done.stdout
 
 
 def test_its_declarations_are_listed_with_their_options(installed: Path) -> None:

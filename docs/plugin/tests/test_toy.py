@@ -27,6 +27,19 @@ def test_the_log_is_recognised_and_every_line_accounted_for(log: Path) -> None:
     assert trace.events.column("dur_ns").to_pylist() == [5000, 7000, 9000]
 
 
+def test_a_cut_last_line_and_a_number_that_does_not_fit_cost_their_line(log: Path) -> None:
+    whole = tracekit.read(log).events.to_pylist()
+    for rest, code in (
+        ("50 3 ge", "torn-row"),
+        (f"{'9' * 23} 3 gemm\n", "no-times"),
+        (f"50 {'9' * 5000} x\n", "no-times"),
+    ):
+        log.write_text(LOG + rest)
+        trace = tracekit.read(log)
+        assert trace.events.to_pylist() == whole
+        assert trace.ledgers[0].dropped.get(code) == 1 + (code == "no-times")
+
+
 def test_the_option_changes_the_unit(log: Path) -> None:
     assert tracekit.read(log, options={"unit": "ns"}).events.column("dur_ns").to_pylist() == [5, 7, 9]
     with pytest.raises(tracekit.errors.UsageError):

@@ -41,27 +41,37 @@ def read(source: Source, options: ReadOptions, ledger: Ledger) -> ReadResult:
 
 def _batches(source: Source, options: ReadOptions, ledger: Ledger) -> Iterator[pa.RecordBatch]:
     from tracekit.model.schema import Kind
+    from tracekit.model.units import to_ns
     from tracekit.readers.builder import event_batch
+    from tracekit.readers.engine.torn import drop_torn
 
-    factor = 1000 if options.value(UNIT) == "us" else 1
+    unit = options.value(UNIT)
     for block in source.line_blocks(ledger):
         # Columns, not rows: one batch is made of each block, however many lines it has.
         lines, starts, durations, names = [], [], [], []
-        for number, line in enumerate(block.data.decode("utf-8", "replace").splitlines(), block.line):
+        texts = block.data.splitlines()  # of bytes: text has more ends of lines than "\n"
+        for number, text in enumerate(texts, block.line):
             # Each line is counted once as read, and once as what became of it: tracekit checks that the sums agree.
             ledger.read += 1
+            # The file ends in this line: "20 7 copy to ho" may have been "20 7 copy to host", and both look whole.
+            if block.torn and number == block.line + len(texts) - 1:
+                drop_torn(ledger, f"line {number}")
+                continue
+            line = text.decode("utf-8", "replace")
             if line.startswith("#") or not line.strip():
                 ledger.ignore("comment")
                 continue
-            parts = line.split(maxsplit=2)
-            # A file of a stranger may hold anything: "²" is a digit for isdigit, but not for int.
-            if len(parts) < 3 or not (parts[0].isdecimal() and parts[1].isdecimal()):
+            # A file of a stranger may hold anything: no number, or one of 23 digits, which fits no column.
+            try:
+                start, duration, name = line.split(maxsplit=2)
+                start_ns, duration_ns = to_ns(start, unit), to_ns(duration, unit)
+            except ValueError:
                 ledger.drop("no-times", where=f"line {number}", text="lines without start, duration and name")
                 continue
             lines.append(number)
-            starts.append(int(parts[0]) * factor)
-            durations.append(int(parts[1]) * factor)
-            names.append(parts[2])
+            starts.append(start_ns)
+            durations.append(duration_ns)
+            names.append(name)
             ledger.kept += 1
         if names:
             ledger.events_out += len(names)  # rows, apart from records: one line may make several
@@ -71,5 +81,12 @@ def _batches(source: Source, options: ReadOptions, ledger: Ledger) -> Iterator[p
 
 
 READER = Reader(
-    "toy-log", "Log of the Toy profiler", (".toy",), sniff, read, options=(UNIT,), marks=Marks(words=("#toy 1",))
+    "toy-log",
+    "Log of the Toy profiler",
+    (".toy",),
+    sniff,
+    read,
+    options=(UNIT,),
+    marks=Marks(words=("#toy 1",)),
+    record="line",
 )
