@@ -29,8 +29,10 @@ def job(root: Path, name: str = "run42", cut: int = 0) -> Path:
 
 
 def test_dropped_records_are_a_note_and_not_a_failure(tmp_path: Path) -> None:
-    job(tmp_path / "tree", cut=40)
-    said = run(tmp_path / "tree", "-o", tmp_path / "out").stderr
+    lines = sample("recorder-log/rank0.jsonl").read_bytes().splitlines(keepends=True)
+    lines[len(lines) // 2] = b"{no JSON}\n"
+    put(tmp_path / "tree" / "run42" / "rank0.jsonl", b"".join(lines))
+    said = run(tmp_path / "tree", "-o", tmp_path / "out", code=None).stderr
     assert "note: 1 record dropped in 1 run, which is partial; the page says why\n" in said
     assert "0 failed, 1 partial" in said
 

@@ -102,8 +102,8 @@ class BatchResult:
 
     @property
     def is_whole(self) -> bool:
-        """Return whether every run has all its results and keeps its budgets."""
-        return not (self.failed or self.partial or self.problems or self.over)
+        """Return whether every run is read to its end, has all its results and keeps its budgets."""
+        return not (self.failed or self.partial or self.problems or self.over or self.cut)
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,6 +20,7 @@ from tracekit.cli._common import (
     anonymizer,
     example,
     finish,
+    name_empty,
     say,
 )
 from tracekit.model.display import plural
@@ -117,6 +118,7 @@ def batch(
         )
     _refuse_unmatched(done)
     if not done.is_whole:
+        name_empty(done.without_events)
         raise typer.Exit(EXIT_NOT_ALL)
     finish((), [text for _, text in done.incomplete], done.without_events)
 
@@ -147,12 +149,13 @@ def _print_result(done: BatchResult) -> None:
             say(f"over budget: {name}: {text}")
     for path, reason in done.problems:
         say(f"error: {path}: {reason}")
+    cut = {name for name, _ in done.cut}
     in_no_trend = {name for name, _ in done.left_out}
     for name, text in done.cut:
-        if name not in in_no_trend:
-            say(f"note: {name} was cut: {text}")
+        say(f"error: {name} was cut: {text}{'; left out of the trends' if name in in_no_trend else ''}")
     for name, text in done.left_out:
-        say(f"note: {name}: {text}")
+        if name not in cut:
+            say(f"note: {name}: {text}")
     for path, reason in done.notes:
         say(f"note: {path}: {reason}")
     for root in done.empty if done.runs else ():
