@@ -223,7 +223,8 @@ def test_the_row_of_a_cut_trace_has_the_number_of_dropped_records(tmp_path: Path
     put(tmp_path / "tree" / "whole" / "rank0.jsonl", data)
     put(tmp_path / "tree" / "cut" / "rank0.jsonl", data[:-40], 1)
     made = batch.run([tmp_path / "tree"], tmp_path / "out", jobs=1)
-    assert made.is_whole
+    assert not made.is_whole
+    assert [name for name, _ in made.cut] == ["cut"]
     assert made.dropped == (("cut", 1),)
     listed = index(tmp_path / "out")
     assert {run["run"]: (run["status"], run["dropped"]) for run in listed["runs"]} == {

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import functools
+import gzip
 import json
 import os
+import shutil
 import socket
 from pathlib import Path
 
@@ -29,8 +31,10 @@ def job(root: Path, name: str = "run42", cut: int = 0) -> Path:
 
 
 def test_dropped_records_are_a_note_and_not_a_failure(tmp_path: Path) -> None:
-    job(tmp_path / "tree", cut=40)
-    said = run(tmp_path / "tree", "-o", tmp_path / "out").stderr
+    lines = sample("recorder-log/rank0.jsonl").read_bytes().splitlines(keepends=True)
+    lines[len(lines) // 2] = b"{no JSON}\n"
+    put(tmp_path / "tree" / "run42" / "rank0.jsonl", b"".join(lines))
+    said = run(tmp_path / "tree", "-o", tmp_path / "out", code=None).stderr
     assert "note: 1 record dropped in 1 run, which is partial; the page says why\n" in said
     assert "0 failed, 1 partial" in said
 
@@ -121,3 +125,73 @@ def test_a_pipe_and_a_socket_are_named_and_not_read(tmp_path: Path, monkeypatch:
         said = run(tmp_path / "tree", "-o", tmp_path / "out").stderr
     assert f"note: {folder}/live.json: a pipe was not read\n" in said
     assert f"note: {folder}/control: a socket was not read\n" in said
+
+
+def test_a_quiet_batch_still_says_why_it_fails(tmp_path: Path) -> None:
+    lines = sample("recorder-log/rank0.jsonl").read_bytes().splitlines(keepends=True)
+    damaged = [b"{no JSON}\n" if 8 < number < 20 else line for number, line in enumerate(lines)]
+    put(tmp_path / "tree" / "run42" / "rank0.jsonl", b"".join(damaged))
+    said = run("-q", tmp_path / "tree", "-o", tmp_path / "out", code=1).stderr
+    assert said.startswith("INCOMPLETE")
+    assert said.count("\n") == 1
+    put(tmp_path / "cut" / "run42" / "rank0.jsonl", b"".join(lines)[:-40])
+    assert "error: run42 was cut: " in run("-q", tmp_path / "cut", "-o", tmp_path / "out2", code=3).stderr
+    job(tmp_path / "good")
+    assert run("-q", tmp_path / "good", "-o", tmp_path / "out3").stderr == ""
+    over = run("-q", tmp_path / "good", "-o", tmp_path / "out3", "--budget", "span <= 1ns", code=3).stderr
+    assert over.startswith("over budget: run42: ")
+
+
+def test_skipped_files_are_named_and_those_that_may_be_profiles_come_first(tmp_path: Path) -> None:
+    root = tmp_path / "tree"
+    job(root)
+    assert "skipped (" not in run(root, "-o", tmp_path / "out").stderr
+    put(root / "run42" / "rank1.json.gz", gzip.compress(os.urandom(90_000))[:-900])
+    said = run(root, "-o", tmp_path / "out").stderr
+    assert "1 file was skipped" in said
+    assert "): run42/rank1.json.gz\n" in said
+    put(root / "run42" / "a.txt", b"words")
+    put(root / "run42" / "b.txt", b"words")
+    put(root / "run42" / "rank2.dat", b"")
+    put(root / "empty" / "rank3.json", b"")
+    said = run(root, "-o", tmp_path / "out").stderr
+    assert "): empty/rank3.json, run42/rank1.json.gz, run42/rank2.dat and 2 more\n" in said
+
+
+def test_new_changed_and_gone_runs_are_named(tmp_path: Path) -> None:
+    root = tmp_path / "tree"
+    for number in range(5):
+        job(root, f"run{number}")
+    said = run(root, "-o", tmp_path / "out").stderr
+    assert "\nnew: run0, run1, run2 and 2 more\n" in said
+    assert "changed: " not in said
+    shutil.rmtree(root / "run3")
+    log = root / "run1" / "rank0.jsonl"
+    log.write_bytes(log.read_bytes() + b"\n")
+    job(root, "run9")
+    said = run(root, "-o", tmp_path / "out").stderr
+    assert "\nnew: run9\nchanged: run1\nfiles gone: run3\n" in said
+
+
+@pytest.mark.parametrize("damage", ["cut", "line"])
+def test_strict_fails_a_run_that_the_archive_has_already(damage: str, tmp_path: Path) -> None:
+    lines = sample("recorder-log/rank0.jsonl").read_bytes().splitlines(keepends=True)
+    lines[-1 if damage == "cut" else len(lines) // 2] = b"{no JSON" if damage == "cut" else b"{no JSON}\n"
+    put(tmp_path / "tree" / "run42" / "rank0.jsonl", b"".join(lines))
+    words = (tmp_path / "tree", "-o", tmp_path / "out")
+    assert "1 failed" not in run(*words, code=None).stderr
+    for _ in range(2):
+        said = run(*words, "--strict", code=3).stderr
+        assert "error: run42: " in said
+        assert "1 failed, 0 partial" in said
+    run_command("archive", "add", tmp_path / "kept", tmp_path / "tree" / "run42" / "rank0.jsonl", code=None)
+    again = ("archive", "add", tmp_path / "kept", tmp_path / "tree" / "run42" / "rank0.jsonl", "--strict")
+    assert "--strict makes the first note an error" in run_command(*again, code=1).stderr
+
+
+def test_a_file_that_cannot_be_read_beside_an_archived_one_fails_its_run(tmp_path: Path) -> None:
+    job(tmp_path / "tree")
+    run(tmp_path / "tree", "-o", tmp_path / "out")
+    put(tmp_path / "tree" / "run42" / "rank1.json.gz", b"\x1f\x8b\x08\x00damaged")
+    said = run(tmp_path / "tree", "-o", tmp_path / "out", code=3).stderr
+    assert "rank1.json.gz: the compressed data is damaged" in said

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 from pathlib import Path
 
 import pytest
 from compare_runs import steps, write
-from support import run_command
+from support import run_command, sample
 
 from tracekit import batch
 
@@ -46,6 +47,36 @@ def test_the_command_names_the_cut_run(tmp_path: Path) -> None:
     nightly(tmp_path / "runs", {0: ("kernel",)})
     said = run_command("batch", tmp_path / "runs", "-o", tmp_path / "out", "--jobs", "1").stderr
     assert "note: nightly0: no kernels, which 4 of 5 runs of its kind have; left out of the trends" in said
+
+
+KINETO, LOG = "kineto/gpu.pt.trace.json", "recorder-log/rank0.jsonl"
+
+
+@pytest.mark.parametrize(
+    ("name", "data"),
+    [
+        ("trace.json.gz", gzip.compress(sample(KINETO).read_bytes(), mtime=0)),
+        ("trace.json", sample(KINETO).read_bytes()),
+        ("log.jsonl.gz", gzip.compress(sample(LOG).read_bytes(), mtime=0)),
+        ("log.jsonl", sample(LOG).read_bytes()),
+    ],
+)
+def test_a_cut_run_fails_the_batch_in_every_form(name: str, data: bytes, tmp_path: Path) -> None:
+    for run, part in (("a", data), ("b", data[: len(data) // 2])):
+        (tmp_path / "runs" / run).mkdir(parents=True)
+        (tmp_path / "runs" / run / name).write_bytes(part)
+    words = ("batch", tmp_path / "runs", "-o", tmp_path / "out", "--jobs", "1")
+    said = run_command(*words, code=3).stderr
+    assert "error: b was cut: " in said
+    junit = run_command(*words, "--format", "junit", code=3).stdout
+    assert 'failures="1"' in junit
+    assert "was cut: " in junit
+    github = run_command(*words, "--format", "github", code=3).stdout
+    assert "::error" in github
+    assert "was cut: " in github
+    done = batch.run([tmp_path / "runs"], tmp_path / "out", jobs=1)
+    assert not done.is_whole
+    assert [run for run, _ in done.cut] == ["b"]
 
 
 def test_runs_that_are_alike_are_all_in_the_trends(tmp_path: Path) -> None:

@@ -161,7 +161,7 @@ def test_batch_names_what_is_cut_or_empty(tmp_path: Path) -> None:
     said = run("batch", tmp_path / "runs", "-o", tmp_path / "out", "--jobs", "1", code=None)
     assert "cut was cut: " in said.stderr
     assert "empty: no events in it" in said.stderr
-    assert said.exit_code == 1
+    assert said.exit_code == 3
 
 
 def test_a_baseline_names_what_is_cut_or_empty(tmp_path: Path) -> None:

@@ -217,7 +217,8 @@ def add(
         modified=None if given else _last_change(items),
     )
     store = open_store(root, create=True)
-    if not force and (old := _existing(store, request, items)) is not None:
+    # What is archived already was perhaps read without `strict`: only reading the inputs again shows a note.
+    if not force and not options.strict and (old := _existing(store, request, items)) is not None:
         return _unchanged(old)
     with store.workspace(workspace) as folder:
         part = folder / ".trace.part"  # not *.parquet: readers of the tree must not find it
@@ -251,7 +252,7 @@ def add(
             raise SchemaError("the writer did not call `label`")
         _check_rows(done, part)
         if not force and (old := _existing_as_requested(store, request, replaced)) is not None:
-            return _unchanged(old)
+            return replace(_unchanged(old), failures=tuple(all_bad))
         name = _name(done, label, part)
         known = readable(store, replaced)
         same = len(replaced) == 1 and [entry.name for entry in known] == [name]

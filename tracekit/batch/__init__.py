@@ -75,7 +75,9 @@ class BatchResult:
     left_out: runs in no trend, since they lack rows that their siblings have, and a sentence for each. notes:
     places skipped on purpose, and why. cut: runs with an input that ends too early, and where. without_events: runs
     whose inputs have neither events nor totals. empty: roots without a run. cleared: dead batches whose unfinished work
-    was removed. forgotten: results removed because their files are gone.
+    was removed. forgotten: results removed because their files are gone. skipped: the paths of `others`, those first
+    that may be damaged profiles. new, changed, gone: the names of runs without an earlier result, of runs whose files
+    changed, and of results of these roots whose files are gone.
     """
 
     out: Path
@@ -99,11 +101,15 @@ class BatchResult:
     without_events: tuple[str, ...] = ()
     names: tuple[str, ...] = ()
     unmatched: tuple[tuple[str, tuple[str, ...]], ...] = ()
+    skipped: tuple[str, ...] = ()
+    new: tuple[str, ...] = ()
+    changed: tuple[str, ...] = ()
+    gone: tuple[str, ...] = ()
 
     @property
     def is_whole(self) -> bool:
-        """Return whether every run has all its results and keeps its budgets."""
-        return not (self.failed or self.partial or self.problems or self.over)
+        """Return whether every run is read to its end, has all its results and keeps its budgets."""
+        return not (self.failed or self.partial or self.problems or self.over or self.cut)
 
 
 @dataclass(frozen=True, slots=True)
@@ -215,8 +221,9 @@ def run_with(roots: Sequence[str | Path], out: str | Path, wanted: BatchOptions)
         results = output.results()
         lacking = index.left_out(output)
     named = [(plan.name, results[plan.key]) for plan in plans if plan.key in results]
-    profiles = sum(len(plan.files) for plan in plans)
-    files = sum(len(c.files) for s in scans for c in s.candidates) + sum(len(s.outside) for s in scans)
+    skipped = _skipped(scans, plans)
+    shown_roots = set(root_paths) if anonymize is None else {anonymize.file(root) for root in root_paths}
+    gone = results.keys() - {plan.key for plan in plans}
     dropped = [(name, sum(result["records"]["dropped"].values())) for name, result in named]
     return BatchResult(
         out=output.path,
@@ -227,7 +234,7 @@ def run_with(roots: Sequence[str | Path], out: str | Path, wanted: BatchOptions)
         partial=tuple(each for each in _with_status(named, "partial") if each[1]),
         over=tuple((name, tuple(found)) for name, result in named if (found := broken(limits, result))),
         problems=tuple(problem for each in scans for problem in each.problems),
-        others=files - profiles,
+        others=len(skipped),
         cleared=cleared,
         forgotten=forgotten,
         page=output.path / "index.html",
@@ -243,8 +250,31 @@ def run_with(roots: Sequence[str | Path], out: str | Path, wanted: BatchOptions)
         ),
         names=tuple(plan.name for plan in plans),
         unmatched=tuple(unmatched(limits, [result for _, result in named])),
+        skipped=skipped,
+        new=tuple(plan.name for plan in plans if plan.why == "new"),
+        changed=tuple(plan.name for plan in plans if plan.why == "changed"),
+        gone=tuple(sorted(results[key]["run"] for key in gone if results[key]["root"] in shown_roots)),
         empty=tuple(root for root in root_paths if all(plan.candidate.root != root for plan in plans)),
     )
+
+
+_COMPRESSED = (".gz", ".zst", ".xz", ".bz2", ".zip")
+
+
+def _skipped(scans: Sequence[RootScan], plans: Sequence[PlannedRun]) -> tuple[str, ...]:
+    """Return the paths of files that are read in no run, below their root. Those that may be damaged profiles first."""
+    read = {(plan.candidate.root, plan.candidate.inside, file.path) for plan in plans for file in plan.files}
+    suffixes = {Path(path).suffix.lower() for *_, path in read} | set(_COMPRESSED)
+    found: list[tuple[bool, str]] = []
+    for each in scans:
+        for candidate in each.candidates:
+            inside = "" if candidate.inside == "." else f"{candidate.inside}/"
+            for file in candidate.files:
+                if (candidate.root, candidate.inside, file.path) not in read:
+                    is_like_profile = not file.size or Path(file.path).suffix.lower() in suffixes
+                    found.append((not is_like_profile, _valid_text(f"{inside}{file.path}")))
+        found += [(Path(name).suffix.lower() not in suffixes, _valid_text(name)) for name in each.outside]
+    return tuple(name for _, name in sorted(found))
 
 
 def _with_status(named: Sequence[tuple[str, RunResult]], status: str) -> tuple[tuple[str, tuple[str, ...]], ...]:

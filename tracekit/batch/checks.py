@@ -15,7 +15,7 @@ def checks_of(done: BatchResult, title: str) -> CheckList:
     incomplete: dict[str, list[str]] = {}
     for name, text in done.incomplete:
         incomplete.setdefault(name, []).append(text)
-    dropped = dict(done.dropped)
+    dropped, cut = dict(done.dropped), dict(done.cut)
     checks = []
     for name in done.names:
         if name in failed:
@@ -25,6 +25,7 @@ def checks_of(done: BatchResult, title: str) -> CheckList:
         bad = [
             ("over budget", over.get(name, ())),
             ("partial", partial.get(name, ())),
+            ("cut", (f"was cut: {cut[name]}",) if name in cut else ()),
             ("incomplete", incomplete.get(name, ())),
             ("empty", ("neither events nor totals",) if name in done.without_events else ()),
         ]
@@ -39,5 +40,5 @@ def checks_of(done: BatchResult, title: str) -> CheckList:
         checks += [Check(root, CheckState.ERROR, "no run", "no run is in this folder") for root in done.empty]
     checks += [Check(path, CheckState.ERROR, "not scanned", reason) for path, reason in done.problems]
     verdict = f"{plural(done.runs, 'run')}: {sum(done.done.values()):,} done, {done.unchanged:,} unchanged"
-    notes = tuple(f"{name}: {text}" for name, text in done.left_out)
+    notes = tuple(f"{name}: {text}" for name, text in done.left_out if name not in cut)
     return CheckList("batch", title, tuple(checks), verdict, notes)

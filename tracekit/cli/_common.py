@@ -593,6 +593,12 @@ def print_error(err: TracekitError) -> None:
         warn(f"hint: {advice}")
 
 
+def name_empty(empty: Iterable[str]) -> None:
+    """Print an error for each input without events."""
+    for name in empty:
+        print_error(InputError("no events in it", path=name, hint="did the profiler stop before the work began?"))
+
+
 def finish(failures: Sequence[Failure], incomplete: Sequence[str] = (), empty: Sequence[str] = ()) -> None:
     """Name the inputs that failed among others that did not, and end with exit code 1 if there are any.
 
@@ -601,8 +607,7 @@ def finish(failures: Sequence[Failure], incomplete: Sequence[str] = (), empty: S
     """
     for failure in failures:
         print_error(failure.error)
-    for name in empty:
-        print_error(InputError("no events in it", path=name, hint="did the profiler stop before the work began?"))
+    name_empty(empty)
     if failures or incomplete or empty:
         raise typer.Exit(EXIT_FAILED)
 

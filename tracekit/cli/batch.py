@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Annotated
 
@@ -20,7 +20,9 @@ from tracekit.cli._common import (
     anonymizer,
     example,
     finish,
+    name_empty,
     say,
+    warn,
 )
 from tracekit.model.display import plural
 
@@ -31,6 +33,7 @@ __all__ = ["batch"]
 
 EXIT_NOT_ALL = 3
 BAR_AFTER_S = 1.0
+NAMES_SHOWN = 3
 
 
 @example("tracekit batch runs -o out --jobs 2", "tracekit batch runs -o out --budget 'kernel_time <= 10s' --force")
@@ -117,6 +120,7 @@ def batch(
         )
     _refuse_unmatched(done)
     if not done.is_whole:
+        name_empty(done.without_events)
         raise typer.Exit(EXIT_NOT_ALL)
     finish((), [text for _, text in done.incomplete], done.without_events)
 
@@ -133,7 +137,7 @@ def _refuse_unmatched(done: BatchResult) -> None:
 
 def _print_result(done: BatchResult) -> None:
     for name, text in done.incomplete:
-        say(f"{text} ({name})")
+        warn(f"{text} ({name})")
     if done.cleared:
         what = "dead batch" if done.cleared == 1 else "dead batches"
         say(f"removed the unfinished work of {done.cleared:,} {what}")
@@ -141,18 +145,19 @@ def _print_result(done: BatchResult) -> None:
         say(f"removed the results of {plural(done.forgotten, 'run')} whose files are gone")
     for name, reasons in (*done.failed, *done.partial):
         for reason in reasons:
-            say(f"error: {name}: {reason}")
+            warn(f"error: {name}: {reason}")
     for name, texts in done.over:
         for text in texts:
-            say(f"over budget: {name}: {text}")
+            warn(f"over budget: {name}: {text}")
     for path, reason in done.problems:
-        say(f"error: {path}: {reason}")
+        warn(f"error: {path}: {reason}")
+    cut = {name for name, _ in done.cut}
     in_no_trend = {name for name, _ in done.left_out}
     for name, text in done.cut:
-        if name not in in_no_trend:
-            say(f"note: {name} was cut: {text}")
+        warn(f"error: {name} was cut: {text}{'; left out of the trends' if name in in_no_trend else ''}")
     for name, text in done.left_out:
-        say(f"note: {name}: {text}")
+        if name not in cut:
+            say(f"note: {name}: {text}")
     for path, reason in done.notes:
         say(f"note: {path}: {reason}")
     for root in done.empty if done.runs else ():
@@ -166,11 +171,22 @@ def _print_result(done: BatchResult) -> None:
         f"{plural(done.runs, 'run')}: {sum(done.done.values()):,} done"
         f"{f' ({reasons_done})' if reasons_done else ''}, {done.unchanged:,} unchanged"
     )
-    why = "not a known profile format, or a report read as its export"
-    skipped = f"{done.others:,} {'file was' if done.others == 1 else 'files were'} skipped ({why})"
+    for word, names in (("new", done.new), ("changed", done.changed), ("files gone", done.gone)):
+        if names:
+            say(f"{word}: {_first_names(names)}")
     partial = {name for name, _ in (*done.partial, *done.dropped, *done.incomplete)} - {name for name, _ in done.failed}
-    say(f"{len(done.failed):,} failed, {len(partial):,} partial; {skipped}")
+    say(f"{len(done.failed):,} failed, {len(partial):,} partial")
+    if done.skipped:
+        why = "not a known profile format, or a report read as its export"
+        were = "file was" if done.others == 1 else "files were"
+        say(f"{done.others:,} {were} skipped ({why}): {_first_names(done.skipped)}")
     say(f"the page: {done.page}")
+
+
+def _first_names(names: Sequence[str]) -> str:
+    """Return the first three names, and the number of the others."""
+    shown = ", ".join(names[:NAMES_SHOWN])
+    return f"{shown} and {len(names) - NAMES_SHOWN:,} more" if len(names) > NAMES_SHOWN else shown
 
 
 @contextmanager
