@@ -463,6 +463,11 @@ def test_the_first_screen_of_dumps_has_no_words_on_time(tmp_path: Path) -> None:
     assert "totals" not in out
     shown = " ".join(run_command("summary", tmp_path, "--view", "hang").stdout.split())
     assert "scheduled is given to the device, retired is no longer watched" in shown
+    page = tmp_path / "page.html"
+    run_command("report", tmp_path / "trace_0", "-o", page)
+    text = page.read_text(encoding="utf-8")
+    assert "Time unknown" not in text
+    assert '<p class="value" title="">' not in text
 
 
 def test_the_view_has_each_column_that_it_declares(tmp_path: Path) -> None:
