@@ -18,6 +18,7 @@ from enum import StrEnum
 from math import prod
 
 __all__ = [
+    "CAUSE_ORDER",
     "Cause",
     "GroupState",
     "HangReport",
@@ -141,11 +142,13 @@ class GroupState:
     """The state of a group.
 
     seq: the number of the collective that it is about, 0 for none. completed: the last number that all ranks with a
-    dump are known to have completed. waiting: ranks that entered and have not completed. behind: ranks that have not
-    entered. blocked: those of them that wait themselves. absent: members without a dump. unknown: ranks whose dump
-    does not show how far they are. sides: for a mismatch, the calls and the ranks that made them, the most ranks first;
-    difference: "operation", "sizes", "datatype" or "calls". swapped: the ranks entered both in another order.
-    calls: an entered call of each rank at `seq`; last: the last call of each rank that is behind.
+    dump have completed; completed_by_all is that of the whole group. end_unknown: nobody waits for the collective
+    any more, and whether it ended well or timed out is not recorded. waiting: ranks that entered and have not
+    completed. behind: ranks that have not entered. blocked: those of them that wait themselves. absent: members
+    without a dump. unknown: ranks whose dump does not show how far they are. sides: for a mismatch, the calls and
+    the ranks that made them, the most ranks first; difference: "operation", "sizes", "datatype" or "calls".
+    swapped: the ranks entered both in another order. calls: an entered call of each rank at `seq`; last: the last
+    call of each rank that is behind.
     """
 
     group: ProcessGroup
@@ -163,6 +166,14 @@ class GroupState:
     swapped: bool = False
     calls: Mapping[int, RecordedCall] = field(default_factory=dict)
     last: Mapping[int, RecordedCall] = field(default_factory=dict)
+    end_unknown: bool = False
+
+    @property
+    def completed_by_all(self) -> int | None:
+        """Return the last number that all members are known to have completed, None where a dump does not show it."""
+        if self.absent or self.unknown or self.group.ranks is None or not (self.completed or self.seq):
+            return None
+        return self.completed
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,6 +211,8 @@ class HangReport:
     @property
     def hangs(self) -> bool:
         """Return whether something is wrong for sure: a timeout, or calls that do not fit together."""
+        if self.group is not None and self.group.end_unknown:
+            return False
         return self.cause not in (Cause.BEHIND, Cause.RUNNING, Cause.IDLE)
 
 
@@ -294,7 +307,28 @@ def _group_state(group: ProcessGroup, dumps: Mapping[int, RankDump], telling: fr
         state = _behind(common, known, low, telling)
         if state is not None:
             return state
+    if not opened and (state := _end_unknown(common, known, high, telling)) is not None:
+        return state
     return _all_entered(common, known, opened)
+
+
+def _end_unknown(
+    common: GroupState, known: Mapping[int, _Progress], high: int, telling: frozenset[str]
+) -> GroupState | None:
+    """Return the state of a group whose last call may have timed out: nobody waits any more, and no state is recorded.
+
+    Where the dumps of all members show that they entered it, it is idle. None where states are recorded.
+    """
+    every = not common.absent and not common.unknown and common.group.ranks is not None
+    calls = {rank: each.by_seq[high][0] for rank, each in known.items() if high in each.by_seq}
+    if any(call.completed or call.backend in telling for call in calls.values()):
+        return None
+    # A rank that went on to the last call saw those before it end well.
+    before = replace(common, completed=min(common.completed, high - 1))
+    if every:
+        return before
+    cause = Cause.NO_DUMP if common.absent and not common.unknown else Cause.UNKNOWN
+    return replace(_with(before, cause, high, calls=calls), end_unknown=True)
 
 
 def _with_older_dumps(known: Mapping[int, _Progress]) -> tuple[int, ...]:
@@ -332,7 +366,8 @@ def _behind(common: GroupState, known: Mapping[int, _Progress], low: int, tellin
         # This backend notes only that nobody waits any more. Nobody can have completed it: they gave up.
         waiting, timed_out = tuple(entered), True
     if not waiting:
-        return _with(common, Cause.RUNNING, seq, behind=free)
+        called = {rank: each.by_seq[seq][0] for rank, each in entered.items()}
+        return _with(common, Cause.RUNNING, seq, behind=free, calls=called)
     return _with(
         common,
         Cause.NOT_ENTERED if timed_out else Cause.BEHIND,
@@ -354,7 +389,12 @@ def _all_entered(common: GroupState, known: Mapping[int, _Progress], seq: int) -
     timed_out = any(known[rank].is_overdue(seq) for rank in waiting)
     cause = Cause.RUNNING
     if timed_out:
-        ended = any(seq <= each.done for each in known.values())
+        # Who completes a call without a root knows that all have entered it.
+        ended = any(
+            seq <= each.done and each.by_seq[seq][0].name in _WITHOUT_ROOT
+            for each in known.values()
+            if seq in each.by_seq
+        )
         cause = Cause.UNKNOWN if common.unknown else Cause.NO_DUMP if common.absent and not ended else Cause.INSIDE
     calls = {rank: each.by_seq[seq][0] for rank, each in known.items() if seq in each.by_seq}
     return _with(common, cause, seq, timed_out=timed_out, waiting=waiting, calls=calls)
@@ -608,7 +648,36 @@ def _concluded(states: list[GroupState], pairs: list[PairState]) -> HangReport:
     groups = [_blocked(state, blocked) for state in states]
     pairs = [replace(each, blocked=True) if each.peer in blocked else each for each in pairs]
     idle = HangReport(Cause.IDLE, groups=tuple(groups), pairs=tuple(pairs))
-    return _mismatched(idle) or _late(idle, waits) or _not_shown(idle)
+    report = _mismatched(idle) or _late(idle, waits) or _not_shown(idle)
+    return replace(report, groups=tuple(_with_pairs(each, pairs) for each in groups))
+
+
+def _with_pairs(state: GroupState, pairs: Sequence[PairState]) -> GroupState:
+    """Return the state of a group, that of its sends and receives where these tell more than its collectives."""
+    own = [each for each in pairs if each.group == state.group]
+    worst = min(own, key=lambda each: CAUSE_ORDER.index(each.cause), default=None)
+    if worst is None or CAUSE_ORDER.index(worst.cause) >= CAUSE_ORDER.index(state.cause):
+        return state
+    late = {each.peer: each.blocked for each in own if each.cause in (Cause.NOT_ENTERED, Cause.BEHIND)}
+    return GroupState(
+        state.group,
+        worst.cause,
+        completed=state.completed,
+        timed_out=any(each.timed_out for each in own),
+        waiting=tuple(sorted({each.waits for each in own})),
+        behind=tuple(sorted(late)),
+        blocked=tuple(sorted(rank for rank, is_blocked in late.items() if is_blocked)),
+        absent=state.absent,
+        unknown=state.unknown,
+        calls={each.waits: each.call for each in own},
+    )
+
+
+CAUSE_ORDER = (
+    Cause.MISMATCH, Cause.NOT_ENTERED, Cause.CYCLE, Cause.NO_DUMP, Cause.INSIDE, Cause.UNKNOWN, Cause.BEHIND,
+    Cause.RUNNING, Cause.IDLE,
+)  # fmt: skip
+"""Causes, those that tell most first."""
 
 
 def _mismatched(idle: HangReport) -> HangReport | None:
@@ -653,13 +722,15 @@ def _late(idle: HangReport, waits: Mapping[int, set[int]]) -> HangReport | None:
 def _not_shown(idle: HangReport) -> HangReport:
     """Return the report where no rank is known to be late."""
     for cause in (Cause.NO_DUMP, Cause.INSIDE, Cause.UNKNOWN, Cause.NOT_ENTERED, Cause.BEHIND, Cause.RUNNING):
-        group = next((each for each in idle.groups if each.cause is cause), None)
+        group = next((each for each in idle.groups if each.cause is cause and not each.end_unknown), None)
         pair = next((each for each in idle.pairs if each.cause is cause), None) if group is None else None
         if group is not None or pair is not None:
             # What a late rank waits for waits itself, and the dumps do not show why.
             shown = Cause.UNKNOWN if cause is Cause.NOT_ENTERED else cause
             return replace(idle, cause=shown, group=group, pair=pair)
-    return idle
+    # Calls that may have ended well come after those that are known to be open.
+    unsure = next((each for each in idle.groups if each.end_unknown), None)
+    return idle if unsure is None else replace(idle, cause=unsure.cause, group=unsure)
 
 
 def _with_what_they_wait_for(

@@ -30,13 +30,18 @@ _ENDS = ("->", "<-")
 class FlightRecords:
     """The dumps of a trace. dumps: one a rank. calls: how many entries they have.
 
-    nameless: inputs whose rank is not known. repeated: ranks with several dumps, none of which is compared.
+    nameless: inputs whose rank is not known. repeated: ranks with several dumps: which of these belong together is not
+    known, so no dump is compared. inputs: for repeated ranks, the name and the rank of each input. later: their dumps
+    have calls in common, as those of one run at several times do. copies: inputs with the calls of another input.
     """
 
     dumps: tuple[RankDump, ...]
     calls: int
     nameless: tuple[str, ...] = ()
     repeated: tuple[int, ...] = ()
+    inputs: tuple[tuple[str, int], ...] = ()
+    later: bool = False
+    copies: tuple[str, ...] = ()
 
 
 @join
@@ -47,9 +52,17 @@ def flight_records(index: TraceIndex) -> FlightRecords | None:
         return None
     labels = source_labels(index)
     nameless = tuple(source_label(labels, row["source"]) for row in dumps if row["rank"] is None)
-    count = Counter(row["rank"] for row in dumps if row["rank"] is not None)
+    every, copies = _without_copies([row for row in dumps if row["rank"] is not None], _of_section(index, _CALLS))
+    copied = tuple(source_label(labels, source) for source in copies)
+    count = Counter(row["rank"] for row in every)
     repeated = tuple(sorted(rank for rank, often in count.items() if often > 1))
-    by_rank = {row["rank"]: row for row in dumps if count[row["rank"]] == 1}
+    if repeated:
+        # A rank with one dump may be of another run than the rank beside it.
+        inputs = tuple((source_label(labels, row["source"]), row["rank"]) for row in every)
+        calls = _of_section(index, _CALLS)
+        later = _are_of_one_run([row for row in every if count[row["rank"]] > 1], calls)
+        return FlightRecords((), calls.num_rows, nameless, repeated, inputs, later, copied)
+    by_rank = {row["rank"]: row for row in every}
     configured: dict[int, dict[str, tuple[str, tuple[int, ...] | None]]] = {}
     for row in _rows(index, _GROUPS):
         if row["rank"] in by_rank:
@@ -57,6 +70,8 @@ def flight_records(index: TraceIndex) -> FlightRecords | None:
             of_rank[row["name"] or ""] = (str(row["args"].get("desc", "")), _members(row["args"].get("ranks")))
     groups = _Groups(configured, set(by_rank))
     calls = _of_section(index, _CALLS)
+    if copies:
+        calls = calls.filter(pc.invert(pc.is_in(calls.column("source"), pa.array(copies, calls.column("source").type))))
     ranks = arrow.ints(calls.column("rank"), -1)
     order = np.argsort(ranks, kind="stable")
     # The entries of one rank at a time: those of a thousand ranks, as objects, would need gigabytes.
@@ -65,7 +80,41 @@ def flight_records(index: TraceIndex) -> FlightRecords | None:
         low, high = np.searchsorted(ranks[order], (rank, rank + 1))
         rows = _parsed(calls.take(order[low:high]))
         found.append(_dump(rank, by_rank[rank]["args"], rows, groups))
-    return FlightRecords(tuple(found), calls.num_rows, nameless, repeated)
+    return FlightRecords(tuple(found), calls.num_rows, nameless, copies=copied)
+
+
+def _without_copies(dumps: list[dict[str, Any]], calls: pa.Table) -> tuple[list[dict[str, Any]], list[int]]:
+    """Return the dumps without those that have the calls of another one of their rank, and the inputs of these.
+
+    A program may write its dump both as a pickle and as JSON.
+    """
+    count = Counter(row["rank"] for row in dumps)
+    seen: dict[int, list[pa.Table]] = {}
+    kept, copies = [], []
+    for row in dumps:
+        if count[row["rank"]] > 1:
+            own = _calls_of(row, calls)
+            if any(own.equals(other) for other in seen.setdefault(row["rank"], [])):
+                copies.append(row["source"])
+                continue
+            seen[row["rank"]].append(own)
+        kept.append(row)
+    return kept, copies
+
+
+def _calls_of(dump: Mapping[str, Any], calls: pa.Table) -> pa.Table:
+    """Return the names and arguments of the calls of one input."""
+    return calls.filter(pc.equal(calls.column("source"), dump["source"])).select(["name", "args"]).combine_chunks()
+
+
+def _are_of_one_run(dumps: Sequence[Mapping[str, Any]], calls: pa.Table) -> bool:
+    """Return whether all dumps of a rank have a call in common, made at the same nanosecond."""
+    common: dict[int, set[tuple[str, int]]] = {}
+    for dump in dumps:
+        rows = _parsed(_calls_of(dump, calls))
+        times = {(row["name"], time) for row in rows if (time := _integer(row["args"], "created_ns")) is not None}
+        common[dump["rank"]] = common.get(dump["rank"], times) & times
+    return all(common.values())
 
 
 @join

@@ -126,7 +126,7 @@ def _opening(it: Screen, width: int, paint: _Paint) -> Iterator[str]:
     if it.spread and cell_width(figure + rest) <= width:
         yield f"{paint.bold(figure)}{rest}"
         return
-    yield from (paint.bold(line) for line in _heading(figure, width))
+    yield from (paint.bold(line) for line in _heading(figure, width)) if figure else ()
     yield from _clamped(it.spread, width, 2) if it.spread else ()
 
 

@@ -162,12 +162,15 @@ def screen(report: Report, headline: Headline, time_unit: str = "") -> Screen:
         part = f" ({escape_controls(top.part)})" if top.part else ""
         value, before, after, spread = top.total_ns, f"{what[:1].upper()}{what[1:]} took", f"in total{part}", unknown
     else:
-        value, before, spread = -1, "", unknown
+        # A dump of calls is about who waits, not about time.
+        value, before, spread = -1, "", "" if _is_of_calls(headline) else unknown
     if figure is not None:
         number, _, unit = amount(value, figure.unit).partition(" ")
         exact = f"{value:,} {'bytes' if figure.unit is Unit.BYTES else ''}".rstrip()
     else:
-        number, _, unit = _in_sentence(value, time_unit).rpartition(" ") if value >= 0 else ("Time unknown", "", "")
+        number, _, unit = (
+            _in_sentence(value, time_unit).rpartition(" ") if value >= 0 else ("Time unknown" if spread else "", "", "")
+        )
         exact = f"{value:,} ns" if value >= 0 else ""
     bars = [_bar(each, time_unit) for each in headline.devices[:BARS]]
     if not bars and top is not None and top.names[0].share is not None and _adds_up(top):
@@ -192,7 +195,13 @@ def screen(report: Report, headline: Headline, time_unit: str = "") -> Screen:
     return Screen(
         title=escape_controls(report.title),
         # A sentence says it of inputs; of several runs in one file the fact alone does.
-        facts=tuple(_facts(report, clocks=not any("clock" in text for text in headline.reservations))),
+        facts=tuple(
+            _facts(
+                report,
+                clocks=not any("clock" in text for text in headline.reservations),
+                totals=not _is_of_calls(headline),
+            )
+        ),
         sentence=escape_controls(headline.opening.sentence) if headline.opening else "",
         meaning=escape_controls(headline.opening.meaning) if headline.opening else "",
         reservations=tuple(map(escape_controls, headline.reservations)),
@@ -212,10 +221,17 @@ def screen(report: Report, headline: Headline, time_unit: str = "") -> Screen:
     )
 
 
-def _facts(report: Report, *, clocks: bool) -> Iterator[str]:
+def _is_of_calls(headline: Headline) -> bool:
+    """Return whether an input has only dumps of calls without a duration, as the Flight Recorder writes them."""
+    return headline.opening is not None and headline.opening.rule == "hang" and headline.run_ns is None
+
+
+def _facts(report: Report, *, clocks: bool, totals: bool) -> Iterator[str]:
     """Yield what ran: format, tool, command, devices, span, size."""
     form = dict(report.facts).get("format", "")
     for key, text in report.facts:
+        if key == "totals" and not totals:
+            continue
         if key in ("events", "totals"):
             yield escape_controls(f"{text} {key}")
         elif key == "clocks" and not clocks:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from math import prod
@@ -83,13 +84,40 @@ def hang_words(report: HangReport, records: FlightRecords) -> HangWords:
     """Return the sentences about a report."""
     if not records.dumps:
         if records.repeated:
-            return HangWords("Several dumps have the same rank: none is compared.", "Name the dumps of one run only.")
-        return HangWords("Which rank wrote each dump is not known.", _RANK_HINT)
-    words = replace(_words(report), hangs=report.hangs)
+            several = f"Several dumps of {ranks_words(records.repeated)}: "
+            if records.later:
+                said = f"{several}one run was dumped more than once."
+                return HangWords(said, "None is compared. Name the dumps of one time only.", hangs=False)
+            return HangWords(
+                f"{several}more than one run is here.", f"None is compared. {_one_run(records)}", hangs=False
+            )
+        return HangWords("Which rank wrote each dump is not known.", _RANK_HINT, hangs=False)
+    words = replace(_words(report, records), hangs=report.hangs)
     if _uses(report, _GLOO) and words.confidence == "high":
         because = f"{words.because}; gloo records neither sends and receives nor whether a call ended well"
         return replace(words, confidence="medium", because=because)
     return words
+
+
+def _one_run(records: FlightRecords) -> str:
+    """Return what to name instead of several runs: a pattern for each, where the names of the files have the rank."""
+    patterns: dict[str, set[int]] = {}
+    for label, rank in records.inputs:
+        # The number behind the word is the rank, else the last one, as for the reader.
+        places = list(re.finditer(rf"(?<!\d)0*{rank}(?!\d)", label))
+        named = [each for each in places if re.search(r"rank[-_]?$", label[: each.start()], re.IGNORECASE)]
+        place = (named or places)[-1] if places else None
+        pattern = f"{label[: place.start()]}*{label[place.end() :]}" if place is not None else label
+        if rank in patterns.setdefault(pattern, set()):
+            return _ONE_RUN
+        patterns[pattern].add(rank)
+    if len(patterns) < 2 or len(patterns) > _NAMED or len(patterns) == len(records.inputs):
+        return _ONE_RUN
+    *first, last = patterns
+    return f"Name the dumps of one run: {', '.join(first)} or {last}."
+
+
+_ONE_RUN = "Name the dumps of one run only, or give each run a folder."
 
 
 def _uses(report: HangReport, backend: str) -> bool:
@@ -97,7 +125,7 @@ def _uses(report: HangReport, backend: str) -> bool:
     return state is not None and any(call.backend == backend for call in state.calls.values())
 
 
-def _words(report: HangReport) -> HangWords:
+def _words(report: HangReport, records: FlightRecords) -> HangWords:
     group, pair = report.group, report.pair
     if report.cause is Cause.MISMATCH and group is not None:
         return _mismatch(group)
@@ -113,9 +141,30 @@ def _words(report: HangReport) -> HangWords:
         return _late(group, report)
     if pair is not None:
         return _pair(pair, report.cause)
+    if group is not None and group.end_unknown:
+        return _end_unknown(group)
     if group is not None and group.calls:
         return _entered(group, report.cause)
-    return _nothing(report)
+    return _nothing(report, records)
+
+
+def _end_unknown(group: GroupState) -> HangWords:
+    call = next(iter(group.calls.values()))
+    name = group_words(group.group)
+    if group.absent:
+        who = f"{ranks_words(group.absent, capital=True)} {'has' if len(group.absent) == 1 else 'have'} no dump"
+        advice = _ADVICE_DUMP
+    elif group.unknown:
+        who = f"How far {ranks_words(group.unknown)} {'is' if len(group.unknown) == 1 else 'are'} is not in the dumps"
+        advice = ""
+    else:
+        who, advice = f"The members of {name} are not in the dumps", ""
+    means = f"{call.backend} notes only that nobody waits for it any more: it may have ended well or timed out."
+    return HangWords(
+        f"{who}; whether {call_words(call, group.seq)} ended is not known.",
+        f"{means} {advice}".strip(),
+        "low",
+    )
 
 
 def _waiting(ranks: Sequence[int]) -> str:
@@ -172,7 +221,7 @@ def _mismatch(group: GroupState) -> HangWords:
     lines = " and ".join(dict.fromkeys(call.line for call in (other, first) if call.line))
     told += f"{'Both' if ' and ' not in lines else 'They'} were made at {lines}." if lines else ""
     if len(most) <= len(few):
-        told = f"{told} Which of them is wrong is not known.".strip()
+        said = f"{said[:-1]}: not known which is wrong."
     return HangWords(
         said, told, "high", "the dumps have both calls", "Make the same calls in the same order on all ranks."
     )
@@ -184,8 +233,12 @@ def _pair(pair: PairState, cause: Cause) -> HangWords:
     who, peer = ranks_words([pair.waits], capital=True), ranks_words([pair.peer])
     where = f" ({pair.call.line})" if pair.call.line else ""
     if cause is Cause.MISMATCH and pair.other is not None:
-        counts = [_elements(call) for call in (pair.call, pair.other)]
-        said = f"{who} waits {does} {peer}: {counts[0]:,} elements here, {counts[1]:,} there."
+        ends = sorted([(pair.waits, pair.call), (pair.peer, pair.other)], key=lambda end: end[1].name[:4] != "send")
+        counts = [_elements(call) for _, call in ends]
+        said = (
+            f"Either rank {ends[0][0]} or rank {ends[1][0]} has the wrong size, not known which: "
+            f"{plural(counts[0], 'element')} sent, {counts[1]:,} received."
+        )
         return HangWords(
             said,
             f"A send and its receive need one size{where}.",
@@ -224,6 +277,10 @@ def _entered(group: GroupState, cause: Cause) -> HangWords:
         said = f"{ranks_words(group.absent, capital=True)} {verb} no dump; {_waiting(group.waiting)} in {what}."
         return HangWords(said, _NO_DUMP, "low", _NO_DUMP_WHY, _ADVICE_DUMP)
     if cause is Cause.INSIDE:
+        if group.group.ranks is None:
+            have = "has" if count == 1 else "have"
+            said = f"{plural(count, 'rank')} with a dump {have} entered {what}; it does not end."
+            return HangWords(said, "Whether the group has more ranks is not in the dumps.", "low")
         said = f"All {plural(count, 'rank')} of {what} have entered it, and it does not end."
         return HangWords(
             said,
@@ -241,11 +298,23 @@ def _entered(group: GroupState, cause: Cause) -> HangWords:
     return HangWords(f"{waiting[0].upper()}{waiting[1:]} in {what}; for whom is not known.", told, "low")
 
 
-def _nothing(report: HangReport) -> HangWords:
+def _nothing(report: HangReport, records: FlightRecords) -> HangWords:
     done = [each for each in report.groups if each.cause is Cause.IDLE]
     if report.cause is Cause.IDLE and done:
-        ranks = "No rank waits: every call in these dumps has ended."
-        return HangWords(ranks, "If the program hangs, it does so outside of the calls that were recorded.", "medium")
+        absent = sorted({rank for each in done for rank in each.absent})
+        who = "No rank with a dump waits" if absent else "No rank waits"
+        means = "If the program hangs, it does so outside of the calls that were recorded."
+        if absent:
+            verb = "has" if len(absent) == 1 else "have"
+            means = f"{ranks_words(absent, capital=True)} {verb} no dump: whether they wait is not known."
+            means = means.replace("they wait", "it waits") if len(absent) == 1 else means
+        elif any(
+            call.retired and not call.completed
+            for dump in records.dumps for calls in dump.calls.values() for call in calls[-1:]
+        ):  # fmt: skip
+            # gloo does not say how its last call ended.
+            who, means = "No rank waits any more", f"Whether the last calls ended well is not recorded. {means}"
+        return HangWords(f"{who}: every call in these dumps has ended.", means, "medium")
     if report.cause is Cause.IDLE:
         return HangWords(
             "These dumps have no calls.", "Was the recorder on? TORCH_FR_BUFFER_SIZE says how many it keeps."

@@ -23,10 +23,9 @@ def hang_findings(index: TraceIndex) -> list[Finding]:
     evidence = []
     if report.group is not None:
         label = report.group.group.label
-        evidence = [
-            Evidence(f"hang.{label}.completed", report.group.completed, Unit.COUNT),
-            Evidence(f"hang.{label}.seq", report.group.seq, Unit.ID),
-        ]
+        evidence = [Evidence(f"hang.{label}.seq", report.group.seq, Unit.ID)]
+        if (completed := report.group.completed_by_all) is not None:
+            evidence.insert(0, Evidence(f"hang.{label}.completed", completed, Unit.COUNT))
     claim = f"{words.sentence} {words.meaning}".strip()
     return [
         Finding(

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from tracekit.analysis.hangs import Cause, GroupState, HangReport, PairState, RankDump, RecordedCall
+from tracekit.analysis.hangs import CAUSE_ORDER, GroupState, HangReport, PairState, RankDump, RecordedCall
 from tracekit.index.flight_records import FlightRecords, flight_records, hang, stacks
 from tracekit.index.trace_index import TraceIndex
 from tracekit.model.display import first_few
@@ -26,13 +26,6 @@ from tracekit.views.hang_words import hang_words, sizes_words
 __all__ = ["VIEW"]
 
 _TITLE = "Hang"
-_ORDER = {
-    cause: place
-    for place, cause in enumerate((
-        Cause.MISMATCH, Cause.NOT_ENTERED, Cause.CYCLE, Cause.NO_DUMP, Cause.INSIDE, Cause.UNKNOWN, Cause.BEHIND,
-        Cause.RUNNING, Cause.IDLE,
-    ))
-}  # fmt: skip
 
 
 def compute(index: TraceIndex, options: ViewOptions) -> Section:
@@ -43,9 +36,14 @@ def compute(index: TraceIndex, options: ViewOptions) -> Section:
         return Section(VIEW.name, _TITLE, notes=(needs, *tabulate.option_notes(options)))
     words = hang_words(report, records)
     notes = [*_notes(records), *([words.meaning] if words.meaning else [])]
+    if not records.dumps:
+        # Without tables the notes are one line.
+        said = f"{words.sentence} {words.meaning}".strip().rstrip(".")
+        return Section(VIEW.name, _TITLE, notes=(said, *_notes(records), *tabulate.option_notes(options)))
+    if states := _states_words(records):
+        notes.append(f"states: {states}")
     tables = [_groups(report, options)] if report.groups else []
-    if records.dumps:
-        tables.append(_ranks(records, report, options))
+    tables.append(_ranks(records, report, options))
     tables += [each for each in (_sides(report, options), _messages(report, options)) if each is not None]
     shown = _stacks(index, report, options)
     tables += [shown] if shown is not None else []
@@ -60,11 +58,25 @@ def compute(index: TraceIndex, options: ViewOptions) -> Section:
 def _notes(records: FlightRecords) -> list[str]:
     notes = []
     if records.nameless:
-        notes.append(f"not compared, for their rank is not known: {first_few(list(records.nameless), 'input')}")
+        names = ", ".join(first_few(list(records.nameless), "input"))
+        notes.append(f"not compared, for their rank is not known: {names}")
     if records.repeated:
-        ranks = ", ".join(map(str, records.repeated))
-        notes.append(f"not compared, for several dumps have their rank: {ranks}")
+        names = ", ".join(first_few([label for label, _ in records.inputs], "input"))
+        notes.append(f"not compared: {names}")
+    if records.copies:
+        names = ", ".join(first_few(list(records.copies), "input"))
+        notes.append(f"not compared, for another dump has the same calls: {names}")
     return notes
+
+
+def _states_words(records: FlightRecords) -> str:
+    """Return what the recorder's words for the last calls mean, "" where all have completed."""
+    states = {_state(found[1]) for dump in records.dumps if (found := _last(dump)) is not None}
+    said = [f"{word} is {means}" for word, means in _STATES.items() if any(word in state for state in states)]
+    return ", ".join(said)
+
+
+_STATES = {"scheduled": "given to the device", "started": "begun by the device", "retired": "no longer watched"}
 
 
 def _text(ranks: Sequence[int]) -> str | None:
@@ -85,7 +97,8 @@ def _call(group: GroupState) -> str | None:
 
 def _groups(report: HangReport, options: ViewOptions) -> ReportTable:
     groups = sorted(
-        report.groups, key=lambda each: (not each.timed_out, _ORDER[each.cause], -len(each.waiting), each.group.label)
+        report.groups,
+        key=lambda each: (not each.timed_out, CAUSE_ORDER.index(each.cause), -len(each.waiting), each.group.label),
     )
     if report.group is not None:
         groups.sort(key=lambda each: each != report.group)
@@ -93,7 +106,7 @@ def _groups(report: HangReport, options: ViewOptions) -> ReportTable:
         specs.NAME.column([each.group.label for each in groups]),
         _SHOWN["members"].column([_text(each.group.ranks) if each.group.ranks else "not known" for each in groups], 3),
         _SHOWN["state"].column([str(each.cause) for each in groups]),
-        _SHOWN["completed"].column([each.completed for each in groups], 1),
+        _SHOWN["completed"].column([each.completed_by_all for each in groups], 1),
         _SHOWN["seq"].column([each.seq or None for each in groups]),
         _SHOWN["operation"].column([_call(each) for each in groups]),
         _SHOWN["waiting"].column([_text(each.waiting) for each in groups]),
@@ -158,7 +171,8 @@ def _state(call: RecordedCall) -> str:
 def _waits_in(rank: int, report: HangReport) -> str | None:
     """Return the first collective, send or receive in which a rank waits; None for none."""
     for each in report.groups:
-        if rank in each.waiting:
+        # A group without a collective that is open has the state of its sends and receives: they are below.
+        if rank in each.waiting and each.seq:
             call = each.calls.get(rank)
             return f"{call.name if call is not None else _call(each) or 'a call'} {each.seq} of {each.group.label}"
     for pair in report.pairs:
@@ -239,7 +253,12 @@ _SHOWS = (
         "One of mismatch, not entered, no dump, inside (all entered, timed out), not known, behind (nothing timed "
         "out), running, idle.",
     ),
-    ViewColumn("completed", "Completed by all", Unit.COUNT, "The last collective that all ranks have completed."),
+    ViewColumn(
+        "completed",
+        "Completed by all",
+        Unit.COUNT,
+        "The last collective that all members have completed; empty where a member has no dump.",
+    ),
     ViewColumn("seq", "Collective", Unit.ID, "The number of the collective in its group."),
     ViewColumn("operation", "Operation", Unit.TEXT, "The operation that ranks entered."),
     ViewColumn("waiting", "Wait", Unit.TEXT, "The ranks that entered it and have not completed it."),
@@ -251,7 +270,13 @@ _SHOWS = (
     ViewColumn("waits", "Waits in", Unit.TEXT, "The first call in which the rank waits."),
     ViewColumn("last", "Last call", Unit.TEXT, "The last call of the rank in its dump, with its number."),
     ViewColumn("group", "Group", Unit.TEXT, "The group of the call."),
-    ViewColumn("call_state", "State of it", Unit.TEXT, "The state of the last call, as the recorder noted it."),
+    ViewColumn(
+        "call_state",
+        "State of it",
+        Unit.TEXT,
+        "The state of the last call, as the recorder noted it: scheduled (given to the device), started, completed, "
+        "retired (no longer watched).",
+    ),
     ViewColumn("line", "Line", Unit.TEXT, "The line of Python that made the call, the innermost outside of PyTorch."),
     ViewColumn("calls", "Calls", Unit.COUNT, "The number of entries in the dump."),
     ViewColumn("differs", "Differs in", Unit.TEXT, "The difference: operation, sizes or datatype."),
