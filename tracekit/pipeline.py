@@ -24,7 +24,7 @@ from tracekit.inputs import USUAL, InputOptions, PathLike, expand, refuse_inputs
 from tracekit.model import arrow
 from tracekit.model.cuts import where_cut
 from tracekit.model.report import Headline, Report, Section
-from tracekit.model.trace import JOINED_INTO, Trace, all_ledgers
+from tracekit.model.trace import ARCHIVED_LEDGERS, JOINED_INTO, Trace, all_ledgers
 from tracekit.options import no_such, unknown_option
 from tracekit.render import RENDERERS
 from tracekit.render.base import RenderOptions, first_lines
@@ -302,6 +302,10 @@ def report_of(trace: Trace, sections: Sequence[Section], first: Headline | None 
     titled = [source for source in sources if JOINED_INTO not in source.facts] or sources
     more = f" and {len(titled) - 1} more" if len(titled) > 1 else ""
     title = f"{titled[0].label or Path(titled[0].path).name}{more}" if titled else "trace"
+    if len(trace.ledgers) == 1 and titled and ARCHIVED_LEDGERS in titled[0].facts and not titled[0].label:
+        # A converted or repaired trace has the facts of its sources, but it is another file.
+        read, made_from = Path(trace.ledgers[0].path).name, Path(titled[0].path).name
+        title = title if read == made_from else f"{read} (made from {title})"
     notes = tuple(
         f"{Path(ledger.path).name}: {note}" if len(sources) > 1 else str(note)
         for ledger in trace.ledgers

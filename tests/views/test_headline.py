@@ -331,6 +331,7 @@ class TestReservations:
     def test_a_cut_file_says_so(self) -> None:
         found = headline(tracekit.summary(read_sample("nvprof-csv/truncated.csv")))
         assert found.reservations == (
+            "The file ends in the middle: all later events are missing.",
             "1 record could not be read, so times and counts may be too low: the last line is cut (first at line 67)",
         )
 

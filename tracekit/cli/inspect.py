@@ -95,9 +95,12 @@ def _device_clocks(facts: object) -> list[str]:
 
 
 def _text(entry: StockJson) -> str:
+    from tracekit.inputs.inventory import half_stock
+
     ledger = entry["ledger"]
     label = f"{entry['label']} = " if entry["label"] else ""
     lines = [one_line(label + entry["path"]), f"  {'format':<16} {entry['format']}"]
+    lines += [f"  {'cut':<16} {one_line(text)}" for text in half_stock(entry)]
     for key, value in entry["facts"].items():
         if isinstance(value, (str, int, float)) and str(value):
             lines.append(f"  {one_line(str(key)):<16} {one_line(str(value))[:400]}")

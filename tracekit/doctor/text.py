@@ -7,7 +7,9 @@ from collections.abc import Iterator, Sequence
 
 from tracekit.doctor.findings import Diagnosis, Example, FoundDefect
 from tracekit.doctor.repair import Repair
+from tracekit.model.cuts import ends_in_the_middle
 from tracekit.model.display import escape_controls, plural, shortened
+from tracekit.model.trace import Ledger
 from tracekit.model.units import percent, short_span
 
 __all__ = ["diagnosis_text", "repair_text"]
@@ -53,6 +55,8 @@ def repair_text(done: Repair, width: int) -> str:
     elif done.has_unread_credentials:
         text = "values that look like credentials, in parts of the file that are not read"
         lines += _wrapped("left out", f"{text}{_ANEW}", wide)
+    for text in ends_in_the_middle([Ledger.from_json(done.before.ledger)]):
+        lines += _wrapped("cut", text.replace("The file", "The input"), wide)
     lost = [each for each in done.before.findings if not each.defect.fix]
     for finding in lost:
         lines += _wrapped("lost", f"{finding.defect.title}: they cannot be restored", wide)

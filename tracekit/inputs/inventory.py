@@ -17,9 +17,10 @@ from tracekit.inputs.clocks.launches import MOST_ROWS, LaunchLook, contradiction
 from tracekit.inputs.covered import StreamWork
 from tracekit.model import arrow, schema
 from tracekit.model.arrow import I64
-from tracekit.model.trace import TIMES, Ledger, LedgerJson, Note, Run, SourceFacts, incomplete
+from tracekit.model.cuts import ends_in_the_middle
+from tracekit.model.trace import TIMES, Ledger, LedgerJson, Note, Run, SourceFacts, all_ledgers, incomplete
 
-__all__ = ["StockJson", "incomplete_stock", "take_stock"]
+__all__ = ["StockJson", "half_stock", "incomplete_stock", "take_stock"]
 
 _LATEST = 64
 """Rows that are kept to find the last time."""
@@ -57,6 +58,13 @@ def incomplete_stock(inputs: Iterable[StockJson]) -> list[str]:
         ledgers = [Ledger.from_json(each) for each in (entry["ledger"], *entry.get("archived_ledgers", ()))]
         found += incomplete(ledgers, Run(sources=[SourceFacts(entry["path"], entry["format"], facts=entry["facts"])]))
     return list(dict.fromkeys(found))
+
+
+def half_stock(entry: StockJson) -> list[str]:
+    """Return the sentences on an input that ends in the middle, or was made from such a file."""
+    stored = [Ledger.from_json(each) for each in entry.get("archived_ledgers", ())]
+    archived = all_ledgers(stored, Run(sources=[SourceFacts(entry["path"], entry["format"], facts=entry["facts"])]))
+    return ends_in_the_middle([Ledger.from_json(entry["ledger"])], archived)
 
 
 def _latest(rows: I64) -> I64:

@@ -58,6 +58,7 @@ __all__ = [
     "incomplete",
     "is_cut",
     "text_codes",
+    "with_archived",
 ]
 
 PLACES_KEPT = 3
@@ -357,6 +358,14 @@ class Run:
 
 ARCHIVED_LEDGERS = "archived_ledgers"
 """The fact of a source that has the ledgers of the conversions which made the file, oldest first."""
+
+
+def with_archived(facts: Mapping[str, Any], ledgers: object) -> dict[str, Any]:
+    """Return the facts of a source with the ledgers of the last conversion behind those of the earlier ones."""
+    earlier = facts.get(ARCHIVED_LEDGERS)
+    made = [each for some in (earlier, ledgers) if isinstance(some, list) for each in some]
+    return {**facts, ARCHIVED_LEDGERS: made}
+
 
 JOINED_INTO = "joined_into"
 """The fact of a recorder's log whose rows are those of a process of another input: which one, and why."""

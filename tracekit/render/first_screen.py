@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from tracekit.model.cuts import says_that_it_ends
 from tracekit.model.display import cell_width, cut_middle, escape_controls, head
 from tracekit.model.ledger_lines import ledger_lines
 from tracekit.model.names import short_names
@@ -113,10 +114,14 @@ def _heading(text: str, width: int) -> list[str]:
 
 
 def _opening(it: Screen, width: int, paint: _Paint) -> Iterator[str]:
+    # Half a file is said before its figures are.
+    first = [text for text in it.reservations if says_that_it_ends(text)]
+    for text in first:
+        yield from (paint.bold(line) for line in _clamped(text, width, 2, indent=0))
     if it.sentence:
         yield from (paint.bold(line) for line in wrapped(it.sentence, width))
         yield from _clamped(it.meaning, width, 3, indent=0) if it.meaning else ()
-    for text in it.reservations:
+    for text in (each for each in it.reservations if each not in first):
         yield from (paint.bold(line) for line in _clamped(text, width, 2, indent=0))
     yield ""
     yield paint.bold(cut_middle(it.title, width))

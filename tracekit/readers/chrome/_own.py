@@ -16,7 +16,7 @@ import pyarrow as pa
 from tracekit.model import arrow
 from tracekit.model.arrow import I64, Mask
 from tracekit.model.schema import KINDS, Kind
-from tracekit.model.trace import SourceFacts
+from tracekit.model.trace import SourceFacts, with_archived
 from tracekit.readers.builder import event_batch
 from tracekit.readers.trace_event import events
 from tracekit.readers.trace_event.columns import SCRATCH, Planner
@@ -93,7 +93,7 @@ class OwnReading:
                 taken.append(SourceFacts(**{"format": "chrome-trace"} | known))
         if taken:
             run.sources[:] = taken
-        run.sources[0].facts = run.sources[0].facts | {"archived_ledgers": self._own.get("ledger", [])}
+        run.sources[0].facts = with_archived(run.sources[0].facts, self._own.get("ledger"))
 
     def batches(self) -> Iterator[pa.RecordBatch]:
         """Yield the rows; the run has its names afterwards."""

@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from tracekit.model import arrow
 from tracekit.model.arrow import I64, Column, Mask, pc
-from tracekit.model.trace import Run, SourceFacts
+from tracekit.model.trace import Run, SourceFacts, with_archived
 from tracekit.model.units import MAX_NS
 from tracekit.readers.builder import Values
 from tracekit.readers.engine.protobuf import INT64_MAX
@@ -83,7 +83,7 @@ class Own:
         if taken:
             self._run.sources[:] = taken
         first = self._run.sources[0]
-        first.facts = first.facts | {"archived_ledgers": facts.get("ledger", [])}
+        first.facts = with_archived(first.facts, facts.get("ledger"))
 
     def lane(self, key: Key) -> Mapping[str, object]:
         """Return the facts of the lane of a track; of a counter those of its process."""

@@ -24,6 +24,7 @@ from tracekit.index.lanes import device_model
 from tracekit.index.sources import FIRST_SCREEN_NOTES, synthetic_sources
 from tracekit.index.step_extents import AHEAD
 from tracekit.index.trace_index import TraceIndex
+from tracekit.model.cuts import ends_in_the_middle
 from tracekit.model.display import plural
 from tracekit.model.report import (
     DeviceTime,
@@ -35,7 +36,7 @@ from tracekit.model.report import (
     TimePiece,
 )
 from tracekit.model.schema import API_CALLS, DEVICE_WORK
-from tracekit.model.trace import Ledger
+from tracekit.model.trace import Ledger, all_ledgers
 from tracekit.views.advice import is_cut
 from tracekit.views.device import breakdown
 from tracekit.views.device.breakdown import DeviceParts, device_parts
@@ -208,6 +209,8 @@ def _reservations(index: TraceIndex) -> tuple[str, ...]:
     Sentences of `Trace.incomplete` are not repeated.
     """
     warnings = [f"not read: {failure.error.worded(COMMAND_LINE)}" for failure in index.trace.failures]
+    archived = all_ledgers((), index.run)
+    warnings = [*ends_in_the_middle(index.ledgers, archived), *warnings]
     several = len(index.ledgers) > 1
     for ledger in index.ledgers:
         where = f"{Path(ledger.path).name}: " if several else ""
