@@ -26,6 +26,7 @@ __all__ = [
     "ARGUMENTS",
     "COMMAND_LINE",
     "PYTHON",
+    "TOOL",
     "AllInputsError",
     "AmbiguousFormatError",
     "ArgumentTypeError",
@@ -64,10 +65,12 @@ class Surface(Enum):
 
     COMMAND_LINE = "command line"
     PYTHON = "Python"
+    TOOL = "tool of an agent"
 
 
 COMMAND_LINE: Final = Surface.COMMAND_LINE
 PYTHON: Final = Surface.PYTHON
+TOOL: Final = Surface.TOOL
 
 ARGUMENTS: Mapping[str, str] = MappingProxyType({
     "from": "format", "for": "viewer", "format": "form",
@@ -125,10 +128,20 @@ class NamedPath:
 
 @dataclass(frozen=True, slots=True)
 class PerSurface:
-    """Words that differ by surface beyond the names of options: one of them may have nothing to say."""
+    """Words that differ by surface beyond the names of options: one of them may have nothing to say.
+
+    tool: None for those of Python, whose names the arguments of tools have.
+    """
 
     command_line: str
     python: str = ""
+    tool: str | None = None
+
+    def worded(self, surface: Surface) -> str:
+        """Return the words of a surface."""
+        if surface is Surface.COMMAND_LINE:
+            return self.command_line
+        return self.python if surface is Surface.PYTHON or self.tool is None else self.tool
 
 
 Part: TypeAlias = str | Option | NamedPath | PerSurface
@@ -178,7 +191,7 @@ class Sentence:
         if each.worded(COMMAND_LINE) == clean:
             return each
         # A credential may be found by words of two parts: then the text counts more than its parts.
-        return Sentence((PerSurface(clean, masked(self.worded(PYTHON))),))
+        return Sentence((PerSurface(clean, masked(self.worded(PYTHON)), masked(self.worded(TOOL))),))
 
 
 Text: TypeAlias = Part | Sentence
@@ -194,7 +207,7 @@ def _worded(part: Part, surface: Surface) -> str:
         case NamedPath():
             return part.path
         case PerSurface():
-            return part.command_line if surface is COMMAND_LINE else part.python
+            return part.worded(surface)
 
 
 def _without_credentials(part: Part) -> Part:
@@ -206,7 +219,8 @@ def _without_credentials(part: Part) -> Part:
         case NamedPath():
             return NamedPath(masked(part.path))
         case PerSurface():
-            return PerSurface(masked(part.command_line), masked(part.python))
+            tool = None if part.tool is None else masked(part.tool)
+            return PerSurface(masked(part.command_line), masked(part.python), tool)
 
 
 def sentence(*parts: Text) -> Sentence:

@@ -217,6 +217,56 @@ def test_without_operators_the_host_may_do_other_work_between_launches() -> None
     assert "the trace has no operators" in finding.because
 
 
+def in_steps(between: str = "", operators_at: int = -1, kernel: int = 4 * US) -> Trace:
+    """Ten steps of 20 launches, one each 20 us, and no operator in them.
+
+    between: the name of an API call or range before each launch. operators_at: ns of the begin of 50 operators with
+    their launches, beside the steps.
+    """
+    rows: list[Row] = []
+    free = 0
+    for i in range(200):
+        at = i * 20 * US
+        begin = max(at + 17 * US, free)
+        free = begin + kernel
+        rows += [call(i, at + 12 * US, at + 16 * US), work("add", i, begin, free)]
+        if between:
+            kind = "driver" if between.startswith("cu") else "user_range"
+            rows.append(
+                op(between, at + 4 * US, at + 5 * US, kind, **({"correlation": 5000 + i} if kind == "driver" else {}))
+            )
+    rows += [step(i, i * 400 * US, (i + 1) * 400 * US) for i in range(10)]
+    if operators_at >= 0:
+        for i in range(50):
+            at = operators_at + i * 20 * US
+            rows += [
+                op("aten::mm", at, at + 10 * US),
+                call(1000 + i, at + 5 * US, at + 9 * US),
+                work("add", 1000 + i, at + 10 * US, at + 14 * US),
+            ]
+    return trace(*rows)
+
+
+@pytest.mark.parametrize("between", ["", "cuKernelGetName"])
+@pytest.mark.parametrize("operators_at", [-1, 6000 * US])
+def test_whether_operators_show_the_host_is_asked_of_the_steps(between: str, operators_at: int) -> None:
+    """Operators behind the steps say nothing about what the host does in them."""
+    finding = one(in_steps(between, operators_at), "launch-bound")
+    assert finding.confidence == "low"
+    assert ("of the launching threads in the steps" in finding.because) == (operators_at >= 0)
+    # The device is idle for 16 us of each 20 us.
+    assert 0.7 <= finding.share <= 0.8
+
+
+def test_a_device_that_is_kept_busy_without_operators_is_not_launch_bound() -> None:
+    assert not found(in_steps("cuKernelGetName", 6000 * US, kernel=19 * US), "launch-bound")
+
+
+def test_ranges_of_the_program_between_launches_stay_without_operators_too() -> None:
+    finding = found(in_steps("mine"), "launch-bound")
+    assert not finding or finding[0].share < 0.7
+
+
 def test_the_programs_own_work_between_launches_stays() -> None:
     finding = one(launching(4 * US, own=8 * US), "launch-bound")
     # 8 us before each of 200 kernels, and the last kernel.

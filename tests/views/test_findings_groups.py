@@ -10,8 +10,10 @@ from views.tables import Row, trace
 from views.test_findings import MS, US, collective, found, one, step
 
 from tracekit.index import owners as owners_of
+from tracekit.index.parallel_groups import listed
 from tracekit.index.trace_index import TraceIndex
 from tracekit.model.trace import Run, SourceFacts, Trace
+from tracekit.render.prose import finding_title
 
 
 def late(
@@ -47,6 +49,8 @@ def test_ranks_that_come_late_together_are_one_finding(members: tuple[int, ...])
     assert "come late together to 30 of 30 collectives" in finding.claim
     assert finding.saving_ns >= 30 * 230 * US
     assert finding.owner == f"rank {members[0]}"
+    assert finding.who == f"ranks {listed(members)}"
+    assert finding_title(finding).startswith(f"straggler (ranks {listed(members)}): ")
 
 
 @pytest.mark.parametrize("noise", [20.0, 150.0])

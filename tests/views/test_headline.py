@@ -67,7 +67,7 @@ class TestSteps:
         assert step is not None
         assert (step.host_ns is not None) == ahead
         assert not ahead or (step.host_ns or 0) < 0.95 * step.median_ns
-        said = "on the device; the host runs ahead ("
+        said = "on the device; the host runs ahead: it launches a step in "
         assert (said in pipeline.first_screen(made).replace("\n  ", " ")) == ahead
 
     def test_without_steps_the_time_of_the_run_counts(self) -> None:

@@ -21,7 +21,17 @@ from tracekit.model.report import DeviceTime, Finding, Headline, Opening, StepTi
 from tracekit.model.trace import Trace
 from tracekit.model.units import format_bytes, sentence_span
 from tracekit.views.findings.findings import RULES as FINDING_RULES
-from tracekit.views.headline.opening import CAUSES, LONGEST, OpeningFacts, about, opening_of
+from tracekit.views.headline.opening import (
+    CALLS,
+    CAUSES,
+    LONGEST,
+    OPERATORS,
+    RANGES,
+    STACKS,
+    OpeningFacts,
+    about,
+    opening_of,
+)
 
 EVERY = sorted(
     path.relative_to(SAMPLES).as_posix() for path in SAMPLES.glob("*/*.*") if not path.name.startswith("_")
@@ -246,6 +256,23 @@ class TestDeviceTime:
         unknown = said(device(0.6), finding("idle, cause not in the trace", 0.6, "low"))
         assert unknown.sentence == "The GPU waits 60 % of each step, and the trace does not show why."
         assert said(device(0.6)).meaning.endswith("Why is not known: no rule found a reason.")
+
+    @pytest.mark.parametrize(
+        ("recorded", "advice"),
+        [
+            ((), "Record host operators and API calls too, or put ranges around host work."),
+            ((CALLS,), "Record host operators too, or put ranges around host work."),
+            ((CALLS, RANGES), "Record host operators too."),
+            ((OPERATORS,), "Record API calls too, or put ranges around host work."),
+            ((OPERATORS, CALLS), "Record Python stacks too, or put ranges around host work."),
+            ((OPERATORS, CALLS, RANGES), "Record Python stacks too, or put more ranges around host work."),
+            ((OPERATORS, CALLS, STACKS), "Put ranges around host work."),
+            ((OPERATORS, CALLS, RANGES, STACKS), "Put more ranges around host work."),
+        ],
+    )
+    def test_only_what_the_trace_lacks_is_advised(self, recorded: tuple[str, ...], advice: str) -> None:
+        lack = finding("idle, cause not in the trace", 0.6, "low")
+        assert said(device(0.6), lack, recorded=frozenset(recorded)).meaning == f"100 ms a step. {advice}"
 
     def test_a_server_may_wait_for_requests(self) -> None:
         found = said(device(0.6, window="run"), finding("idle, cause not in the trace", 0.6, "low"))

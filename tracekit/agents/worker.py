@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from tracekit.agents.folders import ProfileFolders
-from tracekit.errors import COMMAND_LINE, PYTHON, AllInputsError, SchemaError, TracekitError, UsageError
+from tracekit.errors import COMMAND_LINE, TOOL, AllInputsError, SchemaError, TracekitError, UsageError
 from tracekit.safety import guard
 from tracekit.safety.limits import Limits, applied, size_text
 
@@ -150,7 +150,7 @@ def _replied(answer: Callable[[], dict[str, Any]], folders: ProfileFolders) -> R
 def error_text(err: TracekitError) -> str:
     """Return an error as commands print it: one sentence and a hint, with the reasons of single inputs before it."""
     # Arguments of tools have the names of Python; limits and readers are those of the command that the user starts.
-    surface = PYTHON if isinstance(err, UsageError) else COMMAND_LINE
+    surface = TOOL if isinstance(err, UsageError) else COMMAND_LINE
     reasons = err.failures if isinstance(err, AllInputsError) else ()
     lines = [f"error: {each.error.worded(COMMAND_LINE)}" for each in reasons[:10]]
     lines.append(f"error: {err.worded(surface)}")

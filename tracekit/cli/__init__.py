@@ -143,7 +143,8 @@ def commands(names: Iterable[str]) -> typer.Typer:
         cls=Commands,
         help="Read the profiles of GPU and deep-learning programs. `tracekit FILE` prints one screen: what took the "
         "time, and what to look at.",
-        epilog="tracekit demo\ntracekit run.csv\ntracekit compare run.csv run.csv",
+        epilog="tracekit demo\ntracekit tracekit-demo/run.csv\n"
+        "tracekit compare tracekit-demo/rank0.jsonl tracekit-demo/rank1.jsonl",
         no_args_is_help=True,
         rich_markup_mode=None,
         pretty_exceptions_enable=False,

@@ -50,7 +50,7 @@ GATES = "Gates"
 
 
 @example(
-    "tracekit compare run.csv run.csv",
+    "tracekit compare rank0.jsonl rank1.jsonl",
     "tracekit compare runs/monday runs/tuesday --one-run --all",
     "tracekit compare 'rank0*' 'rank1*' --fail-on 'step.p50 > 30%'",
 )

@@ -33,7 +33,7 @@ from tracekit.comparison._profile import Profile
 from tracekit.comparison._report import Comparison, report_of, short_report
 from tracekit.comparison._rules import MET, VIOLATED, CheckedRule, GateRule, check, parse_rule
 from tracekit.comparison._tree_parts import BY, TreeChange, TreeParts, TreeRow, tree_parts
-from tracekit.errors import Option, UsageError, sentence
+from tracekit.errors import Option, PerSurface, UsageError, sentence
 from tracekit.model.schema import Kind
 from tracekit.model.trace import Trace
 from tracekit.model.units import format_span
@@ -97,9 +97,15 @@ def compare(
             sentence(Option("by", takes=by), " is no way to divide a change"), hint=f"one of: {', '.join(BY)}"
         )
     if not words[0]:
-        raise UsageError("BASE is missing", hint="tracekit compare BASE NEW")
+        raise UsageError(
+            "BASE is missing",
+            hint=PerSurface("tracekit compare BASE NEW", "compare(base, new)", "name profiles in `base`"),
+        )
     if not words[1] and not history:
-        raise UsageError("NEW is missing", hint="tracekit compare BASE NEW")
+        raise UsageError(
+            "NEW is missing",
+            hint=PerSurface("tracekit compare BASE NEW", "compare(base, new)", "name profiles in `new`"),
+        )
     if not words[1] and parsed:
         hint = sentence("tracekit compare BASE NEW ", Option("fail-on", takes="RULE"))
         raise UsageError(sentence(Option("fail-on"), " needs NEW: a rule limits a change"), hint=hint)

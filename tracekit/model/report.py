@@ -120,7 +120,8 @@ class Finding:
     time that a fix saves; share: the same as a part of the window, 0..1; window_ns: the length of that window, 0 where
     a rule has one of its own. confidence: "high", "medium" or "low", for the reason `because`. advice: the fix. check:
     what to look at after the change. owner: the rank or input, "" for the only one. part_of: the rule of another
-    finding of the same report that is the cause of this one, "" for none.
+    finding of the same report that is the cause of this one, "" for none. ranks: all of several ranks that it is about,
+    "ranks 4-7"; `owner` is the first of them.
     """
 
     rule: str
@@ -136,6 +137,12 @@ class Finding:
     check: str
     part_of: str = ""
     window_ns: int = 0
+    ranks: str = ""
+
+    @property
+    def who(self) -> str:
+        """The rank, ranks or input that the title names, "" for the only one."""
+        return self.ranks or self.owner
 
     def __repr__(self) -> str:
         title, *facts = self._facts()
@@ -151,7 +158,7 @@ class Finding:
         return f" of {format_span(self.window_ns)}" if self.window_ns else ""
 
     def _facts(self) -> list[tuple[str, str]]:
-        owner = f" ({self.owner})" if self.owner else ""
+        owner = f" ({self.who})" if self.who else ""
         facts = [
             (f"{self.rule}{owner}", self.claim),
             (

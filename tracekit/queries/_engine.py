@@ -15,7 +15,7 @@ from typing import Protocol
 import pyarrow as pa
 import pyarrow.dataset as ds
 
-from tracekit.errors import InputError, MissingExtraError, TracekitError, UsageError
+from tracekit.errors import InputError, MissingExtraError, PerSurface, TracekitError, UsageError
 from tracekit.queries._types import SqlType, projection
 from tracekit.queries._views import SCRATCH, QueryTables, Readable, ViewRelation, create_views
 from tracekit.safety.library_calls import interruptible, is_stuck
@@ -266,7 +266,10 @@ def _translated(err: Exception, duckdb: ModuleType, *tables: Readable) -> Tracek
             return InputError(f"an archived file cannot be read ({text})")
         return TracekitError(f"an archived file is damaged ({text})", hint="`tracekit archive verify` names it")
     if isinstance(err, duckdb.PermissionException):
-        return UsageError(f"the query may read only its inputs: {text}", hint="give the file as an INPUT")
+        return UsageError(
+            f"the query may read only its inputs: {text}",
+            hint=PerSurface("give the file as an INPUT", "name the file as an input", "name the file in `profiles`"),
+        )
     wrong = (
         duckdb.ParserException,
         duckdb.BinderException,

@@ -168,7 +168,7 @@ def _signed(part: PartOfChange) -> str:
 
 def finding_title(finding: Finding) -> str:
     """Return rule, owner and claim of a finding: "data loading (rank 1): ..."."""
-    owner = f" ({escape_controls(finding.owner)})" if finding.owner else ""
+    owner = f" ({escape_controls(finding.who)})" if finding.who else ""
     return f"{finding.rule}{owner}: {escape_controls(finding.claim)}"
 
 

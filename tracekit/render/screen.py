@@ -289,7 +289,7 @@ def _spread(step: StepTime, unit: str) -> str:
         wide = step.p95_ns - step.p5_ns
         parts.append(f"spread {percent(wide, step.median_ns) if step.median_ns else '-'} % (p5 to p95)")
     if step.host_ns is not None:
-        parts.append(f"on the device; the host runs ahead ({_in_sentence(step.host_ns, unit)} a step)")
+        parts.append(f"on the device; the host runs ahead: it launches a step in {_in_sentence(step.host_ns, unit)}")
     if step.owners > 1:
         low, high = _in_sentence(step.low_ns, unit), _in_sentence(step.high_ns, unit)
         parts.append(f"{plural(step.owners, 'rank')}: medians {low} to {high}")
@@ -399,7 +399,7 @@ def _no_findings(note: str) -> str:
 
 
 def _finding(number: int, each: Finding, unit: str, window: str) -> Card:
-    owner = f" ({escape_controls(each.owner)})" if each.owner else ""
+    owner = f" ({escape_controls(each.who)})" if each.who else ""
     known = each.saving_ns and math.isfinite(each.share)
     of = f" of {window}" if window else ""
     percents = [f"{_percent(each.share)} %{of}"] if known else []

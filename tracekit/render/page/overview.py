@@ -298,7 +298,7 @@ def _fix(
     number: int, each: Finding, headline: Headline, unit: str, marks: Mapping[tuple[str, int], tuple[int, int]]
 ) -> Fix:
     mark, count = marks.get(("findings", number + 1), (-1, 0))
-    owner = f" ({escape_controls(each.owner)})" if each.owner else ""
+    owner = f" ({escape_controls(each.who)})" if each.who else ""
     saving, width = "", -1.0
     if each.saving_ns:
         saving = f"up to {_time(each.saving_ns, unit)}"

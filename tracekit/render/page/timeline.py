@@ -204,7 +204,7 @@ def marks(figure: Timeline, findings: Sequence[tuple[str, int, Finding]], unit: 
         starts = figure.events.starts_at(places)
         ends = starts + figure.events.lengths_at(places)
         head: dict[str, object] = {
-            "title": escape_controls(f"{finding.rule} ({finding.owner})" if finding.owner else finding.rule),
+            "title": escape_controls(f"{finding.rule} ({finding.who})" if finding.who else finding.rule),
             "view": escape_controls(view),
             "row": row,
             "start": int(starts.min()) // unit,

@@ -14,6 +14,7 @@ import numpy as np
 from tracekit.analysis.critical_path import SHORT_PAUSE, Path, upper_bounds
 from tracekit.analysis.intervals import Ranges, length, merge, union, union_length
 from tracekit.analysis.nesting import innermost
+from tracekit.analysis.path_graph import PathPart
 from tracekit.analysis.segments import distinct, rows_by
 from tracekit.analysis.series import judge
 from tracekit.index import devices as _devices
@@ -346,8 +347,27 @@ class Facts:
         return found
 
     def has_operators(self, owner: int) -> bool:
-        """Return whether the trace has operators of the owner: without them, the host may work where no call runs."""
-        return bool((self.kinds(*OPERATORS) & (self.owners.codes == owner)).any())
+        """Return whether operators show what the owner's host does between two launches of the window.
+
+        Without them the host may work where no call runs. Operators outside the window, such as those of other steps,
+        and operators of threads that launch nothing say nothing about it.
+        """
+        found = self.kinds(*OPERATORS) & (self.owners.codes == owner)
+        if owner not in self.graphs or not found.any():
+            return bool(found.any())
+        own, (low, high) = self.graphs[owner], self.window(owner)
+        nodes, host = own.graph.nodes, own.graph.nodes.devices_from
+        rows, chain = own.rows[:host], nodes.chain[:host]
+        launches = nodes.parts[:host] == PathPart.LAUNCH
+        if not launches.any():
+            return bool(found.any())
+        there = found[rows] & np.isin(chain, chain[launches])
+        return bool((there & (self.starts[rows] < high) & (self.starts[rows] + self.lengths[rows] > low)).any())
+
+    def without_operators(self, owner: int) -> str:
+        """Return how a sentence says that `has_operators` is not so."""
+        some = bool((self.kinds(*OPERATORS) & (self.owners.codes == owner)).any())
+        return f"the trace has no operators{f' of the launching threads in {self.where(owner)}' if some else ''}"
 
     def first_steps(self, owner: int) -> int:
         """Return the number of the owner's first steps that are unusually long (the rule of the view `steps`).

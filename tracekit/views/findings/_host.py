@@ -220,7 +220,7 @@ def launch_bound(facts: Facts) -> RuleResult:
                 sure(bound, "medium" if operators else "low"),
                 "the upper bound is for operators and launch calls that take no time at all; profilers slow them down "
                 "as well"
-                + ("" if operators else "; the trace has no operators, so the host may do other work in between")
+                + ("" if operators else f"; {facts.without_operators(owner)}, so the host may do other work in between")
                 + how(bound),
                 "Launch less: a larger batch, fused operators (torch.compile, to_static, fused optimizers), CUDA "
                 "graphs for what repeats; and less Python between launches.",
@@ -278,16 +278,18 @@ def _launch_bound(facts: Facts, owner: int, long: Mask) -> Bound:
     """
     every = _launching(facts, owner)
     launching = every & ~long
+    # Without operators, what the host does between two calls for a launch is no row: it goes too, unless it is so long
+    # that it is a pause of the host.
+    longest = None if facts.has_operators(owner) else int(min(facts.thresholds["pause_ns"], 2**62))
     # What is long would still have taken as long as the others.
     nodes = facts.graphs[owner].graph.nodes
     own = launching & (nodes.parts == PathPart.HOST)
     typical = int(np.median((nodes.ends - nodes.starts)[own])) if own.any() else 0
     extra = typical * int(np.count_nonzero(every & long))
+    if longest is not None:
+        launching |= _between(facts, owner, launching, longest) & ~long
     first, last = facts.warm_up(owner)
     most = None
-    # Without operators, what the host does between two calls for a launch is no row: it goes too, unless it is so long
-    # that it is a pause of the host.
-    longest = None if facts.has_operators(owner) else int(min(facts.thresholds["pause_ns"], 2**62))
     if first.size:
         slow = _begin_in((first, last), nodes.starts)
         mine = facts.steps.owner == owner
@@ -309,16 +311,47 @@ def _launching(facts: Facts, owner: int) -> Mask:
     kinds = facts.kinds(*OPERATORS)[own.rows[:host]]
     found = np.zeros(own.rows.size, np.bool_)
     found[:host] = (launches | (kinds & (parts != PathPart.SYNC))) & np.isin(nodes.chain[:host], threads)
-    label = facts.label(owner)
-    for name in NAMED:  # what has a finding of its own is not launching
-        if name in facts.results and label in facts.results[name].times:
-            found &= ~_begin_in(facts.results[name].times[label], nodes.starts)
+    found &= ~_named_nodes(facts, owner)
     # A call that takes many times the median loads a module or compiles: that is not how launching is slow.
     calls = np.flatnonzero(launches & found[:host])
     lengths = nodes.ends[calls] - nodes.starts[calls]
     if calls.size:
         found[calls[lengths >= max(_SHORTEST_LONG_GAP, _LONG_CALL * float(np.median(lengths)))]] = False
-    return found & ~facts.inside(owner, facts.loads) if facts.loads.size else found
+    return found
+
+
+def _named_nodes(facts: Facts, owner: int) -> Mask:
+    """Return the nodes of what has a finding of its own, and of data loading: they are not launching."""
+    nodes, label = facts.graphs[owner].graph.nodes, facts.label(owner)
+    found = facts.inside(owner, facts.loads) if facts.loads.size else np.zeros(nodes.starts.size, np.bool_)
+    for name in NAMED:
+        if name in facts.results and label in facts.results[name].times:
+            found |= _begin_in(facts.results[name].times[label], nodes.starts)
+    return found
+
+
+def _between(facts: Facts, owner: int, launching: Mask, longest: int) -> Mask:
+    """Return the host nodes from one launching node to the next one of its thread, at most `longest` ns apart.
+
+    They are pieces of the range of a step, which says nothing about what runs in it, and API calls that prepare a
+    launch, such as cuKernelGetAttribute. Where anything else lies between two launches, such as a range of the program
+    or a wait, none of the nodes is returned.
+    """
+    own = facts.graphs[owner]
+    nodes, host = own.graph.nodes, own.graph.nodes.devices_from
+    rows = own.rows[:host]
+    prepares = facts.kinds(*API_CALLS)[rows] & (nodes.parts[:host] == PathPart.HOST)
+    plain = (facts.kinds(Kind.STEP)[rows] | prepares) & ~_named_nodes(facts, owner)[:host]
+    at = np.flatnonzero(launching[:host])
+    before, after = at[:-1], at[1:]
+    others = np.concatenate(([0], np.cumsum(~plain)))
+    near = (nodes.chain[before] == nodes.chain[after]) & (nodes.starts[after] - nodes.ends[before] <= longest)
+    near &= others[after] == others[before + 1]
+    change = np.zeros(launching.size + 1, np.int64)
+    np.add.at(change, before[near] + 1, 1)
+    np.add.at(change, after[near], -1)
+    found: Mask = np.cumsum(change[:-1]) > 0
+    return found
 
 
 NEEDLESS_SYNC = Rule(

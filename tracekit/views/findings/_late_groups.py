@@ -10,7 +10,7 @@ only if all its ranks come after all others. Both are binomial tests at 1 %, cor
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -76,7 +76,7 @@ def late_groups(
             break  # what a host explains is not said again of its parallel groups
     if not found:
         for group in _split(arrivals, here):
-            name = f"ranks {listed([_number(owners, o) for o in group])}"
+            name = ranks_named(owners, group)
             sets_of_size = math.comb(here.size, len(group)) * here.size
             if (late := _tested(arrivals, here, name, group, sets_of_size, strict=True)) is not None:
                 found.append(late)
@@ -86,6 +86,11 @@ def late_groups(
         if not any(set(each.owners) & set(other.owners) for other in out):
             out.append(each)
     return out
+
+
+def ranks_named(owners: _owners.Owners, group: Sequence[int]) -> str:
+    """Return the name of several ranks: "ranks 4-7"."""
+    return f"ranks {listed([_number(owners, o) for o in group])}"
 
 
 def _number(owners: _owners.Owners, owner: int) -> int:

@@ -49,7 +49,7 @@ PROFILER_OVERHEAD = "profiler overhead"
 _OF_THE_DRIVER = re.compile(r"compil|loading|command buffer full", re.IGNORECASE)
 """Names of rows of overhead that the program pays for without a profiler too."""
 _OF_THE_PROFILER = re.compile(r"^(?!.*(?:compil|loading|command buffer full))", re.IGNORECASE)
-_MAY_COMPUTE = "the trace has no operators, so the host may compute in these pauses; "
+_MAY_COMPUTE = ", so the host may compute in these pauses; "
 _SHOWN = 5
 """The most steps that a claim names."""
 
@@ -175,7 +175,11 @@ def _finding(facts: Facts, owner: int, pauses: Pauses, bound: Bound) -> Finding:
     if around:
         because = "the pauses are certain, and the range around them names what the host does; "
     else:
-        because = "the pauses are certain, but no row that was read gives their reason; " if operators else _MAY_COMPUTE
+        because = (
+            "the pauses are certain, but no row that was read gives their reason; "
+            if operators
+            else facts.without_operators(owner) + _MAY_COMPUTE
+        )
     advice = _ADVICE if operators else _ADVICE_WITHOUT_OPERATORS
     if around and not _COLLECTS.search(around):
         advice = (

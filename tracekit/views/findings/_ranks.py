@@ -17,7 +17,7 @@ from tracekit.model.report import Finding
 from tracekit.model.schema import Kind
 from tracekit.model.units import Unit
 from tracekit.views.findings._facts import NO_WORK, Bound, Facts, RuleResult, how, percent, span
-from tracekit.views.findings._late_groups import LateGroup, late_groups
+from tracekit.views.findings._late_groups import LateGroup, late_groups, ranks_named
 from tracekit.views.findings._slow_steps import slow_steps
 from tracekit.views.findings.rule import Rule, threshold
 from tracekit.views.ranks import ranks
@@ -161,6 +161,7 @@ def _group_finding(facts: Facts, met: MatchedCollectives, group: LateGroup, time
             "Look at what these ranks share: the node (clocks and heat of its devices, its processors, its disks, "
             "other jobs on it), its network, or a part of the model that is larger than the others.",
             "tracekit summary NEW --view ranks: these ranks come last as often as the others.",
+            ranks=ranks_named(facts.owners, members),
         )
     ]
 

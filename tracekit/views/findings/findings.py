@@ -211,7 +211,7 @@ def _worst(found: RuleResult) -> list[Finding]:
 
 def _table(findings: list[Finding], options: ViewOptions) -> tuple[ReportTable, list[Finding]]:
     """Return the small table of the findings, and the findings in its order, cut as it is."""
-    owners = [each.owner for each in findings]
+    owners = [each.who for each in findings]
     columns = [
         Column("won", "Could save up to", Unit.NS, [_saved(each, each.saving_ns) for each in findings], 0),
         Column("share", "Share", Unit.RATIO, [_saved(each, each.share) for each in findings], 0),

@@ -35,7 +35,7 @@ from tracekit.model.report import (
     TimePart,
     TimePiece,
 )
-from tracekit.model.schema import API_CALLS, DEVICE_WORK
+from tracekit.model.schema import API_CALLS, DEVICE_WORK, Kind
 from tracekit.model.trace import Ledger, all_ledgers
 from tracekit.views.advice import is_cut
 from tracekit.views.device import breakdown
@@ -43,7 +43,7 @@ from tracekit.views.device.breakdown import DeviceParts, device_parts
 from tracekit.views.hang_words import HangWords, hang_words
 from tracekit.views.headline import content
 from tracekit.views.headline.facts import why_not
-from tracekit.views.headline.opening import OpeningFacts, opening_of
+from tracekit.views.headline.opening import CALLS, OPERATORS, RANGES, STACKS, OpeningFacts, opening_of
 from tracekit.views.headline.pieces import pieces_of
 from tracekit.views.steps import steps as _steps
 from tracekit.views.totals import count_totals
@@ -103,7 +103,24 @@ def _opening_facts(index: TraceIndex, headline: Headline, findings: Sequence[Fin
         filtered=filtered and not has_events,
         hang=_hang(index),
         cut=is_cut(index),
+        recorded=_recorded(index),
     )
+
+
+def _recorded(index: TraceIndex) -> frozenset[str]:
+    """Return what the trace has of the host in the window of the steps; other parts of a run may have more."""
+    times = _steps.step_times(index)
+    if not times.owner.size:
+        return frozenset()
+    low, high = int(times.host_starts.min()), int((times.host_starts + times.host_durations).max())
+    there = (index.starts < high) & (index.starts + index.lengths > low) & index.has("dur_ns")
+    kinds = {
+        OPERATORS: (Kind.OPERATOR, Kind.OPERATOR_INNER),
+        CALLS: API_CALLS,
+        RANGES: (Kind.USER_RANGE, Kind.USER_RANGE_NATIVE),
+        STACKS: (Kind.PYTHON_OP,),
+    }
+    return frozenset(name for name, each in kinds.items() if (index.kind_mask(frozenset(each)) & there).any())
 
 
 def _hang(index: TraceIndex) -> HangWords | None:

@@ -18,7 +18,7 @@ from tracekit.views.hang_words import HangWords
 from tracekit.views.headline.content import OF_STEPS
 from tracekit.views.tables.model import OTHERS, PHASES, STEP
 
-__all__ = ["CAUSES", "RULES", "OpeningFacts", "about", "opening_of"]
+__all__ = ["CALLS", "CAUSES", "OPERATORS", "RANGES", "RULES", "STACKS", "OpeningFacts", "about", "opening_of"]
 
 LEAST_SHARE, _LEAST_UNKNOWN = 0.1, 0.2
 """A device that waits, copies or communicates for less than this is busy; and one that waits for a little more than
@@ -97,6 +97,8 @@ _UNEXPLAINED = "idle, cause not in the trace"
 _LOADER = next(iter(PHASES.values()))
 _UNLIKE = 3
 """Times from which the 95th percentile of the steps is unlike the 5th."""
+OPERATORS, CALLS, RANGES, STACKS = "host operators", "API calls", "ranges", "Python stacks"
+"""What a trace may have of the host, in words."""
 _DOES = {"idle": "waits", "exposed_comm": "only communicates", "exposed_copies": "only copies"}
 
 
@@ -104,6 +106,7 @@ _DOES = {"idle": "waits", "exposed_comm": "only communicates", "exposed_copies":
 class OpeningFacts:
     """The facts that the rules look at: the headline, all findings, and what the input has.
 
+    recorded: of OPERATORS, CALLS, RANGES and STACKS, those that the window of the steps has.
     lost: too many records could not be read. device: "GPU" or "TPU".
     has_events, has_durations: whether the input has any. on_cpu: it has no GPU activity. cut: it ends before its end,
     so that what it lacks may be behind the cut. hang: of dumps of a recorder.
@@ -119,6 +122,7 @@ class OpeningFacts:
     cut: bool = False
     filtered: bool = False
     hang: HangWords | None = None
+    recorded: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -273,14 +277,16 @@ def _device(facts: OpeningFacts) -> Opening | None:
     if cause is not None:
         found = CAUSES[cause.rule]
         why = (found.may if cause.confidence == "low" else found.says).format(owner=_owner(cause), late=_late(cause))
-        return Opening(cause.rule, f"{said}: {why}.", _means_cause(facts, group, cause, shares) + _spread(group, part))
+        return Opening(
+            cause.rule, f"{said}: {why}.", _means_cause(facts, group, cause, shares) + _spread(facts, group, part)
+        )
     if unexplained:
         return Opening(
             _UNEXPLAINED,
             f"{said}, and the trace does not show why.",
-            f"{_means_unknown(facts, group)}{_spread(group, part)}",
+            f"{_means_unknown(facts, group)}{_spread(facts, group, part)}",
         )
-    return Opening(part, f"{said}.", f"{_means_part(facts, group, part)}{_spread(group, part)}")
+    return Opening(part, f"{said}.", f"{_means_part(facts, group, part)}{_spread(facts, group, part)}")
 
 
 def _main_group(groups: Sequence[DeviceTime]) -> DeviceTime | None:
@@ -323,12 +329,12 @@ def _late(finding: Finding) -> str:
     return f"{_owner(finding)} comes"
 
 
-def _spread(group: DeviceTime, name: str) -> str:
+def _spread(facts: OpeningFacts, group: DeviceTime, name: str) -> str:
     """Return how far the devices differ in a part, "" where they hardly do."""
     part = next(each for each in group.parts if each.name == name)
     if group.devices == 1 or part.high - part.low < LEAST_SHARE:
         return ""
-    return f" On single devices it is {about(part.low)} to {about(part.high)}."
+    return f" Single {facts.device}s: {about(part.low)} to {about(part.high)}."
 
 
 def _step_words(facts: OpeningFacts, group: DeviceTime) -> tuple[str, int]:
@@ -381,10 +387,20 @@ def _means_unknown(facts: OpeningFacts, group: DeviceTime) -> str:
         first = f"{_step_words(facts, group)[0]}. "
         if facts.cut:
             return first + READ_ALL
-        return f"{first}Record host operators and API calls too, or put ranges around host work."
+        return first + _missing(facts.recorded)
     if facts.cut:
         return READ_ALL
     return "If the program waits for requests, nothing is wrong; else record what the host does, too."
+
+
+def _missing(recorded: frozenset[str]) -> str:
+    """Return what to record so that a trace shows why a device waits: only what it does not have."""
+    lacks = [name for name in (OPERATORS, CALLS) if name not in recorded]
+    if lacks:
+        ranges = "" if RANGES in recorded else ", or put ranges around host work"
+        return f"Record {' and '.join(lacks)} too{ranges}."
+    ranges = f"put {'more ' if RANGES in recorded else ''}ranges around host work"
+    return f"{ranges.capitalize()}." if STACKS in recorded else f"Record Python stacks too, or {ranges}."
 
 
 def _means_part(facts: OpeningFacts, group: DeviceTime, part: str) -> str:
