@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import pytest
 from doors.compare import MET, METRICS, UNKNOWN, VIOLATED, Change, judge_rule, parse_metric, parse_rule
+from support import sample
 
+import tracekit
 from tracekit.errors import UsageError
 
 
@@ -89,3 +91,17 @@ def test_an_unknown_metric_is_answered_with_the_list() -> None:
 )
 def test_the_state_of_a_rule(text: str, found: Change, state: str) -> None:
     assert judge_rule(parse_rule(text), found).state == state
+
+
+@pytest.mark.parametrize(
+    ("rules", "passed"),
+    [
+        ([], True),
+        (["step.p50 > 3%", "step.max > 600us"], True),
+        (["step.p50 > -20%", "step.max > 600us"], False),  # violated: no improvement
+        (["step.max > 600us", "step.p50 > 0.5%"], False),  # one run each cannot decide it
+    ],
+)
+def test_a_comparison_says_whether_all_its_rules_are_met(rules: list[str], passed: bool) -> None:
+    sides = [sample(f"recorder-log/rank{rank}.jsonl") for rank in range(2)]
+    assert tracekit.compare(*sides, rules=rules).passed is passed

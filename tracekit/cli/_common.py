@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, TextIO
+from typing import TYPE_CHECKING, Annotated, NamedTuple, TextIO
 
 import typer
 
@@ -593,13 +593,26 @@ def print_error(err: TracekitError) -> None:
         warn(f"hint: {advice}")
 
 
-def name_empty(empty: Iterable[str]) -> None:
-    """Print an error for each input without events."""
-    for name in empty:
-        print_error(InputError("no events in it", path=name, hint="did the profiler stop before the work began?"))
+class EmptyInput(NamedTuple):
+    """An input without events, and its format."""
+
+    name: str
+    format: str
 
 
-def finish(failures: Sequence[Failure], incomplete: Sequence[str] = (), empty: Sequence[str] = ()) -> None:
+def name_empty(empty: Iterable[str | EmptyInput]) -> None:
+    """Print an error for each input without events: a log of the recorder has what its program marks."""
+    for each in empty:
+        name, form = each if isinstance(each, EmptyInput) else (each, "")
+        if form == "recorder-log":
+            from tracekit.recorder.log_format import ADD_RANGES
+
+            print_error(InputError("no range was recorded in it", path=name, hint=ADD_RANGES))
+        else:
+            print_error(InputError("no events in it", path=name, hint="did the profiler stop before the work began?"))
+
+
+def finish(failures: Sequence[Failure], incomplete: Sequence[str] = (), empty: Sequence[str | EmptyInput] = ()) -> None:
     """Name the inputs that failed among others that did not, and end with exit code 1 if there are any.
 
     incomplete: the sentences on inputs that lost too many records, which the output has: they too mean exit code 1.
@@ -612,9 +625,9 @@ def finish(failures: Sequence[Failure], incomplete: Sequence[str] = (), empty: S
         raise typer.Exit(EXIT_FAILED)
 
 
-def empty_inputs(ledgers: Iterable[Ledger]) -> list[str]:
-    """Return the names of the inputs that have neither events nor totals."""
-    return [ledger.path for ledger in ledgers if ledger.is_empty]
+def empty_inputs(ledgers: Iterable[Ledger]) -> list[EmptyInput]:
+    """Return the inputs that have neither events nor totals."""
+    return [EmptyInput(ledger.path, ledger.format) for ledger in ledgers if ledger.is_empty]
 
 
 def tell_incomplete(sentences: Sequence[str]) -> None:

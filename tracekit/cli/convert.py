@@ -10,6 +10,7 @@ import typer
 
 from tracekit.cli import _common
 from tracekit.cli._common import (
+    EmptyInput,
     ReadArguments,
     anonymizer,
     empty_inputs,
@@ -103,7 +104,7 @@ def convert(
         raise UsageError("--findings: not with --split, --max-events or --max-mb", hint="convert twice")
     wanted = _WantedOutput(to, viewer, split, max_events, max_mb, findings, plain)
     lost: list[str] = []
-    empty: list[str] = []
+    empty: list[EmptyInput] = []
     failures: Sequence[Failure]
     if not _names_folder(output, to) and (output.endswith("/") or (Path(output).is_dir() and output != "-")):
         failures = _one_each(reading, Path(output), lost, empty, wanted, force=force)
@@ -152,7 +153,7 @@ def _tell_incomplete(done: Conversion, lost: list[str]) -> None:
     lost += sentences
 
 
-def _tell(done: Conversion, lost: list[str], empty: list[str]) -> Sequence[Failure]:
+def _tell(done: Conversion, lost: list[str], empty: list[EmptyInput]) -> Sequence[Failure]:
     """Print what was written, and return the inputs that failed."""
     _tell_incomplete(done, lost)
     empty += empty_inputs(done.ledgers)
@@ -169,7 +170,13 @@ def _tell(done: Conversion, lost: list[str], empty: list[str]) -> Sequence[Failu
 
 
 def _one_each(
-    reading: ReadArguments, folder: Path, lost: list[str], empty: list[str], wanted: _WantedOutput, *, force: bool
+    reading: ReadArguments,
+    folder: Path,
+    lost: list[str],
+    empty: list[EmptyInput],
+    wanted: _WantedOutput,
+    *,
+    force: bool,
 ) -> Sequence[Failure]:
     failures: list[Failure] = []
     from tracekit import conversion
@@ -204,7 +211,9 @@ def _one_each(
     return failures
 
 
-def _to_stdout(reading: ReadArguments, lost: list[str], empty: list[str], wanted: _WantedOutput) -> Sequence[Failure]:
+def _to_stdout(
+    reading: ReadArguments, lost: list[str], empty: list[EmptyInput], wanted: _WantedOutput
+) -> Sequence[Failure]:
     if not wanted.to:
         raise UsageError("-o -: stdout has no suffix", hint="pass --to, for example --to jsonl")
     from tracekit import conversion

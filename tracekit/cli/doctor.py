@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from tracekit.cli import _ci, _common
-from tracekit.cli._common import EXIT_GATE, READING, example, finish, progress
+from tracekit.cli._common import EXIT_GATE, READING, EmptyInput, example, finish, progress
 from tracekit.cli.process.terminal import output_width, show
 from tracekit.errors import TracekitError, UsageError
 
@@ -110,7 +110,8 @@ def doctor(
         from tracekit.doctor.text import diagnosis_text
 
         show("\n".join(diagnosis_text(each, output_width()) for each in found))
-    finish(failures, (), [each.path for each in found if not (each.events or each.totals or each.findings)])
+    empty = [each for each in found if not (each.events or each.totals or each.findings)]
+    finish(failures, (), [EmptyInput(each.path, each.format) for each in empty])
     if not all(each.is_clean for each in found):
         raise typer.Exit(EXIT_GATE)
 

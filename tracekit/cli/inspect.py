@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from tracekit.cli._common import ReadArguments, example, finish, progress
+from tracekit.cli._common import EmptyInput, ReadArguments, example, finish, progress
 from tracekit.cli.process.terminal import one_line, show
 from tracekit.errors import UsageError
 from tracekit.model.units import format_span
@@ -45,7 +45,9 @@ def inspect(
     else:
         first = "".join(f"{one_line(text)}\n" for text in lost)
         show(first + "\n\n".join(_text(entry) for entry in found.inputs) + "\n")
-    finish(found.failures, lost, [entry["path"] for entry in found.inputs if _is_empty(entry)])
+    finish(
+        found.failures, lost, [EmptyInput(entry["path"], entry["format"]) for entry in found.inputs if _is_empty(entry)]
+    )
 
 
 def _is_empty(entry: StockJson) -> bool:

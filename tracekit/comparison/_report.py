@@ -36,7 +36,7 @@ from tracekit.comparison._parts import (
     step_parts,
 )
 from tracekit.comparison._profile import Profile
-from tracekit.comparison._rules import CheckedRule, describe, describe_single, percent
+from tracekit.comparison._rules import MET, CheckedRule, describe, describe_single, percent
 from tracekit.comparison._tree_parts import PARTS, TreeChange, TreeRow
 from tracekit.comparison._tree_waterfalls import tree_waterfalls
 from tracekit.errors import Failure, UnknownNameError
@@ -125,6 +125,11 @@ class Comparison:
     def verdict(self) -> str:
         """Return "slower", "faster", "same", "not enough runs" or "not enough data"."""
         return self.main.verdict if self.main is not None else UNKNOWN
+
+    @property
+    def passed(self) -> bool:
+        """Return whether every rule is met: none is violated or undecided. Without rules it is True."""
+        return all(each.state == MET for each in self.checked)
 
     @with_checked_arguments()
     def report(self, *, top: int = 0) -> Report:

@@ -183,7 +183,9 @@ class StepTime:
     p95_ns: nearest rank. low_ns, high_ns: the least and the greatest median of an owner. host_ns: the median on the
     host where it runs ahead of the device, so that steps are those of the device; None where both are about the same.
     pitch_ns: the median time from one start to the next, None where it is about the time of a step. samples_per_s: the
-    median of the steps' samples by their pitch, of the median owner; None where they are not counted.
+    median of the steps' samples by their pitch, of the median owner; None where they are not counted. processes: the
+    ids of the processes whose parts, one after the other, the owners are; empty where each owner is a process of its
+    own.
     """
 
     steps: int
@@ -197,6 +199,7 @@ class StepTime:
     host_ns: int | None = None
     pitch_ns: int | None = None
     samples_per_s: float | None = None
+    processes: tuple[int, ...] = ()
 
     def share_of(self, finding: Finding) -> float:
         """Return the greatest part of a step, 0..1, that a finding could save.

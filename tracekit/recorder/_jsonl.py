@@ -72,12 +72,14 @@ Event = AsyncItem | MarkItem | CounterItem | StepItem
 class LogFile:
     """A log of this process: appended lines, and the reserved line after the header, which is written over.
 
-    items: number of items in the log. flushed_ns: all that was recorded until then is in the log.
+    items: number of items in the log. has_items: any was ever written, perhaps to a part that was cut away.
+    flushed_ns: all that was recorded until then is in the log.
     """
 
     def __init__(self, target: str | os.PathLike[str], *, rank: int | None) -> None:
         """Create the file, its folders too. Raises: OSError."""
         self.items = 0
+        self.has_items = False
         self.flushed_ns = 0
         self._flushes = self._longest_wait_ns = 0
         attempt = 0
@@ -143,6 +145,7 @@ class LogFile:
         self._longest_wait_ns = max(self._longest_wait_ns, _clock.now() - self.flushed_ns)
         self.flushed_ns = begun_ns
         self.items += items
+        self.has_items = self.has_items or items > 0
         self._flushes += 1
         return self._overwrite(self._beat())
 

@@ -60,6 +60,7 @@ class Recorder:
         self._flusher: _process.GuestThread | None = None
         self._forked = False
         self._refused = ""
+        self._warned_of_empty = False
         self._log: LogFile | None = None
         self._target = ""
         self._process: str | None = None
@@ -178,7 +179,10 @@ class Recorder:
             if after is None and self.block is not None:
                 after = self._after_block
             was_of_program = self.is_of_program
+            log = self._log
             path = self._stop(how)
+            if was_of_program and log is not None and not (log.has_items or self._taken):
+                self._warn_of_empty(log)
             if was_of_program and how == log_format.STOP and after is not None:
                 self.start(after, late=True)
             return path
@@ -209,6 +213,13 @@ class Recorder:
                 SESSION.states, SESSION.events, SESSION.new_names = [], [], []
             self._forget_variable()
             return path
+
+    def _warn_of_empty(self, log: LogFile) -> None:
+        """Say once that a recording of the program has nothing in it, and what to add."""
+        if self._forked or log.was_removed or self._warned_of_empty:
+            return
+        self._warned_of_empty = True
+        _process.print_note(f"no range was recorded in {log.path.name}; {log_format.ADD_RANGES}")
 
     def stop_at_exit(self) -> None:
         """Stop because the process ends."""

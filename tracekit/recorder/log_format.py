@@ -177,6 +177,11 @@ __all__ = [
 
 FORMAT_NAME: Final = "tracekit-log"
 VERSION: Final = 1
+ADD_RANGES: Final = (
+    "put the work into `with watch_program():` of tracekit.recorder.torch (or .paddle), "
+    "recorder.step() or recorder.range()"
+)
+"""Advice where a log has no range: a recording has only what the program marks."""
 HEAD_PREFIX: Final = b'{"format":"tracekit-log","version":'
 SUFFIX: Final = ".jsonl"
 

@@ -65,6 +65,8 @@ def _headline(headline: Headline) -> dict[str, object]:
     for key in ("host_ns", "pitch_ns", "samples_per_s") if headline.step is not None else ():
         if found["step"][key] is None:
             del found["step"][key]
+    if headline.step is not None and not headline.step.processes:
+        del found["step"]["processes"]
     found["quoted"] = [_quoted(each) for each in headline.quoted]
     for key in ("figure", "quoted"):
         if not found[key]:

@@ -280,7 +280,7 @@ def _spread(step: StepTime, unit: str) -> str:
     if step.warm_up:
         parts[0] += f" after {plural(step.warm_up, 'warm-up step')}"
     if step.samples_per_s is not None:
-        each = " a rank" if step.owners > 1 else ""
+        each = f" a {_owner_word(step)}" if step.owners > 1 else ""
         parts.append(f"{_four_digits(step.samples_per_s)} samples/s{each}")
     if step.pitch_ns is not None:
         parts.append(f"one begins every {_in_sentence(step.pitch_ns, unit)}")
@@ -292,8 +292,14 @@ def _spread(step: StepTime, unit: str) -> str:
         parts.append(f"on the device; the host runs ahead: it launches a step in {_in_sentence(step.host_ns, unit)}")
     if step.owners > 1:
         low, high = _in_sentence(step.low_ns, unit), _in_sentence(step.high_ns, unit)
-        parts.append(f"{plural(step.owners, 'rank')}: medians {low} to {high}")
+        of = f" of process {step.processes[0]}" if len(step.processes) == 1 else ""
+        of = f" of {len(step.processes):,} processes" if len(step.processes) > 1 else of
+        parts.append(f"{plural(step.owners, _owner_word(step))}{of}: medians {low} to {high}")
     return ", ".join(parts)
+
+
+def _owner_word(step: StepTime) -> str:
+    return "part" if step.processes else "rank"
 
 
 def _four_digits(value: float) -> str:

@@ -21,6 +21,7 @@ from tracekit.errors import COMMAND_LINE
 from tracekit.index.devices import by_clock
 from tracekit.index.flight_records import flight_records, hang
 from tracekit.index.lanes import device_model
+from tracekit.index.process_parts import processes_of_parts
 from tracekit.index.sources import FIRST_SCREEN_NOTES, synthetic_sources
 from tracekit.index.step_extents import AHEAD
 from tracekit.index.trace_index import TraceIndex
@@ -167,6 +168,7 @@ def _step(index: TraceIndex) -> StepTime | None:
         host,
         times.pace.pitch(at),
         rates[(len(rates) - 1) // 2] if rates else None,
+        processes_of_parts(index, times.owner, times.starts, times.durations) if len(medians) > 1 else (),
     )
 
 
