@@ -218,3 +218,18 @@ def test_an_unknown_option_of_a_format_is_refused_with_those_known(tmp_path: Pat
     # Of several inputs each takes the options of its own format.
     run("convert", nsys, GOOD, "-o", tmp_path / "x.parquet", "--option", "osrt=yes")
     assert "--option osrt=yes|no" in run("formats", "osrt").stdout
+
+
+@pytest.mark.parametrize(
+    "views", [("findings",), ("findings", "kernel"), ("kernel", "findings"), ("kernel", "steps", "findings")]
+)
+def test_findings_that_are_asked_for_name_the_rules_that_were_not_checked(views: tuple[str, ...]) -> None:
+    words = [word for view in views for word in ("--view", view)]
+    text = " ".join(run("summary", sample("nvprof-csv/gpu-and-api-trace.csv"), *words).stdout.split())
+    assert "--view findings has the names" not in text
+    assert "(needs" in text.partition("not checked: ")[2]
+
+
+def test_findings_among_all_views_count_the_rules_that_were_not_checked() -> None:
+    text = run("summary", sample("nvprof-csv/gpu-and-api-trace.csv"), "--all").stdout
+    assert "--view findings has the names" in " ".join(text.split())

@@ -140,7 +140,8 @@ def summary(
         given |= {"--by": by, "--each": each, "--topology": topology}
         _refuse_of_page(reading, [name for name, value in given.items() if value])
         made = part_of(page, view or (), top or 0)
-        text = pipeline.render(made, format_, render_options(unit, output_width()))
+        shown = replace(render_options(unit, output_width()), asked=frozenset(view or ()))
+        text = pipeline.render(made, format_, shown)
         show(text, pager=False, form=format_)
         finish((), made.incomplete)
         return
@@ -153,7 +154,7 @@ def summary(
     options = ViewOptions(sort, top, thread_sep, op_detail, compat, values, by, each, placed)
     apart = _read_apart(reading, view or [], options, jobs, dask, every=every)
     if apart is not None:
-        _print(apart.report, format_, unit, one_screen=one_screen, pager=pager)
+        _print(apart.report, format_, unit, one_screen=one_screen, pager=pager, asked=frozenset(view or ()))
         finish(apart.failures, apart.report.incomplete)
         return
     with progress(f"reading {reading.inputs[0]}") as update:
@@ -162,7 +163,8 @@ def summary(
         how = pipeline.for_summary(replace(how, options=of_formats), compat, view or (), by_ranks=bool(by or placed))
         trace = pipeline.read(reading.inputs, how)
     made = pipeline.summary(trace, views=view or (), options=options)
-    _print(made, format_, unit, one_screen=one_screen, pager=pager, compat=compat)
+    named = frozenset(view or ())
+    _print(made, format_, unit, one_screen=one_screen, pager=pager, compat=compat, asked=named)
     if compat and format_ == "text":  # what the other profiler prints goes to stdout, and nothing else
         for note in dict.fromkeys((*made.notes, *(note for section in made.sections for note in section.notes))):
             say(f"note: {note}")
@@ -203,7 +205,16 @@ def _read_apart(
         )
 
 
-def _print(made: Report, form: str, unit: str, *, one_screen: bool, pager: bool, compat: str = "") -> None:
+def _print(
+    made: Report,
+    form: str,
+    unit: str,
+    *,
+    one_screen: bool,
+    pager: bool,
+    compat: str = "",
+    asked: frozenset[str] = frozenset(),
+) -> None:
     from tracekit import pipeline
 
     if one_screen:
@@ -212,6 +223,7 @@ def _print(made: Report, form: str, unit: str, *, one_screen: bool, pager: bool,
     else:
         # What other profilers print has no colours.
         how_shown = render_options(unit, output_width(), color=in_color() and not compat)
+        how_shown = replace(how_shown, asked=asked)
         text = pipeline.render(made, form, how_shown, compat=compat)
     show(text, pager=pager, form=form)
 

@@ -22,7 +22,7 @@ class RenderOptions:
     color: ANSI styles. bars: bars are drawn in text. assets: relative URL of style and scripts that many HTML pages
     share (`render.page.shell.assets` returns the files); "" puts them into the page. page_events, page_mb: the most
     events, and MB of them, that the timeline of a page holds; the rest is counted where it is missing. page_args_mb:
-    the most MB of arguments of these events.
+    the most MB of arguments of these events. asked: views that the user names; text has their notes whole.
     """
 
     time_unit: str = ""
@@ -35,6 +35,7 @@ class RenderOptions:
     page_args_mb: float = 8
     quiet: bool = False
     verbose: bool = False
+    asked: frozenset[str] = frozenset()
 
     def __post_init__(self) -> None:
         """Raise UsageError for a budget that no page can keep."""

@@ -100,7 +100,7 @@ def _section(section: Section, printed: set[str], width: int, options: RenderOpt
         # Those that were said above are not said twice.
         for line in () if isinstance(figure, Waterfall) else prose.figure_lines(figure):
             yield from wrapped(f"{_GAP}{line}", width, indent=4)
-    notes = section.notes if options.verbose or alone else prose.short_notes(section)
+    notes = section.notes if options.verbose or alone or section.view in options.asked else prose.short_notes(section)
     for note in (n for n in notes if n not in printed):
         printed.add(note)
         yield from _styled(wrapped(f"{_GAP}{escape_controls(note)}", width, indent=4), _DIM, options)

@@ -207,7 +207,7 @@ def _checked(path: Path, table: Mapping[str, object]) -> dict[str, SettingValue]
         for name, each in inside.items():
             if name not in by_name:
                 shown = escape_controls(name)
-                near = did_you_mean(name, [*by_name, *tables]) or _in_table(name)
+                near = _of_command_line(name) or did_you_mean(name, [*by_name, *tables]) or _in_table(name)
                 raise UsageError(
                     f"{path}: {shown}: no such key{near}", hint="`tracekit config --no-config` lists the keys"
                 )
@@ -220,6 +220,16 @@ def _in_table(name: str) -> str:
     last = name.rpartition(".")[2].replace("_", "-")
     names = [setting.name for setting in SETTINGS if setting.key == last]
     return f"; did you mean {' or '.join(names)}?" if names else ""
+
+
+_COMMAND_LINE_ONLY = ("format", "from", "output", "view", "sort", "force", "all", "fix")
+"""Options that belong to one command line: a default of the project would change what scripts read."""
+
+
+def _of_command_line(name: str) -> str:
+    """Return the words on a key that is an option, but one of the command line alone."""
+    last = name.rpartition(".")[2].replace("_", "-")
+    return f"; --{last} belongs to the command line" if last in _COMMAND_LINE_ONLY else ""
 
 
 def _typed(path: Path, setting: Setting, value: object) -> SettingValue:
