@@ -21,10 +21,6 @@ def work():
     return 1
 work(), work()
 """
-STARTED = """
-from tracekit import recorder
-recorder.start("two.jsonl")
-"""
 
 
 def program(text: str, folder: Path) -> str:
@@ -35,7 +31,7 @@ def program(text: str, folder: Path) -> str:
     return done.stderr
 
 
-@pytest.mark.parametrize("text", [BLOCK, CALLS, STARTED])
+@pytest.mark.parametrize("text", [BLOCK, CALLS])
 def test_a_recording_without_a_range_warns_once_at_its_end_and_the_commands_say_so(text: str, tmp_path: Path) -> None:
     said = program(text, tmp_path)
     assert "no range was recorded in two." in said
