@@ -62,7 +62,8 @@ def test_a_recording_with_anything_in_it_gets_no_warning(work: str, tmp_path: Pa
 
 def test_a_log_that_cannot_be_kept_gets_no_second_warning(tmp_path: Path) -> None:
     text = (
-        "import os\nfrom tracekit import recorder\nwith recorder.record('two.jsonl') as made:\n    os.unlink(made.path)\n"
+        "import os\nfrom tracekit import recorder\nwith recorder.record('two.jsonl') as made:\n"
+        "    os.unlink(made.path)\n"
         "    with recorder.range('a'): pass\n"
     )
     assert "no range was recorded" not in program(text, tmp_path)
