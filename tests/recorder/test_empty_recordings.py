@@ -21,10 +21,6 @@ def work():
     return 1
 work(), work()
 """
-STARTED = """
-from tracekit import recorder
-recorder.start("two.jsonl")
-"""
 
 
 def program(text: str, folder: Path) -> str:
@@ -35,7 +31,7 @@ def program(text: str, folder: Path) -> str:
     return done.stderr
 
 
-@pytest.mark.parametrize("text", [BLOCK, CALLS, STARTED])
+@pytest.mark.parametrize("text", [BLOCK, CALLS])
 def test_a_recording_without_a_range_warns_once_at_its_end_and_the_commands_say_so(text: str, tmp_path: Path) -> None:
     said = program(text, tmp_path)
     assert "no range was recorded in two." in said
@@ -60,13 +56,14 @@ def test_a_recording_without_a_range_warns_once_at_its_end_and_the_commands_say_
     ],
 )
 def test_a_recording_with_anything_in_it_gets_no_warning(work: str, tmp_path: Path) -> None:
-    text = f"from tracekit import recorder\nrecorder.start('two.jsonl')\n{work}\nrecorder.flush()\nrecorder.stop()\n"
+    text = f"from tracekit import recorder\nwith recorder.record('two.jsonl'):\n    {work}\n    recorder.flush()\n"
     assert program(text, tmp_path) == ""
 
 
 def test_a_log_that_cannot_be_kept_gets_no_second_warning(tmp_path: Path) -> None:
     text = (
-        "import os\nfrom tracekit import recorder\nlog = recorder.start('two.jsonl')\nos.unlink(log)\n"
-        "with recorder.range('a'): pass\nrecorder.stop()\n"
+        "import os\nfrom tracekit import recorder\nwith recorder.record('two.jsonl') as made:\n"
+        "    os.unlink(made.path)\n"
+        "    with recorder.range('a'): pass\n"
     )
     assert "no range was recorded" not in program(text, tmp_path)

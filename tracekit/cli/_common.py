@@ -593,6 +593,13 @@ def print_error(err: TracekitError) -> None:
         warn(f"hint: {advice}")
 
 
+_ADD_RANGES = (
+    "put the work into `with watch_program():` of tracekit.recorder.torch (or .paddle), "
+    "recorder.step() or recorder.range()"
+)
+"""The recorder's own advice at the end of such a recording."""
+
+
 class EmptyInput(NamedTuple):
     """An input without events, and its format."""
 
@@ -605,9 +612,7 @@ def name_empty(empty: Iterable[str | EmptyInput]) -> None:
     for each in empty:
         name, form = each if isinstance(each, EmptyInput) else (each, "")
         if form == "recorder-log":
-            from tracekit.recorder.log_format import ADD_RANGES
-
-            print_error(InputError("no range was recorded in it", path=name, hint=ADD_RANGES))
+            print_error(InputError("no range was recorded in it", path=name, hint=_ADD_RANGES))
         else:
             print_error(InputError("no events in it", path=name, hint="did the profiler stop before the work began?"))
 

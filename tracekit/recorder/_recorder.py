@@ -179,8 +179,9 @@ class Recorder:
             if after is None and self.block is not None:
                 after = self._after_block
             was_of_program = self.is_of_program
-            log = self._log
+            log = self._log if self.block is not None else None
             path = self._stop(how)
+            # After `start` the work may be in other processes: a block says which work it is about.
             if was_of_program and log is not None and not (log.has_items or self._taken):
                 self._warn_of_empty(log)
             if was_of_program and how == log_format.STOP and after is not None:
