@@ -40,6 +40,7 @@ from tracekit.errors import InputError
 from tracekit.inputs import InputOptions
 from tracekit.model.trace import Ledger
 from tracekit.queries import query
+from tracekit.queries._views import QueryTables
 from tracekit.readers.source import Source
 
 LOG = sample("recorder-log/rank0.jsonl")
@@ -453,12 +454,12 @@ def test_a_file_that_goes_while_the_query_runs_is_not_damaged(
         done = archive.add(tmp_path / "a", LOG, run=run)
     locked = _engine.locked
 
-    def removed_before(events: _engine.Readable, totals: _engine.Readable, temporary: str) -> _engine.Connection:
+    def removed_before(tables: QueryTables, temporary: str) -> _engine.Connection:
         Path(done.path).unlink()  # an add or a prune of another process
         if error == errno.ELOOP:
             Path(done.path).symlink_to(tmp_path / "loop")
             (tmp_path / "loop").symlink_to("loop")
-        return locked(events, totals, temporary)
+        return locked(tables, temporary)
 
     monkeypatch.setattr(_engine, "locked", removed_before)
     with pytest.raises(InputError, match=sentence):

@@ -23,7 +23,7 @@ GROUPS: dict[str, tuple[str, ...]] = {
     "Work": ("efficiency", "gemm", "convolution", "attention", "compiled"),
     "Host": ("operator", "model", "modules", "user_defined", "api", "samples", "other"),
     "Memory": ("memory",),
-    "Ranks": ("ranks", "distributed"),
+    "Ranks": ("ranks", "distributed", "hang"),
     "Run": ("findings", "steps", "overview", "critical_path", "benchmark"),
 }
 """Groups of the menu and their views, in order. A view without a group is in OTHER."""

@@ -24,7 +24,7 @@ from tracekit.views import specs
 from tracekit.views.tables.model import ON_NO_THREAD, OTHERS, PHASES, STEP
 from tracekit.views.totals import HEADER, TotalsRow, totals_rows
 
-__all__ = ["OF_STEPS", "choose", "quote"]
+__all__ = ["OF_STEPS", "OF_THREADS", "WITHOUT_THREAD", "choose", "quote"]
 
 NAMES = 8
 """The most names of the first screen."""
