@@ -570,7 +570,9 @@ def read(words: Sequence[str], paths: Sequence[str], seconds: int, memory: int, 
         hard = resource.getrlimit(resource.RLIMIT_CPU)[1]
         resource.setrlimit(resource.RLIMIT_CPU, (int(spent) + 1 + seconds, hard))
         print(json.dumps({"begins": path}), flush=True)
-        result = CliRunner().invoke(app, [word.replace("FILE", path) for word in words], prog_name="tracekit")
+        # Messages of one line each: with COLUMNS they are broken at that width.
+        asked = [word.replace("FILE", path) for word in words]
+        result = CliRunner().invoke(app, asked, prog_name="tracekit", env={"COLUMNS": None})
         now = resource.getrusage(resource.RUSAGE_SELF)
         text = result.stdout + result.stderr
         said = [line for line in text.splitlines() if line.startswith(("INCOMPLETE", "error:"))]

@@ -52,7 +52,8 @@ def inspect(
 
 def _is_empty(entry: StockJson) -> bool:
     ledger = entry["ledger"]
-    return not (ledger["kept"] or ledger["merged"] or ledger["filtered"] or ledger["dropped"])
+    known = ledger["kept"] or ledger["merged"] or ledger["filtered"] or ledger["dropped"]
+    return not (known or ledger.get("reservation"))
 
 
 def _clock(facts: object) -> str:

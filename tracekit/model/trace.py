@@ -167,8 +167,11 @@ class Ledger:
 
     @property
     def is_empty(self) -> bool:
-        """Return whether the source has no event and no total: nothing that was kept, filtered or dropped."""
-        return not (self.kept or self.merged or self.filtered or self.dropped)
+        """Return whether the source has no event and no total: nothing that was kept, filtered or dropped.
+
+        One with a reservation is incomplete: whether it is empty is not known.
+        """
+        return not (self.kept or self.merged or self.filtered or self.dropped or self.reservation)
 
     def __repr__(self) -> str:
         counts = (
