@@ -202,7 +202,7 @@ def test_a_hostile_name_of_a_function_costs_little() -> None:
 def test_a_screen_shows_the_file_alone_and_json_the_whole_name(tmp_path: Path) -> None:
     path = tmp_path / "run.folded"
     frames = [f"{name} (/home/ada/projects/vision/classification/deep/{name}.py:7)" for name in ("main", "load")]
-    path.write_text(f"{frames[0]};{frames[1]} 30\n{frames[0]} 10\n")
+    path.write_text(f"{frames[0]};{frames[1]} 30\n{frames[0]} 10\n{frames[0]};{frames[0]} 5\n")
     for words in ((), ("--view", "samples")):
         shown = run_command("summary", path, *words, width=80).stdout
         assert "load (load.py:7)" in shown
