@@ -255,11 +255,11 @@ def test_a_filter_that_removes_everything_is_one_line() -> None:
 
 def test_selecting_steps_that_are_not_there_names_those_that_are() -> None:
     for name, there in (
-        ("kineto/gpu.pt.trace.json", "are steps 10 to 12"),
-        ("paddle-pb/gpu.paddle_trace.pb", "is step 3"),
+        ("kineto/gpu.pt.trace.json", "the steps are 10 to 12"),
+        ("paddle-pb/gpu.paddle_trace.pb", "the only step is 3"),
     ):
         trace = tracekit.read(sample(name), selection=Selection(steps=(99, 100)))
-        assert [str(note) for note in trace.ledgers[0].notes.values()] == [f"no event passes the filter: there {there}"]
+        assert [str(note) for note in trace.ledgers[0].notes.values()] == [f"no event passes the filter: {there}"]
 
 
 def test_selecting_steps_of_a_trace_without_steps_is_an_error(tmp_path: Path) -> None:

@@ -26,7 +26,7 @@ def test_a_sort_key_that_no_view_has_is_refused_with_what_looks_like_it(key: str
     with pytest.raises(UsageError) as caught:
         pipeline.view(MADE, "kernel", ViewOptions(sorted_by=key))
     text = str(caught.value)
-    assert text.startswith(f"sorted_by {key.removeprefix('-')}: no such column{near}")
+    assert text.startswith(f"sort {key.removeprefix('-')}: no such column{near}")
     assert caught.value.hint.startswith(f"one of: {', '.join(spec.key for spec in VIEWS['kernel'].shows)}")
 
 

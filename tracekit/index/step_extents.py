@@ -155,7 +155,6 @@ def _bounds(step: I64, starts: I64, stops: I64, called: I64, begins: I64, ends: 
 def _runs_ahead(bounds: I64, begins: I64, ends: I64) -> bool:
     """Return whether the host runs ahead of the device, whose steps have these bounds."""
     host, device = ends - begins, np.diff(bounds)
-    # By nearest rank: the mean of a step that waits and of one that does not is the time of neither.
     usual = _median(host)
     if not (bounds[1:] - ends > AHEAD * usual).any():
         return False
@@ -165,4 +164,10 @@ def _runs_ahead(bounds: I64, begins: I64, ends: I64) -> bool:
 
 
 def _median(values: I64) -> int:
+    """Return the median by nearest rank: the mean of a step that waits and of one that does not is the time of neither.
+
+    Of two steps it is their mean, since neither is usual.
+    """
+    if values.size == 2:
+        return int(values.sum()) // 2
     return int(np.partition(values, (values.size - 1) // 2)[(values.size - 1) // 2])
