@@ -167,7 +167,7 @@ BY_TIME = {"device_by_time", "device_self_by_time"}
 WORK = {spec.key for spec in work_columns.SHOWS}
 ELSEWHERE = {
     "steps": {"said", "host_time", "samples_per_s"}, "distributed": {"group", "link", "of_link"},
-    "operator": {"known", *WORK, *BY_TIME}, "kernel": WORK,
+    "operator": {"known", *WORK, *BY_TIME}, "kernel": WORK | {"measured_bytes", "measured_rate", "of_bandwidth"},
     "graphs": {
         *("name", "source", "calls", "nodes", "device_events", "device_total", "device_ratio", "attributed"),
         *("attributed_ratio", "how"),

@@ -4,7 +4,7 @@
 "notes": [...], "findings": [...]}], "ledger": [...]}`. Times are integer ns, ratios 0..1; null is unknown, and so is a
 float that is not finite. A section has `findings` where it has any: {"rule", "owner", "claim", "evidence": [{"cell",
 "value", "unit"}], "events": [ids], "saving_ns", "share", "confidence", "because", "advice", "check", "part_of",
-"window_ns"}.
+"window_ns", "ranks"}.
 A whole summary has `"headline"` after the version: {"opening": {"rule", "sentence", "meaning"}, "step": {"steps",
 "warm_up", "owners", "p5_ns", "median_ns", "p95_ns", "low_ns", "high_ns", "host_ns"} or null, "run_ns", "run_note",
 "devices": [{"label", "devices", "window", "window_ns", "parts": [{"name", "ns", "low", "middle", "high", "pieces":
@@ -120,6 +120,7 @@ def _finding(finding: Finding) -> dict[str, object]:
         "check": finding.check,
         "part_of": finding.part_of,
         "window_ns": finding.window_ns,
+        "ranks": finding.ranks,
     }
 
 
