@@ -32,6 +32,10 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 # The tests start tracekit more than a hundred times: without compiled files, each start compiles the package again.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+# pytest imports readline, whose C library sets these for children: their messages would be broken at 80 columns.
+for name in ("COLUMNS", "LINES"):
+    if name not in os.environ:
+        os.unsetenv(name)
 sys.dont_write_bytecode = False
 
 
