@@ -214,5 +214,5 @@ def test_messages_are_as_wide_as_the_terminal_and_whole_in_a_file(tmp_path: Path
     at_a_terminal = pytest.importorskip("terminal").at_a_terminal
     shown, code = at_a_terminal(str(missing), NO_COLOR="1", PAGER="")
     assert code == 1
-    assert "error: " in shown
+    assert "error:" in shown
     assert all(len(line) <= 80 for line in shown.splitlines() if " " in line.strip())

@@ -128,8 +128,6 @@ def wrapped_message(text: str, width: int) -> list[str]:
     if cell_width(text) <= width:
         return [text]
     words = text.lstrip(" ").split(" ")
-    if words[0].endswith(":") and len(words) > 1:  # "error:" stays with what it is about
-        words[:2] = [f"{words[0]} {words[1]}"]
     lines = [" " * (len(text) - len(text.lstrip(" "))) + words[0]]
     for word in words[1:]:
         if cell_width(longer := f"{lines[-1]} {word}") <= width:
