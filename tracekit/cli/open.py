@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tracekit.cli._common import ReadArguments, empty_inputs, example, finish, ledger_lines, progress, say
+from tracekit.cli._common import EmptyInput, ReadArguments, empty_inputs, example, finish, ledger_lines, progress, say
 from tracekit.errors import TracekitError, UsageError
 
 if TYPE_CHECKING:
@@ -91,7 +91,7 @@ class _Unread:
 
     failures: list[Failure] = field(default_factory=list)
     lost: list[str] = field(default_factory=list)
-    empty: list[str] = field(default_factory=list)
+    empty: list[EmptyInput] = field(default_factory=list)
     nothing_else: bool = False
 
     def add(self, failures: Sequence[Failure], lost: Sequence[str], ledgers: Sequence[Ledger]) -> None:
