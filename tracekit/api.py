@@ -163,7 +163,7 @@ def _shown(
     topology: str = "",
     each: bool = False,
 ) -> ViewOptions:
-    """Return the options of views with those that a caller names besides. Raises: UsageError."""
+    """Return the options of views, and the ones that a caller adds. Raises: UsageError."""
     if each and not by:
         raise UsageError("each without by", hint='such as by="rank"')
     shown = options if isinstance(options, ViewOptions) else ViewOptions(values=dict(options or {}))

@@ -459,7 +459,7 @@ class ArgumentTypeError(UsageError, TypeError):
 
 
 class UnknownNameError(UsageError, KeyError):
-    """A name that a report, table or comparison does not have; `choices` are those that it has. Also a KeyError."""
+    """A name that a report, table or comparison does not have; `choices` are its names. Also a KeyError."""
 
     __str__ = Exception.__str__  # KeyError's would quote the sentence
 

@@ -160,7 +160,7 @@ def fit(calls: list[Issued]) -> bool:
 
 @dataclass(frozen=True)
 class Truth:
-    """The right answer. causes: those that are right. accused: ranks that may be accused. named: must be named late."""
+    """The right answer. causes: the right ones. accused: ranks that may be accused. named: must be named late."""
 
     causes: frozenset[Cause]
     accused: frozenset[int] = frozenset()

@@ -1,4 +1,4 @@
-"""Programs recorded on an H100, each with a planted ill: it is named first, and its savings are those that were gained.
+"""Programs recorded on an H100, each with a planted ill: it is named first, and its savings were gained.
 
 `h100/` has a trace of each program (PyTorch 2.11, 4 steps), and `record.py`, which has the programs. `facts.json` has
 the mean time of their steps with and without the ill: of 3 runs of 10 to 30 steps without a profiler, and of the

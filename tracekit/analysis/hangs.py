@@ -677,7 +677,7 @@ CAUSE_ORDER = (
     Cause.MISMATCH, Cause.NOT_ENTERED, Cause.CYCLE, Cause.NO_DUMP, Cause.INSIDE, Cause.UNKNOWN, Cause.BEHIND,
     Cause.RUNNING, Cause.IDLE,
 )  # fmt: skip
-"""Causes, those that tell most first."""
+"""Causes, the most telling first."""
 
 
 def _mismatched(idle: HangReport) -> HangReport | None:
@@ -728,7 +728,7 @@ def _not_shown(idle: HangReport) -> HangReport:
             # What a late rank waits for waits itself, and the dumps do not show why.
             shown = Cause.UNKNOWN if cause is Cause.NOT_ENTERED else cause
             return replace(idle, cause=shown, group=group, pair=pair)
-    # Calls that may have ended well come after those that are known to be open.
+    # Calls that may have ended well come after calls that are known to be open.
     unsure = next((each for each in idle.groups if each.end_unknown), None)
     return idle if unsure is None else replace(idle, cause=unsure.cause, group=unsure)
 

@@ -262,7 +262,7 @@ _COMPRESSED = (".gz", ".zst", ".xz", ".bz2", ".zip")
 
 
 def _skipped(scans: Sequence[RootScan], plans: Sequence[PlannedRun]) -> tuple[str, ...]:
-    """Return the paths of files that are read in no run, below their root. Those that may be damaged profiles first."""
+    """Return the paths of files that are read in no run, below their root. Possible damaged profiles come first."""
     read = {(plan.candidate.root, plan.candidate.inside, file.path) for plan in plans for file in plan.files}
     suffixes = {Path(path).suffix.lower() for *_, path in read} | set(_COMPRESSED)
     found: list[tuple[bool, str]] = []

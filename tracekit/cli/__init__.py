@@ -158,7 +158,7 @@ def commands(names: Iterable[str]) -> typer.Typer:
             made.add_typer(command, rich_help_panel=group_of[name])
         else:
             limits = [] if name in _READ_NOTHING else limit_parameters(_LIMITED.get(name, "command"))
-            # The words behind the program's name are the program's own, also those that look like options of ours.
+            # The words behind the program's name are the program's own, even if they look like our options.
             settings = {"allow_interspersed_args": False} if name == "record" else None
             examples = getattr(command, "example", None)
             panel = group_of[name]

@@ -174,7 +174,7 @@ def _write_examples(lines: str, formatter: HelpFormatter) -> None:
 
 @contextmanager
 def _wrong_usage_told(command: object, path: str, words: list[str]) -> Iterator[None]:
-    """Print an error of the parser as ours, and end with exit code 2. words: those that the parser was given."""
+    """Print an error of the parser as ours, and end with exit code 2. words: what the parser got."""
     try:
         yield
     except typer.Exit:

@@ -122,7 +122,7 @@ def query(
 
 
 def _tell_inputs(answer: QueryAnswer) -> None:
-    """Print a note on each input that lost records, and on those that were not checked."""
+    """Print a note on each input that lost records or was not checked."""
     for ledger in answer.ledgers:
         dropped = sum(ledger.dropped.values())
         if dropped:

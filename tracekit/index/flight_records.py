@@ -84,7 +84,7 @@ def flight_records(index: TraceIndex) -> FlightRecords | None:
 
 
 def _without_copies(dumps: list[dict[str, Any]], calls: pa.Table) -> tuple[list[dict[str, Any]], list[int]]:
-    """Return the dumps without those that have the calls of another one of their rank, and the inputs of these.
+    """Return the dumps without doubles (the same calls of one rank), and the inputs of these.
 
     A program may write its dump both as a pickle and as JSON.
     """

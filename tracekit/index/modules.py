@@ -481,7 +481,7 @@ def _reduced(
 ) -> None:
     """Give what data parallelism launched in the backward pass to its module, where it is the only one of its kind.
 
-    within: places in nodes, and in those that add up gradients. of_places: module and phase of each place.
+    within: places in nodes, and in nodes that add up gradients. of_places: module and phase of each place.
     """
     found, phase = of_places
     in_node, adds_up = within

@@ -2,7 +2,7 @@
 
     tracekit.query("run.csv", "SELECT kind, sum(dur_ns) AS total_ns FROM events GROUP BY kind").to_pandas()
 
-Two views, `events` and `totals`, have the columns of `tracekit.schema`, `short_name`, and those that say where a row
+Two views, `events` and `totals`, have the columns of `tracekit.schema`, `short_name`, and columns that say where a row
 is from: `entry` and `date` of an archive (null for other inputs), `run_name` and `file`. tracekit reads the inputs and
 passes them to DuckDB. DuckDB itself cannot open a file, load an extension or change a setting, and runs only one
 SELECT.

@@ -383,7 +383,7 @@ class ModuleCalls:
         self._call: _Caller = _call
         self.before_backward: tuple[Callable[[], None], ...] = ()
         self.optimizers: weakref.WeakSet[Any] = weakref.WeakSet()
-        """Those that a watch was given."""
+        """What a watch was given."""
         self.find: Callable[[Module], tuple[WatchedTorch, ...] | None] | None = None
         """Returns how to record a module that nobody watches, None where it is not recorded. See `watch_unknown`."""
 

@@ -97,7 +97,7 @@ def _section(section: Section, printed: set[str], width: int, options: RenderOpt
     if section.findings and section.notes:
         yield ""
     for figure in section.figures:
-        # Those that were said above are not said twice.
+        # What was said above is not said twice.
         for line in () if isinstance(figure, Waterfall) else prose.figure_lines(figure):
             yield from wrapped(f"{_GAP}{line}", width, indent=4)
     notes = section.notes if options.verbose or alone or section.view in options.asked else prose.short_notes(section)

@@ -1,6 +1,6 @@
 """Advice on what an input lacks: an input that was cut may have had it behind the cut.
 
-Nobody is told to record again what may be in the part of a file that could not be read.
+No advice asks to record again what may be in the part of a file that could not be read.
 """
 
 from __future__ import annotations

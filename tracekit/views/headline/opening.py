@@ -106,7 +106,7 @@ _DOES = {"idle": "waits", "exposed_comm": "only communicates", "exposed_copies":
 class OpeningFacts:
     """The facts that the rules look at: the headline, all findings, and what the input has.
 
-    recorded: of OPERATORS, CALLS, RANGES and STACKS, those that the window of the steps has.
+    recorded: which of OPERATORS, CALLS, RANGES and STACKS the window of the steps has.
     lost: too many records could not be read. device: "GPU" or "TPU".
     has_events, has_durations: whether the input has any. on_cpu: it has no GPU activity. cut: it ends before its end,
     so that what it lacks may be behind the cut. hang: of dumps of a recorder.

@@ -217,7 +217,7 @@ def _messages(report: HangReport, options: ViewOptions) -> ReportTable | None:
 
 
 def _stacks(index: TraceIndex, report: HangReport, options: ViewOptions) -> ReportTable | None:
-    """Return the stacks of what the report is about: one rank that waits, those that are late, each side."""
+    """Return the stacks of what the report is about: one rank that waits, the late ranks, each side."""
     state = report.group
     if state is None:
         calls: Mapping[int, RecordedCall] = {} if report.pair is None else {report.pair.waits: report.pair.call}
