@@ -71,7 +71,7 @@ def _words(command: str) -> list[str]:
 
 
 def _shared(runs: Sequence[RunResult]) -> str:
-    """Return the folders that all runs have, and the words of folders that differ in numbers; "" where none says more."""
+    """Return the folders of all runs, and the words of folders that differ in numbers; "" where none says more."""
     paths = [run["run"].split("/") for run in runs]
     if len({len(path) for path in paths}) > 1:
         return ""
