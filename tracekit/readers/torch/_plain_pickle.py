@@ -59,7 +59,7 @@ class _RememberedTexts:
         self._last = (self._last + self._pushed(tokens, len(tokens), _NEEDED))[-_NEEDED:]
 
     def _pushed(self, tokens: list[bytes], end: int, count: int) -> list[bool]:
-        """Return whether each of the last instructions before a place is a text; instructions that remember do not count."""
+        """Return whether each of the last instructions before a place is a text; what only remembers does not count."""
         found: list[bool] = []
         at = end - 1
         while at >= 0 and len(found) < count:
