@@ -18,6 +18,7 @@ from doors.stores import (
     Label,
     Listing,
     Problem,
+    QueryTables,
     Store,
     StoredEntry,
     entry_of,
@@ -40,7 +41,6 @@ from tracekit.errors import InputError
 from tracekit.inputs import InputOptions
 from tracekit.model.trace import Ledger
 from tracekit.queries import query
-from tracekit.queries._views import QueryTables
 from tracekit.readers.source import Source
 
 LOG = sample("recorder-log/rank0.jsonl")
