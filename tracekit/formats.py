@@ -37,6 +37,26 @@ _MXNET_PAIRS = (
 
 FORMATS = (
     Reader(
+        name="ascend-csv",
+        title="msprof and torch_npu tables of Ascend NPUs (CSV)",
+        suffixes=(".csv",),
+        marks=Marks(
+            words=(
+                "start time(us)",
+                "task_start(us)",
+                "total time(us)",
+                "api name",
+                "communication(not overlapped)",
+                "host self duration(us)",
+            )
+        ),
+        options=(DECIMAL,),
+        gives="both",
+        record="row",
+        sniff=Place("tracekit.readers.ascend.csv:sniff"),
+        read=Place("tracekit.readers.ascend.csv:read"),
+    ),
+    Reader(
         name="rocpd",
         title="rocprofv3 and rocprof-sys database (rocpd, SQLite)",
         suffixes=(".db", ".rocpd"),
