@@ -106,7 +106,7 @@ def _text(data: bytes) -> str:
 
 def _batches(data: bytes, at: int, options: ReadOptions, ledger: Ledger) -> Iterator[pa.RecordBatch]:
     rows = NodeRows(options.source, ledger)
-    nodes: list[_Node] = []
+    nodes: list[ChakraNode] = []
     number = 0
     while at < len(data):
         number += 1
@@ -135,7 +135,7 @@ def _batches(data: bytes, at: int, options: ReadOptions, ledger: Ledger) -> Iter
 
 
 @dataclass(slots=True)
-class _Node:
+class ChakraNode:
     """The fields of a node."""
 
     number: int = 0
@@ -197,9 +197,9 @@ def _small(value: object) -> int | None:
     return value if isinstance(value, int) and not isinstance(value, bool) and abs(value) < 1 << 62 else None
 
 
-def _node(data: bytes) -> _Node:
+def _node(data: bytes) -> ChakraNode:
     """Return the fields of a node. Raises: WireError, ValueError."""
-    node = _Node()
+    node = ChakraNode()
     named = False
     for each in fields_of(data):
         if each.end > len(data):

@@ -77,7 +77,7 @@ _NOTHING = {"fw_parent": 0, "fw_tid": 0, "seq_id": -1}
 _DEVICE_KINDS = ("kernel", "gpu_memcpy", "gpu_memset")
 
 
-class _Fault(ValueError):
+class _NodeFault(ValueError):
     """A field of a node that has another type; its text is the field."""
 
 
@@ -189,7 +189,7 @@ def _code(text: str) -> str:
 
 
 @dataclass(slots=True)
-class _Attributes:
+class _NodeAttributes:
     """The attributes of a node, whichever version wrote it."""
 
     node: Mapping[str, object]
@@ -200,28 +200,28 @@ class _Attributes:
         return self.own.get(key, self.node.get(key))
 
 
-def _attributes(node: Mapping[str, object]) -> _Attributes:
-    """Return the attributes of a node. Raises: _Fault."""
+def _attributes(node: Mapping[str, object]) -> _NodeAttributes:
+    """Return the attributes of a node. Raises: _NodeFault."""
     given = node.get("attrs")
     if given is None:
-        return _Attributes(node, {key: value for key, value in node.items() if key not in _OWN})
+        return _NodeAttributes(node, {key: value for key, value in node.items() if key not in _OWN})
     if not isinstance(given, list):
-        raise _Fault("a list of attributes")
+        raise _NodeFault("a list of attributes")
     own: Record = {}
     for each in given:
         if not isinstance(each, dict) or not isinstance(name := each.get("name"), str):
-            raise _Fault("names of attributes")
+            raise _NodeFault("names of attributes")
         own[name] = each.get("value")
-    return _Attributes(node, own)
+    return _NodeAttributes(node, own)
 
 
 def _node(node: object) -> TraceNode:
     """Return the row of a node. Raises: ValueError, with what it lacks."""
     if not isinstance(node, dict) or not isinstance(name := node.get("name"), str):
-        raise _Fault("a name")
+        raise _NodeFault("a name")
     number = integer(node.get("id"))
     if number is None or number < 0:
-        raise _Fault("an id")
+        raise _NodeFault("an id")
     attributes = _attributes(node)
     schema = attributes.get("op_schema")
     values, shapes, types, strides = _side(node, "inputs")
@@ -274,7 +274,7 @@ def _side(node: Mapping[str, object], side: str) -> tuple[object, object, object
 
 
 def _times(made: TraceNode, node: Mapping[str, object]) -> None:
-    """Put the times into a row that Chakra's trace linker added, and where it ran. Raises: _Fault."""
+    """Put the times into a row that Chakra's trace linker added, and where it ran. Raises: _NodeFault."""
     if (category := node.get("cat")) in _DEVICE_KINDS:
         made.kind = (Kind.KERNEL, Kind.MEMCPY, Kind.MEMSET)[_DEVICE_KINDS.index(str(category))]
         made.stream = integer(node.get("stream"))
@@ -285,9 +285,9 @@ def _times(made: TraceNode, node: Mapping[str, object]) -> None:
 
 
 def _ns(value: object, what: str) -> int | None:
-    """Return us as ns, None where there are none. Raises: _Fault."""
+    """Return us as ns, None where there are none. Raises: _NodeFault."""
     if value is None:
         return None
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < _MOST_US:
-        raise _Fault(what)
+        raise _NodeFault(what)
     return to_ns(repr(value), "us")
