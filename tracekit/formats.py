@@ -14,6 +14,7 @@ from tracekit.plugins import Place, Registry
 from tracekit.readers.base import Mark, Marks, Reader, Strength
 from tracekit.readers.chrome.marks import LATE as CHROME_LATE
 from tracekit.readers.chrome.marks import OURS as CHROME_OURS
+from tracekit.readers.execution_trace.recognition import CHAKRA_BEGINS
 from tracekit.readers.mxnet.marks import LATE as MXNET_TABLE_LATE
 from tracekit.readers.nsys.recognition import STATS_LATE as NSYS_STATS_LATE
 from tracekit.readers.nvprof.csv import LATE as NVPROF_LATE
@@ -116,6 +117,26 @@ FORMATS = (
         record="row",
         sniff=Place("tracekit.readers.amd.rpd:sniff"),
         read=Place("tracekit.readers.amd.rpd:read"),
+    ),
+    Reader(
+        name="chakra",
+        title="Chakra execution trace (protobuf)",
+        suffixes=(".et",),
+        marks=Marks(begins=CHAKRA_BEGINS),
+        gives="both",
+        record="node",
+        sniff=Place("tracekit.readers.execution_trace.recognition:sniff_chakra"),
+        read=Place("tracekit.readers.execution_trace.chakra:read"),
+    ),
+    Reader(
+        name="execution-trace",
+        title="PyTorch execution trace",
+        suffixes=(".et.json", ".json", ".json.gz"),
+        marks=Marks(words=('"nodes"',)),
+        gives="both",
+        record="node",
+        sniff=Place("tracekit.readers.execution_trace.recognition:sniff_pytorch"),
+        read=Place("tracekit.readers.execution_trace.pytorch:read"),
     ),
     Reader(
         name="events-jsonl",
