@@ -32,6 +32,9 @@ def change(ratio: float | None, low: float | None = None, high: float | None = N
     [
         ("step.p50 > 3%", "step.p50", ">", 0.03, True),
         ("step.p50>3 %", "step.p50", ">", 0.03, True),
+        ("step_p50 > 3%", "step.p50", ">", 0.03, True),
+        ("device_busy > 3%", "device.busy", ">", 0.03, True),
+        ("peak_memory > 1MiB", "memory.peak", ">", 1 << 20, False),
         ("step.mean >= 1.5ms", "step.mean", ">=", 1_500_000, False),
         ("device.busy < -2us", "device.busy", "<", -2_000, False),
         ("memory.peak > 100MiB", "memory.peak", ">", 100 << 20, False),
