@@ -33,6 +33,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import msgspec
 from fuzz import MOST_CPU_S, MOST_GROWTH_BYTES, OverheadError, _reset_peak, _status, place_of, save_find
 from support import SAMPLES
 
@@ -135,6 +136,19 @@ def pickle_mutants(data: bytes, rng: random.Random) -> bytes:
 def dump_mutants(data: bytes, rng: random.Random) -> bytes:
     """Return a changed dump of the Flight Recorder, a pickle or JSON."""
     return pickle_mutants(data, rng) if data.startswith(b"\x80") else json_mutants(data, rng)
+
+
+def packed_mutants(data: bytes, rng: random.Random) -> bytes:
+    """Return a changed tree of Proton, in MessagePack or JSON."""
+    if data[:1] != b"\x92":
+        return json_mutants(data, rng)
+    tree = msgspec.msgpack.decode(data)
+    for _ in range(rng.choice((1, 1, 2, 4))):
+        with contextlib.suppress(ValueError, TypeError, OverflowError):
+            changed_tree(tree, rng, cyclic=False)
+    with contextlib.suppress(RecursionError, UnicodeEncodeError, OverflowError):
+        return msgspec.msgpack.encode(tree)
+    return data
 
 
 # Protobuf: pprof, XPlane, Perfetto
@@ -397,6 +411,7 @@ FORMATS: dict[str, tuple[Mutate, str]] = {
     "torch-memory": (pickle_mutants, "torch-memory"),
     "torch-memory-timeline": (json_mutants, "torch-memory-timeline"),
     "flight-recorder": (dump_mutants, "flight-recorder"),
+    "proton": (packed_mutants, "proton"),
     "pprof": (protobuf_mutants, "pprof"),
     "speedscope": (json_mutants, "speedscope"),
     "firefox": (json_mutants, "firefox"),

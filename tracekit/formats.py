@@ -164,7 +164,7 @@ FORMATS = (
     Reader(
         name="chrome-trace",
         title="Chrome trace (Trace Event format) of any producer",
-        suffixes=(".json", ".json.gz", ".trace"),
+        suffixes=(".json", ".json.gz", ".trace", ".chrome_trace"),
         marks=Marks(
             json=(Mark(CHROME_OURS, Strength.FIRST_BYTES), Mark(lambda _: True, Strength.GRAMMAR)), late=CHROME_LATE
         ),
@@ -418,6 +418,16 @@ FORMATS = (
         record="packet",
         sniff=Place("tracekit.readers.perfetto.reader:sniff"),
         read=Place("tracekit.readers.perfetto.reader:read"),
+    ),
+    Reader(
+        name="proton",
+        title="Triton Proton tree (.hatchet)",
+        suffixes=(".hatchet", ".hatchet_msgpack", ".json"),
+        marks=Marks(words=("metrics",)),
+        gives="totals",
+        record="node",
+        sniff=Place("tracekit.readers.proton:sniff"),
+        read=Place("tracekit.readers.proton:read"),
     ),
     Reader(
         name="recorder-log",

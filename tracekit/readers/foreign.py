@@ -114,12 +114,12 @@ TOOLS: tuple[Foreign, ...] = (
 )  # fmt: skip
 """In order: the first that fits is named."""
 
-# Formats of PyTorch, TensorFlow, TensorRT, Triton, DeepSpeed, Ascend and DLProf that tracekit does not read.
+# Formats of PyTorch, TensorFlow, TensorRT, DeepSpeed, Ascend and DLProf that tracekit does not read.
 #
 # Sources: torch/csrc/profiler/standalone/execution_trace_observer.cpp, et_def.proto and protolib.py of MLCommons'
-# Chakra, torch/csrc/distributed/c10d/FlightRecorder.hpp, sampleReporting.cpp of TensorRT's trtexec, hatchet's literal
-# form as Triton's Proton writes it, DeepSpeed's flops_profiler/profiler.py, op_profile.proto of XProf, the manuals of
-# msprof and of torch_npu's profiler (names of files, columns and tables), the manual of DLProf.
+# Chakra, torch/csrc/distributed/c10d/FlightRecorder.hpp, sampleReporting.cpp of TensorRT's trtexec, DeepSpeed's
+# flops_profiler/profiler.py, op_profile.proto of XProf, the manuals of msprof and of torch_npu's profiler (names of
+# files, columns and tables), the manual of DLProf.
 
 
 _KINETO = "record the same steps with torch.profiler, and give what prof.export_chrome_trace({stem}.json) writes"
@@ -150,13 +150,6 @@ FRAMEWORKS: tuple[Foreign, ...] = (
         rb'\A\s*(?:\[\s*\{\s*"count"\s*:\s*\d+\s*\}\s*,\s*\{(?=.*?"(?:averageMs|timeMs)"\s*:)'
         rb'|\[\s*\{(?=.{0,2000}?"startComputeMs"\s*:)(?=.{0,2000}?"endComputeMs"\s*:)'
         rb'|\{\s*"Layers"\s*:\s*\[\s*(?:\{(?=.*?"LayerType"\s*:)|"(?=.*?"Bindings"\s*:\s*\[)))',
-    ),
-    Foreign(
-        "proton",
-        "a profile of Triton's Proton: sums of kernels, no timeline",
-        'record the timeline instead: proton.start("NAME", data="trace") writes a Chrome trace',
-        rb'\A\s*\[\s*\{(?=.*?"frame"\s*:\s*\{)(?=.*?"metrics"\s*:\s*\{)'
-        rb'(?=.*?"(?:time \(ns\)|device_type|device_id|num_sms|flops(?:8|16|32|64)|cycles)"\s*:)',
     ),
     Foreign(
         "deepspeed-flops",
