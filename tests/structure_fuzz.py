@@ -117,7 +117,7 @@ def json_mutants(data: bytes, rng: random.Random) -> bytes:
         with contextlib.suppress(ValueError, TypeError):
             changed_tree(tree, rng, cyclic=False)
     sys.set_int_max_str_digits(0)
-    with contextlib.suppress(RecursionError):
+    with contextlib.suppress(RecursionError, ValueError):  # a list within itself, which JSON cannot have
         return json.dumps(tree).encode()
     return data
 
@@ -412,6 +412,9 @@ FORMATS: dict[str, tuple[Mutate, str]] = {
     "torch-memory-timeline": (json_mutants, "torch-memory-timeline"),
     "flight-recorder": (dump_mutants, "flight-recorder"),
     "proton": (packed_mutants, "proton"),
+    "tensorrt-profile": (json_mutants, "tensorrt-profile"),
+    "tensorrt-layers": (json_mutants, "tensorrt-layers"),
+    "tensorrt-times": (json_mutants, "tensorrt-times"),
     "pprof": (protobuf_mutants, "pprof"),
     "speedscope": (json_mutants, "speedscope"),
     "firefox": (json_mutants, "firefox"),

@@ -29,6 +29,7 @@ _KINETO_LATE = (
 )
 _MXNET_JSON = tuple(f'"{name}"{colon}{{' for name in ("time", "memory") for colon in (":", ": ", " :", " : "))
 _MXNET_WORDS = rb'"args"\s*:\s*\{\s*"name"\s*:\s*"(?:cpu|gpu)/[0-9]+"|"cat"\s*:\s*"MXNET_C_API"'
+_TRTEXEC_LATE = (rb"=== (?:Performance summary|Profile \([0-9]{1,18} iterations ?\)) ===",)
 _MXNET_PAIRS = (
     rb'"cat"\s*:\s*"operator"\s*,\s*"ph"\s*:\s*"[BE]"\s*,\s*"ts"\s*:\s*[0-9]+\s*,\s*"pid"\s*:\s*[0-9]+\s*,'
     rb'\s*"tid"\s*:\s*[0-9]+\s*\}'
@@ -490,6 +491,45 @@ FORMATS = (
         gives="totals",
         sniff=Place("tracekit.readers.singa:sniff"),
         read=Place("tracekit.readers.singa:read"),
+    ),
+    Reader(
+        name="tensorrt-profile",
+        title="TensorRT layer times (trtexec --exportProfile)",
+        suffixes=(".json",),
+        marks=Marks(words=('"count"',)),
+        gives="totals",
+        record="element",
+        sniff=Place("tracekit.readers.tensorrt.profile:sniff"),
+        read=Place("tracekit.readers.tensorrt.profile:read"),
+    ),
+    Reader(
+        name="tensorrt-layers",
+        title="TensorRT layer information (trtexec --exportLayerInfo)",
+        suffixes=(".json",),
+        marks=Marks(words=('"layers"',)),
+        gives="totals",
+        record="layer",
+        sniff=Place("tracekit.readers.tensorrt.layers:sniff"),
+        read=Place("tracekit.readers.tensorrt.layers:read"),
+    ),
+    Reader(
+        name="tensorrt-times",
+        title="TensorRT query times (trtexec --exportTimes)",
+        suffixes=(".json",),
+        marks=Marks(words=('"startcomputems"',)),
+        record="query",
+        sniff=Place("tracekit.readers.tensorrt.times:sniff"),
+        read=Place("tracekit.readers.tensorrt.times:read"),
+    ),
+    Reader(
+        name="tensorrt-log",
+        title="TensorRT trtexec log",
+        suffixes=(".log", ".txt"),
+        marks=Marks(in_logs=True, words=("=== performance summary", "=== profile ("), late=_TRTEXEC_LATE),
+        gives="totals",
+        record="line",
+        sniff=Place("tracekit.readers.tensorrt.log:sniff"),
+        read=Place("tracekit.readers.tensorrt.log:read"),
     ),
     Reader(
         name="theano",

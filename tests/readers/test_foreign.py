@@ -92,13 +92,6 @@ HEADS: dict[str, list[bytes]] = {
     "torch-memory-picture": [
         b'<html>\n<head><meta charset="utf-8" /><title>GPU Memory Timeline HTML</title></head>\n<body>\n  <img src=',
     ],
-    "tensorrt-times": [
-        b'[\n  { "count" : 309 }\n, { "name" : "Conv_0", "timeMs" : 4.6, "averageMs" : 0.015, "percentage" : 1.1 }\n]',
-        (b'[\n  { "startEnqMs" : 0.2, "endEnqMs" : 1.0, "startH2dMs" : 0.1, "endH2dMs" : 0.2, "startComputeMs" : 0.3, '
-        b'"endComputeMs" : 1.1, "latencyMs" : 1.2 }\n]'),
-        b'{"Layers": [{"Name": "conv1", "LayerType": "CaskConvolution", "Inputs": []}], "Bindings": ["in"]}',
-        b'{"Layers": ["conv1 + relu1", "fc"\n],\n"Bindings": ["in", "out"\n]}',
-    ],
     "deepspeed-flops": [
         b"\n-------------------------- DeepSpeed Flops Profiler --------------------------\nProfile Summary:\n",
         b"[INFO] step 9\n\n--------------------------DeepSpeed Flops Profiler--------------------------\n",

@@ -201,6 +201,20 @@ def test_long_paths_and_names_stay_small(tmp_path: Path) -> None:
     assert sum(row["total_ns"] for row in rows(trace, "kernels")) == sum(range(500))
 
 
+def test_figures_of_any_form_are_metrics(tmp_path: Path) -> None:
+    """Found by fuzzing: values within one another, and keys of MessagePack that are no texts."""
+    deep: Any = 1
+    for _ in range(300):
+        deep = [deep]
+    values = {"deep": deep, "vector": [1, 2.5], "word": "fast", "object": {}, 7: 8}
+    root = {"frame": {"name": "ROOT", "type": "function"}, "metrics": {}, "children": [leaf("scope")]}
+    root["children"][0]["metrics"] = values
+    path = tmp_path / "a.hatchet_msgpack"
+    path.write_bytes(msgspec.msgpack.encode([root, {}]))
+    found = {row["args"]["metric"]: row["value_text"] for row in rows(tracekit.read(path), "metrics")}
+    assert found == {"deep": "?", "vector": "[1, 2.5]", "word": "fast", "object": "?"}
+
+
 # The Chrome trace of the same profiler.
 
 

@@ -114,12 +114,11 @@ TOOLS: tuple[Foreign, ...] = (
 )  # fmt: skip
 """In order: the first that fits is named."""
 
-# Formats of PyTorch, TensorFlow, TensorRT, DeepSpeed, Ascend and DLProf that tracekit does not read.
+# Formats of PyTorch, TensorFlow, DeepSpeed, Ascend and DLProf that tracekit does not read.
 #
 # Sources: torch/csrc/profiler/standalone/execution_trace_observer.cpp, et_def.proto and protolib.py of MLCommons'
-# Chakra, torch/csrc/distributed/c10d/FlightRecorder.hpp, sampleReporting.cpp of TensorRT's trtexec, DeepSpeed's
-# flops_profiler/profiler.py, op_profile.proto of XProf, the manuals of msprof and of torch_npu's profiler (names of
-# files, columns and tables), the manual of DLProf.
+# Chakra, torch/csrc/distributed/c10d/FlightRecorder.hpp, DeepSpeed's flops_profiler/profiler.py, op_profile.proto of
+# XProf, the manuals of msprof and of torch_npu's profiler (names of files, columns and tables), the manual of DLProf.
 
 
 _KINETO = "record the same steps with torch.profiler, and give what prof.export_chrome_trace({stem}.json) writes"
@@ -142,14 +141,6 @@ FRAMEWORKS: tuple[Foreign, ...] = (
         rb"\A(?:[\x07-\x7f]|[\x80-\xff]{1,2}[\x01-\x7f])\x0a[\x05-\x0f]\d{1,3}\.\d{1,3}\.\d{1,3}(?:[-.+a-z0-9]{0,20})"
         rb"(?:\Z|" + _VARINT + rb"(?:\x08" + _VARINT + rb")?\x12[\x01-\x7f][\x20-\x7e]|\x12)",
         (".et",),
-    ),
-    Foreign(
-        "tensorrt-times",
-        "times or layers that TensorRT's trtexec wrote: no timeline",
-        "trace the run instead: nsys profile -o run trtexec ...; tracekit summary run.nsys-rep",
-        rb'\A\s*(?:\[\s*\{\s*"count"\s*:\s*\d+\s*\}\s*,\s*\{(?=.*?"(?:averageMs|timeMs)"\s*:)'
-        rb'|\[\s*\{(?=.{0,2000}?"startComputeMs"\s*:)(?=.{0,2000}?"endComputeMs"\s*:)'
-        rb'|\{\s*"Layers"\s*:\s*\[\s*(?:\{(?=.*?"LayerType"\s*:)|"(?=.*?"Bindings"\s*:\s*\[)))',
     ),
     Foreign(
         "deepspeed-flops",

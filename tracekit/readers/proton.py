@@ -185,9 +185,10 @@ class _Tree:
                 continue
             frame, metrics, children = found.get("frame"), found.get("metrics"), found.get("children")
             name = frame.get("name") if isinstance(frame, dict) else None
-            node = _TreeNode(
-                name if isinstance(name, str) else "?", metrics if isinstance(metrics, dict) else {}, parent
-            )
+            # MessagePack may have keys that are no texts.
+            members = metrics.items() if isinstance(metrics, dict) else ()
+            known = {key: value for key, value in members if isinstance(key, str)}
+            node = _TreeNode(name if isinstance(name, str) else "?", known, parent)
             if not isinstance(name, str):
                 ledger.drop("no-name", text="dropped: nodes without a name; those below them are kept")
                 node.is_dropped, node.metrics = True, {}
@@ -241,8 +242,6 @@ class _Tree:
         named: tuple[str, str | None, int | None],
     ) -> None:
         """Add a row for a figure of a node."""
-        import orjson
-
         from tracekit.model.schema import Kind
 
         if key in _CYCLES:
@@ -257,7 +256,7 @@ class _Tree:
         name, raw, device = named
         kind = Kind.KERNEL if node.time_ns is not None else Kind.USER_RANGE
         number = float(value) if _is_number(value) else None  # type: ignore[arg-type]
-        text = None if number is not None else value if isinstance(value, str) else orjson.dumps(value).decode()
+        text = None if number is not None else value if isinstance(value, str) else _vector(value)
         rows.add(
             0, "metrics", name, kind, {"metric": key, **path}, raw_name=raw, device=device, unit=unit,
             value_min=number, value_max=number, value_avg=number,
@@ -290,6 +289,13 @@ def _below(above: _TreeNode) -> tuple[str, ...]:
 
 def _is_number(value: object) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _vector(value: object) -> str:
+    """Return a list of numbers as text; "?" for what Proton does not write."""
+    if isinstance(value, list) and all(_is_number(each) for each in value):
+        return str(value[:_MOST_PATH])
+    return "?"
 
 
 def _whole(value: object) -> int | None:
