@@ -33,6 +33,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import msgspec
 from fuzz import MOST_CPU_S, MOST_GROWTH_BYTES, OverheadError, _reset_peak, _status, place_of, save_find
 from support import SAMPLES
 
@@ -116,7 +117,7 @@ def json_mutants(data: bytes, rng: random.Random) -> bytes:
         with contextlib.suppress(ValueError, TypeError):
             changed_tree(tree, rng, cyclic=False)
     sys.set_int_max_str_digits(0)
-    with contextlib.suppress(RecursionError):
+    with contextlib.suppress(RecursionError, ValueError):  # a list within itself, which JSON cannot have
         return json.dumps(tree).encode()
     return data
 
@@ -135,6 +136,19 @@ def pickle_mutants(data: bytes, rng: random.Random) -> bytes:
 def dump_mutants(data: bytes, rng: random.Random) -> bytes:
     """Return a changed dump of the Flight Recorder, a pickle or JSON."""
     return pickle_mutants(data, rng) if data.startswith(b"\x80") else json_mutants(data, rng)
+
+
+def packed_mutants(data: bytes, rng: random.Random) -> bytes:
+    """Return a changed tree of Proton, in MessagePack or JSON."""
+    if data[:1] != b"\x92":
+        return json_mutants(data, rng)
+    tree = msgspec.msgpack.decode(data)
+    for _ in range(rng.choice((1, 1, 2, 4))):
+        with contextlib.suppress(ValueError, TypeError, OverflowError):
+            changed_tree(tree, rng, cyclic=False)
+    with contextlib.suppress(RecursionError, UnicodeEncodeError, OverflowError):
+        return msgspec.msgpack.encode(tree)
+    return data
 
 
 # Protobuf: pprof, XPlane, Perfetto
@@ -428,6 +442,10 @@ FORMATS: dict[str, tuple[Mutate, str]] = {
     "flight-recorder": (dump_mutants, "flight-recorder"),
     "execution-trace": (json_mutants, "execution-trace"),
     "chakra": (framed_mutants, "chakra"),
+    "proton": (packed_mutants, "proton"),
+    "tensorrt-profile": (json_mutants, "tensorrt-profile"),
+    "tensorrt-layers": (json_mutants, "tensorrt-layers"),
+    "tensorrt-times": (json_mutants, "tensorrt-times"),
     "pprof": (protobuf_mutants, "pprof"),
     "speedscope": (json_mutants, "speedscope"),
     "firefox": (json_mutants, "firefox"),

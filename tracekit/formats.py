@@ -30,6 +30,7 @@ _KINETO_LATE = (
 )
 _MXNET_JSON = tuple(f'"{name}"{colon}{{' for name in ("time", "memory") for colon in (":", ": ", " :", " : "))
 _MXNET_WORDS = rb'"args"\s*:\s*\{\s*"name"\s*:\s*"(?:cpu|gpu)/[0-9]+"|"cat"\s*:\s*"MXNET_C_API"'
+_TRTEXEC_LATE = (rb"=== (?:Performance summary|Profile \([0-9]{1,18} iterations ?\)) ===",)
 _MXNET_PAIRS = (
     rb'"cat"\s*:\s*"operator"\s*,\s*"ph"\s*:\s*"[BE]"\s*,\s*"ts"\s*:\s*[0-9]+\s*,\s*"pid"\s*:\s*[0-9]+\s*,'
     rb'\s*"tid"\s*:\s*[0-9]+\s*\}'
@@ -205,7 +206,7 @@ FORMATS = (
     Reader(
         name="chrome-trace",
         title="Chrome trace (Trace Event format) of any producer",
-        suffixes=(".json", ".json.gz", ".trace"),
+        suffixes=(".json", ".json.gz", ".trace", ".chrome_trace"),
         marks=Marks(
             json=(Mark(CHROME_OURS, Strength.FIRST_BYTES), Mark(lambda _: True, Strength.GRAMMAR)), late=CHROME_LATE
         ),
@@ -461,6 +462,16 @@ FORMATS = (
         read=Place("tracekit.readers.perfetto.reader:read"),
     ),
     Reader(
+        name="proton",
+        title="Triton Proton tree (.hatchet)",
+        suffixes=(".hatchet", ".hatchet_msgpack", ".json"),
+        marks=Marks(words=("metrics",)),
+        gives="totals",
+        record="node",
+        sniff=Place("tracekit.readers.proton:sniff"),
+        read=Place("tracekit.readers.proton:read"),
+    ),
+    Reader(
         name="recorder-log",
         title="log of tracekit's recorder (JSON Lines)",
         suffixes=(".jsonl", ".jsonl.gz", ".jsonl.zst"),
@@ -521,6 +532,45 @@ FORMATS = (
         gives="totals",
         sniff=Place("tracekit.readers.singa:sniff"),
         read=Place("tracekit.readers.singa:read"),
+    ),
+    Reader(
+        name="tensorrt-profile",
+        title="TensorRT layer times (trtexec --exportProfile)",
+        suffixes=(".json",),
+        marks=Marks(words=('"count"',)),
+        gives="totals",
+        record="element",
+        sniff=Place("tracekit.readers.tensorrt.profile:sniff"),
+        read=Place("tracekit.readers.tensorrt.profile:read"),
+    ),
+    Reader(
+        name="tensorrt-layers",
+        title="TensorRT layer information (trtexec --exportLayerInfo)",
+        suffixes=(".json",),
+        marks=Marks(words=('"layers"',)),
+        gives="totals",
+        record="layer",
+        sniff=Place("tracekit.readers.tensorrt.layers:sniff"),
+        read=Place("tracekit.readers.tensorrt.layers:read"),
+    ),
+    Reader(
+        name="tensorrt-times",
+        title="TensorRT query times (trtexec --exportTimes)",
+        suffixes=(".json",),
+        marks=Marks(words=('"startcomputems"',)),
+        record="query",
+        sniff=Place("tracekit.readers.tensorrt.times:sniff"),
+        read=Place("tracekit.readers.tensorrt.times:read"),
+    ),
+    Reader(
+        name="tensorrt-log",
+        title="TensorRT trtexec log",
+        suffixes=(".log", ".txt"),
+        marks=Marks(in_logs=True, words=("=== performance summary", "=== profile ("), late=_TRTEXEC_LATE),
+        gives="totals",
+        record="line",
+        sniff=Place("tracekit.readers.tensorrt.log:sniff"),
+        read=Place("tracekit.readers.tensorrt.log:read"),
     ),
     Reader(
         name="theano",

@@ -79,18 +79,6 @@ HEADS: dict[str, list[bytes]] = {
     "torch-memory-picture": [
         b'<html>\n<head><meta charset="utf-8" /><title>GPU Memory Timeline HTML</title></head>\n<body>\n  <img src=',
     ],
-    "tensorrt-times": [
-        b'[\n  { "count" : 309 }\n, { "name" : "Conv_0", "timeMs" : 4.6, "averageMs" : 0.015, "percentage" : 1.1 }\n]',
-        (b'[\n  { "startEnqMs" : 0.2, "endEnqMs" : 1.0, "startH2dMs" : 0.1, "endH2dMs" : 0.2, "startComputeMs" : 0.3, '
-        b'"endComputeMs" : 1.1, "latencyMs" : 1.2 }\n]'),
-        b'{"Layers": [{"Name": "conv1", "LayerType": "CaskConvolution", "Inputs": []}], "Bindings": ["in"]}',
-        b'{"Layers": ["conv1 + relu1", "fc"\n],\n"Bindings": ["in", "out"\n]}',
-    ],
-    "proton": [
-        (b'[{"children": [{"children": [], "frame": {"name": "add_kernel", "type": "function"}, "metrics": '
-        b'{"count": 3, "device_id": "0", "device_type": "CUDA", "time (ns)": 9312}}], "frame": {"name": "ROOT", '
-        b'"type": "function"}, "metrics": {"count": 0, "time (ns)": 0}}, {"CUDA": {"0": {"num_sms": 132}}}]'),
-    ],
     "deepspeed-flops": [
         b"\n-------------------------- DeepSpeed Flops Profiler --------------------------\nProfile Summary:\n",
         b"[INFO] step 9\n\n--------------------------DeepSpeed Flops Profiler--------------------------\n",
@@ -291,13 +279,13 @@ def test_a_folder_of_such_files_is_named_too(tmp_path: Path) -> None:
     folder = tmp_path / "dumps"
     folder.mkdir()
     for rank in range(3):
-        (folder / f"proton_{rank}.hatchet").write_bytes(HEADS["proton"][0])
+        (folder / f"flops_{rank}.txt").write_bytes(HEADS["deepspeed-flops"][0])
     (folder / "notes.txt").write_text("words\n")
     with pytest.raises(TracekitError) as caught:
         tracekit.read(folder)
-    wanted = next(each for each in FOREIGN if each.key == "proton")
+    wanted = next(each for each in FOREIGN if each.key == "deepspeed-flops")
     assert str(caught.value).endswith(f"is a known profile format (3 of 4 files: {wanted.title})")
-    assert caught.value.hint == wanted.hint(str(folder / "proton_0.hatchet"))
+    assert caught.value.hint == wanted.hint(str(folder / "flops_0.txt"))
 
 
 @pytest.mark.parametrize("name", ["PROF_000001_20260102030405678_ABCDEFGH", "host_1_20260102030405_ascend_pt"])

@@ -114,11 +114,10 @@ TOOLS: tuple[Foreign, ...] = (
 )  # fmt: skip
 """In order: the first that fits is named."""
 
-# Formats of PyTorch, TensorFlow, TensorRT, Triton, DeepSpeed, Ascend and DLProf that tracekit does not read.
+# Formats of TensorFlow, DeepSpeed, Ascend and DLProf that tracekit does not read.
 #
-# Sources: torch/csrc/distributed/c10d/FlightRecorder.hpp, sampleReporting.cpp of TensorRT's trtexec, hatchet's literal
-# form as Triton's Proton writes it, DeepSpeed's flops_profiler/profiler.py, op_profile.proto of XProf, the manuals of
-# msprof and of torch_npu's profiler (names of files, columns and tables), the manual of DLProf.
+# Sources: torch/csrc/distributed/c10d/FlightRecorder.hpp, DeepSpeed's flops_profiler/profiler.py, op_profile.proto of
+# XProf, the manuals of msprof and of torch_npu's profiler (names of files, columns and tables), the manual of DLProf.
 
 
 _KINETO = "record the same steps with torch.profiler, and give what prof.export_chrome_trace({stem}.json) writes"
@@ -126,19 +125,6 @@ _CELL = rb'"?[,;\t]"?'
 
 FRAMEWORKS: tuple[Foreign, ...] = (
     Foreign(
-        "tensorrt-times",
-        "times or layers that TensorRT's trtexec wrote: no timeline",
-        "trace the run instead: nsys profile -o run trtexec ...; tracekit summary run.nsys-rep",
-        rb'\A\s*(?:\[\s*\{\s*"count"\s*:\s*\d+\s*\}\s*,\s*\{(?=.*?"(?:averageMs|timeMs)"\s*:)'
-        rb'|\[\s*\{(?=.{0,2000}?"startComputeMs"\s*:)(?=.{0,2000}?"endComputeMs"\s*:)'
-        rb'|\{\s*"Layers"\s*:\s*\[\s*(?:\{(?=.*?"LayerType"\s*:)|"(?=.*?"Bindings"\s*:\s*\[)))',
-    ),
-    Foreign(
-        "proton",
-        "a profile of Triton's Proton: sums of kernels, no timeline",
-        'record the timeline instead: proton.start("NAME", data="trace") writes a Chrome trace',
-        rb'\A\s*\[\s*\{(?=.*?"frame"\s*:\s*\{)(?=.*?"metrics"\s*:\s*\{)'
-        rb'(?=.*?"(?:time \(ns\)|device_type|device_id|num_sms|flops(?:8|16|32|64)|cycles)"\s*:)',
     ),
     Foreign(
         "deepspeed-flops",
