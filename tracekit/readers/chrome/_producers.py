@@ -180,6 +180,10 @@ class Autograd(Special):
             build.consts["device"] = build.consts.pop("tid")
         return ()
 
+    def looks_at_names(self) -> bool:
+        """Return false: the process says what a range is."""
+        return False
+
     def rows(self, rows: EventRows) -> None:
         """Set the kind of ranges around others, and the device of the ends of arrows."""
         on_device, count = rows.has(DEVICE), rows.count
