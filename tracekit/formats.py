@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from tracekit.plugins import Place, Registry
 from tracekit.readers.base import Mark, Marks, Reader, Strength
+from tracekit.readers.beside import ARROW_MAGICS
 from tracekit.readers.chrome.marks import LATE as CHROME_LATE
 from tracekit.readers.chrome.marks import OURS as CHROME_OURS
 from tracekit.readers.execution_trace.recognition import CHAKRA_BEGINS
@@ -325,6 +326,16 @@ FORMATS = (
         record="line",
         sniff=Place("tracekit.readers.ncu.reader:sniff"),
         read=Place("tracekit.readers.ncu.reader:read"),
+    ),
+    Reader(
+        name="nsys-arrow",
+        title="Nsight Systems export (Arrow, Parquet)",
+        suffixes=(".arrows", ".parquet", ".arrow"),
+        marks=Marks(begins=ARROW_MAGICS),
+        options=(OSRT,),
+        record="row",
+        sniff=Place("tracekit.readers.nsys.recognition:sniff_arrow"),
+        read=Place("tracekit.readers.nsys.arrow:read"),
     ),
     Reader(
         name="nsys-jsonl",

@@ -125,8 +125,6 @@ _CELL = rb'"?[,;\t]"?'
 
 FRAMEWORKS: tuple[Foreign, ...] = (
     Foreign(
-    ),
-    Foreign(
         "deepspeed-flops",
         "a table of DeepSpeed's flops profiler: parameters and operations of modules, no kernels",
         _KINETO,
@@ -235,13 +233,13 @@ GENERAL: tuple[Foreign, ...] = (
     Foreign(
         "hdf5",
         "an HDF5 file",
-        "if Nsight Systems exported it, give the report (.nsys-rep) that it was made from",
+        "if Nsight Systems exported it, give the report (.nsys-rep), or export it with --type sqlite or parquetdir",
         rb"\A\x89HDF\r\n\x1a\n",
     ),
     Foreign(
         "arrow",
         "an Arrow file",
-        "if Nsight Systems exported it, give the report (.nsys-rep) that it was made from",
+        "if Nsight Systems exported it, give the folder with all of its tables, or the report (.nsys-rep)",
         rb"\AARROW1\0\0",
     ),
     # AMD
