@@ -12,8 +12,10 @@ from __future__ import annotations
 
 from tracekit.plugins import Place, Registry
 from tracekit.readers.base import Mark, Marks, Reader, Strength
+from tracekit.readers.beside import ARROW_MAGICS
 from tracekit.readers.chrome.marks import LATE as CHROME_LATE
 from tracekit.readers.chrome.marks import OURS as CHROME_OURS
+from tracekit.readers.execution_trace.recognition import CHAKRA_BEGINS
 from tracekit.readers.mxnet.marks import LATE as MXNET_TABLE_LATE
 from tracekit.readers.nsys.recognition import STATS_LATE as NSYS_STATS_LATE
 from tracekit.readers.nvprof.csv import LATE as NVPROF_LATE
@@ -37,6 +39,35 @@ _MXNET_PAIRS = (
 """Operators as MXNet writes them: all that a piece of a trace without its beginning has."""
 
 FORMATS = (
+    Reader(
+        name="ascend-csv",
+        title="msprof and torch_npu tables of Ascend NPUs (CSV)",
+        suffixes=(".csv",),
+        marks=Marks(
+            words=(
+                "start time(us)",
+                "task_start(us)",
+                "total time(us)",
+                "api name",
+                "communication(not overlapped)",
+                "host self duration(us)",
+            )
+        ),
+        options=(DECIMAL,),
+        gives="both",
+        record="row",
+        sniff=Place("tracekit.readers.ascend.csv:sniff"),
+        read=Place("tracekit.readers.ascend.csv:read"),
+    ),
+    Reader(
+        name="ascend-db",
+        title="msprof and torch_npu database of Ascend NPUs (SQLite)",
+        suffixes=(".db",),
+        marks=Marks(tables=True),
+        record="row",
+        sniff=Place("tracekit.readers.ascend.database:sniff"),
+        read=Place("tracekit.readers.ascend.database:read"),
+    ),
     Reader(
         name="rocpd",
         title="rocprofv3 and rocprof-sys database (rocpd, SQLite)",
@@ -97,6 +128,26 @@ FORMATS = (
         record="row",
         sniff=Place("tracekit.readers.amd.rpd:sniff"),
         read=Place("tracekit.readers.amd.rpd:read"),
+    ),
+    Reader(
+        name="chakra",
+        title="Chakra execution trace (protobuf)",
+        suffixes=(".et",),
+        marks=Marks(begins=CHAKRA_BEGINS),
+        gives="both",
+        record="node",
+        sniff=Place("tracekit.readers.execution_trace.recognition:sniff_chakra"),
+        read=Place("tracekit.readers.execution_trace.chakra:read"),
+    ),
+    Reader(
+        name="execution-trace",
+        title="PyTorch execution trace",
+        suffixes=(".et.json", ".json", ".json.gz"),
+        marks=Marks(words=('"nodes"',)),
+        gives="both",
+        record="node",
+        sniff=Place("tracekit.readers.execution_trace.recognition:sniff_pytorch"),
+        read=Place("tracekit.readers.execution_trace.pytorch:read"),
     ),
     Reader(
         name="events-jsonl",
@@ -284,6 +335,16 @@ FORMATS = (
         record="line",
         sniff=Place("tracekit.readers.ncu.reader:sniff"),
         read=Place("tracekit.readers.ncu.reader:read"),
+    ),
+    Reader(
+        name="nsys-arrow",
+        title="Nsight Systems export (Arrow, Parquet)",
+        suffixes=(".arrows", ".parquet", ".arrow"),
+        marks=Marks(begins=ARROW_MAGICS),
+        options=(OSRT,),
+        record="row",
+        sniff=Place("tracekit.readers.nsys.recognition:sniff_arrow"),
+        read=Place("tracekit.readers.nsys.arrow:read"),
     ),
     Reader(
         name="nsys-jsonl",

@@ -76,19 +76,6 @@ HEADS: dict[str, list[bytes]] = {
     "roctracer-text": [b'ROCTracer (pid=880592): input from "input.xml"\n    HIP-trace()\n hipFree\n'],
     "rocprofv3-agents": [b'"Node_Id","Logical_Node_Id","Agent_Type","Cpu_Cores_Count"\n0,0,"CPU",96\n'],
     "rocprof-sys-sums": [b'{\n "timemory": {\n  "wall_clock": {\n   "properties": {}, "type": "wall_clock"'],
-    "torch-execution-trace": [
-        (b'{\n  "schema": "1.1.1-chakra.0.0.4", "pid": 7, "time": "2026-01-02 03:04", "start_ts": 12,\n  "nodes": [\n'
-        b'  {"id": 2, "name": "[pytorch|profiler|execution_trace|thread]", "ctrl_deps": 1, "inputs": {"values": []}}'),
-        b'{"schema":"1.0.1","pid":7,"nodes":[{"name":"aten::mm","id":3,"rf_id":1,"parent":2,"fw_parent":0,"scope":0}]}',
-        b'{"nodes":[{"id":1,"name":"a","inputs":[],"ctrl_deps":0,"attrs":[{"name":"rf_id","value":0}]}],"pid":3}',
-    ],
-    "chakra": [
-        b"\x07\x0a\x050.0.4" + b"\x0f\x08\x01\x12\x09aten::mul\x18\x04",
-        b"\x07\x0a\x050.0.4" + b"\x0d\x12\x09aten::add\x18\x04",
-        b"\x09\x0a\x070.10.12" + b"\x96\x01\x08\xac\x02\x12\x0bnccl:reduce\x18\x07",
-        b"\x07\x0a\x050.0.4",
-        b"\x9c\x01\x0a\x050.0.4\x12\x1a\x0a\x06schema\x6a\x121.0.2-chakra.0.0.4",
-    ],
     "torch-memory-picture": [
         b'<html>\n<head><meta charset="utf-8" /><title>GPU Memory Timeline HTML</title></head>\n<body>\n  <img src=',
     ],

@@ -67,7 +67,12 @@ def _unnamed(source: int, listed: object) -> dict[tuple[int, int], RatedDevice]:
 
 
 def _stated(name: str, plane: dict[str, object]) -> RatedDevice | None:
-    """Return a device with the peaks that its file states (XPlane of a TPU), None where it states none."""
+    """Return a device with the peaks that its file states (XPlane of a TPU), None where it states none.
+
+    A plane of a GPU has its name, or its size alone.
+    """
+    if "core_count" in plane or "gpu_device_name" in plane:
+        return _of_gpu_plane(plane)
     rate, bandwidth = plane.get("peak_teraflops_per_second"), plane.get("peak_hbm_bw_gigabytes_per_second")
     if not isinstance(rate, int | float) or not isinstance(bandwidth, int | float) or rate <= 0 or bandwidth <= 0:
         return None
@@ -75,6 +80,21 @@ def _stated(name: str, plane: dict[str, object]) -> RatedDevice | None:
         name, "", 0, "", (), {"bf16": float(rate)}, 1.0, float(bandwidth), None, 0, {}, "stated", "the file itself", ""
     )
     return RatedDevice(name, peaks, "the file states these peaks")
+
+
+def _of_gpu_plane(plane: dict[str, object]) -> RatedDevice | None:
+    """Return the GPU that an XPlane's plane describes, None where it is not known."""
+    name, vendor = plane.get("gpu_device_name"), plane.get("device_vendor")
+    text = name if isinstance(name, str) else ""
+    units, memory = _count(plane.get("core_count")), _count(plane.get("memory_size"))
+    major, minor = plane.get("compute_cap_major"), plane.get("compute_cap_minor")
+    arch = f"{major}.{minor}" if isinstance(major, int) and isinstance(minor, int) else ""
+    device = find_device(text, units=units, memory=memory, arch=arch)
+    if device.peaks is not None or vendor == "AMD":
+        # ROCm states half of the rate of the memory of newer devices.
+        return device if text or device.peaks is not None else None
+    clock, bandwidth = 1000 * _count(plane.get("clock_rate")), _count(plane.get("memory_bandwidth"))
+    return stated_device(text, units=units, arch=arch, bytes_per_s=bandwidth, clock_hz=clock) or device
 
 
 def _by_properties(name: str, units: int, arch: str, properties: dict[str, object]) -> RatedDevice | None:

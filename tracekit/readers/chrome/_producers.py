@@ -14,6 +14,7 @@ from tracekit.model.schema import KINDS, Kind
 from tracekit.model.trace import Ledger
 from tracekit.readers import rocm
 from tracekit.readers.builder import FIRST_TEXT_ID
+from tracekit.readers.cann import call_kind, task_kind
 from tracekit.readers.chrome.marks import ASCEND_NAMES
 from tracekit.readers.names import Demangler
 from tracekit.readers.trace_event import events
@@ -53,11 +54,11 @@ class Ascend(Special):
         name = event.get("name") or ""
         if (task := event.arg("Task Type")) is not None:
             build.flags |= DEVICE
-            consts["kind"] = _task(task, name)
+            consts["kind"] = task_kind(task, name)
             build.integer("stream", event.args.get("Stream Id"))
         elif name.startswith("AscendCL@") or ("level" in event.args and "Thread Id" in event.args):
             build.flags |= HOST
-            consts["kind"] = Kind.RUNTIME if name.startswith("AscendCL@") else Kind.OTHER
+            consts["kind"] = call_kind(event.arg("level") or name.partition("@")[0])
         elif name.startswith("hcom_"):
             consts["kind"] = Kind.COMMUNICATION
         elif step := _STEP.fullmatch(name):
@@ -136,32 +137,6 @@ class Ascend(Special):
                 run.processes.setdefault((source, (pid & 0xFFFFFFFF) >> 10), text)
 
 
-_TASKS = (
-    (re.compile(r"MEMCPY|SDMA|PCIE_DMA"), Kind.MEMCPY),
-    (re.compile(r"MEMSET"), Kind.MEMSET),
-    (re.compile(r"EVENT|NOTIFY|WAIT"), Kind.SYNC),
-    (
-        re.compile(
-            r"PROFILER_TRACE|PCTRACE|MODEL_|LABEL_|STREAM_|MAINTENANCE|CREATE_|DATA_DUMP|PLACE_HOLDER|WRITE_VALUE"
-            r"|FUSION_ISSUE|FLIP|RESERVED|INVALID|UNKNOWN|N/A$"
-        ),
-        Kind.OTHER,
-    ),
-)
-"""Types of tasks of the STARS and HWTS schedulers that are no work of an engine, in order of precedence.
-
-All others are: AI cores, vector cores, AI CPUs, DSA, the engines for images, RDMA, and later types.
-"""
-
-
-def _task(task: str, name: str) -> Kind:
-    """Return the kind of a task. Where the type is only that of a carrier, the name decides."""
-    return next(
-        (kind for word, kind in _TASKS if word.search(task.upper()) or (kind is not Kind.OTHER and word.match(name))),
-        Kind.KERNEL,
-    )
-
-
 def _number(pattern: re.Pattern[str], text: str) -> int | None:
     matched = pattern.search(text)
     return int(matched[1]) if matched else None
@@ -204,6 +179,10 @@ class Autograd(Special):
         if "tid" in build.consts:
             build.consts["device"] = build.consts.pop("tid")
         return ()
+
+    def looks_at_names(self) -> bool:
+        """Return false: the process says what a range is."""
+        return False
 
     def rows(self, rows: EventRows) -> None:
         """Set the kind of ranges around others, and the device of the ends of arrows."""
