@@ -31,7 +31,7 @@ def decoded(source: Source) -> tuple[bytes, object]:
 
 
 def exact_ns(value: object) -> int | None:
-    """Return ms as whole ns, None for what is not a time. A fraction of a ns is rounded half to even.
+    """Return ms as whole ns, None for other values. A fraction of a ns (digits of a float) is rounded half to even.
 
     >>> exact_ns("31.3879"), exact_ns(0.004544), exact_ns("-nan")
     (31387900, 4544, None)
