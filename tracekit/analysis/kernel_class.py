@@ -74,7 +74,10 @@ RULES: tuple[ClassRule, ...] = (
         r"|(?<![a-z])(?:one|two)_?shot_?all_?reduce|(?<![a-z])all_?reduce(?:_|kernel|<|\(|$)"
         r"|(?<![a-z])(?:all_?gather|reduce_?scatter|all_?to_?all)(?:_kernel|kernel|v?<|v?\(|v?$)"
         r"|(?:^%?|\s)(?:(?:ragged-)?all-to-all|all-reduce|all-gather|reduce-scatter|collective-(?:permute|broadcast)"
-        r"|send|recv)(?:-start|-done)?(?:\(|[.\d]*$)",
+        r"|send|recv)(?:-start|-done)?(?:\(|[.\d]*$)"
+        # XLA fuses a collective with what scatters or awaits its result: the name of the op says it.
+        r"|^%(?:async-collective|(?:ragged-)?all-to-all|all-reduce|all-gather|reduce-scatter|collective-permute)"
+        r"(?:-scatter)?(?:-start|-done|\.clone)*[.\d]*(?: = |$)",
     ),
     ClassRule(KernelClass.ATTENTION, r"flash|fmha|(?<![a-z])mha(?![a-z])|attention|attn|(?<![a-z])mla_"),
     ClassRule(

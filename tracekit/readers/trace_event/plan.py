@@ -217,6 +217,7 @@ class Build:
     is_global: bool = False
     """The id of asynchronous work holds for all processes."""
     is_copy: bool = False
+    is_in_cycles: bool = False
     series: list[tuple[str, float]] = field(default_factory=list)
     """Name and value of each series of a counter that has several."""
     named: Callable[[str], Pair | None] | None = None
