@@ -104,10 +104,6 @@ HEADS: dict[str, list[bytes]] = {
         b'{"count": 3, "device_id": "0", "device_type": "CUDA", "time (ns)": 9312}}], "frame": {"name": "ROOT", '
         b'"type": "function"}, "metrics": {"count": 0, "time (ns)": 0}}, {"CUDA": {"0": {"num_sms": 132}}}]'),
     ],
-    "deepspeed-flops": [
-        b"\n-------------------------- DeepSpeed Flops Profiler --------------------------\nProfile Summary:\n",
-        b"[INFO] step 9\n\n--------------------------DeepSpeed Flops Profiler--------------------------\n",
-    ],
     "op-profile": [
         b'{"byCategory":{"name":"by_category","metrics":{"rawTime":1.5,"occurrences":3}},"deviceType":"TPU"}',
         b'{"byProgram": {"name": "p", "metrics": {}}, "byProgramExcludeIdle": {}}',
@@ -289,7 +285,7 @@ def test_what_only_looks_like_one_keeps_its_sentence(case: str, tmp_path: Path) 
     assert any(words in str(caught.value) for words in usual), str(caught.value)
 
 
-@pytest.mark.parametrize("key", ["deepspeed-flops", "unitrace"])
+@pytest.mark.parametrize("key", ["unitrace"])
 def test_what_is_printed_at_the_end_of_a_long_log_is_named(key: str, tmp_path: Path) -> None:
     path = tmp_path / "out.log"
     path.write_bytes(b"loss 0.5 and more of it\n" * 9000 + HEADS[key][0])

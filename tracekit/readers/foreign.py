@@ -114,11 +114,11 @@ TOOLS: tuple[Foreign, ...] = (
 )  # fmt: skip
 """In order: the first that fits is named."""
 
-# Formats of PyTorch, TensorFlow, TensorRT, Triton, DeepSpeed, Ascend and DLProf that tracekit does not read.
+# Formats of PyTorch, TensorFlow, TensorRT, Triton, Ascend and DLProf that tracekit does not read.
 #
 # Sources: torch/csrc/profiler/standalone/execution_trace_observer.cpp, et_def.proto and protolib.py of MLCommons'
 # Chakra, torch/csrc/distributed/c10d/FlightRecorder.hpp, sampleReporting.cpp of TensorRT's trtexec, hatchet's literal
-# form as Triton's Proton writes it, DeepSpeed's flops_profiler/profiler.py, op_profile.proto of XProf, the manuals of
+# form as Triton's Proton writes it, op_profile.proto of XProf, the manuals of
 # msprof and of torch_npu's profiler (names of files, columns and tables), the manual of DLProf.
 
 
@@ -157,13 +157,6 @@ FRAMEWORKS: tuple[Foreign, ...] = (
         'record the timeline instead: proton.start("NAME", data="trace") writes a Chrome trace',
         rb'\A\s*\[\s*\{(?=.*?"frame"\s*:\s*\{)(?=.*?"metrics"\s*:\s*\{)'
         rb'(?=.*?"(?:time \(ns\)|device_type|device_id|num_sms|flops(?:8|16|32|64)|cycles)"\s*:)',
-    ),
-    Foreign(
-        "deepspeed-flops",
-        "a table of DeepSpeed's flops profiler: parameters and operations of modules, no kernels",
-        _KINETO,
-        rb"(?:\A|.*?[^-])-{10,60} ?DeepSpeed Flops Profiler ?-{10,60}",
-        in_logs=True,
     ),
     Foreign(
         "op-profile",
