@@ -33,6 +33,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pyarrow as pa
 from fuzz import MOST_CPU_S, MOST_GROWTH_BYTES, OverheadError, _reset_peak, _status, place_of, save_find
 from support import SAMPLES
@@ -117,7 +118,7 @@ def json_mutants(data: bytes, rng: random.Random) -> bytes:
         with contextlib.suppress(ValueError, TypeError):
             changed_tree(tree, rng, cyclic=False)
     sys.set_int_max_str_digits(0)
-    with contextlib.suppress(RecursionError):
+    with contextlib.suppress(RecursionError, ValueError):  # a list within itself, which JSON cannot have
         return json.dumps(tree).encode()
     return data
 
@@ -136,6 +137,19 @@ def pickle_mutants(data: bytes, rng: random.Random) -> bytes:
 def dump_mutants(data: bytes, rng: random.Random) -> bytes:
     """Return a changed dump of the Flight Recorder, a pickle or JSON."""
     return pickle_mutants(data, rng) if data.startswith(b"\x80") else json_mutants(data, rng)
+
+
+def packed_mutants(data: bytes, rng: random.Random) -> bytes:
+    """Return a changed tree of Proton, in MessagePack or JSON."""
+    if data[:1] != b"\x92":
+        return json_mutants(data, rng)
+    tree = msgspec.msgpack.decode(data)
+    for _ in range(rng.choice((1, 1, 2, 4))):
+        with contextlib.suppress(ValueError, TypeError, OverflowError):
+            changed_tree(tree, rng, cyclic=False)
+    with contextlib.suppress(RecursionError, UnicodeEncodeError, OverflowError):
+        return msgspec.msgpack.encode(tree)
+    return data
 
 
 # Protobuf: pprof, XPlane, Perfetto
@@ -263,6 +277,35 @@ def protobuf_mutants(data: bytes, rng: random.Random) -> bytes:
             case _:
                 one.value = rng.choice((b"", b"\xff\xfe", b"\0" * 9, "é".encode() * 70_000, 7))
     return packed(fields)
+
+
+def framed_mutants(data: bytes, rng: random.Random) -> bytes:
+    """Return messages with their lengths, of which some are changed, swapped, repeated or gone."""
+    frames, at = list[bytes](), 0
+    while at < len(data):
+        size = shift = 0
+        while True:
+            byte = data[at]
+            at += 1
+            size |= (byte & 0x7F) << shift
+            shift += 7
+            if byte < 0x80:
+                break
+        frames.append(data[at : at + size])
+        at += size
+    for _ in range(rng.choice((1, 1, 2))):
+        place, other = rng.randrange(len(frames)), rng.randrange(len(frames))
+        match rng.randrange(8):
+            case 0:
+                frames[place], frames[other] = frames[other], frames[place]
+            case 1:
+                frames.insert(place, frames[other])
+            case 2 if len(frames) > 1:
+                frames.pop(place)
+            case _ if frames[place]:
+                with contextlib.suppress(AssertionError, IndexError):
+                    frames[place] = protobuf_mutants(frames[place], rng)
+    return b"".join(varint(len(each)) + each for each in frames)
 
 
 # SQLite: rocpd, rpd
@@ -442,6 +485,12 @@ FORMATS: dict[str, tuple[Mutate, str]] = {
     "torch-memory": (pickle_mutants, "torch-memory"),
     "torch-memory-timeline": (json_mutants, "torch-memory-timeline"),
     "flight-recorder": (dump_mutants, "flight-recorder"),
+    "execution-trace": (json_mutants, "execution-trace"),
+    "chakra": (framed_mutants, "chakra"),
+    "proton": (packed_mutants, "proton"),
+    "tensorrt-profile": (json_mutants, "tensorrt-profile"),
+    "tensorrt-layers": (json_mutants, "tensorrt-layers"),
+    "tensorrt-times": (json_mutants, "tensorrt-times"),
     "pprof": (protobuf_mutants, "pprof"),
     "speedscope": (json_mutants, "speedscope"),
     "firefox": (json_mutants, "firefox"),

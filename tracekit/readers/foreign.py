@@ -114,50 +114,15 @@ TOOLS: tuple[Foreign, ...] = (
 )  # fmt: skip
 """In order: the first that fits is named."""
 
-# Formats of PyTorch, TensorFlow, TensorRT, Triton, Ascend and DLProf that tracekit does not read.
+# Formats of TensorFlow, Ascend and DLProf that tracekit does not read.
 #
-# Sources: torch/csrc/profiler/standalone/execution_trace_observer.cpp, et_def.proto and protolib.py of MLCommons'
-# Chakra, torch/csrc/distributed/c10d/FlightRecorder.hpp, sampleReporting.cpp of TensorRT's trtexec, hatchet's literal
-# form as Triton's Proton writes it, op_profile.proto of XProf, the manuals of
-# msprof and of torch_npu's profiler (names of files, columns and tables), the manual of DLProf.
+# Sources: torch/csrc/distributed/c10d/FlightRecorder.hpp, op_profile.proto of XProf, the manuals of msprof and of
+# torch_npu's profiler (names of files, columns and tables), the manual of DLProf.
 
 
-_KINETO = "record the same steps with torch.profiler, and give what prof.export_chrome_trace({stem}.json) writes"
 _CELL = rb'"?[,;\t]"?'
-_VARINT = rb"(?:[\x80-\xff]{0,4}[\x00-\x7f])"
 
 FRAMEWORKS: tuple[Foreign, ...] = (
-    Foreign(
-        "torch-execution-trace",
-        "an execution trace of PyTorch (ET, Chakra): operators and their inputs, no times of the GPU",
-        _KINETO,
-        rb'\A\s*\{(?=.*?"nodes"\s*:\s*\[)(?=.*?"schema"\s*:\s*"\d+\.\d+|.*?"ctrl_deps"\s*:)'
-        rb'(?=.*?"(?:ctrl_deps|rf_id|fw_parent|op_schema)"\s*[:,])',
-    ),
-    Foreign(
-        "chakra",
-        "an execution trace of Chakra in its protobuf: operators and what they depend on, no timeline",
-        "give the Kineto trace that it was made from: prof.export_chrome_trace({stem}.json) writes one",
-        # A message of metadata with a version, then the first node: its id, its name.
-        rb"\A(?:[\x07-\x7f]|[\x80-\xff]{1,2}[\x01-\x7f])\x0a[\x05-\x0f]\d{1,3}\.\d{1,3}\.\d{1,3}(?:[-.+a-z0-9]{0,20})"
-        rb"(?:\Z|" + _VARINT + rb"(?:\x08" + _VARINT + rb")?\x12[\x01-\x7f][\x20-\x7e]|\x12)",
-        (".et",),
-    ),
-    Foreign(
-        "tensorrt-times",
-        "times or layers that TensorRT's trtexec wrote: no timeline",
-        "trace the run instead: nsys profile -o run trtexec ...; tracekit summary run.nsys-rep",
-        rb'\A\s*(?:\[\s*\{\s*"count"\s*:\s*\d+\s*\}\s*,\s*\{(?=.*?"(?:averageMs|timeMs)"\s*:)'
-        rb'|\[\s*\{(?=.{0,2000}?"startComputeMs"\s*:)(?=.{0,2000}?"endComputeMs"\s*:)'
-        rb'|\{\s*"Layers"\s*:\s*\[\s*(?:\{(?=.*?"LayerType"\s*:)|"(?=.*?"Bindings"\s*:\s*\[)))',
-    ),
-    Foreign(
-        "proton",
-        "a profile of Triton's Proton: sums of kernels, no timeline",
-        'record the timeline instead: proton.start("NAME", data="trace") writes a Chrome trace',
-        rb'\A\s*\[\s*\{(?=.*?"frame"\s*:\s*\{)(?=.*?"metrics"\s*:\s*\{)'
-        rb'(?=.*?"(?:time \(ns\)|device_type|device_id|num_sms|flops(?:8|16|32|64)|cycles)"\s*:)',
-    ),
     Foreign(
         "op-profile",
         "an op profile of TensorBoard (XProf): shares of operations, no timeline",

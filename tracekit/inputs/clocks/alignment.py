@@ -102,11 +102,11 @@ def place_inputs(
 
 
 def is_timeless(run: Run) -> bool:
-    """Return whether an input has no clock at all: its rows are dumps of a Flight Recorder."""
+    """Return whether an input has no clock at all: its rows are dumps of a Flight Recorder, or sums of a whole run."""
     return bool(run.sources) and all(each.format in _TIMELESS for each in run.sources)
 
 
-_TIMELESS = frozenset({"flight-recorder"})
+_TIMELESS = frozenset({"flight-recorder", "proton", "tensorrt-layers", "tensorrt-log", "tensorrt-profile"})
 
 
 def facts_stage(opened: OpenedInput, where: Placed) -> Stage:
