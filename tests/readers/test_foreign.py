@@ -79,10 +79,6 @@ HEADS: dict[str, list[bytes]] = {
     "torch-memory-picture": [
         b'<html>\n<head><meta charset="utf-8" /><title>GPU Memory Timeline HTML</title></head>\n<body>\n  <img src=',
     ],
-    "deepspeed-flops": [
-        b"\n-------------------------- DeepSpeed Flops Profiler --------------------------\nProfile Summary:\n",
-        b"[INFO] step 9\n\n--------------------------DeepSpeed Flops Profiler--------------------------\n",
-    ],
     "op-profile": [
         b'{"byCategory":{"name":"by_category","metrics":{"rawTime":1.5,"occurrences":3}},"deviceType":"TPU"}',
         b'{"byProgram": {"name": "p", "metrics": {}}, "byProgramExcludeIdle": {}}',
@@ -257,7 +253,7 @@ def test_what_only_looks_like_one_keeps_its_sentence(case: str, tmp_path: Path) 
     assert any(words in str(caught.value) for words in usual), str(caught.value)
 
 
-@pytest.mark.parametrize("key", ["deepspeed-flops", "unitrace"])
+@pytest.mark.parametrize("key", ["unitrace"])
 def test_what_is_printed_at_the_end_of_a_long_log_is_named(key: str, tmp_path: Path) -> None:
     path = tmp_path / "out.log"
     path.write_bytes(b"loss 0.5 and more of it\n" * 9000 + HEADS[key][0])
@@ -272,13 +268,13 @@ def test_a_folder_of_such_files_is_named_too(tmp_path: Path) -> None:
     folder = tmp_path / "dumps"
     folder.mkdir()
     for rank in range(3):
-        (folder / f"flops_{rank}.txt").write_bytes(HEADS["deepspeed-flops"][0])
+        (folder / f"pipeline_{rank}.json").write_bytes(HEADS["op-profile"][0])
     (folder / "notes.txt").write_text("words\n")
     with pytest.raises(TracekitError) as caught:
         tracekit.read(folder)
-    wanted = next(each for each in FOREIGN if each.key == "deepspeed-flops")
+    wanted = next(each for each in FOREIGN if each.key == "op-profile")
     assert str(caught.value).endswith(f"is a known profile format (3 of 4 files: {wanted.title})")
-    assert caught.value.hint == wanted.hint(str(folder / "flops_0.txt"))
+    assert caught.value.hint == wanted.hint(str(folder / "pipeline_0.json"))
 
 
 @pytest.mark.parametrize("name", ["PROF_000001_20260102030405678_ABCDEFGH", "host_1_20260102030405_ascend_pt"])

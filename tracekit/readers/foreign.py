@@ -114,23 +114,15 @@ TOOLS: tuple[Foreign, ...] = (
 )  # fmt: skip
 """In order: the first that fits is named."""
 
-# Formats of TensorFlow, DeepSpeed, Ascend and DLProf that tracekit does not read.
+# Formats of TensorFlow, Ascend and DLProf that tracekit does not read.
 #
-# Sources: torch/csrc/distributed/c10d/FlightRecorder.hpp, DeepSpeed's flops_profiler/profiler.py, op_profile.proto of
-# XProf, the manuals of msprof and of torch_npu's profiler (names of files, columns and tables), the manual of DLProf.
+# Sources: torch/csrc/distributed/c10d/FlightRecorder.hpp, op_profile.proto of XProf, the manuals of msprof and of
+# torch_npu's profiler (names of files, columns and tables), the manual of DLProf.
 
 
-_KINETO = "record the same steps with torch.profiler, and give what prof.export_chrome_trace({stem}.json) writes"
 _CELL = rb'"?[,;\t]"?'
 
 FRAMEWORKS: tuple[Foreign, ...] = (
-    Foreign(
-        "deepspeed-flops",
-        "a table of DeepSpeed's flops profiler: parameters and operations of modules, no kernels",
-        _KINETO,
-        rb"(?:\A|.*?[^-])-{10,60} ?DeepSpeed Flops Profiler ?-{10,60}",
-        in_logs=True,
-    ),
     Foreign(
         "op-profile",
         "an op profile of TensorBoard (XProf): shares of operations, no timeline",
