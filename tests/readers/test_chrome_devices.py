@@ -196,7 +196,7 @@ def test_tasks_of_an_ascend_npu_are_its_work(tmp_path: Path) -> None:
     assert [(r["name"], r["kind"]) for r in found] == [
         ("aten::mm", "operator"), ("ProfilerStep#4", "step"), ("AscendCL@aclnnMm", "runtime"), ("MatMulV2", "kernel"),
         ("MEMCPY_ASYNC", "memcpy"), ("EVENT_WAIT", "sync"), ("Iteration 1", "other"),
-        ("hcom_allReduce__1_0", "communication"), ("Computing", "other"),
+        ("hcom_allReduce__1_0", "kernel"), ("Computing", "other"),
         ("torch_to_npu", "flow"), ("torch_to_npu", "flow"),
     ]  # fmt: skip
     assert found[1]["step"] == 4
@@ -205,6 +205,8 @@ def test_tasks_of_an_ascend_npu_are_its_work(tmp_path: Path) -> None:
     assert (call["pid"], call["tid"], call["correlation"]) == (HOST, 90, 99)
     assert (kernel["pid"], kernel["tid"], kernel["device"], kernel["stream"]) == (HOST, None, 3, 2)
     assert kernel["correlation"] == 99
+    collective = found[7]
+    assert (collective["pid"], collective["tid"], collective["device"], collective["stream"]) == (HOST, None, 3, None)
     assert (found[10]["pid"], found[10]["device"], found[10]["stream"]) == (HOST, 3, 2)
     assert trace.run.devices == {(0, 3): "Ascend Hardware"}
     assert trace.run.processes == {(0, HOST): "Python", (0, overlap): "Overlap Analysis"}

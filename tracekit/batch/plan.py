@@ -15,6 +15,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
+from itertools import chain
 from pathlib import Path
 from urllib.parse import quote
 
@@ -23,7 +24,7 @@ from tracekit.batch._scan import Candidate, FileState, RootScan, mark_of, run_ke
 from tracekit.batch._store import FileJson, OptionsJson, OutputFolder, RunResult, SourceJson, key_of, kind_of
 from tracekit.credentials import masked
 from tracekit.errors import TracekitError, UnknownFormatError
-from tracekit.inputs import exported, names_databases, reader_for
+from tracekit.inputs import exported, names_databases, reader_for, same_work
 from tracekit.readers.source import open_source
 from tracekit.render.base import RenderOptions
 from tracekit.render.page import shell
@@ -275,10 +276,11 @@ def _profiles_and_others(
         expected = file.path in were_profiles or file.path.lower().endswith(_PROFILE_SUFFIXES)
         is_profile = _is_profile(str(Path(candidate.folder, file.path)), expected) if before is None else before
         (files if is_profile else others).append(file)
-    # A report of Nsight Systems beside its export is not read: its rows would count twice.
-    reports = set(exported([file.path for file in files]).values())
-    others += [file for file in files if file.path in reports]
-    return tuple(file for file in files if file.path not in reports), tuple(others)
+    # A report of Nsight Systems beside its export, or a task in several forms, is not read: rows would count twice.
+    paths = [file.path for file in files]
+    left_out = {*exported(paths).values(), *chain.from_iterable(same_work(paths).values())}
+    others += [file for file in files if file.path in left_out]
+    return tuple(file for file in files if file.path not in left_out), tuple(others)
 
 
 _PROFILE_SUFFIXES = (

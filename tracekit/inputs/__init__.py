@@ -20,6 +20,7 @@ from tracekit.inputs.paths import (
     text_of,
     words_of,
 )
+from tracekit.inputs.same_work import same_work
 from tracekit.inputs.stream import Inputs
 
 __all__ = [
@@ -35,6 +36,7 @@ __all__ = [
     "names_databases",
     "reader_for",
     "refuse_inputs",
+    "same_work",
     "stored_name",
     "text_of",
     "words_of",

@@ -8,12 +8,14 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 
 from tracekit import options as declared
 from tracekit.credentials import masked
 from tracekit.errors import InputError, Option, OutputError, TracekitError, UnknownFormatError, UsageError
 from tracekit.formats import READERS
+from tracekit.inputs.same_work import same_work
 from tracekit.inputs.sessions import session_of
 from tracekit.model.display import plural
 from tracekit.model.trace import Ledger, Note
@@ -50,7 +52,8 @@ class Input:
 
     session: the session of the Visual Profiler that named the input, "" for none. missing: what that session names too.
     unread: of one input of a folder, the files there that are no profiles. report: of an export of Nsight Systems in a
-    folder or pattern, the report beside it, which is not read: its rows would count twice.
+    folder or pattern, the report beside it, which is not read: its rows would count twice. same_work: of a file of an
+    Ascend profiler there, the files with the same work, which are not read either.
     """
 
     name: str
@@ -59,6 +62,7 @@ class Input:
     missing: tuple[str, ...] = ()
     unread: tuple[str, ...] = ()
     report: str = ""
+    same_work: tuple[str, ...] = ()
 
     def note(self, ledger: Ledger, shown: Callable[[str], str]) -> None:
         """Say which files beside the input are not read. shown: the name of a file as outputs have it."""
@@ -68,6 +72,12 @@ class Input:
         if self.report:
             text = f"not read: {shown(self.report)}, the report that this is the export of (named alone, it is read)"
             ledger.notes["report-of-export"] = Note("report-of-export", text, 1)  # no fault, also with --strict
+        if self.same_work:
+            names = ", ".join(shown(name) for name in self.same_work[:MOST_NAMED])
+            more = f" and {len(self.same_work) - MOST_NAMED:,} more" if len(self.same_work) > MOST_NAMED else ""
+            count = plural(len(self.same_work), "file")
+            text = f"not read: {count} with the same work in another form ({names}{more}; named alone, each is read)"
+            ledger.notes["same-work"] = Note("same-work", text, 1)  # no fault, also with --strict
         if self.unread:
             names = ", ".join(shown(name) for name in self.unread[:MOST_NAMED])
             more = f" and {len(self.unread) - MOST_NAMED:,} more" if len(self.unread) > MOST_NAMED else ""
@@ -100,10 +110,15 @@ def expand(inputs: PathLike | Sequence[PathLike]) -> list[Input]:
             if not names:
                 raise InputError("no file matches", path=rest, hint="is the pattern right?")
             names = list(dict.fromkeys(map(_export_of, names)))
-            reports = exported(names)
+            reports, same = exported(names), same_work(names)
+            left_out = {*reports.values(), *chain.from_iterable(same.values())}
             for name in names:
-                if name not in reports.values():
-                    out.extend(Input(each, label, report=reports.get(name, "")) for each in _in_zip(name) or [name])
+                if name not in left_out:
+                    others = tuple(same.get(name, ()))
+                    out.extend(
+                        Input(each, label, report=reports.get(name, ""), same_work=others)
+                        for each in _in_zip(name) or [name]
+                    )
         else:
             found = _of_session(path, rest, label) or [Input(name, label) for name in _in_zip(rest)]
             out.extend(found or [Input(_export_of(rest), label)])
@@ -220,12 +235,20 @@ def _in_folder(folder: Path, label: str) -> list[Input]:
         reason = "no file in this folder is a known profile format"
         raise InputError(f"{reason}{f' ({what})' if what else ''}", path=folder, hint=hint)
     reports = exported(known)
-    known = [name for name in known if name not in reports.values()]
+    same = same_work(known)
+    left_out = {*reports.values(), *chain.from_iterable(same.values())}
+    known = [name for name in known if name not in left_out]
     alike = {_NUMBER.sub("#", name) for name in known}
     broken = [name for name in others if _NUMBER.sub("#", name) in alike]
     unread = tuple(name for name in others if name not in broken)
     return [
-        Input(name, label, unread=unread if name == known[0] else (), report=reports.get(name, ""))
+        Input(
+            name,
+            label,
+            unread=unread if name == known[0] else (),
+            report=reports.get(name, ""),
+            same_work=tuple(same.get(name, ())),
+        )
         for name in sorted([*known, *broken])
     ]
 

@@ -74,6 +74,7 @@ class AscendTable:
 _TABLES = (
     AscendTable("kernel_details", frozenset({"Name", "Accelerator Core", "Start Time", "Duration"}), "events"),
     AscendTable("op_summary", frozenset({"Op Name", "Task Start Time", "Task Duration"}), "events"),
+    AscendTable("op_summary", frozenset({"Op Name", "Start Time", "Task Duration"}), "events"),
     AscendTable("task_time", frozenset({"kernel_name", "kernel_type", "task_start", "task_stop"}), "events"),
     AscendTable("op_statistic", frozenset({"OP Type", "Core Type", "Count", "Total Time"}), "sums"),
     AscendTable("communication_statistic", frozenset({"OP Type", "Count", "Total Time"}), "sums"),
@@ -348,6 +349,7 @@ class _AscendCsvReading:
     def _events(self, cells: Mapping[str, Column]) -> Iterator[pa.RecordBatch]:
         ledger, units, table = self.ledger, self.header.units, self.header.table.name
         start, length = _SPANS[table]
+        start = start if start in cells else "Start Time"
         starts, second = _times(cells[start], units[start]), _times(cells[length], units[length])
         ts, dur = arrow.ints(starts), arrow.ints(second)
         if table == "task_time":

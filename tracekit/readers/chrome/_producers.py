@@ -21,7 +21,7 @@ from tracekit.readers.trace_event import events
 from tracekit.readers.trace_event.columns import Planner
 from tracekit.readers.trace_event.events import EventReading
 from tracekit.readers.trace_event.look import Dialect, FilePrescan, Special
-from tracekit.readers.trace_event.plan import DEVICE, HOST, MOVABLE, Build, EventRows
+from tracekit.readers.trace_event.plan import CALL, DEVICE, HOST, MOVABLE, Build, EventRows
 
 # Tasks of Ascend's NPUs, as msprof and torch_npu write them.
 
@@ -30,6 +30,10 @@ _FIRST_FORMATTED = 1 << 10
 _NPU = re.compile(r"\b(?:NPU|[Dd]evice)\W{0,3}([0-9]{1,5})\b", re.ASCII)
 _STREAM = re.compile(r"\b[Ss]tream\W{0,3}([0-9]{1,9})\b", re.ASCII)
 _STEP = re.compile(r"ProfilerStep#([0-9]{1,9})", re.ASCII)
+
+
+_COLLECTIVE = CALL
+"""The flag of a communication operator of HCCL; this dialect has no other use for it."""
 
 
 class Ascend(Special):
@@ -60,10 +64,14 @@ class Ascend(Special):
             build.flags |= HOST
             consts["kind"] = call_kind(event.arg("level") or name.partition("@")[0])
         elif name.startswith("hcom_"):
-            consts["kind"] = Kind.COMMUNICATION
+            # HCCL's own lane: the NPU communicates for this time, whichever streams its tasks are on.
+            build.flags |= _COLLECTIVE
+            consts["kind"] = Kind.KERNEL
         elif step := _STEP.fullmatch(name):
             consts["kind"], consts["step"] = Kind.STEP, int(step[1])
-        if build.flags & (DEVICE | HOST) and build.integer("correlation", event.args.get("connection_id")):
+        if build.flags & (DEVICE | HOST | _COLLECTIVE) and build.integer(
+            "correlation", event.args.get("connection_id")
+        ):
             taken.add("connection_id")
         return taken
 
@@ -77,12 +85,14 @@ class Ascend(Special):
             self._hardware.setdefault(number, self._device(number))
         at_call = formatted & (rows.has(HOST) | (rows.has(MOVABLE) & np.isin(pid, list(self._calls))))
         tasks = known & (rows.has(DEVICE) | (rows.has(MOVABLE) & np.isin(pid, list(self._hardware))))
-        if not (tasks | at_call).any():
+        collectives = known & rows.has(_COLLECTIVE)
+        if not (tasks | at_call | collectives).any():
             return
         columns = rows.columns
         pids, place = np.unique(pid, return_inverse=True)
         device = np.array([-1 if (of := self._hardware.get(p)) is None else of for p in pids.tolist()], np.int32)[place]
-        columns["device"] = arrow.array(device, mask=~tasks | (device < 0))
+        device = np.where(collectives & formatted, pid & 31, device).astype(np.int32)
+        columns["device"] = arrow.array(device, mask=~(tasks | collectives) | (device < 0))
         tid, on_thread = rows.ints("tid")
         stated, has_stream = rows.ints("stream")
         lanes, place = np.unique(np.column_stack((pid, tid)), axis=0, return_inverse=True)
@@ -90,9 +100,10 @@ class Ascend(Special):
         of_name = np.array([-1 if number is None else number for number in named], np.int64)[place.reshape(-1)]
         stream = np.where(of_name >= 0, of_name, np.where(has_stream, stated, tid))
         columns["stream"] = arrow.array(stream, mask=~tasks | ~((of_name >= 0) | has_stream | on_thread))
-        columns["tid"] = arrow.array(tid, mask=tasks | ~on_thread)
+        moved = tasks | collectives
+        columns["tid"] = arrow.array(tid, mask=moved | ~on_thread)
         host = (pid & 0xFFFFFFFF) >> 10
-        columns["pid"] = arrow.array(np.where(tasks | at_call, host, pid), mask=~known | (tasks & ~formatted))
+        columns["pid"] = arrow.array(np.where(moved | at_call, host, pid), mask=~known | (moved & ~formatted))
 
     def _see_names(self) -> None:
         """Learn from the names so far which processes are devices, and which hold the calls of CANN."""
