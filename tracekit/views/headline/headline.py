@@ -23,7 +23,7 @@ from tracekit.index.devices import by_clock
 from tracekit.index.flight_records import flight_records, hang
 from tracekit.index.lanes import device_model
 from tracekit.index.process_parts import processes_of_parts
-from tracekit.index.sources import FIRST_SCREEN_NOTES, synthetic_sources
+from tracekit.index.sources import CYCLES_NOTE, FIRST_SCREEN_NOTES, synthetic_sources
 from tracekit.index.step_extents import AHEAD
 from tracekit.index.steps import cut_words
 from tracekit.index.trace_index import TraceIndex
@@ -104,7 +104,12 @@ def _opening_facts(index: TraceIndex, headline: Headline, findings: Sequence[Fin
         device=words.pop() if len(words) == 1 and words <= {"GPU", "TPU"} else "GPU",
         has_events=has_events,
         has_durations=bool(index.has("dur_ns").any()),
-        on_cpu=has_events and not works and not filtered and not is_cut(index) and not count_totals(index, DEVICE_WORK),
+        on_cpu=has_events
+        and not works
+        and not filtered
+        and not is_cut(index)
+        and not count_totals(index, DEVICE_WORK)
+        and not _in_cycles(index),
         filtered=filtered and not has_events,
         hang=_hang(index),
         cut=is_cut(index),
@@ -220,8 +225,14 @@ def _no_devices(index: TraceIndex, section: Callable[[str], Section], *, lost: b
             # A program that calls the GPU is not "CPU only": its kernels are missing from the trace.
             where = part.lower() or "the trace"
             return f"Device time unknown: {where} has {plural(calls, 'GPU API call')}, but no GPU activity."
+        if _in_cycles(index):
+            return "Device time unknown: the trace has ranges within kernels, in GPU cycles."
         return f"{part or 'This trace'} has no GPU activity."
     return f"Device time unknown: {section('breakdown').notes[0]}."
+
+
+def _in_cycles(index: TraceIndex) -> bool:
+    return any(CYCLES_NOTE in ledger.notes for ledger in index.ledgers)
 
 
 def _without_starts(index: TraceIndex) -> bool:

@@ -181,11 +181,8 @@ def _figure(facts: OpeningFacts) -> Opening | None:
         )
     if quoted is not None and quoted.view == "samples":
         return _samples(figure.value, figure.after.partition(" ")[0], quoted)
-    return Opening("metrics", f"Metrics of {figure.value:,} {_kernels(figure.value)}, without times.", _metric(quoted))
-
-
-def _kernels(count: int) -> str:
-    return "kernel" if count == 1 else "kernels"
+    what = figure.after.partition(" ")[0]
+    return Opening("metrics", f"Metrics of {figure.value:,} {what}, without times.", _metric(quoted))
 
 
 def _cells(quoted: QuotedTable, name: str) -> Sequence[object]:
