@@ -421,8 +421,12 @@ def _share(argument: str, given: float) -> float:
 
 
 @checked("inputs")
-def query(inputs: TraceLike, sql: str, *, format: str = "", strict: bool = False) -> pa.Table:
+def query(
+    inputs: TraceLike, sql: str, *, format: str = "", strict: bool = False, all_versions: bool = False
+) -> pa.Table:
     """Return the answer to one SELECT over the tables `events` and `totals` of a trace, of inputs or archives.
+
+    all_versions: of an archive, count the older versions of a changed run too.
 
     The answer is a table of Arrow: `to_pandas()`, `to_pylist()`, `polars.from_arrow(table)`. Times are ns. Columns of
     `events`: `trace.events.column_names`; "DESCRIBE events" lists them too.
@@ -430,7 +434,7 @@ def query(inputs: TraceLike, sql: str, *, format: str = "", strict: bool = False
     """
     from tracekit.queries import query as answered
 
-    return answered(inputs, sql, InputOptions(format=format, strict=strict))
+    return answered(inputs, sql, InputOptions(format=format, strict=strict), all_versions=all_versions)
 
 
 @checked("source")

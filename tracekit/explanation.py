@@ -11,6 +11,7 @@ Each step is an integer of ns, and value + steps = the other value.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 
 import numpy as np
@@ -97,8 +98,11 @@ def _cell(trace: Trace, address: str) -> _ExplainedCell:
     quantity = define(index, ViewOptions(), row, column) if define else None
     if quantity is None:
         hint = f"views with such cells: {', '.join(name for name, each in VIEWS.items() if each.define)}"
-        if define and not row_text and any(define(index, ViewOptions(), each, column) for each in _rows(table)):
-            hint = f"name one row: {view}.ROW.{column}"
+        if define and not row_text:
+            explained = [each for each in _rows(table) if define(index, ViewOptions(), each, column)]
+            examples = [f"{view}.{name}.{column}" for each in explained if (name := _only_name(table, each))]
+            such = f", such as {examples[0]!r}" if examples else ""
+            hint = f"name one row: {view}.ROW.{column}{such}" if explained else hint
         raise UsageError(f"{address}: this cell cannot be explained (it is not defined by time ranges)", hint=hint)
     unit = table.column(column).unit
     return _ExplainedCell(address, row[column] if row else value_of(quantity), unit, quantity)
@@ -107,6 +111,21 @@ def _cell(trace: Trace, address: str) -> _ExplainedCell:
 def _rows(table: ReportTable) -> list[Mapping[str, Cell]]:
     """Return the first rows of a table, each as cells by column name."""
     return [{c.name: c.values[i] for c in table.columns} for i in range(min(len(table), _MAX_SHOWN))]
+
+
+def _only_name(table: ReportTable, row: Mapping[str, Cell]) -> str:
+    """Return a short text of a row that names it and no other row of its table, "" for none."""
+    for column in table.columns:
+        text = str(row[column.name] or "") if column.unit is Unit.TEXT else ""
+        if 0 < len(text) <= _LONGEST_EXAMPLE:
+            with suppress(UsageError):
+                if _row(table, "", text) == row:
+                    return text
+    return ""
+
+
+_LONGEST_EXAMPLE = 60
+"""Characters of a name in a hint."""
 
 
 def _row(table: ReportTable, address: str, text: str) -> Mapping[str, Cell]:

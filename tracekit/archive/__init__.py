@@ -12,7 +12,7 @@ any change. A file gets its name when it is complete.
 from __future__ import annotations
 
 from tracekit.archive._add import Added, add
-from tracekit.archive._entry import Entry, clock_date
+from tracekit.archive._entry import Entry, clock_date, replaced
 from tracekit.archive._list import Listing, arrow_file, entries, entry_at, find, is_archive, listing, read
 from tracekit.archive._upkeep import Problem, Pruned, Verification, prune, verify
 
@@ -33,5 +33,6 @@ __all__ = [
     "listing",
     "prune",
     "read",
+    "replaced",
     "verify",
 ]

@@ -148,6 +148,7 @@ class _Request:
     reading: str
     modified: Date | None
     """The day of the last change of the oldest input; None if that is unknown."""
+    replaces: tuple[str, ...] = ()
 
     def label(self, store: Store, run: Run, first_ns: int | None) -> tuple[Label, list[StoredEntry]]:
         """Return the label of a run that was read, and the files that it replaces. Raises: UsageError for no date."""
@@ -171,12 +172,32 @@ class _Request:
                 "the day of the run is unknown: the trace has no wall clock, and its source no time of change",
                 hint="give a date: YYYY-MM-DD",
             )
-        made = Label(entry_id, self.run, day, how, dict(sorted(tags.items())), old.revision if old else 1)
-        return unchanged(made, known), existing
+        older = self.older_versions(store, entry_id)
+        replaces = {*(old.replaces if old else ()), *(each.id for each in older)}
+        replaces |= {each for entry in older for each in entry.replaces}
+        made = Label(
+            entry_id,
+            self.run,
+            day,
+            how,
+            dict(sorted(tags.items())),
+            old.revision if old else 1,
+            tuple(sorted(replaces - {entry_id})),
+        )
+        made = unchanged(made, known)
+        later = max((each.revision for each in older), default=0) + 1
+        return replace(made, revision=max(made.revision, later)), existing
 
-    def is_met_by(self, old: Entry) -> bool:
-        """Return whether an entry has all tags and the date of the request."""
-        return self.tags.items() <= old.tags.items() and self.date in (None, old.date)
+    def older_versions(self, store: Store, entry_id: str) -> list[Entry]:
+        """Return the entries of the versions that this one replaces, as far as the archive still has them."""
+        ids = [each for each in self.replaces if each != entry_id]
+        return [entry for each in ids for entry in readable(store, files_of(store, self.run, each))]
+
+    def is_met_by(self, store: Store, old: Entry) -> bool:
+        """Return whether an entry has the tags and the date of the request, and is newer than what it replaces."""
+        older = self.older_versions(store, old.id)
+        is_newest = all(each.id in old.replaces and each.revision < old.revision for each in older)
+        return self.tags.items() <= old.tags.items() and self.date in (None, old.date) and is_newest
 
 
 @checked("inputs")
@@ -190,6 +211,7 @@ def add(
     date: str | Date | None = None,
     force: bool = False,
     workspace: Path | None = None,
+    replaces: Sequence[str] = (),
 ) -> Added:
     """Archive the inputs as one run and return its place. Memory does not grow with the input.
 
@@ -198,7 +220,8 @@ def add(
     an earlier add. date: of the run; by default the day of the first event by the trace's wall clock, else of the
     source's last change, in UTC. force: read and write again what the archive has already. workspace: a
     folder on the archive's file system to prepare the file in, which the caller removes after a kill; by default a
-    hidden one in the archive.
+    hidden one in the archive. replaces: ids of older versions of this run, whose files changed; both stay, and queries
+    and comparisons count the newest one.
 
     Adding the same bytes under the same run again does nothing, or updates the tags and the date. A single input that
     is an archived file keeps its run, date and tags unless others are given.
@@ -215,6 +238,7 @@ def add(
         tags=checked_tags({**(copied.tags if copied else {}), **(tags or {})}),
         reading=_reading(options.selection, options.demangle, options.options, options.anonymize),
         modified=None if given else _last_change(items),
+        replaces=tuple(replaces),
     )
     store = open_store(root, create=True)
     # What is archived already was perhaps read without `strict`: only reading the inputs again shows a note.
@@ -380,7 +404,7 @@ def _existing_as_requested(store: Store, request: _Request, existing: Sequence[S
     if len(existing) != 1 or not _is_undamaged(store, existing[0]):
         return None
     old = next(iter(readable(store, existing)), None)
-    return old if old is not None and request.is_met_by(old) and not _is_cut(old) else None
+    return old if old is not None and request.is_met_by(store, old) and not _is_cut(old) else None
 
 
 def _is_cut(entry: Entry) -> bool:

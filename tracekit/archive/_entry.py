@@ -48,7 +48,8 @@ class Entry:
     fingerprints: SHA-256 of each source. ledgers: the counts of each source's records.
     schema, version: of the event schema, and of the tracekit that wrote the file. as_written: False if another program
     rewrote the file; its rows are then unverified, and `verify` reports it.
-    revision: counts the files that were written for this entry; 0 in files of older versions.
+    revision: counts the files that were written for this entry; 0 in files of older versions. replaces: the ids of the
+    older versions of this run, whose files changed.
     """
 
     id: str
@@ -71,6 +72,7 @@ class Entry:
     version: str
     as_written: bool
     revision: int = 0
+    replaces: tuple[str, ...] = ()
 
     def __repr__(self) -> str:
         tags = "".join(f", {key}={value}" if value else f", {key}" for key, value in self.tags.items())
@@ -178,6 +180,7 @@ class _LabelJson(TypedDict):
     date_from: str
     tags: dict[str, str]
     revision: NotRequired[int]
+    replaces: NotRequired[list[str]]
 
 
 class _CheckJson(TypedDict):
@@ -225,6 +228,7 @@ def read_entry(file: BinaryIO | Path, *, path: str, name: str, size: int) -> Ent
             version=texts["tracekit.version"].decode(),
             as_written=check["data_bytes"] == size - 8 - footer.serialized_size,
             revision=label.get("revision", 0),
+            replaces=tuple(label.get("replaces", ())),
         )
     except _DAMAGE as err:
         raise ParseError(path, "footer", f"the metadata cannot be read ({first_line(err)})", hint=VERIFY) from err
@@ -280,11 +284,13 @@ class Label:
     date_from: str
     tags: Mapping[str, str]
     revision: int = 1
+    replaces: tuple[str, ...] = ()
 
     def text(self) -> str:
         """Return the JSON that is stored."""
         facts = {"id": self.id, "run": self.run, "date": self.date.isoformat(), "date_from": self.date_from}
-        return json.dumps(facts | {"tags": self.tags, "revision": self.revision}, separators=(",", ":"))
+        replaces = {"replaces": self.replaces} if self.replaces else {}
+        return json.dumps(facts | {"tags": self.tags, "revision": self.revision} | replaces, separators=(",", ":"))
 
 
 def by_revision(entries: Iterable[Entry]) -> list[Entry]:
@@ -298,7 +304,10 @@ def merged(entries: Sequence[Entry]) -> Label:
     tags = {key: value for entry in ordered for key, value in entry.tags.items()}
     dated = next((e for e in reversed(ordered) if e.date_from == "given"), ordered[-1])
     last = ordered[-1]
-    return Label(last.id, last.run, dated.date, dated.date_from, dict(sorted(tags.items())), last.revision + 1)
+    replaces = tuple(sorted({each for entry in ordered for each in entry.replaces}))
+    return Label(
+        last.id, last.run, dated.date, dated.date_from, dict(sorted(tags.items())), last.revision + 1, replaces
+    )
 
 
 def unchanged(label: Label, entries: Sequence[Entry]) -> Label:
@@ -306,14 +315,24 @@ def unchanged(label: Label, entries: Sequence[Entry]) -> Label:
     if entries:
         newest = by_revision(entries)[-1]
         same = replace(label, revision=newest.revision)
-        if same == Label(newest.id, newest.run, newest.date, newest.date_from, dict(newest.tags), newest.revision):
+        stored = Label(
+            newest.id,
+            newest.run,
+            newest.date,
+            newest.date_from,
+            dict(newest.tags),
+            newest.revision,
+            newest.replaces,
+        )
+        if same == stored:
             return same
     return label
 
 
 def is_contained(old: Entry, new: Entry) -> bool:
     """Return whether all tags of an older file are in a newer one, and its date if somebody gave it."""
-    return old.tags.keys() <= new.tags.keys() and (old.date_from != "given" or new.date_from == "given")
+    has_labels = old.tags.keys() <= new.tags.keys() and set(old.replaces) <= set(new.replaces)
+    return has_labels and (old.date_from != "given" or new.date_from == "given")
 
 
 def superseded(entries: Iterable[Entry]) -> list[Entry]:
@@ -326,3 +345,16 @@ def superseded(entries: Iterable[Entry]) -> list[Entry]:
         *older, newest = by_revision(same)
         found += [entry for entry in older if entry.revision < newest.revision and is_contained(entry, newest)]
     return found
+
+
+def replaced(entries: Iterable[Entry]) -> list[Entry]:
+    """Return the older versions of runs whose files changed, among entries that have the newer ones too.
+
+    Two versions replace each other where a file was changed back: that of the later revision counts.
+    """
+    every = list(entries)
+    newest: dict[str, int] = {}
+    for entry in every:
+        for older in entry.replaces:
+            newest[older] = max(newest.get(older, 0), entry.revision)
+    return [entry for entry in every if newest.get(entry.id, -1) > entry.revision]

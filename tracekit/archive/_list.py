@@ -21,6 +21,7 @@ from tracekit.archive._entry import (
     day_of,
     id_of,
     read_entry,
+    replaced,
     run_of,
     superseded,
 )
@@ -49,13 +50,15 @@ def entries(
     since: str | date | None = None,
     until: str | date | None = None,
     run: str | None = None,
+    newest: bool = False,
 ) -> list[Entry]:
     """Return the archived runs, oldest first: by date, then run, then id. Only footers are read.
 
     tag: "KEY" or "KEY=VALUE"; an entry needs all of several. since, until: dates, both included. run: its whole name.
+    newest: without the older versions of runs that a batch archived again because their files changed.
     Raises: InputError if there is no archive, ParseError for the first damaged file.
     """
-    found = listing(root, tag=tag, since=since, until=until, run=run)
+    found = listing(root, tag=tag, since=since, until=until, run=run, newest=newest)
     if found.failures:
         raise found.failures[0].error
     return found.entries
@@ -69,6 +72,7 @@ def listing(
     since: str | date | None = None,
     until: str | date | None = None,
     run: str | None = None,
+    newest: bool = False,
 ) -> Listing:
     """Return the archived runs as `entries` does, and name the damaged files. Raises: InputError without an archive."""
     store = open_store(root)
@@ -96,7 +100,7 @@ def listing(
     opened = _opened(store, [s for s in named if files[id_of(s.name)] > 1 or is_wanted(s.name)])
     failures += [each for each in opened if isinstance(each, Failure)]
     read = [each for each in opened if isinstance(each, Entry)]
-    older = {entry.name for entry in superseded(read)}
+    older = {entry.name for entry in (*superseded(read), *(replaced(read) if newest else ()))}
     out = [each for each in read if each.name not in older and is_wanted(each.name) and all(map(each.matches, wanted))]
     return Listing(sorted(out, key=lambda entry: (entry.date, entry.run, entry.id)), tuple(failures))
 

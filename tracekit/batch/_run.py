@@ -192,6 +192,7 @@ def _write_archive_and_pages(task: RunTask, folder: Path, state: RunState, limit
                 replace(reading, strict=task.options.strict, partial=True),
                 run=task.name,
                 workspace=folder.parent if inside else None,
+                replaces=task.replaces,
             )
             failures += added.failures
             state.entry = archive.entry_at(added.path)

@@ -109,6 +109,8 @@ class RunTask:
     options: RunOptions
     tool: str
     version: str
+    replaces: tuple[str, ...] = ()
+    """The archived versions of this run from before its files changed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +118,8 @@ class PlannedRun:
     """One run. why: the reason for doing it, "" if there is nothing to do. name: as the user knows it.
 
     Reasons: "new", "changed", "version", "options", "output missing", "retry", "forced".
-    touched: unchanged, but its files have new times, to be written into the result.
+    touched: unchanged, but its files have new times, to be written into the result. replaces: the id of what was
+    archived of the run before.
     """
 
     key: str
@@ -126,6 +129,7 @@ class PlannedRun:
     others: tuple[FileState, ...]
     why: str = ""
     touched: bool = False
+    replaces: tuple[str, ...] = ()
 
     def task(self, out: OutputFolder, work: Path, options: RunOptions) -> RunTask:
         """Return the task for a worker."""
@@ -143,6 +147,7 @@ class PlannedRun:
             options=options,
             tool=tool_digest(),
             version=__version__,
+            replaces=self.replaces,
         )
 
 
@@ -177,8 +182,11 @@ def plan_runs(
     names = run_names([candidate for candidate, *_ in found])
     for (candidate, key, files, others), name in zip(found, names, strict=True):
         plan = PlannedRun(key, name, candidate, files, others)
-        why, touched = reason_of(plan, results.get(key), out, options)
-        yield replace(plan, why="forced" if force and not why else why, touched=touched)
+        old = results.get(key)
+        why, touched = reason_of(plan, old, out, options)
+        archived = old["archive"] if old is not None else None
+        replaces = (archived["id"],) if archived else ()
+        yield replace(plan, why="forced" if force and not why else why, touched=touched, replaces=replaces)
 
 
 def _key(candidate: Candidate, options: RunOptions) -> str:

@@ -24,6 +24,7 @@ from tracekit.cli._common import (
 )
 from tracekit.cli.process.terminal import output_width, show, show_bytes
 from tracekit.errors import OutputExistsError, UsageError
+from tracekit.model.display import plural
 from tracekit.safety.scratch import scratch_file, scratch_folder
 
 if TYPE_CHECKING:
@@ -57,6 +58,9 @@ def query(
     reader: Annotated[str, typer.Option("--from", metavar="FORMAT", help="Read the inputs as this format.")] = "",
     strict: Annotated[bool, typer.Option("--strict", help="Make the first note of reading an error.")] = False,
     force: Annotated[bool, typer.Option("--force", help="Replace an existing file.")] = False,
+    all_versions: Annotated[
+        bool, typer.Option("--all-versions", help="Of an archive, count older versions of changed runs too.")
+    ] = False,
     shell: Annotated[
         bool, typer.Option("--shell", help="Ask one query after the other; each ends with a semicolon.")
     ] = False,
@@ -79,7 +83,8 @@ def query(
         if output != "-" or format_:
             what = "--shell" if shell else "no SELECT"
             raise UsageError(f"{what}: -o and --format are for one query", hint='tracekit query INPUT... "SELECT ..."')
-        with session(inputs, InputOptions(format=reader, strict=strict, partial=True)) as opened:
+        how = InputOptions(format=reader, strict=strict, partial=True)
+        with session(inputs, how, all_versions=all_versions) as opened:
             lost = incomplete(opened.inputs.ledgers)
             tell_incomplete(lost)
             if shell:
@@ -95,7 +100,12 @@ def query(
     shown = ""
     with (
         progress(f"reading {inputs[0]}") as update,
-        ask(inputs, sql, InputOptions(format=reader, strict=strict, partial=True, progress=update)) as answer,
+        ask(
+            inputs,
+            sql,
+            InputOptions(format=reader, strict=strict, partial=True, progress=update),
+            all_versions=all_versions,
+        ) as answer,
     ):
         lost = incomplete(answer.ledgers)
         tell_incomplete(lost)
@@ -127,6 +137,9 @@ def _tell_inputs(answer: QueryAnswer) -> None:
         dropped = sum(ledger.dropped.values())
         if dropped:
             say(f"note: {ledger.path}: {dropped:,} of {ledger.read:,} records dropped; see `tracekit inspect`")
+    if answer.older:
+        few = f"{plural(answer.older, 'older version')} of changed runs"
+        say(f"note: {few} left out; --all-versions counts them too")
     if answer.unchecked:
         first, *others = answer.unchecked
         more = f" and {len(others):,} more" if others else ""

@@ -135,7 +135,7 @@ def _runs_of_word(word: str, options: LoadOptions) -> list[RunInput]:
         return [replace(_of_entry(entry), named=by_id) for entry in chosen]
     if "://" in word:
         is_file = "." in word.rpartition("/")[2]
-        entries = archive.entries(word) if not is_file and archive.is_archive(word) else []
+        entries = archive.entries(word, newest=True) if not is_file and archive.is_archive(word) else []
         return [_of_entry(entry) for entry in entries] or [RunInput(word, (word,), named=True)]
     if any(c in word for c in "*?["):
         names = sorted(n for n in glob.glob(word, recursive=True) if not Path(n).name.startswith("."))  # noqa: PTH207
@@ -189,11 +189,11 @@ def archive_words(word: str) -> list[Entry] | None:
 def select(root: str, selector: str) -> list[Entry]:
     """Return the entries with a tag, a run or an id, oldest first; "" selects all. Raises: InputError for none."""
     if not selector:
-        return archive.entries(root)
-    if found := archive.entries(root, tag=selector):
+        return archive.entries(root, newest=True)
+    if found := archive.entries(root, tag=selector, newest=True):
         return found
     key, _, value = selector.partition("=")
-    if key == "run" and (found := archive.entries(root, run=value)):
+    if key == "run" and (found := archive.entries(root, run=value, newest=True)):
         return found
     try:
         return [archive.find(root, selector)]
@@ -205,7 +205,7 @@ def select(root: str, selector: str) -> list[Entry]:
 
 def _runs_of_folder(word: str, options: LoadOptions) -> list[RunInput]:
     if archive.is_archive(word):
-        return [_of_entry(entry) for entry in archive.entries(word)]
+        return [_of_entry(entry) for entry in archive.entries(word, newest=True)]
     names = [item.name for item in expand(word)]
     if options.one_run:
         return [RunInput(word, tuple(names), named=True)]

@@ -50,7 +50,8 @@ class QueryAnswer:
 
     ledgers: of the inputs that were read. failures: inputs that could not be read, among others that could.
     unchecked: archived files whose checksums and rows were not checked: they have many, or are on another machine.
-    empty: names of inputs without events and totals; `archive add` has named those of an archive.
+    empty: names of inputs without events and totals; `archive add` has named those of an archive. older: archived
+    versions of runs that were left out, since the runs changed.
     """
 
     reader: pa.RecordBatchReader
@@ -58,6 +59,7 @@ class QueryAnswer:
     failures: tuple[Failure, ...] = ()
     unchecked: tuple[str, ...] = ()
     empty: tuple[str, ...] = ()
+    older: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +75,7 @@ class QuerySession:
         checked_sql(sql)
         found = self._tables
         with answered(self._connection, found, sql) as reader:
-            yield QueryAnswer(plain(reader), found.ledgers, found.failures, found.unchecked, found.empty)
+            yield _answer_of(found, reader)
 
     def describe(self) -> Description:
         """Return the tables with their columns, and examples that have rows here."""
@@ -83,21 +85,35 @@ class QuerySession:
     def inputs(self) -> QueryAnswer:
         """Return an answer without rows: what is known of the inputs."""
         found = self._tables
-        return QueryAnswer(pa.table({}).to_reader(), found.ledgers, found.failures, found.unchecked, found.empty)
+        return QueryAnswer(
+            pa.table({}).to_reader(), found.ledgers, found.failures, found.unchecked, found.empty, found.older
+        )
+
+
+def _answer_of(found: QueryTables, reader: pa.RecordBatchReader) -> QueryAnswer:
+    return QueryAnswer(plain(reader), found.ledgers, found.failures, found.unchecked, found.empty, found.older)
 
 
 @contextmanager
-def session(inputs: PathLike | Sequence[PathLike], options: InputOptions = USUAL) -> Iterator[QuerySession]:
+def session(
+    inputs: PathLike | Sequence[PathLike], options: InputOptions = USUAL, *, all_versions: bool = False
+) -> Iterator[QuerySession]:
     """Return a context in which several queries are asked over the same inputs, with the limits of `ask`."""
-    with tables(inputs, totals=True, options=options) as found, connected(found) as base:
+    with tables(inputs, totals=True, options=options, all_versions=all_versions) as found, connected(found) as base:
         yield QuerySession(found, base)
 
 
 @contextmanager
 def ask(
-    inputs: PathLike | Sequence[PathLike] | Trace, sql: str, options: InputOptions = USUAL
+    inputs: PathLike | Sequence[PathLike] | Trace,
+    sql: str,
+    options: InputOptions = USUAL,
+    *,
+    all_versions: bool = False,
 ) -> Iterator[QueryAnswer]:
     """Return a context with the answer to one SELECT over inputs (files, folders, archives, URLs) or a trace.
+
+    all_versions: of an archive, count the older versions of a changed run too.
 
     Of archived files, only the columns and row groups that the query needs are read. Other inputs are first converted
     to one temporary file; a trace is read in memory, with the columns that it has. Memory does not grow with the
@@ -106,14 +122,20 @@ def ask(
     """
     checked_sql(sql)
     with (
-        tables(inputs, totals=_TOTALS.search(sql) is not None, options=options) as found,
+        tables(inputs, totals=_TOTALS.search(sql) is not None, options=options, all_versions=all_versions) as found,
         connected(found) as base,
         answered(base, found, sql) as reader,
     ):
-        yield QueryAnswer(plain(reader), found.ledgers, found.failures, found.unchecked, found.empty)
+        yield _answer_of(found, reader)
 
 
-def query(inputs: PathLike | Sequence[PathLike] | Trace, sql: str, options: InputOptions = USUAL) -> pa.Table:
+def query(
+    inputs: PathLike | Sequence[PathLike] | Trace,
+    sql: str,
+    options: InputOptions = USUAL,
+    *,
+    all_versions: bool = False,
+) -> pa.Table:
     """Return the whole answer as a table. The arguments are those of `ask`. Raises: TracekitError."""
-    with ask(inputs, sql, options) as answer:
+    with ask(inputs, sql, options, all_versions=all_versions) as answer:
         return answer.reader.read_all()

@@ -49,9 +49,11 @@ def tables(
     *,
     totals: bool,
     options: InputOptions,
+    all_versions: bool = False,
 ) -> Iterator[QueryTables]:
     """Return a context with what the inputs give. totals: whether the query reads them.
 
+    all_versions: of an archive, the older versions of a run too that a batch archived again because its files changed.
     Raises: TracekitError.
     """
     if isinstance(inputs, Trace):
@@ -64,7 +66,7 @@ def tables(
         return
     words = words_of(inputs)
     bad: list[Failure] = []
-    entries, others = _archived_and_others(words, options.format, bad)
+    entries, others, older = _archived_and_others(words, options.format, bad, all_versions=all_versions)
     ledgers: list[Ledger] = []
     empty: list[str] = []
     names = {}
@@ -134,6 +136,7 @@ def tables(
             tuple(checks.unchecked),
             names,
             tuple(empty),
+            older,
         )
 
 
@@ -173,11 +176,12 @@ def _run_of(opened: str, words: Sequence[PathLike]) -> str:
 
 
 def _archived_and_others(
-    words: Sequence[PathLike], format: str, bad: list[Failure]
-) -> tuple[list[Entry], list[PathLike]]:
-    """Return the archived files that the words name, and the other words."""
+    words: Sequence[PathLike], format: str, bad: list[Failure], *, all_versions: bool
+) -> tuple[list[Entry], list[PathLike], int]:
+    """Return the archived files that the words name, the other words, and how many older versions are left out."""
     entries: list[Entry] = []
     others: list[PathLike] = []
+    older = 0
     for word in words:
         text = str(word)
         if format not in ("", "parquet"):
@@ -187,10 +191,12 @@ def _archived_and_others(
         elif _may_be_archive(text) and archive.is_archive(text):
             found = archive.listing(text)
             bad += found.failures
-            entries += _unique(found.entries, bad)
+            left_out = set() if all_versions else {entry.name for entry in archive.replaced(found.entries)}
+            older += len(left_out)
+            entries += _unique([entry for entry in found.entries if entry.name not in left_out], bad)
         else:
             others.append(word)
-    return entries, others
+    return entries, others, older
 
 
 def _unique(found: Sequence[Entry], bad: list[Failure]) -> list[Entry]:

@@ -44,7 +44,8 @@ class QueryTables:
     """EVENTS as a dataset, TOTALS as a table (empty if the query does not read them), ledgers and failures.
 
     unchecked: archived files whose rows were not checked. names: the inputs by archive entry ("" for none) and source.
-    empty: names of inputs that are not archived and have neither events nor totals.
+    empty: names of inputs that are not archived and have neither events nor totals. older: archived versions of runs
+    that are left out.
     """
 
     events: Readable
@@ -54,6 +55,7 @@ class QueryTables:
     unchecked: tuple[str, ...] = ()
     names: Mapping[tuple[str, int], SourceName] = field(default_factory=dict)
     empty: tuple[str, ...] = ()
+    older: int = 0
 
 
 class ViewRelation(Protocol):
