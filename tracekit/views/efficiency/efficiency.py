@@ -13,6 +13,8 @@ the single steps.
 
 Tables `measured` and `measured_flops` come first where the file has hardware counters: `measured`.
 
+Table `untimed_families` is all that an execution trace has: FLOPs and bytes by family, without times.
+
 A floor is the least time at these shapes and in this precision. Another algorithm, a lower precision or fusion with a
 neighbour may be quicker: docs/efficiency.md.
 """
@@ -44,6 +46,7 @@ from tracekit.views import specs, tabulate
 from tracekit.views.advice import for_part
 from tracekit.views.base import View, ViewColumn, ViewOptions
 from tracekit.views.efficiency.measured import MEASURED_NOTE, MEASURED_SHOWS, measured_tables
+from tracekit.views.untimed import UNTIMED_NOTE, untimed_families
 from tracekit.views.work_columns import (
     BOUND,
     BYTES,
@@ -92,6 +95,8 @@ def compute(index: TraceIndex, options: ViewOptions) -> Section:
     tabulate.require(index, VIEW.name, _COLUMNS)
     units = work_units(index)
     measured = measured_tables(index, options)
+    if units is None and not measured and (untimed := untimed_families(index, options)) is not None:
+        return Section(VIEW.name, _TITLE, (untimed,), notes=(UNTIMED_NOTE, *tabulate.option_notes(options, untimed)))
     if units is None:
         needs = _NEEDS if index.kind_mask(DEVICE_WORK).any() else _CPU_ONLY
         note = MEASURED_NOTE if measured else for_part(index, needs)
