@@ -126,6 +126,27 @@ def test_operands_that_fit_no_formula_have_unknown_work(tmp_path: Path) -> None:
     assert not any(table for table in VIEWS["gemm"].compute(index_of(trace), ViewOptions()).tables)
 
 
+def test_collectives_have_counts_and_the_bytes_that_were_put_in(tmp_path: Path) -> None:
+    def call(number: int, **attributes: Any) -> Any:
+        one = node(number, "record_param_comms", 2)
+        return one | {"attrs": [*one["attrs"], *({"name": key, "value": each} for key, each in attributes.items())]}
+
+    told = {"collective_name": "allreduce", "dtype": "Float", "pg_name": "0", "pg_size": 2}
+    trace = trace_of(
+        tmp_path,
+        call(3, **told, in_msg_nelems=10),
+        call(4, **told, in_msg_nelems=5),
+        node(9, "nccl:all_reduce", 2) | {"attrs": [{"name": "scope", "value": 7}, {"name": "rf_id", "value": 9}]},
+        call(5, **told | {"pg_name": "1", "dtype": "new"}, in_msg_nelems=5),
+    )
+    (table,) = VIEWS["distributed"].compute(index_of(trace), ViewOptions()).tables
+    have = {column.name: column.values for column in table.columns}
+    assert [(*each,) for each in zip(*(have[key] for key in ("name", "group", "calls", "bytes")), strict=True)] == [
+        ("all_reduce", "0", 2, 60),
+        ("all_reduce", "1", 1, None),
+    ]
+
+
 def test_a_trace_with_times_has_no_table_without(tmp_path: Path) -> None:
     for inputs in ([sample("kineto/linear.pt.trace.json"), sample(RECORDED)], [sample("chakra/converted.et")]):
         trace = tracekit.read(inputs)
