@@ -279,35 +279,6 @@ def protobuf_mutants(data: bytes, rng: random.Random) -> bytes:
     return packed(fields)
 
 
-def framed_mutants(data: bytes, rng: random.Random) -> bytes:
-    """Return messages with their lengths, of which some are changed, swapped, repeated or gone."""
-    frames, at = list[bytes](), 0
-    while at < len(data):
-        size = shift = 0
-        while True:
-            byte = data[at]
-            at += 1
-            size |= (byte & 0x7F) << shift
-            shift += 7
-            if byte < 0x80:
-                break
-        frames.append(data[at : at + size])
-        at += size
-    for _ in range(rng.choice((1, 1, 2))):
-        place, other = rng.randrange(len(frames)), rng.randrange(len(frames))
-        match rng.randrange(8):
-            case 0:
-                frames[place], frames[other] = frames[other], frames[place]
-            case 1:
-                frames.insert(place, frames[other])
-            case 2 if len(frames) > 1:
-                frames.pop(place)
-            case _ if frames[place]:
-                with contextlib.suppress(AssertionError, IndexError):
-                    frames[place] = protobuf_mutants(frames[place], rng)
-    return b"".join(varint(len(each)) + each for each in frames)
-
-
 # SQLite: rocpd, rpd
 
 
@@ -486,7 +457,6 @@ FORMATS: dict[str, tuple[Mutate, str]] = {
     "torch-memory-timeline": (json_mutants, "torch-memory-timeline"),
     "flight-recorder": (dump_mutants, "flight-recorder"),
     "execution-trace": (json_mutants, "execution-trace"),
-    "chakra": (framed_mutants, "chakra"),
     "proton": (packed_mutants, "proton"),
     "tensorrt-profile": (json_mutants, "tensorrt-profile"),
     "tensorrt-layers": (json_mutants, "tensorrt-layers"),

@@ -17,7 +17,7 @@ from tracekit.index import grouping, rank_groups
 from tracekit.index.kernel_classes import communicates
 from tracekit.index.topology import Topology
 from tracekit.index.trace_index import TraceIndex, join
-from tracekit.model.arrow import I64
+from tracekit.model.arrow import I64, pc
 from tracekit.model.report import Cell
 from tracekit.model.schema import Kind
 
@@ -31,6 +31,7 @@ __all__ = [
     "key_of",
     "operation",
     "plain",
+    "untimed",
 ]
 
 _HOST_KINDS = frozenset({Kind.OPERATOR, Kind.USER_RANGE, Kind.USER_RANGE_NATIVE, Kind.PYTHON_OP})
@@ -47,6 +48,9 @@ _KERNEL_NAME = re.compile(
     r"(?:nccl|rccl|msccl|xccl)(?:Dev)?(?:Kernel)?_?"
     r"(AllReduce|AllGather|ReduceScatter|AllToAll|Broadcast|Reduce|SendRecv|Send|Recv|Gather|Scatter)"
 )
+_EXECUTION_TRACE = "execution trace"
+"""The section of TOTALS whose rows are single calls."""
+_PARAMETERS = "record_param_comms"
 _RANKS = re.compile(r"\[[0-9, ]*\]")
 """A list of ranks that is complete: Kineto shortens long ones with an ellipsis."""
 _TORCH_WORDS = {
@@ -128,6 +132,23 @@ def described(index: TraceIndex, rows: I64, topology: Topology | None = None) ->
     return [
         _described(_members(text), known.get(code), size, source, groups)
         for text, code, size, source in zip(args, codes[rows].tolist(), sizes, sources, strict=True)
+    ]
+
+
+def untimed(index: TraceIndex, topology: Topology | None = None) -> list[Collective]:
+    """Return the collectives of execution traces that have no times, one a call."""
+    table = index.totals
+    if not table.num_rows:
+        return []
+    mine = table.filter(pc.equal(table.column("section").cast("string"), _EXECUTION_TRACE))
+    groups = rank_groups.NamedGroups.of(index, topology)
+    rows = mine.select(["name", "kind", "bytes", "total_ns", "source", "args"]).to_pylist() if mine.num_rows else []
+    rows = [row for row in rows if row["kind"] == Kind.COMMUNICATION and row["total_ns"] is None]
+    # The library's range (nccl:all_reduce) around a call of PyTorch is the same collective.
+    calls = [row for row in rows if row["name"] == _PARAMETERS] or rows
+    return [
+        _described(_members(row["args"]), operation(row["name"] or ""), row["bytes"], row["source"], groups)
+        for row in calls
     ]
 
 

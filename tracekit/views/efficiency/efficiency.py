@@ -14,6 +14,8 @@ the single steps.
 Tables `measured` and `measured_flops` come first where the file has hardware counters: `measured`. So does `stated`
 where the program stated its work.
 
+Table `untimed_families` is all that an execution trace has: FLOPs and bytes by family, without times.
+
 A floor is the least time at these shapes and in this precision. Another algorithm, a lower precision or fusion with a
 neighbour may be quicker: docs/efficiency.md.
 """
@@ -46,6 +48,7 @@ from tracekit.views.advice import for_part
 from tracekit.views.base import View, ViewColumn, ViewOptions
 from tracekit.views.efficiency.measured import MEASURED_NOTE, MEASURED_SHOWS, measured_tables
 from tracekit.views.efficiency.stated import STATED_NOTE, STATED_SHOWS, device_notes, stated_tables
+from tracekit.views.untimed import UNTIMED_NOTE, untimed_families
 from tracekit.views.work_columns import (
     BOUND,
     BYTES,
@@ -95,6 +98,8 @@ def compute(index: TraceIndex, options: ViewOptions) -> Section:
     units = work_units(index)
     measured, stated = measured_tables(index, options), stated_tables(index, options)
     own_notes = [*([MEASURED_NOTE] if measured else []), *([STATED_NOTE, *device_notes(index)] if stated else [])]
+    if units is None and not own_notes and (untimed := untimed_families(index, options)) is not None:
+        return Section(VIEW.name, _TITLE, (untimed,), notes=(UNTIMED_NOTE, *tabulate.option_notes(options, untimed)))
     if units is None:
         needs = _NEEDS if index.kind_mask(DEVICE_WORK).any() else _CPU_ONLY
         notes = own_notes or [for_part(index, needs)]

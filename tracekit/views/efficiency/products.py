@@ -8,17 +8,18 @@ import numpy as np
 
 from tracekit.analysis.efficiency.devices import Roof
 from tracekit.analysis.efficiency.floors import roof_of
-from tracekit.analysis.efficiency.formulas import ATTENTION, CONVOLUTION, factors
+from tracekit.analysis.efficiency.formulas import ATTENTION, CONVOLUTION, Work, factors
 from tracekit.analysis.efficiency.operands import OperatorCall, TensorOperand
 from tracekit.analysis.kernel_class import LONGEST_NAME
 from tracekit.index.trace_index import TraceIndex
 from tracekit.index.work_units import ARGS_OF, KINDS, UnitGroup, WorkUnits, work_units
-from tracekit.model.report import Cell, Column, Picture, Section
+from tracekit.model.report import Cell, Column, Picture, ReportTable, Section
 from tracekit.model.schema import DEVICE_WORK
 from tracekit.model.units import Unit
 from tracekit.views import tabulate
 from tracekit.views.base import View, ViewColumn, ViewOptions
-from tracekit.views.work_columns import NEEDED, SHOWS, WorkSums, sums_of, work_columns
+from tracekit.views.untimed import UNTIMED_NOTE, distinct_calls
+from tracekit.views.work_columns import BYTES, FLOPS, NEEDED, SHOWS, WorkSums, sums_of, work_columns
 
 __all__ = ["view_of"]
 
@@ -47,6 +48,10 @@ def view_of(name: str, title: str, families: Sequence[str], what: str) -> View:
         tabulate.require(index, name, NEEDED)
         units = work_units(index)
         wanted = [] if units is None else [i for i, g in enumerate(units.groups) if g.work.family in families]
+        untimed = distinct_calls(index, families) if units is None else []
+        if untimed:
+            table = _untimed(untimed, f"untimed_{name}", title, options)
+            return Section(name, title, (table,), notes=(UNTIMED_NOTE, *tabulate.option_notes(options, table)))
         if units is None or not wanted:
             needs = f"needs {what} events with shapes and device work; this trace has none"
             return Section(name, title, notes=(needs, *tabulate.option_notes(options)))
@@ -82,13 +87,39 @@ def _rows(units: WorkUnits, wanted: Sequence[int]) -> tuple[list[Column], WorkSu
     columns = [
         _NAME.column([each.call.name for each in groups], 5),
         _SHAPE.column([each.work.shape or _dims(each.call) for each in groups]),
-        _LAYOUT.column([_layout(each) for each in groups], 4),
+        _LAYOUT.column([_layout(each.call, each.work) for each in groups], 4),
         _DATATYPE.column([_datatype(each) for each in groups], 2),
         _CALLS.column([each.calls for each in groups], 5),
         _TOTAL.column([each.ns for each in groups]),
         _AVG.column([round(each.ns / each.calls) for each in groups], 8),
     ]
     return columns, sums
+
+
+def _untimed(
+    every: Sequence[tuple[OperatorCall, Work, int]], name: str, title: str, options: ViewOptions
+) -> ReportTable:
+    """Return the calls of an execution trace by shape: how many, and their work; it has no times."""
+    rows: dict[tuple[Cell, ...], list[int | None]] = {}
+    for call, work, count in every:
+        key = (call.name, work.shape or _dims(call), _layout(call, work), work.datatype.removeprefix("c10::"))
+        had = rows.setdefault(key, [0, 0, 0])
+        for place, value in enumerate((1, work.flops, work.bytes)):
+            before = had[place]
+            had[place] = None if value is None or before is None else before + value * count
+    labels, figures = list(zip(*rows, strict=True)), list(zip(*rows.values(), strict=True))
+    calls, flops, moved = figures
+    columns = [
+        _NAME.column([*labels[0]], 5),
+        _SHAPE.column([*labels[1]]),
+        _LAYOUT.column([*labels[2]], 4),
+        _DATATYPE.column([*labels[3]], 2),
+        _CALLS.column([*calls], 1),
+        FLOPS.column([*flops], 1),
+        BYTES.column([*moved], 1),
+        _INTENSITY.column([f / b if f and b else None for f, b in zip(flops, moved, strict=True)], 3),
+    ]
+    return tabulate.finish(name, title, columns, options, own_order="flops")
 
 
 def _roof_columns(groups: Sequence[UnitGroup], roofs: Sequence[Roof | None]) -> list[Column]:
@@ -132,15 +163,15 @@ def _datatype(group: UnitGroup) -> str:
     return f"{plain} as {rate}" if rate == "tf32" else plain
 
 
-def _layout(group: UnitGroup) -> str | None:
+def _layout(call: OperatorCall, work: Work) -> str | None:
     """Return the order of the dimensions in memory, None where the file has no strides."""
-    operands = group.call.tensors()
-    if group.work.family == CONVOLUTION:
+    operands = call.tensors()
+    if work.family == CONVOLUTION:
         return _image_layout(operands[0]) if operands else None
-    if group.work.family == ATTENTION:
+    if work.family == ATTENTION:
         queries = next((each for each in operands if len(each.dims) == 4), None)
         return _head_layout(queries) if queries is not None else None
-    words = [_matrix_layout(each) for each in factors(group.call) if len(each.dims) >= 2]
+    words = [_matrix_layout(each) for each in factors(call) if len(each.dims) >= 2]
     return " x ".join(words) if len(words) == 2 and all(words) else None
 
 

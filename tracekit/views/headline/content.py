@@ -92,6 +92,11 @@ def quote(section: Callable[[str], Section], top: TopNames | None) -> tuple[Lead
         return lead, (_quoted("memory", held, _OF_MEMORY),) if held is not None else ()
     if top is not None:
         return None, ()
+    untimed = {each.name: each for each in section("operator").tables}.get("untimed_operators")
+    if untimed is not None and len(untimed):
+        total = sum(cell for cell in untimed.column("calls").values if isinstance(cell, int))
+        lead = LeadFigure("", total, Unit.COUNT, f"operator {'call' if total == 1 else 'calls'}, without times")
+        return lead, (_quoted("operator", untimed, ("calls", "flops", "bytes", "name")),)
     for table in section("samples").tables:
         column = next((column for column in table.columns if column.name.startswith(_OWN_SAMPLES)), None)
         weights = [cell for cell in column.values if isinstance(cell, int | float)] if column is not None else []

@@ -181,6 +181,9 @@ def _figure(facts: OpeningFacts) -> Opening | None:
         )
     if quoted is not None and quoted.view == "samples":
         return _samples(figure.value, figure.after.partition(" ")[0], quoted)
+    if quoted is not None and quoted.view == "operator":
+        calls = f"{figure.value:,} operator {'call' if figure.value == 1 else 'calls'}, without times."
+        return Opening("calls", calls, "Name the Kineto trace of the same run beside it to see where the time goes.")
     what = figure.after.partition(" ")[0]
     return Opening("metrics", f"Metrics of {figure.value:,} {what}, without times.", _metric(quoted))
 

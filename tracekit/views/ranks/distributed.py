@@ -6,7 +6,7 @@ its other kernels; overlap = both at once; exposed = communication without compu
 counts as communication then: the figures are larger, and they are the ones of Paddle's table). `collectives`: calls and
 times of each operation by group of processes, over kernels where any communicates, else over host ranges; bytes: what
 the rank put in; bandwidth: bytes / total time. `bandwidth`: the same by the size of the message, see `_bandwidth`.
-Ratios: overlap of communication, exposed of the span.
+Ratios: overlap of communication, exposed of the span. Table `untimed_collectives` is all that an execution trace has.
 """
 
 from __future__ import annotations
@@ -33,6 +33,7 @@ from tracekit.views import specs, tabulate
 from tracekit.views.base import View, ViewColumn, ViewOptions
 from tracekit.views.named import from_totals
 from tracekit.views.totals import both_note
+from tracekit.views.untimed import UNTIMED_NOTE
 
 __all__ = ["VIEW", "CollectiveFigures", "RankFigures", "each_of", "figures", "kinds_of_rows", "message_bytes"]
 
@@ -258,9 +259,11 @@ def compute(index: TraceIndex, options: ViewOptions) -> Section:
     tabulate.require(index, VIEW.name, _COLUMNS)
     computed = figures(index)
     if computed.each is None:
-        return from_totals(
+        section = from_totals(
             index, options, view=VIEW.name, title=_TITLE, kinds={Kind.COMMUNICATION}, what="communication"
         )
+        untimed = [] if section.tables else collectives.untimed(index, options.topology)
+        return section if not untimed else _untimed(untimed, options)
     tables: list[ReportTable] = []
     notes: list[str] = []
     if computed.has_kernels:
@@ -292,6 +295,26 @@ def compute(index: TraceIndex, options: ViewOptions) -> Section:
     elif options.compat:
         notes.append(f"--compat {options.compat} has no effect here")
     return Section(VIEW.name, _TITLE, tuple(tables), notes=tuple(notes))
+
+
+def _untimed(every: Sequence[Collective], options: ViewOptions) -> Section:
+    """Return the collectives of an execution trace: how many, and how much was put in; it has no times."""
+    calls: dict[tuple[str | None, str | None], int] = {}
+    sizes: dict[tuple[str | None, str | None], int | None] = {}
+    for each in every:
+        key = each.name, each.group
+        calls[key] = calls.get(key, 0) + 1
+        before = sizes.get(key, 0)
+        sizes[key] = None if before is None or each.size is None else before + each.size
+    shown = {spec.key: spec for spec in _SHOWS}
+    columns = [
+        shown["name"].column([name for name, _ in calls]),
+        shown["group"].column([group for _, group in calls], 1),
+        specs.CALLS.column([*calls.values()], 0),
+        specs.BYTES.column([sizes[key] for key in calls], 1),
+    ]
+    table = tabulate.finish("untimed_collectives", "Collectives without times", columns, options, own_order="bytes")
+    return Section(VIEW.name, _TITLE, (table,), notes=(UNTIMED_NOTE, *tabulate.option_notes(options, table)))
 
 
 def collective_rows(index: TraceIndex) -> I64:

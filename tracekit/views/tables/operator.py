@@ -46,6 +46,7 @@ from tracekit.views.named import from_totals, thread_columns, thread_keys
 from tracekit.views.tables import ranges as _ranges
 from tracekit.views.tables.ranges import Charged, of_ranges
 from tracekit.views.totals import both_note
+from tracekit.views.untimed import UNTIMED_NOTE, untimed_operators
 from tracekit.views.work_columns import KNOWN, NEEDED, SHOWS, WorkSums, operator_work, work_columns
 
 __all__ = ["VIEW", "FiguresByTime", "OperatorFigures", "RangeFigures", "charged", "figures"]
@@ -280,7 +281,7 @@ def compute(index: TraceIndex, options: ViewOptions) -> Section:
     tabulate.require(index, VIEW.name, _COLUMNS)
     picked = index.pick(_kinds(index))
     if not picked.rows.size:
-        return from_totals(
+        section = from_totals(
             index,
             options,
             view=VIEW.name,
@@ -290,6 +291,10 @@ def compute(index: TraceIndex, options: ViewOptions) -> Section:
             nested=True,
             notes=picked.notes("operator"),
         )
+        untimed = untimed_operators(index, options) if not section.tables else None
+        if untimed is None:
+            return section
+        return Section(VIEW.name, _TITLE, (untimed,), notes=(UNTIMED_NOTE, *tabulate.option_notes(options, untimed)))
     computed = _figures(charged(index, by_thread=True)) if options.thread_sep else figures(index)
     blocks = computed.threads
     columns = [
