@@ -41,11 +41,14 @@ _MOST_BINDINGS = 64
 
 
 def sniff(head: Head) -> Confidence:
-    """Return YES for layers with their types, or for names before bindings; MAYBE for names alone."""
+    """Return YES for layers with their types, or for names before bindings; MAYBE for a head that has only names."""
     matched = _HEAD.match(head.data)
     if matched is None:
         return Confidence.NO
-    return Confidence.MAYBE if matched["names"] else Confidence.YES
+    if not matched["names"]:
+        return Confidence.YES
+    # A whole file without bindings has names of something else.
+    return Confidence.NO if head.complete else Confidence.MAYBE
 
 
 def read(source: Source, options: ReadOptions, ledger: Ledger) -> ReadResult:
