@@ -237,6 +237,16 @@ FORMATS = (
         read=Place("tracekit.readers.cuda_profile.reader:read"),
     ),
     Reader(
+        name="deepspeed-flops",
+        title="DeepSpeed flops profiler",
+        suffixes=(".txt", ".log", ".out"),
+        marks=Marks(in_logs=True, words=("deepspeed flops profiler",), late=(rb"DeepSpeed Flops Profiler ?-",)),
+        gives="totals",
+        record="line",
+        sniff=Place("tracekit.readers.deepspeed:sniff"),
+        read=Place("tracekit.readers.deepspeed:read"),
+    ),
+    Reader(
         name="flight-recorder",
         title="Flight Recorder of torch.distributed",
         suffixes=(".pkl", ".pickle", ".json"),
@@ -274,6 +284,16 @@ FORMATS = (
         gives="totals",
         sniff=Place("tracekit.readers.fluid.report:sniff"),
         read=Place("tracekit.readers.fluid.report:read"),
+    ),
+    Reader(
+        name="inductor-bandwidth",
+        title="TorchInductor's bandwidth of kernels",
+        suffixes=(".txt", ".log", ".out"),
+        marks=Marks(in_logs=True, words=("gb/s",), late=(rb"[0-9]ms[ \t]+[0-9.]+ GB[ \t]+[0-9.]+GB/s",)),
+        gives="totals",
+        record="line",
+        sniff=Place("tracekit.readers.torch.inductor:sniff"),
+        read=Place("tracekit.readers.torch.inductor:read"),
     ),
     Reader(
         name="kineto",
