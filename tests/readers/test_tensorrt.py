@@ -72,7 +72,7 @@ def test_names_that_json_cannot_hold_and_shares_of_nothing_are_read_by_line(tmp_
     (row,) = rows(trace, "layers")
     assert (row["name"], row["total_ns"], row["calls"]) == ('a "quoted" \\name, "timeMs" : 9', 10, 3)
     assert row["args"] == {}
-    assert trace.ledgers[0].dropped == {"bad-layer": 1, "no-times": 1}
+    assert trace.ledgers[0].dropped == {"torn-row": 1, "bad-time": 1}
 
 
 @pytest.mark.parametrize("value", ["true", "null", '"x"', "-4", "1e40", "[1]", "9" * 30])
@@ -151,7 +151,7 @@ def test_a_copy_that_was_not_made_has_no_row_and_old_names_of_copies_are_read(tm
     assert [(row["name"], row["ts_ns"], row["dur_ns"]) for row in trace.events.to_pylist()] == [
         ("compute", 1_000_000, 250_000), ("Memcpy DtoH", 1_250_000, 250_000), ("compute", 3_000_000, 500_000)
     ]  # fmt: skip
-    assert trace.ledgers[0].dropped == {"no-times": 2}
+    assert trace.ledgers[0].dropped == {"bad-time": 2}
 
 
 def test_a_cut_file_of_queries_keeps_the_whole_ones(tmp_path: Path) -> None:
@@ -160,7 +160,7 @@ def test_a_cut_file_of_queries_keeps_the_whole_ones(tmp_path: Path) -> None:
     path.write_bytes(data[:4000])
     trace = tracekit.read(path)
     assert trace.ledgers[0].kept == data[:4000].count(b"}")
-    assert trace.ledgers[0].dropped == {"no-times": 1}
+    assert trace.ledgers[0].dropped == {"torn-row": 1}
 
 
 @pytest.mark.parametrize("name", LOGS)

@@ -84,7 +84,7 @@ def _rows(layers: list[Any], options: ReadOptions, ledger: Ledger) -> Iterator[p
         ledger.read += 1
         name = each.get("Name") if isinstance(each, dict) else each
         if not isinstance(name, str):
-            ledger.drop("bad-layer", where=f"layer {place}", text="dropped: layers without a name")
+            ledger.drop("bad-item", where=f"layer {place}", text="dropped: layers without a name")
             continue
         args = {key: value for key, value in each.items() if key != "Name"} if isinstance(each, dict) else {}
         rows.add(0, "layer info", name, None, args)

@@ -27,6 +27,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from tracekit.readers.base import Confidence, Head, ReadOptions, ReadResult
+from tracekit.readers.engine.torn import drop_torn
 from tracekit.readers.tensorrt.figures import decoded, exact_ns
 
 if TYPE_CHECKING:
@@ -67,6 +68,10 @@ def read(source: Source, options: ReadOptions, ledger: Ledger) -> ReadResult:
     if found is None:
         # A cut file, or one with a number that JSON does not have: each query is a line of its own.
         found = _lines(data)
+        if found and found[-1] is None:
+            found.pop()
+            ledger.read += 1
+            drop_torn(ledger, f"query {len(found)}")
     if not isinstance(found, list):
         raise ParseError(source.name, "", "no times of trtexec: a list of queries is needed")
     run = Run(sources=[SourceFacts(source.name, "tensorrt-times", facts={"tool": "TensorRT (trtexec)"})])
@@ -119,7 +124,7 @@ def _batches(found: list[Any], options: ReadOptions, ledger: Ledger) -> Iterator
     bad = len(found) - int(good.sum())
     first_bad = np.setdiff1d(np.arange(len(found)), place[good])[:1].tolist()
     where = f"query {first_bad[0]}" if first_bad else ""
-    ledger.drop("no-times", bad, where=where, text="dropped: queries without a start or a time of compute")
+    ledger.drop("bad-time", bad, where=where, text="dropped: queries without a start or a time of compute")
     ledger.kept += int(good.sum())
     parts: list[tuple[I64, I64, I64, int]] = [(np.flatnonzero(good), start, length, _KERNEL)]
     begin, end = _ns(queries, ("startEnqMs",)), _ns(queries, ("endEnqMs",))
