@@ -97,6 +97,16 @@ def test_layers_of_any_verbosity_are_facts_of_their_names(tmp_path: Path) -> Non
         tracekit.read(path)
 
 
+def test_a_layer_with_members_within_one_another_keeps_its_name(tmp_path: Path) -> None:
+    """Found by fuzzing: orjson reads more levels than it writes."""
+    path = tmp_path / "deep.json"
+    deep = "[" * 400 + "]" * 400
+    path.write_text(f'{{"Layers": [{{"Name": "a", "LayerType": "Reformat", "Inputs": {deep}}}], "Bindings": []}}')
+    trace = tracekit.read(path)
+    assert [(row["name"], row["args"]) for row in rows(trace, "layer info")] == [("a", {"LayerType": "Reformat"})]
+    assert "value-too-deep" in trace.ledgers[0].notes
+
+
 def test_a_folder_joins_profile_and_layers_by_name(tmp_path: Path) -> None:
     for name in (PROFILE, LAYERS, TIMES):
         (tmp_path / Path(name).name).write_bytes(sample(name).read_bytes())

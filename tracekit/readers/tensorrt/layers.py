@@ -75,6 +75,17 @@ def read(source: Source, options: ReadOptions, ledger: Ledger) -> ReadResult:
     return ReadResult(run, _rows(layers, options, ledger), True, (ledger,))
 
 
+def _is_written(args: dict[str, Any]) -> bool:
+    """Return whether members can be written as JSON again: reading allows more levels than writing."""
+    import orjson
+
+    try:
+        orjson.dumps(args)
+    except TypeError:
+        return False
+    return True
+
+
 def _rows(layers: list[Any], options: ReadOptions, ledger: Ledger) -> Iterator[pa.RecordBatch]:
     from tracekit.readers.builder import bounded_names
     from tracekit.readers.printed.lines import TotalRows
@@ -87,6 +98,9 @@ def _rows(layers: list[Any], options: ReadOptions, ledger: Ledger) -> Iterator[p
             ledger.drop("bad-item", where=f"layer {place}", text="dropped: layers without a name")
             continue
         args = {key: value for key, value in each.items() if key != "Name"} if isinstance(each, dict) else {}
+        if not _is_written(args):
+            ledger.note("value-too-deep", "members of a layer that nest deeper than any engine's are not read")
+            args = {key: value for key, value in args.items() if isinstance(value, int | float | str)}
         rows.add(0, "layer info", name, None, args)
         ledger.kept += 1
         for batch in rows.take():
