@@ -115,7 +115,7 @@ def json_mutants(data: bytes, rng: random.Random) -> bytes:
     """Return a changed JSON file."""
     tree = json.loads(data)
     for _ in range(rng.choice((1, 1, 2, 4))):
-        with contextlib.suppress(ValueError, TypeError):
+        with contextlib.suppress(ValueError, TypeError, RecursionError):
             changed_tree(tree, rng, cyclic=False)
     sys.set_int_max_str_digits(0)
     with contextlib.suppress(RecursionError, ValueError):  # a list within itself, which JSON cannot have
@@ -145,7 +145,7 @@ def packed_mutants(data: bytes, rng: random.Random) -> bytes:
         return json_mutants(data, rng)
     tree = msgspec.msgpack.decode(data)
     for _ in range(rng.choice((1, 1, 2, 4))):
-        with contextlib.suppress(ValueError, TypeError, OverflowError):
+        with contextlib.suppress(ValueError, TypeError, OverflowError, RecursionError):
             changed_tree(tree, rng, cyclic=False)
     with contextlib.suppress(RecursionError, UnicodeEncodeError, OverflowError):
         return msgspec.msgpack.encode(tree)

@@ -162,14 +162,14 @@ def test_the_first_screen_says_that_these_are_sums() -> None:
 def test_a_time_that_is_no_number_of_ns_costs_its_node(ns: object, kept: bool, tmp_path: Path) -> None:
     trace = tracekit.read(write(tmp_path / "a.hatchet", kernel("odd", ns), kernel("good", 12)))
     assert [row["name"] for row in rows(trace, "kernels")] == ["odd", "good"][not kept :]
-    assert trace.ledgers[0].dropped == ({} if kept else {"no-times": 1})
+    assert trace.ledgers[0].dropped == ({} if kept else {"bad-time": 1})
 
 
 def test_a_node_without_a_name_costs_only_itself(tmp_path: Path) -> None:
     nameless = {"children": [kernel("below", 40), 7], "frame": 3, "metrics": {"time (ns)": 5}}
     trace = tracekit.read(write(tmp_path / "a.hatchet", nameless))
     assert [(row["name"], row["total_ns"]) for row in rows(trace, "kernels")] == [("below", 40)]
-    assert trace.ledgers[0].dropped == {"no-name": 1, "bad-node": 1}
+    assert trace.ledgers[0].dropped == {"name-lost": 1, "bad-item": 1}
 
 
 def test_a_session_in_which_nothing_ran_is_a_tree(tmp_path: Path) -> None:

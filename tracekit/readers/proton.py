@@ -91,7 +91,7 @@ def read(source: Source, options: ReadOptions, ledger: Ledger) -> ReadResult:
             ledger.facts += 1
             run.sources[0].facts.setdefault("devices", _devices(more))
         else:
-            ledger.drop("bad-devices", text="dropped: what follows the tree and is not the object of the devices")
+            ledger.drop("bad-value", text="dropped: what follows the tree and is not the object of the devices")
     return ReadResult(run, _Tree(found[0], options, ledger).rows(), True, (ledger,))
 
 
@@ -181,7 +181,7 @@ class _Tree:
             found, parent = waiting.pop()
             ledger.read += 1
             if not isinstance(found, dict):
-                ledger.drop("bad-node", text="dropped: nodes that are not objects")
+                ledger.drop("bad-item", text="dropped: nodes that are not objects")
                 continue
             frame, metrics, children = found.get("frame"), found.get("metrics"), found.get("children")
             name = frame.get("name") if isinstance(frame, dict) else None
@@ -190,7 +190,7 @@ class _Tree:
             known = {key: value for key, value in members if isinstance(key, str)}
             node = _TreeNode(name if isinstance(name, str) else "?", known, parent)
             if not isinstance(name, str):
-                ledger.drop("no-name", text="dropped: nodes without a name; those below them are kept")
+                ledger.drop("name-lost", text="dropped: nodes without a name; those below them are kept")
                 node.is_dropped, node.metrics = True, {}
             if parent >= 0:
                 node.path = _below(nodes[parent])
@@ -209,7 +209,7 @@ class _Tree:
             ledger.facts += 1
             return
         if _TIME in metrics and node.time_ns is None:
-            ledger.drop("no-times", where=node.name[:60], text="dropped: nodes whose time is not a number of ns")
+            ledger.drop("bad-time", where=node.name[:60], text="dropped: nodes whose time is not a number of ns")
             return
         name, raw = demangler.one(node.name)
         device = _device(metrics.get(_DEVICE))

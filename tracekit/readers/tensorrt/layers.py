@@ -43,11 +43,14 @@ _MOST_BINDINGS = 64
 
 
 def sniff(head: Head) -> Confidence:
-    """Return YES for layers with their types, or for names before bindings; MAYBE for names alone."""
+    """Return YES for layers with their types, or for names before bindings; MAYBE for a head that has only names."""
     matched = _HEAD.match(head.data)
     if matched is None or (matched["names"] and _OTHER_NAMES.match(head.data)):
         return Confidence.NO
-    return Confidence.MAYBE if matched["names"] else Confidence.YES
+    if not matched["names"]:
+        return Confidence.YES
+    # A whole file without bindings has names of something else.
+    return Confidence.NO if head.complete else Confidence.MAYBE
 
 
 def read(source: Source, options: ReadOptions, ledger: Ledger) -> ReadResult:
@@ -72,6 +75,17 @@ def read(source: Source, options: ReadOptions, ledger: Ledger) -> ReadResult:
     return ReadResult(run, _rows(layers, options, ledger), True, (ledger,))
 
 
+def _is_written(args: dict[str, Any]) -> bool:
+    """Return whether members can be written as JSON again: reading allows more levels than writing."""
+    import orjson
+
+    try:
+        orjson.dumps(args)
+    except TypeError:
+        return False
+    return True
+
+
 def _rows(layers: list[Any], options: ReadOptions, ledger: Ledger) -> Iterator[pa.RecordBatch]:
     from tracekit.readers.builder import bounded_names
     from tracekit.readers.printed.lines import TotalRows
@@ -81,9 +95,12 @@ def _rows(layers: list[Any], options: ReadOptions, ledger: Ledger) -> Iterator[p
         ledger.read += 1
         name = each.get("Name") if isinstance(each, dict) else each
         if not isinstance(name, str):
-            ledger.drop("bad-layer", where=f"layer {place}", text="dropped: layers without a name")
+            ledger.drop("bad-item", where=f"layer {place}", text="dropped: layers without a name")
             continue
         args = {key: value for key, value in each.items() if key != "Name"} if isinstance(each, dict) else {}
+        if not _is_written(args):
+            ledger.note("value-too-deep", "members of a layer that nest deeper than any engine's are not read")
+            args = {key: value for key, value in args.items() if isinstance(value, int | float | str)}
         rows.add(0, "layer info", name, None, args)
         ledger.kept += 1
         for batch in rows.take():

@@ -25,6 +25,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from tracekit.readers.base import Confidence, Head, ReadOptions, ReadResult
+from tracekit.readers.engine.torn import drop_torn
 from tracekit.readers.tensorrt.figures import NUMBER, decoded, exact_ns, ns_of
 
 if TYPE_CHECKING:
@@ -70,7 +71,8 @@ def read(source: Source, options: ReadOptions, ledger: Ledger) -> ReadResult:
 def _lines(data: bytes, ledger: Ledger) -> list[Any]:
     """Return the elements of a file that is not JSON, line by line."""
     found: list[Any] = []
-    for number, raw in enumerate(data.decode("utf-8", "replace").split("\n"), 1):
+    lines = data.decode("utf-8", "replace").split("\n")
+    for number, raw in enumerate(lines, 1):
         line = raw.strip()
         if not line or line in ("[", "]"):
             continue
@@ -79,9 +81,12 @@ def _lines(data: bytes, ledger: Ledger) -> list[Any]:
         elif matched := _LAYER.fullmatch(line):
             keys = ("name", "timeMs", "averageMs", "medianMs", "percentage")
             found.append({key: value for key, value in zip(keys, matched.groups(), strict=True) if value is not None})
+        elif number == len(lines):  # a whole file ends with a line end
+            ledger.read += 1
+            drop_torn(ledger, f"line {number}")
         else:
             ledger.read += 1
-            ledger.drop("bad-layer", where=f"line {number}", text="dropped: lines that are no whole layer")
+            ledger.drop("bad-item", where=f"line {number}", text="dropped: lines that are no whole layer")
     return found
 
 
@@ -96,14 +101,14 @@ def _rows(found: list[Any], options: ReadOptions, ledger: Ledger) -> Iterator[pa
         ledger.read += 1
         where = f"element {place}"
         if not isinstance(each, dict) or not (isinstance(each.get("name"), str) or "count" in each):
-            ledger.drop("bad-layer", where=where, text="dropped: elements that are neither a count nor a layer")
+            ledger.drop("bad-item", where=where, text="dropped: elements that are neither a count nor a layer")
         elif "name" not in each:
             count = each["count"]
             known = isinstance(count, int) and not isinstance(count, bool) and 0 <= count < _MOST_CALLS
             calls = count if known else None
             ledger.facts += 1
         elif (total := exact_ns(each.get("timeMs"))) is None:
-            ledger.drop("no-times", where=where, text="dropped: layers whose time is not a number")
+            ledger.drop("bad-time", where=where, text="dropped: layers whose time is not a number")
         else:
             share = ns_of(each.get("percentage"))
             rows.add(

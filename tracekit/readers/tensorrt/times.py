@@ -14,10 +14,12 @@ of the three.
 Durations are `computeMs`, `h2dMs` and `d2hMs`; that of `enqueue` is its end minus its start. Each number has six
 digits: from 1 s on a start is rounded to 10 us, from 10 s on to 100 us, while durations are exact to the ns. So work
 may seem to overlap or to have gaps of that size, which a note says. Times are from the start of the run: the file does
-not have the wall clock, the device, or the streams of `--infStreams`.
+not have the wall clock, the device, or the streams of `--infStreams`. `stream` has trtexec's numbers of the three
+streams of a query: 0 for inputs, 1 for compute, 2 for outputs.
 
-Sources: exportJSONTrace in samples/common/sampleReporting.cpp of NVIDIA/TensorRT, 6 to 11; the files in its
-trt-engine-explorer. TensorRT 6 and 7 wrote `startInMs`, `endInMs`, `startOutMs`, `endOutMs`, `inMs` and `outMs`.
+Sources: exportJSONTrace in samples/common/sampleReporting.cpp of NVIDIA/TensorRT, 6 to 11, sampleInference.cpp beside
+it, and the files in trt-engine-explorer. TensorRT 6 and 7 wrote `startInMs`, `endInMs`, `startOutMs`, `endOutMs`,
+`inMs` and `outMs`.
 """
 
 from __future__ import annotations
@@ -27,6 +29,8 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from tracekit.readers.base import Confidence, Head, ReadOptions, ReadResult
+from tracekit.readers.engine.torn import drop_torn
+from tracekit.readers.printed.starts import with_order
 from tracekit.readers.tensorrt.figures import decoded, exact_ns
 
 if TYPE_CHECKING:
@@ -44,6 +48,8 @@ _HEAD = re.compile(
 _COMPUTE = (("startComputeMs",), ("endComputeMs",), ("computeMs",))
 _ENQUEUE, _KERNEL, _HTOD, _DTOH = range(4)
 """The rows of a query."""
+_STREAMS = (-1, 1, 0, 2)
+"""trtexec's numbers of the streams of compute, inputs and outputs; calls have none."""
 _COPIES = (
     (_HTOD, (("startH2dMs", "startInMs"), ("endH2dMs", "endInMs"), ("h2dMs", "inMs"))),
     (_DTOH, (("startD2hMs", "startOutMs"), ("endD2hMs", "endOutMs"), ("d2hMs", "outMs"))),
@@ -67,10 +73,15 @@ def read(source: Source, options: ReadOptions, ledger: Ledger) -> ReadResult:
     if found is None:
         # A cut file, or one with a number that JSON does not have: each query is a line of its own.
         found = _lines(data)
+        if found and found[-1] is None:
+            found.pop()
+            ledger.read += 1
+            drop_torn(ledger, f"query {len(found)}")
     if not isinstance(found, list):
         raise ParseError(source.name, "", "no times of trtexec: a list of queries is needed")
     run = Run(sources=[SourceFacts(source.name, "tensorrt-times", facts={"tool": "TensorRT (trtexec)"})])
-    return ReadResult(run, _batches(found, options, ledger), True, (ledger,))
+    # Compute of some us, of which the starts are rounded to more, holds no order.
+    return ReadResult(run, with_order(_batches(found, options, ledger), run, ledger), True, (ledger,))
 
 
 def _lines(data: bytes) -> list[Any]:
@@ -119,7 +130,7 @@ def _batches(found: list[Any], options: ReadOptions, ledger: Ledger) -> Iterator
     bad = len(found) - int(good.sum())
     first_bad = np.setdiff1d(np.arange(len(found)), place[good])[:1].tolist()
     where = f"query {first_bad[0]}" if first_bad else ""
-    ledger.drop("no-times", bad, where=where, text="dropped: queries without a start or a time of compute")
+    ledger.drop("bad-time", bad, where=where, text="dropped: queries without a start or a time of compute")
     ledger.kept += int(good.sum())
     parts: list[tuple[I64, I64, I64, int]] = [(np.flatnonzero(good), start, length, _KERNEL)]
     begin, end = _ns(queries, ("startEnqMs",)), _ns(queries, ("endEnqMs",))
@@ -143,6 +154,7 @@ def _batches(found: list[Any], options: ReadOptions, ledger: Ledger) -> Iterator
     names = arrow.array(["enqueue", "compute", "Memcpy HtoD", "Memcpy DtoH"])
     words = arrow.array([str(Kind.RUNTIME), str(Kind.KERNEL), str(Kind.MEMCPY), str(Kind.MEMCPY)])
     ways = arrow.array(["HtoD", "DtoH"])
+    streams = np.array(_STREAMS, np.int64)
     for begins in range(0, order.size, BATCH_ROWS):
         at = order[begins : begins + BATCH_ROWS]
         row_kind, query = kinds[at], rows[at]
@@ -163,6 +175,7 @@ def _batches(found: list[Any], options: ReadOptions, ledger: Ledger) -> Iterator
                 "pid": 0,
                 "tid": arrow.array(np.zeros(at.size, np.int64), mask=~on_host),
                 "device": arrow.array(np.zeros(at.size, np.int32), mask=on_host),
+                "stream": arrow.array(streams[row_kind], mask=on_host),
                 "args": [
                     f'{{"latency_ns":{ns}}}' if known else None for ns, known in zip(own, has_latency, strict=True)
                 ],
