@@ -1,4 +1,5 @@
-"""Write the samples of summaries that tools print: TorchInductor's bandwidth, DeepSpeed's flops profiler.
+"""Write the samples of summaries that tools print: TorchInductor's bandwidth, DeepSpeed's flops profiler,
+and tables of rocprof-compute.
 
     python sample_traces/_text_summaries.py [FOLDER]
 
@@ -183,6 +184,40 @@ def deepspeed(rng: random.Random, sign: str, layers: int) -> str:
     return "\n".join(lines)
 
 
+# rocprof-compute
+
+
+def counted_launches(rng: random.Random) -> str:
+    """Return pmc_perf.csv: the launches of two kernels, with the counters of many passes."""
+    caches = [f"TCC_EA_{what}[{at}]" for what in ("RDREQ", "WRREQ") for at in range(28)]
+    sums = ["TCC_EA_RDREQ_sum", "TCC_EA_RDREQ_32B_sum", "TCC_EA_WRREQ_sum", "TCC_EA_WRREQ_64B_sum"]
+    counters = [*caches, *sums, "SQ_WAVES", "SQ_INSTS_VALU", "GRBM_COUNT", "SQ_INSTS_VALU_MFMA_MOPS_F64"]
+    head = "Dispatch_ID,Kernel_Name,GPU_ID,Grid_Size,Workgroup_Size,Arch_VGPR,wave_size,obj,"
+    lines = [f"{head}{','.join(counters)},wave_size_1,Start_Timestamp,End_Timestamp"]
+    at = 1_411_551_767_635_712
+    for number in range(5):
+        name = f'"{("copy", "scale")[number % 2]}(double*, double*, int) [clone .kd]"'
+        values = [rng.randrange(1, 90_000) for _ in counters]
+        end = at + rng.randrange(12_000, 80_000)
+        lines.append(f"{number},{name},2,1048576,256,8,64,0x7f00,{','.join(map(str, values))},64,{at},{end}")
+        at = end + rng.randrange(40_000, 90_000)
+    return "\n".join(lines) + "\n"
+
+
+def ceilings(rng: random.Random) -> str:
+    """Return roofline.csv: for two GPUs the mean, low and high of each rate."""
+    rates = ("HBMBw", "L2Bw", "L1Bw", "LDSBw", "FP32Flops", "FP64Flops", "MFMAF16Flops", "MFMAI8Ops")
+    names = [f"{name}{end}" for name in rates for end in ("", "Low", "High")]
+    lines = [",".join(["device", *names])]
+    for device in range(2):
+        values = []
+        for _ in rates:
+            mean = round(rng.uniform(900, 40_000), 2)
+            values += [mean, round(mean - 3.25, 2), round(mean + 3.25, 2)]
+        lines.append(",".join(map(str, [device, *values])))
+    return "\n".join(lines) + "\n"
+
+
 def write_all(root: Path) -> None:
     """Write all folders under root."""
     old = "\n".join(f"[2026-11-27 08:00:00] [INFO] {line}" for line in deepspeed(random.Random(5), ",", 1).split("\n"))
@@ -192,6 +227,8 @@ def write_all(root: Path) -> None:
         "inductor-bandwidth/benchmark.txt": inductor_benchmark(random.Random(3)),
         "deepspeed-flops/one-gpu.txt": deepspeed(random.Random(4), " =", 2),
         "deepspeed-flops/older-in-a-log.log": f"Epoch 1\n{old}\nstep 11 loss 0.5\n",
+        "rocprof-csv/pmc_perf.csv": counted_launches(random.Random(6)),
+        "rocprof-csv/roofline-of-two.csv": ceilings(random.Random(7)),
     }
     for name, text in files.items():
         (root / name).parent.mkdir(parents=True, exist_ok=True)

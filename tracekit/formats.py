@@ -71,7 +71,7 @@ FORMATS = (
     ),
     Reader(
         name="rocprof-csv",
-        title="rocprof, rocprofv2 and rocprofv3 tables (CSV)",
+        title="rocprof, rocprofv2, rocprofv3 and rocprof-compute tables (CSV)",
         suffixes=(".csv",),
         marks=Marks(
             words=(
@@ -82,6 +82,7 @@ FORMATS = (
                 "roctx_id",
                 "exec_mask",
                 "gpu_id",
+                "hbmbwlow",
             )
         ),
         options=(DECIMAL,),

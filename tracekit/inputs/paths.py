@@ -17,6 +17,7 @@ from tracekit.formats import READERS
 from tracekit.inputs.sessions import session_of
 from tracekit.model.display import plural
 from tracekit.model.trace import Ledger, Note
+from tracekit.readers.amd.compute_folder import PASSES, is_other_pass, is_read_with_passes
 from tracekit.readers.base import Reader
 from tracekit.readers.beside import table_of_texts
 from tracekit.readers.head import Head
@@ -50,7 +51,8 @@ class Input:
 
     session: the session of the Visual Profiler that named the input, "" for none. missing: what that session names too.
     unread: of one input of a folder, the files there that are no profiles. report: of an export of Nsight Systems in a
-    folder or pattern, the report beside it, which is not read: its rows would count twice.
+    folder or pattern, the report beside it, which is not read: its rows would count twice. passes: tables of other
+    passes of a run of rocprof-compute, which are not read for the same reason.
     """
 
     name: str
@@ -59,6 +61,7 @@ class Input:
     missing: tuple[str, ...] = ()
     unread: tuple[str, ...] = ()
     report: str = ""
+    passes: tuple[str, ...] = ()
 
     def note(self, ledger: Ledger, shown: Callable[[str], str]) -> None:
         """Say which files beside the input are not read. shown: the name of a file as outputs have it."""
@@ -68,6 +71,11 @@ class Input:
         if self.report:
             text = f"not read: {shown(self.report)}, the report that this is the export of (named alone, it is read)"
             ledger.notes["report-of-export"] = Note("report-of-export", text, 1)  # no fault, also with --strict
+        if self.passes:
+            names = ", ".join(Path(name).name for name in self.passes[:MOST_NAMED])
+            more = f" and {len(self.passes) - MOST_NAMED:,} more" if len(self.passes) > MOST_NAMED else ""
+            text = f"not read: {plural(len(self.passes), 'table')} of other passes of this run ({names}{more})"
+            ledger.notes["other-passes"] = Note("other-passes", text, 1)  # no fault, also with --strict
         if self.unread:
             names = ", ".join(shown(name) for name in self.unread[:MOST_NAMED])
             more = f" and {len(self.unread) - MOST_NAMED:,} more" if len(self.unread) > MOST_NAMED else ""
@@ -208,8 +216,13 @@ def _in_folder(folder: Path, label: str) -> list[Input]:
     """
     known: list[str] = []
     others: list[str] = []
+    passes: dict[str, list[str]] = {}
     for path in sorted(p for p in folder.rglob("*") if p.is_file() and not p.name.startswith(".")):
         name = str(path)
+        if is_other_pass(path):
+            passes.setdefault(str(path.with_name(PASSES)), []).append(name)
+        if is_other_pass(path) or is_read_with_passes(path):
+            continue
         inside = _in_zip(name)
         if _export_of(name) == name:  # the other tables of an export are no inputs, and not unread
             (known if inside or _is_known(name) else others).extend(inside or [name])
@@ -225,7 +238,13 @@ def _in_folder(folder: Path, label: str) -> list[Input]:
     broken = [name for name in others if _NUMBER.sub("#", name) in alike]
     unread = tuple(name for name in others if name not in broken)
     return [
-        Input(name, label, unread=unread if name == known[0] else (), report=reports.get(name, ""))
+        Input(
+            name,
+            label,
+            unread=unread if name == known[0] else (),
+            report=reports.get(name, ""),
+            passes=tuple(passes.get(name, ())),
+        )
         for name in sorted([*known, *broken])
     ]
 
