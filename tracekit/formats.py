@@ -60,6 +60,15 @@ FORMATS = (
         read=Place("tracekit.readers.ascend.csv:read"),
     ),
     Reader(
+        name="ascend-db",
+        title="msprof and torch_npu database of Ascend NPUs (SQLite)",
+        suffixes=(".db",),
+        marks=Marks(tables=True),
+        record="row",
+        sniff=Place("tracekit.readers.ascend.database:sniff"),
+        read=Place("tracekit.readers.ascend.database:read"),
+    ),
+    Reader(
         name="rocpd",
         title="rocprofv3 and rocprof-sys database (rocpd, SQLite)",
         suffixes=(".db", ".rocpd"),

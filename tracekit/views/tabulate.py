@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import replace
 from itertools import compress
+from typing import Any
 
 from tracekit.analysis.statistics import Grouped
 from tracekit.errors import UsageError
@@ -195,7 +196,7 @@ def _stable(order: list[int], values: Sequence[Cell], *, reverse: bool) -> list[
     known = [values[i] is not None for i in order]
     # Cells of one type are their own keys; a tuple for each of a million cells would cost more than the sorting.
     alike = set(map(type, values)) - {type(None)} in ({str}, {int})
-    key = values.__getitem__ if alike else lambda i: _text_last(values[i])
+    key: Callable[[int], Any] = values.__getitem__ if alike else lambda i: _text_last(values[i])
     some = sorted(compress(order, known), key=key, reverse=reverse)
     return some + [i for i in order if values[i] is None]
 

@@ -246,7 +246,8 @@ def _ranks(cells: dict[str, Cells]) -> I64:
     names = [str(name or "") for name in cells["name"].tolist()]
     place = {name: number for number, name in enumerate(sorted(set(names)))}
     of_host = [value is not None for value in cells["total"].tolist()] if "total" in cells else [False] * size
-    order = np.lexsort((of_host, [place[name] for name in names], -np.maximum(total, device)))
+    by_name = np.array([place[name] for name in names], np.int64)
+    order = np.lexsort((np.array(of_host, np.bool_), by_name, -np.maximum(total, device)))
     rank = np.empty(size, np.int64)
     rank[order] = np.arange(size)
     return rank
