@@ -683,6 +683,20 @@ FORMATS = (
         read=Place("tracekit.readers.torch.table:read"),
     ),
     Reader(
+        name="unitrace",
+        title="summaries of Intel's unitrace",
+        suffixes=(".txt", ".log", ".csv"),
+        marks=Marks(
+            in_logs=True,
+            words=("average (ns)", "average(ns)", "append (ns)"),
+            late=(rb"Calls *, *(?:Time|Append) ?\(ns\)",),
+        ),
+        gives="totals",
+        record="line",
+        sniff=Place("tracekit.readers.unitrace:sniff"),
+        read=Place("tracekit.readers.unitrace:read"),
+    ),
+    Reader(
         name="xplane",
         title="XPlane profile (TensorFlow, JAX, PyTorch/XLA)",
         suffixes=(".xplane.pb", ".xplane.pb.gz"),
