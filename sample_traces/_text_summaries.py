@@ -261,7 +261,7 @@ def counted_launches(rng: random.Random) -> str:
     return "\n".join(lines) + "\n"
 
 
-def ceilings(rng: random.Random) -> str:
+def roofs(rng: random.Random) -> str:
     """Return roofline.csv: for two GPUs the mean, low and high of each rate."""
     rates = ("HBMBw", "L2Bw", "L1Bw", "LDSBw", "FP32Flops", "FP64Flops", "MFMAF16Flops", "MFMAI8Ops")
     names = [f"{name}{end}" for name in rates for end in ("", "Low", "High")]
@@ -286,7 +286,7 @@ def write_all(root: Path) -> None:
         "deepspeed-flops/older-in-a-log.log": f"Epoch 1\n{old}\nstep 11 loss 0.5\n",
         "unitrace/summary.txt": unitrace(random.Random(8)),
         "rocprof-csv/pmc_perf.csv": counted_launches(random.Random(6)),
-        "rocprof-csv/roofline-of-two.csv": ceilings(random.Random(7)),
+        "rocprof-csv/roofline-of-two.csv": roofs(random.Random(7)),
     }
     for name, text in files.items():
         (root / name).parent.mkdir(parents=True, exist_ok=True)

@@ -1,4 +1,4 @@
-"""Folders of rocprof-compute: counters of thousands of columns, measured ceilings, facts, and each launch once."""
+"""Folders of rocprof-compute: counters of thousands of columns, measured roofs, facts, and each launch once."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def test_a_header_longer_than_any_head_is_read_whole(tmp_path: Path) -> None:
         assert not trace.ledgers[0].dropped
 
 
-def test_a_folder_has_each_launch_once_with_facts_and_ceilings(tmp_path: Path) -> None:
+def test_a_folder_has_each_launch_once_with_facts_and_roofs(tmp_path: Path) -> None:
     written(tmp_path / "MI200", {"SQ_WAVES": 16384})
     assert [Path(item.name).name for item in expand(tmp_path)] == ["pmc_perf.csv"]
     trace = tracekit.read(tmp_path)
@@ -63,7 +63,7 @@ def test_a_folder_has_each_launch_once_with_facts_and_ceilings(tmp_path: Path) -
     assert (facts["tool"], facts["command"], facts["gpu_arch"]) == ("rocprof-compute", "./vcopy -n 9", "gfx90a")
     assert "other-passes" in trace.ledgers[0].notes
     assert "not-profiles" not in trace.ledgers[0].notes
-    found = {row["args"]["metric"]: row for row in rows(trace, "ceilings")}
+    found = {row["args"]["metric"]: row for row in rows(trace, "roofs")}
     assert [found["HBMBw"][key] for key in ("value_avg", "value_min", "value_max", "unit", "device")] == [
         1388.5, 1388.25, 1388.75, "GB/s", 0,
     ]  # fmt: skip
@@ -71,10 +71,10 @@ def test_a_folder_has_each_launch_once_with_facts_and_ceilings(tmp_path: Path) -
     assert {row["args"]["source"] for row in found.values()} == {"measured"}
 
 
-def test_tables_of_passes_and_of_ceilings_are_read_when_named(tmp_path: Path) -> None:
+def test_tables_of_passes_and_of_roofs_are_read_when_named(tmp_path: Path) -> None:
     written(tmp_path, {"SQ_WAVES": 16384})
     assert len(tracekit.read(tmp_path / "timestamps.csv").events) == 1
-    assert len(rows(tracekit.read(tmp_path / "roofline.csv"), "ceilings")) == 4
+    assert len(rows(tracekit.read(tmp_path / "roofline.csv"), "roofs")) == 4
 
 
 def test_columns_that_several_passes_repeat_are_no_counters(tmp_path: Path) -> None:
@@ -133,4 +133,4 @@ def test_the_samples_have_what_their_generator_wrote() -> None:
         row for row in rows(trace, "metrics") if row["args"]["metric"] == "SQ_WAVES" and row["name"].startswith("copy")
     )
     assert (found["calls"], found["value_avg"] * 3) == (3, sum(wanted))
-    assert len(rows(read_sample("rocprof-csv/roofline-of-two.csv"), "ceilings")) == 16
+    assert len(rows(read_sample("rocprof-csv/roofline-of-two.csv"), "roofs")) == 16

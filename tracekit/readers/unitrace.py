@@ -87,7 +87,7 @@ class _SummedRow:
 
 @dataclass(slots=True)
 class _Summaries:
-    """What is known at a line. form: of the rows that follow, "" for none. columns: of properties."""
+    """The state of reading at a line. form: of the rows that follow, "" for none. columns: of properties."""
 
     run: int = 0
     summary: str = ""

@@ -637,7 +637,7 @@ FORMS = (
     Form("calls", "rocprofv2", _V3 | {"Domain", "Function", "Correlation_ID"}, *_TIMES, _calls),
     Form("commands", "rocprofv2", frozenset({"Domain", "Operation", "Correlation_ID", *_V2}), *_V2, _activities),
     Form("ranges", "rocprofv2", _ROCTX, *_MOMENT, _ranges),
-    Form("ceilings", "rocprof-compute", frozenset({"device", "HBMBw", "HBMBwLow", "L2Bw", "LDSBw"})),
+    Form("roofs", "rocprof-compute", frozenset({"device", "HBMBw", "HBMBwLow", "L2Bw", "LDSBw"})),
     Form("sums", "rocprof or rocprofv3", frozenset({"Name", "Calls", "TotalDurationNs", "AverageNs", "Percentage"})),
 )  # fmt: skip
 

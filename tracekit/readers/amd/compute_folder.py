@@ -3,7 +3,7 @@
 workloads/vcopy/MI200/pmc_perf.csv        all counters, and the times of one pass
 workloads/vcopy/MI200/SQ_LEVEL_WAVES.csv  a pass of its own, with its own times
 workloads/vcopy/MI200/sysinfo.csv         one row: command, machine, GPU
-workloads/vcopy/MI200/roofline.csv        measured ceilings
+workloads/vcopy/MI200/roofline.csv        measured roofs
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ import csv
 import re
 from pathlib import Path
 
-__all__ = ["CEILINGS", "PASSES", "SYSTEM", "is_other_pass", "is_read_with_passes", "rows_of", "system_facts"]
+__all__ = ["PASSES", "ROOFS", "SYSTEM", "is_other_pass", "is_read_with_passes", "rows_of", "system_facts"]
 
-PASSES, SYSTEM, CEILINGS = "pmc_perf.csv", "sysinfo.csv", "roofline.csv"
+PASSES, SYSTEM, ROOFS = "pmc_perf.csv", "sysinfo.csv", "roofline.csv"
 _OTHERS = re.compile(r"(?:SQ_[A-Z_]+|pmc_perf_\d{1,3}|timestamps|pmc_dispatch_info)\.csv", re.ASCII)
 _FACTS = {
     "command": "command",
@@ -37,8 +37,8 @@ def is_other_pass(path: Path) -> bool:
 
 
 def is_read_with_passes(path: Path) -> bool:
-    """Return whether a file is read with pmc_perf.csv beside it: the facts of the machine, the measured ceilings."""
-    return path.name in (SYSTEM, CEILINGS) and path.with_name(PASSES).is_file()
+    """Return whether a file is read with pmc_perf.csv beside it: the facts of the machine, the measured roofs."""
+    return path.name in (SYSTEM, ROOFS) and path.with_name(PASSES).is_file()
 
 
 def rows_of(path: Path) -> list[dict[str, str]]:

@@ -21,7 +21,7 @@ no events. Launches in results without times are totals too (section gpu), and s
 Where rocprofv2 has a row for each die of a GPU (XCC_Index), they are one launch, and their counters are added up.
 
 rocprof-compute (Omniperf): pmc_perf.csv has the counters of all passes and the times of one. Facts are in sysinfo.csv
-beside it, and in roofline.csv the ceilings that were measured on each device: totals of section `ceilings`, with the
+beside it, and in roofline.csv the roofs that were measured on each device: totals of section `roofs`, with the
 low and the high. In a folder the tables of other passes (SQ_*.csv, timestamps.csv) are not read: they have the same
 launches. Where a spreadsheet rounded the times, launches are totals.
 
@@ -66,7 +66,7 @@ from tracekit.readers.amd._rows import (
     kernel_names,
     number,
 )
-from tracekit.readers.amd.compute_folder import CEILINGS, PASSES, SYSTEM, rows_of, system_facts
+from tracekit.readers.amd.compute_folder import PASSES, ROOFS, SYSTEM, rows_of, system_facts
 from tracekit.readers.base import Confidence, ReadOptions, ReadResult
 from tracekit.readers.builder import RowBuilder, Values, event_batch
 from tracekit.readers.head import Head
@@ -127,7 +127,7 @@ def read(source: Source, options: ReadOptions, ledger: Ledger) -> ReadResult:
         facts |= {"tool": "rocprof-compute"} | system_facts(source.path.with_name(SYSTEM))
     run = Run(sources=[SourceFacts(source.name, "rocprof-csv", facts=facts)])
     source = as_csv(source, options)
-    beside = rows_of(source.path.with_name(CEILINGS)) if facts["tool"] == "rocprof-compute" else []
+    beside = rows_of(source.path.with_name(ROOFS)) if facts["tool"] == "rocprof-compute" else []
     reading = _RocprofCsvReading(header, options, ledger, beside if header.form.name == "dispatches" else [])
     return ReadResult(run, reading.batches(source), False, (ledger,))
 
@@ -158,7 +158,7 @@ class _RocprofCsvReading:
     ) -> None:
         self.header, self.options, self.ledger = header, options, ledger
         self.beside = beside
-        """Rows of the ceilings in the same folder."""
+        """Rows of the roofs in the same folder."""
         self.row = 0
         self.totals = RowBuilder("totals")
         self.counters = KernelCounters()
@@ -186,7 +186,7 @@ class _RocprofCsvReading:
         if self.beside:
             self.ledger.read += len(self.beside)
             self.row = 0
-            self._ceilings({name: [row[name] for row in self.beside] for name in self.beside[0]})
+            self._roofs({name: [row[name] for row in self.beside] for name in self.beside[0]})
         if len(self.totals):
             self.ledger.totals_out += len(self.totals)
             yield self.totals.take()
@@ -215,8 +215,8 @@ class _RocprofCsvReading:
             self._sums(cells)
         elif form.name == "counters":
             self._count(cells)
-        elif form.name == "ceilings":
-            self._ceilings({name: arrow.texts(column) for name, column in cells.items()})
+        elif form.name == "roofs":
+            self._roofs({name: arrow.texts(column) for name, column in cells.items()})
         elif form.name == "samples":
             self._sample(cells)
         else:
@@ -299,7 +299,7 @@ class _RocprofCsvReading:
         found: Mask = both[0] & both[1]
         return found
 
-    def _ceilings(self, texts: dict[str, list[str]]) -> None:
+    def _roofs(self, texts: dict[str, list[str]]) -> None:
         """Add a total for each rate that rocprof-compute measured of a device: mean, low and high."""
         names = tuple(texts)
         for at, place in enumerate(texts.get("device", [])):
@@ -309,8 +309,8 @@ class _RocprofCsvReading:
                 continue
             for name, (mean, low, high) in rates:
                 self.totals.add(
-                    source=self.options.source, run=0, section="ceilings", order=len(self.totals),
-                    name="measured ceiling",
+                    source=self.options.source, run=0, section="roofs", order=len(self.totals),
+                    name="measured roof",
                     kind=str(Kind.OTHER), device=int(place) if int(place) < 1 << 31 else None,
                     value_avg=mean, value_min=low, value_max=high,
                     unit="GB/s" if name.lower().endswith("bw") else f"G{'FLOP' if name.endswith('Flops') else 'OP'}/s",
