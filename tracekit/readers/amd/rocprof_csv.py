@@ -322,6 +322,8 @@ class _RocprofCsvReading:
         """Count launches in a table without times."""
         counted = COUNTED.get(self.header.form.name)
         if counted is None:
+            rows = len(next(iter(cells.values())))
+            self.ledger.drop("no-column", rows, text="dropped: the rows of a table without a column of its times")
             return
         devices, names = agent(cells.get(counted.device)), arrow.texts(kernel_names(cells[counted.kernel]))
         numbers = [None] * len(names) if devices is None else devices.to_pylist()
