@@ -1,4 +1,5 @@
-"""Write the samples of summaries that tools print: TorchInductor's bandwidth, DeepSpeed's flops profiler.
+"""Write the samples of summaries that tools print: TorchInductor's bandwidth, DeepSpeed's flops profiler,
+unitrace's summaries, and tables of rocprof-compute.
 
     python sample_traces/_text_summaries.py [FOLDER]
 
@@ -183,6 +184,97 @@ def deepspeed(rng: random.Random, sign: str, layers: int) -> str:
     return "\n".join(lines)
 
 
+# unitrace
+
+
+def right(cells: list[object], widths: list[int]) -> str:
+    """Return a row with each cell at the right end of its column."""
+    return ", ".join(f"{cell:>{width}}" for cell, width in zip(cells, widths, strict=True))
+
+
+def times_table(first: str, rows: list[tuple[str, list[int]]]) -> list[str]:
+    """Return a table of unitrace. rows: a name and the durations of its calls."""
+    widths = [max(len(name) for name, _ in rows), 12, 20, 12, 20, 20, 20]
+    heads = [first, "Calls", "Time (ns)", "Time (%)", "Average (ns)", "Min (ns)", "Max (ns)"]
+    whole = sum(sum(each) for _, each in rows)
+    lines = [right([*heads], widths)]
+    for name, each in sorted(rows, key=lambda row: -sum(row[1])):
+        share = f"{100 * sum(each) / whole:f}"
+        lines.append(right([name, len(each), sum(each), share, sum(each) // len(each), min(each), max(each)], widths))
+    return lines
+
+
+def unitrace_rows(rng: random.Random) -> tuple[list[tuple[str, list[int]]], list[tuple[str, list[int]]]]:
+    """Return the durations of functions and of commands."""
+
+    def some(least: int, most: int) -> list[int]:
+        return [rng.randrange(least, most) for _ in range(rng.randrange(1, 30))]
+
+    calls = [(name, some(400, 90_000)) for name in ("zeCommandListAppendLaunchKernel", "zeEventHostSynchronize")]
+    kernels = [
+        ('"gemm_kernel[SIMD16 {20; 1; 1} {64; 8; 1}]"', some(9_000, 400_000)),
+        ('"gemm_kernel[SIMD16 {40; 1; 1} {64; 8; 1}]"', some(9_000, 400_000)),
+        ('"main::{lambda(auto:1)#4}::operator()(sycl::_V1::item<1, true>) const[SIMD32 {8; 2; 1} {256; 1; 1}]"',
+         some(900, 4_000)),
+        ('"zeCommandListAppendMemoryCopy(M2D)[1572864]"', some(90_000, 400_000)),
+        ('"zeCommandListAppendMemoryFill(D)[4096]"', some(900, 4_000)),
+        ('"zeCommandListAppendBarrier"', some(90, 400)),
+    ]  # fmt: skip
+    return calls, kernels
+
+
+def unitrace(rng: random.Random) -> str:
+    """Return what `unitrace -h -d -s PROGRAM` prints at its end."""
+    calls, commands = unitrace_rows(rng)
+    lines = ["result 3.5", "", "=== API Timing Summary ===", ""]
+    lines += [f"{'Total Execution Time (ns): ':>40}{10**9:>20}", "", "== L0 Backend ==", ""]
+    lines += [*times_table("Function", calls), "", "", "=== Device Timing Summary ===", ""]
+    lines += [f"{'Total Execution Time (ns): ':>40}{10**9:>20}", "", "== L0 Backend ==", ""]
+    lines += [*times_table("Kernel", commands), "", "", "=== Kernel Properties ===", ""]
+    lines.append(
+        "Kernel, Compiled, SIMD, Number of Arguments, SLM Per Work Group, Private Memory Per Thread, "
+        "Spill Memory Per Thread, Register File Size Per Thread"
+    )
+    lines += [
+        f"{name},     AOT,   16,   {at},   0,   0,   {64 * at}, unknown" for at, (name, _) in enumerate(commands[:3])
+    ]
+    return "\n".join([*lines, "", ""]) + "\n"
+
+
+# rocprof-compute
+
+
+def counted_launches(rng: random.Random) -> str:
+    """Return pmc_perf.csv: the launches of two kernels, with the counters of many passes."""
+    caches = [f"TCC_EA_{what}[{at}]" for what in ("RDREQ", "WRREQ") for at in range(28)]
+    sums = ["TCC_EA_RDREQ_sum", "TCC_EA_RDREQ_32B_sum", "TCC_EA_WRREQ_sum", "TCC_EA_WRREQ_64B_sum"]
+    counters = [*caches, *sums, "SQ_WAVES", "SQ_INSTS_VALU", "GRBM_COUNT", "SQ_INSTS_VALU_MFMA_MOPS_F64"]
+    head = "Dispatch_ID,Kernel_Name,GPU_ID,Grid_Size,Workgroup_Size,Arch_VGPR,wave_size,obj,"
+    lines = [f"{head}{','.join(counters)},wave_size_1,Start_Timestamp,End_Timestamp"]
+    at = 1_411_551_767_635_712
+    for number in range(5):
+        name = f'"{("copy", "scale")[number % 2]}(double*, double*, int) [clone .kd]"'
+        values = [rng.randrange(1, 90_000) for _ in counters]
+        end = at + rng.randrange(12_000, 80_000)
+        lines.append(f"{number},{name},2,1048576,256,8,64,0x7f00,{','.join(map(str, values))},64,{at},{end}")
+        at = end + rng.randrange(40_000, 90_000)
+    return "\n".join(lines) + "\n"
+
+
+def roofs(rng: random.Random) -> str:
+    """Return roofline.csv: for two GPUs the mean, low and high of each rate."""
+    rates = ("HBMBw", "L2Bw", "L1Bw", "LDSBw", "FP32Flops", "FP64Flops", "MFMAF16Flops", "MFMAI8Ops")
+    names = [f"{name}{end}" for name in rates for end in ("", "Low", "High")]
+    lines = [",".join(["device", *names])]
+    for device in range(2):
+        values = []
+        for _ in rates:
+            mean = round(rng.uniform(900, 40_000), 2)
+            values += [mean, round(mean - 3.25, 2), round(mean + 3.25, 2)]
+        lines.append(",".join(map(str, [device, *values])))
+    return "\n".join(lines) + "\n"
+
+
 def write_all(root: Path) -> None:
     """Write all folders under root."""
     old = "\n".join(f"[2026-11-27 08:00:00] [INFO] {line}" for line in deepspeed(random.Random(5), ",", 1).split("\n"))
@@ -192,6 +284,9 @@ def write_all(root: Path) -> None:
         "inductor-bandwidth/benchmark.txt": inductor_benchmark(random.Random(3)),
         "deepspeed-flops/one-gpu.txt": deepspeed(random.Random(4), " =", 2),
         "deepspeed-flops/older-in-a-log.log": f"Epoch 1\n{old}\nstep 11 loss 0.5\n",
+        "unitrace/summary.txt": unitrace(random.Random(8)),
+        "rocprof-csv/pmc_perf.csv": counted_launches(random.Random(6)),
+        "rocprof-csv/roofline-of-two.csv": roofs(random.Random(7)),
     }
     for name, text in files.items():
         (root / name).parent.mkdir(parents=True, exist_ok=True)

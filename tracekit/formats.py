@@ -80,7 +80,7 @@ FORMATS = (
     ),
     Reader(
         name="rocprof-csv",
-        title="rocprof, rocprofv2 and rocprofv3 tables (CSV)",
+        title="rocprof, rocprofv2, rocprofv3 and rocprof-compute tables (CSV)",
         suffixes=(".csv",),
         marks=Marks(
             words=(
@@ -91,6 +91,7 @@ FORMATS = (
                 "roctx_id",
                 "exec_mask",
                 "gpu_id",
+                "hbmbwlow",
             )
         ),
         options=(DECIMAL,),
@@ -680,6 +681,20 @@ FORMATS = (
         gives="totals",
         sniff=Place("tracekit.readers.torch.table:sniff"),
         read=Place("tracekit.readers.torch.table:read"),
+    ),
+    Reader(
+        name="unitrace",
+        title="summaries of Intel's unitrace",
+        suffixes=(".txt", ".log", ".csv"),
+        marks=Marks(
+            in_logs=True,
+            words=("average (ns)", "average(ns)", "append (ns)"),
+            late=(rb"Calls *, *(?:Time|Append) ?\(ns\)",),
+        ),
+        gives="totals",
+        record="line",
+        sniff=Place("tracekit.readers.unitrace:sniff"),
+        read=Place("tracekit.readers.unitrace:read"),
     ),
     Reader(
         name="xplane",

@@ -13,6 +13,7 @@ import zipfile
 from collections.abc import Iterator
 from pathlib import Path
 
+import _arrow_exports as arrow_exports
 import pytest
 from support import sample
 
@@ -171,6 +172,18 @@ def test_a_session_that_names_a_link_does_not_open_it(agent: Conversation, place
     )
     agent.error("summary", profile="inner/session.nvvp")
     (place / "runs" / "inner" / "other.nvprof").unlink()
+
+
+def test_an_export_with_a_table_that_is_a_link_is_refused(agent: Conversation, place: Path) -> None:
+    """All tables of an export in a folder are read where one of them is named."""
+    arrow_exports.folder(sample("nsys-sqlite/two-processes.sqlite"), place / "runs" / "export" / "run_pqtdir")
+    name = "export/run_pqtdir/StringIds.parquet"
+    agent.answer("summary", profile=name)
+    table = place / "runs" / "export" / "run_pqtdir" / "NVTX_EVENTS.parquet"
+    table.rename(place / "secret" / "NVTX_EVENTS.parquet")
+    table.symlink_to(place / "secret" / "NVTX_EVENTS.parquet")
+    assert "is a link that leads out" in agent.error("summary", profile=name)
+    shutil.rmtree(place / "runs" / "export")
 
 
 def test_a_database_whose_log_is_a_link_is_refused(agent: Conversation, place: Path) -> None:

@@ -106,7 +106,6 @@ HEADS: dict[str, list[bytes]] = {
     "unitrace": [
         b"\n=== Device Timing Summary ===\n\n        Total Execution Time (ns):   1008344251\n",
         b"step 1\n=== API Timing Summary ===\n\n  Total API Time for L0 backend (ns): 100\n== L0 Backend ==\n",
-        b"=== Device Timing Summary ===\n  Kernel, Calls, Time (ns), Time (%), Average (ns), Min (ns), Max (ns)\n",
         b"=== Device #0 Metrics ===\n\nKernel, GlobalInstanceId, GpuTime[ns], XVE_ACTIVE[%]\n",
     ],
     "vtune-csv": [

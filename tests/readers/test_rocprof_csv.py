@@ -241,3 +241,13 @@ def test_a_line_ends_at_its_line_end_alone(tmp_path: Path) -> None:
     trace = tracekit.read(path)
     whole(trace)
     assert [trace.ledgers[0].read, trace.events["name"].to_pylist()] == [2, ["a\u2028b\u0085c\x0cd"]]
+
+
+@pytest.mark.parametrize(
+    "header", ["Domain,ROCTX_ID,Message,Time tamp", "Domain,ROCTX_ID,Message", "Domain,ROCTX_ID,Message,Begin,End"]
+)
+def test_rows_of_a_table_without_its_times_are_dropped_and_counted(header: str, tmp_path: Path) -> None:
+    path = tmp_path / "roctx_trace.csv"
+    path.write_text(f"{header}\nROCTX_DOMAIN,0,a{',7' * (header.count(',') - 2)}\n")
+    with pytest.raises(ParseError, match="without a column of its times"):
+        tracekit.read(path)

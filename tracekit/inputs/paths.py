@@ -19,6 +19,7 @@ from tracekit.inputs.same_work import same_work
 from tracekit.inputs.sessions import session_of
 from tracekit.model.display import plural
 from tracekit.model.trace import Ledger, Note
+from tracekit.readers.amd.compute_folder import PASSES, is_other_pass, is_read_with_passes
 from tracekit.readers.base import Reader
 from tracekit.readers.beside import table_of_texts
 from tracekit.readers.head import Head
@@ -53,7 +54,8 @@ class Input:
     session: the session of the Visual Profiler that named the input, "" for none. missing: what that session names too.
     unread: of one input of a folder, the files there that are no profiles. report: of an export of Nsight Systems in a
     folder or pattern, the report beside it, which is not read: its rows would count twice. same_work: of a file of an
-    Ascend profiler there, the files with the same work, which are not read either.
+    Ascend profiler there, the files with the same work, which are not read either. passes: tables of other passes of a
+    run of rocprof-compute, which are not read for the same reason.
     """
 
     name: str
@@ -63,6 +65,7 @@ class Input:
     unread: tuple[str, ...] = ()
     report: str = ""
     same_work: tuple[str, ...] = ()
+    passes: tuple[str, ...] = ()
 
     def note(self, ledger: Ledger, shown: Callable[[str], str]) -> None:
         """Say which files beside the input are not read. shown: the name of a file as outputs have it."""
@@ -78,6 +81,11 @@ class Input:
             count = plural(len(self.same_work), "file")
             text = f"not read: {count} with the same work in another form ({names}{more}; named alone, each is read)"
             ledger.notes["same-work"] = Note("same-work", text, 1)  # no fault, also with --strict
+        if self.passes:
+            names = ", ".join(Path(name).name for name in self.passes[:MOST_NAMED])
+            more = f" and {len(self.passes) - MOST_NAMED:,} more" if len(self.passes) > MOST_NAMED else ""
+            text = f"not read: {plural(len(self.passes), 'table')} of other passes of this run ({names}{more})"
+            ledger.notes["other-passes"] = Note("other-passes", text, 1)  # no fault, also with --strict
         if self.unread:
             names = ", ".join(shown(name) for name in self.unread[:MOST_NAMED])
             more = f" and {len(self.unread) - MOST_NAMED:,} more" if len(self.unread) > MOST_NAMED else ""
@@ -223,8 +231,13 @@ def _in_folder(folder: Path, label: str) -> list[Input]:
     """
     known: list[str] = []
     others: list[str] = []
+    passes: dict[str, list[str]] = {}
     for path in sorted(p for p in folder.rglob("*") if p.is_file() and not p.name.startswith(".")):
         name = str(path)
+        if is_other_pass(path):
+            passes.setdefault(str(path.with_name(PASSES)), []).append(name)
+        if is_other_pass(path) or is_read_with_passes(path):
+            continue
         inside = _in_zip(name)
         if _export_of(name) == name:  # the other tables of an export are no inputs, and not unread
             (known if inside or _is_known(name) else others).extend(inside or [name])
@@ -248,6 +261,7 @@ def _in_folder(folder: Path, label: str) -> list[Input]:
             unread=unread if name == known[0] else (),
             report=reports.get(name, ""),
             same_work=tuple(same.get(name, ())),
+            passes=tuple(passes.get(name, ())),
         )
         for name in sorted([*known, *broken])
     ]

@@ -62,10 +62,11 @@ _TOOL_CELL = rb'"?[,;\t|]"?'
 TOOLS: tuple[Foreign, ...] = (
     Foreign(
         "unitrace",
-        "tables of Intel's unitrace: sums of kernels and calls, no timeline",
+        "metrics of Intel's unitrace, or a summary of it without a table",
         "record the timeline: unitrace --chrome-kernel-logging --chrome-call-logging PROGRAM writes JSON",
         rb"(?:\A|.*?\n)[ \t]{0,20}=== (?:(?:API|Device|CCL|Kernel Submission|OpenCL|Level Zero)[^=\n]{0,40} Summary"
         rb"|Device #\d+ Metrics) ===\s"
+        rb"(?!.*?Calls[ ]{0,200},[ ]{0,200}(?:Time|Append) ?\(ns\))"
         rb"(?=.*?(?:Total (?:Execution|Device|API) Time|Time \(ns\)|GlobalInstanceId|IP\[Address\]))",
         in_logs=True,
     ),

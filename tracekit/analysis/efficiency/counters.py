@@ -6,8 +6,9 @@ floor. Bytes are those between the last cache and the device memory.
 Nsight Compute: `dram__bytes*.sum`; FLOPs of threads by kind of instruction (a fused one is 2), those of tensor cores by
 path (`sm__ops_path_tensor_src_*.sum`), since an instruction of a tensor core has no fixed number of FLOPs.
 nvprof: `dram_read_transactions` of 32 bytes, `flop_count_sp` and the like, in which a fused operation is 2 already.
-rocprof: FETCH_SIZE and WRITE_SIZE, in KiB; SQ_INSTS_VALU_MFMA_MOPS_*, in 512 FLOPs of matrix cores. Its instructions of
-vector units count lanes that are switched off too, so they are no FLOPs.
+rocprof: FETCH_SIZE and WRITE_SIZE, in KiB, or the requests that they are made of (TCC_EA_RDREQ_sum and others, as
+ROCm's metrics.xml multiplies them); SQ_INSTS_VALU_MFMA_MOPS_*, in 512 FLOPs of matrix cores. Its instructions of vector
+units count lanes that are switched off too, so they are no FLOPs.
 """
 
 from __future__ import annotations
@@ -37,6 +38,8 @@ _WRITTEN = (
     ("WRITE_SIZE", 1024),
 )
 _BOTH = "dram__bytes.sum"
+_CACHES = ("TCC_EA", "TCC_EA0")
+"""Names of the port to the memory: of MI200 and before, of MI300."""
 
 _THREADS = (("fp32", "f"), ("fp64", "d"), ("fp16", "h"))
 _UNITS = ("smsp__", "sm__")
@@ -87,10 +90,32 @@ def counted_bytes(counters: Counters) -> CountedBytes:
     read, written = (
         next((counters[name] * scale for name, scale in names if name in counters), None) for names in (_READ, _WRITTEN)
     )
+    read = _read_by_requests(counters) if read is None else read
+    written = _written_by_requests(counters) if written is None else written
     moved = counters.get(_BOTH)
     if moved is None and read is not None and written is not None:
         moved = read + written
     return CountedBytes(read, written, moved)
+
+
+def _read_by_requests(counters: Counters) -> float | None:
+    """Return the bytes that AMD's L2 cache read: requests of 64 bytes, but for those of 32, and of 128 on MI300."""
+    for cache in _CACHES:
+        names = [f"{cache}_RDREQ_sum", f"{cache}_RDREQ_32B_sum"]
+        if counters.keys() >= set(names):
+            every, short = (counters[name] for name in names)
+            return 64 * every - 32 * short + 64 * counters.get("TCC_BUBBLE_sum", 0)
+    return None
+
+
+def _written_by_requests(counters: Counters) -> float | None:
+    """Return the bytes that AMD's L2 cache wrote: requests of 32 bytes, but for those of 64."""
+    for cache in _CACHES:
+        names = [f"{cache}_WRREQ_sum", f"{cache}_WRREQ_64B_sum"]
+        if counters.keys() >= set(names):
+            every, long = (counters[name] for name in names)
+            return 32 * every + 32 * long
+    return None
 
 
 def counted_flops(counters: Counters) -> list[CountedFlops]:

@@ -637,6 +637,7 @@ FORMS = (
     Form("calls", "rocprofv2", _V3 | {"Domain", "Function", "Correlation_ID"}, *_TIMES, _calls),
     Form("commands", "rocprofv2", frozenset({"Domain", "Operation", "Correlation_ID", *_V2}), *_V2, _activities),
     Form("ranges", "rocprofv2", _ROCTX, *_MOMENT, _ranges),
+    Form("roofs", "rocprof-compute", frozenset({"device", "HBMBw", "HBMBwLow", "L2Bw", "LDSBw"})),
     Form("sums", "rocprof or rocprofv3", frozenset({"Name", "Calls", "TotalDurationNs", "AverageNs", "Percentage"})),
 )  # fmt: skip
 
@@ -648,6 +649,13 @@ class CounterTotals:
     kernel: str
     device: str
     others: frozenset[str]
+
+    def is_counter(self, name: str) -> bool:
+        """Return whether a column is of a counter. A file joined from several passes repeats columns (`obj_2`)."""
+        return bool(name) and name not in self.others and _PASS.sub("", name) not in self.others
+
+
+_PASS = re.compile(r"_\d{1,3}\Z", re.ASCII)
 
 
 def _words(text: str) -> frozenset[str]:
@@ -668,7 +676,8 @@ COUNTED = {
         "GPU_ID",
         _words(
             "Dispatch_ID GPU_ID Queue_ID PID TID Grid_Size Workgroup_Size LDS_Per_Workgroup Scratch_Per_Workitem "
-            "Arch_VGPR Accum_VGPR SGPR Wave_Size Kernel_Name Start_Timestamp End_Timestamp Correlation_ID XCC_Index"
+            "Arch_VGPR Accum_VGPR SGPR Wave_Size Kernel_Name Start_Timestamp End_Timestamp Correlation_ID XCC_Index "
+            "queue-id queue-index pid tid wave_size sig obj DispatchNs CompleteNs"
         ),
     ),
 }

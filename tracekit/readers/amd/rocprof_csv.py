@@ -20,9 +20,15 @@ rows beyond the first. The program ran once more for each pass of counters, so t
 no events. Launches in results without times are totals too (section gpu), and so are PC samples (section samples).
 Where rocprofv2 has a row for each die of a GPU (XCC_Index), they are one launch, and their counters are added up.
 
+rocprof-compute (Omniperf): pmc_perf.csv has the counters of all passes and the times of one. Facts are in sysinfo.csv
+beside it, and in roofline.csv the roofs that were measured on each device: totals of section `roofs`, with the
+low and the high. In a folder the tables of other passes (SQ_*.csv, timestamps.csv) are not read: they have the same
+launches. Where a spreadsheet rounded the times, launches are totals.
+
 results.csv: grd, wgr and lds have no axes, so they are in `args` with the counters; DispatchNs and CompleteNs are
 times of the host, and stay there too. Names lose `.kd`. Not supported: agent_info.csv, memcopy_info.csv. Sources: files
-of ROCm 4 to 7, generateCSV.cpp of rocprofiler-sdk, tblextr.py and file.cpp of rocprofiler.
+of ROCm 4 to 7, generateCSV.cpp of rocprofiler-sdk, tblextr.py and file.cpp of rocprofiler, workloads in the tests of
+rocprofiler-compute.
 """
 
 from __future__ import annotations
@@ -32,6 +38,7 @@ import io
 import re
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import closing
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -42,7 +49,7 @@ import pyarrow.csv as pacsv
 
 from tracekit.errors import ParseError
 from tracekit.model import arrow
-from tracekit.model.arrow import Column, pc
+from tracekit.model.arrow import Column, Mask, pc
 from tracekit.model.schema import Kind
 from tracekit.model.trace import Ledger, Run, SourceFacts
 from tracekit.model.units import MAX_NS
@@ -59,6 +66,7 @@ from tracekit.readers.amd._rows import (
     kernel_names,
     number,
 )
+from tracekit.readers.amd.compute_folder import PASSES, ROOFS, SYSTEM, rows_of, system_facts
 from tracekit.readers.base import Confidence, ReadOptions, ReadResult
 from tracekit.readers.builder import RowBuilder, Values, event_batch
 from tracekit.readers.head import Head
@@ -96,7 +104,7 @@ class RocprofHeader:
 
 def header_of(data: bytes) -> RocprofHeader | None:
     """Return the header in the first line with text, None if it is no such table."""
-    line = data.lstrip(b"\xef\xbb\xbf \r\n")[:16384].partition(b"\n")[0].decode("utf-8", "replace").strip()
+    line = data.lstrip(b"\xef\xbb\xbf \r\n").partition(b"\n")[0].decode("utf-8", "replace").strip()
     try:
         columns = tuple(cell.strip() for cell in next(csv.reader([line], delimiter=delimiter_of(data)), []))
     except csv.Error:  # a line end of old Macs in the middle
@@ -111,19 +119,46 @@ def header_of(data: bytes) -> RocprofHeader | None:
 
 def read(source: Source, options: ReadOptions, ledger: Ledger) -> ReadResult:
     """Return the events or totals. Raises: ParseError for another header."""
-    header = header_of(source.head().data)
+    header = header_of(_first_lines(source))
     if header is None:
         raise ParseError(source.name, "line 1", "not the header of a table of rocprof or rocprofv3")
     facts: dict[str, object] = {"tool": header.form.tool, "table": header.form.name}
+    if source.path.name == PASSES and header.form.name == "dispatches":
+        facts |= {"tool": "rocprof-compute"} | system_facts(source.path.with_name(SYSTEM))
     run = Run(sources=[SourceFacts(source.name, "rocprof-csv", facts=facts)])
     source = as_csv(source, options)
-    reading = _RocprofCsvReading(header, options, ledger)
+    beside = rows_of(source.path.with_name(ROOFS)) if facts["tool"] == "rocprof-compute" else []
+    reading = _RocprofCsvReading(header, options, ledger, beside if header.form.name == "dispatches" else [])
     return ReadResult(run, reading.batches(source), False, (ledger,))
 
 
+_ROUNDED = r"^\s*\d(?:\.\d{1,15})?[eE]\+\d{1,2}\s*$"
+MOST_HEADER = 4 << 20
+"""Bytes of a header: a table with a column for each counter of each channel has thousands."""
+
+
+def _triples(names: tuple[str, ...]) -> list[int]:
+    """Return the places of rates that have a low and a high one behind them."""
+    ends = [name.lower() for name in names]
+    return [at for at in range(len(names) - 2) if ends[at + 1].endswith("low") and ends[at + 2].endswith("high")]
+
+
+def _first_lines(source: Source) -> bytes:
+    """Return the beginning of a table with its whole header, which may be longer than a head."""
+    head = source.head()
+    if head.complete or b"\n" in head.data.lstrip(b"\xef\xbb\xbf \r\n"):
+        return head.data
+    with closing(source.binary()) as stream:
+        return stream.read(MOST_HEADER)
+
+
 class _RocprofCsvReading:
-    def __init__(self, header: RocprofHeader, options: ReadOptions, ledger: Ledger) -> None:
+    def __init__(
+        self, header: RocprofHeader, options: ReadOptions, ledger: Ledger, beside: list[dict[str, str]]
+    ) -> None:
         self.header, self.options, self.ledger = header, options, ledger
+        self.beside = beside
+        """Rows of the roofs in the same folder."""
         self.row = 0
         self.totals = RowBuilder("totals")
         self.counters = KernelCounters()
@@ -148,6 +183,10 @@ class _RocprofCsvReading:
                 lines, first = lines[start + 1 :], False
             yield from self._block(block, lines)
         self._counted()
+        if self.beside:
+            self.ledger.read += len(self.beside)
+            self.row = 0
+            self._roofs({name: [row[name] for row in self.beside] for name in self.beside[0]})
         if len(self.totals):
             self.ledger.totals_out += len(self.totals)
             yield self.totals.take()
@@ -176,6 +215,8 @@ class _RocprofCsvReading:
             self._sums(cells)
         elif form.name == "counters":
             self._count(cells)
+        elif form.name == "roofs":
+            self._roofs({name: arrow.texts(column) for name, column in cells.items()})
         elif form.name == "samples":
             self._sample(cells)
         else:
@@ -219,6 +260,13 @@ class _RocprofCsvReading:
         good = arrow.valid(starts) & arrow.valid(ends)
         ts, stop = arrow.ints(starts), arrow.ints(ends)
         backward = good & (stop < ts)
+        lost = ~good & self._without_digits(cells)
+        if lost.any() and self.header.form.name in COUNTED:
+            text = "a spreadsheet rounded the times (8.1E+14): its launches are counted, and when they ran is not known"
+            ledger.note("rounded-times", text, int(lost.sum()))
+            self._launched({name: column.filter(arrow.array(lost)) for name, column in cells.items()})
+            cells = {name: column.filter(arrow.array(~lost)) for name, column in cells.items()}
+            good, ts, stop, backward = good[~lost], ts[~lost], stop[~lost], backward[~lost]
         for code, bad, text in (
             ("bad-time", ~good | (stop >= MAX_NS), "dropped: a row without both times"),
             ("ends-before-start", backward & (stop < MAX_NS), "dropped: a row that ends before it starts"),
@@ -244,10 +292,38 @@ class _RocprofCsvReading:
         ledger.events_out += count
         yield event_batch(count, columns)
 
+    def _without_digits(self, cells: Cells) -> Mask:
+        """Return for each row whether a spreadsheet rounded its times, so that they are no whole numbers any more."""
+        form = self.header.form
+        both = [arrow.bools(pc.match_substring_regex(cells[name], pattern=_ROUNDED)) for name in (form.start, form.end)]
+        found: Mask = both[0] & both[1]
+        return found
+
+    def _roofs(self, texts: dict[str, list[str]]) -> None:
+        """Add a total for each rate that rocprof-compute measured of a device: mean, low and high."""
+        names = tuple(texts)
+        for at, place in enumerate(texts.get("device", [])):
+            rates = [(names[k], [number(texts[names[k + each]][at]) for each in range(3)]) for k in _triples(names)]
+            if not WHOLE.fullmatch(place) or not rates or any(values[0] is None for _, values in rates):
+                self.ledger.drop("bad-row", where=f"row {self.row + at + 1}", text="dropped: a row without its numbers")
+                continue
+            for name, (mean, low, high) in rates:
+                self.totals.add(
+                    source=self.options.source, run=0, section="roofs", order=len(self.totals),
+                    name="measured roof",
+                    kind=str(Kind.OTHER), device=int(place) if int(place) < 1 << 31 else None,
+                    value_avg=mean, value_min=low, value_max=high,
+                    unit="GB/s" if name.lower().endswith("bw") else f"G{'FLOP' if name.endswith('Flops') else 'OP'}/s",
+                    args=orjson.dumps({"metric": name, "source": "measured"}).decode(),
+                )  # fmt: skip
+            self.ledger.kept += 1
+
     def _launched(self, cells: Cells) -> None:
         """Count launches in a table without times."""
         counted = COUNTED.get(self.header.form.name)
         if counted is None:
+            rows = len(next(iter(cells.values())))
+            self.ledger.drop("no-column", rows, text="dropped: the rows of a table without a column of its times")
             return
         devices, names = agent(cells.get(counted.device)), arrow.texts(kernel_names(cells[counted.kernel]))
         numbers = [None] * len(names) if devices is None else devices.to_pylist()
@@ -263,7 +339,7 @@ class _RocprofCsvReading:
         found = {
             counter: np.array([number(text) for text in arrow.texts(column)], np.float64)
             for counter, column in cells.items()
-            if counter and counter not in counted.others
+            if counted.is_counter(counter)
         }
         if "XCC_Index" in cells and found:
             launch = pc.binary_join_element_wise(cells["Dispatch_ID"], cells.get("PID", cells["Dispatch_ID"]), " ")

@@ -5,10 +5,10 @@
     run_pqtdir/StringIds.parquet
     run_pqtdir/CUPTI_ACTIVITY_KIND_KERNEL.parquet
 
-A record is a row of a table. Tables and columns are those of the SQLite export, and are read by the same code: see
-[nsys-sqlite](nsys-sqlite.md) for what becomes of each. So all figures are those of the database of the same report.
+A record is a row of a table. Tables and columns are those of the SQLite export, and are read by the same code: the page
+of nsys-sqlite says what becomes of each. So all figures are those of the database of the same report.
 
-Name the folder: `tracekit summary run_pqtdir`. Its input is `StringIds`, the table of all texts; the other files beside
+Name the folder: `tracekit summary run_pqtdir`. The input is `StringIds`, the table of all texts; the other files beside
 it are read as its tables. Streams of Arrow, files of Arrow and Parquet are all taken, whichever of them a folder has.
 
 Not supported: `--type hdf` (export as sqlite or parquetdir), and a folder in a zip archive.
