@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
-from tracekit.analysis.efficiency.devices import DevicePeaks, RatedDevice, find_device, stated_device
+from tracekit.analysis.efficiency.devices import (
+    DevicePeaks,
+    RatedDevice,
+    find_device,
+    stated_device,
+    unnamed_device,
+)
 from tracekit.index.trace_index import TraceIndex, join
 
 __all__ = ["device_of", "device_peaks"]
@@ -34,8 +40,29 @@ def device_peaks(index: TraceIndex) -> dict[tuple[int, int], RatedDevice]:
             plane = planes.get(name.split(" (")[0]) if at == number and isinstance(planes, dict) else None
             if isinstance(plane, dict) and (stated := _stated(name, plane)) is not None:
                 found[number, ident] = stated
+        if source.format == "proton":
+            found.update(_unnamed(number, source.facts.get("devices")))
     for key, name in names.items():
         found.setdefault(key, find_device(name))
+    return found
+
+
+def _unnamed(source: int, listed: object) -> dict[tuple[int, int], RatedDevice]:
+    """Return the devices of a tree of Proton, which has numbers of them and no names: kHz, bits, "90" for 9.0."""
+    found: dict[tuple[int, int], RatedDevice] = {}
+    for devices in listed.values() if isinstance(listed, dict) else []:
+        for ident, facts in devices.items() if isinstance(devices, dict) else []:
+            if not str(ident).isdecimal() or not isinstance(facts, dict):
+                continue
+            arch = str(facts.get("arch", ""))
+            clock, memory = (1000 * _count(facts.get(key)) for key in ("clock_rate", "memory_clock_rate"))
+            found[source, int(ident)] = unnamed_device(
+                units=_count(facts.get("num_sms")),
+                arch=f"{arch[:-1]}.{arch[-1]}" if arch.isdecimal() and len(arch) > 1 else arch,
+                clock_hz=clock,
+                memory_hz=memory,
+                bus_bits=_count(facts.get("bus_width")),
+            )
     return found
 
 

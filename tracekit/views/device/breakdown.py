@@ -322,7 +322,10 @@ def _step_table(work: AllWork, options: ViewOptions) -> tuple[ReportTable | None
     elif ahead:
         notes.append("the host runs ahead: a step on a device is from the end of the last work of the step before")
     else:
-        notes.append("a step on a device: from the first work launched in it to that of the next step")
+        notes.append(
+            "a step on a device: from the first work launched in it to that of the next step; the first begins and the "
+            "last ends with its range on the host"
+        )
     columns = [*devices.identity(chosen), _SHOWN["step"].column(numbers), *_part_columns(parts)]
     if len(set(processes)) > 1 and "pid" not in [c.name for c in columns]:
         columns.insert(1, Column("pid", "Pid", Unit.ID, processes, 1, "place"))
