@@ -192,6 +192,33 @@ def test_kernels_that_fit_the_schedule_twice_or_nowhere_have_no_op(tmp_path: Pat
     assert named(ops(read(tmp_path, metadata_plane(program), library))) == [None]
 
 
+@pytest.mark.parametrize("launch", [[], [-1] * 5])
+def test_kernels_of_a_graph_without_a_launch_cost_nothing_else(tmp_path: Path, launch: list[int]) -> None:
+    program = graph()
+    plane = gpu(program, *LAUNCH, launch=launch or [1] * 5)
+    if not launch:
+        # The stat has another name then: no event says which launch it is of.
+        plane.keys["other"] = plane.keys.pop("correlation_id")
+    trace = read(tmp_path, metadata_plane(program), plane)
+    assert trace.ledgers[0].kept == 5
+    assert named(ops(trace)) == (SCHEDULE if launch else [None] * 5)
+
+
+@pytest.mark.parametrize("number", [7, (1 << 63) + 5])
+def test_a_program_is_found_by_its_number_or_else_by_its_name(tmp_path: Path, number: int) -> None:
+    program = graph()
+    program.number = number
+    plane = gpu(program, ("f", "f.1"))
+    trace = read(tmp_path, metadata_plane(program), plane)
+    assert named(ops(trace)) == ["f.1"]
+    plane.keys["other"] = plane.keys.pop("program_id")
+    assert named(ops(read(tmp_path, metadata_plane(program), plane))) == ["f.1"]
+    twin = graph()
+    assert named(ops(read(tmp_path, metadata_plane(program, twin), plane))) == (
+        ["f.1"] if number == twin.number else [None]
+    )
+
+
 def test_a_product_that_takes_two_kernels_in_a_graph_has_both(tmp_path: Path) -> None:
     program = graph()
     launch = [*LAUNCH[:3], ("splitK_reduce", "command_buffer_1"), *LAUNCH[3:]]

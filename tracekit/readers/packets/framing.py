@@ -217,9 +217,11 @@ def _chain(data: bytes, place: int) -> tuple[I64, I64]:
     count = len(at)
     if not count or at[0] != place or not whole[0]:
         return np.empty(0, np.int64), np.empty(0, np.int64)
-    following = np.searchsorted(at, after)
-    following[following == count] = 0
-    good = whole & (at[following] == after) & whole[following]
+    # Which of these bytes is at each byte of the window; none of them is at the others.
+    number = np.full(int(at[-1]) - place + 2, -1, np.int32)
+    number[at - place] = np.arange(count, dtype=np.int32)
+    following = number[np.clip(after - place, 0, len(number) - 1)]
+    good = whole & (following >= 0) & whole[following]
     step = np.full(count + 1, count, np.int32)
     step[:-1][good] = following[good]
     leap = step

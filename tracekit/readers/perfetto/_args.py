@@ -204,6 +204,9 @@ class ArgMembers:
 
     def _apart(self, rows: I64, keys: I32) -> I64:
         """Return the keys; one that a row has already gets a number behind it."""
+        if bool((rows[1:] > rows[:-1]).all()):
+            # One member each: none can be there twice.
+            return keys.astype(np.int64)
         pairs = rows * len(self._texts.all) + keys
         order = np.argsort(pairs, kind="stable")
         again = np.flatnonzero(np.diff(pairs[order]) == 0)
@@ -235,7 +238,7 @@ def _read(
     inner = scan(block.view, found.at, found.ends)
     keys = keys_of(block, stated, texts, inner, owner)
     rows: list[I64] = [np.arange(count)]
-    values: list[Column] = [arrow.array(["null"] * count, pa.string())]
+    values: list[Column] = [pa.repeat("null", count)]
     for kind, wire in _WIRES.items():
         picked = inner.of(kind, wire)
         if len(picked):

@@ -267,8 +267,8 @@ class PerfettoLanes:
         used, place = distinct(category)
         shown = [None if code < 0 else f'{{"cat":{json.dumps(self._texts.all[code])}' for code in used.tolist()]
         first = arrow.take(arrow.array(shown, pa.string()), place)
-        rest = pc.replace_substring_regex(args, r"^\{", ",")
-        both = pc.binary_join_element_wise(first, pc.coalesce(rest, arrow.array(["}"] * len(args), pa.string())), "")
+        rest = _behind_a_comma(args) if args.null_count < len(args) else pa.scalar("}")
+        both = pc.binary_join_element_wise(first, rest, "")
         return pc.coalesce(both, args)
 
     def arrows(self, tables: Iterator[pa.Table]) -> Iterator[pa.RecordBatch]:
@@ -393,3 +393,14 @@ def _two(one: str | None, two: str | None) -> str | None:
     if other:
         added["end_args"] = other
     return json.dumps({**members, **added}, ensure_ascii=False, separators=(",", ":"))
+
+
+def _behind_a_comma(objects: Column) -> Column:
+    """Return JSON objects with a comma in place of their first brace, to be put behind others; "}" for a null."""
+    offsets, data = arrow.text_parts(objects)
+    data = data.copy()
+    begins = offsets[:-1][offsets[1:] > offsets[:-1]]
+    data[begins[data[begins] == ord("{")]] = ord(",")
+    members = arrow.text_column(offsets.astype(np.int32), data)
+    found: Column = pc.if_else(pc.is_null(objects), pa.scalar("}"), members) if objects.null_count else members
+    return found

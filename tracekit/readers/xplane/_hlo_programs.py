@@ -70,7 +70,7 @@ class HloPrograms:
             if not data or len(data) > _MOST_BYTES:
                 continue
             match = _NUMBERED.fullmatch(named.name)
-            program = int(match[1]) if match else number & ((1 << 64) - 1)
+            program = (int(match[1]) if match else number) & ((1 << 64) - 1)
             name = named.name.rpartition("(")[0] if match else named.name
             self._data[program] = name, data
             self._numbers.setdefault(name, []).append(program)

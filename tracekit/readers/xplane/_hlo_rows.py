@@ -15,6 +15,7 @@ import numpy as np
 
 from tracekit.model import arrow
 from tracekit.model.arrow import I64, Mask, Rows
+from tracekit.model.digits import signed
 from tracekit.readers.xplane._hlo_programs import HloOp, HloProgram, HloPrograms, base_name
 from tracekit.readers.xplane._members import decoded, distinct
 from tracekit.readers.xplane._planes import Plane, PlaneName, PlaneRole
@@ -22,6 +23,8 @@ from tracekit.readers.xplane._scan import REFERENCE, SIGNED, TEXT, UNSIGNED, Sca
 
 _MOST_KERNELS = 1 << 16
 _MOST_STEPS = 1 << 24
+_GRAPH = "command_buffer"
+"""How XLA begins the names of its graphs."""
 _LIBRARY = ""
 """Stands for a kernel that is of no fused op: one of a library."""
 _Node = tuple[int, str, int, int]
@@ -41,6 +44,11 @@ class HloRows:
         found = self.programs.program(program)
         op = found.ops.get(name) if found is not None else None
         return None if op is None or op.opcode == "call" else op
+
+    def is_graph(self, program: int, name: str) -> bool:
+        """Return whether this is the name of a graph of a program that the file has."""
+        found = self.programs.program(program)
+        return found is not None and (name in found.called or name.startswith(_GRAPH))
 
     def launch(
         self, program: int, name: str, kernels: Sequence[str], nodes: Sequence[tuple[int, int]]
@@ -130,8 +138,8 @@ def ops_of_events(events: NamedEvents, rows: HloRows) -> tuple[list[str], Rows]:
         codes[:] = np.where(events.measured, np.array(numbers, np.int32)[events.name], 0)
         return list(texts), codes
     names, op_names = _texts_of(events.scanned, events.plane, "hlo_op", count)
-    programs = _programs_of(events, rows, count)
-    mine = np.flatnonzero(events.measured & (names >= 0) & (programs >= 0))
+    programs, has_program = _programs_of(events, rows, count)
+    mine = np.flatnonzero(events.measured & (names >= 0) & has_program)
     if not mine.size:
         return [""], codes
     known, program = distinct(programs[mine])
@@ -139,8 +147,8 @@ def ops_of_events(events: NamedEvents, rows: HloRows) -> tuple[list[str], Rows]:
     ops = [rows.op(known[pair // len(op_names)], op_names[pair % len(op_names)]) for pair in pairs]
     codes[mine] = np.array([_number_of(op, texts) for op in ops], np.int32)[place]
     for number, (pair, op) in enumerate(zip(pairs, ops, strict=True)):
-        if op is None:
-            graph = known[pair // len(op_names)], op_names[pair % len(op_names)]
+        graph = known[pair // len(op_names)], op_names[pair % len(op_names)]
+        if op is None and rows.is_graph(*graph):
             _take_launches(events, rows, graph, mine[place == number], codes, texts)
     return list(texts), codes
 
@@ -155,15 +163,16 @@ def _op_of_name(plane: Plane, name: PlaneName, rows: HloRows) -> HloOp | None:
     return rows.op(program, name.short) if isinstance(program, int) else None
 
 
-def _programs_of(events: NamedEvents, rows: HloRows, count: int) -> I64:
-    """Return the program of each event, -1 where it is not known."""
+def _programs_of(events: NamedEvents, rows: HloRows, count: int) -> tuple[I64, Mask]:
+    """Return the program of each event, and which events have one that is known."""
     numbers, there = _numbers_of(events.scanned, events.plane, "program_id", count)
     if there.any():
-        return np.where(there, numbers, -1)
+        return numbers, there
     # Older files have the name of the program alone.
     names, texts = _texts_of(events.scanned, events.plane, "hlo_module", count)
     found = [rows.programs.number(text) for text in texts]
-    return np.array([*(-1 if each is None else each for each in found), -1], np.int64)[names]
+    of_name = np.array([*(0 if each is None else signed(each) for each in found), 0], np.int64)
+    return of_name[names], np.array([*(each is not None for each in found), False], np.bool_)[names]
 
 
 def _take_launches(
@@ -182,8 +191,10 @@ def _take_launches(
     graphs, _ = _numbers_of(events.scanned, events.plane, "cuda_graph_id", count)
     nodes, has_node = _numbers_of(events.scanned, events.plane, "cuda_graph_node_id", count)
     nodes = np.where(has_node, nodes, -1)
+    if not mine.size:
+        return
     order = mine[np.lexsort((events.start[mine], launches[mine]))]
-    bounds = np.flatnonzero(np.diff(launches[order], prepend=-1)).tolist()
+    bounds = [0, *(np.flatnonzero(np.diff(launches[order])) + 1).tolist()]
     for begin, end in zip(bounds, [*bounds[1:], len(order)], strict=True):
         launch = order[begin:end]
         kernels = [events.names[at].name for at in events.name[launch].tolist()]

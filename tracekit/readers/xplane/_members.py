@@ -22,8 +22,6 @@ from tracekit.readers.xplane._scan import DOUBLE, REFERENCE, SIGNED, TEXT, UNSIG
 
 _END, _DERIVED, _START_PS, _LENGTH_PS = 1, 2, 3, 1003
 _OWN = frozenset({"derived", "ts_ps", "dur_ps", "xla_op"})
-_BEFORE = 5
-"""Pieces of a row before those of its stats."""
 _MOST_TEXT = 1 << 28
 _NUMBERS = {"correlation_id": ("correlation", INT64_MAX), "step_num": ("step", INT32_MAX)}
 """Stats that are columns, and their largest values."""
@@ -110,22 +108,30 @@ class _Making:
         named = self._add(common.names)
         if len(self.stats):
             self._read()
-        begins = np.arange(0, (_BEFORE + 1) * (self.count + 1), _BEFORE + 1)
+        # What no row of the batch has takes no place in any row.
+        before: list[Rows] = []
+        if common.derived.any():
+            before.append(np.where(common.derived, _DERIVED, 0))
+        if common.start.any():
+            before.append(common.start + _START_PS)
+        if common.length.any():
+            before.append(common.length + (_LENGTH_PS + 999))
+        if any(common.names):
+            before.append(common.name + named)
+        if len(common.ops) > 1:
+            before.append(common.op + self._add(common.ops))
+        begins = np.arange(0, (len(before) + 1) * (self.count + 1), len(before) + 1)
         begins[1:] += 2 * np.cumsum(self.counts)
         order = np.zeros(int(begins[-1]), np.int32)
         start = begins[:-1]
-        order[start] = np.where(common.derived, _DERIVED, 0)
-        order[start + 1] = common.start + _START_PS
-        order[start + 2] = common.length + (_LENGTH_PS + 999)
-        order[start + 3] = common.name + named
-        if len(common.ops) > 1:
-            order[start + 4] = common.op + self._add(common.ops)
+        for place_of, pieces in enumerate(before):
+            order[start + place_of] = pieces
         has = common.derived | (common.start != 0) | (common.length != 0)
         has |= np.array([bool(text) for text in common.names], np.bool_)[common.name]
         has |= common.op > 0
         if len(self.stats):
             place = start[self.stats.row]
-            place += 2 * self.stats.nth + _BEFORE
+            place += 2 * self.stats.nth + len(before)
             order[place] = self.key
             order[place + 1] = self.value
             has[self.stats.row[self.key != 0]] = True

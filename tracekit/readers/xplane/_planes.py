@@ -290,9 +290,9 @@ def role_of(plane: Plane, line: str) -> PlaneRole:
 _ASYNC_COPY = re.compile(r"(?:^%?|\s)(?:copy|slice)-(?:start|done)(?:\(|[.\d]*$)", re.ASCII)
 
 
-def kind_of(role: PlaneRole, name: PlaneName) -> tuple[Kind, str | None]:
-    """Return the kind of the events of a name on a line, and the direction of a copy."""
-    text = name.name
+@lru_cache(maxsize=1 << 14)
+def kind_of(role: PlaneRole, text: str) -> tuple[Kind, str | None]:
+    """Return the kind of the events of this name on a line, and the direction of a copy."""
     if role in (PlaneRole.STREAM, PlaneRole.OPS):
         if role is PlaneRole.STREAM and (found := _COPY.match(text)):
             return Kind.MEMCPY, f"{found[1].upper()}to{found[2].upper()}" if found[1] else None

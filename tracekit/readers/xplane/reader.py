@@ -118,6 +118,7 @@ class StatCells:
         self.plane, self.ledger = plane, ledger
         self._cells: dict[bytes, _StatCell] = {}
         self._common: dict[int, list[_StatCell]] = {}
+        self._texts: dict[int, tuple[str, frozenset[str]]] = {}
 
     def row(
         self, stats: Iterable[bytes], name: PlaneName, rest: tuple[int, int], op: str = "", *, derived: bool
@@ -148,9 +149,12 @@ class StatCells:
         """Return what all events of a name have in `args`, each member behind a comma, and its keys."""
         if not name.stats and not name.short:
             return "", _NO_KEYS
-        members = {cell.key: cell.value for cell in self._of_name(name)}
-        text = "".join([f",{key}{value}" for key, value in members.items()])
-        return text, frozenset(orjson.loads(key[:-1]) for key in members)
+        found = self._texts.get(id(name))
+        if found is None:
+            members = {cell.key: cell.value for cell in self._of_name(name)}
+            text = "".join([f",{key}{value}" for key, value in members.items()])
+            found = self._texts[id(name)] = text, frozenset(orjson.loads(key[:-1]) for key in members)
+        return found
 
     def _of_name(self, name: PlaneName) -> list[_StatCell]:
         if not name.stats and not name.short:
@@ -516,7 +520,7 @@ class XPlaneBatch:
         role = self.role[keep]
         pairs, place = distinct(role * len(self.names) + self.name[keep])
         kinds_of_pairs = [
-            kind_of(_ROLES[pair // len(self.names)], self.names[pair % len(self.names)]) for pair in pairs
+            kind_of(_ROLES[pair // len(self.names)], self.names[pair % len(self.names)].name) for pair in pairs
         ]
         codes = np.array([_KINDS.index(kind) for kind, _ in kinds_of_pairs], np.int32)[place]
         for at in np.unique(self.line[keep[role == _ROLES.index(PlaneRole.OPS)]]).tolist():
