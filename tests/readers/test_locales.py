@@ -156,6 +156,8 @@ TABLES: dict[str, Callable[[str, Locale], str]] = {
     "cuda-profile/csv.log": cells,
     "cuda-profile/csv-timestamps.log": cells,
     "cuda-profile/kvp.log": key_values,
+    "ascend-csv/task_time_20250109171300.csv": cells,
+    "ascend-csv/op_statistic.csv": cells,
     "rocprof-csv/4242_kernel_trace.csv": cells,
     "rocprof-csv/4242_counter_collection.csv": cells,
     "rocprof-csv/results.csv": cells,

@@ -131,8 +131,9 @@ def _peak(memory: dict[str, ReportTable]) -> LeadFigure | None:
 
 
 def _kernels_with(metrics: dict[str, ReportTable]) -> LeadFigure:
-    names = set(metrics["metrics"].column("name").values)
-    return LeadFigure("", len(names), Unit.COUNT, f"{'kernel' if len(names) == 1 else 'kernels'} with metrics")
+    column = metrics["metrics"].column("name")
+    count, what = len(set(column.values)), column.title.lower()
+    return LeadFigure("", count, Unit.COUNT, f"{what if count == 1 else f'{what}s'} with metrics")
 
 
 def _quoted(view: str, table: ReportTable, wanted: Sequence[str], first: Sequence[str] = ()) -> QuotedTable:

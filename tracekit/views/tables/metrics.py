@@ -10,6 +10,7 @@ the peak of the device, as means over its launches.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from decimal import Decimal
 from math import isfinite
 
@@ -18,6 +19,7 @@ from tracekit.index.device_peaks import device_of
 from tracekit.index.sources import source_label, source_labels
 from tracekit.index.trace_index import TraceIndex
 from tracekit.model.report import Cell, Column, Picture, ReportTable, Section
+from tracekit.model.schema import Kind
 from tracekit.model.units import Unit
 from tracekit.views import specs, tabulate
 from tracekit.views.base import View, ViewColumn, ViewOptions
@@ -51,7 +53,7 @@ def compute(index: TraceIndex, options: ViewOptions) -> Section:
         *_places(rows, labels),
     ]
     columns = [
-        _SHOWN["name"].column([row["name"] for row in rows]),
+        _named(rows),
         _SHOWN["metric"].column([row["metric"] for row in rows]),
         Column("calls", "Calls", Unit.COUNT, [row["calls"] for row in rows], 3),
         _SHOWN["min"].column([row["value_min"] for row in rows], 2),
@@ -70,6 +72,12 @@ def compute(index: TraceIndex, options: ViewOptions) -> Section:
     tables = (*peaks, *roofs, table)
     notes = tuple(tabulate.option_notes(options, table))
     return Section(VIEW.name, _TITLE, tables, (_roofline(kernels, measured),) if peaks else (), notes)
+
+
+def _named(rows: list[MetricRow]) -> Column:
+    """Return the names of what was measured: kernels, unless a table has the parts of steps."""
+    column = _SHOWN["name"].column([row["name"] for row in rows])
+    return replace(column, title="Step") if all(row["kind"] == Kind.STEP for row in rows) else column
 
 
 def measured_kernels(index: TraceIndex) -> list[roofline.MeasuredKernel]:
