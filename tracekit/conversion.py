@@ -31,8 +31,9 @@ from tracekit.inputs.inventory import StockJson, incomplete_stock, take_stock
 from tracekit.inputs.selection import LEFT_NOTHING
 from tracekit.inputs.stages import Stage, through
 from tracekit.model import schema
+from tracekit.model.arrow import Column
 from tracekit.model.display import first_few, plural
-from tracekit.model.tables import sorted_by_start
+from tracekit.model.tables import sorted_by_start, unshared
 from tracekit.model.trace import Ledger, Run, Trace, concat
 from tracekit.options import no_such
 from tracekit.safety.anonymize import masked_copy, masked_rows
@@ -49,6 +50,7 @@ def read(inputs: PathLike | Sequence[PathLike], options: InputOptions = USUAL) -
     """Return the trace of one or several inputs (paths, folders, patterns, "-", URLs). Raises: TracekitError."""
     events: list[pa.RecordBatch] = []
     totals: list[pa.RecordBatch] = []
+    nulls: dict[pa.DataType, Column] = {}
     with Inputs(inputs, options) as joined:
         stream = joined.stream(order=False)
         columns = joined.columns(joined.formats)
@@ -62,7 +64,7 @@ def read(inputs: PathLike | Sequence[PathLike], options: InputOptions = USUAL) -
             if schema.is_totals(batch):
                 totals.append(batch)
             else:
-                events.append(batch if columns is None else batch.select(keep))
+                events.append(unshared(batch if columns is None else batch.select(keep), nulls))
         failures = joined.bad()
         work = joined.work
     empty = pa.schema([schema.EVENTS.field(n) for n in keep]).with_metadata(schema.EVENTS.metadata)

@@ -110,7 +110,15 @@ def _sections(index: TraceIndex, names: Sequence[str], options: ViewOptions) -> 
         dimensions(index, options.topology)  # it is refused whether or not a view looks at it
     if options.by:
         return by_group.sections([view_named(name, options.compat) for name in names], index, options)
-    return [_section(index, name, options) for name in names]
+    sections = []
+    for name in names:
+        sections.append(_section(index, name, options))
+        if name == "findings" and "critical_path" not in names:
+            from tracekit.views.path.critical_path import drop_graphs
+
+            drop_graphs(index)
+        arrow.release_memory()
+    return sections
 
 
 def _section(index: TraceIndex, name: str, options: ViewOptions) -> Section:

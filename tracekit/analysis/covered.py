@@ -7,11 +7,12 @@ or run side by side show that many times, and nothing is found on them.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 
 from tracekit.analysis.segments import order_by_lane, run_starts
-from tracekit.model.arrow import I64, Mask
+from tracekit.model.arrow import I64, Codes, Mask
 
 __all__ = ["Covers", "covers"]
 
@@ -22,6 +23,7 @@ FEW, SHARE = 2, 0.05
 HABIT = 4
 """A name whose calls all last over others, so often, is that of a frame: a graph, a step."""
 _ROUNDS = 8
+_AT_ONCE = 1 << 16
 _DECIDES = 20
 """Starts of equal length that show how far times were rounded."""
 
@@ -34,7 +36,7 @@ class Covers:
     counts: I64
 
 
-def covers(lanes: I64, starts: I64, durations: I64, names: I64, launches: I64) -> Covers:
+def covers(lanes: I64, starts: I64, durations: I64, names: Codes, launches: Codes) -> Covers:
     """Return the ranges that last over at least two whole later ones of their lane, which cannot be.
 
     All arrays have shape (n,), ns. names: a code each. launches: ranges of one launch (the nodes of a graph, a kernel
@@ -46,38 +48,49 @@ def covers(lanes: I64, starts: I64, durations: I64, names: I64, launches: I64) -
     >>> found.rows.tolist(), found.counts.tolist()
     ([1], [2])
     """
-    found = np.zeros(starts.size, np.int64)
     rows = _crossed(lanes, starts, durations)
     if not rows.size:
         return Covers(rows, rows)
-    reach = starts + durations - _rounding(starts, durations)
+    found = np.zeros(starts.size, np.int64)
+    ends = starts[rows] + durations[rows]
+    reach = ends - _rounding(starts, durations)[rows]
     covering = np.zeros(starts.size, np.bool_)
     for _ in range(_ROUNDS):
         # Without the ranges that were found: others may lie within them and last over others too.
-        counts = _counts(lanes[rows], starts[rows], starts[rows] + durations[rows], reach[rows], launches[rows])
+        counts = _counts(lanes[rows], starts[rows], ends, reach, launches[rows])
         covering[rows[counts > 0]] = True
         bad = counts >= LEAST
         if not bad.any():
             break
         found[rows[bad]] = counts[bad]
-        rows = rows[~bad]
+        rows, ends, reach = rows[~bad], ends[~bad], reach[~bad]
+    if not found.any():
+        return Covers(rows[:0], rows[:0])
     found[~_rare(lanes, names, durations > 0, covering)] = 0
     places = np.flatnonzero(found)
     return Covers(places, found[places])
 
 
 def _crossed(lanes: I64, starts: I64, durations: I64) -> I64:
-    """Return the ranges of lanes on which one starts before the one before has ended, by lane and start."""
+    """Return the ranges that overlap another one of their lane, by lane and start.
+
+    A range that starts when all before it have ended, and ends before the next one starts, lies within none and lasts
+    over none: on most traces few are left.
+    """
     rows = np.flatnonzero(durations > 0)
     if (starts[rows[1:]] < starts[rows[:-1]]).any():
         rows = rows[np.argsort(starts[rows], kind="stable")]
     rows = rows[order_by_lane(lanes[rows])]
-    lane, start = lanes[rows], starts[rows]
-    early = (start[1:] < start[:-1] + durations[rows[:-1]]) & (lane[1:] == lane[:-1])
-    return rows[np.isin(lane, np.unique(lane[1:][early]))] if early.any() else rows[:0]
+    begins, start = run_starts(lanes[rows]).tolist(), starts[rows]
+    reached = start + durations[rows]
+    for first, last in pairwise([*begins, rows.size]):
+        np.maximum.accumulate(reached[first:last], out=reached[first:last])
+    early = start[1:] < reached[:-1]
+    early[np.array(begins[1:], np.int64) - 1] = False
+    return rows[np.append(early, False) | np.append(False, early)] if early.any() else rows[:0]
 
 
-def _counts(lanes: I64, starts: I64, ends: I64, reach: I64, launches: I64) -> I64:
+def _counts(lanes: I64, starts: I64, ends: I64, reach: I64, launches: Codes) -> I64:
     """Return for each range the later ones that lie within it; one that lies within several is of the last to end."""
     n = starts.size
     if n < 2:
@@ -97,7 +110,7 @@ def _counts(lanes: I64, starts: I64, ends: I64, reach: I64, launches: I64) -> I6
     return np.bincount(before[inside], minlength=n)
 
 
-def _rare(lanes: I64, names: I64, timed: Mask, covering: Mask) -> Mask:
+def _rare(lanes: I64, names: Codes, timed: Mask, covering: Mask) -> Mask:
     """Return for each range whether few ranges of its lane last over others, and not all those of its name."""
     _, lane = np.unique(lanes, return_inverse=True)
     size, bad = np.bincount(lane[timed], minlength=lane.size), np.bincount(lane[covering], minlength=lane.size)
@@ -117,7 +130,10 @@ def _rounding(starts: I64, durations: I64) -> I64:
     found = np.zeros(starts.size, np.int64)
     if starts.size and not (starts % 1000).any() and not (durations % 1000).any():
         found[:] = 1000
-    digits = np.floor(np.log10(np.maximum(np.abs(starts), 1).astype(np.float64))).astype(np.int64)
+    digits = np.empty(starts.size, np.int8)
+    for first in range(0, starts.size, _AT_ONCE):
+        part = np.maximum(np.abs(starts[first : first + _AT_ONCE]), 1).astype(np.float64)
+        digits[first : first + _AT_ONCE] = np.floor(np.log10(part))
     for length in np.flatnonzero(np.bincount(digits) >= _DECIDES).tolist():
         mine = digits == length
         step = 1

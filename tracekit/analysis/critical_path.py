@@ -29,7 +29,7 @@ from enum import IntEnum
 import numpy as np
 
 from tracekit.analysis.path_graph import PathDevice, PathHost, PathNodes, PathPart, Waits, build_nodes, in_order
-from tracekit.model.arrow import I64, Codes, Mask, Numbers, Rows
+from tracekit.model.arrow import I64, Codes, Mask, Numbers
 
 __all__ = [
     "SHORT_PAUSE",
@@ -311,165 +311,200 @@ def _short_pauses(graph: Contracted, longest: int) -> I64:
 class _Evaluation:
     """One evaluation: `rel` is gain - P of the kept nodes, shape (n, k); `done` how far each chain is evaluated.
 
-    Own times are made of `free` (and `paused`) when they are asked for: as numbers they would take as much as `rel`.
+    P is the running sum of slacks and own times. It and own times are kept where an edge needs them alone: `called` is
+    what a launch adds to `rel` of its call, and the others belong to heads, waits, candidates and last nodes.
     """
 
     def __init__(self, graph: Contracted, masks: Sequence[Numbers], pauses: I64 | None) -> None:
         self.graph = graph
-        self.free = np.empty((graph.kept.size, len(masks)), np.bool_)
-        self.shorter: I64 | None = None
-        if any(np.asarray(mask).dtype != np.bool_ for mask in masks):
-            self.shorter = np.zeros(self.free.shape, np.int64)
-        self.paused = np.empty_like(self.free) if pauses is not None else None
-        self.sums = np.empty(self.free.shape, np.int64)
-        self.lengths = (graph.ends[graph.kept] - graph.starts[graph.kept])[:, None]
-        self.pauses = None if pauses is None else pauses[graph.kept][:, None]
+        count, sets = graph.kept.size, len(masks)
+        begins, has_launch = graph.bounds[:-1], graph.launch >= 0
+        launches, kept_pauses = graph.launch[has_launch], None if pauses is None else pauses[graph.kept]
+        self.called = np.full((count, sets), _NEVER, np.int64)
+        self.heads_less, self.begins_less = (np.empty((at.size, sets), np.int64) for at in (graph.heads, begins))
+        self.heads_launch = graph.launch[graph.heads]
+        places = graph.tails, graph.candidates, self.heads_launch, graph.last
+        sums_at = [np.empty((at.size, sets), np.int64) for at in places]
+        self.tail_sums, self.candidate_sums, self.launch_sums, self.last_sums = sums_at
         kept_ns = np.empty_like(graph.ends)
         for k, mask in enumerate(masks):  # fresh memory for each set would cost more than the sums
             given, free = np.asarray(mask), np.zeros(kept_ns.size, np.bool_)
             np.subtract(graph.ends, graph.starts, out=kept_ns)
-            if self.shorter is not None and given.dtype != np.bool_:
-                np.clip(given, 0, kept_ns, out=kept_ns)
-                self.shorter[:, k] = kept_ns[graph.kept]
-            else:
-                free = given.astype(np.bool_)
+            if given.dtype == np.bool_:
+                free = given.astype(np.bool_, copy=False)
                 kept_ns *= free
-            if pauses is not None:
+            else:
+                np.clip(given, 0, kept_ns, out=kept_ns)
+            own = kept_ns[graph.kept]
+            if pauses is not None and kept_pauses is not None:
                 kept_ns[1:] += pauses[1:] * (free[1:] & free[:-1])
-            if self.paused is not None:
                 # No kept node that is the first of all has a pause before it.
-                self.paused[:, k] = free[graph.kept] & free[graph.kept - 1]
-            self.free[:, k] = free[graph.kept]
+                own += kept_pauses * (free[graph.kept] & free[graph.kept - 1])
             kept_ns += graph.chain_slack
             np.cumsum(kept_ns, out=kept_ns)
-            self.sums[:, k] = kept_ns[graph.kept]
-        self.rel = np.empty_like(self.sums)
-        self.done = graph.bounds[:-1].tolist()
-        self.begins = graph.bounds[:-1].tolist()
-        self.has_launches = np.logical_or.reduceat(graph.launch >= 0, graph.bounds[:-1]).tolist()
-
-    def own(self, at: int | slice | Rows) -> I64:
-        """Return the ns that the kept nodes at these places lose themselves in each set."""
-        own: I64 = self.lengths[at] * self.free[at]
-        if self.pauses is not None and self.paused is not None:
-            own += self.pauses[at] * self.paused[at]
-        if self.shorter is not None:
-            own += self.shorter[at]
-        return own
+            sums = kept_ns[graph.kept]
+            own -= sums
+            self.called[has_launch, k] = own[has_launch] + sums[launches] + graph.launch_slack[has_launch]
+            self.heads_less[:, k], self.begins_less[:, k] = own[graph.heads], own[begins]
+            for at, sums_of in zip(places, sums_at, strict=True):
+                sums_of[:, k] = sums[at]
+        # What launches nothing waits for has its own place behind the others, which adds nothing.
+        self.rel = np.empty((count + 1, sets), np.int64)
+        self.rel[count] = 0
+        self.caller = np.where(has_launch, graph.launch, count)
+        self.done = begins.tolist()
+        self.begins = begins.tolist()
+        self.anchored = graph.anchored[begins].tolist()
+        self.has_launches = np.logical_or.reduceat(has_launch, begins).tolist()
+        of = graph.chain[graph.launch]
+        least = np.minimum.reduceat(np.where(has_launch, of, begins.size), begins)
+        most = np.maximum.reduceat(np.where(has_launch, of, -1), begins)
+        self.sources = np.where(least == most, most, -1).tolist()
 
     def result(self) -> I64:
-        graph = self.graph
-        chains, head_chains = graph.chain, graph.chain[graph.heads].tolist()
+        graph, done, rel = self.graph, self.done, self.rel
+        head_chains, doubts = graph.chain[graph.heads].tolist(), graph.doubt.tolist()
         tail_chains, tails = graph.chain[graph.tails].tolist(), graph.tails.tolist()
-        lows, highs, doubts = graph.lows.tolist(), graph.highs.tolist(), graph.doubt.tolist()
+        lows, highs = graph.lows.tolist(), graph.highs.tolist()
+        doubtful = _DoubtfulHeads.of(graph, self.heads_launch)
         for i, head in enumerate(graph.heads.tolist()):
             low, high = lows[i], highs[i]
             for j in range(low, high):
-                self._advance(tail_chains[j], tails[j])
+                if tails[j] >= done[tail_chains[j]]:
+                    self._advance(tail_chains[j], tails[j])
             if doubts[i] >= 0:
-                self._doubt(head_chains[i], head, low, high, doubts[i])
+                self._doubt(doubtful, i, head_chains[i], head, low, high, doubts[i])
                 continue
-            at = graph.tails[low:high]
-            came = (self.rel[at] + self.sums[at] + graph.slacks[low:high, None]).min(axis=0)
-            self._advance(head_chains[i], head, came)
-        for chain, node in zip(chains[graph.last].tolist(), graph.last.tolist(), strict=True):
+            came = rel[graph.tails[low:high]]
+            came += self.tail_sums[low:high]
+            came += graph.slacks[low:high, None]
+            self._advance(head_chains[i], head, came.min(axis=0) + self.heads_less[i])
+        for chain, node in zip(graph.chain[graph.last].tolist(), graph.last.tolist(), strict=True):
             self._advance(chain, node)
-        gain: I64 = (self.rel[graph.last] + self.sums[graph.last] + graph.last_slack[:, None]).min(axis=0)
+        gain: I64 = (rel[graph.last] + self.last_sums + graph.last_slack[:, None]).min(axis=0)
         return gain
 
-    def _doubt(self, chain: int, head: int, low: int, high: int, doubt: int) -> None:
+    def _doubt(
+        self, doubtful: _DoubtfulHeads, place: int, chain: int, head: int, low: int, high: int, doubt: int
+    ) -> None:
         """Evaluate a chain up to a node that perhaps waited for one of several others. low, high: its waits."""
-        graph, own_ns, sums = self.graph, self.own(head), self.sums[head]
+        graph, rel, done = self.graph, self.rel, self.done
+        less = self.heads_less[place]
         came = list[tuple[I64, int]]()
         if head > self.begins[chain]:
             self._advance(chain, head - 1)
-            slack = int(graph.chain_slack[graph.kept[head]])
+            slack = doubtful.chain_slack[place]
             # The sums hold the slack already.
-            came.append((self.rel[head - 1] + sums - own_ns - slack, slack))
-        launch = int(graph.launch[head])
+            before = rel[head - 1] - less
+            before -= slack
+            came.append((before, slack))
+        launch = doubtful.launch[place]
         if launch >= 0:
-            self._advance(int(graph.chain[launch]), launch)
-            came.append((self.rel[launch] + self.sums[launch], int(graph.launch_slack[head])))
-        for tail, slack in zip(graph.tails[low:high].tolist(), graph.slacks[low:high].tolist(), strict=True):
-            came.append((self.rel[tail] + self.sums[tail], slack))
-        best: I64 | None = None
-        for tail in graph.candidates[graph.doubt_first[doubt] : graph.doubt_first[doubt + 1]].tolist():
-            self._advance(int(graph.chain[tail]), tail)
-            gain = self.rel[tail] + self.sums[tail]
-            best = gain if best is None else np.maximum(best, gain)
-        least = np.zeros_like(own_ns) if best is None else best
-        lag = int(graph.lags[doubt])
+            self._advance(doubtful.launch_chain[place], launch)
+            came.append((rel[launch] + self.launch_sums[place], doubtful.launch_slack[place]))
+        for j in range(low, high):
+            came.append((rel[graph.tails[j]] + self.tail_sums[j], int(graph.slacks[j])))
+        first, last = doubtful.first[doubt], doubtful.first[doubt + 1]
+        for j in range(first, last):
+            if doubtful.candidates[j] >= done[doubtful.candidate_chains[j]]:
+                self._advance(doubtful.candidate_chains[j], doubtful.candidates[j])
+        if first == last:
+            least = np.zeros_like(less)
+        elif last == first + 1:
+            least = rel[doubtful.candidates[first]] + self.candidate_sums[first]
+        else:
+            gains_of = rel[graph.candidates[first:last]]
+            gains_of += self.candidate_sums[first:last]
+            least = gains_of.max(axis=0)
+        lag = doubtful.lags[doubt]
         if lag >= 0:
             # The binding edge has no slack: its lag is what the wait may have filled.
             for each, slack in came:
                 np.minimum(least, each + (slack or lag), out=least)
-        if not graph.sure[doubt] and came:
+        if not doubtful.sure[doubt] and came:
             stays = came[0][0] + came[0][1]
             for each, slack in came[1:]:
                 np.minimum(stays, each + slack, out=stays)
-            least = np.maximum(least, stays)
-        self.rel[head] = least + own_ns - sums
-        self.done[chain] = head + 1
+            np.maximum(least, stays, out=least)
+        np.add(least, less, out=rel[head])
+        done[chain] = head + 1
 
     def _advance(self, chain: int, to: int, came: I64 | None = None) -> None:
-        """Evaluate a chain up to a node, it included; `came`: the least gain that waits bring to that last node."""
-        graph = self.graph
+        """Evaluate a chain up to a node, it included.
+
+        came: the least gain that waits bring to that last node, with P taken off.
+        """
         at = self.done[chain]
         if to < at:
             return
-        if to == at:
-            self._advance_one(chain, at, came)
-            return
         if self.has_launches[chain]:
-            arrival = self._launched(at, to + 1)
-        else:
-            arrival = np.full((to + 1 - at, self.free.shape[1]), _NEVER, np.int64)
-        if at > self.begins[chain]:
-            np.minimum(arrival[0], self.rel[at - 1], out=arrival[0])
-        elif graph.anchored[at]:
-            np.minimum(arrival[0], self.own(at) - self.sums[at], out=arrival[0])
-        if came is not None:
-            np.minimum(arrival[-1], came + self.own(to) - self.sums[to], out=arrival[-1])
-        np.minimum.accumulate(arrival, axis=0, out=self.rel[at : to + 1])
+            self._advance_callers(self.sources[chain], at, to + 1)
         self.done[chain] = to + 1
+        rel = self.rel[at : to + 1]
+        before: I64 | None = None
+        if at > self.begins[chain]:
+            before = self.rel[at - 1]
+        elif self.anchored[chain]:
+            before = self.begins_less[chain]
+        if self.has_launches[chain]:
+            np.add(self.rel[self.caller[at : to + 1]], self.called[at : to + 1], out=rel)
+            if before is not None:
+                np.minimum(rel[0], before, out=rel[0])
+            if came is not None:
+                np.minimum(rel[-1], came, out=rel[-1])
+            if to > at:
+                np.minimum.accumulate(rel, axis=0, out=rel)
+            return
+        rel[:] = _NEVER if before is None else before
+        if came is not None:
+            np.minimum(rel[-1], came, out=rel[-1])
 
-    def _advance_one(self, chain: int, node: int, came: I64 | None) -> None:
-        """Evaluate the next node of a chain, as `_advance` does; most steps between doubts are of one node."""
-        graph = self.graph
-        launch = int(graph.launch[node])
-        if launch >= 0:
-            self._advance(int(graph.chain[launch]), launch)
-            called = self.rel[launch] + self.sums[launch] + graph.launch_slack[node]
-            came = called if came is None else np.minimum(came, called)
-        own_gain = self.own(node) - self.sums[node]
-        arrival = np.full(own_gain.size, _NEVER, np.int64) if came is None else came + own_gain
-        if node > self.begins[chain]:
-            np.minimum(arrival, self.rel[node - 1], out=arrival)
-        elif graph.anchored[node]:
-            np.minimum(arrival, own_gain, out=arrival)
-        self.rel[node] = arrival
-        self.done[chain] = node + 1
+    def _advance_callers(self, source: int, low: int, high: int) -> None:
+        """Evaluate the chains of calls up to those that launched the nodes low .. high - 1.
 
-    def _launched(self, low: int, high: int) -> I64:
-        """Return what comes in by launches for nodes low .. high - 1, with P taken off."""
+        source: the chain of all calls, -1 where they are of several.
+        """
         graph = self.graph
         tail = graph.launch[low:high]
-        has = np.flatnonzero(tail >= 0)
-        arrival = np.full((high - low, self.free.shape[1]), _NEVER, np.int64)
-        if not has.size:
-            return arrival
-        tail = tail[has]
+        if source >= 0:
+            latest = int(tail.max())
+            if latest >= self.done[source]:
+                self._advance(source, latest)
+            return
+        tail = tail[tail >= 0]
         of = graph.chain[tail]
-        latest = int(tail.max())
-        if int(of.min()) == int(of.max()):
-            self._advance(int(of[0]), latest)
-        else:
-            for chain in np.unique(of).tolist():
-                self._advance(chain, int(tail[of == chain].max()))
-        rows = has + low
-        came = self.rel[tail] + self.sums[tail] + graph.launch_slack[rows, None]
-        arrival[has] = came + self.own(rows) - self.sums[rows]
-        return arrival
+        for source in np.unique(of).tolist():
+            self._advance(source, int(tail[of == source].max()))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _DoubtfulHeads:
+    """Numbers of heads, candidates and doubts as lists: a loop reads them one by one."""
+
+    launch: list[int]
+    launch_chain: list[int]
+    launch_slack: list[int]
+    chain_slack: list[int]
+    first: list[int]
+    candidates: list[int]
+    candidate_chains: list[int]
+    lags: list[int]
+    sure: list[bool]
+
+    @classmethod
+    def of(cls, graph: Contracted, launch: I64) -> _DoubtfulHeads:
+        """Return the lists of a graph. launch: the call of each head."""
+        return cls(
+            launch.tolist(),
+            graph.chain[launch].tolist(),
+            graph.launch_slack[graph.heads].tolist(),
+            graph.chain_slack[graph.kept[graph.heads]].tolist(),
+            graph.doubt_first.tolist(),
+            graph.candidates.tolist(),
+            graph.chain[graph.candidates].tolist(),
+            graph.lags.tolist(),
+            graph.sure.tolist(),
+        )
 
 
 MOST_SPAN = 1 << 58

@@ -7,7 +7,9 @@ column made of a numpy array a column of bool. A column of a batch is a `Column`
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import ctypes
+from collections.abc import Callable, Sequence
+from functools import cache
 from typing import IO, Any, Protocol, TypeAlias, TypeVar
 
 import numpy as np
@@ -170,6 +172,22 @@ pc: _Compute = _untyped
 def release_memory() -> None:
     """Give freed memory back to the system: for use after a stage that freed much, and before one that needs much."""
     pa.default_memory_pool().release_unused()
+    if (trim := _trim()) is not None:
+        trim(0)
+
+
+@cache
+def _trim() -> Callable[[int], int] | None:
+    """Return `malloc_trim` of glibc, None elsewhere.
+
+    Arrays of numpy up to 32 MB come from the heap, which glibc gives back only from its end. A stage that frees some
+    hundred of them would leave that memory to the process, while the next stage asks Arrow's pool for as much again.
+    """
+    try:
+        trim: Callable[[int], int] = ctypes.CDLL(None).malloc_trim
+    except (AttributeError, OSError, TypeError):
+        return None
+    return trim
 
 
 def array(values: object, type: pa.DataType | None = None, *, mask: Mask | Column | None = None) -> Column:

@@ -8,7 +8,7 @@ import pyarrow as pa
 from tracekit.model import arrow
 from tracekit.model.arrow import I64, Chunked, Column, DictColumn, Rows
 
-__all__ = ["compact_texts", "in_one_chunk", "sorted_by_start", "start_order", "with_own_dictionaries"]
+__all__ = ["compact_texts", "in_one_chunk", "sorted_by_start", "start_order", "unshared", "with_own_dictionaries"]
 
 
 def start_order(events: pa.Table) -> Rows | None:
@@ -47,6 +47,23 @@ def in_one_chunk(table: pa.Table, order: Rows | None) -> pa.Table:
     if order is None and all(column.num_chunks == 1 for column in table.columns):
         return table
     return _in_one_chunk(table.columns, table.schema, order)
+
+
+def unshared(batch: pa.RecordBatch, nulls: dict[pa.DataType, Column]) -> pa.RecordBatch:
+    """Return the batch in memory of its own, for a batch that is kept.
+
+    A reader's columns may be parts of larger memory: one column of a block of a database holds the whole block.
+    nulls: a column for each type; columns without any value share it, for all batches.
+    """
+    columns = []
+    for column in batch.columns:
+        if column.null_count < len(column) or pa.types.is_dictionary(column.type):
+            columns.append(pa.concat_arrays([column]))
+            continue
+        if len(column) > len(nulls.get(column.type, ())):
+            nulls[column.type] = arrow.nulls(len(column), column.type)
+        columns.append(nulls[column.type].slice(0, len(column)))
+    return pa.RecordBatch.from_arrays(columns, schema=batch.schema)
 
 
 def sorted_by_start(batches: list[pa.RecordBatch], empty: pa.Schema) -> pa.Table:

@@ -508,7 +508,8 @@ class Facts:
         masks: list[Mask | I64] = [gone]
         if not self.has_operators(owner):
             masks.append(self._with_preparation(owner, gone))
-        saved = int(upper_bounds(own.graph, masks, without=waits, pauses=True).max())
+        path = self.paths[owner]
+        saved = int(upper_bounds(own.graph, masks, without=waits, path=path, pauses=True).max())
         return self._bound(owner, saved, None)
 
     def _with_preparation(self, owner: int, gone: Mask) -> I64:

@@ -37,7 +37,7 @@ from tracekit.views.base import View, ViewColumn, ViewOptions
 from tracekit.views.path import graph as _path_graph
 from tracekit.views.path.graph import OwnGraph
 
-__all__ = ["VIEW"]
+__all__ = ["VIEW", "drop_graphs"]
 
 OWNERS = 8
 """The most ranks whose path is shown."""
@@ -97,12 +97,17 @@ def compute(index: TraceIndex, options: ViewOptions) -> Section:
     if any(each.own.steps for each in paths):
         tables.append(_by_step(index, owners, paths, steps, options))
     notes = [_MODEL, *_notes(owners, paths)]
-    for join in (_path_graph.graphs, _path_graph.path_of):
-        index.drop(join)  # the largest joins: in a report only `findings` needs them too, and it runs before
+    drop_graphs(index)  # in a report only `findings` needs them too, and it runs before
     if every > len(paths):
         notes.append(f"the paths of the first {len(paths)} of {every:,} are shown")
     drawn = tuple(_drawn(owners, each) for each in paths)
     return Section(VIEW.name, _TITLE, tuple(tables), drawn, (*notes, *tabulate.option_notes(options, tables[1])))
+
+
+def drop_graphs(index: TraceIndex) -> None:
+    """Forget the graphs and paths, the largest joins of all: for after the last view that asks for them."""
+    for join in (_path_graph.graphs, _path_graph.path_of):
+        index.drop(join)
 
 
 def _drawn(owners: _owners.Owners, each: _OwnPath) -> CriticalPath:
