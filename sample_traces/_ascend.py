@@ -3,7 +3,8 @@
     python sample_traces/_ascend.py [FOLDER]
 
 Two training steps of a small transformer on one NPU: products, attention, additions, a random mask, an operator on an
-AI CPU, and a collective. Columns, quotation marks, tabs and line ends are those of msprof and torch_npu.
+AI CPU, and a collective. Columns, quotation marks, tabs and line ends are those of msprof and torch_npu; another
+release of SQLite writes other bytes of the same rows.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from __future__ import annotations
 import csv
 import io
 import random
+import sqlite3
 import sys
 from dataclasses import dataclass
 from itertools import pairwise
@@ -256,12 +258,202 @@ def operator_details(made: list[Task]) -> list[list[object]]:
     return rows
 
 
+SPAN = "startNs INTEGER, endNs INTEGER"
+SCHEMA = {
+    "META_DATA": "name TEXT, value TEXT",
+    "SESSION_TIME_INFO": SPAN.replace("Ns", "TimeNs"),
+    "HOST_INFO": "hostUid TEXT, hostName TEXT",
+    "NPU_INFO": "id INTEGER, name TEXT",
+    "RANK_DEVICE_MAP": "rankId INTEGER, deviceId INTEGER",
+    "ENUM_API_TYPE": "id INTEGER PRIMARY KEY, name TEXT",
+    "ENUM_HCCL_DATA_TYPE": "id INTEGER PRIMARY KEY, name TEXT",
+    "ENUM_MEMCPY_OPERATION": "id INTEGER PRIMARY KEY, name TEXT",
+    "STRING_IDS": "id INTEGER PRIMARY KEY, value TEXT",
+    "TASK": f"{SPAN}, deviceId INTEGER, connectionId INTEGER, globalTaskId INTEGER, globalPid INTEGER, "
+    "taskType INTEGER, contextId INTEGER, streamId INTEGER, taskId INTEGER, modelId INTEGER",
+    "COMPUTE_TASK_INFO": "name INTEGER, globalTaskId INTEGER PRIMARY KEY, blockDim INTEGER, mixBlockDim INTEGER, "
+    "taskType INTEGER, opType INTEGER, inputFormats INTEGER, inputDataTypes INTEGER, inputShapes INTEGER, "
+    "outputFormats INTEGER, outputDataTypes INTEGER, outputShapes INTEGER, attrInfo INTEGER",
+    "COMMUNICATION_TASK_INFO": "name INTEGER, globalTaskId INTEGER, taskType INTEGER, planeId INTEGER, "
+    "groupName INTEGER, notifyId INTEGER, rdmaType INTEGER, srcRank INTEGER, dstRank INTEGER, transportType INTEGER, "
+    "size INTEGER, dataType INTEGER, linkType INTEGER, opId INTEGER",
+    "COMMUNICATION_OP": f"opName INTEGER, {SPAN}, connectionId INTEGER, groupName INTEGER, opId INTEGER, "
+    "relay INTEGER, retry INTEGER, dataType INTEGER, algType INTEGER, count NUMERIC, opType INTEGER",
+    "MEMCPY_INFO": "globalTaskId NUMERIC, size NUMERIC, memcpyOperation NUMERIC",
+    "CANN_API": f"{SPAN}, type INTEGER, globalTid INTEGER, connectionId INTEGER, name INTEGER",
+    "AICORE_FREQ": "deviceId INTEGER, timestampNs NUMERIC, freq INTEGER",
+    "PYTORCH_API": "startNs TEXT, endNs TEXT, globalTid INTEGER, connectionId INTEGER, name INTEGER, "
+    "sequenceNumber INTEGER, fwdThreadId INTEGER, inputDtypes INTEGER, inputShapes INTEGER, callchainId INTEGER, "
+    "type INTEGER",
+    "CONNECTION_IDS": "id INTEGER, connectionId INTEGER",
+    "STEP_TIME": f"id INTEGER, {SPAN}",
+    "MSTX_EVENTS": f"{SPAN}, eventType INTEGER, rangeId INTEGER, category INTEGER, message INTEGER, "
+    "globalTid INTEGER, endGlobalTid INTEGER, domainId INTEGER, connectionId INTEGER",
+}
+PID = 4242
+MAIN, QUEUE = (PID << 32) | PID, (PID << 32) | (PID + 7)
+ENUMS = {
+    "ENUM_API_TYPE": {20000: "acl", 15000: "model", 10000: "node", 5500: "communication", 5000: "runtime",
+                      50001: "op", 50002: "queue", 50003: "trace", 50004: "mstx"},
+    "ENUM_HCCL_DATA_TYPE": {3: "FP16", 4: "FP32", 11: "BFP16"},
+    "ENUM_MEMCPY_OPERATION": {0: "host to host", 1: "host to device", 2: "device to host", 3: "device to device"},
+}  # fmt: skip
+
+
+class Base:
+    """A database, and the numbers of its texts."""
+
+    def __init__(self, path: Path, left_out: tuple[str, ...] = ()) -> None:
+        path.unlink(missing_ok=True)
+        self.db, self.texts = sqlite3.connect(path), dict[str, int]()
+        self.left_out, self.task = left_out, 0
+        for name, columns in SCHEMA.items():
+            if name not in left_out:
+                self.db.execute(f'create table "{name}" ({columns})')
+        for name, rows in ENUMS.items():
+            self.db.executemany(f'insert into "{name}" values (?, ?)', sorted(rows.items()))
+
+    def text(self, text: str) -> int:
+        """Return the number of a text."""
+        if text not in self.texts:
+            self.texts[text] = len(self.texts)
+            self.add("STRING_IDS", id=self.texts[text], value=text)
+        return self.texts[text]
+
+    def add(self, table: str, /, **cells: object) -> None:
+        """Add a row; texts become numbers where the column is one of them."""
+        if table in self.left_out:
+            return
+        names, marks = ", ".join(cells), ", ".join("?" * len(cells))
+        self.db.execute(f'insert into "{table}" ({names}) values ({marks})', tuple(cells.values()))
+
+    def add_task(self, kind: str, start: int, end: int, stream: int, number: int, connection: int) -> int:
+        """Add a task and return its number."""
+        self.task += 1
+        self.add(
+            "TASK", startNs=start, endNs=end, deviceId=0, connectionId=connection, globalTaskId=self.task,
+            globalPid=PID, taskType=self.text(kind), contextId=NO_MODEL, streamId=stream, taskId=number,
+            modelId=NO_MODEL,
+        )  # fmt: skip
+        return self.task
+
+
+def database(path: Path, *, torch: bool) -> None:
+    """Write the run as a database: of torch_npu, or of msprof, which knows nothing of PyTorch but ranges of mstx."""
+    beyond = ("MSTX_EVENTS",) if torch else ("PYTORCH_API", "CONNECTION_IDS", "STEP_TIME", "RANK_DEVICE_MAP")
+    base, made = Base(path, beyond), tasks()
+    first, last = made[0].start, max(task.end for task in made)
+    base.add("META_DATA", name="SCHEMA_VERSION", value="1.1.0")
+    base.add("SESSION_TIME_INFO", startTimeNs=first - 10**6, endTimeNs=last + 10**6)
+    base.add("HOST_INFO", hostUid="1", hostName="npu-node")
+    for number in range(2):
+        base.add("NPU_INFO", id=number, name="Ascend910B")
+    base.add("RANK_DEVICE_MAP", rankId=3, deviceId=0)
+    base.add("AICORE_FREQ", deviceId=0, timestampNs=first, freq=1800)
+    base.add_task("PROFILING_ENABLE", first - 90_020, first - 90_000, 0, 1, 1)
+    copy = base.add_task("MEMCPY_ASYNC", first - 60_000, first - 12_500, 2, 2, 2)
+    base.add("MEMCPY_INFO", globalTaskId=copy, size=1 << 20, memcpyOperation=1)
+    call(base, "acl", "aclrtMemcpyAsync", first - 70_000, first - 61_000, 2)
+    base.add_task("EVENT_RECORD", first - 9_000, first - 9_000, 2, 3, 3)
+    types = {"AI_CORE": "KERNEL_AICORE", "AI_VECTOR_CORE": "KERNEL_AIVEC", "AI_CPU": "KERNEL_AICPU",
+             "DSA_SQE": "STARS_COMMON", "MIX_AIC": "MIX_AIC"}  # fmt: skip
+    for task in made:
+        connection = 100 + task.number
+        call(base, "acl", task.name.partition("_")[0], task.start - 40_000, task.start - 11_000, 0)
+        call(base, "node", "launch", task.start - 30_000, task.start - 12_000, connection)
+        if task.core == "HCCL":
+            collective(base, task, connection)
+            continue
+        number = base.add_task(types[task.core], task.start, task.end, task.stream or 0, task.number, connection)
+        inputs = len(task.inputs.split(";"))
+        base.add(
+            "COMPUTE_TASK_INFO", name=base.text(task.name), globalTaskId=number, blockDim=task.blocks, mixBlockDim=0,
+            taskType=base.text(task.core), opType=base.text(task.op), inputFormats=base.text(";".join(["ND"] * inputs)),
+            inputDataTypes=base.text(";".join([task.dtype] * inputs)), inputShapes=base.text(f'"{task.inputs}"'),
+            outputFormats=base.text("ND"), outputDataTypes=base.text(task.dtype),
+            outputShapes=base.text(f'"{task.output}"'), attrInfo=base.text("N/A"),
+        )  # fmt: skip
+        if task.core == "MIX_AIC":  # a mixed kernel lies within a task without a name
+            base.add_task("KERNEL_AICORE", task.start - 1_000, task.end + 500, 2, task.number, connection)
+        operator(base, task)
+    for step in (1, 2):
+        own = [task for task in made if task.step == step]
+        base.add("STEP_TIME", id=step, startNs=own[0].start - 100_000, endNs=own[-1].end + 5_000)
+        base.add(
+            "MSTX_EVENTS", startNs=own[0].start - 80_000, endNs=own[-1].end, eventType=2, rangeId=step,
+            category=NO_MODEL, message=base.text(f"step {step}"), globalTid=MAIN, endGlobalTid=MAIN,
+            domainId=base.text("default"), connectionId=NO_MODEL,
+        )  # fmt: skip
+    base.add(
+        "MSTX_EVENTS", startNs=last, endNs=last, eventType=0, rangeId=NO_MODEL, category=NO_MODEL,
+        message=base.text("done"), globalTid=MAIN, endGlobalTid=MAIN, domainId=base.text("default"),
+        connectionId=NO_MODEL,
+    )  # fmt: skip
+    base.db.commit()
+    base.db.execute("vacuum")
+    base.db.close()
+
+
+def call(base: Base, level: str, name: str, start: int, end: int, connection: int) -> None:
+    """Add a call of CANN."""
+    numbers = {text: number for number, text in ENUMS["ENUM_API_TYPE"].items()}
+    base.add(
+        "CANN_API", startNs=start, endNs=end, type=numbers[level], globalTid=QUEUE, connectionId=connection,
+        name=base.text(name),
+    )  # fmt: skip
+
+
+def collective(base: Base, task: Task, connection: int) -> None:
+    """Add a communication operator, with the tasks that it consists of."""
+    group = base.text("10.0.0.1%eth0_60000_0_1736407029972691")
+    base.add(
+        "COMMUNICATION_OP", opName=base.text(task.name), startNs=task.start, endNs=task.end, connectionId=connection,
+        groupName=group, opId=task.number, relay=0, retry=0, dataType=4, algType=base.text("MESH-RING"),
+        count=4_097_000, opType=base.text(task.op),
+    )  # fmt: skip
+    base.add_task("AI_CORE", task.start - 500, task.end + 500, 4, task.number, connection)
+    middle = (task.start + task.end) // 2
+    for kind, shown, start, end in (
+        ("Notify Wait", "Notify_Wait", task.start, middle), ("SDMA", "Memcpy", middle, task.end)
+    ):  # fmt: skip
+        number = base.add_task(kind, start, end, 5, task.number, connection)
+        base.add(
+            "COMMUNICATION_TASK_INFO", name=base.text(task.name), globalTaskId=number, taskType=base.text(shown),
+            planeId=0, groupName=group, notifyId=0, rdmaType=65535, srcRank=3, dstRank=0, transportType=0,
+            size=16_388_000 if kind == "SDMA" else 0, dataType=4, linkType=1, opId=task.number,
+        )  # fmt: skip
+
+
+def operator(base: Base, task: Task) -> None:
+    """Add an operator of PyTorch around the call of a task."""
+    if task.op not in ("MatMulV3", "Add"):
+        return
+    name, shapes = {
+        "MatMulV3": ("aten::mm", "1024,4096;\r\n4096,4096"), "Add": ("aten::add", "1024,4096;\r\n1024,4096;\r\n")
+    }[task.op]  # fmt: skip
+    types = ";\r\n".join(["c10::BFloat16"] * 2 + ["Scalar"] * (task.op == "Add"))
+    base.add(
+        "PYTORCH_API", startNs=str(task.start - 60_000), endNs=str(task.start - 45_000), globalTid=MAIN,
+        connectionId=task.number, name=base.text(name), sequenceNumber=task.number, fwdThreadId=0,
+        inputDtypes=base.text(types), inputShapes=base.text(shapes), type=50001,
+    )  # fmt: skip
+    base.add("CONNECTION_IDS", id=task.number, connectionId=100 + task.number)
+    base.add(
+        "PYTORCH_API", startNs=str(task.start - 50_000), endNs=str(task.start - 46_000), globalTid=MAIN,
+        connectionId=0, name=base.text("Enqueue"), type=50002,
+    )  # fmt: skip
+
+
 def main(folder: Path) -> None:
     """Write the files."""
     out = folder / "ascend-csv"
     out.mkdir(parents=True, exist_ok=True)
     for name, text in files().items():
         (out / name).write_bytes(text.encode())
+    out = folder / "ascend-db"
+    out.mkdir(parents=True, exist_ok=True)
+    database(out / "ascend_pytorch_profiler_3.db", torch=True)
+    database(out / "msprof_20250109171300.db", torch=False)
 
 
 if __name__ == "__main__":

@@ -79,10 +79,6 @@ HEADS: dict[str, list[bytes]] = {
     "torch-memory-picture": [
         b'<html>\n<head><meta charset="utf-8" /><title>GPU Memory Timeline HTML</title></head>\n<body>\n  <img src=',
     ],
-    "deepspeed-flops": [
-        b"\n-------------------------- DeepSpeed Flops Profiler --------------------------\nProfile Summary:\n",
-        b"[INFO] step 9\n\n--------------------------DeepSpeed Flops Profiler--------------------------\n",
-    ],
     "op-profile": [
         b'{"byCategory":{"name":"by_category","metrics":{"rawTime":1.5,"occurrences":3}},"deviceType":"TPU"}',
         b'{"byProgram": {"name": "p", "metrics": {}}, "byProgramExcludeIdle": {}}',
@@ -90,14 +86,7 @@ HEADS: dict[str, list[bytes]] = {
     "msprof": [
         b"Device_id,Model ID,Task ID,Stream ID,Op Name,OP Type,Task Type,Task Start Time(us)\n",
         b"Device_id,Model Name,Model ID,Task ID,Stream ID,Op Name,OP Type,Task Start Time(us)\n",
-        b"Device_id,OP Type,Core Type,Count,Total Time(us),Min Time(us),Avg Time(us),Ratio(%)\n0,A,B,1,2\n",
-        b"Device_id,Level,API Name,Time(us),Count,Avg(us),Min(us),Max(us),Variance\n",
-        b"Device_id,kernel_name,kernel_type,stream_id,task_id,task_time(us),task_start(us),task_stop(us)\n",
-        b"Device_id,Step,Computing,Communication(Not Overlapped),Overlapped,Communication,Free,Stage,Bubble\n",
         b"Step Id,Device_id,Model ID,Task ID,Stream ID,Name,Type,Accelerator Core,Start Time(us)\n",
-        b"Device_id,Name,Type,Accelerator Core,Start Time(us),Duration(us),Block Dim\n0,a,b,c,1.5,2,8\n",
-        b"\xef\xbb\xbfName,Type,Accelerator Core,Start Time(us),Duration(us)\n",
-        b"Name,Input Shapes,Call Stack,Host Self Duration(us),Host Total Duration(us),Device Self Duration(us)\n",
         b"Name,Size(KB),Allocation Time(us),Release Time(us),Duration(us)\n",
         b"Component,Timestamp(us),Total Allocated(MB),Total Reserved(MB),Device Type\nPTA,1.5,2,3,NPU:0\n",
         b'{"step1": {"collective": {"hcom_allReduce__1": {"Communication Time Info": {"Elapse Time(ms)": 0.5}}}}}',
@@ -264,7 +253,7 @@ def test_what_only_looks_like_one_keeps_its_sentence(case: str, tmp_path: Path) 
     assert any(words in str(caught.value) for words in usual), str(caught.value)
 
 
-@pytest.mark.parametrize("key", ["deepspeed-flops", "unitrace"])
+@pytest.mark.parametrize("key", ["unitrace"])
 def test_what_is_printed_at_the_end_of_a_long_log_is_named(key: str, tmp_path: Path) -> None:
     path = tmp_path / "out.log"
     path.write_bytes(b"loss 0.5 and more of it\n" * 9000 + HEADS[key][0])
@@ -279,13 +268,13 @@ def test_a_folder_of_such_files_is_named_too(tmp_path: Path) -> None:
     folder = tmp_path / "dumps"
     folder.mkdir()
     for rank in range(3):
-        (folder / f"flops_{rank}.txt").write_bytes(HEADS["deepspeed-flops"][0])
+        (folder / f"pipeline_{rank}.json").write_bytes(HEADS["op-profile"][0])
     (folder / "notes.txt").write_text("words\n")
     with pytest.raises(TracekitError) as caught:
         tracekit.read(folder)
-    wanted = next(each for each in FOREIGN if each.key == "deepspeed-flops")
+    wanted = next(each for each in FOREIGN if each.key == "op-profile")
     assert str(caught.value).endswith(f"is a known profile format (3 of 4 files: {wanted.title})")
-    assert caught.value.hint == wanted.hint(str(folder / "flops_0.txt"))
+    assert caught.value.hint == wanted.hint(str(folder / "pipeline_0.json"))
 
 
 @pytest.mark.parametrize("name", ["PROF_000001_20260102030405678_ABCDEFGH", "host_1_20260102030405_ascend_pt"])

@@ -202,7 +202,7 @@ def test_long_paths_and_names_stay_small(tmp_path: Path) -> None:
 
 
 def test_figures_of_any_form_are_metrics(tmp_path: Path) -> None:
-    """Found by fuzzing: values within one another, and keys of MessagePack that are no texts."""
+    """Found by fuzzing: values within one another, and keys of MessagePack that are not texts."""
     deep: Any = 1
     for _ in range(300):
         deep = [deep]

@@ -8,7 +8,7 @@ TiB, plain numbers for counts). The state of a rule is
 * "met": the change is not beyond the threshold, nor is any of its interval;
 * "undecided": the threshold is within the interval, so that the true change may be on either side of it;
 * "not enough data": there is no interval;
-* "not judged": a side was cut, or has nothing of what the rule measures.
+* "not judged": a side was cut, or lacks what the rule measures.
 
 With one run a side the verdict on the change decides: a rule is violated where it is slower or faster, and "not enough
 runs" where the change may be noise between runs.

@@ -77,6 +77,7 @@ NOT_STATED = "the file does not state it"
 _SHAPES = '"Input Dims"'
 _OWN_NUMBERS = (
     r'"(?:External id|Record function id|Ev Idx|Sequence number|Fwd thread id|fwd_thread_id|rf_id)":\s*-?[0-9]+,?'
+    r'|"also_in":\{[^{}]*\},?'
 )
 """What differs from call to call: without it, the args of most calls of one operator are one text."""
 _OVER_LINKS = ("HtoD", "DtoH", "PtoP", "HtoH")
@@ -281,7 +282,7 @@ def _places_of_index(index: TraceIndex, tree: HostTree) -> I64:
 def _shapes(text: str) -> _Shapes:
     try:
         # What was cut out may have been the last member.
-        return msgspec.json.decode(text.rstrip().rstrip("}").rstrip().rstrip(",") + "}", type=_Shapes)
+        return msgspec.json.decode(text.rstrip().removesuffix("}").rstrip().rstrip(",") + "}", type=_Shapes)
     except (msgspec.DecodeError, RecursionError):
         return _Shapes()
 

@@ -53,10 +53,16 @@ def kernel_kind(core: str) -> Kind:
     return Kind.KERNEL if core.strip() in ("", "N/A") else task_kind(core, "")
 
 
-def call_kind(level: str) -> Kind:
-    """Return the kind of a call of CANN by its layer: a program calls AscendCL, which calls the layers below it.
+_LEVELS = {
+    "acl": Kind.RUNTIME, "ascendcl": Kind.RUNTIME, "runtime": Kind.DRIVER, "node": Kind.DRIVER,
+    "communication": Kind.COMMUNICATION, "hccl": Kind.COMMUNICATION,
+}  # fmt: skip
 
-    >>> call_kind("acl"), call_kind("Runtime")
-    (<Kind.RUNTIME: 'runtime'>, <Kind.OTHER: 'other'>)
+
+def call_kind(level: str) -> Kind:
+    """Return the kind of a call of CANN by its layer: a program calls AscendCL, which launches by the layers below it.
+
+    >>> call_kind("AscendCL"), call_kind("node")
+    (<Kind.RUNTIME: 'runtime'>, <Kind.DRIVER: 'driver'>)
     """
-    return Kind.RUNTIME if level.lower() in ("acl", "ascendcl") else Kind.OTHER
+    return _LEVELS.get(level.lower(), Kind.OTHER)

@@ -114,23 +114,15 @@ TOOLS: tuple[Foreign, ...] = (
 )  # fmt: skip
 """In order: the first that fits is named."""
 
-# Formats of TensorFlow, DeepSpeed, Ascend and DLProf that tracekit does not read.
+# Formats of TensorFlow, Ascend and DLProf that tracekit does not read.
 #
-# Sources: torch/csrc/distributed/c10d/FlightRecorder.hpp, DeepSpeed's flops_profiler/profiler.py, op_profile.proto of
-# XProf, the manuals of msprof and of torch_npu's profiler (names of files, columns and tables), the manual of DLProf.
+# Sources: torch/csrc/distributed/c10d/FlightRecorder.hpp, op_profile.proto of XProf, the manuals of msprof and of
+# torch_npu's profiler (names of files, columns and tables), the manual of DLProf.
 
 
-_KINETO = "record the same steps with torch.profiler, and give what prof.export_chrome_trace({stem}.json) writes"
 _CELL = rb'"?[,;\t]"?'
 
 FRAMEWORKS: tuple[Foreign, ...] = (
-    Foreign(
-        "deepspeed-flops",
-        "a table of DeepSpeed's flops profiler: parameters and operations of modules, no kernels",
-        _KINETO,
-        rb"(?:\A|.*?[^-])-{10,60} ?DeepSpeed Flops Profiler ?-{10,60}",
-        in_logs=True,
-    ),
     Foreign(
         "op-profile",
         "an op profile of TensorBoard (XProf): shares of operations, no timeline",
@@ -141,12 +133,14 @@ FRAMEWORKS: tuple[Foreign, ...] = (
     ),
     Foreign(
         "msprof",
-        "a table of Ascend's profiler (msprof, torch_npu)",
-        "give the timeline beside it, trace_view.json or msprof_*.json: `msprof --export=on` writes it",
-        rb'\A(?:\xef\xbb\xbf)?"?(?:Step Id' + _CELL + rb')?(?:'
+        "a table of Ascend's profiler (msprof, torch_npu) that is not read",
+        "give kernel_details.csv, op_summary_*.csv, trace_view.json or msprof_*.json: `msprof --export=on` writes them",
+        # Tables that are read have these columns.
+        rb'\A(?!(?:\xef\xbb\xbf)?[^\n]{0,8000}?(?:Task Duration|task_stop|Accelerator Core[^\n]{0,8000}?Duration'
+        rb'|API Name|Count[^\n]{0,8000}?Total Time|Communication\(Not Overlapped\)|Host Total Duration))'
+        rb'(?:\xef\xbb\xbf)?"?(?:Step Id' + _CELL + rb')?(?:'
         rb"Device_id" + _CELL + rb"(?:Model (?:ID|Name)|OP Type|Level|kernel_name|Step|event|Name|Task ID|Mode|"
-        rb"Timestamp)\b[^\n]{0,8000}?(?:(?:[Tt]ime|[Dd]uration|Avg|start|stop|stamp)\(us\)"
-        rb"|Communication\(Not Overlapped\))"
+        rb"Timestamp)\b[^\n]{0,8000}?(?:(?:[Tt]ime|[Dd]uration|Avg|start|stop|stamp)\(us\))"
         rb"|Name" + _CELL + rb"(?:Type" + _CELL + rb"[^\n]{0,200}?Accelerator Core|Input Shapes" + _CELL
         + rb"Call Stack" + _CELL + rb"Host Self Duration\(us\)|Size\(KB\)" + _CELL + rb"Allocation Time\(us\))"
         rb"|Component" + _CELL + rb"Timestamp\(us\)" + _CELL + rb"Total Allocated\(MB\))"

@@ -185,7 +185,7 @@ class _Tree:
                 continue
             frame, metrics, children = found.get("frame"), found.get("metrics"), found.get("children")
             name = frame.get("name") if isinstance(frame, dict) else None
-            # MessagePack may have keys that are no texts.
+            # MessagePack may have keys that are not texts.
             members = metrics.items() if isinstance(metrics, dict) else ()
             known = {key: value for key, value in members if isinstance(key, str)}
             node = _TreeNode(name if isinstance(name, str) else "?", known, parent)

@@ -14,7 +14,7 @@ from tracekit.model.schema import KINDS, Kind
 from tracekit.model.trace import Ledger
 from tracekit.readers import rocm
 from tracekit.readers.builder import FIRST_TEXT_ID
-from tracekit.readers.cann import task_kind
+from tracekit.readers.cann import call_kind, task_kind
 from tracekit.readers.chrome.marks import ASCEND_NAMES
 from tracekit.readers.names import Demangler
 from tracekit.readers.trace_event import events
@@ -58,7 +58,7 @@ class Ascend(Special):
             build.integer("stream", event.args.get("Stream Id"))
         elif name.startswith("AscendCL@") or ("level" in event.args and "Thread Id" in event.args):
             build.flags |= HOST
-            consts["kind"] = Kind.RUNTIME if name.startswith("AscendCL@") else Kind.OTHER
+            consts["kind"] = call_kind(event.arg("level") or name.partition("@")[0])
         elif name.startswith("hcom_"):
             consts["kind"] = Kind.COMMUNICATION
         elif step := _STEP.fullmatch(name):

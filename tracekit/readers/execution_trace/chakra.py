@@ -29,7 +29,7 @@ import orjson
 
 from tracekit.errors import ParseError
 from tracekit.model.schema import Kind
-from tracekit.model.trace import Run, SourceFacts
+from tracekit.model.trace import WITHOUT_TIMES, Run, SourceFacts
 from tracekit.model.units import MAX_NS
 from tracekit.readers.base import ReadOptions, ReadResult
 from tracekit.readers.engine.torn import drop_torn
@@ -83,7 +83,7 @@ def read(source: Source, options: ReadOptions, ledger: Ledger) -> ReadResult:
     except (WireError, ValueError) as err:
         raise ParseError(source.name, "byte 0", f"not an execution trace of Chakra: {err}") from err
     run = Run(sources=[SourceFacts(source.name, _FORMAT, facts={"tool": "Chakra", **facts})])
-    return ReadResult(run, _batches(data, at + size, options, ledger), False, (ledger,))
+    return ReadResult(run, _batches(data, at + size, options, ledger, run), False, (ledger,))
 
 
 def _metadata(data: bytes) -> Record:
@@ -104,7 +104,7 @@ def _text(data: bytes) -> str:
     return plain_text(data.decode("utf-8", "backslashreplace"))
 
 
-def _batches(data: bytes, at: int, options: ReadOptions, ledger: Ledger) -> Iterator[pa.RecordBatch]:
+def _batches(data: bytes, at: int, options: ReadOptions, ledger: Ledger, run: Run) -> Iterator[pa.RecordBatch]:
     rows = NodeRows(options.source, ledger)
     nodes: list[ChakraNode] = []
     number = 0
@@ -129,6 +129,8 @@ def _batches(data: bytes, at: int, options: ReadOptions, ledger: Ledger) -> Iter
             ledger.drop(f"bad-node-{code}", where=place, text=f"dropped: nodes that are damaged ({text})")
     # Protobuf leaves out a start of 0.
     has_starts = any(each.start_us for each in nodes)
+    if not has_starts:
+        run.sources[0].facts[WITHOUT_TIMES] = True
     for each in nodes:
         yield from rows.add(each.row(has_starts=has_starts))
     yield from rows.rest()

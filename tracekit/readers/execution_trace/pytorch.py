@@ -34,7 +34,7 @@ import orjson
 
 from tracekit.errors import ParseError
 from tracekit.model.schema import Kind
-from tracekit.model.trace import Run, SourceFacts
+from tracekit.model.trace import WITHOUT_TIMES, Run, SourceFacts
 from tracekit.model.units import to_ns
 from tracekit.readers.base import ReadOptions, ReadResult
 from tracekit.readers.engine.torn import drop_torn
@@ -89,6 +89,9 @@ def read(source: Source, options: ReadOptions, ledger: Ledger) -> ReadResult:
         raise ParseError(source.name, "", "no list of nodes: not an execution trace of PyTorch")
     run = Run(sources=[SourceFacts(source.name, FORMAT, facts={"tool": "ExecutionTraceObserver of PyTorch"})])
     _facts(document, run)
+    nodes = document["nodes"]
+    if isinstance(nodes, list) and not any(isinstance(each, dict) and "ts" in each for each in nodes):
+        run.sources[0].facts[WITHOUT_TIMES] = True
     return ReadResult(run, _batches(document["nodes"], options, ledger), False, (ledger,))
 
 

@@ -151,12 +151,15 @@ _HINT = "the file is damaged or was cut: export or copy it again, or try `sqlite
 
 
 class CellType(Enum):
-    """The type that the cells of a column should have. HEX: a blob, read as hexadecimal digits."""
+    """The type that the cells of a column should have. HEX: a blob, read as hexadecimal digits. DIGITS: an integer, or
+    a text of its digits.
+    """
 
     INTEGER = 1
     REAL = 2
     TEXT = 3
     HEX = 4
+    DIGITS = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -427,12 +430,16 @@ def _cell(name: str, kind: CellType) -> str:
         return f"coalesce({cell}, '')"
     if kind is CellType.HEX:
         return f"hex({cell})"
+    if kind is CellType.DIGITS:
+        # Digits beyond int64 become its largest number.
+        is_text = f"typeof({cell}) = 'text' and {cell} not glob '*[^0-9]*' and length({cell}) between 1 and 19"
+        return f"case when typeof({cell}) = 'integer' then {cell} when {is_text} then cast({cell} as integer) end"
     return cell
 
 
 def _checked_column(column: Column, kind: CellType) -> Column:
     """Return a column of ADBC as a column of a block. Raises: _AdbcFailure when its type is not the expected one."""
-    if kind is CellType.INTEGER:
+    if kind in (CellType.INTEGER, CellType.DIGITS):
         if column.type != _INT64:
             raise _AdbcFailure
         return column
@@ -458,12 +465,20 @@ def _column_of_cells(values: Sequence[object], kind: CellType) -> tuple[Column, 
     arrow_type: pa.DataType
     if kind is CellType.INTEGER:
         kept, arrow_type = [v if isinstance(v, int) else None for v in values], pa.int64()
+    elif kind is CellType.DIGITS:
+        kept, arrow_type = [_digits(v) for v in values], pa.int64()
     elif kind is CellType.REAL:
         kept, arrow_type = [float(v) if isinstance(v, (int, float)) else None for v in values], pa.float64()
     else:
         kept, arrow_type = [v if isinstance(v, str) and v else None for v in values], pa.string()
     odd = sum(a is None and b is not None and b != "" for a, b in zip(kept, values, strict=True))
     return arrow.array(kept, arrow_type), odd
+
+
+def _digits(cell: object) -> int | None:
+    if isinstance(cell, str) and len(cell) <= 19 and cell.isascii() and cell.isdecimal():
+        return min(int(cell), (1 << 63) - 1)
+    return cell if isinstance(cell, int) else None
 
 
 def _uri(path: Path, source: Source, ledger: Ledger) -> str:

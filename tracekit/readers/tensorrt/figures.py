@@ -18,7 +18,7 @@ _BOM = b"\xef\xbb\xbf"
 
 
 def decoded(source: Source) -> tuple[bytes, object]:
-    """Return the bytes of a file, and the object in it; None where it is no JSON."""
+    """Return the bytes of a file, and the object in it; None where it is not JSON."""
     import orjson
 
     data = source.read_whole().removeprefix(_BOM)
@@ -31,7 +31,7 @@ def decoded(source: Source) -> tuple[bytes, object]:
 
 
 def exact_ns(value: object) -> int | None:
-    """Return ms as whole ns, None for what is no time. A fraction of a ns (digits of a float) is rounded half to even.
+    """Return ms as whole ns, None for other values. A fraction of a ns (digits of a float) is rounded half to even.
 
     >>> exact_ns("31.3879"), exact_ns(0.004544), exact_ns("-nan")
     (31387900, 4544, None)
@@ -46,7 +46,7 @@ def exact_ns(value: object) -> int | None:
 
 
 def ns_of(value: object) -> float | None:
-    """Return ms as ns with its fraction, for means; None for what is no time.
+    """Return ms as ns with its fraction, for means; None for what is not a time.
 
     >>> ns_of(0.00474854)
     4748.54

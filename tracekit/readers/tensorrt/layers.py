@@ -37,13 +37,15 @@ _HEAD = re.compile(
     rb'|"(?=.*?\]\s*,\s*"Bindings"\s*:)|(?P<names>"[^"]{0,65536}"\s*[,\]]))',
     re.DOTALL,
 )
+_OTHER_NAMES = re.compile(rb'[^"]*"Layers"\s*:\s*\[(?:\s*"[^"]{0,65536}"\s*,?)+\s*\]\s*,')
+"""Names, and behind them another member than bindings: a file of something else."""
 _MOST_BINDINGS = 64
 
 
 def sniff(head: Head) -> Confidence:
     """Return YES for layers with their types, or for names before bindings; MAYBE for names alone."""
     matched = _HEAD.match(head.data)
-    if matched is None:
+    if matched is None or (matched["names"] and _OTHER_NAMES.match(head.data)):
         return Confidence.NO
     return Confidence.MAYBE if matched["names"] else Confidence.YES
 

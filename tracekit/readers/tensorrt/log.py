@@ -196,7 +196,7 @@ class _TrtexecReading:
         median = cells[2] if self._numbers > 3 else None
         ns = exact_ns(total)
         if ns is None:
-            self._ledger.drop("no-times", where=line.where, text="dropped: layers whose time is no number")
+            self._ledger.drop("no-times", where=line.where, text="dropped: layers whose time is not a number")
             return True
         is_whole = name == "Total" and (_finite(share) or 0.0) >= 99.5
         args: dict[str, object] = {"percentage": _finite(share)}

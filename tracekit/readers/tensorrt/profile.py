@@ -10,7 +10,7 @@ A record is an element of the list: the count of queries, or a layer (one line o
 for each layer, of kind kernel: work of the device, in one kernel or several. `calls` is the count. Times have the six
 digits of the file, so a sum of layers may differ from the true one in the seventh. `percentage` is in `args`.
 
-trtexec does not escape names and prints `nan` where nothing took time: such a file is no JSON, and is read line by
+trtexec does not escape names and prints `nan` where nothing took time: such a file is not JSON, and is read line by
 line. So is a cut one.
 
 The file of `--exportLayerInfo` in the same folder says what each layer is: view `inference`.
@@ -68,7 +68,7 @@ def read(source: Source, options: ReadOptions, ledger: Ledger) -> ReadResult:
 
 
 def _lines(data: bytes, ledger: Ledger) -> list[Any]:
-    """Return the elements of a file that is no JSON, line by line."""
+    """Return the elements of a file that is not JSON, line by line."""
     found: list[Any] = []
     for number, raw in enumerate(data.decode("utf-8", "replace").split("\n"), 1):
         line = raw.strip()
@@ -103,7 +103,7 @@ def _rows(found: list[Any], options: ReadOptions, ledger: Ledger) -> Iterator[pa
             calls = count if known else None
             ledger.facts += 1
         elif (total := exact_ns(each.get("timeMs"))) is None:
-            ledger.drop("no-times", where=where, text="dropped: layers whose time is no number")
+            ledger.drop("no-times", where=where, text="dropped: layers whose time is not a number")
         else:
             share = ns_of(each.get("percentage"))
             rows.add(

@@ -74,7 +74,7 @@ def read(source: Source, options: ReadOptions, ledger: Ledger) -> ReadResult:
 
 
 def _lines(data: bytes) -> list[Any]:
-    """Return the queries of a file that is no JSON, None for a line that is no whole one."""
+    """Return the queries of a file that is not JSON, None for a line that is no whole one."""
     import orjson
 
     found: list[Any] = []
@@ -88,7 +88,7 @@ def _lines(data: bytes) -> list[Any]:
 
 
 def _ns(queries: list[dict[str, Any]], keys: tuple[str, ...]) -> I64:
-    """Return a member of all queries in ns, -1 where it is no time. keys: its name, and that of older versions."""
+    """Return a member of all queries in ns, -1 where it is not a time. keys: its name, and that of older versions."""
     import numpy as np
 
     found: list[Any] = [query.get(keys[0], query.get(keys[-1])) for query in queries]
