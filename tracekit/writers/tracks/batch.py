@@ -9,14 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
-from itertools import pairwise
+from itertools import chain, pairwise
 from typing import TypeAlias
 
 import numpy as np
 import pyarrow as pa
 
 from tracekit.analysis.lanes import LaneAssigner
-from tracekit.analysis.segments import rows_by
 from tracekit.model import arrow, schema
 from tracekit.model.arrow import F64, I64, Bytes, Column, DictColumn, Mask, Rows, pc
 from tracekit.model.schema import API_CALLS, DEVICE_WORK, Kind
@@ -483,30 +482,61 @@ class Loader:
     def _tracks_of_points(self, batch: Batch) -> set[int]:
         """Move each point to the track of its lane on which a slice is open, and return those after any slice."""
         rows = np.array(list(batch.points), np.int64)
-        ends = batch.ts + batch.dur
-        started: set[int] = set()
-        # One sort for all tracks: a look at the batch for each of them would cost tracks times rows.
-        sliced = batch.slices()
-        slices_of = {key: sliced[at] for key, at in rows_by(batch.track[sliced])}
-        points_of = {key: rows[at] for key, at in rows_by(batch.track[rows])}
-        none = np.zeros(0, np.int64)
-        for track, points in points_of.items():
-            tracks = list(self.lanes.tracks[track].lane.tracks.values())
-            # Of the slices that start before a point, the last end and the last row on each track of the lane.
-            latest = np.empty((len(tracks), len(points)), np.int64)
-            newest = np.empty((len(tracks), len(points)), np.int64)
-            for place, own in enumerate(tracks):
-                slices = slices_of.get(own, none)
-                before = np.searchsorted(slices, points)
-                ends_so_far = np.maximum.accumulate(np.concatenate((self.ends[own : own + 1], ends[slices])))
-                latest[place] = ends_so_far[before]
-                newest[place] = np.concatenate((np.full(1, -1), slices))[before]
-            is_open = latest >= batch.ts[points]
-            innermost = np.where(is_open, newest, -2).argmax(axis=0)
-            best = np.where(is_open.any(axis=0), innermost, latest.argmax(axis=0))
-            batch.track[points] = np.array(tracks)[best]
-            started.update(points[latest.max(axis=0) >= 0].tolist())
-        return started
+        used, place = np.unique(batch.track[rows], return_inverse=True)
+        # All tracks of the lane of each point: a pair for each, side by side.
+        choices = [list(self.lanes.tracks[track].lane.tracks.values()) for track in used.tolist()]
+        sizes = np.array([len(tracks) for tracks in choices], np.int64)
+        counts = sizes[place]
+        first = np.cumsum(counts) - counts
+        point = np.repeat(np.arange(rows.size), counts)
+        within = np.arange(point.size) - first[point]
+        tracks = np.array(list(chain.from_iterable(choices)), np.int64)[
+            (np.cumsum(sizes) - sizes)[place][point] + within
+        ]
+        latest, newest = self._before(batch, tracks, rows[point])
+        is_open = latest >= batch.ts[rows][point]
+        innermost = _first_largest(np.where(is_open, newest, -2), first, point)
+        last = _first_largest(latest, first, point)
+        batch.track[rows] = tracks[np.where(np.logical_or.reduceat(is_open, first), innermost, last)]
+        return set(rows[latest[last] >= 0].tolist())
+
+    def _before(self, batch: Batch, tracks: I64, rows: I64) -> tuple[I64, I64]:
+        """Return, of the slices on a track that start before a row, the last end and the last row, -1 for none.
+
+        tracks, rows: shape (n,), what is asked. One sort for all tracks, since a look at the batch for each of them
+        would cost tracks times rows.
+        """
+        asked = np.zeros(len(self.ends), np.bool_)
+        asked[tracks] = True
+        slices = batch.slices()
+        slices = slices[asked[batch.track[slices]]]
+        every_track = np.concatenate((batch.track[slices], tracks))
+        every_row = np.concatenate((slices, rows))
+        no_slice = np.full(rows.size, -1)
+        order = np.lexsort((every_row, every_track))
+        begins = np.append(True, every_track[order][1:] != every_track[order][:-1])
+        group = np.cumsum(begins)
+        ends = _running_largest(np.concatenate(((batch.ts + batch.dur)[slices], no_slice))[order], group)
+        newest = _running_largest(np.concatenate((slices, no_slice))[order], group)
+        place = np.empty(order.size, np.int64)
+        place[order] = np.arange(order.size)
+        at = place[slices.size :]
+        return np.maximum(ends[at], self.ends[tracks]), newest[at]
+
+
+def _running_largest(values: I64, group: I64) -> I64:
+    """Return for each value the largest of its group up to it. group: ascending."""
+    distinct, rank = np.unique(values, return_inverse=True)
+    found: I64 = distinct[np.maximum.accumulate(group * distinct.size + rank) - group * distinct.size]
+    return found
+
+
+def _first_largest(values: I64, first: I64, group: I64) -> I64:
+    """Return the place of the largest value of each group, of equal ones the first. first: where each group begins."""
+    largest = np.maximum.reduceat(values, first)
+    places = np.where(values == largest[group], np.arange(values.size), values.size)
+    found: I64 = np.minimum.reduceat(places, first)
+    return found
 
 
 def launch_columns(batch: Batch) -> tuple[Rows, Rows, Rows, I64]:
