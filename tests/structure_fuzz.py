@@ -33,6 +33,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import msgspec
+import pyarrow as pa
 from fuzz import MOST_CPU_S, MOST_GROWTH_BYTES, OverheadError, _reset_peak, _status, place_of, save_find
 from support import SAMPLES
 
@@ -116,7 +118,7 @@ def json_mutants(data: bytes, rng: random.Random) -> bytes:
         with contextlib.suppress(ValueError, TypeError):
             changed_tree(tree, rng, cyclic=False)
     sys.set_int_max_str_digits(0)
-    with contextlib.suppress(RecursionError):
+    with contextlib.suppress(RecursionError, ValueError):  # a list within itself, which JSON cannot have
         return json.dumps(tree).encode()
     return data
 
@@ -135,6 +137,19 @@ def pickle_mutants(data: bytes, rng: random.Random) -> bytes:
 def dump_mutants(data: bytes, rng: random.Random) -> bytes:
     """Return a changed dump of the Flight Recorder, a pickle or JSON."""
     return pickle_mutants(data, rng) if data.startswith(b"\x80") else json_mutants(data, rng)
+
+
+def packed_mutants(data: bytes, rng: random.Random) -> bytes:
+    """Return a changed tree of Proton, in MessagePack or JSON."""
+    if data[:1] != b"\x92":
+        return json_mutants(data, rng)
+    tree = msgspec.msgpack.decode(data)
+    for _ in range(rng.choice((1, 1, 2, 4))):
+        with contextlib.suppress(ValueError, TypeError, OverflowError):
+            changed_tree(tree, rng, cyclic=False)
+    with contextlib.suppress(RecursionError, UnicodeEncodeError, OverflowError):
+        return msgspec.msgpack.encode(tree)
+    return data
 
 
 # Protobuf: pprof, XPlane, Perfetto
@@ -264,6 +279,35 @@ def protobuf_mutants(data: bytes, rng: random.Random) -> bytes:
     return packed(fields)
 
 
+def framed_mutants(data: bytes, rng: random.Random) -> bytes:
+    """Return messages with their lengths, of which some are changed, swapped, repeated or gone."""
+    frames, at = list[bytes](), 0
+    while at < len(data):
+        size = shift = 0
+        while True:
+            byte = data[at]
+            at += 1
+            size |= (byte & 0x7F) << shift
+            shift += 7
+            if byte < 0x80:
+                break
+        frames.append(data[at : at + size])
+        at += size
+    for _ in range(rng.choice((1, 1, 2))):
+        place, other = rng.randrange(len(frames)), rng.randrange(len(frames))
+        match rng.randrange(8):
+            case 0:
+                frames[place], frames[other] = frames[other], frames[place]
+            case 1:
+                frames.insert(place, frames[other])
+            case 2 if len(frames) > 1:
+                frames.pop(place)
+            case _ if frames[place]:
+                with contextlib.suppress(AssertionError, IndexError):
+                    frames[place] = protobuf_mutants(frames[place], rng)
+    return b"".join(varint(len(each)) + each for each in frames)
+
+
 # SQLite: rocpd, rpd
 
 
@@ -314,6 +358,50 @@ def _change_table(base: sqlite3.Connection, rng: random.Random) -> None:
             )
         case _:
             base.execute(f"insert into {name} select * from {name}")
+
+
+# Arrow: the streams of one export, one behind the other
+
+
+def arrow_mutants(data: bytes, rng: random.Random) -> bytes:
+    """Return changed streams: columns of another type, swapped, gone or renamed; tables gone, repeated or renamed."""
+    file, streams = pa.BufferReader(data), list[pa.Table]()
+    while file.tell() < len(data):
+        streams.append(pa.ipc.open_stream(file).read_all())
+    for _ in range(rng.choice((1, 1, 2, 4))):
+        place = rng.randrange(len(streams))
+        table = streams[place]
+        column = rng.randrange(table.num_columns) if table.num_columns else 0
+        other = rng.randrange(table.num_columns) if table.num_columns else 0
+        rows, metadata = table.num_rows, table.schema.metadata
+        match rng.randrange(8):
+            case 0 if table.num_columns:
+                odd = [None, 0, -1, 1 << 40, (1 << 63) - 1, -(1 << 63), 0.5, float("nan"), "", "x", b"\xff", [1], True]
+                table = table.set_column(column, table.column_names[column], pa.array([rng.choice(odd)] * rows))
+            case 1 if table.num_columns:
+                table = table.set_column(column, table.column_names[column], table.column(other))
+            case 2 if table.num_columns > 1:
+                table = table.remove_column(column)
+            case 3 if table.num_columns:
+                names = table.column_names
+                names[column] = rng.choice([*names, "x", "id", ""])
+                table = table.rename_columns(names)
+            case 4:
+                table = table.slice(rng.choice((0, rows // 2, rows)), rng.choice((0, 1, rows)))
+            case 5:
+                metadata = rng.choice((None, {"table_name": rng.choice(("", "NVTX_EVENTS", "x", "ENUM_X"))}, metadata))
+                table = table.replace_schema_metadata(metadata)
+            case 6:
+                streams.append(table)
+            case _ if len(streams) > 1:
+                del streams[place]
+                continue
+        streams[place] = table
+    out = pa.BufferOutputStream()
+    for table in streams:
+        with pa.ipc.new_stream(out, table.schema) as writer:
+            writer.write_table(table, max_chunksize=rng.choice((1, 1 << 20)))
+    return out.getvalue().to_pybytes()
 
 
 # ncu: CSV
@@ -397,6 +485,12 @@ FORMATS: dict[str, tuple[Mutate, str]] = {
     "torch-memory": (pickle_mutants, "torch-memory"),
     "torch-memory-timeline": (json_mutants, "torch-memory-timeline"),
     "flight-recorder": (dump_mutants, "flight-recorder"),
+    "execution-trace": (json_mutants, "execution-trace"),
+    "chakra": (framed_mutants, "chakra"),
+    "proton": (packed_mutants, "proton"),
+    "tensorrt-profile": (json_mutants, "tensorrt-profile"),
+    "tensorrt-layers": (json_mutants, "tensorrt-layers"),
+    "tensorrt-times": (json_mutants, "tensorrt-times"),
     "pprof": (protobuf_mutants, "pprof"),
     "speedscope": (json_mutants, "speedscope"),
     "firefox": (json_mutants, "firefox"),
@@ -404,6 +498,7 @@ FORMATS: dict[str, tuple[Mutate, str]] = {
     "rpd": (sqlite_mutants, "rpd"),
     "xplane": (protobuf_mutants, "xplane"),
     "perfetto": (protobuf_mutants, "perfetto"),
+    "nsys-arrow": (arrow_mutants, "nsys-arrow"),
     "ncu": (csv_mutants, "ncu"),
     "zip": (zip_mutants, ""),
 }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import sqlite3
 from contextlib import closing
@@ -39,6 +40,24 @@ def test_nothing_private_is_in_any_output(tmp_path: Path) -> None:
     tracekit.convert(out / "plain.parquet", out / "again.json", anonymize=Anonymizer())
     no_private(all_bytes(out / "again.json"), "an archive")
     no_private(repr(trace) + str(trace.run.to_json()) + str([x.to_json() for x in trace.ledgers]), "trace")
+
+
+def test_a_command_counts_what_it_replaced_and_kept_each_text_once(tmp_path: Path) -> None:
+    rows = [
+        {"ph": "X", "name": name, "ts": 10 * n, "dur": 5, "pid": 1, "tid": 1, "args": {"file": f"/srv/{n % 2}.py"}}
+        for n, name in enumerate(["gemm", "relu", "gemm", "read /srv/0.py"])
+    ]
+    facts = {"hostname": "node17", "cmdline": "python train.py", "traceEvents": rows}
+    path = tmp_path / "run.json"
+    path.write_text(json.dumps(facts), encoding="utf-8")
+    for words, said in (
+        (("--anonymize",), "replaced 3 paths, 1 host and 1 command line, kept 2 names of events"),
+        (("--anonymize-names",), "replaced 3 paths, 1 host, 1 command line and 3 names of events"),
+    ):
+        for command in (("convert", path, "-o", tmp_path / "out.json", "--force"), ("summary", path)):
+            assert run_command(*command, *words).stderr.splitlines()[-1] == f"anonymized: {said}"
+    assert "anonymized" not in run_command("convert", path, "-o", tmp_path / "out.json", "--force").stderr
+    assert "anonymized" not in run_command("summary", path, "--anonymize", "-q").stderr
 
 
 def test_the_commands_have_it(tmp_path: Path) -> None:

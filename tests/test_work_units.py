@@ -231,9 +231,10 @@ def test_no_call_of_the_corpus_is_quicker_than_its_floor_without_an_explanation(
 def test_a_tpu_states_its_own_work_and_peaks() -> None:
     units = units_of(corpus_next("xplane/tpu_inference_4x.xplane.pb.gz"))
     assert units is not None
-    assert len(units) == 1213
+    # 1213 ops that are no copies; 12 of them are collectives, which a link limits.
+    assert len(units) == 1201
     assert units.place.max() == -1
-    assert set(units.reasons) == {"the file does not state it"}
+    assert reasons(units).keys() == {"", "the file does not state it", "communication"}
     device = units.groups[0].device
     assert device.peaks is not None
     assert (device.peaks.rates, device.peaks.memory_gbps) == ({"bf16": 918.0}, 1637.993152512)

@@ -12,8 +12,10 @@ from __future__ import annotations
 
 from tracekit.plugins import Place, Registry
 from tracekit.readers.base import Mark, Marks, Reader, Strength
+from tracekit.readers.beside import ARROW_MAGICS
 from tracekit.readers.chrome.marks import LATE as CHROME_LATE
 from tracekit.readers.chrome.marks import OURS as CHROME_OURS
+from tracekit.readers.execution_trace.recognition import CHAKRA_BEGINS
 from tracekit.readers.mxnet.marks import LATE as MXNET_TABLE_LATE
 from tracekit.readers.nsys.recognition import STATS_LATE as NSYS_STATS_LATE
 from tracekit.readers.nvprof.csv import LATE as NVPROF_LATE
@@ -29,6 +31,7 @@ _KINETO_LATE = (
 )
 _MXNET_JSON = tuple(f'"{name}"{colon}{{' for name in ("time", "memory") for colon in (":", ": ", " :", " : "))
 _MXNET_WORDS = rb'"args"\s*:\s*\{\s*"name"\s*:\s*"(?:cpu|gpu)/[0-9]+"|"cat"\s*:\s*"MXNET_C_API"'
+_TRTEXEC_LATE = (rb"=== (?:Performance summary|Profile \([0-9]{1,18} iterations ?\)) ===",)
 _MXNET_PAIRS = (
     rb'"cat"\s*:\s*"operator"\s*,\s*"ph"\s*:\s*"[BE]"\s*,\s*"ts"\s*:\s*[0-9]+\s*,\s*"pid"\s*:\s*[0-9]+\s*,'
     rb'\s*"tid"\s*:\s*[0-9]+\s*\}'
@@ -127,6 +130,26 @@ FORMATS = (
         read=Place("tracekit.readers.amd.rpd:read"),
     ),
     Reader(
+        name="chakra",
+        title="Chakra execution trace (protobuf)",
+        suffixes=(".et",),
+        marks=Marks(begins=CHAKRA_BEGINS),
+        gives="both",
+        record="node",
+        sniff=Place("tracekit.readers.execution_trace.recognition:sniff_chakra"),
+        read=Place("tracekit.readers.execution_trace.chakra:read"),
+    ),
+    Reader(
+        name="execution-trace",
+        title="PyTorch execution trace",
+        suffixes=(".et.json", ".json", ".json.gz"),
+        marks=Marks(words=('"nodes"',)),
+        gives="both",
+        record="node",
+        sniff=Place("tracekit.readers.execution_trace.recognition:sniff_pytorch"),
+        read=Place("tracekit.readers.execution_trace.pytorch:read"),
+    ),
+    Reader(
         name="events-jsonl",
         title="JSON Lines with tracekit's column names",
         suffixes=(".jsonl", ".jsonl.gz", ".jsonl.zst"),
@@ -193,7 +216,7 @@ FORMATS = (
     Reader(
         name="chrome-trace",
         title="Chrome trace (Trace Event format) of any producer",
-        suffixes=(".json", ".json.gz", ".trace"),
+        suffixes=(".json", ".json.gz", ".trace", ".chrome_trace"),
         marks=Marks(
             json=(Mark(CHROME_OURS, Strength.FIRST_BYTES), Mark(lambda _: True, Strength.GRAMMAR)), late=CHROME_LATE
         ),
@@ -212,6 +235,16 @@ FORMATS = (
         record="line",
         sniff=Place("tracekit.readers.cuda_profile.reader:sniff"),
         read=Place("tracekit.readers.cuda_profile.reader:read"),
+    ),
+    Reader(
+        name="deepspeed-flops",
+        title="DeepSpeed flops profiler",
+        suffixes=(".txt", ".log", ".out"),
+        marks=Marks(in_logs=True, words=("deepspeed flops profiler",), late=(rb"DeepSpeed Flops Profiler ?-",)),
+        gives="totals",
+        record="line",
+        sniff=Place("tracekit.readers.deepspeed:sniff"),
+        read=Place("tracekit.readers.deepspeed:read"),
     ),
     Reader(
         name="flight-recorder",
@@ -251,6 +284,16 @@ FORMATS = (
         gives="totals",
         sniff=Place("tracekit.readers.fluid.report:sniff"),
         read=Place("tracekit.readers.fluid.report:read"),
+    ),
+    Reader(
+        name="inductor-bandwidth",
+        title="TorchInductor's bandwidth of kernels",
+        suffixes=(".txt", ".log", ".out"),
+        marks=Marks(in_logs=True, words=("gb/s",), late=(rb"[0-9]ms[ \t]+[0-9.]+ GB[ \t]+[0-9.]+GB/s",)),
+        gives="totals",
+        record="line",
+        sniff=Place("tracekit.readers.torch.inductor:sniff"),
+        read=Place("tracekit.readers.torch.inductor:read"),
     ),
     Reader(
         name="kineto",
@@ -312,6 +355,16 @@ FORMATS = (
         record="line",
         sniff=Place("tracekit.readers.ncu.reader:sniff"),
         read=Place("tracekit.readers.ncu.reader:read"),
+    ),
+    Reader(
+        name="nsys-arrow",
+        title="Nsight Systems export (Arrow, Parquet)",
+        suffixes=(".arrows", ".parquet", ".arrow"),
+        marks=Marks(begins=ARROW_MAGICS),
+        options=(OSRT,),
+        record="row",
+        sniff=Place("tracekit.readers.nsys.recognition:sniff_arrow"),
+        read=Place("tracekit.readers.nsys.arrow:read"),
     ),
     Reader(
         name="nsys-jsonl",
@@ -449,6 +502,16 @@ FORMATS = (
         read=Place("tracekit.readers.perfetto.reader:read"),
     ),
     Reader(
+        name="proton",
+        title="Triton Proton tree (.hatchet)",
+        suffixes=(".hatchet", ".hatchet_msgpack", ".json"),
+        marks=Marks(words=("metrics",)),
+        gives="totals",
+        record="node",
+        sniff=Place("tracekit.readers.proton:sniff"),
+        read=Place("tracekit.readers.proton:read"),
+    ),
+    Reader(
         name="recorder-log",
         title="log of tracekit's recorder (JSON Lines)",
         suffixes=(".jsonl", ".jsonl.gz", ".jsonl.zst"),
@@ -509,6 +572,45 @@ FORMATS = (
         gives="totals",
         sniff=Place("tracekit.readers.singa:sniff"),
         read=Place("tracekit.readers.singa:read"),
+    ),
+    Reader(
+        name="tensorrt-profile",
+        title="TensorRT layer times (trtexec --exportProfile)",
+        suffixes=(".json",),
+        marks=Marks(words=('"count"',)),
+        gives="totals",
+        record="element",
+        sniff=Place("tracekit.readers.tensorrt.profile:sniff"),
+        read=Place("tracekit.readers.tensorrt.profile:read"),
+    ),
+    Reader(
+        name="tensorrt-layers",
+        title="TensorRT layer information (trtexec --exportLayerInfo)",
+        suffixes=(".json",),
+        marks=Marks(words=('"layers"',)),
+        gives="totals",
+        record="layer",
+        sniff=Place("tracekit.readers.tensorrt.layers:sniff"),
+        read=Place("tracekit.readers.tensorrt.layers:read"),
+    ),
+    Reader(
+        name="tensorrt-times",
+        title="TensorRT query times (trtexec --exportTimes)",
+        suffixes=(".json",),
+        marks=Marks(words=('"startcomputems"',)),
+        record="query",
+        sniff=Place("tracekit.readers.tensorrt.times:sniff"),
+        read=Place("tracekit.readers.tensorrt.times:read"),
+    ),
+    Reader(
+        name="tensorrt-log",
+        title="TensorRT trtexec log",
+        suffixes=(".log", ".txt"),
+        marks=Marks(in_logs=True, words=("=== performance summary", "=== profile ("), late=_TRTEXEC_LATE),
+        gives="totals",
+        record="line",
+        sniff=Place("tracekit.readers.tensorrt.log:sniff"),
+        read=Place("tracekit.readers.tensorrt.log:read"),
     ),
     Reader(
         name="theano",

@@ -1,7 +1,8 @@
-"""Protobuf messages of Paddle, pprof and XPlane, built at run time from tables, for readers and writers.
+"""Protobuf messages of Paddle, pprof, XPlane and XLA, built at run time from tables, for readers and writers.
 
 `nodetree` is `*.paddle_trace.pb` (paddle.profiler, export_protobuf), `profile` the file of the older fluid profiler,
-`pprof` profile.proto of google/pprof, `xplane` the parts of an XSpace (tsl/profiler/protobuf/xplane.proto).
+`pprof` profile.proto of google/pprof, `xplane` the parts of an XSpace (tsl/profiler/protobuf/xplane.proto), `hlo` the
+parts of a compiled program (xla/service/hlo.proto, xla/xla_data.proto).
 Sources: the descriptors inside paddlepaddle 2.6.2 and 1.8.5, and files of 1.8.5, 2.6.2 and 3.3.1.
 
 The tables name fields, numbers and wire types. Strings are declared as bytes, because a name in a file need not be
@@ -133,9 +134,31 @@ XStat = metadata_id 1 int, double_value 2 double, uint64_value 3 uint, int64_val
 EventEntry = key 1 int, value 2 Named
 StatEntry = key 1 int, value 2 Named
 Named = id 1 int, name 2 string, display_name 4 string, stats 5 *string
+MemoryBreakdown = accessed 1 *MemoryAccessed
+MemoryAccessed = operation 1 int, space 2 uint, bytes 3 int
 """
 """Events and stats are bytes here: they are decoded as columns."""
-_TABLES = MappingProxyType({"nodetree": _NODETREE, "profile": _PROFILE, "pprof": _PPROF, "xplane": _XPLANE})
+_HLO = """
+HloProto = hlo_module 1 HloModule
+HloModule = name 1 string, computations 3 *HloComputation, id 5 int, entry_computation_id 6 int, schedule 7 HloSchedule
+HloSchedule = sequences 1 *HloScheduled
+HloScheduled = key 1 int, value 2 HloSequence
+HloSequence = instruction_ids 1 *int
+HloComputation = name 1 string, instructions 2 *HloInstruction, id 5 int, root_id 6 int
+HloInstruction = name 1 string, opcode 2 string, shape 3 HloShape, metadata 7 HloMetadata, parameter_number 9 int,
+    tuple_index 13 int, window 15 HloWindow, convolution 16 HloConvolution, custom_call_target 28 string, dot 30 HloDot,
+    id 35 int, operand_ids 36 *int, called_computation_ids 38 *int, backend_config 43 string,
+    feature_group_count 50 int, batch_group_count 58 int
+HloMetadata = op_name 2 string
+HloShape = element_type 2 int, dimensions 3 *int, tuple_shapes 4 *HloShape
+HloWindow = dimensions 1 *HloWindowDimension
+HloWindowDimension = size 1 int, base_dilation 6 int
+HloConvolution = kernel_input_feature 3 int, kernel_output_feature 4 int, kernel_spatial 6 *int
+HloDot = lhs_contracting 1 *int, rhs_contracting 2 *int, lhs_batch 3 *int, rhs_batch 4 *int
+"""
+_TABLES = MappingProxyType(
+    {"nodetree": _NODETREE, "profile": _PROFILE, "pprof": _PPROF, "xplane": _XPLANE, "hlo": _HLO}
+)
 
 
 class ProtobufMessage(Protocol):
@@ -157,9 +180,9 @@ class ProtobufMessage(Protocol):
         """Return the message as bytes."""
 
 
-@lru_cache(maxsize=4)
+@lru_cache(maxsize=8)
 def messages(table: str) -> dict[str, type[ProtobufMessage]]:
-    """Return the message classes of "nodetree", "profile", "pprof" or "xplane" by name, in a pool of our own."""
+    """Return the message classes of one of the tables ("nodetree", "xplane", ...) by name, in a pool of our own."""
     from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 
     kinds = descriptor_pb2.FieldDescriptorProto

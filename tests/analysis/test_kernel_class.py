@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import doctest
+import random
 import re
 
 import numpy as np
@@ -162,3 +163,43 @@ def test_rules_of_the_user_stand_before_those_of_the_package() -> None:
 def test_a_table_that_holds_no_rules_is_refused_in_words(table: dict[str, object], words: str) -> None:
     with pytest.raises(ValueError, match=re.escape(words)):
         parse_rules(table)
+
+
+def test_any_name_has_the_class_that_the_patterns_give_in_python() -> None:
+    words = sorted({word for rule in RULES for word in re.findall(r"[A-Za-z0-9]+", rule.pattern)})
+    glue = [
+        "",
+        "",
+        "_",
+        "::",
+        "<",
+        "(",
+        " ",
+        "-",
+        ".",
+        "%",
+        "2",
+        "7",
+        "A",
+        "z",
+        "fb",
+        "ert",
+        "\n",
+        "\x1c",
+        "é",
+        "ſ",
+        "\u212a",
+    ]
+    draw = random.Random(5)
+    names = [
+        "".join(
+            draw.choice(glue) + draw.choice((str.lower, str.upper, str.title))(draw.choice(words))
+            for _ in range(draw.randrange(1, 4))
+        )
+        + draw.choice(glue)
+        for _ in range(4000)
+    ] + ["void " + word for word in words]
+    compiled = [(rule.kernel_class, re.compile(rule.pattern, re.IGNORECASE)) for rule in RULES]
+    expected = [next((c for c, pattern in compiled if pattern.search(name)), KernelClass.OTHER) for name in names]
+    assert classify(names) == expected
+    assert set(expected) == set(KernelClass)

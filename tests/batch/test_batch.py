@@ -18,6 +18,7 @@ from timelines import read_page
 from viewers import chromium_page
 
 from tracekit import archive, batch
+from tracekit.batch.index import parse
 from tracekit.batch.plan import RunTask
 from tracekit.errors import InputError, UsageError
 from tracekit.inputs import reading
@@ -253,7 +254,7 @@ def test_a_run_beyond_its_budget_is_named_and_the_batch_says_so(tmp_path: Path) 
     _steps(tmp_path / "tree", [100, 400])
     budgets = ["step_p50 <= 300us", "busy >= 60%"]
     made = batch.run([tmp_path / "tree"], tmp_path / "out", jobs=1, budgets=budgets)
-    why = "step p50 400 us; the budget is step_p50 <= 300us"
+    why = "step p50 400 us; the budget is step.p50 <= 300us"
     assert made.over == (("night-01", (why,)),)  # busy is not known, so its budget is not broken
     assert not made.is_whole
     listed = index(tmp_path / "out")
@@ -268,15 +269,29 @@ def test_a_run_beyond_its_budget_is_named_and_the_batch_says_so(tmp_path: Path) 
     [
         ("step_p50", "not a budget"),
         ("speed <= 3", "not a budget"),
-        ("step_p50 <= 3", "not a limit for step_p50"),
+        ("step_p50 <= 3", "not a limit for step.p50"),
         ("busy >= 3ms", "not a limit for busy"),
-        ("peak_memory < 3 %", "not a limit for peak_memory"),
+        ("peak_memory < 3 %", "not a limit for memory.peak"),
         ("kernel_calls < 3.5", "not a limit for kernel_calls"),
     ],
 )
 def test_a_budget_that_is_none_is_refused(tmp_path: Path, text: str, said: str) -> None:
     with pytest.raises(UsageError, match=said):
         batch.run([tmp_path], tmp_path / "out", budgets=[text])
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("step_p50 <= 3ms", "step.p50 <= 3ms"),
+        ("step.p50 <= 3ms", "step.p50 <= 3ms"),
+        ("memory.peak < 3GiB", "memory.peak < 3GiB"),
+        ("peak_memory < 3GiB", "memory.peak < 3GiB"),
+        ("kernel.time < 3s", "kernel_time < 3s"),
+    ],
+)
+def test_a_figure_has_one_name_in_budgets_and_gates_and_both_spellings_are_read(text: str, shown: str) -> None:
+    assert parse(text).text == shown
 
 
 def test_a_trend_names_the_run_where_its_level_changed(tmp_path: Path) -> None:

@@ -206,8 +206,8 @@ def test_a_budget_whose_figure_no_run_has_is_wrong_usage(tmp_path: Path) -> None
     put(tmp_path / "tree" / "a" / "run.parquet", Path(write(tmp_path / "x.parquet", steps(8))).read_bytes())
     ask = ("batch", tmp_path / "tree", "-o", tmp_path / "out", "--jobs", "1")
     said = run_command(*ask, "--budget", "peak_memory <= 1GiB", code=2).stderr
-    assert "error: --budget 'peak_memory <= 1GiB': no run has this figure" in said
-    assert "hint: figures of these runs: span, steps, step_p50" in said
+    assert "error: --budget 'memory.peak <= 1GiB': no run has this figure" in said
+    assert "hint: figures of these runs: span, steps, step.p50" in said
     run_command(*ask, "--budget", "step_p50 <= 1s")
 
 

@@ -7,7 +7,7 @@ import re
 from pathlib import Path
 
 import pytest
-from compare_runs import repeats, steps, write
+from compare_runs import LAYERS, repeats, steps, write
 from support import run_command
 
 from tracekit import archive
@@ -105,9 +105,27 @@ def test_a_rule_about_a_metric_that_no_side_has_is_wrong_usage_with_near_names(
     assert "--fail-on takes one of: step.mean, step.p50, " in said
 
 
-def test_a_rule_about_a_metric_that_one_side_lacks_is_not_enough_data(sides: tuple[str, str], tmp_path: Path) -> None:
+def test_a_rule_about_a_metric_that_one_side_lacks_is_not_judged_and_fails(
+    sides: tuple[str, str], tmp_path: Path
+) -> None:
     new = repeats(tmp_path / "new", 6, count=6, memory=1 << 20)
-    assert "not enough data: memory.peak" in run(sides[0], new, "--fail-on", "memory.peak > 3%").stderr
+    for ask in ((sides[0], new), (new, sides[0])):
+        assert "not judged: memory.peak > 3%: " in run(*ask, "--fail-on", "memory.peak > 3%", code=3).stderr
+
+
+def test_a_rule_about_a_name_that_a_change_removed_does_not_fail(sides: tuple[str, str], tmp_path: Path) -> None:
+    new = repeats(tmp_path / "new", 6, count=6, layers=LAYERS[1:])
+    rule = ("--fail-on", 'kernel["gemm_a"].avg > 3%')
+    assert "not enough data: kernel" in run(sides[0], new, *rule).stderr
+    run(sides[0], new, *rule, "--strict", code=3)
+
+
+def test_a_limit_within_the_interval_is_undecided_and_fails_with_strict(tmp_path: Path) -> None:
+    base = repeats(tmp_path / "base", 5, count=6, noise=0.03)
+    new = repeats(tmp_path / "new", 5, count=6, seed=7, noise=0.03)
+    rule = ("--fail-on", "step.p50 > 1%")
+    assert run(base, new, *rule).stderr.startswith("undecided: step.p50 > 1%: step.p50 ")
+    assert "runs a side would decide it" in " ".join(run(base, new, *rule, "--strict", code=3).stderr.split())
 
 
 @pytest.mark.parametrize(

@@ -9,10 +9,11 @@ import json
 from pathlib import Path
 
 import pytest
+from ci_forms import commands, junit, states
 from support import run_command
 
 from tracekit import pipeline
-from tracekit.comparison import SAME, UNKNOWN, Comparison, compare
+from tracekit.comparison import NOT_JUDGED, SAME, UNKNOWN, Comparison, compare
 from tracekit.doctor.note_classes import NOTED
 from tracekit.model.cuts import CUT_NOTES
 from tracekit.render.base import RenderOptions
@@ -93,7 +94,7 @@ def test_a_cut_input_has_no_verdict_whichever_side_it_is(cut: object, side: str,
     found = compare(*((base, new) if side == "NEW" else (new, base)), rules=["device.total > 3%"])
     assert found.verdict == UNKNOWN
     assert {each.verdict for each in found.changes} == {UNKNOWN}
-    assert [each.state for each in found.checked] == [UNKNOWN]
+    assert [each.state for each in found.checked] == [NOT_JUDGED]
     report = found.report()
     (said,) = report.incomplete
     assert said.startswith(f"{side} was cut: ")
@@ -123,11 +124,24 @@ def test_no_share_or_percentage_of_a_cut_run_is_shown(tmp_path: Path) -> None:
             assert all(row[i] is None for row in table["rows"] for i in places)
 
 
-def test_a_gate_on_a_cut_run_fails_only_if_it_must_not_pass_without_data(tmp_path: Path) -> None:
-    base, new = kineto_cut_in_an_event(tmp_path)
-    rule = ("--fail-on", "step.mean > 3%")
-    run_command("compare", base, new, *rule, code=0)
-    run_command("compare", base, new, *rule, "--strict", code=3)
+@pytest.mark.parametrize("cut", CUTS, ids=lambda each: each.__name__)
+def test_a_gate_that_a_cut_run_leaves_unjudged_fails(cut: object, tmp_path: Path) -> None:
+    base, new = cut(tmp_path)  # type: ignore[operator]
+    rule = ("--fail-on", "device.total > 3%")
+    for sides in ((base, new), (new, base)):
+        done = run_command("compare", *sides, *rule, code=3)
+        assert "not judged: device.total > 3%: " in done.stderr
+        assert "was cut" in done.stderr
+
+
+def test_a_gate_that_a_cut_run_leaves_unjudged_is_an_error_in_ci(tmp_path: Path) -> None:
+    rule = ("compare", *kineto_cut_in_an_event(tmp_path), "--fail-on", "step.mean > 3%")
+    assert commands(run_command(*rule, "--format", "github", code=3).stdout)[0].level == "error"
+    assert states(junit(run_command(*rule, "--format", "junit", code=3).stdout)) == {"step.mean > 3%": "error"}
+
+
+def test_without_a_gate_a_cut_run_fails_nothing(tmp_path: Path) -> None:
+    run_command("compare", *kineto_cut_in_an_event(tmp_path), code=0)
 
 
 def test_a_cut_run_among_whole_ones_is_left_out_and_named(tmp_path: Path) -> None:

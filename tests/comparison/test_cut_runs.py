@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from compare_runs import Row, steps, write
 
-from tracekit.comparison import SAME, UNKNOWN, Comparison, compare
+from tracekit.comparison import NOT_JUDGED, SAME, UNKNOWN, Comparison, compare
 
 KINDS: dict[str, tuple[str, ...]] = {
     "kernels": ("kernel",),
@@ -91,7 +91,7 @@ def test_one_run_a_side_without_its_kernels_has_no_verdict(tmp_path: Path) -> No
     new = write(tmp_path / "new.parquet", rows(1, ("kernel",)))
     found = compare(base, new, rules=["step.mean > 3%"])
     assert found.verdict == UNKNOWN
-    assert found.checked[0].state == UNKNOWN
+    assert found.checked[0].state == NOT_JUDGED
     said = dict(found.report().facts)["verdict"]
     assert said == "not enough data: new launches kernels and shows none of them: it may have been cut"
 

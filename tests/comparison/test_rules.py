@@ -2,8 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
-from doors.compare import MET, METRICS, UNKNOWN, VIOLATED, Change, judge_rule, parse_metric, parse_rule
+from doors.compare import (
+    MET,
+    METRICS,
+    UNDECIDED,
+    UNKNOWN,
+    VIOLATED,
+    Change,
+    judge_rule,
+    parse_metric,
+    parse_rule,
+)
 from support import sample
 
 import tracekit
@@ -20,6 +32,9 @@ def change(ratio: float | None, low: float | None = None, high: float | None = N
     [
         ("step.p50 > 3%", "step.p50", ">", 0.03, True),
         ("step.p50>3 %", "step.p50", ">", 0.03, True),
+        ("step_p50 > 3%", "step.p50", ">", 0.03, True),
+        ("device_busy > 3%", "device.busy", ">", 0.03, True),
+        ("peak_memory > 1MiB", "memory.peak", ">", 1 << 20, False),
         ("step.mean >= 1.5ms", "step.mean", ">=", 1_500_000, False),
         ("device.busy < -2us", "device.busy", "<", -2_000, False),
         ("memory.peak > 100MiB", "memory.peak", ">", 100 << 20, False),
@@ -71,26 +86,56 @@ def test_an_unknown_metric_is_answered_with_the_list() -> None:
     ("text", "found", "state"),
     [
         ("step.p50 > 3%", change(0.05, 0.01, 0.09), VIOLATED),
-        ("step.p50 > 3%", change(0.05, -0.01, 0.11), UNKNOWN),  # it might be no change at all
+        ("step.p50 > 3%", change(0.05, -0.01, 0.11), UNDECIDED),  # it might be no change at all
         ("step.p50 > 3%", change(0.02, 0.01, 0.03), MET),
         ("step.p50 > 3%", change(-0.20, -0.3, -0.1), MET),
         ("step.p50 > 3%", change(0.05), UNKNOWN),
         ("step.p50 > 3%", change(0.0), UNKNOWN),
         ("step.p50 > 3%", change(None), UNKNOWN),
-        ("step.p50 > 3%", change(0.03, 0.01, 0.05), MET),
+        ("step.p50 > 3%", change(0.03, 0.01, 0.05), UNDECIDED),
         ("step.p50 >= 3%", change(0.03, 0.01, 0.05), VIOLATED),
         ("step.p50 > 10us", change(0.02, 0.01, 0.03), VIOLATED),
         ("step.p50 > 30us", change(0.02, 0.01, 0.03), MET),
         ("step.p50 > -5%", change(-0.02, -0.03, -0.01), VIOLATED),  # an improvement of 5 % was asked for
-        ("step.p50 > -5%", change(-0.02, -0.07, 0.03), UNKNOWN),
+        ("step.p50 > -5%", change(-0.02, -0.07, 0.03), UNDECIDED),
         ("step.p50 > -5%", change(-0.08, -0.1, -0.06), MET),
         ("step.p50 < -3%", change(-0.05, -0.09, -0.01), VIOLATED),
-        ("step.p50 < -3%", change(-0.05, -0.11, 0.01), UNKNOWN),
+        ("step.p50 < -3%", change(-0.05, -0.11, 0.01), UNDECIDED),
         ("step.p50 < -3%", change(0.05, 0.01, 0.09), MET),
     ],
 )
 def test_the_state_of_a_rule(text: str, found: Change, state: str) -> None:
     assert judge_rule(parse_rule(text), found).state == state
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("step.p50 > 3%", change(0.01, -0.02, 0.04)),
+        ("step.p50 > 3%", change(-0.01, -0.06, 0.04)),
+        ("step.p50 >= 3%", change(0.01, 0.0, 0.03)),
+        ("step.p50 > 30us", change(0.01, -0.02, 0.04)),
+        ("step.p50 < -3%", change(-0.01, -0.04, 0.02)),
+        ("step.p50 > -5%", change(-0.08, -0.12, -0.04)),
+    ],
+)
+def test_a_limit_within_the_interval_is_undecided_and_says_how_many_runs_decide(text: str, found: Change) -> None:
+    judged = judge_rule(parse_rule(text), found)
+    assert judged.state == UNDECIDED
+    assert "within the interval; about " in judged.text
+    assert judged.text.endswith(" runs a side would decide it")
+
+
+def test_the_number_of_runs_that_decide_follows_from_the_width_of_the_interval() -> None:
+    rule = parse_rule("step.p50 > 3%")
+    # The interval reaches 4 points above the change, and the limit is 2 points above it, so half the width is needed.
+    assert "; about 40 runs a side" in judge_rule(rule, change(0.01, -0.03, 0.05)).text
+    # The other way round: 5 points above zero, an interval that reaches 6 points below the change.
+    assert "may be no change; about 15 runs a side" in judge_rule(rule, change(0.05, -0.01, 0.11)).text
+    assert "; more than 1,000 runs a side" in judge_rule(rule, change(0.0299, -0.03, 0.09)).text
+    assert "no number of runs decides" in judge_rule(rule, change(0.03, 0.01, 0.05)).text
+    steps_only = replace(change(0.01, -0.03, 0.05), values="steps")
+    assert judge_rule(rule, steps_only).text.endswith("; more runs a side may decide it")
 
 
 @pytest.mark.parametrize(

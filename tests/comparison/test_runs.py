@@ -14,7 +14,19 @@ from support import sample
 
 import tracekit
 from tracekit import archive, pipeline
-from tracekit.comparison import FASTER, MET, SAME, SLOWER, UNKNOWN, VIOLATED, Change, Comparison, compare, report_of
+from tracekit.comparison import (
+    FASTER,
+    MET,
+    NOT_JUDGED,
+    SAME,
+    SLOWER,
+    UNKNOWN,
+    VIOLATED,
+    Change,
+    Comparison,
+    compare,
+    report_of,
+)
 from tracekit.errors import AllInputsError, InputError, UsageError
 from tracekit.model.arrow import pc
 from tracekit.model.report import Flame, Report, ReportTable
@@ -182,7 +194,7 @@ def test_empty_traces_have_an_answer(tmp_path: Path) -> None:
         rules = ["step.p50 > 3%", "kernel.total > 3%"] if base != new else []
         found = compare(base, new, rules=rules)
         assert found.verdict == UNKNOWN
-        assert {checked.state for checked in found.checked} == ({UNKNOWN} if rules else set())
+        assert {checked.state for checked in found.checked} == ({NOT_JUDGED} if rules else set())
         for form in ("text", "json", "markdown", "html", "csv"):
             assert pipeline.render(report_of(found), form)
 

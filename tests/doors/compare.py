@@ -28,7 +28,7 @@ from tracekit.comparison._parts import (
     step_parts,
 )
 from tracekit.comparison._profile import Profile, profile_of
-from tracekit.comparison._rules import MET, VIOLATED, judge_rule, parse_rule
+from tracekit.comparison._rules import MET, NOT_JUDGED, UNDECIDED, VIOLATED, judge_rule, parse_rule
 from tracekit.comparison._signatures import Signature, bare_name
 from tracekit.comparison._tree import TreeAmount
 from tracekit.comparison._tree_parts import PARTS

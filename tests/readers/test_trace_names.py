@@ -10,6 +10,7 @@ import pytest
 from small_limits import Limit, small
 
 from tracekit.api import read
+from tracekit.model.trace import Trace
 from tracekit.readers.trace_event import columns
 from tracekit.readers.trace_event.plan import EventPlan
 from tracekit.readers.trace_event.scan import Scan
@@ -68,6 +69,17 @@ def events(draw: random.Random, count: int) -> str:
     return ",\n".join(made)
 
 
+def each_shape_parsed(path: Path, monkeypatch: pytest.MonkeyPatch, name: str = "") -> Trace:
+    """Return the trace of a reader that has a plan of its own for each shape."""
+
+    def parsed(self: columns.Patterns, scan: Scan, code: int) -> tuple[columns.Pattern, None]:
+        return columns.Pattern(EventPlan(scan.object(int(scan.sample[code])))), None
+
+    with monkeypatch.context() as patched:
+        patched.setattr(columns.Patterns, "of", parsed)
+        return read(path, format=name)
+
+
 @pytest.mark.parametrize("head", ['{"traceEvents":[', '{"schemaVersion":1,"traceEvents":['])
 @pytest.mark.parametrize("most", [1024, 64])
 def test_events_are_those_of_a_reader_that_parses_each_shape(
@@ -76,18 +88,17 @@ def test_events_are_those_of_a_reader_that_parses_each_shape(
     path = tmp_path / "a.json"
     path.write_text(head + events(random.Random(f"{head} {most}"), 1500) + "]}")
     small(monkeypatch, Limit.NAME_PATTERNS, most)
-    renamed = []
+    renamed, shared = [], []
     monkeypatch.setattr(
         EventPlan, "renamed", lambda self, raw, real=EventPlan.renamed: renamed.append(raw) or real(self, raw)
     )
+    monkeypatch.setattr(
+        columns, "OwnNames", lambda *parts, real=columns.OwnNames: shared.append(sum(parts[0] >= 0)) or real(*parts)
+    )
     found = read(path)
     assert len(renamed) > 20
-
-    def parsed(self: columns.Patterns, scan: Scan, code: int) -> EventPlan:
-        return EventPlan(scan.object(int(scan.sample[code])))
-
-    monkeypatch.setattr(columns.Patterns, "event", parsed)
-    expected = read(path)
+    assert sum(shared) > 100
+    expected = each_shape_parsed(path, monkeypatch)
     assert found.events.to_pylist() == expected.events.to_pylist()
     assert found.events.num_rows > 500
     assert found.ledgers == expected.ledgers
@@ -105,6 +116,60 @@ def test_one_event_is_parsed_for_all_names(head: str, tmp_path: Path, monkeypatc
     assert [row["name"] for row in rows] == [f"k{i}" for i in range(800)]
     assert [row["ts_ns"] for row in rows] == [1000 * i for i in range(800)]
     assert len(parsed) <= 2
+
+
+NAMED = (
+    '{"ph":"X","cat":"kernel","name":"%s","ts":1,"dur":2,"pid":0,"tid":7,"args":{"device":0}}',
+    '{"ph":"X","cat":"user_annotation","name":"%s","ts":1,"dur":2,"pid":1,"tid":7,"args":{"x":5}}',
+    '{"ph":"X","cat":"Operator","ts":1,"dur":2,"pid":1,"tid":7,"args":{"x":5},"name":"%s"}',
+    '{"ph":"X","args":{"y":3},"cat":"gpu_memcpy","name":"%s","ts":1,"dur":2,"pid":0,"tid":7,"z":4}',
+    '{"ph":"i","name":"%s","cat":"c","ts":1,"pid":1,"tid":7,"s":"t","args":{"Bytes":8}}',
+    '{"ph":"C","name":"%s","ts":1,"pid":1,"args":{"k":7}}',
+    '{"ph":"b","cat":"c","id":1,"name":"%s","ts":1,"pid":1,"tid":7}',
+)
+
+
+@pytest.mark.parametrize(
+    ("name", "head"),
+    [
+        ("kineto", '{"schemaVersion":1,"deviceProperties":[],"traceEvents":['),
+        ("chrome-trace", '{"traceEvents":['),
+        ("chrome-trace", '{"displayTimeUnit":"ns","metadata":{"highres-ticks":true},"traceEvents":['),
+        ("chrome-trace", '{"viztracer_metadata":{"version":"1"},"traceEvents":['),
+        ("chrome-trace", '{"tracekit":{"lanes":[{"tid":7,"process":1,"thread":7}]},"traceEvents":['),
+    ],
+)
+def test_a_name_that_says_more_than_itself_keeps_its_meaning(
+    name: str, head: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    names = [
+        *NAMES,
+        "FillBuffer",
+        "CopyHostToDevice",
+        "$a.py:3 f",
+        "Optimizer.step#SGD.step",
+        "ProfilerStep#8",
+        "k",
+        "kk",
+    ]
+    path = tmp_path / "a.json"
+    path.write_text(head + ",\n".join(event % each for each in [*names, *names[::-1]] for event in NAMED) + "]}")
+    found, expected = read(path, format=name), each_shape_parsed(path, monkeypatch, name)
+    assert found.events.num_rows > 200
+    assert found.events.to_pylist() == expected.events.to_pylist()
+    assert found.ledgers == expected.ledgers
+
+
+def test_args_behind_and_before_a_name_are_whole(tmp_path: Path) -> None:
+    path = tmp_path / "a.json"
+    events = [
+        {"ph": "X", "before": "b" * (n % 3), "name": "n" * n, "ts": n, "dur": 1, "pid": 1, "tid": 1, "behind": [n, "x"]}
+        for n in range(60)
+    ]
+    path.write_text(json.dumps({"traceEvents": events}))
+    for event, row in zip(events, read(path).events.to_pylist(), strict=True):
+        assert json.loads(row["args"]) == {key: event[key] for key in ("before", "behind")}
+        assert row["name"] == event["name"]
 
 
 def test_notes_count_each_event_of_each_name(tmp_path: Path) -> None:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from render.reports import HOSTILE
-from support import SAMPLE_FILES, SAMPLES, read_sample
+from support import SAMPLE_FILES, SAMPLES, read_sample, sample
 
 import tracekit
 from tracekit.model.display import cell_width, escape_controls
@@ -58,6 +59,31 @@ def test_every_sample_fits_on_a_screen_of_30_lines_and_80_columns(name: str) -> 
             assert f"  {number} {finding.rule}" in whole
         if made.headline.devices or (drawn and made.headline.top is not None):
             assert ("░" in whole or "█" in whole) == drawn
+
+
+@pytest.mark.parametrize(
+    ("name", "count"),
+    [
+        ("nvprof-csv/mpirun.csv", 1),
+        ("nvprof-csv/appended-runs.csv", 1),
+        ("nvprof-csv/gpu-and-api-trace.csv", 0),
+        ("kineto/gpu.pt.trace.json", 0),
+    ],
+)
+def test_it_says_how_many_notes_it_does_not_show_and_which_command_does(name: str, count: int) -> None:
+    last = text(tracekit.summary(read_sample(name)), RenderOptions()).splitlines()[-1]
+    assert ("; 1 note: --view overview shows it" in last) == bool(count)
+
+
+def test_a_note_that_is_among_the_warnings_is_not_counted_again(tmp_path: Path) -> None:
+    whole = sample("nvprof-csv/mpirun.csv").read_text(encoding="utf-8")
+    (tmp_path / "half.csv").write_text(whole[: len(whole) // 2].rpartition(",")[0], encoding="utf-8")
+    made = tracekit.summary(str(tmp_path / "half.csv"))
+    assert made.headline is not None
+    assert sum("process" in note or note.startswith("dropped: ") for note in made.notes) == 2
+    assert any(each.endswith("the last line is cut (first at line 73)") for each in made.headline.reservations)
+    flat = " ".join(text(made, RenderOptions()).split())
+    assert "; 1 note: --view overview shows it" in flat
 
 
 def test_its_numbers_are_those_of_the_headline() -> None:

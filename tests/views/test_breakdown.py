@@ -85,8 +85,8 @@ def slow_windows(rows: list[Row], work: list[Row]) -> list[tuple[Any, int, int]]
             begins: list[int] = []
             for row, launched in zip(mine, own, strict=True):
                 begin = min((w["ts_ns"] for w in launched), default=row["ts_ns"])
-                begins.append(max([begin, *begins[-1:]]))
-            last = max([begins[-1], *(map(end, own[-1]) if own[-1] else [end(mine[-1])])])
+                begins.append(max([begin, begins[-1]]) if begins else min(begin, row["ts_ns"]))
+            last = max([begins[-1], end(mine[-1]), *map(end, own[-1])])
             found += [
                 (name(r, i), b, e) for i, (r, b, e) in enumerate(zip(mine, begins, [*begins[1:], last], strict=True))
             ]
@@ -164,19 +164,31 @@ class TestByHand:
         section = breakdown(trace(*self.ROWS))
         keep = ("step", "span", *PARTS, "overlap_share")
         assert [tuple(row[k] for k in keep) for row in table(section, "steps")] == [
-            (5, 40, 30, 10, 0, 0, 0.5),
+            (5, 60, 30, 10, 0, 20, 0.5),
             (6, 40, 20, 0, 10, 10, 1.0),
         ]
         (device,) = table(section, "devices")
         assert [device[k] for k in ("span", *PARTS)] == [100, 50, 10, 10, 30]
 
-    def test_a_step_whose_work_was_overtaken_begins_where_the_step_before_it_does(self) -> None:
+    def test_a_first_step_whose_work_was_overtaken_begins_with_its_range_on_the_host(self) -> None:
         late = [{**row, "ts_ns": 95} if row.get("correlation") in (1, 2) and row["kind"] == "kernel" else row
                 for row in self.ROWS]  # fmt: skip
         found = table(breakdown(trace(*late)), "steps")
-        # The first step's work begins at 95, the second's at 60: its window begins no earlier than the first's.
-        assert [(row["step"], row["span"]) for row in found] == [(5, 0), (6, 5)]
+        # The second step's work begins at 60, and that of the first at 95: the first begins with its range on the host.
+        assert [(row["step"], row["span"]) for row in found] == [(5, 60), (6, 40)]
         assert all(row["idle"] >= 0 for row in found)
+
+    def test_the_last_step_ends_with_its_range_on_the_host_or_later_with_its_work(self) -> None:
+        for tail, end_of_work, whole in ((0, 160, 100), (60, 160, 160), (0, 202, 102), (60, 202, 160)):
+            steps = [
+                {"ts_ns": at, "dur_ns": 100 + more, "kind": "step", "name": f"s{at}", "pid": 1, "tid": 1}
+                for at, more in ((0, 0), (100, tail))
+            ]
+            works = (work(50, 40, correlation=1, pid=1), work(150, end_of_work - 150, correlation=2, pid=1))
+            found = table(breakdown(trace(*steps, call(48, 1, 1), call(148, 1, 2), *works)), "steps")
+            # The second step begins on the device at 150.
+            assert [row["span"] for row in found] == [150, whole - 50]
+            assert sum(row["idle"] for row in found) == 100 + whole - 40 - (end_of_work - 150)
 
     def test_a_step_within_a_step_is_told_and_left_out(self) -> None:
         inner = {**self.ROWS[0], "ts_ns": 3, "dur_ns": 9, "step": 77}
@@ -200,7 +212,7 @@ class TestByHand:
         assert titles == ["Time of all 2 devices, of the run", "Time of GPU 0, of the run", "Time of GPU 1, of the run"]
 
     def test_steps_stay_in_order_of_time_and_a_named_column_sorts_them(self) -> None:
-        section = breakdown(trace(*self.ROWS), sorted_by="idle")
+        section = breakdown(trace(*self.ROWS), sorted_by="exposed_copies")
         assert [row["step"] for row in table(section, "steps")] == [6, 5]
 
 

@@ -16,6 +16,7 @@ from views.hosts import call, op, work
 from views.tables import Row, dicts, on_trace, trace
 from views.test_ranks import collective
 
+import tracekit
 from tracekit.api import read
 from tracekit.errors import TracekitError, UsageError
 from tracekit.model.display import cell_width
@@ -390,6 +391,37 @@ def test_exposed_copies(memory: str) -> None:
     assert f"40 copies for {40 << 20:,} bytes; Memcpy HtoD{memory} takes 1.6 ms in all" in finding.claim
     assert 0 < finding.saving_ns <= 40 * 40 * US
     assert not found(made, "exposed copies", exposed_copies_share=0.9)
+
+
+@pytest.mark.parametrize(
+    ("kinds", "does"),
+    [
+        (("memset",), "only sets memory, in 40 memsets"),
+        (("memcpy", "memset"), "only copies or sets memory, in 20 copies and 20 memsets"),
+    ],
+)
+def test_memsets_are_exposed_copies_as_in_the_breakdown(kinds: tuple[str, ...], does: str) -> None:
+    rows: list[Row] = []
+    for i in range(40):
+        at, kind = i * 100 * US, kinds[i % len(kinds)]
+        name = "Memset (Device)" if kind == "memset" else "Memcpy HtoD (Pinned -> Device)"
+        rows += [
+            op(f"cuda{kind.capitalize()}Async", at, at + 5 * US, "runtime", correlation=2 * i),
+            work(name, 2 * i, at + 10 * US, at + 50 * US, kind, bytes=1 << 20),
+            call(2 * i + 1, at + 5 * US, at + 8 * US),
+            work("gemm", 2 * i + 1, at + 60 * US, at + 90 * US),
+        ]
+    made = trace(*rows)
+    finding = one(made, "exposed copies")
+    assert does in finding.claim
+    assert finding.evidence[0].value == dicts(view(made, "breakdown"))[0]["exposed_copies"] == 40 * 40 * US
+    notes = FINDINGS(made, ViewOptions()).notes
+    assert any("the trace has memsets, and no copies" in note for note in notes) == (kinds == ("memset",))
+    assert not any("the trace has no copies" in note for note in notes)
+    headline = tracekit.summary(made).headline
+    assert headline is not None
+    assert headline.opening is not None
+    assert f"the GPU {does.partition(',')[0]}" in headline.opening.sentence
 
 
 def test_copies_among_work_without_launches_save_up_to_their_exposed_time() -> None:

@@ -114,7 +114,7 @@ class TestDevices:
                 work("kernel", 20 + 30 * (pid - 1), 40, pid=pid, correlation=pid),
             ]
         (device,) = of(*rows).devices
-        assert (device.window, device.window_ns) == ("steps", 70)
+        assert (device.window, device.window_ns) == ("steps", 100)
         assert device.parts[0].ns == 70
 
     def test_what_is_not_known_is_not_zero(self) -> None:

@@ -141,7 +141,7 @@ GOLDEN = {
     "nsys-sqlite/two-processes.sqlite": "GPU 0 waits 99 % of the steps: the program is still starting.",
     "ncu/details.csv": "gemm<float, (int)4> takes more than 99 % of the time of all kernels.",
     "xplane/tpu.xplane.pb": "The TPU waits 61 % of the run.",
-    "xplane/gpu.xplane.pb": "The 2 GPUs wait 89 % of each step, and the trace does not show why.",
+    "xplane/gpu.xplane.pb": "The 2 GPUs wait 94 % of each step, and the trace does not show why.",
     "rocprof-csv/hcc_ops_trace_4242.csv": "For 54 % of the run the GPU only copies.",
     "rocprof-csv/roctx_trace_4242.csv": "Nothing here has a duration: this trace has points in time alone.",
     "recorder-log/rank0.jsonl": "Backward takes 50 % of each step.",

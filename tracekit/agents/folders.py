@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path, PurePath
 
 from tracekit.errors import InputError, UsageError
+from tracekit.inputs.paths import files_of
 
 __all__ = ["MOST_FILES", "Fingerprint", "ProfileFolders", "profile_folders"]
 
@@ -93,6 +94,7 @@ class ProfileFolders:
             links = [each for each in _entries(path, name) if each.is_symlink()]
         else:
             links = [each for end in _BESIDE if (each := path.with_name(path.name + end)).is_symlink()]
+            links += [each for each in files_of(path) if each.is_symlink()]  # the other tables of an export
         for link in links:
             if not self.holds(Path(os.path.realpath(link))):
                 raise UsageError(
@@ -102,7 +104,7 @@ class ProfileFolders:
 
     def fingerprint(self, path: Path) -> Fingerprint:
         """Return what changes when the profile is written again."""
-        files = [each for each in _entries(path, str(path)) if each.is_file()] if path.is_dir() else [path]
+        files = [each for each in _entries(path, str(path)) if each.is_file()] if path.is_dir() else files_of(path)
         files += [each for file in files for end in _BESIDE if (each := file.with_name(file.name + end)).exists()]
         return tuple(_print_of(file) for file in sorted(files))
 

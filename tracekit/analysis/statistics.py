@@ -198,15 +198,18 @@ def _deviations(ordered: I64, first: I64, n: I64, totals: I64, means: I64) -> tu
     The sum of squared distances to the mean is taken exactly, times n to be an integer: n * (squared distances to the
     rounded mean) - (n * what the rounding added)^2. So times since 1970 with a small spread lose nothing.
     """
+    sample, population = np.full(n.size, np.nan), np.zeros(n.size, np.int64)
+    several = np.flatnonzero(n > 1)  # one value deviates from nothing, and there may be a million such groups
+    if not several.size:
+        return sample, population
     squares = _squares(ordered, first, n, means)
     # totals - means * n is small; both sides may wrap around int64, their difference does not.
     rounding = (totals - means * n).tolist()
-    sample, population = [], []
-    for count, square, rest in zip(n.tolist(), squares, rounding, strict=True):
-        scaled = count * square - rest * rest
-        sample.append(math.sqrt(scaled / (count * (count - 1))) if count > 1 else math.nan)
-        population.append(_rounded_root(scaled, count))
-    return np.array(sample), np.array(population, np.int64)
+    for group, count in zip(several.tolist(), n[several].tolist(), strict=True):
+        scaled = count * squares[group] - rounding[group] * rounding[group]
+        sample[group] = math.sqrt(scaled / (count * (count - 1)))
+        population[group] = _rounded_root(scaled, count)
+    return sample, population
 
 
 def _squares(ordered: I64, first: I64, n: I64, means: I64) -> list[int]:

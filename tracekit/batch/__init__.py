@@ -154,7 +154,7 @@ def run(
 
     jobs: processes; 0 is one for each CPU. dask: the address of a scheduler to use instead. run_pattern: a glob
     relative to each root; its matches are the runs. archive: a folder or URL instead of OUT/archive; "" is none.
-    to: targets of `convert` to write beside the report. budgets: limits for key figures, such as "step_p50 <= 120ms",
+    to: targets of `convert` to write beside the report. budgets: limits for key figures, such as "step.p50 <= 120ms",
     of all runs of these roots until the next batch of them. force: do unchanged runs too. forget: remove results whose
     files are gone. page_events, page_mb, page_args_mb: the most that a page's timeline holds, as in `write_report`.
     anonymize: write tokens in the place of paths, names of runs, hosts and the like into OUT; another batch with the

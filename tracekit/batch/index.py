@@ -67,24 +67,34 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True)
 class KeyFigure:
-    """One key figure. has_chart: the page draws it over time."""
+    """One key figure. name: its key in JSON. has_chart: the page draws it over time. metric: that of `compare`."""
 
     name: str
     title: str
     unit: Unit
     has_chart: bool
+    metric: str = ""
+
+    @property
+    def shown(self) -> str:
+        """Return the name in messages: where `compare` has the figure too, it has one name for people."""
+        return self.metric or self.name
+
+    def is_named(self, text: str) -> bool:
+        """Return whether a text names this figure: step.p50 and step_p50 do."""
+        return text.replace(".", "_") in (self.name, self.metric.replace(".", "_"))
 
 
 KEY_FIGURES = (
     KeyFigure("span", "Span", Unit.NS, True),
     KeyFigure("steps", "Steps", Unit.COUNT, False),
-    KeyFigure("step_p50", "Step p50", Unit.NS, True),
+    KeyFigure("step_p50", "Step p50", Unit.NS, True, "step.p50"),
     KeyFigure("busy", "Device busy", Unit.RATIO, True),
     KeyFigure("kernel_time", "Kernels", Unit.NS, True),
     KeyFigure("kernel_calls", "Kernel calls", Unit.COUNT, False),
     KeyFigure("operator_time", "Operators", Unit.NS, True),
     KeyFigure("exposed_comm", "Exposed comm.", Unit.NS, True),
-    KeyFigure("peak_memory", "Peak memory", Unit.BYTES, True),
+    KeyFigure("peak_memory", "Peak memory", Unit.BYTES, True, "memory.peak"),
 )
 """span: first start to last end, where one clock covers everything. steps: their number; step_p50: the median time.
 busy: time with work on a device divided by its span, all devices together. kernel_time, operator_time: sums of
@@ -146,10 +156,10 @@ def _sum(rows: ReportTable | _RowsOf, column: str) -> Number:
     return sum(cells) if cells else None
 
 
-# Budgets: limits for key figures, such as "step_p50 <= 120ms". A root has its own, which hold for all its runs.
+# Budgets: limits for key figures, such as "step.p50 <= 120ms". A root has its own, which hold for all its runs.
 
 
-_TEXT = re.compile(r"\s*(?P<figure>\w+)\s*(?P<op>>=|<=|>|<)\s*(?P<limit>[^<>=]+)")
+_TEXT = re.compile(r"\s*(?P<figure>[\w.]+)\s*(?P<op>>=|<=|>|<)\s*(?P<limit>[^<>=]+)")
 _HOLDS = {"<=": operator.le, "<": operator.lt, ">=": operator.ge, ">": operator.gt}
 
 
@@ -173,21 +183,21 @@ class Budget:
 def parse(text: str) -> Budget:
     """Return the budget in a text. Raises: UsageError, with the names of the figures or the units."""
     found = _TEXT.fullmatch(text)
-    figure = next((f for f in KEY_FIGURES if found and f.name == found["figure"]), None)
+    figure = next((f for f in KEY_FIGURES if found and f.is_named(found["figure"])), None)
     if found is None or figure is None:
-        names = ", ".join(f.name for f in KEY_FIGURES)
+        names = ", ".join(f.shown for f in KEY_FIGURES)
         raise UsageError(
             sentence(Option("budget", repr(text)), ": not a budget"),
-            hint=f'FIGURE <= LIMIT, such as "step_p50 <= 120ms"; FIGURE: {names}',
+            hint=f'FIGURE <= LIMIT, such as "step.p50 <= 120ms"; FIGURE: {names}',
         )
     try:
         limit = _limit(found["limit"].strip(), figure.unit)
     except ValueError:
         raise UsageError(
-            sentence(Option("budget", repr(text)), f": not a limit for {figure.name}"),
+            sentence(Option("budget", repr(text)), f": not a limit for {figure.shown}"),
             hint=f"give {_UNITS[figure.unit]}",
         ) from None
-    return Budget(" ".join((figure.name, found["op"], found["limit"].strip())), figure, found["op"], limit)
+    return Budget(" ".join((figure.shown, found["op"], found["limit"].strip())), figure, found["op"], limit)
 
 
 def unmatched(budgets: Sequence[Budget], results: Sequence[RunResult]) -> Iterator[tuple[str, tuple[str, ...]]]:
@@ -196,10 +206,10 @@ def unmatched(budgets: Sequence[Budget], results: Sequence[RunResult]) -> Iterat
     Without a readable run nothing is yielded: that the runs failed is said elsewhere.
     """
     read = [result["figures"] for result in results if result["status"] != "failed"]
-    known = tuple(figure.name for figure in KEY_FIGURES if any(each.get(figure.name) is not None for each in read))
+    known = tuple(figure for figure in KEY_FIGURES if any(each.get(figure.name) is not None for each in read))
     for budget in budgets if read else ():
-        if budget.figure.name not in known:
-            yield budget.text, known
+        if budget.figure not in known:
+            yield budget.text, tuple(figure.shown for figure in known)
 
 
 def broken(budgets: Sequence[Budget], result: RunResult) -> list[str]:

@@ -209,6 +209,17 @@ def anonymizer(key: str, *, wanted: bool, names: bool) -> Anonymizer | None:
     return None
 
 
+def _say_what_was_replaced(words: Mapping[str, typing.Any]) -> None:
+    """Print what --anonymize replaced in this command, so that a share can be judged before it is looked at."""
+    wanted, names = bool(words.get("anonymize")), bool(words.get("anonymize_names"))
+    # A batch replaces texts in other processes, and without this door of the inputs.
+    if (wanted or names) and "inputs" in words:
+        hidden = anonymizer(str(words.get("anonymize_key") or ""), wanted=wanted, names=names)
+        if hidden is not None and (account := hidden.account()):
+            sys.stdout.flush()
+            say(f"anonymized: {account}")
+
+
 def by_options(by: str, topology: str, *, each: bool) -> Topology | None:
     """Return the topology that the user names, None for none. Raises: UsageError for --each without --by."""
     from tracekit.index.topology import parse
@@ -383,7 +394,13 @@ def runnable(command: Callable[..., None], limits: Sequence[inspect.Parameter] =
                     verbosity_in_force(quiet=words["quiet"], verbose=words["verbose"]),
                     limits_in_force(words) if limits else nullcontext(),
                 ):
-                    command(**given)
+                    anonymizer.cache_clear()
+                    try:
+                        command(**given)
+                    except typer.Exit:
+                        _say_what_was_replaced(words)
+                        raise
+                    _say_what_was_replaced(words)
             except typer.Exit:
                 sys.stdout.flush()  # a result that cannot be written counts more than the exit code of a gate
                 raise

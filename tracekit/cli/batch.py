@@ -57,7 +57,7 @@ def batch(
     ] = None,
     budget: Annotated[
         list[str] | None,
-        typer.Option(metavar="LIMIT", help="Limit for a key figure, such as 'step_p50 <= 120ms'; repeatable."),
+        typer.Option(metavar="LIMIT", help="Limit for a key figure, such as 'step.p50 <= 120ms'; repeatable."),
     ] = None,
     strict: Annotated[bool, typer.Option("--strict", help="Fail a file on the first note of its reader.")] = False,
     force: Annotated[bool, typer.Option("--force", help="Do unchanged runs again too.")] = False,

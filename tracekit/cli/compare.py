@@ -80,7 +80,7 @@ def compare(
     ] = None,
     strict: Annotated[
         bool,
-        typer.Option("--strict", help="Exit with code 3 also if a rule cannot be decided.", rich_help_panel=GATES),
+        typer.Option("--strict", help="Exit with code 3 also if a rule is undecided.", rich_help_panel=GATES),
     ] = False,
     min_effect: Annotated[
         str, typer.Option(metavar="P%", help="Ignore smaller changes.", rich_help_panel=GATES)
@@ -128,10 +128,11 @@ def compare(
 ) -> None:
     """Compare runs: faster, slower or the same, how sure, and where.
 
-    The parts of a change add up to the ns. Exits with code 3 where a --fail-on rule is violated.
+    The parts of a change add up to the ns. Exits with code 3 if a --fail-on rule is violated, or cannot be judged
+    because a side was cut.
     """
     from tracekit import pipeline
-    from tracekit.comparison import MET, VIOLATED, VerdictLimits, checks_of, report_of, short_report
+    from tracekit.comparison import FAILING, MET, VerdictLimits, checks_of, report_of, short_report
     from tracekit.comparison import compare as compare_runs
     from tracekit.inputs import refuse_inputs
     from tracekit.writers.base import new_file
@@ -193,8 +194,8 @@ def compare(
         if checked.state != MET:
             if not for_ci:  # the output says it
                 warn(f"{checked.state}: {checked.rule.text}: {checked.text}")
-            failed |= checked.state == VIOLATED or strict
-    if failed:
+            failed |= checked.state in FAILING or strict
+    if failed and not comparison.empty:  # an empty input is an input that failed
         for failure in comparison.failures:
             print_error(failure.error)
         raise typer.Exit(EXIT_GATE)

@@ -31,7 +31,7 @@ from tracekit.comparison._one_run import smallest_shown
 from tracekit.comparison._own_runs import without_own_runs
 from tracekit.comparison._profile import Profile
 from tracekit.comparison._report import Comparison, report_of, short_report
-from tracekit.comparison._rules import MET, VIOLATED, CheckedRule, GateRule, check, parse_rule
+from tracekit.comparison._rules import FAILING, MET, NOT_JUDGED, VIOLATED, CheckedRule, GateRule, check, parse_rule
 from tracekit.comparison._tree_parts import BY, TreeChange, TreeParts, TreeRow, tree_parts
 from tracekit.errors import Option, PerSurface, UsageError, sentence
 from tracekit.model.schema import Kind
@@ -39,11 +39,13 @@ from tracekit.model.trace import Trace
 from tracekit.model.units import format_span
 
 __all__ = [
+    "FAILING",
     "FASTER",
     "LEVEL",
     "MET",
     "METRICS",
     "MIN_VALUES",
+    "NOT_JUDGED",
     "SAME",
     "SLOWER",
     "TOO_FEW_RUNS",
@@ -167,7 +169,7 @@ def _compared(
     if why:
         # The steps of a part of a run say nothing about the run, nor do host steps without their kernels.
         changes = tuple(replace(each, verdict=UNKNOWN, why=why) for each in changes)
-        checked = tuple(CheckedRule(each.rule, UNKNOWN, why, each.change) for each in checked)
+        checked = tuple(CheckedRule(each.rule, NOT_JUDGED, why, each.change) for each in checked)
     notes = [note for side in sides for note in side.notes]
     return Comparison(both, changes, main, checked, trend, (*notes, *_notes(both, names)), limits, undecided=why)
 

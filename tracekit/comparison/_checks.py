@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tracekit.comparison._report import Comparison, report_of
-from tracekit.comparison._rules import MET, VIOLATED, CheckedRule
+from tracekit.comparison._rules import MET, NOT_JUDGED, VIOLATED, CheckedRule
 from tracekit.errors import COMMAND_LINE
 from tracekit.model.checks import Check, CheckList, CheckState
 
@@ -47,5 +47,7 @@ def _of_rule(checked: CheckedRule, *, incomplete: bool, strict: bool) -> Check:
         return Check(name, CheckState.UNDECIDED, "not decided", "an input lost too many of its records")
     if checked.state == MET:
         return Check(name, CheckState.PASSED, checked.state, checked.text)
+    if checked.state == NOT_JUDGED:
+        return Check(name, CheckState.ERROR, checked.state, checked.text)
     failed = checked.state == VIOLATED or strict
     return Check(name, CheckState.FAILED if failed else CheckState.UNDECIDED, checked.state, checked.text)

@@ -31,6 +31,8 @@ METRICS: dict[str, tuple[Unit, str]] = {
 }
 NAMED = dict.fromkeys(("kernel", "copy", "operator", "api"), ("total", "avg", "calls"))
 HOST = ("operator", "api")
+_OF_BATCH = {"peak_memory": "memory.peak"}
+"""Key figures of a batch that are a metric by another name."""
 _NAMED = re.compile(r'(?P<what>\w+)\[\s*"(?P<name>.*)"\s*\]\.(?P<field>\w+)', re.DOTALL)
 
 
@@ -46,8 +48,13 @@ class ComparedMetric:
 
 
 def parse_metric(text: str) -> ComparedMetric:
-    """Return the metric of "step.p50" or 'kernel["name"].avg'. Raises: UsageError with the list of metrics."""
+    """Return the metric of "step.p50" or 'kernel["name"].avg'. Raises: UsageError with the list of metrics.
+
+    "step_p50" is "step.p50": the keys of a batch's index.json are written like that.
+    """
     text = text.strip()
+    if re.fullmatch(r"\w+", text):
+        text = _OF_BATCH.get(text, text.replace("_", ".", 1))
     if text in METRICS:
         what, _, field = text.partition(".")
         return ComparedMetric(text, what, field, None, METRICS[text][0])

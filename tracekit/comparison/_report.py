@@ -87,10 +87,10 @@ class Comparison:
 
         Raises: UsageError for no metric; UnknownNameError, which is a KeyError, of a history alone.
         """
-        for change in self.changes:
-            if change.metric.text == metric:
-                return change
         wanted = parse_metric(metric)
+        for change in self.changes:
+            if change.metric.text == wanted.text:
+                return change
         if self.sides is None:
             raise UnknownNameError(f"{metric}: a history alone has no changes", hint="name NEW too")
         found = measure(self.sides, wanted, self.limits)

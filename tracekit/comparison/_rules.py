@@ -5,11 +5,15 @@ TiB, plain numbers for counts). The state of a rule is
 
 * "violated": the change is beyond the threshold, and its whole interval is beyond zero. A threshold that requires an
   improvement ("step.p50 > -5%" requires 5 % less) needs the whole interval beyond the threshold;
-* "met": the change is not beyond the threshold;
-* "not enough data": there is no interval, or the change is beyond the threshold but may be no change.
+* "met": the change is not beyond the threshold, nor is any of its interval;
+* "undecided": the threshold is within the interval, so that the true change may be on either side of it;
+* "not enough data": there is no interval;
+* "not judged": a side was cut, or lacks what the rule measures.
 
 With one run a side the verdict on the change decides: a rule is violated where it is slower or faster, and "not enough
 runs" where the change may be noise between runs.
+
+A rule that is not judged fails a pipeline as one that is violated does: the run that it should judge is not there.
 """
 
 from __future__ import annotations
@@ -44,6 +48,11 @@ from tracekit.model.units import (
 )
 
 VIOLATED, MET = "violated", "met"
+UNDECIDED, NOT_JUDGED = "undecided", "not judged"
+FAILING = frozenset({VIOLATED, NOT_JUDGED})
+"""The states of a rule that fail a pipeline, with or without --strict."""
+_MOST_RUNS = 1_000
+"""More runs a side than anybody records: then the number is not named."""
 _RULE = re.compile(r'(?P<metric>.*\S)\s*(?P<op>>=|<=|>|<)\s*(?P<threshold>[^<>="\]]+)', re.DOTALL)
 
 
@@ -60,7 +69,7 @@ class GateRule:
 
 @dataclass(frozen=True, slots=True)
 class CheckedRule:
-    """The state of a rule, "violated", "met" or "not enough data", with a sentence."""
+    """The state of a rule, such as "violated" or "met", with a sentence."""
 
     rule: GateRule
     state: str
@@ -114,6 +123,9 @@ def check(rule: GateRule, sides: Sides, limits: VerdictLimits, *, cut: bool = Fa
     change = measure(sides, metric, limits)
     if metric.name is None and change.base is None and change.new is None and not (sides.incomplete or cut):
         raise _no_such_values(metric, sides, limits)
+    if metric.name is None and (change.base is None or change.new is None):
+        # Without a name it is no kernel that a change removed: a side was recorded without what the rule is about.
+        return CheckedRule(rule, NOT_JUDGED, f"{metric.text}: {change.why}", change)
     return judge_rule(rule, change)
 
 
@@ -143,10 +155,12 @@ def judge_rule(rule: GateRule, change: Change) -> CheckedRule:
         value = change.new - change.base
     up = rule.op.startswith(">")
     sign = 1 if up else -1
-    beyond = sign * value > sign * rule.threshold or ("=" in rule.op and value == rule.threshold)
+    beyond = _is_beyond(rule, value)
+    nearest, farthest = (low, high) if up else (high, low)
     if not beyond:
+        if _is_beyond(rule, farthest):
+            return _undecided(rule, change, text, value, rule.threshold, farthest)
         return CheckedRule(rule, MET, text, change)
-    nearest = low if up else high
     if change.shown is not None:
         # One run a side: the difference between runs is not in the interval. The verdict on the change decides; a
         # threshold that requires an improvement allows for that difference.
@@ -162,7 +176,42 @@ def judge_rule(rule: GateRule, change: Change) -> CheckedRule:
     if change.shown is not None:
         text = f"{describe(change, interval=False)}: one run each, so it may be noise"
         return CheckedRule(rule, TOO_FEW_RUNS, text, change)
-    return CheckedRule(rule, UNKNOWN, f"{text}: it may be no change", change)
+    return _undecided(rule, change, text, value, sign * min(0.0, sign * rule.threshold), nearest)
+
+
+def _is_beyond(rule: GateRule, value: float) -> bool:
+    sign = 1 if rule.op.startswith(">") else -1
+    return sign * value > sign * rule.threshold or ("=" in rule.op and value == rule.threshold)
+
+
+def _undecided(rule: GateRule, change: Change, text: str, value: float, bound: float, end: float) -> CheckedRule:
+    """Return an undecided rule, with the runs that would decide it. bound: what the interval of `value` must not reach.
+
+    end: the end of the interval on the side of the bound.
+    """
+    what = "it may be no change" if bound == 0 else f"the limit of {_limit_text(rule)} is within the interval"
+    return CheckedRule(rule, UNDECIDED, f"{text}: {what}{_runs_needed(change, value, bound, end)}", change)
+
+
+def _limit_text(rule: GateRule) -> str:
+    return rule.text[rule.text.rindex(rule.op) + len(rule.op) :].strip()
+
+
+def _runs_needed(change: Change, value: float, bound: float, end: float) -> str:
+    """Return a clause with the runs a side that would decide a rule, "" where they are not known.
+
+    The width of an interval falls with the square root of the number of values, if the change and the spread stay.
+    The steps of one run a side do not show how much runs differ: then the number is not known.
+    """
+    if change.values != "runs":
+        return "; more runs a side may decide it"
+    if value == bound:
+        return "; no number of runs decides a change that is the limit itself"
+    runs = max(change.count)
+    needed = max(runs + 1, math.ceil(round(runs * ((end - value) / (bound - value)) ** 2, 6)))
+    if needed > _MOST_RUNS:
+        return f"; more than {_MOST_RUNS:,} runs a side would be needed to decide it"
+    return f"; about {needed:,} runs a side would decide it"
 
 
 def percent(ratio: float) -> str:

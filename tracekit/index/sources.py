@@ -13,6 +13,7 @@ from tracekit.model.arrow import I64
 from tracekit.model.trace import NAME_TABLES, Key, Ledger, Run, SourceFacts, Trace
 
 __all__ = [
+    "CYCLES_NOTE",
     "FIRST_SCREEN_NOTES",
     "SEVERAL_NOTES",
     "by_source",
@@ -28,7 +29,9 @@ __all__ = [
 
 SEVERAL_NOTES = ("clocks-not-comparable", "clocks-by-wall-clock", "same-bytes", "process-twice", "not-profiles")
 """Codes of notes on several inputs that the first screen has too: their clocks, what counts twice, what is not read."""
-FIRST_SCREEN_NOTES = (*SEVERAL_NOTES, "input-was-written-to", "covered-work", "ns-guessed")
+CYCLES_NOTE = "cycles-not-ns"
+"""The note of a reader whose file has times of a GPU in cycles."""
+FIRST_SCREEN_NOTES = (*SEVERAL_NOTES, "input-was-written-to", "covered-work", "ns-guessed", CYCLES_NOTE)
 """Codes of all notes that the first screen has too."""
 
 

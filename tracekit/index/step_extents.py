@@ -5,10 +5,10 @@ ahead, host ranges show how fast steps are launched, and not how long they take.
 
 **Steps of the device.** A step ends on the device when the last work has ended that was launched within its host range
 on the main stream: the one with most kernel time of all on which each step has work (without such a stream: any). The
-next step begins there. Work of other streams does not count, because a batch may be copied ahead of time and a result
-long after its step. The first step begins with its host range, or later if the device then still had work of steps that
-the trace does not have: with the end of the last work whose launch is not in the trace, or with its own first work if
-that waited in the queue.
+next step begins there, and the last step does not end before its host range. Work of other streams does not count,
+because a batch may be copied ahead of time and a result long after its step. The first step begins with its host range,
+or later if the device then still had work of steps that the trace does not have: with the end of the last work whose
+launch is not in the trace, or with its own first work if that waited in the queue.
 
 **Which one counts.** The host runs ahead where a step ends on the device later than on the host, and steps of the
 device differ from host ranges in the sum or in the median, each by more than `AHEAD` of a step. Then the step is that
@@ -146,6 +146,8 @@ def _bounds(step: I64, starts: I64, stops: I64, called: I64, begins: I64, ends: 
         return None
     last = np.full(begins.size, np.iinfo(np.int64).min)
     np.maximum.at(last, step, stops)
+    # What the host does behind the last launch of a step is in the next one, and behind that of the last one in none.
+    last[-1] = max(last[-1], ends[-1])
     first = int(np.argmin(starts))
     queued = int(starts[first] - called[first]) > AHEAD * float(np.median(ends - begins))
     begin = starts[first] if queued and step[first] == 0 else max(int(begins[0]), inherited)

@@ -1,11 +1,13 @@
 """The window that a training step takes on a device: where the work that it launched runs, not where its host range is.
 
 Host ranges of steps (kind `step`) run ahead of the device. So a step's window on a device begins with the first work
-that was launched within the step's range (by any thread of its process) and ends where the next step's window begins;
-that of the last step ends with the last work it launched. Windows of a process follow each other without a gap, and all
-work inside a window counts, whoever launched it. A step that launched nothing on the device begins at its host range's
-start, or where the step before it begins, whichever is later. Where no launch is known at all, the host ranges
-themselves are the windows. A step within another step of its process is left out.
+that was launched within the step's range (by any thread of its process) and ends where the next step's window begins.
+The first window begins with its host range already, and the last one ends with its host range, or with the last work
+that it launched if that is later: what the host does before the first work and after the last is time of the steps too,
+and with few steps it is much of it. Windows of a process follow each other without a gap, and all work inside a window
+counts, whoever launched it. A step that launched nothing on the device begins at its host range's start, or where the
+step before it begins, whichever is later. Where no launch is known at all, the host ranges themselves are the windows.
+A step within another step of its process is left out, and so is one whose work is behind the cut of its file.
 
 Where `step_extents` finds that the host runs ahead of the device, its steps of the device are the windows: work that is
 launched early, such as the copy of the next batch, runs at once, and would begin a window many steps too soon.
@@ -19,6 +21,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from tracekit.analysis.segments import rows_by
+from tracekit.index import cut_steps as _cut_steps
 from tracekit.index import grouping
 from tracekit.index import owners as _owners
 from tracekit.index.devices import Devices, IndexedDevice
@@ -83,6 +86,8 @@ def host_steps(index: TraceIndex, places: grouping.Groups) -> HostSteps:
     numbers = index.events.column("step").take(picked.rows).to_pylist()
     windows_of_places: dict[tuple[int, int], dict[Cell, StepWindows]] = {}
     on_device = _on_device(index)
+    cut = _cut_steps.cut_steps(index)
+    behind_cut = np.concatenate((cut.left_out, cut.on_host))
     inside = 0
     for g, of_process in rows_by(groups.codes):
         starts = picked.starts[of_process]
@@ -90,6 +95,9 @@ def host_steps(index: TraceIndex, places: grouping.Groups) -> HostSteps:
         outermost = np.ones(of_process.size, np.bool_)
         outermost[1:] = ends[1:] > np.maximum.accumulate(ends)[:-1]
         inside += int(np.count_nonzero(~outermost))
+        outermost &= ~np.isin(picked.rows[of_process], behind_cut)
+        if not outermost.any():
+            continue
         pid = groups.labels[1][g]
         source, where = (int(groups.labels[column][g] or 0) for column in (0, 2))
         kept = of_process[outermost].tolist()
@@ -165,7 +173,8 @@ def _windows(steps: StepWindows, step: I64, starts: I64, ends: I64) -> Windows:
     present = np.bincount(step, minlength=n) > 0
     first = np.full(n, np.iinfo(np.int64).max)
     np.minimum.at(first, step, starts)
+    first[0] = min(first[0], steps.starts[0])
     begins = np.maximum.accumulate(np.where(present, first, steps.starts))
-    last = int(ends[step == n - 1].max()) if present[-1] else int(steps.ends[-1])
+    last = int(ends[step == n - 1].max(initial=steps.ends[-1]))
     edges = np.append(begins, max(last, int(begins[-1])))
     return Windows(steps, begins, edges[1:], True)

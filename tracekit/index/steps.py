@@ -9,14 +9,16 @@ import numpy as np
 from tracekit.analysis.intervals import Ranges, merge
 from tracekit.analysis.nesting import nest
 from tracekit.analysis.segments import rows_by
+from tracekit.index import cut_steps as _cut_steps
 from tracekit.index import owners as _owners
 from tracekit.index.trace_index import TraceIndex, join
 from tracekit.model.arrow import I64
+from tracekit.model.display import plural
 from tracekit.model.schema import DEVICE_WORK, Kind
 
-__all__ = ["COLUMNS", "HINT", "Steps", "busy_inside", "covered", "find"]
+__all__ = ["COLUMNS", "HINT", "Steps", "busy_inside", "covered", "cut_words", "find"]
 
-COLUMNS = _owners.COLUMNS | {"ts_ns", "dur_ns", "tid"}
+COLUMNS = _owners.COLUMNS | _cut_steps.COLUMNS | {"ts_ns", "dur_ns", "tid"}
 HINT = (
     "steps come from torch.profiler (prof.step() after each), paddle.profiler (the same) and the recorder "
     "(tracekit.recorder.step, or steps over a data loader)"
@@ -38,7 +40,7 @@ class Steps:
 
 @join
 def find(index: TraceIndex, owners: _owners.Owners) -> Steps:
-    """Return the outermost steps of each thread, by owner and start."""
+    """Return the outermost steps of each thread, by owner and start, without those whose work is behind a cut."""
     picked = index.pick({Kind.STEP})
     owner = owners.codes[picked.rows]
     thread = picked.key("tid")
@@ -47,15 +49,30 @@ def find(index: TraceIndex, owners: _owners.Owners) -> Steps:
     ends = picked.starts + picked.durations
     outer = np.flatnonzero(nest(lanes, picked.starts, ends).depth == 0) if picked.rows.size else picked.rows
     order = outer[np.lexsort((picked.rows[outer], picked.starts[outer], owner[outer]))]
+    inner = picked.rows.size - order.size
+    cut = _cut_steps.cut_steps(index)
+    if cut.left_out.size:
+        order = order[~np.isin(picked.rows[order], cut.left_out)]
     return Steps(
         owners,
         picked.rows[order],
         owner[order],
         picked.starts[order],
         picked.durations[order],
-        picked.rows.size - order.size,
-        picked.notes("step"),
+        inner,
+        [*cut_words(cut), *picked.notes("step")],
     )
+
+
+def cut_words(cut: _cut_steps.CutSteps) -> list[str]:
+    """Return sentences on the steps whose device work is behind the cut of a file."""
+    words = []
+    if cut.left_out.size:
+        some = plural(cut.left_out.size, "step")
+        words.append(f"{some} left out: work that they launched on the device is behind the cut of the file")
+    if cut.on_host.size:
+        words.append("the time of a step is that of the host: device work of each step is behind the cut of the file")
+    return words
 
 
 def covered(ranges: Ranges, at: I64) -> I64:

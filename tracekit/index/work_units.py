@@ -8,8 +8,8 @@ products and conversions of layout, and nothing below it is counted again. Opera
 
 An operator that was captured into a graph has a unit for each launch of the graph: it ran that often.
 
-Where a file has no shapes, its device events may state FLOPs and bytes themselves (`index.stated_work`): then each
-of them is a unit of its own.
+Where a file has no shapes, its device events may state FLOPs and bytes themselves, or name the op of a compiled
+program (`index.stated_work`): then each of them is a unit of its own, or each execution of an op.
 
 Device work of no such operator has a reason why its work is unknown. A copy between host and device, or between
 devices, is limited by a link, which a trace does not name: it is not held against memory.
@@ -77,6 +77,7 @@ NOT_STATED = "the file does not state it"
 _SHAPES = '"Input Dims"'
 _OWN_NUMBERS = (
     r'"(?:External id|Record function id|Ev Idx|Sequence number|Fwd thread id|fwd_thread_id|rf_id)":\s*-?[0-9]+,?'
+    r'|"also_in":\{[^{}]*\},?'
 )
 """What differs from call to call: without it, the args of most calls of one operator are one text."""
 _OVER_LINKS = ("HtoD", "DtoH", "PtoP", "HtoH")
@@ -107,7 +108,7 @@ class UnitGroup:
 class WorkUnits:
     """Operator calls with work, u of them, in g groups, and the m device events of `HostTree`.
 
-    place: shape (u,), places in the host tree, -1 for a device event that states its own work. launch: shape (u,), the
+    place: shape (u,), places in the host tree, -1 for device events that state their own work. launch: shape (u,), the
     row of EVENTS of the launch of a graph, -1 for work that its operator launched itself. ns: device time.
     group: shape (u,), counting into `groups`. main: the
     row of EVENTS of the longest kernel. flops, nbytes: 0 where unknown; known: whether the work is known.
@@ -183,17 +184,26 @@ def work_units(index: TraceIndex) -> WorkUnits | None:
 
 
 def _stated(index: TraceIndex, tree: HostTree) -> WorkUnits | None:
-    """Return a unit for each device event that states its work, None where none does."""
+    """Return the units of device events that state their work, None where none does."""
     stated = stated_work(index)
     if stated is None:
         return None
     number = np.full(index.events.num_rows, -1, np.int64)
-    number[stated.rows] = np.arange(stated.rows.size)
-    place = np.full(stated.rows.size, -1, np.int64)
-    calls = [OperatorCall("") for _ in stated.works]
+    number[stated.rows] = stated.unit
+    place = np.full(stated.codes.size, -1, np.int64)
+    calls = [OperatorCall(name) for name in stated.names]
     reason = np.zeros(tree.work.size, np.int64)
+    reasons = {NOT_STATED: 0}
+    talk = np.flatnonzero(index.kind_mask({Kind.KERNEL})[tree.work])
+    talk = talk[communicates(index, tree.work[talk])] if talk.size else talk
+    known = {COMMUNICATION: tree.work[talk], LINK: tree.work[_over_link(index, tree.work)], **stated.unknown}
+    of_row = np.full(index.events.num_rows, -1, np.int64)
+    for why, rows in known.items():
+        if rows.size:
+            of_row[rows] = reasons.setdefault(why, len(reasons))
+    reason = np.where(of_row[tree.work] >= 0, of_row[tree.work], reason)
     return _assembled(
-        index, tree, (place, place), number[tree.work], stated.codes, stated.works, calls, reason, {NOT_STATED: 0}
+        index, tree, (place, place), number[tree.work], stated.codes, stated.works, calls, reason, reasons
     )
 
 
@@ -272,7 +282,7 @@ def _places_of_index(index: TraceIndex, tree: HostTree) -> I64:
 def _shapes(text: str) -> _Shapes:
     try:
         # What was cut out may have been the last member.
-        return msgspec.json.decode(text.rstrip().rstrip("}").rstrip().rstrip(",") + "}", type=_Shapes)
+        return msgspec.json.decode(text.rstrip().removesuffix("}").rstrip().rstrip(",") + "}", type=_Shapes)
     except (msgspec.DecodeError, RecursionError):
         return _Shapes()
 

@@ -18,7 +18,7 @@ import pyarrow as pa
 from tracekit.analysis.segments import rows_by
 from tracekit.inputs.clocks.one_process import LARGEST_PID
 from tracekit.inputs.clocks.same_process import FIRST_ORDINARY_PID, differ
-from tracekit.inputs.paths import Input
+from tracekit.inputs.paths import Input, files_of
 from tracekit.inputs.stages import Stage
 from tracekit.model import arrow, schema
 from tracekit.model.trace import Ledger, Note, Run
@@ -66,7 +66,9 @@ def same_bytes(items: Sequence[Input]) -> dict[int, list[str]]:
     sizes: dict[int, list[int]] = {}
     for number, item in enumerate(items):
         with suppress(OSError, ValueError):
-            if not item.label and Path(item.name).is_file() and (size := Path(item.name).stat().st_size):
+            # Two runs of one program may have the same texts, and an export in a folder is named by its texts.
+            whole = len(files_of(Path(item.name))) == 1
+            if whole and not item.label and Path(item.name).is_file() and (size := Path(item.name).stat().st_size):
                 sizes.setdefault(size, []).append(number)
     for size, numbers in sizes.items():
         for number in numbers if len(numbers) > 1 else ():

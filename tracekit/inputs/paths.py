@@ -20,6 +20,7 @@ from tracekit.inputs.sessions import session_of
 from tracekit.model.display import plural
 from tracekit.model.trace import Ledger, Note
 from tracekit.readers.base import Reader
+from tracekit.readers.beside import table_of_texts
 from tracekit.readers.head import Head
 from tracekit.readers.sniff import identify
 from tracekit.readers.source import Source, open_source
@@ -30,6 +31,7 @@ __all__ = [
     "PathLike",
     "expand",
     "exported",
+    "files_of",
     "have_dumps",
     "names_databases",
     "reader_for",
@@ -107,6 +109,7 @@ def expand(inputs: PathLike | Sequence[PathLike]) -> list[Input]:
             names = sorted(name for name in glob.glob(rest, recursive=True) if Path(name).is_file())  # noqa: PTH207 - any root
             if not names:
                 raise InputError("no file matches", path=rest, hint="is the pattern right?")
+            names = list(dict.fromkeys(map(_export_of, names)))
             reports, same = exported(names), same_work(names)
             left_out = {*reports.values(), *chain.from_iterable(same.values())}
             for name in names:
@@ -118,8 +121,28 @@ def expand(inputs: PathLike | Sequence[PathLike]) -> list[Input]:
                     )
         else:
             found = _of_session(path, rest, label) or [Input(name, label) for name in _in_zip(rest)]
-            out.extend(found or [Input(rest, label)])
-    return out
+            out.extend(found or [Input(_export_of(rest), label)])
+    # A shell makes one word of each table in `run_pqtdir/*.parquet`: the export is one input.
+    kept: dict[object, Input] = {}
+    for number, item in enumerate(out):
+        kept.setdefault(item.name if item.name.endswith(_TABLES_OF_TEXTS) else number, item)
+    return list(kept.values())
+
+
+def files_of(path: Path) -> list[Path]:
+    """Return the files that are read where one is named: all tables of an export in a folder, or the file alone."""
+    if table_of_texts(path) is None:
+        return [path]
+    return sorted(each for each in path.parent.iterdir() if each.suffix == path.suffix and each.is_file())
+
+
+_TABLES_OF_TEXTS = ("StringIds.parquet", "StringIds.arrow", "StringIds.arrows")
+
+
+def _export_of(name: str) -> str:
+    """Return the table of texts for any table of an export of Nsight Systems in a folder, or the name as it is."""
+    found = None if "://" in name or name == "-" else table_of_texts(Path(name))
+    return name if found is None else str(found)
 
 
 def _of_session(path: Path, name: str, label: str) -> list[Input]:
@@ -203,7 +226,8 @@ def _in_folder(folder: Path, label: str) -> list[Input]:
     for path in sorted(p for p in folder.rglob("*") if p.is_file() and not p.name.startswith(".")):
         name = str(path)
         inside = _in_zip(name)
-        (known if inside or _is_known(name) else others).extend(inside or [name])
+        if _export_of(name) == name:  # the other tables of an export are no inputs, and not unread
+            (known if inside or _is_known(name) else others).extend(inside or [name])
     if not known:
         from tracekit.readers.foreign import foreign_folder
 
@@ -242,8 +266,11 @@ def exported(names: Sequence[str]) -> dict[str, str]:
     for name in names:
         stem, dot, suffix = name.rpartition(".")
         if dot and suffix.lower() in ("nsys-rep", "qdrep"):
-            pairs |= {export: name for export in (f"{stem}.sqlite", f"{name}.sqlite") if export in have}
+            pairs |= {export: name for each in (stem, name) for end in _EXPORTS if (export := each + end) in have}
     return pairs
+
+
+_EXPORTS = (".sqlite", ".arrows", "_pqtdir/StringIds.parquet", "_arwdir/StringIds.arrow")
 
 
 def _heads(names: Sequence[str]) -> list[tuple[str, Head]]:
@@ -262,6 +289,7 @@ MOST_NAMED = 3
 """Files that a note names; the others are a count."""
 _HOMES = re.compile(r"(?:/var)?/(?:home|Users)/[^/]+|/root(?=/|$)|[A-Za-z]:/Users/[^/]+")
 FOLDERS_KEPT = 2
+_TEXTS = re.compile(r"(?<=[^/])/StringIds\.(?:parquet|arrows?)\Z")
 
 
 def stored_name(name: str) -> str:
@@ -269,9 +297,10 @@ def stored_name(name: str) -> str:
 
     A name that the user wrote relative to the working folder stays. An absolute path below that folder becomes relative
     to it. Any other becomes "..." with the last two folders and the name; a home folder is "~", without its user. In
-    URLs user, password, signatures and tokens are masked. Bytes that are not text become U+FFFD.
+    URLs user, password, signatures and tokens are masked. Bytes that are not text become U+FFFD. An export of Nsight
+    Systems in a folder has the name of the folder.
     """
-    text = os.fsencode(name).decode("utf-8", "replace")
+    text = _TEXTS.sub("", os.fsencode(name).decode("utf-8", "replace"))
     if "://" in text or not Path(text).is_absolute():
         return masked(text)
     path = Path(text)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
@@ -19,6 +20,8 @@ from tracekit.inputs.clocks import launches, survey
 from tracekit.inputs.clocks.launches import LaunchLook
 from tracekit.inputs.clocks.one_process import LOG, Joins, SurveyedInput, find_joins, is_log
 from tracekit.inputs.clocks.placement import AUTO, COLLECTIVES, LAUNCHES, MOST_APART_NS, Align, keys_of
+from tracekit.inputs.execution_traces import COLUMNS as EXECUTION_COLUMNS
+from tracekit.inputs.execution_traces import EXECUTION_TRACES, KINETO, ExecutionJoins, calls_of, find_pairs, nodes_of
 from tracekit.model import arrow, schema
 from tracekit.model.arrow import I64
 from tracekit.model.schema import Kind
@@ -92,6 +95,22 @@ class Prescan:
                 looked.append(SurveyedInput(number, source, opened.run, seen))
                 pids |= seen.processes.keys() if of_log else frozenset()
         return find_joins(looked, {number: source for number, source, _ in opened_inputs})
+
+    def execution_traces(self) -> ExecutionJoins:
+        """Return which execution traces and Kineto traces are of one run. Where both are there, each is read for it."""
+        if not EXECUTION_TRACES & set(self.formats) or KINETO not in self.formats:
+            return ExecutionJoins()
+        nodes, calls = [], []
+        for number, form in enumerate(self.formats):
+            with suppress(TracekitError):
+                if form in EXECUTION_TRACES or form == KINETO:
+                    opened = self.open(number, number, EXECUTION_COLUMNS | {"ts_ns"}, schema.HOST_RANGES)
+                    name = Path(opened.run.sources[0].path).name
+                    if form == KINETO:
+                        calls.append(calls_of(number, name, opened))
+                    else:
+                        nodes.append(nodes_of(number, name, opened))
+        return find_pairs(nodes, calls)
 
     def relations(self, align: Align, followers: Collection[int]) -> tuple[dict[int, ClockRelation], int]:
         """Return what collectives say of each input's clock against that of one of them, and the number of that one.

@@ -26,8 +26,8 @@ from tracekit.errors import (
     command_line,
     sentence,
 )
+from tracekit.inputs import execution_traces, reading, steps
 from tracekit.inputs import order as ordering
-from tracekit.inputs import reading, steps
 from tracekit.inputs.clocks import launches, one_process
 from tracekit.inputs.clocks.alignment import OpenedInput, common_clock, facts_stage, place_inputs, set_joined
 from tracekit.inputs.clocks.one_process import Joins
@@ -247,6 +247,9 @@ class Inputs:
         columns, args_of = reading.columns_looked_at(how, name), reading.args_looked_at(how, name)
         if columns is not None and joins.of(number):
             columns |= one_process.COLUMNS
+        executions = self._planned().executions
+        if columns is not None and executions.of(number):
+            columns |= execution_traces.COLUMNS
         if columns is not None and self._planned().evidence.launches:
             columns |= launches.MOVED_COLUMNS
         reader, opened, named = files.read(number, first_source, columns, args_of, strict=how.strict)
@@ -264,6 +267,8 @@ class Inputs:
         joins.settle(number, opened.run)
         stages += [Stage("one process", move) for move in joins.movers(number, ledger, told)]
         ordered = ordered and not joins.of(number)
+        if (mover := executions.mover(number, opened.run, told)) is not None:
+            stages.append(Stage("execution trace", mover))
         if self.work is not None:
             self.work.begin(opened.run, first_source)
             stages.append(Stage("work of streams", self.work.take))

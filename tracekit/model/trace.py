@@ -43,6 +43,7 @@ __all__ = [
     "PLACES_KEPT",
     "STRICT",
     "TIMES",
+    "WITHOUT_TIMES",
     "Json",
     "Key",
     "Ledger",
@@ -372,6 +373,9 @@ def with_archived(facts: Mapping[str, Any], ledgers: object) -> dict[str, Any]:
 
 JOINED_INTO = "joined_into"
 """The fact of a recorder's log whose rows are those of a process of another input: which one, and why."""
+
+WITHOUT_TIMES = "without_times"
+"""The fact of an input that has no time at all: it needs no clock beside others."""
 
 
 def incomplete(ledgers: Iterable[Ledger], run: Run | None = None) -> tuple[str, ...]:

@@ -23,6 +23,7 @@ from tracekit.index import collectives, grouping, matched_collectives
 from tracekit.index import owners as _owners
 from tracekit.index import step_extents as _extents
 from tracekit.index import steps as _steps
+from tracekit.index.cut_steps import cut_steps
 from tracekit.index.matched_collectives import Candidates
 from tracekit.index.trace_index import TraceIndex, index_of
 from tracekit.inputs import InputOptions
@@ -300,6 +301,8 @@ def _skeleton(index: TraceIndex, owners: _owners.Owners) -> tuple[pa.Table, I64]
     one = np.zeros(groups.count, np.int64)
     one[groups.codes] = every
     steps = np.flatnonzero(index.kind_mask({Kind.STEP}))
+    # The summary of all ranks has no calls, from which it could find these steps again.
+    steps = steps[~np.isin(steps, cut_steps(index).left_out)]
     whole = np.flatnonzero(~step)
     again = np.flatnonzero(~step & ~timed & (last > first))
     rows = np.concatenate((one[whole], one[again], steps))

@@ -12,6 +12,7 @@ class Head:
     """The part of an input that sniffers see: at most 64 KiB, its name, and the names of an SQLite file's tables.
 
     data: decompressed, text as UTF-8.
+    beside: names of the tables in the folder of a file that is one table of an export of Nsight Systems.
     complete: `data` is the whole input. text: `data` holds no NUL and decodes as UTF-8 but for a few bytes.
     """
 
@@ -20,6 +21,7 @@ class Head:
     complete: bool = True
     text: bool = True
     tables: frozenset[str] = frozenset()
+    beside: frozenset[str] = frozenset()
 
     def lines(self) -> list[bytes]:
         """Return the lines without their ends; the last one may be cut."""

@@ -271,6 +271,7 @@ class KinetoPrescan:
             self._slice(build)
         elif phase in events.FLOW_PHASES:
             events.named(build)
+            build.named = events.as_it_is
             events.lane(self._reading, build)
             events.flow(self._reading, build)
             build.flags |= MOVABLE
@@ -284,6 +285,9 @@ class KinetoPrescan:
         cat, name = event.get("cat") or "", event.get("name") or ""
         kind = KINDS.get(cat, Kind.OTHER)
         taken: set[str] = set()
+        if not _says_more(cat, kind, name):
+            sort = kind
+            build.named = lambda other: None if _says_more(cat, sort, other) else self._demangler.one(other)
         if cat in ("user_annotation", "Operator"):  # torch before 1.9 gives all of these the cat of operators
             if step := _STEP.fullmatch(name):
                 kind = Kind.STEP
@@ -357,6 +361,7 @@ class KinetoPrescan:
             build.keep_rest({"Bytes": None}, events.TOP | {"s"})
             return
         build.consts["kind"] = Kind.MARK
+        build.named = lambda other: None if other == "[memory]" else (other, None)
         if event.get("ph") == "C":
             build.consts["kind"] = Kind.COUNTER
             numbers = [k for k, m in event.args.items() if build.number("value", m)]
@@ -365,6 +370,18 @@ class KinetoPrescan:
         if cat:
             build.keep(event.members["cat"])
         build.keep_rest({}, events.TOP)
+
+
+def _says_more(cat: str, kind: Kind, name: str) -> bool:
+    """Return whether a slice would be something else, or have other columns, if its name were another one.
+
+    kind: the kind of its cat.
+    """
+    if cat in ("user_annotation", "Operator") and (_STEP.fullmatch(name) or _COMMUNICATION.match(name)):
+        return True
+    if kind in (Kind.USER_RANGE, Kind.OPERATOR):
+        return name.startswith(tuple(start for start, _ in _PHASES))
+    return kind is Kind.MEMCPY or cat == "mtia_ccp_events" or (kind is Kind.KERNEL and rocm.activity(name) is not None)
 
 
 def _taken(build: Build, column: str, key: str) -> set[str]:

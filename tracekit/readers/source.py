@@ -32,6 +32,7 @@ from tracekit.errors import (
 )
 from tracekit.model.trace import Ledger
 from tracekit.readers import zipped
+from tracekit.readers.beside import ARROW_MAGICS, tables_beside
 from tracekit.readers.head import Head
 from tracekit.readers.streams import (
     BLOCK_BYTES,
@@ -360,7 +361,10 @@ class Source:
                 data = of_windows(data)
             data = data[:HEAD_BYTES].removeprefix(codecs.BOM_UTF8)
             tables = self._sqlite_tables() if data.startswith(SQLITE_MAGIC) else frozenset()
-            self._head = Head(Path(self.name).name, data, complete, is_text(data), tables)
+            beside = (
+                tables_beside(self.path) if self._temporary is None and data.startswith(ARROW_MAGICS) else frozenset()
+            )
+            self._head = Head(Path(self.name).name, data, complete, is_text(data), tables, beside)
         return self._head
 
     def binary(self) -> ByteStream:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from tracekit.model.cuts import says_that_it_ends
-from tracekit.model.display import cell_width, cut_middle, escape_controls, head
+from tracekit.model.display import cell_width, cut_middle, escape_controls, head, plural
 from tracekit.model.ledger_lines import ledger_lines
 from tracekit.model.names import short_names
 from tracekit.model.report import Headline, QuotedTable, Report, ReportTable, Section, TopNames
@@ -277,8 +277,30 @@ def _more(report: Report, width: int, paint: _Paint, most: int, options: RenderO
         yield from _clamped(
             "--all shows all of these; `tracekit report` makes a page with the timeline", width, 1, indent=0
         )
-    for line in ledger_lines(report.ledgers, quiet=options.quiet, verbose=options.verbose)[:2]:
+    lines = ledger_lines(report.ledgers, quiet=options.quiet, verbose=options.verbose)[:2]
+    if (count := _notes_below(report)) and lines:
+        shows = f"--view {_NOTES_WITH}" if any(each.view == _NOTES_WITH for each in report.sections) else "--all"
+        lines[0] += f"; {plural(count, 'note')}: {shows} shows {'it' if count == 1 else 'them'}"
+    for line in lines:
         yield from (paint.dim(each) for each in _clamped(line, width, 2, indent=0))
+
+
+_NOTES_WITH = "overview"
+"""The view to read the notes with: every input with events has it, and it is short."""
+
+
+def _notes_below(report: Report) -> int:
+    """Return the number of notes on the inputs that the first screen does not have among its warnings."""
+    said = " ".join((report.headline or Headline()).reservations)
+    of_inputs = {text.removeprefix("dropped: ") for ledger in report.ledgers for text in _texts(ledger.get("notes"))}
+    unsaid = [text for text in of_inputs if text and text not in said]
+    return sum(any(text in note for text in unsaid) for note in report.notes)
+
+
+def _texts(notes: object) -> Iterator[str]:
+    for note in notes if isinstance(notes, list) else ():
+        if isinstance(note, dict):
+            yield str(note.get("text", ""))
 
 
 def _section(section: Section) -> str:

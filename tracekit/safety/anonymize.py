@@ -166,6 +166,22 @@ MOST_DONE = 1 << 16
 """Texts whose replacement is kept for the next batch."""
 MOST_WORDS = 256
 """Names of hosts and users that are looked for everywhere."""
+MOST_COUNTED = 1 << 20
+"""Texts of one kind that are counted."""
+_NOUNS = (
+    ("path", "path"),
+    ("host", "host"),
+    ("user", "user"),
+    ("command", "command line"),
+    ("env", "environment value"),
+    ("url", "URL"),
+    ("email", "e-mail address"),
+    ("ip", "IP address"),
+    ("mac", "MAC address"),
+    ("address", "memory address"),
+    ("name", "name of an event"),
+)
+"""Kinds of tokens, and their nouns."""
 
 _TOP = "com|org|net|edu|gov|local|internal|lan|corp|cluster|localdomain"
 # A name has 255 characters at most, and a path 4,096: where a rule fails, it fails after so many, not at the end.
@@ -222,6 +238,9 @@ class Anonymizer:
         self._words: dict[str, str] = {}
         self._pattern = re.compile("")
         self._done: dict[tuple[str, str], str] = {}
+        self._replaced: dict[str, set[str]] = {}
+        self._kept: set[str] = set()
+        self._is_shared = False
         with suppress(OSError, KeyError, ImportError):
             import getpass
 
@@ -236,8 +255,31 @@ class Anonymizer:
         """Return the token of a text; an empty text, a token and a mask stay."""
         if not text.strip() or text == MASK or _TOKEN.fullmatch(text):
             return text
-        digest = hashlib.blake2b(f"{kind}\0{text}".encode("utf-8", "replace"), key=self._key, digest_size=DIGITS // 2)
-        return f"{kind}-{digest.hexdigest()}"
+        data = f"{kind}\0{text}".encode("utf-8", "replace")
+        digest = hashlib.blake2b(data, key=self._key, digest_size=DIGITS // 2).hexdigest()
+        seen = self._replaced.setdefault(kind, set())
+        if len(seen) < MOST_COUNTED:
+            seen.add(digest)
+        return f"{kind}-{digest}"
+
+    def __getstate__(self) -> dict[str, object]:
+        """Return the state for another process, which counts for itself: then no account is complete."""
+        self._is_shared = True
+        return self.__dict__
+
+    def account(self) -> str:
+        """Return what was replaced and kept so far: "replaced 3 paths and 1 host, kept 12 names of events".
+
+        "" where nothing was read, or where other processes replaced texts too.
+        """
+        if self._is_shared:
+            return ""
+        parts = [_counted(len(self._replaced[kind]), noun) for kind, noun in _NOUNS if self._replaced.get(kind)]
+        kept = f"kept {_counted(len(self._kept), 'name')} of events" if self._kept else ""
+        if not parts:
+            return f"replaced nothing, {kept}" if kept else ""
+        listed = " and ".join([", ".join(parts[:-1]), parts[-1]] if len(parts) > 1 else parts)
+        return ", ".join(filter(None, (f"replaced {listed}", kept)))
 
     def file(self, name: str) -> str:
         """Return the token of the name of an input, with its suffix."""
@@ -251,11 +293,11 @@ class Anonymizer:
         self.learn(text)
         done, at = [], 0
         for run in _NO_WORDS.finditer(text):
-            done += [self._pattern.sub(self._replaced, text[at : run.start()]), run[0]]
+            done += [self._pattern.sub(self._token_of, text[at : run.start()]), run[0]]
             at = run.end()
-        return "".join([*done, self._pattern.sub(self._replaced, text[at:])])
+        return "".join([*done, self._pattern.sub(self._token_of, text[at:])])
 
-    def _replaced(self, m: re.Match[str]) -> str:
+    def _token_of(self, m: re.Match[str]) -> str:
         if m.lastgroup == "assigned":
             key, value = m["assigned_key"], m["assigned_value"]
             return f"{key}{self.token('user' if key.lower().startswith(('user', 'log')) else 'host', value)}"
@@ -360,9 +402,20 @@ class Anonymizer:
             done = text if _STEP.fullmatch(text) else self.token("name", text)
         else:
             done = self.args(text) if column == "args" else self.text(text)
+        if column == "name" and done == text and len(self._kept) < MOST_COUNTED:
+            self._kept.add(text)
         if len(self._done) < MOST_DONE:
             self._done[column, text] = done
         return done
+
+
+def _counted(count: int, noun: str) -> str:
+    more = f"{'' if count < MOST_COUNTED else 'at least '}{count:,}"
+    if count == 1:
+        return f"{more} {noun}"
+    if noun == "name of an event":
+        return f"{more} names of events"
+    return f"{more} {noun}{'es' if noun.endswith('s') else 's'}"
 
 
 def key_of(word: str) -> str:

@@ -39,6 +39,7 @@ _MODULES = {
     "api": "tables.api",
     "other": "tables.other",
     "metrics": "tables.metrics",
+    "inference": "tables.inference",
 }
 VIEWS = Registry("tracekit.views", View, "VIEW", _MODULES)
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import replace
 from itertools import compress
+from typing import Any
 
 from tracekit.analysis.statistics import Grouped
 from tracekit.errors import UsageError
@@ -166,7 +167,8 @@ def finish(
         *((c.values, turned != (c.unit not in (Unit.TEXT, Unit.ID))) for c in columns if c.name == chosen),
     ]:
         order = _stable(order, values, reverse=reverse)
-    order.sort(key=lambda i: [_text_last(cell) for cell in by_blocks[i]])
+    if any(by_blocks):
+        order.sort(key=lambda i: [_text_last(cell) for cell in by_blocks[i]])
     kept = _top(order, blocks if blocks and top_each else [()] * count, options.top)
     shown = [replace(c, values=[c.values[i] for i in kept]) for c in columns]
     return ReportTable(name, title, tuple(_with_distinguishing_columns(shown)), omitted=count - len(kept))
@@ -192,7 +194,10 @@ def _with_distinguishing_columns(columns: Sequence[Column]) -> list[Column]:
 def _stable(order: list[int], values: Sequence[Cell], *, reverse: bool) -> list[int]:
     """Return the order sorted by a column, nulls last; equal cells stay as they stand, reversed or not."""
     known = [values[i] is not None for i in order]
-    some = sorted(compress(order, known), key=lambda i: _text_last(values[i]), reverse=reverse)
+    # Cells of one type are their own keys; a tuple for each of a million cells would cost more than the sorting.
+    alike = set(map(type, values)) - {type(None)} in ({str}, {int})
+    key: Callable[[int], Any] = values.__getitem__ if alike else lambda i: _text_last(values[i])
+    some = sorted(compress(order, known), key=key, reverse=reverse)
     return some + [i for i in order if values[i] is None]
 
 

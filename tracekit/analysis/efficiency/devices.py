@@ -14,7 +14,17 @@ from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
 
-__all__ = ["RATES", "DevicePeaks", "RatedDevice", "Roof", "find_device", "listed_devices", "roof", "stated_device"]
+__all__ = [
+    "RATES",
+    "DevicePeaks",
+    "RatedDevice",
+    "Roof",
+    "find_device",
+    "listed_devices",
+    "roof",
+    "stated_device",
+    "unnamed_device",
+]
 
 RATES = ("fp64", "fp64_matrix", "fp32", "fp32_matrix", "tf32", "bf16", "fp16", "fp8", "fp4", "int8")
 """Rates of the table, by the numbers that are multiplied."""
@@ -176,6 +186,53 @@ def stated_device(
     )  # fmt: skip
     note = "not in the table of devices: the bandwidth is that of the file, and peaks of matrix products are not known"
     return RatedDevice(name, peaks, note)
+
+
+_SAME_BANDWIDTH = 0.03
+"""The part by which the bandwidth that follows from clock and bus may differ from that of a data sheet."""
+
+
+def unnamed_device(*, units: int, arch: str, clock_hz: float, memory_hz: float, bus_bits: int) -> RatedDevice:
+    """Return a device of which a file has numbers and no name: the peaks in which all devices with these agree.
+
+    arch: compute capability, or gfx. memory_hz: the clock of the memory, which transfers twice a clock; the drivers of
+    AMD state half of it for HBM3.
+
+    >>> found = unnamed_device(units=132, arch="9.0", clock_hz=1.98e9, memory_hz=2.619e9, bus_bits=5120)
+    >>> found.peaks.name, found.peaks.rates["bf16"], "fp64" in found.peaks.rates
+    ('NVIDIA H100 80GB HBM3 or NVIDIA H800', 989.4, False)
+    """
+    is_gfx = arch.startswith("gfx")
+    name = f"{arch if is_gfx else f'compute capability {arch}'}, {units} units"
+    bandwidths = [factor * memory_hz * bus_bits / 8 for factor in ((2, 4) if is_gfx else (2,))]
+    near = [
+        line
+        for line in listed_devices()
+        if _same_arch(line.arch, arch)
+        and any(abs(line.memory_gbps * 1e9 - each) <= _SAME_BANDWIDTH * line.memory_gbps * 1e9 for each in bandwidths)
+    ]
+    found = [line for line in near if line.units == units]
+    if not found and any(line.units > units for line in near):
+        return RatedDevice(name, None, "fewer units than any such device: a slice, whose part of the memory is unknown")
+    if not found:
+        stated = None if is_gfx else stated_device(
+            name, units=units, arch=arch, bytes_per_s=bandwidths[0], clock_hz=clock_hz
+        )  # fmt: skip
+        return stated or RatedDevice(name, None, "no device with these units, clocks and bus is known")
+    first = found[0]
+    agreed = {key: rate for key, rate in first.rates.items() if all(line.rates.get(key) == rate for line in found[1:])}
+    # Where the bandwidths differ, the highest: a floor stays a least time.
+    widest = max(found, key=lambda line: line.memory_gbps)
+    names = " or ".join(line.name for line in found)
+    peaks = replace(
+        widest,
+        name=names,
+        rates=agreed,
+        best={key: value for key, value in first.best.items() if key in agreed and len(found) == 1},
+        l2_bytes=max(line.l2_bytes for line in found),
+        link_gbps=None,
+    )
+    return RatedDevice(name, peaks, f"taken for {names}, by its units, architecture, clock and bus of the memory")
 
 
 def _by_size(name: str, units: int, memory: int, arch: str) -> RatedDevice:

@@ -14,7 +14,7 @@ from tracekit.inputs.duplicates import ProcessesTwice
 from tracekit.inputs.paths import Input
 from tracekit.inputs.stages import Stage
 from tracekit.model.display import plural
-from tracekit.model.trace import JOINED_INTO, Ledger, Note, Run
+from tracekit.model.trace import JOINED_INTO, WITHOUT_TIMES, Ledger, Note, Run
 from tracekit.readers.base import ReadResult
 
 if TYPE_CHECKING:
@@ -102,11 +102,11 @@ def place_inputs(
 
 
 def is_timeless(run: Run) -> bool:
-    """Return whether an input has no clock at all: its rows are dumps of a Flight Recorder."""
-    return bool(run.sources) and all(each.format in _TIMELESS for each in run.sources)
+    """Return whether an input has no clock at all: dumps of a Flight Recorder, sums of a whole run, rows without times."""
+    return bool(run.sources) and all(each.format in _TIMELESS or WITHOUT_TIMES in each.facts for each in run.sources)
 
 
-_TIMELESS = frozenset({"flight-recorder"})
+_TIMELESS = frozenset({"flight-recorder", "proton", "tensorrt-layers", "tensorrt-log", "tensorrt-profile"})
 
 
 def facts_stage(opened: OpenedInput, where: Placed) -> Stage:

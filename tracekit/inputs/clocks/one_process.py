@@ -34,7 +34,7 @@ from tracekit.model.arrow import I64, Column, Mask, pc
 from tracekit.model.schema import Kind
 from tracekit.model.trace import JOINED_INTO, Json, Ledger, Note, Run, SourceFacts
 
-__all__ = ["COLUMNS", "LARGEST_PID", "LOG", "Joins", "SurveyedInput", "find_joins", "is_log"]
+__all__ = ["ALSO", "COLUMNS", "LARGEST_PID", "LOG", "Joins", "SurveyedInput", "find_joins", "is_log", "with_members"]
 
 LOG = "recorder-log"
 """The format of the recorder's logs."""
@@ -256,7 +256,7 @@ def _log_mover(joined: Joined, ledger: Ledger) -> OfBatch:
         batch = _with(batch, {"ts_ns": arrow.array(ts), "source": arrow.array(source)})
         free = of_process & ~arrow.bools(pc.fill_null(pc.match_substring(batch.column("args"), f'"{FROM}"'), False))
         members = arrow.array([member] * int(free.sum()), pa.string())
-        return _with_member(_ranked(batch, of_process, joined), free, members)
+        return with_members(_ranked(batch, of_process, joined), free, members)
 
     return move
 
@@ -296,7 +296,7 @@ def _trace_enricher(joined: Joined) -> OfBatch:
             number = np.where(is_step(joined.log_process), joined.log_process.ranges.steps, -1)[ours[place]]
             step = arrow.array(number.astype(np.int32), mask=~again | (number < 0))
             batch = _with(batch, {"step": pc.coalesce(step, batch.column("step"))})
-            batch = _with_member(batch, again, _also(joined, rows))
+            batch = with_members(batch, again, _also(joined, rows))
         return _with(batch, {"kind": arrow.encoded(kind_of_row)})
 
     return enrich
@@ -334,7 +334,7 @@ def _also(joined: Joined, rows: I64) -> Column:
     return pc.binary_join_element_wise(head, records, args, "}", "")
 
 
-def _with_member(batch: pa.RecordBatch, rows: Mask, members: Column) -> pa.RecordBatch:
+def with_members(batch: pa.RecordBatch, rows: Mask, members: Column) -> pa.RecordBatch:
     """Return a batch whose rows of a mask have one more member in `args`. members: texts, one for each."""
     args = batch.column("args")
     inner = pc.fill_null(pc.replace_substring_regex(args, r"(?s)^\s*\{(.*)\}\s*$", r"\1"), "")

@@ -68,7 +68,7 @@ OWN_COLUMNS = {"events": ("ts_ns", "dur_ns", "kind"), "totals": ("section", "ord
 
 def sniff(head: Head) -> Confidence:
     """Return YES for Parquet with our metadata or columns, or too long to see them."""
-    if not head.data.startswith(MAGIC):
+    if not head.data.startswith(MAGIC) or head.beside:  # a table of an export of Nsight Systems
         return Confidence.NO
     ours = b"tracekit.schema" in head.data or any(
         all(name.encode() in head.data for name in names) for names in OWN_COLUMNS.values()

@@ -144,6 +144,8 @@ class OwnReading:
         beside = event.members.get("tracekit")
         if beside is not None and beside.raw[:1] == b"{":
             args |= members_of(event.text, beside)
+        if not args.keys() & {"name", "raw_name"}:
+            build.named = events.as_it_is
         self._take(build, args)
 
     def _take(self, build: Build, args: dict[str, Member]) -> None:

@@ -191,6 +191,10 @@ class Autograd(Special):
             build.consts["device"] = build.consts.pop("tid")
         return ()
 
+    def looks_at_names(self) -> bool:
+        """Return false: the process says what a range is."""
+        return False
+
     def rows(self, rows: EventRows) -> None:
         """Set the kind of ranges around others, and the device of the ends of arrows."""
         on_device, count = rows.has(DEVICE), rows.count
@@ -431,6 +435,9 @@ class TensorFlow(Special):
             columns[name] = events.where(of_gpu & (stream >= 0), arrow.nulls(count, pa.int64()), old)
 
 
+_GPU_STREAM = re.compile(r"GPU Stream ([0-9]{1,9})", re.ASCII)
+
+
 class Horovod(Special):
     """Horovod's timeline: a process for each tensor; what the library under it does is communication."""
 
@@ -451,6 +458,79 @@ class Unitrace(Special):
             commands = (("MemoryCopy", Kind.MEMCPY), ("Buffer", Kind.MEMCPY), ("MemoryFill", Kind.MEMSET))
             build.consts["kind"] = next((kind for word, kind in commands if word in name), Kind.SYNC)
         return ()
+
+
+class Proton(Special):
+    """Triton's Proton: kernels on streams, and scopes; or ranges within kernels, whose times are cycles of a GPU.
+
+    A kernel has no pid or the one of the whole trace, and its thread is its stream, by number or (since 2025) by name.
+    Ranges within a kernel are written as if a cycle took 1 ns (triton-lang/triton#6863, TraceWriter.cpp). No clock is
+    stated, so they stay as they are, of kind other, with a note.
+    """
+
+    def __init__(self, reading: EventReading) -> None:
+        super().__init__(reading)
+        self._demangler = Demangler(reading.ledger, enabled=reading.options.demangle)
+
+    def range(self, build: Build) -> Collection[str]:
+        """Recognise ranges in cycles, and kernels."""
+        event = build.event
+        if "Finalization Time (ns)" in event.args or event.arg("Unit") == "GPU cycle":
+            build.consts["kind"] = Kind.OTHER
+            build.is_in_cycles = True
+        elif event.get("cat") == "kernel":
+            build.flags |= DEVICE
+            build.consts["name"], build.consts["raw_name"] = self._demangler.one(event.get("name") or "")
+            if "tid" in build.runs:
+                build.runs["stream"] = build.runs.pop("tid")
+            if "tid" in build.consts:
+                build.consts["stream"] = build.consts.pop("tid")
+        return ()
+
+    def rows(self, rows: EventRows) -> None:
+        """Set the stream of kernels and of the ends of arrows at them, and note ranges in cycles."""
+        cycles = int(np.count_nonzero(rows.flag(lambda build: build.is_in_cycles)))
+        if cycles:
+            self.reading.ledger.note(
+                "cycles-not-ns",
+                "times within kernels are GPU cycles, written as if a cycle took 1 ns: read them as cycles, not as ns",
+                cycles,
+            )
+        lanes = self._lanes()
+        if not lanes:
+            return
+        columns, count = rows.columns, rows.count
+        pid = rows.ints("pid")[0]
+        stream, has_stream = rows.ints("stream")
+        tid, on_thread = rows.ints("tid")
+        lane = np.where(has_stream, stream, tid)
+        of_kernel = rows.has(DEVICE) & has_stream
+        at_kernel = rows.has(MOVABLE) & on_thread
+        pairs, place = np.unique(np.column_stack((pid, lane)), axis=0, return_inverse=True)
+        numbers = np.array([lanes.get((p, t), -1) for p, t in pairs.tolist()], np.int64)[place.reshape(-1)]
+        moved = (of_kernel | at_kernel) & (numbers >= 0)
+        if moved.any():
+            streams = np.where(moved, numbers, stream)
+            columns["stream"] = arrow.array(streams, mask=~(moved | has_stream))
+            old = events.filled(columns.get("tid"), count, pa.int64())
+            columns["tid"] = events.where(moved, arrow.nulls(count, pa.int64()), old)
+
+    def _lanes(self) -> dict[tuple[int, int], int]:
+        """Return the streams by pid and tid, as the names of threads have them."""
+        lanes = {}
+        for lane, text in self.reading.names.threads.items():
+            if (match := _GPU_STREAM.fullmatch(text)) is not None:
+                lanes[lane] = int(match[1])
+        return lanes
+
+    def names(self) -> None:
+        """Remove the names of threads that are streams."""
+        for pid, tid in self._lanes():
+            self.reading.run.threads.pop((self.reading.options.source, pid, tid), None)
+
+    def close(self) -> None:
+        """End the demangler's child."""
+        self._demangler.close()
 
 
 def _remove(build: Build, column: str) -> None:
@@ -503,6 +583,7 @@ RPD = Dialect(
 )
 HOROVOD = Dialect("horovod", "Horovod timeline", special=Horovod)
 UNITRACE = Dialect("unitrace", "Intel unitrace", {"gpu_op": Kind.KERNEL, "cpu_op": Kind.RUNTIME}, special=Unitrace)
+PROTON = Dialect("proton", "Proton (Triton)", {"kernel": Kind.KERNEL}, special=Proton)
 TRACEKIT = Dialect("tracekit", "tracekit", {str(k): Kind(k) for k in KINDS})
 
 _HEADS = (
@@ -523,6 +604,7 @@ _HEADS = (
     (ROCPROF, re.compile(rb'"BeginNs"\s*:\s*"[0-9]')),
     (RPD, re.compile(rb'"desc"\s*:\s*"(?:KernelExecution|FillBuffer|Copy(?:Host|Device)To(?:Host|Device)[^"]*)"')),
     (UNITRACE, re.compile(rb'"name"\s*:\s*"(?:ze[A-Z]|cl[A-Z])[^"]{1,200}"\s*,\s*"cat"\s*:\s*"(?:cpu|gpu)_op"')),
+    (PROTON, re.compile(rb'"call_stack"\s*:\s*\[\s*"ROOT"|"Finalization Time \(ns\)"\s*:|"Unit"\s*:\s*"GPU cycle"')),
     (FLUID, re.compile(rb'"name"\s*:\s*"[^"]{0,200}:(?:cuda_api|cpu:block:[0-9]+|[gx]pu:[0-9]+)"|"memory usage on ')),
 )
 

@@ -28,5 +28,8 @@ LATE = (
     rb'"(?:ze|cl)[A-Z]',
     rb':(?:cuda_api"|cpu:block:[0-9]|[gx]pu:[0-9])',
     rb'"memory usage on ',
+    rb'"call_stack"',
+    rb'"Finalization Time \(ns\)"',
+    rb'"GPU cycle"',
 )
 """At least one of them is in each text by which `_producers` knows a producer."""

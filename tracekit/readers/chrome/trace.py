@@ -13,10 +13,11 @@ Ranges are of kind user_range where nothing better is known; cat stays in args. 
 (Op: operator), JAX and XLA (names with "$": python_op; other: other), VizTracer and py-spy (python_op), Paddle's
 timeline.py, which writes ns into the field of µs (recognised by its process names, or by times beyond the year 2112;
 `--option time_unit_of_file=us` or `ns` overrules), and tracekit's own traces, whose rows come back to their lanes.
-Device work of TensorFlow, ONNX Runtime, PyTorch before 1.8, Ascend's NPUs, rocprof, rocmProfileData, unitrace and what
-Horovod does: `_devices`. A top-level baseTimeNanoseconds (VizTracer: in its metadata) makes the clock Unix time, as do
-times of 2001 and later; else the clock is not stated. A producer that the first 64 KiB do not show is looked for in the
-rest of the file. Text pids with a label, "[TP01] 4711", name ranks.
+Device work of TensorFlow, ONNX Runtime, PyTorch before 1.8, Ascend's NPUs, rocprof, rocmProfileData, unitrace,
+Triton's Proton and what Horovod does: `_producers`. Proton's ranges within kernels are in cycles of a GPU, which a
+note says. A top-level baseTimeNanoseconds (VizTracer: in its metadata) makes the clock Unix time, as do times of 2001
+and later; else the clock is not stated. A producer that the first 64 KiB do not show is looked for in the rest of the
+file. Text pids with a label, "[TP01] 4711", name ranks.
 
 Async work (b, e, S, F) has no tid in its column: its id and tid are in args. The format is described in "Trace Event
 Format" (docs.google.com/document/d/1CvAClvFfyA5R-PhYUmn5OOQtYMH4h6I0nSsKchNAySU); how viewers pair was tried with

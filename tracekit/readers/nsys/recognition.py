@@ -6,9 +6,10 @@ The list of formats has the patterns, and every SQLite database is asked about i
 from __future__ import annotations
 
 from tracekit.readers.base import Confidence
+from tracekit.readers.beside import TEXTS
 from tracekit.readers.head import Head
 
-__all__ = ["STATS_LATE", "sniff_sqlite"]
+__all__ = ["STATS_LATE", "sniff_arrow", "sniff_sqlite"]
 
 STATS_LATE = (
     rb"(?:Start|Duration|Total|Total Time|Avg|TAvg) ?\((?:ns|nsec|us|ms|s|KiB|MB|B)\)",
@@ -31,6 +32,8 @@ SIGNATURE = (
     "ProcessStreams",
 )
 
+_STREAM = b"\xff\xff\xff\xff"
+
 _OWN = tuple(name for name in SIGNATURE if name not in ("OSRT_API", "ProcessStreams"))
 _NVPROF = {"StringTable", "Version"}
 
@@ -46,3 +49,14 @@ def sniff_sqlite(head: Head) -> Confidence:
         return Confidence.YES if known else Confidence.NO
     known = _NVPROF.isdisjoint(others) and any(table.startswith(_OWN) for table in others)
     return Confidence.MAYBE if known else Confidence.NO
+
+
+def sniff_arrow(head: Head) -> Confidence:
+    """Return YES for streams of Arrow that name tables of such an export, and for the table of texts in a folder."""
+    if head.beside:
+        own = any(table.startswith(SIGNATURE) for table in head.beside)
+        return Confidence.YES if own and head.name.startswith(f"{TEXTS}.") else Confidence.NO
+    if not head.data.startswith(_STREAM) or b"table_name" not in head.data:
+        return Confidence.NO
+    known = any(name.encode() in head.data for name in (*SIGNATURE, TEXTS, "ENUM_", "ANALYSIS_", "DIAGNOSTIC_EVENT"))
+    return Confidence.YES if known else Confidence.MAYBE

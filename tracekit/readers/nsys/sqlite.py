@@ -91,7 +91,7 @@ from tracekit.readers.sqlite.cupti import (
 )
 from tracekit.readers.sqlite.database import CellType, Database, RowBlock, TableSource
 
-__all__ = ["read", "read_tables"]
+__all__ = ["read", "read_tables", "refuse_without_texts"]
 
 # Work of the device in Nsight Systems' SQLite exports: kernels, graphs, copies, memsets, waits, memory.
 
@@ -254,16 +254,17 @@ def read(source: Source, options: ReadOptions, ledger: Ledger) -> ReadResult:
     """Return the events. Raises: ParseError for a damaged database, or one that is not such an export."""
     osrt = options.value(OSRT)
     db = Database(source, ledger)
-    try:
-        if "StringIds" not in db.tables:
-            why = "an Nsight Systems export without its table StringIds, which has the names of all kernels and calls"
-            raise ParseError(
-                source.name, "", why, hint="give the report (.nsys-rep) that it was made from, or export it again"
-            )
-    except BaseException:
-        db.close()
-        raise
+    refuse_without_texts(db, source)
     return read_tables(db, "nsys-sqlite", source, options, ledger, osrt=osrt)
+
+
+def refuse_without_texts(db: TableSource, source: Source) -> None:
+    """Raise ParseError for tables without the one that has all names. Closes them then."""
+    if "StringIds" not in db.tables:
+        db.close()
+        why = "an Nsight Systems export without its table StringIds, which has the names of all kernels and calls"
+        hint = "give the report (.nsys-rep) that it was made from, or export it again"
+        raise ParseError(source.name, "", why, hint=hint)
 
 
 def read_tables(

@@ -148,12 +148,15 @@ def kernels_of(ctx: SqlContext, tables: Sequence[str]) -> Kernels:
     return Kernels(correlation[order], name[order], device[order])
 
 
-def totals(ctx: SqlContext, kernels: Kernels, name_of: NameOf) -> Iterator[pa.RecordBatch]:
+def totals(ctx: SqlContext, kernel_tables: Sequence[str], name_of: NameOf) -> Iterator[pa.RecordBatch]:
     """Yield the totals of both tables. name_of: returns the readable and the other name of a text's number."""
     rows = RowBuilder("totals")
-    for table, known, section in ((METRIC, _known()[0], "metrics"), (EVENT, _known()[1], "events")):
-        if {"id", "value", "correlationId"} <= set(ctx.db.tables.get(table, ())):
-            _add(ctx, table, known, section, kernels, name_of, rows)
+    kernels: Kernels | None = None
+    for table, section in ((METRIC, "metrics"), (EVENT, "events")):
+        # Both tables are in every database, and empty unless counters were asked for: kernels are looked up for them.
+        if {"id", "value", "correlationId"} <= set(ctx.db.tables.get(table, ())) and not ctx.db.is_empty(table):
+            kernels = kernels or kernels_of(ctx, kernel_tables)
+            _add(ctx, table, _known()[table == EVENT], section, kernels, name_of, rows)
     if len(rows):
         ctx.ledger.totals_out += len(rows)
         yield rows.take()
@@ -518,8 +521,8 @@ def _batches(ctx: SqlContext, pid: int | None) -> Iterator[pa.RecordBatch]:
                 if PREFIX + name in tables:
                     read.add(PREFIX + name)
                     yield from _table(ctx, name, pid)
-            kernels = kernels_of(ctx, [t for t in tables if t.removeprefix(PREFIX) in KERNELS])
-            yield from totals(ctx, kernels, lambda number: _kernel_name(ctx, number))
+            of_kernels = [table for table in tables if table.removeprefix(PREFIX) in KERNELS]
+            yield from totals(ctx, of_kernels, lambda number: _kernel_name(ctx, number))
             read |= {METRIC, EVENT}
             yield from markers(ctx, lambda number: _string(ctx, number))
             read |= {PREFIX + "MARKER", PREFIX + "MARKER_DATA"}

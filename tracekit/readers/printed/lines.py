@@ -175,7 +175,13 @@ class TotalRows:
         self._order = 0
 
     def add(
-        self, run: int, section: str, name: str, kind: str, args: Mapping[str, object] | None = None, **more: object
+        self,
+        run: int,
+        section: str,
+        name: str,
+        kind: str | None,
+        args: Mapping[str, object] | None = None,
+        **more: object,
     ) -> None:
         """Add a row. args: members without a column of their own."""
         if args:

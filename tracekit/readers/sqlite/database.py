@@ -295,6 +295,10 @@ class Database:
         count = self.rows(f"select count(*) from {quoted(table)}")[0][0]
         return count if isinstance(count, int) else 0
 
+    def is_empty(self, table: str) -> bool:
+        """Return whether a table has no rows."""
+        return not self.rows(f"select 1 from {quoted(table)} limit 1")
+
     def small(self, table: str, *columns: str, limit: int = 1 << 20) -> list[Cells]:
         """Return columns of a small table: None for a column that it lacks, no rows if there is no such table."""
         have = self.tables.get(table)

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from typing import TypeVar
 
+import msgspec
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
@@ -15,6 +17,7 @@ from tracekit.model.args import unescaped
 from tracekit.model.arrow import I64, Column, Mask, Value, pc
 from tracekit.model.trace import Ledger
 from tracekit.model.units import MAX_NS
+from tracekit.readers.names import Pair
 from tracekit.readers.trace_event.plan import (
     DROPPED,
     FACT,
@@ -44,34 +47,53 @@ LONGEST = 1 << 12
 _NAME = re.compile(rb'"name":("[^"\\]*(?:\\.[^"\\]*)*")', re.DOTALL)
 
 
+@dataclass(slots=True)
+class Pattern:
+    """A parsed event: with another name it is an event of another shape."""
+
+    event: EventPlan
+    plan: int = -1
+    """The plan of events that differ from each other in the name alone, -1 for none."""
+    named: Callable[[str], Pair | None] | None = None
+    """The `named` of that plan's Build."""
+    name_bytes: int = 0
+    """The length of the name in that plan's shape, as JSON."""
+
+
 class Patterns:
     """Parsed events by their shape without the name."""
 
     def __init__(self) -> None:
-        self._known: dict[tuple[bytes, bytes], EventPlan] = {}
+        self._known: dict[tuple[bytes, bytes], Pattern] = {}
 
-    def event(self, scan: Scan, code: int) -> EventPlan:
-        """Return an event of a shape. Its numbers may be those of another event, as those of all events of a shape.
+    def clear(self) -> None:
+        """Forget all patterns: the numbers of their plans hold no more."""
+        self._known.clear()
 
-        Two shapes with equal text before and behind a string have the same structure, once the parsed one shows that
-        this string is the name of the event, and not one in args, nor the first of two.
+    def of(self, scan: Scan, code: int) -> tuple[Pattern, bytes | None]:
+        """Return the pattern of a shape and its name as JSON, None where the pattern is of this shape alone.
+
+        Numbers in the event may be those of another one, as those of all events of a shape. Two shapes with equal text
+        before and behind a string have the same structure, once the parsed one shows that this string is the name of
+        the event, and not one in args, nor the first of two.
         """
         shape = scan.shapes[code]
         name_match = _NAME.search(shape)
         if name_match is None or len(shape) > LONGEST:
-            return EventPlan(scan.object(int(scan.sample[code])))
+            return Pattern(EventPlan(scan.object(int(scan.sample[code])))), None
         start, end = name_match.span(1)
         key = shape[:start], shape[end:]
         pattern = self._known.get(key)
-        if pattern is not None:
-            return pattern.renamed(name_match[1])
-        event = EventPlan(scan.object(int(scan.sample[code])))
-        name = event.members.get("name")
-        if name is not None and event.place(name.start)[0] == start and name.raw == name_match[1]:
+        if pattern is None:
+            event = EventPlan(scan.object(int(scan.sample[code])))
+            pattern = Pattern(event)
+            name = event.members.get("name")
+            if name is None or event.place(name.start)[0] != start or name.raw != name_match[1]:
+                return pattern, None
             if len(self._known) >= MOST_PATTERNS:
                 self._known.clear()
-            self._known[key] = event
-        return event
+            self._known[key] = pattern
+        return pattern, name_match[1]
 
 
 G = TypeVar("G", bound=np.generic)
@@ -111,7 +133,7 @@ class Planner:
         self._look, self._ledger, self._args_of = look, ledger, args_of
         self._digits = {1000: 3, 1: 0}[per_unit]
         self._per_unit = per_unit
-        self._by_shape: dict[bytes, int] = {}
+        self._by_shape: dict[bytes, tuple[int, int, int, int]] = {}
         self._builds: list[Build] = []
         self._text_codes: dict[str, int] = {}
         self._texts_known: list[str] = []
@@ -129,6 +151,7 @@ class Planner:
         self._flags = np.zeros(size, np.int64)
         self._text = np.zeros((size, len(TEXTS)), np.int64)
         self._noted = np.zeros(size, np.bool_)
+        self._behind_name = np.zeros(size, np.int64)
         self._patterns = Patterns()
         self._settled = 0
         self._new_plans: list[tuple[int, ...]] = []
@@ -146,25 +169,29 @@ class Planner:
         self._segments, self._pieces = _grown(self._segments, size), _grown(self._pieces, size)
         self._whole, self._fate = _grown(self._whole, size), _grown(self._fate, size)
         self._flags, self._text = _grown(self._flags, size), _grown(self._text, size)
-        self._noted = _grown(self._noted, size)
+        self._noted, self._behind_name = _grown(self._noted, size), _grown(self._behind_name, size)
 
     def rows(self, slab: Slab) -> tuple[EventRows, EventRows]:
         """Return the rows of a slab and those that are facts; the ledger has counted all but the facts and the rows."""
-        if len(self._builds) > KNOWN_PLANS:
+        if len(self._by_shape) > KNOWN_PLANS:
             self._by_shape.clear()
+            self._patterns.clear()
             self._builds, self._settled = [], 0
             self._text_codes.clear()
             self._texts_known.clear()
         scan = slab.scan
-        by_code = np.array([self._plan(scan, code) for code in range(len(scan.shapes))], np.int64)
-        plan = by_code[scan.codes]
+        by_code = np.array([self._plan(scan, code) for code in range(len(scan.shapes))], np.int64).reshape(-1, 4).T
+        plan = by_code[0][scan.codes]
+        names = OwnNames(*(part[scan.codes] for part in by_code[1:])) if (by_code[1] >= 0).any() else None
         before, texts = len(self._builds), len(self._texts_known)
-        odd = [n for n in set(by_code.tolist()) if self._builds[n].odd]
+        odd = [n for n in set(by_code[0].tolist()) if self._builds[n].odd]
         if odd:
             for row in np.flatnonzero(np.isin(plan, odd)).tolist():
                 plan[row] = self._add(self._made(EventPlan(scan.object(row)), exact=True))
+                if names is not None:
+                    names.clear(row)
         self._settle()
-        rows = self._account(slab, plan)
+        rows = self._account(slab, plan, names)
         if len(self._builds) > before:
             # Plans of single events are of no use again; their builds stay with the rows.
             self._builds, self._settled = self._builds[:before], before
@@ -173,12 +200,29 @@ class Planner:
             del self._texts_known[texts:]
         return rows
 
-    def _plan(self, scan: Scan, code: int) -> int:
+    def _plan(self, scan: Scan, code: int) -> tuple[int, int, int, int]:
+        """Return the plan of a shape and, where the plan is shared, its own name, raw name and bytes it is longer by.
+
+        The names are codes, -1 for none; the bytes count from the shape of the plan.
+        """
         shape = scan.shapes[code]
         known = self._by_shape.get(shape)
-        if known is None:
-            build = self._made(self._patterns.event(scan, code), exact=False)
-            known = self._by_shape[shape] = self._add(build)
+        if known is not None:
+            return known
+        pattern, raw = self._patterns.of(scan, code)
+        if raw is None:
+            known = self._add(self._made(pattern.event, exact=False)), -1, -1, 0
+        elif pattern.named is not None and (pair := pattern.named(msgspec.json.decode(raw, type=str))) is not None:
+            name, raw_name = self._text_code(pair[0]), -1 if pair[1] is None else self._text_code(pair[1])
+            known = pattern.plan, name, raw_name, len(raw) - pattern.name_bytes
+        else:
+            event = pattern.event.renamed(raw)
+            build = self._made(event, exact=False)
+            behind = event.place(event.members["name"].end)[0]
+            known = self._add(build, behind), -1, -1, 0
+            if build.fate == KEPT and not build.odd and build.named is not None:
+                pattern.plan, pattern.named, pattern.name_bytes = known[0], build.named, len(raw)
+        self._by_shape[shape] = known
         return known
 
     def _made(self, event: EventPlan, *, exact: bool) -> Build:
@@ -190,8 +234,11 @@ class Planner:
             build.odd = False
         return build
 
-    def _add(self, build: Build) -> int:
-        """Number a plan. `_settle` puts it into the tables: a write to an array costs more than the rest of a plan."""
+    def _add(self, build: Build, behind_name: int = 0) -> int:
+        """Number a plan. `_settle` puts it into the tables: a write to an array costs more than the rest of a plan.
+
+        behind_name: the place behind the name in the shape, 0 where no other name takes its place.
+        """
         number = len(self._builds)
         self._builds.append(build)
         consts, event = build.consts, build.event
@@ -226,7 +273,7 @@ class Planner:
                 self._new_times.append((number, TIMES.index(column), CONST, int(value), 0, 0))
             elif (place := _NUMBER_PLACES.get(column)) is not None:
                 self._new_numbers.append((number, place, CONST, 0, int(value)))
-        self._new_plans.append((number, build.fate, bool(build.notes), build.flags, pieces, whole))
+        self._new_plans.append((number, build.fate, bool(build.notes), build.flags, pieces, whole, behind_name))
         if not build.exact:
             build.event = NO_EVENT  # there are thousands of plans, and the tables have all that is needed
             build.kept = []
@@ -242,9 +289,9 @@ class Planner:
         fresh = slice(self._settled, size)
         self._state[fresh], self._time_state[fresh] = NULL, NULL
         self._negative[fresh], self._float[fresh], self._text[fresh] = False, 0.0, -1
-        number, fate, noted, flags, pieces, whole = _table(self._new_plans, 6)
+        number, fate, noted, flags, pieces, whole, behind = _table(self._new_plans, 7)
         self._fate[number], self._noted[number], self._flags[number] = fate, noted, flags
-        self._pieces[number], self._whole[number] = pieces, whole
+        self._pieces[number], self._whole[number], self._behind_name[number] = pieces, whole, behind
         # A constant comes behind a run of the same column, and replaces it.
         number, place, state, minus, value = _table(self._new_numbers, 5)
         self._state[number, place], self._negative[number, place], self._value[number, place] = state, minus, value
@@ -262,7 +309,7 @@ class Planner:
             new.clear()
         self._new_floats.clear()
 
-    def _account(self, slab: Slab, plan: I64) -> tuple[EventRows, EventRows]:
+    def _account(self, slab: Slab, plan: I64, names: OwnNames | None) -> tuple[EventRows, EventRows]:
         ledger, fate = self._ledger, self._fate[plan]
         builds = self._builds
         there = np.arange(len(plan))
@@ -277,20 +324,21 @@ class Planner:
             for number, rows in _by_plan(plan, np.flatnonzero(noted)):
                 for code, text in builds[number].notes.items():
                     ledger.note(code, text, len(rows), where=f"event {slab.numbers[rows[0]]}")
-        kept = self._columns(slab, plan, there[fate == KEPT])
+        kept = self._columns(slab, plan, there[fate == KEPT], names)
         ts = kept.columns["ts_ns"]
         if ts.null_count:
             missing: Mask = ~arrow.valid(ts)
             first = int(arrow.ints(kept.columns["event_id"])[missing][0])
             ledger.drop("no-time", int(missing.sum()), where=f"event {first}", text="dropped: events without a time")
             kept = kept.take(~missing)
-        return kept, self._columns(slab, plan, there[fate == FACT])
+        return kept, self._columns(slab, plan, there[fate == FACT], None)
 
-    def _columns(self, slab: Slab, plan: I64, at: I64) -> EventRows:
+    def _columns(self, slab: Slab, plan: I64, at: I64, names: OwnNames | None) -> EventRows:
         scan, plans = slab.scan, plan[at]
         first = scan.first[at]
         if not len(at):
             return EventRows(0, {"ts_ns": arrow.array([], pa.int64())}, plans, self._builds, self._flags[plans])
+        names = names.take(at) if names is not None else None
         used, place = _distinct(plans, len(self._builds))
         columns = {"event_id": arrow.array(slab.numbers[at])}
         for index, column in enumerate(TIMES):
@@ -300,9 +348,10 @@ class Planner:
             if states[index]:
                 columns[column] = self._integers(scan, plans, first, index)
         for index, column in enumerate(TEXTS[:4]):
-            if (texts := self._texts(index, used, place)) is not None:
+            own = names.codes(column) if names is not None else None
+            if (texts := self._texts(index, used, place, own)) is not None:
                 columns[column] = texts
-        if (args := self._args(scan, plans, first, scan.start[at])) is not None:
+        if (args := self._args(scan, plans, first, scan.start[at], names)) is not None:
             columns["args"] = unescaped(args) if any(b"\\u" in shape for shape in scan.shapes) else args
         return EventRows(len(at), columns, plans, self._builds, self._flags[plans], (used, place))
 
@@ -364,8 +413,13 @@ class Planner:
             self._texts_known.append(text)
         return code
 
-    def _texts(self, index: int, used: I64, place: I64) -> Column | None:
-        known, codes = np.unique(self._text[used, index], return_inverse=True)
+    def _texts(self, index: int, used: I64, place: I64, own: tuple[Mask, I64] | None) -> Column | None:
+        """Return a text column. own: the rows that have a name of their own, and these names."""
+        by_plan = self._text[used, index]
+        if own is not None:
+            by_plan = np.where(own[0], own[1], by_plan[place])
+            place = np.arange(len(place))
+        known, codes = np.unique(by_plan, return_inverse=True)
         missing = len(known) > 0 and known[0] < 0
         if len(known) == missing:
             return None
@@ -373,18 +427,18 @@ class Planner:
         by_row = (codes - missing).astype(np.int32)[place]
         return pa.DictionaryArray.from_arrays(by_row, texts, mask=by_row < 0 if missing else None)
 
-    def _args(self, scan: Scan, plan: I64, first: I64, start: I64) -> Column | None:
+    def _args(self, scan: Scan, plan: I64, first: I64, start: I64, names: OwnNames | None) -> Column | None:
         parts: list[tuple[I64, Column]] = []
         whole, pieces = self._whole[plan], self._pieces[plan]
         rows = np.flatnonzero(whole)
         if len(rows):
-            parts.append((rows, self._piece(scan, plan, first, start, rows, 0)))
+            parts.append((rows, self._piece(scan, plan, first, start, rows, 0, names)))
         for count in range(1, MOST_SEGMENTS + 1):
             rows = np.flatnonzero(pieces == count)
             if len(rows):
                 texts: list[Column | Value] = [b"{"]
                 for index in range(count):
-                    texts += [b","] * (index > 0) + [self._piece(scan, plan, first, start, rows, index)]
+                    texts += [b","] * (index > 0) + [self._piece(scan, plan, first, start, rows, index, names)]
                 parts.append((rows, pc.binary_join_element_wise(*texts, b"}", b"")))
         texts_own = self._text[plan, -1]
         rows = np.flatnonzero(texts_own >= 0)
@@ -401,13 +455,47 @@ class Planner:
             return joined.view(pa.string())
         return joined.take(arrow.array(where, mask=where < 0)).view(pa.string())
 
-    def _piece(self, scan: Scan, plan: I64, first: I64, start: I64, rows: I64, index: int) -> Column:
+    def _piece(
+        self, scan: Scan, plan: I64, first: I64, start: I64, rows: I64, index: int, names: OwnNames | None
+    ) -> Column:
         places = self._segments[plan[rows], index].astype(np.int64)
         runs = first[rows]
         base = start[rows] - scan.cut[runs]
         begin = base + places[:, 0] + scan.cut[runs + places[:, 1]]
         end = base + places[:, 2] + scan.cut[runs + places[:, 3]]
+        if names is not None:
+            # The places are those of the plan's shape, where a name of another length is.
+            longer, behind = names.longer[rows], self._behind_name[plan[rows]]
+            begin += np.where(places[:, 0] >= behind, longer, 0)
+            end += np.where(places[:, 2] >= behind, longer, 0)
         return slices(scan.text, begin, end)
+
+
+@dataclass(slots=True)
+class OwnNames:
+    """Names of rows whose plan is shared by events of other names.
+
+    name, raw_name: shape (n,), codes of texts; name is -1 where the plan has the name, raw_name where there is none.
+    longer: bytes by which the name is longer than that in the plan's shape.
+    """
+
+    name: I64
+    raw_name: I64
+    longer: I64
+
+    def take(self, at: I64) -> OwnNames:
+        """Return the names of some rows."""
+        return OwnNames(self.name[at], self.raw_name[at], self.longer[at])
+
+    def clear(self, row: int) -> None:
+        """Let the plan have the name of a row."""
+        self.name[row], self.raw_name[row], self.longer[row] = -1, -1, 0
+
+    def codes(self, column: str) -> tuple[Mask, I64] | None:
+        """Return which rows have a name of their own, and the codes of these in a column; None for other columns."""
+        if column not in ("name", "raw_name"):
+            return None
+        return self.name >= 0, self.name if column == "name" else self.raw_name
 
 
 def _table(rows: list[tuple[int, ...]], width: int) -> I64:

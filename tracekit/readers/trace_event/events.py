@@ -21,6 +21,7 @@ from tracekit.model.schema import Kind
 from tracekit.model.trace import Ledger, Run, SourceFacts
 from tracekit.readers.base import ReadOptions
 from tracekit.readers.builder import FIRST_TEXT_ID, IdTable, Values, event_batch
+from tracekit.readers.names import Pair
 from tracekit.readers.printed.late import AROUND_BYTES, BLOCK_BYTES, SEARCH_SHARE, text_around
 from tracekit.readers.source import Source
 from tracekit.readers.trace_event.columns import Planner
@@ -34,6 +35,7 @@ __all__ = [
     "EventReading",
     "LaneIds",
     "RankLabels",
+    "as_it_is",
     "begin",
     "filled",
     "first_time",
@@ -326,6 +328,11 @@ def named(build: Build) -> None:
     """Take the name as it is in the file."""
     if (name := build.event.get("name")) is not None:
         build.consts["name"] = name
+
+
+def as_it_is(name: str) -> Pair:
+    """Return `name` and `raw_name` of an event whose name is a text and no more."""
+    return name, None
 
 
 def times(build: Build) -> None:

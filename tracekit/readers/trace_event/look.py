@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 
 from tracekit.model.schema import Kind
+from tracekit.readers.names import Pair
 from tracekit.readers.trace_event import events
 from tracekit.readers.trace_event.events import EventReading
 from tracekit.readers.trace_event.plan import MOVABLE, PAIRED, SEVERAL, Build, EventRows, Member
@@ -15,6 +16,7 @@ __all__ = ["BEGIN", "END", "Dialect", "FilePrescan", "Special"]
 
 BEGIN, END = "begin", "end"
 _SYNC = {"B": BEGIN, "E": END}
+_RANGES = frozenset({"X", *_SYNC})
 _ASYNC = {"b": BEGIN, "e": END, "S": BEGIN, "F": END, "(": BEGIN, ")": END}
 _MARKS = frozenset({"i", "I", "R", "n", "T", "p", "N", "O", "D", "P", "c", "v", "V", "a", "="})
 """Instants, steps of legacy async work, objects, samples, clock syncs, memory dumps: one moment each."""
@@ -30,6 +32,10 @@ class Special:
         """Put into the plan what a range is; return the keys of args that found a column."""
         del build  # the cat is enough
         return ()
+
+    def looks_at_names(self) -> bool:
+        """Return whether `range` makes something else of a range with another name."""
+        return type(self).range is not Special.range
 
     def rows(self, rows: EventRows) -> None:
         """Change columns of rows whose plans have flags."""
@@ -72,6 +78,7 @@ class FilePrescan:
             return
         phase = event.get("ph")
         events.named(build)
+        build.named = self._named(event.get("name") or "", phase)
         if phase is None:
             build.drop("no-phase", "dropped: events without a phase")
         elif phase == "X":
@@ -115,6 +122,14 @@ class FilePrescan:
             kind = Kind.PYTHON_OP
         build.consts["kind"] = kind
         build.keep(build.event.members.get("cat"))
+
+    def _named(self, name: str, phase: str | None) -> Callable[[str], Pair | None] | None:
+        """Return the function that names events which differ from this one in the name alone."""
+        if phase == "C" or (phase in _RANGES and self.special.looks_at_names()):
+            return None
+        if not self._dialect.python_names or phase in events.FLOW_PHASES:
+            return events.as_it_is
+        return None if name.startswith("$") else lambda other: None if other.startswith("$") else (other, None)
 
     def _rest(self, build: Build, *more: str) -> None:
         build.keep_rest((), events.TOP.union(more))

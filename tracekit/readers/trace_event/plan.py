@@ -21,6 +21,7 @@ import numpy as np
 from tracekit.model import arrow
 from tracekit.model.arrow import I64, Column, Mask
 from tracekit.model.units import to_ns
+from tracekit.readers.names import Pair
 from tracekit.readers.trace_event.scan import LONGEST_RUN
 
 __all__ = [
@@ -216,8 +217,14 @@ class Build:
     is_global: bool = False
     """The id of asynchronous work holds for all processes."""
     is_copy: bool = False
+    is_in_cycles: bool = False
     series: list[tuple[str, float]] = field(default_factory=list)
     """Name and value of each series of a counter that has several."""
+    named: Callable[[str], Pair | None] | None = None
+    """Returns `name` and `raw_name` of an event that differs from this one in the name alone.
+
+    Returns None for a name that changes more than these two columns. Without the function every name may.
+    """
 
     def is_below_zero(self, column: str) -> bool:
         """Return whether a column has a negative constant."""

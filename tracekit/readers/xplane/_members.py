@@ -21,8 +21,8 @@ from tracekit.readers.xplane._planes import DETAILS, details
 from tracekit.readers.xplane._scan import DOUBLE, REFERENCE, SIGNED, TEXT, UNSIGNED, Scanned
 
 _END, _DERIVED, _START_PS, _LENGTH_PS = 1, 2, 3, 1003
-_OWN = frozenset({"derived", "ts_ps", "dur_ps"})
-_BEFORE = 4
+_OWN = frozenset({"derived", "ts_ps", "dur_ps", "xla_op"})
+_BEFORE = 5
 """Pieces of a row before those of its stats."""
 _MOST_TEXT = 1 << 28
 _NUMBERS = {"correlation_id": ("correlation", INT64_MAX), "step_num": ("step", INT32_MAX)}
@@ -41,6 +41,7 @@ class Common:
     """The parts of `args` besides stats. derived: a mask. start, length: ps beyond whole ns, shape (n,).
 
     names: the text of what all events of a name have, `,"key":value...`; keys: its keys; name: the code of each row.
+    ops: the distinct texts of the member `xla_op`, `,"xla_op":{...}`, the first one empty; op: the text of each row.
     """
 
     derived: Mask
@@ -49,6 +50,8 @@ class Common:
     name: Rows
     names: Sequence[str]
     keys: Sequence[frozenset[str]]
+    ops: Sequence[str]
+    op: Rows
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -115,8 +118,11 @@ class _Making:
         order[start + 1] = common.start + _START_PS
         order[start + 2] = common.length + (_LENGTH_PS + 999)
         order[start + 3] = common.name + named
+        if len(common.ops) > 1:
+            order[start + 4] = common.op + self._add(common.ops)
         has = common.derived | (common.start != 0) | (common.length != 0)
         has |= np.array([bool(text) for text in common.names], np.bool_)[common.name]
+        has |= common.op > 0
         if len(self.stats):
             place = start[self.stats.row]
             place += 2 * self.stats.nth + _BEFORE
@@ -266,7 +272,7 @@ class _Making:
         stats = self.stats
         order = self._in_order()
         which = order[stats.form[order] == TEXT]
-        texts, good = _decoded(self.scanned.packed.bytes, stats.at[which], stats.value[which].view(np.int64))
+        texts, good = decoded(self.scanned.packed.bytes, stats.at[which], stats.value[which].view(np.int64))
         if not good.all():
             self.odd[stats.row[which[~good]]] = True
         if detailed is not None and (rows := np.flatnonzero(detailed[which])).size:
@@ -293,7 +299,7 @@ class _Making:
         self.key[which[empty]] = self.value[which[empty]] = 0
 
 
-def _decoded(data: Bytes, begins: I64, sizes: I64) -> tuple[Column, Mask]:
+def decoded(data: Bytes, begins: I64, sizes: I64) -> tuple[Column, Mask]:
     """Return texts, which are in the order of their bytes, and which of them are UTF-8; others are ""."""
     bounds = np.zeros(2 * len(begins) + 1, np.int64)
     bounds[1::2], bounds[2::2] = begins, begins + sizes

@@ -98,6 +98,8 @@ class Plane:
             if each.name == "ref_value":
                 return key, self.keys.get(value, f"stat {value}")
             if each.name == "bytes_value":
+                if key == "memory_access_breakdown" and (parts := _memory_parts(value)) is not None:
+                    return key, parts
                 return key, value.hex() if len(value) <= _FEW_BYTES else f"{len(value)} bytes"
             if isinstance(value, bytes):
                 return key, value.decode("utf-8", "replace")
@@ -119,6 +121,31 @@ class Plane:
                 continue
             found[key] = value
         return found
+
+
+_OPERATIONS = {1: "read", 2: "write"}
+_MEMORIES = {1: "HBM"}
+
+
+def _memory_parts(data: bytes) -> list[dict[str, object]] | None:
+    """Return the bytes that an op of a TPU reads and writes in each memory, None for bytes that do not say it.
+
+    Sources: MemoryAccessed and MemorySpace of xprof's op_metrics.proto; another space than HBM is on the chip.
+    """
+    from google.protobuf.message import DecodeError
+
+    try:
+        parts = messages("xplane")["MemoryBreakdown"].FromString(data).accessed
+    except DecodeError:
+        return None
+    return [
+        {
+            "operation": _OPERATIONS.get(part.operation, f"operation {part.operation}"),
+            "memory": _MEMORIES.get(part.space, f"space {part.space}"),
+            "bytes": part.bytes,
+        }
+        for part in parts
+    ]
 
 
 @dataclass(slots=True)
@@ -146,7 +173,7 @@ class Space:
             if stats:
                 properties[plane.name] = stats
             if plane.device is not None and not plane.part:
-                kind = stats.get("device_type_string")
+                kind = stats.get("device_type_string") or stats.get("gpu_device_name")
                 run.devices[source, plane.device] = f"{plane.name} ({kind})" if isinstance(kind, str) else plane.name
         if properties:
             facts["planes"] = properties

@@ -20,11 +20,17 @@ Stats of an event, and of all events of its name, are in `args`. Columns: `corre
 `kernel_details`, `memcpy_details`, `memset_details`. `device` is the number in the name of the plane, `stream` the id
 of the line, `tid` the line of the host. An event with a number of occurrences has no time and is a row of totals.
 
+Work on a GPU names its op of a compiled program (`hlo_op`, `program_id`), and `/host:metadata` has the programs. `args`
+then has a member `xla_op`: op, opcode, computation and framework name; family, sizes and datatype of a product or
+convolution; FLOPs, and the least bytes to read and write. Kernels of a CUDA graph (`command_buffer_1`) have the op that
+the order of the program gives them. A TPU's events state FLOPs and bytes; `memory_access_breakdown` has those of HBM.
+
 Times are Unix time where the lines have it, or where the plane `Task Environment` says when the profile began; else
 they count from an unknown zero. Lines of devices may have another zero than those of the host.
-Not supported: the HLO modules of `/host:metadata`, and what they say about memory.
-Sources: xplane.proto and xplane_schema.h of tsl/profiler; files of TensorFlow 2.4 (8 GPUs) and JAX (4 TPUs), and of
-TensorFlow 2.21 and JAX 0.10 on a CPU, whose sums are those of JAX's `ProfileData` and of xprof.
+Not supported: what compiled programs say about buffers.
+Sources: xplane.proto and xplane_schema.h of tsl/profiler, hlo.proto and xla_data.proto of XLA; files of TensorFlow 2.4
+(8 GPUs), JAX (4 TPUs, MI300X, H100), and of TensorFlow 2.21 and JAX 0.10 on a CPU, whose sums are those of JAX's
+`ProfileData` and of xprof.
 """
 
 from __future__ import annotations
@@ -53,6 +59,8 @@ from tracekit.readers.engine.wire import BYTES, VARINT, fields_of
 from tracekit.readers.head import Head
 from tracekit.readers.names import Demangler
 from tracekit.readers.source import Source
+from tracekit.readers.xplane._hlo_programs import HloPrograms
+from tracekit.readers.xplane._hlo_rows import HloRows, NamedEvents, ops_of_events
 from tracekit.readers.xplane._members import Common, TooLongError, XPlaneMembers, distinct, members
 from tracekit.readers.xplane._planes import (
     DETAILS,
@@ -112,9 +120,12 @@ class StatCells:
         self._common: dict[int, list[_StatCell]] = {}
 
     def row(
-        self, stats: Iterable[bytes], name: PlaneName, rest: tuple[int, int], *, derived: bool
+        self, stats: Iterable[bytes], name: PlaneName, rest: tuple[int, int], op: str = "", *, derived: bool
     ) -> tuple[str | None, dict[str, int]]:
-        """Return `args` of an event, and the columns that its stats have. rest: the ps of start and duration."""
+        """Return `args` of an event, and the columns that its stats have.
+
+        rest: the ps of start and duration. op: its member `xla_op`, behind a comma.
+        """
         start_ps, length_ps = rest
         left = {'"derived":': "true"} if derived else {}
         if start_ps:
@@ -123,6 +134,8 @@ class StatCells:
             left['"dur_ps":'] = str(length_ps)
         for cell in self._of_name(name):
             left[cell.key] = cell.value
+        if op:
+            left['"xla_op":'] = op.partition(":")[2]
         columns: dict[str, int] = {}
         for data in stats:
             cell = self._cells.get(data) or self._cell(data)
@@ -348,7 +361,7 @@ _ROLES = tuple(PlaneRole)
 class XPlaneBatch:
     """The rows of some lines. Raises: TooLongError; nothing has been counted then."""
 
-    def __init__(self, taken: Taken, cells: StatCells, ledger: Ledger) -> None:
+    def __init__(self, taken: Taken, cells: StatCells, ledger: Ledger, hlo: HloRows) -> None:
         self.taken, self.plane, self.cells, self.ledger = taken, taken.plane, cells, ledger
         self.lines = taken.lines
         self.count = len(taken.events)
@@ -362,6 +375,7 @@ class XPlaneBatch:
         self._read_names()
         role = np.array([_ROLES.index(line.role) for line in self.lines])
         self.role = role[self.line]
+        self.ops = self._ops(hlo)
         self.members = self._members()
 
     def _read_odd(self) -> None:
@@ -402,11 +416,20 @@ class XPlaneBatch:
         self.unnamed = [numbers[at] for at in used if numbers[at] not in self.plane.names]
         self.names = [self.plane.names.get(number) or PlaneName(f"event {number}", "", ()) for number in numbers]
 
+    def _ops(self, hlo: HloRows) -> tuple[list[str], Rows]:
+        """Return the ops of compiled programs: distinct members of `args`, and the number of that of each event."""
+        kinds = (PlaneRole.STREAM, PlaneRole.OPS)
+        # A plane is of one sort of device, and has lines of one of these roles.
+        role = next((line.role for line in self.lines if line.role in kinds), PlaneRole.OTHER)
+        measured = self.role == _ROLES.index(role) if role in kinds else np.zeros(self.count, np.bool_)
+        start = self.start * 1000 + self.start_ps
+        return ops_of_events(NamedEvents(self.scanned, self.plane, self.names, self.name, start, measured, role), hlo)
+
     def _members(self) -> XPlaneMembers:
         common = [self.cells.of_name(name) for name in self.names]
         derived = self.role == _ROLES.index(PlaneRole.DERIVED)
         texts, keys = [text for text, _ in common], [keys for _, keys in common]
-        rows = Common(derived, self.start_ps, self.length_ps, self.name, texts, keys)
+        rows = Common(derived, self.start_ps, self.length_ps, self.name, texts, keys, *self.ops)
         return members(self.scanned, rows, self.plane.key, self._odd_members)
 
     def _odd_members(self, row: int) -> tuple[str | None, dict[str, int]]:
@@ -415,7 +438,9 @@ class XPlaneBatch:
         event = self.odd.get(row) or messages("xplane")["XEvent"].FromString(self.scanned.body(row))
         rest = int(self.start_ps[row]), int(self.length_ps[row])
         derived = _ROLES[self.role[row]] is PlaneRole.DERIVED
-        return self.cells.row(event.stats, self.names[self.name[row]], rest, derived=derived)
+        texts, codes = self.ops
+        op = texts[codes[row]]
+        return self.cells.row(event.stats, self.names[self.name[row]], rest, op, derived=derived)
 
     def count_rows(self) -> None:
         """Count the events in the ledger."""
@@ -558,6 +583,7 @@ class _XPlaneReading:
         self.streams = IdTable(run, "stream", options.source)
         self.order = 0
         self.cells = StatCells(Plane(), ledger)
+        self.hlo = HloRows(HloPrograms(space.planes))
 
     def batches(self) -> Iterator[pa.RecordBatch]:
         planes = iter(self.space.planes)
@@ -581,7 +607,7 @@ class _XPlaneReading:
         """Yield the rows of some lines of a plane."""
         if taken.events:
             try:
-                batch = XPlaneBatch(taken, self.cells, self.ledger)
+                batch = XPlaneBatch(taken, self.cells, self.ledger, self.hlo)
             except TooLongError:
                 for half in taken.halves():
                     yield from self._of(half)

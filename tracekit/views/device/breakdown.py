@@ -3,7 +3,8 @@
 Parts of a device, over all its streams, in whole ns that add up to the span exactly (TraceLens' partition):
 
 - compute: the union of all kernels that do not communicate;
-- exposed communication: the union of the collectives less compute;
+- exposed communication: the union of the collectives less compute; one that XLA starts with one op and awaits with
+  another is in flight in between;
 - exposed copies: the union of copies and memsets less both;
 - idle: the rest of the span.
 
@@ -37,6 +38,7 @@ from tracekit.analysis.intervals import (
 )
 from tracekit.index import devices as _devices
 from tracekit.index import launches, step_windows
+from tracekit.index.async_collectives import ends_in_flight
 from tracekit.index.devices import Devices, IndexedDevice, by_clock
 from tracekit.index.kernel_classes import communicates
 from tracekit.index.trace_index import TraceIndex, join
@@ -153,18 +155,22 @@ def steps_of_devices(index: TraceIndex) -> tuple[Ranges | None, ...]:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class AllWork:
-    """The work of all devices: which rows of it compute, which communicate. merged: that of devices with steps."""
+    """The work of all devices: which rows of it compute, which communicate. merged: that of devices with steps.
+
+    ends: of the rows; of a collective that is in flight until another row ends, the end of that.
+    """
 
     devices: Devices
     computes: Mask
     talks: Mask
+    ends: I64
     merged: dict[int, DeviceBusyParts]
 
     def of(self, number: int) -> DeviceBusyParts:
         """Return the work of one device, merged."""
         if number not in self.merged:
             rows = self.devices.devices[number].positions
-            starts, ends = self.devices.starts[rows], self.devices.ends[rows]
+            starts, ends = self.devices.starts[rows], self.ends[rows]
             computes, talks = self.computes[rows], self.talks[rows]
             done, talk = _merged(starts, ends, computes), _merged(starts, ends, talks)
             kernels = union(done, talk) if talks.any() else done
@@ -179,7 +185,8 @@ def all_work(index: TraceIndex) -> AllWork:
     kernel = devices.index.kind_mask({Kind.KERNEL})[devices.rows]
     collective = np.zeros(kernel.size, np.bool_)
     collective[kernel] = communicates(devices.index, devices.rows[kernel])
-    return AllWork(devices, kernel & ~collective, collective, {})
+    ends = ends_in_flight(devices.index, devices.rows, devices.ends, collective)
+    return AllWork(devices, kernel & ~collective, collective, ends, {})
 
 
 def _whole(work: AllWork) -> Iterator[tuple[IndexedDevice, Parts, int]]:
@@ -190,7 +197,7 @@ def _whole(work: AllWork) -> Iterator[tuple[IndexedDevice, Parts, int]]:
         return
     sizes = [device.positions.size for device in devices.devices]
     rows = np.concatenate([device.positions for device in devices.devices])
-    of, starts, ends = np.repeat(np.arange(count), sizes), devices.starts[rows], devices.ends[rows]
+    of, starts, ends = np.repeat(np.arange(count), sizes), devices.starts[rows], work.ends[rows]
     computes, talks = work.computes[rows], work.talks[rows]
 
     def union_of(chosen: Mask) -> I64:
@@ -315,7 +322,10 @@ def _step_table(work: AllWork, options: ViewOptions) -> tuple[ReportTable | None
     elif ahead:
         notes.append("the host runs ahead: a step on a device is from the end of the last work of the step before")
     else:
-        notes.append("a step on a device: from the first work launched in it to that of the next step")
+        notes.append(
+            "a step on a device: from the first work launched in it to that of the next step; the first begins and the "
+            "last ends with its range on the host"
+        )
     columns = [*devices.identity(chosen), _SHOWN["step"].column(numbers), *_part_columns(parts)]
     if len(set(processes)) > 1 and "pid" not in [c.name for c in columns]:
         columns.insert(1, Column("pid", "Pid", Unit.ID, processes, 1, "place"))

@@ -11,7 +11,8 @@ the peak of the datatype that it ran in, over the time of the step. hfu: with it
 work is known: known is the share of the device time, without products of which no peak is known. Table `each_step` has
 the single steps.
 
-Tables `measured` and `measured_flops` come first where the file has hardware counters: `measured`.
+Tables `measured` and `measured_flops` come first where the file has hardware counters: `measured`. So does `stated`
+where the program stated its work.
 
 A floor is the least time at these shapes and in this precision. Another algorithm, a lower precision or fusion with a
 neighbour may be quicker: docs/efficiency.md.
@@ -44,6 +45,7 @@ from tracekit.views import specs, tabulate
 from tracekit.views.advice import for_part
 from tracekit.views.base import View, ViewColumn, ViewOptions
 from tracekit.views.efficiency.measured import MEASURED_NOTE, MEASURED_SHOWS, measured_tables
+from tracekit.views.efficiency.stated import STATED_NOTE, STATED_SHOWS, device_notes, stated_tables
 from tracekit.views.work_columns import (
     BOUND,
     BYTES,
@@ -91,13 +93,15 @@ def compute(index: TraceIndex, options: ViewOptions) -> Section:
     """Return what is known of the work, and how near it came to the limits. Raises: UsageError."""
     tabulate.require(index, VIEW.name, _COLUMNS)
     units = work_units(index)
-    measured = measured_tables(index, options)
+    measured, stated = measured_tables(index, options), stated_tables(index, options)
+    own_notes = [*([MEASURED_NOTE] if measured else []), *([STATED_NOTE, *device_notes(index)] if stated else [])]
     if units is None:
         needs = _NEEDS if index.kind_mask(DEVICE_WORK).any() else _CPU_ONLY
-        note = MEASURED_NOTE if measured else for_part(index, needs)
-        return Section(VIEW.name, _TITLE, tuple(measured), notes=(note, *tabulate.option_notes(options)))
+        notes = own_notes or [for_part(index, needs)]
+        return Section(VIEW.name, _TITLE, (*measured, *stated), notes=(*notes, *tabulate.option_notes(options)))
     tables = (
         *measured,
+        *stated,
         _known(units, options),
         *_without_floor(units, options),
         _devices(index, units, options),
@@ -109,7 +113,7 @@ def compute(index: TraceIndex, options: ViewOptions) -> Section:
         VIEW.name,
         _TITLE,
         tables,
-        notes=(*([MEASURED_NOTE] if measured else []), *_notes(units), *tabulate.option_notes(options)),
+        notes=(*own_notes, *_notes(units), *tabulate.option_notes(options)),
     )
 
 
@@ -414,8 +418,8 @@ VIEW = View(
     kinds=KINDS | DEVICE_WORK,
     compute=compute,
     shows=(
-        *_OWN, *MEASURED_SHOWS, specs.DEVICE[0], *specs.OWNER, KNOWN, FLOPS, BYTES, TFLOPS, GBPS, OF_PEAK,
-        OF_BEST, BOUND, FLOOR, SAVING,
+        *_OWN, *MEASURED_SHOWS, *STATED_SHOWS, specs.DEVICE[0], *specs.OWNER, KNOWN, FLOPS, BYTES, TFLOPS, GBPS,
+        OF_PEAK, OF_BEST, BOUND, FLOOR, SAVING,
     ),
     args_of=ARGS_OF | _PHASE_ARGS | {Kind.KERNEL},
 )  # fmt: skip

@@ -1,4 +1,8 @@
-"""Rules of `findings` about copies: from pageable memory, tiny ones, and exposed ones."""
+"""Rules of `findings` about copies: from pageable memory, tiny ones, and exposed ones.
+
+Exposed copies are those of the view `breakdown`: memsets are among them. A memset has no memory that it is from, and no
+copy to be put together with, so the other two rules are about copies alone.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +14,7 @@ from tracekit.analysis.intervals import Ranges
 from tracekit.analysis.kernel_class import LONGEST_NAME
 from tracekit.model import args, arrow
 from tracekit.model.arrow import I64, Chunked, Mask, pc
+from tracekit.model.display import plural
 from tracekit.model.report import Evidence, Finding
 from tracekit.model.schema import Kind
 from tracekit.model.units import Unit
@@ -29,7 +34,7 @@ def pageable_copies(facts: Facts) -> RuleResult:
     """Return copies from and to pageable memory that are not tiny."""
     copies = _copies(facts)
     if not copies.size:
-        return RuleResult(why_not="the trace has no copies")
+        return RuleResult(why_not=_no_copies(facts))
     from_pageable = _pageable(facts, copies)
     if from_pageable is None:
         return RuleResult(why_not="no copy names the memory that it is from or to")
@@ -72,7 +77,7 @@ def tiny_copies(facts: Facts) -> RuleResult:
     """Return many small copies."""
     copies = _copies(facts)
     if not copies.size:
-        return RuleResult(why_not="the trace has no copies")
+        return RuleResult(why_not=_no_copies(facts))
     # A call that waits until a value has come to the host is needless synchronization, and not the cost of a copy.
     tiny = copies[_tiny(facts, copies) & ~_brings_back(facts, copies)]
     if not facts.index.has("bytes")[copies].any():
@@ -126,10 +131,10 @@ def _without_waits(facts: Facts, owner: int, copies: I64, calls: I64, around: I6
 
 
 def exposed_copies(facts: Facts) -> RuleResult:
-    """Return the time in which a device did nothing but copy, without the copies that `pageable_copies` reports."""
-    copies = _copies(facts)
+    """Return the time in which a device only copies or sets memory, without what `pageable_copies` reports."""
+    copies = _copies(facts, Kind.MEMCPY, Kind.MEMSET)
     if not copies.size:
-        return RuleResult(why_not="the trace has no copies")
+        return RuleResult(why_not="the trace has neither copies nor memsets")
     pageable = _pageable(facts, copies)
     copies = copies if pageable is None else copies[~pageable]
     work = facts.work.rows
@@ -151,8 +156,8 @@ def exposed_copies(facts: Facts) -> RuleResult:
             Finding(
                 "exposed copies",
                 facts.label(owner),
-                f"For {percent(bare.share)} of its span ({span(bare.ns)}) the device only copies, in "
-                f"{mine.size:,} {'copy' if mine.size == 1 else 'copies'}{_bytes(facts, mine)}; "
+                f"For {percent(bare.share)} of its span ({span(bare.ns)}) the device only {_does(facts, mine)}"
+                f"{_bytes(facts, mine)}; "
                 f"{named(name)} takes {span(most)} in all.",
                 (
                     *facts.cells("breakdown", bare.device.name, cells, **row_of(bare.device)),
@@ -164,17 +169,46 @@ def exposed_copies(facts: Facts) -> RuleResult:
                 sure(bound, "medium"),
                 "the upper bound is for copies that take no time, and not more than the time in which they are all "
                 "that the device does, with the short idle times from one to the next" + how(bound),
-                "Copy on a stream of its own while kernels run (prefetch the next batch or the next layer's weights), "
-                "keep on the device what is used again, and copy less: a lower precision, only what changed.",
+                _COPY_LESS if _copies_of(facts, mine).size else _SET_LESS,
                 "tracekit summary NEW --view breakdown: exposed_copies falls.",
             )
         )
     return RuleResult(tuple(found), times=times)
 
 
-def _copies(facts: Facts) -> I64:
+_COPY_LESS = (
+    "Copy on a stream of its own while kernels run (prefetch the next batch or the next layer's weights), "
+    "keep on the device what is used again, and copy less: a lower precision, only what changed."
+)
+_SET_LESS = (
+    "Set less memory: allocate without a value where a kernel writes all of it (torch.empty), keep buffers from step "
+    "to step, and clear gradients with set_to_none=True."
+)
+
+
+def _copies(facts: Facts, *kinds: Kind) -> I64:
     work = facts.work.rows
-    return work[facts.kinds(Kind.MEMCPY)[work]]
+    return work[facts.kinds(*(kinds or (Kind.MEMCPY,)))[work]]
+
+
+def _copies_of(facts: Facts, rows: I64) -> I64:
+    """Return the copies among copies and memsets."""
+    return rows[facts.kinds(Kind.MEMCPY)[rows]]
+
+
+def _no_copies(facts: Facts) -> str:
+    sets = _copies(facts, Kind.MEMSET).size
+    return "the trace has memsets, and no copies" if sets else "the trace has no copies"
+
+
+def _does(facts: Facts, rows: I64) -> str:
+    """Return "copies, in 3 copies", "sets memory, in 1 memset" or "copies or sets memory, in ..."."""
+    copies = _copies_of(facts, rows).size
+    sets = rows.size - copies
+    of_copies = f"{copies:,} {'copy' if copies == 1 else 'copies'}"
+    counts = " and ".join(text for count, text in ((copies, of_copies), (sets, plural(sets, "memset"))) if count)
+    verb = "copies or sets memory" if copies and sets else "copies" if copies else "sets memory"
+    return f"{verb}, in {counts}"
 
 
 def _pageable(facts: Facts, copies: I64) -> Mask | None:

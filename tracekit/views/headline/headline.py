@@ -18,12 +18,14 @@ import numpy as np
 from tracekit.analysis.segments import rows_by
 from tracekit.analysis.statistics import nearest_rank
 from tracekit.errors import COMMAND_LINE
+from tracekit.index.cut_steps import cut_steps
 from tracekit.index.devices import by_clock
 from tracekit.index.flight_records import flight_records, hang
 from tracekit.index.lanes import device_model
 from tracekit.index.process_parts import processes_of_parts
-from tracekit.index.sources import FIRST_SCREEN_NOTES, synthetic_sources
+from tracekit.index.sources import CYCLES_NOTE, FIRST_SCREEN_NOTES, synthetic_sources
 from tracekit.index.step_extents import AHEAD
+from tracekit.index.steps import cut_words
 from tracekit.index.trace_index import TraceIndex
 from tracekit.model.cuts import ends_in_the_middle
 from tracekit.model.display import plural
@@ -67,7 +69,9 @@ def find(index: TraceIndex, section: Callable[[str], Section], more: Sequence[st
     """
     run_ns, run_note = _run(index)
     lost = bool(index.trace.incomplete)
-    devices = () if lost else _groups(index, device_parts(index))
+    on_host = bool(cut_steps(index).on_host.size)
+    # Rows of the device are missing from the middle of the window: what looks like idle time may be work.
+    devices = () if lost or on_host else _groups(index, device_parts(index))
     found = section("findings")
     top, below = content.choose(index, section, more, shares=not lost)
     figure, quoted = (None, ()) if lost else content.quote(section, top)
@@ -100,7 +104,12 @@ def _opening_facts(index: TraceIndex, headline: Headline, findings: Sequence[Fin
         device=words.pop() if len(words) == 1 and words <= {"GPU", "TPU"} else "GPU",
         has_events=has_events,
         has_durations=bool(index.has("dur_ns").any()),
-        on_cpu=has_events and not works and not filtered and not is_cut(index) and not count_totals(index, DEVICE_WORK),
+        on_cpu=has_events
+        and not works
+        and not filtered
+        and not is_cut(index)
+        and not count_totals(index, DEVICE_WORK)
+        and not _in_cycles(index),
         filtered=filtered and not has_events,
         hang=_hang(index),
         cut=is_cut(index),
@@ -206,6 +215,8 @@ def _no_devices(index: TraceIndex, section: Callable[[str], Section], *, lost: b
         return "Device time unknown: too many records could not be read."
     if not index.events.num_rows or _without_starts(index):
         return _run(index)[1]
+    if cut_steps(index).on_host.size:
+        return "Device time unknown: work of each step is behind the cut of the file."
     if any(ledger.filtered for ledger in index.ledgers):
         return "The events that pass the filters have no GPU activity."
     if not index.kind_mask(DEVICE_WORK).any() and not count_totals(index, DEVICE_WORK):
@@ -214,8 +225,14 @@ def _no_devices(index: TraceIndex, section: Callable[[str], Section], *, lost: b
             # A program that calls the GPU is not "CPU only": its kernels are missing from the trace.
             where = part.lower() or "the trace"
             return f"Device time unknown: {where} has {plural(calls, 'GPU API call')}, but no GPU activity."
+        if _in_cycles(index):
+            return "Device time unknown: the trace has ranges within kernels, in GPU cycles."
         return f"{part or 'This trace'} has no GPU activity."
     return f"Device time unknown: {section('breakdown').notes[0]}."
+
+
+def _in_cycles(index: TraceIndex) -> bool:
+    return any(CYCLES_NOTE in ledger.notes for ledger in index.ledgers)
 
 
 def _without_starts(index: TraceIndex) -> bool:
@@ -229,7 +246,8 @@ def _reservations(index: TraceIndex) -> tuple[str, ...]:
     """
     warnings = [f"not read: {failure.error.worded(COMMAND_LINE)}" for failure in index.trace.failures]
     archived = all_ledgers((), index.run)
-    warnings = [*ends_in_the_middle(index.ledgers, archived), *warnings]
+    of_steps = [f"{text[:1].upper()}{text[1:]}." for text in cut_words(cut_steps(index))]
+    warnings = [*ends_in_the_middle(index.ledgers, archived), *of_steps, *warnings]
     several = len(index.ledgers) > 1
     for ledger in index.ledgers:
         where = f"{Path(ledger.path).name}: " if several else ""

@@ -265,7 +265,8 @@ def _device(facts: OpeningFacts) -> Opening | None:
     share = about(shares[part])
     each = group.window == "steps" and (cause is None or CAUSES[cause.rule].each)
     window = "each step" if each else "the steps" if group.window == "steps" else "the run"
-    verb = _DOES[part] if one else _plural_verb(_DOES[part])
+    verb = _does(group, part)
+    verb = verb if one else _plural_verb(verb)
     who = _who(facts, group)
     if part == "idle":
         said = f"{who} {verb} {share} of {window}"
@@ -297,9 +298,24 @@ def _who(facts: OpeningFacts, group: DeviceTime) -> str:
     return f"The {facts.device}" if group.devices == 1 else f"The {group.devices:,} {facts.device}s"
 
 
+def _does(group: DeviceTime, name: str) -> str:
+    """Return what the devices do in a part of their time: exposed copies may be memsets."""
+    pieces = next((part.pieces for part in group.parts if part.name == name), ())
+    whole = sum(piece.ns for piece in pieces)
+    if name != "exposed_copies" or not whole:
+        return _DOES[name]
+    sets = sum(piece.ns for piece in pieces if _MEMSET in piece.name.lower()) / whole
+    if sets >= _NEARLY:
+        return "only sets memory"
+    return _DOES[name] if sets < LEAST_SHARE else "only copies or sets memory"
+
+
+_MEMSET = "memset"
+_PLURALS = {"waits": "wait", "communicates": "communicate", "copies": "copy", "sets": "set"}
+
+
 def _plural_verb(verb: str) -> str:
-    *before, last = verb.split()
-    return " ".join([*before, {"waits": "wait", "communicates": "communicate", "copies": "copy"}[last]])
+    return " ".join(_PLURALS.get(word, word) for word in verb.split())
 
 
 def _cause(findings: Sequence[Finding], part: str, share: float) -> Finding | None:

@@ -18,10 +18,12 @@ calls, self and total CPU time; there an operator whose only child has its own n
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from tracekit.index import grouping
@@ -33,7 +35,7 @@ from tracekit.index.sources import facts_by_source
 from tracekit.index.trace_index import TraceIndex, join
 from tracekit.index.work_units import ARGS_OF as _WORK_ARGS
 from tracekit.model import arrow
-from tracekit.model.arrow import I64, pc
+from tracekit.model.arrow import I64, Mask, pc
 from tracekit.model.report import Cell, Column, Picture, ReportTable, Section
 from tracekit.model.schema import Kind
 from tracekit.model.units import Unit
@@ -51,16 +53,21 @@ __all__ = ["VIEW", "FiguresByTime", "OperatorFigures", "RangeFigures", "charged"
 # Calls and launches of operators: the rows below each operator of the view, at levels 1 and 2.
 
 
-Cells = dict[str, Cell]
+Cells = npt.NDArray[np.object_]
+"""Cells of one column."""
 
 
-@dataclass(frozen=True, slots=True)
-class OperatorRow:
-    """A row below an operator. cells: by name of column; a column that is not named has none."""
+@dataclass(frozen=True, slots=True, eq=False)
+class DetailRows:
+    """Rows below operators, shape (n,), in order: those of an operator together. group: the operator of each row.
 
-    level: int
-    cells: Cells
-    within: tuple[OperatorRow, ...] = ()
+    level: 1 or 2. cells: by name of column; a column that is not named has none. omitted: rows that --top left out.
+    """
+
+    group: I64
+    level: I64
+    cells: dict[str, Cells]
+    omitted: int
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -81,16 +88,19 @@ class _Things:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _OperatorTable:
-    """Rows made of things. codes: the row of each thing. group, above: of each row."""
+    """Rows made of things. codes: the row of each thing. group, above: of each row. cells: by name of column."""
 
     codes: I64
-    group: list[int]
-    above: list[int]
-    cells: list[Cells]
+    group: I64
+    above: I64
+    cells: dict[str, list[Cell]]
+
+    def __len__(self) -> int:
+        return len(self.group)
 
 
-def details(charged: Charged, wanted: Iterable[int], top: int) -> tuple[dict[int, list[OperatorRow]], int]:
-    """Return the rows of level 1 of each of the wanted groups of operators, in order, and how many --top left out."""
+def details(charged: Charged, wanted: Iterable[int], top: int) -> DetailRows:
+    """Return the rows below each of the wanted groups of operators."""
     host = charged.host
     shown = np.zeros(charged.groups.count + 1, np.bool_)
     shown[list(wanted)] = True
@@ -143,7 +153,7 @@ def _range_rows(charged: Charged, places: I64, group: I64, above: I64) -> _Thing
 def _table(charged: Charged, things: _Things) -> _OperatorTable:
     """Return the things by operator, row above, name and kind."""
     if not things.rows.size:
-        return _OperatorTable(things.group, [], [], [])
+        return _OperatorTable(things.group, things.group, things.above, {})
     index = charged.host.index
     groups = grouping.group_by(
         grouping.Key(things.group, range(int(things.group.max()) + 1)),
@@ -166,54 +176,93 @@ def _table(charged: Charged, things: _Things) -> _OperatorTable:
         # What a call launched is charged to the range around it.
         for name in [name for name in figures if name.startswith("device_")]:
             figures[name] = [None if k in CALLS else v for k, v in zip(groups.labels[3], figures[name], strict=True)]
-    cells: list[Cells] = [
-        {"name": name} | {key: values[i] for key, values in figures.items()} for i, name in enumerate(groups.labels[2])
-    ]
-    group, above = ([int(cell or 0) for cell in labels] for labels in groups.labels[:2])
-    return _OperatorTable(groups.codes, group, above, cells)
+    group, above = (np.array([int(cell or 0) for cell in labels], np.int64) for labels in groups.labels[:2])
+    return _OperatorTable(groups.codes, group, above, {"name": list(groups.labels[2])} | figures)
 
 
-def _assembled(
-    charged: Charged, ones: _OperatorTable, others: tuple[_OperatorTable, ...], top: int
-) -> tuple[dict[int, list[OperatorRow]], int]:
-    """Return the rows of level 1 by operator, those of level 2 within them; largest total first, then by name."""
+def _assembled(charged: Charged, ones: _OperatorTable, others: tuple[_OperatorTable, ...], top: int) -> DetailRows:
+    """Return the rows of level 1 by operator, those of level 2 below theirs; largest total first, then by name."""
+    tables = [table for table in (*others, ones) if len(table)]
+    keys = dict.fromkeys(key for table in tables for key in table.cells)
+    cells = {key: _cells([table.cells.get(key) or [None] * len(table) for table in tables]) for key in keys}
+    group, above = (
+        np.concatenate([np.zeros(0, np.int64), *(getattr(table, part) for table in tables)])
+        for part in ("group", "above")
+    )
+    if not group.size:
+        return DetailRows(group, group, {}, 0)
+    cells |= _ratios(charged, group, cells)
+    rank = _ranks(cells)
+    level = np.where(above > 0, 2, 1)
+    # The rows of level 1 that others are below are the last ones, numbered from 1.
+    parent = np.where(above > 0, group.size - len(ones) + above - 1, np.arange(group.size))
+    order = np.lexsort((rank, level, rank[parent], group))
+    omitted = 0
+    if top > 0:
+        kept = _top(group, above, order, top)
+        omitted = int(np.count_nonzero(~kept))
+        order = order[(kept & kept[parent])[order]]
+    return DetailRows(group[order], level[order], {key: values[order] for key, values in cells.items()}, omitted)
+
+
+def _cells(parts: Sequence[Sequence[Cell]]) -> Cells:
+    """Return cells of any type as one array."""
+    found = np.empty(sum(map(len, parts)), np.object_)
+    found[:] = list(chain.from_iterable(parts))
+    return found
+
+
+def _ratios(charged: Charged, group: I64, cells: dict[str, Cells]) -> dict[str, Cells]:
+    """Return the shares of rows in the totals of their operators."""
     _, totals = grouping.sums(charged.groups.codes, charged.groups.count, charged.picked.durations, "durations")
     known = charged.places >= 0
     _, device = grouping.sums(
         charged.groups.codes[known], charged.groups.count, charged.total[charged.places[known]], "durations"
     )
-    omitted = 0
-
-    def row(level: int, group: int, cells: Cells, within: tuple[OperatorRow, ...] = ()) -> OperatorRow:
-        for ratio, part, whole in (("ratio", "total", totals), ("device_ratio", "device_total", device)):
-            ns = cells.get(part)
-            cells[ratio] = ns / whole[group] if isinstance(ns, int) and whole[group] else None
-        return OperatorRow(level, cells, within)
-
-    def in_order(rows: list[OperatorRow]) -> list[OperatorRow]:
-        nonlocal omitted
-        rows.sort(key=_order)
-        if top > 0:
-            omitted += max(len(rows) - top, 0)
-            rows = rows[:top]
-        return rows
-
-    within: dict[int, list[OperatorRow]] = {}
-    outer: dict[int, list[OperatorRow]] = {}
-    for table in others:
-        for group, above, cells in zip(table.group, table.above, table.cells, strict=True):
-            if above:
-                within.setdefault(above - 1, []).append(row(2, group, cells))
-            else:
-                outer.setdefault(group, []).append(row(1, group, cells))
-    for number, (group, cells) in enumerate(zip(ones.group, ones.cells, strict=True)):
-        outer.setdefault(group, []).append(row(1, group, cells, tuple(in_order(within.get(number, [])))))
-    return {group: in_order(rows) for group, rows in outer.items()}, omitted
+    of_row = group.tolist()
+    found = {}
+    for ratio, part, whole in (("ratio", "total", totals), ("device_ratio", "device_total", device)):
+        times = cells[part].tolist() if part in cells else [None] * len(of_row)
+        found[ratio] = _cells(
+            [
+                [
+                    ns / whole[of] if isinstance(ns, int) and whole[of] else None
+                    for ns, of in zip(times, of_row, strict=True)
+                ]
+            ]
+        )
+    return found
 
 
-def _order(row: OperatorRow) -> tuple[int, str, bool]:
-    total, device = (value if isinstance(value := row.cells.get(key), int) else 0 for key in ("total", "device_total"))
-    return -max(total, device), str(row.cells["name"] or ""), "total" in row.cells
+def _ranks(cells: dict[str, Cells]) -> I64:
+    """Return the place of each row among all: by largest time, then by name, device work first."""
+    size = len(cells["name"])
+    total, device = (
+        np.array([value if isinstance(value, int) else 0 for value in cells[key].tolist()], np.int64)
+        if key in cells
+        else np.zeros(size, np.int64)
+        for key in ("total", "device_total")
+    )
+    names = [str(name or "") for name in cells["name"].tolist()]
+    place = {name: number for number, name in enumerate(sorted(set(names)))}
+    of_host = [value is not None for value in cells["total"].tolist()] if "total" in cells else [False] * size
+    by_name = np.array([place[name] for name in names], np.int64)
+    order = np.lexsort((np.array(of_host, np.bool_), by_name, -np.maximum(total, device)))
+    rank = np.empty(size, np.int64)
+    rank[order] = np.arange(size)
+    return rank
+
+
+def _top(group: I64, above: I64, order: I64, top: int) -> Mask:
+    """Return which rows are among the first of their parent: an operator, or a row of level 1."""
+    parents = np.column_stack((group, above))[order]
+    _, codes = np.unique(parents, axis=0, return_inverse=True)
+    by_parent = np.argsort(codes.reshape(-1), kind="stable")
+    begins = np.flatnonzero(np.diff(codes.reshape(-1)[by_parent], prepend=-1))
+    nth = np.arange(order.size) - np.repeat(begins, np.diff(begins, append=order.size))
+    kept = np.zeros(order.size, np.bool_)
+    kept[order[by_parent]] = nth < top
+    return kept
 
 
 _TITLE = "Operators"
@@ -350,19 +399,19 @@ def _saying_flops(args: arrow.Chunked, rows: I64) -> I64:
 def _with_details(table: ReportTable, charged: _ranges.Charged, options: ViewOptions) -> ReportTable:
     """Return the table with the rows of what each operator called and launched below it."""
     groups = [int(cell) for cell in table.column(_NUMBER).values if cell is not None]
-    of_group, omitted = details(charged, groups, options.top)
-    names = [c.name for c in table.columns]
-    rows: list[list[Cell]] = []
-    levels: list[Cell] = []
-    for group, row in zip(groups, table.rows(), strict=True):
-        rows.append(row)
-        levels.append(0)
-        for below in [each for one in of_group.get(group, ()) for each in (one, *one.within)]:
-            rows.append([below.cells.get(name) for name in names])
-            levels.append(below.level)
-    columns = [replace(c, values=[row[i] for row in rows]) for i, c in enumerate(table.columns)]
+    rows = details(charged, groups, options.top)
+    place = np.full(charged.groups.count, -1, np.int64)
+    place[groups] = np.arange(len(groups))
+    # Behind each operator the rows below it, in their order.
+    order = np.argsort(np.concatenate((np.arange(len(table)), place[rows.group])), kind="stable")
+    none = np.full(len(rows.group), None, np.object_)
+    columns = [
+        replace(c, values=_cells([c.values, rows.cells.get(c.name, none).tolist()])[order].tolist())
+        for c in table.columns
+    ]
+    levels: list[Cell] = np.concatenate((np.zeros(len(table), np.int64), rows.level))[order].tolist()
     columns.insert(1, Column("level", "Level", Unit.COUNT, levels, 1))
-    return replace(table, columns=tuple(columns), omitted=table.omitted + omitted)
+    return replace(table, columns=tuple(columns), omitted=table.omitted + rows.omitted)
 
 
 _SHOWS = (
