@@ -79,7 +79,7 @@ installed:   ## every test with the package installed from a wheel or an sdist, 
 	cd build/installed && TRACEKIT_CORPUS=$(CORPUS) ../../.venv-installed/bin/python -m pytest $(PYTEST_FLAGS)
 
 coverage: $(STAMP)   ## every test, then lines and branches that none runs: analysis/ has none, the package 5 % at most
-	$(BIN)/python -m pytest $(PYTEST_FLAGS) --cov --cov-report=
+	TRACEKIT_SHARE=1 $(BIN)/python -m pytest $(PYTEST_FLAGS) --cov --cov-report=
 	$(BIN)/coverage report --skip-covered --show-missing --fail-under=95
 	$(BIN)/coverage report --skip-covered --show-missing --fail-under=100 --include='tracekit/analysis/*'
 

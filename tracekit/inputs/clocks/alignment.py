@@ -102,7 +102,7 @@ def place_inputs(
 
 
 def is_timeless(run: Run) -> bool:
-    """Return whether an input has no clock at all: dumps of a Flight Recorder, sums of a whole run, rows without times."""
+    """Return whether an input has no clock: dumps of a Flight Recorder, sums of a run, rows without times."""
     return bool(run.sources) and all(each.format in _TIMELESS or WITHOUT_TIMES in each.facts for each in run.sources)
 
 
