@@ -469,6 +469,8 @@ FORMATS: dict[str, tuple[Mutate, str]] = {
     "xplane": (protobuf_mutants, "xplane"),
     "perfetto": (protobuf_mutants, "perfetto"),
     "nsys-arrow": (arrow_mutants, "nsys-arrow"),
+    "ascend-db": (sqlite_mutants, "ascend-db"),
+    "ascend-csv": (csv_mutants, "ascend-csv"),
     "ncu": (csv_mutants, "ncu"),
     "zip": (zip_mutants, ""),
 }

@@ -1,7 +1,8 @@
 """Files of a folder that have the same work: an Ascend profiler writes each task into a database, a trace and tables.
 
 `..._ascend_pt/ASCEND_PROFILER_OUTPUT` (torch_npu) and `PROF_*/mindstudio_profiler_output` (msprof) are such folders.
-torch_npu keeps the `PROF_*` of msprof beside its own. Of the files of one run those of the richest form are read.
+torch_npu keeps the `PROF_*` of msprof beside its own. Of the files of one run those of the richest form are read. Where
+that is a table of kernels, the sums of calls, operators and steps are read too: no event has these.
 """
 
 from __future__ import annotations
@@ -22,10 +23,13 @@ _FORMS = tuple(
         r"kernel_details.*\.csv",
         r"op_summary.*\.csv",
         r"task_time.*\.csv",
-        r"(?:op_statistic|api_statistic|communication_statistic|step_trace_time|operator_details).*\.csv",
+        r"(?:op_statistic|communication_statistic).*\.csv",
+        r"(?:api_statistic|step_trace_time|operator_details).*\.csv",
     )
 )
-"""Names of files, from the form that has most of a run to the one that has only sums."""
+"""Names of files, from the form that has most of a run to those that have only sums."""
+_TABLE, _OTHER_SUMS = 4, 8
+"""The first form that has kernels alone, and that of sums of anything else."""
 _OUTPUTS = ("ASCEND_PROFILER_OUTPUT", "mindstudio_profiler_output")
 _OF_MSPROF = re.compile(r"PROF_[0-9A-Za-z_]+")
 
@@ -50,7 +54,8 @@ def same_work(names: Sequence[str]) -> dict[str, list[str]]:
         best = min(forms[name] for name in files)
         first = next(name for name in files if forms[name] == best)
         # Parts of one form belong together, such as slices of a table and the files of several devices.
-        if others := [name for name in files if forms[name] != best]:
+        kept = {best, _OTHER_SUMS} if best >= _TABLE else {best}
+        if others := [name for name in files if forms[name] not in kept]:
             found[first] = others
     return found
 

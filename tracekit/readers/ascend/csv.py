@@ -17,7 +17,7 @@ operator_details.csv (a row for each operator; `merged` counts its further calls
 Ratios and variances are in `args`.
 
 kernel_details.csv has the same tasks as trace_view.json and ascend_pytorch_profiler.db beside it, and op_summary the
-same as msprof_*.db: in a folder one of them is read.
+same as msprof_*.db: of a folder one of them is read.
 
 Not supported: tables of memory, caches, bandwidth and host use; step_trace_*.csv of msprof. Sources: profile_data_file_
 references.md and the exporters of msprof 26, the analysis code of torch_npu, files of msprof-analyze and of CANN 8.5.
@@ -44,7 +44,7 @@ from tracekit.errors import ParseError
 from tracekit.model import arrow
 from tracekit.model.arrow import Column, pc
 from tracekit.model.schema import Kind
-from tracekit.model.trace import Ledger, Run, SourceFacts
+from tracekit.model.trace import WITHOUT_TIMES, Ledger, Run, SourceFacts
 from tracekit.model.units import MAX_NS, to_ns
 from tracekit.readers.base import Confidence, ReadOptions, ReadResult
 from tracekit.readers.builder import RowBuilder, bounded, event_batch, map_texts
@@ -142,7 +142,11 @@ def read(source: Source, options: ReadOptions, ledger: Ledger) -> ReadResult:
     if header is None:
         raise ParseError(source.name, "line 1", "not the header of a table of msprof or torch_npu")
     facts: dict[str, object] = {"tool": "Ascend profiler (msprof, torch_npu)", "table": header.table.name}
-    run = Run(sources=[SourceFacts(source.name, "ascend-csv", facts=facts)], origin_ns=0)
+    run = Run(sources=[SourceFacts(source.name, "ascend-csv", facts=facts)])
+    if header.table.makes == "events":
+        run.origin_ns = 0
+    else:
+        facts[WITHOUT_TIMES] = True
     first = next((line for line in source.head().data.splitlines() if line.strip()), b"").decode("utf-8", "replace")
     # A sheet may have numbers of another locale; between commas, shapes such as `4,1024` would look like some.
     if _delimiter(first) != "," or "Input Shapes" not in header.columns:
