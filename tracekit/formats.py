@@ -290,7 +290,7 @@ FORMATS = (
         name="inductor-bandwidth",
         title="TorchInductor's bandwidth of kernels",
         suffixes=(".txt", ".log", ".out"),
-        marks=Marks(in_logs=True, words=("gb/s",), late=(rb"[0-9]ms[ \t]+[0-9.]+ GB[ \t]+[0-9.]+GB/s",)),
+        marks=Marks(in_logs=True, words=(" gb ",), late=(rb"[0-9]ms[ \t]+[0-9.]+ GB[ \t]+[0-9.]+GB/s",)),
         gives="totals",
         record="line",
         sniff=Place("tracekit.readers.torch.inductor:sniff"),

@@ -19,7 +19,6 @@ from tracekit.inputs.same_work import same_work
 from tracekit.inputs.sessions import session_of
 from tracekit.model.display import plural
 from tracekit.model.trace import Ledger, Note
-from tracekit.readers.amd.compute_folder import PASSES, is_other_pass, is_read_with_passes
 from tracekit.readers.base import Reader
 from tracekit.readers.beside import table_of_texts
 from tracekit.readers.head import Head
@@ -229,6 +228,8 @@ def _in_folder(folder: Path, label: str) -> list[Input]:
     A file of no known format that is named like a profile, but for its numbers, is one too: a rank whose file is empty
     or broken fails with its reason.
     """
+    from tracekit.readers.amd.compute_folder import PASSES, is_other_pass, is_read_with_passes
+
     known: list[str] = []
     others: list[str] = []
     passes: dict[str, list[str]] = {}
