@@ -42,6 +42,7 @@ def test_formats_lists_what_is_registered() -> None:
 def test_formats_lists_what_a_word_names() -> None:
     text = run("formats", "nsys").stdout
     assert [line.split()[0] for line in text.splitlines() if line.startswith("  ") and line[2] != " "] == [
+        "nsys-arrow",
         "nsys-jsonl",
         "nsys-report",
         "nsys-sqlite",
