@@ -152,7 +152,8 @@ def _batches(found: list[Any], options: ReadOptions, ledger: Ledger) -> Iterator
     latency = _ns(queries, ("latencyMs",))
     order = np.lexsort((kinds, place[rows], starts))
     names = arrow.array(["enqueue", "compute", "Memcpy HtoD", "Memcpy DtoH"])
-    words = arrow.array([str(Kind.RUNTIME), str(Kind.KERNEL), str(Kind.MEMCPY), str(Kind.MEMCPY)])
+    # Texts of a dictionary are distinct: rows are grouped by their codes.
+    words = arrow.array([str(Kind.RUNTIME), str(Kind.KERNEL), str(Kind.MEMCPY)])
     ways = arrow.array(["HtoD", "DtoH"])
     streams = np.array(_STREAMS, np.int64)
     for begins in range(0, order.size, BATCH_ROWS):
@@ -170,7 +171,7 @@ def _batches(found: list[Any], options: ReadOptions, ledger: Ledger) -> Iterator
                 "event_id": place[query],
                 "correlation": place[query],
                 "name": pa.DictionaryArray.from_arrays(row_kind, names),
-                "kind": pa.DictionaryArray.from_arrays(row_kind, words),
+                "kind": pa.DictionaryArray.from_arrays(np.minimum(row_kind, _HTOD), words),
                 "copy_kind": pa.DictionaryArray.from_arrays(arrow.array(row_kind - _HTOD, mask=row_kind < _HTOD), ways),
                 "pid": 0,
                 "tid": arrow.array(np.zeros(at.size, np.int64), mask=~on_host),

@@ -21,7 +21,7 @@ LEADING = ("timeline", "findings", "kernel", "operator", "steps", "samples", "me
 GROUPS: dict[str, tuple[str, ...]] = {
     "Device": ("kernel", "breakdown", "idle", "device", "launch", "graphs", "memory_manipulation", "metrics"),
     "Work": ("efficiency", "gemm", "convolution", "attention", "compiled"),
-    "Host": ("operator", "model", "modules", "user_defined", "api", "samples", "other"),
+    "Host": ("operator", "model", "modules", "inference", "user_defined", "api", "samples", "other"),
     "Memory": ("memory",),
     "Ranks": ("ranks", "distributed", "hang"),
     "Run": ("findings", "steps", "overview", "critical_path", "benchmark"),
