@@ -8,10 +8,11 @@ from decimal import Decimal
 from pathlib import Path
 
 import pytest
-from support import SAMPLES, sample, sure_readers
+from support import SAMPLES, read_sample, sample, sure_readers
 
 import tracekit
 from tracekit.errors import ParseError
+from tracekit.index.lanes import device_title
 from tracekit.model import args
 from tracekit.model.trace import Trace
 
@@ -203,3 +204,10 @@ def test_samples_have_the_same_work_in_each_table() -> None:
     for code, length in zip(codes.tolist(), details.events["dur_ns"].to_pylist(), strict=True):
         sums[types[code]] += length
     assert {name: total for name, total in sums.items() if not name.startswith("hcom")} == by_type
+
+
+def test_the_device_is_called_an_npu() -> None:
+    trace = read_sample("ascend-csv/kernel_details.csv")
+    assert set(trace.run.devices.values()) == {"NPU"}
+    assert device_title(0, "NPU") == "NPU 0"
+    assert device_title(0, "Ascend910B") == "NPU 0 Ascend910B"

@@ -156,16 +156,16 @@ def _labels(run: Run, places: list[LanePlace]) -> list[str]:
 
 
 _PLANE = re.compile(r"/device:(?P<word>[A-Z]+):\d+(?: \((?P<model>.*)\))?", re.ASCII | re.DOTALL)
-_TPU = re.compile(r"\bTPU\b", re.ASCII)
+_KINDS = (("TPU", re.compile(r"\bTPU\b", re.ASCII)), ("NPU", re.compile(r"\bNPU\b|\bAscend", re.ASCII)))
 
 
 def device_label(device: Cell, name: str = "") -> str:
-    """Return "GPU 0" or "TPU 0", or words where the file names no device. name: as the file has it.
+    """Return "GPU 0", "TPU 0" or "NPU 0", or words where the file names no device. name: as the file has it.
 
-    >>> device_label(0), device_label(3, "/device:TPU:3 (TPU v6 Lite)")
-    ('GPU 0', 'TPU 3')
+    >>> device_label(0), device_label(3, "/device:TPU:3 (TPU v6 Lite)"), device_label(1, "Ascend910B")
+    ('GPU 0', 'TPU 3', 'NPU 1')
     """
-    word = "TPU" if _TPU.search(name) else "GPU"
+    word = next((word for word, pattern in _KINDS if pattern.search(name)), "GPU")
     return word if device is None else f"{word} {device}"
 
 
@@ -175,13 +175,13 @@ def device_in(run: Run, source: Cell, device: Cell) -> str:
 
 
 def device_model(name: str) -> str:
-    """Return the model in the name of a device: a name that repeats its number and no more has none.
+    """Return the model in the name of a device: a name that repeats its number or says its kind alone has none.
 
     >>> device_model("NVIDIA A100"), device_model("/device:TPU:3 (TPU v6 Lite)"), device_model("/device:GPU:1")
     ('NVIDIA A100', 'TPU v6 Lite', '')
     """
     plane = _PLANE.fullmatch(name)
-    return (plane["model"] or "") if plane else name
+    return (plane["model"] or "") if plane else "" if name == "NPU" else name
 
 
 def device_title(device: Cell, name: str) -> str:

@@ -151,7 +151,7 @@ def read(source: Source, options: ReadOptions, ledger: Ledger) -> ReadResult:
     # A sheet may have numbers of another locale; between commas, shapes such as `4,1024` would look like some.
     if _delimiter(first) != "," or "Input Shapes" not in header.columns:
         source = as_csv(source, options)
-    batches = _AscendCsvReading(header, options, ledger).batches(source)
+    batches = _AscendCsvReading(header, options, ledger, run).batches(source)
     if header.table.makes == "events":
         batches = with_order(batches, run, ledger)
     return ReadResult(run, batches, False, (ledger,))
@@ -277,8 +277,8 @@ def _members(title: str, text: str) -> str | None:
 
 
 class _AscendCsvReading:
-    def __init__(self, header: AscendHeader, options: ReadOptions, ledger: Ledger) -> None:
-        self.header, self.options, self.ledger = header, options, ledger
+    def __init__(self, header: AscendHeader, options: ReadOptions, ledger: Ledger, run: Run) -> None:
+        self.header, self.options, self.ledger, self.run = header, options, ledger, run
         self.row = 0
         self.totals = RowBuilder("totals")
         self.operators: list[pa.Table] = []
@@ -409,11 +409,15 @@ class _AscendCsvReading:
             found = next((cells[name] for name in names if name in cells), None)
             return None if found is None else _integers(found, limit)
 
+        devices = whole("Device_id", "device_id")
         placed: dict[str, Column | int | None] = {
-            "device": whole("Device_id", "device_id"),
+            "device": devices,
             "stream": whole("Stream ID", "stream_id", limit=1 << 62),
             "step": whole("Step Id"),
         }
+        if devices is not None:  # the file names no model
+            for number in pc.unique(devices).drop_null().to_pylist():
+                self.run.devices.setdefault((self.options.source, number), "NPU")
         if (blocks := whole("Block Dim", "Block Num")) is not None:
             # A program of CANN names one number of blocks: <<<blocks, l2, stream>>>.
             some = pc.if_else(pc.greater(blocks, 0), blocks, None)

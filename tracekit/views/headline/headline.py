@@ -101,7 +101,7 @@ def _opening_facts(index: TraceIndex, headline: Headline, findings: Sequence[Fin
         headline,
         findings,
         lost=lost,
-        device=words.pop() if len(words) == 1 and words <= {"GPU", "TPU"} else "GPU",
+        device=words.pop() if len(words) == 1 and words <= {"GPU", "TPU", "NPU"} else "GPU",
         has_events=has_events,
         has_durations=bool(index.has("dur_ns").any()),
         on_cpu=has_events
