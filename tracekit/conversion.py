@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from copy import copy
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
@@ -30,6 +30,7 @@ from tracekit.inputs.covered import RECORD, without_impossible
 from tracekit.inputs.inventory import StockJson, incomplete_stock, take_stock
 from tracekit.inputs.selection import LEFT_NOTHING
 from tracekit.inputs.stages import Stage, through
+from tracekit.lazy_dataclass import dataclass
 from tracekit.model import schema
 from tracekit.model.arrow import Column
 from tracekit.model.display import first_few, plural

@@ -14,13 +14,14 @@ JSON hold, it is `error.worded(COMMAND_LINE)`.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from enum import Enum
 from pathlib import Path
 from types import MappingProxyType
 from typing import Final, TypeAlias, TypeVar
 
 from tracekit.credentials import masked
+from tracekit.lazy_dataclass import dataclass
 
 __all__ = [
     "ARGUMENTS",

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -21,6 +20,7 @@ from tracekit.analysis.intervals import Ranges, difference, length, merge, union
 from tracekit.analysis.statistics import grouped
 from tracekit.errors import UsageError
 from tracekit.index.trace_index import index_of
+from tracekit.lazy_dataclass import dataclass
 from tracekit.model.arrow import I64
 from tracekit.model.report import Cell, Column, Report, ReportTable, Section
 from tracekit.model.trace import Trace

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from difflib import get_close_matches
 from typing import Generic, TypeVar
 
 from tracekit.errors import Option, Text, UsageError, sentence
+from tracekit.lazy_dataclass import dataclass
 
 __all__ = ["OptionSpec", "did_you_mean", "nearest", "no_such", "parse", "split", "unknown_option", "value"]
 

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any
 
 from tracekit._version import __version__
+from tracekit.lazy_dataclass import dataclass
 from tracekit.model.display import escape_controls
 from tracekit.model.report import Report, first_rows
 from tracekit.options import no_such

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from tracekit.agents.folders import Fingerprint
+from tracekit.lazy_dataclass import dataclass
 from tracekit.model.trace import Trace
 
 __all__ = ["MOST_ANSWERS", "MOST_BYTES", "MOST_TRACES", "AnswerCache", "TraceCache"]

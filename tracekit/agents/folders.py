@@ -9,11 +9,11 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path, PurePath
 
 from tracekit.errors import InputError, UsageError
 from tracekit.inputs.paths import files_of
+from tracekit.lazy_dataclass import dataclass
 
 __all__ = ["MOST_FILES", "Fingerprint", "ProfileFolders", "profile_folders"]
 

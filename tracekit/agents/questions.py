@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import json
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from datetime import UTC, datetime
 from itertools import islice
 from pathlib import Path
@@ -20,6 +20,7 @@ from tracekit.agents.folders import Fingerprint, ProfileFolders
 from tracekit.errors import Failure, TracekitError, UsageError
 from tracekit.formats import READERS
 from tracekit.inputs import InputOptions, reader_for
+from tracekit.lazy_dataclass import dataclass
 from tracekit.model.report import Report
 from tracekit.model.trace import Trace
 from tracekit.options import no_such

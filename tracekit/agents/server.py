@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
 from typing import Any
 
 from tracekit._version import __version__
@@ -12,6 +11,7 @@ from tracekit.agents.folders import ProfileFolders
 from tracekit.agents.tools import TOOLS, checked
 from tracekit.agents.worker import AnsweringProcess, Reply, error_text
 from tracekit.errors import MissingExtraError, TracekitError
+from tracekit.lazy_dataclass import dataclass
 from tracekit.safety.limits import Limits
 from tracekit.safety.scratch import scratch_folder
 

@@ -6,10 +6,10 @@ Nothing heavy is imported here: the server lists the tools before any profile is
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, Literal
 
 from tracekit.errors import UsageError
+from tracekit.lazy_dataclass import dataclass
 from tracekit.options import no_such
 
 __all__ = ["TOOLS", "AgentTool", "ToolParameter", "checked"]

@@ -14,7 +14,6 @@ import threading
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
 from importlib import import_module
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -22,6 +21,7 @@ from typing import Any
 
 from tracekit.agents.folders import ProfileFolders
 from tracekit.errors import COMMAND_LINE, TOOL, AllInputsError, SchemaError, TracekitError, UsageError
+from tracekit.lazy_dataclass import dataclass
 from tracekit.safety import guard
 from tracekit.safety.limits import Limits, applied, size_text
 

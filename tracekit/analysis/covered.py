@@ -6,12 +6,12 @@ or run side by side show that many times, and nothing is found on them.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
 
 from tracekit.analysis.segments import order_by_lane, run_starts
+from tracekit.lazy_dataclass import dataclass
 from tracekit.model.arrow import I64, Codes, Mask
 
 __all__ = ["Covers", "covers"]

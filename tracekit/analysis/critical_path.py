@@ -23,12 +23,13 @@ stretches are done at once; only waits and doubts are taken one by one.
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from enum import IntEnum
 
 import numpy as np
 
 from tracekit.analysis.path_graph import PathDevice, PathHost, PathNodes, PathPart, Waits, build_nodes, in_order
+from tracekit.lazy_dataclass import dataclass
 from tracekit.model.arrow import I64, Codes, Mask, Numbers
 
 __all__ = [

@@ -13,9 +13,11 @@ Without a timeout nobody is accused either: a rank that is behind may be slow.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from enum import StrEnum
 from math import prod
+
+from tracekit.lazy_dataclass import dataclass
 
 __all__ = [
     "CAUSE_ORDER",

@@ -7,12 +7,11 @@ may cause many device rows (a graph launch); a device row has one launch or none
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 import numpy.typing as npt
 
 from tracekit.analysis.segments import as_int64
+from tracekit.lazy_dataclass import dataclass
 from tracekit.model.arrow import I64, Mask, Numbers
 
 __all__ = ["Links", "link", "one_key"]

@@ -10,8 +10,6 @@ that does hold it, and so a sibling of the one that it crosses.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 import numpy.typing as npt
 
@@ -25,6 +23,7 @@ from tracekit.analysis.segments import (
     previous_greater,
     run_starts,
 )
+from tracekit.lazy_dataclass import dataclass
 from tracekit.model.arrow import I64, Numbers
 
 __all__ = ["NestingTree", "depths_of", "innermost", "nest"]

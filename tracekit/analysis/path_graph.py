@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import IntEnum
 from heapq import heappop, heappush
 from itertools import pairwise
@@ -21,6 +21,7 @@ from tracekit.analysis.segments import (
     rows_by,
     run_starts,
 )
+from tracekit.lazy_dataclass import dataclass
 from tracekit.model.arrow import I64, Codes, Mask, Numbers
 
 __all__ = ["PathDevice", "PathHost", "PathNodes", "PathPart", "Waits", "build_nodes", "in_order", "pieces_of"]

@@ -12,13 +12,13 @@ same for the same values in any order and the same seed.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from fractions import Fraction
 from statistics import NormalDist
 from typing import Literal, TypeAlias
 
 import numpy as np
 
+from tracekit.lazy_dataclass import dataclass
 from tracekit.model.arrow import F64, Numbers
 
 __all__ = [

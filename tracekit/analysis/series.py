@@ -13,12 +13,11 @@ are looked at. Ranks make single outliers harmless.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 import numpy.typing as npt
 
 from tracekit.analysis.segments import as_int64
+from tracekit.lazy_dataclass import dataclass
 from tracekit.model.arrow import F64, I64, Mask, Numbers
 
 __all__ = ["RULE", "ChangePoint", "Judged", "SeriesRule", "change_points", "judge"]

@@ -15,13 +15,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
 import numpy.typing as npt
 
 from tracekit.analysis.segments import INT64_MAX, as_groups, as_int64, check_same_length, group_bounds, sort_within
+from tracekit.lazy_dataclass import dataclass
 from tracekit.model.arrow import F64, I64, Mask, Numbers
 
 __all__ = ["DEFAULT_PERCENTILES", "Grouped", "grouped", "moments", "nearest_rank", "rank_of"]

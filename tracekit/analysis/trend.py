@@ -9,10 +9,10 @@ absolute distances.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
 import numpy as np
 
+from tracekit.lazy_dataclass import dataclass
 from tracekit.model.arrow import F64, Numbers
 
 __all__ = ["Rise", "chance_of_rise", "median_slope", "rising"]

@@ -8,12 +8,13 @@ least, greatest, mean and deviation stay exact, and a percentile is too low by a
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
 from tracekit.analysis.segments import INT64_MAX, as_groups, as_int64, check_same_length, group_bounds, sort_within
 from tracekit.analysis.statistics import DEFAULT_PERCENTILES, Grouped, moments, rank_of
+from tracekit.lazy_dataclass import dataclass
 from tracekit.model.arrow import I64, Numbers
 
 __all__ = ["ValueCounts", "added", "rounded", "statistics", "tally"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from datetime import UTC, datetime
 from datetime import date as Date
 from pathlib import Path
@@ -33,6 +33,7 @@ from tracekit.arguments import checked
 from tracekit.errors import Failure, InputError, OutputError, SchemaError, TracekitError, UsageError
 from tracekit.inputs import ALL, USUAL, Input, InputOptions, PathLike, expand, words_of
 from tracekit.inputs.selection import Selection
+from tracekit.lazy_dataclass import dataclass
 from tracekit.model.trace import Ledger, Run
 from tracekit.safety.anonymize import Anonymizer
 

@@ -6,7 +6,7 @@ import hashlib
 import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from datetime import UTC, date, datetime
 from datetime import date as Date
 from pathlib import Path
@@ -18,6 +18,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from tracekit.errors import InputError, ParseError, UsageError, first_line
+from tracekit.lazy_dataclass import dataclass
 from tracekit.model.display import escape_controls, plural, shortened
 from tracekit.model.trace import Ledger, Run, SourceFacts
 from tracekit.safety.anonymize import masked_run

@@ -6,7 +6,6 @@ from collections import Counter
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
-from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
 
@@ -28,6 +27,7 @@ from tracekit.archive._entry import (
 from tracekit.archive._store import TABLES, Store, StoredEntry, names_in, open_store
 from tracekit.arguments import checked
 from tracekit.errors import Failure, InputError, TracekitError
+from tracekit.lazy_dataclass import dataclass
 from tracekit.model.trace import Trace
 
 REMOTE_READERS = 16

@@ -11,13 +11,13 @@ import socket
 import stat
 import tempfile
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, Protocol
 
 from filelock import FileLock, Timeout
 
 from tracekit.errors import InputError, MissingExtraError, OutputError, TracekitError
+from tracekit.lazy_dataclass import dataclass
 from tracekit.safety.scratch import scratch_file, scratch_folder
 
 if TYPE_CHECKING:

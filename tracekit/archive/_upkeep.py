@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from datetime import UTC, datetime
 from datetime import date as Date
 from pathlib import Path
@@ -27,6 +27,7 @@ from tracekit.archive._store import WORKSPACE, Store, StoredEntry, open_store, v
 from tracekit.arguments import checked
 from tracekit.errors import COMMAND_LINE, Failure, SchemaError, TracekitError, UsageError
 from tracekit.inputs import InputOptions
+from tracekit.lazy_dataclass import dataclass
 from tracekit.model.trace import Ledger
 
 # Remove entries by age, size, tag or run.

@@ -13,7 +13,7 @@ import os
 import time
 from collections import Counter, deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from pathlib import Path
 
 from tracekit.arguments import checked
@@ -37,6 +37,7 @@ from tracekit.batch.index import Budget, broken, parse, unmatched
 from tracekit.batch.plan import PlannedRun, RunOptions, RunTask, plan_runs, reason_of, touched_result
 from tracekit.conversion import writer_for
 from tracekit.errors import Option, OutputError, UsageError, sentence
+from tracekit.lazy_dataclass import dataclass
 from tracekit.render.base import RenderOptions
 from tracekit.safety.anonymize import Anonymizer
 from tracekit.safety.limits import applied, cpus, in_force

@@ -9,9 +9,10 @@ from __future__ import annotations
 import re
 import zlib
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from tracekit.batch._store import RunResult, kind_of
+from tracekit.lazy_dataclass import dataclass
 from tracekit.model.report import Report, ReportTable
 
 __all__ = ["kind_of_result", "names_hashed", "programs_of"]

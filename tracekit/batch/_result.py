@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -25,6 +25,7 @@ from tracekit.batch._store import (
 from tracekit.batch.index import figures_of
 from tracekit.batch.plan import RunTask, file_state_json
 from tracekit.inputs import stored_name
+from tracekit.lazy_dataclass import dataclass
 from tracekit.model.cuts import where_cut
 from tracekit.model.report import Report
 from tracekit.model.trace import Ledger, Trace, all_ledgers

@@ -7,7 +7,7 @@ import os
 import re
 import stat
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from pathlib import Path
 
 from tracekit.batch._store import (
@@ -21,6 +21,7 @@ from tracekit.batch._store import (
     read_json,
 )
 from tracekit.errors import InputError, Option, UsageError, sentence
+from tracekit.lazy_dataclass import dataclass
 from tracekit.safety.anonymize import Anonymizer
 
 # Tokens in OUT in the place of folders, files and who they name: `--anonymize` of a batch.

@@ -19,7 +19,6 @@ import shutil
 import time
 import uuid
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import NotRequired, Self, TypedDict, TypeVar
 
@@ -27,6 +26,7 @@ import msgspec
 from filelock import SoftFileLease, Timeout
 
 from tracekit.errors import OutputError
+from tracekit.lazy_dataclass import dataclass
 from tracekit.writers.base import new_file
 
 # Claims: several batches may share one OUT, on one machine or several, and any of them may die at any moment.

@@ -8,7 +8,7 @@ from __future__ import annotations
 import operator
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TypedDict
 from urllib.parse import quote
@@ -32,6 +32,7 @@ from tracekit.batch._store import (
     write_text,
 )
 from tracekit.errors import Option, UsageError, sentence
+from tracekit.lazy_dataclass import dataclass
 from tracekit.model.report import Column, Report, ReportTable, Series
 from tracekit.model.trace import Trace
 from tracekit.model.units import (

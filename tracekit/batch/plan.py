@@ -13,7 +13,7 @@ import hashlib
 import json
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import cache
 from itertools import chain
 from pathlib import Path
@@ -25,6 +25,7 @@ from tracekit.batch._store import FileJson, OptionsJson, OutputFolder, RunResult
 from tracekit.credentials import masked
 from tracekit.errors import TracekitError, UnknownFormatError
 from tracekit.inputs import exported, names_databases, reader_for, same_work
+from tracekit.lazy_dataclass import dataclass
 from tracekit.readers.source import open_source
 from tracekit.render.base import RenderOptions
 from tracekit.render.page import shell
@@ -58,7 +59,7 @@ class RunOptions:
     archive: str
     to: tuple[str, ...] = ()
     strict: bool = False
-    page: RenderOptions = RenderOptions()  # noqa: RUF009 - frozen
+    page: RenderOptions = RenderOptions()
     anonymize: Anonymizer | None = None
     limits: Limits = field(default_factory=Limits)
 

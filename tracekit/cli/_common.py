@@ -12,7 +12,7 @@ import typing
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext, suppress
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, NamedTuple, TextIO
 
@@ -42,6 +42,7 @@ from tracekit.errors import (
     TracekitError,
     UsageError,
 )
+from tracekit.lazy_dataclass import dataclass
 from tracekit.plugins import PluginWarning
 
 if TYPE_CHECKING:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -23,6 +23,7 @@ from tracekit.cli._common import (
 )
 from tracekit.cli.process.terminal import show_bytes
 from tracekit.errors import TracekitError, UsageError
+from tracekit.lazy_dataclass import dataclass
 from tracekit.options import no_such
 from tracekit.safety.scratch import scratch_folder, scratch_read, writing
 

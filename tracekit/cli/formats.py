@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -14,6 +14,7 @@ from tracekit.cli._common import OUTPUT, example
 from tracekit.cli.process.terminal import output_width, paged, show
 from tracekit.cli.process.verbosity import Verbosity, verbosity
 from tracekit.errors import UsageError
+from tracekit.lazy_dataclass import dataclass
 from tracekit.model.display import plural
 
 if TYPE_CHECKING:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from tracekit.lazy_dataclass import dataclass
 
 Key = tuple[str, str]
 """Kind and name of device work."""

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from tracekit.comparison._metrics import ComparedMetric
+from tracekit.lazy_dataclass import dataclass
 from tracekit.model.units import Unit
 
 LEVEL = 0.965

@@ -10,13 +10,13 @@ the step exactly.
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass
 
 import numpy as np
 
 from tracekit.analysis.intervals import union_length_by
 from tracekit.analysis.links import link
 from tracekit.errors import TracekitError
+from tracekit.lazy_dataclass import dataclass
 from tracekit.model.arrow import I64, Mask, codes, encoded, in_one, ints, take, valid
 from tracekit.model.schema import API_CALLS, DEVICE_WORK
 from tracekit.model.trace import Trace, text_codes

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -12,6 +11,7 @@ from tracekit.comparison._inputs import RunInput
 from tracekit.comparison._measure import metric_of_run
 from tracekit.comparison._metrics import ComparedMetric, parse_metric
 from tracekit.comparison._profile import Profile
+from tracekit.lazy_dataclass import dataclass
 from tracekit.model.report import Cell, Column, ReportTable, Section, Series
 from tracekit.model.units import Unit, format_span
 

@@ -14,7 +14,7 @@ from __future__ import annotations
 import glob
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 from tracekit import archive, pipeline
@@ -23,6 +23,7 @@ from tracekit.comparison import _tree
 from tracekit.comparison._profile import COLUMNS, Profile, profile_of
 from tracekit.errors import AllInputsError, Failure, InputError, TracekitError, UsageError
 from tracekit.inputs import InputOptions, expand
+from tracekit.lazy_dataclass import dataclass
 from tracekit.model.trace import Trace
 
 _PORT = re.compile(r"\d+(/|$)")

@@ -17,10 +17,10 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 
 from tracekit.analysis.kernel_class import KernelClass
 from tracekit.comparison._signatures import Signature
+from tracekit.lazy_dataclass import dataclass
 
 Key = tuple[str, str]
 _MAX_BETWEEN = 32

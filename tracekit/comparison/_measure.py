@@ -19,7 +19,7 @@ change is at least the minimum effect (1 %). "same": the whole interval is withi
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
@@ -40,6 +40,7 @@ from tracekit.comparison._metrics import HOST, NAMED, ComparedMetric
 from tracekit.comparison._named import NamedRow, Row, rows_meant
 from tracekit.comparison._one_run import judge_one_run_each, smallest_shown
 from tracekit.comparison._profile import Profile
+from tracekit.lazy_dataclass import dataclass
 from tracekit.model.arrow import F64
 from tracekit.model.display import plural
 from tracekit.model.units import Unit

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 
 from tracekit.errors import UsageError
+from tracekit.lazy_dataclass import dataclass
 from tracekit.model.units import Unit
 from tracekit.options import did_you_mean
 

@@ -12,13 +12,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Generic, TypeVar
 
 from tracekit.comparison._metrics import ComparedMetric
 from tracekit.comparison._signatures import bare_name
 from tracekit.errors import Option, UsageError, sentence
+from tracekit.lazy_dataclass import dataclass
 from tracekit.model.display import escape_controls
 from tracekit.model.names import bare_function
 

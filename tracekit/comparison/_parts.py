@@ -8,7 +8,6 @@ part is less than 1 ns off its exact value, and a name without time has 0.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from fractions import Fraction
 from itertools import accumulate, pairwise
 from math import lcm
@@ -18,6 +17,7 @@ from tracekit.comparison._amount import Key
 from tracekit.comparison._match import NameGroup
 from tracekit.comparison._measure import Sides, weights, with_rows
 from tracekit.comparison._profile import PATH, Profile
+from tracekit.lazy_dataclass import dataclass
 from tracekit.model.change import PartOfChange
 from tracekit.model.report import Flame
 from tracekit.model.schema import Kind

@@ -6,7 +6,6 @@ Device work is counted twice: over the whole run, and over its steps after warm-
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -18,6 +17,7 @@ from tracekit.comparison._totals import device_totals, rows_of_totals, totals_by
 from tracekit.comparison._tree import TreeWork, tree_work
 from tracekit.index.host_tree import call_paths
 from tracekit.index.trace_index import index_of
+from tracekit.lazy_dataclass import dataclass
 from tracekit.model.arrow import F64, I64, Mask, take
 from tracekit.model.cuts import where_cut
 from tracekit.model.display import escape_controls, plural

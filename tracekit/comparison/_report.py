@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import accumulate
 
 from tracekit._version import __version__
@@ -40,6 +40,7 @@ from tracekit.comparison._rules import MET, CheckedRule, describe, describe_sing
 from tracekit.comparison._tree_parts import PARTS, TreeChange, TreeRow
 from tracekit.comparison._tree_waterfalls import tree_waterfalls
 from tracekit.errors import Failure, UnknownNameError
+from tracekit.lazy_dataclass import dataclass
 from tracekit.model.change import Waterfall
 from tracekit.model.display import escape_controls, plural
 from tracekit.model.report import Cell, Column, Report, ReportTable, Section, one_screen, without_shares
@@ -70,7 +71,7 @@ class Comparison:
     checked: tuple[CheckedRule, ...]
     history: History | None
     notes: tuple[str, ...]
-    limits: VerdictLimits = VerdictLimits()  # noqa: RUF009 - frozen
+    limits: VerdictLimits = VerdictLimits()
     names: tuple[str, str] = ("", "")
     failures: tuple[Failure, ...] = ()
     """Runs that could not be read, among others that could."""

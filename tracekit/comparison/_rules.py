@@ -20,7 +20,6 @@ from __future__ import annotations
 
 import math
 import re
-from dataclasses import dataclass
 
 from tracekit.comparison._change import (
     LEVEL,
@@ -36,6 +35,7 @@ from tracekit.comparison._measure import Sides, measure, names_known, names_mean
 from tracekit.comparison._metrics import METRICS, NAMED, ComparedMetric, metric_hint, parse_metric
 from tracekit.comparison._named import NamedRow, no_such_name, rows_meant
 from tracekit.errors import Option, UsageError, sentence
+from tracekit.lazy_dataclass import dataclass
 from tracekit.model.units import (
     BYTE_FACTOR,
     TIME_EXPONENT,

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 import numpy as np
 
 from tracekit.analysis.kernel_class import KernelClass, classify
 from tracekit.analysis.nesting import innermost
 from tracekit.comparison._device_work import NO_NAME, DeviceWork, codes_of, kind_mask
+from tracekit.lazy_dataclass import dataclass
 from tracekit.model.arrow import I64, ints, take, valid
 from tracekit.model.schema import Kind
 from tracekit.model.trace import Trace, text_codes

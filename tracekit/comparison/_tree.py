@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -19,6 +18,7 @@ from tracekit.index import host_tree, modules, work_units
 from tracekit.index.graphs import graph_work, host_with_graphs
 from tracekit.index.modules import ModuleTree, module_tree
 from tracekit.index.trace_index import index_of
+from tracekit.lazy_dataclass import dataclass
 from tracekit.model import args as members
 from tracekit.model import arrow
 from tracekit.model.arrow import I64, Mask

@@ -23,13 +23,13 @@ add up.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from fractions import Fraction
 
 from tracekit.comparison._measure import Sides, weights
 from tracekit.comparison._parts import rounded
 from tracekit.comparison._profile import Profile
 from tracekit.comparison._tree import TreeAmount, TreeKey
+from tracekit.lazy_dataclass import dataclass
 from tracekit.model.display import plural
 
 __all__ = ["BY", "PARTS", "TreeChange", "TreeParts", "TreeRow", "tree_parts"]

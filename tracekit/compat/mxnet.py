@@ -6,7 +6,6 @@ import json
 import math
 import struct
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
@@ -20,6 +19,7 @@ from tracekit.index import grouping
 from tracekit.index.grouping import INT64_MAX, Groups, Key, group_by, key_of, kind_mask, statistics
 from tracekit.index.sources import facts_by_source
 from tracekit.index.trace_index import TraceIndex
+from tracekit.lazy_dataclass import dataclass
 from tracekit.model import arrow
 from tracekit.model.arrow import I64, pc
 from tracekit.model.display import plural

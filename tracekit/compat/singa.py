@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -16,6 +16,7 @@ from tracekit.index import grouping
 from tracekit.index.grouping import group_by
 from tracekit.index.sources import source_label, source_labels
 from tracekit.index.trace_index import PickedRows, TraceIndex
+from tracekit.lazy_dataclass import dataclass
 from tracekit.model import arrow
 from tracekit.model.arrow import I64
 from tracekit.model.display import escape_controls, plural

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from tracekit.compat.base import Compat
@@ -12,6 +11,7 @@ from tracekit.compat.fixed_width import fixed_width
 from tracekit.errors import Option, UsageError, sentence
 from tracekit.index.sources import facts_by_source, source_label, source_labels
 from tracekit.index.trace_index import TraceIndex
+from tracekit.lazy_dataclass import dataclass
 from tracekit.model.report import Cell, Column, Report, ReportTable, Section
 from tracekit.model.schema import Kind
 from tracekit.model.units import Unit

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from tracekit.credentials.keys import (
     MOST_KEY,
@@ -18,6 +17,7 @@ from tracekit.credentials.keys import (
     looks_random,
 )
 from tracekit.credentials.shapes import MASK, WORD, late
+from tracekit.lazy_dataclass import dataclass
 
 __all__ = ["Assignments", "calls_masked", "command_name", "commands_masked", "word_masked"]
 

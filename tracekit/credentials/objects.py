@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from tracekit.credentials.assigned import command_name, word_masked
 from tracekit.credentials.keys import hides, is_plain, is_secret_key, kind_of
 from tracekit.credentials.shapes import MASK, late
 from tracekit.credentials.texts import MOST_PASSES, is_suspect, masked_once, named
+from tracekit.lazy_dataclass import dataclass
 
 __all__ = ["masked_object", "masked_text"]
 

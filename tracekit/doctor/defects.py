@@ -6,7 +6,7 @@ on the cases of tests/doctor_cases.py. catapult is the viewer behind chrome://tr
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from tracekit.lazy_dataclass import dataclass
 
 __all__ = ["DEFECTS", "OF_JSON_TEXT", "Defect"]
 

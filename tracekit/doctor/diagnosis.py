@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import field
 
 import numpy as np
 import pyarrow as pa
@@ -20,6 +20,7 @@ from tracekit.doctor.rows import RowChecks
 from tracekit.errors import InputError, LimitError, OutOfOrderError, TracekitError
 from tracekit.inputs import order
 from tracekit.inputs.paths import reader_for, refuse_unknown_options, stored_name
+from tracekit.lazy_dataclass import dataclass
 from tracekit.model.arrow import I64
 from tracekit.model.trace import Ledger
 from tracekit.readers.base import Reader, ReadOptions, ReadResult

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 
 import numpy as np
 import pyarrow as pa
@@ -10,6 +10,7 @@ import pyarrow as pa
 from tracekit.analysis.intervals import union_length
 from tracekit.credentials import masked
 from tracekit.doctor.defects import DEFECTS, Defect
+from tracekit.lazy_dataclass import dataclass
 from tracekit.model import arrow
 from tracekit.model.arrow import I64, Mask
 from tracekit.model.trace import LedgerJson

@@ -10,7 +10,7 @@ import codecs
 import json
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from itertools import pairwise
 
 import numpy as np
@@ -21,6 +21,7 @@ from tracekit.analysis.links import one_key
 from tracekit.doctor.findings import EXAMPLES, FoundDefect, Gathered, gather
 from tracekit.errors import Sentence
 from tracekit.inputs import order
+from tracekit.lazy_dataclass import dataclass
 from tracekit.model import arrow
 from tracekit.model.arrow import I64, Mask
 from tracekit.model.schema import Kind

@@ -10,7 +10,7 @@ import re
 import shutil
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 
 import numpy as np
@@ -27,6 +27,7 @@ from tracekit.doctor.findings import Diagnosis
 from tracekit.doctor.rows import RowGroup
 from tracekit.errors import Option, OutputExistsError, UsageError, sentence
 from tracekit.inputs import refuse_inputs, steps
+from tracekit.lazy_dataclass import dataclass
 from tracekit.model import arrow, schema
 from tracekit.model.args import with_member
 from tracekit.model.arrow import I64, Mask

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from itertools import pairwise
 
 import numpy as np
@@ -21,6 +21,7 @@ from tracekit.credentials import masked
 from tracekit.doctor.defects import DEFECTS
 from tracekit.doctor.findings import EXAMPLES, Example, FoundDefect, Gathered, gather
 from tracekit.inputs.covered import CODE, StreamWork, text_of
+from tracekit.lazy_dataclass import dataclass
 from tracekit.model import arrow, schema
 from tracekit.model.arrow import I64, Mask, Rows
 from tracekit.model.schema import API_CALLS, DEVICE_WORK, Kind

@@ -11,7 +11,6 @@ names; where several threads fit equally well the forward operator is not known.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
@@ -23,6 +22,7 @@ from tracekit.index import host_tree as _host
 from tracekit.index.host_tree import HostTree
 from tracekit.index.memory_totals import extracted
 from tracekit.index.trace_index import TraceIndex, join
+from tracekit.lazy_dataclass import dataclass
 from tracekit.model import arrow
 from tracekit.model.arrow import I64, Mask, pc
 from tracekit.model.schema import Kind

@@ -8,7 +8,6 @@ kind is communication, or if it is an operator or user range named after a libra
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 
 import numpy as np
 import orjson
@@ -17,6 +16,7 @@ from tracekit.index import grouping, rank_groups
 from tracekit.index.kernel_classes import communicates
 from tracekit.index.topology import Topology
 from tracekit.index.trace_index import TraceIndex, join
+from tracekit.lazy_dataclass import dataclass
 from tracekit.model.arrow import I64, pc
 from tracekit.model.report import Cell
 from tracekit.model.schema import Kind

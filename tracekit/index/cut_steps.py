@@ -8,7 +8,6 @@ out; where no step has all of its work, only the time of the host is known.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -18,6 +17,7 @@ from tracekit.index import owners as _owners
 from tracekit.index.launches import COLUMNS as _LAUNCHES
 from tracekit.index.launches import named
 from tracekit.index.trace_index import TraceIndex, join
+from tracekit.lazy_dataclass import dataclass
 from tracekit.model.arrow import I64
 from tracekit.model.cuts import where_cut
 from tracekit.model.schema import API_CALLS, DEVICE_WORK, Kind

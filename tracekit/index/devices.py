@@ -6,8 +6,6 @@ is that of its input or run: first start to last end of all rows, host rows incl
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 import numpy.typing as npt
 
@@ -24,6 +22,7 @@ from tracekit.index.sources import (
     synthetic_sources,
 )
 from tracekit.index.trace_index import TraceIndex, join
+from tracekit.lazy_dataclass import dataclass
 from tracekit.model.arrow import I64
 from tracekit.model.report import Cell, Column, integer_of
 from tracekit.model.schema import DEVICE_WORK

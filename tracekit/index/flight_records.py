@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, TypeVar, cast
 
 import numpy as np
@@ -14,6 +13,7 @@ import pyarrow as pa
 from tracekit.analysis.hangs import HangReport, ProcessGroup, RankDump, RecordedCall, Shapes, find_hang
 from tracekit.index.sources import source_label, source_labels
 from tracekit.index.trace_index import TraceIndex, join
+from tracekit.lazy_dataclass import dataclass
 from tracekit.model import arrow
 from tracekit.model.arrow import pc
 

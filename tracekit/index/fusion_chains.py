@@ -13,7 +13,6 @@ the rate that each reached. It saves the short pauses between these kernels too.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -23,6 +22,7 @@ from tracekit.analysis.efficiency.operands import TensorOperand
 from tracekit.index import grouping
 from tracekit.index.trace_index import TraceIndex, join
 from tracekit.index.work_units import LIMITS, UnitGroup, WorkUnits, work_units
+from tracekit.lazy_dataclass import dataclass
 from tracekit.model.arrow import F64, I64, Mask
 from tracekit.model.schema import Kind
 

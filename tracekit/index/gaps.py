@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 import numpy.typing as npt
 
@@ -16,6 +14,7 @@ from tracekit.index import launches as host_waits
 from tracekit.index.devices import Devices, IndexedDevice
 from tracekit.index.launches import LaunchedWork, launches_of
 from tracekit.index.trace_index import TraceIndex, join
+from tracekit.lazy_dataclass import dataclass
 from tracekit.model.arrow import I64
 from tracekit.model.report import Cell
 from tracekit.model.schema import API_CALLS, Kind

@@ -26,7 +26,7 @@ kernels once the annotations were merged into the trace. It is no operator.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 import numpy as np
 
@@ -37,6 +37,7 @@ from tracekit.index import host_tree as _host
 from tracekit.index.host_tree import HostTree
 from tracekit.index.launches import named
 from tracekit.index.trace_index import TraceIndex, join
+from tracekit.lazy_dataclass import dataclass
 from tracekit.model import args as members
 from tracekit.model import arrow
 from tracekit.model.arrow import I64, Mask

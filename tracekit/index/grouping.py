@@ -7,13 +7,13 @@ zero, and a note says how many there are (upstream lets them subtract time).
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
 
 from tracekit.analysis.statistics import DEFAULT_PERCENTILES, Grouped, grouped
 from tracekit.errors import Option, TracekitError, sentence
+from tracekit.lazy_dataclass import dataclass
 from tracekit.model import arrow
 from tracekit.model.arrow import I64, Mask
 from tracekit.model.report import Cell

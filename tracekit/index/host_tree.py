@@ -15,7 +15,6 @@ processes it is not known, and nothing is charged.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -25,6 +24,7 @@ from tracekit.index import grouping
 from tracekit.index.launches import launches_of
 from tracekit.index.sources import clock_groups, facts_by_source
 from tracekit.index.trace_index import TraceIndex, join
+from tracekit.lazy_dataclass import dataclass
 from tracekit.model.arrow import I64, Mask
 from tracekit.model.display import plural
 from tracekit.model.schema import API_CALLS, DEVICE_WORK, HOST_RANGES, Kind

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Hashable, Iterable
-from dataclasses import dataclass
 
 import numpy as np
 
 from tracekit.index import grouping
 from tracekit.index.sources import facts_by_source, rank_label, source_label, source_labels
 from tracekit.index.trace_index import TraceIndex
+from tracekit.lazy_dataclass import dataclass
 from tracekit.model.arrow import I64, Mask, Rows
 from tracekit.model.report import Cell, integer_of
 from tracekit.model.schema import DEVICE_WORK

@@ -9,7 +9,6 @@ orphan; a note counts the orphans.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
@@ -17,6 +16,7 @@ import numpy.typing as npt
 from tracekit.analysis.links import link
 from tracekit.analysis.segments import distinct
 from tracekit.index.trace_index import TraceIndex, join
+from tracekit.lazy_dataclass import dataclass
 from tracekit.model.arrow import I64
 from tracekit.model.display import plural
 from tracekit.model.schema import API_CALLS, DEVICE_WORK

@@ -12,7 +12,6 @@ begins or ends elsewhere.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -20,6 +19,7 @@ from tracekit.index import collectives, grouping
 from tracekit.index import owners as _owners
 from tracekit.index.sources import synthetic_sources
 from tracekit.index.trace_index import TraceIndex, join
+from tracekit.lazy_dataclass import dataclass
 from tracekit.model.arrow import I64, Mask
 from tracekit.model.schema import Kind
 

@@ -22,8 +22,6 @@ What was held before the first row has no block: parameters and whatever else is
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from tracekit.analysis.nesting import innermost
@@ -34,6 +32,7 @@ from tracekit.index.host_tree import HostTree
 from tracekit.index.memory_totals import extracted
 from tracekit.index.trace_index import TraceIndex, join
 from tracekit.index.training_phases import BACKWARD, FORWARD, OPTIMIZER, RECOMPUTE, training_phases
+from tracekit.lazy_dataclass import dataclass
 from tracekit.model import arrow
 from tracekit.model.arrow import I64, Chunked, Mask
 from tracekit.model.schema import Kind

@@ -19,7 +19,6 @@ several. With several such modules it belongs to none.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -40,6 +39,7 @@ from tracekit.index.training_phases import (
     training_phases,
 )
 from tracekit.index.training_phases import COLUMNS as _PHASES
+from tracekit.lazy_dataclass import dataclass
 from tracekit.model import args as members
 from tracekit.model import arrow
 from tracekit.model.arrow import I64, Mask

@@ -6,8 +6,6 @@ worked on devices, took steps or communicated. A row without a rank belongs to t
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 import numpy.typing as npt
 
@@ -22,6 +20,7 @@ from tracekit.index.sources import (
     source_labels,
 )
 from tracekit.index.trace_index import TraceIndex, join
+from tracekit.lazy_dataclass import dataclass
 from tracekit.model.arrow import I64
 from tracekit.model.report import Cell, Column
 from tracekit.model.schema import DEVICE_WORK, Kind

@@ -10,7 +10,6 @@ requests. A garbage collector pauses seldom.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -24,6 +23,7 @@ from tracekit.index import steps as _steps
 from tracekit.index.launches import launches_of
 from tracekit.index.loaders import LONGEST_NAME, find_loaders
 from tracekit.index.trace_index import TraceIndex, join
+from tracekit.lazy_dataclass import dataclass
 from tracekit.model.arrow import I64, Mask
 from tracekit.model.schema import API_CALLS, USER_RANGES, Kind
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -21,6 +20,7 @@ from tracekit.index.parallel_groups import HOST, RANK, Labels
 from tracekit.index.sources import facts_by_source, source_label, source_labels
 from tracekit.index.topology import Topology
 from tracekit.index.trace_index import TraceIndex, join
+from tracekit.lazy_dataclass import dataclass
 from tracekit.model import arrow
 from tracekit.model.arrow import I64
 from tracekit.options import no_such

@@ -10,7 +10,6 @@ kernels of one execution of an op share its work: a library takes several for on
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from types import MappingProxyType
 
 import numpy as np
@@ -18,6 +17,7 @@ import numpy as np
 from tracekit.analysis.efficiency.formulas import CONVOLUTION, NO_FORMULA, PRODUCT, Work
 from tracekit.index.sources import facts_by_source
 from tracekit.index.trace_index import TraceIndex
+from tracekit.lazy_dataclass import dataclass
 from tracekit.model import args, arrow
 from tracekit.model.arrow import I64, Mask, Rows, Values
 from tracekit.model.schema import DEVICE_WORK, Kind

@@ -22,7 +22,7 @@ step.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
@@ -33,6 +33,7 @@ from tracekit.index import owners as _owners
 from tracekit.index import steps as _steps
 from tracekit.index.steps import Steps
 from tracekit.index.trace_index import TraceIndex, join
+from tracekit.lazy_dataclass import dataclass
 from tracekit.model.arrow import I64, Mask
 from tracekit.model.schema import Kind
 

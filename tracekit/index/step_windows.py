@@ -16,7 +16,6 @@ launched early, such as the copy of the next batch, runs at once, and would begi
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -29,6 +28,7 @@ from tracekit.index.launches import LaunchedWork
 from tracekit.index.step_extents import COLUMNS as _EXTENTS
 from tracekit.index.step_extents import step_extents
 from tracekit.index.trace_index import TraceIndex
+from tracekit.lazy_dataclass import dataclass
 from tracekit.model.arrow import I64
 from tracekit.model.report import Cell
 from tracekit.model.schema import Kind

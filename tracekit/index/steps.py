@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from tracekit.analysis.intervals import Ranges, merge
@@ -12,6 +10,7 @@ from tracekit.analysis.segments import rows_by
 from tracekit.index import cut_steps as _cut_steps
 from tracekit.index import owners as _owners
 from tracekit.index.trace_index import TraceIndex, join
+from tracekit.lazy_dataclass import dataclass
 from tracekit.model.arrow import I64
 from tracekit.model.display import plural
 from tracekit.model.schema import DEVICE_WORK, Kind

@@ -26,7 +26,7 @@ import csv
 import io
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import lru_cache
 from pathlib import Path
 
@@ -41,6 +41,7 @@ from tracekit.index.parallel_groups import (
     ranks_of_formula,
     topology_error,
 )
+from tracekit.lazy_dataclass import dataclass
 from tracekit.options import did_you_mean
 
 __all__ = ["Topology", "parse"]

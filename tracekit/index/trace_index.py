@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable, Collection, Hashable, Sequence
-from dataclasses import dataclass
 from functools import wraps
 from inspect import signature
 from typing import Concatenate, ParamSpec, TypeVar
@@ -25,6 +24,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from tracekit.index.grouping import Key
+from tracekit.lazy_dataclass import dataclass
 from tracekit.model import arrow
 from tracekit.model.arrow import I32, I64, Codes, Mask, Rows
 from tracekit.model.display import plural

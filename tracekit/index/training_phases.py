@@ -15,7 +15,6 @@ the process begins between two of them. Device work belongs to the phase in whic
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -27,6 +26,7 @@ from tracekit.index.autograd import ARGS_OF, AutogradNodes, autograd_nodes
 from tracekit.index.autograd import COLUMNS as _AUTOGRAD
 from tracekit.index.host_tree import HostTree
 from tracekit.index.trace_index import TraceIndex, join
+from tracekit.lazy_dataclass import dataclass
 from tracekit.model.arrow import I64, Mask
 from tracekit.model.schema import Kind
 

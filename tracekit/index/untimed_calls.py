@@ -9,7 +9,6 @@ result is the tensor that it was given ran nothing. Neither datatypes nor bytes 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import msgspec
 import numpy as np
@@ -17,6 +16,7 @@ import numpy as np
 from tracekit.analysis.efficiency.formulas import Work, family_of, has_formula, work
 from tracekit.analysis.efficiency.operands import OperatorCall
 from tracekit.index.trace_index import TraceIndex, join
+from tracekit.lazy_dataclass import dataclass
 from tracekit.model import args as members_of
 from tracekit.model import arrow
 from tracekit.model.args import items_of

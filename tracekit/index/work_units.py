@@ -18,7 +18,7 @@ devices, is limited by a link, which a trace does not name: it is not held again
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 import msgspec
 import numpy as np
@@ -39,6 +39,7 @@ from tracekit.index.kernel_classes import communicates
 from tracekit.index.shapes_in_names import calls_in_names
 from tracekit.index.stated_work import stated_work
 from tracekit.index.trace_index import TraceIndex, join
+from tracekit.lazy_dataclass import dataclass
 from tracekit.model import arrow
 from tracekit.model.args import items_of
 from tracekit.model.arrow import F64, I64, Mask, pc

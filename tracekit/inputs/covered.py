@@ -9,12 +9,13 @@ last over their own kernels, and migrations of unified memory belong to no strea
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 import numpy as np
 import pyarrow as pa
 
 from tracekit.analysis.covered import covers
+from tracekit.lazy_dataclass import dataclass
 from tracekit.model import arrow, schema
 from tracekit.model.args import with_member
 from tracekit.model.arrow import I64, Mask, Rows, pc

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import field
 from filecmp import cmp
 from pathlib import Path
 
@@ -20,6 +20,7 @@ from tracekit.inputs.clocks.one_process import LARGEST_PID
 from tracekit.inputs.clocks.same_process import FIRST_ORDINARY_PID, differ
 from tracekit.inputs.paths import Input, files_of
 from tracekit.inputs.stages import Stage
+from tracekit.lazy_dataclass import dataclass
 from tracekit.model import arrow, schema
 from tracekit.model.trace import Ledger, Note, Run
 

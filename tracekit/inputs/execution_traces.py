@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import UTC, datetime
 from typing import TypeAlias
 
@@ -19,6 +19,7 @@ import numpy as np
 import pyarrow as pa
 
 from tracekit.inputs.clocks.one_process import ALSO, with_members
+from tracekit.lazy_dataclass import dataclass
 from tracekit.model import args as members_of
 from tracekit.model import arrow, schema
 from tracekit.model.arrow import I64, Column, Mask, pc

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from tracekit.errors import Option, UsageError, sentence
 from tracekit.inputs.clocks.placement import AUTO, METHODS, NONE, Align
 from tracekit.inputs.selection import Selection, parse_offset
+from tracekit.lazy_dataclass import dataclass
 from tracekit.safety.anonymize import Anonymizer
 
 __all__ = ["ALL", "USUAL", "InputOptions", "parse_align", "rank_in"]

@@ -7,7 +7,6 @@ import os
 import re
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
 
@@ -17,6 +16,7 @@ from tracekit.errors import InputError, Option, OutputError, TracekitError, Unkn
 from tracekit.formats import READERS
 from tracekit.inputs.same_work import same_work
 from tracekit.inputs.sessions import session_of
+from tracekit.lazy_dataclass import dataclass
 from tracekit.model.display import plural
 from tracekit.model.trace import Ledger, Note
 from tracekit.readers.base import Reader

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from tracekit.inputs.clocks.alignment import AlignmentEvidence
 from tracekit.inputs.clocks.one_process import Joins
@@ -13,6 +13,7 @@ from tracekit.inputs.execution_traces import ExecutionJoins
 from tracekit.inputs.options import InputOptions
 from tracekit.inputs.prescan import Prescan, choices
 from tracekit.inputs.reading import InputFiles
+from tracekit.lazy_dataclass import dataclass
 from tracekit.model.trace import Ledger, Note
 
 __all__ = ["RunPlan", "plan_run"]

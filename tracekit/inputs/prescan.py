@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -22,6 +21,7 @@ from tracekit.inputs.clocks.one_process import LOG, Joins, SurveyedInput, find_j
 from tracekit.inputs.clocks.placement import AUTO, COLLECTIVES, LAUNCHES, MOST_APART_NS, Align, keys_of
 from tracekit.inputs.execution_traces import COLUMNS as EXECUTION_COLUMNS
 from tracekit.inputs.execution_traces import EXECUTION_TRACES, KINETO, ExecutionJoins, calls_of, find_pairs, nodes_of
+from tracekit.lazy_dataclass import dataclass
 from tracekit.model import arrow, schema
 from tracekit.model.arrow import I64
 from tracekit.model.schema import Kind

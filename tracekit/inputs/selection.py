@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from numbers import Integral
 from typing import TypeAlias
 
@@ -12,6 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from tracekit.errors import ArgumentTypeError, Option, UsageError, sentence
+from tracekit.lazy_dataclass import dataclass
 from tracekit.model import arrow, schema
 from tracekit.model.arrow import Column, Mask, pc
 from tracekit.model.trace import Ledger

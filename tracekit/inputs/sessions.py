@@ -13,10 +13,11 @@ Source: public sessions of version 1 and 2; the sessions of the tests are of our
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from html import unescape
 from pathlib import Path, PurePosixPath
 from urllib.parse import unquote
+
+from tracekit.lazy_dataclass import dataclass
 
 __all__ = ["session_of"]
 

@@ -10,10 +10,11 @@ around the stages before it.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import TypeAlias
 
 import pyarrow as pa
+
+from tracekit.lazy_dataclass import dataclass
 
 __all__ = ["AnyStage", "Stage", "WholeStage", "described", "through"]
 

@@ -13,13 +13,14 @@ clock may be a little ahead of the host's.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 
 import numpy as np
 import pyarrow as pa
 
 from tracekit.analysis.links import link
 from tracekit.analysis.nesting import innermost
+from tracekit.lazy_dataclass import dataclass
 from tracekit.model import arrow, schema
 from tracekit.model.arrow import I64, Mask, pc
 from tracekit.model.schema import API_CALLS, DEVICE_WORK, Kind

@@ -9,7 +9,7 @@ clocks) is decided before the first row is read (`plan.py`). `Inputs.described` 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from itertools import chain, takewhile
 from typing import Self
@@ -40,6 +40,7 @@ from tracekit.inputs.reading import InputFiles
 from tracekit.inputs.run_facts import join_runs, label_as_named
 from tracekit.inputs.selection import SelectionBounds, first_rows
 from tracekit.inputs.stages import AnyStage, Stage, WholeStage, described, through
+from tracekit.lazy_dataclass import dataclass
 from tracekit.model.trace import ARCHIVED_LEDGERS, STRICT, Ledger, Note, Run, is_cut
 from tracekit.readers.base import ReadResult
 from tracekit.readers.builder import bounded_names

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
+from tracekit.lazy_dataclass import dataclass
 from tracekit.model.units import Unit
 
 __all__ = ["REASON", "UNCHANGED", "ChangeInterval", "ChangeIntervals", "ChangeVerdict", "PartOfChange", "Waterfall"]

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass
 from enum import StrEnum
+
+from tracekit.lazy_dataclass import dataclass
 
 __all__ = ["Check", "CheckList", "CheckState"]
 

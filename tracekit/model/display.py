@@ -14,10 +14,10 @@ import math
 import re
 import unicodedata
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 
 from tracekit.errors import Option, UsageError, sentence
+from tracekit.lazy_dataclass import dataclass
 from tracekit.model.units import TIME_EXPONENT, Unit, best_time_unit, format_bytes, format_ns, format_rate, format_ratio
 
 __all__ = [

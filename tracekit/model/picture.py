@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
+from tracekit.lazy_dataclass import dataclass
 from tracekit.model.display import escape_controls
 
 __all__ = ["Picture", "matched"]

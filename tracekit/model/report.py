@@ -20,13 +20,14 @@ import shutil
 import sys
 import textwrap
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import TYPE_CHECKING, Literal, NamedTuple, TypeVar, overload
 
 import pyarrow as pa
 
 from tracekit.arguments import checked
 from tracekit.errors import NoSuchPlaceError, UnknownNameError
+from tracekit.lazy_dataclass import dataclass
 from tracekit.model import display
 from tracekit.model.arrow import Rows
 from tracekit.model.change import ChangeIntervals, ChangeVerdict, Waterfall

@@ -6,12 +6,12 @@ unknown, never -1 or "". Times are integer ns. `describe()` returns the columns 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import StrEnum
 
 import pyarrow as pa
 
 from tracekit.errors import SchemaError
+from tracekit.lazy_dataclass import dataclass
 from tracekit.model import arrow
 
 __all__ = [

@@ -7,10 +7,10 @@ each other and never overlap. The place of an event is its number in the order o
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
+from tracekit.lazy_dataclass import dataclass
 from tracekit.model.arrow import F64, I32, I64, Chunked, Rows
 
 __all__ = [

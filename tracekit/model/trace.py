@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, fields
+from dataclasses import field, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NotRequired, Self, TypeAlias, TypedDict
 
@@ -23,6 +23,7 @@ from tracekit.errors import (
     command_line,
     sentence,
 )
+from tracekit.lazy_dataclass import dataclass
 from tracekit.model import arrow, schema
 from tracekit.model.arrow import I64
 from tracekit.model.display import NO_FORMULAS, escape_controls, escaped, first_few, html_facts, plural, shortened

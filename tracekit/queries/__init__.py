@@ -13,12 +13,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 
 import pyarrow as pa
 
 from tracekit.errors import Failure
 from tracekit.inputs import USUAL, InputOptions, PathLike
+from tracekit.lazy_dataclass import dataclass
 from tracekit.model.trace import Ledger, Trace
 from tracekit.queries._describe import Description, described
 from tracekit.queries._engine import Connection, answered, checked_sql, connected

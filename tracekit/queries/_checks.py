@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 
 import pyarrow as pa
 
 from tracekit import archive
 from tracekit.archive import Entry
 from tracekit.errors import InputError, ParseError
+from tracekit.lazy_dataclass import dataclass
 from tracekit.model import schema
 from tracekit.readers.archive.check import check_footer, check_rows
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from tracekit.lazy_dataclass import dataclass
 from tracekit.queries._engine import Connection, answered
 from tracekit.queries._views import QueryTables
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from uuid import uuid4
 
 import numpy as np
@@ -28,6 +28,7 @@ from tracekit.inputs.clocks.placement import COLLECTIVES, LAUNCHES, MOST_APART_N
 from tracekit.inputs.duplicates import without_copies
 from tracekit.inputs.paths import Input, refuse_unknown_options, stored_name
 from tracekit.inputs.prescan import choices, hosts_of
+from tracekit.lazy_dataclass import dataclass
 from tracekit.model import arrow
 from tracekit.model.display import plural
 from tracekit.model.report import Report, Section

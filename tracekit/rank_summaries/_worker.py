@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import socket
 from collections.abc import Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from pathlib import Path
 
 import numpy as np
@@ -29,6 +29,7 @@ from tracekit.index.trace_index import TraceIndex, index_of
 from tracekit.inputs import InputOptions
 from tracekit.inputs.clocks.placement import clock_mover
 from tracekit.inputs.prescan import WITHOUT_COLLECTIVES
+from tracekit.lazy_dataclass import dataclass
 from tracekit.model import arrow, schema
 from tracekit.model.arrow import I64, Mask
 from tracekit.model.report import Cell

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import IntEnum
 from typing import TYPE_CHECKING, TypeVar
 
+from tracekit.lazy_dataclass import dataclass
 from tracekit.options import OptionSpec, value
 from tracekit.plugins import Place as Place
 from tracekit.readers.head import Head as Head

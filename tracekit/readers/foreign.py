@@ -9,8 +9,8 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Sequence
-from dataclasses import dataclass
 
+from tracekit.lazy_dataclass import dataclass
 from tracekit.readers.head import Head
 
 __all__ = ["FOREIGN", "foreign_end", "foreign_folder", "foreign_format"]

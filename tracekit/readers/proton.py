@@ -30,9 +30,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from tracekit.lazy_dataclass import dataclass
 from tracekit.readers.base import Confidence, Head, ReadOptions, ReadResult
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ import stat
 import sys
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, Self
 
@@ -30,6 +30,7 @@ from tracekit.errors import (
     StopReading,
     TracekitError,
 )
+from tracekit.lazy_dataclass import dataclass
 from tracekit.model.trace import Ledger
 from tracekit.readers import zipped
 from tracekit.readers.beside import ARROW_MAGICS, tables_beside

@@ -8,8 +8,8 @@ torch/csrc/profiler/util.cpp. Ranges of the user (record_function) have such an 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 
+from tracekit.lazy_dataclass import dataclass
 from tracekit.model.schema import Kind
 
 __all__ = ["CALL", "OF_OPERATOR", "TorchRange", "range_of", "split"]

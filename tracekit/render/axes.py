@@ -10,9 +10,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
 from decimal import Decimal
 
+from tracekit.lazy_dataclass import dataclass
 from tracekit.model.units import Unit
 
 __all__ = ["Axis", "linear", "logarithmic"]

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from tracekit.errors import UsageError
+from tracekit.lazy_dataclass import dataclass
 from tracekit.model.display import escape_controls
 from tracekit.model.report import Report
 

@@ -7,9 +7,9 @@ in its tooltip. Marked values have a colour of their own.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import groupby
 
+from tracekit.lazy_dataclass import dataclass
 from tracekit.model.display import escape_controls, plural
 from tracekit.model.report import Curve, Heat, Series, StackedCurve
 from tracekit.model.units import Unit, format_bytes, format_ratio, format_span

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
+from tracekit.lazy_dataclass import dataclass
 from tracekit.model.cuts import says_that_it_ends
 from tracekit.model.display import cell_width, cut_middle, escape_controls, head, plural
 from tracekit.model.ledger_lines import ledger_lines

@@ -16,9 +16,10 @@ import tempfile
 import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
+from tracekit.lazy_dataclass import dataclass
 from tracekit.safety.limits import Limits, size_text
 from tracekit.safety.scratch import scratch_folder
 

@@ -12,9 +12,10 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 from tracekit.errors import Option, StopReading, sentence
+from tracekit.lazy_dataclass import dataclass
 
 __all__ = [
     "EXPANSION",

@@ -13,9 +13,10 @@ import stat
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 
+from tracekit.lazy_dataclass import dataclass
 from tracekit.safety.scratch import scratch_folder
 from tracekit.safety.unfinished import unfinished_folder
 

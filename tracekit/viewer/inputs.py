@@ -6,7 +6,6 @@ import os
 import re
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cache
 from itertools import chain
 from pathlib import Path
@@ -16,6 +15,7 @@ from tracekit import plugins
 from tracekit._version import __version__
 from tracekit.errors import UsageError
 from tracekit.inputs import Input, stored_name
+from tracekit.lazy_dataclass import dataclass
 from tracekit.render.page.data import PAGE_HEAD, is_page
 from tracekit.viewer.cache import digest
 

@@ -22,13 +22,14 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import Enum
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from socketserver import TCPServer
 from typing import TYPE_CHECKING, Any
 
 from tracekit.errors import Option, OutputError, sentence
+from tracekit.lazy_dataclass import dataclass
 from tracekit.viewer.site import BLOCK, Site
 
 if TYPE_CHECKING:

@@ -5,10 +5,12 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import BinaryIO
 from urllib.parse import quote
+
+from tracekit.lazy_dataclass import dataclass
 
 __all__ = ["BLOCK", "Resource", "Site", "batch", "page", "resource", "script_hash"]
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TypeVar
 
 from tracekit.arguments import checked_fields
 from tracekit.errors import UsageError
 from tracekit.index.topology import Topology
 from tracekit.index.trace_index import TraceIndex
+from tracekit.lazy_dataclass import dataclass
 from tracekit.model.arrow import I64
 from tracekit.model.report import Cell, Column, Picture, Role, Section, without_shares
 from tracekit.model.schema import Kind

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from itertools import pairwise
 
 import numpy as np
@@ -19,6 +19,7 @@ from tracekit.index import rank_groups
 from tracekit.index.rank_groups import RankGroups
 from tracekit.index.sources import by_source
 from tracekit.index.trace_index import TraceIndex
+from tracekit.lazy_dataclass import dataclass
 from tracekit.model import arrow
 from tracekit.model.arrow import I64
 from tracekit.model.report import Cell, Column, ReportTable, Section

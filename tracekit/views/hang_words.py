@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from math import prod
 
 from tracekit.analysis.hangs import Cause, GroupState, HangReport, PairState, ProcessGroup, RecordedCall
 from tracekit.index.flight_records import FlightRecords
+from tracekit.lazy_dataclass import dataclass
 from tracekit.model.display import plural
 
 __all__ = ["HangWords", "call_words", "group_words", "hang_words", "ranks_words", "sizes_words"]

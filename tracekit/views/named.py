@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass
 
 from tracekit.analysis.statistics import Grouped
 from tracekit.index import grouping
 from tracekit.index.sources import source_label, source_labels
 from tracekit.index.trace_index import PickedRows, TraceIndex, join, notes_on_rows
+from tracekit.lazy_dataclass import dataclass
 from tracekit.model.report import Cell, Column, Section
 from tracekit.model.schema import Kind
 from tracekit.views import specs, tabulate, totals

@@ -7,9 +7,9 @@ and `tracekit explain` follow. A view lists the ones of its table, most of them 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 
 from tracekit.analysis.statistics import DEFAULT_PERCENTILES, Grouped
+from tracekit.lazy_dataclass import dataclass
 from tracekit.model.arrow import I64
 from tracekit.model.units import Unit
 from tracekit.views.base import ViewColumn

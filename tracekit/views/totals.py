@@ -9,12 +9,12 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, TypedDict, TypeVar
 
 from tracekit.index.grouping import INT64_MAX, kind_mask, too_long
 from tracekit.index.sources import source_label, source_labels
 from tracekit.index.trace_index import TraceIndex, join
+from tracekit.lazy_dataclass import dataclass
 from tracekit.model import arrow
 from tracekit.model.arrow import pc
 from tracekit.model.display import plural

@@ -6,7 +6,6 @@ The figures of a name are those of its work units (`index.work_units`). They add
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from types import MappingProxyType
 
 import numpy as np
@@ -15,6 +14,7 @@ from tracekit.analysis.efficiency.formulas import DEFINED
 from tracekit.index import host_tree
 from tracekit.index.trace_index import TraceIndex, join
 from tracekit.index.work_units import COLUMNS, LIMITS, WorkUnits, work_units
+from tracekit.lazy_dataclass import dataclass
 from tracekit.model.arrow import I64
 from tracekit.model.report import Cell, Column
 from tracekit.model.schema import Kind

@@ -9,11 +9,12 @@ import contextlib
 import errno
 import os
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
 from tracekit.errors import NamedPath, OutputError, OutputExistsError, PerSurface, sentence
+from tracekit.lazy_dataclass import dataclass
 from tracekit.model.display import first_few, plural
 from tracekit.safety.unfinished import unfinished_file
 

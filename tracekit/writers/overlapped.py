@@ -12,12 +12,12 @@ import threading
 from collections.abc import Iterator
 from contextlib import suppress
 from copy import deepcopy
-from dataclasses import dataclass
 from pathlib import Path
 from queue import Empty, Queue
 
 import pyarrow as pa
 
+from tracekit.lazy_dataclass import dataclass
 from tracekit.model.trace import NAME_TABLES, Run
 from tracekit.safety.limits import cpus
 from tracekit.writers.base import RowStream, WriteOptions, Writer, Written

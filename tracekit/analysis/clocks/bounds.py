@@ -12,10 +12,10 @@ upper one only where a line from below can.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
 import numpy as np
 
+from tracekit.lazy_dataclass import dataclass
 from tracekit.model.arrow import F64, I64, Mask
 
 __all__ = ["OPEN", "SHORTEST_WAIT_NS", "Bounds", "DeviceClock", "LaunchCalls", "LaunchedRows", "device_clock", "solve"]

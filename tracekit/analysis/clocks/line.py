@@ -11,11 +11,12 @@ of all cases for offset and drift together.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
 from tracekit.analysis.statistics import nearest_rank
+from tracekit.lazy_dataclass import dataclass
 from tracekit.model.arrow import F64, I64
 
 __all__ = ["LEAST", "LEAST_FOR_DRIFT", "ClockLine", "fit", "limit", "robust"]

@@ -20,7 +20,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
@@ -29,6 +28,7 @@ from tracekit.analysis.clocks.bounds import Bounds, solve
 from tracekit.analysis.clocks.line import LEAST, LEAST_FOR_DRIFT, ClockLine, fit, limit, robust
 from tracekit.analysis.segments import as_groups, as_int64, check_same_length
 from tracekit.analysis.statistics import nearest_rank
+from tracekit.lazy_dataclass import dataclass
 from tracekit.model.arrow import F64, I64, Mask, Numbers
 
 __all__ = [

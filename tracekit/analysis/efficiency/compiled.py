@@ -11,9 +11,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
 
 from tracekit.analysis.efficiency.operands import OperatorCall
+from tracekit.lazy_dataclass import dataclass
 
 __all__ = ["KINDS", "VIEWS", "CompiledSizes", "kind_of", "operators_in", "sizes_of"]
 

@@ -15,7 +15,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+
+from tracekit.lazy_dataclass import dataclass
 
 __all__ = ["CountedBytes", "CountedFlops", "Counters", "counted_bytes", "counted_flops", "counted_time"]
 

@@ -8,11 +8,11 @@ where it does not, the rate is unknown.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from functools import lru_cache
 
 from tracekit.analysis.efficiency.devices import DevicePeaks
 from tracekit.analysis.efficiency.formulas import ATTENTION
+from tracekit.lazy_dataclass import dataclass
 
 __all__ = ["RateThatRan", "datatype_that_ran", "names_a_datatype"]
 

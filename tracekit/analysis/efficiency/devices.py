@@ -10,9 +10,11 @@ from __future__ import annotations
 import csv
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import lru_cache
 from pathlib import Path
+
+from tracekit.lazy_dataclass import dataclass
 
 __all__ = [
     "RATES",

@@ -7,12 +7,13 @@ than its floor shows that something of this does not hold; it is said, and nothi
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from enum import StrEnum
 
 from tracekit.analysis.efficiency.datatypes import RateThatRan, datatype_that_ran
 from tracekit.analysis.efficiency.devices import RatedDevice, Roof, roof
 from tracekit.analysis.efficiency.formulas import CONVOLUTION, DEFINED, Work
+from tracekit.lazy_dataclass import dataclass
 
 __all__ = ["ABOVE", "FAR", "Limit", "Reach", "reach", "roof_of"]
 

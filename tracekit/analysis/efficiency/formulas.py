@@ -13,7 +13,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
 
@@ -28,6 +28,7 @@ from tracekit.analysis.efficiency.operands import (
     is_floating,
     promoted,
 )
+from tracekit.lazy_dataclass import dataclass
 
 __all__ = [
     "ATTENTION",

@@ -9,7 +9,8 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+from tracekit.lazy_dataclass import dataclass
 
 __all__ = ["SCALAR_TYPES", "SIZES", "OperatorCall", "TensorOperand", "broadcast", "is_floating", "promoted"]
 

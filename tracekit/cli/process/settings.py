@@ -7,11 +7,11 @@ a file, a folder or an address: a file of a stranger cannot make a command read 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
 from tracekit.errors import UsageError
+from tracekit.lazy_dataclass import dataclass
 
 __all__ = [
     "NO_CONFIG",

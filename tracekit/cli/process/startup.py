@@ -20,13 +20,14 @@ import re
 import sys
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from importlib.abc import MetaPathFinder
 from importlib.machinery import ModuleSpec
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, Protocol, get_args, get_origin
 
 from typer.core import TyperGroup
+
+from tracekit.lazy_dataclass import dataclass
 
 if TYPE_CHECKING:
     from typer._click import Command, Context

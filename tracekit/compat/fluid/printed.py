@@ -6,7 +6,7 @@ Rows keep the order of the text unless another one is asked for, and then parts 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from tracekit.compat.fluid.names import COPY, FluidRole, role_of
 from tracekit.compat.fluid.tables import (
@@ -24,6 +24,7 @@ from tracekit.compat.fluid.tables import (
 )
 from tracekit.index.sources import facts_by_source
 from tracekit.index.trace_index import TraceIndex
+from tracekit.lazy_dataclass import dataclass
 from tracekit.model.report import Cell, Column, ReportTable
 from tracekit.model.units import Unit
 from tracekit.views.base import ViewOptions

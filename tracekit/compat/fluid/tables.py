@@ -7,7 +7,7 @@ What the header says in words (place, order, layout, width of names) is for the 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Final
 
 import numpy as np
@@ -28,6 +28,7 @@ from tracekit.errors import Option, UsageError, sentence
 from tracekit.index.grouping import Groups, kind_mask, statistics
 from tracekit.index.sources import facts_by_source
 from tracekit.index.trace_index import TraceIndex
+from tracekit.lazy_dataclass import dataclass
 from tracekit.model import arrow
 from tracekit.model.arrow import I64, pc
 from tracekit.model.report import Column, ReportTable

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Final
 
 import numpy as np
@@ -20,6 +20,7 @@ import orjson
 from tracekit.compat.paddle.tree import PADDLE_FORMATS, PaddleColumns
 from tracekit.index.grouping import kind_mask
 from tracekit.index.trace_index import TraceIndex
+from tracekit.lazy_dataclass import dataclass
 from tracekit.model.arrow import I64
 from tracekit.model.display import plural
 from tracekit.model.report import Cell, Column, ReportTable, Section

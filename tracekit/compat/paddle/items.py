@@ -9,7 +9,6 @@ Source: python/paddle/utils/flops.py of Paddle 2.6 and 3.0.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from math import prod
 from types import MappingProxyType
 from typing import Final
@@ -21,6 +20,7 @@ from tracekit.compat.paddle import tree
 from tracekit.compat.paddle.tree import PADDLE_FORMATS, TREE_COLUMNS, TYPES, Forest, forest, matching
 from tracekit.errors import Option, UsageError, sentence
 from tracekit.index.trace_index import TraceIndex
+from tracekit.lazy_dataclass import dataclass
 from tracekit.model import arrow
 from tracekit.model.arrow import I64, Mask
 from tracekit.model.display import plural

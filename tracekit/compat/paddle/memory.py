@@ -7,7 +7,6 @@ memory was reserved but nothing allocated is left out, as Paddle does.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
@@ -16,6 +15,7 @@ import pyarrow as pa
 from tracekit.compat.paddle.items import group
 from tracekit.compat.paddle.tree import PADDLE_FORMATS, TREE_COLUMNS, Forest, forest
 from tracekit.index.trace_index import TraceIndex
+from tracekit.lazy_dataclass import dataclass
 from tracekit.model import arrow
 from tracekit.model.arrow import I64, Mask, pc
 from tracekit.model.arrow import Column as Texts

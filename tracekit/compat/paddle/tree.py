@@ -16,7 +16,6 @@ and 3.0, as their own tables show them.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from itertools import pairwise
 from types import MappingProxyType
 from typing import Final
@@ -31,6 +30,7 @@ from tracekit.analysis.nesting import nest
 from tracekit.index.grouping import kind_mask
 from tracekit.index.sources import facts_by_source
 from tracekit.index.trace_index import TraceIndex
+from tracekit.lazy_dataclass import dataclass
 from tracekit.messages import DEVICE_TYPES_BY_KIND, HOST_TYPES_BY_KIND
 from tracekit.model import arrow
 from tracekit.model.arrow import I64, Mask, pc

@@ -7,7 +7,7 @@ Columns with names of `args` hold the printed numbers: times in s. `form` is how
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from itertools import groupby
 
 import numpy as np
@@ -18,6 +18,7 @@ from tracekit.index import grouping
 from tracekit.index.grouping import Key, group_by, statistics, too_long
 from tracekit.index.sources import source_label, source_labels, spans
 from tracekit.index.trace_index import PickedRows, TraceIndex
+from tracekit.lazy_dataclass import dataclass
 from tracekit.model import arrow
 from tracekit.model.arrow import I64
 from tracekit.model.display import plural

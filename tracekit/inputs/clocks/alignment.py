@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import TYPE_CHECKING
 
 from tracekit.inputs.clocks import placement
@@ -13,6 +13,7 @@ from tracekit.inputs.clocks.placement import AUTO, CLOCK, Clocked, Placed, clock
 from tracekit.inputs.duplicates import ProcessesTwice
 from tracekit.inputs.paths import Input
 from tracekit.inputs.stages import Stage
+from tracekit.lazy_dataclass import dataclass
 from tracekit.model.display import plural
 from tracekit.model.trace import JOINED_INTO, WITHOUT_TIMES, Ledger, Note, Run
 from tracekit.readers.base import ReadResult

@@ -18,7 +18,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 import numpy as np
 import pyarrow as pa
@@ -28,6 +28,7 @@ from tracekit.analysis.clocks.line import ClockLine
 from tracekit.analysis.links import one_key
 from tracekit.analysis.segments import rows_by
 from tracekit.inputs.clocks.placement import AUTO, LAUNCHES, OFFSET, OWN, REFERENCE, Clocked, Placed
+from tracekit.lazy_dataclass import dataclass
 from tracekit.model import arrow, schema
 from tracekit.model.arrow import I64, Column, Mask
 from tracekit.model.schema import API_CALLS, DEVICE_WORK

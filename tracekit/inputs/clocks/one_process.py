@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from pathlib import Path
 from typing import TypeAlias
 
@@ -29,6 +29,7 @@ from tracekit.inputs.clocks.survey import (
     states_own_ids,
     with_threads,
 )
+from tracekit.lazy_dataclass import dataclass
 from tracekit.model import arrow, schema
 from tracekit.model.arrow import I64, Column, Mask, pc
 from tracekit.model.schema import Kind

@@ -12,13 +12,14 @@ A wall clock counts as right until collectives contradict it: a rank would leave
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
 
 from tracekit.analysis.clocks.line import ClockLine
+from tracekit.lazy_dataclass import dataclass
 from tracekit.model import arrow, schema
 from tracekit.model.display import plural
 from tracekit.model.trace import Ledger, Note

@@ -9,7 +9,7 @@ speak against it. Where neither decides, it is not known, and the files stay sid
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from tracekit.analysis.clocks.line import ClockLine
 from tracekit.inputs.clocks.shared_ranges import (
@@ -23,6 +23,7 @@ from tracekit.inputs.clocks.shared_ranges import (
     share,
 )
 from tracekit.inputs.clocks.survey import SurveyedProcess
+from tracekit.lazy_dataclass import dataclass
 from tracekit.model.arrow import I64
 from tracekit.model.display import plural
 from tracekit.model.units import format_span

@@ -11,11 +11,10 @@ within one another.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from tracekit.analysis.clocks.line import ClockLine, fit
+from tracekit.lazy_dataclass import dataclass
 from tracekit.model.arrow import I64, Mask
 
 __all__ = [

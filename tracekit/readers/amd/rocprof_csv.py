@@ -39,7 +39,6 @@ import re
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import closing
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -48,6 +47,7 @@ import pyarrow as pa
 import pyarrow.csv as pacsv
 
 from tracekit.errors import ParseError
+from tracekit.lazy_dataclass import dataclass
 from tracekit.model import arrow
 from tracekit.model.arrow import Column, Mask, pc
 from tracekit.model.schema import Kind

@@ -25,7 +25,6 @@ Sources: rocprofv3-schema.json, generateJSON.cpp and the tests of rocprofiler-sd
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
 
 import msgspec
@@ -33,6 +32,7 @@ import numpy as np
 import pyarrow as pa
 
 from tracekit.errors import ParseError
+from tracekit.lazy_dataclass import dataclass
 from tracekit.model import arrow
 from tracekit.model.args import items_of
 from tracekit.model.arrow import I64, Column, DictColumn, Mask, pc

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
 from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from tracekit.errors import ParseError, first_line
+from tracekit.lazy_dataclass import dataclass
 from tracekit.model import schema
 from tracekit.model.trace import Ledger, Run
 from tracekit.readers.archive import parquet as _parquet

@@ -22,7 +22,6 @@ import binascii
 import json
 import struct
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
@@ -32,6 +31,7 @@ import pyarrow.parquet as pq
 from isal import isal_zlib
 
 from tracekit.errors import InputError, ParseError, UnsupportedVersionError, first_line
+from tracekit.lazy_dataclass import dataclass
 from tracekit.model import schema
 from tracekit.model.arrow import pc
 from tracekit.model.trace import Ledger, Run, SourceFacts

@@ -30,7 +30,6 @@ import io
 import math
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from decimal import Decimal
 from itertools import pairwise
 from typing import Any
@@ -41,6 +40,7 @@ import pyarrow as pa
 import pyarrow.csv as pacsv
 
 from tracekit.errors import ParseError
+from tracekit.lazy_dataclass import dataclass
 from tracekit.model import arrow
 from tracekit.model.arrow import Column, pc
 from tracekit.model.schema import Kind

@@ -8,7 +8,7 @@ from __future__ import annotations
 import csv
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from decimal import Decimal, InvalidOperation
 from functools import lru_cache
 
@@ -16,6 +16,7 @@ import numpy as np
 import orjson
 import pyarrow as pa
 
+from tracekit.lazy_dataclass import dataclass
 from tracekit.model import arrow
 from tracekit.model.arrow import I64, U64, Bytes, Column, DictColumn, Mask, pc
 from tracekit.model.units import MAX_NS, to_ns

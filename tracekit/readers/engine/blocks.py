@@ -8,7 +8,6 @@ columns are dictionaries of texts, and `Cell.value` is called once for each dist
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass
 from typing import Any, cast
 
 import numpy as np
@@ -16,6 +15,7 @@ import orjson
 import pyarrow as pa
 import pyarrow.csv as pacsv
 
+from tracekit.lazy_dataclass import dataclass
 from tracekit.model import arrow
 from tracekit.model.arrow import I64, Column, DictColumn, Mask, pc
 from tracekit.model.schema import EVENTS

@@ -8,10 +8,10 @@ exactly: int64, or a decimal whose digits are the ns. No value goes through a fl
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from decimal import Decimal
 from typing import TypeAlias
 
+from tracekit.lazy_dataclass import dataclass
 from tracekit.model.units import BYTES_PER_UNIT, TIME_EXPONENT, to_ns
 from tracekit.readers.printed.numbers import Style
 

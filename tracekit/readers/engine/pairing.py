@@ -22,11 +22,11 @@ src/trace_processor/importers/common/slice_tracker.cc.
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterator
-from dataclasses import dataclass
 from typing import Generic, TypeAlias, TypeVar
 
 import numpy as np
 
+from tracekit.lazy_dataclass import dataclass
 from tracekit.model.arrow import I32, I64, Mask
 from tracekit.model.trace import Ledger
 

@@ -11,7 +11,7 @@ however it was read: so the notes of a file, and their places, do not depend on 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import partial
 
 import numpy as np
@@ -19,6 +19,7 @@ import orjson
 import pyarrow as pa
 
 from tracekit.errors import Option, Sentence, sentence
+from tracekit.lazy_dataclass import dataclass
 from tracekit.model.schema import Kind
 from tracekit.model.trace import PLACES_KEPT, Ledger, Run
 from tracekit.readers.base import ReadOptions

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import lru_cache
 
+from tracekit.lazy_dataclass import dataclass
 from tracekit.model.arrow import I64, Column, Mask
 from tracekit.model.schema import Kind
 from tracekit.model.trace import Run

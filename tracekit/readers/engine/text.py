@@ -20,11 +20,12 @@ import csv
 import io
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 import numpy as np
 import pyarrow as pa
 
+from tracekit.lazy_dataclass import dataclass
 from tracekit.model.trace import Ledger, Run
 from tracekit.readers.base import ReadOptions
 from tracekit.readers.engine.layout import Places, boxed, places, row, split, titles

@@ -12,12 +12,12 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import NamedTuple, Protocol, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
+from tracekit.lazy_dataclass import dataclass
 from tracekit.model.arrow import I64, Bytes, Mask
 from tracekit.model.digits import SEVEN, STEPS, numbers_of, signed, varint_at
 

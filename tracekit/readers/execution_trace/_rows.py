@@ -7,11 +7,12 @@ file has one, and everything else in `args`. The members of operands go first, s
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING
 
 import orjson
 
+from tracekit.lazy_dataclass import dataclass
 from tracekit.model.schema import Kind
 from tracekit.readers.builder import RowBuilder
 from tracekit.readers.execution_trace._operands import Record

@@ -27,12 +27,12 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import orjson
 
 from tracekit.errors import ParseError
+from tracekit.lazy_dataclass import dataclass
 from tracekit.model.schema import Kind
 from tracekit.model.trace import WITHOUT_TIMES, Run, SourceFacts
 from tracekit.model.units import to_ns

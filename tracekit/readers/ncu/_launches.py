@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import re
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from decimal import Decimal
 from functools import cached_property, lru_cache
 from math import prod
@@ -17,6 +17,7 @@ import orjson
 import pyarrow as pa
 
 from tracekit.errors import Option, sentence
+from tracekit.lazy_dataclass import dataclass
 from tracekit.model import arrow
 from tracekit.model.arrow import F64, I64, Bytes, Column, Mask, Rows, pc
 from tracekit.model.schema import Kind

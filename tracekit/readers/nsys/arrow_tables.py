@@ -7,7 +7,6 @@ keeps its bits, as in SQLite), an empty text is null in a block, and a number th
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -16,6 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from tracekit.errors import ParseError, first_line
+from tracekit.lazy_dataclass import dataclass
 from tracekit.model import arrow
 from tracekit.model.arrow import Column, pc
 from tracekit.model.trace import Ledger

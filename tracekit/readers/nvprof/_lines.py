@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from enum import StrEnum
 from functools import cached_property, lru_cache
 
+from tracekit.lazy_dataclass import dataclass
 from tracekit.readers.printed.lines import uncoloured
 
 PREFIX = re.compile(r'^[\s"]*(?:==(\d+)==|={8})(?: (.*))?$', re.DOTALL)

@@ -34,7 +34,7 @@ import json
 import re
 import struct
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import lru_cache
 from importlib.resources import files
 from typing import TYPE_CHECKING, TypeAlias
@@ -43,6 +43,7 @@ import numpy as np
 import orjson
 import pyarrow as pa
 
+from tracekit.lazy_dataclass import dataclass
 from tracekit.model import arrow
 from tracekit.model.arrow import F64, I64, Column, DictColumn, Mask, pc
 from tracekit.model.schema import Kind

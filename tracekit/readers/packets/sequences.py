@@ -7,11 +7,12 @@ was lost on to the next such one, packets that need the state cannot be read.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from itertools import count
 
 import numpy as np
 
+from tracekit.lazy_dataclass import dataclass
 from tracekit.model.arrow import I32, I64, Mask
 from tracekit.model.digits import signed
 from tracekit.readers.engine.wire import WireMessage, scan

@@ -25,13 +25,14 @@ Sources: descriptors inside paddlepaddle 2.6.2, files of 2.6.2 and 3.3.1, deseri
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING
 
 import orjson
 import pyarrow as pa
 
 from tracekit.errors import ParseError
+from tracekit.lazy_dataclass import dataclass
 from tracekit.messages import STAND_IN, TREE_TYPES, ProtobufMessage, messages
 from tracekit.model.arrow import Values
 from tracekit.model.schema import Kind

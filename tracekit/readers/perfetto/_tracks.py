@@ -8,8 +8,9 @@ for device work, `stream`.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from tracekit.lazy_dataclass import dataclass
 from tracekit.model.trace import Run
 from tracekit.readers.builder import FIRST_TEXT_ID, IdTable
 from tracekit.readers.engine.protobuf import INT32_MAX

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
 from typing import Protocol
 
@@ -15,6 +14,7 @@ import numpy as np
 import orjson
 import pyarrow as pa
 
+from tracekit.lazy_dataclass import dataclass
 from tracekit.model.trace import Ledger
 from tracekit.model.units import MAX_NS, TIME_EXPONENT
 from tracekit.readers.builder import RowBuilder, Values, totals_batch

@@ -13,11 +13,12 @@ import csv
 import io
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
 from tracekit.errors import Option, ParseError, sentence
+from tracekit.lazy_dataclass import dataclass
 from tracekit.model.trace import Ledger
 from tracekit.readers.base import ReadOptions
 from tracekit.readers.head import Head

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Iterable
-from dataclasses import dataclass
 
+from tracekit.lazy_dataclass import dataclass
 from tracekit.options import OptionSpec
 
 __all__ = [

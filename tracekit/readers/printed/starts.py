@@ -7,11 +7,12 @@ say nothing about when work ran: `0.000000` for each row, or starts in ms of wor
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 
 import numpy as np
 import pyarrow as pa
 
+from tracekit.lazy_dataclass import dataclass
 from tracekit.model import arrow, schema
 from tracekit.model.arrow import I64, Rows
 from tracekit.model.trace import TIMES, Ledger, Run

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Self
 
 import numpy as np
 
+from tracekit.lazy_dataclass import dataclass
 from tracekit.model.arrow import I64, Mask
 from tracekit.readers.engine.pairing import NESTED, match, take_turns
 

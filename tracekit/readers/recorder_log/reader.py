@@ -21,13 +21,14 @@ from __future__ import annotations
 import shlex
 from array import array
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
 
 from tracekit.errors import ParseError, UnsupportedVersionError
+from tracekit.lazy_dataclass import dataclass
 from tracekit.model import arrow
 from tracekit.model.arrow import F64, I64, Column, Mask
 from tracekit.model.schema import Kind

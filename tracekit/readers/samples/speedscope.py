@@ -15,13 +15,14 @@ Sources: the schema of speedscope 1.20; files of speedscope and py-spy 0.4.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from decimal import Decimal
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
 from tracekit.errors import ParseError
+from tracekit.lazy_dataclass import dataclass
 from tracekit.model.args import items_of
 from tracekit.model.trace import Ledger, Run, SourceFacts
 from tracekit.readers.base import Confidence, ReadOptions, ReadResult

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from tracekit.lazy_dataclass import dataclass
 from tracekit.model.schema import Kind
 from tracekit.model.trace import Ledger
 from tracekit.model.units import MAX_NS

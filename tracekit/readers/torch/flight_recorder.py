@@ -29,9 +29,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, Any
 
+from tracekit.lazy_dataclass import dataclass
 from tracekit.readers.base import Confidence, Head, ReadOptions, ReadResult
 
 if TYPE_CHECKING:

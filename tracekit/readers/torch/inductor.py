@@ -25,10 +25,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from decimal import Decimal
 from typing import TYPE_CHECKING
 
+from tracekit.lazy_dataclass import dataclass
 from tracekit.readers.base import Confidence, Head, ReadOptions, ReadResult
 from tracekit.readers.printed.lines import first_lines
 

@@ -29,7 +29,7 @@ Sources: snapshots of PyTorch 2.9 and 2.10; torch/cuda/_memory_viz.py and torch/
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from itertools import accumulate
 from typing import TYPE_CHECKING, Any, TypeGuard
 
@@ -37,6 +37,7 @@ import orjson
 import pyarrow as pa
 
 from tracekit.errors import ParseError
+from tracekit.lazy_dataclass import dataclass
 from tracekit.model.schema import Kind
 from tracekit.model.trace import TIMES, Ledger, Run, SourceFacts
 from tracekit.readers.base import Confidence, ReadOptions, ReadResult

@@ -39,11 +39,12 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from decimal import Decimal
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
+from tracekit.lazy_dataclass import dataclass
 from tracekit.model.schema import Kind
 from tracekit.model.trace import Ledger, Run, SourceFacts
 from tracekit.model.units import TIME_EXPONENT, split_quantity, to_bytes, to_ns

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from typing import TypeVar
 
 import msgspec
@@ -12,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from tracekit.lazy_dataclass import dataclass
 from tracekit.model import arrow, schema
 from tracekit.model.args import unescaped
 from tracekit.model.arrow import I64, Column, Mask, Value, pc

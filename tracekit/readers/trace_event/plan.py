@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from bisect import bisect_left
 from collections.abc import Callable, Collection, Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from decimal import Decimal, InvalidOperation
 from itertools import accumulate
 from typing import TypeAlias
@@ -18,6 +18,7 @@ from typing import TypeAlias
 import msgspec
 import numpy as np
 
+from tracekit.lazy_dataclass import dataclass
 from tracekit.model import arrow
 from tracekit.model.arrow import I64, Column, Mask
 from tracekit.model.units import to_ns

@@ -16,11 +16,10 @@ orjson: 4.8 s and 2250 MB (`benchmarks/kineto_read.py`). An object for each memb
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 import pyarrow as pa
 
+from tracekit.lazy_dataclass import dataclass
 from tracekit.model import arrow, digits
 from tracekit.model.arrow import I32, I64, Bytes, Column, Mask
 

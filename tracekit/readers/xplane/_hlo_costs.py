@@ -10,11 +10,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
 from types import MappingProxyType
 
 import orjson
 
+from tracekit.lazy_dataclass import dataclass
 from tracekit.messages import ProtobufMessage
 from tracekit.readers.engine.protobuf import plain
 

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 
 import orjson
 
+from tracekit.lazy_dataclass import dataclass
 from tracekit.messages import ProtobufMessage, messages
 from tracekit.readers.engine.protobuf import plain
 from tracekit.readers.xplane._hlo_costs import OpCosts

@@ -8,11 +8,11 @@ of fused ops have the name of their op. Where that order fits at one place alone
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import groupby
 
 import numpy as np
 
+from tracekit.lazy_dataclass import dataclass
 from tracekit.model import arrow
 from tracekit.model.arrow import I64, Mask, Rows
 from tracekit.model.digits import signed

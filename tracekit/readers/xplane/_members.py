@@ -7,13 +7,13 @@ one call. What that cannot do exactly (a key twice in an event, a number that is
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
 import orjson
 import pyarrow as pa
 
+from tracekit.lazy_dataclass import dataclass
 from tracekit.model import arrow
 from tracekit.model.arrow import I32, I64, U64, Bytes, Column, Mask, Rows, pc
 from tracekit.readers.engine.protobuf import INT32_MAX, INT64_MAX

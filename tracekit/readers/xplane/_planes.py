@@ -9,10 +9,11 @@ import codecs
 import math
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import StrEnum
 from functools import lru_cache
 
+from tracekit.lazy_dataclass import dataclass
 from tracekit.messages import ProtobufMessage, messages
 from tracekit.model.digits import varint_at
 from tracekit.model.schema import Kind

@@ -8,10 +8,10 @@ event of another form, which is rare, is given to protobuf.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
+from tracekit.lazy_dataclass import dataclass
 from tracekit.model.arrow import I64, U64, Bytes
 from tracekit.model.digits import BLOCK, PackedDigits
 

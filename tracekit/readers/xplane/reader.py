@@ -36,7 +36,7 @@ Sources: xplane.proto and xplane_schema.h of tsl/profiler, hlo.proto and xla_dat
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from itertools import pairwise, repeat
 from typing import TYPE_CHECKING, Any
 
@@ -45,6 +45,7 @@ import orjson
 import pyarrow as pa
 
 from tracekit.errors import ParseError
+from tracekit.lazy_dataclass import dataclass
 from tracekit.messages import ProtobufMessage, messages
 from tracekit.model import arrow
 from tracekit.model.arrow import I64, Mask, Rows, pc

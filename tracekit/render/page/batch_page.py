@@ -6,8 +6,9 @@ Style and script are linked: they are beside the page already, for the reports o
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from tracekit.lazy_dataclass import dataclass
 from tracekit.model.display import escape_controls
 from tracekit.model.report import ReportTable, Series
 from tracekit.model.units import Unit, short_span

@@ -6,8 +6,8 @@ Pictures are SVG in percent of their width: they fit every screen, need no scrip
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 
+from tracekit.lazy_dataclass import dataclass
 from tracekit.model.change import (
     REASON,
     UNCHANGED,

@@ -21,11 +21,12 @@ import types
 import typing
 import zlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields, is_dataclass, replace
+from dataclasses import fields, is_dataclass, replace
 from functools import cache
 from pathlib import Path
 
 from tracekit.errors import Option, ParseError, UsageError, sentence
+from tracekit.lazy_dataclass import dataclass
 from tracekit.model.display import BLANK_NAME, escape_controls, shown_name
 from tracekit.model.names import short_names
 from tracekit.model.report import Cell, Column, Curve, Figure, Flame, Heat, Report, ReportTable, Section, first_rows

@@ -9,9 +9,10 @@ from __future__ import annotations
 import re
 import typing
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 
+from tracekit.lazy_dataclass import dataclass
 from tracekit.model.display import escape_controls, plural
 from tracekit.model.ledger_lines import LedgerCounts, count_of, ledger_lines
 from tracekit.model.report import (

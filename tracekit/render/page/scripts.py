@@ -14,10 +14,12 @@ import hashlib
 import posixpath
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import lru_cache
 from importlib.resources.abc import Traversable
 from pathlib import Path
+
+from tracekit.lazy_dataclass import dataclass
 
 __all__ = ["BUILT", "SHARED", "SOURCES", "JoinError", "joined", "parts", "script", "source", "source_hash"]
 

@@ -13,12 +13,13 @@ import importlib.resources
 import math
 import zlib
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import lru_cache
 from importlib.resources.abc import Traversable
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
+from tracekit.lazy_dataclass import dataclass
 from tracekit.model.display import UNKNOWN, escape_controls, is_words
 from tracekit.model.report import Cell, Column, ReportTable
 from tracekit.model.units import Unit, format_bytes, format_rate, format_ratio, four_digits

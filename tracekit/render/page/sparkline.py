@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass
 
+from tracekit.lazy_dataclass import dataclass
 from tracekit.model.display import plural
 from tracekit.model.report import Series
 from tracekit.model.units import Unit, sentence_span

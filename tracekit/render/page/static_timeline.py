@@ -7,11 +7,11 @@ its time in which the row was busy, and the colour of the kind with most of that
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
 from tracekit.analysis.intervals import coverage, merge
+from tracekit.lazy_dataclass import dataclass
 from tracekit.model.arrow import I64
 from tracekit.model.display import escape_controls, plural, shown_name
 from tracekit.model.names import short_names

@@ -9,9 +9,10 @@ from __future__ import annotations
 import html
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TypeGuard
 
+from tracekit.lazy_dataclass import dataclass
 from tracekit.model.display import UNKNOWN, cell_texts, escaped, is_words, plural, shown_name, typical_time_unit
 from tracekit.model.report import Cell, Column, Evidence, Report, ReportTable
 from tracekit.model.units import TIME_EXPONENT, Unit, four_digits, four_digits_of

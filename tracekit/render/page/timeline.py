@@ -11,12 +11,13 @@ import base64
 import json
 import zlib
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import cached_property
 
 import numpy as np
 import pyarrow as pa
 
+from tracekit.lazy_dataclass import dataclass
 from tracekit.model import arrow, digits
 from tracekit.model.arrow import F64, I32, I64, Bytes, Chunked, Column, Numbers, pc
 from tracekit.model.display import escape_controls, shown_name

@@ -21,7 +21,6 @@ Table `devices`: each device in all. Table `steps`: the same for the window of e
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -42,6 +41,7 @@ from tracekit.index.async_collectives import ends_in_flight
 from tracekit.index.devices import Devices, IndexedDevice, by_clock
 from tracekit.index.kernel_classes import communicates
 from tracekit.index.trace_index import TraceIndex, join
+from tracekit.lazy_dataclass import dataclass
 from tracekit.model.arrow import I64, Mask
 from tracekit.model.display import plural
 from tracekit.model.report import Bar, Cell, Column, Picture, ReportTable, Section

@@ -20,8 +20,6 @@ view kernel.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 import numpy.typing as npt
 
@@ -32,6 +30,7 @@ from tracekit.index import launches as _launches
 from tracekit.index.devices import Devices, IndexedDevice
 from tracekit.index.launches import LaunchedWork
 from tracekit.index.trace_index import TraceIndex
+from tracekit.lazy_dataclass import dataclass
 from tracekit.model.arrow import I64
 from tracekit.model.display import plural
 from tracekit.model.report import Column, ReportTable, Section

@@ -9,11 +9,12 @@ kernels below it.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from tracekit.analysis.efficiency.devices import RatedDevice
 from tracekit.index.device_peaks import device_of, device_peaks
 from tracekit.index.trace_index import TraceIndex
+from tracekit.lazy_dataclass import dataclass
 from tracekit.model.report import Cell, Column, ReportTable
 from tracekit.model.schema import Kind
 from tracekit.model.units import Unit

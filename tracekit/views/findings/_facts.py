@@ -6,7 +6,7 @@ If the calls were not there, their operators would not be there either.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import cached_property
 
 import numpy as np
@@ -27,6 +27,7 @@ from tracekit.index import steps as _steps
 from tracekit.index.pauses import Pauses
 from tracekit.index.sources import synthetic_sources
 from tracekit.index.trace_index import PickedRows, TraceIndex, index_of
+from tracekit.lazy_dataclass import dataclass
 from tracekit.model import arrow
 from tracekit.model.arrow import I32, I64, Mask
 from tracekit.model.names import short_names

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -21,6 +20,7 @@ from tracekit.index import rank_groups
 from tracekit.index.matched_collectives import MatchedCollectives
 from tracekit.index.parallel_groups import HOST, listed
 from tracekit.index.trace_index import TraceIndex
+from tracekit.lazy_dataclass import dataclass
 from tracekit.model.arrow import F64, I64, Mask
 from tracekit.views.ranks.ranks import CHANCE, LEAST_LATE, Skews, tail_chance
 

@@ -8,7 +8,6 @@ other operator and no call. A piece is long if it takes many times the median of
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -16,6 +15,7 @@ from tracekit.analysis.intervals import Ranges, difference, length, merge, union
 from tracekit.analysis.path_graph import PathPart
 from tracekit.index import gaps as _gaps
 from tracekit.index.steps import covered
+from tracekit.lazy_dataclass import dataclass
 from tracekit.model.arrow import I64, Mask
 from tracekit.model.display import plural
 from tracekit.model.report import Finding

@@ -6,7 +6,6 @@ The savings are time minus floor: no kernel is quicker at these shapes and in th
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -16,6 +15,7 @@ from tracekit.analysis.intervals import Ranges
 from tracekit.analysis.kernel_class import LONGEST_NAME
 from tracekit.index import work_units as _work_units
 from tracekit.index.work_units import UnitGroup, WorkUnits, work_units
+from tracekit.lazy_dataclass import dataclass
 from tracekit.model import arrow
 from tracekit.model.arrow import I64, Mask
 from tracekit.model.report import Finding

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -12,6 +11,7 @@ from tracekit.analysis.segments import rows_by
 from tracekit.analysis.series import change_points, judge
 from tracekit.analysis.trend import Rise, rising
 from tracekit.index.steps import covered
+from tracekit.lazy_dataclass import dataclass
 from tracekit.model.arrow import F64, I64, Mask
 from tracekit.model.report import Finding
 from tracekit.model.schema import Kind

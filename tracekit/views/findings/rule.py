@@ -8,8 +8,8 @@ tracekit.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
+from tracekit.lazy_dataclass import dataclass
 from tracekit.model.schema import Kind
 from tracekit.model.units import Unit
 from tracekit.options import OptionSpec

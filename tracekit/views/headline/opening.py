@@ -8,8 +8,9 @@ is "not known". Every number is one of the headline, rounded.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from tracekit.lazy_dataclass import dataclass
 from tracekit.model.names import short_names
 from tracekit.model.report import DeviceTime, Finding, Headline, Opening, QuotedTable, StepTime, TopNames
 from tracekit.model.units import Unit, format_bytes, sentence_span

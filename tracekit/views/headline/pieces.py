@@ -8,7 +8,6 @@ cause elsewhere. What has no name is "(no name)". A part has at most MOST pieces
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
@@ -20,6 +19,7 @@ from tracekit.index import devices as _devices
 from tracekit.index.gaps import CAUSES, find_gaps
 from tracekit.index.kernel_classes import kernel_classes
 from tracekit.index.trace_index import TraceIndex
+from tracekit.lazy_dataclass import dataclass
 from tracekit.model.arrow import I64
 from tracekit.model.report import TimePiece
 from tracekit.views.device import idle

@@ -7,7 +7,6 @@ the most; the rest of the file's own total is older than the first row. `peak` i
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -16,6 +15,7 @@ from tracekit.index.host_tree import lanes_in
 from tracekit.index.memory_blocks import CATEGORIES, HELD_BEFORE, RULES, MemoryBlocks, memory_blocks
 from tracekit.index.modules import module_tree
 from tracekit.index.trace_index import TraceIndex
+from tracekit.lazy_dataclass import dataclass
 from tracekit.model.arrow import I64
 from tracekit.model.report import Cell, Column, ReportTable
 from tracekit.model.schema import Kind

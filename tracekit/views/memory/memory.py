@@ -13,7 +13,7 @@ rows. A place is a device or the host of an input or rank; Paddle names it itsel
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
@@ -29,6 +29,7 @@ from tracekit.index.memory_blocks import memory_blocks
 from tracekit.index.memory_totals import RUNNING_TOTALS, TYPES, extracted, stated_totals
 from tracekit.index.sources import source_label, source_labels, synthetic_sources
 from tracekit.index.trace_index import TraceIndex
+from tracekit.lazy_dataclass import dataclass
 from tracekit.model import arrow
 from tracekit.model.arrow import I64, Chunked, pc
 from tracekit.model.display import plural

@@ -16,7 +16,6 @@ for its work. `views/path/graph.py` and analysis/critical_path describe the edge
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import overload
 
 import numpy as np
@@ -27,6 +26,7 @@ from tracekit.index import owners as _owners
 from tracekit.index import steps as _steps
 from tracekit.index.steps import Steps
 from tracekit.index.trace_index import TraceIndex
+from tracekit.lazy_dataclass import dataclass
 from tracekit.model.arrow import I64, Codes, Mask
 from tracekit.model.display import plural
 from tracekit.model.report import Cell, Column, ReportTable, Section

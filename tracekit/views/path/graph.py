@@ -17,7 +17,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -29,6 +28,7 @@ from tracekit.index import owners as _owners
 from tracekit.index import steps as _steps
 from tracekit.index.sources import synthetic_sources
 from tracekit.index.trace_index import TraceIndex, join
+from tracekit.lazy_dataclass import dataclass
 from tracekit.model import args, arrow
 from tracekit.model.arrow import I32, I64, Chunked, Mask
 from tracekit.model.schema import API_CALLS, DEVICE_WORK, USER_RANGES, Kind

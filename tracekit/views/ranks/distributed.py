@@ -12,7 +12,6 @@ Ratios: overlap of communication, exposed of the span. Table `untimed_collective
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -25,6 +24,7 @@ from tracekit.index import owners as _owners
 from tracekit.index.collective_links import links_of
 from tracekit.index.collectives import Collective
 from tracekit.index.trace_index import TraceIndex, join
+from tracekit.lazy_dataclass import dataclass
 from tracekit.model.arrow import F64, I64, Mask
 from tracekit.model.report import Cell, Column, ReportTable, Section
 from tracekit.model.schema import Kind

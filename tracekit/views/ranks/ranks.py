@@ -16,7 +16,6 @@ collectives (kernels that wait inside a collective look busy).
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import TypeVar
 
 import numpy as np
@@ -32,6 +31,7 @@ from tracekit.index.devices import by_clock, origins
 from tracekit.index.matched_collectives import MatchedCollectives
 from tracekit.index.sources import synthetic_sources
 from tracekit.index.trace_index import TraceIndex, join, notes_on_rows
+from tracekit.lazy_dataclass import dataclass
 from tracekit.model.arrow import I64, Mask
 from tracekit.model.display import plural
 from tracekit.model.report import Cell, Column, ReportTable, Section

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TypedDict
 
 import msgspec
@@ -30,6 +30,7 @@ from tracekit.index import owners as _owners
 from tracekit.index import steps as _steps
 from tracekit.index.sources import source_label, source_labels
 from tracekit.index.trace_index import TraceIndex
+from tracekit.lazy_dataclass import dataclass
 from tracekit.model import args, arrow
 from tracekit.model.arrow import I64, Mask
 from tracekit.model.display import plural

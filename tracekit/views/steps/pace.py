@@ -8,13 +8,12 @@ and of Paddle) has a rate: samples by pitch. The last step has neither.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from tracekit.analysis.statistics import nearest_rank
 from tracekit.index.steps import Steps
 from tracekit.index.trace_index import TraceIndex
+from tracekit.lazy_dataclass import dataclass
 from tracekit.model import args, arrow
 from tracekit.model.arrow import F64, I64, Mask
 

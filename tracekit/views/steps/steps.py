@@ -16,7 +16,6 @@ numbers are `tracekit.analysis.series.RULE`.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
@@ -33,6 +32,7 @@ from tracekit.index.sources import synthetic_sources
 from tracekit.index.step_extents import StepExtents
 from tracekit.index.steps import HINT, Steps
 from tracekit.index.trace_index import TraceIndex
+from tracekit.lazy_dataclass import dataclass
 from tracekit.model.arrow import I64, Mask
 from tracekit.model.display import plural
 from tracekit.model.report import Cell, Column, Heat, Picture, ReportTable, Section, Series

@@ -23,7 +23,7 @@ work by phase: its times add up to the time in which the device was busy, and wh
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TypeAlias
 
 import numpy as np
@@ -39,6 +39,7 @@ from tracekit.index.host_tree import ByTime, by_time
 from tracekit.index.trace_index import PickedRows, TraceIndex
 from tracekit.index.training_phases import ARGS_OF, BACKWARD, FORWARD, RECOMPUTE, TrainingPhases, training_phases
 from tracekit.index.training_phases import COLUMNS as _PHASE_COLUMNS
+from tracekit.lazy_dataclass import dataclass
 from tracekit.model.arrow import I64, Mask
 from tracekit.model.display import plural
 from tracekit.model.report import Cell, Column, ReportTable, Section

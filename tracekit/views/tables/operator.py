@@ -19,7 +19,7 @@ calls, self and total CPU time; there an operator whose only child has its own n
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import chain
 
 import numpy as np
@@ -34,6 +34,7 @@ from tracekit.index.host_tree import CALLS, HostTree
 from tracekit.index.sources import facts_by_source
 from tracekit.index.trace_index import TraceIndex, join
 from tracekit.index.work_units import ARGS_OF as _WORK_ARGS
+from tracekit.lazy_dataclass import dataclass
 from tracekit.model import arrow
 from tracekit.model.arrow import I64, Mask, pc
 from tracekit.model.report import Cell, Column, Picture, ReportTable, Section

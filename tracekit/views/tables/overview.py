@@ -8,8 +8,6 @@ side by side: their unions and their spans are added. Rows whose starts a reader
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 import numpy.typing as npt
 
@@ -18,6 +16,7 @@ from tracekit.index import grouping
 from tracekit.index.devices import by_clock
 from tracekit.index.sources import source_label, source_labels, spans, synthetic_sources
 from tracekit.index.trace_index import TraceIndex, join
+from tracekit.lazy_dataclass import dataclass
 from tracekit.model import arrow
 from tracekit.model.arrow import I64
 from tracekit.model.display import plural

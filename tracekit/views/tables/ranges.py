@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
@@ -13,6 +13,7 @@ from tracekit.index import host_tree as _host
 from tracekit.index.devices import by_clock
 from tracekit.index.host_tree import UNATTRIBUTED, ByTime, HostTree, by_time
 from tracekit.index.trace_index import PickedRows, TraceIndex, notes_on_rows
+from tracekit.lazy_dataclass import dataclass
 from tracekit.model.arrow import I64, Mask
 from tracekit.model.display import plural
 from tracekit.model.report import Cell, Column, ReportTable

@@ -10,11 +10,11 @@ kernel's launches; where ncu did not record them those of the device's data shee
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from decimal import Decimal
 
 from tracekit.analysis.efficiency.counters import counted_bytes, counted_time
 from tracekit.analysis.efficiency.devices import RatedDevice
+from tracekit.lazy_dataclass import dataclass
 from tracekit.model.report import Cell, Column
 from tracekit.model.units import Unit
 

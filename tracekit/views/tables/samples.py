@@ -7,11 +7,12 @@ bytes). A block for each input and unit; `--thread-sep`: for each thread. The pa
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from tracekit.index.grouping import INT64_MAX
 from tracekit.index.sources import source_label, source_labels
 from tracekit.index.trace_index import TraceIndex
+from tracekit.lazy_dataclass import dataclass
 from tracekit.model.display import plural
 from tracekit.model.report import Cell, Column, Flame, ReportTable, Section
 from tracekit.model.schema import Kind

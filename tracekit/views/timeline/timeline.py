@@ -7,7 +7,6 @@ duration are on lanes of their own, arrows and counters beside the lanes: every 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -24,6 +23,7 @@ from tracekit.index.lanes import device_label, device_model, owner_labels
 from tracekit.index.memory_totals import TYPES, stated_totals
 from tracekit.index.sources import source_label, source_labels, spans, synthetic_sources
 from tracekit.index.trace_index import TraceIndex
+from tracekit.lazy_dataclass import dataclass
 from tracekit.model import args, arrow
 from tracekit.model.arrow import F64, I64, Chunked, Mask, Rows
 from tracekit.model.display import plural

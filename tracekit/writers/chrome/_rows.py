@@ -7,12 +7,12 @@ phase, cat, name, pid, tid and the args with few distinct texts; it is built onc
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
+from tracekit.lazy_dataclass import dataclass
 from tracekit.model import arrow
 from tracekit.model.arrow import I64, Column, Mask, Rows, pc
 from tracekit.model.trace import Run

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 
 import numpy as np
 import orjson
 import pyarrow as pa
 
+from tracekit.lazy_dataclass import dataclass
 from tracekit.model import arrow
 from tracekit.model.arrow import F64, I64, Column, Mask, Rows, pc
 from tracekit.model.schema import Kind

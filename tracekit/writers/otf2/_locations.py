@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from tracekit.lazy_dataclass import dataclass
 from tracekit.writers.otf2._spooled import VALUES
 from tracekit.writers.tracks.lanes import Track, TrackLanes, TrackProcess
 from tracekit.writers.tracks.nested import EVENTS

@@ -7,10 +7,10 @@ is bounded by the open ranges: incomplete messages wait in a temporary file.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from dataclasses import field as dataclass_field
 from typing import BinaryIO
 
+from tracekit.lazy_dataclass import dataclass
 from tracekit.messages import (
     TREE_TYPES,
     ProtobufMessage,

@@ -13,13 +13,13 @@ Source of the layout: profiler.proto of files from 1.8.5 and 2.6.2, tools/timeli
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from dataclasses import field as dataclass_field
 from pathlib import Path
 from typing import Any, BinaryIO, TypeAlias
 
 import pyarrow as pa
 
+from tracekit.lazy_dataclass import dataclass
 from tracekit.messages import EVENT_TYPES, PLACES, ProtobufMessage, messages
 from tracekit.model import schema
 from tracekit.model.digits import delimited, varint

@@ -23,13 +23,13 @@ Source of the layout: the files of paddlepaddle 2.6.2 and 3.3.1, deserialization
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from dataclasses import field as dataclass_field
 from pathlib import Path
 from typing import BinaryIO, TypeAlias
 
 import pyarrow as pa
 
+from tracekit.lazy_dataclass import dataclass
 from tracekit.messages import (
     STAND_IN,
     ProtobufMessage,

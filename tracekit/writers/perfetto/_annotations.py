@@ -5,13 +5,13 @@ Texts of `args` are JSON objects. Those with the same keys are written together,
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import orjson
 import pyarrow as pa
 
+from tracekit.lazy_dataclass import dataclass
 from tracekit.model import arrow
 from tracekit.model.arrow import F64, I64, Column, DictColumn, Mask, Rows, pc
 from tracekit.model.digits import varint, varint_sizes

@@ -12,11 +12,12 @@ both an arrow is must be known when its first point is written, that is one batc
 from __future__ import annotations
 
 from collections import OrderedDict
-from dataclasses import dataclass, field
+from dataclasses import field
 
 import numpy as np
 
 from tracekit.analysis.segments import previous_greater
+from tracekit.lazy_dataclass import dataclass
 from tracekit.model.arrow import I64, Column, Mask
 from tracekit.writers.perfetto._wire import WireCells, binary, words
 from tracekit.writers.tracks.arrows import ENDED_FLOWS, OPEN_FLOWS, PENDING_LAUNCHES, LaunchArrows, keep_newest

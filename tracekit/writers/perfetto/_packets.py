@@ -6,11 +6,12 @@ A slice with nothing inside is about 25 bytes: begin and end side by side. What 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 
 import numpy as np
 
 from tracekit.errors import SchemaError
+from tracekit.lazy_dataclass import dataclass
 from tracekit.model import arrow
 from tracekit.model.arrow import I64, Column, Mask, Rows, pc
 from tracekit.model.digits import varint_sizes

@@ -7,13 +7,13 @@ does not know, and never changes the meaning of a number, so no generated code i
 from __future__ import annotations
 
 import struct
-from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from tracekit.lazy_dataclass import dataclass
 from tracekit.model import arrow
 from tracekit.model.arrow import F64, I32, I64, Bytes, Column, Mask, Rows
 from tracekit.model.digits import delimited, varint

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import chain
 from pathlib import Path
 
@@ -11,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from tracekit.errors import Option, OutputExistsError, UsageError, sentence
+from tracekit.lazy_dataclass import dataclass
 from tracekit.model import arrow
 from tracekit.model.arrow import I64
 from tracekit.model.schema import Kind

@@ -12,7 +12,7 @@ import contextlib
 import json
 import re
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from itertools import chain
 from pathlib import Path
 
@@ -21,6 +21,7 @@ import orjson
 import pyarrow as pa
 
 from tracekit.errors import NamedPath, Option, OutputError, OutputExistsError, UsageError, sentence
+from tracekit.lazy_dataclass import dataclass
 from tracekit.model import arrow
 from tracekit.model.arrow import I64, Column, Mask, pc
 from tracekit.model.trace import Run

@@ -6,7 +6,6 @@ import contextlib
 import tempfile
 from bisect import bisect_right
 from collections.abc import Iterator
-from dataclasses import dataclass
 from decimal import Decimal
 from pathlib import Path
 from types import TracebackType
@@ -16,6 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 from tracekit.errors import Option, OutputError, Text, UsageError, sentence
+from tracekit.lazy_dataclass import dataclass
 from tracekit.model import arrow, schema
 from tracekit.model.schema import Kind
 from tracekit.model.units import split_quantity, to_ns

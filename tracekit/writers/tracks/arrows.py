@@ -8,12 +8,12 @@ of ours, the point is 1 ns later.
 from __future__ import annotations
 
 from collections import OrderedDict
-from dataclasses import dataclass
 from typing import TypeAlias, TypeVar
 
 import numpy as np
 
 from tracekit.analysis.links import link
+from tracekit.lazy_dataclass import dataclass
 from tracekit.model.arrow import I64, Rows
 
 __all__ = [

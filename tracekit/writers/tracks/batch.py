@@ -8,7 +8,7 @@ spread over several tracks.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from itertools import chain, pairwise
 from typing import TypeAlias
 
@@ -16,6 +16,7 @@ import numpy as np
 import pyarrow as pa
 
 from tracekit.analysis.lanes import LaneAssigner
+from tracekit.lazy_dataclass import dataclass
 from tracekit.model import arrow, schema
 from tracekit.model.arrow import F64, I64, Bytes, Column, DictColumn, Mask, Rows, pc
 from tracekit.model.schema import API_CALLS, DEVICE_WORK, Kind

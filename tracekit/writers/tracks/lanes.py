@@ -8,12 +8,13 @@ of lanes at the end of the file has them as numbers.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import PurePath
 from typing import TypeAlias
 
 import numpy as np
 
+from tracekit.lazy_dataclass import dataclass
 from tracekit.model.arrow import Mask
 from tracekit.model.trace import Run
 

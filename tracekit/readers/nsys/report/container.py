@@ -13,13 +13,14 @@ and the command lines of all processes. Of these only what `session.py` names is
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from itertools import pairwise
 from typing import BinaryIO
 
 import pyarrow as pa
 
 from tracekit.errors import ParseError
+from tracekit.lazy_dataclass import dataclass
 from tracekit.readers.engine.protobuf import plain
 from tracekit.readers.engine.wire import BYTES, VARINT, WireError, checked_varint
 from tracekit.readers.nsys.report.messages import last_values, message

@@ -7,7 +7,9 @@ page of the format (reader.py) says which columns no export could prove.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
+
+from tracekit.lazy_dataclass import dataclass
 
 __all__ = [
     "COMPOSITE",

@@ -7,11 +7,11 @@ becomes an error: a report announces how many events it has, so an event that ca
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
 
+from tracekit.lazy_dataclass import dataclass
 from tracekit.model import arrow
 from tracekit.model.arrow import I64, Column, Mask
 from tracekit.readers.engine import wire

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 
+from tracekit.lazy_dataclass import dataclass
 from tracekit.model.display import escaped, shown_name
 from tracekit.model.picture import Picture
 from tracekit.model.report import Cell, Column, ReportTable

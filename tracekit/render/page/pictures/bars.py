@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from tracekit.lazy_dataclass import dataclass
 from tracekit.model.display import escaped
 from tracekit.model.names import short_names
 from tracekit.model.picture import Picture

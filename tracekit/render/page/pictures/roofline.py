@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
+from tracekit.lazy_dataclass import dataclass
 from tracekit.model.display import escaped, plural
 from tracekit.model.names import short_names
 from tracekit.model.picture import Picture

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from itertools import groupby, pairwise
 
+from tracekit.lazy_dataclass import dataclass
 from tracekit.model.display import escaped, plural
 from tracekit.model.picture import Picture, matched
 from tracekit.model.report import ReportTable

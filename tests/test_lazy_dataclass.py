@@ -1,0 +1,210 @@
+"""The decorator whose methods are made at their first use does what the standard one does."""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+import importlib
+import inspect
+import pickle
+import pkgutil
+import threading
+import weakref
+from collections.abc import Callable
+from dataclasses import field
+from typing import Any, ClassVar, Generic, TypeVar
+
+import pytest
+
+import tracekit
+from tracekit import lazy_dataclass
+from tracekit.lazy_dataclass import dataclass
+
+Item = TypeVar("Item")
+Make = Callable[..., Any]
+
+
+def declared(make: Make, **more: bool) -> dict[str, Any]:
+    """Return classes of several forms that one decorator made."""
+
+    @make(frozen=True, slots=True, **more)
+    class Point:
+        """A base."""
+
+        x: int
+        tags: list[str] = field(default_factory=list, compare=False)
+        scale: int = 3
+        origin: ClassVar[int] = 4
+
+    @make(frozen=True, slots=True, **more)
+    class Named(Point):
+        """A field more, and a default of the base changed."""
+
+        scale: int = 5
+        name: str = ""
+
+        def doubled(self) -> int:
+            """Return a figure."""
+            return self.x * self.scale
+
+    @make(slots=True, **more)
+    class Counted(Generic[Item]):
+        """Values that change."""
+
+        value: Item
+        count: int = field(default=0, repr=False)
+
+        def __post_init__(self) -> None:
+            self.count += 1
+
+    @make(frozen=True, slots=True, eq=False, **more)
+    class Own:
+        """A method of its own."""
+
+        x: int = 1
+
+        def __repr__(self) -> str:
+            return f"own {self.x}"
+
+    @make(frozen=True, slots=True, **more)
+    class Judged:
+        """An equality of its own, without a hash."""
+
+        x: int = 1
+
+        def __eq__(self, other: object) -> bool:
+            return isinstance(other, type(self))
+
+        __hash__ = None  # type: ignore[assignment]
+
+    @make(frozen=True, slots=True, kw_only=True, weakref_slot=True, **more)
+    class Late:
+        """Fields by name alone."""
+
+        x: int = 1
+        y: int
+
+    @make(frozen=True, **more)
+    class Open:
+        """No slots."""
+
+        x: int = 1
+
+    made = (Point, Named, Counted, Own, Judged, Late, Open)
+    return {each.__name__: each for each in made}
+
+
+def outcome(work: Callable[[], object]) -> object:
+    try:
+        return work()
+    except Exception as err:  # noqa: BLE001 - the error is the outcome
+        return type(err), str(err)
+
+
+USES: dict[str, Callable[[dict[str, Any]], object]] = {
+    "text": lambda of: (repr(of["Named"](1, ["a"])), repr(of["Counted"](2)), repr(of["Own"]()), repr(of["Open"]())),
+    "equal": lambda of: (of["Point"](1, ["a"]) == of["Point"](1), of["Point"](1) == of["Named"](1)),
+    "own equality": lambda of: (of["Judged"](1) == of["Judged"](2), of["Own"]() == of["Own"]()),
+    "order": lambda of: outcome(lambda: of["Point"](1) < of["Point"](2)),
+    "hash": lambda of: hash(of["Named"](1, name="a")) == hash(of["Named"](1, ["b"], name="a")),
+    "no hash": lambda of: (outcome(lambda: hash(of["Counted"](1))), outcome(lambda: hash(of["Judged"]()))),
+    "fields": lambda of: [(name, [each.name for each in dataclasses.fields(cls)]) for name, cls in of.items()],
+    "is one": lambda of: [dataclasses.is_dataclass(cls) for cls in of.values()],
+    "as dict": lambda of: dataclasses.asdict(of["Named"](1, ["a"])),
+    "replaced": lambda of: repr(dataclasses.replace(of["Named"](1), name="b", scale=0)),
+    "copied": lambda of: [repr(copy.copy(each)) for each in (of["Named"](1), of["Counted"](1), of["Late"](y=2))],
+    "signature": lambda of: {name: str(inspect.signature(cls)) for name, cls in of.items()},
+    "matched": lambda of: {name: cls.__match_args__ for name, cls in of.items()},
+    "slots": lambda of: {name: vars(cls).get("__slots__") for name, cls in of.items()},
+    "no others": lambda of: [hasattr(each, "__dict__") for each in (of["Named"](1), of["Counted"](1), of["Open"]())],
+    "set": lambda of: outcome(lambda: setattr(of["Named"](1), "x", 2)),
+    "deleted": lambda of: outcome(lambda: delattr(of["Named"](1), "x")),
+    "missing": lambda of: (outcome(of["Named"]), outcome(lambda: of["Late"](1))),
+    "too many": lambda of: outcome(lambda: of["Point"](1, [], 2, 3)),
+    "weak": lambda of: (type(weakref.ref(of["Late"](y=1))), outcome(lambda: weakref.ref(of["Point"](1)))),
+    "class": lambda of: (of["Named"].origin, of["Named"](2).doubled(), of["Named"].__doc__, of["Named"].__qualname__),
+    "generic": lambda of: repr(of["Counted"][int](3)),
+    "state": lambda of: of["Named"](1, ["a"], 2, "n").__getstate__(),
+}
+
+
+@pytest.mark.parametrize("use", USES)
+def test_each_use_of_a_new_class_gives_what_the_standard_decorator_gives(use: str) -> None:
+    assert USES[use](declared(dataclass)) == USES[use](declared(dataclasses.dataclass))
+
+
+def test_a_class_is_finished_at_its_first_use_with_its_bases() -> None:
+    of = declared(dataclass)
+
+    def late(name: str) -> bool:
+        return any("LatePart" in type(part).__name__ for part in vars(of[name]).values())
+
+    assert [late(name) for name in ("Point", "Named", "Counted", "Own")] == [True] * 4
+    of["Named"](1)
+    assert [late(name) for name in ("Point", "Named", "Counted", "Own")] == [False, False, True, True]
+
+
+@dataclass(frozen=True, slots=True)
+class Pickled:
+    """A value that another process reads before it makes one."""
+
+    x: int
+    y: str = "b"
+
+
+def test_a_value_is_read_from_a_pickle_before_the_class_was_used() -> None:
+    @dataclass(frozen=True, slots=True)
+    class Unused:
+        """The same fields, and no use yet."""
+
+        x: int
+        y: str = "b"
+
+    value = Unused.__new__(Unused)
+    value.__setstate__([1, "c"])  # type: ignore[attr-defined]
+    assert (value.x, value.y) == (1, "c")
+    assert pickle.loads(pickle.dumps(Pickled(1))) == Pickled(1)
+
+
+def test_threads_that_use_a_class_at_the_same_moment_all_get_whole_values() -> None:
+    for _ in range(20):
+        cls, values, together = declared(dataclass)["Named"], list[Any](), threading.Barrier(4)
+
+        def use(cls: Any = cls, values: list[Any] = values, together: threading.Barrier = together) -> None:
+            together.wait(20)
+            values.append(cls(1, name="a"))
+
+        threads = [threading.Thread(target=use) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(20)
+        assert len(values) == 4
+        assert set(values) == {cls(1, name="a")}
+
+
+def test_an_error_in_a_declaration_is_raised_at_the_first_use() -> None:
+    @dataclass(slots=True)
+    class Wrong:
+        """A field without a default behind one that has one."""
+
+        x: int = 1
+        y: int  # type: ignore[misc]
+
+    for _ in range(2):
+        with pytest.raises(TypeError, match="non-default argument 'y' follows default argument"):
+            Wrong(1, 2)
+
+
+def test_every_class_of_the_package_can_be_used() -> None:
+    names = [each.name for each in pkgutil.walk_packages(tracekit.__path__, "tracekit.")]
+    finished = 0
+    for name in names:
+        if name.endswith(("__main__", "_child", "_pb2")):
+            continue
+        for cls in vars(importlib.import_module(name)).values():
+            if isinstance(cls, type) and cls.__module__ == name and dataclasses.is_dataclass(cls):
+                dataclasses.fields(cls)
+                finished += 1
+    assert finished > 500
+    assert lazy_dataclass.__all__ == ["dataclass"]
