@@ -4,10 +4,11 @@ The standard decorator writes and compiles the source of six to nine methods for
 command imports hundreds of such classes and makes values of few: for a small file this was 25 % of the CPU time of
 `inspect`, and 40 % of that of `formats`.
 
-Each method that the standard decorator would make is a `_LatePart` first. The first use of any of them lets the
-standard decorator make all, from a copy of the class as it was written, and puts its methods in their places. Reading
-`__dataclass_fields__`, `__match_args__` or a signature is such a use, so `replace`, `fields`, `match` and `inspect`
-see what they always see. An error in a declaration is raised at the first use: a test uses every class of the package.
+Each method that the standard decorator would make is a `_LatePart` first. The first use of one lets the standard
+decorator make it, from a copy of the class as it was written, and puts it in its place with the others of its kind.
+Reading `__dataclass_fields__`, `__match_args__` or a signature is such a use, so `replace`, `fields`, `match` and
+`inspect` see what they always see. An error in a declaration is raised at the first use: a test uses every class of
+the package.
 """
 
 from __future__ import annotations
@@ -28,6 +29,8 @@ _LOCK = RLock()
 _NOT_FIELDS = ("ClassVar", "typing.ClassVar")
 _SPECIAL = ("InitVar", "KW_ONLY")
 """Annotations that change more than the fields: such a class is made at once."""
+_SELDOM = frozenset(("__eq__", "__hash__", "__repr__", "__dataclass_params__"))
+"""Parts that most values never need. The parameters are here because they say whether the others are made."""
 _JUDGED = frozenset(("__eq__", "__hash__", "__setattr__", "__delattr__"))
 """Methods that change or forbid others where a class writes them itself: such a class is made at once too."""
 
@@ -43,8 +46,11 @@ def dataclass(
     weakref_slot: bool = False,
 ) -> Callable[[type[_Class]], type[_Class]]:
     """Return a decorator that does what `dataclasses.dataclass` does, later if the class has slots."""
-    standard = dataclasses.dataclass(
-        frozen=frozen, slots=slots, eq=eq, repr=repr, kw_only=kw_only, weakref_slot=weakref_slot
+    standard, initial = (
+        dataclasses.dataclass(
+            frozen=frozen, slots=slots, eq=eq and whole, repr=repr and whole, kw_only=kw_only, weakref_slot=weakref_slot
+        )
+        for whole in (True, False)
     )
     parts = _parts(frozen, eq, repr) if slots else {}
 
@@ -61,7 +67,7 @@ def dataclass(
         body: dict[str, object] = {name: value for name, value in vars(written).items() if name not in left_out}
         own_slots = [name for name in fields if name not in inherited]
         body["__slots__"] = (*own_slots, *(("__weakref__",) if weakref_slot else ()))
-        unfinished = _Unfinished(written, standard)
+        unfinished = _Unfinished(written, initial, standard)
         # What is no method (`__hash__` of values that can change is None) is the same for every class.
         body |= {
             name: _LatePart(name, unfinished) if late else None for name, late in parts.items() if name not in body
@@ -93,26 +99,36 @@ def _parts(frozen: bool, eq: bool, repr_: bool) -> dict[str, bool]:
 
 
 class _Unfinished:
-    """A class whose methods are not made yet. written: as in the source; target: the one that is used."""
+    """A class whose methods are not made yet. written: as in the source; target: the one that is used.
 
-    __slots__ = ("standard", "target", "written")
+    initial, standard: decorators that make the methods which each value needs, and all of them.
+    """
+
+    __slots__ = ("initial", "standard", "target", "written")
 
     target: type
 
-    def __init__(self, written: type, standard: Callable[[type], type]) -> None:
-        self.written: type | None = written
+    def __init__(self, written: type, initial: Callable[[type], type], standard: Callable[[type], type]) -> None:
+        self.written = written
+        self.initial = initial
         self.standard = standard
 
-    def finish(self) -> None:
-        """Put the standard methods in the places of the late ones."""
+    def finish(self, name: str) -> None:
+        """Put the standard methods in the places of late ones: those for comparing and showing only if asked for."""
         with _LOCK:
-            if self.written is None:
+            asked = vars(self.target)[name]
+            if not isinstance(asked, _LatePart):  # another thread was faster
                 return
-            made = vars(self.standard(self.written))
-            for name, part in list(vars(self.target).items()):
-                if isinstance(part, _LatePart):
-                    setattr(self.target, name, made[name])
-            self.written = None
+            decorate = self.standard if name in _SELDOM else self.initial
+            # The decorator takes the defaults out of the class that it gets.
+            body = {key: part for key, part in vars(self.written).items() if key not in ("__dict__", "__weakref__")}
+            metaclass: type[type] = type(self.written)
+            copy = metaclass(self.written.__name__, self.written.__bases__, body)
+            copy.__qualname__ = self.written.__qualname__
+            made = vars(decorate(copy))
+            for key, part in list(vars(self.target).items()):
+                if isinstance(part, _LatePart) and (key in _SELDOM) == (name in _SELDOM):
+                    setattr(self.target, key, made[key])
 
 
 class _LatePart:
@@ -125,7 +141,7 @@ class _LatePart:
         self.unfinished = unfinished
 
     def __get__(self, instance: object, owner: type | None = None) -> object:
-        self.unfinished.finish()
+        self.unfinished.finish(self.name)
         part = vars(self.unfinished.target)[self.name]
         bind = getattr(part, "__get__", None)
         return part if bind is None else bind(instance, owner)

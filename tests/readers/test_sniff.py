@@ -233,3 +233,29 @@ def test_a_table_printed_at_the_end_of_a_log_is_found_by_a_reader_from_outside(t
             identify(source, (*READERS.values(), Reader("acme", "", (), sniff, read_nothing)))
         printed = Reader("acme", "", (), sniff, read_nothing, marks=Marks(in_logs=True))
         assert identify(source, (*READERS.values(), printed)).name == "acme"
+
+
+@pytest.mark.parametrize("first", [b"SQLite format 3\0", b"PAR1"])
+def test_the_words_of_a_packed_file_count_although_it_has_bytes_of_any_value(first: bytes) -> None:
+    asked: list[str] = []
+
+    def reader(name: str, marks: Marks) -> Reader:
+        def sniff(_: Head) -> Confidence:
+            asked.append(name)
+            return Confidence.NO
+
+        return Reader(name, "", (), sniff, read_nothing, marks=marks)
+
+    head = Head("a", first + b"\x1b[0m create table start(here)", text=False, tables=frozenset({"start"}))
+    readers = [
+        reader("other words", Marks(words=("elsewhere",))),
+        reader("its words", Marks(words=("create table start",))),
+        reader("printed", Marks(in_logs=True, words=("start",))),
+        reader("database", Marks(tables=True)),
+        reader("without marks", Marks()),
+    ]
+    votes(head, readers)
+    printed = [] if first.startswith(b"SQLite") else ["printed"]
+    assert asked == ["its words", *printed, "database", "without marks"]
+    assert {answer for _, answer in votes(Head("a", b"\x1b[0m no words"), readers[:1])} == {Confidence.NO}
+    assert asked[-1] == "other words"

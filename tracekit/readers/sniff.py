@@ -19,6 +19,8 @@ from tracekit.readers.trace_event.marks import EVENT_LIST, PHASE, claimants
 __all__ = ["identify", "votes"]
 
 
+_PACKED = (SQLITE_MAGIC, b"PAR1")
+"""The first bytes of databases and Parquet files: they have bytes of any value, and their words are whole."""
 _SPEEDSCOPE = re.compile(rb'\s{0,100}\{\s{0,100}"\$schema"\s{0,20}:\s{0,20}"https://www\.speedscope\.app/')
 
 
@@ -46,12 +48,15 @@ def _may_be(head: Head, text: str | None, marks: Marks) -> bool:
     """Return whether a file may be of a format with these marks, so that its sniffer is worth asking."""
     if (marks.begins and not head.data.startswith(marks.begins)) or (marks.tables and not head.tables):
         return False
+    # The schema of a database has the words of many printed tables, and asking their sniffers would load the readers.
+    if head.data.startswith(SQLITE_MAGIC) and (marks.in_logs or marks.json):
+        return False
     return text is None or not marks.words or any(word in text for word in marks.words)
 
 
 def _words_of(data: bytes) -> str | None:
     """Return a head as `Marks.words` are compared with it; None where colours or escapes may stand within words."""
-    if b"\x1b" in data or b"\\u00" in data:
+    if not data.startswith(_PACKED) and (b"\x1b" in data or b"\\u00" in data):
         return None
     return " ".join(data.decode("utf-8", "replace").lower().split())
 

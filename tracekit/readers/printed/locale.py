@@ -101,6 +101,9 @@ def _has_separators(data: bytes) -> bool:
     # Nearly every file is ASCII, which one quick look shows; each rare blank would be another one.
     if not data.isascii() and any(blank in data for blank in _RARE):
         return True
+    # Key-value logs and many tables have neither of the two, which two quick looks show.
+    if b"," not in data and b"'" not in data:
+        return False
     raw = np.frombuffer(data, np.uint8)
     places = np.flatnonzero((raw == ord(",")) | (raw == ord("'")))
     places = places[(places > 0) & (places < len(raw) - 1)]
