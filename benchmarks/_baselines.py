@@ -265,7 +265,11 @@ def _cpu() -> float:
 
 
 def main(arguments: list[str]) -> None:
+    import pyarrow as pa
+
     run = CASES[arguments[0]](*arguments[1:])
+    if arguments[0] != "floor":  # also the process that small commands are held against
+        pa.array([])  # imports pandas, where it is installed: imports are not timed
     cpu, wall = _cpu(), time.perf_counter()
     checks = run()
     seconds = {"wall": time.perf_counter() - wall, "cpu": _cpu() - cpu}

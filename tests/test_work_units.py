@@ -7,14 +7,18 @@ from collections import Counter
 from collections.abc import Sequence
 from contextlib import closing
 from pathlib import Path
+from typing import NoReturn
 
 import numpy as np
 import pytest
 from shaped_traces import BF, F32, ShapedTrace, units_of
-from support import corpus, corpus_next, shared_efficiency
+from support import SAMPLES, corpus, corpus_next, shared_efficiency
 
+import tracekit
 from tracekit.analysis.efficiency.floors import Limit
-from tracekit.index.work_units import LIMITS, WorkUnits
+from tracekit.index import work_units as work_units_module
+from tracekit.index.trace_index import TraceIndex
+from tracekit.index.work_units import LIMITS, WorkUnits, work_units
 
 
 def reasons(units: WorkUnits) -> dict[str, int]:
@@ -328,3 +332,21 @@ def test_a_report_of_nsight_systems_states_the_bandwidth_of_a_device_outside_the
     (group,) = units.groups
     assert group.reach.of_peak == pytest.approx(3 * 4096 * 4096 * 4 / 256e9 / 2e-3)
     assert "the bandwidth is that of the file" in group.device.note
+
+
+@pytest.mark.parametrize(
+    "name", ["nsys-sqlite/two-processes.sqlite", "nsys-sqlite/nvtx-v2.sqlite", "nvprof-csv/gpu-and-api-trace.csv"]
+)
+def test_a_trace_without_shapes_needs_no_host_tree_to_say_so(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = SAMPLES / name
+    index = TraceIndex(tracekit.read(path))
+    # The whole way says the same: a tree is made, and no unit is found with it.
+    monkeypatch.setattr(work_units_module, "_may_have_shapes", lambda _: True)
+    assert work_units(index) is None
+    monkeypatch.undo()
+
+    def no_tree(_: TraceIndex) -> NoReturn:
+        raise AssertionError("a host tree was made")
+
+    monkeypatch.setattr(work_units_module, "host_with_graphs", no_tree)
+    assert work_units(TraceIndex(tracekit.read(path))) is None

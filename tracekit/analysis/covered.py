@@ -97,12 +97,14 @@ def _counts(lanes: I64, starts: I64, ends: I64, reach: I64, launches: Codes) -> 
         return np.zeros(n, np.int64)
     place = np.arange(n)
     begins = run_starts(lanes)
-    of_lane = np.repeat(np.arange(begins.size), np.diff(np.append(begins, n)))
-    # Ranks of what they reach, lane by lane: the highest rank so far is never of the lane before.
-    order = np.lexsort((-place, reach, of_lane))
-    rank = np.empty(n, np.int64)
-    rank[order] = place
-    longest = order[np.maximum.accumulate(rank)]
+    # The range that reaches furthest so far in its lane, the earliest of equal ones.
+    furthest = reach.copy()
+    for first, last in pairwise([*begins.tolist(), n]):
+        np.maximum.accumulate(reach[first:last], out=furthest[first:last])
+    further = np.ones(n, np.bool_)
+    further[1:] = reach[1:] > furthest[:-1]
+    further[begins] = True
+    longest = np.maximum.accumulate(np.where(further, place, 0))
     before = np.concatenate((np.zeros(1, np.int64), longest[:-1]))
     before[begins] = begins
     same_launch = (launches == launches[before]) & (launches >= 0)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import gc
 import os
 import sys
@@ -178,6 +179,8 @@ def main() -> None:
     prepare_process()
     # What is imported lives to the end: one look for garbage in it takes a twentieth of the start.
     gc.set_threshold(200_000)
+    # So do the looks at the end of the process, an eighth of a short command: nothing there needs to be found.
+    atexit.register(gc.freeze)
     words = _with_command(sys.argv[1:])
     word = words[0] if words else ""
     if word != "record":  # options of a recorded program are none of ours

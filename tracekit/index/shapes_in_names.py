@@ -20,11 +20,17 @@ from tracekit.model import arrow
 from tracekit.model.arrow import I64, pc
 from tracekit.model.schema import HOST_RANGES
 
-__all__ = ["calls_in_names"]
+__all__ = ["calls_in_names", "has_sizes_in_names"]
 
 _SIZES = ", sizes = ["
 _OWN_NUMBERS = r", (?:(?:seq|op_id) = -?[0-9]+|input_op_ids = .*$)"
 """What differs from call to call."""
+
+
+def has_sizes_in_names(index: TraceIndex) -> bool:
+    """Return whether a name has sizes: without one `calls_in_names` finds nothing, and needs no host tree for that."""
+    columns = {"name", "raw_name"} & set(index.events.column_names)
+    return any(_SIZES in text for column in columns for text in index.texts(column)[1])
 
 
 def calls_in_names(index: TraceIndex, tree: HostTree) -> tuple[I64, I64, list[OperatorCall]]:

@@ -36,7 +36,7 @@ from tracekit.index.graphs import graph_work, host_with_graphs
 from tracekit.index.host_tree import HostTree
 from tracekit.index.indexed_results import INDEX, indexed_calls
 from tracekit.index.kernel_classes import communicates
-from tracekit.index.shapes_in_names import calls_in_names
+from tracekit.index.shapes_in_names import calls_in_names, has_sizes_in_names
 from tracekit.index.stated_work import stated_work
 from tracekit.index.trace_index import TraceIndex, join
 from tracekit.lazy_dataclass import dataclass
@@ -162,6 +162,9 @@ def work_units(index: TraceIndex) -> WorkUnits | None:
     """Return the work units; None where the trace has no shapes, or no device work with operators."""
     if not set(index.events.schema.names) >= (COLUMNS - {"raw_name"}) | host_tree.COLUMNS:
         return None
+    # The host tree takes most of the time of a view of kernels, and most traces have no shapes.
+    if not _may_have_shapes(index) and stated_work(index) is None:
+        return None
     tree = host_with_graphs(index)
     if not tree.work.size:
         return None
@@ -182,6 +185,13 @@ def work_units(index: TraceIndex) -> WorkUnits | None:
     reason = _reasons(index, tree, code_of_place, works, reasons)
     selected, launch, of_work = _by_launch(index, tree, selected, of_work)
     return _assembled(index, tree, (selected, launch), of_work, code_of_place[selected], works, calls, reason, reasons)
+
+
+def _may_have_shapes(index: TraceIndex) -> bool:
+    """Return whether an operator has args, or any name has sizes: nothing else has the shapes of a call."""
+    column = index.events.column("args")
+    with_args = column.null_count < len(column) and bool(index.kind_mask(KINDS).any())
+    return with_args or has_sizes_in_names(index)
 
 
 def _stated(index: TraceIndex, tree: HostTree) -> WorkUnits | None:
