@@ -697,6 +697,16 @@ FORMATS = (
         read=Place("tracekit.readers.unitrace:read"),
     ),
     Reader(
+        name="vtune-csv",
+        title="tables of Intel VTune (CSV)",
+        suffixes=(".csv", ".tsv", ".txt"),
+        marks=Marks(words=("cpu time", "total time", "hierarchy level")),
+        gives="totals",
+        record="line",
+        sniff=Place("tracekit.readers.vtune:sniff"),
+        read=Place("tracekit.readers.vtune:read"),
+    ),
+    Reader(
         name="xplane",
         title="XPlane profile (TensorFlow, JAX, PyTorch/XLA)",
         suffixes=(".xplane.pb", ".xplane.pb.gz"),
