@@ -398,6 +398,16 @@ FORMATS = (
         read=Place("tracekit.readers.nsys.sqlite:read"),
     ),
     Reader(
+        name="nsys-recipe-csv",
+        title="nsys recipe tables (CSV)",
+        suffixes=(".csv",),
+        marks=Marks(words=(",q1", "stddev")),
+        gives="totals",
+        record="line",
+        sniff=Place("tracekit.readers.nsys.recipe_csv:sniff"),
+        read=Place("tracekit.readers.nsys.recipe_csv:read"),
+    ),
+    Reader(
         name="nsys-stats-csv",
         title="nsys stats reports (CSV, columns)",
         suffixes=(".csv", ".txt"),
