@@ -101,6 +101,21 @@ def test_the_name_of_the_folder_says_the_recipe(tmp_path: Path) -> None:
     assert (row["section"], row["unit"], row["total_ns"]) == ("cuda_gpu_mem_size_sum", "bytes", None)
 
 
+def test_a_file_that_is_named_after_its_recipe_needs_no_analysis(tmp_path: Path) -> None:
+    (tmp_path / "x.nsys-analysis").write_text('{"RecipeName": "cuda_gpu_mem_time_sum"}')
+    text = made.recipe_table(made.recipe_rows(random.Random(2), made.RECIPE_COPIES), "Name")
+    (row, *_) = totals(text, tmp_path / "cuda_gpu_mem_size_sum.csv")
+    assert row["unit"] == "bytes"
+
+
+@pytest.mark.parametrize("analysis", ["", "[1]", '{"RecipeName": 5}', '{"RecipeName": "gpu_gaps"}', "{" * 5000])
+def test_an_analysis_that_cannot_be_read_says_nothing(analysis: str, tmp_path: Path) -> None:
+    (tmp_path / "x.nsys-analysis").write_text(analysis)
+    text = made.recipe_table(made.recipe_rows(random.Random(2), made.RECIPE_KERNELS), "Name")
+    (row, *_) = totals(text, tmp_path / "rank_stats.csv")
+    assert (row["section"], row["kind"]) == ("sums", "kernel")
+
+
 def test_copies_of_an_unknown_recipe_have_no_total(tmp_path: Path) -> None:
     text = made.recipe_table(made.recipe_rows(random.Random(2), made.RECIPE_COPIES), "Name")
     path = tmp_path / "a.csv"

@@ -11,8 +11,8 @@ Recipes since 2024 have Sum, Median and Std, in all_stats.csv `Median (approx)`,
 approximates is in args, and so are quartiles. cuda_gpu_mem_size_sum has `bytes`, and value_min, value_max and value_avg
 in bytes.
 
-No column says which recipe it was: that is `RecipeName` of the `.nsys-analysis` beside the table, else the name of the
-file or its folder (`cuda_gpu_kern_sum-1`), else the columns and names of the rows. Copies of which nothing says whether
+No column says which recipe it was: that is the name of the file, else `RecipeName` of the `.nsys-analysis` beside it,
+else its folder (`cuda_gpu_kern_sum-1`), else the columns and names of the rows. Copies of which nothing says whether
 they are sums of times or of sizes have no total, with a note. `section` is the recipe.
 
 Of a folder rank_stats.csv is read: all_stats.csv and rank_stats_by_device.csv have the same work once more. Sources:
@@ -170,14 +170,16 @@ def read(source: Source, options: ReadOptions, ledger: Ledger) -> ReadResult:
 
 
 def _recipe_of(source: Source) -> str:
-    """Return the recipe that wrote a table: as the file of the analysis beside it says, or its path; "" for neither."""
-    analyses = sorted(source.path.parent.glob("*.nsys-analysis"))[:2]
-    if len(analyses) == 1 and (named := _named_recipe(analyses[0])):
-        return named
-    for part in reversed(PurePath(source.name).parts[-2:]):
-        if (found := _RECIPE.search(part)) is not None:
-            return found[1]
-    return ""
+    """Return the recipe that wrote a table: as its name, the analysis beside it, or its folder says; "" for none."""
+    path = PurePath(source.name)
+    if (found := _RECIPE.search(path.name)) is not None:
+        return found[1]
+    if source.path == Path(source.name):  # a copy of stdin or of a URL has other files beside it
+        analyses = sorted(source.path.parent.glob("*.nsys-analysis"))[:2]
+        if len(analyses) == 1 and (named := _named_recipe(analyses[0])):
+            return named
+    found = _RECIPE.search(path.parent.name)
+    return found[1] if found is not None else ""
 
 
 def _named_recipe(file: Path) -> str:
