@@ -1,5 +1,5 @@
 """Write the samples of summaries that tools print: TorchInductor's bandwidth, DeepSpeed's flops profiler,
-unitrace's summaries, and tables of rocprof-compute.
+unitrace's summaries, tables of VTune, of `nsys recipe`, and of rocprof-compute.
 
     python sample_traces/_text_summaries.py [FOLDER]
 
@@ -9,6 +9,7 @@ The numbers come from seeded generators; nothing was measured. The layouts are t
 from __future__ import annotations
 
 import random
+import statistics
 import sys
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -241,6 +242,169 @@ def unitrace(rng: random.Random) -> str:
     return "\n".join([*lines, "", ""]) + "\n"
 
 
+# VTune
+
+
+def vtune_functions(rng: random.Random) -> list[tuple[str, str, int]]:
+    """Return (function, whole name, microseconds of CPU) of some functions."""
+    names = (
+        ("multiply", "multiply(int, int, double*)"), ("std::vector<int, std::allocator<int>>::push_back",
+         "std::vector<int, std::allocator<int>>::push_back(int const&)"), ("[Loop at line 40 in step]",
+         "[Loop at line 40 in step]"), ("memcpy", "memcpy"),
+        ("[Outside any known module]", "[Outside any known module]"),
+    )  # fmt: skip
+    return [(name, full, rng.randrange(0, 90_000_000)) for name, full in names]
+
+
+def vtune_hotspots(rng: random.Random) -> str:
+    """Return `vtune -report hotspots -format csv -csv-delimiter comma`."""
+    columns = (
+        "Function", "CPU Time", "CPU Time:Effective Time", "CPU Time:Spin Time", "Instructions Retired", "CPI Rate",
+        "Module", "Function (Full)", "Source File", "Start Address",
+    )  # fmt: skip
+    lines = [",".join(columns)]
+    for name, full, time in sorted(vtune_functions(rng), key=lambda row: -row[2]):
+        spin = time // 10
+        times = ",".join(f"{each / 1e6:f}" for each in (time, time - spin, spin))
+        cells = f'{times},{time * 2200},{rng.uniform(0.2, 3):f},app,"{full}",app.cpp,{hex(rng.randrange(1 << 24))}'
+        lines.append(f'"{name}",{cells}' if "," in name else f"{name},{cells}")
+    return "\n".join(lines) + "\n"
+
+
+def vtune_top_down(rng: random.Random) -> str:
+    """Return `vtune -report top-down -format csv`: cells between tabs, depth as blanks, totals as shares."""
+    lines = ["war:Column filter is ON.", "Function Stack\tCPU Time:Total\tCPU Time:Self\tModule"]
+    for depth, (name, _, time) in enumerate(vtune_functions(rng)):
+        lines.append(f"{' ' * depth}{name}\t{100 / (depth + 1):f}\t{time / 1e6:f}\tapp")
+    return "\n".join(lines) + "\n"
+
+
+def vtune_tasks(rng: random.Random) -> list[tuple[str, str, list[int]]]:
+    """Return (task, global size, microseconds of each instance) of some work of a GPU."""
+    names = (
+        ("gemm_kernel", "128 x 8"), ("main::{lambda(auto:1)#4}::operator()(sycl::_V1::item<1, true>) const", "4096"),
+        ("zeCommandListAppendMemoryCopy", ""), ("zeCommandListAppendMemoryFill", ""),
+        ("zeCommandListAppendBarrier", ""),
+    )  # fmt: skip
+    return [(name, size, [rng.randrange(8, 4000) for _ in range(rng.randrange(1, 60))]) for name, size in names]
+
+
+def vtune_gpu(rng: random.Random) -> str:
+    """Return `vtune -report hotspots -group-by computing-task -format csv -csv-delimiter semicolon` of a GPU."""
+    columns = (
+        "Computing Task", "Work Size:Global", "Work Size:Local", "Computing Task:Total Time",
+        "Computing Task:Average Time", "Computing Task:Instance Count", "Computing Task:SIMD Width",
+        "Computing Task:SVM Usage Type", "Computing Task:Spill Memory Size", "Transfer Size", "XVE Array:Active(%)",
+    )  # fmt: skip
+    lines = [";".join(columns)]
+    for name, size, times in vtune_tasks(rng):
+        local = ("64 x 8" if " x " in size else "256") if size else ""
+        mean = sum(times) / len(times)
+        cells = (
+            name, size, local, f"{sum(times) / 1e6:f}", f"{mean / 1e6:f}", len(times), 16 if size else "", "",
+            64 if size else "", 0 if size else 4096 * len(times), f"{rng.uniform(0, 100):.1f}",
+        )  # fmt: skip
+        lines.append(";".join(map(str, cells)))
+    lines.append("[Outside any task];;;;;;;;;;12.5")
+    return "\n".join(lines) + "\n"
+
+
+def vtune_summary() -> str:
+    """Return `vtune -report summary -format csv -csv-delimiter comma`."""
+    rows = (
+        "0,Elapsed Time,149.771137", "1,CPU Time,580.125000", "2,Spin Time,3.500000", "1,CPI Rate,0.665470",
+        "1,DRAM Bound,N/A with HT on", "1,Bandwidth Utilization,",
+        "1,Bandwidth Domain,Platform Maximum,Observed Maximum,Average",
+        '1,"DRAM, GB/sec",118.000000,47.900000,8.352945',
+        "0,Effective CPU Utilization(%),71.5", "0,Collection and Platform Info,", "1,Application Command Line,./app 40",
+        "1,Computer Name,node",
+    )  # fmt: skip
+    return "\n".join(["Hierarchy Level,Metric Name,Metric Value", *rows]) + "\n"
+
+
+# nsys recipe
+
+
+def recipe_rows(rng: random.Random, names: tuple[str, ...], ranks: int = 2) -> list[tuple[str, int, int, list[int]]]:
+    """Return (name, rank, device, durations or sizes) of each name, rank and device."""
+    return [
+        (name, rank, device, [rng.randrange(900, 900_000) for _ in range(rng.randrange(2, 30))])
+        for rank in range(ranks)
+        for device in range(2)
+        for name in names
+    ]
+
+
+def of_ranks(rows: list[tuple[str, int, int, list[int]]]) -> list[tuple[str, int, list[int]]]:
+    """Return (name, rank, values) with the values of all devices."""
+    sums: dict[tuple[int, str], list[int]] = {}
+    for name, rank, _, values in rows:
+        sums.setdefault((rank, name), []).extend(values)
+    return [(name, rank, values) for (rank, name), values in sums.items()]
+
+
+def quoted(name: str) -> str:
+    """Return a cell as pandas writes it."""
+    return f'"{name}"' if "," in name or "\n" in name else name
+
+
+def described(values: list[int]) -> list[object]:
+    """Return the statistics of a row of a newer recipe."""
+    first, median, third = statistics.quantiles(values, n=4, method="inclusive")
+    spread = statistics.stdev(values)
+    return [sum(values), len(values), statistics.mean(values), spread, float(min(values)), first, median, third,
+            float(max(values))]  # fmt: skip
+
+
+RECIPE_COLUMNS = ("Sum", "Count", "Mean", "Std", "Min", "Q1", "Median", "Q3", "Max")
+
+
+def recipe_table(rows: list[tuple[str, int, int, list[int]]], index: str, *, by_device: bool = False) -> str:
+    """Return rank_stats.csv, or rank_stats_by_device.csv, of a newer recipe."""
+    head = (index, "Device ID") if by_device else (index,)
+    lines = [",".join((*head, *RECIPE_COLUMNS, "Rank"))]
+    if by_device:
+        lines += [
+            ",".join(map(str, [quoted(name), device, *described(values), rank])) for name, rank, device, values in rows
+        ]
+    else:
+        lines += [",".join(map(str, [quoted(name), *described(values), rank])) for name, rank, values in of_ranks(rows)]
+    return "\n".join(lines) + "\n"
+
+
+def recipe_of_all(rows: list[tuple[str, int, int, list[int]]], index: str) -> str:
+    """Return all_stats.csv of a newer recipe: medians and quartiles are those of the ranks."""
+    lines = [f"{index},Sum,Count,Mean,Std (approx),Min,Q1 (approx),Median (approx),Q3 (approx),Max"]
+    for name in dict.fromkeys(name for name, _, _, _ in rows):
+        parts = [described(values) for each, _, values in of_ranks(rows) if each == name]
+        values = [value for each, _, _, values in rows if each == name for value in values]
+        cells = [sum(values), len(values), statistics.mean(values), statistics.stdev(values), float(min(values))]
+        middle = [min(each[5] for each in parts), statistics.median([each[6] for each in parts]),
+                  max(each[7] for each in parts)]  # fmt: skip
+        lines.append(",".join(map(str, [quoted(name), *cells, *middle, float(max(values))])))
+    return "\n".join(lines) + "\n"
+
+
+def older_recipe(rows: list[tuple[str, int, int, list[int]]]) -> str:
+    """Return rank_stats.csv of cuda_api_sum of 2023."""
+    lines = ["Name,Time,Total Time,Num Calls,Avg,Q1,Med,Q3,Min,Max,StdDev,Rank"]
+    for name, rank, values in of_ranks(rows):
+        whole = sum(sum(each) for _, other, each in of_ranks(rows) if other == rank)
+        first, median, third = statistics.quantiles(values, n=4, method="inclusive")
+        cells = (
+            name, round(100 * sum(values) / whole, 1), sum(values), len(values), round(statistics.mean(values), 1),
+            first, round(median, 1), third, min(values), max(values), round(statistics.stdev(values), 1), rank,
+        )  # fmt: skip
+        lines.append(",".join(map(str, cells)))
+    return "\n".join(lines) + "\n"
+
+
+RECIPE_KERNELS = ("ampere_sgemm_128x64_nn", "ncclDevKernel_AllReduce_Sum_f32_RING_LL", "void scale<float, 4>(float*)")
+RECIPE_RANGES = ("forward", "loss, and backward", "a text\nof two lines")
+RECIPE_CALLS = ("cudaLaunchKernel", "cuMemAlloc", "cudaMemcpyAsync")
+RECIPE_COPIES = ("CUDA_MEMCPY_KIND_HTOD", "CUDA_MEMSET")
+
+
 # rocprof-compute
 
 
@@ -285,6 +449,18 @@ def write_all(root: Path) -> None:
         "deepspeed-flops/one-gpu.txt": deepspeed(random.Random(4), " =", 2),
         "deepspeed-flops/older-in-a-log.log": f"Epoch 1\n{old}\nstep 11 loss 0.5\n",
         "unitrace/summary.txt": unitrace(random.Random(8)),
+        "nsys-recipe-csv/cuda_gpu_kern_sum.rank_stats.csv": recipe_table(
+            recipe_rows(random.Random(12), RECIPE_KERNELS), "Name"
+        ),
+        "nsys-recipe-csv/nvtx_sum.all_stats.csv": recipe_of_all(recipe_rows(random.Random(13), RECIPE_RANGES), "Text"),
+        "nsys-recipe-csv/cuda_api_sum.older.rank_stats.csv": older_recipe(recipe_rows(random.Random(14), RECIPE_CALLS)),
+        "nsys-recipe-csv/cuda_gpu_mem_size_sum.rank_stats_by_device.csv": recipe_table(
+            recipe_rows(random.Random(15), RECIPE_COPIES), "Name", by_device=True
+        ),
+        "vtune-csv/hotspots.csv": vtune_hotspots(random.Random(9)),
+        "vtune-csv/top-down.tsv": vtune_top_down(random.Random(10)),
+        "vtune-csv/gpu-hotspots.csv": vtune_gpu(random.Random(11)),
+        "vtune-csv/summary.csv": vtune_summary(),
         "rocprof-csv/pmc_perf.csv": counted_launches(random.Random(6)),
         "rocprof-csv/roofline-of-two.csv": roofs(random.Random(7)),
     }

@@ -398,6 +398,16 @@ FORMATS = (
         read=Place("tracekit.readers.nsys.sqlite:read"),
     ),
     Reader(
+        name="nsys-recipe-csv",
+        title="nsys recipe tables (CSV)",
+        suffixes=(".csv",),
+        marks=Marks(words=(",q1", "stddev")),
+        gives="totals",
+        record="line",
+        sniff=Place("tracekit.readers.nsys.recipe_csv:sniff"),
+        read=Place("tracekit.readers.nsys.recipe_csv:read"),
+    ),
+    Reader(
         name="nsys-stats-csv",
         title="nsys stats reports (CSV, columns)",
         suffixes=(".csv", ".txt"),
@@ -695,6 +705,16 @@ FORMATS = (
         record="line",
         sniff=Place("tracekit.readers.unitrace:sniff"),
         read=Place("tracekit.readers.unitrace:read"),
+    ),
+    Reader(
+        name="vtune-csv",
+        title="tables of Intel VTune (CSV)",
+        suffixes=(".csv", ".tsv", ".txt"),
+        marks=Marks(words=("cpu time", "total time", "hierarchy level")),
+        gives="totals",
+        record="line",
+        sniff=Place("tracekit.readers.vtune:sniff"),
+        read=Place("tracekit.readers.vtune:read"),
     ),
     Reader(
         name="xplane",

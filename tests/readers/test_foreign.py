@@ -111,9 +111,9 @@ HEADS: dict[str, list[bytes]] = {
     "vtune-csv": [
         b"Function,CPU Time,CPU Time:Effective Time,CPU Time:Spin Time,Module,Function (Full)\n",
         b"Computing Task\tWork Size:Global\tWork Size:Local\tComputing Task:Total Time\n",
-        b'"Function";"CPU Time";"Module";"Function (Full)";"Source File"\nmain;1.5;a.out;main;a.c\n',
+        b'"Function";"CPU Time";"Module";"Function (Full)";"Source File"\n',
         b"Module,Hardware Event Count:INST_RETIRED.ANY,Hardware Event Count:CPU_CLK_UNHALTED.THREAD\na.out,1,2\n",
-        b"Hierarchy Level,Metric Name,Metric Value\n0,Elapsed Time,1.52\n",
+        b"Hierarchy Level,Metric Name,Metric Value\n",
     ],
     "scalene": [
         b'{"alloc_samples": 0, "args": ["a.py"], "elapsed_time_sec": 1.5, "files": {"a.py": {"lines": []}}}',
@@ -229,7 +229,8 @@ NEAR = {
     "prices": b"Device_id,Name,Price (us)\n1,a,3\n",
     "a list of names": b"Name,Type,Size\na,b,3\n",
     "another summary": b"=== Device Timing Summary ===\nratio_denominator=3 ms\n",
-    "a table of functions": b"Function,CPU Time,Module\nmain,1.5,a.out\n",
+    "a table of functions": b"Function,CPU Time,Calls\nmain,1.5,3\n",
+    "times of another unit": b"Function,CPU Time (ms),Module\nmain,1.5,a.out\n",
     "a load test": b'{"elapsed_time_sec": 1.5, "growth_rate": 2, "requests": 3}',
     "frames of a page": b'{"root_frame": {"url": "http://a"}, "identifier": 3}',
     "prose of gprof": b"Flat profile: a word of gprof\n",

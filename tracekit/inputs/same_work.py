@@ -1,8 +1,12 @@
-"""Files of a folder that have the same work: an Ascend profiler writes each task into a database, a trace and tables.
+"""Files of a folder that have the same work, of which one form is read.
+
+An Ascend profiler writes each task into a database, a trace and tables.
 
 `..._ascend_pt/ASCEND_PROFILER_OUTPUT` (torch_npu) and `PROF_*/mindstudio_profiler_output` (msprof) are such folders.
 torch_npu keeps the `PROF_*` of msprof beside its own. Of the files of one run those of the richest form are read. Where
 that is a table of kernels, the sums of calls, operators and steps are read too: no event has these.
+
+`nsys recipe` writes the sums of each rank, of each device of each rank, and of all ranks: those of each rank are read.
 """
 
 from __future__ import annotations
@@ -31,6 +35,8 @@ _FORMS = tuple(
 _TABLE, _OTHER_SUMS = 4, 8
 """The first form that has kernels alone, and that of sums of anything else."""
 _OUTPUTS = ("ASCEND_PROFILER_OUTPUT", "mindstudio_profiler_output")
+_OF_RECIPE = ("rank_stats.csv", "rank_stats_by_device.csv", "all_stats.csv")
+"""Tables of one recipe, the one that is read first."""
 _OF_MSPROF = re.compile(r"PROF_[0-9A-Za-z_]+")
 
 
@@ -57,7 +63,21 @@ def same_work(names: Sequence[str]) -> dict[str, list[str]]:
         kept = {best, _OTHER_SUMS} if best >= _TABLE else {best}
         if others := [name for name in files if forms[name] not in kept]:
             found[first] = others
-    return found
+    return found | _of_recipes(names)
+
+
+def _of_recipes(names: Sequence[str]) -> dict[str, list[str]]:
+    """Return the other tables of each recipe, by the one that is read.
+
+    >>> _of_recipes(["a/all_stats.csv", "a/files.csv", "a/rank_stats.csv", "b/all_stats.csv"])
+    {'a/rank_stats.csv': ['a/all_stats.csv']}
+    """
+    folders: dict[PurePath, list[str]] = {}
+    for name in names:
+        if PurePath(name).name in _OF_RECIPE:
+            folders.setdefault(PurePath(name).parent, []).append(name)
+    ranked = (sorted(files, key=lambda name: _OF_RECIPE.index(PurePath(name).name)) for files in folders.values())
+    return {best: others for best, *others in ranked if others}
 
 
 def _run_of(path: PurePath, beside: set[PurePath]) -> PurePath:

@@ -72,10 +72,12 @@ TOOLS: tuple[Foreign, ...] = (
     ),
     Foreign(
         "vtune-csv",
-        "a table that Intel VTune printed: sums, no timeline",
-        "for the timeline of an Intel GPU: unitrace --chrome-kernel-logging PROGRAM writes JSON",
-        rb"\A(?:\xef\xbb\xbf)?(?:Hierarchy Level" + _TOOL_CELL + rb"Metric Name" + _TOOL_CELL + rb"Metric Value"
-        rb"|[^\n]{1,4000}?[,;\t|]\"?(?:CPU Time:(?:Effective|Spin|Overhead|Self|Total|Idle)|Computing Task:(?:Total|"
+        "a table of Intel VTune without times, or without rows",
+        "write one with times: vtune -report hotspots -format csv -r RESULT > {stem}.csv",
+        # With times and rows it is read. Without rows only the header is here.
+        rb"\A(?:\xef\xbb\xbf)?(?:Hierarchy Level" + _TOOL_CELL + rb"Metric Name" + _TOOL_CELL + rb"Metric Value\s?\Z"
+        rb"|(?=[^\n]{1,4000}\n?\Z|(?![^\n]{0,4000}(?:CPU|Total) Time))"
+        rb"[^\n]{1,4000}?[,;\t|]\"?(?:CPU Time:(?:Effective|Spin|Overhead|Self|Total|Idle)|Computing Task:(?:Total|"
         rb"Average|Instance|SIMD)|Work Size:(?:Global|Local)|Hardware Event Count:[A-Z]|Function \(Full\)))",
     ),
     Foreign(
@@ -478,7 +480,8 @@ GENERAL: tuple[Foreign, ...] = (
     Foreign(
         "vtune",
         "a result of Intel VTune",
-        "no export of it can be read; for Intel GPUs: unitrace --chrome-kernel-logging PROGRAM writes JSON",
+        "export a table: vtune -report hotspots -format csv -r RESULT > run.csv; "
+        "for the timeline of an Intel GPU: unitrace --chrome-kernel-logging PROGRAM writes JSON",
         rb"\A\s*<\?xml[^>]*>\s*<bag\b.{0,3000}?(?:vtune|amplxe|collector)",
         (".vtune", ".amplxe", ".tb6", ".tb7"),
     ),
