@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import json
 import re
 import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -105,6 +106,27 @@ def test_shares_of_a_training_are_all_its_events(tmp_path: Path, align: str) -> 
     files = make(tmp_path, 3, 3_000)
     made = same_as_together(files, InputOptions(align=parse_align([align])))
     assert (made.read, made.ranks, made.failures) == (3, 3, ())
+
+
+def test_ranks_that_come_late_together_are_named_where_ranks_are_read_apart(tmp_path: Path) -> None:
+    files = []
+    for rank in range(6):
+        events = []
+        for i in range(20):
+            start = 1_000 * i + 13 * ((rank * 7 + i) % 5) / 10 + (300 if rank in (1, 4, 5) else 0)
+            args = {"Collective name": "allreduce", "Process Group Name": "0", "stream": 20, "device": 0}
+            event = {"ph": "X", "cat": "kernel", "name": "ncclDevKernel_AllReduce_Sum_f32_RING_LL(ncclDevComm*)"}
+            events.append({**event, "pid": 0, "tid": 20, "ts": start, "dur": 1_000 * i + 400 - start, "args": args})
+        facts = {"distributedInfo": {"rank": rank, "world_size": 6}, "schemaVersion": 1}
+        files.append(tmp_path / f"rank{rank}.pt.trace.json")
+        files[-1].write_text(json.dumps({**facts, "traceEvents": events}))
+    made = same_as_together(files)
+    (section,) = (each for each in made.report.sections if each.view == "ranks")
+    (groups,) = (table for table in section.tables if table.name == "late_groups")
+    assert list(groups.column("late_group").values) == ["ranks 1, 4, 5"]
+    first = rank_summaries.summary(list(files), USUAL).report.headline
+    assert first is not None
+    assert first.findings_note.startswith("straggler: ranks 1, 4, 5 come late together to 20 of 20 collectives")
 
 
 REAL = {

@@ -173,7 +173,7 @@ ELSEWHERE = {
         *("name", "source", "calls", "nodes", "device_events", "device_total", "device_ratio", "attributed"),
         *("attributed_ratio", "how"),
     },
-    "memory": {"category", "rule"},
+    "memory": {"category", "rule"}, "ranks": {"late_group", "members"},
     "hang": {"differs", "side", "seq", "waiting", "unknown", "timed_out"},
     "modules": {
         *("flops", "floor", "floor_of", "path", "allocated"),

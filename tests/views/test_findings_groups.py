@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import random
+import re
 
 import pytest
 from views.hosts import call, op
-from views.tables import Row, trace
+from views.tables import Row, dicts, on_trace, trace
 from views.test_findings import MS, US, collective, found, one, step
 
 from tracekit.index import owners as owners_of
@@ -14,6 +15,9 @@ from tracekit.index.parallel_groups import listed
 from tracekit.index.trace_index import TraceIndex
 from tracekit.model.trace import Run, SourceFacts, Trace
 from tracekit.render.prose import finding_title
+from tracekit.views import VIEWS
+from tracekit.views.base import ViewOptions
+from tracekit.views.ranks import late_groups
 
 
 def late(
@@ -102,6 +106,89 @@ def test_every_rank_is_examined_in_numeric_order(members: tuple[int, ...]) -> No
     finding = one(made, "straggler")
     assert str(members[0]) in finding.claim
     assert owners_of.find(TraceIndex(made)).labels == [f"rank {r}" for r in range(12)]
+
+
+HOSTS: dict[int, dict[str, object]] = {rank: {"host": f"node{rank % 2}"} for rank in range(8)}
+PAIRS: dict[int, dict[str, object]] = {
+    rank: {
+        "distributedInfo": {
+            "rank": rank,
+            "world_size": 8,
+            "pg_config": [
+                {"pg_name": f"{i + 1}", "pg_desc": "TENSOR_MODEL_PARALLEL_GROUP", "ranks": [2 * i, 2 * i + 1]}
+                for i in range(4)
+            ],
+        }
+    }
+    for rank in range(8)
+}
+
+
+@pytest.mark.parametrize(
+    ("members", "noise", "facts", "group"),
+    [
+        ((4, 5, 6, 7), 20.0, {}, "ranks 4-7"),
+        ((0, 3, 6), 20.0, {}, "ranks 0, 3, 6"),
+        ((1, 5), 60.0, {}, "ranks 1, 5"),
+        ((1, 3, 5, 7), 150.0, HOSTS, "host node1"),
+        ((4, 5), 100.0, PAIRS, "tp group 2"),
+    ],
+)
+def test_the_view_of_ranks_shows_the_groups_that_the_finding_names(
+    members: tuple[int, ...], noise: float, facts: dict[int, dict[str, object]], group: str
+) -> None:
+    made = late(members, noise=noise, facts=facts)
+    finding = one(made, "straggler")
+    section = on_trace(VIEWS["ranks"])(made, ViewOptions())
+    (row,) = dicts(next(table for table in section.tables if table.name == "late_groups"))
+    assert (row["late_group"], row["members"]) == (group, listed(members))
+    claim = re.search(r"late together to ([\d,]+) of ([\d,]+)", finding.claim)
+    assert claim is not None
+    assert (row["last"], row["collectives"]) == (int(claim[1]), int(claim[2]))
+    # The finding quotes the row of the group, not figures of single ranks.
+    columns = ("last", "last_share", "late_p50", "late")
+    assert [(each.cell, each.value) for each in finding.evidence] == [
+        (f"ranks.{group}.{column}", row[column]) for column in columns
+    ]
+    (note,) = (note for note in section.notes if note.startswith("straggler: "))
+    assert note.startswith(f"straggler: {group} ")
+    assert f"late together to {row['last']} of {row['collectives']} collectives" in note
+
+
+def test_a_straggler_beside_a_late_group_is_named_and_its_members_are_not() -> None:
+    """Rank 0 alone is the latest in every third collective, and the four of a host in all others."""
+    facts: dict[int, dict[str, object]] = {rank: {"host": f"node{rank // 4}"} for rank in range(12)}
+    rng = random.Random(11)
+    rows: list[Row] = []
+    end = 0
+    for i in range(60):
+        begin = end + 500 * US
+        late_by = dict.fromkeys((8, 9, 10, 11), 300 * US) | ({0: 900 * US} if i % 3 == 0 else {})
+        starts = [begin + late_by.get(r, 0) + rng.randrange(20 * US) for r in range(12)]
+        end = max(starts) + 100 * US
+        for rank, start in enumerate(starts):
+            rows.append(collective(rank, start, end + rng.randrange(900), pid=rank, correlation=i))
+    sources = [SourceFacts(f"rank{r}.json", "kineto", facts=facts[r]) for r in range(12)]
+    section = on_trace(VIEWS["ranks"])(trace(*rows, run=Run(origin_ns=0, sources=sources)), ViewOptions())
+    named = [note.split(": ")[1].split(" ")[0:2] for note in section.notes if note.startswith("straggler: ")]
+    assert named == [["host", "node2"], ["rank", "0"]]
+
+
+@pytest.mark.parametrize(
+    ("members", "facts"), [((), {}), ((5,), {}), ((5,), HOSTS), ((), HOSTS)], ids=["none", "one", "one-host", "hosts"]
+)
+def test_ranks_without_a_late_group_have_no_table_of_groups(
+    members: tuple[int, ...], facts: dict[int, dict[str, object]]
+) -> None:
+    section = on_trace(VIEWS["ranks"])(late(members, facts=facts), ViewOptions())
+    assert "late_groups" not in {table.name for table in section.tables}
+    assert not any("late together" in note for note in section.notes)
+
+
+def test_a_run_of_too_many_collectives_says_that_groups_are_not_checked(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(late_groups, "MOST_CELLS", 100)
+    section = on_trace(VIEWS["ranks"])(late((4, 5, 6, 7)), ViewOptions())
+    assert any(note.startswith("not checked: ranks that come late together") for note in section.notes)
 
 
 def stepping(slow: int, since: int, factor: float, jitter: float = 0.01, ranks: int = 12, steps: int = 60) -> Trace:

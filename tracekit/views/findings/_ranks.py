@@ -17,11 +17,11 @@ from tracekit.model.report import Finding
 from tracekit.model.schema import Kind
 from tracekit.model.units import Unit
 from tracekit.views.findings._facts import NO_WORK, Bound, Facts, RuleResult, how, percent, span
-from tracekit.views.findings._late_groups import LateGroup, late_groups, ranks_named
 from tracekit.views.findings._slow_steps import slow_steps
 from tracekit.views.findings.rule import Rule, threshold
 from tracekit.views.ranks import ranks
-from tracekit.views.ranks.ranks import clocks_of, on_one_clock, skews_of, stragglers
+from tracekit.views.ranks.late_groups import LateGroup, late_groups, ranks_named
+from tracekit.views.ranks.skews import clocks_of, on_one_clock, skews_of, stragglers
 
 LEAST_SHARED = 10
 """Pieces of device work: a process with fewer does not share the device."""
@@ -135,10 +135,9 @@ def _group_finding(facts: Facts, met: MatchedCollectives, group: LateGroup, time
         return []
     _add_times(facts, met, waiting, times)
     labels = facts.owners.labels
-    cells = [cell for o in members[:2] for cell in facts.cells("ranks", labels[o], ("last", "late"), owner=labels[o])]
+    columns = ("last", "last_share", "late_p50", "late")
     who_is_late = f"{group.name[0].upper()}{group.name[1:]}"
-    unnamed = group.name.startswith("ranks ")
-    if not unnamed:
+    if group.is_known:
         who_is_late += f" ({len(members)} ranks: {', '.join(labels[o] for o in members[:8])})"
     reason = (
         f"the upper bound is for {labels[who]}: its collectives with these ranks keep their transfer, and do not wait "
@@ -148,10 +147,10 @@ def _group_finding(facts: Facts, met: MatchedCollectives, group: LateGroup, time
         Finding(
             "straggler",
             facts.label(members[0]),
-            f"{who_is_late} {'come' if unnamed else 'comes'} late together to {group.last:,} of {group.trials:,} "
-            f"collectives ({percent(group.last / group.trials)}), by {span(group.median)} in the median and "
-            f"{span(group.late)} in all: the others wait.",
-            tuple(cells),
+            f"{who_is_late} {'comes' if group.is_known else 'come'} late together to {group.last:,} of "
+            f"{group.trials:,} collectives ({percent(group.last / group.trials)}), by {span(group.median)} in the "
+            f"median and {span(group.late)} in all: the others wait.",
+            tuple(facts.cells("ranks", group.name, columns, late_group=group.name)),
             facts.ids(met.rows[inside & np.isin(met.owner, members)]),
             best.ns,
             best.share,

@@ -14,7 +14,7 @@ from tracekit.model.arrow import F64
 from tracekit.model.display import plural
 from tracekit.model.report import Finding
 from tracekit.views.findings._facts import Facts, percent, span, whole_percent
-from tracekit.views.ranks.ranks import CHANCE, tail_chance
+from tracekit.views.ranks.skews import CHANCE, tail_chance
 
 LEAST_RANKS = 3
 """With two ranks there is no median that one of them could be compared with."""

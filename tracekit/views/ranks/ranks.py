@@ -7,7 +7,9 @@ uncertainty. Starts of two ranks that differ by no more than the sum of their un
 
 A straggler is a rank that comes last, by more than the uncertainty, significantly more often than by chance: a binomial
 test over all such collectives, at 1 % for all ranks together, with at least 5 collectives. late: the time from the last
-but one start to the last; the others would have waited that much less.
+but one start to the last; the others would have waited that much less. Ranks that come late together (a host, a
+parallel group, or ranks that nothing groups) have a table of their own: which of them is last is chance, so none of
+them is named alone.
 
 imbalance = max / mean over ranks (Pipit): of the mean step time, of the union of device work, and of that without
 collectives (kernels that wait inside a collective look busy).
@@ -15,13 +17,9 @@ collectives (kernels that wait inside a collective look busy).
 
 from __future__ import annotations
 
-import math
-from typing import TypeVar
-
 import numpy as np
-import numpy.typing as npt
 
-from tracekit.analysis.clocks.matched_collectives import RankClocks, align
+from tracekit.analysis.clocks.matched_collectives import RankClocks
 from tracekit.analysis.intervals import union_length_by
 from tracekit.analysis.statistics import grouped
 from tracekit.index import collectives, matched_collectives
@@ -39,152 +37,24 @@ from tracekit.model.schema import DEVICE_WORK, Kind
 from tracekit.model.units import Unit, format_span
 from tracekit.views import specs, tabulate
 from tracekit.views.base import View, ViewColumn, ViewOptions
+from tracekit.views.ranks.late_groups import LateGroup, late_groups, members_named, too_many
+from tracekit.views.ranks.skews import Skews, clocks_of, on_one_clock, skews_of, stragglers
 
 __all__ = [
     "BUSY",
     "BUSY_ALONE",
-    "CHANCE",
-    "LEAST_LATE",
     "MEASURES",
     "STRAGGLER",
     "VIEW",
     "Loads",
-    "Skews",
-    "clocks_of",
     "loads",
-    "on_one_clock",
-    "skews_of",
-    "stragglers",
-    "tail_chance",
 ]
-
-# Skews of collectives on one clock, and the test that names stragglers, for the view `ranks`.
-
-
-CHANCE = 0.01
-LEAST_LATE = 5
-
-T = TypeVar("T", bound=np.generic)
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Skews:
-    """The skew of each meeting, shape (m,), ns on one clock. sure: the lateness exceeds the uncertainty of the clocks.
-
-    late: the time from the last but one start to the last. waits: the wait of each row of the meetings, shape (n,).
-    """
-
-    first: I64
-    skew: I64
-    transfer: I64
-    latest: I64
-    late: I64
-    sure: Mask
-    judged: Mask
-    waits: I64
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Straggler:
-    """An owner that came last in `last` of `trials` meetings.
-
-    median: of the ns from the last but one start to its own; late: their sum. meetings: the numbers of the meetings.
-    """
-
-    owner: int
-    last: int
-    trials: int
-    median: int
-    late: int
-    meetings: I64
-
-
-def clocks_of(owners: _owners.Owners, met: MatchedCollectives) -> RankClocks:
-    """Return the offsets between the owners' clocks, from the ends of collectives."""
-    rows = met.together[met.meeting]
-    return align(met.meeting[rows], met.owner[rows], met.ends[rows], len(owners))
-
-
-def _each(met: MatchedCollectives, values: npt.NDArray[T], reduce: np.ufunc) -> npt.NDArray[T]:
-    """Return one value for each meeting: the values of its rows, reduced."""
-    if not met.count:
-        return values[:0]
-    reduced: npt.NDArray[T] = reduce.reduceat(values, np.searchsorted(met.meeting, np.arange(met.count)))
-    return reduced
-
-
-def on_one_clock(owners: _owners.Owners, met: MatchedCollectives, clocks: RankClocks) -> Mask:
-    """Return for each meeting whether all its rows are on aligned clocks, or on one and the same clock."""
-    clock = np.array(owners.clocks, np.int64)[met.owner]
-    same: Mask = _each(met, clock, np.minimum) == _each(met, clock, np.maximum)
-    return same | _each(met, clocks.known[met.owner], np.logical_and).astype(np.bool_)
-
-
-def skews_of(met: MatchedCollectives, clocks: RankClocks) -> Skews:
-    """Return the skew of each meeting, and the owner that came last."""
-    starts, ends = clocks.corrected(met.owner, met.starts), clocks.corrected(met.owner, met.ends)
-    order = np.lexsort((starts, met.meeting))
-    bounds = np.searchsorted(met.meeting[order], np.arange(met.count + 1))
-    first, last = order[bounds[:-1]], order[bounds[1:] - 1]
-    before_last = order[bounds[1:] - 2]
-    end = _each(met, ends, np.maximum)
-    unsure = clocks.uncertainty[met.owner]
-    judged = _each(met, clocks.known[met.owner], np.logical_and)
-    late = starts[last] - starts[before_last]
-    return Skews(
-        starts[first],
-        starts[last] - starts[first],
-        np.maximum(end - starts[last], 0),
-        met.owner[last],
-        late,
-        judged & (late > unsure[last] + unsure[before_last]),
-        judged,
-        starts[last][met.meeting] - starts,
-    )
-
-
-def stragglers(owners: _owners.Owners, met: MatchedCollectives, skews: Skews) -> list[Straggler]:
-    """Return the owners that came last significantly more often than by chance, most often first."""
-    came = np.bincount(skews.latest[skews.sure], minlength=len(owners))
-    present = np.unique(met.owner).tolist()
-    sizes = np.array([n for *_, n in met.names], np.int64)[met.kind]
-    in_sure = np.bincount(met.owner[skews.sure[met.meeting]], minlength=len(owners))
-    stragglers_found = []
-    for o in sorted(present, key=lambda owner: (-came[owner], owner)):
-        came_last = skews.sure & (skews.latest == o)
-        trials = int(in_sure[o])
-        if came[o] < LEAST_LATE:
-            continue
-        # The smallest meeting of an owner has the largest probability that it is last by chance.
-        share = 1 / int(sizes[np.unique(met.meeting[met.owner == o])].min())
-        if tail_chance(int(came[o]), trials, share) * len(present) > CHANCE:
-            continue
-        delays = grouped(np.zeros(int(came[o]), np.int64), 1, skews.late[came_last])
-        median, late = int(delays.percentile(50)[0]), int(delays.total[0])
-        stragglers_found.append(Straggler(o, int(came[o]), trials, median, late, np.flatnonzero(came_last)))
-    return stragglers_found
-
-
-def tail_chance(least: int, trials: int, share: float) -> float:
-    """Return the probability of at least `least` successes in so many trials."""
-    if share >= 1:
-        return 1.0
-    logs = [
-        math.lgamma(trials + 1)
-        - math.lgamma(k + 1)
-        - math.lgamma(trials - k + 1)
-        + k * math.log(share)
-        + (trials - k) * math.log1p(-share)
-        for k in range(least, trials + 1)
-    ]
-    return min(1.0, sum(map(math.exp, logs)))
-
 
 SHOWN = 10
 """Number of collectives with the largest skew in the list, unless --top names another number."""
 
 STRAGGLER = "straggler: "
-"""The beginning of a note on a rank that came last more often than by chance."""
+"""The beginning of a note on ranks that came last, alone or together, more often than by chance."""
 
 _TITLE = "Ranks"
 _COLUMNS = matched_collectives.COLUMNS | _extents.COLUMNS
@@ -208,15 +78,17 @@ def compute(index: TraceIndex, options: ViewOptions) -> Section:
         notes.append(f"{plural(strangers, 'collective')} skipped: the clocks could not be aligned")
     if met.count:
         skews = skews_of(met, clocks)
+        groups = late_groups(index, owners, met, skews, clocks)
         tables = [
             _by_rank(owners, met, skews, options),
+            *([_by_group(owners, groups, options)] if groups else []),
             _by_name(met, skews, options),
             _largest(index, owners, met, skews, options),
             _of_clocks(owners, met, clocks, options),
             *tables,
         ]
         notes += _clock_notes(owners, met, clocks)
-        notes += _straggler_notes(owners, met, skews)
+        notes += _straggler_notes(owners, met, skews, groups)
     else:
         notes.append("needs collectives on two or more ranks: there is no skew")
     notes += _left_out(met)
@@ -287,6 +159,21 @@ def _by_rank(owners: _owners.Owners, met: MatchedCollectives, skews: Skews, opti
     ]
     blocks: list[tuple[Cell, ...]] = [(o,) for o in present]
     return tabulate.finish("ranks", "Who waited and who came last", columns, options, blocks=blocks, top_each=False)
+
+
+def _by_group(owners: _owners.Owners, groups: list[LateGroup], options: ViewOptions) -> ReportTable:
+    """Return the groups whose ranks come late together, with the figures that `findings` says of them."""
+    columns = [
+        Column("late_group", "Group", Unit.TEXT, [each.name for each in groups], 0, "place"),
+        Column("members", "Its ranks", Unit.TEXT, [members_named(owners, each.owners) for each in groups], 2, "remark"),
+        Column("collectives", "Collectives", Unit.COUNT, [each.trials for each in groups], 1),
+        Column("last", "Came late", Unit.COUNT, [each.last for each in groups], 0),
+        Column("last_share", "Of its own", Unit.RATIO, [each.last / each.trials for each in groups], 1),
+        Column("late_p50", "Late P50", Unit.NS, [each.median for each in groups], 1),
+        Column("late", "Late in all", Unit.NS, [each.late for each in groups], 0),
+    ]
+    blocks: list[tuple[Cell, ...]] = [(i,) for i in range(len(groups))]
+    return tabulate.finish("late_groups", "Ranks that come late together", columns, options, blocks=blocks)
 
 
 def _some(calls: int, value: int) -> int | None:
@@ -364,7 +251,7 @@ def _of_clocks(
         Column("collectives", "Collectives", Unit.COUNT, clocks.meetings[present].tolist(), 2),
     ]
     blocks: list[tuple[Cell, ...]] = [(o,) for o in present]
-    title = f"RankClocks, against {owners.labels[clocks.reference]}"
+    title = f"Clocks, against {owners.labels[clocks.reference]}"
     return tabulate.finish("clocks", title, columns, options, blocks=blocks, top_each=False)
 
 
@@ -409,18 +296,37 @@ def _clock_notes(owners: _owners.Owners, met: MatchedCollectives, clocks: RankCl
     return notes
 
 
-def _straggler_notes(owners: _owners.Owners, met: MatchedCollectives, skews: Skews) -> list[str]:
+def _straggler_notes(
+    owners: _owners.Owners, met: MatchedCollectives, skews: Skews, groups: list[LateGroup]
+) -> list[str]:
+    """Return who comes last more often than by chance, as `findings` names them: groups, and ranks of no such group."""
     if not skews.judged.any():
         return []
+    notes = [
+        f"{STRAGGLER}{_group_words(owners, each)} late together to {each.last:,} of {each.trials:,} collectives, by "
+        f"{format_span(each.median)} (median), {format_span(each.late)} in all"
+        for each in groups
+    ]
+    if too_many(owners, met):
+        notes.append("not checked: ranks that come late together (needs fewer collectives or ranks)")
     late = int(np.count_nonzero(skews.sure))
     if not late:
-        return ["no skew exceeds the uncertainty of the clocks: no straggler can be named"]
-    notes = [
+        return notes or ["no skew exceeds the uncertainty of the clocks: no straggler can be named"]
+    together = {owner for each in groups for owner in each.owners}
+    notes += [
         f"{STRAGGLER}{owners.labels[each.owner]} came last in {each.last:,} of {each.trials:,} collectives whose last "
         f"rank is known, by {format_span(each.median)} (median), {format_span(each.late)} in all"
         for each in stragglers(owners, met, skews)
+        if each.owner not in together
     ]
     return notes or [f"no rank came last more often than by chance, in {late:,} collectives whose last rank is known"]
+
+
+def _group_words(owners: _owners.Owners, group: LateGroup) -> str:
+    """Return the group and its ranks as the subject of a sentence, with the verb."""
+    if not group.is_known:
+        return f"{group.name} come"
+    return f"{group.name} ({len(group.owners)} ranks: {members_named(owners, group.owners)}) comes"
 
 
 def _left_out(met: MatchedCollectives) -> list[str]:
@@ -449,11 +355,30 @@ _SHOWS = (
         "last",
         "Came last",
         Unit.COUNT,
-        "The number of collectives to which the rank came last, beyond the uncertainty.",
+        "The number of collectives to which the rank came last, or the group late, beyond the uncertainty.",
     ),
-    ViewColumn("last_share", "Of its own", Unit.RATIO, "The share of its collectives to which the rank came last."),
-    ViewColumn("late_p50", "Late P50", Unit.NS, "The median time by which the last rank came after the one before it."),
-    ViewColumn("late", "Late in all", Unit.NS, "The time by which the last rank came after the one before it."),
+    ViewColumn(
+        "last_share",
+        "Of its own",
+        Unit.RATIO,
+        "The share of its collectives to which the rank came last, or the group late.",
+    ),
+    ViewColumn(
+        "late_p50",
+        "Late P50",
+        Unit.NS,
+        "The median time by which the last rank came after the one before it, or the last rank of the group after the "
+        "last of all others.",
+    ),
+    ViewColumn(
+        "late",
+        "Late in all",
+        Unit.NS,
+        "The time by which the last rank came after the one before it, or the last rank of the group after the last "
+        "of all others.",
+    ),
+    ViewColumn("late_group", "Group", Unit.TEXT, "A host, a parallel group, or other ranks that come late together."),
+    ViewColumn("members", "Its ranks", Unit.TEXT, "The ranks of the group."),
     ViewColumn("name", "Collective", Unit.TEXT, "The name of the collective."),
     ViewColumn("group", "Group", Unit.TEXT, "The group of processes."),
     ViewColumn("ranks", "Ranks", Unit.COUNT, "The number of ranks."),

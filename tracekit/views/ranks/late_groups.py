@@ -22,8 +22,12 @@ from tracekit.index.parallel_groups import HOST, listed
 from tracekit.index.trace_index import TraceIndex
 from tracekit.lazy_dataclass import dataclass
 from tracekit.model.arrow import F64, I64, Mask
-from tracekit.views.ranks.ranks import CHANCE, LEAST_LATE, Skews, tail_chance
+from tracekit.views.ranks.skews import CHANCE, LEAST_LATE, Skews, tail_chance
 
+__all__ = ["LateGroup", "late_groups", "members_named", "ranks_named", "too_many"]
+
+MOST_CELLS = 1 << 25
+"""The most starts (collectives times ranks) that are compared: more would take gigabytes."""
 _MOSTLY = 0.75
 """The least share of its collectives to which a known group comes late."""
 _ALIKE = 0.5
@@ -36,11 +40,13 @@ _MOST_SETS = 64
 class LateGroup:
     """A group that came late to `last` of `trials` collectives.
 
-    name: for a sentence. owners: its members. median: of the ns from the last of the other ranks to the last of its
-    own; late: their sum. meetings: the numbers of the collectives; lateness: the ns of each.
+    name: for a sentence. is_known: the files name the group; otherwise `name` lists its ranks. owners: its members.
+    median: of the ns from the last of the other ranks to the last of its own; late: their sum. meetings: the numbers of
+    the collectives; lateness: the ns of each.
     """
 
     name: str
+    is_known: bool
     owners: tuple[int, ...]
     last: int
     trials: int
@@ -64,7 +70,7 @@ def late_groups(
 ) -> list[LateGroup]:
     """Return the groups of two ranks or more that come late together, the latest first; none within another."""
     here = np.unique(met.owner)
-    if here.size < 3 or not skews.judged.any():
+    if here.size < 3 or not skews.judged.any() or too_many(owners, met):
         return []
     arrivals = _arrivals(owners, met, skews, clocks)
     found: list[LateGroup] = []
@@ -88,9 +94,19 @@ def late_groups(
     return out
 
 
+def too_many(owners: _owners.Owners, met: MatchedCollectives) -> bool:
+    """Return whether the run has more collectives and ranks than are compared group by group."""
+    return met.count * len(owners) > MOST_CELLS
+
+
 def ranks_named(owners: _owners.Owners, group: Sequence[int]) -> str:
     """Return the name of several ranks: "ranks 4-7"."""
-    return f"ranks {listed([_number(owners, o) for o in group])}"
+    return f"ranks {members_named(owners, group)}"
+
+
+def members_named(owners: _owners.Owners, group: Sequence[int]) -> str:
+    """Return the numbers of several ranks: "4-7"."""
+    return listed([_number(owners, o) for o in group])
 
 
 def _number(owners: _owners.Owners, owner: int) -> int:
@@ -181,7 +197,7 @@ def _tested(
         return None
     by = np.maximum(np.nanmax(own, axis=1) - np.nanmax(rest, axis=1), 0)[late]
     median, whole = round(float(np.median(by))), round(float(by.sum()))
-    return LateGroup(name, group, last, trials, median, whole, meetings[late], np.ceil(by).astype(np.int64))
+    return LateGroup(name, not strict, group, last, trials, median, whole, meetings[late], np.ceil(by).astype(np.int64))
 
 
 def _median(values: F64) -> float:
