@@ -44,6 +44,7 @@ def test_formats_lists_what_a_word_names() -> None:
     assert [line.split()[0] for line in text.splitlines() if line.startswith("  ") and line[2] != " "] == [
         "nsys-arrow",
         "nsys-jsonl",
+        "nsys-recipe-csv",
         "nsys-report",
         "nsys-sqlite",
         "nsys-stats-csv",
