@@ -33,11 +33,12 @@ from tracekit.batch._store import (
     write_text,
 )
 from tracekit.batch._workers import DaskEngine, LocalEngine
-from tracekit.batch.index import Budget, broken, parse, unmatched
+from tracekit.batch.index import Budget, SlowProgram, broken, parse, unmatched
 from tracekit.batch.plan import PlannedRun, RunOptions, RunTask, plan_runs, reason_of, touched_result
 from tracekit.conversion import writer_for
 from tracekit.errors import Option, OutputError, UsageError, sentence
 from tracekit.lazy_dataclass import dataclass
+from tracekit.model.display import plural
 from tracekit.render.base import RenderOptions
 from tracekit.safety.anonymize import Anonymizer
 from tracekit.safety.limits import applied, cpus, in_force
@@ -78,7 +79,8 @@ class BatchResult:
     whose inputs have neither events nor totals. empty: roots without a run. cleared: dead batches whose unfinished work
     was removed. forgotten: results removed because their files are gone. skipped: the paths of `others`, those first
     that may be damaged profiles. new, changed, gone: the names of runs without an earlier result, of runs whose files
-    changed, and of results of these roots whose files are gone.
+    changed, and of results of these roots whose files are gone. slower: programs with a run, or a level of runs, that
+    is slower than their other runs, the worst first, and a sentence with the figures for each.
     """
 
     out: Path
@@ -106,6 +108,7 @@ class BatchResult:
     new: tuple[str, ...] = ()
     changed: tuple[str, ...] = ()
     gone: tuple[str, ...] = ()
+    slower: tuple[tuple[str, str], ...] = ()
 
     @property
     def is_whole(self) -> bool:
@@ -221,11 +224,14 @@ def run_with(roots: Sequence[str | Path], out: str | Path, wanted: BatchOptions)
             index.write(output)
         results = output.results()
         lacking = index.left_out(output)
+        new = {plan.key for plan in plans if plan.why in ("new", "changed")}
+        slow = index.slower_programs(output, {plan.key for plan in plans}, new)
     named = [(plan.name, results[plan.key]) for plan in plans if plan.key in results]
     skipped = _skipped(scans, plans)
     shown_roots = set(root_paths) if anonymize is None else {anonymize.file(root) for root in root_paths}
     gone = results.keys() - {plan.key for plan in plans}
     dropped = [(name, sum(result["records"]["dropped"].values())) for name, result in named]
+    names = {plan.key: plan.name for plan in plans}
     return BatchResult(
         out=output.path,
         runs=len(plans),
@@ -255,8 +261,19 @@ def run_with(roots: Sequence[str | Path], out: str | Path, wanted: BatchOptions)
         new=tuple(plan.name for plan in plans if plan.why == "new"),
         changed=tuple(plan.name for plan in plans if plan.why == "changed"),
         gone=tuple(sorted(results[key]["run"] for key in gone if results[key]["root"] in shown_roots)),
+        slower=tuple(_slow_words(each, names.get(each.key), hidden=anonymize is not None) for each in slow),
         empty=tuple(root for root in root_paths if all(plan.candidate.root != root for plan in plans)),
     )
+
+
+def _slow_words(slow: SlowProgram, name: str | None, *, hidden: bool) -> tuple[str, str]:
+    """Return the title of a program and what became slower. hidden: results have tokens, so the run is the title.
+
+    name: that of the run in this batch, None for a run of an earlier one.
+    """
+    run = name or slow.run
+    others = f"{plural(slow.others, 'run')} before" if slow.since else plural(slow.others, "other run")
+    return run if hidden else slow.title, f"{slow.change} {'since' if slow.since else 'in'} {run}; {others}"
 
 
 _COMPRESSED = (".gz", ".zst", ".xz", ".bz2", ".zip")

@@ -40,5 +40,8 @@ def checks_of(done: BatchResult, title: str) -> CheckList:
         checks += [Check(root, CheckState.ERROR, "no run", "no run is in this folder") for root in done.empty]
     checks += [Check(path, CheckState.ERROR, "not scanned", reason) for path, reason in done.problems]
     verdict = f"{plural(done.runs, 'run')}: {sum(done.done.values()):,} done, {done.unchanged:,} unchanged"
-    notes = tuple(f"{name}: {text}" for name, text in done.left_out if name not in cut)
+    notes = (
+        *(f"slower: {title}: {text}" for title, text in done.slower),
+        *(f"{name}: {text}" for name, text in done.left_out if name not in cut),
+    )
     return CheckList("batch", title, tuple(checks), verdict, notes)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import operator
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TypedDict
@@ -31,6 +31,7 @@ from tracekit.batch._store import (
     read_json,
     write_text,
 )
+from tracekit.batch.slower import slowdown
 from tracekit.errors import Option, UsageError, sentence
 from tracekit.lazy_dataclass import dataclass
 from tracekit.model.report import Column, Report, ReportTable, Series
@@ -52,12 +53,14 @@ from tracekit.render.page.batch_page import BatchPage, Link, Program, Trend
 
 __all__ = [
     "Budget",
+    "SlowProgram",
     "broken",
     "figures_of",
     "forget",
     "left_out",
     "parse",
     "reasons_of",
+    "slower_programs",
     "unmatched",
     "write",
     "write_assets",
@@ -620,10 +623,8 @@ _SPARKS = ("step_p50", "kernel_time", "operator_time", "span")
 def _programs(rows: Sequence[_IndexRow], titles: Mapping[str, str]) -> Iterator[Program]:
     """Yield each program with the course of its first figure, over all of its runs; those left out have no value."""
     for label, mine in _by_program(rows).items():
-        known = [row for row in mine if not row.left_out]
-        name = next((n for n in _SPARKS if any(row.result["figures"].get(n) is not None for row in known)), "")
-        figure = next((each for each in KEY_FIGURES if each.name == name), None)
-        values = [None if row.left_out or figure is None else row.result["figures"].get(name) for row in mine]
+        figure = _course_figure([row for row in mine if not row.left_out])
+        values = [None if row.left_out or figure is None else row.result["figures"].get(figure.name) for row in mine]
         labels = [f"{row.result['date']} {row.result['run']}" for row in mine]
         yield Program(
             title=titles[label],
@@ -636,6 +637,72 @@ def _programs(rows: Sequence[_IndexRow], titles: Mapping[str, str]) -> Iterator[
             change="" if figure is None else _last_change(values),
             newest=next((link for row in reversed(mine) if (link := _report_link(row))), None),
         )
+
+
+@dataclass(frozen=True, slots=True)
+class SlowProgram:
+    """A program that became slower. key: of the run that is slow, or of the first one of a level that is.
+
+    title: of the program. run: the name of that run, as its result has it. ratio: how many times the usual value it is.
+    change: the figure before and after, such as "step p50 10.10 ms before, now 15.20 ms (+50.5 %)". others: the number
+    of runs that it is compared with. since: all runs from that one on are slower.
+    """
+
+    key: str
+    title: str
+    run: str
+    ratio: float
+    change: str
+    others: int
+    since: bool
+
+
+def slower_programs(out: OutputFolder, here: Collection[str], new: Collection[str]) -> list[SlowProgram]:
+    """Return the programs that are slower than before, the worst first.
+
+    here: the keys of all runs of this batch: programs without one of them are not looked at. new: those of new runs.
+    """
+    rows = _rows(out)
+    titles = program_titles({label: [row.result for row in mine] for label, mine in _by_program(rows).items()})
+    slow = []
+    for label, mine in _by_program(rows).items():
+        known = [row for row in mine if not row.left_out and row.result["status"] != "failed"]
+        if any(row.key in here for row in known):
+            slow += [_slow_program(titles[label], known, new)]
+    worst_first = sorted(filter(None, slow), key=lambda each: (-each.ratio, each.title, each.key))
+    return [each for each in worst_first if each.since or each.key in here]
+
+
+def _slow_program(title: str, rows: Sequence[_IndexRow], new: Collection[str]) -> SlowProgram | None:
+    """Return how the figure beside the name of a program became worse, None where it did not."""
+    figure = _course_figure(rows)
+    if figure is None:
+        return None
+    known = [row for row in rows if row.result["figures"].get(figure.name) is not None]
+    values = [row.result["figures"][figure.name] or 0 for row in known]
+    places = [place for place, row in enumerate(known) if row.key in new]
+    found = slowdown(values, places, _work(figure, known))
+    if found is None:
+        return None
+    usual, value = format_span(round(found.usual)), format_span(round(found.value))
+    change = f"{figure.name.replace('_', ' ')} {usual} before, now {value} ({_beside(found.value, found.usual)})"
+    row = known[found.at]
+    return SlowProgram(row.key, title, row.result["run"], found.ratio, change, found.others, found.since)
+
+
+def _work(figure: KeyFigure, rows: Sequence[_IndexRow]) -> list[Number]:
+    """Return how much each run did, where the figure is a sum of times: a run that does more takes longer."""
+    if figure.name == "step_p50":
+        return []
+    if figure.name == "kernel_time":
+        return [row.result["figures"].get("kernel_calls") for row in rows]
+    return [row.result["events"] or row.result["totals"] for row in rows]
+
+
+def _course_figure(rows: Sequence[_IndexRow]) -> KeyFigure | None:
+    """Return the figure whose course stands for a program: the first one that its runs have."""
+    has = {name for name in _SPARKS for row in rows if row.result["figures"].get(name) is not None}
+    return next((each for name in _SPARKS for each in KEY_FIGURES if each.name == name and name in has), None)
 
 
 _MANY_TIMES = 10

@@ -166,6 +166,10 @@ def _print_result(done: BatchResult) -> None:
         verb = "is" if len(done.dropped) == 1 else "are"
         records = plural(sum(count for _, count in done.dropped), "record")
         say(f"note: {records} dropped in {plural(len(done.dropped), 'run')}, which {verb} partial; the page says why")
+    for title, text in done.slower[:NAMES_SHOWN]:
+        say(f"slower: {title}: {text}")
+    if len(done.slower) > NAMES_SHOWN:
+        say(f"slower: {plural(len(done.slower) - NAMES_SHOWN, 'more program')}; the page has their figures")
     reasons_done = ", ".join(f"{count:,} {why}" for why, count in done.done.items())
     say(
         f"{plural(done.runs, 'run')}: {sum(done.done.values()):,} done"
