@@ -21,6 +21,7 @@ from tracekit.model.report import Cell, LeadFigure, QuotedTable, ReportTable, Se
 from tracekit.model.schema import Kind
 from tracekit.model.units import Unit
 from tracekit.views import specs
+from tracekit.views.tables.metrics import OF_THE_RUN
 from tracekit.views.tables.model import ON_NO_THREAD, OTHERS, PHASES, STEP
 from tracekit.views.totals import HEADER, TotalsRow, totals_rows
 
@@ -137,6 +138,8 @@ def _peak(memory: dict[str, ReportTable]) -> LeadFigure | None:
 
 def _kernels_with(metrics: dict[str, ReportTable]) -> LeadFigure:
     column = metrics["metrics"].column("name")
+    if column.title == OF_THE_RUN:
+        return LeadFigure("", len(metrics["metrics"]), Unit.COUNT, "metrics of the run")
     count, what = len(set(column.values)), column.title.lower()
     return LeadFigure("", count, Unit.COUNT, f"{what if count == 1 else f'{what}s'} with metrics")
 

@@ -17,6 +17,7 @@ from tracekit.model.units import Unit, format_bytes, sentence_span
 from tracekit.views.advice import READ_ALL
 from tracekit.views.hang_words import HangWords
 from tracekit.views.headline.content import OF_STEPS
+from tracekit.views.tables.metrics import OF_THE_RUN
 from tracekit.views.tables.model import OTHERS, PHASES, STEP
 
 __all__ = ["CALLS", "CAUSES", "OPERATORS", "RANGES", "RULES", "STACKS", "OpeningFacts", "about", "opening_of"]
@@ -186,6 +187,8 @@ def _figure(facts: OpeningFacts) -> Opening | None:
         calls = f"{figure.value:,} operator {'call' if figure.value == 1 else 'calls'}, without times."
         return Opening("calls", calls, "Name the Kineto trace of the same run beside it to see where the time goes.")
     what = figure.after.partition(" ")[0]
+    if quoted is not None and OF_THE_RUN in [column.title for column in quoted.columns]:
+        return Opening("metrics", "Metrics of the run as a whole, without times of what ran.", _metric(quoted))
     return Opening("metrics", f"Metrics of {figure.value:,} {what}, without times.", _metric(quoted))
 
 
