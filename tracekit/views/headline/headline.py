@@ -75,6 +75,8 @@ def find(index: TraceIndex, section: Callable[[str], Section], more: Sequence[st
     found = section("findings")
     top, below = content.choose(index, section, more, shares=not lost)
     figure, quoted = (None, ()) if lost else content.quote(section, top)
+    if top is None and figure is None and not quoted:
+        top, quoted = content.rest(section, shares=not lost)
     headline = Headline(
         step=_step(index),
         run_ns=run_ns,
