@@ -95,7 +95,7 @@ class Holder:
     ) -> tuple[I64, Mask]:
         """Return up to three numbers of each annotation, and whether it is a column."""
         count = len(owner)
-        fields = np.bincount(inner.row, minlength=count)
+        fields = inner.per_message(count)
         values, fits = np.zeros((count, 3), np.int64), np.zeros(count, np.bool_)
         whole = inner.of(INT, 0)
         values[whole.row, 0] = whole.value.view(np.int64)
@@ -119,7 +119,7 @@ class Holder:
             lists = Picked(lists.row[order], lists.value[order], lists.at[order])
             sizes = scan(block.view, lists.at, lists.ends)
             numbers = sizes.of(INT, 0)
-            if len(numbers) == len(sizes.row) == len(lists):
+            if len(numbers) == sum(sizes.counts().values()) == len(lists):
                 each = np.empty(len(lists), np.int64)
                 each[numbers.row] = numbers.value.view(np.int64)
                 at = lists.row[::3]

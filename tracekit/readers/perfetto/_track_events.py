@@ -474,11 +474,10 @@ class TrackEvents:
 
     def _others(self, block: PacketBlock, fields: Fields, stated: Stated, packets: I64, members: ArgMembers) -> None:
         """Add correlation ids, source locations and log messages, and count what is not read."""
-        seen = distinct(fields.number.astype(np.int64))[0]
-        for number in seen.tolist():
+        fields_seen = fields.counts()
+        for number, times in fields_seen.items():
             if number not in _READ:
-                self.unread[number] = self.unread.get(number, 0) + int(np.count_nonzero(fields.number == number))
-        fields_seen = set(seen.tolist())
+                self.unread[number] = self.unread.get(number, 0) + times
         if 52 in fields_seen:
             ids = fields.of(52, 0)
             members.add_same(ids.row, "correlation_id", arrow.array(ids.value).cast(pa.string()))
