@@ -578,7 +578,7 @@ def test_kinds_come_first_where_nothing_else_has_a_name_and_a_time() -> None:
     found = headline(tracekit.summary(read_sample("chakra/simulated.et")))
     assert listed(found.top) == [("communication", 590_000, 3), ("operator", 100_000, 1)]
     assert found.opening is not None
-    assert "communication takes 86 %" in found.opening.sentence
+    assert "communication takes 86 % of the time of all kinds." in found.opening.sentence
 
 
 def test_sizes_without_times_are_shown_with_their_largest() -> None:

@@ -127,7 +127,7 @@ def rest(section: Callable[[str], Section], *, shares: bool) -> tuple[TopNames |
     return None, ()
 
 
-KINDS = "kinds of rows"
+KINDS = "kinds"
 _TABLES_WITHOUT_TIMES = (
     "benchmark",
     "memory_manipulation",
@@ -165,7 +165,8 @@ def _peak(memory: dict[str, ReportTable]) -> LeadFigure | None:
     if not allocated:
         return None
     peak, kind, place = max(allocated, key=lambda each: each[0])
-    return LeadFigure("Memory peaked at", peak, Unit.BYTES, f"{kind} on {place}")
+    article = "an " if str(place).startswith("unnamed") else ""
+    return LeadFigure("Memory peaked at", peak, Unit.BYTES, f"{kind} on {article}{place}")
 
 
 def _kernels_with(metrics: dict[str, ReportTable]) -> LeadFigure:

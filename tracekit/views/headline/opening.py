@@ -552,7 +552,7 @@ _SINGULAR = {
     "API calls": "API call",
     "functions": "function",
     "other calls": "call",
-    KINDS: "kind of rows",
+    KINDS: "kind",
 }
 
 
