@@ -30,7 +30,7 @@ import numpy as np
 
 from tracekit.analysis.path_graph import PathDevice, PathHost, PathNodes, PathPart, Waits, build_nodes, in_order
 from tracekit.lazy_dataclass import dataclass
-from tracekit.model.arrow import I64, Codes, Mask, Numbers
+from tracekit.model.arrow import I32, I64, Codes, Mask, Numbers
 
 __all__ = [
     "SHORT_PAUSE",
@@ -192,6 +192,8 @@ SHORT_PAUSE = 50_000
 """ns: a pause between two nodes of a chain that take no time is theirs if it is no longer."""
 _CELLS = 1 << 19
 """Kept nodes times sets evaluated at once: bounds the memory."""
+_MOST_SOURCES = 16
+"""Chains that launch nodes of one chain, for which the latest call before each node is kept."""
 _MANY_DOUBTS = 1000
 """With so many doubts, eight times as many sets are evaluated at once."""
 
@@ -361,6 +363,12 @@ class _Evaluation:
         least = np.minimum.reduceat(np.where(has_launch, of, begins.size), begins)
         most = np.maximum.reduceat(np.where(has_launch, of, -1), begins)
         self.sources = np.where(least == most, most, -1).tolist()
+        self.latest = [
+            _latest_calls(of[low:high], graph.launch[low:high]) if source < 0 and launches else None
+            for low, high, source, launches in zip(
+                self.begins, graph.bounds[1:].tolist(), self.sources, self.has_launches, strict=True
+            )
+        ]
 
     def result(self) -> I64:
         graph, done, rel = self.graph, self.done, self.rel
@@ -439,7 +447,7 @@ class _Evaluation:
         if to < at:
             return
         if self.has_launches[chain]:
-            self._advance_callers(self.sources[chain], at, to + 1)
+            self._advance_callers(chain, at, to + 1)
         self.done[chain] = to + 1
         rel = self.rel[at : to + 1]
         before: I64 | None = None
@@ -460,22 +468,38 @@ class _Evaluation:
         if came is not None:
             np.minimum(rel[-1], came, out=rel[-1])
 
-    def _advance_callers(self, source: int, low: int, high: int) -> None:
-        """Evaluate the chains of calls up to those that launched the nodes low .. high - 1.
-
-        source: the chain of all calls, -1 where they are of several.
-        """
-        graph = self.graph
-        tail = graph.launch[low:high]
+    def _advance_callers(self, chain: int, low: int, high: int) -> None:
+        """Evaluate the chains of calls up to those that launched the nodes low .. high - 1 of a chain."""
+        graph, source = self.graph, self.sources[chain]
         if source >= 0:
-            latest = int(tail.max())
+            latest = int(graph.launch[low:high].max())
             if latest >= self.done[source]:
                 self._advance(source, latest)
             return
+        if (latest_calls := self.latest[chain]) is not None:
+            # Calls of earlier nodes are evaluated, so the latest of all nodes so far are those of these nodes.
+            for source, calls in latest_calls:
+                call = int(calls[high - 1 - self.begins[chain]])
+                if call >= self.done[source]:
+                    self._advance(source, call)
+            return
+        tail = graph.launch[low:high]
         tail = tail[tail >= 0]
         of = graph.chain[tail]
         for source in np.unique(of).tolist():
             self._advance(source, int(tail[of == source].max()))
+
+
+def _latest_calls(chains: I64, launch: I64) -> list[tuple[int, I32]] | None:
+    """Return for each chain that launched nodes of a chain the latest call up to each node; None for many chains.
+
+    chains, launch: of each node; launch is -1 where nothing launched it.
+    """
+    sources = np.unique(chains[launch >= 0])
+    if sources.size > _MOST_SOURCES or launch.max() > np.iinfo(np.int32).max:
+        return None
+    calls = launch.astype(np.int32)
+    return [(int(source), np.maximum.accumulate(np.where(chains == source, calls, np.int32(-1)))) for source in sources]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
