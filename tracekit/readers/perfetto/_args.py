@@ -249,9 +249,7 @@ def read_annotations(
         members.add(found.row, found.keys, _read(block, stated, texts, found, packets[found.row], 0))
 
 
-def _read(
-    block: PacketBlock, stated: Stated, texts: PacketTexts, found: Annotations, owner: I64, depth: int
-) -> Column:
+def _read(block: PacketBlock, stated: Stated, texts: PacketTexts, found: Annotations, owner: I64, depth: int) -> Column:
     """Return the value of each annotation as JSON. owner: the packet of each."""
     count, inner = len(found.row), found.fields
     rows: list[I64] = [np.arange(count)]
