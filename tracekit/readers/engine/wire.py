@@ -199,6 +199,15 @@ class Fields:
             found[row] += 1
         return found
 
+    def among(self, kept: Mask) -> Fields:
+        """Return the fields of some messages, which are numbered anew."""
+        found, number = Fields(), np.cumsum(kept) - 1
+        for row, tag, value, at in self.steps:
+            mine = np.flatnonzero(kept[row])
+            if len(mine):
+                found.add(number[row[mine]], tag[mine], value[mine], at[mine])
+        return found
+
     def of(self, number: int, wire: int) -> Picked:
         """Return the fields of one number that have the wire type that they should have.
 

@@ -89,7 +89,7 @@ class Stated:
         """Return the text that a number (iid) has for each of some packets, NONE where it has none."""
         states, state = distinct(self.state[packets])
         names, name = distinct(iids)
-        pairs, place = distinct(state * len(names) + name)
+        pairs, place = (np.arange(len(names)), name) if len(states) == 1 else distinct(state * len(names) + name)
         known = [self.states[at].interned.texts for at in states.tolist()]
         iid = [each & (1 << 64) - 1 for each in names.tolist()]
         numbers_of_texts = [known[pair // len(iid)].get((kind, iid[pair % len(iid)]), NONE) for pair in pairs.tolist()]

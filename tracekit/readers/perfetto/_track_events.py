@@ -32,7 +32,7 @@ from tracekit.readers.packets.rows import (
 from tracekit.readers.packets.sequences import Stated
 from tracekit.readers.packets.texts import NONE, PacketTexts, distinct, slices
 from tracekit.readers.packets.times import PacketTimes, Timed
-from tracekit.readers.perfetto._args import ArgMembers, read_annotations
+from tracekit.readers.perfetto._args import ArgMembers, annotations_of, read_annotations
 from tracekit.readers.perfetto._held import Holder
 from tracekit.readers.perfetto._tracks import Tracks
 
@@ -290,7 +290,8 @@ class TrackEvents:
             "category": self._category(block, fields, stated, packets),
         }
         members = ArgMembers(self.texts)
-        annotations, legacy = fields.of(4, 2), fields.of(6, 2)
+        annotated, legacy = fields.of(4, 2), fields.of(6, 2)
+        annotations = annotations_of(block, stated, self.texts, annotated, packets[annotated.row])
         held: dict[str, I64 | Column] = {}
         if may_be_own:
             plain = what != END
