@@ -155,9 +155,9 @@ WireStep = tuple[I64, Words, Words, I64]
 class Fields:
     """Fields of messages; those of one message are in its order.
 
-    steps: the fields as `walk` read them, one of each message at most in a step. bad: the messages that are damaged; the
-    fields before the damage are here. Most messages have the same fields in the same order, so most steps have one tag:
-    no field is searched for among others.
+    steps: the fields as `walk` read them, one of each message at most in a step. bad: the messages that are damaged;
+    the fields before the damage are here. Most messages have the same fields in the same order, so most steps have one
+    tag: no field is searched for among others.
     """
 
     def __init__(self) -> None:
@@ -223,9 +223,9 @@ class Fields:
 
 
 def _distinct_tags(tags: Words) -> list[int]:
-    if int(tags.max()) < _USUAL:
-        return np.flatnonzero(np.bincount(tags.view(np.int64))).tolist()
-    return np.unique(tags).tolist()
+    few = int(tags.max()) < _USUAL
+    found: list[int] = (np.flatnonzero(np.bincount(tags.view(np.int64))) if few else np.unique(tags)).tolist()
+    return found
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -361,6 +361,8 @@ def _walk(view: Words, starts: I64, ends: I64, first: int, taker: FieldTaker) ->
                 fine = ~damaged
                 row, end, begin, after = row[fine], end[fine], begin[fine], after[fine]
                 tag, value = tag[fine], value[fine]
+                if not len(row):
+                    break
         taker.add(row, tag, value, begin)
         going = after < end
         if going.all():

@@ -223,33 +223,37 @@ class ArgMembers:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Annotations:
-    """Annotations whose fields and keys were read. row: the event, or the annotation, that each is of."""
+class DecodedAnnotations:
+    """DecodedAnnotations whose fields and keys were read. row: the event, or the annotation, that each is of."""
 
     row: I64
     fields: Fields
     keys: I32
 
-    def among(self, kept: Mask) -> Annotations:
+    def among(self, kept: Mask) -> DecodedAnnotations:
         """Return some of the annotations."""
-        return Annotations(self.row[kept], self.fields.among(kept), self.keys[kept])
+        return DecodedAnnotations(self.row[kept], self.fields.among(kept), self.keys[kept])
 
 
-def annotations_of(block: PacketBlock, stated: Stated, texts: PacketTexts, found: Picked, owner: I64) -> Annotations:
+def annotations_of(
+    block: PacketBlock, stated: Stated, texts: PacketTexts, found: Picked, owner: I64
+) -> DecodedAnnotations:
     """Return annotations with their fields and keys. found: their rows and bytes. owner: the packet of each."""
     fields = scan(block.view, found.at, found.ends)
-    return Annotations(found.row, fields, keys_of(block, stated, texts, fields, owner))
+    return DecodedAnnotations(found.row, fields, keys_of(block, stated, texts, fields, owner))
 
 
 def read_annotations(
-    block: PacketBlock, stated: Stated, texts: PacketTexts, found: Annotations, packets: I64, members: ArgMembers
+    block: PacketBlock, stated: Stated, texts: PacketTexts, found: DecodedAnnotations, packets: I64, members: ArgMembers
 ) -> None:
     """Add the annotations of events. packets: the packet of each event."""
     if len(found.row):
         members.add(found.row, found.keys, _read(block, stated, texts, found, packets[found.row], 0))
 
 
-def _read(block: PacketBlock, stated: Stated, texts: PacketTexts, found: Annotations, owner: I64, depth: int) -> Column:
+def _read(
+    block: PacketBlock, stated: Stated, texts: PacketTexts, found: DecodedAnnotations, owner: I64, depth: int
+) -> Column:
     """Return the value of each annotation as JSON. owner: the packet of each."""
     count, inner = len(found.row), found.fields
     rows: list[I64] = [np.arange(count)]

@@ -20,7 +20,7 @@ from tracekit.readers.packets.framing import PacketBlock
 from tracekit.readers.packets.rows import HELD
 from tracekit.readers.packets.sequences import Stated
 from tracekit.readers.packets.texts import NONE, PacketTexts
-from tracekit.readers.perfetto._args import INT, INTERNED, LIST, STRING, Annotations, texts_of
+from tracekit.readers.perfetto._args import INT, INTERNED, LIST, STRING, DecodedAnnotations, texts_of
 from tracekit.readers.perfetto._own_args import SHAPES, SMALL, TEXTS, TYPES, WIDE
 
 NAMES = (*SMALL, *WIDE, *TEXTS, *SHAPES)
@@ -39,8 +39,8 @@ class Holder:
         self._codes = [texts.code(name) for name in NAMES]
 
     def take(
-        self, block: PacketBlock, stated: Stated, found: Annotations, packets: I64, where: Mask
-    ) -> tuple[Annotations, dict[str, I64 | Column]]:
+        self, block: PacketBlock, stated: Stated, found: DecodedAnnotations, packets: I64, where: Mask
+    ) -> tuple[DecodedAnnotations, dict[str, I64 | Column]]:
         """Return the annotations that are left, and the columns `shape` and `held` of the events.
 
         found: of events. packets: packet of each event. where: the events that may hold columns. The first

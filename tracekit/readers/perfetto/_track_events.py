@@ -511,19 +511,14 @@ class TrackEvents:
             members.add_same(rows[good], "log_message", self.texts.json(codes[good]))
 
     def _locations(self, stated: Stated, locations: Picked, packets: I64, key: str, members: ArgMembers) -> None:
-        shown: list[str] = []
-        rows: list[int] = []
-        known: dict[tuple[int, int], str | None] = {}
-        states = stated.state[packets[locations.row]].tolist()
-        for row, state, iid in zip(locations.row.tolist(), states, locations.value.tolist(), strict=True):
-            if (state, iid) not in known:
-                raw = stated.states[state].interned.raw.get((numbers.SOURCE_LOCATIONS, iid))
-                known[state, iid] = None if raw is None else _location(raw)
-            text = known[state, iid]
-            if text is not None:
-                rows.append(row)
-                shown.append(text)
-        members.add_same(np.array(rows, np.int64), key, arrow.array(shown, pa.string()))
+        states, state = distinct(stated.state[packets[locations.row]])
+        iids, iid = distinct(locations.value)
+        pairs, place = distinct(state * len(iids) + iid)
+        numbered = [(int(states[pair // len(iids)]), int(iids[pair % len(iids)])) for pair in pairs.tolist()]
+        raw = [stated.states[state].interned.raw.get((numbers.SOURCE_LOCATIONS, iid)) for state, iid in numbered]
+        shown = arrow.array([None if data is None else _location(data) for data in raw], pa.string())
+        known = arrow.valid(shown)[place]
+        members.add_same(locations.row[known], key, arrow.take(shown, place[known]))
 
 
 def _location(data: bytes) -> str:
