@@ -61,7 +61,10 @@ def test_bounds_with_pauses_and_without_guesses_are_what_the_longest_path_says(
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_bounds_of_windows_with_doubts_of_all_kinds_are_what_the_longest_path_says(seed: int) -> None:
+def test_bounds_of_windows_with_doubts_of_all_kinds_are_what_the_longest_path_says(
+    monkeypatch: pytest.MonkeyPatch, seed: int
+) -> None:
+    small(monkeypatch, Limit.PATH_GAIN_RUNS, 1 + seed % 8)
     with few_ns():
         for case in range(60 * seed, 60 * seed + 60):
             made, on, found, options = window(case)
