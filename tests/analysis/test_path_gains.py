@@ -110,6 +110,15 @@ def test_sets_that_are_evaluated_one_by_one_save_what_they_do_together(monkeypat
         assert upper_bounds(graph, masks).tolist() == together
 
 
+def test_streams_that_many_threads_launch_onto_save_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    graphs = [build(made, on, found, **options) for made, on, found, options in map(window, range(100, 160))]
+    sets = [[graph.nodes.names == name for name in range(6)] for graph in graphs]
+    kept = [upper_bounds(graph, masks).tolist() for graph, masks in zip(graphs, sets, strict=True)]
+    small(monkeypatch, Limit.PATH_GAIN_RUNS, 1)
+    assert [upper_bounds(graph, masks).tolist() for graph, masks in zip(graphs, sets, strict=True)] == kept
+    assert any(any(gains) for gains in kept)
+
+
 def test_the_launches_of_two_threads_hold_one_stream() -> None:
     """Main launches a kernel of 40 ns at once, the other thread one of 40 ns after 80 ns of its own work."""
     rows = host((0, 0, 10, LAUNCH), (0, 10, 145, SYNC), (1, 0, 80, OP), (1, 80, 90, LAUNCH))

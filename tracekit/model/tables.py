@@ -38,7 +38,7 @@ def _stable_order(values: I64) -> Rows:
     if (int(values.max()) - low).bit_length() + bits > 63:
         return np.argsort(values, kind="stable")
     packed = ((values - low) << bits) | np.arange(len(values))
-    packed.sort()
+    arrow.sort(packed)
     return packed & ((1 << bits) - 1)
 
 

@@ -13,6 +13,7 @@ import numpy as np
 import orjson
 import pyarrow as pa
 
+from tracekit.lazy_dataclass import dataclass
 from tracekit.model import arrow
 from tracekit.model.arrow import I32, I64, Column, Mask, pc
 from tracekit.readers.engine.wire import Fields, Picked, scan
@@ -221,22 +222,40 @@ class ArgMembers:
         return out
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class DecodedAnnotations:
+    """DecodedAnnotations whose fields and keys were read. row: the event, or the annotation, that each is of."""
+
+    row: I64
+    fields: Fields
+    keys: I32
+
+    def among(self, kept: Mask) -> DecodedAnnotations:
+        """Return some of the annotations."""
+        return DecodedAnnotations(self.row[kept], self.fields.among(kept), self.keys[kept])
+
+
+def annotations_of(
+    block: PacketBlock, stated: Stated, texts: PacketTexts, found: Picked, owner: I64
+) -> DecodedAnnotations:
+    """Return annotations with their fields and keys. found: their rows and bytes. owner: the packet of each."""
+    fields = scan(block.view, found.at, found.ends)
+    return DecodedAnnotations(found.row, fields, keys_of(block, stated, texts, fields, owner))
+
+
 def read_annotations(
-    block: PacketBlock, stated: Stated, texts: PacketTexts, found: Picked, packets: I64, members: ArgMembers
+    block: PacketBlock, stated: Stated, texts: PacketTexts, found: DecodedAnnotations, packets: I64, members: ArgMembers
 ) -> None:
-    """Add the annotations of events. found: row of the event and bytes. packets: the packet of each event."""
-    if len(found):
-        keys, values = _read(block, stated, texts, found, packets[found.row], 0)
-        members.add(found.row, keys, values)
+    """Add the annotations of events. packets: the packet of each event."""
+    if len(found.row):
+        members.add(found.row, found.keys, _read(block, stated, texts, found, packets[found.row], 0))
 
 
 def _read(
-    block: PacketBlock, stated: Stated, texts: PacketTexts, found: Picked, owner: I64, depth: int
-) -> tuple[I32, Column]:
-    """Return the key of each annotation, and its value as JSON. owner: the packet of each."""
-    count = len(found)
-    inner = scan(block.view, found.at, found.ends)
-    keys = keys_of(block, stated, texts, inner, owner)
+    block: PacketBlock, stated: Stated, texts: PacketTexts, found: DecodedAnnotations, owner: I64, depth: int
+) -> Column:
+    """Return the value of each annotation as JSON. owner: the packet of each."""
+    count, inner = len(found.row), found.fields
     rows: list[I64] = [np.arange(count)]
     values: list[Column] = [pa.repeat("null", count)]
     for kind, wire in _WIRES.items():
@@ -252,11 +271,12 @@ def _read(
         if depth >= _DEPTH:
             shown: Column = arrow.array(['"..."'] * len(parents), pa.string())
         else:
-            inner_keys, each = _read(block, stated, texts, picked, owner[picked.row], depth + 1)
+            within = annotations_of(block, stated, texts, picked, owner[picked.row])
+            each = _read(block, stated, texts, within, owner[picked.row], depth + 1)
             shown = (
                 _lists(place, each, len(parents))
                 if kind == LIST
-                else _objects(texts, place, inner_keys, each, len(parents))
+                else _objects(texts, place, within.keys, each, len(parents))
             )
         rows.append(parents)
         values.append(shown)
@@ -266,11 +286,11 @@ def _read(
             rows.append(picked.row)
             values.append(convert(block, picked))
     if len(rows) == 2 and len(rows[1]) == count and bool((rows[1] == rows[0]).all()):
-        return keys, values[1]
+        return values[1]
     place = np.empty(count, np.int64)
     every = np.concatenate(rows)
     place[every] = np.arange(len(every))
-    return keys, arrow.take(pa.concat_arrays(values), place)
+    return arrow.take(pa.concat_arrays(values), place)
 
 
 def _lists(parents: I64, values: Column, count: int) -> Column:

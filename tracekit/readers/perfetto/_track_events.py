@@ -32,7 +32,7 @@ from tracekit.readers.packets.rows import (
 from tracekit.readers.packets.sequences import Stated
 from tracekit.readers.packets.texts import NONE, PacketTexts, distinct, slices
 from tracekit.readers.packets.times import PacketTimes, Timed
-from tracekit.readers.perfetto._args import ArgMembers, read_annotations
+from tracekit.readers.perfetto._args import ArgMembers, annotations_of, read_annotations
 from tracekit.readers.perfetto._held import Holder
 from tracekit.readers.perfetto._tracks import Tracks
 
@@ -290,7 +290,8 @@ class TrackEvents:
             "category": self._category(block, fields, stated, packets),
         }
         members = ArgMembers(self.texts)
-        annotations, legacy = fields.of(4, 2), fields.of(6, 2)
+        annotated, legacy = fields.of(4, 2), fields.of(6, 2)
+        annotations = annotations_of(block, stated, self.texts, annotated, packets[annotated.row])
         held: dict[str, I64 | Column] = {}
         if may_be_own:
             plain = what != END
@@ -474,11 +475,10 @@ class TrackEvents:
 
     def _others(self, block: PacketBlock, fields: Fields, stated: Stated, packets: I64, members: ArgMembers) -> None:
         """Add correlation ids, source locations and log messages, and count what is not read."""
-        seen = distinct(fields.number.astype(np.int64))[0]
-        for number in seen.tolist():
+        fields_seen = fields.counts()
+        for number, times in fields_seen.items():
             if number not in _READ:
-                self.unread[number] = self.unread.get(number, 0) + int(np.count_nonzero(fields.number == number))
-        fields_seen = set(seen.tolist())
+                self.unread[number] = self.unread.get(number, 0) + times
         if 52 in fields_seen:
             ids = fields.of(52, 0)
             members.add_same(ids.row, "correlation_id", arrow.array(ids.value).cast(pa.string()))
@@ -511,19 +511,14 @@ class TrackEvents:
             members.add_same(rows[good], "log_message", self.texts.json(codes[good]))
 
     def _locations(self, stated: Stated, locations: Picked, packets: I64, key: str, members: ArgMembers) -> None:
-        shown: list[str] = []
-        rows: list[int] = []
-        known: dict[tuple[int, int], str | None] = {}
-        states = stated.state[packets[locations.row]].tolist()
-        for row, state, iid in zip(locations.row.tolist(), states, locations.value.tolist(), strict=True):
-            if (state, iid) not in known:
-                raw = stated.states[state].interned.raw.get((numbers.SOURCE_LOCATIONS, iid))
-                known[state, iid] = None if raw is None else _location(raw)
-            text = known[state, iid]
-            if text is not None:
-                rows.append(row)
-                shown.append(text)
-        members.add_same(np.array(rows, np.int64), key, arrow.array(shown, pa.string()))
+        states, state = distinct(stated.state[packets[locations.row]])
+        iids, iid = distinct(locations.value)
+        pairs, place = distinct(state * len(iids) + iid)
+        numbered = [(int(states[pair // len(iids)]), int(iids[pair % len(iids)])) for pair in pairs.tolist()]
+        raw = [stated.states[state].interned.raw.get((numbers.SOURCE_LOCATIONS, iid)) for state, iid in numbered]
+        shown = arrow.array([None if data is None else _location(data) for data in raw], pa.string())
+        known = arrow.valid(shown)[place]
+        members.add_same(locations.row[known], key, arrow.take(shown, place[known]))
 
 
 def _location(data: bytes) -> str:

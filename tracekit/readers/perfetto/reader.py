@@ -241,12 +241,14 @@ class _PerfettoReading:
 
     def _count_others(self, block: PacketBlock, counted: Mask) -> None:
         """Count the packets of other types."""
-        fields, ledger = block.fields, self.ledger
-        uncounted = np.flatnonzero(~counted[fields.row])
-        uncounted = uncounted[~np.isin(fields.number[uncounted], list(numbers.BESIDE))]
-        rows, first = np.unique(fields.row[uncounted], return_index=True)
-        kinds = fields.number[uncounted][first]
-        counted[rows] = True
+        ledger = self.ledger
+        first = np.full(block.count, -1, np.int64)
+        for row, tag, _, _ in block.fields.steps:
+            number = tag.view(np.int64) >> 3
+            types = ~counted[row] & (first[row] < 0) & ~np.isin(number, list(numbers.BESIDE))
+            first[row[types]] = number[types]
+        kinds = first[first >= 0]
+        counted |= first >= 0
         for kind, count in zip(*(each.tolist() for each in np.unique(kinds, return_counts=True)), strict=True):
             if kind in numbers.FACTS:
                 ledger.facts += count
