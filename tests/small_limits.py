@@ -57,7 +57,7 @@ class Limit(Enum):
     PARQUET_TOTALS_TEXT = ("tracekit.writers.parquet.MOST_TOTALS_TEXT",)
     PASTED_BLOCK_BYTES = ("tracekit.readers.printed.pasted._BLOCK_BYTES",)
     PATH_GAIN_CELLS = ("tracekit.analysis.critical_path._CELLS",)
-    PATH_GAIN_SOURCES = ("tracekit.analysis.critical_path._MOST_SOURCES",)
+    PATH_GAIN_RUNS = ("tracekit.analysis.critical_path._MOST_RUNS",)
     PATH_GUESSED_PAUSES = ("tracekit.analysis.critical_path._MOST_GUESSED",)
     PATH_WAITS = ("tracekit.analysis.path_graph._MOST",)
     PATH_WAIT_PAIRS = ("tracekit.analysis.path_graph._MOST_PAIRS",)
