@@ -285,11 +285,13 @@ class _PerfettoReading:
         least = int(ts.min())
         self._first_ns = least if self._first_ns is None else min(least, self._first_ns)
         flows = arrow.ints(table.column("what")) == FLOW
+        if flows.all():
+            arrows.add(table)
+            return
         if flows.any():
             arrows.add(table.filter(arrow.array(flows)))
             table = table.filter(arrow.array(~flows))
-        if table.num_rows:
-            blocks.add(table)
+        blocks.add(table)
 
     def _drop(self, table: pa.Table, code: str, text: str) -> None:
         primary = arrow.bools(table.column("primary"))
