@@ -14,6 +14,7 @@ from tracekit.model.arrow import Column
 from tracekit.model.trace import concat
 
 __all__ = [
+    "ARROWS",
     "BEGIN",
     "COUNTER",
     "END",
@@ -62,6 +63,9 @@ SCHEMA = pa.schema(_COLUMNS)
 clock that `ts` has, where it waits for a snapshot, else -1. name, category: numbers of texts, -1 for none.
 shape, held: columns of our own traces (see perfetto/_held.py).
 """
+_OF_ARROWS = ("track", "ts", "seq", "primary", "packet", "name", "category", "number", "value")
+ARROWS = pa.schema([field for field in _COLUMNS if field.name in _OF_ARROWS])
+"""Points of arrows."""
 _MATCHED = ("track", "ts", "seq", "what", "name", "category", "packet")
 _LOOSE: list[pa.Field[Any]] = [field for field in _COLUMNS if field.name in _MATCHED]
 _LOOSE += [pa.field("place", pa.int64()), pa.field("args", pa.string())]

@@ -62,10 +62,14 @@ class PacketTexts:
 
     def json(self, codes: I32 | I64) -> Column:
         """Return texts as JSON. codes: shape (n,)."""
-        for text in self.all[len(self._json) :]:
-            self._json.append(orjson.dumps(text).decode())
         used, place = distinct(codes.astype(np.int64))
-        return arrow.take(arrow.array([self._json[code] for code in used.tolist()], pa.string()), place)
+        return arrow.take(arrow.array([self.json_of(code) for code in used.tolist()], pa.string()), place)
+
+    def json_of(self, code: int) -> str:
+        """Return a text as JSON."""
+        if code >= len(self._json):
+            self._json += [orjson.dumps(text).decode() for text in self.all[len(self._json) :]]
+        return self._json[code]
 
 
 _MOST = 1 << 16

@@ -189,19 +189,28 @@ class ArgMembers:
         if not self._rows:
             return arrow.nulls(count, pa.string())
         rows, keys = np.concatenate(self._rows), np.concatenate(self._keys)
-        values: Column = pa.concat_arrays(self._values)
+        own = np.arange(len(rows))
         if len(self._rows) > 1 or np.any(rows[1:] < rows[:-1]):
-            order = np.argsort(rows, kind="stable")
-            rows, keys, values = rows[order], keys[order], arrow.take(values, order)
-        names = self._texts.json(self._apart(rows, keys))
-        offsets = np.zeros(count + 1, np.int32)
-        np.cumsum(np.bincount(rows, minlength=count), out=offsets[1:])
-        items = pc.binary_join_element_wise(names, values, ":")
-        untyped: Any = arrow.array(offsets)
-        lists: Column = pa.ListArray.from_arrays(untyped, items)
-        whole = pc.binary_join_element_wise("{", pc.binary_join(lists, ","), "}", "")
-        empty = offsets[1:] == offsets[:-1]
-        return pc.if_else(arrow.array(empty), pa.scalar(None, pa.string()), whole) if empty.any() else whole
+            own = np.argsort(rows, kind="stable")
+            rows, keys = rows[own], keys[own]
+        # Each row is a list of pieces, such as `{"a":` and `1` and `,"b":` and `2` and `}`: Arrow copies all at once.
+        begins = np.append(True, rows[1:] != rows[:-1])
+        used, key = distinct(self._apart(rows, keys) * 2 + begins)
+        shown = [f"{'{' if code % 2 else ','}{self._texts.json_of(code // 2)}:" for code in used.tolist()]
+        pieces = pa.concat_arrays([arrow.array([*shown, "}"], pa.string()), *self._values])
+        members = np.bincount(rows, minlength=count)
+        has = members > 0
+        bounds = np.zeros(count + 1, np.int64)
+        np.cumsum(2 * members + has, out=bounds[1:])
+        order = np.empty(int(bounds[-1]), np.int64)
+        place = 2 * np.arange(len(rows)) + np.cumsum(begins) - 1
+        order[place], order[place + 1] = key, own + (len(shown) + 1)
+        order[bounds[1:][has] - 1] = len(shown)
+        offsets, data = arrow.text_parts(arrow.take(pieces, order))
+        valid = None if has.all() else arrow.array(has).buffers()[1]
+        ends = offsets[bounds].astype(np.int32)
+        whole: Column = pa.Array.from_buffers(pa.string(), count, [valid, arrow.buffer(ends), arrow.buffer(data)])
+        return whole
 
     def _apart(self, rows: I64, keys: I32) -> I64:
         """Return the keys; one that a row has already gets a number behind it."""
@@ -224,7 +233,7 @@ class ArgMembers:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class DecodedAnnotations:
-    """DecodedAnnotations whose fields and keys were read. row: the event, or the annotation, that each is of."""
+    """Annotations whose fields and keys were read. row: the event, or the annotation, that each is of."""
 
     row: I64
     fields: Fields

@@ -17,6 +17,7 @@ from tracekit.readers.base import ReadOptions
 from tracekit.readers.builder import IdTable, Values, chosen, event_batch
 from tracekit.readers.names import Demangler
 from tracekit.readers.packets.rows import (
+    ARROWS,
     BEGIN,
     COUNTER,
     FINISH,
@@ -25,7 +26,6 @@ from tracekit.readers.packets.rows import (
     MARK,
     PIECE_ROWS,
     PLAIN,
-    SCHEMA,
     START,
     STEP,
     WHOLE,
@@ -280,7 +280,7 @@ class PerfettoLanes:
         going = False
         own = self._own
         kept = tables if own is None else (table.filter(arrow.array(own.is_arrow(table))) for table in tables)
-        for table in in_pieces(kept, SCHEMA):
+        for table in in_pieces(kept, ARROWS):
             for piece in table.combine_chunks().to_batches(max_chunksize=PIECE_ROWS):
                 if before is not None:
                     batch, going = self._points(before, going, piece)

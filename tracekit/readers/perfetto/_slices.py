@@ -26,6 +26,8 @@ from tracekit.safety.spill import Sorter, Spill, order_of
 STORED = SCHEMA.append(pa.field("partner", pa.int32()))
 """partner: row of the begin or end in the block, -1 for none."""
 _NEVER = np.iinfo(np.int64).min
+_SHOWN = ["track", "ts", "what", "packet", "name", "category", "value", "args", "shape", "held"]
+"""Columns that rows are made of once their ends are known."""
 _SAME = [name for name in LOOSE.names if name not in ("place", "args")]
 
 
@@ -214,7 +216,7 @@ class Slices:
         rows = rows if order is None else rows[order]
         for first in range(0, len(rows), PIECE_ROWS):
             at_once = rows[first : first + PIECE_ROWS]
-            piece, args_of = arrow.take(table, at_once), closing[at_once]
+            piece, args_of = arrow.take(table.select(_SHOWN), at_once), closing[at_once]
             args_of = np.where((args_of >= 0) & with_args[args_of], args_of, -1)
             if (args_of >= 0).any():
                 piece = self._lanes.spelled(piece)
