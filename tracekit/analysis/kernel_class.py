@@ -26,7 +26,16 @@ from tracekit.lazy_dataclass import dataclass
 from tracekit.model import arrow
 from tracekit.model.arrow import I64, pc
 
-__all__ = ["LONGEST_NAME", "RULES", "ClassRule", "KernelClass", "class_codes", "classify", "parse_rules"]
+__all__ = [
+    "LONGEST_NAME",
+    "OPERATOR_RULES",
+    "RULES",
+    "ClassRule",
+    "KernelClass",
+    "class_codes",
+    "classify",
+    "parse_rules",
+]
 
 LONGEST_NAME = 4096
 """Characters of a name that are looked at: template arguments behind them add nothing, and names of 142 MB exist."""
@@ -131,6 +140,18 @@ RULES: tuple[ClassRule, ...] = (
 )
 """The rules; the first that fits decides."""
 
+_END = r"(?:_?backward|(?![a-z]))"
+OPERATOR_RULES: tuple[ClassRule, ...] = (
+    # Operators have names that no kernel has: c10d::allreduce_, aten::linear, AddmmBackward0, FullyConnected.
+    ClassRule(KernelClass.COLLECTIVE, r"^_?c10d"),
+    ClassRule(
+        KernelClass.GEMM, rf"(?<![a-z])(?:linear|addmm|mm|bmm|baddbmm|mv|einsum){_END}|fully_?connected|^dense(?![a-z])"
+    ),
+    ClassRule(KernelClass.ELEMENTWISE, rf"(?<![a-z])(?:add|sub|mul|div|neg|exp|log|sqrt|pow|where){_END}"),
+    *RULES,
+)
+"""The rules for operators; the first that fits decides."""
+
 
 def classify(names: Iterable[str | None], rules: Sequence[ClassRule] = RULES) -> list[KernelClass]:
     """Return the class of each name; OTHER for None and for a name that fits no rule. For distinct names, not for rows.
@@ -178,8 +199,8 @@ def _linear(pattern: str) -> tuple[str, bool]:
     return without, without == pattern
 
 
-_LINEAR = {rule: _linear(rule.pattern) for rule in RULES}
-"""The rules of the table as Arrow's engine (RE2) takes them."""
+_LINEAR = {rule: _linear(rule.pattern) for rule in OPERATOR_RULES}
+"""Our rules as Arrow's engine (RE2) takes them."""
 
 _INSTRUCTION = re.compile(r"%\S+ = .*?\s[a-z][\w-]*\(")
 """An instruction of XLA up to its operands: %add_fusion.1 = f32[5]{0:T(128)} fusion(f32[5]{0} %copy-done.2)."""

@@ -97,6 +97,8 @@ def shown_name(name: str) -> str:
     >>> shown_name("gemm"), shown_name(""), shown_name("  ")
     ('gemm', '(no name)', '(blank name)')
     """
+    if "!" <= name[:1] <= "~" and name.isprintable():
+        return name  # nearly every one
     shown = escape_controls(name)
     if _BLANK.fullmatch(shown):
         return BLANK_NAME if name else NO_NAME
@@ -128,7 +130,7 @@ def typical_time_unit(values: Iterable[Value], wanted: str = "") -> str:
     """
     if wanted:
         return time_unit_of(values, wanted)
-    sizes = sorted(abs(int(v)) for v in values if v)
+    sizes = sorted(map(abs, map(int, [value for value in values if value])))
     if not sizes:
         return "us"
     unit = "us" if sizes[-1] < 10**7 else "ms" if sizes[-1] < 10**11 else "s"

@@ -235,7 +235,19 @@ def _plain_column(column: Column, places: dict[str, int]) -> dict[str, object]:
     if all(value is None or isinstance(value, str) for value in column.values):
         cells = [value if value is None else places.setdefault(str(value), len(places)) for value in column.values]
         return head | {"t": cells}
+    if _is_plain(column.values):
+        return head | {"v": list(column.values)}
     return head | {"v": [_plain_cell(value, places) for value in column.values]}
+
+
+def _is_plain(values: Sequence[Cell]) -> bool:
+    """Return whether JSON has all of these cells as they are: a table may have a row for each of 100,000 names."""
+    kinds = set(map(type, values))
+    known = typing.cast("Sequence[float]", [v for v in values if v is not None] if types.NoneType in kinds else values)
+    kinds -= {types.NoneType}
+    if kinds == {int}:
+        return min(known) >= -_EXACT and max(known) <= _EXACT
+    return kinds == {float} and all(map(math.isfinite, known))
 
 
 def _plain_cell(value: Cell, places: dict[str, int]) -> object:

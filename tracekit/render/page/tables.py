@@ -10,6 +10,7 @@ import html
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import field
+from itertools import chain
 from typing import TypeGuard
 
 from tracekit.lazy_dataclass import dataclass
@@ -44,12 +45,13 @@ def time_unit(table: ReportTable, wanted: str = "") -> str:
     """
     times = [column for column in table.columns if column.unit is Unit.NS]
     lengths = [column for column in times if column.name not in POINTS]
-    values = [value for column in lengths or times for value in column.values if value]
-    unit = typical_time_unit(values, wanted)
-    sizes = sorted(abs(int(value)) for value in values)
+    values = chain.from_iterable(column.values for column in lengths or times)
+    sizes = sorted(map(abs, map(int, [value for value in values if value])))
+    middle = sizes[len(sizes) // 2 :][:1]
+    unit = typical_time_unit([*middle, *middle, *sizes[-1:]], wanted)  # it asks for the middle one and the largest
     while not wanted and unit != "s" and sizes and sizes[-1] >= _MOST_UNITS * 10 ** TIME_EXPONENT[unit]:
         larger = "ms" if unit == "us" else "s"
-        if sizes[len(sizes) // 2] < 10 ** TIME_EXPONENT[larger] // 1000:
+        if middle[0] < 10 ** TIME_EXPONENT[larger] // 1000:
             break  # most would begin with 0.000
         unit = larger
     return unit

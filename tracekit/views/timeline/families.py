@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import numpy as np
 
-from tracekit.analysis.kernel_class import RULES, ClassRule, KernelClass, class_codes
+from tracekit.analysis.kernel_class import OPERATOR_RULES, KernelClass, class_codes
 from tracekit.index.kernel_classes import class_of_names
 from tracekit.index.trace_index import TraceIndex
 from tracekit.model.arrow import I64
 from tracekit.model.schema import Kind
 from tracekit.model.timeline import family_kind
 
-__all__ = ["OPERATOR_RULES", "families"]
+__all__ = ["families"]
 
 _KERNELS = {
     KernelClass.GEMM: "gemm",
@@ -42,18 +42,6 @@ _OPERATORS = {
     KernelClass.SORT: "data movement",
     KernelClass.COLLECTIVE: "communication",
 }
-
-_END = r"(?:_?backward|(?![a-z]))"
-OPERATOR_RULES: tuple[ClassRule, ...] = (
-    # Operators have names that no kernel has: c10d::allreduce_, aten::linear, AddmmBackward0, FullyConnected.
-    ClassRule(KernelClass.COLLECTIVE, r"^_?c10d"),
-    ClassRule(
-        KernelClass.GEMM, rf"(?<![a-z])(?:linear|addmm|mm|bmm|baddbmm|mv|einsum){_END}|fully_?connected|^dense(?![a-z])"
-    ),
-    ClassRule(KernelClass.ELEMENTWISE, rf"(?<![a-z])(?:add|sub|mul|div|neg|exp|log|sqrt|pow|where){_END}"),
-    *RULES,
-)
-"""The rules for operators; the first that fits decides."""
 
 
 def families(index: TraceIndex, pairs: I64, width: int) -> tuple[I64, tuple[str, ...]]:

@@ -20,7 +20,7 @@ _LABELLED = 6
 _WIDE = 24
 
 IcicleGroup = tuple[str, float, list[tuple[str, float]]]
-"""The name of a group, its whole, and the names in it with their values, the greatest first."""
+"""The name of a group, its whole, and the names in it as the table has them with their values, the greatest first."""
 
 
 def icicle_groups(picture: Picture, table: ReportTable) -> list[IcicleGroup]:
@@ -35,13 +35,13 @@ def icicle_groups(picture: Picture, table: ReportTable) -> list[IcicleGroup]:
     inner: dict[int | str, list[tuple[str, float]]] = {}
     group: int | str = ""
     for row, cell in enumerate(names):
-        name, value = shown_name("" if cell is None else str(cell)), draw.value_of(values[row]) or 0
+        name, value = "" if cell is None else str(cell), draw.value_of(values[row]) or 0
         if levels is None:
             group = picture.groups[row] if row < len(picture.groups) else ""
             words[group] = str(group)
         elif not levels[row]:
             group = row
-            words[group] = name
+            words[group] = shown_name(name)
             continue
         elif on_host[row] is not None:
             continue  # a call of the host: what it launched has rows of its own
@@ -71,7 +71,7 @@ def icicle(picture: Picture, table: ReportTable) -> str:
         outer.append(_box(x, value, whole, word, unit, color))
         at, boxes_within = x, ""
         for name, share in shown:
-            boxes_within += _box(at, share, whole, name, unit)
+            boxes_within += _box(at, share, whole, shown_name(name), unit)
             at += 100 * share / whole
         within.append(boxes_within and draw.tag("g", boxes_within, fill=color))
         x += 100 * value / whole
