@@ -17,6 +17,7 @@ import contextlib
 import csv
 import faulthandler
 import io
+import itertools
 import json
 import pickle
 import random
@@ -214,11 +215,22 @@ def parsed(data: bytes, depth: int = 0) -> list[Field] | None:
     return found
 
 
-def packed(fields: list[Field], depth: int = 0) -> bytes:
-    """Return a message as bytes; whatever value a field has, its wire type is written as it says."""
+MOST_FIELDS = 20_000
+
+
+def packed(fields: list[Field]) -> bytes:
+    """Return a message as bytes; whatever value a field has, its wire type is written as it says.
+
+    A mutant may hold itself, many times on each level: what is beyond MOST_FIELDS is left out.
+    """
+    return _packed(fields, itertools.repeat(None, MOST_FIELDS), 0)
+
+
+def _packed(fields: list[Field], left: Iterator[None], depth: int) -> bytes:
+    """left: one item for each field that may still be written."""
     out = []
-    for each in fields if depth < 200 else ():
-        value = packed(each.value, depth + 1) if isinstance(each.value, list) else each.value
+    for each, _ in zip(fields if depth < 200 else (), left, strict=False):
+        value = _packed(each.value, left, depth + 1) if isinstance(each.value, list) else each.value
         out.append(varint(each.number << 3 | each.wire))
         if each.wire == 0:
             out.append(varint(value if isinstance(value, int) else len(value)))
@@ -232,12 +244,15 @@ def packed(fields: list[Field], depth: int = 0) -> bytes:
     return b"".join(out)
 
 
-def messages(fields: list[Field], depth: int = 0) -> Iterator[list[Field]]:
-    """Yield a message and those within it; a mutant may be nested deeper than Python's stack is."""
-    yield fields
-    for each in fields:
-        if isinstance(each.value, list) and depth < 100:
-            yield from messages(each.value, depth + 1)
+def messages(fields: list[Field]) -> Iterator[list[Field]]:
+    """Yield a message and those within it, each once: a mutant may hold itself."""
+    seen, waiting = set[int](), [fields]
+    while waiting:
+        message = waiting.pop()
+        if id(message) not in seen:
+            seen.add(id(message))
+            yield message
+            waiting += [each.value for each in reversed(message) if isinstance(each.value, list)]
 
 
 def protobuf_mutants(data: bytes, rng: random.Random) -> bytes:
@@ -246,6 +261,8 @@ def protobuf_mutants(data: bytes, rng: random.Random) -> bytes:
     assert fields is not None
     for _ in range(rng.choice((1, 1, 2, 4))):
         lists = [each for each in messages(fields) if each]
+        if not lists:
+            break
         # By the numbers of their fields: a kind of message that is rare is changed as often as one of many.
         kinds: dict[tuple[int, ...], list[list[Field]]] = {}
         for each in lists:
@@ -277,6 +294,37 @@ def protobuf_mutants(data: bytes, rng: random.Random) -> bytes:
             case _:
                 one.value = rng.choice((b"", b"\xff\xfe", b"\0" * 9, "é".encode() * 70_000, 7))
     return packed(fields)
+
+
+def delimited_mutants(data: bytes, rng: random.Random) -> bytes:
+    """Return changed messages with the length of each before it, as Chakra writes them."""
+    parts, at = list[bytes](), 0
+    while at < len(data):
+        size = shift = 0
+        while True:
+            byte, at = data[at], at + 1
+            size |= (byte & 0x7F) << shift
+            shift += 7
+            if byte < 0x80:
+                break
+        parts.append(data[at : at + size])
+        at += size
+    for _ in range(rng.choice((1, 1, 2, 4))):
+        one, other = rng.randrange(len(parts)), rng.randrange(len(parts))
+        match rng.randrange(8):
+            case 0:
+                parts[one], parts[other] = parts[other], parts[one]
+            case 1:
+                parts.insert(one, parts[other])
+            case 2 if len(parts) > 1:
+                del parts[one]
+            case _ if parsed(parts[one]):
+                parts[one] = protobuf_mutants(parts[one], rng)
+    lengths = [len(part) for part in parts]
+    if rng.random() < 0.1:
+        at = rng.randrange(len(lengths))
+        lengths[at] = rng.choice((0, lengths[at] + 1, lengths[at] - 1, 1 << 40, (1 << 64) - 1))
+    return b"".join(varint(size) + part for size, part in zip(lengths, parts, strict=True))
 
 
 # SQLite: rocpd, rpd
@@ -466,6 +514,7 @@ FORMATS: dict[str, tuple[Mutate, str]] = {
     "firefox": (json_mutants, "firefox"),
     "rocpd": (sqlite_mutants, "rocpd"),
     "rpd": (sqlite_mutants, "rpd"),
+    "chakra": (delimited_mutants, "chakra"),
     "xplane": (protobuf_mutants, "xplane"),
     "perfetto": (protobuf_mutants, "perfetto"),
     "nsys-arrow": (arrow_mutants, "nsys-arrow"),

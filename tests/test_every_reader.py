@@ -122,7 +122,7 @@ def test_a_cut_anywhere_keeps_whole_rows_or_says_why_not(name: str, tmp_path: Pa
         assert sum(trace.ledgers[0].dropped.values()) <= most_dropped
 
 
-PASTED = {"ascend-csv", "ncu", "nsys-stats-csv", "nvprof-csv", "nvprof-text", "rocprof-csv", "theano"}
+PASTED = {"ncu", "nsys-stats-csv", "nvprof-csv", "nvprof-text", "theano"}
 """Tables that people paste without the end of the last line: a last row that has all its cells is kept."""
 LINES = [
     name

@@ -7,7 +7,7 @@ import random
 from pathlib import Path
 
 import pytest
-from structure_fuzz import FORMATS, escape_of, fuzz, seeds_of
+from structure_fuzz import FORMATS, MOST_FIELDS, Field, escape_of, fuzz, messages, packed, seeds_of
 
 MUTANTS = 60 if os.environ.get("CI") == "true" else 20
 
@@ -37,3 +37,11 @@ def test_what_escapes_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
 
     monkeypatch.setattr("tracekit.read", fail)
     assert isinstance(escape_of(tmp_path / "x", "", further=False), KeyError)
+
+
+def test_a_message_that_holds_itself_many_times_is_written_and_visited_once() -> None:
+    inner = [Field(1, 0, 7)]
+    inner += [Field(2, 2, inner)] * 50
+    outer = [Field(3, 2, inner), Field(4, 2, [Field(5, 2, inner)])]
+    assert len(list(messages(outer))) == 3
+    assert 0 < len(packed(outer)) < 40 * MOST_FIELDS

@@ -180,8 +180,9 @@ def test_samples_of_instructions_are_totals_with_their_place() -> None:
 @pytest.mark.corpus
 def test_real_samples_of_instructions_are_counted() -> None:
     trace = tracekit.read(corpus_next("rocprof/v3_doc_pc_sampling_host_trap.csv"))
-    whole(trace)
-    assert sum(trace.totals["value_avg"].to_pylist()) == 79
+    # The file has no line end: its last number may be cut.
+    assert trace.ledgers[0].dropped == {"torn-row": 1}
+    assert sum(trace.totals["value_avg"].to_pylist()) == 78
 
 
 def test_old_tables_end_each_line_in_a_comma(tmp_path: Path) -> None:
@@ -237,7 +238,7 @@ def test_a_line_ends_at_its_line_end_alone(tmp_path: Path) -> None:
     head, row, *_ = name.read_text(encoding="utf-8").splitlines()
     kernel = tracekit.read(name).events["raw_name"][0].as_py() or tracekit.read(name).events["name"][0].as_py()
     assert kernel in row
-    path.write_text("\n".join([head, row.replace(kernel, "a\u2028b\u0085c\x0cd")]), encoding="utf-8")
+    path.write_text("\n".join([head, row.replace(kernel, "a\u2028b\u0085c\x0cd"), ""]), encoding="utf-8")
     trace = tracekit.read(path)
     whole(trace)
     assert [trace.ledgers[0].read, trace.events["name"].to_pylist()] == [2, ["a\u2028b\u0085c\x0cd"]]

@@ -69,6 +69,7 @@ from tracekit.readers.amd._rows import (
 from tracekit.readers.amd.compute_folder import PASSES, ROOFS, SYSTEM, rows_of, system_facts
 from tracekit.readers.base import Confidence, ReadOptions, ReadResult
 from tracekit.readers.builder import RowBuilder, Values, event_batch
+from tracekit.readers.engine.torn import without_torn
 from tracekit.readers.head import Head
 from tracekit.readers.printed.locale import as_csv, delimiter_of
 from tracekit.readers.source import LineBlock, Source
@@ -196,6 +197,8 @@ class _RocprofCsvReading:
         ledger.read += len(lines)
         full = [line for line in lines if line.strip()]
         ledger.ignore("blank", len(lines) - len(full))
+        if block.torn:
+            full = without_torn(full, self._cells, block.line + block.data.count(b"\n"), ledger)
         table = self._table(full)
         if table is None or table.num_rows < len(full):
             rows = [row for line in full if (row := self._cells(line)) is not None]

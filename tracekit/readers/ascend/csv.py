@@ -33,6 +33,7 @@ import math
 import re
 from collections.abc import Iterator, Mapping
 from decimal import Decimal
+from functools import partial
 from itertools import pairwise
 from typing import Any
 
@@ -51,7 +52,7 @@ from tracekit.model.units import MAX_NS, to_ns
 from tracekit.readers.base import Confidence, ReadOptions, ReadResult
 from tracekit.readers.builder import RowBuilder, bounded, event_batch, map_texts
 from tracekit.readers.cann import call_kind, kernel_kind, task_kind
-from tracekit.readers.engine.torn import drop_torn
+from tracekit.readers.engine.torn import without_torn
 from tracekit.readers.head import Head
 from tracekit.readers.printed.locale import as_csv
 from tracekit.readers.printed.starts import with_order
@@ -295,9 +296,9 @@ class _AscendCsvReading:
             if not has_header and full:
                 ledger.ignore("header", 1)
                 full, has_header = full[1:], True
-            if block.torn and full and _parsed(full[-1], len(self.header.columns)) is None:
-                drop_torn(ledger, f"line {block.line + len(rows) - 1}")
-                full = full[:-1]
+            if block.torn:
+                cells_of = partial(_parsed, width=len(self.header.columns))
+                full = without_torn(full, cells_of, block.line + len(rows) - 1, ledger)
             if (cells := self._cells(full, block.line)) is not None:
                 yield from self._rows(cells)
                 self.row += len(next(iter(cells.values())))
