@@ -161,8 +161,7 @@ def summary(
         how = reading.input_options(update)
         of_formats = {key: text for key, text in how.options.items() if key not in values}
         how = pipeline.for_summary(replace(how, options=of_formats), compat, view or (), by_ranks=bool(by or placed))
-        trace = pipeline.read(reading.inputs, how)
-    made = pipeline.summary(trace, views=view or (), options=options)
+        trace, made = pipeline.summary_of(reading.inputs, how, views=view or (), options=options)
     named = frozenset(view or ())
     _print(made, format_, unit, one_screen=one_screen, pager=pager, compat=compat, asked=named)
     if compat and format_ == "text":  # what the other profiler prints goes to stdout, and nothing else

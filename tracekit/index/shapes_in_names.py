@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 
 import numpy as np
+import pyarrow as pa
 
 from tracekit.analysis.efficiency.formulas import has_formula
 from tracekit.analysis.efficiency.operands import OperatorCall
@@ -20,7 +21,7 @@ from tracekit.model import arrow
 from tracekit.model.arrow import I64, pc
 from tracekit.model.schema import HOST_RANGES
 
-__all__ = ["calls_in_names", "has_sizes_in_names"]
+__all__ = ["calls_in_names", "has_sizes_in_names", "names_have_sizes"]
 
 _SIZES = ", sizes = ["
 _OWN_NUMBERS = r", (?:(?:seq|op_id) = -?[0-9]+|input_op_ids = .*$)"
@@ -31,6 +32,16 @@ def has_sizes_in_names(index: TraceIndex) -> bool:
     """Return whether a name has sizes: without one `calls_in_names` finds nothing, and needs no host tree for that."""
     columns = {"name", "raw_name"} & set(index.events.column_names)
     return any(_SIZES in text for column in columns for text in index.texts(column)[1])
+
+
+def names_have_sizes(batch: pa.RecordBatch) -> bool:
+    """Return whether a name of a batch of EVENTS has sizes; a dictionary may have names that other batches use."""
+    for column in ("name", "raw_name"):
+        if column in batch.schema.names and batch.column(column).null_count < batch.num_rows:
+            said = pc.match_substring(arrow.encoded(batch.column(column)).dictionary, _SIZES)
+            if pc.any(said).as_py():
+                return True
+    return False
 
 
 def calls_in_names(index: TraceIndex, tree: HostTree) -> tuple[I64, I64, list[OperatorCall]]:

@@ -22,10 +22,11 @@ from tracekit.model import args, arrow
 from tracekit.model.arrow import I64, Mask, Rows, Values
 from tracekit.model.schema import DEVICE_WORK, Kind
 
-__all__ = ["KERNELS_NOT_APART", "StatedWork", "stated_work"]
+__all__ = ["KERNELS_NOT_APART", "STATING", "StatedWork", "stated_work"]
 
 KERNELS_NOT_APART = "it is not known which kernels are one execution of the op"
-_STATING = frozenset({"xplane"})
+STATING = frozenset({"xplane"})
+"""Formats whose device rows may state their work."""
 """Formats whose device rows state their work."""
 _COPIES = ("copy-start", "copy-done", "async-start", "async-done")
 """XLA's categories of ops that only start a copy or wait for it: their bytes are those of the copy."""
@@ -84,7 +85,7 @@ class _Op:
 
 def stated_work(index: TraceIndex) -> StatedWork | None:
     """Return the work that device rows state, None where no row does."""
-    formats = {number for number, facts in facts_by_source(index).items() if facts.format in _STATING}
+    formats = {number for number, facts in facts_by_source(index).items() if facts.format in STATING}
     if not formats or "args" not in index.events.schema.names:
         return None
     of_format = np.isin(index.ints("source"), sorted(formats))
